@@ -81,12 +81,12 @@ pub trait Sums: Copy + 'static {
     /// The digits of no terms.
     const NOTHING: Self::Digits;
 
-    /// The digits of a scaled term that [fits](Self::fits).
+    /// The digits of a scaled term that [fits](Self::fits) and [is short](Self::is_short).
     fn digits(scaled: Self::Term) -> Self::Near;
     /// Adds the digits of a term.
     fn deposit(kept: &mut Self::Kept, digits: Self::Near);
-    /// What is kept where the sums are these.
-    fn keep(digits: Self::Digits) -> Self::Kept;
+    /// What is kept where the sums are these, and this bin, counted from the lowest, is the first.
+    fn keep(digits: Self::Digits, bin: u32) -> Self::Kept;
     /// The sums of all that was added.
     fn total(kept: Self::Kept) -> Self::Digits;
     /// The sums of two.
@@ -102,21 +102,34 @@ pub trait Sums: Copy + 'static {
         digits
     }
 
-    /// Adds the digits of a few scaled terms that fit.
+    /// Whether a scaled term that fits has no other digits than [`digits`](Self::digits) gives.
     #[inline(always)]
-    fn deposit_all<T: Terms<Self::Term>>(kept: &mut Self::Kept, scaled: T) {
-        scaled.each(|term| Self::deposit(kept, Self::digits(term)));
+    fn is_short(_kept: &Self::Kept, _scaled: Self::Term) -> bool {
+        true
     }
 
-    /// The product of a term and the scale of the first bin.
+    /// Adds the other digits that a few scaled terms have, and gives the terms without them.
+    #[inline(always)]
+    fn shortened<T: Terms<Self::Term>>(_kept: &mut Self::Kept, scaled: T) -> T {
+        scaled
+    }
+
+    /// The scale of a bin, counted from the lowest: what terms are measured by where it is the first.
+    #[inline(always)]
+    fn scale(bin: u32) -> Self::Term {
+        Float::scale(bin)
+    }
+
+    /// A term in the scale of the first bin.
     #[inline(always)]
     fn scaled(term: Self::Term, scale: Self::Term) -> Self::Term {
         term.times(scale)
     }
 
-    /// Whether a scaled term belongs to the first bin or a lower one. What is not finite does not.
+    /// Whether a scaled term belongs to the first bin, which has this scale, or to a lower one. What is
+    /// not finite does not.
     #[inline(always)]
-    fn fits(scaled: Self::Term) -> bool {
+    fn fits(scaled: Self::Term, _scale: Self::Term) -> bool {
         scaled.fits()
     }
 
@@ -400,7 +413,7 @@ macro_rules! floats {
         }
 
         #[inline(always)]
-        fn keep(digits: Self::Digits) -> Self::Kept {
+        fn keep(digits: Self::Digits, _bin: u32) -> Self::Kept {
             digits
         }
 
@@ -420,7 +433,7 @@ macro_rules! floats {
         }
 
         #[inline(always)]
-        fn keep(digits: Self::Digits) -> Self::Kept {
+        fn keep(digits: Self::Digits, _bin: u32) -> Self::Kept {
             ([0; Self::PLACES as usize], digits)
         }
 
@@ -479,16 +492,17 @@ impl<S: Sums> Partial<S> {
     /// Adds a term: for who has no [`Running`] sum.
     #[inline(always)]
     pub fn add(&mut self, term: S::Term) {
-        let mut scaled = S::scaled(term, S::Term::scale(self.bin));
-        if !S::fits(scaled) {
+        let scale = S::scale(self.bin);
+        let mut scaled = S::scaled(term, scale);
+        if !S::fits(scaled, scale) {
             let specials = term.specials();
             self.specials |= specials;
             let term = if specials == 0 { term } else { S::Term::ZERO };
             *self = self.behind(Ord::max(self.bin, S::bin(term)));
-            scaled = S::scaled(term, S::Term::scale(self.bin));
+            scaled = S::scaled(term, S::scale(self.bin));
         }
-        let mut kept = S::keep(self.digits);
-        S::deposit(&mut kept, S::digits(scaled));
+        let mut kept = S::keep(self.digits, self.bin);
+        S::shortened(&mut kept, [scaled]).each(|term| S::deposit(&mut kept, S::digits(term)));
         self.digits = S::total(kept);
     }
 
@@ -560,7 +574,7 @@ terms! {
 #[derive(Clone, Copy)]
 pub struct Running<S: Sums> {
     kept: S::Kept,
-    /// What terms are multiplied by: that of the first bin.
+    /// That of the first bin.
     scale: S::Term,
     bin: u32,
     specials: u32,
@@ -578,7 +592,8 @@ impl<S: Sums> Running<S> {
     /// Of the terms of a partial sum.
     #[inline(always)]
     fn of(Partial { digits, bin, specials }: Partial<S>) -> Self {
-        Self { kept: S::keep(digits), scale: S::Term::scale(bin), bin, specials, room: S::CAPACITY }
+        let (kept, scale) = (S::keep(digits, bin), S::scale(bin));
+        Self { kept, scale, bin, specials, room: S::CAPACITY }
     }
 
     /// Adds a few terms, of which there are 2^35 in all at most.
@@ -587,11 +602,17 @@ impl<S: Sums> Running<S> {
         const { assert!(T::LEN <= S::CAPACITY) };
         let mut scaled = terms.map(|term| S::scaled(term, self.scale));
         let mut fit = S::CAPACITY == u32::MAX || self.room >= T::LEN;
-        scaled.each(|term| fit &= S::fits(term));
-        if !fit {
-            scaled = self.make_room(terms).map(|term| S::scaled(term, self.scale));
+        scaled.each(|term| fit &= S::fits(term, self.scale));
+        let mut short = true;
+        scaled.each(|term| short &= S::is_short(&self.kept, term));
+        // One branch, as hardly any terms take it.
+        if !(fit & short) {
+            if !fit {
+                scaled = self.make_room(terms).map(|term| S::scaled(term, self.scale));
+            }
+            scaled = S::shortened(&mut self.kept, scaled);
         }
-        S::deposit_all(&mut self.kept, scaled);
+        scaled.each(|term| S::deposit(&mut self.kept, S::digits(term)));
         self.room = self.room.wrapping_sub(T::LEN);
     }
 

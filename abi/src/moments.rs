@@ -47,12 +47,12 @@
 //! them all, whichever it is. Their sum is kept as it is, and so are the sums of their squares' fronts,
 //! which are multiples of 2^-8, and of what remains of the squares.
 
+mod bfloats;
 mod halves;
 
-use core::ops::Range;
+use crate::binned::{Each, Float, Partial, Sums, leading_zeros, power_f32, power_f64};
 
-use crate::binned::{Each, Float, Partial, Sums, Terms, leading_zeros, power_f32, power_f64};
-
+pub use bfloats::{KeptOfBfloats, OfBfloats};
 pub use halves::{KeptOfHalves, OfHalves};
 
 /// A mean, and the mean of the squared distances from it. Of no elements both are NaN.
@@ -470,7 +470,7 @@ macro_rules! moments {
         }
 
         #[inline(always)]
-        fn keep(digits: Self::Digits) -> Self::Kept {
+        fn keep(digits: Self::Digits, _bin: u32) -> Self::Kept {
             digits
         }
 
@@ -499,7 +499,7 @@ macro_rules! moments {
         }
 
         #[inline(always)]
-        fn keep(Products { digits, low, high }: Self::Digits) -> Self::Kept {
+        fn keep(Products { digits, low, high }: Self::Digits, _bin: u32) -> Self::Kept {
             let products = [$(low[$at] as f64 * const { InDoubles::unit($i) * InDoubles::unit($k) }),*];
             KeptInDoubles { near: [0; Self::DIGITS], products, digits, high }
         }
@@ -511,40 +511,6 @@ macro_rules! moments {
                 (products[$at] * const { 1.0 / (InDoubles::unit($i) * InDoubles::unit($k)) }) as i64
             ),*];
             Self::carried(Products { digits, low, high }, |low| low >> Self::CARRIED)
-        }
-    };
-    // The same of terms that seldom have more than two digits: the last one only has a turn where any of
-    // a few terms has it.
-    (@kept short $Float:ident [$($place:literal)*] [$($at:literal $i:literal $k:literal)*]) => {
-        moments!(@kept f64 $Float [$($place)*] [$($at $i $k)*]);
-
-        #[inline(always)]
-        fn deposit_all<T: Terms<$Float>>(kept: &mut Self::Kept, scaled: T) {
-            /// Adds some of the digits, and their products with those before them and with themselves.
-            #[inline(always)]
-            fn add(
-                kept: &mut KeptInDoubles,
-                InDoubles { digits, doubles }: InDoubles,
-                which: Range<usize>,
-            ) {
-                $(if which.contains(&$place) {
-                    kept.near[$place] = kept.near[$place].wrapping_add(digits[$place]);
-                })*
-                $(if which.contains(&$k) {
-                    let sum = &mut kept.products[$at];
-                    *sum = with_product_f64(*sum, doubles[$i], doubles[$k]);
-                })*
-            }
-            let last = Self::DIGITS - 1;
-            let mut are_short = true;
-            scaled.each(|term| {
-                let (digits, rest) = InDoubles::front(term);
-                are_short &= rest == 0.0;
-                add(kept, digits, 0..last);
-            });
-            if !are_short {
-                scaled.each(|term| add(kept, InDoubles::of(term), last..Self::DIGITS));
-            }
         }
     };
 }
@@ -576,29 +542,22 @@ impl InDoubles {
         sum.to_bits().wrapping_sub(Self::LARGE[place].to_bits()).cast_signed()
     }
 
-    /// The first two digits, with none behind them, and what remains.
-    #[inline(always)]
-    fn front(scaled: f32) -> (Self, f32) {
-        let (a, b) = (scaled + Self::LARGE[0], Self::LARGE[1]);
-        let first = a - Self::LARGE[0];
-        let rest = scaled - first;
-        let b = rest + b;
-        let second = b - Self::LARGE[1];
-        let digits = [Self::digit(a, 0), Self::digit(b, 1), 0];
-        (Self { digits, doubles: [first.into(), second.into(), 0.0] }, rest - second)
-    }
-
     #[inline(always)]
     fn of(scaled: f32) -> Self {
         /// A double whose last place is 1, with this number behind its first digit.
         const fn behind(bits: u32) -> f64 {
             f64::from_bits((0x433_u64 << 52) | bits as u64)
         }
-        let (Self { digits: [a, b, _], doubles: [first, second, _] }, rest) = Self::front(scaled);
-        let c = rest + Self::LARGE[2];
+        let a = scaled + Self::LARGE[0];
+        let first = a - Self::LARGE[0];
+        let rest = scaled - first;
+        let b = rest + Self::LARGE[1];
+        let second = b - Self::LARGE[1];
+        let c = rest - second + Self::LARGE[2];
         // The last one without a conversion, of which a GPU makes few at a time.
         let third = behind(c.to_bits()) - const { behind(Self::LARGE[2].to_bits()) };
-        Self { digits: [a, b, Self::digit(c, 2)], doubles: [first, second, third] }
+        let digits = [Self::digit(a, 0), Self::digit(b, 1), Self::digit(c, 2)];
+        Self { digits, doubles: [first.into(), second.into(), third] }
     }
 }
 
@@ -611,29 +570,14 @@ pub struct KeptInDoubles {
     high: [i32; 6],
 }
 
-/// The sums of three digits in `f32`, each kept in another way.
-macro_rules! singles {
-    ($($(#[$attr:meta])* $Name:ident kept $kept:ident;)*) => {
-        moments! {$(
-            $(#[$attr])*
-            $Name: digits of f32 [a 0 b 1 c 2], next [0, a, b];
-                products [aa 0 = 0 0  ab 1 = 0 1  ac 2 = 0 2  bb 3 = 1 1  bc 4 = 1 2  cc 5 = 2 2],
-                    next [0, 0, 0, aa, ab, bb];
-                by place [1 aa] [2 ab] [2 ac 1 bb] [2 bc] [1 cc];
-                low ones of 50 bits, kept $kept;
-        )*}
-    };
-}
-
-singles! {
-    /// Of `f32`, all three digits of each.
-    OfSingles kept f64;
-    /// Of `bf16` in `f32`: a number of 8 bits has two digits, unless it is far below the largest one.
-    OfBfloats kept short;
-}
-
 moments! {
-    /// Of `f64`, in double precision.
+    /// Of `f32`, in double precision where that is faster.
+    OfSingles: digits of f32 [a 0 b 1 c 2], next [0, a, b];
+        products [aa 0 = 0 0  ab 1 = 0 1  ac 2 = 0 2  bb 3 = 1 1  bc 4 = 1 2  cc 5 = 2 2],
+            next [0, 0, 0, aa, ab, bb];
+        by place [1 aa] [2 ab] [2 ac 1 bb] [2 bc] [1 cc];
+        low ones of 50 bits, kept f64;
+    /// Of `f64`, as integers.
     OfDoubles: digits of f64 [a 0 b 1 c 2 d 3], next [0, a, b, c];
         products [aa 0 = 0 0  ab 1 = 0 1  ac 2 = 0 2  ad 3 = 0 3  bb 4 = 1 1  bc 5 = 1 2  bd 6 = 1 3
                 cc 7 = 2 2  cd 8 = 2 3  dd 9 = 3 3],

@@ -49,10 +49,12 @@ pub struct Ptx {
 }
 
 impl Ptx {
-    /// The same, where a thread of a kernel has no more than so many registers.
-    pub(crate) fn with_registers(self, most: u32) -> Self {
+    /// The same, where threads of a kernel have no more registers than blocks of this size leave them. A
+    /// limit of the registers themselves (`.maxnreg`) would be used up: ptxas spills some then, where
+    /// without one it needs fewer.
+    pub(crate) fn for_blocks_of(self, threads: u32) -> Self {
         // Bodies of kernels begin with a line of their own.
-        let text = self.text.replace("\n{", &format!("\n.maxnreg {most}\n{{"));
+        let text = self.text.replace("\n{", &format!("\n.maxntid {threads}\n{{"));
         Self { text: text.into(), ..self }
     }
 }

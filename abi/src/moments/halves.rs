@@ -86,7 +86,7 @@ impl Sums for OfHalves {
     }
 
     #[inline(always)]
-    fn keep(Products { low: [sum, fronts, rests], high, .. }: Self::Digits) -> Self::Kept {
+    fn keep(Products { low: [sum, fronts, rests], high, .. }: Self::Digits, _bin: u32) -> Self::Kept {
         KeptOfHalves {
             sum: sum as f64 * const { power_f64(Self::UNIT) },
             fronts: KeptOfHalves::LARGE + fronts as f64 * const { power_f64(KeptOfHalves::FRONT) },
@@ -142,8 +142,8 @@ impl Sums for OfHalves {
     }
 
     #[inline(always)]
-    fn fits(scaled: f32) -> bool {
-        scaled.abs() < 65_536.0
+    fn fits(term: f32, _scale: f32) -> bool {
+        term.abs() < 65_536.0
     }
 
     #[inline(always)]

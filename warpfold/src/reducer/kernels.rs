@@ -82,9 +82,8 @@ pub(super) struct Loaded {
 /// Most block sizes of a kernel.
 const MAX_BLOCK_SIZES: usize = 4;
 
-/// Most registers of a thread where instructions are the limit: a multiprocessor has as many for 512
-/// threads.
-const MOST_REGISTERS: u32 = 128;
+/// Threads of the largest block where instructions are the limit and threads need many registers.
+const LARGEST_BLOCK: u32 = 512;
 
 const _: () = assert!(KernelKind::Grid.block_sizes().len() <= MAX_BLOCK_SIZES);
 const _: () = assert!(KernelKind::Bulk.block_sizes().len() <= MAX_BLOCK_SIZES);
@@ -313,8 +312,8 @@ impl Kernels {
         let has_bulk = form.has(KernelKind::Bulk) && ptx.arch >= KernelKind::Bulk.min_arch();
         let set = Set { form, name: &name, has_bulk };
         set.check(&ptx, KernelKind::Grid)?;
-        // Blocks of 512 threads are resident then; what does not fit is seldom used.
-        let ptx = if op.has_products() { ptx.with_registers(MOST_REGISTERS) } else { ptx };
+        // What then does not fit into registers is seldom used.
+        let ptx = if op.has_products() { ptx.for_blocks_of(LARGEST_BLOCK) } else { ptx };
         let module = Arc::new(Module::load(&self.device, &ptx)?);
         set.loaded(&ptx, &module, module.overlaps())
     }

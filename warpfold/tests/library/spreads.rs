@@ -64,6 +64,9 @@ fn narrow<T: Float>() -> Vec<(&'static str, Vec<T>)> {
         ("next to each other, below a bin", near(2_f64.powi(22) * 0.999)),
         ("next to each other, from a bin on", near(0.5)),
         ("one that is far away", [&near(1.0)[..], &[T::near(6e4)]].concat()),
+        ("with zeros", near(0.7).into_iter().flat_map(|value| [value, T::near(-0.0)]).collect()),
+        // Which few of the others' bits reach to.
+        ("with small ones", near(0.7).into_iter().chain(near(2_f64.powi(-18))).collect()),
     ]
 }
 
@@ -155,6 +158,13 @@ fn no_thread_runs_out_of_room_for_squares() {
     let reducer = reducer_of(launches()[0]);
     let values = vec![f32::from_bits(4_194_304_f32.to_bits() - 1); 128 * 560];
     same(on_device(&reducer, &values, 0, false), expected(&values, false), "many large digits");
+    let large = bf16::from_bits(bf16::from_f32(4_194_304.0).to_bits() - 1);
+    // In groups of one kind, and in groups of both.
+    for small in [large, bf16::from_f32(-2_f32.powi(-17))] {
+        let values = [large, large, large, small].repeat(128 * 8 * 80 / 4);
+        same(on_device(&reducer, &values, 0, false), expected(&values, false), "many large digits");
+        same(on_cpu(&values, false), expected(&values, false), "many large digits on the CPU");
+    }
     let values = vec![f64::from_bits((2_f64.powi(27)).to_bits() - 1); 128 * 520];
     same(on_device(&reducer, &values, 0, false), expected(&values, false), "many large digits");
     // As many in the host's sums, of halves and of what is exact of their squares.

@@ -1,0 +1,200 @@
+//! The sums of `bf16` and of their squares, which have few digits each.
+
+use super::{MeanAndVariance, Moments, OfSingles, Products, with_product, with_product_f64};
+use crate::binned::{Each, Float, Sums, Terms, power_f32, power_f64};
+
+/// Of `bf16` in `f32`, or of others of 8 significant bits: they have two digits, unless they are far
+/// below the largest one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OfBfloats;
+
+/// What a thread keeps of numbers of 8 bits. Those in double precision are in the units of the numbers
+/// themselves, so that nothing is scaled, and exact.
+#[derive(Debug, Clone, Copy)]
+pub struct KeptOfBfloats {
+    /// So large that the last place of sums with it is that of the first digit.
+    large: f64,
+    /// Numbers of this magnitude and above have no third digit.
+    least: f32,
+    first: i32,
+    second: f64,
+    /// Of the first digit and itself, of both, and of the second and itself.
+    products: [f64; 3],
+    /// What had no more room, and all that a third digit has a part in.
+    others: Products<3, 6>,
+}
+
+/// Bits of a first digit, and in all products of two.
+const BITS: u32 = f32::WIDTH - 1;
+
+/// Significant bits of a number.
+const SIGNIFICANT: u32 = 8;
+
+const _: () = {
+    let most = OfBfloats::CAPACITY as u64;
+    assert!(most << BITS < 1 << 31);
+    assert!(most << (2 * BITS) <= 1 << f64::MANTISSA_DIGITS);
+    // A number with a third digit is so far below the unit of the first one that it has none there.
+    assert!(SIGNIFICANT < f32::WIDTH - 1);
+};
+
+impl KeptOfBfloats {
+    /// [`large`](Self::large) where the unit of first digits is 1.
+    const LARGE: f64 = 1.5 * power_f64(f64::MANTISSA_DIGITS as i32 - 1);
+
+    /// A digit, in the last places of a sum with a large number whose last 32 bits are 0.
+    #[inline(always)]
+    fn digit(sum: f64) -> i32 {
+        (sum.to_bits() as u32).cast_signed()
+    }
+
+    /// Adds a number that has no third digit.
+    #[inline(always)]
+    fn add(&mut self, number: f32) {
+        let number = f64::from(number);
+        let sum = number + self.large;
+        let first = sum - self.large;
+        let second = number - first;
+        let [aa, ab, bb] = self.products;
+        self.first = self.first.wrapping_add(Self::digit(sum));
+        self.second += second;
+        self.products = [
+            with_product_f64(aa, first, first),
+            with_product_f64(ab, first, second),
+            with_product_f64(bb, second, second),
+        ];
+    }
+
+    /// Adds the third digit of a number, and gives the number without it. Where there is one, there is
+    /// no first digit.
+    #[inline(always)]
+    fn add_third(&mut self, number: f32) -> f32 {
+        /// Units of one digit in those of the next.
+        const NEXT: f64 = power_f64(-(f32::WIDTH as i32));
+        let (number, large) = (f64::from(number), self.large * NEXT);
+        let sum = number + large;
+        let rest = number - (sum - large);
+        let (b, c) = (Self::digit(sum), Self::digit(rest + large * NEXT));
+        let Products { digits: [.., third], low: [.., bc, cc], .. } = &mut self.others;
+        *third = third.wrapping_add(c.into());
+        (*bc, *cc) = (with_product(*bc, b, c), with_product(*cc, c, c));
+        (number - rest) as f32
+    }
+
+    /// The first bin, times the bits of one.
+    #[inline(always)]
+    fn place(&self) -> i32 {
+        const MANTISSA: u32 = f64::MANTISSA_DIGITS - 1;
+        (self.large.to_bits() >> MANTISSA) as i32 - (KeptOfBfloats::LARGE.to_bits() >> MANTISSA) as i32
+    }
+}
+
+impl Sums for OfBfloats {
+    type Term = f32;
+    const WORDS: u32 = OfSingles::WORDS;
+    const CAPACITY: u32 = (i32::MAX >> BITS) as u32;
+    type Near = f32;
+    type Digits = Products<3, 6>;
+    type Kept = KeptOfBfloats;
+    const NOTHING: Self::Digits = OfSingles::NOTHING;
+
+    #[inline(always)]
+    fn digits(term: f32) -> f32 {
+        term
+    }
+
+    #[inline(always)]
+    fn deposit(kept: &mut Self::Kept, number: f32) {
+        kept.add(number);
+    }
+
+    #[inline(always)]
+    fn is_short(kept: &Self::Kept, number: f32) -> bool {
+        number.abs() >= kept.least
+    }
+
+    #[inline(always)]
+    fn shortened<T: Terms<f32>>(kept: &mut Self::Kept, numbers: T) -> T {
+        // Zeros have no digit at all. As integers, for which bits are shifted that are used nowhere
+        // else: what is compared in the same way as before would have to be kept until here.
+        let short = |number: f32| (number.to_bits() << 1).wrapping_sub(1);
+        let mut are_short = true;
+        numbers.each(|number| are_short &= short(number) >= short(kept.least));
+        if are_short { numbers } else { numbers.map(|number| kept.add_third(number)) }
+    }
+
+    #[inline(always)]
+    fn keep(others: Self::Digits, bin: u32) -> Self::Kept {
+        let place = (f32::LOWEST + bin as i32) * f32::WIDTH as i32;
+        // Where the least is subnormal, another one will do: nothing is said of what is below.
+        let least = Ord::max(place - (f32::WIDTH - SIGNIFICANT + 1) as i32, f32::MIN_EXP - 1);
+        KeptOfBfloats {
+            large: 1.5 * power_f64(f64::MANTISSA_DIGITS as i32 - 1 + place),
+            least: power_f32(least),
+            first: 0,
+            second: 0.0,
+            products: [0.0; 3],
+            others,
+        }
+    }
+
+    #[inline(always)]
+    fn total(kept: Self::Kept) -> Self::Digits {
+        let KeptOfBfloats { first, second, products: [aa, ab, bb], mut others, .. } = kept;
+        let (place, width) = (kept.place(), f32::WIDTH as i32);
+        let integer = |number: f64, place: i32| (number * power_f64(-place)) as i64;
+        let [a, b, _] = &mut others.digits;
+        *a = a.wrapping_add(first.into());
+        *b = b.wrapping_add(integer(second, place - width));
+        let [of_aa, of_ab, _, of_bb, ..] = &mut others.low;
+        *of_aa = of_aa.wrapping_add(integer(aa, 2 * place));
+        *of_ab = of_ab.wrapping_add(integer(ab, 2 * place - width));
+        *of_bb = of_bb.wrapping_add(integer(bb, 2 * (place - width)));
+        OfSingles::carried(others, |low| low >> OfSingles::CARRIED)
+    }
+
+    #[inline(always)]
+    fn plus(a: Self::Digits, b: Self::Digits) -> Self::Digits {
+        OfSingles::plus(a, b)
+    }
+
+    #[inline(always)]
+    fn lowered(digits: Self::Digits, bins: u32) -> Self::Digits {
+        OfSingles::lowered(digits, bins)
+    }
+
+    #[inline(always)]
+    fn map(digits: Self::Digits, of: &mut impl Each) -> Self::Digits {
+        OfSingles::map(digits, of)
+    }
+
+    #[inline(always)]
+    fn of_lanes(digits: Self::Digits) -> Self::Digits {
+        OfSingles::of_lanes(digits)
+    }
+
+    /// What is above all magnitudes that belong to a bin.
+    #[inline(always)]
+    fn scale(bin: u32) -> f32 {
+        let above = (f32::LOWEST + bin as i32 + 1) * f32::WIDTH as i32 - 1;
+        // Which is infinite for the highest one.
+        power_f32(Ord::min(above, f32::MAX_EXP))
+    }
+
+    #[inline(always)]
+    fn scaled(term: f32, _above: f32) -> f32 {
+        term
+    }
+
+    #[inline(always)]
+    fn fits(term: f32, above: f32) -> bool {
+        term.abs() < above
+    }
+}
+
+impl Moments for OfBfloats {
+    #[inline(always)]
+    fn of(digits: Self::Digits, bin: u32, count: u64) -> MeanAndVariance {
+        OfSingles::of(digits, bin, count)
+    }
+}
