@@ -55,6 +55,15 @@ pub(super) trait Exact: Item {
     fn moments(count: u64, sum: Self::Sum, squares: Self::Squares) -> MeanAndVariance;
 }
 
+/// Bits of the lower part.
+const HALF: u32 = 16;
+
+/// A sum of squares in two parts, of which those of 2^35 have room in 64 bits each.
+#[inline(always)]
+fn in_halves(squares: u64) -> (u64, u64) {
+    (squares & ((1 << HALF) - 1), squares >> HALF)
+}
+
 macro_rules! exact {
     // Whose sums over a group are exact in 64 bits.
     (short: $($ty:ty, squares in $squares:ty;)*) => {$(
@@ -77,6 +86,33 @@ macro_rules! exact {
             #[inline(always)]
             fn moments(count: u64, sum: Self::Sum, squares: $squares) -> MeanAndVariance {
                 MeanAndVariance::of_integers(count, sum.into(), squares.into(), 0)
+            }
+        }
+    )*};
+    // Whose sums over a group are, but not that of the squares of 2^35: their lower 16 bits and the
+    // others are added each. In 128 bits at once, what threads keep would lie in local memory by
+    // rust-cuda's compiler.
+    (halves: $($ty:ident)*) => {$(
+        impl Exact for $ty {
+            type Sum = <Self as Item>::Total;
+            type Squares = (u64, u64);
+            type AddSquares = (Sum, Sum);
+            const ADD: (Sum, Sum, (Sum, Sum)) = (Sum, Sum, (Sum, Sum));
+
+            #[inline(always)]
+            fn sums(self) -> (Self::Sum, (u64, u64)) {
+                (self.into(), in_halves(self.total().square() as u64))
+            }
+
+            #[inline(always)]
+            fn group_sums(group: Group) -> (Self::Sum, (u64, u64)) {
+                (Self::sum(group), in_halves(Self::sum_squares(group) as u64))
+            }
+
+            #[inline(always)]
+            fn moments(count: u64, sum: Self::Sum, (lower, upper): (u64, u64)) -> MeanAndVariance {
+                let squares = u128::from(lower) + (u128::from(upper) << HALF);
+                MeanAndVariance::of_integers(count, sum.into(), squares, 0)
             }
         }
     )*};
@@ -141,9 +177,8 @@ exact! {
     short:
     i8, squares in u64;
     u8, squares in u64;
-    i16, squares in u128;
-    u16, squares in u128;
 }
+exact!(halves: i16 u16);
 exact!(words: i32 u32);
 exact! {
     double_words:
