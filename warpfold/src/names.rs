@@ -364,6 +364,56 @@ impl PairOp {
 }
 
 names! {
+    /// What is computed of the elements of an interval, beside how many they are.
+    WithinOp, "sum of an interval" {
+        /// Their sum; that of integers wraps around.
+        Sum = "sum",
+        /// The sum of floats, with the same bits wherever it is made.
+        BinnedSum = "binsum",
+        /// What one of several devices has of that.
+        BinnedSumPart = "binsumpart",
+    }
+}
+
+impl WithinOp {
+    /// Whether elements of this type have it.
+    pub(crate) const fn takes(self, dtype: Dtype) -> bool {
+        matches!(self, Self::Sum) || dtype.is_float()
+    }
+
+    /// Bytes of what a kernel writes: a count, and a sum or a part of one.
+    pub(crate) const fn result_bytes(self, dtype: Dtype) -> usize {
+        size_of::<u64>()
+            + match self {
+                Self::Sum | Self::BinnedSum => dtype.sum().size(),
+                Self::BinnedSumPart => size_of::<PartWords>(),
+            }
+    }
+
+    /// The one that has the same bits in whatever order it adds elements of this type.
+    pub(crate) const fn everywhere(self, dtype: Dtype) -> Self {
+        match self {
+            Self::Sum if dtype.is_float() => Self::BinnedSum,
+            other => other,
+        }
+    }
+
+    /// The one that makes what several devices add up, where their results may not be added themselves.
+    pub(crate) const fn part(self) -> Option<Self> {
+        match self {
+            Self::BinnedSum => Some(Self::BinnedSumPart),
+            _ => None,
+        }
+    }
+
+    /// Every one of them with every type that it takes.
+    pub(crate) fn pairs() -> impl Iterator<Item = (Self, Dtype)> + Clone {
+        let all = Self::ALL.iter().flat_map(|&op| Dtype::ALL.iter().map(move |&dtype| (op, dtype)));
+        all.filter(|(op, dtype)| op.takes(*dtype))
+    }
+}
+
+names! {
     /// Which elements a search for the first k of them finds.
     TopOp, "order" {
         /// From the largest one on, NaN before all.

@@ -13,7 +13,10 @@ use crate::{
 };
 
 /// What one of several devices has of a sum: the words of a [`Partial`], and zeros behind them.
-pub(crate) type PartWords = [u64; PART_BYTES as usize / size_of::<u64>()];
+pub(crate) type PartWords = [u64; PART_WORDS];
+
+/// How many words that are.
+pub(crate) const PART_WORDS: usize = PART_BYTES as usize / size_of::<u64>();
 
 /// Pairs in device memory, and what reduces them.
 #[derive(Debug, Clone)]

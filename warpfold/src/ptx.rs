@@ -24,7 +24,9 @@ use crate::{
     Error, Result,
     arch::Arch,
     archive::{Archive, Damaged},
-    names::{AxisKernel, Dtype, KernelKind, Op, PairKernel, PairOp, RowsKernel, TopOp, ViewKernel},
+    names::{
+        AxisKernel, Dtype, KernelKind, Op, PairKernel, PairOp, RowsKernel, TopOp, ViewKernel, WithinOp,
+    },
 };
 
 /// Environment variable that names a folder of PTX to take in place of what is embedded, for whoever
@@ -144,9 +146,9 @@ pub(crate) fn pair_file(op: PairOp, dtype: Dtype) -> String {
     format!("reducer_pair_{op}_{dtype}")
 }
 
-/// The PTX file for intervals of a type; its entry has the kernel's name behind it.
-pub(crate) fn within_file(dtype: Dtype) -> String {
-    format!("reducer_within_{dtype}")
+/// The PTX file of a sum of intervals and a type; its entry has the kernel's name behind it.
+pub(crate) fn within_file(op: WithinOp, dtype: Dtype) -> String {
+    format!("reducer_within_{op}_{dtype}")
 }
 
 /// The PTX file of an order and a type; its entries have the kernel's name behind it.
@@ -163,7 +165,8 @@ pub fn other_files() -> impl Iterator<Item = (String, Vec<&'static str>)> {
     let kernels = || vec![RowsKernel::Grid.name(), RowsKernel::Warp.name()];
     let tops = move |&op| Dtype::ALL.iter().map(move |&dtype| (top_file(op, dtype), kernels()));
     let others = pairs.chain(TopOp::ALL.iter().flat_map(tops));
-    let within = Dtype::ALL.iter().map(|&dtype| (within_file(dtype), vec![KernelKind::Grid.name()]));
+    let kernels = || vec![KernelKind::Grid.name()];
+    let within = WithinOp::pairs().map(move |(op, dtype)| (within_file(op, dtype), kernels()));
     [offsets].into_iter().chain(runs).chain(others).chain(within)
 }
 

@@ -1,6 +1,8 @@
 //! Elements that lie in an interval: how many they are, and their sum.
 
-use std::ops::{Bound, RangeBounds};
+use std::ops::{
+    self, Bound, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,
+};
 
 use half::{bf16, f16};
 
@@ -8,7 +10,9 @@ use crate::{
     Buffer, Device, Element, Error, Result,
     element::word_of,
     geometry::{Extent, MAX_ELEMENTS},
-    names::Dtype,
+    names::{Dtype, WithinOp},
+    op::{Everywhere, sealed::Sealed},
+    pairs::{PART_WORDS, sum_of_parts},
 };
 
 /// How many elements lie in an interval, and their sum, from
@@ -38,6 +42,77 @@ impl<S: Element> Within<S> {
     /// That of these elements and of others behind them.
     pub(crate) fn and(self, other: Self) -> Self {
         Self { count: self.count + other.count, sum: S::ADD(self.sum, other.sum) }
+    }
+
+    /// That of the elements of several devices, of which each has a part.
+    pub(crate) fn of_parts(parts: &[WithinPart]) -> Self {
+        let sums = parts.iter().map(|&[_, ref sum @ ..]| *sum);
+        Self { count: parts.iter().map(|[count, ..]| count).sum(), sum: sum_of_parts(sums) }
+    }
+}
+
+/// What one of several devices has: a count, and the words of a part of the sum.
+pub(crate) type WithinPart = [u64; 1 + PART_WORDS];
+
+/// Which elements [`Reducer::reduce_within`](crate::Reducer::reduce_within) and its like take: those of
+/// a range of any kind that the standard library has, or of a pair of [`Bound`]s; and
+/// [`Everywhere`] around one, where the sum is to have the same bits wherever it is made, as that of
+/// [`Sum`](crate::op::Sum) of the elements inside. The trait is sealed.
+///
+/// ```
+/// # use warpfold::{Device, Reducer, Selection, Within, op::Everywhere};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let reducer = Reducer::new(&device)?;
+/// let values = device.upload(&[1e8_f32, 0.25, -1e8, f32::NAN, 2e8])?;
+/// let within = reducer.reduce_within(Everywhere(-1e8..=1e8), &values)?;
+/// assert_eq!(within, Within { count: 3, sum: 0.25 });
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no interval of elements of type `{T}`",
+    note = "a range of them is, a pair of `Bound`s, and `Everywhere` around one"
+)]
+pub trait Interval<T: Element>: Sealed {
+    /// Where it begins and where it ends.
+    #[doc(hidden)]
+    fn bounds(&self) -> (Bound<T>, Bound<T>);
+
+    /// Whose kernels it takes.
+    #[doc(hidden)]
+    fn op(&self) -> WithinOp {
+        WithinOp::Sum
+    }
+}
+
+macro_rules! intervals {
+    ($([$($T:ident)?] $Range:ty;)*) => {$(
+        impl$(<$T>)? Sealed for $Range {}
+
+        impl<T: Element> Interval<T> for $Range {
+            fn bounds(&self) -> (Bound<T>, Bound<T>) {
+                (self.start_bound().cloned(), self.end_bound().cloned())
+            }
+        }
+    )*};
+}
+
+intervals! {
+    [] RangeFull;
+    [T] ops::Range<T>;
+    [T] RangeInclusive<T>;
+    [T] RangeFrom<T>;
+    [T] RangeTo<T>;
+    [T] RangeToInclusive<T>;
+    [T] (Bound<T>, Bound<T>);
+}
+
+impl<T: Element, R: Interval<T>> Interval<T> for Everywhere<R> {
+    fn bounds(&self) -> (Bound<T>, Bound<T>) {
+        self.0.bounds()
+    }
+
+    fn op(&self) -> WithinOp {
+        self.0.op().everywhere(T::DTYPE)
     }
 }
 
@@ -102,18 +177,17 @@ floats! {
 
 /// The least and the greatest element of an interval that has any, by their bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Interval {
+pub(crate) struct Ends {
     pub(crate) low: u64,
     pub(crate) high: u64,
 }
 
-impl Interval {
-    /// That of a range; `None` where no element lies in it.
-    pub(crate) fn of<T: Element>(range: &impl RangeBounds<T>) -> Result<Option<Self>> {
-        let (start, end) = (range.start_bound(), range.end_bound());
+impl Ends {
+    /// Those between two bounds; `None` where no element lies there.
+    pub(crate) fn of<T: Element>((start, end): (Bound<T>, Bound<T>)) -> Result<Option<Self>> {
         for (bound, end) in [(start, "lower"), (end, "upper")] {
             if let Bound::Included(bound) | Bound::Excluded(bound) = bound
-                && bound.partial_cmp(bound).is_none()
+                && bound.partial_cmp(&bound).is_none()
             {
                 let reason =
                     format!("the {end} end of the interval is NaN; give a number, or leave it open");
@@ -121,22 +195,22 @@ impl Interval {
             }
         }
         let low = match start {
-            Bound::Included(&low) => Some(low),
-            Bound::Excluded(&below) => T::above(below),
+            Bound::Included(low) => Some(low),
+            Bound::Excluded(below) => T::above(below),
             Bound::Unbounded => Some(T::LEAST),
         };
         let high = match end {
-            Bound::Included(&high) => Some(high),
-            Bound::Excluded(&above) => T::below(above),
+            Bound::Included(high) => Some(high),
+            Bound::Excluded(above) => T::below(above),
             Bound::Unbounded => Some(T::GREATEST),
         };
         let ends = low.zip(high).filter(|(low, high)| low <= high);
         Ok(ends.map(|(low, high)| Self { low: word_of(low), high: word_of(high) }))
     }
 
-    /// Its ends as elements.
+    /// The same two as elements.
     #[cfg(feature = "cpu")]
-    pub(crate) fn ends<T: bytemuck::Pod>(self) -> [T; 2] {
+    pub(crate) fn elements<T: bytemuck::Pod>(self) -> [T; 2] {
         [self.low, self.high].map(crate::element::element_of)
     }
 }
@@ -144,8 +218,9 @@ impl Interval {
 /// Elements in device memory, of which those count that lie in an interval.
 #[derive(Debug, Clone)]
 pub(crate) struct WithinJob {
+    pub(crate) op: WithinOp,
     pub(crate) dtype: Dtype,
-    pub(crate) interval: Interval,
+    pub(crate) interval: Ends,
     /// How many elements there are; none where nothing lies in the interval.
     pub(crate) n: u64,
     /// Where they are: a multiple of an element's size.
@@ -155,17 +230,18 @@ pub(crate) struct WithinJob {
 impl WithinJob {
     /// The elements of a buffer, which must be on `device`.
     pub(crate) fn of<T: Element>(
-        range: &impl RangeBounds<T>,
+        op: WithinOp,
+        bounds: (Bound<T>, Bound<T>),
         values: &Buffer<T>,
         device: &Device,
     ) -> Result<Self> {
         device.require("buffer", values.device())?;
         let n = check(values.len())?;
-        let (n, interval) = match Interval::of(range)? {
+        let (n, interval) = match Ends::of(bounds)? {
             Some(interval) => (n, interval),
-            None => (0, Interval { low: 0, high: 0 }),
+            None => (0, Ends { low: 0, high: 0 }),
         };
-        Ok(Self { dtype: T::DTYPE, interval, n, address: values.as_device_ptr() })
+        Ok(Self { op, dtype: T::DTYPE, interval, n, address: values.as_device_ptr() })
     }
 
     /// How the buffer is cut.
@@ -229,7 +305,7 @@ mod tests {
     #[test]
     fn an_interval_has_the_ends_of_its_range() {
         let of = |range: (Bound<i8>, Bound<i8>)| {
-            Interval::of::<i8>(&range).unwrap().map(|Interval { low, high }| (low, high))
+            Ends::of(range).unwrap().map(|Ends { low, high }| (low, high))
         };
         use Bound::{Excluded, Included, Unbounded};
         assert_eq!(of((Unbounded, Unbounded)), Some((0x80, 0x7f)));
@@ -241,10 +317,10 @@ mod tests {
         }
         assert_eq!((of((Excluded(127), Unbounded)), of((Unbounded, Excluded(-128)))), (None, None));
         // Zeros of both signs are the same place.
-        assert!(Interval::of(&(0.0_f32..=-0.0)).unwrap().is_some());
-        assert!(Interval::of(&(-0.0_f32..0.0)).unwrap().is_none());
+        assert!(Ends::of((0.0_f32..=-0.0).bounds()).unwrap().is_some());
+        assert!(Ends::of((-0.0_f32..0.0).bounds()).unwrap().is_none());
         for (range, end) in [(f32::NAN..1.0, "lower"), (1.0..f32::NAN, "upper")] {
-            let error = Interval::of(&range).unwrap_err().to_string();
+            let error = Ends::of(range.bounds()).unwrap_err().to_string();
             assert_eq!(
                 error,
                 format!("the {end} end of the interval is NaN; give a number, or leave it open")

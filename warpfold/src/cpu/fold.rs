@@ -17,8 +17,8 @@ use super::{
     lanes::{Fold, fold, fold_by, fold_pairs, in_lanes},
 };
 use crate::{
-    names::{Op, PairOp},
-    within::Interval,
+    names::{Op, PairOp, WithinOp},
+    within::Ends,
 };
 
 /// Words of a result: one of up to 16 bytes; or an index, and the element there.
@@ -124,31 +124,54 @@ pub(super) fn of_float_pairs<T: Real>(op: PairOp, first: &[T], second: &[T]) -> 
     })
 }
 
-/// How many elements lie in an interval, and their sum, of which there is one at least to look at.
-pub(super) fn of_integers_within<T: Integer>(interval: Interval, values: &[T]) -> Words {
-    let (count, sum) = within(interval, values, 0, T::wide, u64::wrapping_add);
+/// How many elements lie in an interval, and their sum, of which there is one at least to look at. There
+/// is one way to add integers.
+pub(super) fn of_integers_within<T: Integer>((_op, ends): (WithinOp, Ends), values: &[T]) -> Words {
+    let (count, sum) = within(ends, values, 0, T::wide, u64::wrapping_add);
     [count, sum]
 }
 
 /// Does for floats what [`of_integers_within`] does.
-pub(super) fn of_floats_within<T: Real>(interval: Interval, values: &[T]) -> Words {
-    let (count, sum) = within(interval, values, 0.0, T::double, Add::add);
-    let [sum, _] = words(T::nearest(sum));
-    [count, sum]
+pub(super) fn of_floats_within<T: Real>((op, ends): (WithinOp, Ends), values: &[T]) -> Words {
+    let (count, sum) = match op {
+        WithinOp::Sum => {
+            let (count, sum) = within(ends, values, 0.0, T::double, Add::add);
+            (count, words(T::nearest(sum)))
+        }
+        WithinOp::BinnedSum => {
+            let (count, sum) = binned_within(ends, values);
+            (count, words(sum.sum()))
+        }
+        WithinOp::BinnedSumPart => unreachable!("{op} is of several devices"),
+    };
+    [count, sum[0]]
 }
 
 /// How many elements lie in an interval, and what is made of them in pairs.
 fn within<T: Item, S: Copy + Send + Sync>(
-    interval: Interval,
+    ends: Ends,
     values: &[T],
     zero: S,
     term: impl Fn(T) -> S + Sync,
     add: impl Fn(S, S) -> S + Sync,
 ) -> (u64, S) {
-    let [low, high] = interval.ends::<T>();
+    let [low, high] = ends.elements::<T>();
     let meet = |a: (u64, S), b: (u64, S)| (a.0 + b.0, add(a.1, b.1));
     let of = |value: T| if low <= value && value <= high { (1, term(value)) } else { (0, zero) };
     let leaf = |values: &[T]| in_lanes(values, (0, zero), |kept, value| meet(kept, of(value)), meet);
+    fold_by(values, &leaf, &meet)
+}
+
+/// How many elements lie in an interval, and their binned sum.
+fn binned_within<T: Real>(ends: Ends, values: &[T]) -> (u64, Partial<T::Sum>) {
+    let [low, high] = ends.elements::<T>();
+    let is_inside = |value: T| low <= value && value <= high;
+    let leaf = |values: &[T]| {
+        let count = |kept: u64, value| kept + u64::from(is_inside(value));
+        let term = |value: T| if is_inside(value) { value.term() } else { T::Sum::ZERO };
+        (in_lanes(values, 0, count, Add::add), binned_sum(values, term))
+    };
+    let meet = |a: (u64, Partial<T::Sum>), b: (u64, _)| (a.0 + b.0, a.1.plus(b.1));
     fold_by(values, &leaf, &meet)
 }
 
@@ -262,22 +285,28 @@ impl<T: Copy, M: BinnedTerm<T>> Fold<T> for BinnedSum<M> {
 
     #[inline(always)]
     fn leaf(values: &[T], _index: u64) -> Self::Kept {
-        let largest = M::Sum::largest(values, M::term);
-        if largest.specials() == 0 {
-            let bin = largest.bin();
-            let scale = M::Sum::scale(bin);
-            let digits = M::Sum::digits_of(values, |value| M::term(value).times(scale));
-            return Partial { digits, bin, specials: 0 };
-        }
-        let mut sum = Running::new();
-        values.iter().for_each(|&value| sum.add([M::term(value)]));
-        sum.close()
+        binned_sum(values, M::term)
     }
 
     #[inline(always)]
     fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept {
         first.plus(second)
     }
+}
+
+/// The binned sum of the terms of a few values.
+#[inline(always)]
+fn binned_sum<T: Copy, S: Binned>(values: &[T], term: impl Fn(T) -> S) -> Partial<S> {
+    let largest = S::largest(values, &term);
+    if largest.specials() == 0 {
+        let bin = largest.bin();
+        let scale = <S as Float>::scale(bin);
+        let digits = S::digits_of(values, |value| term(value).times(scale));
+        return Partial { digits, bin, specials: 0 };
+    }
+    let mut sum = Running::new();
+    values.iter().for_each(|&value| sum.add([term(value)]));
+    sum.close()
 }
 
 /// The binned sums of elements and of their squares.

@@ -27,7 +27,8 @@
 //!   [`SumOfMagnitudes`](crate::op::SumOfMagnitudes) are made in `f64`, and rounded to
 //!   [`Element::Sum`] at the end. Until then they are off by 160·2^−53 of the sum of the terms'
 //!   magnitudes at most, besides the rounding of squares of `f64`.
-//! - The sum of [`reduce_within`] likewise.
+//! - The sum of [`reduce_within`] likewise, unless its range is in
+//!   [`Everywhere`](crate::op::Everywhere).
 //! - [`Dot`](crate::op::Dot) and [`SquaredDistance`](crate::op::SquaredDistance) likewise, besides the
 //!   rounding of products and differences of `f64`, and of differences' squares.
 //! - [`Product`](crate::op::Product) is made and rounded so, too. Until then n factors are off by
@@ -45,8 +46,6 @@ mod top;
 
 pub use top::{top_k, top_k_rows};
 
-use std::ops::RangeBounds;
-
 use bytemuck::Zeroable;
 use rayon::prelude::*;
 
@@ -55,11 +54,11 @@ use crate::{
     element::{Words, sealed::Outcome as _},
     geometry::MAX_ELEMENTS,
     names::{Dtype, Op},
-    op::{Operation, PairOperation, RowsOperation},
+    op::{Interval, Operation, PairOperation, RowsOperation},
     pairs,
     reducer::Code,
     rows,
-    within::Interval,
+    within::Ends,
 };
 
 /// Elements that a thread takes at least.
@@ -153,12 +152,12 @@ pub fn reduce_pair<T: Element, O: PairOperation>(_op: O, first: &[T], second: &[
 ///
 /// # Errors
 /// [`Error::Interval`] for an end that is NaN, and [`Error::TooManyElements`] for more than 2^35.
-pub fn reduce_within<T: Element>(range: impl RangeBounds<T>, values: &[T]) -> Result<Within<T::Sum>> {
+pub fn reduce_within<T: Element>(range: impl Interval<T>, values: &[T]) -> Result<Within<T::Sum>> {
     check(values)?;
-    let Some(interval) = Interval::of(&range)?.filter(|_| !values.is_empty()) else {
+    let Some(ends) = Ends::of(range.bounds())?.filter(|_| !values.is_empty()) else {
         return Ok(Within::none());
     };
-    let written = of_type!(T::DTYPE, of_integers_within, of_floats_within, interval, values);
+    let written = of_type!(T::DTYPE, of_integers_within, of_floats_within, (range.op(), ends), values);
     Ok(Within::from_words(in_words(written)))
 }
 

@@ -26,7 +26,7 @@ use crate::{
     Count, Device, Error, Result,
     arch::Arch,
     geometry::{Launch, Room, shared_bytes},
-    names::{Dtype, KernelKind, Op, PairOp, PerPair, TopOp},
+    names::{Dtype, KernelKind, Op, PairOp, PerPair, TopOp, WithinOp},
     ptx::{Form, PiecesForm, Ptx, PtxSource, RUNS_FILES},
     signature,
     tuning::{Choice, Tuning},
@@ -62,8 +62,8 @@ pub(super) struct LoadedKernels {
     pub(super) offsets: OnceLock<LoadedOffsets>,
     /// Those for pairs, by the numbers of operation and type.
     pub(super) pairs: [[OnceLock<LoadedPairs>; Dtype::ALL.len()]; PairOp::ALL.len()],
-    /// Those for intervals, by the type's number.
-    pub(super) within: [OnceLock<LoadedWithin>; Dtype::ALL.len()],
+    /// Those for intervals, likewise.
+    pub(super) within: [[OnceLock<LoadedWithin>; Dtype::ALL.len()]; WithinOp::ALL.len()],
     /// Those that find first elements, likewise, by those of order and type.
     pub(super) top: [[OnceLock<LoadedTop>; Dtype::ALL.len()]; TopOp::ALL.len()],
     /// Those that find runs of equal keys, by the size of a key.

@@ -161,7 +161,7 @@ impl<'a> Task<'a> {
         match self {
             Self::Many(job) => job.layout(),
             Self::Pairs(job) => Layout::of_one(job.op.result_bytes(job.dtype)),
-            Self::Within(job) => Layout::of_one(size_of::<u64>() + job.dtype.sum().size()),
+            Self::Within(job) => Layout::of_one(job.op.result_bytes(job.dtype)),
             Self::Top(job) => Layout::of_pieces(job.count(), OUTPUT_BYTES as usize),
             Self::CountRuns(_) => Layout::of_one(size_of::<u64>()),
             _ => Layout::of_one(self.codes().next().map_or(0, Code::result_bytes)),
@@ -185,7 +185,7 @@ impl<'a> Task<'a> {
             Self::Continued(..) => form(Form::Continued),
             Self::Many(job) => job.tasks().try_for_each(|task| task.prepare(kernels)),
             Self::Pairs(job) => kernels.prepare_pairs(job.op, job.dtype),
-            Self::Within(job) => kernels.prepare_within(job.dtype),
+            Self::Within(job) => kernels.prepare_within(job.op, job.dtype),
             Self::Top(job) => match job.of_one() {
                 Some(task) => task.prepare(kernels),
                 None => kernels.prepare_top(job.op, job.dtype),

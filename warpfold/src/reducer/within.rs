@@ -1,25 +1,29 @@
 //! The elements of a buffer that lie in an interval.
 
-use std::{mem, ops::RangeBounds, sync::Arc};
+use std::{mem, ops::Bound, sync::Arc};
 
 use super::{HostResults, Inputs, OnStream, Pending, Recorded, Recorder, Reducer, Task};
 use crate::{
-    Buffer, Element, Error, Output, Result, Within, element::sealed::Outcome as _, within::WithinJob,
+    Buffer, Element, Error, Outcome, Output, Result, Within, element::sealed::Outcome as _,
+    names::WithinOp, op::Interval, within::WithinJob,
 };
 
 /// # Intervals
 /// How many elements lie in an interval, and their sum, by one launch. A range of any kind says which:
 /// `..` all, `a..b`, `a..=b`, or a pair of [`Bound`](std::ops::Bound)s; where its end is before its
 /// start, none. NaN lies in no interval, and zeros of both signs are the same place.
+/// [`Everywhere`](crate::op::Everywhere) around a range asks for a sum with the same bits wherever it is
+/// made.
 ///
 /// A condition of another kind is a program's [own](crate::custom) operation.
 impl Reducer {
-    /// Loads the kernel for intervals of a type, as its first use otherwise does.
+    /// Loads the kernels for intervals of a type, as the first use of each otherwise does.
     ///
     /// # Errors
     /// As [`prepare`](Self::prepare).
     pub fn prepare_within<T: Element>(&self) -> Result<()> {
-        self.core().kernels().prepare_within(T::DTYPE)
+        let ops = WithinOp::ALL.iter().filter(|op| op.takes(T::DTYPE));
+        ops.copied().try_for_each(|op| self.core().kernels().prepare_within(op, T::DTYPE))
     }
 
     /// How many elements lie in an interval, and their sum in the type [`Element::Sum`].
@@ -37,7 +41,8 @@ impl Reducer {
     /// ```
     ///
     /// The count and the sum of integers have the same bits wherever they are made; the sum of floats is
-    /// added in the order of the launch, as that of a [`sum`](Self::sum) is.
+    /// added in the order of the launch, as that of a [`sum`](Self::sum) is, unless the range is in
+    /// [`Everywhere`](crate::op::Everywhere).
     ///
     /// # Errors
     /// - [`Error::Interval`] for an end that is NaN, [`Error::OtherDevice`] for a buffer of another
@@ -47,19 +52,30 @@ impl Reducer {
     /// - [`Error::Driver`] when the launch or the wait fails.
     pub fn reduce_within<T: Element>(
         &self,
-        range: impl RangeBounds<T>,
+        range: impl Interval<T>,
         values: &Buffer<T>,
     ) -> Result<Within<T::Sum>> {
-        let task = Task::Within(WithinJob::of(&range, values, self.device())?);
+        let within = self.result_within(range.op(), range.bounds(), values)?;
+        Ok(within.unwrap_or_else(Within::none))
+    }
+
+    /// What the kernel of a sum leaves; `None` of no elements.
+    pub(super) fn result_within<T: Element, R: Outcome>(
+        &self,
+        op: WithinOp,
+        bounds: (Bound<T>, Bound<T>),
+        values: &Buffer<T>,
+    ) -> Result<Option<R>> {
+        let task = Task::Within(WithinJob::of(op, bounds, values, self.device())?);
         if task.is_empty() {
-            return Ok(Within::none());
+            return Ok(None);
         }
         values.settle()?;
         let core = self.core();
         core.sweep();
         // SAFETY: the elements are those of the buffer, which is borrowed until this returns, and kept
         // below where that is not enough.
-        let reduced = unsafe { core.reduce(&task, decode::<T>) };
+        let reduced = unsafe { core.reduce(&task, |results| Some(R::from_words(results.get(0)))) };
         let keep = || mem::forget((core.clone(), values.memory().clone()));
         reduced.map_err(|failed| failed.or_keep(keep))
     }
@@ -74,10 +90,10 @@ impl OnStream<'_> {
     /// [`Error::Interval`] with a [count](Self::counted).
     pub fn reduce_within<T: Element>(
         self,
-        range: impl RangeBounds<T>,
+        range: impl Interval<T>,
         values: &Buffer<T>,
     ) -> Result<Pending<Within<T::Sum>>> {
-        let task = self.within(&range, values)?;
+        let task = self.within(range.op(), range.bounds(), values)?;
         if task.is_empty() {
             return Ok(Pending::ready(Within::none()));
         }
@@ -107,11 +123,22 @@ impl OnStream<'_> {
     /// device.
     pub fn reduce_within_into<T: Element>(
         self,
-        range: impl RangeBounds<T>,
+        range: impl Interval<T>,
         values: &Buffer<T>,
         output: &mut Output<Within<T::Sum>>,
     ) -> Result<()> {
-        let task = self.within(&range, values)?;
+        self.result_within_into(range.op(), range.bounds(), values, output)
+    }
+
+    /// Leaves what the kernel of a sum leaves, zeros of no elements.
+    pub(super) fn result_within_into<T: Element, R: Outcome>(
+        self,
+        op: WithinOp,
+        bounds: (Bound<T>, Bound<T>),
+        values: &Buffer<T>,
+        output: &mut Output<R>,
+    ) -> Result<()> {
+        let task = self.within(op, bounds, values)?;
         // What still writes there on another stream is done first.
         output.precede(self.stream)?;
         values.precede(self.stream)?;
@@ -136,7 +163,8 @@ impl OnStream<'_> {
     /// Refuses what belongs to another device, and a count.
     fn within<T: Element>(
         self,
-        range: &impl RangeBounds<T>,
+        op: WithinOp,
+        bounds: (Bound<T>, Bound<T>),
         values: &Buffer<T>,
     ) -> Result<Task<'static>> {
         let device = self.reducer.device();
@@ -145,7 +173,7 @@ impl OnStream<'_> {
             let reason = "a count does not go with an interval; reduce a slice of the buffer without it";
             return Err(Error::Interval { reason: reason.to_owned() });
         }
-        Ok(Task::Within(WithinJob::of(range, values, device)?))
+        Ok(Task::Within(WithinJob::of(op, bounds, values, device)?))
     }
 }
 
@@ -157,10 +185,10 @@ impl Recorder {
     /// As [`Reducer::reduce_within`].
     pub fn reduce_within<T: Element>(
         &mut self,
-        range: impl RangeBounds<T>,
+        range: impl Interval<T>,
         values: &Buffer<T>,
     ) -> Result<Recorded<Within<T::Sum>>> {
-        let task = Task::Within(WithinJob::of(&range, values, self.device())?);
+        let task = Task::Within(WithinJob::of(range.op(), range.bounds(), values, self.device())?);
         values.settle()?;
         let empty = task.is_empty();
         self.record_single(task, [Some(values.memory()), None], empty, decode::<T>)

@@ -11,13 +11,13 @@ use super::{
 use crate::{
     Result,
     geometry::Launch,
-    names::{Dtype, KernelKind},
+    names::{Dtype, KernelKind, WithinOp},
     ptx::within_file,
     signature,
     within::WithinJob,
 };
 
-/// The kernel for intervals of a type.
+/// The kernel for a sum of intervals of a type.
 pub(super) struct LoadedWithin {
     grid: Entry,
     /// What it is of.
@@ -25,14 +25,14 @@ pub(super) struct LoadedWithin {
 }
 
 impl Kernels {
-    /// Loads the kernel for intervals of a type, unless it is.
-    pub(crate) fn prepare_within(&self, dtype: Dtype) -> Result<()> {
-        self.find_within(dtype).map(drop)
+    /// Loads the kernel for a sum of intervals of a type, unless it is.
+    pub(crate) fn prepare_within(&self, op: WithinOp, dtype: Dtype) -> Result<()> {
+        self.find_within(op, dtype).map(drop)
     }
 
-    fn find_within(&self, dtype: Dtype) -> Result<&LoadedWithin> {
-        self.found_or(&self.loaded.within[dtype as usize], || {
-            let file = within_file(dtype);
+    fn find_within(&self, op: WithinOp, dtype: Dtype) -> Result<&LoadedWithin> {
+        self.found_or(&self.loaded.within[op as usize][dtype as usize], || {
+            let file = within_file(op, dtype);
             let (ptx, name) = (self.ptx(&file)?, format!("{file}_{}", KernelKind::Grid));
             signature::check(&ptx, &name, ReduceWithin::<()>::PARAMETERS)?;
             let module = Module::load(self.device(), &ptx)?;
@@ -46,7 +46,7 @@ impl Kernels {
     /// # Safety
     /// As [`Task::enqueue`](super::Task::enqueue).
     pub(super) unsafe fn enqueue_within(&self, job: &WithinJob, places: &Places) -> Result<()> {
-        let entry = &self.find_within(job.dtype)?.grid;
+        let entry = &self.find_within(job.op, job.dtype)?.grid;
         let (choice, room) = self.chosen_as_sum(entry, job.dtype, job.bytes());
         let extent = job.extent();
         let launch = Launch::new(extent, choice, room);

@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 
 use warpfold::{
-    Element, Integer, Located, Reducer, bf16, cpu, f16,
+    Element, Integer, Located, Reducer, Within, bf16, cpu, f16,
     internal::{Blocks, Choice, KernelKind},
     op::{self, Everywhere, Operation},
 };
@@ -393,6 +393,100 @@ fn sums_are_the_same_wherever_they_go() {
     let more = device().upload(&[&values[..], &[1e9; 50]].concat()).unwrap();
     let count = count_of(values.len() as u64);
     assert_eq!(on().counted(&count).reduce(op, &more).unwrap().wait().unwrap(), expected);
+}
+
+/// The elements that lie between two ends: how many, and what is expected of their sum.
+fn expected_within<T: Float>(values: &[T], (low, high): (T, T)) -> (u64, f64) {
+    let inside = |value: &f64| (low.double()..=high.double()).contains(value);
+    let inside: Vec<f64> = values.iter().map(|value| value.double()).filter(inside).collect();
+    (inside.len() as u64, everywhere(&inside, T::FORMAT))
+}
+
+/// The same of a buffer that begins behind `start` other elements, on the CPU and on the device.
+#[track_caller]
+fn check_within<T: Float>(reducer: &Reducer, values: &[T], ends: (T, T), start: usize, what: &str) {
+    let (count, sum) = expected_within(values, ends);
+    let what = format!("{ends:?} of {what} of {}", std::any::type_name::<T>());
+    let check = |found: Within<T::Sum>, where_| {
+        same([T::sum(found.sum)], [sum], &format!("{what} {where_}"));
+        assert_eq!(found.count, count, "{what} {where_}");
+    };
+    let range = Everywhere(ends.0..=ends.1);
+    check(cpu::reduce_within(range.clone(), values).unwrap(), "on the CPU");
+    let all = [&vec![T::near(1.5); start][..], values].concat();
+    let buffer = device().upload(&all).unwrap().slice(start..).unwrap();
+    check(reducer.reduce_within(range, &buffer).unwrap(), "on the device");
+}
+
+fn within_defined<T: Float>() {
+    let near = |low, high| (T::near(low), T::near(high));
+    let ends = [
+        near(f64::NEG_INFINITY, f64::INFINITY),
+        near(-1.5, 0.25),
+        near(0.0, f64::INFINITY),
+        near(2_f64.powi(-8), 2_f64.powi(20)),
+    ];
+    for (at, (name, values)) in sets::<T>().into_iter().chain(specials()).enumerate() {
+        for ends in ends {
+            check_within(reducer(), &values, ends, at % 3, name);
+        }
+    }
+}
+
+#[test]
+fn sums_of_intervals_are_what_their_definition_says() {
+    for_every_float!(within_defined());
+}
+
+fn within_launched<T: Float>() {
+    let values = unruly::<T>(40_000 / size_of::<T>() + 3);
+    let ends = (T::near(-60.0), T::near(80.0));
+    let (_, expected) = expected_within(&values, ends);
+    let range = ends.0..=ends.1;
+    let buffer = |start: usize| {
+        let all = [&vec![T::near(1.5); start][..], &values].concat();
+        device().upload(&all).unwrap().slice(start..).unwrap()
+    };
+    let everywhere = |reducer: &Reducer, start| {
+        [T::sum(reducer.reduce_within(Everywhere(range.clone()), &buffer(start)).unwrap().sum)]
+    };
+    let ordinary =
+        |reducer: &Reducer| T::sum(reducer.reduce_within(range.clone(), &buffer(0)).unwrap().sum);
+    in_any_launch::<T, 1>([expected], everywhere, ordinary);
+}
+
+#[test]
+fn sums_of_intervals_are_the_same_in_any_launch() {
+    for_every_float!(within_launched());
+}
+
+/// More terms for a thread than 32 bits have room for, beside others that are outside.
+#[test]
+fn no_thread_runs_out_of_room_for_an_interval() {
+    let large = f32::from_bits(4_194_304_f32.to_bits() - 1);
+    let values = [large, large, large, 1e30].repeat(32 * 760);
+    check_within(&reducer_of(launches()[0]), &values, (0.0, large), 0, "many large digits");
+}
+
+#[test]
+fn sums_of_intervals_are_the_same_wherever_they_go() {
+    let values = unruly::<f64>(3000);
+    let (count, sum) = expected_within(&values, (-0.5, 3.0));
+    let expected = Within { count, sum };
+    let range = Everywhere(-0.5..=3.0);
+    let (buffer, stream) = (device().upload(&values).unwrap(), device().stream().unwrap());
+    let on = || reducer().on(&stream);
+    assert_eq!(on().reduce_within(range.clone(), &buffer).unwrap().wait().unwrap(), expected);
+    let mut output = device().output().unwrap();
+    on().reduce_within_into(range.clone(), &buffer, &mut output).unwrap();
+    assert_eq!(output.read().unwrap(), expected);
+    let mut recorder = reducer().record();
+    let recorded = recorder.reduce_within(range, &buffer).unwrap();
+    assert_eq!(recorder.finish().unwrap().run().unwrap().get(&recorded), expected);
+    // Around an interval of integers it changes nothing.
+    let integers = device().upload(&[3_u8, 200, 7]).unwrap();
+    let within = reducer().reduce_within(Everywhere(4..), &integers).unwrap();
+    assert_eq!(within, Within { count: 2, sum: 207 });
 }
 
 /// What is the same on the CPU and on a device, with the word and without it.

@@ -1,6 +1,6 @@
 //! Several operations at once, segments, and what comes first, on several devices.
 
-use warpfold::{Buffer, Error, Group, Sharded, bf16, cpu, f16, op};
+use warpfold::{Buffer, Error, Group, Sharded, Within, bf16, cpu, f16, op};
 
 use crate::{
     common::{Sample, device, on_gpu, reducer, says, small},
@@ -222,7 +222,13 @@ fn pairs_and_intervals_are_added_device_by_device() {
         assert_eq!(dot, reducer().dot(&of_floats, &of_others).unwrap(), "{group:?}");
         let within = group.reduce_within(0.0..=2.0, &x).unwrap();
         assert_eq!(within, reducer().reduce_within(0.0..=2.0, &of_floats).unwrap(), "{group:?}");
+        // Those of any, which are not.
+        let any = unruly::<f32>(4001);
+        let range = op::Everywhere(-0.5..20.0);
+        let within = group.reduce_within(range.clone(), &cut(group, &any, &ENDS)).unwrap();
+        assert_eq!(within, cpu::reduce_within(range.clone(), &any).unwrap(), "{group:?}");
         let none = group.upload::<f32>(&[]).unwrap();
+        assert_eq!(group.reduce_within(range, &none).unwrap(), Within { count: 0, sum: 0.0 });
         assert_eq!(group.reduce_pair(op::Dot, &none, &none).unwrap(), 0.0);
         assert_eq!(group.reduce_pair(op::Everywhere(op::Dot), &none, &none).unwrap(), 0.0);
         assert_eq!(group.reduce_within(.., &none).unwrap().count, 0);

@@ -14,9 +14,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use warpfold::{Buffer, Distributed, Element, Error, Plain, Rendezvous, Way, World, op};
+use warpfold::{Buffer, Distributed, Element, Error, Plain, Rendezvous, Way, World, cpu, op};
 
-use crate::common::{Sample, device, driver, extreme, on_gpu, reducer, says, small, splitmix};
+use crate::{
+    common::{Sample, device, driver, extreme, on_gpu, reducer, says, small, splitmix},
+    everywhere::unruly,
+};
 
 const ADDRESS: &str = "WARPFOLD_ADDRESS";
 
@@ -252,6 +255,10 @@ fn all_shapes_are_those_of_one_device() {
     assert_eq!(world.reduce_pair(op::Everywhere(op::Dot), &x, &y).unwrap(), everywhere);
     let within = reducer().reduce_within(-2.0..70.0, &of_a).unwrap();
     assert_eq!(world.reduce_within(-2.0..70.0, &x).unwrap(), within);
+    // Of any, whose sum depends on the order unless it is the one that does not.
+    let (any, range) = (unruly::<f32>(4001), op::Everywhere(-0.5..20.0));
+    let within = world.reduce_within(range.clone(), &cut(&any, &[700, 700])).unwrap();
+    assert_eq!(within, cpu::reduce_within(range, &any).unwrap());
     for k in [1, 2, 32] {
         let largest = reducer().top_k(op::Largest(k), &of_a).unwrap();
         assert_eq!(world.top_k(op::Largest(k), &x).unwrap(), largest);

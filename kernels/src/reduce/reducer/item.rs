@@ -283,7 +283,7 @@ impl<T: Unpacked> Item for T {
 
 /// Whether a number is neither below the one nor above the other; without a branch.
 #[inline(always)]
-fn between<A: PartialOrd>(number: A, [low, high]: [A; 2]) -> bool {
+pub(super) fn between<A: PartialOrd>(number: A, [low, high]: [A; 2]) -> bool {
     (low <= number) & (number <= high)
 }
 

@@ -62,7 +62,7 @@ use op::{ArgMax, ArgMin, Max, Min, MinMax, NonZero, Product, Sum, SumAbs, SumSq}
 use pairs::{Dot, SquaredDistance};
 use top::{Largest, Smallest};
 use wide::WideSum;
-use within::Within;
+use within::{BinnedWithin, BinnedWithinPart, Within};
 
 /// Declares shared memory of kernels: for partial results as most operations have, and for wide ones.
 macro_rules! by_width {
@@ -181,16 +181,22 @@ macro_rules! reducers {
         reducers!(@pairs $floats [dot Dot, sqdist SquaredDistance, bindot BinnedDot,
             binsqdist BinnedSquaredDistance, bindotpart BinnedDotPart,
             binsqdistpart BinnedSquaredDistancePart]);
-        reducers!(@within $integers);
-        reducers!(@within $floats);
+        reducers!(@within $integers [sum Within]);
+        reducers!(@within $floats [sum Within, binsum BinnedWithin, binsumpart BinnedWithinPart]);
         reducers!(@top $integers [largest Largest, smallest Smallest]);
         reducers!(@top $floats [largest Largest, smallest Smallest]);
     };
-    (@within [$($dtype:ident = $ty:ty),*]) => {$(
+    (@within [$($dtype:ident = $ty:ty),*] $ops:tt) => {
+        $(reducers!(@each_within $dtype $ty, $ops);)*
+    };
+    (@each_within $dtype:ident $ty:ty, [$($op:ident $Op:ident),*]) => {$(
         #[cfg(feature = "library")]
         const _: () = {
             type T = $ty;
-            reducer_kernel! { reducer_within $dtype grid = within<Within<T>>(ReduceWithin, warp_values::<<Within<T> as FoldWithin>::Fold>()) }
+            reducer_kernel! {
+                reducer_within ${concat($op, _, $dtype)} grid =
+                    within<$Op<T>>(ReduceWithin, warp_values::<<$Op<T> as FoldWithin>::Fold>())
+            }
         };
     )*};
     (@top [$($dtype:ident = $ty:ty),*] $orders:tt) => {

@@ -1,14 +1,21 @@
 //! How many elements lie in an interval, and their sum.
 
-use core::marker::PhantomData;
+use core::{convert::identity, marker::PhantomData};
 
-use warpfold_abi::arguments::ReduceCut;
+use warpfold_abi::{
+    arguments::ReduceCut,
+    binned::{Float, Partial, Running, Terms},
+};
 use warpfold_device::{
     op::{self, Number},
     reduction::{CHAINS, Fold, FoldWithin, Group},
 };
 
-use super::item::Item;
+use super::{
+    binned::{Ending, Part, Rounded},
+    exact::MergeCounted,
+    item::{Item, Unpacked, between},
+};
 
 /// What a thread keeps of some elements.
 #[derive(Clone, Copy)]
@@ -84,5 +91,96 @@ impl<T: Item> FoldWithin for Within<T> {
     #[inline(always)]
     fn of(element: T, interval: T::Interval) -> (u64, T::Total) {
         if element.lies_in(interval) { (1, element.total()) } else { (0, T::Total::ZERO) }
+    }
+}
+
+/// How many floats there are, and their [binned](warpfold_abi::binned) sum.
+pub(super) struct CountAndBinnedSum<T, E>(PhantomData<(T, E)>);
+
+impl<T, E> Fold for CountAndBinnedSum<T, E>
+where
+    T: Unpacked<Total: Float, Terms: Terms<<T as Unpacked>::Total>>,
+    E: Ending<T::Total>,
+{
+    type Element = T;
+    type Accumulator = (u32, Running<T::Total>);
+    type Partial = (u64, Partial<T::Total>);
+    type Combine = MergeCounted;
+    const COMBINE: MergeCounted = MergeCounted;
+    const RESULT_BYTES: u64 = size_of::<u64>() as u64 + E::BYTES;
+    const TAKES_ZEROS: bool = false;
+
+    #[inline(always)]
+    fn start() -> Self::Accumulator {
+        (0, Running::new())
+    }
+
+    /// In one chain, as what waits for the terms before is integer additions alone.
+    #[inline(always)]
+    fn absorb((count, kept): &mut Self::Accumulator, _chain: usize, group: Group, _index: u64) {
+        *count += <T as Item>::LANES as u32;
+        kept.add(T::terms(group, identity));
+    }
+
+    #[inline(always)]
+    fn close((count, kept): Self::Accumulator) -> Self::Partial {
+        (count.into(), kept.close())
+    }
+
+    #[inline(always)]
+    fn of(element: T, _index: u64) -> Self::Partial {
+        (1, Partial::of(element.term()))
+    }
+
+    #[inline(always)]
+    unsafe fn write((count, sum): Self::Partial, arguments: ReduceCut<T>) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            *arguments.output = count;
+            E::write(sum, arguments.output.add(1));
+        }
+    }
+}
+
+/// The same of the floats that lie in an interval.
+pub(super) struct BinnedWithinOf<T, E>(PhantomData<(T, E)>);
+/// Of which the sum is rounded.
+pub(super) type BinnedWithin<T> = BinnedWithinOf<T, Rounded>;
+/// Of which it is what one device has of it.
+pub(super) type BinnedWithinPart<T> = BinnedWithinOf<T, Part>;
+
+impl<T, E> FoldWithin for BinnedWithinOf<T, E>
+where
+    T: Unpacked<Total: Float + PartialOrd, Terms: Terms<<T as Unpacked>::Total>>,
+    E: Ending<T::Total>,
+{
+    type Fold = CountAndBinnedSum<T, E>;
+    /// As they are added, in which all elements are as far from one another as before.
+    type Interval = [T::Total; 2];
+
+    #[inline(always)]
+    fn interval(low: u64, high: u64) -> [T::Total; 2] {
+        [T::of_bits(low).term(), T::of_bits(high).term()]
+    }
+
+    /// What is outside is a zero, which changes no sum.
+    #[inline(always)]
+    fn absorb(
+        (count, kept): &mut (u32, Running<T::Total>),
+        interval: [T::Total; 2],
+        _chain: usize,
+        group: Group,
+    ) {
+        kept.add(Terms::map(T::terms(group, identity), |term| {
+            let inside = between(term, interval);
+            *count += u32::from(inside);
+            if inside { term } else { Float::ZERO }
+        }));
+    }
+
+    #[inline(always)]
+    fn of(element: T, interval: [T::Total; 2]) -> (u64, Partial<T::Total>) {
+        let term = element.term();
+        if between(term, interval) { (1, Partial::of(term)) } else { (0, Partial::ZERO) }
     }
 }

@@ -1,6 +1,6 @@
 //! Reductions of what lies on a group's devices in whole pieces, each of which one device reduces.
 
-use std::{iter, ops::RangeBounds};
+use std::iter;
 
 use bytemuck::Zeroable;
 
@@ -8,10 +8,11 @@ use super::{Group, Sharded};
 use crate::{
     ByKey, Element, Error, Key, Located, Outcome, Output, Outputs, Plain, Result, Segments, Within,
     element::sealed::Element as _,
-    names::PairOp,
-    op::{PairOperation, RowsOperation, TopK},
+    names::{PairOp, WithinOp},
+    op::{Interval, PairOperation, RowsOperation, TopK},
     pairs::{PartWords, sum_of_parts},
     reducer::Reducer,
+    within::WithinPart,
 };
 
 impl Group {
@@ -175,25 +176,40 @@ impl Group {
     }
 
     /// How many elements of all devices lie in an interval, and their sum: those of each device, added
-    /// in the order of the devices.
+    /// in the order of the devices; one that has the same bits [everywhere](crate::op::Everywhere) has
+    /// those of all elements on one device.
     ///
     /// # Errors
     /// [`Error::Group`] for elements of another group; those of
     /// [`Reducer::reduce_within`](crate::Reducer::reduce_within).
     pub fn reduce_within<T: Element>(
         &self,
-        range: impl RangeBounds<T>,
+        range: impl Interval<T>,
         values: &Sharded<T>,
     ) -> Result<Within<T::Sum>> {
+        if let Some(part) = range.op().part() {
+            return Ok(Within::of_parts(&self.results_within::<T, WithinPart>(part, &range, values)?));
+        }
+        let results = self.results_within::<T, Within<T::Sum>>(range.op(), &range, values)?;
+        Ok(results.into_iter().fold(Within::none(), Within::and))
+    }
+
+    /// What the kernel of a sum leaves on each device.
+    fn results_within<T: Element, R: Outcome>(
+        &self,
+        op: WithinOp,
+        range: &impl Interval<T>,
+        values: &Sharded<T>,
+    ) -> Result<Vec<R>> {
         self.require(values)?;
-        let range = (range.start_bound().cloned(), range.end_bound().cloned());
-        let mut under_way: Vec<Output<Within<T::Sum>>> = Vec::new();
+        let mut under_way: Vec<Output<R>> = Vec::new();
         for (member, part) in iter::zip(self.members(), values.parts()) {
             let mut result = member.reducer.device().output()?;
-            member.reducer.on(&member.stream).reduce_within_into(range, part, &mut result)?;
+            let on = member.reducer.on(&member.stream);
+            on.result_within_into(op, range.bounds(), part, &mut result)?;
             under_way.push(result);
         }
-        under_way.iter().try_fold(Within::none(), |all, result| Ok(all.and(result.read()?)))
+        under_way.iter().map(Output::read).collect()
     }
 
     /// The elements of every row of `len` that come first, of which each device has whole ones: k of

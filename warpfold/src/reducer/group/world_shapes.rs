@@ -1,7 +1,7 @@
 //! Reductions of what ranks have by other kernels than those that meet: each rank's result by itself,
 //! some bytes, and what is made of all of them, alike in each.
 
-use std::{any::type_name, iter, ops::RangeBounds};
+use std::{any::type_name, iter};
 
 use bytemuck::Zeroable;
 
@@ -10,8 +10,9 @@ use crate::{
     Element, Located, Plain, Result, Within,
     element::sealed::Element as _,
     names::PairOp,
-    op::{PairOperation, TopK},
+    op::{Interval, PairOperation, TopK},
     pairs::{PartWords, sum_of_parts},
+    within::WithinPart,
 };
 
 impl World {
@@ -60,22 +61,32 @@ impl World {
     }
 
     /// How many elements of all ranks lie in an interval, and their sum: those of each rank, added in
-    /// the order of the ranks. Of all ranks, with the same interval.
+    /// the order of the ranks; one that has the same bits [everywhere](crate::op::Everywhere) has those
+    /// of all elements in one rank. Of all ranks, with the same interval.
     ///
     /// # Errors
     /// As [`reduce`](Self::reduce), and those of
     /// [`Reducer::reduce_within`](crate::Reducer::reduce_within).
     pub fn reduce_within<T: Element>(
         &self,
-        range: impl RangeBounds<T>,
+        range: impl Interval<T>,
         values: &Distributed<T>,
     ) -> Result<Within<T::Sum>> {
-        let ends = (range.start_bound().cloned(), range.end_bound().cloned());
+        let (op, bounds) = (range.op(), range.bounds());
+        let place = if op.part().is_some() { " everywhere" } else { "" };
+        let what = format!("the interval {bounds:?} of {}{place}", short(type_name::<T>()));
         let given = self.require(values);
-        let given = given.and_then(|()| self.reducer().reduce_within(ends, values.part()));
+        if let Some(part) = op.part() {
+            let given = given.and_then(|()| self.reducer().result_within(part, bounds, values.part()));
+            let given = given.map(|part: Option<WithinPart>| part.unwrap_or_default());
+            let given = given.map(|part| bytemuck::bytes_of(&part).to_vec());
+            let told = self.tell(&mut self.state(), &what, given)?;
+            let parts: Vec<_> = told.iter().map(|of_rank| read(of_rank)).collect::<Result<_>>()?;
+            return Ok(Within::of_parts(&parts));
+        }
+        let given = given.and_then(|()| self.reducer().reduce_within(bounds, values.part()));
         let given = given
             .map(|within| [bytemuck::bytes_of(&within.count), bytemuck::bytes_of(&within.sum)].concat());
-        let what = format!("the interval {ends:?} of {}", short(type_name::<T>()));
         let told = self.tell(&mut self.state(), &what, given)?;
         told.iter().try_fold(Within::none(), |all: Within<T::Sum>, of_rank| {
             let (count, sum) = of_rank.split_at_checked(size_of::<u64>()).ok_or_else(other_version)?;
