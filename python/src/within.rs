@@ -7,6 +7,7 @@ use warpfold::{
     Buffer, Element, Output, Stream, Within, bf16,
     dlpack::{DataType, Layout},
     f16,
+    op::Everywhere,
 };
 
 use crate::{
@@ -86,15 +87,17 @@ fn end<T: Ends>(
 }
 
 /// Counts and adds up all elements of an array that are neither below `low` nor above `high`; `None` is
-/// no end. Returns two values of 8 bytes: the count, and the sum in the bytes from there on. They go to
-/// `place`, if that is given, as those of [`reduce`](crate::kernels::reduce) do. Nothing is waited for.
+/// no end, and `everywhere` asks for a sum with the same bits wherever it is made. Returns two values of
+/// 8 bytes: the count, and the sum in the bytes from there on. They go to `place`, if that is given, as
+/// those of [`reduce`](crate::kernels::reduce) do. Nothing is waited for.
 #[pyfunction]
-#[pyo3(signature = (array, low, high, stream=None, place=None))]
+#[pyo3(signature = (array, low, high, everywhere, stream=None, place=None))]
 pub(crate) fn reduce_within(
     py: Python<'_>,
     array: &Array,
     low: Option<Bound<'_, PyAny>>,
     high: Option<Bound<'_, PyAny>>,
+    everywhere: bool,
     stream: Option<usize>,
     place: Option<Place>,
 ) -> PyResult<Array> {
@@ -108,7 +111,7 @@ pub(crate) fn reduce_within(
         T => {
             let low = end("low", low.as_ref(), <T as Ends>::low, *dtype)?;
             let high = end("high", high.as_ref(), <T as Ends>::high, *dtype)?;
-            py.detach(|| within::<T>(open, stream, bytes, (low, high), place))
+            py.detach(|| within::<T>(open, stream, bytes, (low, high), everywhere, place))
         },
         unreachable!("every array is of one of the types")
     );
@@ -121,6 +124,7 @@ fn within<T: Element>(
     stream: &Stream,
     bytes: &Buffer<u8>,
     range: (End<T>, End<T>),
+    everywhere: bool,
     place: Option<Place>,
 ) -> warpfold::Result<Buffer<u8>> {
     let buffer = bytes.cast::<T>()?;
@@ -129,6 +133,11 @@ fn within<T: Element>(
         // SAFETY: as of the outputs of `kernels`: the package's Python files have allocated 16 bytes.
         Some((address, owner)) => unsafe { Output::from_raw_parts(&open.device, address, owner) }?,
     };
-    open.reducer.on(stream).reduce_within_into(range, &buffer, &mut output)?;
+    let on = open.reducer.on(stream);
+    if everywhere {
+        on.reduce_within_into(Everywhere(range), &buffer, &mut output)?;
+    } else {
+        on.reduce_within_into(range, &buffer, &mut output)?;
+    }
     Ok(output.into_bytes())
 }

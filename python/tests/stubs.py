@@ -67,6 +67,7 @@ def count_within(
     low: _Number = None,
     high: _Number = None,
     *,
+    determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
@@ -75,6 +76,7 @@ def sum_within(
     low: _Number = None,
     high: _Number = None,
     *,
+    determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
@@ -83,6 +85,7 @@ def mean_within(
     low: _Number = None,
     high: _Number = None,
     *,
+    determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...

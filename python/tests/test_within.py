@@ -1,5 +1,7 @@
 """Counts, sums and means of what lies in an interval, against NumPy."""
 
+import math
+
 import numpy
 import pytest
 
@@ -76,6 +78,23 @@ def test_sums_are_rounded_little():
     near(warpfold.sum_within(values, -1.5, 40.0), chosen.sum(), bound)
 
 
+@pytest.mark.parametrize("dtype", [name for name in TYPES if is_float(name)])
+def test_sums_everywhere_depend_on_no_order(dtype):
+    # Numbers of 10 bits and more, whose sums in another order would be rounded otherwise.
+    generator = numpy.random.default_rng(7)
+    values = (generator.standard_normal(20_003) * 2.0 ** generator.integers(-8, 9, 20_003)).astype(dtype)
+    chosen = inside(values, -0.5, 40.0).astype(numpy.float64)
+    # Of all these types but float64 it is the exact one, rounded once.
+    kind = numpy.float64 if dtype == "float64" else numpy.float32
+    exact = kind(math.fsum(chosen))
+    for order in (values, values[::-1].copy(), numpy.sort(values)):
+        total = warpfold.sum_within(order, -0.5, 40.0, determinism="everywhere")
+        same(total, exact, f"{dtype}: {total!r}, not {exact!r}")
+        assert warpfold.count_within(order, -0.5, 40.0, determinism="everywhere") == chosen.size
+        mean = warpfold.mean_within(order, -0.5, 40.0, determinism="everywhere")
+        assert mean == (numpy.float64(exact) / chosen.size).astype(mean.dtype)
+
+
 def test_arrays_of_any_shape_and_place_are_taken():
     values = small("int32", (30, 40))
     expected = inside(values, 1, 4)
@@ -93,6 +112,8 @@ def test_ends_that_are_none_are_refused():
         warpfold.count_within(floats, numpy.nan, 1)
     with pytest.raises(ValueError, match="upper end of the interval is NaN"):
         warpfold.sum_within(floats, None, numpy.nan)
+    with pytest.raises(ValueError, match="determinism 'always'"):
+        warpfold.sum_within(floats, 0, 1, determinism="always")
     with pytest.raises(TypeError, match="low 0.5 for int32 elements; it must be an integer, or None"):
         warpfold.count_within(ints, 0.5)
     with pytest.raises(TypeError, match="high 'x' for float32 elements; it must be a number, or None"):

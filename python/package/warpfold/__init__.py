@@ -60,7 +60,7 @@ low, high
     The least and the greatest number of the interval, which has both; `None` leaves that end open. NaN lies in no
     interval, and an end that is NaN is an error. For floats they are rounded to the elements' type, as NumPy does.
 
-`stream` and `device` are as in `sum`."""
+`determinism`, `stream` and `device` are as in `sum`."""
 
 _RESULTS = {
     "sum": "Of integers and truth values it is of int64, or uint64 where NumPy has that; of float16 and bfloat16, unlike "
@@ -173,8 +173,8 @@ def _bound(of_squares):
 
 
 def _within(kind, about):
-    def within(values, low=None, high=None, *, stream=None, device=None):
-        return _reduce.within(kind, _ROWS["sum"], values, low, high, stream, device)
+    def within(values, low=None, high=None, *, determinism="run-to-run", stream=None, device=None):
+        return _reduce.within(kind, _ROWS["sum"], values, low, high, determinism, stream, device)
 
     return _named(within, f"{kind}_within", None, f"{about}\n{_WITHIN}\n")
 

@@ -57,6 +57,7 @@ def count_within(
     low: _Number = None,
     high: _Number = None,
     *,
+    determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
@@ -65,6 +66,7 @@ def sum_within(
     low: _Number = None,
     high: _Number = None,
     *,
+    determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
@@ -73,6 +75,7 @@ def mean_within(
     low: _Number = None,
     high: _Number = None,
     *,
+    determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...

@@ -130,15 +130,16 @@ def reduce_segments(function, values, offsets, determinism, stream, device, ddof
         return _finished(function, home, raw, room, left, result, step, (count,), lengths, ddof)
 
 
-def within(kind, function, values, low, high, stream, device):
+def within(kind, function, values, low, high, determinism, stream, device):
     """The `"count"`, `"sum"` or `"mean"` of the elements of an interval. `function` is the row of the sum."""
+    everywhere = _everywhere(function, determinism)
     home = _homes.of(values)(values, device, stream)
     left, _, _, _ = _types_of(function, home)
     # The sum begins in the middle of 16 bytes.
     step = 4 if left == "float32" else 2
     with home.work():
         room, place = home.room("int64", 2)
-        raw = _native.reduce_within(home.array, low, high, home.stream, place)
+        raw = _native.reduce_within(home.array, low, high, everywhere, home.stream, place)
 
         def view(dtype, step, start, computes):
             whole = raw._view(dtype, (step,), None, 0)
