@@ -1,15 +1,15 @@
 //! What other launches of a sum cost, beside the sum of the same buffer: of the elements that lie in an
-//! interval, of elements that come piece by piece, and with a result that blocks add up as they arrive,
-//! which is no form of the library's: it is made of the kernel of the sum here, and timed by itself and
-//! with the clearing of its result, without which it adds to what is there. Of rust-cuda's kernels none
-//! is made.
+//! interval, with the same bits everywhere too, of elements that come piece by piece, and with a result
+//! that blocks add up as they arrive, which is no form of the library's: it is made of the kernel of the
+//! sum here, and timed by itself and with the clearing of its result, without which it adds to what is
+//! there. Of rust-cuda's kernels none is made.
 //!
-//! `forms [TYPE ...]`, of `f32`, `f16`, `i8`, `i16`, `u16` and `f64`; on a GPU, or in the simulator with
-//! `DEVICE=sim`, where buffers are small and the times say nothing. A line of JSON per type, number of
-//! elements and form, each number the median of the rounds with its quartiles: microseconds per launch
-//! that is enqueued behind others, with its result left in device memory, its ratio to the sum's in the
-//! same round, and the bytes that it reads per second. Inputs are rotated past the L2 cache. The host's
-//! clock measures.
+//! `forms [TYPE ...]`, of `f32`, `f16`, `bf16`, `i8`, `i16`, `u16` and `f64`; on a GPU, or in the
+//! simulator with `DEVICE=sim`, where buffers are small and the times say nothing. A line of JSON per
+//! type, number of elements and form, each number the median of the rounds with its quartiles:
+//! microseconds per launch that is enqueued behind others, with its result left in device memory, its
+//! ratio to the sum's in the same round, and the bytes that it reads per second. Inputs are rotated past
+//! the L2 cache. The host's clock measures.
 
 mod common;
 
@@ -17,7 +17,7 @@ use std::{collections::HashMap, env, error::Error, sync::Arc, time::Instant};
 
 use common::{is_simulated, rotation, spread};
 use warpfold::{
-    Buffer, Device, Element, Output, Reducer, Running, Within, f16,
+    Buffer, Device, Element, Output, Reducer, Running, Within, bf16, f16,
     internal::{Find, PtxSource, ptx, reducer_of_ptx, shape},
     op,
 };
@@ -95,7 +95,8 @@ fn arrival(device: &Device) -> Result<Option<Reducer>, Box<dyn Error>> {
 }
 
 /// The forms that take turns.
-const FORMS: [&str; 5] = ["sum", "within", "running", "arrival", "arrival, cleared"];
+const FORMS: [&str; 6] =
+    ["sum", "within", "within, everywhere", "running", "arrival", "arrival, cleared"];
 
 /// An element type: its name, the elements of 0 to 3, and its sums.
 struct Kind<T: Element> {
@@ -127,20 +128,30 @@ fn contest<T: Element>(
     let mut places =
         Places { sum: device.output()?, within: device.output()?, running: reducer.running(op::Sum)? };
     let arrival = arrival.filter(|_| *dtype == "f32");
-    let forms = if arrival.is_some() { &FORMS[..] } else { &FORMS[..3] };
+    // Of integers there is one kernel for intervals.
+    let is_taken = |form: &str| match form {
+        "within, everywhere" => dtype.starts_with(['f', 'b']),
+        "sum" | "within" | "running" => true,
+        _ => arrival.is_some(),
+    };
+    let forms: Vec<&str> = FORMS.into_iter().filter(|form| is_taken(form)).collect();
     let mut times = [const { Vec::new() }; FORMS.len()];
     for round in 0..=rounds {
-        for (at, form) in forms.iter().enumerate() {
-            if *form == "running" {
+        for (at, &form) in forms.iter().enumerate() {
+            if form == "running" {
                 places.running = reducer.running(op::Sum)?;
             }
             let start = Instant::now();
             for call in 0..calls {
                 let input = &inputs[call % inputs.len()];
-                match *form {
+                match form {
                     "sum" => reducer.on(&stream).sum_into(input, &mut places.sum)?,
                     "within" => {
                         let range = of(1)..=of(2);
+                        reducer.on(&stream).reduce_within_into(range, input, &mut places.within)?;
+                    }
+                    "within, everywhere" => {
+                        let range = op::Everywhere(of(1)..=of(2));
                         reducer.on(&stream).reduce_within_into(range, input, &mut places.within)?;
                     }
                     "running" => places.running.push(&stream, input)?,
@@ -156,9 +167,9 @@ fn contest<T: Element>(
             stream.synchronize()?;
             let took = start.elapsed().as_secs_f64() * 1e6 / calls as f64;
             // The elements are 0, 1, 2 and 3 in turn.
-            let (found, expected) = match *form {
+            let (found, expected) = match form {
                 "sum" | "arrival, cleared" => (to_f64(places.sum.read()?), 1.5),
-                "within" => (to_f64(places.within.read()?.sum), 0.75),
+                "within" | "within, everywhere" => (to_f64(places.within.read()?.sum), 0.75),
                 "running" => (to_f64(places.running.result()?), 1.5 * calls as f64),
                 // It adds to what is there.
                 _ => (0.0, 0.0),
@@ -217,6 +228,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     each! {
         f32: f32::from, f64::from;
         f16: |value| f16::from_f32(value.into()), f64::from;
+        bf16: |value| bf16::from_f32(value.into()), f64::from;
         i8: |value| value as i8, |sum| sum as f64;
         i16: i16::from, |sum| sum as f64;
         u16: u16::from, |sum| sum as f64;
