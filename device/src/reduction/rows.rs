@@ -456,21 +456,15 @@ unsafe fn absorb_rows<F: Fold, U: Unit<F>>(
                 unsafe { U::load(address, unit < units && turn.has(batch), input, policy) }
             })
         };
-        let absorb = |kept: &mut Few<F::Partial>, loaded: Few<U>, from: u32| {
-            in_turn(loaded, |k, loaded| {
-                if (U::ZEROS && F::TAKES_ZEROS) || (unit < units && turn.has(from + k as u32)) {
-                    loaded.absorb(&mut kept[k], index);
-                }
-            });
-        };
+        let wanted = |batch| (U::ZEROS && F::TAKES_ZEROS) || (unit < units && turn.has(batch));
         let loaded = load(0);
         if U::TWICE {
             // Before the first ones are used.
             let more = load(BATCHES);
-            absorb(&mut front, loaded, 0);
-            absorb(&mut back, more, BATCHES);
+            front = absorb_few::<F, U>(front, loaded, |k| wanted(k), index);
+            back = absorb_few::<F, U>(back, more, |k| wanted(BATCHES + k), index);
         } else {
-            absorb(&mut front, loaded, 0);
+            front = absorb_few::<F, U>(front, loaded, |k| wanted(k), index);
         }
         step += lanes;
     }
@@ -486,6 +480,37 @@ unsafe fn absorb_rows<F: Fold, U: Unit<F>>(
         distance /= 2;
     }
     (front, back)
+}
+
+/// Each value with what was loaded for it, where that is wanted. The values have names, and the function
+/// is one of its own, because what closures take that LLVM 7 finds too long for where they are called
+/// would lie in local memory.
+#[inline(always)]
+fn absorb_few<F: Fold, U: Unit<F>>(
+    [a, b, c, d]: Few<F::Partial>,
+    [e, f, g, h]: Few<U>,
+    wanted: impl Fn(u32) -> bool,
+    index: u64,
+) -> Few<F::Partial> {
+    [
+        absorb_if::<F, U>(a, e, wanted(0), index),
+        absorb_if::<F, U>(b, f, wanted(1), index),
+        absorb_if::<F, U>(c, g, wanted(2), index),
+        absorb_if::<F, U>(d, h, wanted(3), index),
+    ]
+}
+
+#[inline(always)]
+fn absorb_if<F: Fold, U: Unit<F>>(
+    mut kept: F::Partial,
+    loaded: U,
+    wanted: bool,
+    index: u64,
+) -> F::Partial {
+    if wanted {
+        loaded.absorb(&mut kept, index);
+    }
+    kept
 }
 
 /// Each value with that of the lane at a distance. The values have names, because an array that `map`
