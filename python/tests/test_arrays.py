@@ -265,8 +265,8 @@ def test_any_number_of_threads():
 
 
 def test_others_run_while_a_result_is_waited_for():
-    # In the simulator, where it takes a while.
-    array = warpfold.asarray(numpy.ones(4_000_000, "float32"), device="sim")
+    # In the simulator, where it takes much longer than the sleeps below.
+    array = warpfold.asarray(numpy.ones(16_000_000, "float32"), device="sim")
     counted, done = 0, threading.Event()
 
     def count():
