@@ -46,6 +46,9 @@
 //! An `f16` needs no bins, as all there are of them are multiples of 2^-24 below 2^16: the unit divides
 //! them all, whichever it is. Their sum is kept as it is, and so are the sums of their squares' fronts,
 //! which are multiples of 2^-8, and of what remains of the squares.
+//!
+//! A `bf16` has 8 significant bits, so two digits unless it is far below the largest element: three sums
+//! of products are kept of those, and the others go the way of an `f32`.
 
 mod bfloats;
 mod halves;
@@ -462,11 +465,10 @@ macro_rules! moments {
 
         #[inline(always)]
         fn deposit(kept: &mut Self::Kept, digits: Self::Near) {
-            *kept = Products {
-                digits: [$(with_product(kept.digits[$place], digits[$place], 1)),*],
-                low: [$(with_product(kept.low[$at], digits[$i], digits[$k])),*],
-                high: kept.high,
-            };
+            // The high ones are not written, not even as they are: rust-cuda's compiler would take them
+            // apart into bytes for each element.
+            kept.digits = [$(with_product(kept.digits[$place], digits[$place], 1)),*];
+            kept.low = [$(with_product(kept.low[$at], digits[$i], digits[$k])),*];
         }
 
         #[inline(always)]
