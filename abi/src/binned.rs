@@ -599,21 +599,59 @@ impl<S: Sums> Running<S> {
     /// Adds a few terms, of which there are 2^35 in all at most.
     #[inline(always)]
     pub fn add<T: Terms<S::Term>>(&mut self, terms: T) {
+        self.add_unless_nan::<T, false>(terms);
+    }
+
+    /// Adds those of a few terms that are not NaN, and tells how many there are of them.
+    #[inline(always)]
+    pub fn add_numbers<T: Terms<S::Term>>(&mut self, terms: T) -> u32 {
+        self.add_unless_nan::<T, true>(terms)
+    }
+
+    /// Adds a few terms, where `SKIPS` those that are not NaN, and tells how many.
+    #[inline(always)]
+    fn add_unless_nan<T: Terms<S::Term>, const SKIPS: bool>(&mut self, terms: T) -> u32 {
         const { assert!(T::LEN <= S::CAPACITY) };
-        let mut scaled = terms.map(|term| S::scaled(term, self.scale));
-        let mut fit = S::CAPACITY == u32::MAX || self.room >= T::LEN;
-        scaled.each(|term| fit &= S::fits(term, self.scale));
+        let mut added = T::LEN;
+        let mut scaled = self.scaled(terms);
+        let mut fit = self.has_room_for(scaled);
         let mut short = true;
         scaled.each(|term| short &= S::is_short(&self.kept, term));
-        // One branch, as hardly any terms take it.
+        // One branch, as hardly any terms take it. Those that are NaN do, so that no other is asked.
         if !(fit & short) {
+            let mut terms = terms;
+            if SKIPS && !fit {
+                terms = terms.map(|term| {
+                    let is_nan = term.specials() == POSITIVE | NEGATIVE;
+                    added -= u32::from(is_nan);
+                    if is_nan { S::Term::ZERO } else { term }
+                });
+                scaled = self.scaled(terms);
+                fit = self.has_room_for(scaled);
+            }
             if !fit {
-                scaled = self.make_room(terms).map(|term| S::scaled(term, self.scale));
+                let terms = self.make_room(terms);
+                scaled = self.scaled(terms);
             }
             scaled = S::shortened(&mut self.kept, scaled);
         }
         scaled.each(|term| S::deposit(&mut self.kept, S::digits(term)));
         self.room = self.room.wrapping_sub(T::LEN);
+        added
+    }
+
+    /// Terms in the scale of the first bin.
+    #[inline(always)]
+    fn scaled<T: Terms<S::Term>>(&self, terms: T) -> T {
+        terms.map(|term| S::scaled(term, self.scale))
+    }
+
+    /// Whether scaled terms all belong to the first bin or a lower one, and can be added now.
+    #[inline(always)]
+    fn has_room_for<T: Terms<S::Term>>(&self, scaled: T) -> bool {
+        let mut fit = S::CAPACITY == u32::MAX || self.room >= T::LEN;
+        scaled.each(|term| fit &= S::fits(term, self.scale));
+        fit
     }
 
     /// Makes terms fit, which is seldom needed: takes note of those that are not finite, and leaves them

@@ -134,6 +134,35 @@ fn parts_of_moments_may_meet_in_any_order() {
     moments_in_parts::<f64, OfDoubles>(f64::from);
 }
 
+/// NaN is left out of whatever terms it comes with, and no other.
+fn moments_of_numbers<T: Float, S: Moments>(term: fn(T) -> S::Term) {
+    for (name, values) in sets::<T>().into_iter().chain(narrow()).chain(specials()) {
+        for every in [2, 3, 50] {
+            let mut values = values.clone();
+            values.iter_mut().step_by(every).for_each(|value| *value = T::near(f64::NAN));
+            let (mut sums, mut count) = (Running::<S>::new(), 0);
+            let (fours, ones) = values.as_chunks::<4>();
+            fours.iter().for_each(|four| count += sums.add_numbers(four.map(term)));
+            ones.iter().for_each(|&one| count += sums.add_numbers([term(one)]));
+            let numbers = values.iter().filter(|value| !value.double().is_nan()).count();
+            assert_eq!(count as usize, numbers, "{name}");
+            if count > 0 {
+                let found = sums.close().moments(count.into());
+                let what = format!("{name}, every {every}th is NaN");
+                same([found.mean, found.variance], expected(&values, true), &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn nan_is_left_out_of_any_terms() {
+    moments_of_numbers::<f16, OfHalves>(f32::from);
+    moments_of_numbers::<bf16, OfBfloats>(f32::from);
+    moments_of_numbers::<f32, OfSingles>(f32::from);
+    moments_of_numbers::<f64, OfDoubles>(f64::from);
+}
+
 fn launched<T: Float>() {
     let values = unruly::<T>(40_000 / size_of::<T>() + 3);
     for (values, skips) in [(&values, false), (&holed(&values), true)] {

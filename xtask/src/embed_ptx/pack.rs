@@ -10,7 +10,7 @@ use super::File;
 
 /// Bytes of text that share a frame, unless one text alone has more. Four times as much halves an
 /// archive's size, and takes more than twice as long to read one text from.
-const FRAME_TEXT: usize = 8 << 20;
+const FRAME_TEXT: usize = 10 << 20;
 
 /// Above it nothing gets smaller.
 const LEVEL: i32 = 19;

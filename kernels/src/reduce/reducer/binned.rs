@@ -15,13 +15,14 @@ use warpfold_device::{
 
 use super::{
     item::Unpacked,
-    numbers::OfNumbers,
+    numbers::{All, MaybeNan, Numbers, Which},
     op::{Itself, Magnitude, Square, Term},
     pairs::{DistanceSquared, PairTerm, Times},
 };
 
 /// The [binned](warpfold_abi::binned) sum of the elements' terms, each rounded to the type of the sum.
-pub(super) struct BinnedSumOf<T, M, E = Rounded>(PhantomData<(T, M, E)>);
+/// That of NaN is NaN.
+pub(super) struct BinnedSumOf<T, M, W = All, E = Rounded>(PhantomData<(T, M, W, E)>);
 /// The binned sum of the elements.
 pub(super) type BinnedSum<T> = BinnedSumOf<T, Itself>;
 /// The binned sum of the elements' squares.
@@ -29,11 +30,11 @@ pub(super) type BinnedSumSq<T> = BinnedSumOf<T, Square>;
 /// The binned sum of the elements' magnitudes.
 pub(super) type BinnedSumAbs<T> = BinnedSumOf<T, Magnitude>;
 /// The binned sum of the elements that are numbers.
-pub(super) type NanBinnedSum<T> = BinnedSumOf<T, OfNumbers<Itself>>;
+pub(super) type NanBinnedSum<T> = BinnedSumOf<T, Itself, Numbers>;
 /// The binned sum of their squares.
-pub(super) type NanBinnedSumSq<T> = BinnedSumOf<T, OfNumbers<Square>>;
+pub(super) type NanBinnedSumSq<T> = BinnedSumOf<T, Square, Numbers>;
 /// The binned sum of their magnitudes.
-pub(super) type NanBinnedSumAbs<T> = BinnedSumOf<T, OfNumbers<Magnitude>>;
+pub(super) type NanBinnedSumAbs<T> = BinnedSumOf<T, Magnitude, Numbers>;
 
 /// What is written of a binned sum.
 pub(super) trait Ending<S: Float>: 'static {
@@ -75,10 +76,11 @@ impl<S: Float> Ending<S> for Part {
     }
 }
 
-impl<T, M, E> Fold for BinnedSumOf<T, M, E>
+impl<T, M, W, E> Fold for BinnedSumOf<T, M, W, E>
 where
-    T: Unpacked<Total: Float, Terms: Terms<<T as Unpacked>::Total>>,
+    T: Unpacked<Total: Float + MaybeNan, Terms: Terms<<T as Unpacked>::Total>>,
     M: Term<T::Total>,
+    W: Which,
     E: Ending<T::Total>,
 {
     type Element = T;
@@ -97,7 +99,7 @@ where
     /// In one chain, as what waits for the terms before is integer additions alone.
     #[inline(always)]
     fn absorb(kept: &mut Self::Accumulator, _chain: usize, group: Group, _index: u64) {
-        kept.add(T::terms(group, M::of));
+        W::add(kept, T::terms(group, M::of));
     }
 
     #[inline(always)]
@@ -107,12 +109,12 @@ where
 
     #[inline(always)]
     fn of(element: T, _index: u64) -> Self::Partial {
-        Partial::of(M::of(element.term()))
+        Partial::of(M::of(W::term(element.term())))
     }
 
     #[inline(always)]
     fn absorb_one(kept: &mut Self::Partial, element: T, _index: u64) {
-        kept.add(M::of(element.term()));
+        kept.add(M::of(W::term(element.term())));
     }
 
     #[inline(always)]
@@ -135,11 +137,11 @@ pub(super) type BinnedSquaredDistancePart<T> = BinnedSumOfPairs<T, DistanceSquar
 
 impl<T, M, E> FoldPairs for BinnedSumOfPairs<T, M, E>
 where
-    T: Unpacked<Total: Float, Terms: Terms<<T as Unpacked>::Total>>,
+    T: Unpacked<Total: Float + MaybeNan, Terms: Terms<<T as Unpacked>::Total>>,
     M: PairTerm,
     E: Ending<T::Total>,
 {
-    type Fold = BinnedSumOf<T, Itself, E>;
+    type Fold = BinnedSumOf<T, Itself, All, E>;
 
     #[inline(always)]
     fn absorb(kept: &mut Running<T::Total>, _chain: usize, first: Group, second: Group) {

@@ -2,7 +2,7 @@
 //!
 //! What the sums are, and what is made of them, is in [`warpfold_abi::moments`].
 
-use core::marker::PhantomData;
+use core::{convert::identity, marker::PhantomData};
 
 use warpfold_abi::{
     arguments::ReduceCut,
@@ -20,8 +20,7 @@ use warpfold_device::{
 use super::{
     item::{Bf16, F16, Item, Unpacked},
     moments::RESULT_BYTES,
-    numbers::{Floats, MaybeNan, OfNumbers},
-    op::{Itself, Term},
+    numbers::{All, Floats, MaybeNan, Numbers, Which},
 };
 
 /// # Safety
@@ -254,55 +253,6 @@ binned! {
     f64 in f64, OfDoubles;
 }
 
-/// Which elements' mean and variance it is.
-pub(super) trait Which: 'static {
-    /// What an element's number is taken as.
-    fn term<R: MaybeNan>(number: R) -> R;
-    /// How many elements of a group there are.
-    fn count<T: Floats>(group: Group) -> u32;
-    /// Whether a number counts.
-    fn counts<R: MaybeNan>(number: R) -> bool;
-}
-
-/// All elements, NaN among them.
-pub(super) struct All;
-/// Those that are numbers; others are taken as zeros, and not counted.
-pub(super) struct Numbers;
-
-impl Which for All {
-    #[inline(always)]
-    fn term<R: MaybeNan>(number: R) -> R {
-        number
-    }
-
-    #[inline(always)]
-    fn count<T: Floats>(_group: Group) -> u32 {
-        T::LANES as u32
-    }
-
-    #[inline(always)]
-    fn counts<R: MaybeNan>(_number: R) -> bool {
-        true
-    }
-}
-
-impl Which for Numbers {
-    #[inline(always)]
-    fn term<R: MaybeNan>(number: R) -> R {
-        <OfNumbers<Itself> as Term<R>>::of(number)
-    }
-
-    #[inline(always)]
-    fn count<T: Floats>(group: Group) -> u32 {
-        T::count_numbers(group)
-    }
-
-    #[inline(always)]
-    fn counts<R: MaybeNan>(number: R) -> bool {
-        !number.is_nan()
-    }
-}
-
 /// The counts and the sums of two sets.
 #[derive(Clone, Copy)]
 pub(super) struct MergeCounted;
@@ -346,8 +296,7 @@ impl<T: Binned, W: Which> Fold for BinnedSpreadOf<T, W> {
     /// In one chain, as what waits for the terms before is integer additions alone.
     #[inline(always)]
     fn absorb((count, kept): &mut Self::Accumulator, _chain: usize, group: Group, _index: u64) {
-        *count += u64::from(W::count::<T>(group));
-        kept.add(T::terms(group, W::term));
+        *count += u64::from(W::add(kept, T::terms(group, identity)));
     }
 
     #[inline(always)]

@@ -2,7 +2,10 @@
 
 use core::marker::PhantomData;
 
-use warpfold_abi::arguments::ReduceCut;
+use warpfold_abi::{
+    arguments::ReduceCut,
+    binned::{Running, Sums, Terms},
+};
 use warpfold_device::{
     op::{self, Number, Operation, max_number_f32, max_number_f64, min_number_f32, min_number_f64},
     reduction::{CHAINS, Fold, Group},
@@ -104,6 +107,50 @@ impl<T: Floats, M: Term<T::In>> TermOf<T> for OfNumbers<M> {
     #[inline(always)]
     fn of_group(group: Group) -> T::In {
         T::terms(group, Self::of).in_pairs(Number::add)
+    }
+}
+
+/// Which elements are added to what is kept of [binned](warpfold_abi::binned) sums.
+pub(super) trait Which: 'static {
+    /// Adds those of a few terms, and tells how many.
+    fn add<S: Sums, T: Terms<S::Term>>(kept: &mut Running<S>, terms: T) -> u32;
+    /// Whether an element counts.
+    fn counts<R: MaybeNan>(element: R) -> bool;
+
+    /// What is added of an element: zero if it does not count.
+    #[inline(always)]
+    fn term<R: MaybeNan>(element: R) -> R {
+        if Self::counts(element) { element } else { R::ZERO }
+    }
+}
+
+/// All elements, NaN among them.
+pub(super) struct All;
+/// Those that are numbers.
+pub(super) struct Numbers;
+
+impl Which for All {
+    #[inline(always)]
+    fn add<S: Sums, T: Terms<S::Term>>(kept: &mut Running<S>, terms: T) -> u32 {
+        kept.add(terms);
+        T::LEN
+    }
+
+    #[inline(always)]
+    fn counts<R: MaybeNan>(_element: R) -> bool {
+        true
+    }
+}
+
+impl Which for Numbers {
+    #[inline(always)]
+    fn add<S: Sums, T: Terms<S::Term>>(kept: &mut Running<S>, terms: T) -> u32 {
+        kept.add_numbers(terms)
+    }
+
+    #[inline(always)]
+    fn counts<R: MaybeNan>(element: R) -> bool {
+        !element.is_nan()
     }
 }
 
