@@ -1,16 +1,19 @@
 //! What every operation costs beside the sum, in turns in one run: results left in device memory.
 //!
-//! `operations [--normal] [type ...]`, on a GPU. A line of JSON per type, number of elements and
-//! operation: microseconds per reduction that is enqueued behind others, and their ratio to the sum's in
-//! the same round, as the median of the rounds with the smallest and the largest. Inputs are rotated
-//! past the L2 cache. The host's clock measures: below a few microseconds it is the calls that take the
-//! time.
+//! `operations [--normal | --nan=N] [type ...]`, on a GPU. A line of JSON per type, number of elements
+//! and operation: microseconds per reduction that is enqueued behind others, and their ratio to the
+//! sum's in the same round, as the median of the rounds with the smallest and the largest. Inputs are
+//! rotated past the L2 cache. The host's clock measures: below a few microseconds it is the calls that
+//! take the time.
 //!
 //! All elements are 1, so that the results are known. With `--normal` they are of a normal distribution,
 //! for operations whose time may depend on the elements: those everywhere, whose bits are compared with
-//! the CPU's.
+//! the CPU's. With `--nan=N` one in about N of such elements is NaN, for operations that leave it out,
+//! beside the sum of the numbers.
 
-use std::{cell::RefCell, env, error::Error, f64::consts::TAU, iter, rc::Rc, time::Instant};
+use std::{
+    cell::RefCell, env, error::Error, f64::consts::TAU, iter, num::NonZero, rc::Rc, time::Instant,
+};
 
 use warpfold::{
     Buffer, Device, Element, Float, Integer, OnStream, Reducer, Selection, Spread, bf16, cpu, f16,
@@ -155,6 +158,52 @@ fn of_normal<T: Float<Sum: Into<Number>>>(
     ])
 }
 
+/// Those that leave out NaN, of which there may be some.
+fn of_some_nan<T: Float<Sum: Into<Number>>>(
+    device: &Device,
+    values: &[T],
+) -> warpfold::Result<Vec<Entrant<T>>> {
+    let number = |sum: T::Sum| sum.into().0;
+    let sum = number(cpu::reduce(Everywhere(SkipNan(op::Sum)), values)?);
+    let squares = number(cpu::reduce(Everywhere(SkipNan(op::SumOfSquares)), values)?);
+    let spread = cpu::reduce(Everywhere(SkipNan(op::MeanAndVariance)), values)?;
+    let [mean, variance] = spread.map_or([f64::NAN; 2], |spread| [spread.mean, spread.variance]);
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-3;
+    let n = values.len() as f64;
+    Ok(vec![
+        entrant(device, "sum of numbers", SkipNan(op::Sum), move |left| {
+            near(number(left) / n, sum / n)
+        })?,
+        entrant(device, "mean and variance of numbers", SkipNan(op::MeanAndVariance), move |left| {
+            near(left.mean, mean) && near(left.variance, variance)
+        })?,
+        entrant(device, "sum of numbers everywhere", Everywhere(SkipNan(op::Sum)), move |left| {
+            number(left) == sum
+        })?,
+        entrant(
+            device,
+            "sum of squares of numbers everywhere",
+            Everywhere(SkipNan(op::SumOfSquares)),
+            move |left| number(left) == squares,
+        )?,
+        entrant(
+            device,
+            "mean and variance of numbers everywhere",
+            Everywhere(SkipNan(op::MeanAndVariance)),
+            move |left| left.mean == mean && left.variance == variance,
+        )?,
+    ])
+}
+
+/// Puts NaN in the place of one in about `one_in` elements, always the same ones.
+fn put_nan<T>(values: &mut [T], one_in: u64, nan: impl Fn() -> T) {
+    for (at, value) in (0_u64..).zip(values) {
+        if (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(one_in) {
+            *value = nan();
+        }
+    }
+}
+
 /// Elements of a normal distribution, always the same ones.
 fn normal<T: Copy>(n: usize, nearest: impl Fn(f64) -> T) -> Vec<T> {
     let mut state = 1_u64;
@@ -293,21 +342,28 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         )*};
     }
+    let nan = env::args().find_map(|arg| arg.strip_prefix("--nan=").map(str::to_owned));
+    let nan = nan.map(|one_in| one_in.parse::<NonZero<u64>>()).transpose()?.map(NonZero::get);
     macro_rules! each_normal {
         ($($ty:ident: $nearest:expr;)*) => {$(
             if takes(stringify!($ty)) {
                 for bytes in BYTES {
-                    let values = normal::<$ty>(bytes / size_of::<$ty>(), $nearest);
-                    let entrants = of_normal(&device, &values)?;
-                    contest(&device, (stringify!($ty), "normal"), &values, &entrants)?;
+                    let mut values = normal::<$ty>(bytes / size_of::<$ty>(), $nearest);
+                    let (elements, entrants) = if let Some(one_in) = nan {
+                        put_nan(&mut values, one_in, || ($nearest)(f64::NAN));
+                        (format!("normal, NaN one in {one_in}"), of_some_nan(&device, &values)?)
+                    } else {
+                        ("normal".to_owned(), of_normal(&device, &values)?)
+                    };
+                    contest(&device, (stringify!($ty), &elements), &values, &entrants)?;
                 }
             }
         )*};
     }
-    if env::args().any(|arg| arg == "--normal") {
+    if nan.is_some() || env::args().any(|arg| arg == "--normal") {
         each_normal! {
-            f32: |value| value as f32;
-            f64: |value| value;
+            f32: |value: f64| value as f32;
+            f64: |value: f64| value;
             f16: f16::from_f64;
             bf16: bf16::from_f64;
         }
