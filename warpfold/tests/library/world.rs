@@ -495,6 +495,18 @@ fn joined(rank: u32, size: u32, address: &str, timeout: f32) -> Result<World, Er
     World::join(&rendezvous.with_timeout(Duration::from_secs_f32(timeout)), reducer())
 }
 
+/// A connection to a rank that will listen there soon.
+fn connected(address: &str) -> TcpStream {
+    let start = Instant::now();
+    loop {
+        match TcpStream::connect(address) {
+            Ok(stream) => return stream,
+            Err(error) => assert!(start.elapsed() < Duration::from_secs(20), "{address}: {error}"),
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// Who does not belong to the ranks neither stops them nor is let in; who comes wrongly is named to all.
 #[test]
 fn who_comes_is_looked_at() {
@@ -518,12 +530,10 @@ fn who_comes_is_looked_at() {
         let address = free_address();
         thread::scope(|scope| {
             let first = scope.spawn(|| joined(0, 2, &address, 20.0));
-            // The first is there.
-            thread::sleep(Duration::from_millis(300));
             let second = match rank {
                 // The second of its number would listen, too.
                 0 => {
-                    let mut stranger = TcpStream::connect(&address).unwrap();
+                    let mut stranger = connected(&address);
                     stranger.write_all(&hello(0, 2)).unwrap();
                     None
                 }
@@ -539,8 +549,7 @@ fn who_comes_is_looked_at() {
     let address = free_address();
     thread::scope(|scope| {
         let first = scope.spawn(|| joined(0, 2, &address, 20.0));
-        thread::sleep(Duration::from_millis(300));
-        let mut other = TcpStream::connect(&address).unwrap();
+        let mut other = connected(&address);
         other.write_all(&hello(1, 2)).unwrap();
         refused(first.join().unwrap(), &["rank 1 has none, rank 0 ", "take devices of one kind"]);
     });
@@ -548,9 +557,8 @@ fn who_comes_is_looked_at() {
     let address = free_address();
     thread::scope(|scope| {
         let first = scope.spawn(|| joined(0, 2, &address, 20.0));
-        thread::sleep(Duration::from_millis(300));
-        let _silent = TcpStream::connect(&address).unwrap();
-        let mut talks = TcpStream::connect(&address).unwrap();
+        let _silent = connected(&address);
+        let mut talks = connected(&address);
         talks.write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
         assert_eq!(talks.read(&mut [0; 64]).unwrap_or(0), 0, "no answer");
         let second = joined(1, 2, &address, 20.0).unwrap();
