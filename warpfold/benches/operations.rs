@@ -125,7 +125,18 @@ fn of_floats<T: Float<Sum: Into<Number>>>(
     ])
 }
 
-/// Those whose time may depend on the elements, which are these.
+/// Whether two results of millions of elements are the same but for their roundings.
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-3
+}
+
+/// The mean and the variance of those elements that are numbers.
+fn spread_of_numbers<T: Float>(values: &[T]) -> warpfold::Result<Spread> {
+    let spread = cpu::reduce(Everywhere(SkipNan(op::MeanAndVariance)), values)?;
+    Ok(spread.unwrap_or(Spread { mean: f64::NAN, variance: f64::NAN }))
+}
+
+/// Those whose time may depend on the elements, which are these; none of them is NaN.
 fn of_normal<T: Float<Sum: Into<Number>>>(
     device: &Device,
     values: &[T],
@@ -133,9 +144,8 @@ fn of_normal<T: Float<Sum: Into<Number>>>(
     let number = |sum: T::Sum| sum.into().0;
     let sum = number(cpu::reduce(Everywhere(op::Sum), values)?);
     let squares = number(cpu::reduce(Everywhere(op::SumOfSquares), values)?);
-    let spread = cpu::reduce(Everywhere(op::MeanAndVariance), values)?;
-    let [mean, variance] = spread.map_or([f64::NAN; 2], |spread| [spread.mean, spread.variance]);
-    let near = |a: f64, b: f64| (a - b).abs() < 1e-3;
+    let Spread { mean, variance } = spread_of_numbers(values)?;
+    let same = move |left: Spread| left.mean == mean && left.variance == variance;
     let n = values.len() as f64;
     Ok(vec![
         entrant(device, "sum", op::Sum, move |left| near(number(left) / n, sum / n))?,
@@ -146,14 +156,12 @@ fn of_normal<T: Float<Sum: Into<Number>>>(
         entrant(device, "sum of squares everywhere", Everywhere(op::SumOfSquares), move |left| {
             number(left) == squares
         })?,
-        entrant(device, "mean and variance everywhere", Everywhere(op::MeanAndVariance), move |left| {
-            left.mean == mean && left.variance == variance
-        })?,
+        entrant(device, "mean and variance everywhere", Everywhere(op::MeanAndVariance), same)?,
         entrant(
             device,
             "mean and variance of numbers everywhere",
             Everywhere(SkipNan(op::MeanAndVariance)),
-            move |left| left.mean == mean && left.variance == variance,
+            same,
         )?,
     ])
 }
@@ -166,9 +174,8 @@ fn of_some_nan<T: Float<Sum: Into<Number>>>(
     let number = |sum: T::Sum| sum.into().0;
     let sum = number(cpu::reduce(Everywhere(SkipNan(op::Sum)), values)?);
     let squares = number(cpu::reduce(Everywhere(SkipNan(op::SumOfSquares)), values)?);
-    let spread = cpu::reduce(Everywhere(SkipNan(op::MeanAndVariance)), values)?;
-    let [mean, variance] = spread.map_or([f64::NAN; 2], |spread| [spread.mean, spread.variance]);
-    let near = |a: f64, b: f64| (a - b).abs() < 1e-3;
+    let Spread { mean, variance } = spread_of_numbers(values)?;
+    let same = move |left: Spread| left.mean == mean && left.variance == variance;
     let n = values.len() as f64;
     Ok(vec![
         entrant(device, "sum of numbers", SkipNan(op::Sum), move |left| {
@@ -190,7 +197,7 @@ fn of_some_nan<T: Float<Sum: Into<Number>>>(
             device,
             "mean and variance of numbers everywhere",
             Everywhere(SkipNan(op::MeanAndVariance)),
-            move |left| left.mean == mean && left.variance == variance,
+            same,
         )?,
     ])
 }
