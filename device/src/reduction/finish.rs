@@ -3,7 +3,9 @@
 use warpfold_abi::{arguments::ReduceCut, reducer::PRESENT};
 
 use super::{
-    Fold, Team, combine, identity, lanes,
+    Fold, Team, combine,
+    fold::write_seen,
+    identity, lanes,
     partial::{is_present, publish, take},
 };
 use crate::{
@@ -65,7 +67,7 @@ pub(super) unsafe fn finish<F: Fold>(
             team,
             scratch,
             #[inline(always)]
-            |value| F::write(value, arguments),
+            |value| write_seen::<F>(value, arguments, |index| index),
         );
     }
 }

@@ -2,6 +2,7 @@
 
 use warpfold_abi::{
     arguments::ReduceCut,
+    custom::MOST_OUTPUT_BYTES,
     reducer::{GROUP_BYTES, GROUPS_IN_FLIGHT},
 };
 
@@ -80,6 +81,41 @@ pub trait Fold: Sized + 'static {
     ) {
         // SAFETY: the caller's contract. Whatever reads elements again has a method of its own.
         unsafe { Self::write(partial, arguments) };
+    }
+}
+
+/// Writes the result of a whole launch as [`Fold::write_apart`] does, the last thing that the launch does:
+/// 8 bytes at a time in one piece, and what is left of them, because the host may look for it meanwhile.
+///
+/// # Safety
+/// As [`Fold::write_apart`].
+#[inline(always)]
+pub(super) unsafe fn write_seen<F: Fold>(
+    partial: F::Partial,
+    arguments: ReduceCut<F::Element>,
+    place_of: impl Fn(u64) -> u64,
+) {
+    let mut result = [0_u64; MOST_OUTPUT_BYTES as usize / size_of::<u64>()];
+    let (from, to) = (result.as_mut_ptr(), arguments.output);
+    let whole = (F::RESULT_BYTES / size_of::<u64>() as u64) as usize;
+    // SAFETY: there is room for the largest result, and at the output for this one; the caller's contract.
+    unsafe {
+        F::write_apart(partial, ReduceCut { output: from, ..arguments }, place_of);
+        for word in 0..whole {
+            to.add(word).write_volatile(*from.add(word));
+        }
+        let (mut from, mut to) = (from.add(whole).cast::<u8>(), to.add(whole).cast::<u8>());
+        if F::RESULT_BYTES & 4 != 0 {
+            to.cast::<u32>().write_volatile(*from.cast());
+            (from, to) = (from.add(4), to.add(4));
+        }
+        if F::RESULT_BYTES & 2 != 0 {
+            to.cast::<u16>().write_volatile(*from.cast());
+            (from, to) = (from.add(2), to.add(2));
+        }
+        if F::RESULT_BYTES & 1 != 0 {
+            to.write_volatile(*from);
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use warpfold_abi::{
 use super::{
     Fold,
     continued::{load, replace},
+    fold::write_seen,
     identity,
 };
 use crate::{
@@ -78,7 +79,8 @@ pub(super) unsafe fn meet<F: Fold>(value: F::Partial, arguments: ReduceContinued
                 copy_result(cell(meeting, winner.into()).add(RESULT).cast(), place);
             } else {
                 let ReduceContinued { input, head, groups, singles, tile, slots, .. } = arguments;
-                F::write(all, ReduceCut { input, head, groups, singles, tile, slots, output: place });
+                let of = ReduceCut { input, head, groups, singles, tile, slots, output: place };
+                write_seen::<F>(all, of, |index| index);
             }
         }
     }
@@ -92,13 +94,15 @@ unsafe fn cell(meeting: *mut u32, rank: u64) -> *mut u32 {
     unsafe { meeting.add(HEAD + rank as usize * CELL) }
 }
 
+/// Each word in one piece, because the host may look for it meanwhile.
+///
 /// # Safety
 /// There is a result, and room for one.
 #[inline(always)]
 unsafe fn copy_result(from: *const u64, to: *mut u64) {
     for word in 0..RESULT_WORDS {
         // SAFETY: the caller's contract.
-        unsafe { *to.add(word) = *from.add(word) };
+        unsafe { to.add(word).write_volatile(*from.add(word)) };
     }
 }
 
