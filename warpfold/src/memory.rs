@@ -154,8 +154,8 @@ impl Drop for HostBytes {
     }
 }
 
-/// Page-locked host memory in words of 8 bytes, which kernels write, and nobody on the host. All zero at
-/// first.
+/// Page-locked host memory in words of 8 bytes, which kernels write, and the host only to see whether
+/// they have. All zero at first.
 pub(crate) struct HostWords {
     memory: HostBytes,
     /// Where kernels find it.
@@ -189,13 +189,43 @@ impl HostWords {
         self.memory.device.driver().host_takes(self.address(word), bytes);
     }
 
-    /// A word as the last kernel left it whose end the host has waited for.
+    /// A word as the last kernel left it whose end the host has waited for, or whose results it has
+    /// seen.
     pub(crate) fn get(&self, word: usize) -> u64 {
         assert!(word < self.len(), "word {word} of {}", self.len());
         // SAFETY: the word is inside, at a multiple of its size, and initialised from the start. The
-        // device has written it before the wait that the caller has done; volatile, because the compiler
+        // device has written it before what the caller has waited for; volatile, because the compiler
         // does not know of that.
         unsafe { self.memory.start.cast::<u64>().as_ptr().add(word).read_volatile() }
+    }
+
+    /// Fills `bytes` bytes from the word `word` on with a mark, by which [`differs`](Self::differs) sees
+    /// whether a kernel has written there since. No kernel that is under way may write there.
+    pub(crate) fn mark(&self, word: usize, bytes: usize, mark: u32) {
+        for unit in self.units(word, bytes) {
+            // SAFETY: the unit is inside, at a multiple of its size, and no kernel writes it now;
+            // volatile, because one reads and writes it later, of which the compiler does not know.
+            unsafe { unit.write_volatile(mark) };
+        }
+    }
+
+    /// Whether no 4 bytes of these, nor what is left of 4 at the end, are as a mark is there.
+    pub(crate) fn differs(&self, word: usize, bytes: usize, mark: u32) -> bool {
+        let mut left = bytes;
+        self.units(word, bytes).all(|unit| {
+            let last = u32::MAX >> (8 * size_of::<u32>().saturating_sub(left));
+            left = left.saturating_sub(size_of::<u32>());
+            // SAFETY: the unit is inside and initialised. A kernel may write it meanwhile, in one piece;
+            // volatile, because the compiler does not know of that.
+            (unsafe { unit.read_volatile() } ^ mark) & last != 0
+        })
+    }
+
+    /// The units of 4 bytes that hold `bytes` bytes from the word `word` on.
+    fn units(&self, word: usize, bytes: usize) -> impl Iterator<Item = *mut u32> {
+        assert!(bytes <= (self.len() - word) * size_of::<u64>(), "{bytes} bytes from word {word} on");
+        let first = self.memory.start.cast::<u64>().as_ptr().wrapping_add(word).cast::<u32>();
+        (0..bytes.div_ceil(size_of::<u32>())).map(move |unit| first.wrapping_add(unit))
     }
 }
 
@@ -221,5 +251,31 @@ mod tests {
             drop(foreign);
             assert_eq!(Arc::strong_count(&owner), 1 + usize::from(kept));
         }
+    }
+
+    #[test]
+    fn what_is_written_over_a_mark_is_seen_when_all_of_it_is() {
+        let device = Device::open(Selection::Sim).unwrap();
+        let words = HostWords::new(&device, 4).unwrap();
+        let write = |byte: usize, value: u8| {
+            // SAFETY: the byte is inside, and nobody else uses it.
+            unsafe { words.memory.start.as_ptr().add(byte).write_volatile(value) };
+        };
+        let mark = 0x0403_0201;
+        // What lies before, behind and in the rest of the last 4 bytes does not count.
+        words.mark(1, 14, mark);
+        assert!(!words.differs(1, 14, mark));
+        for byte in [0, 7, 22, 23, 24] {
+            write(byte, 9);
+        }
+        assert!(!words.differs(1, 14, mark));
+        write(8, 9);
+        write(15, 9);
+        assert!(!words.differs(1, 14, mark));
+        write(18, 9);
+        assert!(!words.differs(1, 14, mark));
+        write(21, 9);
+        assert!(words.differs(1, 14, mark));
+        assert!(words.differs(1, 0, mark));
     }
 }

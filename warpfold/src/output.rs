@@ -145,7 +145,7 @@ impl<R: Outcome> Output<R> {
 
     /// Says until when what was enqueued writes it, behind all uses until now.
     pub(crate) fn written_until(&mut self, end: Arc<Event>) {
-        self.written = LastWrite::until(end);
+        self.written = LastWrite::Until(end);
         self.reads.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
     }
 

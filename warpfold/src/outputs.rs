@@ -152,7 +152,7 @@ impl<R: Outcome> Outputs<R> {
 
     /// Says until when what was enqueued writes them, behind all uses until now.
     pub(crate) fn written_until(&mut self, end: Arc<Event>) {
-        self.written = LastWrite::until(end);
+        self.written = LastWrite::Until(end);
     }
 
     pub(crate) fn memory(&self) -> &Arc<Memory> {

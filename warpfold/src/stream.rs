@@ -1,6 +1,14 @@
 //! Streams, and points in their work.
 
-use std::{any::Any, ffi::c_void, fmt, sync::Arc};
+use std::{
+    any::Any,
+    ffi::c_void,
+    fmt, slice,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use warpfold_driver::{Event as RawEvent, Stream as RawStream, sys};
 
@@ -14,6 +22,8 @@ use crate::{Buffer, Device, Error, Plain, Result, context::Failed};
 pub struct Stream {
     device: Device,
     raw: RawStream,
+    /// What no other stream ever has: the driver gives handles again.
+    id: u64,
     hold: Hold,
 }
 
@@ -28,7 +38,7 @@ impl Stream {
     pub(crate) fn new(device: &Device) -> Result<Self> {
         let raw = device
             .call("making a stream", |driver| driver.stream_create(sys::CU_STREAM_NON_BLOCKING))?;
-        Ok(Self { device: device.clone(), raw, hold: Hold::Own })
+        Ok(Self::of(device, raw, Hold::Own))
     }
 
     /// A stream that somebody else has made, such as another library: a `CUstream`, of which null is the
@@ -41,7 +51,12 @@ impl Stream {
     /// - It must not be recording into a graph while it is used here.
     pub unsafe fn from_raw(device: &Device, stream: *mut c_void, owner: impl Any + Send + Sync) -> Self {
         let raw = RawStream::from_raw(stream.cast());
-        Self { device: device.clone(), raw, hold: Hold::Foreign(Box::new(owner)) }
+        Self::of(device, raw, Hold::Foreign(Box::new(owner)))
+    }
+
+    fn of(device: &Device, raw: RawStream, hold: Hold) -> Self {
+        static IDS: AtomicU64 = AtomicU64::new(NOWHERE + 1);
+        Self { device: device.clone(), raw, id: IDS.fetch_add(1, Ordering::Relaxed), hold }
     }
 
     /// The stream as a `CUstream`, for calls of the driver.
@@ -133,6 +148,12 @@ impl Stream {
         self.raw
     }
 
+    /// Whether everything is done that was enqueued on it.
+    pub(crate) fn is_done(&self) -> Result<bool> {
+        // SAFETY: the stream is alive.
+        self.device.call("a reduction", |driver| unsafe { driver.stream_query(self.raw) })
+    }
+
     /// Waits until everything is done, well or not, or says that this is not known.
     pub(crate) fn has_ended(&self) -> bool {
         self.wait_out().map_or_else(|failed| failed.ended, |()| true)
@@ -161,29 +182,44 @@ impl fmt::Debug for Stream {
     }
 }
 
+/// The number of no stream.
+const NOWHERE: u64 = 0;
+
 /// A point in a stream's work. It has no time stamp.
 pub(crate) struct Event {
     device: Device,
     raw: RawEvent,
+    /// The [number](Stream::id) of the stream in which it was recorded last, if it was.
+    on: AtomicU64,
 }
 
 impl Event {
     pub(crate) fn new(device: &Device) -> Result<Self> {
         let raw = device
             .call("making an event", |driver| driver.event_create(sys::CU_EVENT_DISABLE_TIMING))?;
-        Ok(Self { device: device.clone(), raw })
+        Ok(Self { device: device.clone(), raw, on: NOWHERE.into() })
     }
 
     /// Makes it stand for what is enqueued on a stream of this device now.
     pub(crate) fn record(&self, stream: &Stream) -> Result<()> {
+        self.on.store(stream.id, Ordering::Relaxed);
         self.device.call("recording an event", |driver| {
             // SAFETY: both are alive, and of one device.
             unsafe { driver.event_record(self.raw, stream.raw) }
         })
     }
 
+    /// Whether what it stands for is on a stream, or is done: whoever records an event on another stream
+    /// again has seen the end of what it stood for.
+    pub(crate) fn is_on(&self, stream: &Stream) -> bool {
+        self.on.load(Ordering::Relaxed) == stream.id
+    }
+
     /// Makes what is enqueued on a stream from now on wait for what it stands for.
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
+        if self.is_on(stream) {
+            return Ok(());
+        }
         self.device.call("waiting for an event", |driver| {
             // SAFETY: both are alive.
             unsafe { driver.stream_wait_event(stream.raw, self.raw) }
@@ -213,21 +249,32 @@ impl Drop for Event {
 /// What was enqueued last to write some memory, if anything was: whatever uses the memory next comes
 /// behind it.
 #[derive(Clone, Default)]
-pub(crate) struct LastWrite(Option<Arc<Event>>);
+pub(crate) enum LastWrite {
+    #[default]
+    None,
+    /// One that is over with what an event stands for.
+    Until(Arc<Event>),
+    /// One that is over with what several stand for.
+    UntilAll(Arc<[Arc<Event>]>),
+}
 
 impl LastWrite {
-    /// One that is over with what an event stands for.
-    pub(crate) fn until(end: Arc<Event>) -> Self {
-        Self(Some(end))
+    fn ends(&self) -> &[Arc<Event>] {
+        match self {
+            Self::None => &[],
+            Self::Until(end) => slice::from_ref(end),
+            Self::UntilAll(ends) => ends,
+        }
     }
 
     /// Waits until it is over.
     pub(crate) fn settle(&self) -> Result<()> {
-        self.0.as_ref().map_or(Ok(()), |end| end.wait_out().map_err(|failed| failed.error))
+        let mut ends = self.ends().iter();
+        ends.try_for_each(|end| end.wait_out().map_err(|failed| failed.error))
     }
 
     /// Makes what is enqueued on a stream from now on wait for it.
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
-        self.0.as_ref().map_or(Ok(()), |end| end.precede(stream))
+        self.ends().iter().try_for_each(|end| end.precede(stream))
     }
 }

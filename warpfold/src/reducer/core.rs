@@ -1,13 +1,14 @@
 //! What a reducer is made of, and how it launches.
 
 use std::{
+    collections::VecDeque,
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use super::{
     group::Shared,
-    host_results::{HostResults, Layout},
+    host_results::{HostResults, Layout, Mark},
     kernels::{Kernels, Places},
     many::Codes,
     pool::{Cell, Lease, Pool},
@@ -23,7 +24,7 @@ pub(crate) struct Core {
     kernels: Kernels,
     pool: Pool,
     /// Reductions under way that nobody waits for.
-    detached: Mutex<Vec<Underway>>,
+    detached: Mutex<VecDeque<Underway>>,
     /// What the last stream of elements has left for the next.
     ring: Mutex<Option<Ring>>,
 }
@@ -33,7 +34,9 @@ pub(crate) struct Underway {
     cell: Cell,
     /// What kernels write to the cell.
     in_cell: Layout,
-    _input: Arc<Memory>,
+    /// What is in the cell until then, and the bytes that are read, if the results can be seen to come.
+    awaited: Option<(Mark, u64)>,
+    _input: Option<Arc<Memory>>,
     /// What has the second elements of pairs.
     _second: Option<Arc<Memory>>,
     /// Where its segments are.
@@ -124,20 +127,31 @@ impl Core {
     /// As [`reduce_into`](Self::reduce_into), or as [`reduce`](Self::reduce) without `output`.
     unsafe fn run(&self, task: &Task<'_>, output: Option<u64>) -> Result<Lease<'_>, Failed<Error>> {
         task.prepare(&self.kernels).map_err(Failed::not_begun)?;
-        let mut lease = self.pool.lease().map_err(Failed::not_begun)?;
+        let mut lease = self.pool.lease(None).map_err(Failed::not_begun)?;
         // SAFETY: the workspace is ours, and its stream is used by its holder alone.
         let ready = unsafe { lease.make_ready(None) };
-        let stream = lease.stream();
+        let bytes = task.seen_at_end().filter(|_| output.is_none());
+        let awaited = bytes.map(|bytes| (lease.awaited(task.layout()), bytes));
         let output = output.unwrap_or_else(|| lease.output());
-        let places = Places::new(lease.slots(), output, stream.raw());
         // SAFETY: the slots are ready; the workspace is kept until its wait is over, or for good; the
         // caller answers for the elements and the output.
-        let launched = ready.and_then(|()| unsafe { task.enqueue(&self.kernels, &places) });
-        let waited = stream.wait_out();
-        if launched.is_ok() && waited.is_ok() {
+        let launched = ready.and_then(|()| unsafe { self.launch(&lease, task, output) });
+        let is_done = || lease.stream().is_done().unwrap_or(true);
+        if launched.is_ok() && awaited.is_some_and(|(results, bytes)| results.come(is_done, bytes)) {
+            lease.seen();
             return Ok(lease);
         }
-        Err(lease.fail(launched, waited))
+        lease.outlast(launched)
+    }
+
+    /// Enqueues a task on the stream of a workspace, which is ready.
+    ///
+    /// # Safety
+    /// The workspace must be kept until the task has ended; otherwise as [`run`](Self::run).
+    unsafe fn launch(&self, lease: &Lease<'_>, task: &Task<'_>, output: u64) -> Result<()> {
+        let places = Places::new(lease.slots(), output, lease.stream().raw());
+        // SAFETY: the caller's contract.
+        unsafe { task.enqueue(&self.kernels, &places) }
     }
 
     /// Enqueues a task that is not empty. Its results go to `output`, or else to a cell of the
@@ -161,10 +175,13 @@ impl Core {
         if let Some(count) = count {
             count.precede(stream)?;
         }
+        let (cell, layout) = (self.pool.cell()?, task.layout());
+        let bytes = task.seen_at_end().filter(|_| output.is_none());
         let underway = Underway {
-            cell: self.pool.cell()?,
-            in_cell: if output.is_some() { Layout::default() } else { task.layout() },
-            _input: memory.clone(),
+            awaited: bytes.map(|bytes| (cell.mark(layout), bytes)),
+            cell,
+            in_cell: if output.is_some() { Layout::default() } else { layout },
+            _input: Some(memory.clone()),
             _second: second.cloned(),
             _offsets: offsets.cloned(),
             _output: output.cloned(),
@@ -214,17 +231,7 @@ impl Core {
 
     /// What is under way where nothing is, but for some memory.
     fn nothing(&self, memory: &Arc<Memory>) -> Result<Underway> {
-        Ok(Underway {
-            cell: self.pool.cell()?,
-            in_cell: Layout::default(),
-            _input: memory.clone(),
-            _second: None,
-            _offsets: None,
-            _output: None,
-            count: None,
-            _group: None,
-            _codes: Codes::default(),
-        })
+        Ok(Underway { _input: Some(memory.clone()), ..Underway::until_end_of(self.pool.cell()?) })
     }
 
     /// Records the end of what was enqueued on a stream, if it was.
@@ -253,7 +260,7 @@ impl Core {
         output: u64,
         cell: &Cell,
     ) -> Result<(), Failed<Error>> {
-        let mut lease = self.pool.lease().map_err(Failed::not_begun)?;
+        let mut lease = self.pool.lease(Some(stream)).map_err(Failed::not_begun)?;
         // SAFETY: the workspace is ours until its use on this stream is marked or waited for below.
         let ready = unsafe { lease.make_ready(Some(stream)) };
         let places = Places::new(lease.slots(), output, stream.raw());
@@ -277,6 +284,12 @@ impl Core {
         underway: Underway,
         read: impl FnOnce(HostResults<'_>, Option<u64>) -> R,
     ) -> Result<R> {
+        if underway.results_come() {
+            let read = read(underway.cell.take(underway.in_cell), None);
+            // Of it nothing is left but its end, for which nobody waits, and no memory is kept.
+            self.detach(Underway { _codes: underway._codes, ..Underway::until_end_of(underway.cell) });
+            return Ok(read);
+        }
         match underway.cell.end.wait_out() {
             Ok(()) => {
                 let results = underway.cell.take(underway.in_cell);
@@ -301,29 +314,50 @@ impl Core {
 
     /// Keeps what nobody waits for until it has ended.
     pub(crate) fn detach(&self, underway: Underway) {
-        self.detached.lock().unwrap_or_else(PoisonError::into_inner).push(underway);
+        self.detached.lock().unwrap_or_else(PoisonError::into_inner).push_back(underway);
     }
 
-    /// Lets go of what has ended since. Each is asked once, and nothing is allocated.
+    /// Lets go of what has ended since. One that has not is asked at a time, each in its turn, so that
+    /// many under way cost a call no more than one, and whichever takes long keeps no others.
     pub(crate) fn sweep(&self) {
-        let mut at = 0;
         loop {
             let mut detached = self.detached.lock().unwrap_or_else(PoisonError::into_inner);
-            while detached.get(at).is_some_and(|underway| !underway.has_ended()) {
-                at += 1;
-            }
-            if at >= detached.len() {
+            let Some(next) = detached.pop_front() else { return };
+            if !next.has_ended() {
+                detached.push_back(next);
                 return;
             }
-            let ended = detached.swap_remove(at);
             // Whoever owned the elements may use the reducer while he gives them up.
             drop(detached);
-            self.pool.give(ended.cell);
+            self.pool.give(next.cell);
         }
     }
 }
 
 impl Underway {
+    /// What uses nothing but a cell.
+    fn until_end_of(cell: Cell) -> Self {
+        Self {
+            cell,
+            in_cell: Layout::default(),
+            awaited: None,
+            _input: None,
+            _second: None,
+            _offsets: None,
+            _output: None,
+            count: None,
+            _group: None,
+            _codes: Codes::default(),
+        }
+    }
+
+    /// Whether its results can be seen to come, and have come within a while.
+    fn results_come(&self) -> bool {
+        let is_done = || self.cell.end.is_done().unwrap_or(true);
+        self.awaited
+            .is_some_and(|(mark, bytes)| self.cell.awaited(mark, self.in_cell).come(is_done, bytes))
+    }
+
     /// Whether that is known without waiting.
     pub(crate) fn is_ready(&self) -> Result<bool> {
         self.cell.end.is_done()
@@ -349,7 +383,9 @@ impl Drop for Core {
                 mem::forget(underway);
             }
         }
-        // All other uses of the pool were by reductions that have a share of this, and so are over.
+        // All other uses of the pool were by reductions that have a share of this, and so are over, but
+        // for the very end of those whose results were seen.
+        all_ended &= self.pool.settle();
         if !all_ended {
             // What still runs needs its slots, its code and its context.
             self.pool.keep_for_good();
@@ -363,24 +399,71 @@ mod tests {
     use super::*;
     use crate::{Reducer, Selection};
 
-    /// What is under way is left alone, each asked once: a query of the simulator leaves work as it is,
-    /// and the next one runs it.
+    /// What is under way is left alone, one asked a call, and the workspace that is in use on the stream
+    /// is taken without asking.
     #[test]
     fn who_sweeps_waits_for_nothing() {
         let device = Device::open(Selection::Sim).unwrap();
         let (reducer, values) = (Reducer::new(&device).unwrap(), device.upload(&[1_u8, 2]).unwrap());
-        let streams = [(); 3].map(|()| device.stream().unwrap());
-        let mut sums = [(); 3].map(|()| device.output().unwrap());
-        let core = reducer.core();
-        let underway = || core.detached.lock().unwrap().len();
-        for (stream, sum) in streams.iter().zip(&mut sums) {
-            reducer.on(stream).sum_into(&values, sum).unwrap();
+        let (stream, mut sum) = (device.stream().unwrap(), device.output().unwrap());
+        let underway = || reducer.core().detached.lock().unwrap().len();
+        for queries in [0, 1] {
+            let log = warpfold_sim_driver::record_calls();
+            reducer.on(&stream).sum_into(&values, &mut sum).unwrap();
+            let asked =
+                ["cuEventQuery", "cuStreamQuery", "cuStreamWaitEvent"].map(|call| log.count(call));
+            // What writes the sum comes before on the stream.
+            assert_eq!(asked, [queries, 0, 0]);
         }
-        // Each call behind the first has swept: the first of them was asked twice, and so has run.
         assert_eq!(underway(), 2);
+        stream.synchronize().unwrap();
         let log = warpfold_sim_driver::record_calls();
-        streams[2].synchronize().unwrap();
-        core.sweep();
+        reducer.core().sweep();
         assert_eq!((log.count("cuEventQuery"), underway()), (2, 0));
+    }
+
+    /// The words of the host say that a sum is there before anything waits for its kernel, which a query
+    /// makes the simulator run; kernels of whose end more is needed are waited for.
+    #[test]
+    fn a_result_that_comes_is_not_waited_for() {
+        let device = Device::open(Selection::Sim).unwrap();
+        let (reducer, stream) = (Reducer::new(&device).unwrap(), device.stream().unwrap());
+        let values = device.upload(&[1_i32, 2, -7]).unwrap();
+        let waits = |call: &mut dyn FnMut()| {
+            let log = warpfold_sim_driver::record_calls();
+            call();
+            log.count("cuStreamSynchronize") + log.count("cuEventSynchronize")
+        };
+        let mut of_a_buffer = || assert_eq!(reducer.sum(&values).unwrap(), -4);
+        // This loads the kernel, and makes a workspace.
+        of_a_buffer();
+        // Its own stream, again and again.
+        assert_eq!((0..3).map(|_| waits(&mut of_a_buffer)).sum::<u64>(), 0);
+        let mut on_a_stream = || {
+            let sum = reducer.on(&stream).arg_min(&values).unwrap().wait().unwrap().unwrap();
+            assert_eq!((sum.index, sum.value), (2, -7));
+        };
+        assert_eq!(waits(&mut on_a_stream), 0);
+        let mut of_many = || {
+            let (sum, max) = reducer.reduce_many((crate::op::Sum, crate::op::Max), &values).unwrap();
+            assert_eq!((sum, max), (-4, Some(2)));
+        };
+        assert_eq!(waits(&mut of_many), 0);
+        let mut of_rows = || {
+            let rows = values.rows(1).unwrap();
+            assert_eq!(reducer.max_rows(&rows).unwrap(), [1, 2, -7]);
+        };
+        assert_ne!(waits(&mut of_rows), 0);
+    }
+
+    /// Kernels go when their launches have ended, and not before.
+    #[test]
+    fn what_was_seen_and_not_waited_for_is_so_in_the_end() {
+        let device = Device::open(Selection::Sim).unwrap();
+        let (reducer, values) = (Reducer::new(&device).unwrap(), device.upload(&[1_u8, 2]).unwrap());
+        assert_eq!(reducer.sum(&values).unwrap(), 3);
+        let log = warpfold_sim_driver::record_calls();
+        drop(reducer);
+        assert_eq!(log.count("cuStreamSynchronize"), 1);
     }
 }

@@ -1,6 +1,10 @@
 //! Results that kernels write to words of the host, and how they are read there.
 
-use std::array;
+use std::{
+    array, hint,
+    sync::atomic::{AtomicU32, Ordering, fence},
+    time::{Duration, Instant},
+};
 
 use warpfold_abi::reducer::{MOST_TOP, OUTPUT_BYTES};
 
@@ -57,7 +61,86 @@ impl Layout {
     }
 }
 
-/// Results in words of the host, which kernels have written whose end was waited for.
+/// Results that launches are going to write to words of the host, each as the last thing it does. The
+/// host sees them there some microseconds before the driver says that the launches have ended.
+pub(super) struct Awaited<'w> {
+    words: &'w HostWords,
+    first: usize,
+    layout: Layout,
+    mark: Mark,
+}
+
+/// What is where results go until they come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mark(u32);
+
+impl<'w> Awaited<'w> {
+    /// Results from a word on, for launches that are not enqueued yet, and no others that are under way.
+    pub(super) fn new(words: &'w HostWords, first: usize, layout: Layout) -> Self {
+        // Another one each time: a result that is the same as the mark is seen only when all has ended,
+        // which no result shall be each time.
+        static MARKS: AtomicU32 = AtomicU32::new(STEP);
+        let mark = Mark(MARKS.fetch_add(STEP, Ordering::Relaxed));
+        for (word, bytes) in layout.written() {
+            words.mark(first + word, bytes, mark.0);
+        }
+        Self::marked(words, first, layout, mark)
+    }
+
+    /// The same that were [marked](Self::mark) before.
+    pub(super) fn marked(words: &'w HostWords, first: usize, layout: Layout, mark: Mark) -> Self {
+        Self { words, first, layout, mark }
+    }
+
+    /// What is there until they come.
+    pub(super) fn mark(&self) -> Mark {
+        self.mark
+    }
+
+    /// Looks for the results for as long as a reduction of `bytes` bytes takes if nothing comes before
+    /// it, and says whether they are there. If so, of the launches nothing is left but their end: they
+    /// use no memory any more. `are_done` asks the driver whether they have ended, well or not.
+    pub(super) fn come(&self, are_done: impl Fn() -> bool, bytes: u64) -> bool {
+        // A GPU of 1 TB/s reads them in the meantime.
+        let reading = Duration::from_nanos(bytes / 1_000).min(LATE);
+        for _ in 0..TURNS + reading.div_duration_f64(TURN) as u32 {
+            let start = Instant::now();
+            while start.elapsed() < TURN {
+                for _ in 0..LOOKS {
+                    if self.are_there() {
+                        // What the launches have done before comes before what the host does now.
+                        fence(Ordering::Acquire);
+                        return true;
+                    }
+                    hint::spin_loop();
+                }
+            }
+            // Whoever waits longer is to hear of errors, and the simulator does what it is asked for.
+            if are_done() {
+                break;
+            }
+        }
+        self.are_there()
+    }
+
+    fn are_there(&self) -> bool {
+        let mut written = self.layout.written();
+        written.all(|(word, bytes)| self.words.differs(self.first + word, bytes, self.mark.0))
+    }
+}
+
+/// How far marks are apart: their sequence has all numbers, and 0 last, which many results have in them.
+const STEP: u32 = 0x9e37_79b9;
+/// How long results are looked for before the driver is asked: small ones are there before.
+const TURN: Duration = Duration::from_micros(16);
+/// How often at least, and for how long at most beyond that: later the wait for them is the driver's.
+const TURNS: u32 = 4;
+const LATE: Duration = Duration::from_millis(1);
+/// How often the words are read between two looks at the clock.
+const LOOKS: u32 = 32;
+
+/// Results in words of the host, which kernels have written whose end was waited for, or which were seen
+/// to be there.
 #[derive(Clone, Copy)]
 pub struct HostResults<'w> {
     words: &'w HostWords,

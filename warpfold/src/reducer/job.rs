@@ -99,9 +99,14 @@ impl Code {
         matches!(*self, Self::BuiltIn(op, dtype) if op.is_wide(dtype))
     }
 
+    /// Whether the library has its kernels.
+    pub(crate) fn is_built_in(&self) -> bool {
+        matches!(self, Self::BuiltIn(..))
+    }
+
     /// Whether its kernels have to be asked for the result of no elements.
     pub(crate) fn reduces_none(&self) -> bool {
-        matches!(self, Self::Custom(_))
+        !self.is_built_in()
     }
 }
 

@@ -15,7 +15,7 @@ use std::{
 
 use warpfold_abi::reducer::WIDE_SLOT_BYTES;
 
-use super::host_results::{HostResults, Layout};
+use super::host_results::{Awaited, HostResults, Layout, Mark};
 use crate::{
     Device, Error, Result, Stream,
     axis::AxisLaunch,
@@ -36,6 +36,8 @@ pub(crate) struct Workspace {
     results: HostWords,
     /// The end of its last use on a stream of somebody's, if that may still be under way.
     end: Option<Arc<Event>>,
+    /// Whether a launch on its own stream may not have ended, whose results were seen to be there.
+    ending: bool,
     /// Whether slots may be something other than zero, because a launch failed.
     unsettled: bool,
 }
@@ -47,6 +49,7 @@ impl Workspace {
             stream: Stream::new(device)?,
             results: HostWords::new(device, Layout::MOST_WORDS)?,
             end: None,
+            ending: false,
             unsettled: false,
         })
     }
@@ -54,6 +57,18 @@ impl Workspace {
     /// Blocks that there are slots for: as many as a device can hold.
     pub(crate) fn most_blocks(device: &Device) -> u32 {
         device.info().shape().resident_blocks(KernelKind::Grid.block_sizes()[0])
+    }
+
+    /// Waits for launches whose results are there, or says that their end is not known.
+    fn settle(&mut self) -> bool {
+        let has_ended = !self.ending || self.stream.has_ended();
+        self.ending = !has_ended;
+        has_ended
+    }
+
+    /// Whether a stream is where it was used last: what is enqueued there comes behind that use.
+    fn is_in_use_on(&self, stream: &Stream) -> bool {
+        self.end.as_ref().is_some_and(|end| end.is_on(stream))
     }
 
     /// Whether no use of it is under way.
@@ -90,6 +105,16 @@ impl Cell {
     /// Where a kernel that counts puts how many elements it was to take.
     pub(super) fn found_address(&self) -> u64 {
         self.words.address(self.first + Layout::MOST_WORDS)
+    }
+
+    /// Marks where results go that are to be seen when they come.
+    pub(super) fn mark(&self, layout: Layout) -> Mark {
+        Awaited::new(&self.words, self.first, layout).mark()
+    }
+
+    /// The results that were marked so.
+    pub(super) fn awaited(&self, mark: Mark, layout: Layout) -> Awaited<'_> {
+        Awaited::marked(&self.words, self.first, layout, mark)
     }
 
     /// Takes the results of launches that have ended well.
@@ -135,14 +160,22 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A workspace: one that is not in use on the device, else a new one, else the one whose use began
+    /// A workspace, for a stream or else its own: one that is in use on that stream, for which nobody is
+    /// asked, else one that is not in use on the device, else a new one, else the one whose use began
     /// first; and where all are somebody's, the first that is returned.
     ///
     /// # Errors
     /// Those of making one.
-    pub(super) fn lease(&self) -> Result<Lease<'_>> {
+    pub(super) fn lease(&self, stream: Option<&Stream>) -> Result<Lease<'_>> {
         let mut state = self.state();
         loop {
+            let mut workspaces = state.workspaces.iter();
+            if let Some(stream) = stream
+                && let Some(at) = workspaces.rposition(|workspace| workspace.is_in_use_on(stream))
+            {
+                let workspace = state.workspaces.remove(at);
+                return Ok(self.leased(workspace));
+            }
             // From the end: what was used last is in the caches.
             if let Some(at) = state.workspaces.iter().rposition(|workspace| workspace.is_free()) {
                 let mut workspace = state.workspaces.remove(at);
@@ -201,6 +234,13 @@ impl Pool {
         Ok(cell)
     }
 
+    /// Waits for launches whose results are there, or says that the end of one is not known.
+    pub(super) fn settle(&mut self) -> bool {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // Each of them is asked.
+        state.workspaces.iter_mut().fold(true, |all, workspace| all & workspace.settle())
+    }
+
     /// Leaves all workspaces for good where they are: they may still be in use.
     pub(super) fn keep_for_good(&mut self) {
         mem::forget(mem::take(self.state.get_mut().unwrap_or_else(PoisonError::into_inner)));
@@ -242,6 +282,11 @@ impl Lease<'_> {
         self.workspace().results.address(0)
     }
 
+    /// The results of a call that waits, before it has enqueued what writes them.
+    pub(super) fn awaited(&self, layout: Layout) -> Awaited<'_> {
+        Awaited::new(&self.workspace().results, 0, layout)
+    }
+
     /// Takes the results of a call that has waited.
     pub(super) fn take(&self, layout: Layout) -> HostResults<'_> {
         HostResults::new(&self.workspace().results, 0, layout).take()
@@ -254,10 +299,16 @@ impl Lease<'_> {
     /// The slots must be used by what is enqueued on that stream alone, until
     /// [`used_until`](Self::used_until), or until it was waited for.
     pub(super) unsafe fn make_ready(&mut self, other: Option<&Stream>) -> Result<()> {
-        let Workspace { slots, stream, end, unsettled, .. } = self.workspace_mut();
-        let stream = other.unwrap_or(stream);
+        let Workspace { slots, stream: own, end, ending, unsettled, .. } = self.workspace_mut();
+        let stream = other.unwrap_or(own);
         if let Some(end) = end {
             end.precede(stream)?;
+        }
+        if other.is_some() && *ending {
+            if !own.is_done()? {
+                stream.wait_for(own)?;
+            }
+            *ending = false;
         }
         if *unsettled {
             // SAFETY: what used the slots before is done before this begins; the caller's contract.
@@ -275,6 +326,21 @@ impl Lease<'_> {
     /// Returns it after a use that was waited for.
     pub(super) fn used(mut self) {
         self.workspace_mut().end = None;
+    }
+
+    /// Notes that results on its own stream are there of a launch that was not waited for.
+    pub(super) fn seen(&mut self) {
+        self.workspace_mut().ending = true;
+    }
+
+    /// Waits for what was launched on its own stream, if all went well.
+    pub(super) fn outlast(mut self, launched: Result<()>) -> Result<Self, Failed<Error>> {
+        let waited = self.stream().wait_out();
+        if launched.is_ok() && waited.is_ok() {
+            self.workspace_mut().ending = false;
+            return Ok(self);
+        }
+        Err(self.fail(launched, waited))
     }
 
     /// Returns it after a use in which something failed; but if a launch may still use it, never.
@@ -321,13 +387,13 @@ mod tests {
     #[test]
     fn who_finds_all_workspaces_taken_waits_for_the_first_that_is_returned() {
         let pool = pool(2);
-        let (first, second) = (pool.lease().unwrap(), pool.lease().unwrap());
+        let (first, second) = (pool.lease(None).unwrap(), pool.lease(None).unwrap());
         let taken = [first.slots(), second.slots()];
         assert_ne!(taken[0], taken[1]);
         thread::scope(|scope| {
             let (sender, receiver) = mpsc::channel();
             let pool = &pool;
-            scope.spawn(move || sender.send(pool.lease().unwrap().slots()).unwrap());
+            scope.spawn(move || sender.send(pool.lease(None).unwrap().slots()).unwrap());
             // It waits as long as nothing is returned.
             receiver.recv_timeout(Duration::from_millis(100)).unwrap_err();
             first.used();
@@ -339,7 +405,7 @@ mod tests {
     #[test]
     fn what_is_lost_or_cannot_be_made_leaves_its_place_to_another() {
         let pool = pool(1);
-        let lost = pool.lease().unwrap();
+        let lost = pool.lease(None).unwrap();
         let slots = lost.slots();
         let error = || Error::NoSimulator;
         let failed = lost.fail(Err(error()), Err(Failed { error: error(), ended: false }));
@@ -350,9 +416,9 @@ mod tests {
             code: sys::CUDA_ERROR_OUT_OF_MEMORY,
             sticky: false,
         });
-        assert!(pool.lease().is_err() && fault.has_struck());
+        assert!(pool.lease(None).is_err() && fault.has_struck());
         drop(fault);
-        assert_ne!(pool.lease().unwrap().slots(), slots);
+        assert_ne!(pool.lease(None).unwrap().slots(), slots);
     }
 
     /// A use on a stream that was not waited for orders the next one behind it; one that is over is for
@@ -362,7 +428,7 @@ mod tests {
         let pool = pool(1);
         let device = pool.device.clone();
         let (stream, cell) = (Stream::new(&device).unwrap(), pool.cell().unwrap());
-        let lease = pool.lease().unwrap();
+        let lease = pool.lease(None).unwrap();
         // SAFETY: the slots are used by this stream alone, which is waited for below.
         unsafe { lease.workspace().slots.clear_on(&stream) }.unwrap();
         cell.end.record(&stream).unwrap();
@@ -374,9 +440,9 @@ mod tests {
             unsafe { lease.make_ready(None) }.unwrap();
             log.count("cuStreamWaitEvent")
         };
-        assert_eq!(waits(pool.lease().unwrap()), 1);
+        assert_eq!(waits(pool.lease(None).unwrap()), 1);
         stream.synchronize().unwrap();
-        assert_eq!(waits(pool.lease().unwrap()), 0);
+        assert_eq!(waits(pool.lease(None).unwrap()), 0);
         pool.give(cell);
     }
 
@@ -384,7 +450,7 @@ mod tests {
     #[test]
     fn a_use_that_was_waited_for_leaves_no_end_behind() {
         let pool = pool(1);
-        let (cell, mut lease) = (pool.cell().unwrap(), pool.lease().unwrap());
+        let (cell, mut lease) = (pool.cell().unwrap(), pool.lease(None).unwrap());
         lease.workspace_mut().end = Some(cell.end.clone());
         lease.used();
         assert!(pool.state().workspaces[0].end.is_none());

@@ -477,7 +477,7 @@ impl<T: Plain> Flow<'_, '_, T> {
     /// Enqueues that the elements of a buffer are copied and reduced.
     fn take(&mut self, slot: Slot, elements: usize) -> Result<()> {
         let slot = self.copies.begin(slot, elements, elements * size_of::<T>())?;
-        let copied = LastWrite::until(slot.copied.clone());
+        let copied = LastWrite::Until(slot.copied.clone());
         // The elements change when they have been reduced, and nobody else has this.
         let piece = Buffer::<T>::written(slot.device.clone(), elements, copied);
         for running in &mut *self.running {

@@ -156,6 +156,22 @@ impl<'a> Task<'a> {
         array::from_fn(|_| codes.next().cloned())
     }
 
+    /// The bytes that it reads, if each of its launches writes its result when nothing else is left for
+    /// it to do, and it takes no kernels of a program's own, which may go as soon as they have ended.
+    pub(crate) fn seen_at_end(&self) -> Option<u64> {
+        match self {
+            Self::Elements(span) => span.code.is_built_in().then(|| span.bytes()),
+            Self::Many(job) => job.tasks().map(|task| task.seen_at_end()).sum(),
+            Self::Pairs(job) => Some(2 * job.n * job.dtype.size() as u64),
+            Self::Within(job) => Some(job.n * job.dtype.size() as u64),
+            // These leave more than a result, or a result of many.
+            Self::Counted(..) | Self::Continued(..) | Self::Top(_) => None,
+            Self::Rows(_) | Self::Axis(_) | Self::View(_) => None,
+            Self::Segments(_) | Self::Offsets(_) => None,
+            Self::CountRuns(_) | Self::WriteRuns(_) | Self::ByKey(_) => None,
+        }
+    }
+
     /// What it writes where it has single results, or the first elements of a buffer.
     pub(crate) fn layout(&self) -> Layout {
         match self {

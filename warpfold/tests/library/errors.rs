@@ -19,7 +19,9 @@ use crate::{
 };
 use warpfold::{Buffer, Device, Error, Reducer, Result, Selection, Within};
 use warpfold_driver::{CallError, PtxError, sys};
-use warpfold_sim_driver::{Fault, NoFindings, inject, memory_in_use, record_calls, take_findings};
+use warpfold_sim_driver::{
+    Fault, Injected, NoFindings, inject, memory_in_use, record_calls, take_findings,
+};
 
 fn own_context() -> Device {
     in_own_context(warpfold_sim_driver::driver())
@@ -47,8 +49,15 @@ fn driver_error(error: &Error) -> &CallError {
 fn is_harmless(function: &str) -> bool {
     let given_back = ["Free", "Destroy", "Unload", "Release", "PopCurrent"];
     // Before each of those its context is entered.
-    let others = ["cuEventQuery", "cuEventSynchronize", "cuCtxGetCurrent", "cuCtxPushCurrent_v2"];
-    given_back.iter().any(|part| function.contains(part)) || others.contains(&function)
+    let others = ["cuEventSynchronize", "cuCtxGetCurrent", "cuCtxPushCurrent_v2"];
+    given_back.iter().any(|part| function.contains(part))
+        || function.ends_with("Query")
+        || others.contains(&function)
+}
+
+/// Keeps whoever waits from seeing a result before its launch has ended: who cannot ask waits.
+fn unseen(query: &str) -> Injected {
+    inject(fault(query, 1, sys::CUDA_ERROR_UNKNOWN, false))
 }
 
 #[test]
@@ -188,7 +197,8 @@ fn fails_with(device: &Device, function: &str, call: u64, run: impl FnOnce() -> 
             assert_eq!(error.to_string().lines().count(), 1, "{what}: {error}");
         }
     }
-    assert!(fault.has_struck(), "{what} was never made");
+    // How often the driver is asked depends on what is under way.
+    assert!(fault.has_struck() || is_harmless(function), "{what} was never made");
     assert_eq!(take_findings(device.as_raw_context().cast()), [], "{what}");
 }
 
@@ -231,6 +241,7 @@ fn a_wait_that_fails_for_good_leaves_the_memory_where_it_is() {
     let pending = run.reducer.on(&stream).sum(&device.upload(&run.values).unwrap()).unwrap();
     let before = memory_in_use(context);
     {
+        let _unseen = unseen("cuEventQuery");
         let _faults =
             [1, 2].map(|call| inject(fault("cuEventSynchronize", call, sys::CUDA_ERROR_UNKNOWN, false)));
         let error = pending.wait().unwrap_err();
@@ -308,8 +319,9 @@ fn a_wait_that_fails_once_is_made_again() {
     let stream = device.stream().unwrap();
     let before = memory_in_use(context);
     let pending = run.reducer.on(&stream).sum(&device.upload(&run.values).unwrap()).unwrap();
+    let unseen = unseen("cuEventQuery");
     let fault = inject(fault("cuEventSynchronize", 1, sys::CUDA_ERROR_UNKNOWN, false));
-    assert!(pending.wait().is_err() && fault.has_struck());
+    assert!(pending.wait().is_err() && fault.has_struck() && unseen.has_struck());
     assert_eq!(take_findings(context), []);
     drop(fault);
     run.all().unwrap();
@@ -360,6 +372,7 @@ fn after_a_failed_launch_the_slots_are_cleared_once() {
     clears();
     assert_eq!(clears(), 0);
     for function in ["cuLaunchKernel", "cuStreamSynchronize"] {
+        let _unseen = unseen("cuStreamQuery");
         let fault = inject(fault(function, 1, sys::CUDA_ERROR_UNKNOWN, false));
         assert!(run.reducer.sum(&run.buffer).is_err() && fault.has_struck());
         drop(fault);

@@ -494,6 +494,7 @@ struct Mine {
 }
 
 /// A partial result, by its kind.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Value {
     None,
     /// In this rank's cell when a launch has ended.
