@@ -120,17 +120,17 @@ impl<R: Outcome> Output<R> {
     /// Makes a stream wait for what uses it now, so that another result may follow.
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
         self.device().require("output", stream.device())?;
-        self.precede_on_any(stream)
+        self.precede_reads(stream)?;
+        self.precede_writes(stream)
     }
 
-    /// The same of a stream of any device.
-    pub(crate) fn precede_on_any(&self, stream: &Stream) -> Result<()> {
-        self.precede_reads(stream)?;
+    /// Makes a stream of any device wait for what reads it now.
+    pub(crate) fn precede_writes(&self, stream: &Stream) -> Result<()> {
         let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
         reads.iter().try_for_each(|end| end.precede(stream))
     }
 
-    /// Makes a stream wait for what writes it now.
+    /// Makes a stream of any device wait for what writes it now.
     pub(crate) fn precede_reads(&self, stream: &Stream) -> Result<()> {
         self.written.precede(stream)
     }
@@ -145,7 +145,12 @@ impl<R: Outcome> Output<R> {
 
     /// Says until when what was enqueued writes it, behind all uses until now.
     pub(crate) fn written_until(&mut self, end: Arc<Event>) {
-        self.written = LastWrite::Until(end);
+        self.written(LastWrite::Until(end));
+    }
+
+    /// Says what was enqueued to write it, behind all uses until now.
+    pub(crate) fn written(&mut self, last: LastWrite) {
+        self.written = last;
         self.reads.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
     }
 

@@ -51,6 +51,26 @@ pub(crate) struct Underway {
     _codes: Codes,
 }
 
+/// A task on the stream of a workspace, which has to be waited for.
+pub(super) struct Begun<'c>(Lease<'c>);
+
+impl Begun<'_> {
+    /// Whether it has ended, well or not.
+    pub(super) fn is_done(&self) -> bool {
+        self.0.stream().is_done().unwrap_or(true)
+    }
+
+    /// Takes it that what it was for was seen to be there.
+    pub(super) fn seen(mut self) {
+        self.0.seen();
+    }
+
+    /// Waits for its end.
+    pub(super) fn finish(self) -> Result<(), Failed<Error>> {
+        self.0.outlast(Ok(())).map(Lease::used)
+    }
+}
+
 /// What a reduction on a stream is of.
 #[derive(Clone, Copy)]
 pub(crate) struct Inputs<'a> {
@@ -152,6 +172,34 @@ impl Core {
         let places = Places::new(lease.slots(), output, lease.stream().raw());
         // SAFETY: the caller's contract.
         unsafe { task.enqueue(&self.kernels, &places) }
+    }
+
+    /// Enqueues a task that is not empty on the stream of a workspace, behind what `precede` has that
+    /// stream wait for. A result of its own goes to the workspace.
+    ///
+    /// # Safety
+    /// What is returned must be waited for. Until then, or for good if something fails with work that
+    /// may still run, the elements must be readable on this device, nothing write them, and what the
+    /// task says of a meeting hold.
+    pub(super) unsafe fn begin(
+        &self,
+        task: &Task<'_>,
+        precede: impl FnOnce(&Stream) -> Result<()>,
+    ) -> Result<Begun<'_>, Failed<Error>> {
+        task.prepare(&self.kernels).map_err(Failed::not_begun)?;
+        let mut lease = self.pool.lease(None).map_err(Failed::not_begun)?;
+        // SAFETY: the workspace is ours, and its stream is used by its holder alone.
+        let ready = unsafe { lease.make_ready(None) }.and_then(|()| precede(lease.stream()));
+        // SAFETY: the slots are ready, and the workspace is kept until its wait is over, or for good;
+        // the caller's contract.
+        match ready.and_then(|()| unsafe { self.launch(&lease, task, lease.output()) }) {
+            Ok(()) => Ok(Begun(lease)),
+            // The launch may be under way even so.
+            Err(error) => {
+                let waited = lease.stream().wait_out();
+                Err(lease.fail(Err(error), waited))
+            }
+        }
     }
 
     /// Enqueues a task that is not empty. Its results go to `output`, or else to a cell of the

@@ -257,6 +257,42 @@ fn devices_that_reach_each_other_take_one_launch_each_and_no_copy() {
     }
 }
 
+/// Devices that meet by themselves wait for each other nowhere else: not in a call that waits, which
+/// sees the result come, nor for what writes the same places before, unless somebody wrote who takes no
+/// part.
+#[cfg(feature = "simulator")]
+#[test]
+fn devices_that_reach_each_other_do_not_wait_for_each_other() {
+    if on_gpu() || !in_process(FOUR, "devices_that_reach_each_other_do_not_wait_for_each_other") {
+        return;
+    }
+    let group = groups().iter().find(|group| group.way() == Way::Peers).unwrap();
+    let values = small::<f32>(10_000, 1);
+    let all = group.upload(&values).unwrap();
+    let of_two = cut(group, &values, &[5000, 10_000]);
+    let sum = f32::total(&values, false);
+    let mut sums = group.outputs::<f32>().unwrap();
+    // Kernels are loaded, and memory is there.
+    assert_eq!(group.reduce_many((op::Sum, op::Max), &all).unwrap().0, sum);
+    let log = warpfold_sim_driver::record_calls();
+    assert_eq!(group.reduce(op::Sum, &all).unwrap(), sum);
+    assert_eq!(group.reduce_many((op::Sum, op::Max), &all).unwrap().0, sum);
+    let waits = log.count("cuStreamSynchronize") + log.count("cuEventSynchronize");
+    assert_eq!(waits, 0, "{:?}", log.calls());
+    drop(log);
+    group.reduce_into(op::Sum, &all, &mut sums).unwrap();
+    // Those of two devices come behind what others have written.
+    for (elements, waits) in [(&all, false), (&of_two, true), (&all, false), (&of_two, true)] {
+        let log = warpfold_sim_driver::record_calls();
+        group.reduce_into(op::Sum, elements, &mut sums).unwrap();
+        assert_eq!(log.count("cuStreamWaitEvent") > 0, waits);
+        drop(log);
+        for output in sums.each() {
+            assert_eq!(output.read().unwrap(), sum);
+        }
+    }
+}
+
 /// Reductions that come one behind the other to the same places, which other work reads in between.
 #[test]
 fn results_stay_on_every_device_for_what_comes_behind_them() {

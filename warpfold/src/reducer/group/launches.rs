@@ -11,7 +11,7 @@ use crate::{
         Carried, Code, HostResults, Inputs, Running, Span, Task, core::Underway, host_results::Layout,
         job::Place, many::together, running::MOST,
     },
-    stream::Event,
+    stream::{Event, LastWrite},
 };
 
 /// What all launches of a reduction use until the last of them has ended.
@@ -92,11 +92,10 @@ impl Group {
         if let Some(of_none) = O::of_none().filter(|_| values.is_empty()) {
             return self.require(values).map(|()| of_none);
         }
-        let shared = Arc::new(Shared::of(self.meeting()?));
-        let launches = self.enqueue(|rank| op(rank).code(), values, &shared)?;
-        self.wait_for(launches).map_err(|error| self.abandon(&shared, error))?;
+        let code = |_, rank| op(rank).code();
         let layout = Layout::of_one(op(0).code().result_bytes());
-        Ok(HostResults::new(&shared.meeting.results, 0, layout).take().result::<T, O>(0))
+        let meeting = self.run(1, code, values, layout)?;
+        Ok(HostResults::new(&meeting.results, 0, layout).take().result::<T, O>(0))
     }
 
     /// The results of several [operations](crate::op), two to six of them, in a tuple, by as many
@@ -114,13 +113,33 @@ impl Group {
             return Ok(of_none);
         }
         let (codes, layout) = together(&ops.codes(), values.is_empty());
+        let codes: Vec<&Code> = codes.iter().flatten().collect();
+        let meeting = self.run(codes.len(), |launch, _| codes[launch].clone(), values, layout)?;
+        let results = HostResults::new(&meeting.results, 0, layout).take();
+        Ok(O::decode(results.of_none_if(values.is_empty())))
+    }
+
+    /// Makes the results of several reductions of the same elements, and waits for them. `code` says
+    /// whose kernels that of a reduction's and a device's number takes. The meeting that is returned has
+    /// the results, as the layout says.
+    fn run<T: Plain>(
+        &self,
+        count: usize,
+        code: impl Fn(usize, usize) -> Code,
+        values: &Sharded<T>,
+        layout: Layout,
+    ) -> Result<Arc<Meeting>> {
+        self.require_few(&code(0, 0), values)?;
+        if self.way() == Way::Peers {
+            return self.run_peers(count, code, values, layout);
+        }
         // The first one has room for the results of all.
         let first = self.meeting()?;
         let mut under_way: Vec<(Arc<Shared>, Launches)> = Vec::new();
-        let enqueued = codes.iter().flatten().enumerate().try_for_each(|(launch, code)| {
+        let enqueued = (0..count).try_for_each(|launch| {
             let meeting = if launch == 0 { first.clone() } else { self.meeting()? };
             let shared = Arc::new(Shared { meeting, results: Results::OfHost(first.clone(), launch) });
-            let launches = self.enqueue(|_| code.clone(), values, &shared)?;
+            let launches = self.enqueue(|rank| code(launch, rank), values, &shared)?;
             under_way.push((shared, launches));
             Ok(())
         });
@@ -131,13 +150,7 @@ impl Group {
                 failed.get_or_insert(error);
             }
         }
-        match failed {
-            Some(error) => Err(error),
-            None => {
-                let results = HostResults::new(&first.results, 0, layout).take();
-                Ok(O::decode(results.of_none_if(values.is_empty())))
-            }
-        }
+        failed.map_or(Ok(first), Err)
     }
 
     /// The result of what running reductions have together, one of each device, in their order; more may
@@ -192,19 +205,29 @@ impl Group {
         if values.is_empty() && !code.reduces_none() {
             return Err(Error::NoElements { what: code.name() });
         }
-        for member in self.members() {
-            outputs.precede(&member.stream)?;
-        }
+        let ranks = taking_part(values).iter().fold(0, |ranks, (rank, ..)| ranks | 1 << rank);
+        outputs.precede(ranks)?;
         let results = Results::Stay(outputs.places().clone());
         let shared = Arc::new(Shared { meeting: self.meeting()?, results });
         let launches = self.enqueue(|_| code.clone(), values, &shared)?;
-        let end = self.hand_on(&launches, &shared);
+        let handed_on = match self.way() {
+            Way::Peers => Ok(None),
+            Way::Nccl | Way::Copies => self.hand_on(&launches, &shared).map(Some),
+        };
+        let ends = launches.iter().map(|(_, launch)| launch.end().clone()).collect();
         for (rank, launch) in launches {
             self.members()[rank].reducer.core().detach(launch);
         }
-        let end = end.map_err(|error| self.abandon(&shared, error))?;
-        outputs.written_until(end.end());
-        self.members()[0].reducer.core().detach(end);
+        let written = match handed_on.map_err(|error| self.abandon(&shared, error))? {
+            // Whichever arrives last writes.
+            None => LastWrite::UntilAll(ends),
+            Some(end) => {
+                let written = LastWrite::Until(end.end().clone());
+                self.members()[0].reducer.core().detach(end);
+                written
+            }
+        };
+        outputs.written(written, ranks);
         Ok(())
     }
 
@@ -215,6 +238,16 @@ impl Group {
         Err(Error::Group { reason: "elements of another group; share them out by this one".to_owned() })
     }
 
+    /// Refuses elements of another group, and more of them than a reduction takes.
+    fn require_few<T: Plain>(&self, code: &Code, values: &Sharded<T>) -> Result<()> {
+        self.require(values)?;
+        let most = code.most_running().unwrap_or(MOST);
+        if values.len() > most {
+            return Err(Error::TooManyElements { n: values.len(), most });
+        }
+        Ok(())
+    }
+
     /// Enqueues a launch on each device that has elements, and what else it takes until the result is
     /// where it goes first.
     fn enqueue<T: Plain>(
@@ -223,11 +256,7 @@ impl Group {
         values: &Sharded<T>,
         shared: &Arc<Shared>,
     ) -> Result<Launches> {
-        self.require(values)?;
-        let most = code(0).most_running().unwrap_or(MOST);
-        if values.len() > most {
-            return Err(Error::TooManyElements { n: values.len(), most });
-        }
+        self.require_few(&code(0), values)?;
         let mut launches = Launches::new();
         let enqueued = match self.way() {
             Way::Peers => self.enqueue_peers(&code, values, shared, &mut launches),
@@ -254,7 +283,8 @@ impl Group {
     ) -> Result<()> {
         let parts = taking_part(values);
         let (result, others) = shared.results();
-        for (at, &(rank, before, part)) in parts.iter().enumerate() {
+        // The first device's comes last: whoever arrives last has the meeting in his own memory then.
+        for (at, &(rank, before, part)) in parts.iter().enumerate().rev() {
             let place = shared.meeting.among(at as u32, parts.len() as u32);
             let place = Place { result, others, ..place };
             let launch = self.members()[rank].launch(code(rank), part, before, place, shared)?;

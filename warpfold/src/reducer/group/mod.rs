@@ -10,6 +10,7 @@ mod recording;
 mod shapes;
 mod sharded;
 mod streamed;
+mod waited;
 #[cfg(feature = "world")]
 mod world;
 #[cfg(feature = "world")]

@@ -2,8 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-use super::Group;
-use crate::{Error, Outcome, Output, Result, Stream, memory::Memory, stream::Event};
+use super::{Group, MOST, Member, Way};
+use crate::{Error, Outcome, Output, Result, memory::Memory, stream::LastWrite};
 
 /// Device memory for a group's result on each of its devices, which work that is enqueued behind it can
 /// read there.
@@ -11,7 +11,11 @@ pub struct GroupOutputs<R> {
     group: Group,
     each: Vec<Output<R>>,
     places: Arc<Places>,
+    /// The devices that took part in what writes them last, a bit of each.
+    written_by: u32,
 }
+
+const _: () = assert!(MOST <= u32::BITS as usize, "a device has a bit");
 
 /// What a launch that writes them needs.
 pub(super) struct Places {
@@ -40,7 +44,7 @@ impl Group {
         }
         let memories = each.iter().map(|output| output.memory().clone()).collect();
         let places = Arc::new(Places { memories, bytes: R::BYTES as usize, distances });
-        Ok(GroupOutputs { group: self.clone(), each, places })
+        Ok(GroupOutputs { group: self.clone(), each, places, written_by: 0 })
     }
 }
 
@@ -58,14 +62,27 @@ impl<R: Outcome> GroupOutputs<R> {
         Err(Error::Group { reason: "outputs of another group; make them by this one".to_owned() })
     }
 
-    /// Makes a stream of any of the devices wait for all that uses them now.
-    pub(super) fn precede(&self, stream: &Stream) -> Result<()> {
-        self.each.iter().try_for_each(|output| output.precede_on_any(stream))
+    /// Makes the group's launches wait for what uses them now, on the devices `ranks`, a bit of each,
+    /// which are to write them next.
+    pub(super) fn precede(&self, ranks: u32) -> Result<()> {
+        // Where launches meet by themselves, the last of them to arrive writes. One that takes part
+        // comes behind its device's launch before, so that what that has written is written by then: it
+        // need not wait for the others.
+        let meet = self.group.way() == Way::Peers && self.written_by & !ranks == 0;
+        for Member { stream, .. } in self.group.members() {
+            if !meet {
+                // All are written by the same.
+                self.each[0].precede_reads(stream)?;
+            }
+            self.each.iter().try_for_each(|output| output.precede_writes(stream))?;
+        }
+        Ok(())
     }
 
-    /// Says until when what was enqueued writes them.
-    pub(super) fn written_until(&mut self, end: &Arc<Event>) {
-        self.each.iter_mut().for_each(|output| output.written_until(end.clone()));
+    /// Says what has been enqueued on the devices `ranks`, a bit of each, to write them.
+    pub(super) fn written(&mut self, last: LastWrite, ranks: u32) {
+        self.each.iter_mut().for_each(|output| output.written(last.clone()));
+        self.written_by = ranks;
     }
 
     pub(super) fn places(&self) -> &Arc<Places> {

@@ -171,7 +171,7 @@ impl Launch<'_> {
     /// # Safety
     /// As [`Task::enqueue`] says, of what is recorded whenever that runs.
     unsafe fn enqueue(&self, stream: &Stream) -> Result<()> {
-        let places = Places::new(self.slots, self.output, stream.raw());
+        let places = Places { recording: true, ..Places::new(self.slots, self.output, stream.raw()) };
         // SAFETY: the stream is of the device; the caller's contract.
         unsafe { self.task.enqueue(self.core.kernels(), &places) }
     }
