@@ -51,7 +51,7 @@ pub(super) fn of_single<T, P>(
 ///
 /// # Safety
 /// Called once, by all threads of the team, whose last block is dispatched behind the others; the
-/// contract of [`grid`](super::grid()).
+/// contract of [`grid`](super::grid()). The output is at a multiple of 8.
 #[inline(always)]
 pub(super) unsafe fn finish<F: Fold>(
     value: F::Partial,
@@ -67,7 +67,7 @@ pub(super) unsafe fn finish<F: Fold>(
             team,
             scratch,
             #[inline(always)]
-            |value| write_seen::<F>(value, arguments, |index| index),
+            |value| write_seen::<F>(value, arguments),
         );
     }
 }

@@ -84,25 +84,21 @@ pub trait Fold: Sized + 'static {
     }
 }
 
-/// Writes the result of a whole launch as [`Fold::write_apart`] does, the last thing that the launch
-/// does: 8 bytes at a time in one piece, and what is left of them, because the host may look for it
-/// meanwhile.
+/// Writes the result of a whole launch as [`Fold::write`] does, the last thing that the launch does: 8
+/// bytes at a time in one piece, and what is left of them, because the host may look for it meanwhile.
 ///
 /// # Safety
-/// As [`Fold::write_apart`].
+/// As [`Fold::write`]; the output is at a multiple of 8.
 #[inline(always)]
-pub(super) unsafe fn write_seen<F: Fold>(
-    partial: F::Partial,
-    arguments: ReduceCut<F::Element>,
-    place_of: impl Fn(u64) -> u64,
-) {
+pub(super) unsafe fn write_seen<F: Fold>(partial: F::Partial, arguments: ReduceCut<F::Element>) {
+    const { assert!(F::RESULT_BYTES <= MOST_OUTPUT_BYTES) };
     let mut result = [0_u64; MOST_OUTPUT_BYTES as usize / size_of::<u64>()];
     let (from, to) = (result.as_mut_ptr(), arguments.output);
     let whole = (F::RESULT_BYTES / size_of::<u64>() as u64) as usize;
     // SAFETY: there is room for the largest result, and at the output for this one; the caller's
     // contract.
     unsafe {
-        F::write_apart(partial, ReduceCut { output: from, ..arguments }, place_of);
+        F::write(partial, ReduceCut { output: from, ..arguments });
         for word in 0..whole {
             to.add(word).write_volatile(*from.add(word));
         }

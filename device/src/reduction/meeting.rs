@@ -80,7 +80,7 @@ pub(super) unsafe fn meet<F: Fold>(value: F::Partial, arguments: ReduceContinued
             } else {
                 let ReduceContinued { input, head, groups, singles, tile, slots, .. } = arguments;
                 let of = ReduceCut { input, head, groups, singles, tile, slots, output: place };
-                write_seen::<F>(all, of, |index| index);
+                write_seen::<F>(all, of);
             }
         }
     }

@@ -31,7 +31,8 @@ use warpfold_abi::{
 };
 
 use super::{
-    CHAINS, Fold, Group, Scratch, Team, combine, finish,
+    CHAINS, Fold, Group, Scratch, Team, combine,
+    finish::finish_by,
     grid::{cut, in_turn, value},
     identity, in_groups, launch_dependents_late,
 };
@@ -59,8 +60,12 @@ pub unsafe fn rows_grid<F: Fold>(arguments: ReduceRows<F::Element>, scratch: Scr
     let row = ReduceCut { tile, slots, ..row_of::<F>(arguments, u64::from(row)) };
     let team = Team { thread: thread_idx_x(), threads: block_dim_x(), block, blocks };
     // SAFETY: the caller's contract. The blocks of a row lie side by side, the last one behind the
-    // others.
-    unsafe { finish::<F>(value::<F>(row, team, 0), row, team, scratch) };
+    // others. Results lie one behind the other, wherever their own alignment lets them.
+    unsafe {
+        let write = #[inline(always)]
+        |value| F::write(value, row);
+        finish_by::<F>(value::<F>(row, team, 0), row.slots, team, scratch, write);
+    }
 }
 
 /// # Safety

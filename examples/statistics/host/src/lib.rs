@@ -202,7 +202,7 @@ impl Known for Parity {
 }
 
 macro_rules! records {
-    ($($name:literal: $Record:ident of $len:literal $ty:ty;)*) => {$(
+    ($($name:literal: $Record:ident of $len:literal $ty:ty => $Output:ty, $finish:expr;)*) => {$(
         #[doc = concat!("The records of `", $name, "`, and their checksum.")]
         #[derive(Debug, Clone, Copy, PartialEq, Zeroable, Pod)]
         #[repr(C)]
@@ -211,13 +211,14 @@ macro_rules! records {
         impl Reduction for $Record {
             const NAME: &'static str = $name;
             type Element = Self;
-            type Output = u64;
+            type Output = $Output;
         }
 
         impl Known for $Record {
-            fn reference(records: &[Self]) -> u64 {
+            fn reference(records: &[Self]) -> $Output {
                 let words = records.iter().flat_map(|record| record.0.map(u64::from));
-                (0..).zip(words).map(|(place, word)| term(word, place)).fold(0, u64::wrapping_add)
+                let terms = (0..).zip(words).map(|(place, word)| term(word, place));
+                $finish(terms.fold(0, u64::wrapping_add))
             }
 
             fn sample(len: usize) -> Vec<Self> {
@@ -230,12 +231,18 @@ macro_rules! records {
     )*};
 }
 
+/// The sum as a result of 12 bytes.
+fn in_three(sum: u64) -> [u32; 3] {
+    let (low, high) = (sum as u32, (sum >> 32) as u32);
+    [low, high, low ^ high]
+}
+
 records! {
-    "checksum_1": Record1 of 1 u8;
-    "checksum_2": Record2 of 1 u16;
-    "checksum_3": Record3 of 3 u8;
-    "checksum_16": Record16 of 2 u64;
-    "checksum_64": Record64 of 8 u64;
+    "checksum_1": Record1 of 1 u8 => u64, u64::from;
+    "checksum_2": Record2 of 1 u16 => u64, u64::from;
+    "checksum_3": Record3 of 3 u8 => [u32; 3], in_three;
+    "checksum_16": Record16 of 2 u64 => u64, u64::from;
+    "checksum_64": Record64 of 8 u64 => u64, u64::from;
 }
 
 /// What a word adds to a checksum, at its place.

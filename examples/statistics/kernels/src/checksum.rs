@@ -29,7 +29,7 @@ fn term<N: Number>(number: N, place: u64) -> u64 {
 }
 
 macro_rules! records {
-    ($($name:ident: $Record:ident { $($field:ident)* } of $ty:ty;)*) => {
+    ($($name:ident: $Record:ident { $($field:ident)* } of $ty:ty => $Output:ty, $finish:expr;)*) => {
         $(
             /// A record of these fields.
             #[derive(Clone, Copy)]
@@ -41,7 +41,7 @@ macro_rules! records {
             impl Reduction for $Record {
                 type Element = Self;
                 type Partial = u64;
-                type Output = u64;
+                type Output = $Output;
                 const IDENTITY: u64 = 0;
 
                 #[inline(always)]
@@ -62,8 +62,8 @@ macro_rules! records {
                 }
 
                 #[inline(always)]
-                fn finish(sum: u64) -> u64 {
-                    sum
+                fn finish(sum: u64) -> $Output {
+                    $finish(sum)
                 }
             }
         )*
@@ -72,10 +72,24 @@ macro_rules! records {
     };
 }
 
+/// A result of 8 bytes.
+#[inline(always)]
+fn whole(sum: u64) -> u64 {
+    sum
+}
+
+/// A result of 12 bytes, so that of results one behind the other only every second one begins at a
+/// multiple of 8.
+#[inline(always)]
+fn in_three(sum: u64) -> [u32; 3] {
+    let (low, high) = (sum as u32, (sum >> 32) as u32);
+    [low, high, low ^ high]
+}
+
 records! {
-    checksum_1: Record1 { a } of u8;
-    checksum_2: Record2 { a } of u16;
-    checksum_3: Record3 { a b c } of u8;
-    checksum_16: Record16 { a b } of u64;
-    checksum_64: Record64 { a b c d e f g h } of u64;
+    checksum_1: Record1 { a } of u8 => u64, whole;
+    checksum_2: Record2 { a } of u16 => u64, whole;
+    checksum_3: Record3 { a b c } of u8 => [u32; 3], in_three;
+    checksum_16: Record16 { a b } of u64 => u64, whole;
+    checksum_64: Record64 { a b c d e f g h } of u64 => u64, whole;
 }
