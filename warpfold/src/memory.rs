@@ -114,7 +114,7 @@ pub(crate) struct HostBytes {
 }
 
 // SAFETY: the bytes are plain memory that only this value names on the host; they are changed by whoever
-// has it for himself.
+// has it for himself, or as `HostWords::mark` says.
 unsafe impl Send for HostBytes {}
 // SAFETY: as above.
 unsafe impl Sync for HostBytes {}
@@ -183,7 +183,7 @@ impl HostWords {
     }
 
     /// Tells the driver that the host takes a result of `bytes` bytes, from the word `word` on. A kernel
-    /// has written it, for whose end the host has waited.
+    /// has written it, whose end or whose result the host has waited for.
     pub(crate) fn take(&self, word: usize, bytes: usize) {
         assert!(bytes <= (self.len() - word) * size_of::<u64>(), "{bytes} bytes from word {word} on");
         self.memory.device.driver().host_takes(self.address(word), bytes);
@@ -200,7 +200,8 @@ impl HostWords {
     }
 
     /// Fills `bytes` bytes from the word `word` on with a mark, by which [`differs`](Self::differs) sees
-    /// whether a kernel has written there since. No kernel that is under way may write there.
+    /// whether a kernel has written there since. No kernel that is under way may write there, and nobody
+    /// else on the host have these words: they are those of a cell or a workspace, which is somebody's.
     pub(crate) fn mark(&self, word: usize, bytes: usize, mark: u32) {
         for unit in self.units(word, bytes) {
             // SAFETY: the unit is inside, at a multiple of its size, and no kernel writes it now;

@@ -330,7 +330,12 @@ impl PairOp {
         matches!(self, Self::Dot | Self::SquaredDistance) || dtype.is_float()
     }
 
-    /// Bytes of the result that a kernel writes.
+    /// Whether it makes what several devices add up.
+    pub(crate) const fn is_part(self) -> bool {
+        matches!(self, Self::BinnedDotPart | Self::BinnedSquaredDistancePart)
+    }
+
+    /// Bytes of the result that a kernel writes, of parts at most.
     pub(crate) const fn result_bytes(self, dtype: Dtype) -> usize {
         match self {
             Self::BinnedDotPart | Self::BinnedSquaredDistancePart => size_of::<PartWords>(),
@@ -381,7 +386,12 @@ impl WithinOp {
         matches!(self, Self::Sum) || dtype.is_float()
     }
 
-    /// Bytes of what a kernel writes: a count, and a sum or a part of one.
+    /// Whether it makes what several devices add up.
+    pub(crate) const fn is_part(self) -> bool {
+        matches!(self, Self::BinnedSumPart)
+    }
+
+    /// Bytes of what a kernel writes, of parts at most: a count, and a sum or a part of one.
     pub(crate) const fn result_bytes(self, dtype: Dtype) -> usize {
         size_of::<u64>()
             + match self {

@@ -121,11 +121,11 @@ impl<R: Outcome> Output<R> {
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
         self.device().require("output", stream.device())?;
         self.precede_reads(stream)?;
-        self.precede_writes(stream)
+        self.precede_behind_readers(stream)
     }
 
     /// Makes a stream of any device wait for what reads it now.
-    pub(crate) fn precede_writes(&self, stream: &Stream) -> Result<()> {
+    pub(crate) fn precede_behind_readers(&self, stream: &Stream) -> Result<()> {
         let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
         reads.iter().try_for_each(|end| end.precede(stream))
     }

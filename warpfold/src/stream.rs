@@ -22,7 +22,8 @@ use crate::{Buffer, Device, Error, Plain, Result, context::Failed};
 pub struct Stream {
     device: Device,
     raw: RawStream,
-    /// What no other stream ever has: the driver gives handles again.
+    /// What no other stream ever has: the driver gives handles again. [`MANY`] of the handle that stands
+    /// for a stream of each thread.
     id: u64,
     hold: Hold,
 }
@@ -55,8 +56,10 @@ impl Stream {
     }
 
     fn of(device: &Device, raw: RawStream, hold: Hold) -> Self {
-        static IDS: AtomicU64 = AtomicU64::new(NOWHERE + 1);
-        Self { device: device.clone(), raw, id: IDS.fetch_add(1, Ordering::Relaxed), hold }
+        static IDS: AtomicU64 = AtomicU64::new(MANY + 1);
+        let is_of_each_thread = raw == RawStream::PER_THREAD;
+        let id = if is_of_each_thread { MANY } else { IDS.fetch_add(1, Ordering::Relaxed) };
+        Self { device: device.clone(), raw, id, hold }
     }
 
     /// The stream as a `CUstream`, for calls of the driver.
@@ -182,14 +185,14 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// The number of no stream.
-const NOWHERE: u64 = 0;
+/// The number of whatever is no single stream.
+const MANY: u64 = 0;
 
 /// A point in a stream's work. It has no time stamp.
 pub(crate) struct Event {
     device: Device,
     raw: RawEvent,
-    /// The [number](Stream::id) of the stream in which it was recorded last, if it was.
+    /// The number of the stream in which it was recorded last, if it was.
     on: AtomicU64,
 }
 
@@ -197,7 +200,7 @@ impl Event {
     pub(crate) fn new(device: &Device) -> Result<Self> {
         let raw = device
             .call("making an event", |driver| driver.event_create(sys::CU_EVENT_DISABLE_TIMING))?;
-        Ok(Self { device: device.clone(), raw, on: NOWHERE.into() })
+        Ok(Self { device: device.clone(), raw, on: MANY.into() })
     }
 
     /// Makes it stand for what is enqueued on a stream of this device now.
@@ -209,10 +212,11 @@ impl Event {
         })
     }
 
-    /// Whether what it stands for is on a stream, or is done: whoever records an event on another stream
-    /// again has seen the end of what it stood for.
+    /// Whether what is enqueued on a stream comes behind what it stands for anyway: it was recorded
+    /// there last. Whoever records an event again, on whatever stream, has it come behind what it stood
+    /// for.
     pub(crate) fn is_on(&self, stream: &Stream) -> bool {
-        self.on.load(Ordering::Relaxed) == stream.id
+        stream.id != MANY && self.on.load(Ordering::Relaxed) == stream.id
     }
 
     /// Makes what is enqueued on a stream from now on wait for what it stands for.
@@ -276,5 +280,27 @@ impl LastWrite {
     /// Makes what is enqueued on a stream from now on wait for it.
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
         self.ends().iter().try_for_each(|end| end.precede(stream))
+    }
+}
+
+#[cfg(all(test, feature = "simulator"))]
+mod tests {
+    use super::*;
+    use crate::Selection;
+
+    #[test]
+    fn a_point_in_a_stream_is_on_that_stream_and_on_none_of_each_thread() {
+        let device = Device::open(Selection::Sim).unwrap();
+        let (one, other) = (device.stream().unwrap(), device.stream().unwrap());
+        let event = Event::new(&device).unwrap();
+        assert!(!event.is_on(&one));
+        event.record(&one).unwrap();
+        assert!(event.is_on(&one) && !event.is_on(&other));
+        event.record(&other).unwrap();
+        assert!(!event.is_on(&one) && event.is_on(&other));
+        // SAFETY: every thread has this stream.
+        let of_threads = unsafe { Stream::from_raw(&device, RawStream::PER_THREAD.raw().cast(), ()) };
+        event.record(&of_threads).unwrap();
+        assert!(!event.is_on(&of_threads));
     }
 }

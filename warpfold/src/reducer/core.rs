@@ -51,23 +51,46 @@ pub(crate) struct Underway {
     _codes: Codes,
 }
 
-/// A task on the stream of a workspace, which has to be waited for.
-pub(super) struct Begun<'c>(Lease<'c>);
+/// A workspace with whose stream tasks are enqueued that have to be waited for.
+pub(super) struct Begun<'c> {
+    core: &'c Core,
+    lease: Lease<'c>,
+}
 
 impl Begun<'_> {
-    /// Whether it has ended, well or not.
+    /// Enqueues a task that is not empty, behind what `precede` has the stream wait for. A result of its
+    /// own goes to the workspace.
+    ///
+    /// # Safety
+    /// Whatever this returns, [`seen`](Self::seen) or [`finish`](Self::finish) must be called. Until
+    /// then, or for good if that fails with work that may still run, the elements must be readable on
+    /// this device, nothing write them, and what the task says of a meeting hold. The kernels are
+    /// [prepared](Task::prepare).
+    pub(super) unsafe fn launch(
+        &self,
+        task: &Task<'_>,
+        precede: impl FnOnce(&Stream) -> Result<()>,
+    ) -> Result<()> {
+        precede(self.lease.stream())?;
+        // SAFETY: the slots are ready, and zero again behind each task. The workspace is kept until its
+        // wait is over, or for good; the caller's contract.
+        unsafe { self.core.launch(&self.lease, task, self.lease.output()) }
+    }
+
+    /// Whether all of it has ended, well or not.
     pub(super) fn is_done(&self) -> bool {
-        self.0.stream().is_done().unwrap_or(true)
+        self.lease.stream().is_done().unwrap_or(true)
     }
 
-    /// Takes it that what it was for was seen to be there.
+    /// Takes it that what the tasks were for was seen to be there.
     pub(super) fn seen(mut self) {
-        self.0.seen();
+        self.lease.seen();
+        self.lease.used();
     }
 
-    /// Waits for its end.
-    pub(super) fn finish(self) -> Result<(), Failed<Error>> {
-        self.0.outlast(Ok(())).map(Lease::used)
+    /// Waits for the end of all, with what became of enqueueing them.
+    pub(super) fn finish(self, launched: Result<()>) -> Result<(), Failed<Error>> {
+        self.lease.outlast(launched).map(Lease::used)
     }
 }
 
@@ -174,32 +197,19 @@ impl Core {
         unsafe { task.enqueue(&self.kernels, &places) }
     }
 
-    /// Enqueues a task that is not empty on the stream of a workspace, behind what `precede` has that
-    /// stream wait for. A result of its own goes to the workspace.
-    ///
-    /// # Safety
-    /// What is returned must be waited for. Until then, or for good if something fails with work that
-    /// may still run, the elements must be readable on this device, nothing write them, and what the
-    /// task says of a meeting hold.
-    pub(super) unsafe fn begin(
-        &self,
-        task: &Task<'_>,
-        precede: impl FnOnce(&Stream) -> Result<()>,
-    ) -> Result<Begun<'_>, Failed<Error>> {
-        task.prepare(&self.kernels).map_err(Failed::not_begun)?;
-        let mut lease = self.pool.lease(None).map_err(Failed::not_begun)?;
+    /// A workspace for tasks that have to be waited for. Whoever takes one of several reducers each
+    /// takes them in the order of [`place`](Self::place), so that nobody waits for somebody who waits
+    /// for him.
+    pub(super) fn begin(&self) -> Result<Begun<'_>> {
+        let mut lease = self.pool.lease(None)?;
         // SAFETY: the workspace is ours, and its stream is used by its holder alone.
-        let ready = unsafe { lease.make_ready(None) }.and_then(|()| precede(lease.stream()));
-        // SAFETY: the slots are ready, and the workspace is kept until its wait is over, or for good;
-        // the caller's contract.
-        match ready.and_then(|()| unsafe { self.launch(&lease, task, lease.output()) }) {
-            Ok(()) => Ok(Begun(lease)),
-            // The launch may be under way even so.
-            Err(error) => {
-                let waited = lease.stream().wait_out();
-                Err(lease.fail(Err(error), waited))
-            }
-        }
+        unsafe { lease.make_ready(None) }?;
+        Ok(Begun { core: self, lease })
+    }
+
+    /// Where it is in an order of all that there are.
+    pub(super) fn place(self: &Arc<Self>) -> usize {
+        Arc::as_ptr(self).addr()
     }
 
     /// Enqueues a task that is not empty. Its results go to `output`, or else to a cell of the
@@ -365,8 +375,8 @@ impl Core {
         self.detached.lock().unwrap_or_else(PoisonError::into_inner).push_back(underway);
     }
 
-    /// Lets go of what has ended since. One that has not is asked at a time, each in its turn, so that
-    /// many under way cost a call no more than one, and whichever takes long keeps no others.
+    /// Lets go of what has ended since. A call asks about one that has not, another one each time: so
+    /// many that are under way cost it no more than one, and one that takes long holds up no others.
     pub(crate) fn sweep(&self) {
         loop {
             let mut detached = self.detached.lock().unwrap_or_else(PoisonError::into_inner);
@@ -406,7 +416,7 @@ impl Underway {
             .is_some_and(|(mark, bytes)| self.cell.awaited(mark, self.in_cell).come(is_done, bytes))
     }
 
-    /// Whether that is known without waiting.
+    /// Whether its end is known without waiting.
     pub(crate) fn is_ready(&self) -> Result<bool> {
         self.cell.end.is_done()
     }

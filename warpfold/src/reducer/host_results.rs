@@ -108,7 +108,9 @@ impl<'w> Awaited<'w> {
             while start.elapsed() < TURN {
                 for _ in 0..LOOKS {
                     if self.are_there() {
-                        // What the launches have done before comes before what the host does now.
+                        // The compiler does not move what the host does now before what it has seen.
+                        // That the launches read no more follows from what they have written, which
+                        // depends on all that they have read.
                         fence(Ordering::Acquire);
                         return true;
                     }
@@ -133,8 +135,9 @@ impl<'w> Awaited<'w> {
 const STEP: u32 = 0x9e37_79b9;
 /// How long results are looked for before the driver is asked: small ones are there before.
 const TURN: Duration = Duration::from_micros(16);
-/// How often at least, and for how long at most beyond that: later the wait for them is the driver's.
+/// How many such turns there are at least: who asks the simulator twice has had everything done.
 const TURNS: u32 = 4;
+/// The longest time for which turns are added to those; later the wait for results is the driver's.
 const LATE: Duration = Duration::from_millis(1);
 /// How often the words are read between two looks at the clock.
 const LOOKS: u32 = 32;

@@ -36,7 +36,8 @@ pub(crate) struct Workspace {
     results: HostWords,
     /// The end of its last use on a stream of somebody's, if that may still be under way.
     end: Option<Arc<Event>>,
-    /// Whether a launch on its own stream may not have ended, whose results were seen to be there.
+    /// Whether something on its own stream may not have ended that nobody waits for: a launch whose
+    /// results were seen to be there.
     ending: bool,
     /// Whether slots may be something other than zero, because a launch failed.
     unsettled: bool,
@@ -117,7 +118,7 @@ impl Cell {
         Awaited::marked(&self.words, self.first, layout, mark)
     }
 
-    /// Takes the results of launches that have ended well.
+    /// Takes the results of launches that have ended well, or whose results have come.
     pub(super) fn take(&self, layout: Layout) -> HostResults<'_> {
         HostResults::new(&self.words, self.first, layout).take()
     }
@@ -314,6 +315,8 @@ impl Lease<'_> {
             // SAFETY: what used the slots before is done before this begins; the caller's contract.
             unsafe { slots.clear_on(stream) }?;
             *unsettled = false;
+            // Whoever gives it back without having used it has not waited for that.
+            *ending |= other.is_none();
         }
         Ok(())
     }

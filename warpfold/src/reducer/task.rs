@@ -162,8 +162,9 @@ impl<'a> Task<'a> {
         match self {
             Self::Elements(span) => span.code.is_built_in().then(|| span.bytes()),
             Self::Many(job) => job.tasks().map(|task| task.seen_at_end()).sum(),
-            Self::Pairs(job) => Some(2 * job.n * job.dtype.size() as u64),
-            Self::Within(job) => Some(job.n * job.dtype.size() as u64),
+            // Of parts more bytes are taken than are written.
+            Self::Pairs(job) => (!job.op.is_part()).then(|| job.bytes()),
+            Self::Within(job) => (!job.op.is_part()).then(|| job.bytes()),
             // These leave more than a result, or a result of many.
             Self::Counted(..) | Self::Continued(..) | Self::Top(_) => None,
             Self::Rows(_) | Self::Axis(_) | Self::View(_) => None,

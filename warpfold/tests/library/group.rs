@@ -4,7 +4,7 @@
 //! On a machine with GPUs the group is of all of them; in the simulator each test runs again in a
 //! process with four devices, and what needs it in one with four that do not reach each other.
 
-use std::{env, process::Command, sync::OnceLock};
+use std::{env, panic, process::Command, sync::OnceLock, thread};
 
 use warpfold::{
     Buffer, Device, Element, Error, Group, Located, Plain, Reducer, Selection, Sharded, Stream, Way,
@@ -289,6 +289,50 @@ fn devices_that_reach_each_other_do_not_wait_for_each_other() {
         drop(log);
         for output in sums.each() {
             assert_eq!(output.read().unwrap(), sum);
+        }
+    }
+}
+
+/// More threads than a reducer has workspaces, each of which takes several launches on every device, of
+/// groups that have the devices in either order: nobody waits for somebody who waits for him.
+#[test]
+fn many_threads_take_groups_in_any_order() {
+    if !in_process(FOUR, "many_threads_take_groups_in_any_order") {
+        return;
+    }
+    let backwards: Vec<Reducer> = reducers().iter().rev().cloned().collect();
+    for group in groups() {
+        let backwards = Group::by(group.way(), &backwards).unwrap();
+        let values = small::<i32>(2000, 5);
+        let (sum, largest) = (i32::total(&values, false), *values.iter().max().unwrap());
+        thread::scope(|scope| {
+            for thread in 0..40 {
+                let group = if thread % 2 == 0 { group } else { &backwards };
+                let values = &values;
+                scope.spawn(move || {
+                    let sharded = group.upload(values).unwrap();
+                    let results = group.reduce_many((op::Sum, op::Max, op::Product), &sharded).unwrap();
+                    assert_eq!((results.0, results.1), (sum, Some(largest)));
+                });
+            }
+        });
+    }
+}
+
+/// Whoever is asked for an operation of each device may panic.
+#[test]
+fn an_operation_that_is_not_there_leaves_the_group_as_it_was() {
+    if !in_process(FOUR, "an_operation_that_is_not_there_leaves_the_group_as_it_was") {
+        return;
+    }
+    for group in groups() {
+        let values = small::<i32>(2000, 5);
+        let sharded = group.upload(&values).unwrap();
+        for missing in 0..group.devices().len() {
+            let op = |rank| if rank == missing { panic!("there is none") } else { op::Sum };
+            let panics = || group.reduce_by(op, &sharded);
+            panic::catch_unwind(panic::AssertUnwindSafe(panics)).unwrap_err();
+            assert_eq!(group.reduce(op::Sum, &sharded).unwrap(), i32::total(&values, false));
         }
     }
 }

@@ -129,9 +129,12 @@ impl Group {
         values: &Sharded<T>,
         layout: Layout,
     ) -> Result<Arc<Meeting>> {
-        self.require_few(&code(0, 0), values)?;
+        // Whoever says them may panic: before anything is launched.
+        let of_each = |launch| (0..self.members().len()).map(|rank| code(launch, rank)).collect();
+        let codes: Vec<Vec<Code>> = (0..count).map(of_each).collect();
+        self.require_few(&codes[0][0], values)?;
         if self.way() == Way::Peers {
-            return self.run_peers(count, code, values, layout);
+            return self.run_peers(&codes, values, layout);
         }
         // The first one has room for the results of all.
         let first = self.meeting()?;
@@ -139,7 +142,7 @@ impl Group {
         let enqueued = (0..count).try_for_each(|launch| {
             let meeting = if launch == 0 { first.clone() } else { self.meeting()? };
             let shared = Arc::new(Shared { meeting, results: Results::OfHost(first.clone(), launch) });
-            let launches = self.enqueue(|rank| code(launch, rank), values, &shared)?;
+            let launches = self.enqueue(|rank| codes[launch][rank].clone(), values, &shared)?;
             under_way.push((shared, launches));
             Ok(())
         });

@@ -74,7 +74,7 @@ impl<R: Outcome> GroupOutputs<R> {
                 // All are written by the same.
                 self.each[0].precede_reads(stream)?;
             }
-            self.each.iter().try_for_each(|output| output.precede_writes(stream))?;
+            self.each.iter().try_for_each(|output| output.precede_behind_readers(stream))?;
         }
         Ok(())
     }
