@@ -146,6 +146,39 @@ fn take<M: Tensor>(open: &Arc<Open>, capsule: &Bound<'_, PyAny>) -> Option<PyRes
     Some(taken())
 }
 
+/// The array of another library's tensor, whose owner says where its first element is, and how many
+/// elements lie between those of each dimension. `None` of a tensor that cannot be borrowed so: who it
+/// belongs to can say why.
+///
+/// The package's Python files ask for what they know to be on this device, in order on the stream on
+/// which it is reduced.
+#[pyfunction]
+pub(crate) fn borrow_tensor(
+    device: &Device,
+    owner: Py<PyAny>,
+    address: u64,
+    dtype: &str,
+    shape: Vec<usize>,
+    strides: Vec<isize>,
+) -> PyResult<Option<Array>> {
+    let open = &device.0;
+    let mut layout = Layout::compact(elements::named(dtype)?, shape);
+    let size = elements::size(layout.dtype);
+    let bytes: Option<Vec<isize>> =
+        strides.iter().map(|stride| stride.checked_mul(size.cast_signed())).collect();
+    let is_taken = bytes.is_some_and(|bytes| take_steps(&mut layout, &bytes).is_ok());
+    let Some(bytes) = layout.bytes().filter(|_| is_taken && address.is_multiple_of(size as u64)) else {
+        return Ok(None);
+    };
+    // SAFETY:
+    // - The elements are there as long as their owner, which is kept.
+    // - The package's Python files give what they have just asked the owner for, on this device; what
+    //   writes it is enqueued before on the stream on which it is reduced, and later writes behind.
+    // - `Py` may be dropped on any thread: without the interpreter's lock that is put off.
+    let bytes = unsafe { Buffer::from_raw_parts(&open.device, address, bytes, owner) };
+    Ok(Some(Array::strided(open, bytes.map_err(raise)?, layout)))
+}
+
 /// What the array interface says of an array, on a device or on the host.
 struct Interface {
     layout: Layout,

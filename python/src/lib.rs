@@ -17,7 +17,7 @@ mod _native {
     #[pymodule_export]
     use super::array::Array;
     #[pymodule_export]
-    use super::borrow::{borrow_cuda_array, borrow_dlpack, upload};
+    use super::borrow::{borrow_cuda_array, borrow_dlpack, borrow_tensor, upload};
     #[pymodule_export]
     use super::device::{Device, devices, open};
     #[pymodule_export]

@@ -12,6 +12,7 @@ import pytest
 
 import warpfold
 from conftest import DEVICE, ROWS, same, small
+from warpfold import _native
 from oracle import ORACLES
 from test_functions import takes
 
@@ -208,6 +209,38 @@ def test_what_cannot_be_lent_is_refused(refused):
     future.__class__ = type("Future", (Lender,), {"__dlpack__": lambda self, stream=None: capsule})
     refused(ValueError, lambda: warpfold.sum(future), "version 9.0", "must be 1")
     ctypes.c_uint32.from_address(pointer(capsule, b"dltensor_versioned")).value = 1
+
+
+def test_a_tensor_is_borrowed_by_what_its_owner_says():
+    class Owner:
+        def __init__(self, array):
+            self.array = array
+
+    values = small("int32", (40, 30))
+    owner = Owner(warpfold.asarray(values))
+    device, first, gone = owner.array.device, address(owner.array), weakref.ref(owner)
+
+    def borrowed(at, shape, strides):
+        return _native.borrow_tensor(device, gone(), at, "int32", shape, strides)
+
+    same(warpfold.sum(borrowed(first, (40, 30), (30, 1)), 0).numpy(), values.sum(0))
+    # Every second column from the third row on, and the rows as columns.
+    same(warpfold.sum(borrowed(first + 4 * 60, (38, 15), (30, 2)), 1).numpy(), values[2:, ::2].sum(1))
+    same(warpfold.max(borrowed(first, (30, 40), (1, 30)), 0).numpy(), values.max(1))
+    # Along a dimension of one element nobody steps.
+    same(warpfold.max(borrowed(first, (1, 30), (-7, 1)), 0).numpy(), values[0])
+    # What its library has to judge.
+    for at, strides in [(first, (0, 1)), (first, (30, -1)), (first, (30,)), (first + 2, (30, 1))]:
+        assert borrowed(at, (40, 30), strides) is None
+    lent = borrowed(first, (40, 30), (30, 1))
+    del owner
+    same(warpfold.sum(lent).numpy()[()], values.sum())
+    assert gone() is not None
+    del lent
+    # Another call lets go of what has ended.
+    warpfold.sum(values)
+    gc.collect()
+    assert gone() is None
 
 
 def test_what_goes_out_gives_the_memory_back_once():

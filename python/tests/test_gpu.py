@@ -75,6 +75,24 @@ def test_tensors_against_pytorch(name):
             torch.testing.assert_close(got.double(), expected.double(), rtol=2e-6, atol=1e-6, msg=what)
 
 
+def test_a_tensor_that_is_more_than_its_memory_is_judged_by_pytorch(refused):
+    values = tensor("float32", (100,))
+    expected = values.sum().item()
+    refused(BufferError, lambda: warpfold.sum(values.clone().requires_grad_()), "gradient")
+    assert warpfold.sum(torch.nn.Parameter(values, requires_grad=False)).item() == expected
+    # The imaginary part of conjugate numbers is memory with other signs.
+    complex_values = torch.complex(torch.zeros_like(values), values)
+    negative = complex_values.conj().imag
+    assert negative.is_neg()
+    try:
+        assert warpfold.sum(negative).item() == -expected
+    except (BufferError, RuntimeError):
+        # What PyTorch refuses to lend.
+        pass
+    assert warpfold.sum(values[:0]).item() == 0
+    assert warpfold.sum(values[3:4]).item() == values[3].item()
+
+
 @pytest.mark.parametrize("name", TORCH)
 def test_tensors_of_any_strides_against_pytorch(name):
     for dtype in ("int32", "bfloat16", "float32", "float64"):

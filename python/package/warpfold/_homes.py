@@ -194,6 +194,33 @@ class Memory(Host):
         return _native.upload(self.array.device, numpy.asarray(array, order="C"))
 
 
+def _current_stream(torch, place):
+    """The handle of PyTorch's current stream. Triton asks for it in the same way: to make the stream's object takes
+    longer than to ask."""
+    ask = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    return torch.cuda.current_stream(place).cuda_stream if ask is None else ask(place.index)
+
+
+_TYPES = frozenset(_native.types())
+
+
+def _plain(torch, values, device):
+    """A tensor as an `Array`, by what it says of itself, if nothing forbids that: DLPack's protocol, which has the last
+    word on all others, takes longer than a reduction."""
+    dtype = str(values.dtype).rpartition(".")[2]
+    if (
+        type(values) is not torch.Tensor
+        or dtype not in _TYPES
+        or values.layout is not torch.strided
+        or values.requires_grad
+        or values.is_neg()
+        or values.numel() == 0
+    ):
+        return None
+    own = _of_memory(2, values.device.index, device)
+    return _native.borrow_tensor(own, values, values.data_ptr(), dtype, values.shape, values.stride())
+
+
 class Torch(Host):
     """PyTorch's tensors on a GPU. Results are its tensors there, in its memory, on its current stream."""
 
@@ -203,13 +230,17 @@ class Torch(Host):
         self.torch = torch = sys.modules["torch"]
         self.place = values.device
         handle = _handle(stream)
+        self.array = None
         if handle is None:
             self.given = None
-            self.stream = torch.cuda.current_stream(self.place).cuda_stream
+            self.stream = _current_stream(torch, self.place)
+            # What PyTorch has enqueued on this stream comes before.
+            self.array = _plain(torch, values, device)
         else:
             self.given = torch.cuda.ExternalStream(handle, device=self.place)
             self.stream = handle
-        self.array = _lent(values, device, self.stream)
+        if self.array is None:
+            self.array = _lent(values, device, self.stream)
 
     def work(self):
         # Results are allocated for the stream that they are computed on.
