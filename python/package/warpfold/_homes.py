@@ -213,7 +213,6 @@ def _plain(torch, values, device):
         or dtype not in _TYPES
         or values.layout is not torch.strided
         or values.requires_grad
-        or values.is_neg()
         or values.numel() == 0
     ):
         return None
@@ -230,6 +229,9 @@ class Torch(Host):
         self.torch = torch = sys.modules["torch"]
         self.place = values.device
         handle = _handle(stream)
+        # Of a negative view, such as the imaginary part of conjugate numbers, DLPack lends the memory, whose signs are
+        # the other ones.
+        values = values.resolve_neg()
         self.array = None
         if handle is None:
             self.given = None
