@@ -4,7 +4,8 @@
 //! A workspace, with its slots, is somebody's for the length of a call. A call that enqueues leaves the
 //! workspace in use on the device; the next one may have it all the same, on any stream, and makes that
 //! stream wait for the end of the use before. So whoever waits here waits for a call of another thread,
-//! never for something that a user still holds, and nobody waits forever.
+//! never for something that a user still holds, and nobody waits forever: a call that has workspaces of
+//! several devices at once takes one of each, in the same order as all others.
 //!
 //! Words for results are small, and belong to a [`Pending`](super::Pending) as long as it is there.
 
