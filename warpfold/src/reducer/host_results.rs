@@ -108,6 +108,11 @@ impl<'w> Awaited<'w> {
             while start.elapsed() < TURN {
                 for _ in 0..LOOKS {
                     if self.are_there() {
+                        // The simulator finds memory that is freed before a launch has ended that names
+                        // it, as it has by its memory.
+                        while self.words.device().info().simulated && !are_done() {
+                            hint::spin_loop();
+                        }
                         // The compiler does not move what the host does now before what it has seen.
                         // That the launches read no more follows from what they have written, which
                         // depends on all that they have read.
