@@ -1,10 +1,10 @@
 //! Memory of the device, and of the host where kernels write.
 //!
 //! One rule holds for all of it: it is freed when no work uses it any more, and not before. Whoever
-//! enqueues work keeps a share of the memory until the work was waited for, or has written its result as
-//! the last thing that it does with any memory, and the host has seen that. Where a wait fails in a way
-//! that leaves open whether the work has ended ([`Failed::ended`](crate::context::Failed)), the memory is
-//! never freed.
+//! enqueues work keeps a share of the memory until the work was waited for, or has written its result
+//! as the last thing that it does with any memory, and the host has seen that. Where a wait fails in a
+//! way that leaves open whether the work has ended ([`Failed::ended`](crate::context::Failed)), the
+//! memory is never freed.
 
 use std::{
     any::Any,
