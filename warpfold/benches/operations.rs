@@ -115,12 +115,7 @@ fn of_floats<T: Float<Sum: Into<Number>>>(
         entrant(device, "arg max of numbers", SkipNan(op::ArgMax), |left| left.index == 0)?,
         entrant(device, "mean and variance of numbers", SkipNan(op::MeanAndVariance), of_ones)?,
         entrant(device, "mean and variance everywhere", Everywhere(op::MeanAndVariance), of_ones)?,
-        entrant(
-            device,
-            "mean and variance of numbers everywhere",
-            Everywhere(SkipNan(op::MeanAndVariance)),
-            of_ones,
-        )?,
+        spread_of_numbers_everywhere(device, of_ones)?,
         entrant(device, "count of NaN", op::CountNan, |left| left == 0)?,
     ])
 }
@@ -128,6 +123,15 @@ fn of_floats<T: Float<Sum: Into<Number>>>(
 /// Whether two results of millions of elements are the same but for their roundings.
 fn near(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-3
+}
+
+/// The variance that every contest has.
+fn spread_of_numbers_everywhere<T: Float>(
+    device: &Device,
+    is_right: impl Fn(Spread) -> bool + 'static,
+) -> warpfold::Result<Entrant<T>> {
+    let op = Everywhere(SkipNan(op::MeanAndVariance));
+    entrant(device, "mean and variance of numbers everywhere", op, is_right)
 }
 
 /// The mean and the variance of those elements that are numbers.
@@ -157,12 +161,7 @@ fn of_normal<T: Float<Sum: Into<Number>>>(
             number(left) == squares
         })?,
         entrant(device, "mean and variance everywhere", Everywhere(op::MeanAndVariance), same)?,
-        entrant(
-            device,
-            "mean and variance of numbers everywhere",
-            Everywhere(SkipNan(op::MeanAndVariance)),
-            same,
-        )?,
+        spread_of_numbers_everywhere(device, same)?,
     ])
 }
 
@@ -193,12 +192,7 @@ fn of_some_nan<T: Float<Sum: Into<Number>>>(
             Everywhere(SkipNan(op::SumOfSquares)),
             move |left| number(left) == squares,
         )?,
-        entrant(
-            device,
-            "mean and variance of numbers everywhere",
-            Everywhere(SkipNan(op::MeanAndVariance)),
-            same,
-        )?,
+        spread_of_numbers_everywhere(device, same)?,
     ])
 }
 

@@ -79,7 +79,7 @@ impl Begun<'_> {
 
     /// Whether all of it has ended, well or not.
     pub(super) fn is_done(&self) -> bool {
-        self.lease.stream().is_done().unwrap_or(true)
+        self.lease.is_done()
     }
 
     /// Takes it that what the tasks were for was seen to be there.
@@ -179,7 +179,7 @@ impl Core {
         // SAFETY: the slots are ready; the workspace is kept until its wait is over, or for good; the
         // caller answers for the elements and the output.
         let launched = ready.and_then(|()| unsafe { self.launch(&lease, task, output) });
-        let is_done = || lease.stream().is_done().unwrap_or(true);
+        let is_done = || lease.is_done();
         if launched.is_ok() && awaited.is_some_and(|(results, bytes)| results.come(is_done, bytes)) {
             lease.seen();
             return Ok(lease);

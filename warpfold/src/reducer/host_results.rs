@@ -103,31 +103,35 @@ impl<'w> Awaited<'w> {
     pub(super) fn come(&self, are_done: impl Fn() -> bool, bytes: u64) -> bool {
         // A GPU of 1 TB/s reads them in the meantime.
         let reading = Duration::from_nanos(bytes / 1_000).min(LATE);
-        for _ in 0..TURNS + reading.div_duration_f64(TURN) as u32 {
-            let start = Instant::now();
-            while start.elapsed() < TURN {
-                for _ in 0..LOOKS {
-                    if self.are_there() {
-                        // The simulator finds memory that is freed before a launch has ended that names
-                        // it, as it has by its memory.
-                        while self.words.device().info().simulated && !are_done() {
-                            hint::spin_loop();
-                        }
-                        // The compiler does not move what the host does now before what it has seen.
-                        // That the launches read no more follows from what they have written, which
-                        // depends on all that they have read.
-                        fence(Ordering::Acquire);
-                        return true;
-                    }
-                    hint::spin_loop();
-                }
+        let mut turns = 0..TURNS + reading.div_duration_f64(TURN) as u32;
+        // Whoever waits longer is to hear of errors, and the simulator does what it is asked for.
+        let have_come = turns.any(|_| self.come_in_a_turn() || are_done()) && self.are_there();
+        if have_come {
+            // The simulator finds memory that is freed before a launch has ended that names it, as it
+            // has by its memory.
+            while self.words.device().info().simulated && !are_done() {
+                hint::spin_loop();
             }
-            // Whoever waits longer is to hear of errors, and the simulator does what it is asked for.
-            if are_done() {
-                break;
+            // The compiler does not move what the host does now before what it has seen. That the
+            // launches read no more follows from what they have written, which depends on all that they
+            // have read.
+            fence(Ordering::Acquire);
+        }
+        have_come
+    }
+
+    /// Looks for them until the driver is to be asked.
+    fn come_in_a_turn(&self) -> bool {
+        let start = Instant::now();
+        while start.elapsed() < TURN {
+            for _ in 0..LOOKS {
+                if self.are_there() {
+                    return true;
+                }
+                hint::spin_loop();
             }
         }
-        self.are_there()
+        false
     }
 
     fn are_there(&self) -> bool {

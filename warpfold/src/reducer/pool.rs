@@ -332,6 +332,11 @@ impl Lease<'_> {
         self.workspace_mut().end = None;
     }
 
+    /// Whether all on its own stream has ended, well or not.
+    pub(super) fn is_done(&self) -> bool {
+        self.stream().is_done().unwrap_or(true)
+    }
+
     /// Notes that results on its own stream are there of a launch that was not waited for.
     pub(super) fn seen(&mut self) {
         self.workspace_mut().ending = true;

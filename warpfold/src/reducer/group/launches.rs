@@ -92,9 +92,10 @@ impl Group {
         if let Some(of_none) = O::of_none().filter(|_| values.is_empty()) {
             return self.require(values).map(|()| of_none);
         }
-        let code = |_, rank| op(rank).code();
-        let layout = Layout::of_one(op(0).code().result_bytes());
-        let meeting = self.run(1, code, values, layout)?;
+        // Whoever says them may panic: before anything is launched.
+        let codes: Vec<Code> = (0..self.members().len()).map(|rank| op(rank).code()).collect();
+        let layout = Layout::of_one(codes[0].result_bytes());
+        let meeting = self.run(&[codes], values, layout)?;
         Ok(HostResults::new(&meeting.results, 0, layout).take().result::<T, O>(0))
     }
 
@@ -113,36 +114,33 @@ impl Group {
             return Ok(of_none);
         }
         let (codes, layout) = together(&ops.codes(), values.is_empty());
-        let codes: Vec<&Code> = codes.iter().flatten().collect();
-        let meeting = self.run(codes.len(), |launch, _| codes[launch].clone(), values, layout)?;
+        let on_each = |code: &Code| vec![code.clone(); self.members().len()];
+        let codes: Vec<Vec<Code>> = codes.iter().flatten().map(on_each).collect();
+        let meeting = self.run(&codes, values, layout)?;
         let results = HostResults::new(&meeting.results, 0, layout).take();
         Ok(O::decode(results.of_none_if(values.is_empty())))
     }
 
-    /// Makes the results of several reductions of the same elements, and waits for them. `code` says
-    /// whose kernels that of a reduction's and a device's number takes. The meeting that is returned has
-    /// the results, as the layout says.
+    /// Makes the results of several reductions of the same elements, and waits for them: by those of
+    /// `codes` of a reduction's and a device's number. The meeting that is returned has the results, as
+    /// the layout says.
     fn run<T: Plain>(
         &self,
-        count: usize,
-        code: impl Fn(usize, usize) -> Code,
+        codes: &[Vec<Code>],
         values: &Sharded<T>,
         layout: Layout,
     ) -> Result<Arc<Meeting>> {
-        // Whoever says them may panic: before anything is launched.
-        let of_each = |launch| (0..self.members().len()).map(|rank| code(launch, rank)).collect();
-        let codes: Vec<Vec<Code>> = (0..count).map(of_each).collect();
         self.require_few(&codes[0][0], values)?;
         if self.way() == Way::Peers {
-            return self.run_peers(&codes, values, layout);
+            return self.run_peers(codes, values, layout);
         }
         // The first one has room for the results of all.
         let first = self.meeting()?;
         let mut under_way: Vec<(Arc<Shared>, Launches)> = Vec::new();
-        let enqueued = (0..count).try_for_each(|launch| {
+        let enqueued = codes.iter().enumerate().try_for_each(|(launch, codes)| {
             let meeting = if launch == 0 { first.clone() } else { self.meeting()? };
             let shared = Arc::new(Shared { meeting, results: Results::OfHost(first.clone(), launch) });
-            let launches = self.enqueue(|rank| codes[launch][rank].clone(), values, &shared)?;
+            let launches = self.enqueue(|rank| codes[rank].clone(), values, &shared)?;
             under_way.push((shared, launches));
             Ok(())
         });

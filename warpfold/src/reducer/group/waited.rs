@@ -39,7 +39,10 @@ impl Group {
         let reads: Option<u64> = tasks.iter().flatten().map(|(_, bytes)| *bytes).sum();
         let mut cores: Vec<_> = parts.iter().map(|&(rank, ..)| (rank, self.core(rank))).collect();
         cores.sort_by_key(|(_, core)| core.place());
-        let begun = cores.into_iter().map(|(rank, core)| Ok((rank, core.begin()?)));
+        let begun = cores.into_iter().map(|(rank, core)| {
+            core.sweep();
+            Ok((rank, core.begin()?))
+        });
         let mut begun: Vec<(usize, Begun<'_>)> = begun.collect::<Result<_>>()?;
         // The first device's come last: whoever arrives last has the meeting in his own memory then.
         begun.sort_by_key(|(rank, _)| Reverse(*rank));
@@ -97,9 +100,7 @@ impl Member {
         // Kernels of a program's own may go as soon as they have ended.
         let bytes = span.code.is_built_in().then(|| span.bytes());
         let task = Task::Continued(span, Carried { before, address: 0, meeting: Some(place) });
-        let core = self.reducer.core();
-        core.sweep();
-        task.prepare(core.kernels())?;
+        task.prepare(self.reducer.core().kernels())?;
         Ok((task, bytes))
     }
 }
