@@ -8,7 +8,7 @@
 use multiversion::multiversion;
 
 use crate::ast::Type;
-use crate::lanes::{Address, Regs, Row64, are_spaced, for_each_lane};
+use crate::lanes::{Address, File, Regs, Row64, are_spaced, for_each_lane};
 use crate::memory::Space;
 use crate::program::{Access, Base, LANES, Slot};
 
@@ -56,8 +56,8 @@ fn extended(ty: Type, bits: u64) -> u64 {
 trait Element: Copy + Default {
     /// The row of a slot that holds such values.
     fn row(slot: Slot) -> Option<usize>;
-    fn file(regs: &Regs) -> &[[Self; LANES]];
-    fn file_mut(regs: &mut Regs) -> &mut [[Self; LANES]];
+    fn file(regs: &Regs) -> &File<Self>;
+    fn file_mut(regs: &mut Regs) -> &mut File<Self>;
     fn load(memory: &mut impl Source, address: u64, into: &mut [Self]) -> bool;
     fn store(memory: &mut impl Sink, address: u64, from: &[Self]) -> bool;
 }
@@ -72,12 +72,12 @@ macro_rules! elements {
             }
 
             #[inline(always)]
-            fn file(regs: &Regs) -> &[[Self; LANES]] {
+            fn file(regs: &Regs) -> &File<Self> {
                 &regs.$file
             }
 
             #[inline(always)]
-            fn file_mut(regs: &mut Regs) -> &mut [[Self; LANES]] {
+            fn file_mut(regs: &mut Regs) -> &mut File<Self> {
                 &mut regs.$file
             }
 

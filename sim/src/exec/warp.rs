@@ -3,7 +3,7 @@
 use std::sync::atomic::{Ordering, fence};
 
 use crate::error::FaultKind;
-use crate::lanes::{FULL, Regs, Row, commit};
+use crate::lanes::{FULL, File, Regs, Row, commit};
 use crate::observe::{Branch, Detail};
 use crate::program::{
     FIXED_PREDICATES, Init, Inst, Join, LANES, NOWHERE, Op, Operands, Scalar, TRUE, Timer,
@@ -89,8 +89,8 @@ impl Warp {
     pub(super) fn new(launch: &Launched<'_>, index: u32) -> Self {
         let rows = &launch.entry.program.rows;
         let mut regs = Regs {
-            words: vec![[0; LANES]; usize::from(rows.words)],
-            doubles: vec![[0; LANES]; usize::from(rows.doubles)],
+            words: File::new(rows.words),
+            doubles: File::new(rows.doubles),
             predicates: vec![0; usize::from(rows.predicates.max(FIXED_PREDICATES))],
         };
         regs.predicates[usize::from(TRUE)] = FULL;

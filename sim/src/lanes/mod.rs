@@ -16,7 +16,7 @@ pub(crate) mod soft;
 pub(crate) mod video;
 
 use std::hint::black_box;
-use std::ops::{BitOr, BitXor};
+use std::ops::{BitOr, BitXor, Index, IndexMut};
 
 use multiversion::{multiversion, target::target_cfg_f};
 use wide::u8x16;
@@ -35,12 +35,44 @@ pub(crate) type CompareFn = fn(&Regs, &Operands) -> u32;
 /// The mask of all lanes.
 pub(crate) const FULL: u32 = u32::MAX;
 
-/// The register file of a warp, one row for each register.
+/// The rows of one register file, each in lines of the host's cache of its own: a vector of the host's
+/// that lies across two of them takes twice as long to read.
+#[derive(Debug, Default, Clone, Hash)]
+pub(crate) struct File<T>(Vec<Lines<T>>);
+
+#[derive(Debug, Clone, Copy, Hash)]
+#[repr(align(64))]
+struct Lines<T>([T; LANES]);
+
+impl<T: Copy + Default> File<T> {
+    /// Rows of zeroes.
+    pub(crate) fn new(rows: u16) -> Self {
+        Self(vec![Lines([T::default(); LANES]); usize::from(rows)])
+    }
+}
+
+impl<T> Index<usize> for File<T> {
+    type Output = [T; LANES];
+
+    #[inline(always)]
+    fn index(&self, row: usize) -> &[T; LANES] {
+        &self.0[row].0
+    }
+}
+
+impl<T> IndexMut<usize> for File<T> {
+    #[inline(always)]
+    fn index_mut(&mut self, row: usize) -> &mut [T; LANES] {
+        &mut self.0[row].0
+    }
+}
+
+/// The register files of a warp, one row for each register.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Regs {
     /// Registers of 32 bits and narrower; 16-bit ones keep their upper half zero.
-    pub(crate) words: Vec<Row>,
-    pub(crate) doubles: Vec<Row64>,
+    pub(crate) words: File<u32>,
+    pub(crate) doubles: File<u64>,
     /// Predicates, one bit for each lane.
     pub(crate) predicates: Vec<u32>,
 }
