@@ -17,6 +17,10 @@ pub(super) struct Turn {
     penalty: u32,
     /// Lanes without a part in an instruction, summed over all executed.
     idle: u64,
+    /// The lanes of the last instruction, and how many are not among them: the next one mostly has the
+    /// same, and to count them takes a host without an instruction for that a dozen.
+    mask: u32,
+    outside: u32,
     /// Whether the warp looked at memory that another thread may change.
     pub(super) polled: bool,
     /// Whether the warp tried to change memory of its block as locks are taken.
@@ -27,7 +31,17 @@ pub(super) struct Turn {
 
 impl Turn {
     pub(super) const fn new(fuel: u32) -> Self {
-        Self { given: fuel, fuel, penalty: 0, idle: 0, polled: false, contended: false, acted: false }
+        Self {
+            given: fuel,
+            fuel,
+            penalty: 0,
+            idle: 0,
+            mask: FULL,
+            outside: 0,
+            polled: false,
+            contended: false,
+            acted: false,
+        }
     }
 
     /// Instructions executed so far.
@@ -45,7 +59,10 @@ impl Turn {
     pub(super) fn spend(&mut self, mask: u32) {
         self.fuel -= 1;
         if mask != FULL {
-            self.idle += u64::from(mask.count_zeros());
+            if mask != self.mask {
+                (self.mask, self.outside) = (mask, mask.count_zeros());
+            }
+            self.idle += u64::from(self.outside);
         }
     }
 
