@@ -56,7 +56,7 @@ struct BarrierState {
     warps: u32,
     /// Threads to wait for, if the instruction says so.
     threads: Option<u32>,
-    /// Of the predicates of a reduction: threads in which it holds, and all threads.
+    /// Of the predicates of a reduction: threads in which it holds, and all threads, if it is one.
     holding: u32,
     voters: u32,
 }
@@ -207,7 +207,11 @@ impl Block {
         self.live -= 1;
         common.barrier.exit(self.warps[warp].cluster_phase);
         for id in 0..self.barriers.len() {
-            self.complete(launch, id);
+            // Nobody waits at most of them.
+            let arrived = self.barriers[id].warps;
+            if arrived != 0 && arrived >= self.needed(launch, id) {
+                self.open(launch, id);
+            }
         }
     }
 
@@ -228,27 +232,29 @@ impl Block {
                 self.states[warp] = State::Waiting(id as u8);
             }
         }
-        self.complete(launch, id as usize);
+        if self.barriers[id as usize].warps >= self.needed(launch, id as usize) {
+            self.open(launch, id as usize);
+        }
     }
 
-    /// Opens a barrier if all it waits for have arrived. Exited warps count as
-    /// arrived at a barrier of the whole block.
-    fn complete(&mut self, launch: &Launched<'_>, id: usize) {
-        let state = self.barriers[id];
-        // As most of the sixteen are, whenever a warp exits.
-        if state.warps == 0 {
-            return;
+    /// Warps that a barrier waits for. Exited warps count as arrived at a barrier of the whole block.
+    #[inline]
+    fn needed(&self, launch: &Launched<'_>, id: usize) -> u32 {
+        match self.barriers[id].threads {
+            Some(threads) if threads != launch.warps() * 32 => threads / 32,
+            _ => self.live,
         }
-        let whole = state.threads.is_none_or(|threads| threads == launch.warps() * 32);
-        let needed = if whole { self.live } else { state.threads.unwrap_or(0) / 32 };
-        if state.warps < needed {
-            return;
-        }
-        self.barriers[id] = BarrierState::default();
+    }
+
+    /// Lets everyone go who waits at a barrier.
+    fn open(&mut self, launch: &Launched<'_>, id: usize) {
+        let state = std::mem::take(&mut self.barriers[id]);
         for (warp, waiting) in self.warps.iter_mut().zip(&mut self.states) {
             if *waiting == State::Waiting(id as u8) {
                 *waiting = State::Ready;
-                reduced(launch, warp, state);
+                if state.voters != 0 {
+                    reduced(launch, warp, state);
+                }
                 warp.pass();
             }
         }

@@ -131,6 +131,10 @@ impl Warp {
     /// Whether an instruction can be executed that the whole warp executes together, or that it executes
     /// at any places as `wait` says; and what is to be done if not.
     pub(super) fn whole(&mut self, program: &Program, mask: u32, wait: Wait) -> Whole {
+        // As it mostly is.
+        if self.live() & !mask == 0 {
+            return Whole::Here;
+        }
         let aligned = wait == Wait::Warp;
         let missing = self.live() & !mask & !self.waiting(wait, !aligned);
         if missing == 0 {
