@@ -1,5 +1,7 @@
 //! Instructions in which the lanes of a warp take part together.
 
+use multiversion::multiversion;
+
 use crate::error::FaultKind;
 use crate::lanes::{FULL, Row, commit, float, for_each_lane};
 use crate::observe::{BarrierKind, Detail, Shuffle};
@@ -172,36 +174,7 @@ impl Warp {
     /// Moves values between lanes; returns the lanes whose source is in range.
     fn shuffle(&mut self, op: &ShuffleOp, mask: u32, sources: &mut [u8; LANES]) -> u32 {
         let word = |row: u16| &self.regs.words[usize::from(row)];
-        let (a, b, c) = (word(op.a), word(op.b), word(op.c));
-        let mut in_range = [0_u32; LANES];
-        let mut source = [0_u32; LANES];
-        // The mode is outside of the loop so that each loop is branch-free.
-        match op.mode {
-            ShuffleMode::Up => route(b, c, &mut source, &mut in_range, |lane, b, _, _, max| {
-                (lane.wrapping_sub(b), lane as i32 - b as i32 >= max as i32)
-            }),
-            ShuffleMode::Down => {
-                route(b, c, &mut source, &mut in_range, |lane, b, _, _, max| (lane + b, lane + b <= max))
-            }
-            ShuffleMode::Butterfly => {
-                route(b, c, &mut source, &mut in_range, |lane, b, _, _, max| {
-                    (lane ^ b, lane ^ b <= max)
-                });
-            }
-            ShuffleMode::Index => {
-                route(b, c, &mut source, &mut in_range, |_, b, min, segment, max| {
-                    let from = min | b & !segment;
-                    (from, from <= max)
-                });
-            }
-        }
-        let mut values = [0; LANES];
-        let mut ranges = 0;
-        for lane in 0..LANES {
-            values[lane] = a[(source[lane] & 31) as usize];
-            sources[lane] = source[lane] as u8;
-            ranges |= in_range[lane];
-        }
+        let (values, ranges) = shuffled(op.mode, word(op.a), word(op.b), word(op.c), sources);
         if let Some(d) = op.d {
             commit(&mut self.regs.words[usize::from(d)], &values, mask);
         }
@@ -275,6 +248,42 @@ impl Warp {
         }
         self.write_predicate(p, 1 << leader, mask);
     }
+}
+
+/// The value that each lane gets of those in `a`, and the lanes whose source is in range.
+#[multiversion(
+    targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
+    dispatcher = "direct"
+)]
+fn shuffled(mode: ShuffleMode, a: &Row, b: &Row, c: &Row, sources: &mut [u8; LANES]) -> (Row, u32) {
+    let mut in_range = [0_u32; LANES];
+    let mut source = [0_u32; LANES];
+    // The mode is outside of the loop so that each loop is branch-free.
+    match mode {
+        ShuffleMode::Up => route(b, c, &mut source, &mut in_range, |lane, b, _, _, max| {
+            (lane.wrapping_sub(b), lane as i32 - b as i32 >= max as i32)
+        }),
+        ShuffleMode::Down => {
+            route(b, c, &mut source, &mut in_range, |lane, b, _, _, max| (lane + b, lane + b <= max))
+        }
+        ShuffleMode::Butterfly => {
+            route(b, c, &mut source, &mut in_range, |lane, b, _, _, max| (lane ^ b, lane ^ b <= max));
+        }
+        ShuffleMode::Index => {
+            route(b, c, &mut source, &mut in_range, |_, b, min, segment, max| {
+                let from = min | b & !segment;
+                (from, from <= max)
+            });
+        }
+    }
+    let mut values = [0; LANES];
+    let mut ranges = 0;
+    for lane in 0..LANES {
+        values[lane] = a[(source[lane] & 31) as usize];
+        sources[lane] = source[lane] as u8;
+        ranges |= in_range[lane];
+    }
+    (values, ranges)
 }
 
 /// The source lane and whether it is in range, for every lane. `pick` gets lane,
