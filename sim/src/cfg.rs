@@ -52,6 +52,12 @@ impl Graph {
         self.join[self.block_of[branch]].map(|block| self.blocks[block].start)
     }
 
+    /// Whether an instruction is the first one of its block.
+    pub(crate) fn leads(&self, instruction: usize) -> bool {
+        let block = self.block_of.get(instruction);
+        block.is_some_and(|&block| self.blocks[block].start == instruction)
+    }
+
     /// Whether a barrier or warp-wide instruction can be reached from here.
     pub(crate) fn meets(&self, instruction: usize) -> bool {
         self.block_of.get(instruction).is_some_and(|&block| self.meets[block])

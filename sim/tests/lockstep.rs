@@ -1,6 +1,7 @@
-//! A thread computes the same in a warp with others as it does alone: random
-//! programs of arithmetic, branches and loops, run in blocks of 64 threads and
-//! in blocks of one.
+//! A thread computes the same in a warp with others as it does alone, and a warp the same in step with
+//! others of its block as by itself: random programs of arithmetic, branches and loops, run in blocks of
+//! all threads and of one; and an observed launch, whose warps run by themselves, beside one that nobody
+//! watches.
 
 mod common;
 
@@ -8,7 +9,7 @@ use std::fmt::Write as _;
 
 use common::{device, module, read_u32s, u32s};
 use proptest::prelude::*;
-use warpfold_sim::{Args, Config, Gpu, Launch};
+use warpfold_sim::{Args, Config, Counter, Gpu, Launch, Stats};
 
 /// Registers that the programs compute on.
 const REGISTERS: usize = 6;
@@ -180,14 +181,23 @@ fn program(statements: &[Statement]) -> String {
     text + "ret; }"
 }
 
-const THREADS: u32 = 64;
+const THREADS: u32 = 320;
 
 fn results(text: &str, blocks: u32, quantum: u32) -> Vec<u32> {
+    launched(text, blocks, quantum, false).0
+}
+
+/// What the memory of all threads has afterwards, and what has been executed.
+fn launched(text: &str, blocks: u32, quantum: u32, observed: bool) -> (Vec<u32>, Stats) {
     let gpu = Gpu::new(Config { threads: Some(1), quantum, ..device() });
     let data = u32s(&gpu, &[0x1234_5678; 16 * THREADS as usize]);
     let launch = Launch::linear(blocks, THREADS / blocks);
-    gpu.launch(&module(text), "k", &launch, &Args::new().ptr(data)).expect("runs");
-    read_u32s(&gpu, data, 16 * THREADS as usize)
+    let (module, args) = (module(text), Args::new().ptr(data));
+    let stats = match observed {
+        true => gpu.launch_observed(&module, "k", &launch, &args, &Counter::new()),
+        false => gpu.launch(&module, "k", &launch, &args),
+    };
+    (read_u32s(&gpu, data, 16 * THREADS as usize), stats.expect("runs"))
 }
 
 proptest! {
@@ -199,5 +209,93 @@ proptest! {
         let together = results(&text, 1, 4096);
         prop_assert_eq!(&together, &results(&text, THREADS, 4096), "{}", text);
         prop_assert_eq!(&together, &results(&text, 4, 1), "{}", text);
+        let (watched, counted) = launched(&text, 1, 4096, true);
+        prop_assert_eq!(&together, &watched, "{}", text);
+        prop_assert_eq!(launched(&text, 1, 4096, false).1, counted, "{}", text);
     }
+}
+
+/// Warps of a block that exit in part, wait for each other, exchange values and part again.
+const MEETING: &str = ".version 7.8 .target sm_80
+.entry k(.param .u64 data) {
+    .reg .pred %p, %q; .reg .b32 %t, %i, %v, %w, %a, %other, %lane, %last; .reg .b64 %memory, %own;
+    .shared .align 4 .b8 cells[1280];
+    ld.param.u64 %memory, [data];
+    mov.u32 %t, %tid.x; mov.u32 %lane, %laneid; mov.u32 %a, cells;
+    mov.u32 %v, %ctaid.x; mov.u32 %w, %ntid.x; mad.lo.u32 %v, %v, %w, %t;
+    mad.wide.u32 %own, %v, 64, %memory;
+    mov.u32 %w, %ntid.x; sub.u32 %w, %w, %t; mad.lo.u32 %other, %w, 4, %a; sub.u32 %other, %other, 4;
+    mad.lo.u32 %a, %t, 4, %a;
+    // The last lanes of every second warp exit, and are nowhere from here on.
+    and.b32 %v, %t, 0x3c;
+    setp.eq.u32 %p, %v, 0x3c;
+    @%p exit;
+    mov.u32 %i, 0; mov.u32 %w, %t;
+ROUND:
+    st.shared.u32 [%a], %w;
+    bar.sync 0;
+    // Some warps go another way, some only in part.
+    shr.u32 %v, %t, 5;
+    setp.gt.u32 %p, %v, %i;
+    @%p bra ODD;
+    // What the thread at the other end has put there.
+    ld.shared.u32 %v, [%other];
+    add.u32 %w, %w, %v;
+    bra JOIN;
+ODD:
+    setp.gt.u32 %q, %lane, %i;
+    @%q mul.lo.u32 %w, %w, 3;
+    shfl.sync.bfly.b32 %v, %w, 1, 31, 0xffffffff;
+    add.u32 %w, %w, %v;
+JOIN:
+    bar.red.popc.u32 %v, 1, %q;
+    add.u32 %w, %w, %v;
+    atom.global.add.u32 %v, [%memory+4], %w;
+    bar.sync 0, 320;
+    add.u32 %i, %i, 1;
+    setp.lt.u32 %p, %i, 7;
+    @%p bra ROUND;
+    st.global.u32 [%own+16], %w;
+    mov.u32 %last, %clock;
+    ret;
+}";
+
+#[test]
+fn warps_that_meet_compute_and_count_the_same_in_step() {
+    // Ten warps, of which eight are in step at most, and five.
+    for (blocks, quantum) in [1, 2].into_iter().flat_map(|b| [4096, 64, 3, 1].map(|q| (b, q))) {
+        let text = MEETING.replace("320", &(THREADS / blocks).to_string());
+        let (watched, counted) = launched(&text, blocks, quantum, true);
+        let (plain, stats) = launched(&text, blocks, quantum, false);
+        assert_eq!(plain, watched, "{blocks} blocks, turns of {quantum}");
+        assert_eq!(stats, counted, "{blocks} blocks, turns of {quantum}");
+    }
+}
+
+#[test]
+fn the_first_warp_to_err_in_step_is_told_where_it_is() {
+    let text = MEETING.replace("[%own+16], %w", "[%own+20471], %w");
+    let text = text.replace("st.global.u32 [%own+20471]", "st.global.u8 [%own+20471]");
+    let gpu = Gpu::new(Config { threads: Some(1), ..device() });
+    let data = u32s(&gpu, &[0; 16 * THREADS as usize]);
+    let launch = Launch::linear(1, THREADS);
+    let error = gpu.launch(&module(&text), "k", &launch, &Args::new().ptr(data)).expect_err("too far");
+    let text = error.to_string();
+    assert!(text.contains("thread (1, 0, 0)") && text.contains("st.global.u8"), "{text}");
+}
+
+#[test]
+fn a_barrier_that_only_half_of_each_warp_comes_to_is_told_in_step() {
+    let text = ".version 7.8 .target sm_80 .entry k(.param .u64 data) {
+        .reg .pred %p; .reg .b32 %t;
+        mov.u32 %t, %tid.x; and.b32 %t, %t, 1; setp.eq.u32 %p, %t, 0;
+        @%p bar.sync 0;
+        bar.sync 0; ret; }";
+    let gpu = Gpu::new(Config { threads: Some(1), ..device() });
+    let data = u32s(&gpu, &[0]);
+    let launch = Launch::linear(1, 64);
+    let (module, args) = (module(text), Args::new().ptr(data));
+    let plain = gpu.launch(&module, "k", &launch, &args).expect_err("half of each warp");
+    let watched = gpu.launch_observed(&module, "k", &launch, &args, &Counter::new());
+    assert_eq!(plain.to_string(), watched.expect_err("half of each warp").to_string());
 }

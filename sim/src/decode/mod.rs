@@ -33,6 +33,7 @@ use crate::ast::{Ast, Formal, Function, Instruction};
 use crate::cfg::{Flow, Graph, Touches};
 use crate::effort::Effort;
 use crate::error::shortened;
+use crate::lanes::FULL;
 use crate::lexer::{self, Failure};
 use crate::module::{Broken, Entry, Image, InstructionInfo, Param};
 use crate::observe::Class;
@@ -268,7 +269,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
         let reaches_end = code.last().is_none_or(|inst| flow(inst, &context.tables).falls)
             || code.iter().any(|inst| flow(inst, &context.tables).targets.contains(&end));
         if reaches_end {
-            code.push(Inst { op: Op::Exit, guard: Rows::always(), invert: false });
+            code.push(Inst { op: Op::Exit, guard: Rows::always(), leads: false, invert: 0 });
             classes.push(Class::Control);
             touches.push(Touches::default());
         }
@@ -321,13 +322,13 @@ fn decode_item<'a, 's>(
     context.returns = item.returns;
     (context.taken, context.last_type) = (0, None);
     let (guard, invert) = match instruction.guard {
-        Some((name, negated)) => (context.predicate_named(name)?, negated),
-        None => (Rows::always(), false),
+        Some((name, negated)) => (context.predicate_named(name)?, if negated { FULL } else { 0 }),
+        None => (Rows::always(), 0),
     };
     if instruction.opcode == "call" {
         // All other calls are expanded.
         let op = call::call(context, item)?;
-        return Ok((Inst { op, guard, invert }, Class::Control));
+        return Ok((Inst { op, guard, leads: false, invert }, Class::Control));
     }
     let opcode = table::find(instruction.opcode)
         .ok_or_else(|| format!("unknown opcode `{}`", instruction.opcode))?;
@@ -337,7 +338,7 @@ fn decode_item<'a, 's>(
         Op::Matrix(index) => context.matrices[index as usize].class(),
         _ => opcode.class(context.last_type),
     };
-    Ok((Inst { op, guard, invert }, class))
+    Ok((Inst { op, guard, leads: false, invert }, class))
 }
 
 /// How control leaves an instruction.
@@ -360,9 +361,10 @@ fn flows(code: &[Inst], tables: &[Vec<u32>]) -> Vec<Flow> {
     code.iter().map(|inst| flow(inst, tables)).collect()
 }
 
-/// Fills in where the ways of each branch meet.
+/// Fills in where the ways of each branch meet, and what begins with each basic block.
 fn join_branches(code: &mut [Inst], graph: &Graph) {
     for (index, inst) in code.iter_mut().enumerate() {
+        inst.leads = graph.leads(index);
         if let Op::Branch { join, .. } | Op::BranchIndex { join, .. } = &mut inst.op {
             *join = graph.join(index).map_or(NOWHERE, |join| join as u32);
         }

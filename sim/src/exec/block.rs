@@ -8,7 +8,7 @@ use crate::program::{BarrierOp, BarrierReduce, LANES, Op};
 use super::cluster::Common;
 use super::turn::Turn;
 use super::warp::{Stop, Warp};
-use super::{Launched, PlaceInGrid, Probe, Scene, Trouble};
+use super::{Launched, Outcome, PlaceInGrid, Probe, Scene, Trouble};
 
 /// What the warps of a block share while they run.
 #[derive(Default)]
@@ -26,12 +26,12 @@ pub(super) struct Arena {
 /// A block that is running.
 #[derive(Default)]
 pub(super) struct Block {
-    warps: Vec<Warp>,
+    pub(super) warps: Vec<Warp>,
     states: Vec<State>,
     pub(super) arena: Arena,
     barriers: [BarrierState; 16],
     /// Warps that have not exited.
-    live: u32,
+    pub(super) live: u32,
     /// Instructions that each warp has executed.
     steps: Vec<u64>,
 }
@@ -59,6 +59,24 @@ struct BarrierState {
     /// Of the predicates of a reduction: threads in which it holds, and all threads, if it is one.
     holding: u32,
     voters: u32,
+}
+
+/// A round of the blocks of a cluster, and what they have in common.
+pub(super) struct Course<'c, P> {
+    pub(super) launch: &'c Launched<'c>,
+    pub(super) probe: &'c P,
+    pub(super) common: &'c mut Common,
+    /// What all blocks of the launch have executed, and may have executed at the end of this turn.
+    pub(super) total: &'c mut Stats,
+    pub(super) limit: u64,
+    pub(super) round: Round,
+}
+
+impl<P> Course<'_, P> {
+    /// Warp instructions left.
+    pub(super) fn left(&self) -> u64 {
+        self.limit - self.total.warp_instructions
+    }
 }
 
 /// What warps did in a round in which each that could had a turn.
@@ -117,68 +135,89 @@ impl Block {
     }
 
     /// Runs each warp that can go on for a turn, with as many warp instructions as
-    /// take the `total` to `limit` at most; `false` when that is reached.
-    pub(super) fn round<P: Probe>(
-        &mut self,
-        launch: &Launched<'_>,
-        probe: &P,
-        common: &mut Common,
-        limit: u64,
-        total: &mut Stats,
-        round: &mut Round,
-    ) -> Result<bool, Box<Fault>> {
+    /// take the total to the limit at most; `false` when that is reached.
+    pub(super) fn round<P: Probe>(&mut self, course: &mut Course<'_, P>) -> Result<bool, Box<Fault>> {
+        let (launch, probe) = (course.launch, course.probe);
+        let watched = P::ENABLED || probe.exploration().is_some() || probe.guide().is_some();
+        if !watched && self.warps.len() > 1 && self.in_step(course)? {
+            return Ok(true);
+        }
         let order = probe.guide().map(|guide| guide.shuffled(self.warps.len()));
         for place in 0..self.warps.len() {
             let index = order.as_ref().map_or(place, |order| order[place]);
-            match self.states[index] {
-                State::Ready | State::Trying(_) => {}
-                State::Cluster(phase) if phase != common.barrier.phase => {
-                    self.states[index] = State::Ready;
-                }
-                State::Waiting(_) | State::Cluster(_) | State::Exited => continue,
+            if !self.can_go_on(index, course) {
+                continue;
             }
-            let left = limit - total.warp_instructions;
+            let left = course.left();
             if left == 0 {
                 return Ok(false);
             }
             let fuel = launch.config.quantum.max(1).min(left.min(u64::from(u32::MAX)) as u32);
             let fuel = probe.guide().map_or(fuel, |guide| guide.fuel(fuel));
-            let arena = &mut self.arena;
-            let mut scene = Scene { launch, arena, common: &mut *common, probe, turn: Turn::new(fuel) };
+            let (arena, common) = (&mut self.arena, &mut *course.common);
+            let mut scene = Scene { launch, arena, common, probe, turn: Turn::new(fuel) };
             let stop = self.warps[index].run(&mut scene);
             let turn = scene.turn;
-            total.warp_instructions += turn.executed();
-            total.thread_instructions += turn.lanes();
-            self.arena.clock += turn.executed();
-            round.polled |= turn.polled;
-            round.acted |= turn.acted;
-            let stop = stop.map_err(|trouble| self.fault(launch, *trouble, index))?;
-            self.steps[index] += turn.executed();
-            let limit = launch.config.thread_step_limit;
-            if self.steps[index] > limit && stop != Stop::Exited {
-                return Err(self.endless(launch, common, FaultKind::ThreadStepLimit { limit }, index));
-            }
-            // A warp that has only tried its mbarrier again has done nothing.
-            let tried = matches!(stop, Stop::Mbarrier(_));
-            round.ran |= !tried || turn.executed() != 0;
-            round.acted |= matches!(stop, Stop::Exited | Stop::Barrier { .. });
-            match stop {
-                Stop::Preempted => {
-                    round.preempted = true;
-                    self.states[index] = State::Ready;
-                }
-                Stop::Exited => self.exit(launch, common, index),
-                Stop::Barrier { entry, id, threads } => {
-                    self.arrive(launch, index, entry, id, threads);
-                    if let Some(world) = probe.exploration() {
-                        world.barrier(id, index, self.barriers[id as usize].warps == 0);
-                    }
-                }
-                Stop::ClusterBarrier(phase) => self.states[index] = State::Cluster(phase),
-                Stop::Mbarrier(address) => self.states[index] = State::Trying(address),
-            }
+            self.end_turn(course, index, &turn, stop)?;
         }
         Ok(true)
+    }
+
+    /// Whether a warp can have a turn.
+    #[inline]
+    pub(super) fn can_go_on<P>(&mut self, warp: usize, course: &Course<'_, P>) -> bool {
+        match self.states[warp] {
+            State::Ready | State::Trying(_) => true,
+            State::Cluster(phase) if phase != course.common.barrier.phase => {
+                self.states[warp] = State::Ready;
+                true
+            }
+            State::Waiting(_) | State::Cluster(_) | State::Exited => false,
+        }
+    }
+
+    /// Takes note of what a warp did in its turn, and why that ended.
+    #[inline]
+    pub(super) fn end_turn<P: Probe>(
+        &mut self,
+        course: &mut Course<'_, P>,
+        index: usize,
+        turn: &Turn,
+        stop: Outcome<Stop>,
+    ) -> Result<(), Box<Fault>> {
+        let launch = course.launch;
+        course.total.warp_instructions += turn.executed();
+        course.total.thread_instructions += turn.lanes();
+        self.arena.clock += turn.executed();
+        course.round.polled |= turn.polled;
+        course.round.acted |= turn.acted;
+        let stop = stop.map_err(|trouble| self.fault(launch, *trouble, index))?;
+        self.steps[index] += turn.executed();
+        let limit = launch.config.thread_step_limit;
+        if self.steps[index] > limit && stop != Stop::Exited {
+            let kind = FaultKind::ThreadStepLimit { limit };
+            return Err(self.endless(launch, course.common, kind, index));
+        }
+        // A warp that has only tried its mbarrier again has done nothing.
+        let tried = matches!(stop, Stop::Mbarrier(_));
+        course.round.ran |= !tried || turn.executed() != 0;
+        course.round.acted |= matches!(stop, Stop::Exited | Stop::Barrier { .. });
+        match stop {
+            Stop::Preempted => {
+                course.round.preempted = true;
+                self.states[index] = State::Ready;
+            }
+            Stop::Exited => self.exit(launch, course.common, index),
+            Stop::Barrier { entry, id, threads } => {
+                self.arrive(launch, index, entry, id, threads);
+                if let Some(world) = course.probe.exploration() {
+                    world.barrier(id, index, self.barriers[id as usize].warps == 0);
+                }
+            }
+            Stop::ClusterBarrier(phase) => self.states[index] = State::Cluster(phase),
+            Stop::Mbarrier(address) => self.states[index] = State::Trying(address),
+        }
+        Ok(())
     }
 
     /// The first warp that could go on.

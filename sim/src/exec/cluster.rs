@@ -11,7 +11,7 @@ use crate::config::Stats;
 use crate::error::{Fault, FaultKind, MbarrierProblem};
 use crate::observe::BlockInfo;
 
-use super::block::{Block, Round};
+use super::block::{Block, Course, Round};
 use super::flight::Flight;
 use super::mbarrier::Mbarrier;
 use super::{Launched, Outcome, Probe, ProbeState, Trouble, trouble};
@@ -236,7 +236,10 @@ impl Cluster {
                 let block = &mut self.blocks[rank];
                 swap(&mut block.arena.shared, &mut self.common.members[rank].shared);
                 probe.round_begin(&mut self.common.members[rank].probe);
-                let going = block.round(launch, probe, &mut self.common, limit, total, &mut round);
+                let (common, total) = (&mut self.common, &mut *total);
+                let mut course = Course { launch, probe, common, total, limit, round };
+                let going = block.round(&mut course);
+                round = course.round;
                 probe.round_end(&mut self.common.members[rank].probe);
                 swap(&mut block.arena.shared, &mut self.common.members[rank].shared);
                 if !going? {

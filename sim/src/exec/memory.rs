@@ -158,7 +158,7 @@ impl Warp {
 
     /// Carries out a load or store.
     #[inline]
-    fn access<P: Probe>(
+    pub(super) fn access<P: Probe>(
         &mut self,
         scene: &mut Scene<'_, P>,
         access: &Access,

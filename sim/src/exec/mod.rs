@@ -26,6 +26,7 @@ mod observed;
 mod print;
 mod reach;
 mod special;
+mod step;
 mod strand;
 mod texture;
 mod transfer;

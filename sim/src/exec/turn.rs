@@ -57,7 +57,19 @@ impl Turn {
     /// Takes an instruction for the lanes of a mask.
     #[inline(always)]
     pub(super) fn spend(&mut self, mask: u32) {
-        self.fuel -= 1;
+        self.take(1);
+        self.note(mask);
+    }
+
+    /// Takes instructions whose lanes are noted by themselves.
+    #[inline(always)]
+    pub(super) fn take(&mut self, instructions: u32) {
+        self.fuel -= instructions;
+    }
+
+    /// Takes note of the lanes of an instruction.
+    #[inline(always)]
+    pub(super) fn note(&mut self, mask: u32) {
         if mask != FULL {
             if mask != self.mask {
                 (self.mask, self.outside) = (mask, mask.count_zeros());

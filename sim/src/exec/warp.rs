@@ -178,11 +178,7 @@ impl Warp {
                 return Ok(Stop::Preempted);
             }
             let inst = &code[self.pc as usize];
-            let guard = match inst.guard {
-                TRUE => FULL,
-                row => self.regs.predicates[usize::from(row)],
-            };
-            let mask = self.active & if inst.invert { !guard } else { guard };
+            let mask = self.executing(inst);
             if let Some(world) = scene.probe.exploration()
                 && self.halts(world, scene.launch, inst, mask)
             {
@@ -219,29 +215,10 @@ impl Warp {
                         self.pc += 1;
                         continue;
                     }
-                    Next::Placed => continue,
-                    Next::Again => {
-                        scene.turn.refund(mask);
-                        continue;
-                    }
-                    Next::Leave => {
-                        scene.turn.refund(mask);
-                        if self.active != 0 {
-                            self.pc += 1;
-                        } else {
-                            // It waits, so there is one.
-                            self.leave();
-                        }
-                        continue;
-                    }
-                    Next::Suspend(stop) => {
-                        scene.turn.refund(mask);
-                        if matches!(stop, Stop::Mbarrier(_)) && self.try_others() {
-                            continue;
-                        }
-                        return Ok(stop);
-                    }
-                    Next::Stop(stop) => return Ok(stop),
+                    next => match self.follow(scene, mask, next) {
+                        None => continue,
+                        Some(stop) => return Ok(stop),
+                    },
                 },
             }
             if P::ENABLED && self.is_told(scene) {
@@ -249,6 +226,45 @@ impl Warp {
             }
             self.pc += 1;
         }
+    }
+
+    /// The active lanes for which the guard of an instruction holds.
+    #[inline(always)]
+    pub(super) fn executing(&self, inst: &Inst) -> u32 {
+        self.active & (self.regs.predicates[usize::from(inst.guard)] ^ inst.invert)
+    }
+
+    /// Does what follows from an instruction, if that is not just the next one; why the warp stops, if
+    /// it does.
+    #[inline]
+    pub(super) fn follow<P: Probe>(
+        &mut self,
+        scene: &mut Scene<'_, P>,
+        mask: u32,
+        next: Next,
+    ) -> Option<Stop> {
+        match next {
+            Next::Plain | Next::Told => self.pc += 1,
+            Next::Placed => {}
+            Next::Again => scene.turn.refund(mask),
+            Next::Leave => {
+                scene.turn.refund(mask);
+                if self.active != 0 {
+                    self.pc += 1;
+                } else {
+                    // It waits, so there is one.
+                    self.leave();
+                }
+            }
+            Next::Suspend(stop) => {
+                scene.turn.refund(mask);
+                if !(matches!(stop, Stop::Mbarrier(_)) && self.try_others()) {
+                    return Some(stop);
+                }
+            }
+            Next::Stop(stop) => return Some(stop),
+        }
+        None
     }
 
     /// Whether an observer is told of the present instruction, one that only computes or branches.
@@ -262,7 +278,12 @@ impl Warp {
     /// Executes an instruction that the loop does not execute itself. Apart from it, so that the loop's
     /// own values stay in registers.
     #[inline(never)]
-    fn step<P: Probe>(&mut self, scene: &mut Scene<'_, P>, inst: &Inst, mask: u32) -> Outcome<Next> {
+    pub(super) fn step<P: Probe>(
+        &mut self,
+        scene: &mut Scene<'_, P>,
+        inst: &Inst,
+        mask: u32,
+    ) -> Outcome<Next> {
         let program = &scene.launch.entry.program;
         match inst.op {
             Op::Shuffle(_)
@@ -361,7 +382,7 @@ impl Warp {
     }
 
     #[inline]
-    fn compare(&mut self, holds: u32, o: &Operands, join: Join, mask: u32) {
+    pub(super) fn compare(&mut self, holds: u32, o: &Operands, join: Join, mask: u32) {
         let (first, second) = match join {
             Join::None => (holds, !holds),
             _ => (self.joined(holds, o.c, join), self.joined(!holds, o.c, join)),
@@ -376,7 +397,13 @@ impl Warp {
     }
 
     #[inline]
-    fn branch<P: Probe>(&mut self, scene: &mut Scene<'_, P>, taken: u32, target: u32, join: u32) {
+    pub(super) fn branch<P: Probe>(
+        &mut self,
+        scene: &mut Scene<'_, P>,
+        taken: u32,
+        target: u32,
+        join: u32,
+    ) {
         let fall = self.active & !taken;
         if P::ENABLED && self.is_told(scene) {
             let branch = Branch { taken, diverged: taken != 0 && fall != 0 };

@@ -178,8 +178,10 @@ pub(crate) const NOWHERE: u32 = u32::MAX;
 pub(crate) struct Inst {
     pub(crate) op: Op,
     pub(crate) guard: u16,
-    /// Whether the guard is negated (`@!p`).
-    pub(crate) invert: bool,
+    /// Whether it is the first one of its basic block: only there do ways meet.
+    pub(crate) leads: bool,
+    /// What negates the guard (`@!p`): all lanes, or none.
+    pub(crate) invert: u32,
 }
 
 /// Row numbers of an instruction; which file each belongs to is up to the

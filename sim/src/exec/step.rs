@@ -1,0 +1,320 @@
+//! Warps of a block in step: those that are at the same instruction execute it one behind the other, as
+//! long as they go the same way.
+//!
+//! The host then finds out once what is to be done, and while the instruction of one warp waits for what
+//! the one before it has written, those of the others go on. Any order of warps is a right one. Observers
+//! get the events of one warp after the other, so this is for launches that none watches.
+
+use crate::error::Fault;
+use crate::lanes::FULL;
+use crate::observe::AccessKind;
+use crate::program::{Access, BarrierOp, Inst, Op, Program, Scalar, Strength, TRUE};
+
+use super::block::{Block, Course};
+use super::turn::Turn;
+use super::warp::{Next, Stop, Warp};
+use super::{Outcome, Probe, Scene};
+
+/// Warps that execute an instruction one behind the other, at most: the registers of more would not stay
+/// in the host's nearest cache.
+const ABREAST: usize = 8;
+
+/// A warp that has its turn along with others.
+struct Member<'w> {
+    warp: &'w mut Warp,
+    turn: Turn,
+    /// Why its turn is over, once it is.
+    end: Option<Outcome<Stop>>,
+    /// How often its lanes may still part before it goes alone.
+    divided: u32,
+    /// Its place among the members: less is first.
+    key: u64,
+}
+
+/// How often the lanes of a warp may part in a turn until the others no longer wait for it.
+const DIVIDED: u32 = 8;
+/// The key of members whose turns are over.
+const OVER: u64 = u64::MAX;
+/// What is added to that of members in front of a barrier of the block: they wait for the others, which
+/// may come to it from anywhere.
+const AT_BARRIER: u64 = 1 << 40;
+
+impl Member<'_> {
+    fn pc(&self) -> u32 {
+        self.warp.pc
+    }
+}
+
+impl Block {
+    /// Gives all warps that can go on a turn; `false` if that has to be done one by one, since the limit
+    /// is near or there are no two of them.
+    pub(super) fn in_step<P: Probe>(&mut self, course: &mut Course<'_, P>) -> Result<bool, Box<Fault>> {
+        let launch = course.launch;
+        let quantum = launch.config.quantum.max(1);
+        let can = (0..self.warps.len())
+            .filter(|&warp| self.can_go_on(warp, course))
+            .fold(0_u32, |set, warp| set | 1 << warp);
+        let all = can.count_ones();
+        if all < 2 || course.left() / u64::from(all) < u64::from(quantum) {
+            return Ok(false);
+        }
+        let mut members = Vec::with_capacity(all as usize);
+        for (index, warp) in self.warps.iter_mut().enumerate() {
+            if can >> index & 1 == 1 {
+                members.push(Member {
+                    warp,
+                    turn: Turn::new(quantum),
+                    end: None,
+                    divided: DIVIDED,
+                    key: 0,
+                });
+            }
+        }
+        let (arena, common) = (&mut self.arena, &mut *course.common);
+        let mut scene = Scene { launch, arena, common, probe: course.probe, turn: Turn::new(0) };
+        advance(&mut scene, &mut members, self.live);
+        members.sort_unstable_by_key(|member| member.warp.index);
+        let mut ends: Vec<(usize, Turn, Outcome<Stop>)> = Vec::with_capacity(members.len());
+        for Member { warp, turn, end, .. } in members {
+            ends.push((warp.index as usize, turn, end.unwrap_or(Ok(Stop::Preempted))));
+        }
+        for (warp, turn, end) in ends {
+            self.end_turn(course, warp, &turn, end)?;
+        }
+        Ok(true)
+    }
+}
+
+/// Runs members to the ends of their turns, or until one of them errs.
+fn advance<P: Probe>(scene: &mut Scene<'_, P>, members: &mut [Member<'_>], live: u32) {
+    let code = scene.launch.entry.program.code.as_slice();
+    let mut running = members.len();
+    while running != 0 {
+        let (mut least, mut most) = (OVER, 0);
+        for member in &mut members[..running] {
+            let warp = &mut *member.warp;
+            while warp.pc == warp.join && warp.leave() {}
+            let alone = || !warp.others.is_empty() || warp.active == 0;
+            if member.end.is_none() && (member.turn.fuel == 0 || member.divided == 0 || alone()) {
+                std::mem::swap(&mut scene.turn, &mut member.turn);
+                member.end = Some(warp.run(scene));
+                std::mem::swap(&mut scene.turn, &mut member.turn);
+            }
+            let key = match &member.end {
+                Some(Err(_)) => return,
+                Some(Ok(_)) => OVER,
+                None => {
+                    let waits = matches!(code[warp.pc as usize].op, Op::Barrier(_));
+                    u64::from(warp.pc) + if waits { AT_BARRIER } else { 0 }
+                }
+            };
+            member.key = key;
+            (least, most) = (least.min(key), most.max(key));
+        }
+        if least == OVER {
+            return;
+        }
+        if least != most {
+            members[..running].sort_by_key(|member| (member.key, member.warp.index));
+            running = members[..running].iter().position(|member| member.key == OVER).unwrap_or(running);
+        }
+        let count = members[..running].iter().position(|member| member.key != least).unwrap_or(running);
+        let (gang, others) = members[..running].split_at_mut(count.min(ABREAST));
+        let pc = gang[0].pc();
+        let next = others.iter().map(Member::pc).filter(|&other| other > pc).min().unwrap_or(u32::MAX);
+        together(scene, gang, next, live, !others.is_empty() && least < AT_BARRIER);
+    }
+}
+
+/// Executes instructions for the members of a gang, until one of them goes another way, waits or stops,
+/// or they come to where others are.
+fn together<P: Probe>(
+    scene: &mut Scene<'_, P>,
+    gang: &mut [Member<'_>],
+    next: u32,
+    live: u32,
+    behind: bool,
+) {
+    let program = &scene.launch.entry.program;
+    let code = program.code.as_slice();
+    let mut pc = gang[0].pc();
+    let (mut given, mut taken) = (least_fuel(gang), 0);
+    let mut full = are_full(gang);
+    while taken != given && pc != next {
+        let inst = &code[pc as usize];
+        if inst.leads && gang.iter().any(|member| member.warp.join == pc) {
+            break;
+        }
+        taken += 1;
+        let whole = full && inst.guard == TRUE;
+        match &inst.op {
+            Op::Alu { f, o } if whole => {
+                for member in &mut *gang {
+                    f(&mut member.warp.regs, o, FULL);
+                }
+            }
+            Op::Alu { f, o } => {
+                for Member { warp, turn, .. } in &mut *gang {
+                    let mask = warp.executing(inst);
+                    turn.note(mask);
+                    f(&mut warp.regs, o, mask);
+                }
+            }
+            Op::Compare { f, o, join } => {
+                for Member { warp, turn, .. } in &mut *gang {
+                    let mask = warp.executing(inst);
+                    turn.note(mask);
+                    warp.compare(f(&warp.regs, o), o, *join, mask);
+                }
+            }
+            Op::Load(index) if program.accesses[*index as usize].strength == Strength::Weak => {
+                let access = &program.accesses[*index as usize];
+                if !move_all(scene, gang, inst, (access, AccessKind::Load)) {
+                    break;
+                }
+            }
+            Op::Store(index) if program.accesses[*index as usize].strength == Strength::Weak => {
+                let access = &program.accesses[*index as usize];
+                if !move_all(scene, gang, inst, (access, AccessKind::Store)) {
+                    break;
+                }
+            }
+            Op::Branch { target, join } => {
+                let (mut all, mut none) = (true, true);
+                for Member { warp, turn, .. } in &mut *gang {
+                    let mask = warp.executing(inst);
+                    turn.note(mask);
+                    all &= mask == warp.active;
+                    none &= mask == 0;
+                }
+                if all {
+                    pc = *target;
+                    continue;
+                }
+                if !none {
+                    for Member { warp, turn, divided, .. } in &mut *gang {
+                        warp.pc = pc;
+                        let mask = warp.executing(inst);
+                        if mask != 0 && mask != warp.active {
+                            *divided -= 1;
+                        }
+                        warp.branch(scene, mask, *target, *join);
+                        turn.take(taken);
+                    }
+                    return;
+                }
+            }
+            Op::Barrier(entry) if opens(program, *entry, gang, inst, live) => {
+                for Member { warp, turn, .. } in &mut *gang {
+                    turn.note(warp.active);
+                    turn.acted = true;
+                }
+            }
+            Op::Barrier(_) if behind => {
+                taken -= 1;
+                break;
+            }
+            _ => {
+                if each(scene, gang, inst, (pc, taken)) {
+                    return;
+                }
+                (given, taken, full) = (least_fuel(gang), 0, are_full(gang));
+            }
+        }
+        pc += 1;
+    }
+    for Member { warp, turn, .. } in gang {
+        warp.pc = pc;
+        turn.take(taken);
+    }
+}
+
+/// Carries out a load or store for each member; `false` if one of them errs.
+fn move_all<P: Probe>(
+    scene: &mut Scene<'_, P>,
+    gang: &mut [Member<'_>],
+    inst: &Inst,
+    (access, kind): (&Access, AccessKind),
+) -> bool {
+    for Member { warp, turn, end, .. } in gang {
+        let mask = warp.executing(inst);
+        turn.note(mask);
+        if let Err(trouble) = warp.access(scene, access, mask, kind) {
+            *end = Some(Err(trouble));
+            return false;
+        }
+    }
+    true
+}
+
+/// Executes an instruction of any kind for each member, behind others that have not been taken from
+/// their turns yet. Whether they may have parted.
+fn each<P: Probe>(
+    scene: &mut Scene<'_, P>,
+    gang: &mut [Member<'_>],
+    inst: &Inst,
+    (pc, taken): (u32, u32),
+) -> bool {
+    let mut parted = false;
+    for Member { warp, turn, end, .. } in gang {
+        warp.pc = pc;
+        turn.take(taken);
+        std::mem::swap(&mut scene.turn, turn);
+        let mask = warp.executing(inst);
+        scene.turn.note(mask);
+        match execute(warp, scene, inst, mask) {
+            Ok(Next::Plain | Next::Told) => warp.pc += 1,
+            Ok(next) => {
+                parted = true;
+                *end = warp.follow(scene, mask, next).map(Ok);
+            }
+            Err(trouble) => {
+                parted = true;
+                *end = Some(Err(trouble));
+            }
+        }
+        std::mem::swap(&mut scene.turn, turn);
+    }
+    parted
+}
+
+/// Whether all lanes of all members are active.
+fn are_full(gang: &[Member<'_>]) -> bool {
+    gang.iter().all(|member| member.warp.active == FULL)
+}
+
+/// Instructions that all members of a gang have left in their turns.
+fn least_fuel(gang: &[Member<'_>]) -> u32 {
+    gang.iter().map(|member| member.turn.fuel).min().unwrap_or(0)
+}
+
+/// Whether a barrier opens at once, since all lanes of the block are there that have not exited.
+fn opens(program: &Program, entry: u32, gang: &[Member<'_>], inst: &Inst, live: u32) -> bool {
+    let barrier = &program.barriers[entry as usize];
+    gang.len() == live as usize
+        && barrier.kind == BarrierOp::Sync
+        && barrier.threads.is_none()
+        && matches!(barrier.id, Scalar::Constant(0..=15))
+        && gang.iter().all(|member| member.warp.executing(inst) == member.warp.live())
+}
+
+/// Executes an instruction for a warp.
+fn execute<P: Probe>(
+    warp: &mut Warp,
+    scene: &mut Scene<'_, P>,
+    inst: &Inst,
+    mask: u32,
+) -> Outcome<Next> {
+    let program = &scene.launch.entry.program;
+    match &inst.op {
+        Op::Load(index) => {
+            warp.load(scene, &program.accesses[*index as usize], mask)?;
+            Ok(Next::Told)
+        }
+        Op::Store(index) => {
+            warp.store(scene, &program.accesses[*index as usize], mask)?;
+            Ok(Next::Told)
+        }
+        _ => warp.step(scene, inst, mask),
+    }
+}
