@@ -1,6 +1,6 @@
 //! The warps of a cluster: what orders them, and the shadow of their shared memory.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::clock::{Clock, Foreign};
@@ -127,9 +127,9 @@ pub(super) struct Team {
     pub(super) block_warps: u32,
     /// Shadow of each block's shared memory.
     pub(super) shared: Vec<Vec<Line>>,
-    barriers: HashMap<(u32, u32), Barrier>,
+    barriers: BTreeMap<(u32, u32), Barrier>,
     cluster: Clock,
-    pub(super) mbarriers: HashMap<(u32, u64), Clock>,
+    pub(super) mbarriers: BTreeMap<(u32, u64), Clock>,
     /// Bulk and other copies that have landed: the clock of the agent behind the warps.
     pub(super) landed: u32,
     /// Blocks that have not ended.
@@ -150,9 +150,9 @@ impl Team {
             warps: (0..agents).map(warp).collect(),
             block_warps,
             shared: vec![vec![Line::new(0); lines]; blocks as usize],
-            barriers: HashMap::new(),
+            barriers: BTreeMap::new(),
             cluster: Clock::default(),
-            mbarriers: HashMap::new(),
+            mbarriers: BTreeMap::new(),
             landed: 0,
             live: blocks,
         }
