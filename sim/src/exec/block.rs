@@ -73,7 +73,7 @@ pub(super) struct Course<'c, P> {
 }
 
 impl<P> Course<'_, P> {
-    /// Warp instructions left.
+    /// Warp instructions that are left until the limit.
     pub(super) fn left(&self) -> u64 {
         self.limit - self.total.warp_instructions
     }

@@ -2,8 +2,8 @@
 //! long as they go the same way.
 //!
 //! The host then finds out once what is to be done, and while the instruction of one warp waits for what
-//! the one before it has written, those of the others go on. Any order of warps is a right one. Observers
-//! get the events of one warp after the other, so this is for launches that none watches.
+//! the one before it has written, those of the others go on. Any order of warps is a right one.
+//! Observers get the events of one warp after the other, so this is for launches that none watches.
 
 use crate::error::Fault;
 use crate::lanes::FULL;

@@ -45,7 +45,7 @@ pub(crate) struct File<T>(Vec<Lines<T>>);
 struct Lines<T>([T; LANES]);
 
 impl<T: Copy + Default> File<T> {
-    /// Rows of zeroes.
+    /// Rows that hold zeroes everywhere.
     pub(crate) fn new(rows: u16) -> Self {
         Self(vec![Lines([T::default(); LANES]); usize::from(rows)])
     }
