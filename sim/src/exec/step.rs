@@ -92,13 +92,16 @@ fn advance<P: Probe>(scene: &mut Scene<'_, P>, members: &mut [Member<'_>], live:
     while running != 0 {
         let (mut least, mut most) = (OVER, 0);
         for member in &mut members[..running] {
-            let warp = &mut *member.warp;
-            while warp.pc == warp.join && warp.leave() {}
-            let alone = || !warp.others.is_empty() || warp.active == 0;
-            if member.end.is_none() && (member.turn.fuel == 0 || member.divided == 0 || alone()) {
-                std::mem::swap(&mut scene.turn, &mut member.turn);
-                member.end = Some(warp.run(scene));
-                std::mem::swap(&mut scene.turn, &mut member.turn);
+            let Member { warp, turn, end, divided, .. } = member;
+            if end.is_none() {
+                while warp.pc == warp.join && warp.leave() {}
+                // Where lanes go ways of their own, or none goes on, the warp itself knows what follows.
+                let alone = !warp.others.is_empty() || warp.active == 0;
+                if turn.fuel == 0 || *divided == 0 || alone {
+                    std::mem::swap(&mut scene.turn, turn);
+                    *end = Some(warp.run(scene));
+                    std::mem::swap(&mut scene.turn, turn);
+                }
             }
             let key = match &member.end {
                 Some(Err(_)) => return,
