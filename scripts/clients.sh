@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the test suites of other projects in the simulator, as they are, without a GPU.
 #
-#   scripts/clients.sh cudarc CHECKOUT      the driver's and NVRTC's tests of github.com/coreylowman/cudarc
+#   scripts/clients.sh cudarc CHECKOUT      the driver's and NVRTC's tests of github.com/coreylowman/cudarc, one of
+#                                           which looks for cuda_fp16.h in /usr/include
 #   scripts/clients.sh tinygrad CHECKOUT    test/backend/test_ops.py of github.com/tinygrad/tinygrad, beside PyTorch
 #   scripts/clients.sh numba                the suite that the package numba-cuda has in it
 #
