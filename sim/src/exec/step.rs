@@ -1,9 +1,9 @@
 //! Warps of a block in step: those that are at the same instruction execute it one behind the other, as
 //! long as they go the same way.
 //!
-//! The host then finds out once what is to be done, and while the instruction of one warp waits for what
-//! the one before it has written, those of the others go on. Any order of warps is a right one.
-//! Observers get the events of one warp after the other, so this is for launches that none watches.
+//! The host then finds out once what is to be done, which takes it longer than to do it for a warp. Any
+//! order of warps is a right one. Observers get the events of one warp after the other, so this is for
+//! launches that none watches.
 
 use crate::error::Fault;
 use crate::lanes::FULL;
@@ -15,8 +15,8 @@ use super::turn::Turn;
 use super::warp::{Next, Stop, Warp};
 use super::{Outcome, Probe, Scene};
 
-/// Warps that execute an instruction one behind the other, at most: the registers of more would not stay
-/// in the host's nearest cache.
+/// Warps that execute an instruction one behind the other, at most: those of a block of 256 threads,
+/// whose registers the host's nearest cache has room for.
 const ABREAST: usize = 8;
 
 /// A warp that has its turn along with others.
