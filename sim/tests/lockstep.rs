@@ -218,7 +218,7 @@ proptest! {
 /// Warps of a block that exit in part, wait for each other, exchange values and part again.
 const MEETING: &str = ".version 7.8 .target sm_80
 .entry k(.param .u64 data) {
-    .reg .pred %p, %q; .reg .b32 %t, %i, %v, %w, %a, %other, %lane, %last; .reg .b64 %memory, %own;
+    .reg .pred %p, %q; .reg .b32 %t, %i, %v, %w, %a, %other, %lane; .reg .b64 %memory, %own;
     .shared .align 4 .b8 cells[1280];
     ld.param.u64 %memory, [data];
     mov.u32 %t, %tid.x; mov.u32 %lane, %laneid; mov.u32 %a, cells;
@@ -250,13 +250,12 @@ ODD:
 JOIN:
     bar.red.popc.u32 %v, 1, %q;
     add.u32 %w, %w, %v;
-    atom.global.add.u32 %v, [%memory+4], %w;
+    red.global.add.u32 [%memory+4], %w;
     bar.sync 0, 320;
     add.u32 %i, %i, 1;
     setp.lt.u32 %p, %i, 7;
     @%p bra ROUND;
     st.global.u32 [%own+16], %w;
-    mov.u32 %last, %clock;
     ret;
 }";
 
@@ -298,4 +297,26 @@ fn a_barrier_that_only_half_of_each_warp_comes_to_is_told_in_step() {
     let plain = gpu.launch(&module, "k", &launch, &args).expect_err("half of each warp");
     let watched = gpu.launch_observed(&module, "k", &launch, &args, &Counter::new());
     assert_eq!(plain.to_string(), watched.expect_err("half of each warp").to_string());
+}
+
+#[test]
+fn warps_that_take_two_locks_in_either_order_and_back_off_end() {
+    let text = ".version 7.8 .target sm_80 .entry k(.param .u64 data) {
+        .reg .pred %p; .reg .b32 %t, %w, %m, %o, %v; .reg .b64 %d;
+        .shared .align 4 .b8 locks[8];
+        ld.param.u64 %d, [data];
+        mov.u32 %t, %laneid; setp.ne.u32 %p, %t, 0; @%p exit;
+        mov.u32 %t, %tid.x; shr.u32 %w, %t, 5; mov.u32 %o, locks;
+        mad.lo.u32 %m, %w, 4, %o; xor.b32 %w, %w, 1; mad.lo.u32 %o, %w, 4, %o;
+    AGAIN:
+        atom.shared.cas.b32 %v, [%m], 0, 1; setp.ne.u32 %p, %v, 0; @%p bra AGAIN;
+        atom.shared.cas.b32 %v, [%o], 0, 1; setp.eq.u32 %p, %v, 0; @%p bra GOT;
+        atom.shared.exch.b32 %v, [%m], 0; bra AGAIN;
+    GOT:
+        ld.volatile.global.u32 %v, [%d]; add.u32 %v, %v, 1; st.volatile.global.u32 [%d], %v;
+        atom.shared.exch.b32 %v, [%o], 0; atom.shared.exch.b32 %v, [%m], 0; ret; }";
+    let gpu = Gpu::new(Config { threads: Some(1), step_limit: 2_000_000, ..device() });
+    let data = u32s(&gpu, &[0]);
+    gpu.launch(&module(text), "k", &Launch::linear(1, 64), &Args::new().ptr(data)).expect("ends");
+    assert_eq!(read_u32s(&gpu, data, 1), [2]);
 }

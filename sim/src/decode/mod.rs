@@ -191,6 +191,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
         let functions = call::activated(&context, &self.ast.functions);
         let rows = context.rows.finish().map_err(at)?;
         let program = Program {
+            timed: code.iter().any(|inst| matches!(inst.op, Op::Timer { .. })),
             meets: (0..code.len()).map(|index| graph.meets(index)).collect(),
             code,
             info,

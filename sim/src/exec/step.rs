@@ -8,7 +8,7 @@
 use crate::error::Fault;
 use crate::lanes::FULL;
 use crate::observe::AccessKind;
-use crate::program::{Access, BarrierOp, Inst, Op, Program, Scalar, Strength, TRUE};
+use crate::program::{Access, AtomicOp, BarrierOp, Inst, Op, Program, Scalar, Strength, TRUE};
 
 use super::block::{Block, Course};
 use super::turn::Turn;
@@ -50,6 +50,10 @@ impl Block {
     /// is near or there are no two of them.
     pub(super) fn in_step<P: Probe>(&mut self, course: &mut Course<'_, P>) -> Result<bool, Box<Fault>> {
         let launch = course.launch;
+        // Their clocks would differ.
+        if launch.entry.program.timed {
+            return Ok(false);
+        }
         let quantum = launch.config.quantum.max(1);
         let can = (0..self.warps.len())
             .filter(|&warp| self.can_go_on(warp, course))
@@ -140,6 +144,8 @@ fn together<P: Probe>(
 ) {
     let program = &scene.launch.entry.program;
     let code = program.code.as_slice();
+    // The first of several that err is told.
+    gang.sort_unstable_by_key(|member| member.warp.index);
     let mut pc = gang[0].pc();
     let (mut given, mut taken) = (least_fuel(gang), 0);
     let mut full = are_full(gang);
@@ -217,6 +223,12 @@ fn together<P: Probe>(
                 taken -= 1;
                 break;
             }
+            // Warps that wait for each other would go on to do the same at the same time for ever.
+            op if watches(program, op) => {
+                taken -= 1;
+                gang.iter_mut().for_each(|member| member.divided = 0);
+                break;
+            }
             _ => {
                 if each(scene, gang, inst, (pc, taken)) {
                     return;
@@ -289,6 +301,18 @@ fn are_full(gang: &[Member<'_>]) -> bool {
 /// Instructions that all members of a gang have left in their turns.
 fn least_fuel(gang: &[Member<'_>]) -> u32 {
     gang.iter().map(|member| member.turn.fuel).min().unwrap_or(0)
+}
+
+/// Whether an instruction sees what other warps do: a load that is not weak, an atomic that returns.
+fn watches(program: &Program, op: &Op) -> bool {
+    match *op {
+        Op::Load(_) => true,
+        Op::Atomic(index) => {
+            let access = &program.accesses[index as usize];
+            access.results.is_some() || access.atomic.is_some_and(AtomicOp::may_lock)
+        }
+        _ => false,
+    }
 }
 
 /// Whether a barrier opens at once, since all lanes of the block are there that have not exited.

@@ -38,6 +38,8 @@ pub(crate) struct Program {
     /// Whether an instruction at which lanes or warps meet can be reached from
     /// each instruction.
     pub(crate) meets: Vec<bool>,
+    /// Whether it reads a clock.
+    pub(crate) timed: bool,
     pub(crate) accesses: Vec<Access>,
     pub(crate) barriers: Vec<Barrier>,
     pub(crate) shuffles: Vec<ShuffleOp>,
