@@ -325,7 +325,7 @@ fn opens(program: &Program, entry: u32, gang: &[Member<'_>], inst: &Inst, live: 
         && gang.iter().all(|member| member.warp.executing(inst) == member.warp.live())
 }
 
-/// Executes an instruction for a warp.
+/// Executes an instruction for a warp, one that neither [`together`] executes itself nor [`watches`].
 fn execute<P: Probe>(
     warp: &mut Warp,
     scene: &mut Scene<'_, P>,
@@ -334,10 +334,6 @@ fn execute<P: Probe>(
 ) -> Outcome<Next> {
     let program = &scene.launch.entry.program;
     match &inst.op {
-        Op::Load(index) => {
-            warp.load(scene, &program.accesses[*index as usize], mask)?;
-            Ok(Next::Told)
-        }
         Op::Store(index) => {
             warp.store(scene, &program.accesses[*index as usize], mask)?;
             Ok(Next::Told)
