@@ -320,3 +320,51 @@ fn warps_that_take_two_locks_in_either_order_and_back_off_end() {
     gpu.launch(&module(text), "k", &Launch::linear(1, 64), &Args::new().ptr(data)).expect("ends");
     assert_eq!(read_u32s(&gpu, data, 1), [2]);
 }
+
+#[test]
+fn the_time_does_not_run_back_between_warps_of_a_block() {
+    // Warp 0 counts to 500 and tells the time, warp 1 looks at it behind the barrier.
+    let text = ".version 7.8 .target sm_80 .entry k(.param .u64 data) {
+        .reg .pred %p, %first; .reg .b32 %t, %i; .reg .b64 %d, %then, %now;
+        .shared .align 8 .b8 told[8];
+        ld.param.u64 %d, [data];
+        mov.u32 %t, %tid.x; setp.lt.u32 %first, %t, 32; mov.u32 %i, 0;
+        @!%first bra MEET;
+    COUNT:
+        add.u32 %i, %i, 1; setp.lt.u32 %p, %i, 500; @%p bra COUNT;
+        mov.u64 %then, %clock64; st.shared.u64 [told], %then;
+    MEET:
+        bar.sync 0;
+        @%first exit;
+        mov.u64 %now, %clock64; ld.shared.u64 %then, [told];
+        sub.s64 %now, %now, %then; st.global.u64 [%d], %now; ret; }";
+    let gpu = Gpu::new(Config { threads: Some(1), ..device() });
+    let data = u32s(&gpu, &[0; 2]);
+    gpu.launch(&module(text), "k", &Launch::linear(1, 64), &Args::new().ptr(data)).expect("ends");
+    let passed = read_u32s(&gpu, data, 2);
+    assert!(passed[0] != 0 && passed[1] == 0, "{passed:?}");
+}
+
+#[test]
+fn of_warps_that_err_the_first_is_told() {
+    // Warp 0 comes to the load last, or first and waits there; others err there with it, or before.
+    let text = ".version 7.8 .target sm_80 .entry k() {
+        .reg .pred %p; .reg .b32 %t; .reg .b64 %nowhere;
+        mov.u32 %t, %tid.x; mov.u64 %nowhere, 0; setp.lt.u32 %p, %t, 32;
+        @%p bra FAR;
+        add.u32 %t, %t, 1;
+        bra MEET;
+    FAR:
+        add.u32 %t, %t, 2;
+    MEET:
+        ld.global.u32 %t, [%nowhere]; ret; }";
+    let gpu = Gpu::new(Config { threads: Some(1), ..device() });
+    let before = text.replace("add.u32 %t, %t, 1", "ld.global.u32 %t, [%nowhere+4]");
+    for text in [text.to_owned(), text.replace("bra FAR", "bra MEET"), before] {
+        let launch = Launch::linear(1, 128);
+        let error =
+            gpu.launch(&module(&text), "k", &launch, &Args::new()).expect_err("nothing is there");
+        let text = error.to_string();
+        assert!(text.contains("thread (0, 0, 0)") && text.contains("[%nowhere]"), "{text}");
+    }
+}

@@ -89,15 +89,16 @@ impl Block {
     }
 }
 
-/// Runs members to the ends of their turns, or until one of them errs.
+/// Runs members to the ends of their turns; where one of them errs, only those before it go on, since
+/// the first of a block that errs is told.
 fn advance<P: Probe>(scene: &mut Scene<'_, P>, members: &mut [Member<'_>], live: u32) {
     let code = scene.launch.entry.program.code.as_slice();
-    let mut running = members.len();
+    let (mut running, mut erred) = (members.len(), u32::MAX);
     while running != 0 {
         let (mut least, mut most) = (OVER, 0);
         for member in &mut members[..running] {
             let Member { warp, turn, end, divided, .. } = member;
-            if end.is_none() {
+            if end.is_none() && warp.index < erred {
                 while warp.pc == warp.join && warp.leave() {}
                 // Where lanes go ways of their own, or none goes on, the warp itself knows what follows.
                 let alone = !warp.others.is_empty() || warp.active == 0;
@@ -107,13 +108,14 @@ fn advance<P: Probe>(scene: &mut Scene<'_, P>, members: &mut [Member<'_>], live:
                     std::mem::swap(&mut scene.turn, turn);
                 }
             }
-            let key = match &member.end {
-                Some(Err(_)) => return,
-                Some(Ok(_)) => OVER,
-                None => {
-                    let waits = matches!(code[warp.pc as usize].op, Op::Barrier(_));
-                    u64::from(warp.pc) + if waits { AT_BARRIER } else { 0 }
-                }
+            if matches!(end, Some(Err(_))) {
+                erred = erred.min(warp.index);
+            }
+            let key = if end.is_some() || warp.index > erred {
+                OVER
+            } else {
+                let waits = matches!(code[warp.pc as usize].op, Op::Barrier(_));
+                u64::from(warp.pc) + if waits { AT_BARRIER } else { 0 }
             };
             member.key = key;
             (least, most) = (least.min(key), most.max(key));
@@ -122,7 +124,7 @@ fn advance<P: Probe>(scene: &mut Scene<'_, P>, members: &mut [Member<'_>], live:
             return;
         }
         if least != most {
-            members[..running].sort_by_key(|member| (member.key, member.warp.index));
+            members[..running].sort_by_key(|member| member.key);
             running = members[..running].iter().position(|member| member.key == OVER).unwrap_or(running);
         }
         let count = members[..running].iter().position(|member| member.key != least).unwrap_or(running);
@@ -144,12 +146,12 @@ fn together<P: Probe>(
 ) {
     let program = &scene.launch.entry.program;
     let code = program.code.as_slice();
-    // The first of several that err is told.
+    // Those before one that errs have executed the instruction, those behind it no longer count.
     gang.sort_unstable_by_key(|member| member.warp.index);
     let mut pc = gang[0].pc();
     let (mut given, mut taken) = (least_fuel(gang), 0);
     let mut full = are_full(gang);
-    while taken != given && pc != next {
+    while taken != given && pc < next {
         let inst = &code[pc as usize];
         if inst.leads && gang.iter().any(|member| member.warp.join == pc) {
             break;
@@ -179,12 +181,14 @@ fn together<P: Probe>(
             Op::Load(index) if program.accesses[*index as usize].strength == Strength::Weak => {
                 let access = &program.accesses[*index as usize];
                 if !move_all(scene, gang, inst, (access, AccessKind::Load)) {
+                    pc += 1;
                     break;
                 }
             }
             Op::Store(index) if program.accesses[*index as usize].strength == Strength::Weak => {
                 let access = &program.accesses[*index as usize];
                 if !move_all(scene, gang, inst, (access, AccessKind::Store)) {
+                    pc += 1;
                     break;
                 }
             }
@@ -238,8 +242,9 @@ fn together<P: Probe>(
         }
         pc += 1;
     }
-    for Member { warp, turn, .. } in gang {
-        warp.pc = pc;
+    for Member { warp, turn, end, .. } in gang {
+        // One that has erred stays where it did so.
+        warp.pc = pc - u32::from(end.is_some());
         turn.take(taken);
     }
 }
