@@ -23,6 +23,23 @@ impl Clock {
         }
     }
 
+    /// Learns what is known behind a barrier, as an agent that told it all that it knew, and has done
+    /// nothing since.
+    pub(super) fn resume(&mut self, open: &Self, agent: u32) {
+        let now = self.own[agent as usize];
+        self.own.clone_from(&open.own);
+        self.own[agent as usize] = now;
+        if let Some(foreign) = &open.foreign {
+            self.join_foreign(foreign);
+        }
+    }
+
+    /// Forgets everything.
+    pub(super) fn forget(&mut self) {
+        self.own.clear();
+        self.foreign = None;
+    }
+
     fn join_foreign(&mut self, other: &Arc<Foreign>) {
         match &mut self.foreign {
             None => self.foreign = Some(Arc::clone(other)),

@@ -26,7 +26,7 @@ impl Step<'_, '_> {
         if copy.to != Space::Shared {
             return;
         }
-        let agent = self.agent();
+        let agent = self.agent;
         let launch = self.world.launch;
         let (team, index) = (self.block.team, self.event.index);
         let mut clashes = Vec::new();

@@ -59,6 +59,8 @@ pub(super) struct BlockCheck {
     /// The place of the cluster among those that are watched.
     pub(super) place: usize,
     pub(super) rank: u32,
+    /// The agent that its first warp is.
+    first_agent: u32,
     /// For each warp the barrier that it waits at, and how often that had opened.
     pub(super) waiting: Vec<Option<(u32, u32)>>,
 }
@@ -83,7 +85,8 @@ impl Observer for LaunchCheck<'_> {
         let place = world.enter(team, || Team::new(team, blocks, block.warps, block.shared_bytes));
         let waiting = vec![None; block.warps as usize];
         let launched = Arc::clone(launched);
-        let block = BlockCheck { launched, team, place, rank: block.rank, waiting };
+        let (rank, first_agent) = (block.rank, block.rank * block.warps);
+        let block = BlockCheck { launched, team, place, rank, first_agent, waiting };
         Watched { block, world: None }
     }
 
@@ -102,8 +105,9 @@ impl Observer for LaunchCheck<'_> {
         if !order.matters && waited.is_none() {
             return;
         }
+        let agent = block.first_agent + event.warp;
         watched.with(self.hazards, |world, block| {
-            let mut step = Step { world, block, event, order };
+            let mut step = Step { world, block, event, order, agent };
             step.begin(waited);
             step.execute();
         });
@@ -115,8 +119,10 @@ impl Observer for LaunchCheck<'_> {
 
     fn landed(&self, watched: &mut Watched, event: &Event<'_>) {
         if let Detail::Copy(copy) = &event.detail {
-            let order = Order::default();
-            watched.with(self.hazards, |world, block| Step { world, block, event, order }.land(copy));
+            let (order, agent) = (Order::default(), watched.block.first_agent + event.warp);
+            let land =
+                |world: &mut _, block: &mut _| Step { world, block, event, order, agent }.land(copy);
+            watched.with(self.hazards, land);
         }
     }
 

@@ -379,6 +379,14 @@ fn line_part(line: u64, start: u64, end: u64) -> u64 {
 #[derive(Debug)]
 struct Near([(u64, usize); NEAR]);
 
+impl Near {
+    /// Where a page is looked for. Numbers of pages that a kernel goes through often lie a power of two
+    /// apart.
+    const fn of(number: u64) -> usize {
+        (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - NEAR.trailing_zeros())) as usize
+    }
+}
+
 impl Default for Near {
     fn default() -> Self {
         // The number of no page.
@@ -392,7 +400,7 @@ pub(super) struct Global {
     pages: Vec<Box<[Line]>>,
     /// The place of each page by its number.
     places: HashMap<u64, usize>,
-    /// The last page that was asked for of those whose numbers end alike, with its place.
+    /// The last page that was asked for of those that are looked for there, with its place.
     near: Near,
     /// Places of pages that are gone.
     free: Vec<usize>,
@@ -407,7 +415,7 @@ impl Global {
     #[inline]
     pub(super) fn line(&mut self, line: u64) -> &mut Line {
         let number = line / PAGE;
-        let (found, place) = self.near.0[number as usize % NEAR];
+        let (found, place) = self.near.0[Near::of(number)];
         let place = if found == number { place } else { self.place(number) };
         &mut self.pages[place][(line % PAGE) as usize]
     }
@@ -429,7 +437,7 @@ impl Global {
                 }
             }
         });
-        self.near.0[number as usize % NEAR] = (number, place);
+        self.near.0[Near::of(number)] = (number, place);
         place
     }
 

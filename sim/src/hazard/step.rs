@@ -1,7 +1,9 @@
 //! One event of a launch: what it orders, what it touches.
 
 use crate::memory::Space;
-use crate::observe::{AccessKind, BarrierKind, Detail, Event, Mbarrier, MbarrierOperation, Memory};
+use crate::observe::{
+    AccessKind, BarrierKind, Detail, Event, Mbarrier, MbarrierOperation, Memory, Shuffle,
+};
 
 use super::World;
 use super::history::{Access, Clash, IN_FLIGHT, NOBODY};
@@ -18,6 +20,8 @@ pub(super) struct Step<'s, 'e> {
     pub(super) block: &'s mut BlockCheck,
     pub(super) event: &'s Event<'e>,
     pub(super) order: Order,
+    /// The warp, among those of the cluster.
+    pub(super) agent: u32,
 }
 
 impl Step<'_, '_> {
@@ -25,55 +29,56 @@ impl Step<'_, '_> {
         team_of(self.world, self.block)
     }
 
-    pub(super) fn agent(&mut self) -> u32 {
-        let (rank, warp) = (self.block.rank, self.event.warp);
-        self.team().agent(rank, warp)
-    }
-
     /// What comes before the instruction itself: the barrier behind the warp.
+    #[inline]
     pub(super) fn begin(&mut self, waited: Option<(u32, u32)>) {
-        let (agent, rank) = (self.agent(), self.block.rank);
-        let team = self.team();
+        let (agent, rank) = (self.agent, self.block.rank);
+        let team = team_of(self.world, self.block);
         if let Some((id, opened)) = waited {
             team.resume(rank, agent, id, opened);
         }
         if self.event.part == 0 {
-            self.team().warps[agent as usize].time += 1;
+            team.warps[agent as usize].time += 1;
         }
     }
 
+    #[inline]
     pub(super) fn execute(&mut self) {
-        if self.order.fence && self.event.executed != 0 {
-            self.fence();
-        }
-        if self.order.waits_for_copies {
-            let agent = self.agent();
-            self.team().learn_copies(agent);
-        }
         match &self.event.detail {
             Detail::Memory(memory) if memory.lanes != 0 => self.memory(memory),
             Detail::Barrier(kind) => self.barrier(*kind),
-            Detail::Shuffle(shuffle) => {
-                let inactive = |&lane: &u32| {
-                    let source = u32::from(shuffle.sources[lane as usize]);
-                    let there = self.event.executed & shuffle.members[lane as usize];
-                    shuffle.in_range >> lane & 1 == 1 && there >> (source % 32) & 1 == 0
-                };
-                let executing = (0..32).filter(|lane| self.event.executed >> lane & 1 == 1);
-                let wrong = { executing }.find(inactive);
-                if let Some(lane) = wrong {
-                    self.report(HazardKind::ShuffleFromInactive, Space::Shared, 0, lane, None);
-                }
-            }
+            Detail::Shuffle(shuffle) => self.shuffle(shuffle),
             Detail::Copy(copy) => self.copy(copy),
             Detail::Mbarrier(mbarrier) => self.mbarrier(mbarrier),
-            _ => {}
+            _ => {
+                if self.order.fence && self.event.executed != 0 {
+                    self.fence();
+                }
+                if self.order.waits_for_copies {
+                    let agent = self.agent;
+                    self.team().learn_copies(agent);
+                }
+            }
+        }
+    }
+
+    /// A lane may read those alone that take part.
+    fn shuffle(&mut self, shuffle: &Shuffle<'_>) {
+        let executed = self.event.executed;
+        let inactive = |&lane: &u32| {
+            let source = u32::from(shuffle.sources[lane as usize]);
+            let there = executed & shuffle.members[lane as usize];
+            shuffle.in_range >> lane & 1 == 1 && there >> (source % 32) & 1 == 0
+        };
+        let wrong = (0..32).filter(|lane| executed >> lane & 1 == 1).find(inactive);
+        if let Some(lane) = wrong {
+            self.report(HazardKind::ShuffleFromInactive, Space::Shared, 0, lane, None);
         }
     }
 
     fn barrier(&mut self, kind: BarrierKind) {
-        let (agent, rank, live) = (self.agent(), self.block.rank, self.event.active);
-        let releases = !self.event.instruction.text.contains(".relaxed");
+        let (agent, rank, live) = (self.agent, self.block.rank, self.event.active);
+        let releases = !self.order.relaxed;
         let team = team_of(self.world, self.block);
         let waiting = &mut self.block.waiting[self.event.warp as usize];
         match kind {
@@ -91,7 +96,7 @@ impl Step<'_, '_> {
     }
 
     fn mbarrier(&mut self, mbarrier: &Mbarrier<'_>) {
-        let (agent, owner) = (self.agent(), mbarrier.owner);
+        let (agent, owner) = (self.agent, mbarrier.owner);
         let lanes = |mask: u32| (0..32).filter(move |lane| mask >> lane & 1 == 1);
         let at = |lane: usize| (owner, mbarrier.addresses[lane]);
         self.use_mbarriers(mbarrier);
@@ -138,7 +143,7 @@ impl Step<'_, '_> {
 
     /// A fence: relaxed reads before it acquire, relaxed writes after it release.
     fn fence(&mut self) {
-        let (agent, number) = (self.agent(), self.block.team);
+        let (agent, number) = (self.agent, self.block.team);
         let team = self.team();
         let warp = &mut team.warps[agent as usize];
         for seen in std::mem::take(&mut warp.seen) {
@@ -152,39 +157,36 @@ impl Step<'_, '_> {
         if !matches!(memory.space, Space::Shared | Space::Global) {
             return;
         }
-        let (agent, team) = (self.agent(), self.block.team);
         let orders = self.order.strong && memory.space == Space::Global;
-        let reads = memory.kind != AccessKind::Store;
-        if orders && reads {
-            self.learn(memory, agent);
+        if orders && memory.kind != AccessKind::Store {
+            self.learn(memory, self.agent);
         }
-        let warp = &self.team().warps[agent as usize];
-        let (clock, time) = (warp.clock.own[agent as usize], warp.time);
-        let access = Access {
-            team,
+        self.touch(memory);
+        if orders && memory.kind != AccessKind::Load {
+            self.publish(memory, self.agent);
+        }
+    }
+
+    /// All lanes' accesses, in the order of the lanes.
+    #[inline]
+    fn touch(&mut self, memory: &Memory<'_>) {
+        let World { global, teams, launch, .. } = &mut *self.world;
+        let Some(Some(Team { warps, shared, .. })) = teams.get_mut(self.block.place) else { return };
+        let (launch, agent, warp) = (*launch, self.agent, &warps[self.agent as usize]);
+        let access = &Access {
+            team: self.block.team,
             agent,
-            clock,
-            time,
+            clock: warp.clock.own[agent as usize],
+            time: warp.time,
             lanes: 0,
             index: self.event.index,
             strong: self.order.strong,
             volatile: self.order.volatile,
         };
-        self.touch(memory, &access);
-        if orders && memory.kind != AccessKind::Load {
-            self.publish(memory, agent);
-        }
-    }
-
-    /// All lanes' accesses, in the order of the lanes.
-    fn touch(&mut self, memory: &Memory<'_>, access: &Access) {
-        let World { global, teams, launch, .. } = &mut *self.world;
-        let Some(Some(Team { warps, shared, .. })) = teams.get_mut(self.block.place) else { return };
         let shadow = match memory.space {
             Space::Shared => Shadow::Shared(&mut shared[memory.owner as usize]),
             _ => Shadow::Global(global),
         };
-        let (launch, warp) = (*launch, &warps[access.agent as usize]);
         let mut touch = Touch { shadow, launch, warp, memory, access, clashes: Vec::new() };
         touch.all();
         for (lane, cell, clash) in touch.clashes {
@@ -314,8 +316,7 @@ impl Step<'_, '_> {
             return None;
         }
         let team = self.world.teams[self.block.place].as_ref()?;
-        let agent = team.agent(self.block.rank, self.event.warp);
-        let seen = team.warps[agent as usize].unfenced(&earlier?)?;
+        let seen = team.warps[self.agent as usize].unfenced(&earlier?)?;
         Some(self.block.launched.site(seen.index, seen.block, seen.warp, 1 << seen.lane))
     }
 }

@@ -49,10 +49,13 @@ impl Seen {
     }
 }
 
+/// Numbered barriers of a block.
+const BARRIERS: u32 = 16;
 /// Of what was seen and not learnt, so much is remembered for others.
 const MOST_HEARD: usize = 64;
 
 /// Adds what was seen to a list, whose oldest go where it is full.
+#[inline]
 fn add_seen(list: &mut Vec<Seen>, more: &[Seen]) {
     for seen in more {
         if list.iter().any(|known| known.is(seen)) {
@@ -123,11 +126,10 @@ pub(super) struct Team {
     /// Its number in the grid.
     pub(super) number: u32,
     pub(super) warps: Vec<Warp>,
-    /// Warps of a block.
-    pub(super) block_warps: u32,
     /// Shadow of each block's shared memory.
     pub(super) shared: Vec<Vec<Line>>,
-    barriers: BTreeMap<(u32, u32), Barrier>,
+    /// Those of each block, one block after the other, as far as they were used.
+    barriers: Vec<Barrier>,
     cluster: Clock,
     pub(super) mbarriers: BTreeMap<(u32, u64), Clock>,
     /// Bulk and other copies that have landed: the clock of the agent behind the warps.
@@ -148,9 +150,8 @@ impl Team {
         Self {
             number,
             warps: (0..agents).map(warp).collect(),
-            block_warps,
             shared: vec![vec![Line::new(0); lines]; blocks as usize],
-            barriers: BTreeMap::new(),
+            barriers: Vec::new(),
             cluster: Clock::default(),
             mbarriers: BTreeMap::new(),
             landed: 0,
@@ -163,10 +164,6 @@ impl Team {
         self.warps.len() as u32
     }
 
-    pub(super) fn agent(&self, rank: u32, warp: u32) -> u32 {
-        rank * self.block_warps + warp
-    }
-
     /// What happened before is published; what follows is not.
     pub(super) fn advance(&mut self, agent: u32) {
         self.warps[agent as usize].clock.own[agent as usize] += 1;
@@ -174,8 +171,11 @@ impl Team {
 
     /// A warp arrives at a block barrier; gives how often it had opened.
     pub(super) fn arrive(&mut self, rank: u32, agent: u32, id: u32) -> u32 {
-        let barrier = self.barriers.entry((rank, id)).or_default();
-        let warp = &self.warps[agent as usize];
+        let place = (rank * BARRIERS + id) as usize;
+        if place >= self.barriers.len() {
+            self.barriers.resize_with(place + 1, Barrier::default);
+        }
+        let (barrier, warp) = (&mut self.barriers[place], &self.warps[agent as usize]);
         barrier.arrived.join(&warp.clock);
         add_seen(&mut barrier.arrived_seen, &warp.seen);
         add_seen(&mut barrier.arrived_seen, &warp.heard);
@@ -184,17 +184,18 @@ impl Team {
         opened
     }
 
-    /// A warp goes on behind a block barrier at which it waited.
+    /// A warp goes on behind a block barrier at which it arrived, and waited.
     pub(super) fn resume(&mut self, rank: u32, agent: u32, id: u32, opened: u32) {
-        let barrier = self.barriers.entry((rank, id)).or_default();
+        let barrier = &mut self.barriers[(rank * BARRIERS + id) as usize];
         if barrier.opened == opened {
             barrier.opened += 1;
-            let arrived = std::mem::take(&mut barrier.arrived);
-            barrier.open.join(&arrived);
-            barrier.open_seen = std::mem::take(&mut barrier.arrived_seen);
+            barrier.open.join(&barrier.arrived);
+            barrier.arrived.forget();
+            std::mem::swap(&mut barrier.open_seen, &mut barrier.arrived_seen);
+            barrier.arrived_seen.clear();
         }
         let warp = &mut self.warps[agent as usize];
-        warp.clock.join(&barrier.open);
+        warp.clock.resume(&barrier.open, agent);
         add_seen(&mut warp.heard, &barrier.open_seen);
     }
 

@@ -16,6 +16,8 @@ pub(super) struct Order {
     pub(super) release: bool,
     /// Between the threads of a block alone.
     pub(super) block_only: bool,
+    /// Says that it orders nothing.
+    pub(super) relaxed: bool,
     /// Whether it is a fence.
     pub(super) fence: bool,
     /// Waits for groups of asynchronous copies.
@@ -26,27 +28,35 @@ pub(super) struct Order {
 
 impl Order {
     pub(super) fn of(info: &InstructionInfo) -> Self {
-        let has = |modifier: &str| info.text.split(['.', ' ']).any(|part| part == modifier);
-        let fence = info.class == Class::Fence && !has("proxy") && !has("mbarrier_init");
-        let atomic = info.class == Class::Atomic;
-        let both = has("acq_rel") || has("sc");
-        let waits = info.opcode == "cp" && (has("wait_group") || has("wait_all"));
-        let computes = !matches!(
+        let matters = matches!(
             info.class,
             Class::Memory | Class::Copy | Class::Atomic | Class::Barrier | Class::Warp | Class::Fence
         );
-        Self {
-            strong: atomic
-                || both
-                || ["volatile", "relaxed", "acquire", "release", "mmio"].iter().any(|m| has(m)),
-            volatile: has("volatile"),
-            acquire: both || has("acquire"),
-            release: both || has("release"),
-            block_only: has("cta"),
-            fence,
-            waits_for_copies: waits,
-            matters: !computes,
+        let mut order = Self {
+            strong: info.class == Class::Atomic,
+            fence: info.class == Class::Fence,
+            matters,
+            ..Self::default()
+        };
+        if !matters {
+            return order;
         }
+        for part in info.text.split(['.', ' ']) {
+            match part {
+                "acq_rel" | "sc" => (order.acquire, order.release) = (true, true),
+                "acquire" => order.acquire = true,
+                "release" => order.release = true,
+                "volatile" => order.volatile = true,
+                "relaxed" => order.relaxed = true,
+                "mmio" => order.strong = true,
+                "cta" => order.block_only = true,
+                "proxy" | "mbarrier_init" => order.fence = false,
+                "wait_group" | "wait_all" => order.waits_for_copies = info.opcode == "cp",
+                _ => {}
+            }
+        }
+        order.strong |= order.acquire || order.release || order.volatile || order.relaxed;
+        order
     }
 
     /// Of all instructions of an entry.
