@@ -127,13 +127,13 @@ impl Observer for LaunchCheck<'_> {
     }
 
     fn block_end(&self, Watched { block, .. }: Watched) {
-        let mut world = self.hazards.world();
+        let world = &mut *self.hazards.world();
         if let Some(place) = world.teams.get_mut(block.place)
             && let Some(team) = place
         {
             team.live -= 1;
             if team.live == 0 {
-                *place = None;
+                world.ended = place.take();
             }
         }
     }

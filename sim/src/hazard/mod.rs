@@ -99,6 +99,8 @@ struct World {
     global: Global,
     /// Clusters of the present launch that have not ended, in places that others have when they have.
     teams: Vec<Option<Team>>,
+    /// The one that has ended last, whose memory the next one takes.
+    ended: Option<Team>,
     /// What was published at places in global memory; for the block's own use where a
     /// cluster is named.
     places: HashMap<(u64, Option<u32>), Arc<Foreign>>,
@@ -136,7 +138,8 @@ impl World {
             self.teams.push(None);
             self.teams.len() - 1
         });
-        self.teams[place] = Some(new());
+        let ended = self.ended.take().map(|team| team.restarted(number));
+        self.teams[place] = Some(ended.unwrap_or_else(new));
         place
     }
 
@@ -215,6 +218,7 @@ impl Hazards {
         world.launch += 1;
         // All that happened before has happened before all that comes.
         world.teams.clear();
+        world.ended = None;
         world.places.clear();
         LaunchCheck::new(self)
     }

@@ -140,23 +140,36 @@ pub(super) struct Team {
 
 impl Team {
     pub(super) fn new(number: u32, blocks: u32, block_warps: u32, shared_bytes: u32) -> Self {
-        let agents = (blocks * block_warps) as usize;
-        let warp = |index: usize| {
-            let mut own = vec![0; agents + 1];
-            own[index] = 1;
-            Warp { clock: Clock { own, foreign: None }, time: 1, ..Warp::default() }
-        };
         let lines = u64::from(shared_bytes).div_ceil(LINE) as usize;
-        Self {
+        let team = Self {
             number,
-            warps: (0..agents).map(warp).collect(),
+            warps: vec![Warp::default(); (blocks * block_warps) as usize],
             shared: vec![vec![Line::new(0); lines]; blocks as usize],
             barriers: Vec::new(),
             cluster: Clock::default(),
             mbarriers: BTreeMap::new(),
             landed: 0,
             live: blocks,
+        };
+        team.restarted(number)
+    }
+
+    /// The same for another cluster of its launch, in the memory that this one took.
+    pub(super) fn restarted(self, number: u32) -> Self {
+        let Self { mut warps, mut shared, mut barriers, .. } = self;
+        let agents = warps.len();
+        for (index, warp) in warps.iter_mut().enumerate() {
+            let mut own = std::mem::take(&mut warp.clock.own);
+            own.clear();
+            own.resize(agents + 1, 0);
+            own[index] = 1;
+            *warp = Warp { clock: Clock { own, foreign: None }, time: 1, ..Warp::default() };
         }
+        shared.iter_mut().flatten().for_each(|line| *line = Line::new(0));
+        barriers.clear();
+        let live = shared.len() as u32;
+        let (cluster, mbarriers) = (Clock::default(), BTreeMap::new());
+        Self { number, warps, shared, barriers, cluster, mbarriers, landed: 0, live }
     }
 
     /// The agent that stands for copies.
