@@ -6,12 +6,12 @@ use crate::module::InstructionInfo;
 use crate::observe::{BlockInfo, Detail, Event, Observer};
 use crate::places::KeptPlaces;
 
+use super::Hazards;
 use super::lent::Lent;
 use super::report::Site;
 use super::step::Step;
 use super::team::Team;
 use super::traits::Order;
-use super::{Hazards, World};
 
 /// Checks one launch; made by [`Hazards::launch`].
 #[derive(Debug)]
@@ -40,17 +40,6 @@ pub struct Watched {
     world: Option<Lent>,
 }
 
-impl Watched {
-    /// Does something with the world, which is asked for where no warp has a turn.
-    #[inline]
-    fn with(&mut self, hazards: &Hazards, act: impl FnOnce(&mut World, &mut BlockCheck)) {
-        match &mut self.world {
-            Some(world) => act(world, &mut self.block),
-            None => act(&mut hazards.world(), &mut self.block),
-        }
-    }
-}
-
 /// What is kept of a block.
 #[derive(Debug)]
 pub(super) struct BlockCheck {
@@ -60,7 +49,7 @@ pub(super) struct BlockCheck {
     pub(super) place: usize,
     pub(super) rank: u32,
     /// The agent that its first warp is.
-    first_agent: u32,
+    pub(super) first_agent: u32,
     /// For each warp the barrier that it waits at, and how often that had opened.
     pub(super) waiting: Vec<Option<(u32, u32)>>,
 }
@@ -105,12 +94,9 @@ impl Observer for LaunchCheck<'_> {
         if !order.matters && waited.is_none() {
             return;
         }
-        let agent = block.first_agent + event.warp;
-        watched.with(self.hazards, |world, block| {
-            let mut step = Step { world, block, event, order, agent };
-            step.begin(waited);
-            step.execute();
-        });
+        let mut asked = None;
+        let world = watched.world.as_mut().unwrap_or_else(|| asked.insert(self.hazards.world()));
+        Step::new(world, block, event, order).execute(waited);
     }
 
     fn ignores(&self, instruction: &InstructionInfo) -> bool {
@@ -119,10 +105,10 @@ impl Observer for LaunchCheck<'_> {
 
     fn landed(&self, watched: &mut Watched, event: &Event<'_>) {
         if let Detail::Copy(copy) = &event.detail {
-            let (order, agent) = (Order::default(), watched.block.first_agent + event.warp);
-            let land =
-                |world: &mut _, block: &mut _| Step { world, block, event, order, agent }.land(copy);
-            watched.with(self.hazards, land);
+            let Watched { block, world } = watched;
+            let mut asked = None;
+            let world = world.as_mut().unwrap_or_else(|| asked.insert(self.hazards.world()));
+            Step::new(world, block, event, Order::default()).land(copy);
         }
     }
 

@@ -24,14 +24,24 @@ pub(super) struct Step<'s, 'e> {
     pub(super) agent: u32,
 }
 
-impl Step<'_, '_> {
+impl<'s, 'e> Step<'s, 'e> {
+    pub(super) fn new(
+        world: &'s mut World,
+        block: &'s mut BlockCheck,
+        event: &'s Event<'e>,
+        order: Order,
+    ) -> Self {
+        let agent = block.first_agent + event.warp;
+        Self { world, block, event, order, agent }
+    }
+
     pub(super) fn team(&mut self) -> &mut Team {
         team_of(self.world, self.block)
     }
 
     /// What comes before the instruction itself: the barrier behind the warp.
     #[inline]
-    pub(super) fn begin(&mut self, waited: Option<(u32, u32)>) {
+    fn begin(&mut self, waited: Option<(u32, u32)>) {
         let (agent, rank) = (self.agent, self.block.rank);
         let team = team_of(self.world, self.block);
         if let Some((id, opened)) = waited {
@@ -42,8 +52,9 @@ impl Step<'_, '_> {
         }
     }
 
-    #[inline]
-    pub(super) fn execute(&mut self) {
+    /// The event, and before it the barrier at which the warp has waited.
+    pub(super) fn execute(&mut self, waited: Option<(u32, u32)>) {
+        self.begin(waited);
         match &self.event.detail {
             Detail::Memory(memory) if memory.lanes != 0 => self.memory(memory),
             Detail::Barrier(kind) => self.barrier(*kind),
@@ -78,7 +89,7 @@ impl Step<'_, '_> {
 
     fn barrier(&mut self, kind: BarrierKind) {
         let (agent, rank, live) = (self.agent, self.block.rank, self.event.active);
-        let releases = !self.order.relaxed;
+        let releases = self.order.release;
         let team = team_of(self.world, self.block);
         let waiting = &mut self.block.waiting[self.event.warp as usize];
         match kind {

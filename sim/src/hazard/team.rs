@@ -55,7 +55,6 @@ const BARRIERS: u32 = 16;
 const MOST_HEARD: usize = 64;
 
 /// Adds what was seen to a list, whose oldest go where it is full.
-#[inline]
 fn add_seen(list: &mut Vec<Seen>, more: &[Seen]) {
     for seen in more {
         if list.iter().any(|known| known.is(seen)) {
@@ -97,6 +96,7 @@ impl Warp {
     pub(super) fn synchronise(&mut self, members: u32, live: u32) {
         if live & !members == 0 {
             self.ordered_all = self.time;
+            return;
         }
         for (lane, ordered) in self.ordered_some.iter_mut().enumerate() {
             if members >> lane & 1 == 1 {
@@ -190,8 +190,10 @@ impl Team {
         }
         let (barrier, warp) = (&mut self.barriers[place], &self.warps[agent as usize]);
         barrier.arrived.join(&warp.clock);
-        add_seen(&mut barrier.arrived_seen, &warp.seen);
-        add_seen(&mut barrier.arrived_seen, &warp.heard);
+        if !(warp.seen.is_empty() && warp.heard.is_empty()) {
+            add_seen(&mut barrier.arrived_seen, &warp.seen);
+            add_seen(&mut barrier.arrived_seen, &warp.heard);
+        }
         let opened = barrier.opened;
         self.advance(agent);
         opened
@@ -209,7 +211,9 @@ impl Team {
         }
         let warp = &mut self.warps[agent as usize];
         warp.clock.resume(&barrier.open, agent);
-        add_seen(&mut warp.heard, &barrier.open_seen);
+        if !barrier.open_seen.is_empty() {
+            add_seen(&mut warp.heard, &barrier.open_seen);
+        }
     }
 
     pub(super) fn cluster_arrive(&mut self, agent: u32, releases: bool) {

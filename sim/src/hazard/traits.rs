@@ -12,12 +12,10 @@ pub(super) struct Order {
     pub(super) volatile: bool,
     /// Sees what a release published.
     pub(super) acquire: bool,
-    /// Publishes what came before.
+    /// Publishes what came before, as a barrier does that says nothing else.
     pub(super) release: bool,
     /// Between the threads of a block alone.
     pub(super) block_only: bool,
-    /// Says that it orders nothing.
-    pub(super) relaxed: bool,
     /// Whether it is a fence.
     pub(super) fence: bool,
     /// Waits for groups of asynchronous copies.
@@ -34,6 +32,7 @@ impl Order {
         );
         let mut order = Self {
             strong: info.class == Class::Atomic,
+            release: info.class == Class::Barrier,
             fence: info.class == Class::Fence,
             matters,
             ..Self::default()
@@ -47,7 +46,7 @@ impl Order {
                 "acquire" => order.acquire = true,
                 "release" => order.release = true,
                 "volatile" => order.volatile = true,
-                "relaxed" => order.relaxed = true,
+                "relaxed" => (order.strong, order.release) = (true, false),
                 "mmio" => order.strong = true,
                 "cta" => order.block_only = true,
                 "proxy" | "mbarrier_init" => order.fence = false,
@@ -55,7 +54,7 @@ impl Order {
                 _ => {}
             }
         }
-        order.strong |= order.acquire || order.release || order.volatile || order.relaxed;
+        order.strong |= order.acquire || order.release || order.volatile;
         order
     }
 
