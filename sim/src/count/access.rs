@@ -1,11 +1,13 @@
 //! The traffic of one warp's access: passes over the banks, sectors, lanes on one
 //! address.
 
+use crate::lanes::{FULL, is_spaced};
+use crate::observe::{Memory, Spacing};
+
 /// Banks of shared memory, each 4 bytes wide.
 const BANKS: usize = 32;
 /// Bytes of a sector, as a power of two.
 const SECTOR_BITS: u32 = 5;
-const FULL: u32 = u32::MAX;
 
 /// The lanes of a mask.
 pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
@@ -17,13 +19,15 @@ pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Whether all 32 lanes access neighbouring elements.
-fn consecutive(addresses: &[u64; 32], mask: u32, bytes: u32) -> bool {
-    let mut differs = u64::from(mask ^ FULL);
-    for (lane, &address) in addresses.iter().enumerate() {
-        differs |= address ^ addresses[0].wrapping_add(lane as u64 * u64::from(bytes));
+/// How the lanes' addresses lie, as far as that makes the counts simple.
+fn spacing(memory: &Memory<'_>) -> Spacing {
+    let (addresses, bytes) = (memory.addresses, u64::from(memory.bytes));
+    match memory.spacing {
+        Some(spacing @ (Spacing::Next | Spacing::Same)) => spacing,
+        _ if memory.lanes == FULL && is_spaced(addresses, bytes as usize) => Spacing::Next,
+        _ if memory.lanes == FULL && is_spaced(addresses, 0) => Spacing::Same,
+        _ => Spacing::Any,
     }
-    differs == 0
 }
 
 /// What an access does to the banks.
@@ -34,8 +38,9 @@ pub(super) struct Passes {
     pub(super) degree: u32,
 }
 
-/// The words of a group of lanes, by bank.
-struct Group {
+/// The words of a group of lanes, by bank: room to count in, which is not worth to be made anew.
+#[derive(Debug)]
+pub(super) struct Group {
     words: [[u32; BANKS]; BANKS],
     counts: [u8; BANKS],
     /// One more than the largest word.
@@ -43,6 +48,8 @@ struct Group {
 }
 
 impl Group {
+    pub(super) const EMPTY: Self = Self { words: [[0; BANKS]; BANKS], counts: [0; BANKS], above: 0 };
+
     fn clear(&mut self) {
         (self.counts, self.above) = ([0; BANKS], 0);
     }
@@ -65,17 +72,29 @@ impl Group {
 /// each bank gave in its worst pass. Lanes on one word are served together, unless
 /// each changes it (`merge` is false).
 pub(super) fn passes(
-    addresses: &[u64; 32],
-    mask: u32,
-    bytes: u32,
+    memory: &Memory<'_>,
     merge: bool,
-    banks: Option<&mut [u8; 32]>,
+    mut banks: Option<&mut [u8; 32]>,
+    group: &mut Group,
 ) -> Passes {
+    let &Memory { addresses, lanes: mask, bytes, .. } = memory;
     if mask == 0 {
         return Passes::default();
     }
     let words = (bytes / 4).max(1);
-    if bytes >= 4 && banks.is_none() && consecutive(addresses, mask, bytes) {
+    // The banks that each part of the lanes asks for one word.
+    let asked = match spacing(memory) {
+        Spacing::Next if bytes >= 4 => Some((0, BANKS as u32)),
+        Spacing::Same if merge => Some(((addresses[0] / 4) as u32, words)),
+        _ => None,
+    };
+    if let Some((first, count)) = asked {
+        for bank in (first..).take(count as usize) {
+            if let Some(banks) = &mut banks {
+                let bank = &mut banks[bank as usize % BANKS];
+                *bank = 1.max(*bank);
+            }
+        }
         let words = u64::from(words);
         return Passes { wavefronts: words, ideal: words, degree: 1 };
     }
@@ -83,7 +102,6 @@ pub(super) fn passes(
     let mut sum = Passes::default();
     let size = 32 / words;
     let group_mask = if size == 32 { FULL } else { (1 << size) - 1 };
-    let mut group = Group { words: [[0; BANKS]; BANKS], counts: [0; BANKS], above: 0 };
     for start in (0..32).step_by(size as usize) {
         let members = mask & group_mask << start;
         if members == 0 {
@@ -111,11 +129,16 @@ pub(super) fn passes(
 }
 
 /// Sectors of an access to global memory, and the bytes in them that it asks for.
-pub(super) fn sectors(addresses: &[u64; 32], mask: u32, bytes: u32) -> (u64, u64) {
-    if consecutive(addresses, mask, bytes) {
-        let (first, length) = (addresses[0], u64::from(bytes) * 32);
-        let last = (first + length - 1) >> SECTOR_BITS;
-        return (last - (first >> SECTOR_BITS) + 1, length);
+pub(super) fn sectors(memory: &Memory<'_>) -> (u64, u64) {
+    let &Memory { addresses, lanes: mask, bytes, .. } = memory;
+    match spacing(memory) {
+        Spacing::Next => {
+            let (first, length) = (addresses[0], u64::from(bytes) * 32);
+            let last = (first + length - 1) >> SECTOR_BITS;
+            return (last - (first >> SECTOR_BITS) + 1, length);
+        }
+        Spacing::Same => return (1, bytes.into()),
+        Spacing::Any => {}
     }
     // Accesses are aligned to their size, at most 16 bytes: each lies in one sector.
     let mut found = [(0_u64, 0_u32); 32];
@@ -164,7 +187,51 @@ pub(super) fn most_on_one(addresses: &[u64; 32], mask: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{FULL, Passes, most_on_one, passes, sectors};
+    use super::{FULL, Group, Memory, Passes, most_on_one};
+    use crate::memory::Space;
+    use crate::observe::{AccessKind, Spacing};
+
+    fn memory(addresses: &[u64; 32], lanes: u32, bytes: u32) -> Memory<'_> {
+        Memory {
+            space: Space::Shared,
+            owner: 0,
+            generic: false,
+            kind: AccessKind::Load,
+            bytes,
+            elements: 1,
+            lanes,
+            addresses,
+            spacing: None,
+        }
+    }
+
+    /// As the executor says how the addresses lie; the same has to come out where it does not.
+    fn known<T: PartialEq + std::fmt::Debug>(memory: Memory<'_>, count: impl Fn(&Memory<'_>) -> T) -> T {
+        let found = count(&memory);
+        if memory.lanes == FULL {
+            let spacing = Some(super::spacing(&memory));
+            assert_eq!(found, count(&Memory { spacing, ..memory }));
+        }
+        found
+    }
+
+    fn passes(
+        addresses: &[u64; 32],
+        lanes: u32,
+        bytes: u32,
+        merge: bool,
+        banks: Option<&mut [u8; 32]>,
+    ) -> Passes {
+        let memory = memory(addresses, lanes, bytes);
+        match banks {
+            Some(_) => super::passes(&memory, merge, banks, &mut Group::EMPTY),
+            None => known(memory, |memory| super::passes(memory, merge, None, &mut Group::EMPTY)),
+        }
+    }
+
+    fn sectors(addresses: &[u64; 32], lanes: u32, bytes: u32) -> (u64, u64) {
+        known(memory(addresses, lanes, bytes), super::sectors)
+    }
 
     fn at(address: impl Fn(u64) -> u64) -> [u64; 32] {
         std::array::from_fn(|lane| address(lane as u64))

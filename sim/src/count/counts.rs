@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::memory::Space;
 use crate::observe::{AccessKind, BarrierKind, BlockInfo, Branch, Copy, Event, Memory};
 
-use super::access::{self, Passes, most_on_one, passes, sectors};
+use super::access::{self, Group, Passes, most_on_one, passes, sectors};
 use super::plan::{InFlight, Plan};
 use super::{AtomicAccess, GlobalAccess, Profile, SharedAccess, Step, Tally, Timeline};
 
@@ -28,6 +28,7 @@ pub struct Counts {
     blocks: u64,
     warps: u64,
     block: BlockState,
+    group: Box<Group>,
 }
 
 /// The block that is counted now.
@@ -61,6 +62,7 @@ impl Counts {
             blocks: 0,
             warps: 0,
             block: BlockState::default(),
+            group: Box::new(Group::EMPTY),
         }
     }
 
@@ -148,8 +150,7 @@ impl Counts {
             self.block.sampled.then(|| self.timeline.at(number, event.warp as usize, warps));
         let changes = matches!(memory.kind, AccessKind::Atomic | AccessKind::Reduction);
         let banks = sample.as_mut().map(|sample| &mut sample.banks);
-        let Passes { wavefronts, ideal, degree } =
-            passes(memory.addresses, memory.lanes, memory.bytes, !changes, banks);
+        let Passes { wavefronts, ideal, degree } = passes(memory, !changes, banks, &mut self.group);
         let access = SharedAccess { requests: 1, wavefronts, ideal, degree };
         let stores = memory.kind == AccessKind::Store;
         if let Some(sample) = sample {
@@ -179,7 +180,7 @@ impl Counts {
     }
 
     fn global(&mut self, event: &Event<'_>, memory: &Memory<'_>, slot: usize) {
-        let (sectors, useful_bytes) = sectors(memory.addresses, memory.lanes, memory.bytes);
+        let (sectors, useful_bytes) = sectors(memory);
         let access = GlobalAccess { requests: 1, sectors, useful_bytes };
         let tally = &mut self.tallies[slot];
         match memory.kind {

@@ -7,7 +7,7 @@ use multiversion::multiversion;
 
 use crate::lanes::{FULL, Regs, Row64, for_each_lane};
 use crate::memory::{Space, classify, is_global, is_own_shared, owner, region, window};
-use crate::observe::{AccessKind, Detail, Memory};
+use crate::observe::{AccessKind, Detail, Memory, Spacing};
 use crate::program::{Access, Base, LANES, Place, Slot, Strength};
 
 use super::backing::{Bytes, Global, Lanes, Sink, Source};
@@ -125,14 +125,14 @@ impl Warp {
     }
 
     /// Carries out a load or store of a full warp in one go, if the lanes' addresses and elements allow
-    /// it; the space that it was in.
+    /// it; the space that it was in, and how the addresses lie.
     #[inline]
     fn all_at_once<P: Probe>(
         &mut self,
         scene: &mut Scene<'_, P>,
         access: &Access,
         kind: AccessKind,
-    ) -> Option<Space> {
+    ) -> Option<(Space, Spacing)> {
         if scene.probe.exploration().is_some() {
             return None;
         }
@@ -140,7 +140,7 @@ impl Warp {
         let offset = (access.at.offset as u64).wrapping_sub(window);
         let (regs, launch, moves) = (&mut self.regs, scene.launch, &scene.launch.moves);
         let global = Global { view: &launch.view, hint: &mut scene.arena.hint };
-        let done = match (space, kind) {
+        let spacing = match (space, kind) {
             (Space::Shared, AccessKind::Load) => {
                 (moves.read_bytes)(regs, &scene.arena.shared, access, offset)
             }
@@ -151,9 +151,9 @@ impl Warp {
             (Space::Const, AccessKind::Load) => {
                 (moves.read_bytes)(regs, launch.constants, access, offset)
             }
-            _ => false,
+            _ => None,
         };
-        done.then_some(space)
+        Some((space, spacing?))
     }
 
     /// Carries out a load or store.
@@ -175,13 +175,14 @@ impl Warp {
         // A load may overwrite its addresses.
         let mut addresses = self.addresses(&access.at);
         if mask == FULL
-            && let Some(space) = self.all_at_once(scene, access, kind)
+            && let Some((space, spacing)) = self.all_at_once(scene, access, kind)
         {
             if access.at.space == Space::Generic {
                 addresses = addresses.map(|address| address - window(space));
             }
             let owner = scene.arena.rank;
-            self.tell_access(scene, access, (mask, mask, 0), (space, owner), &addresses, kind);
+            let all = (mask, mask, 0);
+            self.tell_access(scene, access, all, (space, owner), (&addresses, Some(spacing)), kind);
             return Ok(());
         }
         self.by_space(scene, access, mask, &mut addresses, kind)
@@ -223,7 +224,7 @@ impl Warp {
         access: &Access,
         (mask, lanes, part): (u32, u32, u32),
         (space, owner): (Space, u32),
-        addresses: &Row64,
+        (addresses, spacing): (&Row64, Option<Spacing>),
         kind: AccessKind,
     ) {
         let detail = Detail::Memory(Memory {
@@ -235,6 +236,7 @@ impl Warp {
             elements: u32::from(access.count),
             lanes,
             addresses,
+            spacing,
         });
         let active = self.active | mask;
         scene.tell_part((self.pc, self.index, active, mask), part, detail);
@@ -280,7 +282,7 @@ impl Warp {
             }
             if P::ENABLED {
                 let (of, owner) = ((mask, lanes, *part), (space, rank as u32));
-                self.tell_access(scene, access, of, owner, addresses, kind);
+                self.tell_access(scene, access, of, owner, (addresses, None), kind);
                 *part += 1;
             }
             rest &= !lanes;

@@ -10,6 +10,7 @@ use multiversion::multiversion;
 use crate::ast::Type;
 use crate::lanes::{Address, File, Regs, Row64, are_spaced, for_each_lane};
 use crate::memory::Space;
+use crate::observe::Spacing;
 use crate::program::{Access, Base, LANES, Slot};
 
 use super::Outcome;
@@ -100,14 +101,14 @@ elements! {
 }
 
 /// The ways to move elements of a full warp all together, between registers and a memory, from or to
-/// what lies so far behind the access's base. `false` where that is not possible, and nothing has been
-/// done that is not to be done.
+/// what lies so far behind the access's base: how the lanes' addresses lie. `None` where that is not
+/// possible, and nothing has been done that is not to be done.
 #[derive(Clone, Copy)]
 pub(crate) struct Moves {
-    pub(super) read_bytes: fn(&mut Regs, &[u8], &Access, u64) -> bool,
-    pub(super) write_bytes: fn(&Regs, &mut [u8], &Access, u64) -> bool,
-    pub(super) read_global: fn(&mut Regs, Global<'_>, &Access, u64) -> bool,
-    pub(super) write_global: fn(&Regs, Global<'_>, &Access, u64) -> bool,
+    pub(super) read_bytes: fn(&mut Regs, &[u8], &Access, u64) -> Option<Spacing>,
+    pub(super) write_bytes: fn(&Regs, &mut [u8], &Access, u64) -> Option<Spacing>,
+    pub(super) read_global: fn(&mut Regs, Global<'_>, &Access, u64) -> Option<Spacing>,
+    pub(super) write_global: fn(&Regs, Global<'_>, &Access, u64) -> Option<Spacing>,
 }
 
 /// Those that are best on this host. As in [`compiled`](crate::lanes::compiled), closures are compiled
@@ -130,9 +131,14 @@ pub(crate) fn moves() -> Moves {
 }
 
 #[inline(always)]
-fn read_by_base<M: Source>(regs: &mut Regs, memory: &mut M, access: &Access, offset: u64) -> bool {
+fn read_by_base<M: Source>(
+    regs: &mut Regs,
+    memory: &mut M,
+    access: &Access,
+    offset: u64,
+) -> Option<Spacing> {
     match access.at.base {
-        Base::Absolute => read_one(regs, memory, access, offset),
+        Base::Absolute => read_one(regs, memory, access, offset).then_some(Spacing::Same),
         Base::Word(row) => {
             let addresses = advanced(&regs.words[usize::from(row)], offset);
             read_rows(regs, memory, access, &addresses)
@@ -173,7 +179,7 @@ fn read_rows<M: Source, A: Address>(
     memory: &mut M,
     access: &Access,
     addresses: &[A; LANES],
-) -> Option<bool> {
+) -> Option<Option<Spacing>> {
     match (access.ty.bytes(), access.count, access.data[0]) {
         (4, 1, Slot::Word(row)) => read_row(&mut regs.words[usize::from(row)], memory, addresses),
         (8, 1, Slot::Double(row)) => read_row(&mut regs.doubles[usize::from(row)], memory, addresses),
@@ -186,12 +192,13 @@ fn read_row<E: Element, M: Source, A: Address>(
     row: &mut [E; LANES],
     memory: &mut M,
     addresses: &[A; LANES],
-) -> Option<bool> {
+) -> Option<Option<Spacing>> {
     let first: u64 = addresses[0].into();
     if are_spaced(addresses, size_of::<E>()) {
-        return Some(first.is_multiple_of(size_of::<E>() as u64) && E::load(memory, first, row));
+        let done = first.is_multiple_of(size_of::<E>() as u64) && E::load(memory, first, row);
+        return Some(done.then_some(Spacing::Next));
     }
-    are_spaced(addresses, 0).then(|| read_same(row, memory, first))
+    are_spaced(addresses, 0).then(|| read_same(row, memory, first).then_some(Spacing::Same))
 }
 
 /// Reads with an eye on groups of lanes.
@@ -204,7 +211,7 @@ fn read_in_groups<M: Source>(
     memory: &mut M,
     access: &Access,
     addresses: &Row64,
-) -> bool {
+) -> Option<Spacing> {
     read_by_shape(regs, memory, access, addresses)
 }
 
@@ -214,14 +221,14 @@ fn read_by_shape<M: Source>(
     memory: &mut M,
     access: &Access,
     addresses: &Row64,
-) -> bool {
+) -> Option<Spacing> {
     match (access.ty.bytes(), access.count) {
         (4, 1) => read_elements::<u32, M, 1>(regs, memory, access, addresses),
         (8, 1) => read_elements::<u64, M, 1>(regs, memory, access, addresses),
         (4, 2) => read_elements::<u32, M, 2>(regs, memory, access, addresses),
         (4, 4) => read_elements::<u32, M, 4>(regs, memory, access, addresses),
         (8, 2) => read_elements::<u64, M, 2>(regs, memory, access, addresses),
-        _ => false,
+        _ => None,
     }
 }
 
@@ -238,20 +245,20 @@ fn read_elements<E: Element, M: Source, const N: usize>(
     memory: &mut M,
     access: &Access,
     addresses: &Row64,
-) -> bool {
+) -> Option<Spacing> {
     let (slots, stride) = (&access.data[..N], N * size_of::<E>());
     let aligned = |address: u64| address.is_multiple_of(stride as u64);
     if !hold::<E>(slots) || !aligned(addresses[0]) {
-        return false;
+        return None;
     }
     // Rows are written when all is read, since the addresses may be in one of them.
     let mut staged = [[E::default(); N]; LANES];
     if are_spaced(addresses, stride) {
-        if !E::load(memory, addresses[0], staged.as_flattened_mut()) {
-            return false;
+        let done = E::load(memory, addresses[0], staged.as_flattened_mut());
+        if done {
+            scatter(regs, slots, &staged);
         }
-        scatter(regs, slots, &staged);
-        return true;
+        return done.then_some(Spacing::Next);
     }
     let (halves, _) = staged.as_chunks_mut::<HALF>();
     for (half, addresses) in halves.iter_mut().zip(addresses.as_chunks::<HALF>().0) {
@@ -263,11 +270,11 @@ fn read_elements<E: Element, M: Source, const N: usize>(
             })
         });
         if !done {
-            return false;
+            return None;
         }
     }
     scatter(regs, slots, &staged);
-    true
+    Some(Spacing::Any)
 }
 
 /// Reads the elements of some lanes, neighbours or all the same; `None` if they are neither.
@@ -320,9 +327,9 @@ fn scatter<E: Element, const N: usize>(regs: &mut Regs, slots: &[Slot], staged: 
 }
 
 #[inline(always)]
-fn write_by_base<M: Sink>(regs: &Regs, memory: &mut M, access: &Access, offset: u64) -> bool {
+fn write_by_base<M: Sink>(regs: &Regs, memory: &mut M, access: &Access, offset: u64) -> Option<Spacing> {
     match access.at.base {
-        Base::Absolute => false,
+        Base::Absolute => None,
         Base::Word(row) => {
             let addresses = advanced(&regs.words[usize::from(row)], offset);
             write_rows(regs, memory, access, &addresses)
@@ -343,7 +350,7 @@ fn write_rows<M: Sink, A: Address>(
     memory: &mut M,
     access: &Access,
     addresses: &[A; LANES],
-) -> Option<bool> {
+) -> Option<Option<Spacing>> {
     match (access.ty.bytes(), access.count, access.data[0]) {
         (4, 1, Slot::Word(row)) => write_row(&regs.words[usize::from(row)], memory, addresses),
         (8, 1, Slot::Double(row)) => write_row(&regs.doubles[usize::from(row)], memory, addresses),
@@ -356,10 +363,12 @@ fn write_row<E: Element, M: Sink, A: Address>(
     row: &[E; LANES],
     memory: &mut M,
     addresses: &[A; LANES],
-) -> Option<bool> {
+) -> Option<Option<Spacing>> {
     let first: u64 = addresses[0].into();
-    are_spaced(addresses, size_of::<E>())
-        .then(|| first.is_multiple_of(size_of::<E>() as u64) && E::store(memory, first, row))
+    are_spaced(addresses, size_of::<E>()).then(|| {
+        let done = first.is_multiple_of(size_of::<E>() as u64) && E::store(memory, first, row);
+        done.then_some(Spacing::Next)
+    })
 }
 
 /// Writes with an eye on groups of lanes.
@@ -367,19 +376,29 @@ fn write_row<E: Element, M: Sink, A: Address>(
     targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
     dispatcher = "direct"
 )]
-fn write_in_groups<M: Sink>(regs: &Regs, memory: &mut M, access: &Access, addresses: &Row64) -> bool {
+fn write_in_groups<M: Sink>(
+    regs: &Regs,
+    memory: &mut M,
+    access: &Access,
+    addresses: &Row64,
+) -> Option<Spacing> {
     write_by_shape(regs, memory, access, addresses)
 }
 
 #[inline(always)]
-fn write_by_shape<M: Sink>(regs: &Regs, memory: &mut M, access: &Access, addresses: &Row64) -> bool {
+fn write_by_shape<M: Sink>(
+    regs: &Regs,
+    memory: &mut M,
+    access: &Access,
+    addresses: &Row64,
+) -> Option<Spacing> {
     match (access.ty.bytes(), access.count) {
         (4, 1) => write_elements::<u32, M, 1>(regs, memory, access, addresses),
         (8, 1) => write_elements::<u64, M, 1>(regs, memory, access, addresses),
         (4, 2) => write_elements::<u32, M, 2>(regs, memory, access, addresses),
         (4, 4) => write_elements::<u32, M, 4>(regs, memory, access, addresses),
         (8, 2) => write_elements::<u64, M, 2>(regs, memory, access, addresses),
-        _ => false,
+        _ => None,
     }
 }
 
@@ -390,19 +409,19 @@ fn write_elements<E: Element, M: Sink, const N: usize>(
     memory: &mut M,
     access: &Access,
     addresses: &Row64,
-) -> bool {
+) -> Option<Spacing> {
     let (slots, stride) = (&access.data[..N], N * size_of::<E>());
     let alike = slots.iter().all(|&slot| E::row(slot).is_some());
     let all = addresses.iter().fold(0, |all, address| all | address);
     if !alike || !all.is_multiple_of(stride as u64) {
-        return false;
+        return None;
     }
     let staged: [[E; N]; LANES] = gather(regs, slots);
     if are_spaced(addresses, stride) {
-        return E::store(memory, addresses[0], staged.as_flattened());
+        return E::store(memory, addresses[0], staged.as_flattened()).then_some(Spacing::Next);
     }
-    let halves = staged.as_chunks::<HALF>().0.iter();
-    halves.zip(addresses.as_chunks::<HALF>().0).all(|(half, addresses)| {
+    let mut halves = staged.as_chunks::<HALF>().0.iter().zip(addresses.as_chunks::<HALF>().0);
+    let done = halves.all(|(half, addresses)| {
         write_group(memory, half, addresses).unwrap_or_else(|| {
             let groups = half.as_chunks::<GROUP>().0.iter();
             groups.zip(addresses.as_chunks::<GROUP>().0).all(|(group, addresses)| {
@@ -412,7 +431,8 @@ fn write_elements<E: Element, M: Sink, const N: usize>(
                 })
             })
         })
-    })
+    });
+    done.then_some(Spacing::Any)
 }
 
 /// Writes the elements of some lanes, if they are neighbours.

@@ -147,6 +147,7 @@ impl<'s, 'e> Step<'s, 'e> {
             elements: 1,
             lanes: mbarrier.lanes,
             addresses: mbarrier.addresses,
+            spacing: None,
         };
         self.order.strong = !makes;
         self.memory(&memory);

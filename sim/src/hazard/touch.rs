@@ -1,12 +1,21 @@
 //! One access of a warp, as its lanes touch the words of a memory.
 
-use crate::lanes::{FULL, is_spaced};
-use crate::observe::{AccessKind, Memory};
+use crate::lanes::{FULL, Row64, is_spaced};
+use crate::observe::{AccessKind, Memory, Spacing};
 use crate::program::LANES;
 
 use super::history::{Access, Clash};
 use super::shadow::{CELL, Cell, Global, LINE, Line, Whole, cell_of, part};
 use super::team::Warp;
+
+/// How addresses of a full warp lie, each of so many bytes.
+fn spacing_of(addresses: &Row64, bytes: u64) -> Spacing {
+    match addresses[1].wrapping_sub(addresses[0]) {
+        distance if distance == bytes && is_spaced(addresses, bytes as usize) => Spacing::Next,
+        0 if is_spaced(addresses, 0) => Spacing::Same,
+        _ => Spacing::Any,
+    }
+}
 
 /// The shadow of the memory that is accessed.
 pub(super) enum Shadow<'s> {
@@ -55,16 +64,12 @@ impl Touch<'_> {
         // As it is most often.
         if rest == FULL {
             let start = addresses[0];
-            let distance = addresses[1].wrapping_sub(start);
-            if distance == bytes {
-                if is_spaced(addresses, bytes as usize) {
-                    return self.neighbours(0, start, start + LANES as u64 * bytes);
-                }
-                if self.repeated(start, bytes) {
-                    return;
-                }
-            } else if distance == 0 && is_spaced(addresses, 0) && self.same(0, LANES as u32, start) {
-                return;
+            let spacing = self.memory.spacing.filter(|spacing| *spacing != Spacing::Any);
+            match spacing.unwrap_or_else(|| spacing_of(addresses, bytes)) {
+                Spacing::Next => return self.neighbours(0, start, start + LANES as u64 * bytes),
+                Spacing::Same if self.same(0, LANES as u32, start) => return,
+                Spacing::Any if self.repeated(start, bytes) => return,
+                _ => {}
             }
         }
         while rest != 0 {
@@ -303,6 +308,7 @@ mod tests {
             elements: 1,
             lanes: *lanes,
             addresses: &addresses,
+            spacing: None,
         };
         let of = &team.warps[*warp as usize];
         let access = Access {

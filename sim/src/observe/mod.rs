@@ -158,6 +158,19 @@ pub struct Memory<'a> {
     pub lanes: u32,
     /// Addresses within the space; only those of [`lanes`](Self::lanes) count.
     pub addresses: &'a [u64; 32],
+    /// How they lie, where that is known.
+    pub(crate) spacing: Option<Spacing>,
+}
+
+/// How the addresses of a full warp's lanes lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spacing {
+    /// Each lane's bytes begin where those of the lane before it end.
+    Next,
+    /// All are the same.
+    Same,
+    /// They may lie in any way, the other two among them.
+    Any,
 }
 
 /// What a memory access does.
