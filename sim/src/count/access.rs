@@ -189,7 +189,7 @@ pub(super) fn most_on_one(addresses: &[u64; 32], mask: u32) -> u64 {
 mod tests {
     use super::{FULL, Group, Memory, Passes, most_on_one};
     use crate::memory::Space;
-    use crate::observe::{AccessKind, Spacing};
+    use crate::observe::AccessKind;
 
     fn memory(addresses: &[u64; 32], lanes: u32, bytes: u32) -> Memory<'_> {
         Memory {
@@ -223,9 +223,13 @@ mod tests {
         banks: Option<&mut [u8; 32]>,
     ) -> Passes {
         let memory = memory(addresses, lanes, bytes);
+        let count = |memory: &Memory<'_>, banks: Option<&mut [u8; 32]>| {
+            let mut group = Group::EMPTY;
+            super::passes(memory, merge, banks, &mut group)
+        };
         match banks {
-            Some(_) => super::passes(&memory, merge, banks, &mut Group::EMPTY),
-            None => known(memory, |memory| super::passes(memory, merge, None, &mut Group::EMPTY)),
+            Some(_) => count(&memory, banks),
+            None => known(memory, |memory| count(memory, None)),
         }
     }
 
