@@ -18,6 +18,7 @@
 
 mod clock;
 mod copies;
+mod global;
 mod history;
 mod launch;
 mod lent;
@@ -35,8 +36,8 @@ use std::sync::Arc;
 use crate::memory::Space;
 use crate::observe::BlockInfo;
 use clock::Foreign;
+use global::Global;
 use lent::{Home, Lent};
-use shadow::Global;
 use team::Team;
 
 pub use launch::LaunchCheck;

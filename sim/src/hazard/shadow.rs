@@ -4,13 +4,9 @@
 //! What is remembered of a word is a [`Cell`]. Words lie in lines, and mostly a warp accesses a line as
 //! a whole, in the order of its lanes: then it is remembered once for the line.
 
-use std::collections::HashMap;
-use std::ops::Range;
-
 use super::history::{
     Access, Clash, History, IN_FLIGHT, NOBODY, OrderOfAll, Ordered, add_read, add_write,
 };
-use super::ranges::Ranges;
 use super::team::Warp;
 
 /// Bytes that one cell stands for.
@@ -22,11 +18,7 @@ const CELLS: usize = 16;
 /// Bytes of a line.
 pub(super) const LINE: u64 = CELLS as u64 * CELL;
 /// All bytes of a line.
-const ALL: u64 = u64::MAX;
-/// Lines of a page of global memory.
-const PAGE: u64 = 16;
-/// How many pages are found without a search, a power of two.
-const NEAR: usize = 256;
+pub(super) const ALL: u64 = u64::MAX;
 
 /// An access of a line as a whole: each lane accesses the cells behind those of the lane before it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -126,9 +118,9 @@ pub(super) struct Line {
     /// What few lines have.
     rare: Option<Box<[Rare; CELLS]>>,
     /// Bytes that hold something.
-    written: u64,
+    pub(super) written: u64,
     /// Bytes that a kernel has written since the host took them last.
-    fresh: u64,
+    pub(super) fresh: u64,
 }
 
 /// What few words have.
@@ -366,166 +358,4 @@ pub(super) fn cell_of(shared: &mut [Line], launch: u32, cell: u64) -> Option<Cel
 pub(super) fn part(cell: u64, start: u64, end: u64) -> u8 {
     let (low, high) = (start.max(cell * CELL) - cell * CELL, end.min((cell + 1) * CELL) - cell * CELL);
     ((1_u16 << high) - (1 << low)) as u8
-}
-
-/// Which bytes of a line lie in a range that meets it, as a mask.
-fn line_part(line: u64, start: u64, end: u64) -> u64 {
-    let (first, behind) = (line * LINE, (line + 1) * LINE);
-    let (low, high) = (start.max(first) - first, end.min(behind) - first);
-    (ALL >> (LINE - (high - low))) << low
-}
-
-/// Pages by their numbers, with their places.
-#[derive(Debug)]
-struct Near([(u64, usize); NEAR]);
-
-impl Near {
-    /// Where a page is looked for. Numbers of pages that a kernel goes through often lie a power of two
-    /// apart.
-    const fn of(number: u64) -> usize {
-        (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - NEAR.trailing_zeros())) as usize
-    }
-}
-
-impl Default for Near {
-    fn default() -> Self {
-        // The number of no page.
-        Self([(u64::MAX, 0); NEAR])
-    }
-}
-
-/// Shadow of global memory.
-#[derive(Debug, Default)]
-pub(super) struct Global {
-    pages: Vec<Box<[Line]>>,
-    /// The place of each page by its number.
-    places: HashMap<u64, usize>,
-    /// The last page that was asked for of those that are looked for there, with its place.
-    near: Near,
-    /// Places of pages that are gone.
-    free: Vec<usize>,
-    /// What was allocated and not written by the host.
-    unwritten: Ranges,
-    /// What copies and memsets have written since the host took it last.
-    fresh: Ranges,
-}
-
-impl Global {
-    /// The line with this number, where lines of [`LINE`] bytes are counted from the address 0 on.
-    #[inline]
-    pub(super) fn line(&mut self, line: u64) -> &mut Line {
-        let number = line / PAGE;
-        let (found, place) = self.near.0[Near::of(number)];
-        let place = if found == number { place } else { self.place(number) };
-        &mut self.pages[place][(line % PAGE) as usize]
-    }
-
-    /// The place of a page, which is made if it is not there.
-    fn place(&mut self, number: u64) -> usize {
-        let Self { pages, places, free, unwritten, .. } = self;
-        let place = *places.entry(number).or_insert_with(|| {
-            let lines = number * PAGE..(number + 1) * PAGE;
-            let page = lines.map(|line| Line::new(!covered(unwritten, line))).collect();
-            match free.pop() {
-                Some(place) => {
-                    pages[place] = page;
-                    place
-                }
-                None => {
-                    pages.push(page);
-                    pages.len() - 1
-                }
-            }
-        });
-        self.near.0[Near::of(number)] = (number, place);
-        place
-    }
-
-    pub(super) fn allocated(&mut self, address: u64, bytes: u64) {
-        self.unwritten.add(address, address + bytes);
-    }
-
-    /// Forgets memory that is gone.
-    pub(super) fn freed(&mut self, address: u64, bytes: u64) {
-        let end = address + bytes;
-        self.unwritten.remove(address, end);
-        self.fresh.remove(address, end);
-        self.near = Near::default();
-        // No other allocation is as near as a page.
-        let touched = lines(address, end);
-        let numbers = touched.start / PAGE..touched.end.div_ceil(PAGE);
-        let Self { pages, places, free, .. } = self;
-        let mut forget = |place: usize| {
-            pages[place] = Box::default();
-            free.push(place);
-        };
-        if numbers.end - numbers.start < places.len() as u64 {
-            numbers.filter_map(|number| places.remove(&number)).for_each(forget);
-        } else {
-            places.retain(|number, place| {
-                let gone = numbers.contains(number);
-                if gone {
-                    forget(*place);
-                }
-                !gone
-            });
-        }
-    }
-
-    pub(super) fn host_wrote(&mut self, address: u64, bytes: u64) {
-        let end = address + bytes;
-        self.unwritten.remove(address, end);
-        self.fresh.add(address, end);
-        let touched = lines(address, end);
-        for number in touched.start / PAGE..touched.end.div_ceil(PAGE) {
-            let Some(&place) = self.places.get(&number) else { continue };
-            for (line, found) in (number * PAGE..).zip(&mut self.pages[place]) {
-                if touched.contains(&line) {
-                    found.written |= line_part(line, address, end);
-                }
-            }
-        }
-    }
-
-    /// The first address of a range that nobody wrote.
-    pub(super) fn first_unwritten(&mut self, address: u64, bytes: u64) -> Option<u64> {
-        let end = address + bytes;
-        self.unwritten.overlapping(address, end).next()?;
-        lines(address, end).find_map(|at| {
-            let missing = line_part(at, address, end) & !self.line(at).written;
-            // The word that it lies in, since words are what is told of.
-            let word = (at * LINE + u64::from(missing.trailing_zeros())) / CELL * CELL;
-            (missing != 0).then(|| word.max(address))
-        })
-    }
-
-    /// The host takes what is in a range: the first address that nobody has written since it did so
-    /// before.
-    pub(super) fn take(&mut self, address: u64, bytes: u64) -> Option<u64> {
-        let end = address + bytes;
-        let mut first = None;
-        for at in lines(address, end) {
-            let part = line_part(at, address, end);
-            let copied = covered(&self.fresh, at);
-            let line = self.line(at);
-            let missing = part & !line.fresh & !copied;
-            line.fresh &= !part;
-            if missing != 0 {
-                first = first.or(Some(at * LINE + u64::from(missing.trailing_zeros())));
-            }
-        }
-        self.fresh.remove(address, end);
-        first
-    }
-}
-
-/// The lines that a range lies in.
-fn lines(address: u64, end: u64) -> Range<u64> {
-    address / LINE..end.div_ceil(LINE)
-}
-
-/// Which bytes of a line are in a set.
-fn covered(set: &Ranges, line: u64) -> u64 {
-    let ranges = set.overlapping(line * LINE, (line + 1) * LINE);
-    ranges.fold(0, |mask, (first, last)| mask | line_part(line, first, last))
 }

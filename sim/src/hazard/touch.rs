@@ -4,8 +4,9 @@ use crate::lanes::{FULL, Row64, is_spaced};
 use crate::observe::{AccessKind, Memory, Spacing};
 use crate::program::LANES;
 
+use super::global::Global;
 use super::history::{Access, Clash};
-use super::shadow::{CELL, Cell, Global, LINE, Line, Whole, cell_of, part};
+use super::shadow::{CELL, Cell, LINE, Line, Whole, cell_of, part};
 use super::team::Warp;
 
 /// How addresses of a full warp lie, each of so many bytes.
