@@ -271,6 +271,37 @@ fn warps_that_meet_compute_and_count_the_same_in_step() {
     }
 }
 
+/// Full warps whose lanes tell each other what they have, in every way that there is.
+#[test]
+fn lanes_that_all_meet_compute_and_count_the_same_in_step() {
+    let text = ".version 8.0 .target sm_90
+        .entry k(.param .u64 data) {
+        .reg .pred %p, %q; .reg .b32 %t, %v, %w, %b, %n; .reg .b64 %memory;
+        ld.param.u64 %memory, [data];
+        mov.u32 %v, %ctaid.x; mov.u32 %w, %ntid.x; mov.u32 %t, %tid.x; mad.lo.u32 %t, %v, %w, %t;
+        mad.wide.u32 %memory, %t, 64, %memory;
+        mul.lo.u32 %v, %t, 0x9e3779b9; shr.u32 %b, %v, 27; and.b32 %n, %v, 3;
+        shfl.sync.down.b32 %w|%p, %v, %b, 31, -1; @%p add.u32 %v, %v, %w;
+        shfl.sync.up.b32 %w|%p, %v, 3, 0, -1; @!%p xor.b32 %v, %v, %w;
+        shfl.sync.bfly.b32 %w, %v, 5, 0x181f, -1; add.u32 %v, %v, %w;
+        shfl.sync.idx.b32 %w, %v, %n, 31, -1; mad.lo.u32 %v, %w, 5, %v;
+        setp.gt.s32 %q, %v, 0;
+        vote.sync.ballot.b32 %w, %q, -1; xor.b32 %v, %v, %w;
+        vote.sync.uni.pred %p, !%q, -1; @%p add.u32 %v, %v, 7;
+        match.any.sync.b32 %w, %n, -1; add.u32 %v, %v, %w;
+        match.all.sync.b32 %w|%p, %n, -1; @!%p add.u32 %v, %v, 11;
+        redux.sync.max.u32 %w, %v, -1; sub.u32 %v, %w, %v;
+        bar.warp.sync -1;
+        elect.sync %w|%p, -1; @%p add.u32 %v, %v, %w; add.u32 %v, %v, %w;
+        st.global.u32 [%memory], %v; ret; }";
+    for quantum in [4096, 3] {
+        let (watched, counted) = launched(text, 2, quantum, true);
+        let (plain, stats) = launched(text, 2, quantum, false);
+        assert_eq!(plain, watched, "turns of {quantum}");
+        assert_eq!(stats, counted, "turns of {quantum}");
+    }
+}
+
 #[test]
 fn the_first_warp_to_err_in_step_is_told_where_it_is() {
     let text = MEETING.replace("[%own+16], %w", "[%own+20471], %w");

@@ -5,7 +5,7 @@ use multiversion::multiversion;
 use crate::error::FaultKind;
 use crate::lanes::{FULL, Row, commit, float, for_each_lane};
 use crate::observe::{BarrierKind, Detail, Shuffle};
-use crate::program::{LANES, Op, ShuffleMode, ShuffleOp, TRUE, Vote, WarpReduce};
+use crate::program::{LANES, Op, Program, ShuffleMode, ShuffleOp, TRUE, Vote, WarpReduce};
 
 use super::strand::Wait;
 use super::warp::{Next, Warp};
@@ -15,6 +15,20 @@ use super::{Outcome, Probe, Scene, trouble};
 struct Group {
     members: u32,
     lanes: u32,
+}
+
+/// The row that has the member mask of each lane, of an instruction at which lanes meet.
+#[inline]
+fn member_masks(program: &Program, op: &Op) -> Option<u16> {
+    match *op {
+        Op::Shuffle(index) => Some(program.shuffles[index as usize].mask),
+        Op::Vote { mask, .. }
+        | Op::Match { mask, .. }
+        | Op::Reduce { mask, .. }
+        | Op::Elect { mask, .. }
+        | Op::WarpBarrier { mask } => Some(mask),
+        _ => None,
+    }
 }
 
 impl Warp {
@@ -31,15 +45,7 @@ impl Warp {
             }
             return Ok(Next::Told);
         }
-        let row = match op {
-            Op::Shuffle(index) => scene.launch.entry.program.shuffles[*index as usize].mask,
-            Op::Vote { mask, .. }
-            | Op::Match { mask, .. }
-            | Op::Reduce { mask, .. }
-            | Op::Elect { mask, .. }
-            | Op::WarpBarrier { mask } => *mask,
-            _ => return Ok(Next::Told),
-        };
+        let Some(row) = member_masks(&scene.launch.entry.program, op) else { return Ok(Next::Told) };
         let masks = &self.regs.words[usize::from(row)];
         let members = masks[mask.trailing_zeros() as usize];
         let mut differs = 0;
@@ -59,6 +65,22 @@ impl Warp {
         }
         let masks = *masks;
         self.meet(scene, op, &masks, mask)
+    }
+
+    /// Whether all lanes name all lanes as those that meet at an instruction.
+    pub(super) fn names_all(&self, program: &Program, op: &Op) -> bool {
+        let masks = member_masks(program, op).map(|row| &self.regs.words[usize::from(row)]);
+        masks.is_some_and(|masks| *masks == [FULL; LANES])
+    }
+
+    /// Executes it for all lanes, that name all, where nobody watches.
+    pub(super) fn all_together(&mut self, program: &Program, op: &Op) {
+        match *op {
+            Op::Shuffle(index) => {
+                self.shuffle(&program.shuffles[index as usize], FULL, &mut [0; LANES]);
+            }
+            _ => self.agree(op, FULL),
+        }
     }
 
     /// Executes it for the lanes whose fellow members are here, or wait here already. The others wait
@@ -144,17 +166,20 @@ impl Warp {
             Op::WarpBarrier { .. } => return self.warp_barrier(scene, groups),
             _ => {}
         }
-        for &Group { lanes, .. } in groups {
-            match *op {
-                Op::Vote { kind, d, a, negate, .. } => self.vote(kind, d, a, negate, lanes),
-                Op::Match { all, wide, d, p, a, .. } => self.match_lanes(all, wide, d, p, a, lanes),
-                Op::Reduce { kind, d, a, .. } => self.reduce(kind, d, a, lanes),
-                Op::Elect { d, p, .. } => self.elect(d, p, lanes),
-                _ => {}
-            }
-        }
+        groups.iter().for_each(|group| self.agree(op, group.lanes));
         if P::ENABLED {
             scene.tell((self.pc, self.index, self.active | all, all), detail);
+        }
+    }
+
+    /// Executes an instruction whose result some lanes have in common.
+    fn agree(&mut self, op: &Op, lanes: u32) {
+        match *op {
+            Op::Vote { kind, d, a, negate, .. } => self.vote(kind, d, a, negate, lanes),
+            Op::Match { all, wide, d, p, a, .. } => self.match_lanes(all, wide, d, p, a, lanes),
+            Op::Reduce { kind, d, a, .. } => self.reduce(kind, d, a, lanes),
+            Op::Elect { d, p, .. } => self.elect(d, p, lanes),
+            _ => {}
         }
     }
 

@@ -227,6 +227,9 @@ fn together<P: Probe>(
                 taken -= 1;
                 break;
             }
+            op if whole && gang.iter().all(|member| member.warp.names_all(program, op)) => {
+                gang.iter_mut().for_each(|member| member.warp.all_together(program, op));
+            }
             // Warps that wait for each other would go on to do the same at the same time for ever.
             op if watches(program, op) => {
                 taken -= 1;
