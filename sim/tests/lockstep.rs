@@ -330,6 +330,34 @@ fn a_barrier_that_only_half_of_each_warp_comes_to_is_told_in_step() {
     assert_eq!(plain.to_string(), watched.expect_err("half of each warp").to_string());
 }
 
+/// Warp 0 has arrived before, and so goes through the barrier alone to which it comes with warp 1, which
+/// waits there until warp 0 has exited.
+#[test]
+fn who_has_arrived_at_a_barrier_counts_in_step() {
+    let text = ".version 7.8 .target sm_80 .entry k(.param .u64 data) {
+        .reg .pred %p, %first; .reg .b32 %t, %i; .reg .b64 %d;
+        .shared .align 4 .b8 cell[4];
+        ld.param.u64 %d, [data];
+        mov.u32 %t, %tid.x; setp.lt.u32 %first, %t, 32; mov.u32 %i, 0; mov.u32 %t, 0;
+        st.shared.u32 [cell], %t;
+        @!%first bra COUNT;
+        bar.arrive 0, 64;
+        bra MEET;
+    COUNT:
+        add.u32 %i, %i, 1; setp.lt.u32 %p, %i, 30; @%p bra COUNT;
+    MEET:
+        bar.sync 0;
+        @%first bra LOOK;
+        mov.u32 %t, 1; st.shared.u32 [cell], %t; exit;
+    LOOK:
+        add.u32 %i, %i, 1; setp.lt.u32 %p, %i, 10; @%p bra LOOK;
+        ld.shared.u32 %i, [cell]; st.global.u32 [%d], %i; ret; }";
+    let (watched, counted) = launched(text, 5, 64, true);
+    let (plain, stats) = launched(text, 5, 64, false);
+    assert_eq!((watched[0], plain[0]), (0, 0));
+    assert_eq!(stats, counted);
+}
+
 #[test]
 fn warps_that_take_two_locks_in_either_order_and_back_off_end() {
     let text = ".version 7.8 .target sm_80 .entry k(.param .u64 data) {

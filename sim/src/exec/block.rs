@@ -285,6 +285,11 @@ impl Block {
         }
     }
 
+    /// How many warps come to a barrier until it opens; `None` where one has already come to some.
+    pub(super) fn all_awaited(&self) -> Option<u32> {
+        self.barriers.iter().all(|barrier| barrier.warps == 0).then_some(self.live)
+    }
+
     /// Lets everyone go who waits at a barrier.
     fn open(&mut self, launch: &Launched<'_>, id: usize) {
         let state = std::mem::take(&mut self.barriers[id]);

@@ -62,6 +62,7 @@ impl Block {
         if all < 2 || course.left() / u64::from(all) < u64::from(quantum) {
             return Ok(false);
         }
+        let awaited = self.all_awaited();
         let mut members = Vec::with_capacity(all as usize);
         for (index, warp) in self.warps.iter_mut().enumerate() {
             if can >> index & 1 == 1 {
@@ -76,7 +77,7 @@ impl Block {
         }
         let (arena, common) = (&mut self.arena, &mut *course.common);
         let mut scene = Scene { launch, arena, common, probe: course.probe, turn: Turn::new(0) };
-        advance(&mut scene, &mut members, self.live);
+        advance(&mut scene, &mut members, awaited);
         members.sort_unstable_by_key(|member| member.warp.index);
         let mut ends: Vec<(usize, Turn, Outcome<Stop>)> = Vec::with_capacity(members.len());
         for Member { warp, turn, end, .. } in members {
@@ -91,7 +92,7 @@ impl Block {
 
 /// Runs members to the ends of their turns; where one of them errs, only those before it go on, since
 /// the first of a block that errs is told.
-fn advance<P: Probe>(scene: &mut Scene<'_, P>, members: &mut [Member<'_>], live: u32) {
+fn advance<P: Probe>(scene: &mut Scene<'_, P>, members: &mut [Member<'_>], awaited: Option<u32>) {
     let code = scene.launch.entry.program.code.as_slice();
     let (mut running, mut erred) = (members.len(), u32::MAX);
     while running != 0 {
@@ -131,7 +132,7 @@ fn advance<P: Probe>(scene: &mut Scene<'_, P>, members: &mut [Member<'_>], live:
         let (gang, others) = members[..running].split_at_mut(count.min(ABREAST));
         let pc = gang[0].pc();
         let next = others.iter().map(Member::pc).filter(|&other| other > pc).min().unwrap_or(u32::MAX);
-        together(scene, gang, next, live, !others.is_empty() && least < AT_BARRIER);
+        together(scene, gang, next, awaited, !others.is_empty() && least < AT_BARRIER);
     }
 }
 
@@ -141,7 +142,7 @@ fn together<P: Probe>(
     scene: &mut Scene<'_, P>,
     gang: &mut [Member<'_>],
     next: u32,
-    live: u32,
+    awaited: Option<u32>,
     behind: bool,
 ) {
     let program = &scene.launch.entry.program;
@@ -217,7 +218,7 @@ fn together<P: Probe>(
                     return;
                 }
             }
-            Op::Barrier(entry) if opens(program, *entry, gang, inst, live) => {
+            Op::Barrier(entry) if opens(program, *entry, gang, inst, awaited) => {
                 for Member { warp, turn, .. } in &mut *gang {
                     turn.note(warp.active);
                     turn.acted = true;
@@ -324,9 +325,9 @@ fn watches(program: &Program, op: &Op) -> bool {
 }
 
 /// Whether a barrier opens at once, since all lanes of the block are there that have not exited.
-fn opens(program: &Program, entry: u32, gang: &[Member<'_>], inst: &Inst, live: u32) -> bool {
+fn opens(program: &Program, entry: u32, gang: &[Member<'_>], inst: &Inst, awaited: Option<u32>) -> bool {
     let barrier = &program.barriers[entry as usize];
-    gang.len() == live as usize
+    awaited == Some(gang.len() as u32)
         && barrier.kind == BarrierOp::Sync
         && barrier.threads.is_none()
         && matches!(barrier.id, Scalar::Constant(0..=15))
