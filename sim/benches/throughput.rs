@@ -1,4 +1,4 @@
-//! Warp instructions per second on one core, and the time to parse a module.
+//! Warp instructions per second on one core, and of plain runs on two; and the time to parse a module.
 
 mod cases;
 
@@ -13,16 +13,19 @@ fn throughput(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("warp instructions");
     group.measurement_time(Duration::from_secs(3)).sample_size(20);
     let cases = Cases { threads: 1 };
-    let mut measure = |case: &Case, watch: Watch| {
+    let mut measure = |case: &Case, watch: Watch, how: &str| {
         group.throughput(Throughput::Elements(case.run(watch)));
-        let name = format!("{}, {}", case.name, watch.name());
+        let name = format!("{}, {how}", case.name);
         group.bench_function(name, |bencher| bencher.iter(|| black_box(case.run(watch))));
     };
     for case in cases.steady() {
-        Watch::ALL.into_iter().for_each(|watch| measure(&case, watch));
+        Watch::ALL.into_iter().for_each(|watch| measure(&case, watch, watch.name()));
     }
     for case in cases.divergent() {
-        measure(&case, Watch::Plain);
+        measure(&case, Watch::Plain, Watch::Plain.name());
+    }
+    for case in (Cases { threads: 2 }).steady() {
+        measure(&case, Watch::Plain, "two threads");
     }
     group.finish();
 }

@@ -34,7 +34,7 @@ impl Clock {
         }
     }
 
-    /// Forgets everything.
+    /// Forgets everything, and keeps the memory.
     pub(super) fn forget(&mut self) {
         self.own.clear();
         self.foreign = None;

@@ -51,7 +51,7 @@ impl Slabs {
         (slab as u32, first as u32)
     }
 
-    /// Forgets a page.
+    /// Forgets a page; its place is for the next one.
     fn remove(&mut self, place: Place) {
         self.page(place).fill(Line::new(0));
         self.free.push(place);

@@ -9,7 +9,7 @@ use super::history::{Access, Clash};
 use super::shadow::{CELL, Cell, LINE, Line, Whole, cell_of, part};
 use super::team::Warp;
 
-/// How addresses of a full warp lie, each of so many bytes.
+/// How addresses of a full warp lie, where each lane accesses `bytes` bytes.
 fn spacing_of(addresses: &Row64, bytes: u64) -> Spacing {
     match addresses[1].wrapping_sub(addresses[0]) {
         distance if distance == bytes && is_spaced(addresses, bytes as usize) => Spacing::Next,
