@@ -473,3 +473,18 @@ fn what_matrices_are_loaded_from_is_watched() {
     assert_eq!(kinds(store, 1, 32), NONE);
     assert!(kinds(store, 1, 64).contains(&WriteWriteRace));
 }
+
+#[test]
+fn launches_of_two_shapes_may_run_behind_observers_made_before() {
+    let text = ".version 7.8 .target sm_80 .entry k() { .reg .b32 %r<2>; .shared .align 4 .b8 sh[4096];
+        mov.u32 %r0, %tid.x; shl.b32 %r0, %r0, 2; mov.u32 %r1, sh; add.u32 %r0, %r0, %r1;
+        st.shared.u32 [%r0], %r0; bar.sync 0; ret; }";
+    let (module, hazards) = (module(text), Hazards::new());
+    let gpu = Gpu::new(Config { threads: Some(1), ..device() });
+    let observers = [hazards.launch(), hazards.launch()];
+    for (threads, observer) in [32, 128].into_iter().zip(&observers) {
+        let launch = Launch::linear(2, threads);
+        gpu.launch_observed(&module, "k", &launch, &Args::new(), observer).expect("runs");
+    }
+    assert_eq!(hazards.findings().len(), 0);
+}

@@ -1,7 +1,7 @@
 //! The traffic of one warp's access: passes over the banks, sectors, lanes on one
 //! address.
 
-use crate::lanes::{FULL, is_spaced};
+use crate::lanes::FULL;
 use crate::observe::{Memory, Spacing};
 
 /// Banks of shared memory, each 4 bytes wide.
@@ -17,17 +17,6 @@ pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
         rest &= rest - 1;
         Some(lane)
     })
-}
-
-/// How the lanes' addresses lie, as far as that makes the counts simple.
-fn spacing(memory: &Memory<'_>) -> Spacing {
-    let (addresses, bytes) = (memory.addresses, u64::from(memory.bytes));
-    match memory.spacing {
-        Some(spacing @ (Spacing::Next | Spacing::Same)) => spacing,
-        _ if memory.lanes == FULL && is_spaced(addresses, bytes as usize) => Spacing::Next,
-        _ if memory.lanes == FULL && is_spaced(addresses, 0) => Spacing::Same,
-        _ => Spacing::Any,
-    }
 }
 
 /// What an access does to the banks.
@@ -83,7 +72,7 @@ pub(super) fn passes(
     }
     let words = (bytes / 4).max(1);
     // The banks that each part of the lanes asks for one word.
-    let asked = match spacing(memory) {
+    let asked = match memory.spacing() {
         Spacing::Next if bytes >= 4 => Some((0, BANKS as u32)),
         Spacing::Same if merge => Some(((addresses[0] / 4) as u32, words)),
         _ => None,
@@ -131,14 +120,14 @@ pub(super) fn passes(
 /// Sectors of an access to global memory, and the bytes in them that it asks for.
 pub(super) fn sectors(memory: &Memory<'_>) -> (u64, u64) {
     let &Memory { addresses, lanes: mask, bytes, .. } = memory;
-    match spacing(memory) {
+    match memory.spacing() {
         Spacing::Next => {
             let (first, length) = (addresses[0], u64::from(bytes) * 32);
             let last = (first + length - 1) >> SECTOR_BITS;
             return (last - (first >> SECTOR_BITS) + 1, length);
         }
         Spacing::Same => return (1, bytes.into()),
-        Spacing::Any => {}
+        Spacing::Other => {}
     }
     // Accesses are aligned to their size, at most 16 bytes: each lies in one sector.
     let mut found = [(0_u64, 0_u32); 32];
@@ -201,7 +190,7 @@ mod tests {
             elements: 1,
             lanes,
             addresses,
-            spacing: None,
+            known: None,
         }
     }
 
@@ -209,8 +198,8 @@ mod tests {
     fn known<T: PartialEq + std::fmt::Debug>(memory: Memory<'_>, count: impl Fn(&Memory<'_>) -> T) -> T {
         let found = count(&memory);
         if memory.lanes == FULL {
-            let spacing = Some(super::spacing(&memory));
-            assert_eq!(found, count(&Memory { spacing, ..memory }));
+            let known = Some(memory.spacing());
+            assert_eq!(found, count(&Memory { known, ..memory }));
         }
         found
     }

@@ -236,7 +236,7 @@ impl Warp {
             elements: u32::from(access.count),
             lanes,
             addresses,
-            spacing,
+            known: spacing,
         });
         let active = self.active | mask;
         scene.tell_part((self.pc, self.index, active, mask), part, detail);

@@ -91,7 +91,7 @@ impl Block {
 }
 
 /// Runs members to the ends of their turns; where one of them errs, only those before it go on, since
-/// the first of a block that errs is told.
+/// of those that err in their turns the first is told.
 fn advance<P: Probe>(scene: &mut Scene<'_, P>, members: &mut [Member<'_>], awaited: Option<u32>) {
     let code = scene.launch.entry.program.code.as_slice();
     let (mut running, mut erred) = (members.len(), u32::MAX);

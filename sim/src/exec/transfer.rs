@@ -274,7 +274,7 @@ fn read_elements<E: Element, M: Source, const N: usize>(
         }
     }
     scatter(regs, slots, &staged);
-    Some(Spacing::Any)
+    Some(Spacing::Other)
 }
 
 /// Reads the elements of some lanes, neighbours or all the same; `None` if they are neither.
@@ -432,7 +432,7 @@ fn write_elements<E: Element, M: Sink, const N: usize>(
             })
         })
     });
-    done.then_some(Spacing::Any)
+    done.then_some(Spacing::Other)
 }
 
 /// Writes the elements of some lanes, if they are neighbours.

@@ -10,7 +10,7 @@ use super::Hazards;
 use super::lent::Lent;
 use super::report::Site;
 use super::step::Step;
-use super::team::Team;
+use super::team::Shape;
 use super::traits::Order;
 
 /// Checks one launch; made by [`Hazards::launch`].
@@ -71,7 +71,8 @@ impl Observer for LaunchCheck<'_> {
         let blocks = block.cluster.iter().product();
         let mut world = self.hazards.world();
         world.check_dynamic_shared(block);
-        let place = world.enter(team, || Team::new(team, blocks, block.warps, block.shared_bytes));
+        let BlockInfo { warps, shared_bytes, .. } = *block;
+        let place = world.enter(team, Shape { blocks, warps, shared_bytes });
         let waiting = vec![None; block.warps as usize];
         let launched = Arc::clone(launched);
         let (rank, first_agent) = (block.rank, block.rank * block.warps);

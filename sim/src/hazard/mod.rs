@@ -38,7 +38,7 @@ use crate::observe::BlockInfo;
 use clock::Foreign;
 use global::Global;
 use lent::{Home, Lent};
-use team::Team;
+use team::{Shape, Team};
 
 pub use launch::LaunchCheck;
 pub use report::{Finding, HazardKind, Site};
@@ -129,7 +129,7 @@ impl World {
     }
 
     /// The place of a cluster of the present launch, which is made if it is not there.
-    fn enter(&mut self, number: u32, new: impl FnOnce() -> Team) -> usize {
+    fn enter(&mut self, number: u32, shape: Shape) -> usize {
         let is = |team: &Option<Team>| team.as_ref().is_some_and(|team| team.number == number);
         if let Some(place) = self.teams.iter().position(is) {
             return place;
@@ -139,8 +139,9 @@ impl World {
             self.teams.push(None);
             self.teams.len() - 1
         });
-        let ended = self.ended.take().map(|team| team.restarted(number));
-        self.teams[place] = Some(ended.unwrap_or_else(new));
+        let ended = self.ended.take().filter(|team| team.shape == shape);
+        let again = ended.map(|team| team.restarted(number));
+        self.teams[place] = Some(again.unwrap_or_else(|| Team::new(number, shape)));
         place
     }
 

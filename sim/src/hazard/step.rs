@@ -12,7 +12,7 @@ use super::report::{Finding, HazardKind, Site};
 use super::shadow::CELL;
 use super::team::{Seen, Team};
 use super::touch::{Shadow, Touch};
-use super::traits::Order;
+use super::traits::{Effect, Order};
 
 /// One event, with all that it changes.
 pub(super) struct Step<'s, 'e> {
@@ -61,15 +61,14 @@ impl<'s, 'e> Step<'s, 'e> {
             Detail::Shuffle(shuffle) => self.shuffle(shuffle),
             Detail::Copy(copy) => self.copy(copy),
             Detail::Mbarrier(mbarrier) => self.mbarrier(mbarrier),
-            _ => {
-                if self.order.fence && self.event.executed != 0 {
-                    self.fence();
-                }
-                if self.order.waits_for_copies {
+            _ => match self.order.effect {
+                Effect::Fence if self.event.executed != 0 => self.fence(),
+                Effect::CopyWait => {
                     let agent = self.agent;
                     self.team().learn_copies(agent);
                 }
-            }
+                _ => {}
+            },
         }
     }
 
@@ -89,7 +88,7 @@ impl<'s, 'e> Step<'s, 'e> {
 
     fn barrier(&mut self, kind: BarrierKind) {
         let (agent, rank, live) = (self.agent, self.block.rank, self.event.active);
-        let releases = self.order.release;
+        let releases = !self.order.relaxed;
         let team = team_of(self.world, self.block);
         let waiting = &mut self.block.waiting[self.event.warp as usize];
         match kind {
@@ -147,7 +146,7 @@ impl<'s, 'e> Step<'s, 'e> {
             elements: 1,
             lanes: mbarrier.lanes,
             addresses: mbarrier.addresses,
-            spacing: None,
+            known: None,
         };
         self.order.strong = !makes;
         self.memory(&memory);
@@ -171,11 +170,11 @@ impl<'s, 'e> Step<'s, 'e> {
         }
         let orders = self.order.strong && memory.space == Space::Global;
         if orders && memory.kind != AccessKind::Store {
-            self.learn(memory, self.agent);
+            self.learn(memory);
         }
         self.touch(memory);
         if orders && memory.kind != AccessKind::Load {
-            self.publish(memory, self.agent);
+            self.publish(memory);
         }
     }
 
@@ -233,8 +232,8 @@ impl<'s, 'e> Step<'s, 'e> {
     }
 
     /// A strong read learns what was published where it reads.
-    fn learn(&mut self, memory: &Memory<'_>, agent: u32) {
-        let number = self.block.team;
+    fn learn(&mut self, memory: &Memory<'_>) {
+        let (number, agent) = (self.block.team, self.agent);
         let own = self.order.block_only.then_some(number);
         let mut last = None;
         for lane in (0..32).filter(|lane| memory.lanes >> lane & 1 == 1) {
@@ -257,8 +256,8 @@ impl<'s, 'e> Step<'s, 'e> {
     }
 
     /// A strong write publishes what came before a release or fence.
-    fn publish(&mut self, memory: &Memory<'_>, agent: u32) {
-        let number = self.block.team;
+    fn publish(&mut self, memory: &Memory<'_>) {
+        let (number, agent) = (self.block.team, self.agent);
         let releases = self.order.release;
         let team = self.team();
         let warp = &team.warps[agent as usize];

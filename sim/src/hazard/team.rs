@@ -120,11 +120,22 @@ struct Barrier {
     opened: u32,
 }
 
+/// What clusters of a launch have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) blocks: u32,
+    /// Warps of a block.
+    pub(super) warps: u32,
+    /// Bytes of a block's shared memory.
+    pub(super) shared_bytes: u32,
+}
+
 /// A cluster while it runs; a launch without clusters has clusters of one block.
 #[derive(Debug)]
 pub(super) struct Team {
     /// Its number in the grid.
     pub(super) number: u32,
+    pub(super) shape: Shape,
     pub(super) warps: Vec<Warp>,
     /// Shadow of each block's shared memory.
     pub(super) shared: Vec<Vec<Line>>,
@@ -139,11 +150,13 @@ pub(super) struct Team {
 }
 
 impl Team {
-    pub(super) fn new(number: u32, blocks: u32, block_warps: u32, shared_bytes: u32) -> Self {
+    pub(super) fn new(number: u32, shape: Shape) -> Self {
+        let Shape { blocks, warps, shared_bytes } = shape;
         let lines = u64::from(shared_bytes).div_ceil(LINE) as usize;
         let team = Self {
             number,
-            warps: vec![Warp::default(); (blocks * block_warps) as usize],
+            shape,
+            warps: vec![Warp::default(); (blocks * warps) as usize],
             shared: vec![vec![Line::new(0); lines]; blocks as usize],
             barriers: Vec::new(),
             cluster: Clock::default(),
@@ -154,9 +167,9 @@ impl Team {
         team.restarted(number)
     }
 
-    /// The same for another cluster of its launch, in the memory that this one took.
+    /// One for another cluster of the same shape, in the memory that this one took.
     pub(super) fn restarted(self, number: u32) -> Self {
-        let Self { mut warps, mut shared, mut barriers, .. } = self;
+        let Self { shape, mut warps, mut shared, mut barriers, .. } = self;
         let agents = warps.len();
         for (index, warp) in warps.iter_mut().enumerate() {
             let mut own = std::mem::take(&mut warp.clock.own);
@@ -167,9 +180,8 @@ impl Team {
         }
         shared.iter_mut().flatten().for_each(|line| *line = Line::new(0));
         barriers.clear();
-        let live = shared.len() as u32;
-        let (cluster, mbarriers) = (Clock::default(), BTreeMap::new());
-        Self { number, warps, shared, barriers, cluster, mbarriers, landed: 0, live }
+        let (cluster, mbarriers, live) = (Clock::default(), BTreeMap::new(), shape.blocks);
+        Self { number, shape, warps, shared, barriers, cluster, mbarriers, landed: 0, live }
     }
 
     /// The agent that stands for copies.

@@ -1,6 +1,6 @@
 //! One access of a warp, as its lanes touch the words of a memory.
 
-use crate::lanes::{FULL, Row64, is_spaced};
+use crate::lanes::FULL;
 use crate::observe::{AccessKind, Memory, Spacing};
 use crate::program::LANES;
 
@@ -8,15 +8,6 @@ use super::global::Global;
 use super::history::{Access, Clash};
 use super::shadow::{CELL, Cell, LINE, Line, Whole, cell_of, part};
 use super::team::Warp;
-
-/// How addresses of a full warp lie, where each lane accesses `bytes` bytes.
-fn spacing_of(addresses: &Row64, bytes: u64) -> Spacing {
-    match addresses[1].wrapping_sub(addresses[0]) {
-        distance if distance == bytes && is_spaced(addresses, bytes as usize) => Spacing::Next,
-        0 if is_spaced(addresses, 0) => Spacing::Same,
-        _ => Spacing::Any,
-    }
-}
 
 /// The shadow of the memory that is accessed.
 pub(super) enum Shadow<'s> {
@@ -65,11 +56,10 @@ impl Touch<'_> {
         // As it is most often.
         if rest == FULL {
             let start = addresses[0];
-            let spacing = self.memory.spacing.filter(|spacing| *spacing != Spacing::Any);
-            match spacing.unwrap_or_else(|| spacing_of(addresses, bytes)) {
+            match self.memory.spacing() {
                 Spacing::Next => return self.neighbours(0, start, start + LANES as u64 * bytes),
                 Spacing::Same if self.same(0, LANES as u32, start) => return,
-                Spacing::Any if self.repeated(start, bytes) => return,
+                Spacing::Other if self.repeated(start, bytes) => return,
                 _ => {}
             }
         }
@@ -199,7 +189,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::hazard::team::Team;
+    use crate::hazard::team::{Shape, Team};
     use crate::memory::Space;
 
     const LINES: usize = 6;
@@ -309,7 +299,7 @@ mod tests {
             elements: 1,
             lanes: *lanes,
             addresses: &addresses,
-            spacing: None,
+            known: None,
         };
         let of = &team.warps[*warp as usize];
         let access = Access {
@@ -342,7 +332,7 @@ mod tests {
         /// Lines and groups of lanes are remembered, and judged, as their words and lanes would be.
         #[test]
         fn lines_and_groups_are_as_their_words_and_lanes(acts in acts()) {
-            let mut team = Team::new(0, 1, 3, 0);
+            let mut team = Team::new(0, Shape { blocks: 1, warps: 3, shared_bytes: 0 });
             // Of one line only the first words hold something.
             let written = |line| if line == 1 { 0xffff } else { u64::MAX };
             let lines: Vec<Line> = (0..LINES).map(|line| Line::new(written(line))).collect();

@@ -12,16 +12,25 @@ pub(super) struct Order {
     pub(super) volatile: bool,
     /// Sees what a release published.
     pub(super) acquire: bool,
-    /// Publishes what came before, as a barrier does that says nothing else.
+    /// Publishes what came before.
     pub(super) release: bool,
+    /// Orders nothing.
+    pub(super) relaxed: bool,
     /// Between the threads of a block alone.
     pub(super) block_only: bool,
-    /// Whether it is a fence.
-    pub(super) fence: bool,
-    /// Waits for groups of asynchronous copies.
-    pub(super) waits_for_copies: bool,
+    pub(super) effect: Effect,
     /// Whether the instruction concerns hazards at all.
     pub(super) matters: bool,
+}
+
+/// What an instruction does to the order of memory that accesses nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Effect {
+    #[default]
+    None,
+    Fence,
+    /// Waits for groups of asynchronous copies.
+    CopyWait,
 }
 
 impl Order {
@@ -32,8 +41,7 @@ impl Order {
         );
         let mut order = Self {
             strong: info.class == Class::Atomic,
-            release: info.class == Class::Barrier,
-            fence: info.class == Class::Fence,
+            effect: if info.class == Class::Fence { Effect::Fence } else { Effect::None },
             matters,
             ..Self::default()
         };
@@ -46,15 +54,15 @@ impl Order {
                 "acquire" => order.acquire = true,
                 "release" => order.release = true,
                 "volatile" => order.volatile = true,
-                "relaxed" => (order.strong, order.release) = (true, false),
+                "relaxed" => order.relaxed = true,
                 "mmio" => order.strong = true,
                 "cta" => order.block_only = true,
-                "proxy" | "mbarrier_init" => order.fence = false,
-                "wait_group" | "wait_all" => order.waits_for_copies = info.opcode == "cp",
+                "proxy" | "mbarrier_init" => order.effect = Effect::None,
+                "wait_group" | "wait_all" if info.opcode == "cp" => order.effect = Effect::CopyWait,
                 _ => {}
             }
         }
-        order.strong |= order.acquire || order.release || order.volatile;
+        order.strong |= order.acquire || order.release || order.volatile || order.relaxed;
         order
     }
 

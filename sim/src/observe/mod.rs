@@ -9,6 +9,7 @@ mod asynchronous;
 use std::any::Any;
 use std::sync::Mutex;
 
+use crate::lanes::{FULL, is_spaced};
 use crate::memory::Space;
 use crate::module::{Entry, InstructionInfo};
 use crate::places::Places;
@@ -158,19 +159,34 @@ pub struct Memory<'a> {
     pub lanes: u32,
     /// Addresses within the space; only those of [`lanes`](Self::lanes) count.
     pub addresses: &'a [u64; 32],
-    /// How they lie, where that is known.
-    pub(crate) spacing: Option<Spacing>,
+    /// What the executor knows of how they lie.
+    pub(crate) known: Option<Spacing>,
 }
 
-/// How the addresses of a full warp's lanes lie.
+/// How the addresses of a warp's lanes lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spacing {
-    /// Each lane's bytes begin where those of the lane before it end.
+    /// All lanes take part, and each one's bytes begin where those of the lane before it end.
     Next,
-    /// All are the same.
+    /// All lanes take part, and all addresses are the same.
     Same,
-    /// They may lie in any way, the other two among them.
-    Any,
+    /// Neither; where the executor says so, they may still be the same.
+    Other,
+}
+
+impl Memory<'_> {
+    /// How the addresses lie.
+    #[inline]
+    pub(crate) fn spacing(&self) -> Spacing {
+        let Self { addresses, bytes, lanes, known, .. } = *self;
+        match known {
+            Some(known @ (Spacing::Next | Spacing::Same)) => known,
+            _ if lanes != FULL => Spacing::Other,
+            None if is_spaced(addresses, bytes as usize) => Spacing::Next,
+            _ if addresses[0] == addresses[1] && is_spaced(addresses, 0) => Spacing::Same,
+            _ => Spacing::Other,
+        }
+    }
 }
 
 /// What a memory access does.
