@@ -14,7 +14,7 @@ pub(super) struct Order {
     pub(super) acquire: bool,
     /// Publishes what came before.
     pub(super) release: bool,
-    /// Orders nothing.
+    /// Says that it orders nothing.
     pub(super) relaxed: bool,
     /// Between the threads of a block alone.
     pub(super) block_only: bool,
