@@ -63,7 +63,7 @@ impl Group {
 pub(super) fn passes(
     memory: &Memory<'_>,
     merge: bool,
-    mut banks: Option<&mut [u8; 32]>,
+    banks: Option<&mut [u8; 32]>,
     group: &mut Group,
 ) -> Passes {
     let &Memory { addresses, lanes: mask, bytes, .. } = memory;
@@ -78,8 +78,8 @@ pub(super) fn passes(
         _ => None,
     };
     if let Some((first, count)) = asked {
-        for bank in (first..).take(count as usize) {
-            if let Some(banks) = &mut banks {
+        if let Some(banks) = banks {
+            for bank in (first..).take(count as usize) {
                 let bank = &mut banks[bank as usize % BANKS];
                 *bank = 1.max(*bank);
             }

@@ -179,16 +179,13 @@ fn together<P: Probe>(
                     warp.compare(f(&warp.regs, o), o, *join, mask);
                 }
             }
-            Op::Load(index) if program.accesses[*index as usize].strength == Strength::Weak => {
+            Op::Load(index) | Op::Store(index)
+                if program.accesses[*index as usize].strength == Strength::Weak =>
+            {
+                let loads = matches!(inst.op, Op::Load(_));
+                let kind = if loads { AccessKind::Load } else { AccessKind::Store };
                 let access = &program.accesses[*index as usize];
-                if !move_all(scene, gang, inst, (access, AccessKind::Load)) {
-                    pc += 1;
-                    break;
-                }
-            }
-            Op::Store(index) if program.accesses[*index as usize].strength == Strength::Weak => {
-                let access = &program.accesses[*index as usize];
-                if !move_all(scene, gang, inst, (access, AccessKind::Store)) {
+                if !move_all(scene, gang, inst, (access, kind)) {
                     pc += 1;
                     break;
                 }

@@ -212,16 +212,6 @@ fn read_in_groups<M: Source>(
     access: &Access,
     addresses: &Row64,
 ) -> Option<Spacing> {
-    read_by_shape(regs, memory, access, addresses)
-}
-
-#[inline(always)]
-fn read_by_shape<M: Source>(
-    regs: &mut Regs,
-    memory: &mut M,
-    access: &Access,
-    addresses: &Row64,
-) -> Option<Spacing> {
     match (access.ty.bytes(), access.count) {
         (4, 1) => read_elements::<u32, M, 1>(regs, memory, access, addresses),
         (8, 1) => read_elements::<u64, M, 1>(regs, memory, access, addresses),
@@ -377,16 +367,6 @@ fn write_row<E: Element, M: Sink, A: Address>(
     dispatcher = "direct"
 )]
 fn write_in_groups<M: Sink>(
-    regs: &Regs,
-    memory: &mut M,
-    access: &Access,
-    addresses: &Row64,
-) -> Option<Spacing> {
-    write_by_shape(regs, memory, access, addresses)
-}
-
-#[inline(always)]
-fn write_by_shape<M: Sink>(
     regs: &Regs,
     memory: &mut M,
     access: &Access,
