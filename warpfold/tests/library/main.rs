@@ -4,6 +4,7 @@
 #[macro_use]
 mod common;
 
+mod adversarial;
 mod allocations;
 mod axis;
 mod by_key;

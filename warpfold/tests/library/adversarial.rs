@@ -1,0 +1,650 @@
+//! Every operation of every type in every form against exact arithmetic, of elements that are hard:
+//! infinities and NaN at either end, powers of two near both ends of the range, large numbers beside
+//! each other, single elements.
+//!
+//! A result that its type can represent must be right to these bounds, whatever is met on the way. Here
+//! u is 2^-24 for sums in `f32` and 2^-53 for sums in `f64`, γ(d) = d·u / (1 − d·u), and n is the number
+//! of elements:
+//!
+//! | result | of integers | of floats | as stated in |
+//! |---|---|---|---|
+//! | sums, sums of squares or magnitudes | equal, modulo 2^64 | γ(n − 1), of squares γ(n), of the sum of the terms' magnitudes; equal where all digits have room | docs/correctness.md |
+//! | the same on the CPU | equal, modulo 2^64 | γ(160), γ(161) in double precision, and a rounding | `cpu` |
+//! | dot products, squared distances | equal, modulo 2^64 | γ(n), γ(n + 2), likewise | `op::Dot` |
+//! | products | equal, modulo 2^64 | γ(n − 1) of itself, unless it overflows or underflows on its way | `op::Product` |
+//! | sums in 128 bits or in `f64` | equal | γ(n − 1) in double precision | `op::SumIn` |
+//! | means by `mean` and `Within` | two roundings | γ(n − 1) of the mean magnitude, and a rounding | `Reducer::mean` |
+//! | means by `MeanAndVariance` | two roundings | 2^-20 of the deviation, and γ(4n) of the mean magnitude in double precision; of `f64` without the former | here |
+//! | variances | three roundings | 2^-20 of itself; of `f64` 2^-40 | here: a large mean costs no digits |
+//! | L2 norms | 2^-51 of itself | γ(n) + 2^-52 of itself | here |
+//! | L1 norms | as the sum, or in `f64` rounded | as the sum of magnitudes | `Reducer::l1_norm` |
+//! | the same bits everywhere | as the operation | equal to the definition | `op::Everywhere` |
+//! | logarithms of sums of exponentials | | 1e-6, in `f64` 4e-15, of itself or of 1 | `log_sum_exp.rs` |
+//! | extremes, places, counts, bits, top-k | equal | equal | `op` |
+//!
+//! A sum of floats of both signs has no bound where it may overflow on its way: the documentation of
+//! `Reducer::sum_error_bound` says so. A mean, a norm and a variance have one all the same.
+//!
+//! NaN and infinities are what IEEE 754 has for exact sums: NaN if an element is NaN or there are
+//! infinities of both signs, else the infinity; and NaN for the variance of anything not finite.
+
+mod bounds;
+mod dyadic;
+mod sets;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::{Debug, Write},
+    iter,
+    ops::Bound,
+};
+
+use warpfold::{
+    Buffer, Element, Ends, Group, Located, Sharded, Spread, Way, Within, bf16, cpu, f16,
+    op::{
+        ArgMax, ArgMin, BitAnd, BitOr, BitXor, CountNan, CountNonZero, Dot, Everywhere, Largest,
+        LogSumExp, Max, MeanAndVariance, Min, MinMax, Operation, PairOperation, Product, RowsOperation,
+        SkipNan, Smallest, SquaredDistance, Sum, SumOfMagnitudes, SumOfSquares, WrappingSum,
+    },
+};
+
+use crate::{
+    common::{device, no_findings, reducer},
+    group::{cut, groups, on_four},
+};
+use bounds::{Asked, Expected, Number, Set, Want, What, expected, of_pairs};
+use sets::{Case, set};
+
+/// The parts of a result, as numbers.
+trait Parts {
+    fn parts(self) -> Vec<Number>;
+}
+
+macro_rules! parts {
+    ($($kind:ident of $($ty:ty)*;)*) => {$($(
+        impl Parts for $ty {
+            fn parts(self) -> Vec<Number> {
+                vec![Number::$kind(self.into())]
+            }
+        }
+    )*)*};
+}
+
+parts! {
+    Integer of i8 u8 i16 u16 i32 u32 i64 u64 i128;
+    Float of f16 bf16 f32 f64;
+}
+
+impl Parts for u128 {
+    fn parts(self) -> Vec<Number> {
+        vec![Number::Integer(self.try_into().expect("sums of 2^35 elements of 64 bits are below 2^127"))]
+    }
+}
+
+impl<T: Parts> Parts for Located<T> {
+    fn parts(self) -> Vec<Number> {
+        [self.value.parts(), self.index.parts()].concat()
+    }
+}
+
+impl<T: Parts> Parts for Ends<T> {
+    fn parts(self) -> Vec<Number> {
+        [self.min.parts(), self.max.parts()].concat()
+    }
+}
+
+impl Parts for Spread {
+    fn parts(self) -> Vec<Number> {
+        [self.mean.parts(), self.variance.parts()].concat()
+    }
+}
+
+/// With its mean, if there is one.
+impl<S: Parts + Element> Parts for Within<S> {
+    fn parts(self) -> Vec<Number> {
+        [self.count.parts(), self.sum.parts(), self.mean().parts()].concat()
+    }
+}
+
+impl<R: Parts> Parts for Option<R> {
+    fn parts(self) -> Vec<Number> {
+        self.map_or_else(Vec::new, Parts::parts)
+    }
+}
+
+/// A result of a set, and the form that made it.
+struct Found {
+    form: &'static str,
+    set: usize,
+    parts: Vec<Number>,
+}
+
+/// The wrong results of a test: of each operation, type and form, a line for each set.
+#[derive(Default)]
+struct Failures(BTreeMap<String, Vec<String>>);
+
+/// Wrong results of one operation, type and form that are written out; of more only the sets are named.
+const SHOWN: usize = 4;
+
+impl Failures {
+    /// Compares a result, and returns whether it is right.
+    fn check(&mut self, what: &str, set: &str, found: &[Number], expected: &Expected) -> bool {
+        let right = match expected {
+            // In device memory it is NaN, and the index of the first element.
+            None => found.iter().all(|part| part.is_nan() || *part == Number::Integer(0)),
+            // The host has no mean where infinities leave none.
+            Some(wants) if found.is_empty() => {
+                matches!(wants[..], [Want::Is(mean), _] if mean.is_nan())
+            }
+            Some(wants) => {
+                wants.len() == found.len()
+                    && iter::zip(wants, found).all(|(want, found)| want.accepts(*found))
+            }
+        };
+        if !right {
+            let shown = |parts: Vec<String>| match &parts[..] {
+                [] => "nothing".to_owned(),
+                parts => parts.join(", "),
+            };
+            let found = shown(found.iter().map(Number::to_string).collect());
+            let wants = expected.iter().flatten().map(Want::to_string).collect();
+            let line = format!("`{set}`: found {found}; right is {}", shown(wants));
+            self.0.entry(what.to_owned()).or_default().push(line);
+        }
+        right
+    }
+
+    /// Fails if there are any.
+    fn done(self) {
+        let mut text = String::new();
+        for (what, sets) in &self.0 {
+            let (shown, others) = sets.split_at(sets.len().min(SHOWN));
+            shown.iter().for_each(|line| writeln!(text, "{what}, of {line}").unwrap());
+            if !others.is_empty() {
+                let names = others.iter().map(|line| line.split(": found").next().unwrap_or_default());
+                let names = names.collect::<Vec<_>>().join(", ");
+                writeln!(text, "{what}, of {} more sets: {names}", others.len()).unwrap();
+            }
+        }
+        let count: usize = self.0.values().map(Vec::len).sum();
+        assert!(count == 0, "{count} wrong results:\n{text}");
+    }
+}
+
+/// Elements of a set in device memory, at a 16-byte boundary and one element past it.
+struct Whole<T> {
+    set: usize,
+    values: Vec<T>,
+    aligned: Buffer<T>,
+    shifted: Buffer<T>,
+}
+
+/// Sets of as many elements each.
+struct Matrix<T> {
+    /// The first one of the sets.
+    set: usize,
+    count: usize,
+    len: usize,
+    values: Vec<T>,
+    rows: Buffer<T>,
+    /// A column for each set; and the same with other elements beside each.
+    columns: Buffer<T>,
+    beside: Buffer<T>,
+    /// Twice the same columns.
+    twice: Buffer<T>,
+}
+
+/// All sets of a type, in all places.
+struct Table<T> {
+    sets: Vec<Set>,
+    wholes: Vec<Whole<T>>,
+    matrices: Vec<Matrix<T>>,
+    /// All sets one behind the other, with the offsets and the keys of each.
+    values: Buffer<T>,
+    offsets: Buffer<u32>,
+    keys: Buffer<u32>,
+}
+
+/// The lengths of rows, which take different kernels.
+const LENS: [usize; 5] = [1, 3, 4, 17, 40];
+
+impl<T: Case> Table<T> {
+    fn new() -> Self {
+        let upload = |values: &[T]| device().upload(values).unwrap();
+        let (few, many) = (T::few(), T::many());
+        let mut sets: Vec<Set> = Vec::new();
+        let mut all: Vec<T> = Vec::new();
+        let mut offsets = vec![0_u32];
+        let mut add = |name: String, values: &[T]| {
+            sets.push(set(name, values));
+            all.extend(values);
+            offsets.push(all.len() as u32);
+            sets.len() - 1
+        };
+        let wholes = few.iter().chain(&many).map(|(name, values)| {
+            let shifted = upload(&[&[T::NEVER], &values[..]].concat()).slice(1..).unwrap();
+            let set = add(name.clone(), values);
+            Whole { set, values: values.clone(), aligned: upload(values), shifted }
+        });
+        let wholes: Vec<_> = wholes.collect();
+        let mut matrix = |sets: &[(String, Vec<T>)], len: usize| {
+            let name = |name: &str| format!("{name}, as {len} elements");
+            let rows = sets.iter().map(|(_, values)| values.iter().copied().cycle().take(len));
+            let values: Vec<T> = rows.flatten().collect();
+            let indices: Vec<usize> = iter::zip(sets, values.chunks(len))
+                .map(|((set, _), values)| add(name(set), values))
+                .collect();
+            let count = sets.len();
+            let columns: Vec<T> =
+                (0..len * count).map(|at| values[at % count * len + at / count]).collect();
+            let beside: Vec<T> = columns.iter().flat_map(|&value| [value, T::NEVER]).collect();
+            Matrix {
+                set: indices[0],
+                count,
+                len,
+                rows: upload(&values),
+                columns: upload(&columns),
+                beside: upload(&beside),
+                twice: upload(&columns.repeat(2)),
+                values,
+            }
+        };
+        let mut matrices: Vec<_> = LENS.iter().map(|&len| matrix(&few, len)).collect();
+        matrices.push(matrix(&many, sets::MANY));
+        let lens = offsets.windows(2).map(|ends| ends[1] - ends[0]);
+        let keys: Vec<u32> =
+            (0_u32..).zip(lens).flat_map(|(key, len)| iter::repeat_n(key, len as usize)).collect();
+        let upload_integers = |values: &[u32]| device().upload(values).unwrap();
+        let (offsets, keys) = (upload_integers(&offsets), upload_integers(&keys));
+        let values = upload(&all);
+        Self { sets, wholes, matrices, values, offsets, keys }
+    }
+
+    /// Compares results of an operation with the right ones.
+    fn check(&self, failures: &mut Failures, name: &str, asked: Asked, all: Vec<Found>) {
+        let right =
+            |on_cpu| self.sets.iter().map(|set| expected(asked, set, on_cpu)).collect::<Vec<Expected>>();
+        let (on_device, on_cpu) = (right(false), right(true));
+        // Most forms have the same bits.
+        let mut before: HashMap<usize, Vec<Number>> = HashMap::new();
+        for Found { form, set, parts } in all {
+            let cpu = form.starts_with("CPU");
+            if !cpu && before.get(&set).is_some_and(|before| *before == parts) {
+                continue;
+            }
+            let expected = if cpu { &on_cpu[set] } else { &on_device[set] };
+            let what = format!("{name} of {}, {form}", T::TYPE.name);
+            let right = failures.check(&what, &self.sets[set].name, &parts, expected);
+            if right && !cpu {
+                before.insert(set, parts);
+            }
+        }
+    }
+}
+
+/// All results of an operation that buffers have, in pieces too, and on the CPU.
+fn of_wholes<T: Case, O: Operation<T, Output: Parts>>(table: &Table<T>, op: O) -> Vec<Found> {
+    let (reducer, stream) = (reducer(), device().stream().unwrap());
+    let mut all = Vec::new();
+    for &Whole { set, ref values, ref aligned, ref shifted } in &table.wholes {
+        let mut add = |form, output: O::Output| {
+            all.push(Found { form, set, parts: output.parts() });
+        };
+        add("a buffer", reducer.reduce(op, aligned).unwrap());
+        add("on a stream", reducer.on(&stream).reduce(op, shifted).unwrap().wait().unwrap());
+        add("CPU", cpu::reduce(op, values).unwrap());
+        let n = values.len();
+        if n > 1 {
+            // The first and the last element alone.
+            let mut running = reducer.running(op).unwrap();
+            for piece in [0..1, 1..n - 1, n - 1..n].into_iter().filter(|piece| !piece.is_empty()) {
+                running.push(&stream, &aligned.slice(piece).unwrap()).unwrap();
+            }
+            add("in pieces", running.result().unwrap());
+        }
+        if n > 100 {
+            add("streamed", reducer.stream(values).buffers(2, 4000).reduce(op).unwrap());
+        }
+    }
+    all
+}
+
+/// All results that pieces have.
+fn of_pieces<T: Case, O>(table: &Table<T>, op: O) -> Vec<Found>
+where
+    O: RowsOperation<T, Left: Parts>,
+{
+    let reducer = reducer();
+    let mut all = Vec::new();
+    let mut add = |form, first: usize, results: Vec<O::Left>| {
+        let results = results.into_iter().zip(first..);
+        all.extend(results.map(|(result, set)| Found { form, set, parts: result.parts() }));
+    };
+    for matrix in &table.matrices {
+        let &Matrix { set, count, len, ref values, ref rows, ref columns, ref beside, ref twice } =
+            matrix;
+        add("rows", set, reducer.reduce_rows(op, &rows.rows(len).unwrap()).unwrap());
+        add("CPU rows", set, cpu::reduce_rows(op, values, len).unwrap());
+        add("columns", set, reducer.reduce_axis(op, &columns.columns(count).unwrap()).unwrap());
+        let mut both = reducer.reduce_axis(op, &twice.axis(&[2, len, count], 1).unwrap()).unwrap();
+        add("the second array's axis", set, both.split_off(count));
+        add("the first array's axis", set, both);
+        let view = beside.view(&[len, count, 2]).unwrap().slice(2, 0..1, 1).unwrap();
+        add("a view", set, reducer.reduce_view(op, &view, &[0, 2]).unwrap());
+        add("a turned view", set, reducer.reduce_view(op, &view.transposed(), &[0, 2]).unwrap());
+    }
+    let segments = reducer.segments(&table.values, &table.offsets).unwrap();
+    add("segments", 0, reducer.reduce_segments(op, &segments).unwrap());
+    let by_key = reducer.reduce_by_key(op, &table.keys, &table.values).unwrap();
+    add("by key", 0, by_key.results.read().unwrap());
+    all
+}
+
+/// How many elements the first devices of a group have together.
+const CUTS: [usize; 3] = [1, 1, 2];
+
+/// Elements of a set on the devices of a group: the first one alone, none on the second device.
+struct Cut<T> {
+    set: usize,
+    form: &'static str,
+    group: &'static Group,
+    values: Sharded<T>,
+}
+
+impl<T: Case> Cut<T> {
+    fn of_all(table: &Table<T>) -> Vec<Self> {
+        let of_group = |group: &'static Group| {
+            let form = match group.way() {
+                Way::Peers => "a group by peers",
+                Way::Nccl => "a group by NCCL",
+                _ => "a group by copies",
+            };
+            let cut = move |whole: &Whole<T>| {
+                let values = cut(group, &whole.values, &CUTS);
+                Self { set: whole.set, form, group, values }
+            };
+            table.wholes.iter().map(cut)
+        };
+        groups().iter().flat_map(of_group).collect()
+    }
+}
+
+/// The operations that a test asks for, of one type.
+struct Asking<T> {
+    table: Table<T>,
+    failures: Failures,
+    /// If there are any, these are asked, and nothing else.
+    cuts: Vec<Cut<T>>,
+}
+
+impl<T: Case> Asking<T> {
+    fn new() -> Self {
+        Self { table: Table::new(), failures: Failures::default(), cuts: Vec::new() }
+    }
+
+    fn of_groups() -> Self {
+        let table = Table::new();
+        Self { cuts: Cut::of_all(&table), table, failures: Failures::default() }
+    }
+
+    /// Checks an operation in every form.
+    fn every_form<O>(&mut self, what: What, op: O)
+    where
+        O: RowsOperation<T, Output: Parts, Left: Parts> + Debug,
+    {
+        self.buffers(what, op);
+        if self.cuts.is_empty() {
+            self.check(what, &format!("{op:?}"), of_pieces(&self.table, op));
+        }
+    }
+
+    /// Checks an operation that rows do not have.
+    fn buffers<O: Operation<T, Output: Parts> + Debug>(&mut self, what: What, op: O) {
+        let all = if self.cuts.is_empty() {
+            of_wholes(&self.table, op)
+        } else {
+            let reduced = |cut: &Cut<T>| {
+                let parts = cut.group.reduce(op, &cut.values).unwrap().parts();
+                Found { form: cut.form, set: cut.set, parts }
+            };
+            self.cuts.iter().map(reduced).collect()
+        };
+        self.check(what, &format!("{op:?}"), all);
+    }
+
+    fn check(&mut self, what: What, name: &str, all: Vec<Found>) {
+        let asked =
+            Asked { what, skips: name.contains("SkipNan"), everywhere: name.contains("Everywhere") };
+        self.table.check(&mut self.failures, name, asked, all);
+    }
+}
+
+/// The operations of every type.
+fn of_any<T: Case<Sum: Parts> + Parts>(asking: &mut Asking<T>) {
+    asking.every_form(What::Sum, Sum);
+    asking.every_form(What::SumSq, SumOfSquares);
+    asking.every_form(What::SumAbs, SumOfMagnitudes);
+    asking.every_form(What::Product, Product);
+    asking.every_form(What::Min, Min);
+    asking.every_form(What::Max, Max);
+    asking.every_form(What::MinMax, MinMax);
+    asking.every_form(What::ArgMin, ArgMin);
+    asking.every_form(What::ArgMax, ArgMax);
+    asking.every_form(What::NonZero, CountNonZero);
+    asking.every_form(What::Spread, MeanAndVariance);
+    of_pairs_and_intervals(asking);
+    if asking.cuts.is_empty() {
+        norms(asking);
+        top(asking);
+    }
+}
+
+fn of_integers<T: Case<Sum: Parts> + Parts + warpfold::Integer>(asking: &mut Asking<T>) {
+    of_any(asking);
+    asking.buffers(What::WrappingSum, WrappingSum);
+    asking.every_form(What::And, BitAnd);
+    asking.every_form(What::Or, BitOr);
+    asking.every_form(What::Xor, BitXor);
+}
+
+fn of_floats<T: Case<Sum: Parts> + Parts + warpfold::Float>(asking: &mut Asking<T>) {
+    of_any(asking);
+    asking.every_form(What::Sum, Everywhere(Sum));
+    asking.every_form(What::SumSq, Everywhere(SumOfSquares));
+    asking.every_form(What::SumAbs, Everywhere(SumOfMagnitudes));
+    asking.every_form(What::Spread, Everywhere(MeanAndVariance));
+    asking.every_form(What::Sum, SkipNan(Sum));
+    asking.every_form(What::SumSq, SkipNan(SumOfSquares));
+    asking.every_form(What::SumAbs, SkipNan(SumOfMagnitudes));
+    asking.every_form(What::Product, SkipNan(Product));
+    asking.every_form(What::Min, SkipNan(Min));
+    asking.every_form(What::Max, SkipNan(Max));
+    asking.every_form(What::MinMax, SkipNan(MinMax));
+    asking.every_form(What::ArgMin, SkipNan(ArgMin));
+    asking.every_form(What::ArgMax, SkipNan(ArgMax));
+    asking.every_form(What::Spread, SkipNan(MeanAndVariance));
+    asking.every_form(What::Sum, Everywhere(SkipNan(Sum)));
+    asking.every_form(What::SumSq, Everywhere(SkipNan(SumOfSquares)));
+    asking.every_form(What::SumAbs, Everywhere(SkipNan(SumOfMagnitudes)));
+    asking.every_form(What::Spread, Everywhere(SkipNan(MeanAndVariance)));
+    asking.every_form(What::NanCount, CountNan);
+    asking.every_form(What::LogSumExp, LogSumExp);
+}
+
+/// The methods that are made of operations.
+fn norms<T: Case<Sum: Parts>>(asking: &mut Asking<T>) {
+    let all = |of: &dyn Fn(&Buffer<T>) -> Vec<Number>| -> Vec<Found> {
+        let wholes = asking.table.wholes.iter();
+        wholes
+            .map(|whole| Found { form: "a buffer", set: whole.set, parts: of(&whole.aligned) })
+            .collect()
+    };
+    let means = all(&|buffer| reducer().mean(buffer).unwrap().parts());
+    let l1 = all(&|buffer| reducer().l1_norm(buffer).unwrap().parts());
+    let l2 = all(&|buffer| reducer().l2_norm(buffer).unwrap().parts());
+    let largest = all(&|buffer| reducer().max_norm(buffer).unwrap().parts());
+    asking.check(What::Mean, "mean", means);
+    asking.check(What::L1, "l1_norm", l1);
+    asking.check(What::L2, "l2_norm", l2);
+    asking.check(What::MaxNorm, "max_norm", largest);
+}
+
+fn of_pairs_and_intervals<T: Case<Sum: Parts>>(asking: &mut Asking<T>) {
+    pairs(asking, Dot, false);
+    pairs(asking, SquaredDistance, true);
+    pairs(asking, Everywhere(Dot), false);
+    pairs(asking, Everywhere(SquaredDistance), true);
+    within(asking);
+}
+
+/// The pairs of each set and its reverse.
+fn pairs<T: Case<Sum: Parts>, O: PairOperation + Debug>(asking: &mut Asking<T>, op: O, distance: bool) {
+    let stream = device().stream().unwrap();
+    let Asking { table, failures, cuts } = asking;
+    for Whole { set, values, shifted, .. } in &table.wholes {
+        let reversed: Vec<T> = values.iter().rev().copied().collect();
+        let Set { name, elements, .. } = &table.sets[*set];
+        let mut others = elements.clone();
+        others.reverse();
+        let everywhere = format!("{op:?}").contains("Everywhere");
+        let mut check = |form: &str, found: T::Sum| {
+            let want = of_pairs(distance, everywhere, [elements, &others], T::TYPE, form == "CPU");
+            let what = format!("{op:?} of {}, {form}", T::TYPE.name);
+            failures.check(&what, &format!("{name}, and reversed"), &found.parts(), &Some(vec![want]));
+        };
+        if cuts.is_empty() {
+            let b = device().upload(&reversed).unwrap();
+            check("two buffers", reducer().reduce_pair(op, shifted, &b).unwrap());
+            let b = device().upload(&[&[T::NEVER], &reversed[..]].concat()).unwrap();
+            let pending = reducer().on(&stream).reduce_pair(op, shifted, &b.slice(1..).unwrap());
+            check("on a stream", pending.unwrap().wait().unwrap());
+            check("CPU", cpu::reduce_pair(op, values, &reversed).unwrap());
+        }
+        for Cut { form, group, values, .. } in cuts.iter().filter(|cut| cut.set == *set) {
+            let reversed = cut(group, &reversed, &CUTS);
+            check(form, group.reduce_pair(op, values, &reversed).unwrap());
+        }
+    }
+}
+
+/// The elements of each set that lie in some intervals.
+fn within<T: Case<Sum: Parts>>(asking: &mut Asking<T>) {
+    let stream = device().stream().unwrap();
+    let Asking { table, failures, cuts } = asking;
+    for Whole { set: at, values, aligned, shifted } in &table.wholes {
+        for [low, high] in T::intervals() {
+            let inside: Vec<T> =
+                values.iter().copied().filter(|value| low <= *value && *value <= high).collect();
+            let name = format!("{} in {low:?}..={high:?}", table.sets[*at].name);
+            let inside = set(name, &inside);
+            let mut check = |form: &str, everywhere: bool, found: Within<T::Sum>| {
+                let asked = Asked { what: What::Within, skips: false, everywhere };
+                let right = expected(asked, &inside, form == "CPU");
+                let word = if everywhere { "Everywhere " } else { "" };
+                let what = format!("{word}reduce_within of {}, {form}", T::TYPE.name);
+                failures.check(&what, &inside.name, &found.parts(), &right);
+            };
+            let range = (Bound::Included(low), Bound::Included(high));
+            if cuts.is_empty() {
+                check("a buffer", false, reducer().reduce_within(range, aligned).unwrap());
+                let pending = reducer().on(&stream).reduce_within(range, shifted).unwrap();
+                check("on a stream", false, pending.wait().unwrap());
+                check("CPU", false, cpu::reduce_within(range, values).unwrap());
+                let range = Everywhere(range);
+                check("a buffer", true, reducer().reduce_within(range, shifted).unwrap());
+                check("CPU", true, cpu::reduce_within(range, values).unwrap());
+            }
+            for Cut { form, group, values, .. } in cuts.iter().filter(|cut| cut.set == *at) {
+                check(form, false, group.reduce_within(range, values).unwrap());
+                check(form, true, group.reduce_within(Everywhere(range), values).unwrap());
+            }
+        }
+    }
+}
+
+/// The places of the first three elements.
+fn top<T: Case>(asking: &mut Asking<T>) {
+    let Asking { table, failures, .. } = asking;
+    let mut check = |form: &str, set: usize, largest: bool, found: Vec<Located<T>>| {
+        let Set { name, elements, .. } = &table.sets[set];
+        let order = |one: Number, other: Number| match (one.is_nan(), other.is_nan()) {
+            (false, false) if largest => other.order(one),
+            (false, false) => one.order(other),
+            (one, other) => other.cmp(&one),
+        };
+        let mut places: Vec<usize> = (0..elements.len()).collect();
+        places.sort_by(|&one, &other| order(elements[one], elements[other]));
+        let right = places.iter().take(3).flat_map(|&at| [elements[at], Number::Integer(at as i128)]);
+        let found: Vec<Number> =
+            found.iter().flat_map(|one| [one.value.number(), one.index.parts()[0]]).collect();
+        let what = format!(
+            "the 3 {} of {}, {form}",
+            if largest { "largest" } else { "smallest" },
+            T::TYPE.name
+        );
+        failures.check(&what, name, &found, &Some(right.map(Want::Is).collect()));
+    };
+    for Whole { set, values, aligned, shifted } in &table.wholes {
+        check("a buffer", *set, true, reducer().top_k(Largest(3), aligned).unwrap());
+        check("a buffer", *set, false, reducer().top_k(Smallest(3), shifted).unwrap());
+        check("CPU", *set, true, cpu::top_k(Largest(3), values).unwrap());
+        check("CPU", *set, false, cpu::top_k(Smallest(3), values).unwrap());
+    }
+    for &Matrix { set, len, ref rows, .. } in table.matrices.iter().filter(|matrix| matrix.len >= 3) {
+        let rows = rows.rows(len).unwrap();
+        let (largest, smallest) = (
+            reducer().top_k_rows(Largest(3), &rows).unwrap(),
+            reducer().top_k_rows(Smallest(3), &rows).unwrap(),
+        );
+        for (at, (largest, smallest)) in iter::zip(largest.chunks(3), smallest.chunks(3)).enumerate() {
+            check("rows", set + at, true, largest.to_vec());
+            check("rows", set + at, false, smallest.to_vec());
+        }
+    }
+}
+
+/// A test of each type, and the types in a test of groups.
+macro_rules! tests {
+    ($($test:ident: $function:ident of $ty:ty, with $($wide:ty)?;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                let _checked = no_findings();
+                let mut asking = Asking::<$ty>::new();
+                $function(&mut asking);
+                $(asking.every_form(What::WideSum, Sum.accumulate_in::<$wide>());)?
+                asking.failures.done();
+            }
+        )*
+
+        #[test]
+        fn groups_have_the_results_of_exact_arithmetic() {
+            if !on_four("adversarial::groups_have_the_results_of_exact_arithmetic") {
+                return;
+            }
+            let mut failures = Failures::default();
+            $({
+                let mut asking = Asking::<$ty> { failures, ..Asking::of_groups() };
+                $function(&mut asking);
+                $(asking.every_form(What::WideSum, Sum.accumulate_in::<$wide>());)?
+                failures = asking.failures;
+            })*
+            failures.done();
+        }
+    };
+}
+
+tests! {
+    results_of_i8_are_those_of_exact_arithmetic: of_integers of i8, with;
+    results_of_u8_are_those_of_exact_arithmetic: of_integers of u8, with;
+    results_of_i16_are_those_of_exact_arithmetic: of_integers of i16, with;
+    results_of_u16_are_those_of_exact_arithmetic: of_integers of u16, with;
+    results_of_i32_are_those_of_exact_arithmetic: of_integers of i32, with;
+    results_of_u32_are_those_of_exact_arithmetic: of_integers of u32, with;
+    results_of_i64_are_those_of_exact_arithmetic: of_integers of i64, with i128;
+    results_of_u64_are_those_of_exact_arithmetic: of_integers of u64, with u128;
+    results_of_f16_are_those_of_exact_arithmetic: of_floats of f16, with f64;
+    results_of_bf16_are_those_of_exact_arithmetic: of_floats of bf16, with f64;
+    results_of_f32_are_those_of_exact_arithmetic: of_floats of f32, with f64;
+    results_of_f64_are_those_of_exact_arithmetic: of_floats of f64, with;
+}
