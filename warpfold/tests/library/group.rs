@@ -8,10 +8,10 @@ use std::{env, panic, process::Command, sync::OnceLock, thread};
 
 use warpfold::{
     Buffer, Device, Element, Error, Group, Located, Plain, Reducer, Selection, Sharded, Stream, Way,
-    cpu, op,
+    cpu, internal::reducer_of_ptx, op,
 };
 
-use crate::common::{Sample, device, driver, extreme, on_gpu, reducer, says, small, splitmix};
+use crate::common::{Sample, device, driver, extreme, kept_ptx, on_gpu, reducer, says, small, splitmix};
 
 const DEVICES: &str = "WARPFOLD_SIM_DEVICES";
 
@@ -57,7 +57,7 @@ pub(crate) fn reducers() -> &'static [Reducer] {
         };
         let first = std::iter::once(reducer().clone());
         let others = (1..driver().device_count().unwrap())
-            .map(|ordinal| Reducer::new(&Device::open(of(ordinal)).unwrap()).unwrap());
+            .map(|ordinal| reducer_of_ptx(&Device::open(of(ordinal)).unwrap(), kept_ptx()));
         first.chain(others).collect()
     })
 }
