@@ -3,30 +3,43 @@
 //! each other, single elements.
 //!
 //! A result that its type can represent must be right to these bounds, whatever is met on the way. Here
-//! u is 2^-24 for sums in `f32` and 2^-53 for sums in `f64`, γ(d) = d·u / (1 − d·u), and n is the number
-//! of elements:
+//! n is the number of elements, u is 2^-24 for sums in `f32` and 2^-53 for sums in `f64`, γ(d) is
+//! d·u / (1 − d·u), and γ₆₄(d) the same for `f64`. The last column names what states the bound.
 //!
-//! | result | of integers | of floats | as stated in |
-//! |---|---|---|---|
-//! | sums, sums of squares or magnitudes | equal, modulo 2^64 | γ(n − 1), of squares γ(n), of the sum of the terms' magnitudes; equal where all digits have room | docs/correctness.md |
-//! | the same on the CPU | equal, modulo 2^64 | γ(160), γ(161) in double precision, and a rounding | `cpu` |
-//! | dot products, squared distances | equal, modulo 2^64 | γ(n), γ(n + 2), likewise | `op::Dot` |
-//! | products | equal, modulo 2^64 | γ(n − 1) of itself, unless it overflows or underflows on its way | `op::Product` |
-//! | sums in 128 bits or in `f64` | equal | γ(n − 1) in double precision | `op::SumIn` |
-//! | means by `mean` and `Within` | two roundings | γ(n − 1) of the mean magnitude, and a rounding | `Reducer::mean` |
-//! | means by `MeanAndVariance` | two roundings | 2^-20 of the deviation, and γ(4n) of the mean magnitude in double precision; of `f64` without the former | here |
-//! | variances | three roundings | 2^-20 of itself; of `f64` 2^-40 | here: a large mean costs no digits |
-//! | L2 norms | 2^-51 of itself | γ(n) + 2^-52 of itself | here |
-//! | L1 norms | as the sum, or in `f64` rounded | as the sum of magnitudes | `Reducer::l1_norm` |
-//! | the same bits everywhere | as the operation | equal to the definition | `op::Everywhere` |
-//! | logarithms of sums of exponentials | | 1e-6, in `f64` 4e-15, of itself or of 1 | `log_sum_exp.rs` |
-//! | extremes, places, counts, bits, top-k | equal | equal | `op` |
+//! | result of integers | may be off by | stated at |
+//! |---|---|---|
+//! | sums of any terms, products | nothing, modulo 2^64 | `op::Sum`, `op::Product` |
+//! | sums in 128 bits | nothing | `op::SumIn` |
+//! | means | 2 roundings to `f64` | `op::MeanAndVariance` |
+//! | variances | 3 roundings to `f64` | `op::MeanAndVariance` |
+//! | L1 norms in integers, in `f64` | nothing, modulo 2^64; 2^-52 of itself | `Reducer::l1_norm` |
+//! | L2 norms | 2^-51 of itself | here |
 //!
-//! A sum of floats of both signs has no bound where it may overflow on its way: the documentation of
-//! `Reducer::sum_error_bound` says so. A mean, a norm and a variance have one all the same.
+//! | result of floats | may be off by | stated at |
+//! |---|---|---|
+//! | sums, L1 norms | γ(n − 1)·Σ\|x\|; nothing where all digits have room | docs/correctness.md |
+//! | sums of squares | γ(n)·Σx², and n of the smallest numbers | the same |
+//! | dot products | γ(n)·Σ\|ab\|, likewise | `op::Dot` |
+//! | squared distances | γ(n + 2) of itself, likewise | `op::SquaredDistance` |
+//! | sums in `f64` | γ₆₄(n − 1)·Σ\|x\| | `op::SumIn` |
+//! | sums on the CPU | γ₆₄(160) in place of γ(n − 1), and a rounding | `cpu` |
+//! | products | γ(n − 1) of itself; on the CPU γ₆₄(n − 1), and a rounding | `op::Product` |
+//! | means of `mean` and `Within` | γ(n − 1)·Σ\|x\| / n, and a rounding | `Reducer::mean` |
+//! | means of `MeanAndVariance` | γ₆₄(4n)·Σ\|x\| / n; of `f32` and halves 2^-20 deviations more | here |
+//! | variances of `f32` and halves, of `f64` | 2^-20, 2^-40 of itself | here |
+//! | L2 norms | γ(n) + 2^-52 of itself | here |
+//! | those in `Everywhere` | nothing, by their definition | `op::Everywhere` |
+//! | logarithms of sums of exponentials | 1e-6, of `f64` 4e-15, of itself or of 1 | `log_sum_exp.rs` |
 //!
-//! NaN and infinities are what IEEE 754 has for exact sums: NaN if an element is NaN or there are
-//! infinities of both signs, else the infinity; and NaN for the variance of anything not finite.
+//! Extremes, places, counts, bits and top-k are equal. So "a large mean costs no digits of the variance"
+//! is a bound on the variance relative to itself: that of a constant is 0.
+//!
+//! Where the documents say that there is no bound, any result is taken: of sums of floats of both signs
+//! that may overflow on their way, and of products that may overflow or underflow on theirs. Means,
+//! norms and variances have their bound all the same.
+//!
+//! NaN and infinities are what exact sums have: NaN if an element is NaN or if there are infinities of
+//! both signs, else the infinity; and NaN for the variance of anything not finite.
 
 mod bounds;
 mod dyadic;
@@ -50,10 +63,11 @@ use warpfold::{
 
 use crate::{
     common::{device, no_findings, reducer},
+    counted::count_of,
     group::{cut, groups, on_four},
 };
 use bounds::{Asked, Expected, Number, Set, Want, What, expected, of_pairs};
-use sets::{Case, set};
+use sets::{Case, MANY, set};
 
 /// The parts of a result, as numbers.
 trait Parts {
@@ -177,6 +191,8 @@ struct Whole<T> {
     values: Vec<T>,
     aligned: Buffer<T>,
     shifted: Buffer<T>,
+    /// With another element at the end.
+    more: Buffer<T>,
 }
 
 /// Sets of as many elements each.
@@ -209,9 +225,9 @@ struct Table<T> {
 const LENS: [usize; 5] = [1, 3, 4, 17, 40];
 
 impl<T: Case> Table<T> {
-    fn new() -> Self {
+    /// The sets alone and in a row, and in matrices with rows of these lengths; `many` as they are.
+    fn new(few: &[(String, Vec<T>)], many: &[(String, Vec<T>)], lens: &[usize]) -> Self {
         let upload = |values: &[T]| device().upload(values).unwrap();
-        let (few, many) = (T::few(), T::many());
         let mut sets: Vec<Set> = Vec::new();
         let mut all: Vec<T> = Vec::new();
         let mut offsets = vec![0_u32];
@@ -221,10 +237,15 @@ impl<T: Case> Table<T> {
             offsets.push(all.len() as u32);
             sets.len() - 1
         };
-        let wholes = few.iter().chain(&many).map(|(name, values)| {
-            let shifted = upload(&[&[T::NEVER], &values[..]].concat()).slice(1..).unwrap();
-            let set = add(name.clone(), values);
-            Whole { set, values: values.clone(), aligned: upload(values), shifted }
+        let wholes = few.iter().chain(many).map(|(name, values)| {
+            let around = upload(&[&[T::NEVER], &values[..], &[T::NEVER]].concat());
+            Whole {
+                set: add(name.clone(), values),
+                values: values.clone(),
+                aligned: upload(values),
+                shifted: around.slice(1..=values.len()).unwrap(),
+                more: around.slice(1..).unwrap(),
+            }
         });
         let wholes: Vec<_> = wholes.collect();
         let mut matrix = |sets: &[(String, Vec<T>)], len: usize| {
@@ -249,8 +270,10 @@ impl<T: Case> Table<T> {
                 values,
             }
         };
-        let mut matrices: Vec<_> = LENS.iter().map(|&len| matrix(&few, len)).collect();
-        matrices.push(matrix(&many, sets::MANY));
+        let mut matrices: Vec<_> = lens.iter().map(|&len| matrix(few, len)).collect();
+        if !many.is_empty() {
+            matrices.push(matrix(many, MANY));
+        }
         let lens = offsets.windows(2).map(|ends| ends[1] - ends[0]);
         let keys: Vec<u32> =
             (0_u32..).zip(lens).flat_map(|(key, len)| iter::repeat_n(key, len as usize)).collect();
@@ -286,7 +309,11 @@ impl<T: Case> Table<T> {
 fn of_wholes<T: Case, O: Operation<T, Output: Parts>>(table: &Table<T>, op: O) -> Vec<Found> {
     let (reducer, stream) = (reducer(), device().stream().unwrap());
     let mut all = Vec::new();
-    for &Whole { set, ref values, ref aligned, ref shifted } in &table.wholes {
+    let mut recorder = reducer.record();
+    let mut recorded = Vec::new();
+    let count = count_of(MANY as u64);
+    for &Whole { set, ref values, ref aligned, ref shifted, ref more } in &table.wholes {
+        recorded.push((set, recorder.reduce(op, aligned).unwrap()));
         let mut add = |form, output: O::Output| {
             all.push(Found { form, set, parts: output.parts() });
         };
@@ -304,7 +331,14 @@ fn of_wholes<T: Case, O: Operation<T, Output: Parts>>(table: &Table<T>, op: O) -
         }
         if n > 100 {
             add("streamed", reducer.stream(values).buffers(2, 4000).reduce(op).unwrap());
+            let counted = reducer.on(&stream).counted(&count).reduce(op, more).unwrap();
+            add("counted", counted.wait().unwrap());
         }
+    }
+    let mut recording = recorder.finish().unwrap();
+    let results = recording.run().unwrap();
+    for (set, one) in &recorded {
+        all.push(Found { form: "recorded", set: *set, parts: results.get(one).parts() });
     }
     all
 }
@@ -379,11 +413,15 @@ struct Asking<T> {
 
 impl<T: Case> Asking<T> {
     fn new() -> Self {
-        Self { table: Table::new(), failures: Failures::default(), cuts: Vec::new() }
+        Self {
+            table: Table::new(&T::few(), &T::many(), &LENS),
+            failures: Failures::default(),
+            cuts: Vec::new(),
+        }
     }
 
     fn of_groups() -> Self {
-        let table = Table::new();
+        let table = Table::new(&T::few(), &[], &[]);
         Self { cuts: Cut::of_all(&table), table, failures: Failures::default() }
     }
 
@@ -504,11 +542,10 @@ fn pairs<T: Case<Sum: Parts>, O: PairOperation + Debug>(asking: &mut Asking<T>, 
     for Whole { set, values, shifted, .. } in &table.wholes {
         let reversed: Vec<T> = values.iter().rev().copied().collect();
         let Set { name, elements, .. } = &table.sets[*set];
-        let mut others = elements.clone();
-        others.reverse();
-        let everywhere = format!("{op:?}").contains("Everywhere");
+        let others: Vec<Number> = elements.iter().rev().copied().collect();
+        let right = of_pairs(distance, &format!("{op:?}"), [elements, &others], T::TYPE);
         let mut check = |form: &str, found: T::Sum| {
-            let want = of_pairs(distance, everywhere, [elements, &others], T::TYPE, form == "CPU");
+            let want = right[usize::from(form == "CPU")].clone();
             let what = format!("{op:?} of {}, {form}", T::TYPE.name);
             failures.check(&what, &format!("{name}, and reversed"), &found.parts(), &Some(vec![want]));
         };
@@ -531,18 +568,20 @@ fn pairs<T: Case<Sum: Parts>, O: PairOperation + Debug>(asking: &mut Asking<T>, 
 fn within<T: Case<Sum: Parts>>(asking: &mut Asking<T>) {
     let stream = device().stream().unwrap();
     let Asking { table, failures, cuts } = asking;
-    for Whole { set: at, values, aligned, shifted } in &table.wholes {
+    for Whole { set: at, values, aligned, shifted, .. } in &table.wholes {
         for [low, high] in T::intervals() {
             let inside: Vec<T> =
                 values.iter().copied().filter(|value| low <= *value && *value <= high).collect();
             let name = format!("{} in {low:?}..={high:?}", table.sets[*at].name);
             let inside = set(name, &inside);
+            let asked = |everywhere| Asked { what: What::Within, skips: false, everywhere };
+            let right = [(false, false), (false, true), (true, false)]
+                .map(|(everywhere, on_cpu)| expected(asked(everywhere), &inside, on_cpu));
             let mut check = |form: &str, everywhere: bool, found: Within<T::Sum>| {
-                let asked = Asked { what: What::Within, skips: false, everywhere };
-                let right = expected(asked, &inside, form == "CPU");
+                let right = &right[if everywhere { 2 } else { usize::from(form == "CPU") }];
                 let word = if everywhere { "Everywhere " } else { "" };
                 let what = format!("{word}reduce_within of {}, {form}", T::TYPE.name);
-                failures.check(&what, &inside.name, &found.parts(), &right);
+                failures.check(&what, &inside.name, &found.parts(), right);
             };
             let range = (Bound::Included(low), Bound::Included(high));
             if cuts.is_empty() {
@@ -584,7 +623,7 @@ fn top<T: Case>(asking: &mut Asking<T>) {
         );
         failures.check(&what, name, &found, &Some(right.map(Want::Is).collect()));
     };
-    for Whole { set, values, aligned, shifted } in &table.wholes {
+    for Whole { set, values, aligned, shifted, .. } in &table.wholes {
         check("a buffer", *set, true, reducer().top_k(Largest(3), aligned).unwrap());
         check("a buffer", *set, false, reducer().top_k(Smallest(3), shifted).unwrap());
         check("CPU", *set, true, cpu::top_k(Largest(3), values).unwrap());

@@ -1,6 +1,6 @@
 //! The right results of every operation, in exact arithmetic, and how far others may be from them.
 
-use std::{cmp::Ordering, fmt};
+use std::{cell::OnceCell, cmp::Ordering, fmt};
 
 use super::dyadic::Dyadic;
 use crate::exact::{DOUBLE, SINGLE, everywhere, spread_everywhere};
@@ -203,23 +203,77 @@ pub(crate) struct Set {
     pub(crate) name: String,
     pub(crate) ty: Type,
     pub(crate) elements: Vec<Number>,
-    all: Terms,
-    numbers: Terms,
+    all: Facts,
+    /// Of those that are numbers, where some are NaN.
+    numbers: Option<Facts>,
+}
+
+/// What takes long to make is made once.
+struct Facts {
+    elements: Vec<Number>,
+    terms: Terms,
+    squares: OnceCell<Terms>,
+    magnitudes: OnceCell<Terms>,
+    factors: OnceCell<Factors>,
 }
 
 impl Set {
     pub(crate) fn new(name: String, ty: Type, elements: Vec<Number>) -> Self {
-        let all = Terms::of(elements.iter().map(|&one| one.into()));
-        let numbers = if all.nan {
-            Terms::of(elements.iter().filter(|one| !one.is_nan()).map(|&one| one.into()))
-        } else {
-            all.clone()
-        };
+        let all = Facts::of(elements.clone());
+        let numbers = || elements.iter().copied().filter(|one| !one.is_nan()).collect();
+        let numbers = all.terms.nan.then(|| Facts::of(numbers()));
         Self { name, ty, elements, all, numbers }
     }
 
-    fn taken(&self, skips: bool) -> impl Iterator<Item = Number> {
-        self.elements.iter().copied().filter(move |one| !skips || !one.is_nan())
+    fn facts(&self, skips: bool) -> &Facts {
+        self.numbers.as_ref().filter(|_| skips).unwrap_or(&self.all)
+    }
+}
+
+impl Facts {
+    fn of(elements: Vec<Number>) -> Self {
+        let terms = Terms::of(elements.iter().map(|&one| one.into()));
+        let (squares, magnitudes, factors) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        Self { elements, terms, squares, magnitudes, factors }
+    }
+
+    fn squares(&self) -> &Terms {
+        self.squares.get_or_init(|| Terms::of(self.elements.iter().map(|&one| product_of(one, one))))
+    }
+
+    fn magnitudes(&self) -> &Terms {
+        let magnitude = |one: &Number| Float(one.double().abs()).into();
+        self.magnitudes.get_or_init(|| Terms::of(self.elements.iter().map(magnitude)))
+    }
+
+    fn factors(&self) -> &Factors {
+        self.factors.get_or_init(|| Factors::of(&self.elements))
+    }
+}
+
+/// What is multiplied, exactly.
+struct Factors {
+    /// The products of the magnitudes below one and of the others, but zeros and infinities.
+    small: Dyadic,
+    large: Dyadic,
+    negative: bool,
+    zero: bool,
+    infinite: bool,
+}
+
+impl Factors {
+    fn of(factors: &[Number]) -> Self {
+        let one = Dyadic::integer(1);
+        let finite = factors.iter().filter(|factor| factor.is_finite() && !factor.is_zero());
+        let (small, large): (Vec<Dyadic>, Vec<Dyadic>) =
+            finite.map(|factor| factor.exact().magnitude()).partition(|factor| *factor < one);
+        Self {
+            small: Dyadic::product(&small),
+            large: Dyadic::product(&large),
+            negative: factors.iter().filter(|factor| factor.is_negative()).count() % 2 == 1,
+            zero: factors.iter().any(|factor| factor.is_zero()),
+            infinite: factors.iter().any(|factor| !factor.is_finite()),
+        }
     }
 }
 
@@ -295,8 +349,12 @@ impl Want {
             Near { number, over, off, squared_off, precision } => match found {
                 Float(found) if found.is_nan() => false,
                 Float(found) if found.is_infinite() => {
+                    // A sum that is nearly too large may be rounded up to it; a quotient is neither.
+                    let exact = number.magnitude();
+                    let is_sum = *over == Dyadic::integer(1);
+                    let reached = if is_sum { exact.plus(off) } else { exact };
                     let same_sign = number.is_negative() == (found < 0.0);
-                    same_sign && number.magnitude().plus(off) >= over.times(&precision.limit())
+                    same_sign && reached >= over.times(&precision.limit())
                 }
                 _ => {
                     let rest = found.exact().times(over).minus(number).magnitude().minus(off);
@@ -367,10 +425,9 @@ pub(crate) type Expected = Option<Vec<Want>>;
 /// Returns the right result of a set of one element at least: on the CPU, or on a device.
 pub(crate) fn expected(asked: Asked, set: &Set, on_cpu: bool) -> Expected {
     let Asked { what, skips, everywhere } = asked;
-    let terms = if skips { &set.numbers } else { &set.all };
-    match set.ty.sums {
-        Some(sums) if everywhere => return of_definition(what, set, skips, sums),
-        _ => {}
+    let terms = &set.facts(skips).terms;
+    if let Some(sums) = set.ty.sums.filter(|_| everywhere) {
+        return of_definition(what, set.facts(skips), sums);
     }
     let one = |want: Want| Some(vec![want]);
     let is = |number: Number| one(Is(number));
@@ -397,7 +454,7 @@ pub(crate) fn expected(asked: Asked, set: &Set, on_cpu: bool) -> Expected {
             Some([vec![count], of(What::Sum), of(What::Mean)].concat())
         }
         _ => match set.ty.sums {
-            Some(sums) => of_floats(what, set, skips, sums, on_cpu),
+            Some(sums) => of_floats(what, set.facts(skips), sums, on_cpu),
             None => Some(of_integers(what, set)),
         },
     }
@@ -425,7 +482,7 @@ fn extreme(set: &Set, skips: bool, largest: bool) -> Option<(Number, usize)> {
 }
 
 fn of_integers(what: What, set: &Set) -> Vec<Want> {
-    let (ty, terms) = (set.ty, &set.all);
+    let (ty, terms) = (set.ty, &set.all.terms);
     let integers = || {
         set.elements.iter().map(|&one| match one {
             Integer(number) => number,
@@ -519,8 +576,8 @@ fn sum_off(terms: &Terms, roundings: u64, types: [Precision; 2], on_cpu: bool) -
     off.plus(&of_term.times(&Dyadic::integer(terms.n)))
 }
 
-fn of_floats(what: What, set: &Set, skips: bool, sums: Precision, on_cpu: bool) -> Expected {
-    let terms = if skips { &set.numbers } else { &set.all };
+fn of_floats(what: What, facts: &Facts, sums: Precision, on_cpu: bool) -> Expected {
+    let terms = &facts.terms;
     let zero = terms.n == 0;
     let one = |want| Some(vec![want]);
     let special = |want: Want| terms.special().map_or(want, |special| Is(Float(special)));
@@ -530,21 +587,15 @@ fn of_floats(what: What, set: &Set, skips: bool, sums: Precision, on_cpu: bool) 
         _ if zero => None,
         What::Sum => one(sum(terms, 0, sums, on_cpu)),
         What::WideSum => one(sum(terms, 0, DOUBLES, on_cpu)),
-        What::SumAbs | What::L1 => {
-            let magnitudes = set.taken(skips).map(|one| match one {
-                Float(number) => Float(number.abs()).into(),
-                Integer(_) => unreachable!("elements are floats"),
-            });
-            one(sum(&Terms::of(magnitudes), 0, sums, on_cpu))
-        }
-        What::SumSq => one(sum(&squares(set, skips), 1, sums, on_cpu)),
+        What::SumAbs | What::L1 => one(sum(facts.magnitudes(), 0, sums, on_cpu)),
+        What::SumSq => one(sum(facts.squares(), 1, sums, on_cpu)),
         What::L2 => {
-            let squares = squares(set, skips);
+            let squares = facts.squares();
             let relative = sums.gamma(terms.n).plus(&Dyadic::power(-52));
             let root = Root { square: squares.sum.clone(), relative };
             one(squares.special().map_or(root, |special| Is(Float(special))))
         }
-        What::MaxNorm => one(Is(Float(set.elements.iter().map(|one| one.double().abs()).fold(
+        What::MaxNorm => one(Is(Float(facts.elements.iter().map(|one| one.double().abs()).fold(
             0.0,
             |largest: f64, one| {
                 if largest.is_nan() || one.is_nan() { f64::NAN } else { largest.max(one) }
@@ -569,8 +620,8 @@ fn of_floats(what: What, set: &Set, skips: bool, sums: Precision, on_cpu: bool) 
             let squared_off = deviations(terms).times(&of_deviation).times(&of_deviation);
             Some(vec![mean(terms, off, squared_off), variance(terms, &relative)])
         }
-        What::Product => one(product(set, skips, sums, on_cpu)),
-        What::LogSumExp => one(log_sum_exp(set, sums)),
+        What::Product => one(product(facts, sums, on_cpu)),
+        What::LogSumExp => one(log_sum_exp(facts, sums)),
         what => unreachable!("{what:?} of floats"),
     }
 }
@@ -583,11 +634,6 @@ fn mean(terms: &Terms, off: Dyadic, squared_off: Dyadic) -> Want {
     let division = if terms.n == 1 { Dyadic::ZERO } else { division.plus(&smallest) };
     let off = off.plus(&division);
     Near { number: terms.sum.clone(), over, off, squared_off, precision: DOUBLES }
-}
-
-/// The exact squares.
-fn squares(set: &Set, skips: bool) -> Terms {
-    Terms::of(set.taken(skips).map(|one| product_of(one, one)))
 }
 
 /// The exact product of two.
@@ -611,43 +657,28 @@ fn distance_of(one: Number, other: Number) -> Term {
     Term::Special(distance * distance)
 }
 
-fn product(set: &Set, skips: bool, sums: Precision, on_cpu: bool) -> Want {
-    let taken: Vec<Number> = set.taken(skips).collect();
-    let (maker, n) = (if on_cpu { DOUBLES } else { sums }, taken.len() as u64);
-    if taken.iter().any(|one| one.is_nan()) {
-        return Is(Float(f64::NAN));
-    }
+fn product(facts: &Facts, sums: Precision, on_cpu: bool) -> Want {
+    let (maker, n) = (if on_cpu { DOUBLES } else { sums }, facts.terms.n);
+    let &Factors { ref small, ref large, negative, zero, infinite } = facts.factors();
     let one = Dyadic::integer(1);
-    let (mut small, mut large, mut all) = (one.clone(), one.clone(), one.clone());
-    for factor in taken.iter().filter(|factor| factor.is_finite() && !factor.is_zero()) {
-        let factor = factor.exact();
-        let part = if factor.magnitude() < one { &mut small } else { &mut large };
-        *part = part.times(&factor.magnitude());
-        all = all.times(&factor);
-    }
-    let infinite = taken.iter().any(|factor| !factor.is_finite());
-    let zero = taken.iter().any(|factor| factor.is_zero());
     let smallest_normal = Dyadic::power(maker.smallest + maker.digits - 1);
-    let (overflows, underflows) = (large >= maker.limit(), small < smallest_normal);
-    // One factor is itself; what only grows or only shrinks has no way on which it is something else.
-    let grows = large > one || infinite;
-    let shrinks = small < one || zero;
-    if n > 1 && grows && shrinks && (overflows || underflows || infinite) {
-        // Infinity times zero is NaN however it is met.
-        return if infinite && zero {
-            Is(Float(f64::NAN))
-        } else if infinite && !underflows {
-            Is(Float(if is_negative(&taken) { f64::NEG_INFINITY } else { f64::INFINITY }))
-        } else {
-            Unsaid
-        };
-    }
-    if infinite {
-        return Is(Float(if is_negative(&taken) { f64::NEG_INFINITY } else { f64::INFINITY }));
+    let (overflows, underflows) = (*large >= maker.limit(), *small < smallest_normal);
+    let infinity = Is(Float(if negative { f64::NEG_INFINITY } else { f64::INFINITY }));
+    // What only grows, or only shrinks, is on its way to its result all the time; so is one factor.
+    let (grows, shrinks) = (infinite || *large > one, zero || *small < one);
+    let both_ways = n > 1 && grows && shrinks;
+    if facts.terms.nan || infinite && zero {
+        return Is(Float(f64::NAN));
+    } else if both_ways && (overflows && !infinite || underflows) {
+        return Unsaid;
+    } else if infinite {
+        return infinity;
     } else if zero {
         return Is(Float(0.0));
     }
-    let off = maker.gamma(n - 1).times(&all.magnitude());
+    let magnitude = small.times(large);
+    let product = if negative { Dyadic::ZERO.minus(&magnitude) } else { magnitude.clone() };
+    let off = maker.gamma(n - 1).times(&magnitude);
     let off = if underflows && n > 1 {
         off.plus(&Dyadic::power(maker.smallest).times(&Dyadic::integer(n)))
     } else {
@@ -657,19 +688,15 @@ fn product(set: &Set, skips: bool, sums: Precision, on_cpu: bool) -> Want {
         off
     } else {
         // It is rounded once more at the end.
-        let last = all.magnitude().times(&Dyadic::of(sums.roundoff() * (1.0 + 1e-12)));
+        let last = magnitude.times(&Dyadic::of(sums.roundoff() * (1.0 + 1e-12)));
         off.plus(&off).plus(&last).plus(&Dyadic::power(sums.smallest - 1))
     };
-    near(all, one, off, sums)
-}
-
-fn is_negative(factors: &[Number]) -> bool {
-    factors.iter().filter(|factor| factor.is_negative()).count() % 2 == 1
+    near(product, one, off, sums)
 }
 
 /// What no rational number is: in double precision, as `log_sum_exp.rs` has it.
-fn log_sum_exp(set: &Set, sums: Precision) -> Want {
-    let elements = || set.elements.iter().map(|one| one.double());
+fn log_sum_exp(facts: &Facts, sums: Precision) -> Want {
+    let elements = || facts.elements.iter().map(|one| one.double());
     let largest = elements().fold(f64::NEG_INFINITY, |largest, one| {
         if largest.is_nan() || one.is_nan() { f64::NAN } else { largest.max(one) }
     });
@@ -684,9 +711,9 @@ fn log_sum_exp(set: &Set, sums: Precision) -> Want {
 }
 
 /// The results that have the same bits everywhere, by their definition.
-fn of_definition(what: What, set: &Set, skips: bool, sums: Precision) -> Expected {
+fn of_definition(what: What, facts: &Facts, sums: Precision) -> Expected {
     let format = if sums == SINGLES { SINGLE } else { DOUBLE };
-    let taken = || set.taken(skips).map(Number::double);
+    let (terms, taken) = (&facts.terms, || facts.elements.iter().map(|one| one.double()));
     let square = |one: f64| if sums == SINGLES { f64::from(one as f32 * one as f32) } else { one * one };
     let of = |terms: Vec<f64>| Is(Float(everywhere(&terms, format)));
     match what {
@@ -700,38 +727,29 @@ fn of_definition(what: What, set: &Set, skips: bool, sums: Precision) -> Expecte
         }
         What::Within => {
             let sum = of(taken().collect());
-            let count = vec![Is(Integer(set.all.n.into())), sum];
-            if set.all.n == 0 {
+            let count = vec![Is(Integer(terms.n.into())), sum];
+            if terms.n == 0 {
                 return Some(count);
             }
-            let off = sum_off(&set.all, 0, [sums; 2], false);
-            let mean = mean(&set.all, off, Dyadic::ZERO);
-            let mean = set.all.special().map_or(mean, |special| Is(Float(special)));
+            let off = sum_off(terms, 0, [sums; 2], false);
+            let mean = mean(terms, off, Dyadic::ZERO);
+            let mean = terms.special().map_or(mean, |special| Is(Float(special)));
             Some([count, vec![mean]].concat())
         }
         what => unreachable!("{what:?} has no definition"),
     }
 }
 
-/// Returns the right dot product, or squared distance, of two sets of as many elements.
-pub(crate) fn of_pairs(
-    distance: bool,
-    everywhere_too: bool,
-    [a, b]: [&[Number]; 2],
-    ty: Type,
-    on_cpu: bool,
-) -> Want {
+/// Returns the right dot product, or squared distance, of two sets of as many elements: on a device, and
+/// on the CPU.
+pub(crate) fn of_pairs(distance: bool, op: &str, [a, b]: [&[Number]; 2], ty: Type) -> [Want; 2] {
     let pairs = || a.iter().copied().zip(b.iter().copied());
+    let of = if distance { distance_of } else { product_of };
     let Some(sums) = ty.sums else {
-        let term = |(one, other): (Number, Number)| {
-            let [one, other] = [one, other].map(Number::exact);
-            let distance_of = || one.minus(&other);
-            if distance { distance_of().times(&distance_of()) } else { one.times(&other) }
-        };
-        let exact = pairs().map(term).fold(Dyadic::ZERO, |sum, term| sum.plus(&term));
-        return Wrapping(exact, ty);
+        let exact = Terms::of(pairs().map(|(one, other)| of(one, other))).sum;
+        return [(); 2].map(|()| Wrapping(exact.clone(), ty));
     };
-    if everywhere_too {
+    if op.contains("Everywhere") {
         let term = |(one, other): (Number, Number)| {
             let (one, other) = (one.double(), other.double());
             if sums == DOUBLES {
@@ -741,10 +759,45 @@ pub(crate) fn of_pairs(
             f64::from(if distance { (one - other) * (one - other) } else { one * other })
         };
         let format = if sums == SINGLES { SINGLE } else { DOUBLE };
-        return Is(Float(everywhere(&pairs().map(term).collect::<Vec<_>>(), format)));
+        let sum = everywhere(&pairs().map(term).collect::<Vec<_>>(), format);
+        return [Is(Float(sum)), Is(Float(sum))];
     }
-    let of = if distance { distance_of } else { product_of };
     let terms = Terms::of(pairs().map(|(one, other)| of(one, other)));
     // A difference, and its square, are rounded; a product once.
-    sum(&terms, if distance { 3 } else { 1 }, sums, on_cpu)
+    [false, true].map(|on_cpu| sum(&terms, if distance { 3 } else { 1 }, sums, on_cpu))
+}
+
+#[test]
+fn right_results_are_accepted_and_others_are_not() {
+    let of = |what, values: &[f64], name: &'static str, sums| {
+        let ty = Type { name, bits: 64, sums: Some(sums), signed: true };
+        let set = Set::new(String::new(), ty, values.iter().map(|&value| Float(value)).collect());
+        expected(Asked { what, skips: false, everywhere: false }, &set, false).unwrap()
+    };
+    let check = |wants: &[Want], right: &[f64], wrong: &[f64]| {
+        assert_eq!(wants.len(), right.len());
+        for ((want, &right), &wrong) in wants.iter().zip(right).zip(wrong) {
+            assert!(want.accepts(Float(right)), "{right} is right: {want}");
+            assert!(!want.accepts(Float(wrong)), "{wrong} is wrong: {want}");
+        }
+    };
+    let (infinity, nan) = (f64::INFINITY, f64::NAN);
+    let singles = |what, values: &[f64]| of(what, values, "f32", SINGLES);
+    let doubles = |what, values: &[f64]| of(what, values, "f64", DOUBLES);
+    let near = [16_777_216.0, 16_777_218.0].repeat(2);
+    check(&singles(What::Spread, &near), &[16_777_217.0, 1.0], &[16_777_216.0, 1.0 + 2e-6]);
+    let large = f64::from(3e38_f32);
+    check(&singles(What::Spread, &[large; 4]), &[large, 0.0], &[infinity, f64::MIN_POSITIVE]);
+    check(&singles(What::Sum, &[large; 2]), &[infinity], &[large]);
+    check(&singles(What::Sum, &[1.0, 2.0, -4.0]), &[-1.0], &[-1.0 - 1e-7]);
+    check(&singles(What::Sum, &[infinity, 1.0, -infinity]), &[nan], &[infinity]);
+    check(&singles(What::Product, &[-0.1, 3.0]), &[-0.300_000_01], &[-0.300_000_1]);
+    check(&doubles(What::Spread, &[1.0, infinity]), &[infinity, nan], &[nan, infinity]);
+    let power = 2_f64.powi(511);
+    check(&doubles(What::Spread, &[power, -power]), &[0.0, power * power], &[nan, infinity]);
+    check(&doubles(What::Mean, &[f64::MAX, f64::MAX]), &[f64::MAX], &[infinity]);
+    let tiny = 5e-324_f64;
+    check(&doubles(What::L2, &[1e200; 2]), &[2_f64.sqrt() * 1e200], &[2_f64.sqrt() * 1.000_000_1e200]);
+    check(&doubles(What::L2, &[tiny]), &[tiny], &[1e-322]);
+    check(&doubles(What::L2, &[f64::MAX; 2]), &[infinity], &[f64::MAX]);
 }

@@ -62,6 +62,18 @@ impl Dyadic {
         Self { significand: &self.significand * &other.significand, exponent }
     }
 
+    /// Returns the product of all factors, made of halves of them: long products meet their like.
+    pub(crate) fn product(factors: &[Self]) -> Self {
+        match factors {
+            [] => Self::integer(1),
+            [one] => one.clone(),
+            _ => {
+                let (first, second) = factors.split_at(factors.len() / 2);
+                Self::product(first).times(&Self::product(second))
+            }
+        }
+    }
+
     pub(crate) fn magnitude(&self) -> Self {
         Self { significand: self.significand.magnitude().clone().into(), exponent: self.exponent }
     }
@@ -147,6 +159,7 @@ fn dyadic_numbers_are_exact() {
     assert!(of(-3.0).times(&of(0.5)) == of(-1.5));
     assert!(of(5e-324) == Dyadic::power(-1074) && of(-2.0) < of(-1.0) && of(-1.0) < Dyadic::ZERO);
     assert_eq!((of(6.0).top(), of(6.0).unit(), of(-0.75).unit()), (3, 1, -2));
+    assert!(Dyadic::product(&[of(0.1), of(-4.0), of(2.5)]) == of(0.1).times(&of(-10.0)));
     assert_eq!(Dyadic::integer(-1).wrapped(), u64::MAX);
     assert_eq!(of(1e20).plus(&Dyadic::integer(7)).wrapped(), (10_u128.pow(20) + 7) as u64);
     assert_eq!((of(0.1).to_string(), of(-1e300).to_string()), ("1e-1".into(), "-1e300".into()));

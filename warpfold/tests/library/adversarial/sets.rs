@@ -263,15 +263,17 @@ macro_rules! integers {
 
             fn many() -> Vec<(String, Vec<Self>)> {
                 let (min, max) = ($ty::MIN, $ty::MAX);
-                let near = |bits: u64| max - (bits >> 61) as Self;
-                vec![
-                    ("many of any bits".to_owned(), random(4).map(|bits| bits as Self).take(MANY).collect()),
-                    ("many of the greatest".to_owned(), vec![max; MANY]),
-                    ("many of the least".to_owned(), vec![min; MANY]),
-                    ("many of both ends".to_owned(),
-                        (0..MANY).map(|at| if at % 3 == 0 { min } else { max }).collect()),
-                    ("many near the greatest".to_owned(), random(5).map(near).take(MANY).collect()),
-                ]
+                let all = |of: &dyn Fn(usize, u64) -> Self| -> Vec<Self> {
+                    random(4).enumerate().take(MANY).map(|(at, bits)| of(at, bits)).collect()
+                };
+                let sets = [
+                    ("many of any bits", all(&|_, bits| bits as Self)),
+                    ("many of the greatest", vec![max; MANY]),
+                    ("many of the least", vec![min; MANY]),
+                    ("many of both ends", all(&|at, _| if at % 3 == 0 { min } else { max })),
+                    ("many near the greatest", all(&|_, bits| max - (bits >> 61) as Self)),
+                ];
+                sets.map(|(name, values)| (name.to_owned(), values)).into()
             }
 
             fn intervals() -> Vec<[Self; 2]> {
