@@ -4,11 +4,11 @@
 mod common;
 
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::device;
 use rustix::time::{ClockId, clock_gettime};
-use warpfold_sim::{Args, Error, Gpu, Launch, Module};
+use warpfold_sim::{Args, Config, Error, Exploration, FaultKind, Gpu, Launch, Module};
 
 const HEAD: &str = ".version 7.8\n.target sm_80\n.address_size 64\n";
 
@@ -226,4 +226,53 @@ fn addresses_beside_a_variable_are_out_of_bounds() {
             }
         }
     }
+}
+
+/// Kernels that take long: one by its many short blocks, one by barriers at which no warp's turn is used
+/// up, one by what is cleared for each block, one by itself.
+const LONG: &str = "
+.visible .entry blocks() { ret; }
+.visible .entry barriers() { L: bar.sync 0; bra L; }
+.visible .entry cleared() {
+    .local .b8 much[262144]; .reg .b64 %a; .reg .b32 %b;
+    mov.u64 %a, much; ld.local.u32 %b, [%a]; ret;
+}
+.visible .entry loops() { L: bra L; }
+";
+
+/// The time for which each of these may go on, and that in which it has ended.
+const LIMIT: Duration = Duration::from_millis(300);
+
+#[test]
+fn a_launch_ends_when_its_time_is_over() {
+    let module = Module::parse(&format!("{HEAD}{LONG}")).expect("PTX");
+    let (many, seed) = (i32::MAX as u32, |launch: Launch| launch.with_seed(1));
+    for (entry, launch) in [
+        ("blocks", Launch::linear(many, 1)),
+        ("blocks", seed(Launch::linear(many, 1))),
+        ("blocks", Launch::linear(many - 1, 1).with_cluster([2, 1, 1])),
+        ("barriers", Launch::linear(1, 64)),
+        ("barriers", seed(Launch::linear(1, 64))),
+        ("cleared", Launch::linear(many, 256)),
+        ("loops", Launch::linear(1, 1024)),
+    ] {
+        let config = Config { time_limit: Some(LIMIT), step_limit: u64::MAX, ..Config::default() };
+        let start = Instant::now();
+        match Gpu::new(config).launch(&module, entry, &launch, &Args::new()) {
+            Err(Error::Fault(fault)) => assert_eq!(fault.kind, FaultKind::TimeLimit { limit: LIMIT }),
+            other => panic!("{entry}: {other:?}"),
+        }
+        assert!(start.elapsed() >= LIMIT && start.elapsed() < SOON, "{entry}: {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn an_exploration_ends_when_the_time_of_a_launch_is_over() {
+    let module = Module::parse(&format!("{HEAD}{LONG}")).expect("PTX");
+    let config = Config { time_limit: Some(LIMIT), step_limit: u64::MAX, ..Config::default() };
+    let (gpu, args, start) = (Gpu::new(config), Args::new(), Instant::now());
+    let exploration = Exploration::new(&gpu).launch(&module, "loops", &Launch::linear(1, 32), &args);
+    let said = exploration.expect("a launch").run(|_| Ok(())).expect_err("endless").to_string();
+    assert!(said.contains("limit of 0.3 s for a launch reached"), "{said}");
+    assert!(start.elapsed() < SOON);
 }

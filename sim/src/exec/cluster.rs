@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::mem::swap;
+use std::time::Instant;
 
 use crate::config::Stats;
 use crate::error::{Fault, FaultKind, MbarrierProblem};
@@ -21,6 +22,12 @@ const QUIET_ROUNDS: u32 = 64;
 /// Times that every warp waits in vain for its mbarrier and is let go on with
 /// `try_wait` false, without a sign of anything else, before that is a deadlock.
 const PATIENCE: u32 = 256;
+/// Warp instructions, or as much other work, after which a cluster looks at the clock: some milliseconds.
+const CLOCK_PERIOD: u64 = 1 << 16;
+/// Warp instructions that take as long as a round of a cluster does without any.
+const ROUND_COST: u64 = 64;
+/// Bytes of a cluster that are cleared in the time of a warp instruction, at least.
+const CLEARED_BYTES: u64 = 256;
 
 /// A cluster that is running.
 pub(super) struct Cluster {
@@ -29,6 +36,9 @@ pub(super) struct Cluster {
     quiet_rounds: u32,
     /// Times that the warps have waited in vain, one after the other.
     in_vain: u32,
+    /// Work since this place of a cluster last looked at the clock, in warp instructions. It counts on
+    /// from one cluster of the grid to the next: most of them may be short.
+    unclocked: u64,
 }
 
 /// What the blocks of a cluster share.
@@ -73,6 +83,8 @@ pub(super) enum Progress {
     Yielded,
     /// The launch has no instructions left.
     OutOfSteps,
+    /// The launch has no time left.
+    OutOfTime,
 }
 
 impl ClusterBarrier {
@@ -174,7 +186,7 @@ impl Cluster {
         let member = || Member { shared: vec![0; launch.shared_bytes() as usize], ..Member::default() };
         let members = blocks.iter().map(|_| member()).collect();
         let common = Common { members, ..Common::default() };
-        Self { blocks, common, quiet_rounds: 0, in_vain: 0 }
+        Self { blocks, common, quiet_rounds: 0, in_vain: 0, unclocked: 0 }
     }
 
     /// Bytes that a live cluster takes.
@@ -187,6 +199,7 @@ impl Cluster {
         let live = launch.warps() * self.blocks.len() as u32;
         self.common.barrier = ClusterBarrier { live, ..ClusterBarrier::default() };
         (self.quiet_rounds, self.in_vain) = (0, 0);
+        self.unclocked += Self::bytes(launch) / CLEARED_BYTES;
         for (rank, (block, member)) in self.blocks.iter_mut().zip(&mut self.common.members).enumerate() {
             let place = launch.place(index, rank as u32);
             block.reset(launch, &place);
@@ -217,17 +230,28 @@ impl Cluster {
         }
     }
 
-    /// Runs warps in turn until the cluster finishes, gives way, or `steps` warp
-    /// instructions are used up; what was executed is added to `total`.
+    /// Runs warps in turn until the cluster finishes, gives way, `steps` warp instructions are used up,
+    /// or it is later than `deadline`; what was executed is added to `total`.
     pub(super) fn turn<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
         probe: &P,
         steps: u64,
+        deadline: Option<Instant>,
         total: &mut Stats,
     ) -> Result<Progress, Box<Fault>> {
         let limit = total.warp_instructions.saturating_add(steps);
+        let mut clocked = total.warp_instructions;
         loop {
+            // Before a round, not behind it: some warp can go on, at which the error of the limit is.
+            self.unclocked += total.warp_instructions - clocked + ROUND_COST;
+            clocked = total.warp_instructions;
+            if self.unclocked >= CLOCK_PERIOD {
+                self.unclocked = 0;
+                if deadline.is_some_and(|deadline| Instant::now() > deadline) {
+                    return Ok(Progress::OutOfTime);
+                }
+            }
             let mut round = Round::default();
             for rank in 0..self.blocks.len() {
                 if self.common.members[rank].exited {

@@ -1,6 +1,8 @@
 //! Launches under every order of their steps: one execution after the other, as a trail of decisions
 //! says.
 
+use std::time::Instant;
+
 use crate::config::Stats;
 use crate::error::FaultKind;
 use crate::explore::{Held, Trail};
@@ -29,6 +31,8 @@ struct Grid<'l> {
     blocks: Vec<Cluster>,
     finished: Vec<bool>,
     started: bool,
+    /// When its time is over, in this execution.
+    deadline: Option<Instant>,
     /// Number of its first warp.
     first: usize,
 }
@@ -97,7 +101,15 @@ impl<'l> Explorer<'l> {
                 let first = warps;
                 warps += count as usize * launch.warps() as usize;
                 let finished = vec![false; count as usize];
-                Grid { launch, overlaps: *overlaps, blocks, finished, started: false, first }
+                Grid {
+                    launch,
+                    overlaps: *overlaps,
+                    blocks,
+                    finished,
+                    started: false,
+                    deadline: None,
+                    first,
+                }
             })
             .collect();
         Self { grids, warps, world: Exploring(World::new(trail)) }
@@ -172,6 +184,7 @@ impl<'l> Explorer<'l> {
                 let (before, own) = (0..self.grids[index].first, self.grids[index].warps());
                 self.state().memory.pass(before.flat_map(threads), own.flat_map(threads));
             }
+            self.grids[index].deadline = self.grids[index].launch.deadline();
             for block in 0..self.grids[index].blocks.len() {
                 let Grid { launch, blocks, .. } = &mut self.grids[index];
                 blocks[block].reset(launch, block as u64, &self.world);
@@ -217,7 +230,7 @@ impl<'l> Explorer<'l> {
 
     /// Runs a block until each of its warps is over, waits, or stops in front of a step.
     fn settle(&mut self, index: usize, block: usize) -> Result<(), String> {
-        let Grid { launch, blocks, finished, first, .. } = &mut self.grids[index];
+        let Grid { launch, blocks, finished, first, deadline, .. } = &mut self.grids[index];
         let warps = launch.warps() as usize;
         let start = *first + block * warps;
         self.world.0.state().block = start..start + warps;
@@ -225,7 +238,7 @@ impl<'l> Explorer<'l> {
         loop {
             let before = total.warp_instructions;
             let steps = launch.config.step_limit.saturating_sub(before);
-            let progress = blocks[block].turn(launch, &self.world, steps, &mut total);
+            let progress = blocks[block].turn(launch, &self.world, steps, *deadline, &mut total);
             if let Some(reason) = self.world.0.state().trouble.clone() {
                 return Err(reason);
             }
@@ -234,6 +247,9 @@ impl<'l> Explorer<'l> {
                 Ok(Progress::OutOfSteps) => {
                     let kind = FaultKind::StepLimit { limit: launch.config.step_limit };
                     return Err(blocks[block].stopped(launch, kind).to_string());
+                }
+                Ok(Progress::OutOfTime) => {
+                    return Err(blocks[block].stopped(launch, launch.out_of_time()).to_string());
                 }
                 Ok(Progress::Finished) => {
                     finished[block] = true;

@@ -54,7 +54,7 @@ pub(crate) fn run<P: Probe>(
         stop: AtomicBool::new(false),
         fault: Mutex::new(None),
         steps: AtomicU64::new(launch.config.step_limit),
-        started: Instant::now(),
+        deadline: launch.deadline(),
     };
     grid.work_on(workers, pool);
     let fault = grid.fault.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +74,7 @@ struct Grid<'l, P> {
     fault: Mutex<Option<Box<Fault>>>,
     /// Warp instructions that the launch may still execute.
     steps: AtomicU64,
-    started: Instant,
+    deadline: Option<Instant>,
 }
 
 /// Which cluster runs next.
@@ -186,7 +186,8 @@ impl<P: Probe> Grid<'_, P> {
                 }
             };
             let mut executed = Stats::default();
-            let progress = cluster.turn(self.launch, self.probe, self.reserve(), &mut executed);
+            let progress =
+                cluster.turn(self.launch, self.probe, self.reserve(), self.deadline, &mut executed);
             let progress = self.settle(progress, executed.warp_instructions);
             match progress {
                 Ok(Progress::Finished) => {
@@ -201,9 +202,8 @@ impl<P: Probe> Grid<'_, P> {
                     schedule.resumed = 0;
                     schedule.spare.push(cluster);
                 }
-                Ok(Progress::Yielded) if self.is_out_of_time() => {
-                    let limit = self.launch.config.time_limit.unwrap_or_default();
-                    return self.end(cluster.endless(self.launch, FaultKind::TimeLimit { limit }));
+                Ok(Progress::OutOfTime) => {
+                    return self.end(cluster.endless(self.launch, self.launch.out_of_time()));
                 }
                 Ok(Progress::Yielded) => {
                     let mut schedule = self.schedule();
@@ -218,10 +218,6 @@ impl<P: Probe> Grid<'_, P> {
                 Err(fault) => return self.end(fault),
             }
         }
-    }
-
-    fn is_out_of_time(&self) -> bool {
-        self.launch.config.time_limit.is_some_and(|limit| self.started.elapsed() > limit)
     }
 
     /// The steps that a cluster may take now. Clusters that run at the same time see

@@ -36,6 +36,7 @@ mod warp;
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use crate::config::{Config, Launch};
 use crate::error::{Fault, FaultKind};
@@ -121,6 +122,16 @@ impl Launched<'_> {
     pub(crate) fn places(&self) -> Places<'_> {
         let Self { entry, params, view, .. } = self;
         Places { view, entry, params, shared_bytes: self.shared_bytes() }
+    }
+
+    /// When a launch that begins now has used up its time; `None` for never.
+    fn deadline(&self) -> Option<Instant> {
+        self.config.time_limit.and_then(|limit| Instant::now().checked_add(limit))
+    }
+
+    /// What a launch that has used up its time fails by.
+    fn out_of_time(&self) -> FaultKind {
+        FaultKind::TimeLimit { limit: self.config.time_limit.unwrap_or_default() }
     }
 
     /// Blocks of a cluster.
