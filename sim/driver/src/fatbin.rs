@@ -14,10 +14,18 @@ pub const MAGIC: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
 /// Bytes of a fat binary's head.
 pub(crate) const HEAD_BYTES: usize = 16;
 
+/// Bytes of a part's head that are read.
+const PART_HEAD_BYTES: usize = 64;
+
 /// Most bytes that one may have.
-const MOST_BYTES: usize = 1 << 30;
+pub const MOST_BYTES: usize = 1 << 30;
 /// Most bytes of PTX in a part: more than the simulator parses.
 const MOST_TEXT: u64 = 65 << 20;
+/// Most bytes of PTX for each byte that it is compressed to, which LZ4 has at most. More is no compiler's
+/// output, but made to take memory.
+const MOST_RATIO: u64 = 255;
+/// Most parts that a message names.
+const MOST_NAMED: usize = 8;
 
 /// The kind of a part that is PTX.
 const PTX: u16 = 1;
@@ -100,8 +108,13 @@ pub fn ptx(image: &[u8], newest: u32) -> Result<String, FatError> {
     let parts = parts(image).ok_or(FatError::Corrupt)?;
     let of = |kind: u16| parts.iter().filter(move |part| part.kind == kind);
     let Some(part) = of(PTX).filter(|part| part.arch <= newest).max_by_key(|part| part.arch) else {
-        let mut names: Vec<String> = of(PTX).map(|part| format!("PTX for sm_{}", part.arch)).collect();
-        names.extend(of(MACHINE_CODE).map(|part| format!("machine code for sm_{}", part.arch)));
+        let ptx = of(PTX).map(|part| format!("PTX for sm_{}", part.arch));
+        let code = of(MACHINE_CODE).map(|part| format!("machine code for sm_{}", part.arch));
+        let mut names: Vec<String> = ptx.chain(code).take(MOST_NAMED).collect();
+        let more = of(PTX).count() + of(MACHINE_CODE).count() - names.len();
+        if more > 0 {
+            names.push(format!("{more} more"));
+        }
         let has = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
         let reason = format!(
             "the fat binary has {has}; the simulator takes PTX for sm_{newest} or older: compile with \
@@ -116,10 +129,17 @@ pub fn ptx(image: &[u8], newest: u32) -> Result<String, FatError> {
 
 fn parts(image: &[u8]) -> Option<Vec<Part<'_>>> {
     let head = usize::from(u16::from_le_bytes(number(image, 6)?));
+    if head < HEAD_BYTES {
+        return None;
+    }
     let mut rest = image.get(head..)?;
     let mut parts = Vec::new();
     while !rest.is_empty() {
         let head_bytes = u32::from_le_bytes(number(rest, 4)?) as usize;
+        // The next part is behind this one, or they would have no end.
+        if head_bytes < PART_HEAD_BYTES {
+            return None;
+        }
         let len = usize::try_from(u64::from_le_bytes(number(rest, 8)?)).ok()?;
         let compressed = u32::from_le_bytes(number(rest, 16)?) as usize;
         let flags = u64::from_le_bytes(number(rest, 40)?);
@@ -144,13 +164,13 @@ fn decompressed(part: &Part<'_>) -> Option<Vec<u8>> {
     if part.flags & (BY_LZ4 | BY_ZSTD) == 0 {
         return Some(part.stored.to_vec());
     }
-    if part.whole > MOST_TEXT {
+    if part.whole > MOST_TEXT.min(MOST_RATIO * part.stored.len() as u64) {
         return None;
     }
     let mut text = Vec::new();
     if part.flags & BY_ZSTD != 0 {
         let decoder = ruzstd::decoding::StreamingDecoder::new(part.stored).ok()?;
-        decoder.take(MOST_TEXT).read_to_end(&mut text).ok()?;
+        decoder.take(part.whole + 1).read_to_end(&mut text).ok()?;
     } else {
         text = lz4_flex::block::decompress(part.stored, part.whole as usize).ok()?;
     }
@@ -233,10 +253,35 @@ mod tests {
                 assert!(ptx(&image[..end], 90).is_err(), "{flags:x} up to {end}");
             }
             if flags != 0 {
-                assert!(ptx(&fat(&[part(1, 90, flags, stored, text.len() + 1)]), 90).is_err());
+                for wrong in [text.len() - 1, text.len() + 1, 64 << 20, usize::MAX] {
+                    assert!(ptx(&fat(&[part(1, 90, flags, stored, wrong)]), 90).is_err(), "{wrong}");
+                }
                 let corrupt: Vec<u8> = stored.iter().map(|byte| byte ^ 0x5a).collect();
                 assert!(ptx(&fat(&[part(1, 90, flags, &corrupt, text.len())]), 90).is_err());
             }
         }
+    }
+    #[test]
+    fn parts_without_a_head_are_refused() {
+        let wrong = [0_u32, 1, 16, 63, 80, u32::MAX];
+        for (head, len) in
+            wrong.into_iter().flat_map(|head| [(head, 0_u64), (head, 80), (head, u64::MAX)])
+        {
+            let mut image = fat(&[part(1, 90, 0, b"", 0)]);
+            image[20..24].copy_from_slice(&head.to_le_bytes());
+            image[24..32].copy_from_slice(&len.to_le_bytes());
+            let is_right = head == 80 && len == 0;
+            assert_eq!(ptx(&image, 90).is_ok(), is_right, "{head} {len}");
+        }
+        // A head that says that the parts begin inside of it.
+        let mut image = fat(&[part(1, 90, 0, b"PTX", 0)]);
+        image[6] = 0;
+        assert!(ptx(&image, 90).is_err());
+    }
+
+    #[test]
+    fn a_message_does_not_name_all_of_many_parts() {
+        let says = ptx(&fat(&vec![part(2, 80, 0, b"", 0); 1000]), 90).unwrap_err().to_string();
+        assert!(says.contains("machine code for sm_80, 992 more; ") && says.len() < 400, "{says}");
     }
 }
