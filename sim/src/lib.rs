@@ -118,7 +118,8 @@
 //!
 //! Global memory is made of atomic 64-bit cells, so a data race of a kernel
 //! yields one of the racing values and is never undefined behaviour here.
-
+// Standard output and error may be closed or full, which is no reason to panic.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 #![forbid(unsafe_code)]
 
 mod ast;

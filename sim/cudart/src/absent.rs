@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use crate::errors::{NOT_SUPPORTED, noted};
+use crate::errors::{NOT_SUPPORTED, noted, say};
 
 macro_rules! absent {
     ($($name:ident)*) => {$(
@@ -17,7 +17,7 @@ macro_rules! absent {
         pub extern "C" fn $name() -> c_int {
             static SAID: AtomicBool = AtomicBool::new(false);
             if !SAID.swap(true, Ordering::Relaxed) {
-                eprintln!(concat!("libcudart: ", stringify!($name), " is not supported"));
+                say(concat!("libcudart: ", stringify!($name), " is not supported"));
             }
             noted(Err(NOT_SUPPORTED))
         }

@@ -3,6 +3,7 @@
 use std::{
     cell::Cell,
     ffi::{CStr, c_char, c_int},
+    io::{self, Write},
     ptr,
 };
 
@@ -28,6 +29,11 @@ thread_local! {
 /// A driver's code, which is the runtime's where both have it: those above 99 are the same.
 pub(crate) fn check(code: c_int) -> Outcome {
     if code == 0 { Ok(()) } else { Err(code) }
+}
+
+/// Writes a line to the program's standard error; it is lost where that is closed or full.
+pub(crate) fn say(line: &str) {
+    let _lost = writeln!(io::stderr(), "{line}");
 }
 
 /// The code of an outcome, which is the thread's last error now, if it is one.

@@ -7,6 +7,8 @@
 //! contains NVIDIA's runtime, as nvcc links it without `-cudart shared`, does not run in the simulator.
 //!
 //! What is not here says so in one line on stderr, once, and returns `cudaErrorNotSupported`.
+// Standard output and error may be closed or full, which is no reason to panic.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 #![allow(non_snake_case, reason = "these are the names of C")]
 #![allow(clippy::too_many_arguments, reason = "they are those of C")]
 #![allow(unreachable_pub, reason = "C code finds them by their names")]

@@ -14,7 +14,7 @@ use warpfold_driver::sys::{
 };
 
 use crate::{
-    errors::{INVALID_DEVICE_FUNCTION, INVALID_SYMBOL, Outcome, check},
+    errors::{INVALID_DEVICE_FUNCTION, INVALID_SYMBOL, Outcome, check, say},
     runtime::{device, ready},
     types::Dim3,
 };
@@ -157,7 +157,9 @@ impl Registry {
             unsafe { check((api.cuModuleLoadDataEx)(&mut module, address, count, options, values)) };
         loaded.inspect_err(|code| {
             let said = CStr::from_bytes_until_nul(&said).unwrap_or_default().to_string_lossy();
-            eprintln!("libcudart: the driver does not load the program's kernels (code {code}): {said}");
+            say(&format!(
+                "libcudart: the driver does not load the program's kernels (code {code}): {said}"
+            ));
         })?;
         self.modules.insert((image, device), module.expose_provenance());
         Ok(module)

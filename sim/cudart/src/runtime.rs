@@ -11,7 +11,7 @@ use std::{
 use warpfold_driver::{Api, Driver, sys::CUcontext};
 
 use crate::{
-    errors::{INSUFFICIENT_DRIVER, INVALID_DEVICE, Outcome, check},
+    errors::{INSUFFICIENT_DRIVER, INVALID_DEVICE, Outcome, check, say},
     registry,
 };
 
@@ -25,7 +25,7 @@ pub(crate) fn driver() -> Outcome<&'static Driver> {
     static DRIVER: OnceLock<Outcome<&'static Driver>> = OnceLock::new();
     *DRIVER.get_or_init(|| {
         let driver = Driver::load().map_err(|error| {
-            eprintln!("libcudart: {error}");
+            say(&format!("libcudart: {error}"));
             INSUFFICIENT_DRIVER
         })?;
         // SAFETY: the driver's start takes no pointers.

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::env;
+use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -58,13 +59,18 @@ fn tells() -> bool {
     *TELLS.get_or_init(|| env::var_os(TELL_VARIABLE).is_some_and(|value| value == "1"))
 }
 
+/// Writes a line to the program's standard error; it is lost where that is closed or full.
+pub(crate) fn say(line: &str) {
+    let _lost = writeln!(io::stderr(), "{line}");
+}
+
 /// Says what is known of a failure, unless that was said last: of a context that is lost every call says
 /// the same.
 fn tell(name: &str, detail: &Arc<str>) {
     static LAST: Mutex<Option<Arc<str>>> = Mutex::new(None);
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
     if last.as_ref() != Some(detail) {
-        eprintln!("warpfold-sim: {name}: {detail}");
+        say(&format!("warpfold-sim: {name}: {detail}"));
         *last = Some(detail.clone());
     }
 }

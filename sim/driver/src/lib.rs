@@ -52,6 +52,9 @@
 //! assert!(count >= 1);
 //! ```
 
+// Standard output and error may be closed or full, which is no reason to panic.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod api;
 mod call;
 mod checks;

@@ -3,6 +3,7 @@
 
 use std::{
     ffi::c_int,
+    io::{self, Write},
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -17,7 +18,9 @@ macro_rules! absent {
         pub extern "C" fn $name() -> c_int {
             static SAID: AtomicBool = AtomicBool::new(false);
             if !SAID.swap(true, Ordering::Relaxed) {
-                eprintln!(concat!("warpfold-sim: ", stringify!($name), " is not simulated"));
+                // It is lost where standard error is closed or full.
+                let _lost =
+                    writeln!(io::stderr(), concat!("warpfold-sim: ", stringify!($name), " is not simulated"));
             }
             CUDA_ERROR_NOT_SUPPORTED
         }

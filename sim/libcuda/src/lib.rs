@@ -11,6 +11,9 @@
 //! function of CUDA 13.0 that is not in its table: these say on stderr that they were called.
 //! `cuGetProcAddress_v2` finds what is in the table.
 
+// Standard output and error may be closed or full, which is no reason to panic.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 mod absent;
 mod watching;
 

@@ -1,6 +1,7 @@
 //! What tests of kernels need.
 
 use std::error::Error;
+use std::io::{self, Write};
 
 use super::Sim;
 
@@ -79,6 +80,11 @@ struct Told(u64);
 
 impl Drop for Told {
     fn drop(&mut self) {
-        eprintln!("under seed {}, and not in lock step: the order of threads matters", self.0);
+        // Where standard error is closed, a panic here would end the tests of the process.
+        let _lost = writeln!(
+            io::stderr(),
+            "under seed {}, and not in lock step: the order of threads matters",
+            self.0
+        );
     }
 }

@@ -178,7 +178,7 @@ pub(crate) fn initialise() -> Outcome {
     let mut state = lock();
     if state.devices.is_empty() {
         state.devices = device::all().map_err(|wrong| {
-            eprintln!("warpfold-sim-driver: {wrong}");
+            crate::call::say(&format!("warpfold-sim-driver: {wrong}"));
             Failure::new(CUDA_ERROR_NO_DEVICE, wrong)
         })?;
         for number in 0..state.devices.len() {
