@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
+use std::io::{self, Read};
 use std::path::Path;
 
 use warpfold_sim::{InstructionInfo, Location, Profile, Tally, demangled};
 
 /// Lines without counters between two with some, up to which all are shown.
 pub const GAP: u32 = 6;
+/// Most bytes of a source file that is shown.
+const MOST_SOURCE: u64 = 16 << 20;
 /// Heads of the columns beside the source.
 pub const HEAD: [&str; 2] = [
     "    warp   mean   div.   bar-  |    shared memory     |      global memory       |",
@@ -27,6 +30,7 @@ sect.        sectors of 32 bytes; used: the part   atomics  operations on global
 pub fn listing(source: &str, lines: &BTreeMap<u32, Tally>) -> String {
     let mut text = String::new();
     let mut last: Option<u32> = None;
+    let source: Vec<&str> = source.lines().collect();
     for &line in lines.keys() {
         let from = match last {
             Some(last) if line <= last + GAP => last + 1,
@@ -39,7 +43,7 @@ pub fn listing(source: &str, lines: &BTreeMap<u32, Tally>) -> String {
         };
         for shown in from..=line {
             let of_line = lines.get(&shown).map_or_else(|| " ".repeat(HEAD[1].len()), columns);
-            let code = source.lines().nth(shown as usize - 1).unwrap_or_default();
+            let code = source.get(shown as usize - 1).copied().unwrap_or_default();
             let _ = writeln!(text, "{}", format!("{of_line}{shown:>7}  {code}").trim_end());
         }
         last = Some(line);
@@ -130,6 +134,16 @@ impl Explanation {
     }
 }
 
+/// Reads a source file, whose name is PTX's word: nothing of what is no file, such as a pipe or a device,
+/// which may have no end, and none of a file of more than [`MOST_SOURCE`] bytes.
+fn source(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    if fs::metadata(path)?.is_file() {
+        fs::File::open(path)?.take(MOST_SOURCE + 1).read_to_string(&mut text)?;
+    }
+    if text.len() as u64 > MOST_SOURCE { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(text) }
+}
+
 impl Kernel {
     fn add(&mut self, location: &Location, tally: Tally) {
         let user = location.user();
@@ -155,7 +169,7 @@ impl Kernel {
         let others = self.files.keys().map(String::as_str).filter(|file| Some(*file) != own);
         for file in own.into_iter().chain(others) {
             let Some(lines) = self.files.get(file) else { continue };
-            let source = fs::read_to_string(Path::new(file)).unwrap_or_default();
+            let source = source(Path::new(file)).unwrap_or_default();
             let _ = writeln!(text, "{file}");
             text.push_str(&listing(&source, lines));
         }
