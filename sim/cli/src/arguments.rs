@@ -1,20 +1,23 @@
 //! What a kernel is called with: numbers and arrays, as options name them.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     str::FromStr,
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use warpfold_sim_driver::host_room;
 use warpfold_suite::{
     Dtype, Value,
+    cli::files,
     input::{self, npy},
     with_dtype,
 };
 
 /// Most bytes of an array.
 const MOST_BYTES: usize = 1 << 32;
+/// Copies of an array that there are: what is in it before and afterwards, and the device's own.
+const COPIES: u64 = 3;
 
 /// A number's bytes, as its type has them.
 pub(crate) fn number(dtype: Dtype, text: &str) -> Result<Vec<u8>> {
@@ -22,6 +25,11 @@ pub(crate) fn number(dtype: Dtype, text: &str) -> Result<Vec<u8>> {
         let number: T = text.parse().ok().with_context(|| format!("{text} is no number of type {dtype}"))?;
         Ok(number.to_le_bytes().to_vec())
     })
+}
+
+/// The element at an index, as a number to be shown.
+pub(crate) fn shown_at(dtype: Dtype, bytes: &[u8], at: usize) -> String {
+    shown(dtype, &bytes[at * dtype.size()..][..dtype.size()]).concat()
 }
 
 /// Elements as numbers, to be shown.
@@ -50,11 +58,15 @@ pub(crate) fn read(dtype: Dtype, path: &Path) -> Result<Vec<u8>> {
     Ok(input::read(path, Some(dtype))?.as_bytes().to_vec())
 }
 
+/// Refuses an .npy file that could not be written afterwards.
+pub(crate) fn require_writable(dtype: Dtype, path: &Path) -> Result<()> {
+    ensure!(dtype != Dtype::Bf16, "NumPy has no type for bf16; take the array as u16");
+    files::require_writable(path).with_context(|| format!("{} cannot be written", path.display()))
+}
+
 /// Writes elements to an .npy file.
 pub(crate) fn write(dtype: Dtype, path: &Path, bytes: &[u8]) -> Result<()> {
-    ensure!(dtype != Dtype::Bf16, "NumPy has no type for bf16; take the array as u16");
-    let file = npy::file(npy::name_of(dtype), &[bytes.len() / dtype.size()], bytes);
-    fs::write(path, file).with_context(|| format!("{} cannot be written", path.display()))
+    files::replace(path, npy::file(npy::name_of(dtype), &[bytes.len() / dtype.size()], bytes))
 }
 
 /// What an argument begins with.
@@ -118,6 +130,11 @@ impl Argument {
                 let bytes = count.checked_mul(dtype.size()).filter(|&bytes| bytes <= MOST_BYTES);
                 ensure!(*count > 0, "{name} has no elements; give 1 or more");
                 let Some(bytes) = bytes else { bail!("{name} has {count} elements, more than 4 GiB") };
+                let (needed, room) = (bytes as u64 * COPIES, host_room());
+                ensure!(
+                    needed <= room,
+                    "{name} has {count} elements, which take {needed} bytes of memory; {room} are left"
+                );
                 match value {
                     None => (vec![0; bytes], false),
                     Some(value) => (number(dtype, value)?.repeat(*count), true),

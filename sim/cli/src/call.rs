@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use warpfold_sim::{
     Args as Parameters, Config, Entry, Error, Fault, Gpu, Hazards, Launch, Module, Profiler, Stats,
 };
+use warpfold_sim_driver::host_room;
 use warpfold_sim_report::Diagnostic;
 
 use crate::{
@@ -70,8 +71,12 @@ pub(crate) struct Limits {
 impl Limits {
     fn config(self, strict: bool) -> Config {
         let (thread_step_limit, time_limit) = (self.steps, Some(Duration::from_secs(self.seconds)));
-        // Those of a thread are the ones that count.
-        Config { strict, step_limit: u64::MAX, thread_step_limit, time_limit, ..Config::default() }
+        let plain = Config::default();
+        // What the host does not have, a device made of it does not have.
+        let memory_limit = plain.memory_limit.min(host_room());
+        // Limits steps per thread, not per launch.
+        let step_limit = u64::MAX;
+        Config { strict, step_limit, thread_step_limit, time_limit, memory_limit, ..plain }
     }
 }
 
@@ -166,6 +171,10 @@ impl<'a> Call<'a> {
                 bail!("there is no array {}; an --arg names each", named.name);
             }
         }
+        for out in &args.out {
+            let of = args.arguments.iter().find(|one| one.name == out.name).expect("there is one");
+            arguments::require_writable(of.dtype, &out.path)?;
+        }
         // What checks learn they learn in the order in which it happens.
         let threads = (how != How::Plain).then_some(1);
         let gpu = Gpu::new(Config { threads, ..args.limits.config(args.strict) });
@@ -214,23 +223,23 @@ impl<'a> Call<'a> {
     }
 
     /// Runs it, shows what came out, and gives what was found.
-    pub(crate) fn run(&mut self, seeds: u64) -> Result<(Done, Vec<Diagnostic>)> {
+    pub(crate) fn run(&mut self, seeds: u64, out: &mut dyn Write) -> Result<(Done, Vec<Diagnostic>)> {
         let launched = self.once(&self.launch);
-        std::io::stdout().write_all(&self.gpu.take_printed())?;
+        out.write_all(&self.gpu.take_printed())?;
         let stats = match launched {
             Ok(stats) => stats,
             // What a thread has done wrong is what this is asked for.
             Err(Error::Fault(fault)) => return Ok((Done::Wrong, self.found(Some(&fault)))),
             Err(error) => return Err(error.into()),
         };
-        println!("{} warp instructions", stats.warp_instructions);
+        writeln!(out, "{} warp instructions", stats.warp_instructions)?;
         for array in &mut self.arrays {
             self.gpu.read(array.address, &mut array.after)?;
             if self.how == How::Checked && array.expected.is_some() {
                 self.hazards.read(array.address, array.after.len() as u64);
             }
         }
-        let done = told(self.args, &self.arrays)?;
+        let done = told(self.args, &self.arrays, out)?;
         let mut ordered = None;
         for seed in 0..seeds {
             match self.under(seed)? {
@@ -265,8 +274,8 @@ impl<'a> Call<'a> {
             let mut now = vec![0; after.len()];
             self.gpu.read(*address, &mut now)?;
             if let Some(at) = arguments::first_off(of.dtype, &now, after, self.args.tolerance) {
-                let [now, before] = [&now, after].map(|bytes| arguments::shown(of.dtype, bytes));
-                let (name, now, before) = (&of.name, &now[at], &before[at]);
+                let [now, before] = [&now, after].map(|bytes| arguments::shown_at(of.dtype, bytes, at));
+                let name = &of.name;
                 return Ok(Ok(Some(format!(
                     "{name}: element {at} is {now} under seed {seed}, and was {before}: it depends on the \
                      order of threads"
@@ -341,26 +350,27 @@ fn require_parameters(entry: &Entry, given: &[Argument]) -> Result<()> {
 }
 
 /// Writes, compares and shows what is in the arrays now.
-fn told(args: &CallArgs, arrays: &[Array<'_>]) -> Result<Done> {
+fn told(args: &CallArgs, arrays: &[Array<'_>], out: &mut dyn Write) -> Result<Done> {
     let mut done = Done::Right;
     for Array { of, before, after, expected, .. } in arrays {
-        for out in args.out.iter().filter(|out| out.name == of.name) {
-            arguments::write(of.dtype, &out.path, after)?;
+        for file in args.out.iter().filter(|file| file.name == of.name) {
+            arguments::write(of.dtype, &file.path, after)?;
         }
         let Some(wanted) = expected else {
             if before != after {
                 let most = SHOWN * of.dtype.size();
                 let elements = arguments::shown(of.dtype, &after[..after.len().min(most)]);
                 let more = if after.len() > most { ", …" } else { "" };
-                println!("{}: {}{more}", of.name, elements.join(", "));
+                writeln!(out, "{}: {}{more}", of.name, elements.join(", "))?;
             }
             continue;
         };
         match arguments::first_off(of.dtype, after, wanted, args.tolerance) {
-            None => println!("{}: as expected", of.name),
+            None => writeln!(out, "{}: as expected", of.name)?,
             Some(at) => {
-                let [found, wanted] = [after, wanted].map(|bytes| arguments::shown(of.dtype, bytes));
-                println!("{}: element {at} is {}, and should be {}", of.name, found[at], wanted[at]);
+                let [found, wanted] =
+                    [after, wanted].map(|bytes| arguments::shown_at(of.dtype, bytes, at));
+                writeln!(out, "{}: element {at} is {found}, and should be {wanted}", of.name)?;
                 done = Done::Wrong;
             }
         }

@@ -4,6 +4,7 @@ use std::{
     env,
     ffi::OsString,
     fs,
+    io::{self, Write},
     os::unix::process::{CommandExt, ExitStatusExt},
     path::{Path, PathBuf},
     process::Command,
@@ -12,6 +13,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use object::{Object, read::elf::ElfFile64};
 
+use warpfold_sim_driver::fatbin;
 use warpfold_sim_report::{Diagnostic, exchange};
 
 use crate::{Done, call::Limits, report::ReportArgs};
@@ -70,6 +72,11 @@ fn libraries() -> Result<PathBuf> {
 
 /// Refuses a program that contains NVIDIA's runtime: by that it would find no GPU, and not say why.
 fn refuse_private_runtime(program: &Path) -> Result<()> {
+    // What is no program, such as a pipe or a device, does not start and says so.
+    let is_read = |found: fs::Metadata| found.is_file() && found.len() <= fatbin::MOST_BYTES as u64;
+    if !fs::metadata(program).is_ok_and(is_read) {
+        return Ok(());
+    }
     let Ok(bytes) = fs::read(program) else { return Ok(()) };
     let Ok(file) = ElfFile64::<object::Endianness>::parse(bytes.as_slice()) else { return Ok(()) };
     let shares = file.imports().is_ok_and(|imports| {
@@ -147,10 +154,14 @@ impl Args {
                 let lines = text.lines().map(serde_json::from_str);
                 found.extend(lines.collect::<Result<Vec<_>, _>>().context("what was found is cut off")?);
             } else {
-                eprint!("{text}");
+                // It is lost where nobody listens, as the program's own lines are.
+                let _lost = io::stderr().write_all(text.as_bytes());
             }
         }
-        let done = self.report.tell(found, &known, program, |line| eprintln!("{line}"))?;
+        let done = self.report.tell(found, &known, program, |line| {
+            let _lost = writeln!(io::stderr(), "{line}");
+            Ok(())
+        })?;
         // The program's own status, unless that says that all is well.
         match status.code() {
             Some(0) => Ok(done),

@@ -1,18 +1,33 @@
 //! PTX in files: as text, in fat binaries, in programs.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use object::{Object, ObjectSection, elf, read::elf::FileHeader};
 use warpfold_sim::ptx;
-use warpfold_sim_driver::fatbin;
+use warpfold_sim_driver::{fatbin, host_room};
+use warpfold_suite::{input::MAX_PTX, say};
+
+use crate::file;
 
 /// Where nvcc puts fat binaries in a program, one behind the other.
 const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
+/// The first bytes of a program.
+const ELF: &[u8] = b"\x7fELF";
+/// Bytes of memory that a byte of PTX takes while it is parsed, about.
+const PARSED: u64 = 50;
 
-/// The texts of PTX in a file, none of which is newer than what is known.
+/// The texts of PTX in a file, none of which is newer than what is known. It has at most [`MAX_PTX`] bytes
+/// of text, or [`fatbin::MOST_BYTES`] of a fat binary or a program.
 pub(crate) fn texts(path: &Path) -> Result<Vec<String>> {
     let texts = all_texts(path)?;
+    let bytes = texts.iter().map(|text| text.len() as u64).sum::<u64>();
+    let (needed, room) = (bytes.saturating_mul(PARSED), host_room());
+    ensure!(
+        needed <= room,
+        "{} has {bytes} bytes of PTX, which take about {needed} bytes of memory; {room} are left",
+        path.display()
+    );
     if let Some(newer) = texts.iter().find_map(|text| ptx::Newer::of(text)) {
         bail!("{} is {newer}: compile it by an older compiler", path.display());
     }
@@ -21,8 +36,10 @@ pub(crate) fn texts(path: &Path) -> Result<Vec<String>> {
 
 fn all_texts(path: &Path) -> Result<Vec<String>> {
     let name = path.display();
-    let bytes = fs::read(path).with_context(|| format!("{name} cannot be read"))?;
-    if bytes.starts_with(b"\x7fELF") {
+    let is_binary = |bytes: &[u8]| bytes.starts_with(ELF) || bytes.starts_with(&fatbin::MAGIC);
+    let most = |start: &[u8]| if is_binary(start) { fatbin::MOST_BYTES as u64 } else { MAX_PTX };
+    let bytes = file::read(path, most)?;
+    if bytes.starts_with(ELF) {
         return of_program(&bytes).with_context(|| name.to_string());
     }
     if bytes.starts_with(&fatbin::MAGIC) {
@@ -62,7 +79,7 @@ fn of_program(bytes: &[u8]) -> Result<Vec<String>> {
         (true, Some(reason)) => Err(reason.into()),
         (true, None) => bail!("the program has no kernels: it has no section {}", SECTIONS[0]),
         (false, Some(reason)) => {
-            eprintln!("warpfold-sim: some kernels of the program are left out: {reason}");
+            say!("warpfold-sim: some kernels of the program are left out: {reason}");
             Ok(texts)
         }
         (false, None) => Ok(texts),

@@ -1,17 +1,28 @@
-//! `warpfold-sim`: GPU kernels and whole CUDA programs without a GPU. See `warpfold-sim --help`.
+//! The command line of `warpfold-sim`, as a library, so that `cargo xtask fuzz` calls it in its own
+//! process.
+
+// Standard output and error may be closed or full, which is no reason to panic.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod arguments;
 mod call;
 mod exec;
+mod file;
 mod image;
 mod ls;
 mod report;
 mod run;
 
-use std::process::ExitCode;
+use std::{
+    env,
+    ffi::OsString,
+    io::{self, Stdout, Write},
+    process::ExitCode,
+};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use warpfold_suite::{cli, say};
 
 /// Run GPU kernels and whole CUDA programs without a GPU
 #[derive(Debug, Parser)]
@@ -35,9 +46,10 @@ enum Command {
     Run(run::RunArgs),
 }
 
-/// What came of a command that could be carried out.
+/// The result of a command that could be carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Done {
+pub enum Done {
+    /// All is as it should be.
     Right,
     /// A result is not what was expected, or the kernel has a fault or a hazard.
     Wrong,
@@ -48,21 +60,64 @@ enum Done {
 /// The exit status of a wrong call, and of a file that cannot be taken.
 const CANNOT: u8 = 2;
 
-fn main() -> ExitCode {
-    let done: Result<Done> = match &Cli::parse().command {
-        Command::Check(args) => run::check(args),
-        Command::Explain(args) => run::explain(args),
-        Command::Exec(args) => exec::run(args),
-        Command::Ls(args) => ls::run(args),
-        Command::Run(args) => run::run(args),
-    };
+/// Runs the program: its exit status is 0, 1 for a wrong kernel or 2 for a wrong call; of `exec` also the
+/// program's own.
+pub fn main() -> ExitCode {
+    let mut out = Output(io::stdout());
+    let done = call(env::args_os(), &mut out).and_then(|done| {
+        out.flush()?;
+        Ok(done)
+    });
     match done {
         Ok(Done::Right) => ExitCode::SUCCESS,
         Ok(Done::Wrong) => ExitCode::FAILURE,
         Ok(Done::Program(status)) => ExitCode::from(status),
-        Err(error) => {
-            eprintln!("warpfold-sim: {error:#}");
-            ExitCode::from(CANNOT)
-        }
+        Err(error) => match error.downcast_ref() {
+            Some(usage) => cli::usage(usage),
+            None => {
+                say!("warpfold-sim: {error:#}");
+                ExitCode::from(CANNOT)
+            }
+        },
+    }
+}
+
+/// Carries out a command, its name first among the arguments; what it prints goes to `out`.
+///
+/// # Errors
+/// A [`clap::Error`] for wrong arguments, and else one line: a file that cannot be taken, or an output
+/// that cannot be written.
+pub fn call(
+    arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    out: &mut dyn Write,
+) -> Result<Done> {
+    match &Cli::try_parse_from(arguments)?.command {
+        Command::Check(args) => run::check(args, out),
+        Command::Explain(args) => run::explain(args, out),
+        Command::Exec(args) => exec::run(args),
+        Command::Ls(args) => ls::run(args, out),
+        Command::Run(args) => run::run(args, out),
+    }
+}
+
+/// Standard output, to which kernels print as well: nothing is escaped. Its errors name it, also that its
+/// reader has gone: the result has not arrived.
+struct Output(Stdout);
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(named)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(named)
+    }
+}
+
+fn named(error: io::Error) -> io::Error {
+    match error.kind() {
+        // It is to be tried again.
+        io::ErrorKind::Interrupted => error,
+        kind => io::Error::new(kind, format!("standard output cannot be written: {error}")),
     }
 }

@@ -1,6 +1,6 @@
 //! The command `warpfold-sim ls`, which lists kernels.
 
-use std::path::PathBuf;
+use std::{io::Write, path::PathBuf};
 
 use anyhow::{Context, Result};
 use warpfold_sim::{Entry, Module, demangled};
@@ -21,25 +21,25 @@ fn parameters(entry: &Entry) -> String {
     }
 }
 
-pub(crate) fn run(args: &Args) -> Result<Done> {
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Done> {
     for text in image::texts(&args.file)? {
         let module = Module::parse_each(&text)
             .with_context(|| format!("{} is no PTX that can be read", args.file.display()))?;
         let (major, minor) = module.version();
-        println!("PTX {major}.{minor} for {}", module.target());
+        writeln!(out, "PTX {major}.{minor} for {}", module.target())?;
         let named = |name: &str| match demangled(name) {
             None => name.to_owned(),
             Some(plain) => format!("{name} = {plain}"),
         };
         for entry in module.entries() {
-            print!("  {} {}", named(entry.name()), parameters(entry));
+            write!(out, "  {} {}", named(entry.name()), parameters(entry))?;
             match entry.static_shared_bytes() {
-                0 => println!(),
-                bytes => println!(", {bytes} bytes of shared memory"),
+                0 => writeln!(out)?,
+                bytes => writeln!(out, ", {bytes} bytes of shared memory")?,
             }
         }
         for broken in module.broken().filter(|broken| broken.is_entry()) {
-            println!("  {} does not run: {}", named(broken.name()), broken.error());
+            writeln!(out, "  {} does not run: {}", named(broken.name()), broken.error())?;
         }
     }
     Ok(Done::Right)

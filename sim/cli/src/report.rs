@@ -1,14 +1,15 @@
 //! What is found, as the commands tell it.
 
 use std::{
-    env, fs,
+    env, io,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result};
 use warpfold_sim_report::{Diagnostic, Suppressions, sarif};
+use warpfold_suite::{cli::files, input::MAX_TEXT, say};
 
-use crate::Done;
+use crate::{Done, file};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReportArgs {
@@ -22,12 +23,15 @@ pub(crate) struct ReportArgs {
 }
 
 impl ReportArgs {
-    /// The suppressions, before anything is run.
+    /// Reads the suppressions, before anything is run, and refuses a report that could not be written
+    /// afterwards.
     pub(crate) fn suppressions(&self) -> Result<Suppressions> {
+        if let Some(path) = &self.sarif {
+            files::require_writable(path)
+                .with_context(|| format!("{} cannot be written", path.display()))?;
+        }
         let Some(path) = &self.suppress else { return Ok(Suppressions::default()) };
-        let name = path.display();
-        let text = fs::read_to_string(path).with_context(|| format!("{name} cannot be read"))?;
-        Suppressions::parse(&text).with_context(|| name.to_string())
+        Suppressions::parse(&file::text(path, MAX_TEXT)?).with_context(|| path.display().to_string())
     }
 
     /// Tells what was found in a file, and whether that is nothing. `print` shows one of them.
@@ -36,7 +40,7 @@ impl ReportArgs {
         found: Vec<Diagnostic>,
         known: &Suppressions,
         ptx: &Path,
-        print: impl Fn(&str),
+        mut print: impl FnMut(&str) -> io::Result<()>,
     ) -> Result<Done> {
         let reasons = found.into_iter().map(|found| {
             let reason = known.reason(&found).map(str::to_owned);
@@ -45,24 +49,23 @@ impl ReportArgs {
         let found: Vec<(Diagnostic, Option<String>)> = reasons.collect();
         let mut done = Done::Right;
         for (one, _) in found.iter().filter(|(_, reason)| reason.is_none()) {
-            print(&one.text());
+            print(&one.text())?;
             done = Done::Wrong;
         }
         let passed = found.iter().filter(|(_, reason)| reason.is_some()).count();
         if passed > 0 {
-            eprintln!("warpfold-sim: {passed} suppressed");
+            say!("warpfold-sim: {passed} suppressed");
         }
         if let Some(path) = &self.suppress {
             for (number, line) in known.unused() {
-                eprintln!("warpfold-sim: {} line {number} suppresses nothing: {line}", path.display());
+                say!("warpfold-sim: {} line {number} suppresses nothing: {line}", path.display());
             }
         }
         if let Some(path) = &self.sarif {
             let root = env::current_dir().context("the current folder is not there")?;
             let log = sarif(&found, &root, &ptx.to_string_lossy());
             let text = serde_json::to_string_pretty(&log)?;
-            fs::write(path, text + "\n")
-                .with_context(|| format!("{} cannot be written", path.display()))?;
+            files::replace(path, text + "\n")?;
         }
         Ok(done)
     }

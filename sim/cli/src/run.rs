@@ -1,5 +1,7 @@
 //! `warpfold-sim run`, `check` and `explain`
 
+use std::io::Write;
+
 use anyhow::Result;
 use warpfold_sim_report::Explanation;
 
@@ -43,31 +45,31 @@ struct More {
     report: report::ReportArgs,
 }
 
-pub(crate) fn run(args: &RunArgs) -> Result<Done> {
+pub(crate) fn run(args: &RunArgs, out: &mut dyn Write) -> Result<Done> {
     let how = if args.check { How::Checked } else { How::Plain };
-    reported(&args.call, &args.more, how)
+    reported(&args.call, &args.more, how, out)
 }
 
-pub(crate) fn check(args: &CheckArgs) -> Result<Done> {
-    reported(&args.call, &args.more, How::Checked)
+pub(crate) fn check(args: &CheckArgs, out: &mut dyn Write) -> Result<Done> {
+    reported(&args.call, &args.more, How::Checked, out)
 }
 
-fn reported(args: &call::CallArgs, more: &More, how: How) -> Result<Done> {
+fn reported(args: &call::CallArgs, more: &More, how: How, out: &mut dyn Write) -> Result<Done> {
     let known = more.report.suppressions()?;
     let modules = call::modules(args)?;
-    let (done, found) = Call::new(args, &modules, how)?.run(more.seeds)?;
-    let told = more.report.tell(found, &known, &args.file, |line| println!("{line}"))?;
+    let (done, found) = Call::new(args, &modules, how)?.run(more.seeds, out)?;
+    let told = more.report.tell(found, &known, &args.file, |line| writeln!(out, "{line}"))?;
     Ok(if done == Done::Right { told } else { done })
 }
 
-pub(crate) fn explain(args: &ExplainArgs) -> Result<Done> {
+pub(crate) fn explain(args: &ExplainArgs, out: &mut dyn Write) -> Result<Done> {
     let modules = call::modules(&args.call)?;
     let mut call = Call::new(&args.call, &modules, How::Counted)?;
-    let (done, found) = call.run(0)?;
-    found.iter().for_each(|found| println!("{}", found.text()));
+    let (done, found) = call.run(0, out)?;
+    found.iter().try_for_each(|found| writeln!(out, "{}", found.text()))?;
     let (entry, profile) = call.counted();
     let mut explanation = Explanation::new();
     explanation.add(entry.name(), entry.instructions(), &profile);
-    print!("{}", explanation.text());
+    write!(out, "{}", explanation.text())?;
     Ok(done)
 }

@@ -4,6 +4,7 @@ use std::{
     fs,
     path::Path,
     process::{Command, Output},
+    time::{Duration, Instant},
 };
 
 use warpfold_suite::{Dtype, input::npy};
@@ -58,6 +59,27 @@ impl Folder {
     fn call(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_warpfold-sim"));
         command.current_dir(self.path()).args(arguments).output().unwrap()
+    }
+
+    /// Calls it by a line of the shell, in which `"$@"` is the call, with 512 MiB of memory. It ends soon.
+    fn shell(&self, line: &str, arguments: &[&str]) -> Output {
+        let mut command = Command::new("sh");
+        // One arena: each takes 64 MiB of addresses.
+        let limited = format!("export MALLOC_ARENA_MAX=1; ulimit -v 524288; {line}");
+        command.args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_warpfold-sim")]);
+        let start = Instant::now();
+        let output = command.current_dir(self.path()).args(arguments).output().unwrap();
+        assert!(start.elapsed() < Duration::from_secs(20), "{line} {arguments:?}");
+        output
+    }
+
+    /// Checks that a call is refused in one line, in bounded time and memory.
+    #[track_caller]
+    fn refuses(&self, line: &str, arguments: &[&str], says: &str) {
+        let output = self.shell(line, arguments);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{line} {arguments:?}: {text}");
+        assert!(text.contains(says) && text.lines().count() == 1, "{line} {arguments:?}: {text}");
     }
 
     /// Runs the kernel with these options behind its own.
@@ -283,4 +305,153 @@ fn exec_says_what_is_missing() {
     let folder = Folder::new();
     // Beside the test's program there are no libraries.
     folder.says(&["exec", "true"], 2, &["there is no libcuda.so.1", "cargo xtask build-sim"]);
+}
+
+/// Calls that print, each of them something else.
+const PRINTS: [&[&str]; 5] = [
+    &["ls", "loops.ptx"],
+    &["run", "loops.ptx", "--kernel", "halve", "--block", "64", "--arg", "data:u32=@64.npy"],
+    &["check", "loops.ptx", "--kernel", "halve", "--block", "64", "--arg", "data:u32=@64.npy"],
+    &["explain", "loops.ptx", "--kernel", "halve", "--block", "64", "--arg", "data:u32=@64.npy"],
+    &["--help"],
+];
+
+#[test]
+fn a_result_that_does_not_arrive_is_told() {
+    let folder = loops();
+    for call in PRINTS {
+        folder.refuses("\"$@\" > /dev/full", call, "standard output cannot be written: No space left");
+        // With nowhere to tell it.
+        let output = folder.shell("\"$@\" > /dev/full 2> /dev/full", call);
+        assert_eq!(output.status.code(), Some(2), "{call:?}");
+    }
+    // A pipe whose reader has gone.
+    for call in &PRINTS[..4] {
+        let line = "trap '' PIPE; mkfifo gone; (\"$@\"; echo $? > status) 2> said > gone & \
+                    exec 3< gone; exec 3<&-; wait; rm gone";
+        // The shell opens the pipe before the program starts, and closes it before that prints.
+        folder.shell(&line.replace("(\"$@\"", "(sleep 0.3; \"$@\""), call);
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!(read("status"), "2\n", "{call:?}");
+        assert_eq!(
+            read("said"),
+            "warpfold-sim: standard output cannot be written: Broken pipe (os error 32)\n"
+        );
+    }
+    // What a wrong call is told goes nowhere, too.
+    let output = folder.shell("\"$@\" 2> /dev/full", &["ls", "nowhere"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn reports_and_arrays_that_cannot_be_written_are_refused() {
+    let folder = loops();
+    fs::write(folder.path().join("old"), "old").unwrap();
+    for (option, says) in [
+        (["--sarif", "/dev/full"], "/dev/full cannot be written: No space left"),
+        (["--sarif", "nowhere/found"], "nowhere/found cannot be written"),
+        (["--out", "data=@/dev/full"], "/dev/full cannot be written: No space left"),
+        (["--out", "data=@nowhere/data.npy"], "nowhere/data.npy cannot be written"),
+    ] {
+        folder.refuses("\"$@\"", &halve("run", &option), says);
+    }
+    // As on a full disk: what was there stays.
+    let line = "trap '' XFSZ; ulimit -f 0; \"$@\"";
+    folder.refuses(
+        line,
+        &halve("run", &["--out", "data=@old"]),
+        "old cannot be written: File too large",
+    );
+    folder.refuses(line, &halve("check", &["--sarif", "old"]), "old cannot be written: File too large");
+    assert_eq!(fs::read_to_string(folder.path().join("old")).unwrap(), "old");
+}
+
+#[test]
+fn what_has_no_end_is_not_read_to_its_end() {
+    let folder = loops();
+    for call in [
+        &["ls", "/dev/zero"][..],
+        &["run", "/dev/zero"],
+        &halve("check", &["--suppress", "/dev/zero"]),
+        &halve("run", &["--expect", "data=@/dev/zero"]),
+        &["run", "loops.ptx", "--kernel", "halve", "--block", "64", "--arg", "data:u32=@/dev/zero"],
+    ] {
+        folder.refuses("\"$@\"", call, "/dev/zero");
+    }
+    // Nor is what PTX says that its source is.
+    fs::write(folder.path().join("loops.ptx"), LOOPS.replace("loops.cu", "/dev/zero")).unwrap();
+    let output = folder.shell("\"$@\"", &halve("explain", &[]));
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("/dev/zero"));
+    // A pipe is read, and a large program not taken for PTX.
+    let output = folder.shell("cat twice.ptx | \"$@\"", &["ls", "/dev/stdin"]);
+    assert!(String::from_utf8(output.stdout).unwrap().contains("twice (8 bytes, 4 bytes)"));
+    let large = fs::File::create(folder.path().join("large")).unwrap();
+    large.set_len((64 << 20) + 1).unwrap();
+    folder.refuses(
+        "\"$@\"",
+        &["ls", "large"],
+        "large has more than 67108864 bytes; allowed are 67108864",
+    );
+    folder.refuses("\"$@\"", &["exec", "/dev/zero"], "");
+}
+
+#[test]
+fn memory_that_there_is_not_is_refused() {
+    let folder = Folder::new();
+    let call = ["run", "twice.ptx", "--arg", "data:u8[4000000000]", "--arg", "past:u32=0"];
+    folder.refuses(
+        "\"$@\"",
+        &call,
+        "data has 4000000000 elements, which take 12000000000 bytes of memory",
+    );
+    let declared = "\
+.version 7.8
+.target sm_80
+.address_size 64
+.global .align 4 .b8 much[3000000000];
+.visible .entry global() { .reg .b64 %a; mov.u64 %a, much; ret; }
+.visible .entry local() { .local .align 4 .b8 some[524288]; .reg .b64 %a; .reg .b32 %b; mov.u64 %a, some; ld.local.u32 %b, [%a]; ret; }
+";
+    fs::write(folder.path().join("much.ptx"), declared).unwrap();
+    folder.refuses(
+        "\"$@\"",
+        &["run", "much.ptx", "--kernel", "global"],
+        "`much` needs 3000000000 bytes",
+    );
+    let local = declared.replace("3000000000", "4");
+    fs::write(folder.path().join("much.ptx"), local).unwrap();
+    let call = ["run", "much.ptx", "--kernel", "local", "--block", "1024"];
+    folder.refuses("\"$@\"", &call, "a block of `local` needs");
+}
+
+#[test]
+fn files_that_are_made_to_take_long_do_not() {
+    let folder = Folder::new();
+    // A part of no bytes, behind which is the same one.
+    let head = [0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0, 64, 0, 0, 0, 0, 0, 0, 0];
+    fs::write(folder.path().join("loop.fatbin"), [&head[..], &[0; 64]].concat()).unwrap();
+    folder.refuses(
+        "\"$@\"",
+        &["ls", "loop.fatbin"],
+        "loop.fatbin: the fat binary is cut off or corrupt",
+    );
+    // A name of 2^30 parts, and one that can be read in 2^40 ways.
+    let doubled = ('0'..='9').chain('A'..='T');
+    let doubled = doubled.fold("_Z1f1aIiiE".to_owned(), |name, n| name + &format!("S_IS{n}_S{n}_E"));
+    let many = format!("_ZptDt{}sZWTc", "da".repeat(40));
+    let entries = [doubled, many].map(|name| format!(".visible .entry {name}() {{ ret; }}\n")).concat();
+    fs::write(folder.path().join("names.ptx"), format!(".version 8.0\n.target sm_80\n{entries}"))
+        .unwrap();
+    let output = folder.shell("\"$@\"", &["ls", "names.ptx"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 3);
+    // A launch of so many blocks that each is short.
+    let grid = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry empty()\n{\n ret;\n}\n";
+    fs::write(folder.path().join("grid.ptx"), grid).unwrap();
+    let call = ["run", "grid.ptx", "--grid", "2147483647", "--seconds", "1"];
+    let output = folder.shell("\"$@\"", &call);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("limit of 1 s for a launch reached"), "{text}");
 }

@@ -1,0 +1,34 @@
+//! Files that are read whole.
+
+use std::{fs::File, io::Read, path::Path};
+
+use anyhow::{Context, Result, ensure};
+
+/// Bytes of a file by which its format is known.
+const MAGIC_BYTES: u64 = 4;
+
+/// Reads a file, a pipe or a device that has at most as many bytes as `most` says of the first four of
+/// them. What has no end is left there.
+///
+/// # Errors
+/// One line: it cannot be read, or is too large.
+pub(crate) fn read(path: &Path, most: impl FnOnce(&[u8]) -> u64) -> Result<Vec<u8>> {
+    let name = path.display();
+    let failed = || format!("{name} cannot be read");
+    let mut file = File::open(path).with_context(failed)?;
+    let mut bytes = Vec::new();
+    file.by_ref().take(MAGIC_BYTES).read_to_end(&mut bytes).with_context(failed)?;
+    let most = most(&bytes);
+    file.take(most + 1 - bytes.len() as u64).read_to_end(&mut bytes).with_context(failed)?;
+    ensure!(bytes.len() as u64 <= most, "{name} has more than {most} bytes; allowed are {most}");
+    Ok(bytes)
+}
+
+/// Reads a text, as [`read`] does.
+///
+/// # Errors
+/// Those of [`read`], and bytes that are no UTF-8.
+pub(crate) fn text(path: &Path, most: u64) -> Result<String> {
+    let text = String::from_utf8(read(path, |_| most)?);
+    text.with_context(|| format!("{} is no text", path.display()))
+}
