@@ -19,7 +19,7 @@ fn committed_inputs_break_nothing() {
     let output = fuzz(&["--seconds", "0", "--committed"]);
     let lines = lines(&output);
     assert_eq!(output.status.code(), Some(0), "{lines:?}");
-    for target in ["ptx", "execute", "npy", "tuning", "results", "driver"] {
+    for target in ["ptx", "execute", "sim", "npy", "tuning", "results", "driver"] {
         let line = lines.iter().find(|line| line.starts_with(&format!("{target}: "))).unwrap();
         let tried: u32 = line.split(' ').nth(1).unwrap().parse().unwrap();
         assert!(tried > 1 && line.contains(" 0 findings"), "{line}");

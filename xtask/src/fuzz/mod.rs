@@ -49,10 +49,10 @@ pub struct Args {
 }
 
 /// How long an input may take. The largest has a few hundred kilobytes, and takes milliseconds.
-const TOO_LONG: Duration = Duration::from_secs(20);
+const TOO_LONG: Duration = Duration::from_secs(10);
 
 /// Kibibytes of memory that a worker may have.
-const MEMORY_KIB: u64 = 6 << 20;
+const MEMORY_KIB: u64 = 512 << 10;
 
 /// Findings after which a target is left.
 const ENOUGH: usize = 10;
@@ -144,6 +144,8 @@ impl Campaign<'_> {
         shell.args(self.committed.then_some("--committed"));
         // One line of a panic is enough.
         shell.env("RUST_BACKTRACE", "0").stdin(Stdio::null());
+        // Each further arena and thread has addresses that nothing is in.
+        shell.env("MALLOC_ARENA_MAX", "1").env("RAYON_NUM_THREADS", "2");
         let mut child = shell
             .stdout(said.try_clone()?)
             .stderr(said_too.try_clone()?)

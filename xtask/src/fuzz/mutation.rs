@@ -105,7 +105,7 @@ pub(super) fn mutate(input: &[u8], other: &[u8], random: &mut Random) -> Vec<u8>
 
 fn change(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     let at = random.below(input.len() + 1);
-    match random.below(11) {
+    match random.below(12) {
         0 => {
             if let Some(byte) = input.get_mut(at) {
                 *byte ^= 1 << random.below(8);
@@ -140,6 +140,14 @@ fn change(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
         }
         8 => splice(input, at..at, &other[random.part(other)]),
         9 => {
+            // A number as binary formats have it.
+            let number: u64 = NUMBERS[random.below(NUMBERS.len())].parse().unwrap_or(u64::MAX);
+            let bytes = &number.to_le_bytes()[..1 << random.below(4)];
+            if let Some(range) = input.get_mut(at..at + bytes.len()) {
+                range.copy_from_slice(bytes);
+            }
+        }
+        10 => {
             let part = input[random.part(input)].to_vec();
             splice(input, at..at, &part);
         }

@@ -17,6 +17,8 @@ pub enum Target {
     Ptx,
     /// PTX, each entry of which is run
     Execute,
+    /// Files given to warpfold-sim: fat binaries, programs and PTX, listed and run
+    Sim,
     /// Elements from a file: .npy
     Npy,
     /// The tuning of a reducer
@@ -33,13 +35,14 @@ pub enum Target {
 impl Target {
     /// All that try something of the suite.
     pub const ALL: &'static [Self] =
-        &[Self::Ptx, Self::Execute, Self::Npy, Self::Tuning, Self::Results, Self::Driver];
+        &[Self::Ptx, Self::Execute, Self::Sim, Self::Npy, Self::Tuning, Self::Results, Self::Driver];
 
     /// Its name, also that of the folder of what was found to be new.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ptx => "ptx",
             Self::Execute => "execute",
+            Self::Sim => "sim",
             Self::Npy => "npy",
             Self::Tuning => "tuning",
             Self::Results => "results",
@@ -55,6 +58,7 @@ impl Target {
         match self {
             // What compilers write is there for other tests.
             Self::Ptx | Self::Execute => &["tests/corpus/ptx", "sim/tests/ptx"],
+            Self::Sim => &["tests/corpus/sim", "tests/corpus/ptx"],
             Self::Npy => &["tests/corpus/npy"],
             Self::Tuning => &["tests/corpus/tuning"],
             Self::Results => &["tests/corpus/results"],
@@ -88,6 +92,7 @@ impl Ready {
         let said = match self.target {
             Target::Ptx => parse(bytes),
             Target::Execute => execute(bytes),
+            Target::Sim => sim(&self.file("image", bytes)?),
             Target::Npy => npy(&self.file("a.npy", bytes)?, bytes.len()),
             Target::Tuning => tuning(&self.file("tuning.json", bytes)?, &self.info),
             Target::Results => {
@@ -179,6 +184,21 @@ fn launch(gpu: &Gpu, module: &Module, entry: &Entry, data: u64) -> Result<(), Er
     let grid = cluster.unwrap_or([2, 1, 1]);
     let shape = Launch { cluster, ..Launch::new(grid, block).with_dynamic_shared(1024) };
     gpu.launch(module, entry.name(), &shape, &Args::new().bytes(&parameters, 1)).map(drop)
+}
+
+/// Gives a file to the command that lists its kernels, and to the one that runs the only one.
+fn sim(path: &Path) -> String {
+    let path = &*path.to_string_lossy();
+    let list = ["warpfold-sim", "ls", path];
+    let run = ["warpfold-sim", "run", path, "--block", "33", "--steps", "20000", "--seconds", "2"];
+    let said = [&list[..], &run].map(|call| {
+        let mut printed = Vec::new();
+        match warpfold_sim_cli::call(call, &mut printed) {
+            Ok(done) => format!("{done:?}"),
+            Err(refused) => one_line(said_of(Path::new(path), &format!("{refused:#}"))),
+        }
+    });
+    said.join("; ")
 }
 
 fn npy(path: &Path, bytes: usize) -> String {
