@@ -66,7 +66,8 @@ pub fn ensure(workspace: &Workspace, optimized: bool) -> Result<PathBuf> {
     Ok(folder)
 }
 
-fn cargo(workspace: &Workspace, optimized: bool, arguments: &[&OsStr]) -> Result<()> {
+/// Builds what these arguments of `cargo build` name.
+pub(crate) fn cargo(workspace: &Workspace, optimized: bool, arguments: &[&OsStr]) -> Result<()> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(&workspace.root).args(["build", "--locked"]).args(arguments);
     if optimized {

@@ -9,6 +9,7 @@
 mod arch;
 pub mod build_ptx;
 pub mod build_sim;
+pub mod cases;
 pub mod check_features;
 pub mod check_nvvm;
 pub mod check_text;

@@ -12,8 +12,9 @@ use warpfold_suite::{
     say,
 };
 use xtask::{
-    build_ptx, build_sim, check_features, check_nvvm, check_text, cub, cuda_toolkit, doctor, embed_ptx,
-    examples, from_packages, fuzz, mutate, public_api, python, suite, suite::Sources, test, twins,
+    build_ptx, build_sim, cases, check_features, check_nvvm, check_text, cub, cuda_toolkit, doctor,
+    embed_ptx, examples, from_packages, fuzz, mutate, public_api, python, suite, suite::Sources, test,
+    twins,
 };
 
 /// The tools of this repository
@@ -58,11 +59,13 @@ enum Command {
     Test(test::Args),
     /// Build the Python package and test it, or make its wheel
     Python(python::Args),
+    /// Try the calls and expressions of tests/cases, which were wrong once
+    Cases(cases::Args),
     /// Show what this machine has, and how to get what is missing
     Doctor(doctor::Args),
     /// Break the code on purpose, one change after the other, and see whether the tests notice
     Mutate(mutate::Args),
-    /// Try random PTX, .npy, tunings, results and driver calls, and keep what breaks something
+    /// Try random PTX, fat binaries, .npy, tunings, results and driver calls, and keep what breaks something
     Fuzz(fuzz::Args),
     /// Type-check the kernels' nvvm side against the signatures of cuda_std
     CheckNvvm(check_nvvm::Args),
@@ -128,6 +131,7 @@ fn dispatch(command: &Command) -> Result<ExitCode> {
         Command::Scale(args) => scale::run(args),
         Command::Test(args) => test::run(args),
         Command::Python(args) => python::run(args),
+        Command::Cases(args) => cases::run(args),
         Command::Mutate(args) => mutate::run(args),
         Command::Fuzz(args) => fuzz::run(args),
         Command::Doctor(args) => done(doctor::run(args, &driver())),

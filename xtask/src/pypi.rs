@@ -109,9 +109,11 @@ mod tests {
 
     #[test]
     fn every_package_is_pinned_with_its_hash() {
-        for (file, package) in
-            [("cuda/requirements.txt", "nvidia-cuda-nvcc=="), ("python/requirements.txt", "maturin==")]
-        {
+        for (file, package) in [
+            ("cuda/requirements.txt", "nvidia-cuda-nvcc=="),
+            ("python/requirements.txt", "maturin=="),
+            ("tests/cases/requirements.txt", "pyarrow=="),
+        ] {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
             let text = fs::read_to_string(path).unwrap();
             let lines = text.replace("\\\n", " ");

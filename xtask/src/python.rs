@@ -40,47 +40,97 @@ pub struct Args {
 /// No python3 with pip, packages that cannot be fetched, a package that cannot be built.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let workspace = Workspace::locate()?;
-    let python = pypi::python(&Machine::this(&workspace))?;
-    let place = workspace.target.join("python");
-    fs::create_dir_all(&place).with_context(|| format!("{} cannot be made", place.display()))?;
-    let _lock = workspace::lock(&place.join(".lock"))?;
-    let packages = fetched(&workspace, &python, &place)?;
     if let Some(folder) = &args.wheel {
+        let place = Place::of(&workspace)?;
+        let packages = place.fetched(&workspace, REQUIREMENTS)?;
         let folder = env::current_dir()?.join(folder);
         let wheel = build(&workspace, &packages, &folder, "release")?;
         say!("{}", wheel.display());
         return Ok(ExitCode::SUCCESS);
     }
-    let wheels = tempfile::Builder::new().prefix("wheel-").tempdir_in(&place)?;
-    let wheel = build(&workspace, &packages, wheels.path(), "dev")?;
-    let installed = tempfile::Builder::new().prefix("installed-").tempdir_in(&place)?;
-    pypi::unpack(&python, &wheel, installed.path())?;
-    let status = Command::new(&python)
+    let status = Installed::new(&workspace, &[])?
+        .python()?
         .current_dir(workspace.root.join("python"))
-        // Neither the machine's own packages of these names nor compiled files beside the tests.
-        .args(["-B", "-m", "pytest", "-p", "no:cacheprovider"])
+        .args(["-m", "pytest", "-p", "no:cacheprovider"])
         .args(&args.pytest)
-        .env("PYTHONPATH", env::join_paths([installed.path(), &packages])?)
         .status()
         .context("pytest does not start")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The folder of the packages that are asked for.
-fn fetched(workspace: &Workspace, python: &Path, place: &Path) -> Result<PathBuf> {
-    let requirements = workspace.root.join(REQUIREMENTS);
-    let wanted = fs::read_to_string(&requirements)
-        .with_context(|| format!("{} cannot be read", requirements.display()))?;
-    let (packages, note) = (place.join("packages"), "requirements.txt");
-    if fs::read_to_string(packages.join(note)).is_ok_and(|installed| installed == wanted) {
-        return Ok(packages);
+/// A Python with the package as it is now, and what builds and tests it.
+pub(crate) struct Installed {
+    place: Place,
+    folder: tempfile::TempDir,
+    packages: Vec<PathBuf>,
+}
+
+impl Installed {
+    /// Builds the package and installs it, with the packages of these further files of the workspace.
+    pub(crate) fn new(workspace: &Workspace, requirements: &[&str]) -> Result<Self> {
+        let place = Place::of(workspace)?;
+        let packages = place.fetched(workspace, REQUIREMENTS)?;
+        let wheels = tempfile::Builder::new().prefix("wheel-").tempdir_in(&place.folder)?;
+        let wheel = build(workspace, &packages, wheels.path(), "dev")?;
+        let folder = tempfile::Builder::new().prefix("installed-").tempdir_in(&place.folder)?;
+        pypi::unpack(&place.python, &wheel, folder.path())?;
+        let more = requirements.iter().map(|requirements| place.fetched(workspace, requirements));
+        let packages = std::iter::once(Ok(packages)).chain(more).collect::<Result<_>>()?;
+        Ok(Self { place, folder, packages })
     }
-    say!("fetching the packages of {REQUIREMENTS} to {}", packages.display());
-    let new = tempfile::Builder::new().prefix(".new-").tempdir_in(place)?;
-    pypi::install(python, &workspace.root, REQUIREMENTS, new.path())?;
-    fs::write(new.path().join(note), &wanted)?;
-    pypi::replace(new, &packages)?;
-    Ok(packages)
+
+    /// Python that finds these packages, not the machine's own of these names, and leaves no compiled files
+    /// beside its sources.
+    pub(crate) fn python(&self) -> Result<Command> {
+        let folders =
+            std::iter::once(self.folder.path()).chain(self.packages.iter().map(PathBuf::as_path));
+        let mut python = Command::new(&self.place.python);
+        python
+            .arg("-B")
+            .env("PYTHONPATH", env::join_paths(folders)?)
+            .env("PYTHONDONTWRITEBYTECODE", "1");
+        Ok(python)
+    }
+}
+
+/// The folder of the installations, which one process at a time has.
+struct Place {
+    python: PathBuf,
+    folder: PathBuf,
+    _lock: fs::File,
+}
+
+impl Place {
+    fn of(workspace: &Workspace) -> Result<Self> {
+        let python = pypi::python(&Machine::this(workspace))?;
+        let folder = workspace.target.join("python");
+        fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+        let lock = workspace::lock(&folder.join(".lock"))?;
+        Ok(Self { python, folder, _lock: lock })
+    }
+
+    /// The folder of the packages that a file of the workspace asks for.
+    fn fetched(&self, workspace: &Workspace, requirements: &str) -> Result<PathBuf> {
+        let path = workspace.root.join(requirements);
+        let wanted =
+            fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+        // Beside those of other files.
+        let name = if requirements == REQUIREMENTS {
+            "packages".to_owned()
+        } else {
+            requirements.replace('/', "-")
+        };
+        let (packages, note) = (self.folder.join(name), "requirements.txt");
+        if fs::read_to_string(packages.join(note)).is_ok_and(|installed| installed == wanted) {
+            return Ok(packages);
+        }
+        say!("fetching the packages of {requirements} to {}", packages.display());
+        let new = tempfile::Builder::new().prefix(".new-").tempdir_in(&self.folder)?;
+        pypi::install(&self.python, &workspace.root, requirements, new.path())?;
+        fs::write(new.path().join(note), &wanted)?;
+        pypi::replace(new, &packages)?;
+        Ok(packages)
+    }
 }
 
 /// Builds the package's wheel in a folder, by a profile of its crate. What is compiled goes to the

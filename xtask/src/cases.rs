@@ -1,0 +1,49 @@
+//! `cargo xtask cases`: the calls and expressions of `tests/cases`, which were wrong once, by the programs
+//! and the Python package as they are now.
+
+use std::{ffi::OsStr, process::ExitCode};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{build_sim, python::Installed, workspace::Workspace};
+
+/// The folder of the cases, relative to the workspace's root.
+const FOLDER: &str = "tests/cases";
+/// What the input files are written with.
+const REQUIREMENTS: &str = "tests/cases/requirements.txt";
+
+/// The arguments of the command.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Try the program on this device, several times for several [default: sim and cpu]
+    #[arg(long, value_name = "DEVICE", value_parser = ["sim", "cpu", "gpu"])]
+    pub device: Vec<String>,
+    /// Only cases whose line has this text
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub only: String,
+}
+
+/// The command. Exits 1 when a case fails.
+///
+/// # Errors
+/// Programs and packages that cannot be built or fetched, input files that cannot be written.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let workspace = Workspace::locate()?;
+    let packages = ["--package", "warpfold-cli", "--package", "warpfold-sim-cli"];
+    build_sim::cargo(&workspace, false, &packages.map(OsStr::new))?;
+    let installed = Installed::new(&workspace, &[REQUIREMENTS])?;
+    let (scripts, programs) = (workspace.root.join(FOLDER), workspace.target.join("debug"));
+    let folder = tempfile::tempdir().context("no temporary folder")?;
+    let written = installed.python()?.arg(scripts.join("make.py")).arg(folder.path()).status();
+    ensure!(written.context("python3 does not start")?.success(), "the input files cannot be written");
+    let mut python = installed.python()?;
+    python.arg(scripts.join("run.py")).arg("--folder").arg(folder.path()).args(["--only", &args.only]);
+    for (option, program) in [("--run", "warpfold"), ("--sim", "warpfold-sim")] {
+        python.arg(option).arg(programs.join(program));
+    }
+    let default = ["sim".to_owned(), "cpu".to_owned()];
+    let devices = if args.device.is_empty() { &default[..] } else { &args.device };
+    devices.iter().for_each(|device| _ = python.args(["--device", device]));
+    let status = python.status().context("python3 does not start")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
