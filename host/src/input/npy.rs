@@ -6,6 +6,7 @@
 //! reads that form, looks at each byte once, and takes no longer header than NumPy does.
 
 use std::{
+    ffi::c_long,
     fmt,
     io::{self, Read},
 };
@@ -228,7 +229,7 @@ impl<'t> Text<'t> {
 
     fn descr(&mut self) -> Result<(Stored, bool), String> {
         match self.next() {
-            Some(b'[') => Err(format!("holds records; {ALLOWED}")),
+            Some(b'[') => Err(format!("holds records; {ALLOWED}; save one field, as a['name']")),
             _ => descr(self.string().ok_or(NO_DICT)?),
         }
     }
@@ -256,36 +257,94 @@ impl<'t> Text<'t> {
         self.next();
         let digits = self.0.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (digits, rest) = self.0.split_at(digits);
-        self.0 = rest;
+        // Python 2 marks its long integers.
+        self.0 = rest.strip_prefix(b"L").unwrap_or(rest);
         std::str::from_utf8(digits).ok()?.parse().ok()
     }
 }
 
-/// A type, and whether it is big endian.
+/// Returns a type in any of the spellings that NumPy reads, and whether it is big endian.
+///
+/// NumPy itself writes `<f4`, `>f4` and `|u1`. Other writers have `<u1` (cnpy), `=f4`, a bare `f4`, a
+/// character code such as `<d` or `?`, or a name such as `float32`.
 fn descr(descr: &[u8]) -> Result<(Stored, bool), String> {
-    let unknown = || format!("holds `{}`; {ALLOWED}", shown(descr));
-    let (order, code) = descr.split_first().ok_or_else(unknown)?;
-    let stored = match code {
-        b"b1" => Stored::Bool,
-        b"i1" => Stored::As(Dtype::I8),
-        b"u1" => Stored::As(Dtype::U8),
-        b"i2" => Stored::As(Dtype::I16),
-        b"u2" => Stored::As(Dtype::U16),
-        b"i4" => Stored::As(Dtype::I32),
-        b"u4" => Stored::As(Dtype::U32),
-        b"i8" => Stored::As(Dtype::I64),
-        b"u8" => Stored::As(Dtype::U64),
-        b"f2" => Stored::As(Dtype::F16),
-        b"f4" => Stored::As(Dtype::F32),
-        b"f8" => Stored::As(Dtype::F64),
-        _ => return Err(unknown()),
+    let unknown = || {
+        let advice = advice(descr).map_or(String::new(), |advice| format!("; {advice}"));
+        format!("holds `{}`; {ALLOWED}{advice}", shown(descr))
     };
-    match (order, stored.size()) {
-        // One byte has no order.
-        (b'|', 1) => Ok((stored, false)),
-        (b'<', 2..) => Ok((stored, false)),
-        (b'>', 2..) => Ok((stored, true)),
-        _ => Err(unknown()),
+    let (order, code) = unordered(descr);
+    // A name stands alone.
+    let name = || named(code).filter(|_| order.is_none());
+    let stored = stored(code).or_else(name).ok_or_else(unknown)?;
+    Ok((stored, order == Some(b'>') && stored.size() > 1))
+}
+
+/// Splits the byte order off a type.
+fn unordered(descr: &[u8]) -> (Option<u8>, &[u8]) {
+    match descr.split_first() {
+        Some((order, code)) if b"<>=|".contains(order) => (Some(*order), code),
+        _ => (None, descr),
+    }
+}
+
+/// Returns the type of a kind and a number of bytes, or of a character code.
+fn stored(code: &[u8]) -> Option<Stored> {
+    let c_long = [Dtype::I32, Dtype::I64][usize::from(size_of::<c_long>() == 8)];
+    let c_ulong = [Dtype::U32, Dtype::U64][usize::from(size_of::<c_long>() == 8)];
+    Some(Stored::As(match code {
+        b"b1" | b"?" => return Some(Stored::Bool),
+        b"i1" | b"b" => Dtype::I8,
+        b"u1" | b"B" => Dtype::U8,
+        b"i2" | b"h" => Dtype::I16,
+        b"u2" | b"H" => Dtype::U16,
+        b"i4" | b"i" => Dtype::I32,
+        b"u4" | b"I" => Dtype::U32,
+        b"i8" | b"q" => Dtype::I64,
+        b"u8" | b"Q" => Dtype::U64,
+        b"l" => c_long,
+        b"L" => c_ulong,
+        b"f2" | b"e" => Dtype::F16,
+        b"f4" | b"f" => Dtype::F32,
+        b"f8" | b"d" => Dtype::F64,
+        _ => return None,
+    }))
+}
+
+/// Returns the type of one of NumPy's names that mean the same on every machine.
+fn named(name: &[u8]) -> Option<Stored> {
+    Some(Stored::As(match name {
+        b"bool" => return Some(Stored::Bool),
+        b"int8" | b"byte" => Dtype::I8,
+        b"uint8" | b"ubyte" => Dtype::U8,
+        b"int16" | b"short" => Dtype::I16,
+        b"uint16" | b"ushort" => Dtype::U16,
+        b"int32" | b"intc" => Dtype::I32,
+        b"uint32" | b"uintc" => Dtype::U32,
+        b"int64" | b"longlong" => Dtype::I64,
+        b"uint64" | b"ulonglong" => Dtype::U64,
+        b"float16" | b"half" => Dtype::F16,
+        b"float32" | b"single" => Dtype::F32,
+        b"float64" | b"double" | b"float" => Dtype::F64,
+        _ => return None,
+    }))
+}
+
+/// Returns what to do about a type of NumPy's that is none of ours, by its kind.
+fn advice(descr: &[u8]) -> Option<&'static str> {
+    let code = unordered(descr).1;
+    match (code, code.first()?) {
+        (b"V2", _) => Some(
+            "bfloat16 is saved so: save a.astype('float32'), or a.tofile(…), which --dtype bf16 reads",
+        ),
+        (b"f16" | b"g" | b"longdouble" | b"float128", _) => Some("save a.astype('float64')"),
+        (b"O" | b"object", _) => {
+            Some("it is an array of Python objects: save a.astype('float64'), if they are numbers")
+        }
+        (_, b'V') => Some("save one field of the records, or a view of it as numbers"),
+        (b"F" | b"D" | b"G", _) | (_, b'c') => Some("save a.real, a.imag or abs(a)"),
+        (_, b'M' | b'm' | b'd') => Some("save a.view('int64')"),
+        (_, b'S' | b'U' | b'a') => Some("save a.astype('float64'), if the strings are numbers"),
+        _ => None,
     }
 }
 
@@ -337,11 +396,55 @@ mod tests {
         assert_eq!(stored("<i2"), Ok((Stored::As(Dtype::I16), false)));
         assert_eq!(stored(">u2"), Ok((Stored::As(Dtype::U16), true)));
         assert_eq!(stored(">f8"), Ok((Stored::As(Dtype::F64), true)));
-        for wrong in ["", "<", "f4", "|f4", "=f4", "<u1", ">i1", "<f16", "<c8", "<M8[ns]", "|S3", "|O"] {
+        for (wrong, advice) in [
+            ("", ""),
+            ("<", ""),
+            ("<<f4", ""),
+            ("<float32", ""),
+            ("Float32", ""),
+            ("<f3", ""),
+            ("<f16", "; save a.astype('float64')"),
+            ("<c8", "; save a.real, a.imag or abs(a)"),
+            ("<M8[ns]", "; save a.view('int64')"),
+            ("|S3", "; save a.astype('float64'), if the strings are numbers"),
+            ("|O", "; it is an array of Python objects: save a.astype('float64'), if they are numbers"),
+            ("<V2", "a.tofile(…), which --dtype bf16 reads"),
+            ("|V12", "; save one field of the records"),
+        ] {
             let message = stored(wrong).unwrap_err();
-            assert!(message.contains(&format!("holds `{wrong}`; allowed are bool,")), "{message}");
+            assert!(message.starts_with(&format!("holds `{wrong}`; {ALLOWED}")), "{message}");
+            assert!(message.contains(advice), "{message}");
         }
         assert_eq!(Stored::Bool.widened(), Dtype::U8);
+    }
+
+    #[test]
+    fn every_spelling_that_numpy_reads_is_read() {
+        let spellings: [(Stored, &[&str]); 12] = [
+            (Stored::Bool, &["b1", "<b1", "=b1", "|b1", ">b1", "?", "<?", "bool"]),
+            (Stored::As(Dtype::I8), &["<i1", ">i1", "=i1", "i1", "b", "|b", "int8", "byte"]),
+            (Stored::As(Dtype::U8), &["<u1", ">u1", "=u1", "u1", "B", "uint8", "ubyte"]),
+            (Stored::As(Dtype::I16), &["i2", "=i2", "|i2", "<h", "h", "int16", "short"]),
+            (Stored::As(Dtype::U16), &["u2", "<H", "uint16", "ushort"]),
+            (Stored::As(Dtype::I32), &["i4", "<i", "int32", "intc"]),
+            (Stored::As(Dtype::U32), &["u4", "=I", "uint32", "uintc"]),
+            (Stored::As(Dtype::I64), &["i8", "<q", "int64", "longlong"]),
+            (Stored::As(Dtype::U64), &["u8", "<Q", "uint64", "ulonglong"]),
+            (Stored::As(Dtype::F16), &["f2", "e", "<e", "float16", "half"]),
+            (Stored::As(Dtype::F32), &["f4", "=f4", "|f4", "f", "<f", "float32", "single"]),
+            (Stored::As(Dtype::F64), &["f8", "d", "<d", "float64", "double", "float"]),
+        ];
+        for (expected, spellings) in spellings {
+            for spelling in spellings {
+                assert_eq!(stored(spelling), Ok((expected, false)), "{spelling}");
+            }
+        }
+        for (big, expected) in [(">h", Dtype::I16), (">d", Dtype::F64), (">f4", Dtype::F32)] {
+            assert_eq!(stored(big), Ok((Stored::As(expected), true)), "{big}");
+        }
+        // As NumPy under Python 2 writes lengths.
+        assert_eq!((shape("(3L,)"), shape("(3L, 4L)")), (Ok(3), Ok(12)));
+        assert_eq!(shape("(3LL,)"), Err(NO_SHAPE.to_owned()));
     }
 
     #[test]
