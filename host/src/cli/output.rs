@@ -9,8 +9,9 @@ use crate::visible::visible_lines;
 
 /// Standard output. What a terminal obeys, line ends apart, is written as `\u001b`: it can only come
 /// from outside. When its reader has gone, as `head` does when it has seen enough, what is written is
-/// dropped without a word: the exit status still says how the run ended. Anything else that fails, such
-/// as a full disk, is an error that names standard output.
+/// dropped without a word: the exit status still says how the run ended, and [`finish`](Self::finish)
+/// that its result was not read. Anything else that fails, such as a full disk, is an error that names
+/// standard output.
 #[derive(Debug)]
 pub struct Output<W = Stdout> {
     to: W,
@@ -19,10 +20,68 @@ pub struct Output<W = Stdout> {
 
 /// [`Output`] to standard output.
 pub fn stdout() -> Output {
-    Output { to: io::stdout(), closed: false }
+    Output { to: io::stdout(), closed: started::without_stdout() }
+}
+
+/// What the process was started with. Before `main` the standard library opens /dev/null in place of a
+/// closed standard output, where a result then goes without an error.
+#[cfg(target_os = "linux")]
+mod started {
+    use std::{
+        ffi::c_int,
+        sync::atomic::{AtomicBool, Ordering::Relaxed},
+    };
+
+    unsafe extern "C" {
+        fn fcntl(descriptor: c_int, command: c_int, ...) -> c_int;
+    }
+
+    const STDOUT: c_int = 1;
+    const F_GETFD: c_int = 1;
+
+    static WITHOUT_STDOUT: AtomicBool = AtomicBool::new(false);
+
+    // SAFETY: the loader calls each address in this section once, as a C function, before `main`. The
+    // section's other addresses stay as they are.
+    #[used]
+    #[unsafe(link_section = ".init_array")]
+    static LOOK: extern "C" fn() = look;
+
+    extern "C" fn look() {
+        // SAFETY: this command takes no third argument and changes nothing; of a closed descriptor it
+        // fails.
+        WITHOUT_STDOUT.store(unsafe { fcntl(STDOUT, F_GETFD) } < 0, Relaxed);
+    }
+
+    pub(super) fn without_stdout() -> bool {
+        WITHOUT_STDOUT.load(Relaxed)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod started {
+    pub(super) fn without_stdout() -> bool {
+        false
+    }
 }
 
 impl<W: Write> Output<W> {
+    /// Writes what is left. For programs whose result is what they print.
+    ///
+    /// # Errors
+    /// It cannot be written, or the reader has gone before it had all.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.flush()?;
+        match self.closed {
+            true => Err(io::Error::new(
+                ErrorKind::BrokenPipe,
+                "standard output cannot be written: it is closed, or its reader has gone before the end \
+                 of the result",
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// `full` stands for what was to be written.
     fn accept<T>(&mut self, written: io::Result<T>, full: T) -> io::Result<T> {
         match written {
@@ -101,6 +160,7 @@ mod tests {
         writeln!(output, "3").unwrap();
         output.flush().unwrap();
         assert_eq!(output.to.1, 1);
+        assert_eq!(output.finish().unwrap_err().kind(), ErrorKind::BrokenPipe);
     }
 
     #[test]
