@@ -222,7 +222,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoDriver { .. } => {
-                f.write_str("no CUDA driver; install NVIDIA's, or open `Selection::Sim`")
+                f.write_str("no CUDA driver; install NVIDIA's, or take the simulator, device `sim`")
             }
             Self::NoDevice { wanted, offered } => write!(f, "no device `{wanted}`; {offered}"),
             Self::NoSimulator => {
