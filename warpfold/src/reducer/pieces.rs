@@ -83,10 +83,18 @@ impl Reducer {
 
     /// Runs a task, and waits for its results.
     pub(super) fn reduce_to_many<T: Plain, R: Outcome>(&self, many: &Many<'_, T>) -> Result<Vec<R>> {
-        let &Many { ref task, count, values, offsets } = many;
-        if task.is_empty() {
+        if many.task.is_empty() {
             return Ok(Vec::new());
         }
+        self.reduce_to_outputs(many)?.read()
+    }
+
+    /// Runs a task that has results, and waits for them; they stay in device memory.
+    pub(super) fn reduce_to_outputs<T: Plain, R: Outcome>(
+        &self,
+        many: &Many<'_, T>,
+    ) -> Result<Outputs<R>> {
+        let &Many { ref task, count, values, offsets } = many;
         let core = self.core();
         values.settle()?;
         core.sweep();
@@ -97,7 +105,7 @@ impl Reducer {
         let used = || (values.memory().clone(), offsets.cloned(), outputs.memory().clone());
         let keep = || mem::forget((core.clone(), task.kept_codes(), used()));
         reduced.map_err(|failed| failed.or_keep(keep))?;
-        outputs.read()
+        Ok(outputs)
     }
 }
 

@@ -1,8 +1,11 @@
 //! Reductions along any axes of a view: a result for each position on the others.
 
-use super::{Code, OnStream, Recorded, RecordedOutputs, Recorder, Reducer, Task, pieces::Pieces};
+use super::{
+    Code, OnStream, Recorded, RecordedOutputs, Recorder, Reducer, Task,
+    pieces::{Many, Pieces},
+};
 use crate::{
-    Buffer, Device, Element, Error, Outputs, Plain, Result, View, names::Op, op::RowsOperation,
+    Buffer, Device, Element, Error, Outcome, Outputs, Plain, Result, View, names::Op, op::RowsOperation,
     ptx::PiecesForm, view::Along,
 };
 
@@ -15,7 +18,9 @@ use crate::{
 /// the other, the results have the same bits. All other strides have kernels of their own. Axes whose
 /// elements lie one behind the other count as one. In the end at most three axes along which is reduced
 /// and three others may be left, with no more than 2^31 results, and as many positions on each of the
-/// former but the one that is furthest apart.
+/// former but the one that is furthest apart. [`Reducer::reduce_view`] alone takes more axes, of a view
+/// without gaps: it copies the elements on the device first, once for each run of neighbouring axes along
+/// which is reduced, and reduces the rows of the last copy.
 impl Reducer {
     /// Loads the kernels for views of a type, for all operations, as the first reduction of each
     /// otherwise does. Views that are rows or an axis of matrices take those of
@@ -56,7 +61,59 @@ impl Reducer {
         view: &View<'_, T>,
         axes: &[usize],
     ) -> Result<Vec<O::Left>> {
-        self.reduce_pieces(op, &view.along(axes)?)
+        let along = view.along(axes)?;
+        if along.count() > 0 && !along.has_few_axes(op.code().is_indexed()) {
+            // As words of the elements' size, whose bits none of these changes.
+            let gathered = match size_of::<T>() {
+                1 => self.gathered::<T, u8>(&along),
+                2 => self.gathered::<T, u16>(&along),
+                4 => self.gathered::<T, u32>(&along),
+                8 => self.gathered::<T, u64>(&along),
+                _ => Ok(None),
+            };
+            if let Some(rows) = gathered? {
+                return self.reduce_rows(op, &rows.rows(rows.len() / along.count())?);
+            }
+        }
+        self.reduce_pieces(op, &along)
+    }
+
+    /// Copies elements so that those of each result are side by side, which must be words of type `W`;
+    /// none if the kernels do not take a step of that, either.
+    ///
+    /// Each step moves neighbouring axes along which is reduced behind all others. Of an array without
+    /// gaps there are then three axes: those before them, those after them, and they themselves.
+    fn gathered<T: Plain, W: Element + Outcome>(
+        &self,
+        along: &Along<'_, T>,
+    ) -> Result<Option<Buffer<T>>> {
+        let (view, reduced) = along.parts();
+        let mut words = view.buffer().cast::<W>()?;
+        let (mut lens, mut reduced) = (view.shape().to_vec(), reduced.to_vec());
+        let strides: Vec<isize> = view.strides().iter().map(|&stride| stride as isize).collect();
+        let mut copied = false;
+        let mut left = reduced.iter().filter(|&&reduced| reduced).count();
+        while left > 0 {
+            let whole = match copied {
+                true => words.view(&lens)?,
+                false => words.view_strided(view.offset(), &lens, &strides)?,
+            };
+            let first = reduced.iter().position(|&reduced| reduced).expect("some are left");
+            let count = reduced[first..].iter().take_while(|&&reduced| reduced).count().min(left);
+            let order = |axes: std::ops::Range<usize>| axes.collect::<Vec<_>>();
+            let order = [order(0..first), order(first + count..lens.len()), order(first..first + count)]
+                .concat();
+            let moved = whole.permuted(&order)?.each();
+            if !moved.has_few_axes(false) {
+                return Ok(None);
+            }
+            let many = Many::of(&moved, Code::BuiltIn(Op::Max, W::DTYPE), self.device())?;
+            let copy = self.reduce_to_outputs::<W, W>(&many)?.into_buffer();
+            (words, copied, left) = (copy, true, left - count);
+            lens = order.iter().map(|&axis| lens[axis]).collect();
+            reduced = order.iter().map(|&axis| reduced[axis]).collect();
+        }
+        words.cast::<T>().map(Some)
     }
 }
 

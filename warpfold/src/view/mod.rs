@@ -254,6 +254,11 @@ impl<'a, T: Plain> View<'a, T> {
         Ok(self.along(axes)?.count())
     }
 
+    /// Returns each element as a result of its own.
+    pub(crate) fn each(&self) -> Along<'a, T> {
+        Along { view: *self, reduced: [false; MOST_AXES] }
+    }
+
     /// What is reduced along some axes.
     pub(crate) fn along(&self, axes: &[usize]) -> Result<Along<'a, T>> {
         let mut reduced = [false; MOST_AXES];
@@ -311,6 +316,18 @@ impl<'a, T: Plain> Along<'a, T> {
 
     pub(crate) fn buffer(&self) -> &'a Buffer<T> {
         self.view.buffer
+    }
+
+    /// Returns the view, and whether each of its axes is reduced.
+    pub(crate) fn parts(&self) -> (&View<'a, T>, &[bool]) {
+        (&self.view, &self.reduced[..self.view.count])
+    }
+
+    /// Whether there are no more axes of either kind than the kernels take.
+    pub(crate) fn has_few_axes(&self, is_indexed: bool) -> bool {
+        let reduced = self.axes(true);
+        let reduced = if is_indexed { reduced } else { reduced.by_strides() };
+        [self.axes(false).by_strides(), reduced].iter().all(|of| of.as_slice().len() <= MOST_ON_DEVICE)
     }
 
     /// A reduction of them, which must be on `device` and not too many.

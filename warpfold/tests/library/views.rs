@@ -553,3 +553,52 @@ fn kernels_for_views_are_loaded_ahead() {
     prepared::<u8>();
     prepared::<f64>();
 }
+
+/// More axes of either kind than the kernels take, whose elements are copied side by side first.
+#[test]
+fn any_axes_of_an_array_without_gaps_are_reduced() {
+    fn check<T: Element + PartialEq + PartialOrd + std::fmt::Debug>(values: &[T])
+    where
+        op::ArgMax: op::RowsOperation<T, Left = Located<T>>,
+    {
+        let shape = [2, 3, 2, 2, 3, 2, 1, 4];
+        let buffer = device().upload(values).unwrap();
+        let view = buffer.view(&shape).unwrap();
+        for axes in [&[0, 2, 4, 7][..], &[1, 3, 5, 7], &[7, 0, 5, 2], &[0, 3, 5, 6, 7], &[1, 4]] {
+            let mut largest: Vec<Option<Located<T>>> = Vec::new();
+            let mut seen: Vec<u64> = Vec::new();
+            for (place, &value) in values.iter().enumerate() {
+                let (mut rest, mut result, mut apart) = (place, 0, 1);
+                for axis in (0..shape.len()).rev() {
+                    let index = rest % shape[axis];
+                    rest /= shape[axis];
+                    if !axes.contains(&axis) {
+                        result += index * apart;
+                        apart *= shape[axis];
+                    }
+                }
+                let count = largest.len().max(result + 1);
+                largest.resize(count, None);
+                seen.resize(count, 0);
+                if largest[result].is_none_or(|known| value > known.value) {
+                    largest[result] = Some(Located { index: seen[result], value });
+                }
+                seen[result] += 1;
+            }
+            let found = reducer().reduce_view(op::ArgMax, &view, axes).unwrap();
+            let largest: Vec<_> = largest.into_iter().map(Option::unwrap).collect();
+            assert_eq!(found, largest, "{axes:?} of {}", std::any::type_name::<T>());
+        }
+    }
+    let _checked = no_findings();
+    let numbers = || (0..576_u32).map(|place| place * 37 % 251);
+    check(&numbers().map(|number| number as u8).collect::<Vec<_>>());
+    check(&numbers().map(|number| number as i16 - 125).collect::<Vec<_>>());
+    check(&numbers().map(|number| number as f32 - 125.5).collect::<Vec<_>>());
+    check(&numbers().map(|number| f64::from(number) * -1e300).collect::<Vec<_>>());
+    // Of no axis alone.
+    let ones = device().upload(&[1.0_f64; 256]).unwrap();
+    let view = ones.view(&[2; 8]).unwrap();
+    let sums = reducer().reduce_view(op::Sum, &view, &[0, 2, 4, 6]).unwrap();
+    assert_eq!(sums, [16.0; 16]);
+}
