@@ -66,9 +66,13 @@ pub(crate) fn reduce(
     // First of all, so that the others hear at once of a process that goes no further.
     let world = World::join(rendezvous, &Reducer::new(device)?)?;
     let opened = |path: &_| -> Result<File> {
-        let source = Source::unread(path, options.format_of(path)?);
+        let source = Source::unread(path, options.asked())?;
+        if source.is_pipe() && rendezvous.size() > 1 {
+            bail!("{} is a pipe, and several processes read it; write it to a file", source.name());
+        }
         let streamed = source.streamed(options.column.as_deref(), choose)?;
-        let bytes = source.bytes()?;
+        // A pipe says of no byte; each file is the share of one process even so.
+        let bytes = source.bytes()?.max(1);
         Ok((source, streamed, bytes))
     };
     let files: Vec<File> = options.files().iter().map(|path| opened(path)).collect::<Result<_>>()?;
@@ -180,7 +184,7 @@ fn read<T: Reducible>(
     let (mut count, mut nulls) = (0, 0);
     for Mine { source, streamed, part } in mine {
         let of_one = || {
-            let (elements, rest) = streamed.start::<T>(false)?;
+            let (elements, rest) = streamed.start::<T>(&source, false)?;
             let elements: Box<dyn Elements<T>> = match part {
                 Some((start, len)) => Box::new(Slice { elements, start, len }),
                 None => elements,

@@ -9,6 +9,7 @@
 
 mod input;
 mod joined;
+mod memory;
 mod options;
 mod out;
 mod pieces;
@@ -26,7 +27,7 @@ use warpfold::{Rendezvous, Way, internal::Dtype};
 use warpfold_suite::{cli, say};
 
 use crate::{
-    input::{Column, Format, Source},
+    input::{Asked, Column, Source, name_of},
     options::{Options, is_standard_input},
     out::Target,
     pieces::Pieces,
@@ -104,7 +105,7 @@ fn reduce(options: &Options, rendezvous: &Rendezvous) -> Result<()> {
         true => print::json(&mut out, dtype, &answers, &pieces)?,
         false => print::table(&mut out, &heading, &answers, &pieces, options.all)?,
     }
-    Ok(())
+    Ok(out.finish()?)
 }
 
 /// What is to be told.
@@ -122,14 +123,14 @@ fn held(
     ops: &[Statistic],
     target: Option<&Target>,
 ) -> Result<Reduced> {
-    let source = Source::new(options.file(), options.format()?)?;
+    let source = Source::new(options.file(), options.asked())?;
     let column = source.column(options.column.as_deref(), CHOOSE)?;
     let pieces = pieces(options, &source, &column)?;
     ops.iter().try_for_each(|op| op.require(column.data.dtype(), options.level))?;
     target.map_or(Ok(()), |target| target.require(ops, &pieces))?;
     let Column { data, shape, nulls, stored } = column;
     let dtype = data.dtype();
-    let heading = Heading::new(&name(options, &source), dtype, &shape, stored.as_deref(), machine);
+    let heading = Heading::new(&name(options), dtype, &shape, stored.as_deref(), machine);
     let work = Work { pieces: &pieces, shape: &shape, nulls: nulls.as_ref(), level: options.level };
     let answers = machine.reduce(data, ops, &work)?;
     Ok(Reduced { heading, dtype, answers, pieces })
@@ -142,15 +143,15 @@ fn streamed(
     ops: &[Statistic],
     target: Option<&Target>,
 ) -> Result<Reduced> {
-    let source = Source::unread(options.file(), options.format()?);
+    let source = Source::unread(options.file(), options.asked())?;
     let streamed = source.streamed(options.column.as_deref(), CHOOSE)?;
     let (dtype, stored) = (streamed.dtype, streamed.stored.clone());
     ops.iter().try_for_each(|op| op.require(dtype, options.level))?;
-    let ended = machine.stream(streamed, ops, options.level).with_context(|| source.name())?;
+    let ended = machine.stream(&source, streamed, ops, options.level).with_context(|| source.name())?;
     let stream::Ended { answers, pieces, shape } = ended;
     // How many elements there are may not be known before.
     target.map_or(Ok(()), |target| target.require(ops, &pieces))?;
-    let heading = Heading::new(&name(options, &source), dtype, &shape, stored.as_deref(), machine);
+    let heading = Heading::new(&name(options), dtype, &shape, stored.as_deref(), machine);
     Ok(Reduced { heading, dtype, answers, pieces })
 }
 
@@ -165,8 +166,7 @@ fn together(
     let ended = joined::reduce(options, machine, ops, rendezvous, CHOOSE)?;
     let joined::Ended { answers, pieces, dtype, stored, way } = ended;
     target.map_or(Ok(()), |target| target.require(ops, &pieces))?;
-    let first = Source::unread(options.file(), options.format()?);
-    let mut name = name(options, &first);
+    let mut name = name(options);
     match options.files().len() {
         1 => {}
         2 => name += " and 1 file more",
@@ -182,24 +182,30 @@ fn together(
 }
 
 /// What was reduced, as a heading has it.
-fn name(options: &Options, source: &Source) -> String {
+fn name(options: &Options) -> String {
     let column = options.column.as_ref().map_or(String::new(), |column| format!(", {column}"));
-    source.name() + &column
+    name_of(options.file()) + &column
 }
 
-/// What each result is made of.
+/// Returns what each result is made of.
 fn pieces(options: &Options, source: &Source, column: &Column) -> Result<Pieces> {
+    let rows = || column.rows().with_context(|| source.name());
     if let Some(by) = options.by()? {
-        let keys = match by.file {
-            Some(file) => Source::new(file, Format::of_name(file)?)?.keys(by.column)?,
-            None => source.keys(by.column)?,
-        };
-        return Pieces::by_keys(keys, column).with_context(|| source.name());
+        let (rows, beside) = (rows()?, by.file.map(|file| Source::new(file, Asked::BESIDE)));
+        let keys = beside.transpose()?;
+        let keys = keys.as_ref().unwrap_or(source).keys(by.column)?;
+        if keys.rows() != rows {
+            let file = by.file.map_or_else(|| source.name(), name_of);
+            let keys = keys.rows();
+            bail!("{file}: {keys} keys for {rows} elements of {}; give one for each", source.name());
+        }
+        return Ok(Pieces::by_keys(keys, column));
     }
     if let Some(file) = &options.offsets {
-        let offsets = Source::new(file, Format::of_name(file)?)?;
+        let rows = rows()?;
+        let offsets = Source::new(file, Asked::BESIDE)?;
         let read = offsets.column(None, "give a file that has one")?;
-        return Pieces::by_offsets(&read, column).with_context(|| offsets.name());
+        return Pieces::by_offsets(&read, rows, column).with_context(|| offsets.name());
     }
     match &options.axis[..] {
         [] => {
@@ -212,7 +218,9 @@ fn pieces(options: &Options, source: &Source, column: &Column) -> Result<Pieces>
 
 fn completions(shell: clap_complete::Shell) -> Result<()> {
     let mut script = Vec::new();
-    // By way of memory: what it writes to must not fail.
+    // By way of memory: the generator panics where it cannot write.
     clap_complete::generate(shell, &mut Options::command(), "warpfold", &mut script);
-    Ok(cli::stdout().write_all(&script)?)
+    let mut out = cli::stdout();
+    out.write_all(&script)?;
+    Ok(out.finish()?)
 }

@@ -15,7 +15,7 @@ use clap_complete::Shell;
 use warpfold::{Selection, internal::Dtype};
 use warpfold_suite::parse_name;
 
-use crate::{input::Format, statistic::Statistic};
+use crate::{input::Asked, statistic::Statistic};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,12 +50,13 @@ pub(crate) struct Options {
         value_parser = statistics()
     )]
     op: Vec<Statistic>,
-    /// The axis to reduce along, or several neighbouring ones; negative ones count from the last
+    /// The axis to reduce along, or several; negative ones count from the last
     /// [default: all elements]
     #[arg(
         long,
         value_name = "AXIS",
         value_delimiter = ',',
+        value_parser = axis,
         allow_hyphen_values = true,
         conflicts_with_all = ["by", "by_column", "offsets"]
     )]
@@ -72,15 +73,21 @@ pub(crate) struct Options {
     /// The column of a table, or the array of an .npz
     #[arg(long, value_name = "NAME")]
     pub(crate) column: Option<String>,
-    /// What the data is, where its name does not say it
+    /// What the data is, where neither its first bytes nor its name say it
     #[arg(long)]
     format: Option<FormatName>,
     /// Type of raw elements, which are little endian: i8, u8, i16, u16, i32, u32, i64, u64, f16, bf16,
-    /// f32 or f64
+    /// f32 or f64. A file that says its format must hold this type
     #[arg(long, value_parser = parse_name::<Dtype>)]
     dtype: Option<Dtype>,
     /// Shape of raw elements [default: as many as there are]
-    #[arg(long, value_name = "LENGTH", value_delimiter = ',', requires = "dtype")]
+    #[arg(
+        long,
+        value_name = "LENGTH",
+        value_delimiter = ',',
+        value_parser = length,
+        requires = "dtype"
+    )]
     shape: Vec<usize>,
     /// Read the data while it is reduced, and hold 32 MiB of it at most: for what is larger than memory.
     /// All elements have one result, of any number of operations in one pass; of .npy, raw, .arrow or
@@ -155,6 +162,14 @@ impl FromStr for Place {
     }
 }
 
+fn axis(given: &str) -> Result<i64, String> {
+    given.parse().map_err(|_| "give whole numbers, such as --axis 0,1 or --axis -1".to_owned())
+}
+
+fn length(given: &str) -> Result<usize, String> {
+    given.parse().map_err(|_| "give whole numbers of 0 or more, such as --shape 100,1000".to_owned())
+}
+
 /// The names of all operations, and what each stands for.
 fn statistics() -> impl TypedValueParser<Value = Statistic> {
     PossibleValuesParser::new(Statistic::all().map(Statistic::name)).map(|name| {
@@ -219,35 +234,9 @@ impl Options {
         Ok(())
     }
 
-    /// What the data is.
-    pub(crate) fn format(&self) -> Result<Format> {
-        self.format_of(self.file())
-    }
-
-    /// What one of several files is.
-    pub(crate) fn format_of(&self, file: &Path) -> Result<Format> {
-        let raw =
-            |dtype| Format::Raw { dtype, shape: (!self.shape.is_empty()).then(|| self.shape.clone()) };
-        match (self.format, self.dtype) {
-            (None | Some(FormatName::Raw), Some(dtype)) => Ok(raw(dtype)),
-            (Some(FormatName::Raw), None) => {
-                bail!("--format raw without a type; give --dtype, such as --dtype f32")
-            }
-            (Some(format), Some(_)) => {
-                bail!("--dtype is for raw elements, and --format is {format}; leave one of them out")
-            }
-            (Some(FormatName::Npy), None) => Ok(Format::Npy),
-            (Some(FormatName::Npz), None) => Ok(Format::Npz),
-            (Some(FormatName::Arrow), None) => Ok(Format::Arrow),
-            (Some(FormatName::Parquet), None) => Ok(Format::Parquet),
-            (None, None) if is_standard_input(file) => {
-                bail!(
-                    "standard input has no name to tell its format; give --format, or --dtype for raw \
-                     elements"
-                )
-            }
-            (None, None) => Format::of_name(file),
-        }
+    /// Returns what the options say of the data's format.
+    pub(crate) fn asked(&self) -> Asked<'_> {
+        Asked { is_data: true, format: self.format, dtype: self.dtype, shape: &self.shape }
     }
 }
 

@@ -45,13 +45,14 @@ impl Target {
         Ok(Self { path: path.to_owned(), archive })
     }
 
-    /// Refuses results that NumPy has no form for.
+    /// Refuses results that NumPy has no form for, or one that is far larger than they are.
     pub(crate) fn require(&self, ops: &[Statistic], pieces: &Pieces) -> Result<()> {
         ops.iter().try_for_each(|&op| pieces.require_values(op))?;
         match pieces.cut() {
             Cut::Segments { keys: Some(keys), .. } if self.archive && keys.contains(&Key::Null) => {
                 bail!("--out of a key that is null, which NumPy lacks; name an .npy, or take --json")
             }
+            Cut::Segments { keys: Some(keys), .. } if self.archive => require_padded(keys),
             _ => Ok(()),
         }
     }
@@ -142,30 +143,61 @@ fn archive(answers: &[Answer], pieces: &Pieces) -> Result<Vec<u8>> {
     Ok(archive.finish()?.into_inner())
 }
 
-/// Integers as `i64`, or `u64` if they are larger; strings as NumPy has them, all of the longest's
-/// length.
-fn array_of_keys(keys: &[Key], pieces: &Pieces) -> Array {
-    let texts: Vec<Vec<char>> = keys
-        .iter()
-        .filter_map(|key| match key {
-            Key::Text(key) => Some(key.chars().collect()),
-            Key::Integer(_) | Key::Null => None,
-        })
-        .collect();
-    if texts.len() < keys.len() {
-        let integers = keys.iter().filter_map(|key| match key {
-            Key::Integer(key) => Some(*key),
-            Key::Text(_) | Key::Null => None,
-        });
-        let signed: Result<Vec<i64>, _> = integers.clone().map(i64::try_from).collect();
-        let unsigned = |_| Data::U64(integers.map(|key| key as u64).collect());
-        return Array::of(&signed.map_or_else(unsigned, Data::I64), pieces);
+/// Bytes that strings may take padded, whatever they are; and for each byte that they have.
+const PADDED: u64 = 64 << 20;
+const PADDED_EACH: u64 = 16;
+
+/// Refuses strings of which one is so much longer than most that they take far more room padded.
+fn require_padded(keys: &[Key]) -> Result<()> {
+    let lens = keys.iter().map(|key| match key {
+        Key::Text(key) => key.chars().count() as u64,
+        _ => 0,
+    });
+    let (longest, all) = lens.fold((0, 0), |(longest, all), len| (len.max(longest), all + len));
+    let padded = (keys.len() as u64).saturating_mul(longest).saturating_mul(size_of::<u32>() as u64);
+    if padded > PADDED && padded / PADDED_EACH > all * size_of::<u32>() as u64 {
+        bail!(
+            "--out of {} strings as keys, the longest of {longest} characters: NumPy pads all to that \
+             length, {padded} bytes; shorten the keys, name an .npy, or take --json",
+            keys.len()
+        );
     }
-    let longest = texts.iter().map(Vec::len).max().unwrap_or(0).max(1);
-    let padded = |text: &Vec<char>| {
-        let characters = text.iter().map(|&character| u32::from(character));
-        characters.chain(iter::repeat(0)).take(longest).collect::<Vec<u32>>()
+    Ok(())
+}
+
+/// Integers as `i64`, or `u64` if they are larger; truth values as `bool`; strings as NumPy has them, all
+/// of the longest's length.
+fn array_of_keys(keys: &[Key], pieces: &Pieces) -> Array {
+    match keys.first() {
+        Some(Key::Text(_)) | None => strings(keys),
+        Some(Key::Boolean(_)) => {
+            let bytes = keys.iter().map(|key| u8::from(*key == Key::Boolean(true))).collect();
+            Array { descr: "|b1".to_owned(), shape: vec![keys.len()], bytes }
+        }
+        _ => {
+            let integers = keys.iter().filter_map(|key| match key {
+                Key::Integer(key) => Some(*key),
+                _ => None,
+            });
+            let signed: Result<Vec<i64>, _> = integers.clone().map(i64::try_from).collect();
+            let unsigned = |_| Data::U64(integers.map(|key| key as u64).collect());
+            Array::of(&signed.map_or_else(unsigned, Data::I64), pieces)
+        }
+    }
+}
+
+fn strings(keys: &[Key]) -> Array {
+    let texts = || {
+        keys.iter().filter_map(|key| match key {
+            Key::Text(key) => Some(key.chars()),
+            _ => None,
+        })
     };
-    let bytes = texts.iter().flat_map(padded).flat_map(u32::to_le_bytes).collect();
-    Array { descr: format!("<U{longest}"), shape: vec![texts.len()], bytes }
+    let longest = texts().map(Iterator::count).max().unwrap_or(0).max(1);
+    let mut bytes = Vec::with_capacity(keys.len() * longest * size_of::<u32>());
+    for text in texts() {
+        let padded = text.map(u32::from).chain(iter::repeat(0)).take(longest);
+        bytes.extend(padded.flat_map(u32::to_le_bytes));
+    }
+    Array { descr: format!("<U{longest}"), shape: vec![keys.len()], bytes }
 }

@@ -9,6 +9,9 @@ use crate::{
     statistic::Statistic,
 };
 
+/// Results that no byte of a file stands for, at most: those of an axis without elements.
+const MOST_OF_NONE: usize = 1 << 20;
+
 /// How elements are cut.
 pub(crate) enum Cut {
     /// They are not divided at all.
@@ -20,7 +23,8 @@ pub(crate) enum Cut {
     },
     /// Those along axes of an array, for each position on the others.
     Axes {
-        axes: Range<usize>,
+        /// In ascending order.
+        axes: Vec<usize>,
         /// Lengths of the others.
         others: Vec<usize>,
         /// Elements of a piece.
@@ -46,7 +50,7 @@ impl Pieces {
         Self(Cut::Whole { elements, rows: elements + nulls })
     }
 
-    /// Those along neighbouring axes of an array. Negative axes count from the last.
+    /// Returns those along axes of an array. Negative axes count from the last.
     pub(crate) fn along(given: &[i64], column: &Column) -> Result<Self> {
         if column.nulls.is_some() {
             bail!("--axis of a column that has nulls; leave it out");
@@ -59,46 +63,47 @@ impl Pieces {
         let mut axes = Vec::new();
         for &axis in given {
             if !(-dimensions..dimensions).contains(&axis) {
-                bail!(
-                    "--axis {axis} of {dimensions} dimensions; allowed are 0 to {}, and -1 to \
-                     -{dimensions} from the last",
-                    dimensions - 1
-                );
+                let allowed = match dimensions {
+                    1 => "0, and -1 for the same".to_owned(),
+                    _ => format!("0 to {}, and -1 to -{dimensions} from the last", dimensions - 1),
+                };
+                bail!("--axis {axis} of {dimensions} dimensions; allowed are {allowed}");
             }
             axes.push(axis.rem_euclid(dimensions) as usize);
         }
         axes.sort_unstable();
-        if axes.windows(2).any(|pair| pair[1] != pair[0] + 1) {
-            bail!("--axis {axes:?}; give each once, and only neighbours, such as --axis 0,1");
+        if let Some(pair) = axes.windows(2).find(|pair| pair[0] == pair[1]) {
+            bail!("--axis names axis {} twice; give each once", pair[0]);
         }
-        let axes = axes[0]..axes[0] + axes.len();
-        let others = [&shape[..axes.start], &shape[axes.end..]].concat();
+        let lens = |of: &dyn Fn(&usize) -> bool| -> Vec<usize> {
+            (0..shape.len()).filter(of).map(|axis| shape[axis]).collect()
+        };
+        let others = lens(&|axis| !axes.contains(axis));
         let product = |lens: &[usize]| match lens.contains(&0) {
             true => Some(0),
             false => lens.iter().try_fold(1_usize, |product, &len| product.checked_mul(len)),
         };
-        let len = product(&shape[axes.clone()]).context("the shape has too many elements")?;
+        let len =
+            product(&lens(&|axis| axes.contains(axis))).context("the shape has too many elements")?;
         let results = product(&others).context("the shape has too many results")?;
-        if len == 0 && results > 0 {
-            bail!("an axis of 0 elements in a shape of {shape:?}; give 1 or more to every result");
+        if len == 0 && results > MOST_OF_NONE {
+            bail!(
+                "{results} results of no elements, in a shape of {shape:?}; allowed are {MOST_OF_NONE}"
+            );
         }
         Ok(Self(Cut::Axes { axes, others, len: len as u64 }))
     }
 
-    /// The runs of keys, of which each element has one.
-    pub(crate) fn by_keys(runs: Runs, column: &Column) -> Result<Self> {
-        let (keys, rows) = (runs.rows(), one_dimension(column)?);
-        if keys != rows {
-            bail!("{keys} keys for {rows} elements; give one for each");
-        }
-        let Runs { keys, ends } = runs;
+    /// Returns the runs of keys, of which each element has one.
+    pub(crate) fn by_keys(runs: Runs, column: &Column) -> Self {
+        let Runs { keys, ends, .. } = runs;
         let bounds = [0].into_iter().chain(ends).collect();
-        Ok(Self::segments(bounds, column, Some(keys)))
+        Self::segments(bounds, column, Some(keys))
     }
 
     /// Makes the segments between offsets.
-    pub(crate) fn by_offsets(offsets: &Column, column: &Column) -> Result<Self> {
-        let (rows, shape) = (one_dimension(column)?, &offsets.shape);
+    pub(crate) fn by_offsets(offsets: &Column, rows: u64, column: &Column) -> Result<Self> {
+        let shape = &offsets.shape;
         let bounds = match offsets.integers() {
             Some(bounds) if shape.len() == 1 && offsets.nulls.is_none() => bounds,
             _ => bail!(
@@ -194,16 +199,5 @@ impl Pieces {
             ),
             None => Ok(()),
         }
-    }
-}
-
-/// How many elements an array of one dimension has, with nulls.
-fn one_dimension(column: &Column) -> Result<u64> {
-    match column.shape[..] {
-        [rows] => Ok(rows as u64),
-        _ => bail!(
-            "an array of {} dimensions; --by and --offsets are for one, and --axis for several",
-            column.shape.len()
-        ),
     }
 }

@@ -189,6 +189,7 @@ impl fmt::Display for Place<'_> {
             }
             Cut::Segments { keys: Some(keys), .. } => match &keys[self.piece] {
                 Key::Null => f.write_str("null"),
+                Key::Boolean(key) => key.fmt(f),
                 Key::Integer(key) => key.fmt(f),
                 Key::Text(key) => f.write_str(&visible(&shortened(key))),
             },

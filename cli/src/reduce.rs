@@ -141,18 +141,27 @@ impl<'a, T: Reducible> Elements<'a, T> {
             return Ok(Vec::new());
         }
         let of_none = cpu::reduce(op, &[] as &[T])?.given();
+        if let Cut::Axes { len: 0, .. } = pieces.cut() {
+            return Ok(vec![of_none; pieces.count()]);
+        }
         let of_some = match (&self.held, pieces.cut()) {
             (_, Cut::Whole { .. }) if pieces.elements(0) == 0 => return Ok(vec![of_none]),
             (Held::Cpu(values), Cut::Whole { .. }) => cpu::reduce_rows(op, values, values.len())?,
             (Held::Device { reducer, buffer, .. }, Cut::Whole { .. }) => {
                 reducer.reduce_rows(op, &buffer.rows(buffer.len())?)?
             }
-            (Held::Cpu(values), Cut::Axes { axes, len, .. }) => {
-                let width = shape[axes.end..].iter().product();
-                on_cpu(op, values, *len as usize, width)?
-            }
+            (Held::Cpu(values), Cut::Axes { axes, len, .. }) => match merged(shape, axes) {
+                Merged { lens, axes } if axes.len() == 1 => {
+                    on_cpu(op, values, *len as usize, lens[axes[0] + 1..].iter().product())?
+                }
+                merged => gathered(op, values, *len as usize, &merged)?,
+            },
             (Held::Device { reducer, buffer, .. }, Cut::Axes { axes, .. }) => {
-                reducer.reduce_axis(op, &buffer.axes(shape, axes.clone())?)?
+                let Merged { lens, axes } = merged(shape, axes);
+                match axes[..] {
+                    [axis] => reducer.reduce_axis(op, &buffer.axis(&lens, axis)?)?,
+                    _ => reducer.reduce_view(op, &buffer.view(&lens)?, &axes)?,
+                }
             }
             (Held::Cpu(values), Cut::Segments { bounds, .. }) => {
                 let of = |ends: &[u64]| match &values[ends[0] as usize..ends[1] as usize] {
@@ -183,6 +192,76 @@ impl<T: Reducible> Visit<T> for &Elements<'_, T> {
     {
         Ok(O::Left::fields(&self.reduce(op)?))
     }
+}
+
+/// A shape with as few axes as there can be, and those along which is reduced.
+struct Merged {
+    lens: Vec<usize>,
+    axes: Vec<usize>,
+}
+
+/// Makes one axis of neighbouring ones that are all reduced or all not, whatever those of length 1 are.
+fn merged(shape: &[usize], axes: &[usize]) -> Merged {
+    let mut groups: Vec<(usize, bool)> = Vec::new();
+    for (axis, &len) in shape.iter().enumerate().filter(|(_, len)| **len != 1) {
+        let is_reduced = axes.contains(&axis);
+        match groups.last_mut() {
+            Some((all, of)) if *of == is_reduced => *all *= len,
+            _ => groups.push((len, is_reduced)),
+        }
+    }
+    if groups.iter().all(|(_, is_reduced)| !is_reduced) {
+        groups.push((1, true));
+    }
+    let axes = (0..groups.len()).filter(|&axis| groups[axis].1).collect();
+    Merged { lens: groups.into_iter().map(|(len, _)| len).collect(), axes }
+}
+
+/// Returns the results along several axes that are no neighbours, `len` elements each, which are brought
+/// side by side.
+fn gathered<T: Element, O: RowsOperation<T>>(
+    op: O,
+    values: &[T],
+    len: usize,
+    Merged { lens, axes }: &Merged,
+) -> Result<Vec<O::Left>> {
+    let mut stride = values.len();
+    let (mut along, mut across) = (Vec::new(), Vec::new());
+    for (axis, len) in lens.iter().enumerate() {
+        stride /= len;
+        let of = if axes.contains(&axis) { &mut along } else { &mut across };
+        of.push((*len, stride));
+    }
+    let (mut results, mut side) = (Vec::new(), Vec::new());
+    for first in positions(&across) {
+        side.extend(positions(&along).map(|place| values[first + place]));
+        if side.len() >= TURN {
+            results.extend(cpu::reduce_rows(op, &side, len)?);
+            side.clear();
+        }
+    }
+    results.extend(cpu::reduce_rows(op, &side, len)?);
+    Ok(results)
+}
+
+/// Returns where the positions on axes of these lengths and strides are, the last axis fastest.
+fn positions(axes: &[(usize, usize)]) -> impl Iterator<Item = usize> + '_ {
+    let count = axes.iter().map(|(len, _)| len).product::<usize>();
+    let mut index = vec![0; axes.len()];
+    let mut place = 0;
+    (0..count).map(move |_| {
+        let here = place;
+        for (index, &(len, stride)) in index.iter_mut().zip(axes).rev() {
+            *index += 1;
+            place += stride;
+            if *index < len {
+                break;
+            }
+            place -= len * stride;
+            *index = 0;
+        }
+        here
+    })
 }
 
 /// The results of the columns of matrices that lie one behind the other, one or more, of `len` rows and

@@ -11,7 +11,7 @@ use warpfold::{Device, Progress, Push, Reducer, Running, World, internal::Op, op
 use warpfold_suite::with_dtype;
 
 use crate::{
-    input::Streamed,
+    input::{Source, Streamed},
     options::Level,
     pieces::Pieces,
     reduce::{Answer, Field, Fields, Given, Machine, Reducible, Visit, answer_of},
@@ -31,7 +31,13 @@ pub(crate) struct Ended {
 
 impl Machine {
     /// Reads all elements, and gives the results of operations, each of which they have.
-    pub(crate) fn stream(&self, streamed: Streamed, ops: &[Statistic], level: Level) -> Result<Ended> {
+    pub(crate) fn stream(
+        &self,
+        source: &Source,
+        streamed: Streamed,
+        ops: &[Statistic],
+        level: Level,
+    ) -> Result<Ended> {
         if let Some(op) = ops.iter().find(|op| op.is_place() && streamed.is_turned) {
             bail!(
                 "--op {op} with --stream of an array in Fortran order, whose elements come in another \
@@ -39,12 +45,13 @@ impl Machine {
             );
         }
         let Self::Device(device) = self else { unreachable!("the options name a device") };
-        with_dtype!(streamed.dtype, T => stream::<T>(device, streamed, ops, level))
+        with_dtype!(streamed.dtype, T => stream::<T>(device, source, streamed, ops, level))
     }
 }
 
 fn stream<T: Reducible>(
     device: &Device,
+    source: &Source,
     streamed: Streamed,
     ops: &[Statistic],
     level: Level,
@@ -56,7 +63,7 @@ fn stream<T: Reducible>(
             running.push((op, T::with(op, level, Begin { reducer: &reducer, first: 0 })?));
         }
     }
-    let (elements, rest) = streamed.start::<T>(ops.iter().any(|op| op.is_place()))?;
+    let (elements, rest) = streamed.start::<T>(source, ops.iter().any(|op| op.is_place()))?;
     let mut bar = Bar::new(elements.elements());
     let mut pushed: Vec<&mut dyn Push<T>> = running.iter_mut().map(|(_, part)| part.push()).collect();
     let count = reducer.stream(&*elements).on_progress(|at| bar.show(at)).push_to(&mut pushed)?;

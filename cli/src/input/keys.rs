@@ -1,5 +1,7 @@
 //! Keys that elements are reduced by: runs of equal neighbouring ones.
 
+use std::{collections::HashSet, sync::Arc};
+
 use anyhow::{Result, bail};
 use arrow_array::{
     Array, ArrowPrimitiveType,
@@ -11,23 +13,26 @@ use serde::{Serialize, Serializer};
 
 use super::Column;
 
-const ALLOWED: &str = "allowed are integers, and strings of Arrow and Parquet";
+const ALLOWED: &str = "allowed are integers, truth values, and strings of Arrow and Parquet";
 
 /// The key of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Key {
     /// Where a table has none: a key of its own.
     Null,
+    /// True or false.
+    Boolean(bool),
     /// An integer of any type.
     Integer(i128),
-    /// A key that is a string.
-    Text(String),
+    /// A string, which other runs may have, too.
+    Text(Arc<str>),
 }
 
 impl Serialize for Key {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Null => serializer.serialize_unit(),
+            Self::Boolean(key) => serializer.serialize_bool(*key),
             Self::Integer(key) => match (i64::try_from(*key), u64::try_from(*key)) {
                 (Ok(key), _) => serializer.serialize_i64(key),
                 (_, Ok(key)) => serializer.serialize_u64(key),
@@ -39,19 +44,46 @@ impl Serialize for Key {
 }
 
 /// A key that is looked at.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Seen<'a> {
     Null,
+    Boolean(bool),
     Integer(i128),
     Text(&'a str),
+    /// A string that each of its runs shares.
+    Shared(&'a Arc<str>),
 }
 
 impl Key {
+    fn is(&self, key: Seen<'_>) -> bool {
+        match (self, key) {
+            (Self::Null, Seen::Null) => true,
+            (Self::Boolean(own), Seen::Boolean(key)) => *own == key,
+            (Self::Integer(own), Seen::Integer(key)) => *own == key,
+            (Self::Text(own), Seen::Text(key)) => **own == *key,
+            (Self::Text(own), Seen::Shared(key)) => Arc::ptr_eq(own, key) || own == key,
+            _ => false,
+        }
+    }
+
     fn seen(&self) -> Seen<'_> {
         match self {
             Self::Null => Seen::Null,
+            Self::Boolean(key) => Seen::Boolean(*key),
             Self::Integer(key) => Seen::Integer(*key),
-            Self::Text(key) => Seen::Text(key),
+            Self::Text(key) => Seen::Shared(key),
+        }
+    }
+}
+
+impl From<Seen<'_>> for Key {
+    fn from(key: Seen<'_>) -> Self {
+        match key {
+            Seen::Null => Self::Null,
+            Seen::Boolean(key) => Self::Boolean(key),
+            Seen::Integer(key) => Self::Integer(key),
+            Seen::Text(key) => Self::Text(key.into()),
+            Seen::Shared(key) => Self::Text(key.clone()),
         }
     }
 }
@@ -59,6 +91,8 @@ impl Key {
 /// Runs of equal neighbouring keys.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
+    /// The strings of dictionaries, each of which a file has once however many rows name it.
+    strings: HashSet<Arc<str>>,
     pub(crate) keys: Vec<Key>,
     /// The row behind each run.
     pub(crate) ends: Vec<u64>,
@@ -70,8 +104,8 @@ impl Runs {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Those of an array of integers.
-    pub(super) fn of_integers(column: &Column) -> Result<Self> {
+    /// Returns those of an array of integers or truth values.
+    pub(super) fn of_array(column: &Column) -> Result<Self> {
         let Some(keys) = column.integers() else {
             bail!("keys of {}; {ALLOWED}", column.data.dtype());
         };
@@ -79,13 +113,33 @@ impl Runs {
             bail!("keys of {} dimensions; give one, of a key for each element", column.shape.len());
         }
         let mut runs = Self::default();
-        keys.for_each(|key| runs.push(Seen::Integer(key)));
+        let is_bool = column.stored.is_some();
+        keys.for_each(|key| match is_bool {
+            true => runs.push(Seen::Boolean(key != 0)),
+            false => runs.push(Seen::Integer(key)),
+        });
         Ok(runs)
+    }
+
+    /// Refuses a column of another type.
+    pub(super) fn require(data_type: &DataType) -> Result<()> {
+        match data_type {
+            DataType::Dictionary(_, keys) => Self::require(keys),
+            DataType::Null | DataType::Boolean => Ok(()),
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(()),
+            other if other.is_integer() => Ok(()),
+            other => bail!("keys of type {other}; {ALLOWED}"),
+        }
     }
 
     /// Takes a further part of a column of keys.
     pub(super) fn append(&mut self, array: &dyn Array) -> Result<()> {
         match array.data_type() {
+            DataType::Null => self.push_times(Seen::Null, array.len() as u64),
+            DataType::Boolean => {
+                let keys = array.as_boolean().iter();
+                keys.for_each(|key| self.push(key.map_or(Seen::Null, Seen::Boolean)));
+            }
             DataType::Int8 => self.integers::<Int8Type>(array),
             DataType::UInt8 => self.integers::<UInt8Type>(array),
             DataType::Int16 => self.integers::<Int16Type>(array),
@@ -124,7 +178,15 @@ impl Runs {
         let mut names = Vec::with_capacity(array.values().len());
         for place in 0..array.values().len() {
             different.append(&array.values().slice(place, 1))?;
-            names.push(different.keys.last().cloned().expect("a row was taken"));
+            let mut name = different.keys.last().cloned().expect("a row was taken");
+            if let Key::Text(own) = &mut name {
+                // Every batch of rows may have the same dictionary.
+                match self.strings.get(own) {
+                    Some(known) => *own = known.clone(),
+                    None => drop(self.strings.insert(own.clone())),
+                }
+            }
+            names.push(name);
         }
         let places = array.keys();
         for (row, place) in array.normalized_keys().into_iter().enumerate() {
@@ -137,15 +199,19 @@ impl Runs {
     }
 
     fn push(&mut self, key: Seen<'_>) {
-        let row = self.rows() + 1;
+        self.push_times(key, 1);
+    }
+
+    /// Takes a key that a number of rows have.
+    fn push_times(&mut self, key: Seen<'_>, rows: u64) {
+        if rows == 0 {
+            return;
+        }
+        let row = self.rows().saturating_add(rows);
         match (self.keys.last(), self.ends.last_mut()) {
-            (Some(last), Some(end)) if last.seen() == key => *end = row,
+            (Some(last), Some(end)) if last.is(key) => *end = row,
             _ => {
-                self.keys.push(match key {
-                    Seen::Null => Key::Null,
-                    Seen::Integer(key) => Key::Integer(key),
-                    Seen::Text(key) => Key::Text(key.to_owned()),
-                });
+                self.keys.push(key.into());
                 self.ends.push(row);
             }
         }

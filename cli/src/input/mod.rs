@@ -1,19 +1,24 @@
 //! The data of files, as the library takes it: elements of one of its types, in the order of their last
 //! index.
 
+mod arrow;
+mod footer;
 mod keys;
 mod numpy;
+mod parquet;
 mod streamed;
 mod tables;
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, BufReader, Cursor, Read, Seek},
+    mem,
     panic::{self, AssertUnwindSafe},
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use arrow_buffer::NullBuffer;
 use bytes::Bytes;
 use warpfold::internal::Dtype;
@@ -22,11 +27,14 @@ use warpfold_suite::{Data, input, nearest, shortened};
 pub(crate) use keys::{Key, Runs};
 pub(crate) use streamed::Streamed;
 
-use crate::options::is_standard_input;
+use crate::{
+    memory,
+    options::{FormatName, is_standard_input},
+};
 
-/// What a file is.
+/// The format of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Format {
+enum Format {
     /// One array of NumPy's.
     Npy,
     /// Several NumPy arrays in one file.
@@ -44,25 +52,104 @@ pub(crate) enum Format {
     },
 }
 
+/// Bytes by which a format is told.
+const START: usize = 6;
+
 impl Format {
-    /// What a file's name says.
-    pub(crate) fn of_name(path: &Path) -> Result<Self> {
-        let extension = path.extension().map(|extension| extension.to_ascii_lowercase());
-        Ok(match extension.as_ref().and_then(|extension| extension.to_str()) {
-            Some("npy") => Self::Npy,
-            Some("npz") => Self::Npz,
-            Some("arrow" | "arrows" | "feather" | "ipc") => Self::Arrow,
-            Some("parquet" | "pq") => Self::Parquet,
-            _ => bail!(
-                "{}: its name does not say what it is, as .npy, .npz, .arrow, .feather, .ipc and \
-                 .parquet do; give the data's --format, or --dtype for raw elements",
-                path.display()
-            ),
-        })
+    /// Returns the format that a file's first bytes say. An Arrow stream and raw elements have none.
+    fn of_start(start: &[u8]) -> Option<Self> {
+        match start {
+            [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => Some(Self::Npy),
+            [b'P', b'K', 3 | 5, 4 | 6, ..] => Some(Self::Npz),
+            [b'A', b'R', b'R', b'O', b'W', b'1', ..] => Some(Self::Arrow),
+            [b'P', b'A', b'R', b'1' | b'E', ..] => Some(Self::Parquet),
+            _ => None,
+        }
+    }
+
+    /// Returns the format that a file's name says.
+    fn of_name(path: &Path) -> Option<Self> {
+        match path.extension()?.to_ascii_lowercase().to_str()? {
+            "npy" => Some(Self::Npy),
+            "npz" => Some(Self::Npz),
+            "arrow" | "arrows" | "feather" | "ipc" => Some(Self::Arrow),
+            "parquet" | "pq" => Some(Self::Parquet),
+            _ => None,
+        }
     }
 
     fn is_table(&self) -> bool {
         matches!(self, Self::Arrow | Self::Parquet)
+    }
+}
+
+/// The options that say what a file is.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    /// Whether the options are those of the data; files of keys and of offsets have none.
+    pub(crate) is_data: bool,
+    pub(crate) format: Option<FormatName>,
+    pub(crate) dtype: Option<Dtype>,
+    pub(crate) shape: &'a [usize],
+}
+
+impl Asked<'_> {
+    /// A file of keys or of offsets.
+    pub(crate) const BESIDE: Self = Self { is_data: false, format: None, dtype: None, shape: &[] };
+
+    /// Returns the format of a file: the one that is asked for, or that of its first bytes, or of its
+    /// name; raw elements if nothing of these says it and they have a type.
+    fn format(&self, path: &Path, start: &[u8]) -> Result<Format> {
+        let raw =
+            |dtype| Format::Raw { dtype, shape: (!self.shape.is_empty()).then(|| self.shape.to_vec()) };
+        let format = match (self.format, self.dtype) {
+            (Some(FormatName::Raw), None) => {
+                bail!("--format raw without a type; give --dtype, such as --dtype f32")
+            }
+            (Some(FormatName::Raw), Some(dtype)) => raw(dtype),
+            (Some(FormatName::Npy), _) => Format::Npy,
+            (Some(FormatName::Npz), _) => Format::Npz,
+            (Some(FormatName::Arrow), _) => Format::Arrow,
+            (Some(FormatName::Parquet), _) => Format::Parquet,
+            (None, dtype) => match Format::of_start(start).or_else(|| Format::of_name(path)) {
+                Some(format) => format,
+                None => raw(dtype.with_context(|| self.unknown(path))?),
+            },
+        };
+        if !self.shape.is_empty() && !matches!(format, Format::Raw { .. }) {
+            let name = name_of(path);
+            bail!(
+                "{name}: --shape is for raw elements, and the file has a format; leave --shape out, or \
+                 give --format raw"
+            );
+        }
+        Ok(format)
+    }
+
+    /// Returns the error for a file whose format nothing says.
+    fn unknown(&self, path: &Path) -> String {
+        let (name, known) = (name_of(path), "an .npy, .npz, .arrow, .feather, .ipc or .parquet");
+        match (self.is_data, is_standard_input(path)) {
+            (false, _) => {
+                format!("{name}: its name and first bytes do not say what it is; give {known}")
+            }
+            (true, true) => format!(
+                "{name} has no name to tell its format, and its first bytes do not say it; give \
+                 --format, or --dtype for raw elements"
+            ),
+            (true, false) => format!(
+                "{name}: its name does not say what it is, as that of {known} does, and its first \
+                 bytes neither; give --format, or --dtype for raw elements"
+            ),
+        }
+    }
+}
+
+/// Returns a file as messages name it.
+pub(crate) fn name_of(path: &Path) -> String {
+    match is_standard_input(path) {
+        true => "standard input".to_owned(),
+        false => path.display().to_string(),
     }
 }
 
@@ -80,6 +167,17 @@ pub(crate) struct Column {
 }
 
 impl Column {
+    /// Returns how many elements there are, with nulls, if they have one dimension.
+    pub(crate) fn rows(&self) -> Result<u64> {
+        match self.shape[..] {
+            [rows] => Ok(rows as u64),
+            _ => bail!(
+                "an array of {} dimensions; --by and --offsets are for one, and --axis for several",
+                self.shape.len()
+            ),
+        }
+    }
+
     /// All elements that are not null; none if they are no integers.
     pub(crate) fn integers(&self) -> Option<Box<dyn Iterator<Item = i128> + '_>> {
         Some(match &self.data {
@@ -96,12 +194,25 @@ impl Column {
     }
 }
 
-/// A file, or standard input.
+/// A file, a pipe, or standard input.
 pub(crate) struct Source {
     path: PathBuf,
     format: Format,
-    /// All of standard input, where it must be read more than once or from behind.
-    content: Option<Bytes>,
+    /// The type that the elements are said to have, although the file says it, too.
+    dtype: Option<Dtype>,
+    /// What to do about a file that is of another format.
+    otherwise: &'static str,
+    input: Input,
+}
+
+/// Where the bytes of a source are.
+enum Input {
+    /// In a regular file, which each reader opens.
+    File,
+    /// In a pipe, whose one reader begins with the bytes that told the format.
+    Pipe(Mutex<Option<Box<dyn Read + Send>>>),
+    /// In memory: all bytes of a pipe that are read from more than one place.
+    Held(Bytes),
 }
 
 /// What can be read from any place.
@@ -148,75 +259,116 @@ impl Wanted<'_> {
 }
 
 impl Source {
-    /// A file of a format; standard input is read here if it has to be whole.
-    pub(crate) fn new(path: &Path, format: Format) -> Result<Self> {
-        let mut source = Self::unread(path, format);
-        let is_stream = matches!(source.format, Format::Npy | Format::Raw { .. });
-        if is_standard_input(path) && !is_stream {
-            let mut content = Vec::new();
-            io::stdin().lock().read_to_end(&mut content).with_context(|| source.name())?;
-            source.content = Some(content.into());
+    /// Opens a file; a pipe is read here if its format must be whole.
+    pub(crate) fn new(path: &Path, asked: Asked<'_>) -> Result<Self> {
+        let mut source = Self::unread(path, asked)?;
+        let is_streamable = matches!(source.format, Format::Npy | Format::Raw { .. });
+        if !is_streamable && let Input::Pipe(_) = source.input {
+            let content = source.pipe().and_then(|mut pipe| whole(&mut pipe));
+            source.input = Input::Held(content.with_context(|| source.name())?.into());
         }
         Ok(source)
     }
 
-    /// The same, of which nothing is read.
-    pub(crate) fn unread(path: &Path, format: Format) -> Self {
-        Self { path: path.to_owned(), format, content: None }
+    /// Opens a file, of which nothing is read but the bytes that tell its format.
+    pub(crate) fn unread(path: &Path, asked: Asked<'_>) -> Result<Self> {
+        let opened = match is_standard_input(path) {
+            true => Ok((Box::new(io::stdin()) as Box<dyn Read + Send>, true)),
+            false => open(path).map(|(file, is_pipe)| (Box::new(file) as _, is_pipe)),
+        };
+        let (mut from, is_pipe) = opened.with_context(|| name_of(path))?;
+        let mut start = Vec::new();
+        from.by_ref().take(START as u64).read_to_end(&mut start).with_context(|| name_of(path))?;
+        let format = asked.format(path, &start)?;
+        let otherwise = match (asked.format, Format::of_start(&start)) {
+            (None, None) if asked.is_data => {
+                "give the --format that it has, or --format raw with --dtype"
+            }
+            _ => "write it anew",
+        };
+        let input = match is_pipe {
+            true => Input::Pipe(Mutex::new(Some(Box::new(Cursor::new(start).chain(from))))),
+            false => Input::File,
+        };
+        let dtype = asked.dtype.filter(|_| !matches!(format, Format::Raw { .. }));
+        Ok(Self { path: path.to_owned(), format, dtype, otherwise, input })
     }
 
-    /// How many bytes the file has.
+    /// Returns how many bytes the file has; of a pipe 0.
     pub(crate) fn bytes(&self) -> Result<u64> {
+        if self.is_pipe() {
+            return Ok(0);
+        }
         self.file().and_then(|file| Ok(file.metadata()?.len())).with_context(|| self.name())
     }
 
-    /// As messages have it.
-    pub(crate) fn name(&self) -> String {
-        match is_standard_input(&self.path) {
-            true => "standard input".to_owned(),
-            false => self.path.display().to_string(),
-        }
+    /// Returns whether the bytes come one after the other, and once.
+    pub(crate) fn is_pipe(&self) -> bool {
+        matches!(self.input, Input::Pipe(_))
     }
 
-    /// The elements of a column; `choose` says what to do where there are several and none is named.
+    /// Returns the name that messages have.
+    pub(crate) fn name(&self) -> String {
+        name_of(&self.path)
+    }
+
+    /// Returns the elements of a column; `choose` says what to do where there are several and none is
+    /// named.
     pub(crate) fn column(&self, name: Option<&str>, choose: &str) -> Result<Column> {
         let wanted = Wanted { name, choose };
         let column = match &self.format {
             Format::Npy | Format::Raw { .. } if name.is_some() => {
                 Err(anyhow!("has no columns; leave --column out"))
             }
-            Format::Npy => self.stream().and_then(numpy::npy),
+            Format::Npy => self.stream().and_then(|stream| numpy::npy(stream, self.otherwise)),
             Format::Raw { dtype, shape } => {
                 self.stream().and_then(|stream| numpy::raw(stream, *dtype, shape.as_deref()))
             }
-            Format::Npz => guarded(|| numpy::npz(self.seekable()?, wanted)),
-            Format::Arrow | Format::Parquet => guarded(|| tables::column(self, wanted)),
+            Format::Npz => guarded(&self.name(), || numpy::npz(self, wanted)),
+            Format::Arrow | Format::Parquet => guarded(&self.name(), || tables::column(self, wanted)),
         };
-        column.with_context(|| self.name())
+        let column = column.with_context(|| self.name())?;
+        self.require_dtype(column.data.dtype())?;
+        Ok(column)
     }
 
-    /// The elements of a column, of which none is read. The source was made by [`unread`](Self::unread).
+    /// Refuses elements of another type than `--dtype` says.
+    fn require_dtype(&self, dtype: Dtype) -> Result<()> {
+        match self.dtype {
+            Some(asked) if asked != dtype => bail!(
+                "{}: holds {dtype}, and --dtype says {asked}; leave --dtype out, or give --format raw, \
+                 which takes all bytes of the file as elements",
+                self.name()
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the elements of a column, of which none is read. The source was made by
+    /// [`unread`](Self::unread).
     pub(crate) fn streamed(&self, name: Option<&str>, choose: &str) -> Result<Streamed> {
-        streamed::of(self, Wanted { name, choose }).with_context(|| self.name())
+        let streamed = streamed::of(self, Wanted { name, choose }).with_context(|| self.name())?;
+        self.require_dtype(streamed.dtype)?;
+        Ok(streamed)
     }
 
-    /// The runs of equal neighbouring keys of a column.
+    /// Returns the runs of equal neighbouring keys of a column.
     pub(crate) fn keys(&self, name: Option<&str>) -> Result<Runs> {
         if self.format.is_table() {
             let wanted = Wanted { name, choose: "choose one by --by-column" };
-            return guarded(|| tables::keys(self, wanted)).with_context(|| self.name());
+            return guarded(&self.name(), || tables::keys(self, wanted)).with_context(|| self.name());
         }
         if name.is_some() && self.format != Format::Npz {
             let name = self.name();
             bail!("{name}: has no columns; give a file of keys by --by, and leave --by-column out");
         }
         let column = self.column(name, "choose one by --by-column")?;
-        Runs::of_integers(&column).with_context(|| self.name())
+        Runs::of_array(&column).with_context(|| self.name())
     }
 
     fn stream(&self) -> Result<Stream> {
-        if is_standard_input(&self.path) {
-            return Ok(Stream { from: Box::new(io::stdin().lock()), length: None });
+        if self.is_pipe() {
+            return Ok(Stream { from: self.pipe()?, length: None });
         }
         let file = self.file()?;
         let length = file.metadata()?.len();
@@ -224,37 +376,83 @@ impl Source {
     }
 
     fn seekable(&self) -> Result<Box<dyn Seekable>> {
-        Ok(match &self.content {
-            Some(content) => Box::new(Cursor::new(content.clone())),
-            None => Box::new(BufReader::new(self.file()?)),
+        Ok(match &self.input {
+            Input::Held(content) => Box::new(Cursor::new(content.clone())),
+            _ => Box::new(BufReader::new(self.file()?)),
         })
     }
 
+    /// Returns the reader of a pipe, which is there once.
+    fn pipe(&self) -> Result<Box<dyn Read + Send>> {
+        let Input::Pipe(pipe) = &self.input else { bail!("is no pipe") };
+        let reader = mem::take(&mut *pipe.lock().unwrap_or_else(PoisonError::into_inner));
+        reader.context("is a pipe, which is read once; write it to a file")
+    }
+
     fn file(&self) -> Result<File> {
-        input::open(&self.path).map_err(|reason| anyhow!(reason))
+        ensure!(
+            !self.is_pipe(),
+            "is a pipe, which is read from its start to its end; write it to a file"
+        );
+        Ok(open(&self.path)?.0)
     }
 }
 
-/// Room for elements, unless they need more bytes than there is memory for.
-fn room<T>(elements: usize) -> Result<Vec<T>> {
-    let needed = (elements as u64).saturating_mul(size_of::<T>() as u64);
-    let most = warpfold_sim_driver::host_room();
-    let mut values = Vec::new();
-    if needed > most || values.try_reserve_exact(elements).is_err() {
-        bail!(
-            "{needed} bytes of elements; this process has {most} bytes of memory left; give --stream if \
-             all have one result, or reduce it in parts"
-        );
+/// Opens a regular file or a named pipe, and returns which of these it is.
+fn open(path: &Path) -> Result<(File, bool)> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+
+        if fs::metadata(path)?.file_type().is_fifo() {
+            return Ok((File::open(path)?, true));
+        }
     }
+    // A device may be endless.
+    Ok((input::open(path).map_err(|reason| anyhow!(reason))?, false))
+}
+
+/// Reads all bytes, if there is memory for them.
+fn whole(from: &mut dyn Read) -> Result<Vec<u8>> {
+    let most = warpfold_sim_driver::host_room();
+    let mut content = Vec::new();
+    // A vector that grows by what was read is twice as long at most.
+    from.take(most / 2).read_to_end(&mut content)?;
+    ensure!(
+        from.read(&mut [0])? == 0,
+        "has more than {} bytes; this process has {most} bytes of memory left; reduce it in parts",
+        most / 2
+    );
+    Ok(content)
+}
+
+/// Returns room for elements, unless they need more bytes than there is memory for.
+fn room<T>(elements: usize) -> Result<Vec<T>> {
+    require_room::<T>(elements)?;
+    let mut values = Vec::new();
+    values.try_reserve_exact(elements)?;
     Ok(values)
 }
 
-/// Runs a reader of a format that this program has from elsewhere, and makes an error of a panic: what a
-/// damaged file leads them to.
-fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
+/// Refuses elements that need more bytes than there is memory for.
+fn require_room<T>(elements: usize) -> Result<()> {
+    let needed = (elements as u64).saturating_mul(size_of::<T>() as u64);
+    let most = warpfold_sim_driver::host_room();
+    ensure!(
+        needed <= most,
+        "{needed} bytes of elements; this process has {most} bytes of memory left; give --stream if all \
+         have one result, or reduce it in parts"
+    );
+    Ok(())
+}
+
+/// Runs a reader of a format that this program has from elsewhere, on a file of this name. Its panic
+/// becomes an error, and an allocation that fails the end of the process with status 2: a damaged file
+/// leads to both.
+fn guarded<T>(name: &str, read: impl FnOnce() -> Result<T>) -> Result<T> {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
-    let read = panic::catch_unwind(AssertUnwindSafe(read));
+    let read = memory::reading(name, || panic::catch_unwind(AssertUnwindSafe(read)));
     panic::set_hook(hook);
-    read.unwrap_or_else(|_| bail!("is damaged: its reader gave up; write it anew"))
+    read.unwrap_or_else(|_| bail!("damaged: its reader gave up; write it anew"))
 }

@@ -1,75 +1,136 @@
 //! Arrays of NumPy's, and raw elements.
 
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use bytemuck::Pod;
+use crc32fast::Hasher;
+use lzma_rust2::LzmaReader;
 use warpfold::internal::Dtype;
 use warpfold_suite::{
     Data, Scalar,
     input::npy::{self, Head, Stored},
     with_dtype,
 };
-use zip::ZipArchive;
+use zip::{CompressionMethod, ZipArchive};
 
-use super::{Column, Seekable, Stream, Wanted, room};
+use super::{Column, Seekable, Source, Stream, Wanted, require_room, room};
 
 /// Elements that are converted at a time.
 const TURN: usize = 1 << 16;
 
-/// Reads the array of an `.npy` file.
-pub(super) fn npy(Stream { mut from, length }: Stream) -> Result<Column> {
-    let (head, read) = head(&mut from)?;
+/// Elements that there is room for before any of them came, where nothing but the file's own word says
+/// how many there are.
+const FIRST: usize = 1 << 20;
+
+/// Reads the array of an `.npy` file; `otherwise` says what to do if it is none.
+pub(super) fn npy(Stream { mut from, length }: Stream, otherwise: &str) -> Result<Column> {
+    let (head, read) = head(&mut from, otherwise)?;
     array(&head, &mut from, length.map(|length| length.saturating_sub(read)))
 }
 
-/// What stands before the elements of an `.npy`, and how many bytes it takes.
-pub(super) fn head(from: &mut impl Read) -> Result<(Head, u64)> {
+/// Reads what comes before the elements of an `.npy`, and returns how many bytes it takes, too.
+pub(super) fn head(from: &mut impl Read, otherwise: &str) -> Result<(Head, u64)> {
     // What is left of the limit says how much was read.
     let mut from = from.take(u64::MAX);
     let mut magic = Vec::new();
     from.by_ref().take(npy::MAGIC.len() as u64).read_to_end(&mut magic)?;
     if magic != npy::MAGIC {
-        bail!("no .npy: it does not start with \\x93NUMPY; give --format, or --dtype for raw elements");
+        bail!("no .npy: it does not start with \\x93NUMPY; {otherwise}");
     }
     let head = npy::head(&mut from).map_err(|reason| anyhow!(reason))?;
     Ok((head, u64::MAX - from.limit()))
 }
 
-/// An array of an `.npz`.
-pub(super) fn npz(from: Box<dyn Seekable>, wanted: Wanted<'_>) -> Result<Column> {
-    let mut archive = ZipArchive::new(from).context("no .npz that can be read; write it anew")?;
+/// Reads an array of an `.npz`.
+pub(super) fn npz(source: &Source, wanted: Wanted<'_>) -> Result<Column> {
+    let from = source.seekable()?;
+    let archive = ZipArchive::new(from);
+    let mut archive =
+        archive.map_err(|error| anyhow!("no .npz that can be read: {error}; write it anew"))?;
     let (mut names, mut places) = (Vec::new(), Vec::new());
-    for (place, name) in archive.file_names().enumerate() {
-        if let Some(name) = name?.strip_suffix(".npy") {
-            names.push(name.to_owned());
-            places.push(place);
-        }
+    let members: Vec<String> =
+        archive.file_names().map(|name| Ok(name?.into_owned())).collect::<Result<_>>()?;
+    for (place, member) in members.into_iter().enumerate() {
+        // `numpy.load` takes a member of any name for an array that begins as one.
+        let name = match member.strip_suffix(".npy") {
+            Some(name) => name.to_owned(),
+            None if is_array(&mut archive, place) => member,
+            None => continue,
+        };
+        names.push(name);
+        places.push(place);
     }
     let chosen = wanted.among("array", &names)?;
-    let mut member = archive.by_index(places[chosen])?;
-    let length = Some(member.size());
-    let column = (|| {
-        let mut magic = [0; npy::MAGIC.len()];
-        member.read_exact(&mut magic)?;
-        if magic != npy::MAGIC {
-            bail!("no .npy: it does not start with \\x93NUMPY; write it anew");
-        }
-        let head = npy::head(&mut member).map_err(|reason| anyhow!(reason))?;
-        let column = array(&head, &mut member, length)?;
-        // The checksum is looked at behind the last byte.
+    let column = (|| -> Result<Column> {
+        let mut member = opened(&mut archive, places[chosen])?;
+        let (head, _) = head(&mut member, "write it anew")?;
+        // How many bytes there are is the member's own word.
+        let column = array(&head, &mut member, None)?;
+        // The checksum is looked at after the last byte.
         io::copy(&mut member, &mut io::sink())?;
         Ok(column)
     })();
     column.with_context(|| format!("array `{}`", names[chosen]))
 }
 
-/// Raw elements of a type, and a shape if that is not all that there are.
+/// Returns whether a member of an archive begins as an array.
+fn is_array(archive: &mut ZipArchive<Box<dyn Seekable>>, place: usize) -> bool {
+    let mut magic = [0; npy::MAGIC.len()];
+    let read = opened(archive, place).and_then(|mut member| Ok(member.read_exact(&mut magic)?));
+    read.is_ok() && magic == npy::MAGIC
+}
+
+/// Returns the uncompressed bytes of a member of an archive.
+fn opened(archive: &mut ZipArchive<Box<dyn Seekable>>, place: usize) -> Result<Box<dyn Read + '_>> {
+    let method = archive.by_index_raw(place)?.compression();
+    // The package of zip has this method by a feature that brings seven others for another method.
+    if method != LZMA {
+        return Ok(Box::new(archive.by_index(place)?));
+    }
+    let member = archive.by_index_raw(place)?;
+    ensure!(!member.encrypted(), "is encrypted; write it anew");
+    let (bytes, crc) = (member.size(), member.crc32());
+    let mut member = BufReader::new(member);
+    // A version, how many bytes of properties follow, and these: three numbers and the dictionary's size.
+    let mut header = [0; 9];
+    member.read_exact(&mut header)?;
+    let [_, _, 5, 0, properties, size @ ..] = header else { bail!("LZMA of unknown properties") };
+    let dictionary = u32::from_le_bytes(size);
+    drop(room::<u8>(u64::from(dictionary).min(bytes) as usize)?);
+    let from = LzmaReader::new_with_props(member, bytes, properties, dictionary, None)?;
+    Ok(Box::new(Checked { from, left: bytes, crc, hasher: Hasher::new() }))
+}
+
+/// The method of compression, as archives number it.
+const LZMA: CompressionMethod = CompressionMethod::LZMA;
+
+/// Bytes whose number and checksum are known, and are compared at their end.
+struct Checked<R> {
+    from: R,
+    left: u64,
+    crc: u32,
+    hasher: Hasher,
+}
+
+impl<R: Read> Read for Checked<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(into)?;
+        self.hasher.update(&into[..read]);
+        self.left = self.left.saturating_sub(read as u64);
+        let is_right = self.left == 0 && self.hasher.clone().finalize() == self.crc;
+        if read == 0 && !into.is_empty() && !is_right {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "its checksum is wrong"));
+        }
+        Ok(read)
+    }
+}
+
+/// Reads raw elements of a type, and a shape if that is not all that there are.
 pub(super) fn raw(stream: Stream, dtype: Dtype, shape: Option<&[usize]>) -> Result<Column> {
     let Stream { mut from, length } = stream;
     if let (None, None) = (shape, length) {
-        let mut content = Vec::new();
-        from.read_to_end(&mut content)?;
+        let content = super::whole(&mut from)?;
         let length = Some(content.len() as u64);
         return raw(Stream { from: Box::new(io::Cursor::new(content)), length }, dtype, None);
     }
@@ -121,13 +182,16 @@ pub(super) fn require_present(head: &Head, present: u64) -> Result<()> {
     }
 }
 
-/// The elements behind a head; `present` is how many bytes there are, if that is known.
+/// Reads the elements after a head; `present` is how many bytes there are, if that is known.
 fn array(head: &Head, from: &mut impl Read, present: Option<u64>) -> Result<Column> {
     let needed = head.bytes();
     present.map_or(Ok(()), |present| require_present(head, present))?;
+    let is_known = present.is_some();
     let data = match head.stored {
-        Stored::As(dtype) => with_dtype!(dtype, T => elements::<T, T>(head, from, |value| value)),
-        Stored::Bool => elements::<u8, u8>(head, from, |value| u8::from(value != 0)),
+        Stored::As(dtype) => {
+            with_dtype!(dtype, T => elements::<T, T>(head, from, is_known, |value| value))
+        }
+        Stored::Bool => elements::<u8, u8>(head, from, is_known, |value| u8::from(value != 0)),
     };
     let data = data.map_err(|error| match error.downcast_ref::<io::Error>().map(io::Error::kind) {
         Some(io::ErrorKind::UnexpectedEof) => {
@@ -143,18 +207,27 @@ fn array(head: &Head, from: &mut impl Read, present: Option<u64>) -> Result<Colu
     Ok(Column { data, shape, nulls: None, stored })
 }
 
-/// Elements of one type as those of another, in the order of their last index, whatever order they have
-/// in the file. There is one copy of them.
-fn elements<S: Pod, T: Scalar>(head: &Head, from: &mut impl Read, widen: fn(S) -> T) -> Result<Data> {
+/// Reads elements of one type as those of another, in the order of their last index, whatever order they
+/// have in the file. There is one copy of them where it is known that they are all there.
+fn elements<S: Scalar, T: Scalar>(
+    head: &Head,
+    from: &mut impl Read,
+    is_known: bool,
+    widen: fn(S) -> T,
+) -> Result<Data> {
     let n = head.elements() as usize;
-    let mut values: Vec<T> = room(n)?;
-    values.resize(n, T::zeroed());
     let is_matrix = head.shape.iter().filter(|&&length| length > 1).count() > 1;
     let is_plain = matches!(head.stored, Stored::As(_)) && !head.big_endian;
     if is_plain && !(head.fortran_order && is_matrix) {
-        from.read_exact(bytemuck::cast_slice_mut(&mut values))?;
-        return Ok(T::data(values));
+        return Ok(T::data(in_order(from, n, is_known)?));
     }
+    if !is_known {
+        let values = in_order::<S>(from, n, false)?;
+        let mut values = bytemuck::cast_slice(&values);
+        return elements(head, &mut values, true, widen);
+    }
+    let mut values: Vec<T> = room(n)?;
+    values.resize(n, T::zeroed());
     let mut turn = vec![S::zeroed(); n.min(TURN)];
     let mut places = Places::new(head);
     let mut left = n;
@@ -170,6 +243,22 @@ fn elements<S: Pod, T: Scalar>(head: &Head, from: &mut impl Read, widen: fn(S) -
         left -= turn.len();
     }
     Ok(T::data(values))
+}
+
+/// Reads elements in the file's order. Where it is not known that there are as many, room grows with
+/// those that came.
+fn in_order<T: Pod>(from: &mut impl Read, n: usize, is_known: bool) -> Result<Vec<T>> {
+    let mut values: Vec<T> = room(if is_known { n } else { 0 })?;
+    let mut next = if is_known { n } else { n.min(FIRST) };
+    while values.len() < n {
+        let read = values.len();
+        require_room::<T>(next - read)?;
+        values.try_reserve_exact(next - read)?;
+        values.resize(next, T::zeroed());
+        from.read_exact(bytemuck::cast_slice_mut(&mut values[read..]))?;
+        next = n.min(next.saturating_mul(2));
+    }
+    Ok(values)
 }
 
 /// Where the elements of a file go, one after the other.

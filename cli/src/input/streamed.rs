@@ -1,7 +1,6 @@
 //! Data that is read while it is reduced, and never held as a whole.
 
 use std::{
-    fs,
     io::{self, Read},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -17,9 +16,8 @@ use warpfold_suite::input::npy::{Head, Stored};
 
 use super::{
     Format, Source, Wanted, guarded, numpy,
-    tables::{self, Batches, Seen},
+    tables::{self, Seen},
 };
-use crate::options::is_standard_input;
 
 /// A column whose elements have not been read.
 pub(crate) struct Streamed {
@@ -36,24 +34,25 @@ pub(crate) struct Streamed {
     seen: Arc<Mutex<Seen>>,
 }
 
-/// Where the elements are.
+/// Where the elements are. Of a file nothing is open until they are read: there may be more files than a
+/// process may have open.
 enum From {
-    /// One behind the other.
+    /// One after the other.
     Array(Head, Place),
-    /// In batches of rows.
-    Table(Batches),
+    /// In batches of rows, in the column of this place.
+    Table(usize),
 }
 
 /// Where the elements of an array are.
 enum Place {
     /// In a file, from a byte on.
-    File(fs::File, u64),
-    /// On standard input, behind which nothing is read.
-    Input,
-    /// All that comes there, which is to be no more than the head says.
-    WholeInput,
-    /// All that comes there, whatever the head says.
-    AnyInput,
+    File(u64),
+    /// In a pipe, of which nothing after them is read.
+    Pipe(Box<dyn Read + Send>),
+    /// All that comes through a pipe, which is to be no more than the head says.
+    WholePipe,
+    /// All that comes through a pipe, whatever the head says.
+    AnyPipe,
 }
 
 /// What was found where all was read.
@@ -70,7 +69,7 @@ impl Streamed {
     fn array(head: Head, place: Place) -> Self {
         let stored = (head.stored == Stored::Bool).then(|| head.stored.to_string());
         let is_matrix = head.shape.iter().filter(|&&length| length > 1).count() > 1;
-        let is_known = !matches!(place, Place::AnyInput);
+        let is_known = !matches!(place, Place::AnyPipe);
         let shape = head.shape.iter().map(|&length| length as usize);
         Self {
             dtype: head.stored.widened(),
@@ -85,19 +84,24 @@ impl Streamed {
     /// How many elements there are, where a file says so ahead.
     pub(crate) fn elements(&self) -> Option<u64> {
         match &self.from {
-            From::Array(head, Place::File(..)) => Some(head.elements()),
+            From::Array(head, Place::File(_)) => Some(head.elements()),
             From::Array(..) | From::Table(_) => None,
         }
     }
 
-    /// The elements, of the type that they have, and the rest. `places` is whether it is asked for
-    /// places among rows.
-    pub(crate) fn start<T: Plain + Sync>(self, places: bool) -> Result<(Box<dyn Elements<T>>, Rest)> {
+    /// Begins to read the elements, of the type that they have; returns them and the rest. `source` is
+    /// where this is from, and `places` is whether it is asked for places among rows.
+    pub(crate) fn start<T: Plain + Sync>(
+        self,
+        source: &Source,
+        places: bool,
+    ) -> Result<(Box<dyn Elements<T>>, Rest)> {
         let Self { shape, seen, .. } = self;
         let elements: Box<dyn Elements<T>> = match self.from {
-            From::Array(head, place) => array(&head, place)?,
-            From::Table(batches) => {
-                Box::new(source::pieces::<T, _, _>(batches.watched(seen.clone(), places)))
+            From::Array(head, place) => array(source, &head, place)?,
+            From::Table(column) => {
+                let read = || tables::batches(source, column, seen.clone(), places);
+                Box::new(source::pieces::<T, _, _>(guarded(&source.name(), read)?))
             }
         };
         Ok((elements, Rest { shape, seen }))
@@ -120,65 +124,65 @@ impl Rest {
     }
 }
 
-/// What comes before the elements is looked at, and nothing behind it.
+/// Looks at what comes before the elements, and at nothing after it.
 pub(super) fn of(source: &Source, wanted: Wanted<'_>) -> Result<Streamed> {
-    let is_input = is_standard_input(&source.path);
+    let is_pipe = source.is_pipe();
     match &source.format {
         Format::Npy | Format::Raw { .. } if wanted.name.is_some() => {
             bail!("has no columns; leave --column out")
         }
-        Format::Npy if is_input => {
-            let (head, _) = numpy::head(&mut io::stdin().lock())?;
-            Ok(Streamed::array(head, Place::Input))
+        Format::Npy if is_pipe => {
+            let mut pipe = source.pipe()?;
+            let (head, _) = numpy::head(&mut pipe, source.otherwise)?;
+            Ok(Streamed::array(head, Place::Pipe(pipe)))
         }
         Format::Npy => {
             let file = source.file()?;
-            let (head, offset) = numpy::head(&mut io::BufReader::new(&file))?;
+            let (head, offset) = numpy::head(&mut io::BufReader::new(&file), source.otherwise)?;
             numpy::require_present(&head, file.metadata()?.len().saturating_sub(offset))?;
-            Ok(Streamed::array(head, Place::File(file, offset)))
+            Ok(Streamed::array(head, Place::File(offset)))
         }
-        Format::Raw { dtype, shape: None } if is_input => {
-            Ok(Streamed::array(numpy::raw_head(*dtype, Vec::new()), Place::AnyInput))
+        Format::Raw { dtype, shape: None } if is_pipe => {
+            Ok(Streamed::array(numpy::raw_head(*dtype, Vec::new()), Place::AnyPipe))
         }
-        Format::Raw { dtype, shape } if is_input => {
+        Format::Raw { dtype, shape } if is_pipe => {
             let shape = numpy::raw_shape(*dtype, shape.as_deref(), None)?;
-            Ok(Streamed::array(numpy::raw_head(*dtype, shape), Place::WholeInput))
+            Ok(Streamed::array(numpy::raw_head(*dtype, shape), Place::WholePipe))
         }
         Format::Raw { dtype, shape } => {
-            let file = source.file()?;
-            let length = file.metadata()?.len();
+            let length = source.file()?.metadata()?.len();
             let shape = numpy::raw_shape(*dtype, shape.as_deref(), Some(length))?;
-            Ok(Streamed::array(numpy::raw_head(*dtype, shape), Place::File(file, 0)))
+            Ok(Streamed::array(numpy::raw_head(*dtype, shape), Place::File(0)))
         }
         Format::Npz => bail!(
             "--stream of an .npz, whose arrays may be compressed; unpack it, and stream the .npy \
              inside"
         ),
-        Format::Arrow | Format::Parquet if is_input => bail!(
-            "--stream of Arrow and Parquet on standard input, which are read from more than one \
-             place; write it to a file"
+        Format::Arrow | Format::Parquet if is_pipe => bail!(
+            "--stream of Arrow and Parquet from a pipe, which are read from more than one place; write \
+             it to a file"
         ),
         Format::Arrow | Format::Parquet => {
-            let (batches, dtype, stored) = guarded(|| tables::batches(source, wanted))?;
-            let (from, seen) = (From::Table(batches), Arc::default());
+            let (column, dtype, stored) = guarded(&source.name(), || tables::dtype(source, wanted))?;
+            let (from, seen) = (From::Table(column), Arc::default());
             Ok(Streamed { dtype, stored, is_turned: false, shape: None, from, seen })
         }
     }
 }
 
-/// The elements of an array.
-fn array<T: Plain + Sync>(head: &Head, place: Place) -> Result<Box<dyn Elements<T>>> {
+/// Begins to read the elements of an array.
+fn array<T: Plain + Sync>(source: &Source, head: &Head, place: Place) -> Result<Box<dyn Elements<T>>> {
     let turn = turn(head);
-    let (bytes, elements) = match place {
-        Place::File(file, offset) => {
-            let part = source::File::part(file, offset, head.elements())?;
+    let (pipe, bytes, elements) = match place {
+        Place::File(offset) => {
+            let part = source::File::part(source.file()?, offset, head.elements())?;
             return Ok(Box::new(AsStored { part, elements: Some(head.elements()), turn }));
         }
-        Place::Input => (head.bytes(), Some(head.elements())),
-        Place::WholeInput => (u64::MAX, Some(head.elements())),
-        Place::AnyInput => (u64::MAX, None),
+        Place::Pipe(pipe) => (pipe, head.bytes(), Some(head.elements())),
+        Place::WholePipe => (source.pipe()?, u64::MAX, Some(head.elements())),
+        Place::AnyPipe => (source.pipe()?, u64::MAX, None),
     };
-    let part = source::reader(io::stdin().take(bytes));
+    let part = source::reader(pipe.take(bytes));
     Ok(Box::new(AsStored { part, elements, turn }))
 }
 

@@ -1,14 +1,13 @@
 //! Columns of Arrow's files and streams, and of Parquet.
 
 use std::{
-    io::{self, Read},
-    mem,
+    fmt, io, mem,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow, bail};
 use arrow_array::{
-    Array, ArrowPrimitiveType, RecordBatch,
+    Array, ArrayRef, ArrowPrimitiveType, RecordBatch,
     cast::AsArray,
     types::{
         Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
@@ -16,113 +15,136 @@ use arrow_array::{
     },
 };
 use arrow_buffer::{NullBuffer, NullBufferBuilder};
-use arrow_ipc::reader::{FileReader, StreamReader};
-use arrow_schema::{ArrowError, DataType, Schema};
+use arrow_schema::{DataType, Schema};
+use arrow_select::take::take;
 use bytemuck::Pod;
-use parquet::arrow::{
-    ProjectionMask,
-    arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder},
-};
 use warpfold::internal::Dtype;
 use warpfold_suite::{Data, Scalar};
 
-use super::{Column, Format, Runs, Source, Wanted, guarded, room};
-
-/// What Arrow's files begin with, which its streams do not.
-const ARROW_FILE: &[u8] = b"ARROW1";
+use super::{Column, Format, Input, Runs, Source, Wanted, arrow, guarded, parquet, room};
 
 const ALLOWED: &str = "allowed are Boolean, Int8, UInt8, Int16, UInt16, Int32, UInt32, Int64, UInt64, \
-                       Float16, Float32 and Float64";
+                       Float16, Float32, Float64, dictionaries of these, and Null";
 
-/// What stands before an error of a reader.
-const UNREADABLE: &str = "damaged, or of another format; write it anew, or give its --format";
+/// Makes an error of what a reader says. It says the causes of its error itself.
+pub(super) fn damaged(reason: impl fmt::Display) -> anyhow::Error {
+    anyhow!("damaged, or of another format: {reason}; write it anew")
+}
 
 /// The parts of a column, and how many elements they have where that is known.
 struct Parts {
     data_type: DataType,
-    rows: Option<usize>,
+    rows: Option<u64>,
     batches: BoxedBatches,
 }
 
-type BoxedBatches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
+type BoxedBatches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
-/// The elements of a column of numbers.
+/// Returns the elements of a column of numbers.
 pub(super) fn column(source: &Source, wanted: Wanted<'_>) -> Result<Column> {
-    let Parts { data_type, rows, batches } = parts(source, wanted)?;
-    let (mut values, stored) = values(&data_type, rows.unwrap_or(0))?;
-    let mut nulls = NullBufferBuilder::new(0);
+    let Parts { data_type, rows, batches } = parts(source, |schema| place(schema, wanted))?;
+    let (mut values, stored) = values(&data_type)?;
+    values.reserve(usize::try_from(rows.unwrap_or(0)).unwrap_or(usize::MAX))?;
+    let mut seen = Seen::new(&data_type, true);
     for batch in batches {
-        let batch = batch.context(UNREADABLE)?;
-        let array = batch.column(0);
-        values.append(array)?;
-        append_nulls(&mut nulls, array);
+        append(&batch?, &mut *values, &mut seen)?;
     }
-    let rows = nulls.len();
-    let nulls = nulls.finish().filter(|nulls| nulls.null_count() > 0);
+    let (rows, nulls) = (seen.rows as usize, seen.nulls());
     Ok(Column { data: values.take(), shape: vec![rows], nulls, stored })
 }
 
-fn append_nulls(nulls: &mut NullBufferBuilder, array: &dyn Array) {
-    match array.nulls() {
-        Some(part) => nulls.append_buffer(part),
-        None => nulls.append_n_non_nulls(array.len()),
+/// Takes the elements of a batch, and notes which of them are null.
+fn append(batch: &RecordBatch, values: &mut dyn Values, seen: &mut Seen) -> Result<()> {
+    let array = plain(batch.column(0))?;
+    values.append(&array)?;
+    seen.append(&array)
+}
+
+/// Returns a dictionary's elements one by one, and other elements as they are.
+fn plain(array: &ArrayRef) -> Result<ArrayRef> {
+    match array.as_any_dictionary_opt() {
+        Some(dictionary) => take(dictionary.values(), dictionary.keys(), None).map_err(damaged),
+        None => Ok(array.clone()),
     }
 }
 
-/// The elements of a column of numbers, a batch at a time; their type, and the one in the file where the
+/// Returns the type of a column's elements, whose place is known; and the one in the file where the
 /// library has a wider one in its place.
-pub(super) fn batches(source: &Source, wanted: Wanted<'_>) -> Result<(Batches, Dtype, Option<String>)> {
-    let Parts { data_type, batches, .. } = parts(source, wanted)?;
-    let (mut values, stored) = values(&data_type, 0)?;
-    let dtype = values.take().dtype();
-    let (seen, places) = (Arc::default(), false);
-    Ok((Batches { batches: Some(batches), values, seen, places }, dtype, stored))
+pub(super) fn dtype(source: &Source, wanted: Wanted<'_>) -> Result<(usize, Dtype, Option<String>)> {
+    let mut chosen = 0;
+    let Parts { data_type, .. } = parts(source, |schema| {
+        chosen = place(schema, wanted)?;
+        Ok(chosen)
+    })?;
+    let (mut values, stored) = values(&data_type)?;
+    Ok((chosen, values.take().dtype(), stored))
+}
+
+/// Returns the elements of the column in a place, a batch at a time. What is seen is noted there, with
+/// the places of nulls if they are wanted.
+pub(super) fn batches(
+    source: &Source,
+    place: usize,
+    seen: Arc<Mutex<Seen>>,
+    places: bool,
+) -> Result<Batches> {
+    let Parts { data_type, batches, .. } = parts(source, |_| Ok(place))?;
+    let (values, _) = values(&data_type)?;
+    *seen.lock().unwrap_or_else(PoisonError::into_inner) = Seen::new(&data_type, places);
+    Ok(Batches { name: source.name(), batches: Some(batches), values, seen })
 }
 
 /// What is not null of a column, as an iterator of a piece for each batch.
 pub(super) struct Batches {
-    /// None behind the last one, and behind an error.
+    /// The file's name.
+    name: String,
+    /// None after the last one, and after an error.
     batches: Option<BoxedBatches>,
     values: Box<dyn Values>,
     seen: Arc<Mutex<Seen>>,
-    /// Whether the nulls' places are kept.
-    places: bool,
 }
 
 /// What is known of the rows that were read.
 #[derive(Default)]
 pub(super) struct Seen {
+    rows: u64,
     null_count: u64,
+    /// Whether all rows are null, for which no row has a bit.
+    all_null: bool,
     /// Which are null, where that is kept.
     nulls: Option<NullBufferBuilder>,
 }
 
 impl Seen {
+    fn new(data_type: &DataType, places: bool) -> Self {
+        let all_null = *data_type == DataType::Null;
+        let nulls = (places && !all_null).then(|| NullBufferBuilder::new(0));
+        Self { all_null, nulls, ..Self::default() }
+    }
+
+    fn append(&mut self, array: &ArrayRef) -> Result<()> {
+        let rows = array.len() as u64;
+        self.rows = self.rows.checked_add(rows).ok_or_else(|| damaged("more than 2^64 rows"))?;
+        self.null_count += if self.all_null { rows } else { array.null_count() as u64 };
+        match (&mut self.nulls, array.nulls()) {
+            (None, _) => {}
+            (Some(nulls), Some(part)) => nulls.append_buffer(part),
+            (Some(nulls), None) => nulls.append_n_non_nulls(array.len()),
+        }
+        Ok(())
+    }
+
     pub(super) fn null_count(&self) -> u64 {
         self.null_count
     }
 
-    /// Which rows are null, if some are and it was kept.
+    /// Returns which rows are null, if some are and it was kept.
     pub(super) fn nulls(&mut self) -> Option<NullBuffer> {
-        self.nulls.take()?.finish().filter(|nulls| nulls.null_count() > 0)
-    }
-}
-
-impl Batches {
-    /// Has what is seen noted there, with the places of nulls if they are wanted.
-    pub(super) fn watched(self, seen: Arc<Mutex<Seen>>, places: bool) -> Self {
-        Self { seen, places, ..self }
-    }
-
-    fn piece(&mut self, batch: &RecordBatch) -> Result<Piece> {
-        let array = batch.column(0);
-        self.values.append(array)?;
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.null_count += array.null_count() as u64;
-        if self.places {
-            append_nulls(seen.nulls.get_or_insert_with(|| NullBufferBuilder::new(0)), array);
+        if self.all_null {
+            // Of memory that is zero, which is not touched.
+            return (self.rows > 0).then(|| NullBuffer::new_null(self.rows as usize));
         }
-        Ok(Piece(self.values.take()))
+        self.nulls.take()?.finish().filter(|nulls| nulls.null_count() > 0)
     }
 }
 
@@ -131,8 +153,12 @@ impl Iterator for Batches {
 
     fn next(&mut self) -> Option<Self::Item> {
         let mut batches = self.batches.take()?;
-        let batch = guarded(|| batches.next().transpose().context(UNREADABLE));
-        let piece = batch.and_then(|batch| batch.map(|batch| self.piece(&batch)).transpose());
+        let Self { name, values, seen, .. } = self;
+        let piece = guarded(name, || {
+            let Some(batch) = batches.next() else { return Ok(None) };
+            append(&batch?, &mut **values, &mut seen.lock().unwrap_or_else(PoisonError::into_inner))?;
+            Ok(Some(Piece(values.take())))
+        });
         if let Ok(Some(_)) = piece {
             self.batches = Some(batches);
         }
@@ -149,62 +175,39 @@ impl<T: Pod> AsRef<[T]> for Piece {
     }
 }
 
-/// The runs of a column of keys.
+/// Returns the runs of a column of keys.
 pub(super) fn keys(source: &Source, wanted: Wanted<'_>) -> Result<Runs> {
-    let Parts { batches, .. } = parts(source, wanted)?;
+    let Parts { data_type, batches, .. } = parts(source, |schema| place(schema, wanted))?;
+    Runs::require(&data_type)?;
     let mut runs = Runs::default();
     for batch in batches {
-        runs.append(batch.context(UNREADABLE)?.column(0))?;
+        runs.append(batch?.column(0))?;
     }
     Ok(runs)
 }
 
-fn parts(source: &Source, wanted: Wanted<'_>) -> Result<Parts> {
-    let place = |schema: &Schema| {
-        let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
-        wanted.among("column", &names)
-    };
-    if source.format == Format::Parquet {
-        return match &source.content {
-            Some(content) => parquet(content.clone(), place),
-            None => parquet(source.file()?, place),
-        };
-    }
-    let mut start = Vec::new();
-    source.seekable()?.take(ARROW_FILE.len() as u64).read_to_end(&mut start)?;
-    // The readers have all columns, or those that they are made for: the second has one.
-    let is_file = start == ARROW_FILE;
-    let schema = match is_file {
-        true => FileReader::try_new(source.seekable()?, None).map(|reader| reader.schema()),
-        false => StreamReader::try_new(source.seekable()?, None).map(|reader| reader.schema()),
-    };
-    let schema = schema.context(UNREADABLE)?;
-    let place = place(&schema)?;
-    let data_type = schema.field(place).data_type().clone();
-    let columns = Some(vec![place]);
-    let batches: BoxedBatches = match is_file {
-        true => Box::new(FileReader::try_new(source.seekable()?, columns)?),
-        false => Box::new(StreamReader::try_new(source.seekable()?, columns)?),
-    };
-    Ok(Parts { data_type, rows: None, batches })
+/// Returns the place of the column that is wanted.
+fn place(schema: &Schema, wanted: Wanted<'_>) -> Result<usize> {
+    let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+    wanted.among("column", &names)
 }
 
-fn parquet(
-    content: impl parquet::file::reader::ChunkReader + 'static,
-    place: impl FnOnce(&Schema) -> Result<usize>,
-) -> Result<Parts> {
-    let metadata = ArrowReaderMetadata::load(&content, Default::default()).context(UNREADABLE)?;
-    let place = place(metadata.schema())?;
-    let data_type = metadata.schema().field(place).data_type().clone();
-    let rows = usize::try_from(metadata.metadata().file_metadata().num_rows()).ok();
-    let columns = ProjectionMask::roots(metadata.parquet_schema(), [place]);
-    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(content, metadata);
-    let batches = Box::new(reader.with_projection(columns).build()?);
-    Ok(Parts { data_type, rows, batches })
+fn parts(source: &Source, place: impl FnOnce(&Schema) -> Result<usize>) -> Result<Parts> {
+    if source.format == Format::Parquet {
+        let (batches, data_type, rows) = match &source.input {
+            Input::Held(content) => parquet::Batches::new(content.clone(), place)?,
+            _ => parquet::Batches::new(source.file()?, place)?,
+        };
+        return Ok(Parts { data_type, rows: Some(rows), batches: Box::new(batches) });
+    }
+    let (batches, data_type) = arrow::Batches::new(source.seekable()?, place)?;
+    Ok(Parts { data_type, rows: None, batches: Box::new(batches) })
 }
 
 /// Elements that grow by parts of a column.
 trait Values: Send {
+    /// Makes room for elements.
+    fn reserve(&mut self, elements: usize) -> Result<()>;
     /// Takes what is not null.
     fn append(&mut self, array: &dyn Array) -> Result<()>;
     /// Gives all that it has, and has none then.
@@ -218,6 +221,11 @@ struct Numbers<A: ArrowPrimitiveType, T> {
 }
 
 impl<A: ArrowPrimitiveType, T: Scalar> Values for Numbers<A, T> {
+    fn reserve(&mut self, elements: usize) -> Result<()> {
+        self.values = room(elements)?;
+        Ok(())
+    }
+
     fn append(&mut self, array: &dyn Array) -> Result<()> {
         let array = array.as_primitive::<A>();
         self.values.try_reserve(array.len() - array.null_count())?;
@@ -236,12 +244,19 @@ impl<A: ArrowPrimitiveType, T: Scalar> Values for Numbers<A, T> {
     }
 }
 
-/// Those of truth values, as 0 and 1.
+/// What collects truth values, as 0 and 1, and of nulls nothing.
+#[derive(Default)]
 struct Truths(Vec<u8>);
 
 impl Values for Truths {
+    fn reserve(&mut self, elements: usize) -> Result<()> {
+        self.0 = room(elements)?;
+        Ok(())
+    }
+
     fn append(&mut self, array: &dyn Array) -> Result<()> {
-        let array = array.as_boolean();
+        // What is of type Null has no elements.
+        let Some(array) = array.as_boolean_opt() else { return Ok(()) };
         self.0.try_reserve(array.len() - array.null_count())?;
         self.0.extend(array.iter().flatten().map(u8::from));
         Ok(())
@@ -252,29 +267,32 @@ impl Values for Truths {
     }
 }
 
-/// Room for elements of a type of Arrow's, which is named if the library has a wider one in its place.
-fn values(data_type: &DataType, rows: usize) -> Result<(Box<dyn Values>, Option<String>)> {
-    fn of<A: ArrowPrimitiveType, T: Scalar>(
-        rows: usize,
-        widen: fn(A::Native) -> T,
-    ) -> Result<Box<dyn Values>> {
-        Ok(Box::new(Numbers::<A, T> { values: room(rows)?, widen }))
+/// Returns what collects elements of a type of Arrow's, which is named if the library has a wider one in
+/// its place.
+fn values(data_type: &DataType) -> Result<(Box<dyn Values>, Option<String>)> {
+    fn of<A: ArrowPrimitiveType, T: Scalar>(widen: fn(A::Native) -> T) -> Box<dyn Values> {
+        Box::new(Numbers::<A, T> { values: Vec::new(), widen })
     }
-    let values = match data_type {
-        DataType::Boolean => Box::new(Truths(room(rows)?)),
-        DataType::Int8 => of::<Int8Type, i8>(rows, |value| value)?,
-        DataType::UInt8 => of::<UInt8Type, u8>(rows, |value| value)?,
-        DataType::Int16 => of::<Int16Type, i16>(rows, |value| value)?,
-        DataType::UInt16 => of::<UInt16Type, u16>(rows, |value| value)?,
-        DataType::Int32 => of::<Int32Type, i32>(rows, |value| value)?,
-        DataType::UInt32 => of::<UInt32Type, u32>(rows, |value| value)?,
-        DataType::Int64 => of::<Int64Type, i64>(rows, |value| value)?,
-        DataType::UInt64 => of::<UInt64Type, u64>(rows, |value| value)?,
-        DataType::Float16 => of::<Float16Type, half::f16>(rows, |value| value)?,
-        DataType::Float32 => of::<Float32Type, f32>(rows, |value| value)?,
-        DataType::Float64 => of::<Float64Type, f64>(rows, |value| value)?,
+    let element = match data_type {
+        DataType::Dictionary(_, element) => element,
+        element => element,
+    };
+    let values = match element {
+        DataType::Null if element == data_type => Box::<Truths>::default(),
+        DataType::Boolean => Box::<Truths>::default(),
+        DataType::Int8 => of::<Int8Type, i8>(|value| value),
+        DataType::UInt8 => of::<UInt8Type, u8>(|value| value),
+        DataType::Int16 => of::<Int16Type, i16>(|value| value),
+        DataType::UInt16 => of::<UInt16Type, u16>(|value| value),
+        DataType::Int32 => of::<Int32Type, i32>(|value| value),
+        DataType::UInt32 => of::<UInt32Type, u32>(|value| value),
+        DataType::Int64 => of::<Int64Type, i64>(|value| value),
+        DataType::UInt64 => of::<UInt64Type, u64>(|value| value),
+        DataType::Float16 => of::<Float16Type, half::f16>(|value| value),
+        DataType::Float32 => of::<Float32Type, f32>(|value| value),
+        DataType::Float64 => of::<Float64Type, f64>(|value| value),
         _ => bail!("the column is of type {data_type}; {ALLOWED}"),
     };
-    let is_wider = *data_type == DataType::Boolean;
-    Ok((values, is_wider.then(|| data_type.to_string())))
+    let is_wider = matches!(element, DataType::Boolean | DataType::Null);
+    Ok((values, is_wider.then(|| element.to_string())))
 }

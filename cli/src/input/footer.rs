@@ -1,0 +1,205 @@
+//! The schema of a Parquet file's footer, looked at before the package `parquet` reads it.
+//!
+//! That makes its tree by a function that calls itself for each level of groups, with room for as many
+//! children as a group declares, and each leaf has the names of all groups that it is in: a short footer
+//! overflows the stack, or takes any amount of memory.
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// Levels of groups, at most.
+const MOST_LEVELS: usize = 64;
+
+/// Bytes of all leaves' full names for each byte of the footer, at most.
+const MOST_NAMES: usize = 64;
+
+/// Types of Thrift's compact protocol, as fields and elements have them.
+mod of {
+    pub(super) const STOP: u8 = 0;
+    pub(super) const TRUE: u8 = 1;
+    pub(super) const FALSE: u8 = 2;
+    pub(super) const BYTE: u8 = 3;
+    pub(super) const I16: u8 = 4;
+    pub(super) const I32: u8 = 5;
+    pub(super) const I64: u8 = 6;
+    pub(super) const DOUBLE: u8 = 7;
+    pub(super) const BINARY: u8 = 8;
+    pub(super) const LIST: u8 = 9;
+    pub(super) const SET: u8 = 10;
+    pub(super) const MAP: u8 = 11;
+    pub(super) const STRUCT: u8 = 12;
+    pub(super) const UUID: u8 = 13;
+}
+
+/// The fields that are looked at: of `FileMetaData` the schema, of its elements name and children.
+const SCHEMA: i16 = 2;
+const NAME: i16 = 4;
+const CHILDREN: i16 = 5;
+
+/// Refuses a footer whose schema is too deep, or declares children that there are not.
+pub(super) fn require_schema(footer: &[u8]) -> Result<()> {
+    let mut text = Compact(footer);
+    let mut last = 0;
+    while let Some((field, kind)) = text.field(&mut last)? {
+        if (field, kind) != (SCHEMA, of::LIST) {
+            text.skip(kind, 0)?;
+            continue;
+        }
+        let (elements, kind) = text.list()?;
+        ensure!(kind == of::STRUCT, DAMAGED);
+        return require_tree(&mut text, elements, footer.len());
+    }
+    Ok(())
+}
+
+const DAMAGED: &str = "damaged: its footer is none of Parquet's; write it anew";
+
+fn require_tree(text: &mut Compact<'_>, elements: usize, footer: usize) -> Result<()> {
+    // Of each group that an element is in: its children that are still to come, and bytes of its name
+    // and of those around it.
+    let mut groups: Vec<(usize, usize)> = Vec::new();
+    let mut names = 0_usize;
+    for element in 0..elements {
+        let (name, children) = text.element()?;
+        let around = match groups.last_mut() {
+            Some((left, name)) => {
+                *left -= 1;
+                *name
+            }
+            None => 0,
+        };
+        let left = elements - element - 1;
+        ensure!(
+            children <= left,
+            "damaged: a group of its schema declares {children} children, and {left} elements follow; write it anew"
+        );
+        match children {
+            0 => names += around + name,
+            _ => groups.push((children, around + name)),
+        }
+        ensure!(
+            groups.len() <= MOST_LEVELS,
+            "has groups in groups of more than {MOST_LEVELS} levels; write the column by itself"
+        );
+        ensure!(
+            names <= MOST_NAMES * footer,
+            "has names of more than {names} bytes together; write the column by itself"
+        );
+        while groups.pop_if(|(left, _)| *left == 0).is_some() {}
+    }
+    Ok(())
+}
+
+/// What is left of a text of Thrift's compact protocol.
+struct Compact<'t>(&'t [u8]);
+
+impl Compact<'_> {
+    fn byte(&mut self) -> Result<u8> {
+        let (&byte, rest) = self.0.split_first().context(DAMAGED)?;
+        self.0 = rest;
+        Ok(byte)
+    }
+
+    fn varint(&mut self) -> Result<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        bail!(DAMAGED)
+    }
+
+    fn integer(&mut self) -> Result<i64> {
+        let value = self.varint()?;
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
+    fn pass(&mut self, bytes: u64) -> Result<()> {
+        let bytes = usize::try_from(bytes).ok().filter(|&bytes| bytes <= self.0.len());
+        self.0 = &self.0[bytes.context(DAMAGED)?..];
+        Ok(())
+    }
+
+    /// Returns the number and type of a struct's next field, whose number may be told by that of the
+    /// one before; none at the struct's end.
+    fn field(&mut self, last: &mut i16) -> Result<Option<(i16, u8)>> {
+        let header = self.byte()?;
+        let (step, kind) = (header >> 4, header & 0xf);
+        if kind == of::STOP {
+            return Ok(None);
+        }
+        *last = match step {
+            0 => self.integer()? as i16,
+            _ => last.wrapping_add(step.into()),
+        };
+        Ok(Some((*last, kind)))
+    }
+
+    /// Returns the number and type of a list's elements.
+    fn list(&mut self) -> Result<(usize, u8)> {
+        let header = self.byte()?;
+        let elements = match header >> 4 {
+            15 => self.varint()?,
+            elements => elements.into(),
+        };
+        // Each has a byte at least.
+        ensure!(elements <= self.0.len() as u64, DAMAGED);
+        Ok((elements as usize, header & 0xf))
+    }
+
+    /// Returns how long the name of a schema's element is, and how many children it has.
+    fn element(&mut self) -> Result<(usize, usize)> {
+        let (mut last, mut name, mut children) = (0, 0, 0);
+        while let Some((field, kind)) = self.field(&mut last)? {
+            match (field, kind) {
+                (NAME, of::BINARY) => {
+                    name = self.varint()?;
+                    self.pass(name)?;
+                }
+                (CHILDREN, of::I32) => children = self.integer()?,
+                _ => self.skip(kind, 0)?,
+            }
+        }
+        Ok((name as usize, usize::try_from(children).ok().context(DAMAGED)?))
+    }
+
+    fn skip(&mut self, kind: u8, level: usize) -> Result<()> {
+        ensure!(level <= MOST_LEVELS, DAMAGED);
+        match kind {
+            of::TRUE | of::FALSE => Ok(()),
+            of::BYTE => self.pass(1),
+            of::I16 | of::I32 | of::I64 => self.varint().map(drop),
+            of::DOUBLE => self.pass(8),
+            of::UUID => self.pass(16),
+            of::BINARY => {
+                let bytes = self.varint()?;
+                self.pass(bytes)
+            }
+            of::LIST | of::SET => {
+                let (elements, kind) = self.list()?;
+                // Of one byte, unlike those of a struct.
+                let kind = if matches!(kind, of::TRUE | of::FALSE) { of::BYTE } else { kind };
+                (0..elements).try_for_each(|_| self.skip(kind, level + 1))
+            }
+            of::MAP => {
+                let entries = self.varint()?;
+                ensure!(entries <= self.0.len() as u64, DAMAGED);
+                let kinds = if entries > 0 { self.byte()? } else { 0 };
+                (0..entries).try_for_each(|_| {
+                    self.skip(kinds >> 4, level + 1)?;
+                    self.skip(kinds & 0xf, level + 1)
+                })
+            }
+            of::STRUCT => {
+                let mut last = 0;
+                while let Some((_, kind)) = self.field(&mut last)? {
+                    self.skip(kind, level + 1)?;
+                }
+                Ok(())
+            }
+            _ => bail!(DAMAGED),
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Columns of Parquet's files, a batch of rows at a time.
+//!
+//! The package `parquet` believes what a page declares: it makes room for as many values of a dictionary,
+//! and for as many lengths of strings, as are declared, and writes all of it. Pages pass through here on
+//! the way to its decoder, which gets none that declares more than it has.
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use arrow_array::RecordBatch;
+use arrow_schema::{ArrowError, DataType, Schema};
+use bytes::Bytes;
+use parquet::{
+    arrow::{
+        ProjectionMask,
+        arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReader, RowGroups},
+        parquet_to_arrow_field_levels,
+    },
+    basic::Encoding,
+    column::page::{Page, PageIterator, PageMetadata, PageReader},
+    errors::{ParquetError, Result as PageResult},
+    file::{
+        metadata::{ParquetMetaData, RowGroupMetaData},
+        reader::{ChunkReader, Length, SerializedPageReader},
+    },
+};
+
+use super::{footer::require_schema, tables::damaged};
+
+/// Bytes behind a footer: its length, and what each file begins and ends with.
+const TAIL: u64 = 8;
+
+/// Rows of a batch.
+const BATCH: usize = 1024;
+
+/// The batches of rows of one column.
+pub(super) struct Batches {
+    reader: ParquetRecordBatchReader,
+    /// Rows that the file declares, and those that were read.
+    declared: u64,
+    read: u64,
+}
+
+impl Batches {
+    /// Reads the schema, and chooses a column of it; returns the column's type and how many rows there
+    /// are, too.
+    pub(super) fn new(
+        content: impl ChunkReader + 'static,
+        place: impl FnOnce(&Schema) -> Result<usize>,
+    ) -> Result<(Self, DataType, u64)> {
+        let content = Within(content);
+        require_schema(&footer(&content)?)?;
+        let metadata = ArrowReaderMetadata::load(&content, Default::default()).map_err(damaged)?;
+        let schema = metadata.schema();
+        let place = place(schema)?;
+        let data_type = schema.field(place).data_type().clone();
+        let descriptor = metadata.parquet_schema();
+        let roots = ProjectionMask::roots(descriptor, [place]);
+        // Rows of a dictionary's strings would each have a copy.
+        let fields = schema.fields().iter().enumerate().map(|(at, field)| match field.data_type() {
+            strings @ (DataType::Utf8 | DataType::LargeUtf8) if at == place => {
+                let strings = DataType::Dictionary(DataType::Int32.into(), strings.clone().into());
+                Arc::new(field.as_ref().clone().with_data_type(strings))
+            }
+            _ => field.clone(),
+        });
+        let levels = parquet_to_arrow_field_levels(descriptor, roots, Some(&fields.collect()));
+        let levels = levels.map_err(damaged)?;
+        let declared = metadata.metadata().file_metadata().num_rows();
+        let declared = u64::try_from(declared).map_err(|_| damaged("a negative number of rows"))?;
+        let groups = Groups { content: Arc::new(content), metadata: metadata.metadata().clone() };
+        let reader = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &groups, BATCH, None);
+        Ok((Self { reader: reader.map_err(damaged)?, declared, read: 0 }, data_type, declared))
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.reader.next() {
+            Some(Ok(batch)) => {
+                self.read += batch.num_rows() as u64;
+                Some(Ok(batch))
+            }
+            // The error of a page, which came by way of Arrow's.
+            Some(Err(ArrowError::ParquetError(reason))) => {
+                Some(Err(damaged(reason.strip_prefix("Parquet error: ").unwrap_or(&reason))))
+            }
+            Some(Err(error)) => Some(Err(damaged(error))),
+            None if self.read != self.declared => {
+                let Self { declared, read, .. } = *self;
+                self.read = declared;
+                Some(Err(damaged(format!("{read} rows, and {declared} are declared"))))
+            }
+            None => None,
+        }
+    }
+}
+
+/// Reads the bytes of a file's footer. The rest of what is wrong there is for the package to say.
+fn footer(content: &impl ChunkReader) -> Result<Bytes> {
+    let Some(end) = content.len().checked_sub(TAIL) else { return Ok(Bytes::from_static(&[0])) };
+    let tail = content.get_bytes(end, TAIL as usize).map_err(damaged)?;
+    if &tail[4..] != b"PAR1" {
+        return Ok(Bytes::from_static(&[0]));
+    }
+    let bytes = u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]);
+    ensure!(u64::from(bytes) <= end, damaged(format!("a footer of {bytes} bytes in {end}")));
+    content.get_bytes(end - u64::from(bytes), bytes as usize).map_err(damaged)
+}
+
+/// A file of which parts that it does not have are refused before there is room for them.
+struct Within<C>(C);
+
+impl<C: Length> Length for Within<C> {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+}
+
+impl<C: ChunkReader> ChunkReader for Within<C> {
+    type T = C::T;
+
+    fn get_read(&self, start: u64) -> PageResult<C::T> {
+        self.0.get_read(start)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> PageResult<Bytes> {
+        match start.checked_add(length as u64) {
+            Some(end) if end <= self.len() => self.0.get_bytes(start, length),
+            _ => {
+                Err(ParquetError::EOF(format!("{length} bytes at {start} in a file of {}", self.len())))
+            }
+        }
+    }
+}
+
+/// All groups of rows of a file.
+struct Groups<C> {
+    content: Arc<C>,
+    metadata: Arc<ParquetMetaData>,
+}
+
+impl<C: ChunkReader + 'static> RowGroups for Groups<C> {
+    fn num_rows(&self) -> usize {
+        self.metadata.file_metadata().num_rows() as usize
+    }
+
+    fn column_chunks(&self, column: usize) -> PageResult<Box<dyn PageIterator>> {
+        let Self { content, metadata } = self;
+        Ok(Box::new(Chunks { content: content.clone(), metadata: metadata.clone(), column, group: 0 }))
+    }
+
+    fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
+        Box::new(self.metadata.row_groups().iter())
+    }
+
+    fn metadata(&self) -> &ParquetMetaData {
+        &self.metadata
+    }
+}
+
+/// The parts of a column, one in each group of rows.
+struct Chunks<C> {
+    content: Arc<C>,
+    metadata: Arc<ParquetMetaData>,
+    column: usize,
+    group: usize,
+}
+
+impl<C: ChunkReader + 'static> Iterator for Chunks<C> {
+    type Item = PageResult<Box<dyn PageReader>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let group = self.metadata.row_groups().get(self.group)?;
+        self.group += 1;
+        let Some(chunk) = group.columns().get(self.column) else {
+            return Some(Err(ParquetError::General("a group of rows lacks the column".to_owned())));
+        };
+        let rows = usize::try_from(group.num_rows()).unwrap_or(0);
+        let pages = SerializedPageReader::new(self.content.clone(), chunk, rows, None);
+        let has_nulls = chunk.column_descr().max_def_level() > 0;
+        Some(pages.map(|pages| Box::new(Pages { pages, has_nulls }) as _))
+    }
+}
+
+impl<C: ChunkReader + 'static> PageIterator for Chunks<C> {}
+
+/// The pages of a part of a column, each of which has what it declares.
+struct Pages<P> {
+    pages: P,
+    has_nulls: bool,
+}
+
+impl<P: PageReader> PageReader for Pages<P> {
+    fn get_next_page(&mut self) -> PageResult<Option<Page>> {
+        let page = self.pages.get_next_page()?;
+        page.as_ref().map_or(Ok(()), |page| require_values(page, self.has_nulls))?;
+        Ok(page)
+    }
+
+    fn peek_next_page(&mut self) -> PageResult<Option<PageMetadata>> {
+        self.pages.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> PageResult<()> {
+        self.pages.skip_next_page()
+    }
+}
+
+impl<P: PageReader> Iterator for Pages<P> {
+    type Item = PageResult<Page>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
+
+/// Refuses a dictionary of more values than it has bytes, and more lengths of strings than values.
+fn require_values(page: &Page, has_nulls: bool) -> PageResult<()> {
+    let (bytes, declared, most) = match page {
+        Page::DictionaryPage { buf, num_values, .. } => {
+            (buf.len(), u64::from(*num_values), buf.len() as u64)
+        }
+        Page::DataPage { buf, num_values, encoding, .. } if is_delta(*encoding) => {
+            // The definition levels come first, with how many bytes they have.
+            let levels = match buf.split_first_chunk() {
+                Some((bytes, _)) if has_nulls => u64::from(u32::from_le_bytes(*bytes)) + 4,
+                _ => 0,
+            };
+            (buf.len(), lengths(buf, levels), u64::from(*num_values))
+        }
+        Page::DataPageV2 {
+            buf, num_values, encoding, def_levels_byte_len, rep_levels_byte_len, ..
+        } if is_delta(*encoding) => {
+            let levels = u64::from(*def_levels_byte_len) + u64::from(*rep_levels_byte_len);
+            (buf.len(), lengths(buf, levels), u64::from(*num_values))
+        }
+        _ => return Ok(()),
+    };
+    if declared > most {
+        return Err(ParquetError::General(format!(
+            "a page of {bytes} bytes that declares {declared} values"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether strings are stored behind their lengths, as differences.
+fn is_delta(encoding: Encoding) -> bool {
+    matches!(encoding, Encoding::DELTA_LENGTH_BYTE_ARRAY | Encoding::DELTA_BYTE_ARRAY)
+}
+
+/// Returns how many lengths of strings are declared behind the levels of a page: the third number there,
+/// after the sizes of its blocks. What has no such number the decoder refuses.
+fn lengths(page: &[u8], levels: u64) -> u64 {
+    let mut rest = usize::try_from(levels).ok().and_then(|levels| page.get(levels..)).unwrap_or(&[]);
+    let mut number = || {
+        let bytes = rest.iter().take(10).position(|byte| *byte < 0x80)? + 1;
+        let (number, behind) = rest.split_at(bytes);
+        rest = behind;
+        let digits = number.iter().rev().map(|byte| u64::from(byte & 0x7f));
+        Some(digits.fold(0, |all, digit| all << 7 | digit))
+    };
+    (0..3).try_fold(0, |_, _| number()).unwrap_or(0)
+}
