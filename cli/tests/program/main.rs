@@ -4,9 +4,11 @@
 //! Proves that every operation and type gives on the simulator what the library gives on the CPU; that
 //! the kernels themselves are right is for the library's own tests.
 
+mod accepted;
 mod damaged;
 mod files;
 mod formats;
+mod lying;
 mod operations;
 mod pieces;
 mod ranks;

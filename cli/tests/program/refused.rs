@@ -17,7 +17,6 @@ fn every_wrong_call_is_one_line_and_leaves_no_file() {
     let at = folder.path();
     put(at, "a.npy", npy("<f4", false, "(2, 3)", &[0; 24]));
     put(at, "v.npy", vector("<i4", &[1_i32, 2, 3, 4]));
-    put(at, "empty.npy", npy("<f4", false, "(3, 0)", &[]));
     put(at, "zero.npy", npy("<f4", false, "()", &[0; 4]));
     put(at, "falls.npy", vector("<u4", &[0_u32, 3, 2]));
     put(at, "far.npy", vector("<u4", &[0_u32, 5]));
@@ -26,6 +25,9 @@ fn every_wrong_call_is_one_line_and_leaves_no_file() {
     put(at, "three.npy", vector("<u4", &[0_u32, 0, 4]));
     put(at, "none.npy", vector::<u32>("<u4", &[]));
     put(at, "floats.npy", vector("<f4", &[0.0_f32; 4]));
+    put(at, "wide.npy", npy("<f4", false, "(0, 4000000000)", &[]));
+    put(at, "bf16.npy", npy("<V2", false, "(1,)", &[0; 2]));
+    put(at, "objects.npy", npy("|O", false, "(1,)", &[0; 8]));
     put(at, "complex.npy", npy("<c8", false, "(1,)", &[0; 8]));
     put(at, "no.npy", "hello");
     put(at, "short.npy", &npy("<f4", false, "(2, 3)", &[0; 24])[..140]);
@@ -46,23 +48,31 @@ fn every_wrong_call_is_one_line_and_leaves_no_file() {
     let cases: &[(&str, &[&str])] = &[
         ("", &["required", "FILE"]),
         ("missing.npy", &["missing.npy: No such file"]),
-        (".", &["does not say what it is"]),
+        (".", &[".: is a folder; name a file in it"]),
+        ("/dev/zero", &["/dev/zero: is a pipe or a device"]),
         ("a.npy --axis 2", &["a.npy: --axis 2 of 2 dimensions", "0 to 1, and -1 to -2"]),
         ("a.npy --axis -3", &["--axis -3 of 2"]),
         ("a.npy --axis 0,0", &["give each once"]),
-        ("a.npy --axis x", &["invalid value 'x'"]),
+        ("a.npy --axis 2,0,0", &["--axis 2 of 2"]),
+        ("v.npy --axis 1", &["--axis 1 of 1 dimensions; allowed are 0, and -1 for the same"]),
+        ("a.npy --axis x", &["invalid value 'x'", "give whole numbers, such as --axis 0,1"]),
         ("zero.npy --axis 0", &["without dimensions"]),
-        ("empty.npy --axis 1", &["an axis of 0 elements in a shape of [3, 0]"]),
-        ("a.npy --offsets far.npy", &["an array of 2 dimensions", "--axis"]),
-        ("a.npy --by v.npy", &["an array of 2 dimensions"]),
+        ("wide.npy --axis 0", &["4000000000 results of no elements", "allowed are 1048576"]),
+        ("a.npy --offsets far.npy", &["error: a.npy: an array of 2 dimensions", "--axis"]),
+        ("a.npy --by v.npy", &["error: a.npy: an array of 2 dimensions"]),
         ("v.npy --offsets falls.npy", &["falls.npy: segment 1 is from 3 to 2", "never descend"]),
-        ("v.npy --offsets far.npy", &["offset 5 into 4 elements; allowed are 0 to 4"]),
+        ("v.npy --offsets far.npy", &["error: far.npy: offset 5 into 4 elements; allowed are 0 to 4"]),
         ("v.npy --offsets below.npy", &["offset -1 into 4 elements"]),
         ("v.npy --offsets none.npy", &["0 offsets; give one more"]),
         ("v.npy --offsets floats.npy", &["offsets of f32 and shape [4]"]),
         ("v.npy --offsets a.npy", &["offsets of f32 and shape [2, 3]"]),
         ("v.npy --offsets missing.npy", &["missing.npy: No such file"]),
-        ("v.npy --by three.npy", &["v.npy: 3 keys for 4 elements; give one for each"]),
+        (
+            "v.npy --by three.npy",
+            &["error: three.npy: 3 keys for 4 elements of v.npy; give one for each"],
+        ),
+        ("v.npy --by a.dat", &["a.dat: its name and first bytes do not say what it is; give an .npy"]),
+        ("v.npy --offsets no.npy", &["no.npy: no .npy: it does not start with", "; write it anew"]),
         ("v.npy --by floats.npy", &["floats.npy: keys of f32; allowed are integers"]),
         ("v.npy --by a.npy", &["a.npy: keys of f32"]),
         ("v.npy --by -", &["--by - is standard input", "write the keys to a file"]),
@@ -70,21 +80,33 @@ fn every_wrong_call_is_one_line_and_leaves_no_file() {
         ("v.npy --by v.npy --axis 0", &["--axis", "cannot be used with"]),
         ("v.npy --by v.npy --offsets far.npy", &["cannot be used with"]),
         ("v.npy --column x", &["v.npy: has no columns; leave --column out"]),
-        ("complex.npy", &["complex.npy: holds `<c8`; allowed are bool, i8"]),
+        ("complex.npy", &["complex.npy: holds `<c8`; allowed are bool, i8", "save a.real"]),
+        ("bf16.npy", &["bf16.npy: holds `<V2`; allowed are", "a.astype('float32')", "--dtype bf16"]),
+        ("objects.npy", &["objects.npy: holds `|O`; allowed are", "Python objects"]),
         ("no.npy", &["no.npy: no .npy: it does not start with", "--dtype"]),
         ("short.npy", &["short.npy: cut off: 12 bytes of elements, its shape needs 24"]),
         ("a.dat", &["a.dat: its name does not say what it is", "--format"]),
         ("a.dat --format raw", &["--format raw without a type", "--dtype"]),
         ("a.dat --format npz", &["a.dat: no .npz that can be read"]),
-        ("a.dat --format arrow", &["a.dat: damaged, or of another format; write it anew"]),
-        ("a.dat --format parquet", &["a.dat: damaged, or of another format; write it anew"]),
+        ("a.dat --format npy", &["a.dat: no .npy: it does not start with", "; write it anew"]),
+        ("a.dat --format arrow", &["a.dat: no stream of Arrow's: it has no schema; write it anew"]),
+        ("a.dat --format parquet", &["a.dat: damaged, or of another format: ", "; write it anew"]),
         ("a.dat --format csv", &["invalid value 'csv'", "parquet"]),
         ("a.bin --dtype f32", &["a.bin: 10 bytes are no whole number of f32"]),
         ("a.bin --dtype i24", &["unknown type `i24`", "i8, u8, i16, u16, i32"]),
         ("a.bin --dtype u8 --shape 3,3", &["10 bytes, and its --shape and --dtype need 9"]),
         ("a.bin --dtype u8 --shape 4294967296,4294967296,2", &["larger than any file"]),
         ("a.bin --shape 10", &["--dtype"]),
-        ("v.npy --format npy --dtype i32", &["--dtype is for raw elements, and --format is npy"]),
+        ("a.bin --dtype u8 --shape x", &["invalid value 'x'", "give whole numbers of 0 or more"]),
+        (
+            "v.npy --dtype f32",
+            &["v.npy: holds i32, and --dtype says f32; leave --dtype out, or give --format"],
+        ),
+        ("v.npy --format npy --dtype f32", &["v.npy: holds i32, and --dtype says f32"]),
+        ("v.npy --stream --dtype f32 --device sim", &["v.npy: holds i32, and --dtype says f32"]),
+        ("t.arrow --column price --dtype f64", &["t.arrow: holds f32, and --dtype says f64"]),
+        ("v.npy --dtype i32 --shape 4", &["v.npy: --shape is for raw elements", "--format raw"]),
+        ("no.npy --dtype u8", &["no.npy: no .npy: it does not start with", "--format raw"]),
         ("two.npz", &["two.npz: has the arrays a, b; choose one by --column"]),
         ("two.npz --column c", &["has no array `c`", "there are a, b"]),
         ("nothing.npz", &["has no array; give a file that has one"]),
@@ -100,9 +122,12 @@ fn every_wrong_call_is_one_line_and_leaves_no_file() {
             "t.arrow --column price --by-column gaps --out r.npz",
             &["--out of a key that is null, which NumPy lacks"],
         ),
-        ("-", &["standard input has no name to tell its format; give --format"]),
+        ("-", &["standard input has no name to tell its format", "give --format"]),
         ("v.npy --device gpu", &["invalid value 'gpu'", "there are auto, cuda"]),
-        ("v.npy --device cuda", &["no CUDA driver"]),
+        (
+            "v.npy --device cuda",
+            &["no CUDA driver; install NVIDIA's, or take the simulator, device `sim`"],
+        ),
         ("v.npy --device sim:99", &["no device `sim:99`"]),
         ("v.npy --level fast", &["invalid value 'fast'", "run-to-run, everywhere"]),
         ("v.npy --out no/such/r.npy", &["--out no/such/r.npy cannot be written: No such file"]),

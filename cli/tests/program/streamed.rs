@@ -165,7 +165,7 @@ fn standard_input_is_streamed() {
         ("--dtype i32", &bytes[..7], "7 bytes are no whole number of elements of 4 bytes"),
         ("--dtype i32 --shape 700,999", bytes, "has more than the 699300 elements of its --shape"),
         ("--dtype i32 --shape 700,1001", bytes, "it ends there, and said that it has 700700"),
-        ("--format parquet", bytes, "on standard input"),
+        ("--format parquet", bytes, "from a pipe"),
     ] {
         assert_refused(options, &run(options, content), &["standard input: ", says]);
     }
