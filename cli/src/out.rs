@@ -165,8 +165,8 @@ fn require_padded(keys: &[Key]) -> Result<()> {
     Ok(())
 }
 
-/// Integers as `i64`, or `u64` if they are larger; truth values as `bool`; strings as NumPy has them, all
-/// of the longest's length.
+/// Returns integers as `i64`, or `u64` if they are larger; truth values as `bool`; strings padded to the
+/// longest one, as NumPy has them.
 fn array_of_keys(keys: &[Key], pieces: &Pieces) -> Array {
     match keys.first() {
         Some(Key::Text(_)) | None => strings(keys),

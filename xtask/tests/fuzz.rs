@@ -19,7 +19,9 @@ fn committed_inputs_break_nothing() {
     let output = fuzz(&["--seconds", "0", "--committed"]);
     let lines = lines(&output);
     assert_eq!(output.status.code(), Some(0), "{lines:?}");
-    for target in ["ptx", "execute", "sim", "npy", "tuning", "results", "driver"] {
+    let own = ["ptx", "execute", "sim", "npy", "tuning", "results", "driver"].map(str::to_owned);
+    let files = ["npy", "npz", "arrow", "parquet", "raw", "offsets", "keys"];
+    for target in own.into_iter().chain(files.map(|file| format!("program-{file}"))) {
         let line = lines.iter().find(|line| line.starts_with(&format!("{target}: "))).unwrap();
         let tried: u32 = line.split(' ').nth(1).unwrap().parse().unwrap();
         assert!(tried > 1 && line.contains(" 0 findings"), "{line}");

@@ -26,7 +26,7 @@ use super::{Seekable, tables::damaged};
 /// What Arrow's files begin and end with, and its streams do not.
 const FILE: &[u8] = b"ARROW1";
 
-/// Bytes behind a file's footer: its length, and those that it began with.
+/// Bytes after a file's footer: its length, and `ARROW1`.
 const TAIL: u64 = 10;
 
 /// What each message of a stream begins with since version 0.15 of Arrow.

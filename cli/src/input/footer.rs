@@ -70,7 +70,8 @@ fn require_tree(text: &mut Compact<'_>, elements: usize, footer: usize) -> Resul
         let left = elements - element - 1;
         ensure!(
             children <= left,
-            "damaged: a group of its schema declares {children} children, and {left} elements follow; write it anew"
+            "damaged: a group of its schema declares {children} children, and {left} elements follow; \
+             write it anew"
         );
         match children {
             0 => names += around + name,

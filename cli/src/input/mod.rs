@@ -10,7 +10,7 @@ mod streamed;
 mod tables;
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{self, BufReader, Cursor, Read, Seek},
     mem,
     panic::{self, AssertUnwindSafe},
@@ -404,7 +404,7 @@ fn open(path: &Path) -> Result<(File, bool)> {
     {
         use std::os::unix::fs::FileTypeExt;
 
-        if fs::metadata(path)?.file_type().is_fifo() {
+        if std::fs::metadata(path)?.file_type().is_fifo() {
             return Ok((File::open(path)?, true));
         }
     }

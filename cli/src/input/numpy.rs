@@ -23,6 +23,10 @@ const TURN: usize = 1 << 16;
 /// how many there are.
 const FIRST: usize = 1 << 20;
 
+/// Members without `.npy` whose first bytes are looked at unless they are named, at most: all of an
+/// archive may share the same bytes, and some methods decompress much before they give any.
+const MOST_LOOKS: usize = 100;
+
 /// Reads the array of an `.npy` file; `otherwise` says what to do if it is none.
 pub(super) fn npy(Stream { mut from, length }: Stream, otherwise: &str) -> Result<Column> {
     let (head, read) = head(&mut from, otherwise)?;
@@ -48,15 +52,25 @@ pub(super) fn npz(source: &Source, wanted: Wanted<'_>) -> Result<Column> {
     let archive = ZipArchive::new(from);
     let mut archive =
         archive.map_err(|error| anyhow!("no .npz that can be read: {error}; write it anew"))?;
-    let (mut names, mut places) = (Vec::new(), Vec::new());
+    let (mut names, mut places, mut looks) = (Vec::new(), Vec::new(), MOST_LOOKS);
     let members: Vec<String> =
         archive.file_names().map(|name| Ok(name?.into_owned())).collect::<Result<_>>()?;
     for (place, member) in members.into_iter().enumerate() {
         // `numpy.load` takes a member of any name for an array that begins as one.
         let name = match member.strip_suffix(".npy") {
             Some(name) => name.to_owned(),
-            None if is_array(&mut archive, place) => member,
-            None => continue,
+            None => {
+                if wanted.name != Some(&*member) {
+                    if looks == 0 {
+                        continue;
+                    }
+                    looks -= 1;
+                }
+                if !is_array(&mut archive, place) {
+                    continue;
+                }
+                member
+            }
         };
         names.push(name);
         places.push(place);
@@ -92,7 +106,7 @@ fn opened(archive: &mut ZipArchive<Box<dyn Seekable>>, place: usize) -> Result<B
     ensure!(!member.encrypted(), "is encrypted; write it anew");
     let (bytes, crc) = (member.size(), member.crc32());
     let mut member = BufReader::new(member);
-    // A version, how many bytes of properties follow, and these: three numbers and the dictionary's size.
+    // A version, how many bytes of properties follow, and these: a byte and the dictionary's size.
     let mut header = [0; 9];
     member.read_exact(&mut header)?;
     let [_, _, 5, 0, properties, size @ ..] = header else { bail!("LZMA of unknown properties") };

@@ -1,8 +1,8 @@
 //! Columns of Parquet's files, a batch of rows at a time.
 //!
-//! The package `parquet` believes what a page declares: it makes room for as many values of a dictionary,
-//! and for as many lengths of strings, as are declared, and writes all of it. Pages pass through here on
-//! the way to its decoder, which gets none that declares more than it has.
+//! The package `parquet` believes what a page declares: it makes room for as many values of a
+//! dictionary, and for as many lengths of strings, and writes all of it. Pages pass through here on the
+//! way to its decoder, which gets none that declares more than it has.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use parquet::{
 
 use super::{footer::require_schema, tables::damaged};
 
-/// Bytes behind a footer: its length, and what each file begins and ends with.
+/// Bytes after a footer: its length, and what each file begins and ends with.
 const TAIL: u64 = 8;
 
 /// Rows of a batch.
@@ -81,7 +81,11 @@ impl Iterator for Batches {
         match self.reader.next() {
             Some(Ok(batch)) => {
                 self.read += batch.num_rows() as u64;
-                Some(Ok(batch))
+                let Self { declared, read, .. } = *self;
+                match read > declared {
+                    true => Some(Err(damaged(format!("{read} rows, and {declared} are declared")))),
+                    false => Some(Ok(batch)),
+                }
             }
             // The error of a page, which came by way of Arrow's.
             Some(Err(ArrowError::ParquetError(reason))) => {
@@ -110,7 +114,7 @@ fn footer(content: &impl ChunkReader) -> Result<Bytes> {
     content.get_bytes(end - u64::from(bytes), bytes as usize).map_err(damaged)
 }
 
-/// A file of which parts that it does not have are refused before there is room for them.
+/// A file that refuses reads past its end before there is room for them.
 struct Within<C>(C);
 
 impl<C: Length> Length for Within<C> {
@@ -229,13 +233,13 @@ fn require_values(page: &Page, has_nulls: bool) -> PageResult<()> {
                 Some((bytes, _)) if has_nulls => u64::from(u32::from_le_bytes(*bytes)) + 4,
                 _ => 0,
             };
-            (buf.len(), lengths(buf, levels), u64::from(*num_values))
+            (buf.len(), lengths(buf, levels, *encoding, (*num_values).into()), u64::from(*num_values))
         }
         Page::DataPageV2 {
             buf, num_values, encoding, def_levels_byte_len, rep_levels_byte_len, ..
         } if is_delta(*encoding) => {
             let levels = u64::from(*def_levels_byte_len) + u64::from(*rep_levels_byte_len);
-            (buf.len(), lengths(buf, levels), u64::from(*num_values))
+            (buf.len(), lengths(buf, levels, *encoding, (*num_values).into()), u64::from(*num_values))
         }
         _ => return Ok(()),
     };
@@ -247,21 +251,61 @@ fn require_values(page: &Page, has_nulls: bool) -> PageResult<()> {
     Ok(())
 }
 
-/// Whether strings are stored behind their lengths, as differences.
+/// Returns whether strings are stored after their lengths, which are differences.
 fn is_delta(encoding: Encoding) -> bool {
     matches!(encoding, Encoding::DELTA_LENGTH_BYTE_ARRAY | Encoding::DELTA_BYTE_ARRAY)
 }
 
-/// Returns how many lengths of strings are declared behind the levels of a page: the third number there,
-/// after the sizes of its blocks. What has no such number the decoder refuses.
-fn lengths(page: &[u8], levels: u64) -> u64 {
-    let mut rest = usize::try_from(levels).ok().and_then(|levels| page.get(levels..)).unwrap_or(&[]);
-    let mut number = || {
-        let bytes = rest.iter().take(10).position(|byte| *byte < 0x80)? + 1;
-        let (number, behind) = rest.split_at(bytes);
-        rest = behind;
-        let digits = number.iter().rev().map(|byte| u64::from(byte & 0x7f));
+/// Returns how many lengths of strings a page declares after its levels: those that the strings have,
+/// or share with the one before, and then those of the rest.
+fn lengths(page: &[u8], levels: u64, encoding: Encoding, values: u64) -> u64 {
+    let lengths = usize::try_from(levels).ok().and_then(|levels| page.get(levels..));
+    let mut lengths = Differences(lengths.unwrap_or(&[]));
+    let first = lengths.pass(values).unwrap_or(0);
+    match encoding {
+        Encoding::DELTA_BYTE_ARRAY if first <= values => lengths.pass(values).unwrap_or(0),
+        _ => first,
+    }
+}
+
+/// What is left of a page, integers as differences (DELTA_BINARY_PACKED) first.
+struct Differences<'p>(&'p [u8]);
+
+impl<'p> Differences<'p> {
+    /// Passes over the integers, and returns how many there are; stops if these are more than `most`.
+    /// None for what the decoder refuses.
+    fn pass(&mut self, most: u64) -> Option<u64> {
+        let (block, parts, count) = (self.number()?, self.number()?, self.number()?);
+        let _first = self.number()?;
+        let mut left = count.saturating_sub(1);
+        if count > most || left == 0 {
+            return Some(count);
+        }
+        let each = block.checked_div(parts)?;
+        while left > 0 {
+            let _smallest = self.number()?;
+            let widths = self.bytes(parts)?;
+            for &width in widths {
+                // Parts of the last block that are not needed have no bytes.
+                if left == 0 {
+                    break;
+                }
+                self.bytes(u64::from(width).checked_mul(each)? / 8)?;
+                left = left.saturating_sub(each);
+            }
+        }
+        Some(count)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let bytes = self.0.iter().take(10).position(|byte| *byte < 0x80)? + 1;
+        let digits = self.bytes(bytes as u64)?.iter().rev().map(|byte| u64::from(byte & 0x7f));
         Some(digits.fold(0, |all, digit| all << 7 | digit))
-    };
-    (0..3).try_fold(0, |_, _| number()).unwrap_or(0)
+    }
+
+    fn bytes(&mut self, count: u64) -> Option<&'p [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(usize::try_from(count).ok()?)?;
+        self.0 = rest;
+        Some(bytes)
+    }
 }

@@ -49,7 +49,12 @@ pub(super) fn column(source: &Source, wanted: Wanted<'_>) -> Result<Column> {
     for batch in batches {
         append(&batch?, &mut *values, &mut seen)?;
     }
-    let (rows, nulls) = (seen.rows as usize, seen.nulls());
+    let rows = seen.rows as usize;
+    let nulls = match seen.all_null {
+        // Zeros from the allocator, which nothing touches.
+        true => (rows > 0).then(|| NullBuffer::new_null(rows)),
+        false => seen.nulls(),
+    };
     Ok(Column { data: values.take(), shape: vec![rows], nulls, stored })
 }
 
@@ -138,12 +143,9 @@ impl Seen {
         self.null_count
     }
 
-    /// Returns which rows are null, if some are and it was kept.
+    /// Returns which rows are null, if some are and it was kept; of a column of type Null nothing, as no
+    /// element has a place there.
     pub(super) fn nulls(&mut self) -> Option<NullBuffer> {
-        if self.all_null {
-            // Of memory that is zero, which is not touched.
-            return (self.rows > 0).then(|| NullBuffer::new_null(self.rows as usize));
-        }
         self.nulls.take()?.finish().filter(|nulls| nulls.null_count() > 0)
     }
 }

@@ -108,6 +108,10 @@ fn codecs_and_names_of_members_are_those_of_numpy_and_pyarrow() {
     }
     put(folder.path(), "x.npz", npz(CompressionMethod::Deflated, &members[..2]));
     assert_eq!(lines(folder.path(), "x.npz")[0]["value"], 6);
+    let names: Vec<String> = (0..200).map(|member| format!("m{member}")).collect();
+    let members: Vec<_> = names.iter().map(|name| (&**name, members[0].1.clone())).collect();
+    put(folder.path(), "x.npz", npz(CompressionMethod::Stored, &members));
+    assert_eq!(lines(folder.path(), "x.npz --column m199")[0]["value"], 6);
 }
 
 /// Written by pyarrow: 1, 2 and 4, the bytes of the page with their checksum.

@@ -7,8 +7,13 @@ use arrow_ipc::{
     CompressionType,
     writer::{FileWriter, IpcWriteOptions, StreamWriter},
 };
-use arrow_schema::{Field, Schema};
-use parquet::{arrow::ArrowWriter, basic::Compression, file::properties::WriterProperties};
+use arrow_schema::{DataType, Field, Schema};
+use parquet::{
+    arrow::ArrowWriter,
+    basic::{Compression, Encoding},
+    file::properties::WriterProperties,
+    schema::types::ColumnPath,
+};
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
 /// An `.npy` of version 1.0, as NumPy writes it.
@@ -66,6 +71,19 @@ pub(crate) fn arrow_stream(columns: Columns<'_>) -> Vec<u8> {
     let (schema, batches) = batches(columns, 2);
     let mut writer = StreamWriter::try_new(Vec::new(), &schema).unwrap();
     batches.iter().for_each(|batch| writer.write(batch).unwrap());
+    writer.into_inner().unwrap()
+}
+
+/// Parquet, of one page of each column, whose strings are encoded so.
+pub(crate) fn parquet_encoded(columns: Columns<'_>, encoding: Encoding) -> Vec<u8> {
+    let (schema, [first, rest]) = batches(columns, 2);
+    let properties = WriterProperties::builder().set_dictionary_enabled(false);
+    let strings = columns.iter().filter(|(_, array)| *array.data_type() == DataType::Utf8);
+    let properties = strings.fold(properties, |properties, (name, _)| {
+        properties.set_column_encoding(ColumnPath::from(*name), encoding)
+    });
+    let mut writer = ArrowWriter::try_new(Vec::new(), schema, Some(properties.build())).unwrap();
+    [first, rest].iter().for_each(|batch| writer.write(batch).unwrap());
     writer.into_inner().unwrap()
 }
 

@@ -1,5 +1,5 @@
-//! Files that declare more than they have: a line and status 2, in no more memory and time than the bytes
-//! that there are warrant. All of it runs under 512 MiB of address space.
+//! Files that declare more than they have: a line and status 2, in no more memory and time than their
+//! bytes warrant. All of it runs under 512 MiB of address space.
 
 use std::{
     path::Path,
@@ -10,12 +10,12 @@ use std::{
 
 use arrow_array::{ArrayRef, Float64Array, Int32Array, StringArray};
 use arrow_ipc::CompressionType;
-use parquet::basic::Compression;
+use parquet::basic::{Compression, Encoding};
 use zip::CompressionMethod;
 
 use crate::{
     assert_refused, command, fed,
-    files::{arrow_file, arrow_stream, npy, npz, parquet, put},
+    files::{arrow_file, arrow_stream, npy, npz, parquet, parquet_encoded, put},
     lines_of, text,
 };
 
@@ -151,7 +151,46 @@ fn a_page_of_parquet_has_as_many_values_as_it_declares() {
     let mut lie = whole.clone();
     lie.splice(place + 8..place + 9, varint(u64::from(i32::MAX as u32) * 2));
     put(at, "x.parquet", lie);
-    assert_refused("x.parquet", &run(at, "x.parquet"), &["x.parquet: "]);
+    let says = ["x.parquet: ", "a page of 4 bytes that declares 2147483647 values"];
+    assert_refused("x.parquet", &run(at, "x.parquet"), &says);
+    // What has room for itself by the package alone: uncompressed bytes of a page.
+    let values: ArrayRef = Arc::new(Int32Array::from(vec![7; 1000]));
+    let mut lie = parquet(&[("x", values)], Compression::SNAPPY);
+    let header = [0x15, 4, 0x15, 8, 0x15];
+    let place = lie.windows(header.len()).position(|bytes| bytes == header).expect("a dictionary");
+    lie.splice(place + 3..place + 4, varint(u64::from(i32::MAX as u32) * 2));
+    put(at, "x.parquet", lie);
+    let says = ["x.parquet: its reader asks for 2147483647 bytes of memory, which there are not"];
+    assert_refused("x.parquet", &run(at, "x.parquet"), &says);
+}
+
+/// Lengths of strings are integers as differences, of which equal ones take no byte each.
+#[test]
+fn a_page_of_parquet_has_as_many_lengths_of_strings_as_it_declares() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let values: ArrayRef = Arc::new(StringArray::from(vec!["value"; 40]));
+    let numbers: ArrayRef = Arc::new(Int32Array::from(vec![1; 40]));
+    for encoding in [Encoding::DELTA_LENGTH_BYTE_ARRAY, Encoding::DELTA_BYTE_ARRAY] {
+        let columns = [("x", numbers.clone()), ("k", values.clone())];
+        let whole = parquet_encoded(&columns, encoding);
+        put(at, "x.parquet", &whole);
+        let of = "x.parquet --column x --by-column k --json";
+        assert_eq!(lines_of(&run(at, of))[0]["value"], 40, "{encoding}");
+        // The sizes of blocks, that there are 40, and what the first one is: 5, or 0 that it shares.
+        let lists: &[[u8; 5]] = match encoding {
+            Encoding::DELTA_LENGTH_BYTE_ARRAY => &[[0x80, 1, 4, 40, 10]],
+            _ => &[[0x80, 1, 4, 40, 0], [0x80, 1, 4, 40, 10]],
+        };
+        for list in lists {
+            let place = whole.windows(5).position(|bytes| bytes == list).expect("a list");
+            let mut lie = whole.clone();
+            lie[place..place + 5].copy_from_slice(&[0x80, 1, 4, 0x7f, list[4]]);
+            put(at, "x.parquet", lie);
+            let says = ["x.parquet: ", "that declares 127 values"];
+            assert_refused(of, &run(at, of), &says);
+        }
+    }
 }
 
 #[test]

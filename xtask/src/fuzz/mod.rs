@@ -10,6 +10,7 @@
 
 mod driver;
 mod mutation;
+mod program;
 mod targets;
 mod worker;
 
@@ -72,6 +73,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let [target] = targets else { bail!("a worker has one target") };
         worker::work(&workspace, *target, args, seed, current)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if targets.iter().any(|target| target.call().is_some()) {
+        program::build(&workspace)?;
     }
     let time = Duration::from_secs(args.seconds) / targets.len() as u32;
     let mut findings = 0;

@@ -10,6 +10,8 @@ use warpfold_lab::report;
 use warpfold_sim::{Args, Config, Entry, Error, Gpu, Launch, Module};
 use warpfold_suite::{Device, DeviceInfo, Selection, Tuning, input, shortened, visible};
 
+use super::program;
+
 /// What random input is given to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Target {
@@ -27,6 +29,20 @@ pub enum Target {
     Results,
     /// Calls of the simulator as a CUDA driver
     Driver,
+    /// The program on an .npy
+    ProgramNpy,
+    /// The program on an .npz
+    ProgramNpz,
+    /// The program on columns of an Arrow file or stream
+    ProgramArrow,
+    /// The program on columns of Parquet
+    ProgramParquet,
+    /// The program on raw elements
+    ProgramRaw,
+    /// The program on offsets of segments
+    ProgramOffsets,
+    /// The program on keys
+    ProgramKeys,
     /// Nothing of the suite: it breaks when it is told to, so that findings are found
     #[value(hide = true)]
     Planted,
@@ -34,8 +50,22 @@ pub enum Target {
 
 impl Target {
     /// All that try something of the suite.
-    pub const ALL: &'static [Self] =
-        &[Self::Ptx, Self::Execute, Self::Sim, Self::Npy, Self::Tuning, Self::Results, Self::Driver];
+    pub const ALL: &'static [Self] = &[
+        Self::Ptx,
+        Self::Execute,
+        Self::Sim,
+        Self::Npy,
+        Self::Tuning,
+        Self::Results,
+        Self::Driver,
+        Self::ProgramNpy,
+        Self::ProgramNpz,
+        Self::ProgramArrow,
+        Self::ProgramParquet,
+        Self::ProgramRaw,
+        Self::ProgramOffsets,
+        Self::ProgramKeys,
+    ];
 
     /// Its name, also that of the folder of what was found to be new.
     pub fn name(self) -> &'static str {
@@ -47,6 +77,13 @@ impl Target {
             Self::Tuning => "tuning",
             Self::Results => "results",
             Self::Driver => "driver",
+            Self::ProgramNpy => "program-npy",
+            Self::ProgramNpz => "program-npz",
+            Self::ProgramArrow => "program-arrow",
+            Self::ProgramParquet => "program-parquet",
+            Self::ProgramRaw => "program-raw",
+            Self::ProgramOffsets => "program-offsets",
+            Self::ProgramKeys => "program-keys",
             Self::Planted => "planted",
         }
     }
@@ -63,8 +100,31 @@ impl Target {
             Self::Tuning => &["tests/corpus/tuning"],
             Self::Results => &["tests/corpus/results"],
             Self::Driver => &["tests/corpus/driver"],
+            Self::ProgramNpy => &["tests/corpus/program-npy", "tests/corpus/npy"],
+            Self::ProgramNpz => &["tests/corpus/program-npz"],
+            Self::ProgramArrow => &["tests/corpus/program-arrow"],
+            Self::ProgramParquet => &["tests/corpus/program-parquet"],
+            Self::ProgramRaw => &["tests/corpus/program-raw"],
+            Self::ProgramOffsets => &["tests/corpus/program-offsets"],
+            Self::ProgramKeys => &["tests/corpus/program-keys"],
             Self::Planted => &["tests/corpus/planted"],
         }
+    }
+}
+
+impl Target {
+    /// The call of the program that takes an input, which is the file `a`.
+    pub(super) fn call(self) -> Option<&'static str> {
+        Some(match self {
+            Self::ProgramNpy => "a --format npy --op sum,argmax,spread --axis -1 --json",
+            Self::ProgramNpz => "a --format npz --op sum,argmax --json",
+            Self::ProgramArrow => "a --format arrow --column x --by-column k --op sum,argmax --json",
+            Self::ProgramParquet => "a --format parquet --column x --by-column k --op sum,argmax --json",
+            Self::ProgramRaw => "a --format raw --dtype i16 --op sum,argmax,spread --json",
+            Self::ProgramOffsets => "v.npy --offsets a --op sum,max --json",
+            Self::ProgramKeys => "v.npy --by a --op sum,max --json",
+            _ => return None,
+        })
     }
 }
 
@@ -81,6 +141,9 @@ impl Ready {
         // In memory where there is such a place: thousands of files a second are written.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let folder = folder.context("no temporary folder")?;
+        if target.call().is_some() {
+            fs::write(folder.path().join(program::ARRAY), program::array())?;
+        }
         Ok(Self { target, folder, info: Device::open(Selection::Sim)?.info().clone() })
     }
 
@@ -103,6 +166,16 @@ impl Ready {
                 said.join("; ")
             }
             Target::Driver => super::driver::run(bytes),
+            Target::ProgramNpy
+            | Target::ProgramNpz
+            | Target::ProgramArrow
+            | Target::ProgramParquet
+            | Target::ProgramRaw
+            | Target::ProgramOffsets
+            | Target::ProgramKeys => {
+                self.file("a", bytes)?;
+                program::run(self.folder.path(), self.target.call().expect("each has one"))?
+            }
             Target::Planted => planted(bytes),
         };
         let shown = visible(&said);

@@ -1,0 +1,65 @@
+//! The program `warpfold` on files of any bytes, each by a process of its own that has little memory and
+//! time: it ends with 0 and a result, or with 2 and one line that says why not.
+
+use std::{env, path::Path, process::Command, time::Duration};
+
+use anyhow::{Context, Result};
+use warpfold_suite::input::npy;
+
+use crate::{packages, process, workspace::Workspace};
+
+/// Kibibytes of address space that a run may have.
+const MEMORY_KIB: u64 = 512 << 10;
+
+/// Time that a run may take.
+const TIME: Duration = Duration::from_secs(10);
+
+/// The array that offsets and keys belong to, and its elements.
+pub(super) const ARRAY: &str = "v.npy";
+const ELEMENTS: [f32; 6] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+
+/// Returns the array that offsets and keys belong to, as a file.
+pub(super) fn array() -> Vec<u8> {
+    let elements: Vec<u8> = ELEMENTS.iter().flat_map(|element| element.to_le_bytes()).collect();
+    npy::file("<f4", &[ELEMENTS.len()], &elements)
+}
+
+/// Far above a build of the program.
+const BUILD: Duration = Duration::from_secs(1800);
+
+/// Builds the program, beside this one.
+///
+/// # Errors
+/// It cannot be built.
+pub(super) fn build(workspace: &Workspace) -> Result<()> {
+    let mut build = packages::cargo(&workspace.root);
+    build.args(["build", "--locked", "--package", "warpfold-cli"]);
+    build.args((!cfg!(debug_assertions)).then_some("--release"));
+    process::run(&mut build, BUILD)?.success().context("the program warpfold cannot be built")?;
+    Ok(())
+}
+
+/// Runs the program in a folder; returns what it says, or that it has a result.
+///
+/// # Panics
+/// When it ends otherwise, says more than a line, or takes too long.
+pub(super) fn run(folder: &Path, arguments: &str) -> Result<String> {
+    let program = env::current_exe().context("this program has no name")?.with_file_name("warpfold");
+    let script = format!("ulimit -v {MEMORY_KIB} && ulimit -c 0 && exec \"$0\" \"$@\"");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script]).arg(program).args(arguments.split(' ')).args(["--device", "cpu"]);
+    // Each thread of the CPU's pool takes address space.
+    shell.env("RAYON_NUM_THREADS", "2").env("RUST_BACKTRACE", "0").current_dir(folder);
+    let ended = process::run(&mut shell, TIME);
+    let process::Output { status, stdout, stderr } =
+        ended.unwrap_or_else(|error| panic!("{arguments}: {error:#}"));
+    assert!(matches!(status.code(), Some(0 | 2)), "{arguments}: {status}: {stderr}");
+    if status.success() {
+        assert!(stderr.is_empty(), "{arguments}: a result, and {stderr}");
+        return Ok("a result".to_owned());
+    }
+    assert!(stdout.is_empty(), "{arguments}: refused, and has a result");
+    let line = stderr.strip_prefix("error: ").and_then(|line| line.strip_suffix('\n'));
+    let line = line.filter(|line| !line.contains('\n'));
+    Ok(line.unwrap_or_else(|| panic!("{arguments}: no line: {stderr:?}")).to_owned())
+}
