@@ -19,8 +19,8 @@ use crate::{
 /// elements lie one behind the other count as one. In the end at most three axes along which is reduced
 /// and three others may be left, with no more than 2^31 results, and as many positions on each of the
 /// former but the one that is furthest apart. [`Reducer::reduce_view`] alone takes more axes, of a view
-/// without gaps: it copies the elements on the device first, once for each run of neighbouring axes along
-/// which is reduced, and reduces the rows of the last copy.
+/// without gaps: it copies the elements on the device first, once for each run of neighbouring reduced
+/// axes, and reduces the rows of the last copy.
 impl Reducer {
     /// Loads the kernels for views of a type, for all operations, as the first reduction of each
     /// otherwise does. Views that are rows or an axis of matrices take those of
