@@ -1,6 +1,6 @@
 //! Reductions of elements whose type and operation are values.
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use arrow_buffer::NullBuffer;
 use warpfold::{
     Buffer, Device, Element, Ends, Error, Located, Reducer, Segments, Selection, Spread, cpu,
@@ -17,6 +17,9 @@ use crate::{
 
 /// Elements of columns that are brought side by side at a time on the CPU.
 const TURN: usize = 1 << 16;
+
+/// Axes of a view of the library's, at most.
+const MOST_AXES: usize = 8;
 
 /// What is done with an operation where its type is known.
 pub(crate) trait Visit<T: Element> {
@@ -160,6 +163,11 @@ impl<'a, T: Reducible> Elements<'a, T> {
                 let Merged { lens, axes } = merged(shape, axes);
                 match axes[..] {
                     [axis] => reducer.reduce_axis(op, &buffer.axis(&lens, axis)?)?,
+                    _ if lens.len() > MOST_AXES => bail!(
+                        "--axis of {} axes after neighbours were taken together; a device takes \
+                         {MOST_AXES}: reduce it by --device cpu",
+                        lens.len()
+                    ),
                     _ => reducer.reduce_view(op, &buffer.view(&lens)?, &axes)?,
                 }
             }

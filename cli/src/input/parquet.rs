@@ -88,9 +88,7 @@ impl Iterator for Batches {
                 }
             }
             // The error of a page, which came by way of Arrow's.
-            Some(Err(ArrowError::ParquetError(reason))) => {
-                Some(Err(damaged(reason.strip_prefix("Parquet error: ").unwrap_or(&reason))))
-            }
+            Some(Err(ArrowError::ParquetError(reason))) => Some(Err(damaged(reason))),
             Some(Err(error)) => Some(Err(damaged(error))),
             None if self.read != self.declared => {
                 let Self { declared, read, .. } = *self;

@@ -28,6 +28,8 @@ const ALLOWED: &str = "allowed are Boolean, Int8, UInt8, Int16, UInt16, Int32, U
 
 /// Makes an error of what a reader says. It says the causes of its error itself.
 pub(super) fn damaged(reason: impl fmt::Display) -> anyhow::Error {
+    let reason = reason.to_string();
+    let reason = reason.strip_prefix("Parquet error: ").unwrap_or(&reason);
     anyhow!("damaged, or of another format: {reason}; write it anew")
 }
 

@@ -26,6 +26,7 @@ fn every_wrong_call_is_one_line_and_leaves_no_file() {
     put(at, "none.npy", vector::<u32>("<u4", &[]));
     put(at, "floats.npy", vector("<f4", &[0.0_f32; 4]));
     put(at, "wide.npy", npy("<f4", false, "(0, 4000000000)", &[]));
+    put(at, "nine.npy", npy("|u1", false, "(2, 2, 2, 2, 2, 2, 2, 2, 2)", &[1; 512]));
     put(at, "bf16.npy", npy("<V2", false, "(1,)", &[0; 2]));
     put(at, "objects.npy", npy("|O", false, "(1,)", &[0; 8]));
     put(at, "complex.npy", npy("<c8", false, "(1,)", &[0; 8]));
@@ -57,6 +58,10 @@ fn every_wrong_call_is_one_line_and_leaves_no_file() {
         ("v.npy --axis 1", &["--axis 1 of 1 dimensions; allowed are 0, and -1 for the same"]),
         ("a.npy --axis x", &["invalid value 'x'", "give whole numbers, such as --axis 0,1"]),
         ("zero.npy --axis 0", &["without dimensions"]),
+        (
+            "nine.npy --axis 0,2,4,6,8 --device sim",
+            &["--axis of 9 axes", "8: reduce it by --device cpu"],
+        ),
         ("wide.npy --axis 0", &["4000000000 results of no elements", "allowed are 1048576"]),
         ("a.npy --offsets far.npy", &["error: a.npy: an array of 2 dimensions", "--axis"]),
         ("a.npy --by v.npy", &["error: a.npy: an array of 2 dimensions"]),
