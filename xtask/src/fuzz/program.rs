@@ -11,8 +11,11 @@ use crate::{packages, process, workspace::Workspace};
 /// Kibibytes of address space that a run may have.
 const MEMORY_KIB: u64 = 512 << 10;
 
-/// Time that a run may take.
-const TIME: Duration = Duration::from_secs(10);
+/// Seconds of the processor that a run may take.
+const CPU_SECONDS: u64 = 10;
+
+/// Time after which a run hangs, on a machine that does other things as well.
+const HANGS: Duration = Duration::from_secs(18);
 
 /// The array that offsets and keys belong to, and its elements.
 pub(super) const ARRAY: &str = "v.npy";
@@ -45,12 +48,13 @@ pub(super) fn build(workspace: &Workspace) -> Result<()> {
 /// When it ends otherwise, says more than a line, or takes too long.
 pub(super) fn run(folder: &Path, arguments: &str) -> Result<String> {
     let program = env::current_exe().context("this program has no name")?.with_file_name("warpfold");
-    let script = format!("ulimit -v {MEMORY_KIB} && ulimit -c 0 && exec \"$0\" \"$@\"");
+    let limits = format!("ulimit -v {MEMORY_KIB} && ulimit -t {CPU_SECONDS} && ulimit -c 0");
+    let script = format!("{limits} && exec \"$0\" \"$@\"");
     let mut shell = Command::new("sh");
     shell.args(["-c", &script]).arg(program).args(arguments.split(' ')).args(["--device", "cpu"]);
     // Each thread of the CPU's pool takes address space.
     shell.env("RAYON_NUM_THREADS", "2").env("RUST_BACKTRACE", "0").current_dir(folder);
-    let ended = process::run(&mut shell, TIME);
+    let ended = process::run(&mut shell, HANGS);
     let process::Output { status, stdout, stderr } =
         ended.unwrap_or_else(|error| panic!("{arguments}: {error:#}"));
     assert!(matches!(status.code(), Some(0 | 2)), "{arguments}: {status}: {stderr}");

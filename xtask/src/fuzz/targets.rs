@@ -147,6 +147,11 @@ impl Ready {
         Ok(Self { target, folder, info: Device::open(Selection::Sim)?.info().clone() })
     }
 
+    /// Returns whether inputs are tried in this process.
+    pub(super) fn is_in_process(&self) -> bool {
+        self.target.call().is_none()
+    }
+
     /// Tries an input; what came of it.
     ///
     /// # Panics
