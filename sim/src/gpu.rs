@@ -136,7 +136,7 @@ impl Gpu {
         // A pool that cannot be built leaves rayon's global one.
         let pool = config
             .threads
-            .filter(|&threads| threads > 1)
+            .filter(|&threads| threads > 1 && exec::has_threads())
             .and_then(|threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().ok());
         let seen = Mutex::new(Merged::new(vec![memory.clone()]));
         Self {

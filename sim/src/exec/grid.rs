@@ -2,7 +2,7 @@
 //! again. Without clusters, each block is one of its own.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -41,6 +41,7 @@ pub(crate) fn run<P: Probe>(
     }
     let threads = match (launch.config.threads, pool) {
         (Some(1), _) => 1,
+        _ if !has_threads() => 1,
         // What a seed chooses repeats on one thread.
         _ if probe.guide().is_some() => 1,
         (_, Some(pool)) => pool.current_num_threads(),
@@ -62,6 +63,15 @@ pub(crate) fn run<P: Probe>(
         Some(fault) => Err(Error::Fault(fault)),
         None => Ok(grid.schedule.into_inner().unwrap_or_else(PoisonError::into_inner).stats),
     }
+}
+
+/// Whether pools have their threads: those of a process do not exist in the children that it forks.
+pub(crate) fn has_threads() -> bool {
+    /// The process that used a pool first, or 0.
+    static PROCESS: AtomicU32 = AtomicU32::new(0);
+    let here = std::process::id();
+    let first = PROCESS.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed);
+    first.err().is_none_or(|first| first == here)
 }
 
 /// A launch while it runs.

@@ -49,7 +49,7 @@ use crate::texture::Objects;
 
 pub(crate) use explore::{Explorer, Found};
 use explored::World;
-pub(crate) use grid::{Limits, run};
+pub(crate) use grid::{Limits, has_threads, run};
 use guided::Guide;
 pub(crate) use guided::Guided;
 pub(crate) use transfer::{Moves, moves};
