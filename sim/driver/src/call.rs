@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use warpfold_driver::ForkGuard;
 use warpfold_driver::sys::*;
 
 use crate::failure::{Failure, Outcome, fail_with};
@@ -27,6 +28,10 @@ thread_local! {
 pub(crate) fn enter(name: &'static str, early: bool, body: impl FnOnce() -> Outcome) -> c_int {
     let _inside = world::Inside::new();
     let carried_out = catch_unwind(AssertUnwindSafe(|| {
+        // Texts and addresses of functions need neither locks nor threads.
+        if !early || name == "cuInit" {
+            check_process()?;
+        }
         log::count(name);
         if IN_HOST_FUNCTION.get() {
             let detail = format!("{name} was called by a host function of a stream");
@@ -49,6 +54,26 @@ pub(crate) fn enter(name: &'static str, early: bool, body: impl FnOnce() -> Outc
             failure.code
         }
     }
+}
+
+/// The process whose memory, threads and locks the simulator's are.
+static PROCESS: ForkGuard = ForkGuard::new();
+
+/// Whether the simulator is this process's, and not that of a parent that has forked it.
+pub(crate) fn is_own_process() -> bool {
+    PROCESS.is_same_process()
+}
+
+/// Fails in a child of a process that had started the driver, as NVIDIA's driver does: threads that run
+/// work do not exist there, and locks may be held by nobody.
+fn check_process() -> Outcome {
+    if is_own_process() {
+        return Ok(());
+    }
+    fail_with(
+        CUDA_ERROR_NOT_INITIALIZED,
+        "the process was forked after cuInit; call cuInit in the child alone, or start a new program",
+    )
 }
 
 /// What has a program's failures told on stderr, which knows codes alone: a line for each.

@@ -104,6 +104,9 @@ impl Provider for Simulator {
     }
 
     fn host_takes(&self, address: u64, bytes: usize) {
+        if !call::is_own_process() {
+            return;
+        }
         // Told without the lock, as of work that runs.
         let watched = world::lock().watcher_of(address);
         if let Some((watcher, room)) = watched {

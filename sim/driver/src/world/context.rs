@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use warpfold_driver::is_forked;
 use warpfold_driver::sys::*;
 use warpfold_sim::{Config, GlobalMemory, Gpu};
 
@@ -54,7 +55,9 @@ pub(crate) fn set_config(config: Config) {
 fn config() -> Config {
     let config = CONFIG.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let config = config.unwrap_or_else(|| Config { step_limit: step_limit(), ..Config::default() });
-    Config { sm_count: MULTIPROCESSORS, ..config }
+    // Threads of rayon's global pool do not exist in a child of the process that has started it.
+    let threads = if is_forked() { Some(1) } else { config.threads };
+    Config { sm_count: MULTIPROCESSORS, threads, ..config }
 }
 
 type MakeWatcher = Box<dyn Fn() -> Arc<dyn Watcher> + Send + Sync>;
