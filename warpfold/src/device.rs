@@ -2,7 +2,9 @@
 
 use std::{ffi::c_void, fmt, sync::Arc};
 
-use warpfold_driver::{CallError, Context, Device as Ordinal, Driver, Stream as RawStream, sys};
+use warpfold_driver::{
+    CallError, Context, Device as Ordinal, Driver, ForkGuard, Stream as RawStream, sys,
+};
 
 use crate::{
     Buffer, Error, Outcome, Output, Outputs, Plain, Result, Selection, Stream,
@@ -19,6 +21,9 @@ use crate::{
 /// whatever context is current on their thread as it is.
 ///
 /// The context lives as long as something of this crate that belongs to it.
+///
+/// A child by `fork` of the process that opened it cannot use it: every call there returns
+/// [`Error::Forked`] at once.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 
@@ -29,6 +34,7 @@ struct Inner {
     /// For copies, and nothing else. It does not wait for the driver's default stream, nor that for it.
     copies: RawStream,
     info: DeviceInfo,
+    process: ForkGuard,
 }
 
 /// Whose the context is.
@@ -215,7 +221,9 @@ impl Device {
         match made {
             Ok((info, copies)) => {
                 // From here on dropping it gives the context back.
-                let device = Self(Arc::new(Inner { driver, context, hold, copies, info }));
+                let process = ForkGuard::new();
+                let device = Self(Arc::new(Inner { driver, context, hold, copies, info, process }));
+                device.require_process()?;
                 device.info().require_capability()?;
                 Ok(device)
             }
@@ -314,12 +322,27 @@ impl Device {
         Err(Failed { error: first, ended })
     }
 
+    /// Whether the calling process opened the device: a child of that process finds locks held by threads
+    /// that it does not have, and no driver serves it.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.0.process.is_same_process()
+    }
+
+    /// Refuses a child of the process that opened the device.
+    pub(crate) fn require_process(&self) -> Result<()> {
+        if self.is_of_this_process() {
+            return Ok(());
+        }
+        Err(Error::Forked { device: self.info().name.clone() })
+    }
+
     /// Makes calls of the driver with the device's context current.
     pub(crate) fn call<T>(
         &self,
         doing: &'static str,
         calls: impl FnOnce(&'static Driver) -> Result<T, CallError>,
     ) -> Result<T> {
+        self.require_process()?;
         let Inner { driver, context, .. } = *self.0;
         // SAFETY: the context lives as long as the device.
         unsafe { Current::enter(driver, context) }
@@ -404,6 +427,8 @@ fn start(driver: &'static Driver, wanted: &str) -> Result<u32> {
     let count = driver.init().and_then(|()| driver.device_count());
     count.map_err(|error| match error.code {
         sys::CUDA_ERROR_NO_DEVICE => none(wanted, driver, 0),
+        // `cuInit` says so of a process whose parent has called it, and of no other.
+        sys::CUDA_ERROR_NOT_INITIALIZED => Error::Forked { device: driver.name().to_owned() },
         _ => refused(driver.name(), "starting the driver", error),
     })
 }

@@ -26,6 +26,11 @@ pub enum Error {
         /// The devices that there are.
         offered: String,
     },
+    /// The process was forked after its parent had used a device, which a child cannot go on with.
+    Forked {
+        /// The name of the device, or of the driver that does not start for the child.
+        device: String,
+    },
     /// The library was built without its simulator.
     NoSimulator,
     /// The GPU is older than the kernels need.
@@ -225,6 +230,11 @@ impl fmt::Display for Error {
                 f.write_str("no CUDA driver; install NVIDIA's, or take the simulator, device `sim`")
             }
             Self::NoDevice { wanted, offered } => write!(f, "no device `{wanted}`; {offered}"),
+            Self::Forked { device } => write!(
+                f,
+                "{device} was used before this process was forked; use it in the child alone, or start a new \
+                 program in place of a fork"
+            ),
             Self::NoSimulator => {
                 f.write_str("this program has no simulator; build warpfold with its feature `simulator`")
             }

@@ -126,6 +126,7 @@ impl<R: Outcome> Output<R> {
 
     /// Makes a stream of any device wait for what reads it now.
     pub(crate) fn precede_behind_readers(&self, stream: &Stream) -> Result<()> {
+        self.device().require_process()?;
         let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
         reads.iter().try_for_each(|end| end.precede(stream))
     }

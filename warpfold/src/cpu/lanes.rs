@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytemuck::Pod;
 
-use super::PER_THREAD;
+use super::{PER_THREAD, require_threads};
 
 /// Elements that are combined at a time: they fit the first cache.
 pub(super) const LEAF: usize = 1 << 12;
@@ -65,6 +65,7 @@ fn in_halves<K: Send>(
     let middle = range.start + leaves.next_power_of_two() / 2 * LEAF;
     let (first, second) = (range.start..middle, middle..range.end);
     let (first, second) = if range.len() > PER_THREAD {
+        require_threads();
         rayon::join(|| in_halves(first, leaf, meet), || in_halves(second, leaf, meet))
     } else {
         (in_halves(first, leaf, meet), in_halves(second, leaf, meet))

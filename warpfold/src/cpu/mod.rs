@@ -17,7 +17,8 @@
 //!
 //! # Threads
 //! Slices of more than 2^15 elements are shared among the threads of the rayon pool in which the call is
-//! made, its global one by default. Results do not depend on how many there are.
+//! made, its global one by default. Results do not depend on how many there are. In a child by `fork` of a
+//! process that has used this crate a call runs on its own thread, unless that is of a pool.
 //!
 //! # How exact the others are
 //! Results are the same on each call, and on each machine but for the last of these. Where floats are
@@ -116,6 +117,7 @@ pub fn reduce_rows<T: Element, O: RowsOperation<T>>(
     let op = built_in(&op.code())?;
     rows::check(values.len(), len)?;
     check(values)?;
+    require_threads();
     let rows = values.par_chunks_exact(len).with_min_len((PER_THREAD / len).max(1));
     Ok(rows.map(|row| O::Left::from_words(words_of(op, row))).collect())
 }
@@ -175,6 +177,15 @@ fn built_in(code: &Code) -> Result<Op> {
 fn check<T>(values: &[T]) -> Result<()> {
     let n = values.len() as u64;
     if n > MAX_ELEMENTS { Err(Error::TooManyElements { n, most: MAX_ELEMENTS }) } else { Ok(()) }
+}
+
+/// Lets a call that is shared among threads run on this one alone in a process that was forked: the
+/// threads of rayon's global pool do not exist there, and the call would wait for them for ever.
+fn require_threads() {
+    if warpfold_driver::is_forked() && rayon::current_thread_index().is_none() {
+        // Where that fails, the thread is in a pool already.
+        let _in_pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
+    }
 }
 
 /// What a kernel would write.

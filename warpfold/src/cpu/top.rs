@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::PER_THREAD;
+use super::{PER_THREAD, require_threads};
 use crate::{Element, Located, Result, names::TopOp, op::TopK, rows, top};
 
 /// The elements that come first, from the first one on: `op` is [`op::Largest`](crate::op::Largest) or
@@ -22,6 +22,7 @@ use crate::{Element, Located, Result, names::TopOp, op::TopK, rows, top};
 /// [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35 elements.
 pub fn top_k<T: Element, O: TopK>(op: O, values: &[T]) -> Result<Vec<Located<T>>> {
     let k = top::check(op, values.len())?;
+    require_threads();
     let parts = values.par_chunks(PER_THREAD).enumerate();
     let parts = parts.map(|(part, values)| first_of::<T, O>(values, (part * PER_THREAD) as u64, k));
     Ok(parts.reduce(Vec::new, |mut found, behind| {
@@ -40,6 +41,7 @@ pub fn top_k<T: Element, O: TopK>(op: O, values: &[T]) -> Result<Vec<Located<T>>
 pub fn top_k_rows<T: Element, O: TopK>(op: O, values: &[T], len: usize) -> Result<Vec<Located<T>>> {
     rows::check(values.len(), len)?;
     let k = top::check_rows(op, values.len(), len)?;
+    require_threads();
     let rows = values.par_chunks_exact(len).with_min_len((PER_THREAD / len).max(1));
     Ok(rows.flat_map_iter(|row| first_of::<T, O>(row, 0, k)).collect())
 }

@@ -342,6 +342,10 @@ impl Core {
         underway: Underway,
         read: impl FnOnce(HostResults<'_>, Option<u64>) -> R,
     ) -> Result<R> {
+        // A child of the process may have neither the words nor who unlocks the pool.
+        if let Err(error) = self.device().require_process() {
+            return Err(self.lose(underway, Failed { error, ended: false }));
+        }
         if underway.results_come() {
             let read = read(underway.cell.take(underway.in_cell), None);
             // Of it nothing is left but its end, for which nobody waits, and no memory is kept.
@@ -378,7 +382,7 @@ impl Core {
     /// Lets go of what has ended since. A call asks about one that has not, another one each time: so
     /// many that are under way cost it no more than one, and one that takes long holds up no others.
     pub(crate) fn sweep(&self) {
-        loop {
+        while self.device().is_of_this_process() {
             let mut detached = self.detached.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(next) = detached.pop_front() else { return };
             if !next.has_ended() {

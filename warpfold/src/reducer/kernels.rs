@@ -293,6 +293,7 @@ impl Kernels {
         if let Some(loaded) = cell.get() {
             return Ok(loaded);
         }
+        self.device.require_process()?;
         let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(loaded) = cell.get() {
             return Ok(loaded);

@@ -169,6 +169,7 @@ impl Pool {
     /// # Errors
     /// Those of making one.
     pub(super) fn lease(&self, stream: Option<&Stream>) -> Result<Lease<'_>> {
+        self.device.require_process()?;
         let mut state = self.state();
         loop {
             let mut workspaces = state.workspaces.iter();
@@ -222,6 +223,7 @@ impl Pool {
     /// # Errors
     /// Those of making some.
     pub(super) fn cell(&self) -> Result<Cell> {
+        self.device.require_process()?;
         if let Some(cell) = self.state().cells.pop() {
             return Ok(cell);
         }

@@ -252,6 +252,7 @@ pub(crate) struct Ring(Vec<Slot>);
 impl Ring {
     /// `buffers` buffers of `bytes` bytes each: first those of the stream before that have this size.
     fn of(reducer: &Reducer, buffers: usize, bytes: usize) -> Result<Self> {
+        reducer.device().require_process()?;
         let kept = reducer.core().ring().take().map_or_else(Vec::new, |Self(slots)| slots);
         let alike = |slot: &Slot| slot.device.bytes() == bytes as u64;
         let mut slots: Vec<Slot> = kept.into_iter().filter(alike).take(buffers).collect();

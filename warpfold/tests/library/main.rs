@@ -22,6 +22,8 @@ mod everything;
 mod everywhere;
 mod everywhere_others;
 mod exact;
+#[cfg(unix)]
+mod fork;
 #[cfg(feature = "simulator")]
 mod given_back;
 mod group;
