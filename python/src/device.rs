@@ -1,10 +1,10 @@
 //! Devices that are open: each once, with its reducer, for the life of the process.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use pyo3::prelude::*;
-use warpfold::{Reducer, Selection, Stream};
-use warpfold_driver::Driver;
+use warpfold::{Error, Reducer, Selection, Stream};
+use warpfold_driver::{Driver, ForkGuard, sys};
 
 use crate::error::raise;
 
@@ -74,6 +74,20 @@ impl Device {
 /// borrowed from Python must not be given back when the interpreter is gone.
 static OPENED: Mutex<Vec<(Selection, Arc<Open>)>> = Mutex::new(Vec::new());
 
+/// Locks the table of open devices. A child of a process in which a thread held the lock would wait for
+/// it for ever.
+fn opened(name: &str) -> warpfold::Result<MutexGuard<'static, Vec<(Selection, Arc<Open>)>>> {
+    static PROCESS: ForkGuard = ForkGuard::new();
+    if PROCESS.is_same_process() {
+        return Ok(OPENED.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+    match OPENED.try_lock() {
+        Ok(opened) => Ok(opened),
+        Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => Err(Error::Forked { device: name.to_owned() }),
+    }
+}
+
 /// Opens a device, as `Selection` reads its name, or finds it open.
 #[pyfunction]
 pub(crate) fn open(py: Python<'_>, name: &str) -> PyResult<Device> {
@@ -83,7 +97,7 @@ pub(crate) fn open(py: Python<'_>, name: &str) -> PyResult<Device> {
     };
     // Another thread that holds the lock may wait for the interpreter.
     let opened = py.detach(|| {
-        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = opened(name)?;
         if let Some((_, open)) = opened.iter().find(|(of, _)| *of == selection) {
             return Ok(open.clone());
         }
@@ -104,12 +118,17 @@ pub(crate) fn open(py: Python<'_>, name: &str) -> PyResult<Device> {
 
 /// The names of the devices that there are. None is opened.
 #[pyfunction]
-pub(crate) fn devices(py: Python<'_>) -> Vec<String> {
+pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<String>> {
     let gpus = || {
-        let driver = Driver::load().ok()?;
-        driver.init().ok()?;
-        driver.device_count().ok()
+        let Ok(driver) = Driver::load() else { return Ok(0) };
+        match driver.init().and_then(|()| driver.device_count()) {
+            // As of `Device::open`: there may be some, for the parent.
+            Err(error) if error.code == sys::CUDA_ERROR_NOT_INITIALIZED => {
+                Err(Error::Forked { device: driver.name().to_owned() })
+            }
+            counted => Ok(counted.unwrap_or(0)),
+        }
     };
-    let gpus = py.detach(gpus).unwrap_or(0);
-    (0..gpus).map(|number| format!("cuda:{number}")).chain(["sim:0".to_owned()]).collect()
+    let gpus = py.detach(gpus).map_err(raise)?;
+    Ok((0..gpus).map(|number| format!("cuda:{number}")).chain(["sim:0".to_owned()]).collect())
 }

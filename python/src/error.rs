@@ -16,9 +16,26 @@ create_exception!(
      or a `TypeError` instead."
 );
 
+/// The line of an error, with advice that a Python program can follow.
+fn in_pythons_words(error: &Cause) -> String {
+    match error {
+        // Which ends with what to do.
+        Cause::NoDriver { source } => format!("{source}, or give device=\"sim\""),
+        Cause::Forked { device } => format!(
+            "{device} was used before this process was forked; start processes by multiprocessing's \
+             \"spawn\" or \"forkserver\", or use warpfold in the child alone"
+        ),
+        Cause::TooManyElements { n, most } => {
+            format!("{n} elements; a reduction takes at most {most}; reduce parts of the array")
+        }
+        _ => error.to_string(),
+    }
+}
+
 /// The exception for an error of the library's.
 pub(crate) fn raise(error: Cause) -> PyErr {
-    let (mut line, mut cause) = (error.to_string(), error.source());
+    let mut cause = error.source().filter(|_| !matches!(error, Cause::NoDriver { .. }));
+    let mut line = in_pythons_words(&error);
     while let Some(source) = cause {
         line = format!("{line}: {source}");
         cause = source.source();
