@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use pyo3::{
-    exceptions::{PyAttributeError, PyBufferError, PyValueError},
+    basic::CompareOp,
+    exceptions::{PyAttributeError, PyBufferError, PyTypeError, PyValueError},
     ffi,
     prelude::*,
-    types::{PyByteArray, PyDict, PyTuple},
+    types::{PyByteArray, PyDict, PyInt, PyTuple},
 };
 use warpfold::{
     Buffer,
@@ -36,9 +37,9 @@ pub(crate) fn require_compact(layout: &Layout) -> PyResult<()> {
     if layout.is_compact() {
         return Ok(());
     }
-    let Layout { shape, strides, .. } = layout;
+    let (shape, strides) = (elements::tuple(&layout.shape), elements::tuple(&layout.strides));
     Err(PyValueError::new_err(format!(
-        "an array of the shape {shape:?} whose strides are {strides:?} elements; it must be contiguous here; make \
+        "an array of the shape {shape} whose strides are {strides} elements; it must be contiguous here; make \
          it so in its library, as `contiguous()` or `ascontiguousarray` do, or call \
          `warpfold.asarray(array.numpy())`"
     )))
@@ -119,7 +120,7 @@ impl Array {
     }
 
     fn __len__(&self) -> PyResult<usize> {
-        let none = || pyo3::exceptions::PyTypeError::new_err("an array of no dimensions has no length");
+        let none = || PyTypeError::new_err("an array of no dimensions has no length; use `item()`");
         self.layout.shape.first().copied().ok_or_else(none)
     }
 
@@ -168,12 +169,59 @@ impl Array {
     fn item<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let array = slf.get();
         if array.len() != 1 {
-            let shape = &array.layout.shape;
+            let shape = elements::tuple(&array.layout.shape);
             return Err(PyValueError::new_err(format!(
-                "`item` of an array of the shape {shape:?}; it must have one element; use `numpy()`"
+                "`item` of an array of the shape {shape}; it must have one element; use `numpy()`"
             )));
         }
         Self::numpy(slf)?.call_method0("item")
+    }
+
+    /// Whether the only element is not zero, as NumPy has it.
+    fn __bool__(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        let array = slf.get();
+        if array.len() != 1 {
+            let shape = elements::tuple(&array.layout.shape);
+            return Err(PyValueError::new_err(format!(
+                "the truth value of an array of the shape {shape} is ambiguous; it must have one element; use \
+                 `warpfold.any` or `warpfold.all`"
+            )));
+        }
+        Self::item(slf)?.is_truthy()
+    }
+
+    /// The only element.
+    fn __float__(slf: &Bound<'_, Self>) -> PyResult<f64> {
+        Self::number(slf, "float")?.extract()
+    }
+
+    /// The only element, its fraction cut off.
+    fn __int__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let number = Self::number(slf, "int")?;
+        slf.py().get_type::<PyInt>().call1((number,))
+    }
+
+    /// The only element of an array of integers without dimensions.
+    fn __index__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let Layout { dtype, shape, .. } = &slf.get().layout;
+        if !(shape.is_empty() && matches!(dtype.code, 0 | 1)) {
+            let (dtype, shape) = (elements::name(*dtype), elements::tuple(shape));
+            return Err(PyTypeError::new_err(format!(
+                "an array of {dtype} of the shape {shape} as an index; it must be an integer of no \
+                 dimensions; use `item()`"
+            )));
+        }
+        Self::item(slf)
+    }
+
+    /// What NumPy says of the elements on the host, once they are there. Without it two arrays of equal
+    /// numbers would not be equal, and a result would equal no number.
+    fn __richcmp__<'py>(
+        slf: &Bound<'py, Self>,
+        other: &Bound<'py, PyAny>,
+        op: CompareOp,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Self::numpy(slf)?.rich_compare(other, op)
     }
 
     /// What `numpy.asarray` asks for.
@@ -185,7 +233,7 @@ impl Array {
     ) -> PyResult<Bound<'py, PyAny>> {
         if copy == Some(false) {
             return Err(PyValueError::new_err(
-                "the array is on a device; the host has it by a copy alone",
+                "the array is on a device; the host has it by a copy alone; leave `copy` out",
             ));
         }
         let array = Self::numpy(slf)?;
@@ -219,18 +267,23 @@ impl Array {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let here = self.__dlpack_device__();
-        if dl_device.is_some_and(|wanted| wanted != here) || copy == Some(true) {
+        let asked = match dl_device.filter(|wanted| *wanted != here) {
+            Some(wanted) => Some(format!("device {wanted:?} is asked for")),
+            None => (copy == Some(true)).then(|| "a copy is asked for".to_owned()),
+        };
+        if let Some(asked) = asked {
             return Err(PyBufferError::new_err(format!(
-                "a copy is asked for, or device {dl_device:?}; the array is lent as it is, on {here:?}; use \
-                 `numpy()` for a copy on the host"
+                "{asked}; the array is lent as it is, on device {here:?}; use `numpy()` for a copy on the host"
             )));
         }
-        if stream != Some(-1) {
-            let handle = match stream {
-                None => 0,
-                Some(handle) => handle.cast_unsigned(),
-            };
-            self.precede(py, handle)?;
+        match stream.unwrap_or(0) {
+            -1 => {}
+            handle @ 0.. => self.precede(py, handle.cast_unsigned())?,
+            handle => {
+                return Err(PyValueError::new_err(format!(
+                    "stream {handle}; give a handle, which is 0 or more, or -1 not to wait"
+                )));
+            }
         }
         let (bytes, layout) = (self.bytes.clone(), self.layout.clone());
         if max_version.is_some_and(|(major, _)| major >= dlpack::MAJOR) {
@@ -274,6 +327,18 @@ impl Array {
 }
 
 impl Array {
+    /// The only element, as a number that `kind` is made of.
+    fn number<'py>(slf: &Bound<'py, Self>, kind: &str) -> PyResult<Bound<'py, PyAny>> {
+        let array = slf.get();
+        if array.len() != 1 {
+            let shape = elements::tuple(&array.layout.shape);
+            return Err(PyTypeError::new_err(format!(
+                "`{kind}` of an array of the shape {shape}; it must have one element; use `numpy()`"
+            )));
+        }
+        Self::item(slf)
+    }
+
     /// Makes somebody's stream wait for the elements.
     fn precede(&self, py: Python<'_>, handle: usize) -> PyResult<()> {
         // SAFETY: as `kernels::stream` says.

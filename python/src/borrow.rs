@@ -193,6 +193,11 @@ impl Interface {
         let lacks =
             |key: &str| PyTypeError::new_err(format!("an array interface without `{key}`; give one"));
         let get = |key: &str| interface.get_item(key)?.ok_or_else(|| lacks(key));
+        if interface.get_item("mask")?.is_some_and(|mask| !mask.is_none()) {
+            let reason = "an array interface with a mask; masks are not looked at; put a number that \
+                          changes nothing where it masks, and give the array without it";
+            return Err(PyValueError::new_err(reason));
+        }
         let dtype = match dtype {
             Some(name) => elements::named(name)?,
             None => elements::of_interface(&get("typestr")?.extract::<String>()?)?,
@@ -205,9 +210,9 @@ impl Interface {
             take_steps(&mut layout, &strides)?;
         }
         let bytes = layout.bytes().ok_or_else(|| {
-            let shape = &layout.shape;
+            let shape = elements::tuple(&layout.shape);
             PyValueError::new_err(format!(
-                "an array of the shape {shape:?}; give one that fits into memory"
+                "an array of the shape {shape}; give one that fits into memory"
             ))
         })?;
         let (address, _): (usize, bool) = get("data")?.extract()?;
@@ -234,8 +239,9 @@ fn take_steps(layout: &mut Layout, bytes: &[isize]) -> PyResult<()> {
     if fits && bytes.len() == shape.len() {
         return Ok(());
     }
+    let (shape, bytes) = (elements::tuple(shape), elements::tuple(bytes));
     Err(PyValueError::new_err(format!(
-        "an array of the shape {shape:?} whose strides are {bytes:?} bytes; they must be multiples of {size} above \
+        "an array of the shape {shape} whose strides are {bytes} bytes; they must be multiples of {size} above \
          zero, one for each dimension; call `ascontiguousarray` first"
     )))
 }

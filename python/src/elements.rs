@@ -73,6 +73,14 @@ pub(crate) fn size(dtype: DataType) -> usize {
     usize::from(dtype.bits) / 8
 }
 
+/// A shape, or strides, as Python writes them: a tuple.
+pub(crate) fn tuple<T: ToString>(numbers: &[T]) -> String {
+    match numbers {
+        [one] => format!("({},)", one.to_string()),
+        _ => format!("({})", numbers.iter().map(T::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
+
 /// The type of a name.
 pub(crate) fn named(given: &str) -> PyResult<DataType> {
     all().into_iter().find(|dtype| name(*dtype) == given).ok_or_else(|| unknown(given))

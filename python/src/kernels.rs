@@ -358,9 +358,9 @@ pub(crate) fn reduce_segments(
     for (what, array) in [("values", array), ("offsets", offsets)] {
         require_compact(&array.layout)?;
         if array.layout.shape.len() != 1 {
-            let shape = &array.layout.shape;
+            let shape = elements::tuple(&array.layout.shape);
             return Err(PyValueError::new_err(format!(
-                "{what} of the shape {shape:?}; they must be of one dimension; call `reshape(-1)` first"
+                "{what} of the shape {shape}; they must be of one dimension; call `reshape(-1)` first"
             )));
         }
     }

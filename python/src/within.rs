@@ -2,7 +2,10 @@
 
 use std::ops::Bound as End;
 
-use pyo3::{exceptions::PyTypeError, prelude::*};
+use pyo3::{
+    exceptions::{PyOverflowError, PyTypeError},
+    prelude::*,
+};
 use warpfold::{
     Buffer, Element, Output, Stream, Within, bf16,
     dlpack::{DataType, Layout},
@@ -26,17 +29,27 @@ trait Ends: Element {
     fn high(number: &Bound<'_, PyAny>) -> PyResult<End<Self>>;
 }
 
+/// An integer of Python's, or the end of the type on its side.
+fn wide(number: &Bound<'_, PyAny>) -> PyResult<i128> {
+    match number.extract::<i128>() {
+        Err(error) if error.is_instance_of::<PyOverflowError>(number.py()) => {
+            Ok(if number.lt(0)? { i128::MIN } else { i128::MAX })
+        }
+        extracted => extracted,
+    }
+}
+
 macro_rules! integers {
     ($($ty:ty)*) => {$(
         impl Ends for $ty {
             fn low(number: &Bound<'_, PyAny>) -> PyResult<End<Self>> {
-                let number: i128 = number.extract()?;
+                let number = wide(number)?;
                 let outside = if number < 0 { End::Unbounded } else { End::Excluded(Self::MAX) };
                 Ok(Self::try_from(number).map_or(outside, End::Included))
             }
 
             fn high(number: &Bound<'_, PyAny>) -> PyResult<End<Self>> {
-                let number: i128 = number.extract()?;
+                let number = wide(number)?;
                 let outside = if number < 0 { End::Excluded(Self::MIN) } else { End::Unbounded };
                 Ok(Self::try_from(number).map_or(outside, End::Included))
             }

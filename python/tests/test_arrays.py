@@ -3,6 +3,7 @@ and kept as long as it is read."""
 
 import ctypes
 import gc
+import operator
 import threading
 import time
 import weakref
@@ -11,7 +12,7 @@ import numpy
 import pytest
 
 import warpfold
-from conftest import DEVICE, ROWS, same, small
+from conftest import DEVICE, ROWS, TYPES, same, small
 from warpfold import _native
 from oracle import ORACLES
 from test_functions import takes
@@ -107,7 +108,7 @@ def test_an_index_lies_in_every_other_word(refused):
     same(places.numpy(), numpy.argmax(values, axis=1))
     same(warpfold.max(places).numpy()[()], numpy.argmax(values, axis=1).max())
     within = lambda: warpfold.count_within(places, 0, 9)
-    refused(ValueError, within, "[20]", "[2] elements", "contiguous", "asarray(array.numpy())")
+    refused(ValueError, within, "(20,)", "(2,) elements", "contiguous", "asarray(array.numpy())")
 
 
 @pytest.mark.parametrize("version", [None, (1, 0), (1, 2)])
@@ -178,12 +179,12 @@ def test_what_the_array_interface_says_is_reduced_in_place():
 def test_what_cannot_be_lent_is_refused(refused):
     values = small("float32", (4, 6))
     columns = Lender(values, view=("float32", [6, 4], [1, 6], 0))
-    refused(ValueError, lambda: warpfold.segment_sum(columns, [0, 4]), "strides are [1, 6]", "contiguous()")
-    refused(ValueError, lambda: warpfold.sum_within(columns), "[6, 4]", "are [1, 6]", "contiguous()")
-    refused(ValueError, lambda: warpfold.sum_error_bound(columns), "strides are [1, 6]", "contiguous()")
+    refused(ValueError, lambda: warpfold.segment_sum(columns, [0, 4]), "strides are (1, 6)", "contiguous()")
+    refused(ValueError, lambda: warpfold.sum_within(columns), "(6, 4)", "are (1, 6)", "contiguous()")
+    refused(ValueError, lambda: warpfold.sum_error_bound(columns), "strides are (1, 6)", "contiguous()")
     for strides in ((0, 4), (-24, 4), (25, 4), (24,)):
         apart = Interface(values, strides=strides)
-        words = "[4, 6]", f"{list(strides)} bytes", "multiples of 4", "ascontiguousarray"
+        words = "(4, 6)", f"{strides} bytes", "multiples of 4", "ascontiguousarray"
         refused(ValueError, lambda: warpfold.sum(apart, device=DEVICE), *words)
     expanded = Lender(values)
     capsule = expanded.array.__dlpack__()
@@ -264,16 +265,20 @@ def test_what_goes_out_gives_the_memory_back_once():
 
 def test_what_an_array_does_not_do(refused):
     array = warpfold.asarray(small("float32", (2, 3)))
-    refused(BufferError, lambda: array.__dlpack__(copy=True), "copy", "numpy()")
-    refused(BufferError, lambda: array.__dlpack__(dl_device=(1, 0)), "(1, 0)")
+    refused(BufferError, lambda: array.__dlpack__(copy=True), "copy is asked for", "numpy()")
+    refused(BufferError, lambda: array.__dlpack__(dl_device=(1, 0)), "device (1, 0) is asked for", "numpy()")
+    refused(ValueError, lambda: array.__dlpack__(stream=-2), "stream -2", "0 or more, or -1")
     refused(ValueError, lambda: array._view("float32", [4, 3], None, 0), "[4, 3]", "24 bytes")
     refused(ValueError, lambda: array._view("float32", [1], None, 7), "28", "24")
-    refused(TypeError, lambda: len(warpfold.sum(array)), "no dimensions")
+    refused(TypeError, lambda: len(warpfold.sum(array)), "no dimensions", "item()")
     if DEVICE.simulated:
         assert array.__dlpack_device__() == (12, 0)
         refused(AttributeError, lambda: array.__cuda_array_interface__, "simulator", "numpy()")
-    refused(ValueError, lambda: array.item(), "[2, 3]", "one element")
-    refused(ValueError, lambda: numpy.asarray(array, copy=False), "by a copy alone")
+    refused(ValueError, lambda: array.item(), "(2, 3)", "one element")
+    refused(ValueError, lambda: numpy.asarray(array, copy=False), "by a copy alone", "leave `copy` out")
+    refused(TypeError, lambda: iter(array), "not iterable")
+    refused(TypeError, lambda: 1.0 in array, "not iterable")
+    refused(TypeError, lambda: {array: 1}, "unhashable")
     assert repr(array) == f"<warpfold.Array float32 [2, 3] on {DEVICE}>"
 
 
@@ -332,3 +337,42 @@ def test_what_an_array_becomes_on_the_host():
     assert warpfold.max(array).item() == values.max() and type(warpfold.argmax(array).item()) is int
     halves = array._view("bfloat16", [84], None, 0).numpy()
     same(halves, (values.view("uint16").astype("uint32") << 16).view("float32").ravel())
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_an_array_of_one_element_is_that_number(dtype):
+    for number in (0, 1, 7):
+        for shape in [(), (1,), (1, 1)]:
+            values = numpy.full(shape, number).astype(dtype)
+            array = warpfold.asarray(values)
+            assert (bool(array), float(array), int(array)) == (bool(values), float(values.item()), int(values.item()))
+            assert type(float(array)) is float and type(int(array)) is int
+            assert (array == values.item()) and not (array != values.item()) and (array < 8) and not (array > 8)
+    array = warpfold.asarray(numpy.array(3, dtype))
+    if numpy.dtype(dtype).kind in "iu":
+        assert "abcd"[array] == "d" and list(range(array)) == [0, 1, 2]
+    else:
+        with pytest.raises(TypeError, match=f"an array of {dtype} of the shape \\(\\) as an index; it must be an integer"):
+            operator.index(array)
+
+
+def test_results_decide(refused):
+    array = warpfold.asarray(numpy.zeros((1, 3)))
+    assert not warpfold.any(array) and not warpfold.any(array, axis=1) and warpfold.all(array == 0)
+    assert warpfold.sum(array) == 0 and warpfold.sum(array) != 1
+    assert bool(warpfold.asarray(numpy.nan)) and int(warpfold.asarray(-2.7)) == -2
+    for wrong in (warpfold.asarray(numpy.zeros(3)), warpfold.asarray(numpy.zeros((2, 0)))):
+        refused(ValueError, lambda: bool(wrong), "truth value", str(wrong.shape), "warpfold.any")
+        refused(TypeError, lambda: float(wrong), "`float`", str(wrong.shape), "one element", "numpy()")
+        refused(TypeError, lambda: int(wrong), "`int`", str(wrong.shape), "one element", "numpy()")
+    refused(TypeError, lambda: operator.index(warpfold.asarray([1])), "int64", "(1,)", "no dimensions", "item()")
+    refused(OverflowError, lambda: int(warpfold.asarray(numpy.inf)), "infinity")
+
+
+def test_arrays_are_compared_by_their_elements():
+    a, b = small("int32", (4, 5)), small("int32", (4, 5), 1)
+    first, second = warpfold.asarray(a), warpfold.asarray(b)
+    for compare in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
+        for one, other in [(first, second), (first, b), (a, second), (first, 2), (2, first)]:
+            expected = [numpy.asarray(operand) for operand in (one, other)]
+            same(compare(one, other), compare(*expected), f"{compare.__name__} of {one!r} and {other!r}")

@@ -51,7 +51,7 @@ def test_every_type_and_length(dtype):
 def test_integers_end_where_the_type_does_and_beyond(dtype):
     least, most = (int(one) for one in (numpy.iinfo(dtype).min, numpy.iinfo(dtype).max))
     values = numpy.array([least, least + 1, 1, most - 1, most] * 13, dtype)
-    ends = [least - 1, least, least + 1, most - 1, most, most + 1, -(2**100), 2**100]
+    ends = [least - 1, least, least + 1, most - 1, most, most + 1, -(2**100), 2**100, -(2**200), 2**200]
     for low in ends:
         for high in ends:
             chosen = [one for one in values.tolist() if low <= one <= high]
