@@ -86,6 +86,29 @@ def test_axes_of_every_function(name):
             compare(name, dtype, got, expected, what)
 
 
+@pytest.mark.parametrize("name", ROWS)
+def test_along_no_axis_every_element_is_reduced_by_itself(name):
+    shapes = [(), (1,), (7,), (3, 5), (2, 3, 4), (0,), (3, 0)]
+    for number, dtype, level in of_shapes(name, len(shapes)):
+        values = elements(name, dtype, shapes[number])
+        # The oracle's logarithm has infinity minus infinity, and of variances test_functions.py has them.
+        if is_float(dtype) and values.size > 3 and name not in ("logsumexp", "var", "std", "var_mean", "nanvar", "nanstd"):
+            values.flat[:3] = numpy.nan, numpy.inf, -numpy.inf
+        for given, keepdims in itertools.product([values, values.T], [False, True]):
+            how = {"axis": (), "keepdims": keepdims}
+            got = getattr(warpfold, name)(given, **how, determinism=level)
+            with quiet():
+                expected = numpys(name, given, **how)
+            compare(name, dtype, got, expected, f"{name} of {dtype} {given.shape}, {level}")
+
+
+def test_along_no_axis_initial_values_count_for_every_element():
+    values = small("int32", (3, 4))
+    same(warpfold.sum(values, axis=(), initial=5), numpy.sum(values, axis=(), initial=5, dtype="int64"))
+    same(warpfold.max(values, axis=(), initial=2), numpy.max(values, axis=(), initial=2))
+    same(warpfold.var(values, axis=(), ddof=1), numpy.full((3, 4), numpy.nan))
+
+
 def compare(name, dtype, got, expected, what):
     if ROWS[name].ddof or name in ROUNDED or (name in PRODUCTS and is_float(dtype)):
         for one, other in zip(*(result if ROWS[name].pair else (result,) for result in (got, expected))):

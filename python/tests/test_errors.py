@@ -19,15 +19,24 @@ def test_arguments_that_are_refused(refused):
         (ValueError, lambda: warpfold.sum(values, 2), "axis 2", "2 dimensions", "-2 to 1"),
         (ValueError, lambda: warpfold.sum(values, (0, 0)), "axis (0, 0)", "different", "once"),
         (ValueError, lambda: warpfold.sum(values, (1, -1)), "axis (1, -1)", "different", "once"),
-        (ValueError, lambda: warpfold.sum(values, ()), "axis ()", "different"),
+        (ValueError, lambda: warpfold.sum(values, (1, 5)), "axis (1, 5)", "2 dimensions", "-2 to 1"),
+        (ValueError, lambda: warpfold.sum(3, 0), "axis 0", "no dimensions", "None or ()"),
+        (ValueError, lambda: warpfold.sum(3, (-1,)), "axis (-1,)", "no dimensions", "None or ()"),
+        (TypeError, lambda: warpfold.sum(values, True), "axis True", "None, an integer or a tuple"),
+        (TypeError, lambda: warpfold.sum(values, [0, 1]), "axis [0, 1]", "None, an integer or a tuple"),
+        (TypeError, lambda: warpfold.sum(values, keepdims="no"), "keepdims 'no'", "True or False"),
+        (TypeError, lambda: warpfold.var(values, ddof="x"), "ddof 'x'", "a number"),
+        (TypeError, lambda: warpfold.segment_std(flat, offsets, ddof=None), "ddof None", "a number"),
         (ValueError, lambda: warpfold.sum(numpy.ones((2,) * 8), (0, 2, 4, 6)), "4 axes", "give a view with 3"),
         (TypeError, lambda: warpfold.sum(values, 1.5), "axis 1.5", "None, an integer or a tuple"),
         (TypeError, lambda: warpfold.sum(values, "x"), "axis 'x'", "integer"),
-        (TypeError, lambda: warpfold.sum(values.astype("timedelta64[s]")), "<m8", "bool, int8, uint8, int16, uint16, int32", "convert"),
-        (TypeError, lambda: warpfold.sum(values.astype("complex64")), "<c8", "float64", "astype"),
-        (TypeError, lambda: warpfold.sum(values.astype(">f4")), ">f4", "order of bytes", "astype"),
-        (TypeError, lambda: warpfold.sum("text"), "<U4", "convert"),
-        (TypeError, lambda: warpfold.sum([{}, {}]), "|O", "convert"),
+        (TypeError, lambda: warpfold.sum(values.astype("timedelta64[s]")), "values of dtype timedelta64[s]", "bool, int8", "view('int64')"),
+        (TypeError, lambda: warpfold.sum(values.astype("complex64")), "complex64", "float64", "`.real`"),
+        (TypeError, lambda: warpfold.sum("text"), "dtype <U4", "convert", "astype('float64')"),
+        (TypeError, lambda: warpfold.sum([{}, {}]), "dtype object", "numpy.asarray(values, 'float64')"),
+        (TypeError, lambda: warpfold.sum(numpy.zeros(3, "V2")), "dtype |V2", "`view`"),
+        (TypeError, lambda: warpfold.sum(numpy.zeros(3, [("x", "f4")])), "[('x', '<f4')]", "values['name']"),
+        (TypeError, lambda: warpfold.segment_sum(flat, ["a"]), "offsets of dtype <U1", "convert"),
         (ValueError, lambda: warpfold.bitwise_or(values), "bitwise_or of float32", "only integers"),
         (ValueError, lambda: warpfold.logsumexp([1, 2]), "logsumexp of int64", "only floats"),
         (ValueError, lambda: warpfold.sum(values, determinism="always"), "'always'", "'run-to-run' and 'everywhere'"),
@@ -41,8 +50,8 @@ def test_arguments_that_are_refused(refused):
         (TypeError, lambda: warpfold.sum(values, device=0), "type int", "'cuda:0'"),
         (warpfold.Error, lambda: warpfold.sum(values, device="sim:99"), "`sim:99`", "devices"),
         (ValueError, lambda: warpfold.segment("median", flat, offsets), "'median'", "sum, prod, min"),
-        (ValueError, lambda: warpfold.segment_sum(values, offsets), "values of the shape [3, 4]", "reshape(-1)"),
-        (ValueError, lambda: warpfold.segment_sum(flat, [offsets]), "offsets of the shape [1, 3]", "one dimension"),
+        (ValueError, lambda: warpfold.segment_sum(values, offsets), "values of the shape (3, 4)", "reshape(-1)"),
+        (ValueError, lambda: warpfold.segment_sum(flat, [offsets]), "offsets of the shape (1, 3)", "one dimension"),
         (TypeError, lambda: warpfold.segment_sum(flat, [0.0, 5.0]), "offsets of float64", "int32, int64", "convert"),
         (ValueError, lambda: warpfold.segment_sum(flat, [0, 5, 3]), "segment 1 is from 5 to 3", "never descend"),
         (ValueError, lambda: warpfold.segment_sum(flat, [0, 13]), "from 0 to 13 of 12", "0 to 12"),
@@ -57,7 +66,7 @@ def test_arguments_that_are_refused(refused):
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.of_none is None])
 def test_results_of_no_elements_that_there_are_not(name, refused):
     empty = numpy.empty((3, 0), "float32")
-    refused(ValueError, lambda: getattr(warpfold, name)(empty), f"{name} of no elements", "(3, 0)", "longer array")
+    refused(ValueError, lambda: getattr(warpfold, name)(empty), f"{name} of no elements", "(3, 0)", "longer array", *(["initial"] if ROWS[name].initial else []))
     refused(ValueError, lambda: getattr(warpfold, name)(empty, 1), f"{name} of no elements")
     result = getattr(warpfold, name)(empty, 0)
     for one in result if ROWS[name].pair else [result]:
@@ -66,7 +75,11 @@ def test_results_of_no_elements_that_there_are_not(name, refused):
 
 @pytest.mark.skipif(not DEVICE.simulated, reason="there is a GPU")
 def test_a_machine_without_a_gpu_says_so(refused):
-    refused(warpfold.Error, lambda: warpfold.device("cuda"), "no CUDA driver")
+    advice = "install the NVIDIA driver", "or give device=\"sim\""
+    refused(warpfold.Error, lambda: warpfold.device("cuda"), "no CUDA driver: ", *advice)
+    with pytest.raises(warpfold.Error) as raised:
+        warpfold.sum([1], device="cuda")
+    assert str(raised.value).count("no CUDA driver") == 1
     assert warpfold.devices() == ["sim:0"]
 
 

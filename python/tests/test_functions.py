@@ -234,6 +234,21 @@ def test_what_numpy_makes_an_array_of():
     same(warpfold.sum(numpy.arange(6, dtype="int32").reshape(2, 3)[1:]), numpy.int64(12))
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+def test_bytes_in_the_other_order_are_the_same_numbers(dtype):
+    values = small(dtype, (30, 40))
+    swapped = values.astype(values.dtype.newbyteorder("S"))
+    for given, as_it_is in [(swapped, values), (swapped.T[::-2], values.T[::-2]), (swapped[3, 4], values[3, 4])]:
+        for name in ("sum", "max", "argmin", "std", "aminmax"):
+            same(getattr(warpfold, name)(given), getattr(warpfold, name)(as_it_is), f"{name} of {given.dtype}")
+    same(warpfold.asarray(swapped).numpy(), values)
+    offsets = numpy.array([0, 3, 3, 1200])
+    same(
+        warpfold.segment_sum(swapped.ravel(), offsets.astype(">i4")),
+        warpfold.segment_sum(values.ravel(), offsets.astype("int32")),
+    )
+
+
 def test_the_device_says_what_it_is():
     assert str(DEVICE) in warpfold.devices() and "sim" in warpfold.devices()[-1]
     assert warpfold.device() == DEVICE and hash(warpfold.device(str(DEVICE))) == hash(DEVICE)

@@ -18,9 +18,9 @@ from ._native import Array, Device, Error, devices
 
 _PARAMETERS = """
 values
-    The array, of {types}, of any strides above zero.
+    The array, of {types}, of any strides above zero, without masked elements.
 axis
-    `None` for all elements, an axis, or a tuple of different axes.
+    `None` for all elements, an axis, or a tuple of different axes; along `()` every element is reduced by itself.
 keepdims
     Whether the axes stay, with a length of 1.{more}
 determinism

@@ -16,6 +16,8 @@ from . import _native
 # simulator's.
 _ON_DEVICE = (2, 13, 12)
 
+_TYPES = frozenset(_native.types())
+
 
 def _handle(stream):
     """The handle of a stream that a caller gives."""
@@ -84,18 +86,65 @@ def _is_on_device(values):
     return hasattr(values, "__cuda_array_interface__")
 
 
-def _uploaded(values, device):
-    """What the host has, as an `Array`."""
+#: What to do with elements that no function takes, by NumPy's letter for their kind.
+_ADVICE = {
+    "c": "reduce `.real` and `.imag` one after the other",
+    "f": "round them first, as by `astype('float64')`",
+    "m": "reduce `.view('int64')`, where NaT is the least integer",
+    "M": "reduce `.view('int64')`, where NaT is the least integer",
+    "O": "if each is a number, give `numpy.asarray(values, 'float64')`",
+    "V": "reduce one field, `values['name']`, or a `view` of one of these types",
+}
+
+
+def _is_masked(values):
+    """Whether elements of an array, or of the arrays in a list, are masked."""
+    if isinstance(values, (list, tuple)):
+        # Of numbers alone there is nothing to look into.
+        return not set(map(type, values)) <= {bool, float, int} and any(map(_is_masked, values))
+    if isinstance(values, numpy.ndarray):
+        # Of NumPy's masked arrays, and of other subclasses that say so.
+        mask = None if type(values) is numpy.ndarray else getattr(values, "mask", None)
+        return mask is not None and bool(numpy.any(mask))
+    interface = getattr(values, "__array_interface__", None)
+    # PyTorch's masked tensors have the method.
+    return hasattr(values, "get_mask") or isinstance(interface, dict) and interface.get("mask") is not None
+
+
+def refuse_masked(values, what):
+    """Refuses an array with masked elements: its memory does not tell them from the others."""
+    if _is_masked(values):
+        raise ValueError(
+            f"{what} with masked elements; masks are not looked at; give the others alone, as by `compressed()`, or "
+            "put a number that changes nothing in their place, as by `filled(0)`"
+        )
+
+
+def _on_host(values, what):
+    """What the host has as a NumPy array of compact rows in the machine's order of bytes, and the name of its type
+    where NumPy has none."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(values, torch.Tensor) and values.dtype == torch.bfloat16:
-        array, dtype = values.view(torch.uint16).numpy(), "bfloat16"
+        return numpy.asarray(values.view(torch.uint16).numpy(), order="C"), "bfloat16"
+    given, values = values, numpy.asanyarray(values)
+    dtype = values.dtype.newbyteorder("=")
+    if dtype.name == "bfloat16":
+        dtype, name = numpy.dtype("uint16"), "bfloat16"
+        values = values.view(dtype)
+    elif dtype.name in _TYPES:
+        name = None
     else:
-        array, dtype = numpy.asarray(values), None
-        if array.dtype.name == "bfloat16":
-            array, dtype = array.view(numpy.uint16), "bfloat16"
+        advice = _ADVICE.get(dtype.kind, "convert them first, as by `astype('float64')`")
+        raise TypeError(f"{what} of dtype {dtype}; there are {', '.join(_native.types())}; {advice}")
+    refuse_masked(given, what)
+    refuse_masked(values, what)
     # What is not contiguous is copied twice: to the device goes one piece.
-    array = numpy.asarray(array, order="C")
-    return _native.upload(_open("auto" if device is None else device), array, dtype)
+    return numpy.asarray(values, dtype, order="C"), name
+
+
+def _uploaded(values, device, what="values"):
+    """What the host has, as an `Array`."""
+    return _native.upload(_open("auto" if device is None else device), *_on_host(values, what))
 
 
 def _numpys(dtype):
@@ -138,7 +187,7 @@ class Host:
     def offsets(self, offsets):
         """Offsets of segments on the array's device, and what says how long the segments are."""
         if not _is_on_device(offsets):
-            array = _uploaded(offsets, self.array.device)
+            array = _uploaded(offsets, self.array.device, "offsets")
         elif self.stream is None:
             raise ValueError("offsets on a device for values on the host; give both in one place")
         else:
@@ -199,9 +248,6 @@ def _current_stream(torch, place):
     longer than to ask."""
     ask = getattr(torch._C, "_cuda_getCurrentRawStream", None)
     return torch.cuda.current_stream(place).cuda_stream if ask is None else ask(place.index)
-
-
-_TYPES = frozenset(_native.types())
 
 
 def _plain(torch, values, device):
@@ -354,6 +400,8 @@ def of(values):
     """The home of what a caller gives."""
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     if torch is not None and isinstance(values, torch.Tensor):
+        if type(values) is not torch.Tensor:
+            refuse_masked(values, "values")
         return Torch if values.is_cuda else Host
     if cupy is not None and isinstance(values, cupy.ndarray):
         return CuPy

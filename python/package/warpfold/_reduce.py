@@ -1,7 +1,10 @@
 """Reductions: what is given to a function is borrowed, reduced by a kernel, and finished."""
 
 import functools
+import numbers
 import operator
+
+import numpy
 
 from . import _finish, _homes, _native
 
@@ -19,19 +22,22 @@ def _everywhere(function, determinism):
 
 
 def _axes(axis, shape):
-    """The numbers of the axes, in their order."""
+    """The numbers of the axes, in their order. Along none, each element is reduced by itself."""
     dimensions = len(shape)
     if axis is None:
         return list(range(dimensions))
     given = axis if isinstance(axis, tuple) else (axis,)
     try:
-        axes = [operator.index(one) for one in given]
+        # Truth values are given for other parameters, and are integers for Python alone.
+        axes = [operator.index(None if isinstance(one, bool) else one) for one in given]
     except TypeError:
         raise TypeError(f"axis {axis!r}; it must be None, an integer or a tuple of integers") from None
+    if axes and dimensions == 0:
+        raise ValueError(f"axis {axis!r} of an array of no dimensions, which has no axes; give None or ()")
     if any(not -dimensions <= one < dimensions for one in axes):
         raise ValueError(f"axis {axis!r} of an array of {dimensions} dimensions; give {-dimensions} to {dimensions - 1}")
     axes = sorted({one % dimensions for one in axes})
-    if not axes or len(axes) != len(given):
+    if len(axes) != len(given):
         raise ValueError(f"axis {axis!r}; several axes must be different ones; name each of them once")
     return axes
 
@@ -61,6 +67,7 @@ def _types_of(function, home):
 def _initial(function, initial, dtype):
     """An initial value for results of a type."""
     kind = "a number" if "float" in dtype else "an integer"
+    _homes.refuse_masked(initial, "initial")
     try:
         number = float(initial) if "float" in dtype else operator.index(initial)
     except (TypeError, ValueError):
@@ -75,6 +82,11 @@ def _initial(function, initial, dtype):
                 f"initial {initial} of {function.name} for {dtype} results; it must be {least} to {most}"
             )
     return number
+
+
+def _ddof(ddof):
+    if not isinstance(ddof, numbers.Real):
+        raise TypeError(f"ddof {ddof!r}; it must be a number, such as 0 or 1")
 
 
 def _finished(function, home, raw, room, left, result, step, shape, count, ddof, initial=None):
@@ -92,6 +104,9 @@ def _finished(function, home, raw, room, left, result, step, shape, count, ddof,
 
 def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0, initial=None):
     everywhere = _everywhere(function, determinism)
+    _ddof(ddof)
+    if not isinstance(keepdims, (bool, numpy.bool_, int)):
+        raise TypeError(f"keepdims {keepdims!r}; it must be True or False")
     home = _homes.of(values)(values, device, stream)
     array = home.array
     shape = array.shape
@@ -105,7 +120,7 @@ def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0
     if length == 0 and count > 0 and function.of_none is None and initial is None:
         raise ValueError(
             f"{function.name} of no elements, of an array of the shape {shape}; every result must be of at least one; "
-            "give a longer array"
+            f"give a longer array{', or `initial`' if function.initial else ''}"
         )
     with home.work():
         if length == 0 or count == 0:
@@ -120,7 +135,9 @@ def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0
 
 def reduce_segments(function, values, offsets, determinism, stream, device, ddof=0):
     everywhere = _everywhere(function, determinism)
+    _ddof(ddof)
     home = _homes.of(values)(values, device, stream)
+    _homes.refuse_masked(offsets, "offsets")
     with home.work():
         offsets, lengths = home.offsets(offsets)
         count = max(_product(offsets.shape) - 1, 0)
