@@ -177,7 +177,7 @@ impl Array {
         Self::numpy(slf)?.call_method0("item")
     }
 
-    /// Whether the only element is not zero, as NumPy has it.
+    /// Returns whether the only element is not zero, as NumPy does.
     fn __bool__(slf: &Bound<'_, Self>) -> PyResult<bool> {
         let array = slf.get();
         if array.len() != 1 {
@@ -190,18 +190,18 @@ impl Array {
         Self::item(slf)?.is_truthy()
     }
 
-    /// The only element.
+    /// Returns the only element.
     fn __float__(slf: &Bound<'_, Self>) -> PyResult<f64> {
         Self::number(slf, "float")?.extract()
     }
 
-    /// The only element, its fraction cut off.
+    /// Returns the only element, truncated.
     fn __int__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let number = Self::number(slf, "int")?;
         slf.py().get_type::<PyInt>().call1((number,))
     }
 
-    /// The only element of an array of integers without dimensions.
+    /// Returns the element of an array of integers that has no dimensions.
     fn __index__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let Layout { dtype, shape, .. } = &slf.get().layout;
         if !(shape.is_empty() && matches!(dtype.code, 0 | 1)) {
@@ -214,8 +214,8 @@ impl Array {
         Self::item(slf)
     }
 
-    /// What NumPy says of the elements on the host, once they are there. Without it two arrays of equal
-    /// numbers would not be equal, and a result would equal no number.
+    /// Compares the elements on the host by NumPy, which waits for them. Python's own `==` would compare
+    /// identities, so that no result would equal a number.
     fn __richcmp__<'py>(
         slf: &Bound<'py, Self>,
         other: &Bound<'py, PyAny>,
@@ -327,7 +327,7 @@ impl Array {
 }
 
 impl Array {
-    /// The only element, as a number that `kind` is made of.
+    /// Returns the only element, for a conversion to `kind`.
     fn number<'py>(slf: &Bound<'py, Self>, kind: &str) -> PyResult<Bound<'py, PyAny>> {
         let array = slf.get();
         if array.len() != 1 {

@@ -74,8 +74,8 @@ impl Device {
 /// borrowed from Python must not be given back when the interpreter is gone.
 static OPENED: Mutex<Vec<(Selection, Arc<Open>)>> = Mutex::new(Vec::new());
 
-/// Locks the table of open devices. A child of a process in which a thread held the lock would wait for
-/// it for ever.
+/// Locks the table of open devices. A child by `fork` does not wait for the lock, which a thread of its
+/// parent may have held.
 fn opened(name: &str) -> warpfold::Result<MutexGuard<'static, Vec<(Selection, Arc<Open>)>>> {
     static PROCESS: ForkGuard = ForkGuard::new();
     if PROCESS.is_same_process() {
@@ -116,7 +116,7 @@ pub(crate) fn open(py: Python<'_>, name: &str) -> PyResult<Device> {
     opened.map(Device).map_err(raise)
 }
 
-/// The names of the devices that there are. None is opened.
+/// Returns the names of the devices that there are. None is opened.
 #[pyfunction]
 pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<String>> {
     let gpus = || {

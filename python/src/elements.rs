@@ -73,7 +73,7 @@ pub(crate) fn size(dtype: DataType) -> usize {
     usize::from(dtype.bits) / 8
 }
 
-/// A shape, or strides, as Python writes them: a tuple.
+/// Formats a shape or strides as Python writes a tuple.
 pub(crate) fn tuple<T: ToString>(numbers: &[T]) -> String {
     match numbers {
         [one] => format!("({},)", one.to_string()),

@@ -16,7 +16,7 @@ create_exception!(
      or a `TypeError` instead."
 );
 
-/// The line of an error, with advice that a Python program can follow.
+/// Returns the line of an error, with advice that a Python program can follow.
 fn in_pythons_words(error: &Cause) -> String {
     match error {
         // Which ends with what to do.

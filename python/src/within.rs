@@ -29,7 +29,7 @@ trait Ends: Element {
     fn high(number: &Bound<'_, PyAny>) -> PyResult<End<Self>>;
 }
 
-/// An integer of Python's, or the end of the type on its side.
+/// Returns an integer of Python's, clamped to the type.
 fn wide(number: &Bound<'_, PyAny>) -> PyResult<i128> {
     match number.extract::<i128>() {
         Err(error) if error.is_instance_of::<PyOverflowError>(number.py()) => {

@@ -322,13 +322,13 @@ impl Device {
         Err(Failed { error: first, ended })
     }
 
-    /// Whether the calling process opened the device: a child of that process finds locks held by threads
-    /// that it does not have, and no driver serves it.
+    /// Returns whether the calling process opened the device. A child of that process by `fork` finds
+    /// locks held by threads that it does not have, and no driver serves it.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.0.process.is_same_process()
     }
 
-    /// Refuses a child of the process that opened the device.
+    /// Refuses a child by `fork` of the process that opened the device.
     pub(crate) fn require_process(&self) -> Result<()> {
         if self.is_of_this_process() {
             return Ok(());

@@ -98,12 +98,12 @@ _ADVICE = {
 
 
 def _is_masked(values):
-    """Whether elements of an array, or of the arrays in a list, are masked."""
+    """Returns whether elements of an array, or of the arrays in a list, are masked."""
     if isinstance(values, (list, tuple)):
-        # Of numbers alone there is nothing to look into.
+        # A list of numbers is not looked into one by one.
         return not set(map(type, values)) <= {bool, float, int} and any(map(_is_masked, values))
     if isinstance(values, numpy.ndarray):
-        # Of NumPy's masked arrays, and of other subclasses that say so.
+        # NumPy's masked arrays have one, and so have astropy's.
         mask = None if type(values) is numpy.ndarray else getattr(values, "mask", None)
         return mask is not None and bool(numpy.any(mask))
     interface = getattr(values, "__array_interface__", None)
@@ -121,8 +121,8 @@ def refuse_masked(values, what):
 
 
 def _on_host(values, what):
-    """What the host has as a NumPy array of compact rows in the machine's order of bytes, and the name of its type
-    where NumPy has none."""
+    """Converts what the host has to a NumPy array of compact rows in the machine's order of bytes. Returns it and the
+    name of its type where NumPy has none."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(values, torch.Tensor) and values.dtype == torch.bfloat16:
         return numpy.asarray(values.view(torch.uint16).numpy(), order="C"), "bfloat16"

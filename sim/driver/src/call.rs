@@ -56,16 +56,16 @@ pub(crate) fn enter(name: &'static str, early: bool, body: impl FnOnce() -> Outc
     }
 }
 
-/// The process whose memory, threads and locks the simulator's are.
+/// The process that has called the driver first, which has its threads and can unlock its locks.
 static PROCESS: ForkGuard = ForkGuard::new();
 
-/// Whether the simulator is this process's, and not that of a parent that has forked it.
+/// Returns whether the calling process has called the driver first.
 pub(crate) fn is_own_process() -> bool {
     PROCESS.is_same_process()
 }
 
-/// Fails in a child of a process that had started the driver, as NVIDIA's driver does: threads that run
-/// work do not exist there, and locks may be held by nobody.
+/// Fails in a child by `fork` of the process that has called the driver first, as NVIDIA's driver does:
+/// the child has no thread that runs work, and nobody there unlocks what another thread had locked.
 fn check_process() -> Outcome {
     if is_own_process() {
         return Ok(());

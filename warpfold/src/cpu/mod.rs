@@ -179,8 +179,8 @@ fn check<T>(values: &[T]) -> Result<()> {
     if n > MAX_ELEMENTS { Err(Error::TooManyElements { n, most: MAX_ELEMENTS }) } else { Ok(()) }
 }
 
-/// Lets a call that is shared among threads run on this one alone in a process that was forked: the
-/// threads of rayon's global pool do not exist there, and the call would wait for them for ever.
+/// Makes a pool of the calling thread in a process that was forked. The threads of rayon's global pool do
+/// not exist there, and a call that is shared among them would wait for ever.
 fn require_threads() {
     if warpfold_driver::is_forked() && rayon::current_thread_index().is_none() {
         // Where that fails, the thread is in a pool already.
