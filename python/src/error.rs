@@ -16,6 +16,13 @@ create_exception!(
      or a `TypeError` instead."
 );
 
+create_exception!(
+    warpfold,
+    ViewError,
+    PyValueError,
+    "Axes that the library's kernels do not take in place. For the package itself."
+);
+
 /// Returns the line of an error, with advice that a Python program can follow.
 fn in_pythons_words(error: &Cause) -> String {
     match error {
@@ -47,10 +54,10 @@ pub(crate) fn raise(error: Cause) -> PyErr {
         | Cause::NoElements { .. }
         | Cause::Rows { .. }
         | Cause::Axis { .. }
-        | Cause::View { .. }
         | Cause::Segments { .. }
         | Cause::Interval { .. }
         | Cause::Foreign { .. } => PyValueError::new_err(line),
+        Cause::View { .. } => ViewError::new_err(line),
         _ => Error::new_err(line),
     }
 }

@@ -23,7 +23,7 @@ mod _native {
     #[pymodule_export]
     use super::elements::types;
     #[pymodule_export]
-    use super::error::Error;
+    use super::error::{Error, ViewError};
     #[pymodule_export]
     use super::functions::functions;
     #[pymodule_export]

@@ -109,6 +109,21 @@ def test_along_no_axis_initial_values_count_for_every_element():
     same(warpfold.var(values, axis=(), ddof=1), numpy.full((3, 4), numpy.nan))
 
 
+def test_axes_that_take_turns_with_others():
+    base = small("int16", (3,) * 9)
+    # Without gaps and with some, which stay in an array on a device.
+    for values in (small("int16", (2,) * 9), base[(slice(None, None, 2),) * 9]):
+        lent = lend(base, values) if values.base is base else warpfold.asarray(values)
+        for axes in [(0, 2, 4, 6), (1, 3, 5, 7), (0, 2, 4, 6, 8), (8, 2, 5, 0)]:
+            for name in ("sum", "argmax", "min", "all", "std"):
+                expected = numpys(name, values, axes, False)
+                compare(name, "int16", getattr(warpfold, name)(values, axes), expected, f"{name} along {axes}")
+                compare(name, "int16", getattr(warpfold, name)(lent, axes).numpy(), expected, f"{name} along {axes}")
+    # Every second half of these floats is zero.
+    halves = warpfold.asarray(numpy.full(128, 1.5, "float32"))._view("bfloat16", [2] * 8, None, 0)
+    same(warpfold.count_nonzero(halves, (0, 2, 4, 6)).numpy(), numpy.broadcast_to([0, 16], (2,) * 4))
+
+
 def compare(name, dtype, got, expected, what):
     if ROWS[name].ddof or name in ROUNDED or (name in PRODUCTS and is_float(dtype)):
         for one, other in zip(*(result if ROWS[name].pair else (result,) for result in (got, expected))):

@@ -194,6 +194,15 @@ class Host:
             array = _lent(offsets, self.array.device, self.stream)
         return array, lambda: numpy.diff(to_numpy(array)).astype(numpy.float64)
 
+    def transposed(self, order):
+        """A compact copy of the array whose axes are in an order: through the host, which waits for it."""
+        array = self.array
+        # NumPy has no bfloat16, whose bits are moved as well.
+        dtype = "uint16" if array.dtype == "bfloat16" else array.dtype
+        bits = numpy.frombuffer(array._bytes(), dtype).reshape(array.shape)
+        copy = numpy.ascontiguousarray(bits.transpose(order))
+        return _native.upload(array.device, copy, None)._view(array.dtype, copy.shape, None, 0)
+
     def room(self, dtype, count):
         """Memory of the library for so many values, and what the kernel is told of it."""
         return None, None
@@ -277,7 +286,7 @@ class Torch(Host):
         handle = _handle(stream)
         # Of a negative view, such as the imaginary part of conjugate numbers, DLPack lends the memory, whose signs are
         # the other ones.
-        values = values.resolve_neg()
+        self.values = values = values.resolve_neg()
         self.array = None
         if handle is None:
             self.given = None
@@ -299,6 +308,9 @@ class Torch(Host):
             offsets = self.torch.as_tensor(offsets)
         offsets = offsets.to(self.place)
         return _lent(offsets, self.array.device, self.stream), lambda: offsets.diff().to(self.torch.float64)
+
+    def transposed(self, order):
+        return _lent(self.values.permute(order).contiguous(), self.array.device, self.stream)
 
     def room(self, dtype, count):
         room = self.torch.empty(count, dtype=getattr(self.torch, dtype), device=self.place)
@@ -352,7 +364,7 @@ class CuPy(Host):
 
     def __init__(self, values, device, stream):
         self.cupy = cupy = sys.modules["cupy"]
-        self.place = values.device
+        self.values, self.place = values, values.device
         handle = _handle(stream)
         if handle is None:
             self.given = None
@@ -371,6 +383,9 @@ class CuPy(Host):
     def offsets(self, offsets):
         offsets = self.cupy.asarray(offsets)
         return _lent(offsets, self.array.device, self.stream), lambda: self.cupy.diff(offsets).astype("float64")
+
+    def transposed(self, order):
+        return _lent(self.cupy.ascontiguousarray(self.values.transpose(order)), self.array.device, self.stream)
 
     def room(self, dtype, count):
         room = self.cupy.empty(count, dtype)

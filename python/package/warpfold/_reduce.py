@@ -129,7 +129,13 @@ def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0
             filled = home.done(home.full(kept, value if result.startswith("float") else int(value), result))
             return (filled, filled) if function.pair else filled
         room, place = home.room(left, max(count * step, least))
-        raw = _native.reduce(function.kernel, array, axes, everywhere, home.stream, place)
+        try:
+            raw = _native.reduce(function.kernel, array, axes, everywhere, home.stream, place)
+        except _native.ViewError:
+            # Of axes that take turns too often a copy is reduced, in which they are together.
+            others = [at for at in range(len(shape)) if at not in axes]
+            array, axes = home.transposed(others + axes), list(range(len(others), len(shape)))
+            raw = _native.reduce(function.kernel, array, axes, everywhere, home.stream, place)
         return _finished(function, home, raw, room, left, result, step, kept, lambda: length, ddof, initial)
 
 
