@@ -11,7 +11,7 @@
 //!   calls, and nothing else. What reads a result without a wait reads what was there before, every
 //!   time. A query answers "not ready" for work that was left; the second one runs it, so that polling
 //!   ends. If no driver call is made for a second ([`set_patience`]), everything runs, so that a host
-//!   that waits for a word of mapped memory goes on.
+//!   that waits for a word of mapped memory goes on. Work can run later still: see [`run_late`].
 //! - **Order is what the interface promises**, no more: streams among each other wait by events and by
 //!   the rules of the legacy default stream only. Copies from pageable memory are staged by the call,
 //!   those from page-locked memory read it when they run.
@@ -65,6 +65,7 @@ mod functions;
 mod host;
 mod host_memory;
 mod inject;
+mod late;
 mod log;
 mod pages;
 mod staging;
@@ -82,6 +83,7 @@ use warpfold_sim::Config;
 
 pub use checks::Checks;
 pub use inject::{FAIL_VARIABLE, Fault, Injected, inject};
+pub use late::{LATE_VARIABLE, RunsLate, run_late};
 pub use log::{CallLog, record_calls};
 pub use watch::{Counters, LaunchRecord, SimLaunch, Watcher, take_last_launch};
 pub use world::Finding;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{LEGACY, Pointer, Session, Word, blocking_stream, code, event, get, ok, peek, stream};
 use warpfold_driver::sys::*;
-use warpfold_sim_driver::set_patience;
+use warpfold_sim_driver::{LATE_VARIABLE, run_late, set_patience};
 
 /// Lets pending work be, however long a test takes on a busy machine.
 fn session() -> Session {
@@ -123,6 +123,79 @@ fn the_first_query_leaves_work_as_it_is_and_the_second_runs_it() {
         assert_eq!(peek(word), now);
     }
     assert_eq!(code!(cuStreamQuery(stream)), 0);
+}
+
+/// Queries until one runs what is on a stream.
+fn queries(stream: CUstream) -> u32 {
+    let mut queries = 0;
+    while code!(cuStreamQuery(stream)) == CUDA_ERROR_NOT_READY {
+        queries += 1;
+    }
+    queries
+}
+
+#[test]
+fn queries_leave_late_work_as_it_is_until_a_host_polls() {
+    let session = session();
+    let (word, stream, event) = (session.word(0), stream(), event());
+    let late = run_late();
+    session.launch("set", stream, &[Pointer(word), Word(1)]);
+    ok!(cuEventRecord(event, stream));
+    let mut time = 0.0;
+    for _ in 0..5 {
+        assert_eq!(code!(cuEventQuery(event)), CUDA_ERROR_NOT_READY);
+        assert_eq!(code!(cuEventElapsedTime(&mut time, event, event)), CUDA_ERROR_NOT_READY);
+        assert_eq!(code!(cuStreamQuery(stream)), CUDA_ERROR_NOT_READY);
+    }
+    assert_eq!(peek(word), 0);
+    assert!(queries(stream) > 10);
+    assert_eq!(peek(word), 1);
+    drop(late);
+    session.launch("set", stream, &[Pointer(word), Word(2)]);
+    assert_eq!((queries(stream), peek(word)), (2, 2));
+}
+
+/// What does not wait for each other runs the newest first; what does keeps its order.
+#[test]
+fn late_work_runs_in_the_order_that_is_promised_and_in_no_other() {
+    let session = session();
+    let _late = run_late();
+    for waits in [false, true] {
+        let (word, streams) = (session.word(0), [stream(), stream()]);
+        session.launch("set", streams[0], &[Pointer(word), Word(1)]);
+        session.launch("add", streams[0], &[Pointer(word), Word(10)]);
+        let first = event();
+        ok!(cuEventRecord(first, streams[0]));
+        if waits {
+            ok!(cuStreamWaitEvent(streams[1], first, 0));
+        }
+        session.launch("set", streams[1], &[Pointer(word), Word(2)]);
+        session.launch("add", streams[1], &[Pointer(word), Word(20)]);
+        ok!(cuCtxSynchronize());
+        assert_eq!(peek(word), if waits { 22 } else { 11 }, "with a wait: {waits}");
+    }
+}
+
+/// In processes of their own: the environment is the process's.
+#[test]
+fn the_environment_has_work_run_late_in_the_whole_process() {
+    const INNER: &str = "LATE_INNER";
+    if std::env::var_os(INNER).is_some() {
+        let session = session();
+        session.launch("nothing", LEGACY, &[]);
+        println!("\n{} queries", queries(LEGACY));
+        return;
+    }
+    let wrong = format!("{LATE_VARIABLE} is `no\\n`; allowed are 0 and 1");
+    for (late, what) in
+        [("", "\n2 queries"), ("0", "\n2 queries"), ("1", "\n33 queries"), ("no\n", &*wrong)]
+    {
+        let mut test = std::process::Command::new(std::env::current_exe().expect("this program"));
+        test.args(["--exact", "the_environment_has_work_run_late_in_the_whole_process", "--nocapture"]);
+        let output = test.env(INNER, "1").env(LATE_VARIABLE, late).output().expect("it runs");
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(said.contains(what), "{late:?}: {said}");
+    }
 }
 
 #[test]

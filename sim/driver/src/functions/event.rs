@@ -45,7 +45,7 @@ pub(crate) fn cuEventQuery(event: EventId) -> Outcome {
     state.check_unsafe_call("cuEventQuery")?;
     let Some(task) = record else { return Ok(()) };
     let context = state.event(event)?.context;
-    if state.tasks.asked_before(task) {
+    if state.tasks.query_runs(task, 1) {
         world::force(state, &[task]).check(context)?;
     }
     fail(CUDA_ERROR_NOT_READY)
@@ -88,8 +88,10 @@ pub(crate) fn cuEventElapsedTime(milliseconds: Out<f32>, start: EventId, end: Ev
         return milliseconds.put(((forward - backward) * 1e3) as f32);
     }
     let context = state.event(start)?.context;
-    // As for a query.
-    world::force(state, &pending).check(context)?;
+    // As for a query, of which a program makes fewer.
+    if pending.last().is_none_or(|&task| state.tasks.query_runs(task, 0)) {
+        world::force(state, &pending).check(context)?;
+    }
     fail(CUDA_ERROR_NOT_READY)
 }
 

@@ -63,7 +63,7 @@ pub(crate) fn cuStreamQuery(stream: StreamId) -> Outcome {
     let context = state.streams[&stream].context;
     let left = state.left_on(stream);
     let Some(&last) = left.last() else { return Ok(()) };
-    if state.tasks.asked_before(last) {
+    if state.tasks.query_runs(last, 1) {
         world::force(state, &left).check(context)?;
     }
     fail(CUDA_ERROR_NOT_READY)

@@ -9,6 +9,7 @@ use super::GraphPool;
 use crate::ffi::{ContextId, PoolId};
 use crate::host_memory::host_memory;
 use crate::inject;
+use crate::late;
 
 /// Multiprocessors: few, so that grids that fill the device stay small.
 pub(crate) const MULTIPROCESSORS: u32 = 8;
@@ -71,6 +72,7 @@ pub(crate) struct Device {
 /// What is wrong with the environment, in one line.
 pub(super) fn all() -> Result<Vec<Device>, String> {
     inject::check_environment()?;
+    late::check_environment()?;
     let text = env::var(DEVICES_VARIABLE).unwrap_or_default();
     let (number, apart) = match text.strip_suffix(APART) {
         Some(number) => (number, true),

@@ -1,5 +1,6 @@
 //! Work that was asked for and is not done.
 
+use std::collections::HashSet;
 use std::ffi::CStr;
 use std::fmt;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use warpfold_sim::{Launch, Module};
 use super::{ById, Condition, Conditional, Event, Kind, Record, Reserved, State};
 use crate::failure::{Outcome, fail};
 use crate::ffi::{ContextId, EventId, ModuleId, StreamId};
+use crate::late;
 use crate::staging::Staged;
 use crate::watch::LaunchRecord;
 
@@ -165,8 +167,8 @@ pub(crate) struct Task {
     pub(crate) needs: Vec<TaskId>,
     /// Whether a thread runs it.
     pub(crate) running: bool,
-    /// Whether a query was told that it is not done.
-    pub(super) asked: bool,
+    /// How many queries were told that it is not done.
+    queries: u32,
     /// A mark of [`Tasks::with_ancestors`] while that looks.
     found: bool,
 }
@@ -183,10 +185,14 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// Whether a query has asked for a task before, which from now on one has. The first query leaves
-    /// work as it is, so that none orders anything by itself; the second runs it, so that polling ends.
-    pub(crate) fn asked_before(&mut self, id: TaskId) -> bool {
-        self.pending.get_mut(&id).is_none_or(|task| std::mem::replace(&mut task.asked, true))
+    /// Counts a query of a task, and returns whether it runs the task: after `usual` others, or as many
+    /// as leave it where work runs late. The first ones leave work as it is, so that none orders anything
+    /// by itself; a later one runs it, so that polling ends.
+    pub(crate) fn query_runs(&mut self, id: TaskId, usual: u32) -> bool {
+        let Some(task) = self.pending.get_mut(&id) else { return true };
+        let runs = task.queries >= late::queries(usual);
+        task.queries = task.queries.saturating_add(1);
+        runs
     }
 
     pub(crate) fn is_done(&self, id: TaskId) -> bool {
@@ -214,8 +220,12 @@ impl Tasks {
         self.staged = self.pending.values().map(|task| task.work.staged_bytes()).sum();
     }
 
-    /// These tasks and all that they wait for, oldest first.
+    /// These tasks and all that they wait for, in an order in which they may run: oldest first, or where
+    /// work runs late newest first as far as tasks do not wait for each other.
     pub(super) fn with_ancestors(&mut self, targets: &[TaskId]) -> Vec<TaskId> {
+        if late::is_late() {
+            return self.newest_first(targets);
+        }
         let (mut found, mut open) = (Vec::new(), targets.to_vec());
         while let Some(id) = open.pop() {
             if let Some(task) = self.pending.get_mut(&id)
@@ -233,6 +243,30 @@ impl Tasks {
         }
         found.sort_unstable();
         found
+    }
+
+    /// Targets and ancestors by a search in depth: each behind what it needs, of which the newest comes
+    /// first.
+    fn newest_first(&self, targets: &[TaskId]) -> Vec<TaskId> {
+        let ascending = |ids: &[TaskId]| {
+            let mut ids = ids.to_vec();
+            ids.sort_unstable();
+            ids.into_iter().map(|id| (id, false))
+        };
+        let (mut order, mut found) = (Vec::new(), HashSet::new());
+        // Tasks, with whether all that they need is in the order.
+        let mut open: Vec<(TaskId, bool)> = ascending(targets).collect();
+        while let Some((id, is_next)) = open.pop() {
+            if is_next {
+                order.push(id);
+            } else if let Some(task) = self.pending.get(&id)
+                && found.insert(id)
+            {
+                open.push((id, true));
+                open.extend(ascending(&task.needs));
+            }
+        }
+        order
     }
 }
 
@@ -282,7 +316,7 @@ impl State {
             *record = Record::Pending(id);
         }
         let context = self.streams[&stream].context;
-        let task = Task { stream, context, work, needs, running: false, asked: false, found: false };
+        let task = Task { stream, context, work, needs, running: false, queries: 0, found: false };
         self.tasks.pending.insert(id, task);
         self.attend();
         id
