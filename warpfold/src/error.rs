@@ -318,6 +318,22 @@ impl Error {
     }
 }
 
+/// A text of another process as a part of an error's line: without characters that end the line or that
+/// a terminal obeys, and not much longer than a line.
+#[cfg(feature = "world")]
+pub(crate) fn in_one_line(text: &str) -> String {
+    const MOST: usize = 1000;
+    let mut line = String::new();
+    for character in text.chars().take(MOST) {
+        let is_mark = matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        match character.is_control() || is_mark {
+            true => line.extend(character.escape_debug()),
+            false => line.push(character),
+        }
+    }
+    if text.chars().nth(MOST).is_some() { line + "…" } else { line }
+}
+
 /// An error and what lies behind it, in one line.
 pub(crate) fn in_full(error: &dyn StdError) -> String {
     let (mut line, mut cause) = (error.to_string(), error.source());

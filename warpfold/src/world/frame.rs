@@ -1,20 +1,28 @@
-//! What ranks and the hub between them say to each other: a length of four bytes, the lowest first, and
-//! a message.
+//! Messages between the ranks and the hub: a length of four bytes, the lowest first, and a body.
+//!
+//! Whatever comes from another process is bounded: a message in its bytes, and each read and write of
+//! one by a time, so that a peer that sends byte by byte, or takes nothing, holds up nobody for longer.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    net::TcpStream,
+    time::{Duration, Instant},
+};
 
 use serde::{Deserialize, Serialize};
 
-/// Changes with every change of what is said here, or of what passes between ranks by it.
+/// Changes with every change of the messages, or of what passes between ranks by them.
 pub(super) const VERSION: u32 = 2;
 
-/// Most bytes of a message: cells and lengths are small.
-const MOST_BYTES: u32 = 1 << 20;
-
-/// What a rank brings to an exchange, or why it has nothing to bring.
+/// A rank's part of an exchange, or why it has none.
 pub(super) type Given = Result<Vec<u8>, String>;
 
-/// The first thing that a rank says.
+pub(super) trait Message: Serialize + for<'a> Deserialize<'a> {
+    /// Most bytes of such a message.
+    const MOST_BYTES: u32;
+}
+
+/// The first message of a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Hello {
     pub(super) magic: [u8; 8],
@@ -30,52 +38,108 @@ impl Hello {
     pub(super) const MAGIC: [u8; 8] = *b"warpfold";
 }
 
-/// What a rank says afterwards.
+impl Message for Hello {
+    // Anybody who connects may send one.
+    const MOST_BYTES: u32 = 4 << 10;
+}
+
+/// A later message of a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Said {
-    /// What it does with the others next, and its part of that.
+    /// The exchange that it takes part in, and its part.
     Gather { what: String, given: Given },
-    /// It waits for what passes between ranks elsewhere, for the thing of this number; for longer than
-    /// it wants to, or because it was asked.
+    /// It waits for what passes between ranks elsewhere, for the exchange of this number; for longer
+    /// than it wants to, or because it was asked.
     Waits { number: u64, too_long: bool },
     /// It cannot go on, and why.
     Broken(String),
-    /// It goes. The number says in how many of the things that passed elsewhere it has taken part.
+    /// It leaves. The number is that of the exchanges elsewhere in which it has taken part.
     Bye(u64),
 }
 
-/// What the hub says.
+impl Message for Said {
+    // Sixteen KiB of a program's own, and two texts of `MOST_TEXT` bytes.
+    const MOST_BYTES: u32 = 32 << 10;
+}
+
+/// A message of the hub.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Answer {
     /// All ranks have come.
     Welcome,
-    /// What each rank has brought, in their order.
+    /// The parts of all ranks, in their order.
     All(Vec<Vec<u8>>),
-    /// Nothing came of the exchange, of which all ranks know.
+    /// The exchange has failed, of which all ranks know.
     Void(String),
-    /// Who waits for what passes elsewhere is to say so.
+    /// Ranks that wait for what passes elsewhere are to answer.
     WhoWaits,
     /// There are no more exchanges.
     Lost(String),
 }
 
-pub(super) fn send<M: Serialize>(stream: &mut impl Write, message: &M) -> io::Result<()> {
-    let body = postcard::to_allocvec(message).map_err(io::Error::other)?;
-    let len = u32::try_from(body.len()).ok().filter(|&len| len <= MOST_BYTES);
-    let len = len.ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "a message is too long"))?;
-    // At once, so that nothing waits for an answer in between.
-    stream.write_all(&[&len.to_le_bytes(), &*body].concat())
+impl Message for Answer {
+    // The parts of 31 ranks, each shorter than what the rank has said.
+    const MOST_BYTES: u32 = 1 << 20;
 }
 
-pub(super) fn receive<M: for<'a> Deserialize<'a>>(stream: &mut impl Read) -> io::Result<M> {
+/// Most bytes of a text that a rank says: the name of an exchange, or a reason.
+pub(super) const MOST_TEXT: usize = 4 << 10;
+
+/// A text of at most [`MOST_TEXT`] bytes.
+pub(super) fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(MOST_TEXT));
+    text
+}
+
+/// Sends a message until a time.
+pub(super) fn send<M: Message>(stream: &mut TcpStream, message: &M, end: Instant) -> io::Result<()> {
+    let body = postcard::to_allocvec(message).map_err(io::Error::other)?;
+    let len = u32::try_from(body.len()).ok().filter(|&len| len <= M::MOST_BYTES);
+    let len = len.ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "a message is too long"))?;
+    // At once, so that nothing waits for an answer in between.
+    let frame = [&len.to_le_bytes(), &*body].concat();
+    let mut left = &frame[..];
+    while !left.is_empty() {
+        stream.set_write_timeout(time_left(Some(end))?)?;
+        match stream.write(left) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => left = &left[written..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Receives a message until a time, if there is one.
+pub(super) fn receive<M: Message>(stream: &mut TcpStream, end: Option<Instant>) -> io::Result<M> {
+    let malformed = || io::Error::new(ErrorKind::InvalidData, "malformed message");
     let mut len = [0; 4];
-    stream.read_exact(&mut len)?;
+    read(stream, &mut len, end)?;
     let len = u32::from_le_bytes(len);
-    if len > MOST_BYTES {
-        return Err(io::Error::new(ErrorKind::InvalidData, "what came is no message"));
+    if len > M::MOST_BYTES {
+        return Err(malformed());
     }
     let mut body = vec![0; len as usize];
-    stream.read_exact(&mut body)?;
-    postcard::from_bytes(&body)
-        .map_err(|_| io::Error::new(ErrorKind::InvalidData, "what came is no message"))
+    read(stream, &mut body, end)?;
+    postcard::from_bytes(&body).map_err(|_| malformed())
+}
+
+fn read(stream: &mut TcpStream, mut bytes: &mut [u8], end: Option<Instant>) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.set_read_timeout(time_left(end)?)?;
+        match stream.read(bytes) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(read) => bytes = &mut bytes[read..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The time until `end`, for a timeout of a socket, which cannot be 0.
+fn time_left(end: Option<Instant>) -> io::Result<Option<Duration>> {
+    let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+    if left == Some(Duration::ZERO) { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }

@@ -7,7 +7,10 @@
 use std::{
     io,
     net::{Shutdown, TcpListener, TcpStream},
-    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -16,8 +19,12 @@ use super::frame::{Answer, Given, Hello, Said, VERSION, receive, send};
 
 /// How often a listener without a connection is asked again.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long who connects may take to say who it is, and a rank to take an answer.
+/// How long a new connection may take to send its first message, and a rank to take an answer.
 const PROMPT: Duration = Duration::from_secs(10);
+/// Most connections at once whose first message is awaited; others wait to be accepted.
+const MOST_GREETED: usize = 64;
+/// Most events of each rank that wait to be taken.
+const EVENTS: usize = 4;
 /// How long ranks have to say whether they wait.
 const ROLL_CALL: Duration = Duration::from_secs(2);
 /// How long the hub stays to see that its last answers are taken.
@@ -38,11 +45,14 @@ struct Under {
     brought: Vec<Option<(String, Given)>>,
     /// Where one waits for too long for what passes elsewhere, who does.
     waits: Option<Vec<bool>>,
-    /// Until when ranks must have come, where one waits.
+    /// Until when ranks must have come, or gone, where one waits.
     end: Option<Instant>,
+    /// How many events were taken after that, which may have come before.
+    late: usize,
 }
 
 struct Ranks {
+    /// Those of ranks that take what they are told.
     streams: Vec<Option<TcpStream>>,
     /// Those that have said that they go, and how much they have taken part in.
     gone: Vec<Option<u64>>,
@@ -60,7 +70,10 @@ impl Hub {
         listener.set_nonblocking(true)?;
         let thread = thread::Builder::new().name("warpfold-world".to_owned());
         let thread = thread.spawn(move || {
-            if let Some(ranks) = admit(&listener, (job, size), timeout) {
+            let admitted = admit(&listener, (job, size), timeout);
+            // Whoever comes now is refused.
+            drop(listener);
+            if let Some(ranks) = admitted {
                 ranks.serve();
             }
         })?;
@@ -80,13 +93,17 @@ impl Drop for Hub {
 /// Waits until all ranks have come, and says so to each; or why not to those that have.
 fn admit(listener: &TcpListener, (job, size): (u64, u32), timeout: Duration) -> Option<Ranks> {
     let end = Instant::now() + timeout;
-    let (sender, events) = channel();
+    // A rank that says more than is taken waits, and fills no memory here.
+    let (sender, events) = sync_channel(EVENTS * size as usize);
+    let greeted = Arc::new(());
     let mut streams: Vec<Option<TcpStream>> = (0..size).map(|_| None).collect();
     let mut first: Option<Hello> = None;
     let trouble = 'coming: loop {
-        match listener.accept() {
-            Ok((stream, _)) => greet(stream, sender.clone()),
-            Err(_) => thread::sleep(PAUSE),
+        let may_greet = Arc::strong_count(&greeted) <= MOST_GREETED;
+        let accepted = if may_greet { listener.accept().ok() } else { None };
+        match accepted {
+            Some((stream, _)) => greet(stream, sender.clone(), greeted.clone()),
+            None => thread::sleep(PAUSE),
         }
         for event in events.try_iter() {
             let Event::Hello(hello, mut stream) = event else { continue };
@@ -101,7 +118,7 @@ fn admit(listener: &TcpListener, (job, size): (u64, u32), timeout: Duration) -> 
                 }
                 // It is of the job, which was started wrongly.
                 Some(reason) => {
-                    let _ = send(&mut stream, &Answer::Lost(reason.clone()));
+                    let _ = send(&mut stream, &Answer::Lost(reason.clone()), Instant::now() + PROMPT);
                     break 'coming Some(reason);
                 }
             }
@@ -119,26 +136,27 @@ fn admit(listener: &TcpListener, (job, size): (u64, u32), timeout: Duration) -> 
         ranks.lose(&reason);
         return None;
     }
-    for (rank, stream) in ranks.streams.iter().enumerate() {
-        let stream = stream.as_ref().expect("it has come");
-        let Ok(stream) = stream.try_clone() else { continue };
-        listen(rank as u32, stream, sender.clone());
+    let mut numbered = ranks.streams.iter().flatten().zip(0..);
+    let listened =
+        numbered.try_for_each(|(stream, rank)| listen(rank, stream.try_clone()?, sender.clone()));
+    if let Err(error) = listened {
+        ranks.lose(&format!("rank 0 cannot listen to all ranks: {error}"));
+        return None;
     }
     ranks.tell(&Answer::Welcome);
     Some(ranks)
 }
 
-/// Has a new connection say who it is.
-fn greet(mut stream: TcpStream, sender: Sender<Event>) {
-    thread::spawn(move || {
-        let ready = stream
-            .set_nonblocking(false)
-            .and_then(|()| stream.set_nodelay(true))
-            .and_then(|()| stream.set_write_timeout(Some(PROMPT)))
-            .and_then(|()| stream.set_read_timeout(Some(PROMPT)));
-        if let (Ok(()), Ok(hello)) = (ready, receive(&mut stream)) {
+/// Receives the first message of a new connection.
+fn greet(mut stream: TcpStream, sender: SyncSender<Event>, greeted: Arc<()>) {
+    let end = Instant::now() + PROMPT;
+    // Where there is no thread for it the connection ends.
+    let _ = thread::Builder::new().spawn(move || {
+        let ready = stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true));
+        if let (Ok(()), Ok(hello)) = (ready, receive(&mut stream, Some(end))) {
             let _ = sender.send(Event::Hello(hello, stream));
         }
+        drop(greeted);
     });
 }
 
@@ -167,28 +185,25 @@ fn refused(
 }
 
 /// Hands on what a rank says, to the end of its connection.
-fn listen(rank: u32, mut stream: TcpStream, sender: Sender<Event>) {
-    thread::spawn(move || {
-        let mut last = stream.set_read_timeout(None).err().map(Err);
+fn listen(rank: u32, mut stream: TcpStream, sender: SyncSender<Event>) -> io::Result<()> {
+    let hand_on = move || {
         loop {
-            let said = last.take().unwrap_or_else(|| receive(&mut stream));
+            let said = receive(&mut stream, None);
             let ends = said.is_err();
             if sender.send(Event::Said(rank, said)).is_err() || ends {
                 break;
             }
         }
-    });
+    };
+    thread::Builder::new().spawn(hand_on).map(drop)
 }
 
 impl Ranks {
     /// Serves exchanges until all have gone, or one is lost.
     fn serve(mut self) {
-        let mut now = Under { brought: vec![None; self.streams.len()], waits: None, end: None };
+        let mut now = Under { brought: vec![None; self.streams.len()], waits: None, end: None, late: 0 };
         let reason = loop {
-            let event = match now.end {
-                None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(end) => self.events.recv_timeout(end.saturating_duration_since(Instant::now())),
-            };
+            let event = self.next(&mut now);
             if let Some(reason) = self.take(event, &mut now) {
                 break reason;
             }
@@ -203,14 +218,37 @@ impl Ranks {
             if now.brought.iter().all(Option::is_some) {
                 let brought = now.brought.iter_mut().map(|brought| brought.take().expect("all have"));
                 self.tell(&answer(brought));
-                now.end = None;
+                (now.end, now.late) = (None, 0);
             }
         };
         self.lose(&reason);
     }
 
+    /// The next event, or that there is none in time. Of a rank that never ends to say something no
+    /// more is taken after that time than may have come before.
+    fn next(&self, now: &mut Under) -> Result<Event, RecvTimeoutError> {
+        let Some(end) = now.end else {
+            return self.events.recv().map_err(|_| RecvTimeoutError::Disconnected);
+        };
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            now.late += 1;
+            // Those of the channel, and one of each thread that waits for room there.
+            if now.late > (EVENTS + 1) * self.streams.len() {
+                return Err(RecvTimeoutError::Timeout);
+            }
+        }
+        self.events.recv_timeout(left)
+    }
+
     /// Takes note of what has come, or that nothing has in time. Says why it is over, if it is.
     fn take(&mut self, event: Result<Event, RecvTimeoutError>, now: &mut Under) -> Option<String> {
+        if let Ok(Event::Said(rank, Ok(said))) = &event {
+            let is_twice = matches!(said, Said::Gather { .. }) && now.brought[*rank as usize].is_some();
+            if is_twice || self.gone[*rank as usize].is_some() {
+                return Some(malformed(*rank));
+            }
+        }
         match event {
             Ok(Event::Said(rank, Ok(Said::Gather { what, given }))) => {
                 now.end.get_or_insert_with(|| Instant::now() + self.timeout);
@@ -235,13 +273,15 @@ impl Ranks {
             }
             Ok(Event::Said(rank, Ok(Said::Bye(done)))) => {
                 self.gone[rank as usize] = Some(done);
+                // The hub ends with its process' rank 0, which does not wait for others for longer.
+                now.end.get_or_insert_with(|| Instant::now() + self.timeout);
                 // Whoever waits for more than that waits in vain.
                 self.tell(&Answer::WhoWaits);
             }
             Ok(Event::Said(rank, Err(_))) if self.gone[rank as usize].is_some() => {}
             Ok(Event::Said(rank, Err(error))) => {
                 return Some(match error.kind() {
-                    io::ErrorKind::InvalidData => format!("rank {rank} says what nobody understands"),
+                    io::ErrorKind::InvalidData => malformed(rank),
                     _ => format!("rank {rank} is gone: its connection has ended"),
                 });
             }
@@ -250,6 +290,12 @@ impl Ranks {
             Err(_) => {
                 let timeout = self.timeout.as_secs_f32();
                 let Some(waits) = &now.waits else {
+                    if let Some(left) = self.gone.iter().position(Option::is_some) {
+                        let others = names(self.gone.iter().map(Option::is_none));
+                        let reason =
+                            format!("rank {left} has left, and {others} did not within {timeout} s");
+                        return Some(reason);
+                    }
                     let missing = names(now.brought.iter().map(Option::is_none));
                     return Some(format!("{missing} did not come within {timeout} s"));
                 };
@@ -269,9 +315,14 @@ impl Ranks {
 
     /// Tells all that are there, the first rank last: when that knows, all others do.
     fn tell(&mut self, answer: &Answer) {
-        for stream in self.streams.iter_mut().rev().flatten() {
-            // Of one that is gone its connection tells, too.
-            let _ = send(stream, answer);
+        for stream in self.streams.iter_mut().rev() {
+            let told = stream.as_mut().map(|to| send(to, answer, Instant::now() + PROMPT));
+            if let Some(Err(_)) = told
+                && let Some(stream) = stream.take()
+            {
+                // Nobody waits for it twice. That it is gone its connection tells.
+                let _ = stream.shutdown(Shutdown::Both);
+            }
         }
     }
 
@@ -283,12 +334,21 @@ impl Ranks {
         }
         let end = Instant::now() + LINGER;
         let mut there = self.streams.iter().flatten().count();
-        while there > 0 {
+        while there > 0 && Instant::now() < end {
             match self.events.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(Event::Said(_, Err(_))) => there -= 1,
                 Ok(_) => {}
                 Err(_) => break,
             }
+        }
+    }
+}
+
+impl Drop for Ranks {
+    /// Ends the threads that listen.
+    fn drop(&mut self) {
+        for stream in self.streams.iter().flatten() {
+            let _ = stream.shutdown(Shutdown::Both);
         }
     }
 }
@@ -307,6 +367,10 @@ fn answer(brought: impl Iterator<Item = (String, Given)>) -> Answer {
         Some((rank, reason)) => Answer::Void(format!("rank {rank} failed: {reason}")),
         None => Answer::All(given.into_iter().flatten().collect()),
     }
+}
+
+fn malformed(rank: u32) -> String {
+    format!("rank {rank} sent a malformed message")
 }
 
 fn has_left(left: usize, rank: usize) -> String {

@@ -4,6 +4,8 @@
 mod frame;
 mod hub;
 mod rendezvous;
+#[cfg(test)]
+mod tests;
 
 use std::{
     io,
@@ -12,13 +14,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use frame::{Answer, Given, Hello, Said, VERSION, receive, send};
+use frame::{Answer, Given, Hello, Said, VERSION, cut, receive, send};
 use hub::Hub;
 
 pub use rendezvous::Rendezvous;
 pub(crate) use rendezvous::fnv1a;
 
-use crate::{Error, Result};
+use crate::{Error, Result, error::in_one_line};
 
 /// How often somebody who is not there yet is called again.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -26,12 +28,20 @@ const PAUSE: Duration = Duration::from_millis(20);
 const HEARSAY: Duration = Duration::from_secs(1);
 /// How much longer than the hub a rank waits for the hub itself.
 const GRACE: Duration = Duration::from_secs(5);
+/// How long the hub may take to take a message.
+const PROMPT: Duration = Duration::from_secs(10);
+/// Most messages that are taken of the hub by a rank that does not wait for one.
+const MOST_AT_ONCE: usize = 16;
 
 /// The connection of a rank with all others. One by itself has none.
 pub(crate) struct Wire(Option<Connection>);
 
 struct Connection {
     stream: TcpStream,
+    /// How many ranks there are.
+    size: usize,
+    /// How long the hub waits for ranks.
+    timeout: Duration,
     /// Why there are no more exchanges, if so.
     lost: Option<String>,
     /// How many things have passed elsewhere, with the one that passes now.
@@ -49,7 +59,7 @@ impl Wire {
         if *size == 1 {
             return Ok(Self(None));
         }
-        let refuse = |reason: String| Err(Error::World { reason });
+        let refuse = |reason: String| Err(Error::World { reason: in_one_line(&reason) });
         let hub = match rank {
             0 => {
                 match listen(address).and_then(|listener| Hub::start(listener, (*job, *size), *timeout))
@@ -78,17 +88,22 @@ impl Wire {
             Hello { magic: Hello::MAGIC, version: VERSION, job: *job, size: *size, rank: *rank, device };
         let said = stream
             .set_nodelay(true)
-            .and_then(|()| stream.set_read_timeout(Some(*timeout + GRACE)))
-            .and_then(|()| send(&mut stream, &hello))
-            .and_then(|()| receive(&mut stream));
+            .and_then(|()| send(&mut stream, &hello, Instant::now() + PROMPT))
+            .and_then(|()| receive(&mut stream, Some(Instant::now() + *timeout + GRACE)));
         match said {
-            Ok(Answer::Welcome) => {
-                Ok(Self(Some(Connection { stream, lost: None, passed: 0, was_asked: false, _hub: hub })))
-            }
+            Ok(Answer::Welcome) => Ok(Self(Some(Connection {
+                stream,
+                size: *size as usize,
+                timeout: *timeout,
+                lost: None,
+                passed: 0,
+                was_asked: false,
+                _hub: hub,
+            }))),
             Ok(Answer::Lost(reason)) => refuse(reason),
-            Ok(_) => refuse(format!("what listens at {address} is no rank 0")),
+            Ok(_) => refuse(format!("{address} does not answer as warpfold's rank 0")),
             Err(error) => refuse(format!(
-                "what listens at {address} does not take rank {rank} ({}); is it of another job?",
+                "{address} does not admit rank {rank} ({}); is it of another job?",
                 said_of(&error)
             )),
         }
@@ -121,7 +136,7 @@ impl Wire {
         match &mut self.0 {
             Some(connection) => {
                 connection.say_that_it_waits(true);
-                connection.end()
+                connection.wait_for_the_end()
             }
             None => over("nothing comes of what this rank waits for"),
         }
@@ -137,8 +152,8 @@ impl Wire {
     /// Says that this rank cannot go on, without asking what the others know.
     pub(crate) fn fails(&mut self, reason: &str) {
         if let Some(connection) = self.0.as_mut().filter(|connection| connection.lost.is_none()) {
-            connection.say(&Said::Broken(reason.to_owned()));
-            connection.end();
+            connection.say(&Said::Broken(cut(reason.to_owned())));
+            connection.wait_for_the_end();
         }
     }
 
@@ -161,9 +176,9 @@ impl Wire {
         let Some(connection) = &mut self.0 else { return Ok(vec![given?]) };
         let (given, failed) = match given {
             Ok(given) => (Ok(given), None),
-            Err(error) => (Err(crate::error::in_full(&error)), Some(error)),
+            Err(error) => (Err(cut(crate::error::in_full(&error))), Some(error)),
         };
-        let answer = connection.exchange(what.to_owned(), given);
+        let answer = connection.exchange(cut(what.to_owned()), given);
         match failed {
             // What went wrong here is what is said here.
             Some(error) => Err(error),
@@ -177,10 +192,17 @@ impl Connection {
         if self.lost.is_none() {
             self.say(&Said::Gather { what, given });
         }
+        let end = self.patience();
         while self.lost.is_none() {
-            match self.hear(true) {
-                Some(Answer::All(brought)) => return Ok(brought),
-                Some(Answer::Void(reason)) => return Err(Error::World { reason }),
+            match self.hear(true, end) {
+                Some(Answer::All(parts)) if parts.len() == self.size => return Ok(parts),
+                Some(Answer::All(parts)) => {
+                    let (found, size) = (parts.len(), self.size);
+                    self.lost = Some(format!("rank 0 sent the parts of {found} ranks, not of {size}"));
+                }
+                Some(Answer::Void(reason)) => {
+                    return Err(Error::World { reason: in_one_line(&reason) });
+                }
                 // What it waits for is here.
                 Some(_) | None => {}
             }
@@ -188,9 +210,14 @@ impl Connection {
         Err(self.lost_error())
     }
 
+    /// Until when the hub must have answered.
+    fn patience(&self) -> Instant {
+        Instant::now() + self.timeout + GRACE
+    }
+
     /// Says something. What becomes of it the answer tells.
     fn say(&mut self, said: &Said) {
-        if let Err(error) = send(&mut self.stream, said) {
+        if let Err(error) = send(&mut self.stream, said, Instant::now() + PROMPT) {
             match error.kind() {
                 // It may have said why before.
                 io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {}
@@ -199,14 +226,14 @@ impl Connection {
         }
     }
 
-    /// Waits for what the hub says next, if it is anything for the one who asks.
-    fn hear(&mut self, waits: bool) -> Option<Answer> {
-        match receive(&mut self.stream) {
-            Ok(Answer::Lost(reason)) => self.lost = Some(reason),
+    /// Waits until a time for the next message of the hub, and returns it if it is for the caller.
+    fn hear(&mut self, waits: bool, end: Instant) -> Option<Answer> {
+        match receive(&mut self.stream, Some(end)) {
+            Ok(Answer::Lost(reason)) => self.lost = Some(in_one_line(&reason)),
             Ok(Answer::WhoWaits) if waits => self.say_that_it_waits(false),
             // When it waits it says so by itself.
             Ok(Answer::WhoWaits) => self.was_asked = true,
-            Ok(Answer::Welcome) => self.lost = Some("rank 0 says what nobody understands".to_owned()),
+            Ok(Answer::Welcome) => self.lost = Some("rank 0 sent a malformed message".to_owned()),
             Ok(answer) => return Some(answer),
             Err(error) => self.lost = Some(format!("rank 0 is gone: {}", said_of(&error))),
         }
@@ -214,9 +241,14 @@ impl Connection {
     }
 
     fn lost_meanwhile(&mut self, waits: bool) -> Option<Error> {
-        while self.lost.is_none() && self.has_come() {
+        for _ in 0..MOST_AT_ONCE {
+            if self.lost.is_some() || !self.has_come() {
+                break;
+            }
             // Nothing else is said to a rank that has not asked.
-            self.hear(waits);
+            if self.hear(waits, self.patience()).is_some() {
+                self.lost = Some("rank 0 answers, and was not asked".to_owned());
+            }
         }
         self.lost.is_some().then(|| self.lost_error())
     }
@@ -235,9 +267,10 @@ impl Connection {
     }
 
     /// Waits for the end of the world.
-    fn end(&mut self) -> Error {
+    fn wait_for_the_end(&mut self) -> Error {
+        let end = self.patience();
         while self.lost.is_none() {
-            self.hear(true);
+            self.hear(true, end);
         }
         self.lost_error()
     }
@@ -256,7 +289,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         if self.lost.is_none() {
             // Whoever does not hear it notices the end of the connection.
-            let _ = send(&mut self.stream, &Said::Bye(self.passed));
+            let _ = send(&mut self.stream, &Said::Bye(self.passed), Instant::now() + PROMPT);
         }
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }

@@ -2,7 +2,7 @@
 
 use std::{env, time::Duration};
 
-use crate::{Error, Result, Way};
+use crate::{Error, Result, Way, error::in_one_line};
 
 /// Most processes of a world: a warp has a lane for each, and one for what brings them together.
 const MOST_RANKS: u32 = warpfold_abi::meeting::MOST_MEMBERS - 1;
@@ -72,6 +72,9 @@ const WAY: &str = "WARPFOLD_WAY";
 /// How long ranks wait for each other if nothing else is said, as PyTorch's do.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// The longest time that ranks wait for each other, by which points in time are there to add it to.
+const LONGEST: Duration = Duration::from_hours(100 * 365 * 24);
+
 /// Which of the processes that work together this one is, and where they find each other: what a
 /// [`World`](crate::World) is made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,10 +143,10 @@ impl Rendezvous {
     }
 
     /// The same with another limit for how long a rank waits for others: until all have come, and at
-    /// each exchange. It is 600 seconds if nothing is said.
+    /// each exchange. It is 600 seconds if nothing is said; more than 100 years are 100 years.
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
-        Self { timeout, ..self }
+        Self { timeout: timeout.min(LONGEST), ..self }
     }
 
     /// Which one this process is.
@@ -278,8 +281,9 @@ pub(crate) fn fnv1a(text: &str) -> u64 {
     })
 }
 
+/// Variables of the environment hold anything.
 fn refuse<T>(reason: String) -> Result<T> {
-    Err(Error::World { reason })
+    Err(Error::World { reason: in_one_line(&reason) })
 }
 
 #[cfg(test)]
@@ -372,6 +376,10 @@ mod tests {
     fn variables_that_do_not_go_together_are_named() {
         assert_eq!(refused(&[("WORLD_SIZE", "4")]), "WORLD_SIZE is set, and RANK is not; set both");
         assert_eq!(refused(&[("RANK", "x"), ("WORLD_SIZE", "4")]), "RANK is `x`; give a whole number");
+        assert_eq!(
+            refused(&[("RANK", "\n"), ("WORLD_SIZE", "4")]),
+            "RANK is `\\n`; give a whole number"
+        );
         assert_eq!(
             refused(&[("RANK", "4"), ("WORLD_SIZE", "4")]),
             "rank 4 of 4; ranks are 0 to 3, by RANK and WORLD_SIZE"

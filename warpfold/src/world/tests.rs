@@ -1,0 +1,299 @@
+//! Peers that do not keep to the messages: whatever they send, a rank has an error of one line, in time.
+
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{TcpListener, TcpStream},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Wire,
+    frame::{Answer, Hello, Said, VERSION, receive, send},
+    rendezvous::Rendezvous,
+};
+use crate::Result;
+
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// What a rank may take until it has its error: the timeout, what it waits longer for the hub, and what
+/// a busy machine takes.
+const IN_TIME: Duration = Duration::from_secs(60);
+
+/// A text that must not come through as it is.
+const HOSTILE: &str = "one\ntwo\r\u{1b}[2J\u{202e}three";
+
+fn in_a_while() -> Instant {
+    Instant::now() + Duration::from_secs(30)
+}
+
+/// Sends bytes one by one for longer than anybody waits.
+fn trickle(stream: &mut TcpStream, bytes: &[u8]) {
+    for byte in bytes.iter().cycle().take(100) {
+        if stream.write_all(&[*byte]).is_err() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// A connection that stays open until its peer ends it.
+fn wait_for_the_end(mut stream: TcpStream) {
+    let _ = stream.set_read_timeout(Some(IN_TIME));
+    while stream.read(&mut [0; 4096]).is_ok_and(|read| read > 0) {}
+}
+
+fn free_address() -> String {
+    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().to_string()
+}
+
+fn meeting(rank: u32, size: u32, address: &str, timeout: Duration) -> Rendezvous {
+    Rendezvous::new(rank, size, address).unwrap().with_timeout(timeout)
+}
+
+/// The error of a call, which is of one line and in time.
+#[track_caller]
+fn error_of<T>(case: &str, call: impl FnOnce() -> Result<T>) -> String {
+    let start = Instant::now();
+    let Err(error) = call() else { panic!("{case}: no error") };
+    assert!(start.elapsed() < IN_TIME, "{case}: {:?}", start.elapsed());
+    let error = error.to_string();
+    assert!(!error.contains(|c: char| c.is_control() || c == '\u{202e}'), "{case}: {error:?}");
+    assert!(error.len() < 3000, "{case}: {} bytes", error.len());
+    error
+}
+
+type Peer = fn(&mut TcpStream);
+
+/// What rank 1 says of a rank 0 that answers its exchange so.
+fn error_of_rank_1(case: &str, answers: Peer) -> String {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            receive::<Hello>(&mut stream, Some(in_a_while())).unwrap();
+            send(&mut stream, &Answer::Welcome, in_a_while()).unwrap();
+            receive::<Said>(&mut stream, Some(in_a_while())).unwrap();
+            answers(&mut stream);
+            wait_for_the_end(stream);
+        });
+        let mut wire = Wire::join(&meeting(1, 2, &address, TIMEOUT), String::new()).unwrap();
+        let error = error_of(case, || wire.gather("a test", Ok(vec![1])));
+        // From then on at once.
+        error_of(case, || wire.lost_by_now().map_or(Ok(()), Err).and(wire.gather("it", Ok(vec![]))));
+        error
+    })
+}
+
+#[test]
+fn a_rank_0_that_answers_anything_is_an_error_in_time() {
+    fn tell(stream: &mut TcpStream, answer: &Answer) {
+        let _ = send(stream, answer, in_a_while());
+    }
+    let cases: [(&str, Peer, &str); 13] = [
+        ("fewer parts", |to| tell(to, &Answer::All(vec![vec![1]])), "the parts of 1 ranks, not of 2"),
+        ("more parts", |to| tell(to, &Answer::All(vec![vec![]; 3])), "the parts of 3 ranks, not of 2"),
+        ("many parts", |to| tell(to, &Answer::All(vec![vec![]; 1_000_000])), "1000000 ranks"),
+        ("no parts", |to| tell(to, &Answer::All(vec![])), "the parts of 0 ranks"),
+        ("a welcome", |to| tell(to, &Answer::Welcome), "malformed message"),
+        ("a hostile end", |to| tell(to, &Answer::Lost(HOSTILE.to_owned())), "one\\ntwo\\r\\u{1b}[2J"),
+        ("a long end", |to| tell(to, &Answer::Lost("x".repeat(100_000))), "xxx…; start all ranks"),
+        ("garbage", |to| to.write_all(&[4, 0, 0, 0, 9, 9, 9, 9]).unwrap(), "malformed message"),
+        ("a length", |to| to.write_all(&[0xff; 64]).unwrap(), "malformed message"),
+        ("an end", |to| to.shutdown(std::net::Shutdown::Both).unwrap(), "its connection has ended"),
+        ("half a message", |to| to.write_all(&[9, 0, 0]).unwrap(), "it does not answer in time"),
+        ("byte by byte", |to| trickle(to, &[255, 15, 0, 0, 1]), "it does not answer in time"),
+        (
+            "a flood",
+            |to| {
+                to.set_nonblocking(true).unwrap();
+                let start = Instant::now();
+                while start.elapsed() < IN_TIME / 2 {
+                    // That it waits, which it is asked all the time.
+                    let written = to.write(&[1, 0, 0, 0, 3]);
+                    if written.is_err_and(|error| error.kind() != ErrorKind::WouldBlock) {
+                        break;
+                    }
+                    let _ = to.read(&mut [0; 64]);
+                }
+                to.set_nonblocking(false).unwrap();
+            },
+            "rank 0 is gone",
+        ),
+    ];
+    thread::scope(|scope| {
+        for (case, answers, what) in cases {
+            scope.spawn(move || {
+                let error = error_of_rank_1(case, answers);
+                assert!(error.contains(what), "{case}: {error}");
+            });
+        }
+    });
+    let error = error_of_rank_1("void", |to| tell(to, &Answer::Void(HOSTILE.to_owned())));
+    assert!(error.contains("\\u{202e}three"), "{error}");
+}
+
+#[test]
+fn what_is_no_rank_0_does_not_let_anybody_wait() {
+    let cases: [(&str, Peer, &str); 3] = [
+        ("nothing", |_| {}, "does not admit rank 1 (it does not answer in time)"),
+        ("another answer", |to| _ = send(to, &Answer::WhoWaits, in_a_while()), "does not answer as"),
+        ("a refusal", |to| _ = send(to, &Answer::Lost(HOSTILE.into()), in_a_while()), "one\\ntwo\\r"),
+    ];
+    for (case, answers, what) in cases {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let peer = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            receive::<Hello>(&mut stream, Some(in_a_while())).unwrap();
+            answers(&mut stream);
+            wait_for_the_end(stream);
+        });
+        let joined = || Wire::join(&meeting(1, 2, &address, TIMEOUT), String::new());
+        let error = error_of(case, joined);
+        assert!(error.contains(what), "{case}: {error}");
+        peer.join().unwrap();
+    }
+}
+
+/// A peer that says it is rank 1 of two, with a device of such a name.
+fn rank_1(address: &str, device: &str) -> TcpStream {
+    let start = Instant::now();
+    let mut stream = loop {
+        match TcpStream::connect(address) {
+            Ok(stream) => break stream,
+            Err(error) => assert!(start.elapsed() < IN_TIME, "{error}"),
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    let device = device.to_owned();
+    let hello = Hello { magic: Hello::MAGIC, version: VERSION, job: 0, size: 2, rank: 1, device };
+    send(&mut stream, &hello, in_a_while()).unwrap();
+    stream
+}
+
+#[test]
+fn a_rank_that_says_anything_is_an_error_in_time() {
+    fn tell(stream: &mut TcpStream, said: &Said) {
+        let _ = send(stream, said, in_a_while());
+    }
+    fn gather(what: &str) -> Said {
+        Said::Gather { what: what.to_owned(), given: Ok(Vec::new()) }
+    }
+    let cases: [(&str, Peer, &str); 11] = [
+        ("nothing", |_| {}, "rank 1 did not come within 2 s"),
+        ("garbage", |to| to.write_all(&[4, 0, 0, 0, 9, 9, 9, 9]).unwrap(), "rank 1 sent a malformed"),
+        ("a length", |to| to.write_all(&[0, 0, 1, 0]).unwrap(), "rank 1 sent a malformed message"),
+        ("half a message", |to| to.write_all(&[9, 0, 0]).unwrap(), "rank 1 did not come within"),
+        ("byte by byte", |to| trickle(to, &[255, 15, 0, 0, 0]), "rank 1 did not come within"),
+        ("a hostile end", |to| tell(to, &Said::Broken(HOSTILE.to_owned())), "go on: one\\ntwo\\r"),
+        ("another name", |to| tell(to, &gather(HOSTILE)), "rank 1 at one\\ntwo\\r\\u{1b}[2J\\u{202e}"),
+        (
+            "a failure",
+            |to| tell(to, &Said::Gather { what: "a test".into(), given: Err(HOSTILE.into()) }),
+            "rank 1 failed: one\\ntwo\\r",
+        ),
+        (
+            "a part after its end",
+            |to| [Said::Bye(0), gather("a test")].iter().for_each(|said| tell(to, said)),
+            "rank 1 ",
+        ),
+        (
+            "parts and parts",
+            |to| (0..1000).for_each(|_| tell(to, &gather("a test"))),
+            "rank 1 sent a malformed message",
+        ),
+        (
+            "a flood",
+            |to| {
+                let start = Instant::now();
+                let waits = Said::Waits { number: 0, too_long: false };
+                while start.elapsed() < IN_TIME / 2 && send(to, &waits, in_a_while()).is_ok() {}
+            },
+            "rank 1 did not come within 2 s",
+        ),
+    ];
+    thread::scope(|scope| {
+        for (case, says, what) in cases {
+            scope.spawn(move || {
+                let address = free_address();
+                let peer = thread::spawn({
+                    let address = address.clone();
+                    move || {
+                        let mut stream = rank_1(&address, "");
+                        receive::<Answer>(&mut stream, Some(in_a_while())).unwrap();
+                        says(&mut stream);
+                        wait_for_the_end(stream);
+                    }
+                });
+                let mut wire = Wire::join(&meeting(0, 2, &address, TIMEOUT), String::new()).unwrap();
+                let mut error = String::new();
+                // Of some cases the first exchange still comes to an end.
+                for _ in 0..1000 {
+                    if let Err(failed) = wire.gather("a test", Ok(vec![1])) {
+                        error = error_of(case, || Err::<(), _>(failed));
+                        break;
+                    }
+                }
+                assert!(error.contains(what), "{case}: {error}");
+                drop(wire);
+                peer.join().unwrap();
+            });
+        }
+    });
+}
+
+/// The name of a device, too, comes from elsewhere.
+#[test]
+fn a_device_of_a_hostile_name_is_named_in_one_line() {
+    let address = free_address();
+    thread::scope(|scope| {
+        scope.spawn(|| wait_for_the_end(rank_1(&address, HOSTILE)));
+        let joined = || Wire::join(&meeting(0, 2, &address, TIMEOUT * 10), String::new());
+        // Whichever of the two comes first.
+        let error = error_of("a device", joined);
+        assert!(error.contains("one\\ntwo\\r\\u{1b}[2J\\u{202e}three"), "{error}");
+    });
+}
+
+/// Rank 0 ends though another one neither leaves nor closes its connection.
+#[test]
+fn rank_0_does_not_wait_for_ever_for_a_rank_that_stays() {
+    let address = free_address();
+    let peer = thread::spawn({
+        let address = address.clone();
+        move || {
+            let mut stream = rank_1(&address, "");
+            receive::<Answer>(&mut stream, Some(in_a_while())).unwrap();
+            loop {
+                let answer = receive::<Answer>(&mut stream, Some(in_a_while())).unwrap();
+                if let Answer::Lost(reason) = answer {
+                    return reason;
+                }
+            }
+        }
+    });
+    let wire = Wire::join(&meeting(0, 2, &address, TIMEOUT), String::new()).unwrap();
+    let start = Instant::now();
+    drop(wire);
+    assert!(start.elapsed() < IN_TIME, "{:?}", start.elapsed());
+    assert_eq!(peer.join().unwrap(), "rank 0 has left, and rank 1 did not within 2 s");
+}
+
+#[test]
+fn the_longest_timeout_is_one() {
+    let address = free_address();
+    let rank = |rank| {
+        let mut wire = Wire::join(&meeting(rank, 2, &address, Duration::MAX), String::new()).unwrap();
+        wire.gather("a test", Ok(vec![rank as u8])).unwrap()
+    };
+    thread::scope(|scope| {
+        let ranks = [0, 1].map(|number| scope.spawn(move || rank(number)));
+        for of_rank in ranks {
+            assert_eq!(of_rank.join().unwrap(), [[0], [1]]);
+        }
+    });
+    // None at all is an error.
+    error_of("no time", || Wire::join(&meeting(1, 2, &free_address(), Duration::ZERO), String::new()));
+    error_of("no time", || Wire::join(&meeting(0, 2, &free_address(), Duration::ZERO), String::new()));
+}
