@@ -76,11 +76,7 @@ pub(crate) fn check(first: usize, second: usize) -> Result<u64> {
 /// The sum of what several devices have of it, in the type of the sum, which is a float.
 pub(crate) fn sum_of_parts<S: Element>(parts: impl Iterator<Item = PartWords>) -> S {
     fn of<F: Float>(parts: impl Iterator<Item = PartWords>) -> F {
-        let part = |words: PartWords| {
-            let mut words = bytemuck::cast_slice::<u64, u32>(&words).iter().copied();
-            Partial::<F>::ZERO.map_words(&mut |_| words.next().expect("there are words for any part"))
-        };
-        parts.map(part).fold(Partial::ZERO, Partial::plus).sum()
+        parts.map(part_of).fold(Partial::ZERO, Partial::plus).sum()
     }
     let word = match S::DTYPE {
         Dtype::F32 => word_of(of::<f32>(parts)),
@@ -88,4 +84,85 @@ pub(crate) fn sum_of_parts<S: Element>(parts: impl Iterator<Item = PartWords>) -
         dtype => unreachable!("sums in {dtype} have no parts"),
     };
     element_of(word)
+}
+
+fn part_of<F: Float>(words: PartWords) -> Partial<F> {
+    let mut words = bytemuck::cast_slice::<u64, u32>(&words).iter().copied();
+    Partial::<F>::ZERO.map_words(&mut |_| words.next().expect("there are words for any part"))
+}
+
+/// Whether words from elsewhere are parts that devices can have of one sum in this type: of as many
+/// terms, all together, as digits have room for.
+#[cfg(feature = "world")]
+pub(crate) fn are_parts<S: Element>(parts: impl Iterator<Item = PartWords>) -> bool {
+    use warpfold_abi::binned::Each;
+
+    /// The largest magnitude of a part's digits.
+    struct Largest(u64);
+
+    impl Each for Largest {
+        fn double(&mut self, digit: i64) -> i64 {
+            self.0 = self.0.max(digit.unsigned_abs());
+            digit
+        }
+
+        fn single(&mut self, digit: i32) -> i32 {
+            digit
+        }
+    }
+
+    fn are<F: Float>(mut parts: impl Iterator<Item = PartWords>) -> bool {
+        // Each of 2^35 terms has a digit of at most 2^(WIDTH - 1) in each place.
+        let most = 1_u64 << (35 + F::WIDTH - 1);
+        let mut all = 0_u64;
+        parts.all(|words| {
+            let Partial { digits, bin, specials } = part_of::<F>(words);
+            let mut largest = Largest(0);
+            F::map(digits, &mut largest);
+            all = all.saturating_add(largest.0);
+            bin <= 2 * F::LOWEST.unsigned_abs() && specials <= 3 && all <= most
+        })
+    }
+    match S::DTYPE {
+        Dtype::F32 => are::<f32>(parts),
+        Dtype::F64 => are::<f64>(parts),
+        dtype => unreachable!("sums in {dtype} have no parts"),
+    }
+}
+
+#[cfg(all(test, feature = "world"))]
+mod tests {
+    use super::*;
+
+    /// The words of a part of a sum in `f64`: its digits, its first bin and what is not finite.
+    fn part(digits: [i64; 4], bin: u64, specials: u64) -> PartWords {
+        let mut words = PartWords::default();
+        words[..4].copy_from_slice(&digits.map(i64::cast_unsigned));
+        words[4] = bin | specials << 16;
+        words
+    }
+
+    #[test]
+    fn parts_are_those_that_a_sum_can_have() {
+        let are = |parts: &[PartWords]| are_parts::<f64>(parts.iter().copied());
+        let (most, half) = (1 << 62, 1 << 61);
+        for parts in [
+            &[][..],
+            &[part([0; 4], 0, 0)],
+            &[part([most, -most, most, -most], 72, 3)],
+            &[part([half, 0, 0, 0], 72, 1), part([0, -half, 0, 0], 3, 2)],
+        ] {
+            assert!(are(parts), "{parts:?}");
+            let _ = sum_of_parts::<f64>(parts.iter().copied());
+        }
+        for parts in [
+            &[part([0; 4], 73, 0)][..],
+            &[part([0; 4], 0, 4)],
+            &[part([0, 0, 0, most + 1], 0, 0)],
+            &[part([i64::MIN, 0, 0, 0], 0, 0)],
+            &[part([half, 0, 0, 0], 0, 0), part([0, half + 1, 0, 0], 0, 0)],
+        ] {
+            assert!(!are(parts), "{parts:?}");
+        }
+    }
 }

@@ -41,13 +41,14 @@ impl<S: Element> Within<S> {
 
     /// That of these elements and of others behind them.
     pub(crate) fn and(self, other: Self) -> Self {
-        Self { count: self.count + other.count, sum: S::ADD(self.sum, other.sum) }
+        Self { count: self.count.saturating_add(other.count), sum: S::ADD(self.sum, other.sum) }
     }
 
     /// That of the elements of several devices, of which each has a part.
     pub(crate) fn of_parts(parts: &[WithinPart]) -> Self {
         let sums = parts.iter().map(|&[_, ref sum @ ..]| *sum);
-        Self { count: parts.iter().map(|[count, ..]| count).sum(), sum: sum_of_parts(sums) }
+        let count = parts.iter().fold(0_u64, |all, [count, ..]| all.saturating_add(*count));
+        Self { count, sum: sum_of_parts(sums) }
     }
 }
 

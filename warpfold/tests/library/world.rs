@@ -15,6 +15,7 @@ use std::{
 };
 
 use warpfold::{Buffer, Distributed, Element, Error, Plain, Rendezvous, Way, World, cpu, op};
+use warpfold_abi::{meeting::CELL_BYTES, reducer::PART_BYTES};
 
 use crate::{
     common::{Sample, device, driver, extreme, on_gpu, reducer, says, small, splitmix},
@@ -545,6 +546,18 @@ fn who_comes_is_looked_at() {
             }
         });
     }
+    // Another version.
+    let address = free_address();
+    thread::scope(|scope| {
+        let first = scope.spawn(|| joined(0, 2, &address, 20.0));
+        let mut older = hello(1, 2);
+        older[12] = 1;
+        let mut stranger = connected(&address);
+        // Rank 0 comes first, who is told.
+        thread::sleep(Duration::from_millis(500));
+        stranger.write_all(&older).unwrap();
+        refused(first.join().unwrap(), &["rank 1 is of another version of warpfold than rank 0"]);
+    });
     // A device of another kind.
     let address = free_address();
     thread::scope(|scope| {
@@ -553,14 +566,20 @@ fn who_comes_is_looked_at() {
         other.write_all(&hello(1, 2)).unwrap();
         refused(first.join().unwrap(), &["rank 1 has none, rank 0 ", "take devices of one kind"]);
     });
-    // Strangers that say nothing, anything, or that there is much to come.
+    // Strangers that say nothing, anything, that there is much to come, or that they are of another job.
     let address = free_address();
     thread::scope(|scope| {
         let first = scope.spawn(|| joined(0, 2, &address, 20.0));
         let _silent = connected(&address);
-        let mut talks = connected(&address);
-        talks.write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
-        assert_eq!(talks.read(&mut [0; 64]).unwrap_or(0), 0, "no answer");
+        let mut other_job = hello(1, 2);
+        other_job[13] = 1;
+        let mut other_program = hello(1, 2);
+        other_program[4] = b'W';
+        for says in [b"GET / HTTP/1.1\r\nHost: here\r\n\r\n", &other_job[..], &other_program] {
+            let mut talks = connected(&address);
+            talks.write_all(says).unwrap();
+            assert_eq!(talks.read(&mut [0; 64]).unwrap_or(0), 0, "no answer");
+        }
         let second = joined(1, 2, &address, 20.0).unwrap();
         let second = scope.spawn(move || second.barrier());
         first.join().unwrap().unwrap().barrier().unwrap();
@@ -574,6 +593,160 @@ fn hello(rank: u8, size: u8) -> Vec<u8> {
     // The magic, the version, the job, the size, the rank, and the device behind its length.
     let body = [&b"warpfold"[..], &[2, 0, size, rank, device.len() as u8], device].concat();
     [&(body.len() as u32).to_le_bytes()[..], &body].concat()
+}
+
+/// A number as messages have it: seven bits a byte, the lowest first.
+fn number(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number > 0x7f {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
+}
+
+/// Bytes behind their length.
+fn counted(bytes: &[u8]) -> Vec<u8> {
+    [&number(bytes.len()), bytes].concat()
+}
+
+/// A rank 1 of two that says it is at `what`, time after time, and each time gives `part` for its own.
+struct Liar(TcpStream);
+
+impl Liar {
+    fn joins(address: &str) -> Self {
+        let mut stream = connected(address);
+        let device = device_kind();
+        let body = [&b"warpfold"[..], &[2, 0, 2, 1], &counted(device.as_bytes())].concat();
+        stream.write_all(&[&(body.len() as u32).to_le_bytes()[..], &body].concat()).unwrap();
+        let mut liar = Self(stream);
+        liar.hear();
+        liar
+    }
+
+    /// Takes the next message.
+    fn hear(&mut self) {
+        let mut len = [0; 4];
+        self.0.read_exact(&mut len).unwrap();
+        self.0.read_exact(&mut vec![0; u32::from_le_bytes(len) as usize]).unwrap();
+    }
+
+    /// Takes part in an exchange.
+    fn gives(&mut self, what: &str, part: &[u8]) {
+        let body = [&[0][..], &counted(what.as_bytes()), &[0], &counted(part)].concat();
+        self.0.write_all(&[&(body.len() as u32).to_le_bytes()[..], &body].concat()).unwrap();
+        self.hear();
+    }
+
+    /// Says how values pass: by connections, as for a device without NCCL.
+    fn agrees(&mut self) {
+        let card = [&[0, 1][..], &counted(b"none"), &counted(b"a device")].concat();
+        self.gives("the way by which values pass", &card);
+    }
+}
+
+/// What ranks of the device under test say of it when they come.
+fn device_kind() -> String {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let heard = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut len = [0; 4];
+        stream.read_exact(&mut len).unwrap();
+        let mut body = vec![0; u32::from_le_bytes(len) as usize];
+        stream.read_exact(&mut body).unwrap();
+        body
+    });
+    joined(1, 2, &address, 5.0).unwrap_err();
+    // Behind the magic, the version, the job, the size and the rank, and its length in a byte.
+    String::from_utf8(heard.join().unwrap()[13..].to_vec()).unwrap()
+}
+
+/// What another rank gives for its part may be anything: it is a result, or an error of one line.
+#[test]
+fn parts_of_any_bytes_are_a_result_or_an_error() {
+    if on_gpu() {
+        return;
+    }
+    let address = free_address();
+    let lengths = [0, 1, 1 << 40, 1 << 48, u64::MAX - 4, u64::MAX];
+    // Those of a cell, of pairs, of an interval and of the first elements, and others.
+    let [cell, part] = [CELL_BYTES, PART_BYTES].map(|bytes| bytes as usize);
+    let sizes = [0, 1, 8, 12, 16, 24, part, 8 + part, 8 + cell, 16_384];
+    let seeds: Vec<(usize, u64)> =
+        sizes.into_iter().flat_map(|size| (0..6).map(move |seed| (size, seed))).collect();
+    let bytes = |(size, seed): (usize, u64)| -> Vec<u8> {
+        let fill = [0, 0xff, 0x7f, 0x80].get(seed as usize).copied();
+        let byte = |at| fill.unwrap_or(splitmix(seed << 32 | at) as u8);
+        let mut bytes: Vec<u8> = (0..size as u64).map(byte).collect();
+        if size == 8 + cell {
+            // So few elements that the cell counts.
+            bytes[..8].copy_from_slice(&u64::to_le_bytes(10));
+        }
+        bytes
+    };
+    let whats = [
+        "Sum of f32",
+        "ArgMax of f32",
+        "Everywhere<Sum> of f32",
+        "MeanAndVariance of f32",
+        "Dot of f32",
+        "Everywhere<Dot> of f32",
+        "the interval (Unbounded, Unbounded) of f32",
+        "the interval (Unbounded, Unbounded) of f32 everywhere",
+        "Largest(3) of f32",
+    ];
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut liar = Liar::joins(&address);
+            liar.agrees();
+            for len in lengths {
+                liar.gives("elements of f32", &u64::to_le_bytes(len));
+            }
+            liar.gives("elements of f32", b"short");
+            liar.gives("elements of f32", &[10, 0, 0, 0, 0, 0, 0, 0]);
+            for what in whats {
+                for &seed in &seeds {
+                    liar.gives(what, &bytes(seed));
+                }
+            }
+        });
+        let world = joined(0, 2, &address, 60.0).unwrap();
+        let values = device().upload(&small::<f32>(10, 3)).unwrap();
+        let of = |part: &Buffer<f32>| world.distributed(part.clone());
+        for len in lengths {
+            match of(&values) {
+                Ok(values) => assert_eq!((values.len(), values.before()), (len + 10, 0)),
+                Err(error) => says(&error, &["elements; a reduction takes at most"]),
+            }
+        }
+        says(&of(&values).unwrap_err(), &["another version"]);
+        let x = &of(&values).unwrap();
+        let calls: [&dyn Fn() -> Result<(), Error>; 9] = [
+            &|| world.reduce(op::Sum, x).map(drop),
+            &|| world.reduce(op::ArgMax, x).map(drop),
+            &|| world.reduce(op::Everywhere(op::Sum), x).map(drop),
+            &|| world.reduce(op::MeanAndVariance, x).map(drop),
+            &|| world.reduce_pair(op::Dot, x, x).map(drop),
+            &|| world.reduce_pair(op::Everywhere(op::Dot), x, x).map(drop),
+            &|| world.reduce_within(.., x).map(drop),
+            &|| world.reduce_within(op::Everywhere(..), x).map(drop),
+            &|| world.top_k(op::Largest(3), x).map(drop),
+        ];
+        for (call, what) in calls.into_iter().zip(whats) {
+            for (size, seed) in &seeds {
+                if let Err(error) = call() {
+                    let line = error.to_string();
+                    assert!(
+                        !line.contains('\n') && !line.contains("rank 1 at"),
+                        "{what}, {size}: {line}"
+                    );
+                    assert!(!matches!(error, Error::Driver { .. }), "{what}, {size}, {seed}: {line}");
+                }
+            }
+        }
+    });
 }
 
 /// A world of one, as a program without a launcher has it.

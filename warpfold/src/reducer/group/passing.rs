@@ -17,6 +17,7 @@ use warpfold_abi::meeting::CELL_BYTES;
 use super::Way;
 use crate::{
     Device, Error, Result, Stream,
+    error::in_one_line,
     memory::{HostBytes, Memory},
     nccl::{Clique, Library, Passage, UniqueId, require},
     reducer::Reducer,
@@ -376,11 +377,12 @@ fn missing(cards: &[Card]) -> Option<String> {
     for (card, rank) in cards.iter().zip(0..) {
         let version = match &card.nccl {
             Ok(version) => version,
-            Err(reason) => return Some(format!("rank {rank}: {reason}")),
+            Err(reason) => return Some(format!("rank {rank}: {}", in_one_line(reason))),
         };
         if let Ok(first) = &cards[0].nccl
             && first != version
         {
+            let [first, version] = [first, version].map(|version| in_one_line(version));
             return Some(format!("rank 0 has NCCL {first}, rank {rank} {version}; install one version"));
         }
         if let Some(other) = cards[..rank].iter().position(|other| other.gpu == card.gpu) {

@@ -190,13 +190,18 @@ impl World {
     ///
     /// # Errors
     /// [`Error::OtherDevice`] for a buffer of another device than this rank's, then [`Error::World`] in
-    /// all others; [`Error::World`] where ranks have elements of different types; [`Error::Lost`].
+    /// all others; [`Error::World`] where ranks have elements of different types;
+    /// [`Error::TooManyElements`] for more than 2^48 of all ranks; [`Error::Lost`].
     pub fn distributed<T: Plain>(&self, part: Buffer<T>) -> Result<Distributed<T>> {
         let given = self.reducer().device().require("buffer", part.device());
         let what = format!("elements of {}", short(type_name::<T>()));
         let lengths = self.numbers(&mut self.state(), &what, given.map(|()| part.len() as u64))?;
+        let n = lengths.iter().fold(0_u64, |all, &len| all.saturating_add(len));
+        if n > MOST {
+            return Err(Error::TooManyElements { n, most: MOST });
+        }
         let before = lengths[..self.0.rank as usize].iter().sum();
-        Ok(Distributed { world: self.clone(), part, before, len: lengths.iter().sum() })
+        Ok(Distributed { world: self.clone(), part, before, len: n })
     }
 
     /// The result of any [operation](crate::op) on the elements of all ranks, on each of them. Of all

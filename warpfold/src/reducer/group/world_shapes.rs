@@ -11,7 +11,7 @@ use crate::{
     element::sealed::Element as _,
     names::PairOp,
     op::{Interval, PairOperation, TopK},
-    pairs::{PartWords, sum_of_parts},
+    pairs::{PartWords, are_parts, sum_of_parts},
     within::WithinPart,
 };
 
@@ -32,9 +32,9 @@ impl World {
         let what = format!("{} of {}", short(type_name::<O>()), short(type_name::<T>()));
         let op = O::op(T::DTYPE);
         if let Some(part) = op.part() {
-            return Ok(sum_of_parts(
-                self.results_of_pairs::<T, PartWords>(part, &what, a, b)?.into_iter(),
-            ));
+            let parts = self.results_of_pairs::<T, PartWords>(part, &what, a, b)?;
+            require_parts::<T::Sum>(parts.iter().copied())?;
+            return Ok(sum_of_parts(parts.into_iter()));
         }
         let results = self.results_of_pairs::<T, T::Sum>(op, &what, a, b)?;
         Ok(results.into_iter().fold(T::Sum::zeroed(), T::Sum::ADD))
@@ -81,7 +81,9 @@ impl World {
             let given = given.map(|part: Option<WithinPart>| part.unwrap_or_default());
             let given = given.map(|part| bytemuck::bytes_of(&part).to_vec());
             let told = self.tell(&mut self.state(), &what, given)?;
-            let parts: Vec<_> = told.iter().map(|of_rank| read(of_rank)).collect::<Result<_>>()?;
+            let parts: Vec<WithinPart> =
+                told.iter().map(|of_rank| read(of_rank)).collect::<Result<_>>()?;
+            require_parts::<T::Sum>(parts.iter().map(|&[_, ref sum @ ..]| *sum))?;
             return Ok(Within::of_parts(&parts));
         }
         let given = given.and_then(|()| self.reducer().reduce_within(bounds, values.part()));
@@ -121,6 +123,11 @@ impl World {
         }
         self.reducer().first_of(op, &candidates)
     }
+}
+
+/// Refuses what is no part of a sum in each rank.
+fn require_parts<S: Element>(parts: impl Iterator<Item = PartWords>) -> Result<()> {
+    if are_parts::<S>(parts) { Ok(()) } else { Err(other_version()) }
 }
 
 /// A value that a rank has told.
