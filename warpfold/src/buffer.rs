@@ -34,6 +34,7 @@ pub struct Buffer<T> {
 
 impl<T: Plain> Buffer<T> {
     pub(crate) fn upload(device: &Device, values: &[T]) -> Result<Self> {
+        require_alignment::<T>()?;
         let bytes: &[u8] = bytemuck::cast_slice(values);
         let memory = Memory::new(device, bytes.len() as u64)?;
         if !bytes.is_empty() {
@@ -87,9 +88,13 @@ impl<T: Plain> Buffer<T> {
         owner: impl Any + Send + Sync,
     ) -> Result<Self> {
         require_aligned::<T>(address, len)?;
-        let bytes = len as u64 * size_of::<T>() as u64;
+        let Some(bytes) = len.checked_mul(size_of::<T>()) else {
+            let size = size_of::<T>();
+            let reason = format!("{len} elements of {size} bytes are more than there are addresses");
+            return Err(Error::Foreign { what: "memory", reason });
+        };
         // SAFETY: the caller's contract.
-        let memory = unsafe { Memory::foreign(device, address, bytes, Box::new(owner)) };
+        let memory = unsafe { Memory::foreign(device, address, bytes as u64, Box::new(owner)) };
         Ok(Self::whole(memory, len))
     }
 
@@ -313,6 +318,16 @@ impl<T: Plain> Buffer<T> {
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
         self.written.precede(stream)
     }
+}
+
+/// Refuses elements that may not lie where memory of the library's own begins.
+pub(crate) fn require_alignment<T>() -> Result<()> {
+    let (alignment, most) = (align_of::<T>(), Memory::ALIGNMENT);
+    if alignment <= most {
+        return Ok(());
+    }
+    let reason = format!("it is aligned to {alignment} bytes; device memory is so to {most} at most");
+    Err(Error::Foreign { what: "element type", reason })
 }
 
 /// Refuses an address at which no elements can be.

@@ -264,7 +264,8 @@ impl Device {
     /// Copies elements to the device. They are there when this returns.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], or [`Error::Driver`] when the copy fails.
+    /// [`Error::OutOfMemory`], or [`Error::Driver`] when the copy fails; [`Error::Foreign`] for a type
+    /// that is aligned to more than 256 bytes.
     pub fn upload<T: Plain>(&self, values: &[T]) -> Result<Buffer<T>> {
         Buffer::upload(self, values)
     }

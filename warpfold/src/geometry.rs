@@ -16,6 +16,15 @@ use crate::{
 /// Most elements of one reduction.
 pub const MAX_ELEMENTS: u64 = 1 << 35;
 
+/// Returns how many elements an array of this shape has, unless they are too many to count. Lengths in
+/// front of a 0 or behind it may be of any size.
+pub(crate) fn elements_of(shape: &[usize]) -> Option<usize> {
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape.iter().try_fold(1_usize, |all, &len| all.checked_mul(len))
+}
+
 const GROUP_BYTES: u64 = reducer::GROUP_BYTES as u64;
 /// The groups of a tile are a multiple of this number: one group per lane of a warp.
 const TILE_STEP: u64 = WARP_SIZE as u64;

@@ -16,7 +16,7 @@ use warpfold_driver::sys;
 
 use crate::{Device, Error, Plain, Result, Stream};
 
-/// Bytes of device memory, at a multiple of 256 where they are the library's own.
+/// Bytes of device memory, at a multiple of [`Memory::ALIGNMENT`] where they are the library's own.
 pub(crate) struct Memory {
     device: Device,
     address: u64,
@@ -34,6 +34,9 @@ enum Hold {
 }
 
 impl Memory {
+    /// What the driver aligns memory to, at least; that of the host to pages.
+    pub(crate) const ALIGNMENT: usize = 256;
+
     /// Memory of any contents. There is an address even of no bytes.
     pub(crate) fn new(device: &Device, bytes: u64) -> Result<Self> {
         let size = usize::try_from(bytes.max(1)).unwrap_or(usize::MAX);

@@ -227,6 +227,9 @@ impl<T: Plain> Source<T> for File<T> {
 
     fn read_at(&self, start: u64, into: &mut [T]) -> io::Result<usize> {
         let taken = self.len.saturating_sub(start).min(into.len() as u64) as usize;
+        if taken == 0 {
+            return Ok(0);
+        }
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut into[..taken]);
         let from = self.offset + start * size_of::<T>() as u64;
         read_all_at(&self.file, bytes, from).map_err(|error| match error.kind() {

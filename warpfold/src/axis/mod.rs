@@ -9,6 +9,7 @@ pub(crate) use launch::BLOCKS;
 
 use crate::{
     Buffer, Device, Error, Plain, Result,
+    geometry::elements_of,
     reducer::{Code, Span},
 };
 
@@ -30,9 +31,8 @@ pub struct Axis<'a, T> {
 impl<'a, T: Plain> Axis<'a, T> {
     pub(crate) fn new(buffer: &'a Buffer<T>, shape: &[usize], axes: Range<usize>) -> Result<Self> {
         let refused = |reason: String| Err(Error::Axis { reason });
-        let product = |lens: &[usize]| lens.iter().try_fold(1_usize, |all, &len| all.checked_mul(len));
         let elements = buffer.len();
-        if product(shape) != Some(elements) {
+        if elements_of(shape) != Some(elements) {
             return refused(format!(
                 "a shape of {shape:?} and {elements} elements; give lengths whose product is {elements}, \
                  or a slice"
@@ -49,8 +49,8 @@ impl<'a, T: Plain> Axis<'a, T> {
                 "{given} of a shape of {dimensions} dimensions; give one or more of 0 up to {dimensions}"
             ));
         }
-        // A product that has a factor 0 may have others that are too large together.
-        let some = |lens: &[usize]| product(lens).unwrap_or(0);
+        // Only an axis of length 0 among the others lets a product be more.
+        let some = |lens: &[usize]| elements_of(lens).unwrap_or(usize::MAX);
         let (outer, inner) = (some(&shape[..axes.start]), some(&shape[axes.end..]));
         let len = some(&shape[axes]);
         if len == 0 && outer > 0 && inner > 0 {

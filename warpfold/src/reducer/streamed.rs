@@ -23,6 +23,7 @@ use std::{
 use super::{Push, Reducer};
 use crate::{
     Buffer, Device, Error, Plain, Result, Stream,
+    buffer::require_alignment,
     context::Failed,
     memory::{HostBytes, Memory},
     op::Operation,
@@ -38,6 +39,9 @@ pub(super) const BYTES: usize = 2 << 20;
 
 /// Most threads that fill buffers, where nobody says otherwise.
 pub(super) const THREADS: usize = 8;
+
+/// Most threads that fill buffers.
+const MOST_THREADS: usize = 1024;
 
 impl Reducer {
     /// A reduction of elements that are not in device memory and need not fit there: they are read ahead
@@ -160,7 +164,9 @@ impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
     /// ```
     ///
     /// # Errors
-    /// - [`Error::Ring`] for fewer than 2 buffers, for buffers that hold no element, and for no thread;
+    /// - [`Error::Ring`] for fewer than 2 buffers, for buffers that hold no element or have more bytes
+    ///   together than the device's memory, for no thread, and for more than 1024 or one that the system
+    ///   does not start; [`Error::Foreign`] for a type that is aligned to more than 256 bytes;
     /// - [`Error::OtherDevice`] for a reduction on another device than this one's, and
     ///   [`Error::TooManyElements`] for a source that says that it has more than one takes; nothing was
     ///   read then;
@@ -174,14 +180,17 @@ impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
     pub fn push_to(self, running: &mut [&mut dyn Push<T>]) -> Result<u64> {
         let Self { reducer, source, buffers, bytes, threads, on_progress, .. } = self;
         let size = size_of::<T>();
-        if buffers < 2 || bytes < size || threads == 0 {
+        let device = reducer.device();
+        let most = device.info().memory_bytes;
+        let fits = buffers.checked_mul(bytes).is_some_and(|all| all as u64 <= most);
+        if buffers < 2 || bytes < size || !fits || !(1..=MOST_THREADS).contains(&threads) {
             let reason = format!(
                 "{buffers} buffers of {bytes} bytes, and {threads} threads; give 2 buffers or more, of \
-                 {size} bytes or more, and a thread"
+                 {size} bytes or more, {most} together at most, and 1 to {MOST_THREADS} threads"
             );
             return Err(Error::Ring { reason });
         }
-        let device = reducer.device();
+        require_alignment::<T>()?;
         for running in &*running {
             device.require("running reduction", running.device())?;
             running.require_room(source.elements().unwrap_or(0))?;
@@ -211,7 +220,12 @@ impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
             let free = free;
             for _ in 0..threads {
                 let (turns, filled, source) = (&turns, filled.clone(), &source);
-                scope.spawn(move || fill_buffers(source, len as u64, turns, &filled));
+                let fill = move || fill_buffers(source, len as u64, turns, &filled);
+                let started = thread::Builder::new().spawn_scoped(scope, fill);
+                started.map_err(|error| {
+                    let reason = format!("the system starts no thread ({error}); give fewer");
+                    Error::Ring { reason }
+                })?;
             }
             for slot in ring.0 {
                 let _ = free.send(slot);

@@ -12,6 +12,7 @@ pub use launch::ViewLaunch;
 use crate::{
     Buffer, Device, Error, Plain, Result,
     axis::AxisJob,
+    geometry::elements_of,
     reducer::{Code, Span, Task},
     rows::RowsJob,
 };
@@ -59,8 +60,7 @@ fn refused<R>(reason: String) -> Result<R> {
 impl<'a, T: Plain> View<'a, T> {
     pub(crate) fn contiguous(buffer: &'a Buffer<T>, shape: &[usize]) -> Result<Self> {
         let elements = buffer.len();
-        let product = shape.iter().try_fold(1_usize, |all, &len| all.checked_mul(len));
-        if product != Some(elements) {
+        if elements_of(shape) != Some(elements) {
             return refused(format!(
                 "a shape of {shape:?} and {elements} elements; give lengths whose product is \
                  {elements}, or a slice"
@@ -132,9 +132,8 @@ impl<'a, T: Plain> View<'a, T> {
         let last = axes.clone().try_fold(self.offset, |last, (&len, &stride)| {
             last.checked_add((len.max(1) - 1).checked_mul(stride)?)
         });
-        let positions = shape.iter().try_fold(1_usize, |all, &len| all.checked_mul(len));
         let inside = if is_empty { self.offset <= len } else { last.is_some_and(|last| last < len) };
-        if inside && (is_empty || positions.is_some()) {
+        if inside && elements_of(shape).is_some() {
             return Ok(());
         }
         let last = match last {
@@ -181,9 +180,10 @@ impl<'a, T: Plain> View<'a, T> {
 
     /// The product of some axes' lengths.
     fn product(&self, of: impl Fn(usize) -> bool) -> usize {
-        let axes = (0..self.count).filter(|&axis| of(axis));
-        // One that has a factor 0 may have others that are too large together.
-        axes.map(|axis| self.lens[axis]).try_fold(1_usize, usize::checked_mul).unwrap_or(0)
+        let mut lens = [1; MOST_AXES];
+        (0..self.count).filter(|&axis| of(axis)).for_each(|axis| lens[axis] = self.lens[axis]);
+        // Only an axis of length 0 among the others lets it be more.
+        elements_of(&lens).unwrap_or(usize::MAX)
     }
 
     /// The same elements with the axes in reverse order.
@@ -230,10 +230,11 @@ impl<'a, T: Plain> View<'a, T> {
             return refused(format!("a step of 0 along axis {axis}; give 1 or more"));
         }
         let mut view = *self;
-        // Where nothing is left, nothing begins anywhere.
-        view.offset += if start < end { start * self.strides[axis] } else { 0 };
         view.lens[axis] = (end - start).div_ceil(step);
-        view.strides[axis] = if view.lens[axis] > 1 { self.strides[axis] * step } else { 1 };
+        // Where nothing is left nothing begins anywhere, and strides may be of any size.
+        view.offset += if view.is_empty() { 0 } else { start * self.strides[axis] };
+        let stride = self.strides[axis].saturating_mul(step);
+        view.strides[axis] = if view.lens[axis] > 1 { stride } else { 1 };
         Ok(view)
     }
 

@@ -7,6 +7,7 @@ mod common;
 mod adversarial;
 mod allocations;
 mod axis;
+mod bounds;
 mod by_key;
 mod counted;
 #[cfg(feature = "cudarc")]

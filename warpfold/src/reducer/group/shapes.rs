@@ -8,6 +8,7 @@ use super::{Group, Sharded};
 use crate::{
     ByKey, Element, Error, Key, Located, Outcome, Output, Outputs, Plain, Result, Segments, Within,
     element::sealed::Element as _,
+    geometry::elements_of,
     names::{PairOp, WithinOp},
     op::{Interval, PairOperation, RowsOperation, TopK},
     pairs::{PartWords, sum_of_parts},
@@ -88,7 +89,7 @@ impl Group {
         axis: usize,
     ) -> Result<Vec<O::Left>> {
         self.require(values)?;
-        let inner: usize = shape.iter().product();
+        let inner = elements_of(shape).unwrap_or(usize::MAX);
         let arrays = values.parts().iter().map(|part| {
             let all = [&[part.len().checked_div(inner).unwrap_or_default()], shape].concat();
             part.axis(&all, axis.saturating_add(1))
