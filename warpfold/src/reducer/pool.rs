@@ -452,9 +452,47 @@ mod tests {
             log.count("cuStreamWaitEvent")
         };
         assert_eq!(waits(pool.lease(None).unwrap()), 1);
+        // So it is where nobody knows whether that use is over.
+        let fault = warpfold_sim_driver::inject(warpfold_sim_driver::Fault {
+            function: "cuEventQuery",
+            call: 1,
+            code: sys::CUDA_ERROR_INVALID_VALUE,
+            sticky: false,
+        });
+        assert_eq!(waits(pool.lease(None).unwrap()), 1);
+        assert!(fault.has_struck());
         stream.synchronize().unwrap();
+        drop(fault);
         assert_eq!(waits(pool.lease(None).unwrap()), 0);
         pool.give(cell);
+    }
+
+    /// What is under way on a workspace's own stream, for which nobody waits, comes before what another
+    /// stream does with it: a launch whose results were seen, and zeros for a call that then failed.
+    #[test]
+    fn a_workspace_goes_to_another_stream_behind_what_is_under_way_on_its_own() {
+        let pool = pool(1);
+        let other = Stream::new(&pool.device).unwrap();
+        let waits = |mut lease: Lease<'_>| {
+            let log = warpfold_sim_driver::record_calls();
+            // SAFETY: nothing is enqueued.
+            unsafe { lease.make_ready(Some(&other)) }.unwrap();
+            log.count("cuStreamWaitEvent")
+        };
+        let mut lease = pool.lease(None).unwrap();
+        // SAFETY: nothing else uses the slots.
+        unsafe { lease.workspace().slots.clear_on(lease.stream()) }.unwrap();
+        lease.seen();
+        lease.used();
+        assert_eq!(waits(pool.lease(Some(&other)).unwrap()), 1);
+        // It is waited for once.
+        assert_eq!(waits(pool.lease(Some(&other)).unwrap()), 0);
+        let mut lease = pool.lease(None).unwrap();
+        lease.workspace_mut().unsettled = true;
+        // SAFETY: as above.
+        unsafe { lease.make_ready(None) }.unwrap();
+        drop(lease);
+        assert_eq!(waits(pool.lease(Some(&other)).unwrap()), 1);
     }
 
     /// The event goes on to another reduction, whose end is none of this workspace's.

@@ -47,6 +47,15 @@ pub(crate) fn no_findings() -> impl Drop {
     return Vec::<()>::new().into_iter();
 }
 
+/// Has the simulator run work as late as the interface allows for the calls of this thread, until what
+/// is returned is dropped. A GPU runs it when it will.
+pub(crate) fn late() -> impl Drop {
+    #[cfg(feature = "simulator")]
+    return warpfold_sim_driver::run_late();
+    #[cfg(not(feature = "simulator"))]
+    return Vec::<()>::new().into_iter();
+}
+
 /// What [`Reducer::new`] takes its kernels from, but that texts which were found once are kept: for
 /// tests that make many reducers, in which looking for texts would take most of the time.
 pub(crate) fn kept_ptx() -> PtxSource {

@@ -34,6 +34,7 @@ mod group_streamed;
 mod initial;
 mod kernels;
 mod large;
+mod late;
 mod log_sum_exp;
 mod nccl;
 mod numbers;

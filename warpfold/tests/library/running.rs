@@ -176,6 +176,34 @@ fn what_is_refused_does_not_come() {
     says(&format!("{sum:?}"), &["Running", "sum_i64", "len: 10"]);
 }
 
+/// What is carried may be anything then, or written still.
+#[cfg(feature = "simulator")]
+#[test]
+fn a_launch_that_fails_loses_what_came_before() {
+    use warpfold_driver::sys::CUDA_ERROR_LAUNCH_FAILED as code;
+    use warpfold_sim_driver::{Fault, inject};
+
+    if crate::common::on_gpu() {
+        return;
+    }
+    let (stream, ones) = (device().stream().unwrap(), device().upload(&[1_i64; 10]).unwrap());
+    let mut sum = reducer().running(op::Sum).unwrap();
+    sum.push(&stream, &ones).unwrap();
+    let fault = inject(Fault { function: "cuLaunchKernel", call: 1, code, sticky: false });
+    says(&sum.push(&stream, &ones).unwrap_err(), &["LAUNCH_FAILED"]);
+    assert!(fault.has_struck());
+    drop(fault);
+    for error in [
+        sum.push(&stream, &ones).unwrap_err(),
+        sum.result().unwrap_err(),
+        sum.output().map(drop).unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::Lost { .. }), "{error:?}");
+        says(&error, &["running reduction", "begin another one"]);
+    }
+    assert_eq!(sum.len(), 10);
+}
+
 #[cfg(feature = "simulator")]
 #[test]
 fn no_kernel_has_a_hazard() {

@@ -1,0 +1,244 @@
+//! What is still to be written is waited for, by each call that reads it, though nothing else makes it
+//! come: the simulator runs work as late as the interface allows, whatever is queried.
+
+use warpfold::{
+    Buffer, Element, Group, Recorded, Recorder, Segments,
+    dlpack::{self, DataType, ManagedTensor},
+    op,
+};
+
+use crate::common::{device, late, reducer, small};
+
+/// Elements that a stream has still to write, which nothing has waited for.
+fn pending<T: Element>(values: &[T]) -> Buffer<T> {
+    let (stream, buffer) = (device().stream().unwrap(), device().upload(values).unwrap());
+    let mut written = device().outputs(values.len()).unwrap();
+    reducer().on(&stream).max_rows_into(&buffer.rows(1).unwrap(), &mut written).unwrap();
+    written.into_buffer()
+}
+
+/// What makes a buffer: some call that waits, or [`pending`].
+type Make<'m> = &'m dyn Fn(&[i32]) -> Buffer<i32>;
+
+/// Replays a recording of what is recorded of a buffer.
+fn replayed<R>(record: impl FnOnce(&mut Recorder) -> warpfold::Result<Recorded<R>>) -> String
+where
+    R: std::fmt::Debug,
+{
+    let mut recorder = reducer().record();
+    let recorded = record(&mut recorder).unwrap();
+    let mut recording = recorder.finish().unwrap();
+    let results = recording.run().unwrap();
+    format!("{:?}", results.get(&recorded))
+}
+
+fn values() -> Vec<i32> {
+    small(60, 5)
+}
+
+fn uploaded(values: &[i32]) -> Buffer<i32> {
+    device().upload(values).unwrap()
+}
+
+fn offsets(make: Make<'_>) -> Buffer<u32> {
+    make(&[0, 7, 7, 40, 58]).cast().unwrap()
+}
+
+fn keys(make: Make<'_>) -> Buffer<i32> {
+    make(&(0..60).map(|at| at / 7).collect::<Vec<_>>())
+}
+
+fn segments(values: &Buffer<i32>, offsets: &Buffer<u32>) -> Segments<i32> {
+    reducer().segments(values, offsets).unwrap()
+}
+
+type Call = (&'static str, fn(Make<'_>) -> String);
+
+/// Calls that read a buffer of what makes it, by what they have found.
+const CALLS: &[Call] = &[
+    ("download", |make| format!("{:?}", make(&values()).download())),
+    ("a slice", |make| format!("{:?}", make(&values()).slice(7..).unwrap().download())),
+    ("sum", |make| format!("{:?}", reducer().sum(&make(&values())))),
+    ("many", |make| format!("{:?}", reducer().reduce_many((op::Sum, op::ArgMax), &make(&values())))),
+    ("rows", |make| format!("{:?}", reducer().sum_rows(&make(&values()).rows(6).unwrap()))),
+    ("columns", |make| {
+        let buffer = make(&values());
+        format!("{:?}", reducer().reduce_axis(op::Sum, &buffer.columns(6).unwrap()))
+    }),
+    ("view", |make| {
+        let buffer = make(&values());
+        let view = buffer.view(&[3, 4, 5]).unwrap();
+        format!("{:?}", reducer().reduce_view(op::Sum, &view, &[0, 2]))
+    }),
+    ("segments", |make| {
+        let segments = segments(&make(&values()), &offsets(&uploaded));
+        format!("{:?}", reducer().reduce_segments(op::Sum, &segments))
+    }),
+    ("offsets", |make| {
+        let segments = segments(&uploaded(&values()), &offsets(make));
+        format!("{:?}", reducer().reduce_segments(op::Sum, &segments))
+    }),
+    ("the first of a pair", |make| {
+        format!("{:?}", reducer().dot(&make(&values()), &uploaded(&values())))
+    }),
+    ("the second of a pair", |make| {
+        format!("{:?}", reducer().dot(&uploaded(&values()), &make(&values())))
+    }),
+    ("within", |make| format!("{:?}", reducer().reduce_within(-2..3, &make(&values())))),
+    ("top-k", |make| format!("{:?}", reducer().top_k(op::Largest(3), &make(&values())))),
+    ("top-k of rows", |make| {
+        let buffer = make(&values());
+        format!("{:?}", reducer().top_k_rows(op::Largest(2), &buffer.rows(6).unwrap()))
+    }),
+    ("runs", |make| {
+        let runs = reducer().runs::<i32, u32>(&keys(make)).unwrap();
+        format!("{:?} {:?}", runs.keys().download(), runs.offsets().download())
+    }),
+    ("keys", |make| {
+        let found = reducer().reduce_by_key(op::Sum, &keys(make), &uploaded(&values())).unwrap();
+        format!("{:?} {:?}", found.keys.download(), found.results.read())
+    }),
+    ("values of keys", |make| {
+        let found = reducer().reduce_by_key(op::Sum, &keys(&uploaded), &make(&values())).unwrap();
+        format!("{:?} {:?}", found.keys.download(), found.results.read())
+    }),
+    ("a piece", |make| {
+        let mut running = reducer().running(op::Sum).unwrap();
+        running.push(&device().stream().unwrap(), &make(&values())).unwrap();
+        format!("{:?}", running.result())
+    }),
+    ("a group", |make| {
+        let group = Group::new(std::slice::from_ref(reducer())).unwrap();
+        let sharded = group.sharded(vec![make(&values())]).unwrap();
+        format!("{:?}", group.reduce(op::Sum, &sharded))
+    }),
+    ("on a stream", |make| {
+        let stream = device().stream().unwrap();
+        let sum = reducer().on(&stream).sum(&make(&values())).unwrap();
+        format!("{:?}", sum.wait())
+    }),
+    ("a count", |make| {
+        // How many ones there are, which a stream has still to find out.
+        let (stream, mut ones) = (device().stream().unwrap(), device().output::<u64>().unwrap());
+        let found: Buffer<u32> = make(&[1, 0, 1, 1]).cast().unwrap();
+        reducer().on(&stream).sum_into(&found, &mut ones).unwrap();
+        let other = device().stream().unwrap();
+        let sum = reducer().on(&other).counted(&ones.as_count()).sum(&uploaded(&values())).unwrap();
+        format!("{:?}", sum.wait())
+    }),
+    ("a recorded sum", |make| replayed(|to| to.sum(&make(&values())))),
+    ("recorded rows", |make| {
+        let buffer = make(&values());
+        replayed(|to| to.reduce_rows(op::Sum, &buffer.rows(6).unwrap()))
+    }),
+    ("recorded segments", |make| {
+        let segments = segments(&make(&values()), &offsets(&uploaded));
+        replayed(|to| to.reduce_segments(op::Sum, &segments))
+    }),
+    ("the first of a recorded pair", |make| {
+        replayed(|to| to.dot(&make(&values()), &uploaded(&values())))
+    }),
+    ("the second of a recorded pair", |make| {
+        replayed(|to| to.dot(&uploaded(&values()), &make(&values())))
+    }),
+    ("a recorded interval", |make| replayed(|to| to.reduce_within(-2..3, &make(&values())))),
+    ("a recorded top-k", |make| replayed(|to| to.top_k(op::Smallest(3), &make(&values())))),
+    ("a tensor", |make| taken_at_once(make(&values()).into_dlpack())),
+];
+
+/// The elements of a tensor as another library finds them, which waits for nobody.
+fn taken_at_once(tensor: *mut ManagedTensor) -> String {
+    // SAFETY: the tensor was made just now and is nobody else's.
+    unsafe {
+        let dlpack::Tensor { dtype, .. } = (*tensor).dl_tensor;
+        assert_eq!(dtype, DataType::of::<i32>());
+        let theirs = Buffer::<i32>::from_dlpack(device(), tensor).unwrap();
+        format!("{:?}", theirs.download())
+    }
+}
+
+#[test]
+fn each_call_waits_for_what_it_reads() {
+    let _late = late();
+    for (what, call) in CALLS {
+        assert_eq!(call(&|values| pending(values)), call(&uploaded), "{what}");
+    }
+}
+
+/// Outputs that a stream has still to write are written when it has done so.
+#[test]
+fn each_call_writes_after_what_was_to_be_written_before() {
+    let _late = late();
+    // One each, so that whoever waits for one does not wait for the others.
+    let streams = [(); 5].map(|()| device().stream().unwrap());
+    let (mut free, nines) = (streams.iter(), device().upload(&[9; 60]).unwrap());
+    let mut pending = || {
+        let stream = free.next().unwrap();
+        let mut outputs = device().outputs::<i32>(60).unwrap();
+        reducer().on(stream).max_rows_into(&nines.rows(1).unwrap(), &mut outputs).unwrap();
+        outputs
+    };
+    let (keys, values) = (uploaded(&(0..60).collect::<Vec<_>>()), uploaded(&values()));
+    let (mut of, mut largest) = (pending(), pending());
+    reducer().reduce_by_key_into(op::Max, &keys, &values, &mut of, &mut largest).unwrap();
+    let mut recorder = reducer().record();
+    let recorded = recorder.reduce_rows_into(op::Max, &values.rows(1).unwrap(), pending()).unwrap();
+    let mut recording = recorder.finish().unwrap();
+    let results = recording.run().unwrap();
+    let (other, mut again) = (device().stream().unwrap(), pending());
+    reducer().on(&other).max_rows_into(&values.rows(1).unwrap(), &mut again).unwrap();
+    let mut least = pending();
+    reducer().on(&other).min_rows_into(&values.rows(1).unwrap(), &mut least).unwrap();
+    other.synchronize().unwrap();
+    streams.iter().for_each(|stream| stream.synchronize().unwrap());
+    assert_eq!(of.read().unwrap(), keys.download().unwrap());
+    for written in [&largest, results.outputs(&recorded), &again, &least] {
+        assert_eq!(written.read().unwrap(), values.download().unwrap());
+    }
+}
+
+/// A reader of which it is not known whether it has ended is waited for.
+#[cfg(feature = "simulator")]
+#[test]
+fn a_count_is_not_written_before_a_reader_that_cannot_be_asked() {
+    use warpfold_driver::sys::CUDA_ERROR_INVALID_VALUE as code;
+    use warpfold_sim_driver::{Fault, inject};
+
+    if crate::common::on_gpu() {
+        return;
+    }
+    let _late = late();
+    let streams = [(); 4].map(|()| device().stream().unwrap());
+    let [writes, reads, reads_too, writes_again] = &streams;
+    let (values, mut count) = (uploaded(&[1; 10]), device().output::<u64>().unwrap());
+    let ones = |n: usize| device().upload(&vec![1_u8; n]).unwrap();
+    reducer().on(writes).sum_into(&ones(7), &mut count).unwrap();
+    let sum = |stream| reducer().on(stream).counted(&count.as_count()).sum(&values).unwrap();
+    let first = sum(reads);
+    let faults: Vec<_> = (1..100)
+        .map(|call| inject(Fault { function: "cuEventQuery", call, code, sticky: false }))
+        .collect();
+    let second = sum(reads_too);
+    assert!(faults[0].has_struck());
+    drop(faults);
+    reducer().on(writes_again).sum_into(&ones(3), &mut count).unwrap();
+    assert_eq!(count.read().unwrap(), 3);
+    assert_eq!((first.wait().unwrap(), second.wait().unwrap()), (7, 7));
+}
+
+/// Each piece waits for the one before, though their streams do not.
+#[test]
+fn a_piece_waits_for_the_one_before_on_another_stream() {
+    let _late = late();
+    let streams = [(); 4].map(|()| device().stream().unwrap());
+    let buffer = uploaded(&values());
+    for pieces in 2..=4 {
+        let mut sum = reducer().running(op::Sum).unwrap();
+        let pushed = streams.iter().zip(0..pieces).map(|(stream, at)| {
+            sum.push(stream, &buffer.slice(at * 10..at * 10 + 10).unwrap()).unwrap();
+        });
+        assert_eq!(pushed.count(), pieces);
+        let expected: i64 = values()[..pieces * 10].iter().map(|&value| i64::from(value)).sum();
+        assert_eq!(sum.result().unwrap(), expected, "{pieces} pieces");
+    }
+}
