@@ -173,6 +173,8 @@ pub trait Float: Sums<Term = Self> {
     const PLACES: u32;
     /// The lowest bin. The highest one is as far above 0.
     const LOWEST: i32;
+    /// The exponent of the power of two by which no sum of 2^35 terms is too large for an `f64`.
+    const HEADROOM: i32;
     /// The number 0 of the type.
     const ZERO: Self;
 
@@ -191,6 +193,9 @@ pub trait Float: Sums<Term = Self> {
     fn fits(self) -> bool;
     /// The nearest number to the sum of finite terms.
     fn nearest(digits: Self::Digits, bin: u32) -> Self;
+    /// Returns whether the sum of finite terms is negative, and a value and an exponent such that
+    /// `value * 2^exponent` rounds as the sum's magnitude does.
+    fn front(digits: Self::Digits, bin: u32) -> (bool, u64, i32);
     /// The sum of terms that are not all finite.
     fn special(specials: u32) -> Self;
 }
@@ -264,6 +269,7 @@ macro_rules! floats {
             const WIDTH: u32 = $width;
             const PLACES: u32 = $places;
             const LOWEST: i32 = -$highest;
+            const HEADROOM: i32 = if $Float::MAX_EXP < f64::MAX_EXP { 0 } else { 64 };
             const ZERO: Self = 0.0;
 
             #[inline(always)]
@@ -331,7 +337,7 @@ macro_rules! floats {
             $(, $digit:ident $place:literal below $above:ident)*]
         [$($from:ident to $to:ident),*]) => {
         #[inline(always)]
-        fn nearest(digits: Self::Digits, bin: u32) -> Self {
+        fn front(digits: Self::Digits, bin: u32) -> (bool, u64, i32) {
             // All but the first from 0 to 2^WIDTH - 1.
             let carried = |digits: Self::Digits| {
                 let [mut $first $(, mut $digit)*] = digits;
@@ -348,10 +354,16 @@ macro_rules! floats {
             let exponent = (Self::LOWEST + bin as i32) * $width;
             let front = Front { value: $first.cast_unsigned(), exponent };
             $(let front = front.then($digit.cast_unsigned(), $width);)*
+            (negative, front.value, front.exponent)
+        }
+
+        #[inline(always)]
+        fn nearest(digits: Self::Digits, bin: u32) -> Self {
+            let (negative, value, exponent) = Self::front(digits, bin);
             // That is the one rounding: a sum so small that the product is subnormal is a multiple of
             // the smallest number, as all terms are. In two steps, as the power alone may be too small.
-            let half = front.exponent / 2;
-            let magnitude = front.value as Self * $power(half) * $power(front.exponent - half);
+            let half = exponent / 2;
+            let magnitude = value as Self * $power(half) * $power(exponent - half);
             if negative { -magnitude } else { magnitude }
         }
     };
@@ -528,6 +540,30 @@ impl<S: Float> Partial<S> {
     #[inline(always)]
     pub fn sum(self) -> S {
         if self.specials == 0 { S::nearest(self.digits, self.bin) } else { S::special(self.specials) }
+    }
+
+    /// The sum of the terms, rounded to `f64`, over the number of elements: NaN of none.
+    #[inline(always)]
+    pub fn mean(self, count: u64) -> f64 {
+        self.scaled(count, 0)
+    }
+
+    /// The sum of the terms, times 2^-[`HEADROOM`](Float::HEADROOM), rounded to `f64`.
+    #[inline(always)]
+    pub fn wide(self) -> f64 {
+        self.scaled(1, -S::HEADROOM)
+    }
+
+    #[inline(always)]
+    fn scaled(self, over: u64, exponent: i32) -> f64 {
+        if self.specials != 0 {
+            return f64::special(self.specials);
+        }
+        let (negative, value, own) = S::front(self.digits, self.bin);
+        let exponent = own + exponent;
+        let half = exponent / 2;
+        let magnitude = value as f64 / over as f64 * power_f64(half) * power_f64(exponent - half);
+        if negative { -magnitude } else { magnitude }
     }
 }
 

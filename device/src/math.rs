@@ -32,6 +32,8 @@ instructions! {
     log2(x) reg32 f32 = "lg2.approx.ftz.f32";
     /// `a * b + c`, rounded once.
     fma(a, b, c) reg64 f64 = "fma.rn.f64";
+    /// The square root, rounded to nearest.
+    sqrt(x) reg64 f64 = "sqrt.rn.f64";
 }
 
 /// Numbers with an exponential and a logarithm.

@@ -161,16 +161,16 @@ impl<T: Value, const LEN: usize> Value for [T; LEN] {
 /// ```
 #[macro_export]
 macro_rules! value {
-    ($(#[$attr:meta])* $vis:vis struct $Name:ident {
+    ($(#[$attr:meta])* $vis:vis struct $Name:ident $(<$Generic:ident>)? {
         $($(#[$field_attr:meta])* $field_vis:vis $field:ident: $ty:ty),* $(,)?
     }) => {
         $(#[$attr])*
         #[derive(Clone, Copy)]
-        $vis struct $Name {
+        $vis struct $Name $(<$Generic>)? {
             $($(#[$field_attr])* $field_vis $field: $ty,)*
         }
 
-        impl $crate::Value for $Name {
+        impl $(<$Generic: $crate::Value>)? $crate::Value for $Name $(<$Generic>)? {
             const WORDS: u32 = 0 $(+ <$ty as $crate::Value>::WORDS)*;
             #[inline(always)]
             fn give(self, to: &mut impl FnMut(u32)) {

@@ -177,11 +177,31 @@ pub unsafe fn reduce<T: Value, O: Operation<T>>(value: T, _op: O) -> T {
     }
 }
 
+/// Words of values that are reduced in a loop. Unrolled, their combinations would be more instructions
+/// than a short launch runs before it has loaded them.
+const ROLLED_WORDS: u32 = 6;
+
+/// The distance of the first lanes that are combined. The compiler does not unroll a loop that begins
+/// with a number that it does not know.
+#[inline(always)]
+fn first_distance<T: Value>() -> u32 {
+    const HALF: u32 = WARP_SIZE / 2;
+    if T::WORDS < ROLLED_WORDS {
+        return HALF;
+    }
+    let half;
+    // SAFETY: moves a number.
+    unsafe {
+        asm!("mov.u32 {0}, {1};", out(reg32) half, const HALF, options(pure, nomem, nostack, preserves_flags));
+    }
+    half
+}
+
 /// # Safety
 /// All 32 lanes of the warp call it together.
 #[inline(always)]
 unsafe fn reduce_by_xor<T: Value, O: Operation<T>>(mut value: T) -> T {
-    let mut lane_mask = WARP_SIZE / 2;
+    let mut lane_mask = first_distance::<T>();
     while lane_mask > 0 {
         // SAFETY: the caller's contract.
         value = O::combine(value, unsafe { value.shuffle_xor(FULL_WARP, lane_mask) });
@@ -197,7 +217,7 @@ unsafe fn reduce_by_xor<T: Value, O: Operation<T>>(mut value: T) -> T {
 #[inline(always)]
 unsafe fn reduce_front<T: Value, O: Operation<T>>(mut value: T, members: u32) -> T {
     let count = members.count_ones();
-    let mut delta = WARP_SIZE / 2;
+    let mut delta = first_distance::<T>();
     while delta > 0 {
         // SAFETY: the caller's contract. What comes from a lane that is not there is not used.
         let other = unsafe { value.shuffle_down(members, delta) };

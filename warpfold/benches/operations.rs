@@ -16,7 +16,8 @@ use std::{
 };
 
 use warpfold::{
-    Buffer, Device, Element, Float, Integer, OnStream, Reducer, Selection, Spread, bf16, cpu, f16,
+    Buffer, Device, Element, Float, Integer, LongInteger, OnStream, Reducer, Selection, Spread, bf16,
+    cpu, f16,
     op::{self, Everywhere, Operation, SkipNan, SumIn},
 };
 
@@ -74,6 +75,8 @@ fn of_all<T: Element<Sum: Into<Number>> + Into<Number>>(
         entrant(device, "arg max", op::ArgMax, |left| left.index == 0)?,
         entrant(device, "count of non-zeros", op::CountNonZero, move |left| left == n as u64)?,
         entrant(device, "mean and variance", op::MeanAndVariance, of_ones)?,
+        entrant(device, "mean", op::Mean, |left| left == 1.0)?,
+        entrant(device, "L2 norm", op::L2Norm, move |left| left == (n as f64).sqrt())?,
     ])
 }
 
@@ -105,6 +108,9 @@ fn of_floats<T: Float<Sum: Into<Number>>>(
         entrant(device, "sum of numbers", SkipNan(op::Sum), is_n)?,
         entrant(device, "sum of squares of numbers", SkipNan(op::SumOfSquares), is_n)?,
         entrant(device, "sum of magnitudes of numbers", SkipNan(op::SumOfMagnitudes), is_n)?,
+        entrant(device, "L2 norm of numbers", SkipNan(op::L2Norm), move |left| {
+            left == (n as f64).sqrt()
+        })?,
         entrant(device, "product of numbers", SkipNan(op::Product), |left: T::Sum| {
             left.into().0 == 1.0
         })?,
@@ -237,6 +243,15 @@ fn of_integers<T: Integer + Into<Number>>(
         entrant(device, "and", op::BitAnd, |left: T| left.into().0 == 1.0)?,
         entrant(device, "xor", op::BitXor, |left: T| left.into().0 == 0.0)?,
     ])
+}
+
+fn of_long_integers<T: LongInteger + Into<Number>>(
+    device: &Device,
+    n: usize,
+) -> warpfold::Result<Vec<Entrant<T>>> {
+    let mut entrants = of_integers(device, n)?;
+    entrants.push(entrant(device, "L1 norm", op::L1Norm, move |left| left == n as f64)?);
+    Ok(entrants)
 }
 
 /// Any element as `f64`.
@@ -381,8 +396,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         u16: 1, of_integers;
         i32: 1, of_integers;
         u32: 1, of_integers;
-        i64: 1, of_integers, in i128;
-        u64: 1, of_integers, in u128;
+        i64: 1, of_long_integers, in i128;
+        u64: 1, of_long_integers, in u128;
     }
     Ok(())
 }

@@ -1,17 +1,17 @@
 //! What reductions of every row of a matrix cost, or of every column, over shapes from one of them to
 //! 2^26: f32, results left in device memory, beside the sum of the whole buffer, in turns.
 //!
-//! `rows [sum | argmax ...] [ROWSxLEN | MATRICESxROWSxCOLUMNS ...]`, on a GPU, or in the simulator with
-//! `DEVICE=sim`, where the default shapes are small and the times say nothing. A line of JSON per
-//! operation and shape: microseconds per reduction that is enqueued behind others, bytes read and
-//! written per second, and their ratios to the device's peak and to the buffer's sum in the same round,
-//! each as the median of the rounds with its quartiles. Inputs are rotated past the L2 cache. The host's
-//! clock measures: below a few microseconds it is the calls that take the time.
+//! `rows [sum | argmax | spread | mean | l2 ...] [ROWSxLEN | MATRICESxROWSxCOLUMNS ...]`, on a GPU, or
+//! in the simulator with `DEVICE=sim`, where the default shapes are small and the times say nothing. A
+//! line of JSON per operation and shape: microseconds per reduction that is enqueued behind others,
+//! bytes read and written per second, and their ratios to the device's peak and to the buffer's sum in
+//! the same round, each as the median of the rounds with its quartiles. Inputs are rotated past the L2
+//! cache. The host's clock measures: below a few microseconds it is the calls that take the time.
 
 use std::{env, error::Error, time::Instant};
 
 use warpfold::{
-    Axis, Buffer, Device, Located, Output, Outputs, Reducer, Selection, Stream,
+    Axis, Buffer, Device, Located, Output, Outputs, Reducer, Selection, Spread, Stream,
     internal::{AxisLaunch, RowsLaunch, axis_launch, rows_launch},
     op,
 };
@@ -47,11 +47,20 @@ fn shapes(simulated: bool) -> Vec<Shape> {
 enum Op {
     Sum,
     ArgMax,
+    Spread,
+    Mean,
+    L2,
 }
 
 impl Op {
     fn name(self) -> &'static str {
-        if self == Self::Sum { "sum" } else { "argmax" }
+        match self {
+            Self::Sum => "sum",
+            Self::ArgMax => "argmax",
+            Self::Spread => "spread",
+            Self::Mean => "mean",
+            Self::L2 => "l2",
+        }
     }
 }
 
@@ -68,6 +77,8 @@ struct Contest {
     op: Op,
     sums: Outputs<f32>,
     places: Outputs<Located<f32>>,
+    spreads: Outputs<Spread>,
+    numbers: Outputs<f64>,
     whole: Output<f32>,
     runs: usize,
 }
@@ -83,15 +94,17 @@ impl Contest {
         };
         let values: Vec<f32> =
             (0..n).map(|index| value_of(index / (len * width) * width + index % width)).collect();
-        let of = |wanted: Op| if op == wanted { results } else { 0 };
+        let of = |wanted: &[Op]| if wanted.contains(&op) { results } else { 0 };
         Ok(Self {
             reducer: Reducer::new(device)?,
             stream: device.stream()?,
             inputs: (0..inputs).map(|_| device.upload(&values)).collect::<Result<_, _>>()?,
             shape,
             op,
-            sums: device.outputs(of(Op::Sum))?,
-            places: device.outputs(of(Op::ArgMax))?,
+            sums: device.outputs(of(&[Op::Sum]))?,
+            places: device.outputs(of(&[Op::ArgMax]))?,
+            spreads: device.outputs(of(&[Op::Spread]))?,
+            numbers: device.outputs(of(&[Op::Mean, Op::L2]))?,
             whole: device.output()?,
             runs,
         })
@@ -103,12 +116,17 @@ impl Contest {
         let start = Instant::now();
         for run in 0..self.runs {
             let input = &self.inputs[run % self.inputs.len()];
+            if !of_all {
+                on.sum_into(input, &mut self.whole)?;
+                continue;
+            }
+            let axis = input.axis(&self.shape, 1)?;
             match self.op {
-                _ if !of_all => on.sum_into(input, &mut self.whole)?,
-                Op::Sum => on.reduce_axis_into(op::Sum, &input.axis(&self.shape, 1)?, &mut self.sums)?,
-                Op::ArgMax => {
-                    on.reduce_axis_into(op::ArgMax, &input.axis(&self.shape, 1)?, &mut self.places)?
-                }
+                Op::Sum => on.reduce_axis_into(op::Sum, &axis, &mut self.sums)?,
+                Op::ArgMax => on.reduce_axis_into(op::ArgMax, &axis, &mut self.places)?,
+                Op::Spread => on.reduce_axis_into(op::MeanAndVariance, &axis, &mut self.spreads)?,
+                Op::Mean => on.reduce_axis_into(op::Mean, &axis, &mut self.numbers)?,
+                Op::L2 => on.reduce_axis_into(op::L2Norm, &axis, &mut self.numbers)?,
             }
         }
         self.stream.synchronize()?;
@@ -130,18 +148,31 @@ impl Contest {
                     right & (place == Located { value: value_of(row), index: 0 })
                 })
             }
+            Op::Spread => {
+                let spreads = self.spreads.read()?.into_iter().enumerate();
+                let of = |row| Spread { mean: value_of(row).into(), variance: 0.0 };
+                spreads.fold(true, |right, (row, spread)| right & (spread == of(row)))
+            }
+            Op::Mean | Op::L2 => {
+                let factor = if self.op == Op::Mean { 1.0 } else { (self.shape[1] as f32).sqrt() };
+                let numbers = self.numbers.read()?.into_iter().enumerate();
+                numbers.fold(true, |right, (row, number)| {
+                    right & close(number as f32, value_of(row) * factor)
+                })
+            }
         })
     }
 
     /// Bytes read and written.
     fn bytes(&self) -> f64 {
-        let written = 4 * self.sums.len() + 16 * self.places.len();
+        let pairs = self.places.len() + self.spreads.len();
+        let written = 4 * self.sums.len() + 8 * self.numbers.len() + 16 * pairs;
         (4 * self.inputs[0].len() + written) as f64
     }
 }
 
 /// Median and quartiles; JSON has no word for what is no number.
-fn spread(mut values: Vec<f64>) -> String {
+fn quartiles(mut values: Vec<f64>) -> String {
     if values.iter().any(|value| value.is_nan()) {
         return "null".to_owned();
     }
@@ -211,10 +242,10 @@ fn measure(device: &Device, op: Op, shape: Shape, peak: f64) -> Result<(), Box<d
         shape[1],
         if shape[2] > 1 { format!("\"columns\":{},", shape[2]) } else { String::new() },
         launch(&contest.inputs[0].axis(&shape, 1)?, shape)?,
-        spread(times),
-        spread(rates),
-        spread(of_peak),
-        spread(of_sum)
+        quartiles(times),
+        quartiles(rates),
+        quartiles(of_peak),
+        quartiles(of_sum)
     );
     Ok(())
 }
@@ -227,12 +258,15 @@ fn arguments() -> Result<(Vec<Op>, Vec<Shape>), Box<dyn Error>> {
         match (given.as_str(), &lens[..]) {
             ("sum", _) => ops.push(Op::Sum),
             ("argmax", _) => ops.push(Op::ArgMax),
+            ("spread", _) => ops.push(Op::Spread),
+            ("mean", _) => ops.push(Op::Mean),
+            ("l2", _) => ops.push(Op::L2),
             (_, [rows, len]) => shapes.push([rows.parse()?, len.parse()?, 1]),
             (_, [matrices, len, width]) => {
                 shapes.push([matrices.parse()?, len.parse()?, width.parse()?]);
             }
             _ => {
-                let known = "sum, argmax, ROWSxLEN nor MATRICESxROWSxCOLUMNS";
+                let known = "sum, argmax, spread, mean, l2, ROWSxLEN nor MATRICESxROWSxCOLUMNS";
                 return Err(format!("`{given}` is neither {known}").into());
             }
         }

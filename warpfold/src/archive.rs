@@ -18,9 +18,14 @@
 //! because they repeat each other; a text is read by decompressing its frame, which is why there are
 //! several.
 
-use std::{error::Error, fmt, ops::Range};
+use std::{
+    error::Error,
+    fmt,
+    io::{self, Read},
+    ops::Range,
+};
 
-use ruzstd::decoding::FrameDecoder;
+use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
 /// The first line of an index.
 pub const HEAD: &str = "warpfold ptx 1";
@@ -155,22 +160,33 @@ impl<'a> Frame<'a> {
 
     /// The texts of some of its files.
     fn texts(&self, wanted: impl Fn(&File<'_>) -> bool) -> Result<Vec<(&'a str, String)>> {
-        let bytes = self.decompressed()?;
+        let wanted: Vec<&File<'a>> = self.files.iter().filter(|file| wanted(file)).collect();
+        let bytes = self.decompressed(wanted.last().map_or(0, |file| file.place.end))?;
         let text = |file: &File<'a>| match std::str::from_utf8(&bytes[file.place.clone()]) {
             Ok(text) => Ok((file.name, text.to_owned())),
             Err(error) => damaged(format!("{}: {error}", file.name)),
         };
-        self.files.iter().filter(|file| wanted(file)).map(text).collect()
+        wanted.into_iter().map(text).collect()
     }
 
-    fn decompressed(&self) -> Result<Vec<u8>> {
-        let mut decoder = FrameDecoder::new();
-        decoder.set_max_window_size(MAX_TEXT as u64);
-        let mut bytes = vec![0; self.len()];
-        match decoder.decode_all(self.compressed, &mut bytes) {
-            Ok(len) if len == bytes.len() => Ok(bytes),
-            Ok(len) => damaged(format!("a frame has {len} bytes of text in place of {}", bytes.len())),
-            Err(error) => damaged(format!("a frame of {} bytes of text: {error}", bytes.len())),
+    /// The first `len` bytes of its text. What comes after them is not decompressed.
+    fn decompressed(&self, len: usize) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(len);
+        let mut read = || -> io::Result<u64> {
+            let mut decoder = FrameDecoder::new();
+            decoder.set_max_window_size(MAX_TEXT as u64);
+            let mut text = StreamingDecoder::new_with_decoder(self.compressed, decoder)
+                .map_err(io::Error::other)?;
+            text.by_ref().take(len as u64).read_to_end(&mut bytes)?;
+            let rest = if len == self.len() { 1 } else { 0 };
+            io::copy(&mut text.take(rest), &mut io::sink())
+        };
+        let more = read();
+        match more {
+            Ok(0) if bytes.len() == len => Ok(bytes),
+            Ok(0) => damaged(format!("a frame has {} bytes of text in place of {len}", bytes.len())),
+            Ok(_) => damaged(format!("a frame of {len} bytes of text: it has more")),
+            Err(error) => damaged(format!("a frame of {len} bytes of text: {error}")),
         }
     }
 }

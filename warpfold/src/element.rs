@@ -50,6 +50,12 @@ pub trait Bits: Element {}
 /// An element that is an integer, whose sum may be wanted in the type itself, wrapped around.
 pub trait Integer: Bits {}
 
+/// An integer of 64 bits, whose sums may not have room in 64 bits.
+pub trait LongInteger: Integer {}
+
+impl LongInteger for i64 {}
+impl LongInteger for u64 {}
+
 /// An element that is a floating-point number.
 pub trait Float: Element<Sum: sealed::Infinite> {}
 
@@ -250,16 +256,16 @@ impl sealed::Outcome for Spread {
 
 impl<S: Element> sealed::Outcome for Within<S> {
     fn from_words(words: Words) -> Self {
-        Self { count: words[0], sum: value_at(&words, size_of::<u64>()) }
+        Self { count: words[0], sum: value_at(&words, size_of::<u64>()), rest: words[2] }
     }
 
-    const BYTES: u64 = OUTPUT_BYTES;
+    const BYTES: u64 = 4 * size_of::<u64>() as u64;
 
     unsafe fn copy_out(device: &Device, address: u64, len: usize) -> Result<Vec<Self>> {
         // SAFETY: the caller's contract.
-        let words = unsafe { device.copy_out::<u64>(address, 2 * len) }?;
-        let results = words.chunks_exact(2);
-        Ok(results.map(|words| Self { count: words[0], sum: value_at(&words[1..], 0) }).collect())
+        let words = unsafe { device.copy_out::<u64>(address, 4 * len) }?;
+        let of = |words: &[u64]| Self { count: words[0], sum: value_at(&words[1..], 0), rest: words[2] };
+        Ok(words.chunks_exact(4).map(of).collect())
     }
 }
 

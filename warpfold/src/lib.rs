@@ -119,7 +119,7 @@ pub use axis::Axis;
 pub use buffer::Buffer;
 pub use count::Count;
 pub use device::{Device, DeviceInfo};
-pub use element::{Bits, Element, Ends, Float, Integer, Located, Outcome, Plain, Spread};
+pub use element::{Bits, Element, Ends, Float, Integer, Located, LongInteger, Outcome, Plain, Spread};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
 pub use output::Output;

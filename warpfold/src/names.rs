@@ -146,6 +146,14 @@ names! {
         BinnedSpread = "binspread",
         /// Mean and variance of the floats that are numbers, likewise.
         NanBinnedSpread = "nanbinspread",
+        /// Arithmetic mean, as `f64`.
+        Mean = "mean",
+        /// L1 norm of integers of 64 bits, as `f64`.
+        L1 = "l1",
+        /// L2 norm, as `f64`.
+        L2 = "l2",
+        /// L2 norm of the floats that are numbers, as `f64`.
+        NanL2 = "nanl2",
     }
 }
 
@@ -158,7 +166,8 @@ impl Op {
             Self::LogSumExp | Self::NanCount => dtype.is_float(),
             Self::NanSum | Self::NanSumSq | Self::NanSumAbs | Self::NanProduct => dtype.is_float(),
             Self::NanMin | Self::NanMax | Self::NanMinMax | Self::NanSpread => dtype.is_float(),
-            Self::NanArgMin | Self::NanArgMax => dtype.is_float(),
+            Self::NanArgMin | Self::NanArgMax | Self::NanL2 => dtype.is_float(),
+            Self::L1 => !dtype.is_float() && dtype.size() == 8,
             Self::WideSum => dtype.wide_sum_bytes().is_some(),
             _ => true,
         }
@@ -180,6 +189,7 @@ impl Op {
             Self::NonZero | Self::NanCount => size_of::<u64>(),
             Self::Spread | Self::NanSpread => 2 * size_of::<f64>(),
             Self::BinnedSpread | Self::NanBinnedSpread => 2 * size_of::<f64>(),
+            Self::Mean | Self::L1 | Self::L2 | Self::NanL2 => size_of::<f64>(),
             Self::WideSum => match dtype.wide_sum_bytes() {
                 Some(bytes) => bytes,
                 None => panic!("elements of this type have no wider sum"),
@@ -194,10 +204,11 @@ impl Op {
             Self::BinnedSum | Self::BinnedSumSq | Self::BinnedSumAbs => true,
             Self::NanBinnedSum | Self::NanBinnedSumSq | Self::NanBinnedSumAbs => true,
             Self::NanSum | Self::NanSumSq | Self::NanSumAbs | Self::NanCount | Self::WideSum => true,
+            Self::L1 | Self::L2 | Self::NanL2 => true,
             Self::Min | Self::Max | Self::ArgMin | Self::ArgMax | Self::MinMax => false,
             Self::NanMin | Self::NanMax | Self::NanArgMin | Self::NanArgMax | Self::NanMinMax => false,
             Self::Product | Self::NanProduct | Self::Spread | Self::NanSpread => false,
-            Self::BinnedSpread | Self::NanBinnedSpread => false,
+            Self::BinnedSpread | Self::NanBinnedSpread | Self::Mean => false,
             Self::And | Self::LogSumExp => false,
         }
     }
@@ -243,6 +254,7 @@ impl Op {
             Self::NanBinnedSum | Self::NanBinnedSumSq | Self::NanBinnedSumAbs => Self::Sum,
             Self::LogSumExp | Self::NanSum | Self::NanCount => Self::Sum,
             Self::NanSumSq | Self::NanSumAbs | Self::NanProduct => Self::Sum,
+            Self::Mean | Self::L1 | Self::L2 | Self::NanL2 => Self::Sum,
             Self::NanSpread | Self::BinnedSpread | Self::NanBinnedSpread | Self::WideSum => Self::Sum,
             Self::NanMin | Self::NanMinMax => Self::Min,
             Self::NanMax => Self::Max,
@@ -255,8 +267,8 @@ impl Op {
     /// combined: its own, or that of [`everywhere`](Self::everywhere).
     pub const fn has_everywhere(self, dtype: Dtype) -> bool {
         match self {
-            Self::LogSumExp | Self::NanProduct => false,
-            Self::Product | Self::WideSum => !dtype.is_float(),
+            Self::LogSumExp | Self::NanProduct | Self::NanL2 => false,
+            Self::Product | Self::WideSum | Self::Mean | Self::L2 => !dtype.is_float(),
             _ => true,
         }
     }
@@ -291,6 +303,7 @@ impl Op {
             Self::ArgMin => Self::NanArgMin,
             Self::ArgMax => Self::NanArgMax,
             Self::Spread => Self::NanSpread,
+            Self::L2 => Self::NanL2,
             Self::BinnedSum => Self::NanBinnedSum,
             Self::BinnedSumSq => Self::NanBinnedSumSq,
             Self::BinnedSumAbs => Self::NanBinnedSumAbs,
@@ -391,11 +404,12 @@ impl WithinOp {
         matches!(self, Self::BinnedSumPart)
     }
 
-    /// Bytes of what a kernel writes, of parts at most: a count, and a sum or a part of one.
-    pub(crate) const fn result_bytes(self, dtype: Dtype) -> usize {
+    /// Bytes of what a kernel writes, of parts at most: a count, and a sum in two words
+    /// and a mean, or a part of a sum.
+    pub(crate) const fn result_bytes(self) -> usize {
         size_of::<u64>()
             + match self {
-                Self::Sum | Self::BinnedSum => dtype.sum().size(),
+                Self::Sum | Self::BinnedSum => 3 * size_of::<u64>(),
                 Self::BinnedSumPart => size_of::<PartWords>(),
             }
     }
@@ -618,10 +632,11 @@ mod tests {
     #[test]
     fn some_operations_are_of_integers_or_of_floats_alone() {
         let lacking = |op: &&Op| Dtype::ALL.iter().any(|dtype| !op.takes(*dtype));
-        assert_eq!(Op::ALL.iter().copied().filter(|op| lacking(&op)).count(), 3 + 5 + 15 + 1);
+        assert_eq!(Op::ALL.iter().copied().filter(|op| lacking(&op)).count(), 3 + 5 + 15 + 1 + 2);
         assert!(!Op::Xor.takes(Dtype::Bf16) && Op::Xor.takes(Dtype::I64));
         assert!(Op::BinnedSum.takes(Dtype::Bf16) && !Op::LogSumExp.takes(Dtype::I64));
-        assert_eq!(Op::pairs().count(), Op::ALL.len() * Dtype::ALL.len() - 3 * 4 - (5 + 15) * 8 - 7);
+        let lacking = 3 * 4 + (5 + 15 + 1) * 8 + 7 + 10;
+        assert_eq!(Op::pairs().count(), Op::ALL.len() * Dtype::ALL.len() - lacking);
     }
 
     #[test]

@@ -24,6 +24,8 @@
 //! | [`ArgMin`], [`ArgMax`] | [`Located`] | the same | `None` |
 //! | [`CountNonZero`] | `u64` | the same | 0 |
 //! | [`MeanAndVariance`] | [`Spread`] | the same | `None` |
+//! | [`Mean`] | `f64` | the same | `None` |
+//! | [`L1Norm`] of integers of 64 bits, [`L2Norm`] | `f64` | the same | 0 |
 //! | [`CountNan`] of floats | `u64` | the same | 0 |
 //! | [`SumIn`] | the type that is given | the same | 0 |
 //! | [`LogSumExp`] | [`Element::Sum`] of floats | the same | −∞ |
@@ -66,7 +68,7 @@ use half::{bf16, f16};
 pub use crate::{initial::InitialOperation, within::Interval};
 
 use crate::{
-    Bits, Bool, Element, Ends, Float, Integer, Located, Outcome, Plain, Spread,
+    Bits, Bool, Element, Ends, Float, Integer, Located, LongInteger, Outcome, Plain, Spread,
     element::{Words, sealed::Outcome as _},
     names,
     reducer::{Code, Codes, HostResults, MOST_TOGETHER},
@@ -414,12 +416,12 @@ impl<T: Element, O: sealed::SkipsNan<T> + sealed::Everywhere<T>> sealed::SkipsNa
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// It is for [`Sum`], [`SumOfSquares`], [`SumOfMagnitudes`], [`Product`], [`Min`], [`Max`], [`MinMax`],
-/// [`ArgMin`], [`ArgMax`] and [`MeanAndVariance`]. Where no element is a number sums are 0 and the
-/// product is 1, and the others have no result: the host gets `None`, and device memory has NaN, with
-/// the index of the first element. The host gets `None` of a [`MeanAndVariance`] also where infinities
-/// leave no mean. A result has the same bits as far as that of the operation itself. Of integers it is
-/// the operation itself.
+/// It is for [`Sum`], [`SumOfSquares`], [`SumOfMagnitudes`], [`L2Norm`], [`Product`], [`Min`], [`Max`],
+/// [`MinMax`], [`ArgMin`], [`ArgMax`] and [`MeanAndVariance`]. Where no element is a number sums and
+/// norms are 0 and the product is 1, and the others have no result: the host gets `None`, and device
+/// memory has NaN, with the index of the first element. The host gets `None` of a [`MeanAndVariance`]
+/// also where infinities leave no mean. A result has the same bits as far as that of the operation
+/// itself. Of integers it is the operation itself.
 ///
 /// A sum or a product is NaN all the same where numbers make one: infinities of both signs, or an
 /// infinity and a zero.
@@ -471,6 +473,7 @@ skip_nan! {
     Sum of T: |sum| sum;
     SumOfSquares of T: |sum| sum;
     SumOfMagnitudes of T: |sum| sum;
+    L2Norm of T: |norm| norm;
     Product of T: |product| product;
     Min of T: |least| least.filter(is_number);
     Max of T: |greatest| greatest.filter(is_number);
@@ -599,6 +602,29 @@ pub(crate) mod sealed {
     }
 }
 
+/// [`L1Norm`] of elements whose type has it, which the compiler does not see.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LongL1Norm;
+
+impl sealed::Sealed for LongL1Norm {}
+
+impl<T: Element> Operation<T> for LongL1Norm {
+    type Output = f64;
+    type Left = f64;
+
+    fn code(self) -> Code {
+        Code::BuiltIn(names::Op::L1, T::DTYPE)
+    }
+
+    fn of_none() -> Option<f64> {
+        Some(0.0)
+    }
+
+    fn decode(words: Words) -> f64 {
+        f64::from_words(words)
+    }
+}
+
 macro_rules! everywhere {
     ($($Name:ident<$T:ident: $Bound:ident>;)*) => {
         $(impl<$T: $Bound> sealed::Everywhere<$T> for $Name {})*
@@ -617,6 +643,9 @@ everywhere! {
     ArgMin<T: Element>;
     ArgMax<T: Element>;
     MeanAndVariance<T: Element>;
+    Mean<T: Integer>;
+    L1Norm<T: LongInteger>;
+    L2Norm<T: Integer>;
     CountNonZero<T: Element>;
     CountNan<T: Float>;
     BitAnd<T: Bits>;
@@ -716,17 +745,62 @@ operations! {
     CountNonZero<T: Element> = NonZero: u64, zero, RowsOperation;
     /// How many floats are NaN.
     CountNan<T: Float> = NanCount: u64, zero, RowsOperation;
+    /// The arithmetic mean, as `f64`, which is in the range of the elements: no sum overflows or wraps
+    /// around on the way.
+    ///
+    /// Of integers the sum is exact, rounded to `f64` once, and once more by the division. Floats of up
+    /// to 32 bits are added in `f64`, and `f64` in `f64` of two scales: a mean is off by
+    /// [`Reducer::sum_error_bound`] of the mean of the magnitudes at most, with that of `f64`, besides
+    /// the rounding of the division. NaN and infinities give what their sum would.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// let values = device.upload(&[i64::MAX, i64::MAX, 1])?;
+    /// assert_eq!(reducer.reduce(op::Mean, &values)?, Some(6148914691236517205.0));
+    /// let values = device.upload(&[3e38_f32; 3])?;
+    /// assert_eq!(reducer.reduce(op::Mean, &values)?, Some(f64::from(3e38_f32)));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// [`Reducer::sum_error_bound`]: crate::Reducer::sum_error_bound
+    Mean<T: Element> = Mean: f64, none, RowsOperation;
+    /// The L1 norm of integers of 64 bits, as `f64`: the exact sum of the magnitudes, rounded once.
+    /// That of other elements is [`SumOfMagnitudes`], which has room for it.
+    L1Norm<T: LongInteger> = L1: f64, zero, RowsOperation;
+    /// The L2 norm, as `f64`: the root of the sum of the squares. No square overflows or vanishes on the
+    /// way to a norm that does not.
+    ///
+    /// The sum of the squares of integers is exact, rounded to `f64` once, and once more by the root.
+    /// The squares of floats of up to 32 bits are exact in `f64`, in which they are added, and those of
+    /// `f64` are added in three scales: the norm is off by half of what a sum of `f64` is, relative to
+    /// itself.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// let large = 2_f64.powi(700);
+    /// let values = device.upload(&[3.0 * large, 4.0 * large])?;
+    /// assert_eq!(reducer.reduce(op::L2Norm, &values)?, 5.0 * large);
+    /// assert_eq!(reducer.reduce(op::L2Norm, &device.upload(&[i32::MIN])?)?, 2_f64.powi(31));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    L2Norm<T: Element> = L2: f64, zero, RowsOperation;
     /// The mean, and the mean of the squared distances from it, both in one pass.
     ///
     /// Of integers the sum of n elements, that of their squares, and the difference of n times the
     /// latter and the square of the former are exact: both results are rounded to `f64` once, and once
     /// more by each division by n, of which the mean has one and the variance two.
     ///
-    /// Of floats a thread keeps a mean and the sum of the squared distances from it, in `f32` for floats
-    /// of 16 bits and `f32` itself, else in `f64`; threads meet in `f64`. There is no difference of
-    /// large sums: a large mean costs no digits of the variance but those that the elements have lost
-    /// to it. Of elements that are not all finite, both may be NaN. A bound of their error is not
-    /// stated; [`Everywhere`] says what it rounds.
+    /// Of floats a thread adds up, in `f64`, the distances of its elements from the first one, and their
+    /// squares; threads merge means and sums of the squared distances from them in `f64`. So a large
+    /// mean costs no digits of the variance, and neither a distance nor a square overflows on the way.
+    /// Where n is the number of elements and u is 2^−53, the variance is off by n·(n + 64)·u of itself
+    /// at most, and by some 64·u of it where the first element that a thread takes is no outlier.
+    ///
+    /// If an element is NaN or infinite, the variance is NaN, and the mean is what the sum would be.
     MeanAndVariance<T: Element> = Spread: Spread, none, RowsOperation;
     /// The natural logarithm of the sum of e to the power of each element, in the type [`Element::Sum`],
     /// which neither overflows nor underflows on its way. NaN if any element is NaN, else ∞ if any is ∞,

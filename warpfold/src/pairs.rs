@@ -73,17 +73,25 @@ pub(crate) fn check(first: usize, second: usize) -> Result<u64> {
     if n > MAX_ELEMENTS { Err(Error::TooManyElements { n, most: MAX_ELEMENTS }) } else { Ok(n) }
 }
 
-/// The sum of what several devices have of it, in the type of the sum, which is a float.
-pub(crate) fn sum_of_parts<S: Element>(parts: impl Iterator<Item = PartWords>) -> S {
-    fn of<F: Float>(parts: impl Iterator<Item = PartWords>) -> F {
-        parts.map(part_of).fold(Partial::ZERO, Partial::plus).sum()
+/// The sum of what several devices have of it, in the type of the sum, which is a float, and as
+/// [`Partial::wide`] has it.
+pub(crate) fn sum_of_parts<S: Element>(parts: impl Iterator<Item = PartWords>) -> (S, f64) {
+    fn of<F: Float>(parts: impl Iterator<Item = PartWords>) -> (F, f64) {
+        let sum = parts.map(part_of::<F>).fold(Partial::ZERO, Partial::plus);
+        (sum.sum(), sum.wide())
     }
-    let word = match S::DTYPE {
-        Dtype::F32 => word_of(of::<f32>(parts)),
-        Dtype::F64 => word_of(of::<f64>(parts)),
+    let (word, wide) = match S::DTYPE {
+        Dtype::F32 => {
+            let (sum, wide) = of::<f32>(parts);
+            (word_of(sum), wide)
+        }
+        Dtype::F64 => {
+            let (sum, wide) = of::<f64>(parts);
+            (word_of(sum), wide)
+        }
         dtype => unreachable!("sums in {dtype} have no parts"),
     };
-    element_of(word)
+    (element_of(word), wide)
 }
 
 fn part_of<F: Float>(words: PartWords) -> Partial<F> {

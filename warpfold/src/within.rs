@@ -16,39 +16,79 @@ use crate::{
 };
 
 /// How many elements lie in an interval, and their sum, from
-/// [`Reducer::reduce_within`](crate::Reducer::reduce_within). Of no elements both are 0.
+/// [`Reducer::reduce_within`](crate::Reducer::reduce_within). Of no elements both are 0. Two are equal
+/// if these are.
 ///
-/// In device memory it is the count, and 8 bytes behind it the sum.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// In device memory it has 32 bytes: the count, 8 bytes behind it the sum, and 24 bytes behind it the
+/// mean as `f64`.
+#[derive(Debug, Clone, Copy)]
 pub struct Within<S> {
     /// How many elements lie inside.
     pub count: u64,
-    /// Their sum, in the type [`Element::Sum`].
+    /// Their sum, in the type [`Element::Sum`]; that of integers wraps around.
     pub sum: S,
+    /// What that type has no room for: of integers the upper half of the sum, of floats the bits of the
+    /// sum in `f64`, times 2^-64 if they are `f64` themselves.
+    pub(crate) rest: u64,
+}
+
+impl<S: PartialEq> PartialEq for Within<S> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.count, &self.sum) == (other.count, &other.sum)
+    }
 }
 
 impl<S: Element> Within<S> {
-    /// The arithmetic mean of the elements inside: their sum over their number, divided in `f64`; `None`
-    /// of no elements.
+    /// `count` elements whose sum is this one.
+    pub fn new(count: u64, sum: S) -> Self {
+        let rest = match S::DTYPE {
+            Dtype::I64 => (word_of(sum).cast_signed() >> 63).cast_unsigned(),
+            Dtype::U64 => 0,
+            _ => (S::TO_F64(sum) * 2_f64.powi(-Self::HEADROOM)).to_bits(),
+        };
+        Self { count, sum, rest }
+    }
+
+    /// The exponent of what the rest of a sum of floats is scaled by.
+    const HEADROOM: i32 = if size_of::<S>() == size_of::<f64>() { 64 } else { 0 };
+
+    /// The arithmetic mean of the elements inside, as [`op::Mean`](crate::op::Mean) makes it: no sum
+    /// overflows or wraps around on the way. `None` of no elements.
     pub fn mean(&self) -> Option<f64> {
-        (self.count > 0).then(|| S::TO_F64(self.sum) / self.count as f64)
+        let (n, sum) = (self.count as f64, S::TO_F64(self.sum));
+        let mean = match S::DTYPE {
+            Dtype::I64 | Dtype::U64 => self.whole() as f64 / n,
+            Dtype::F64 if sum.is_finite() => sum / n,
+            _ => f64::from_bits(self.rest) / n * 2_f64.powi(Self::HEADROOM),
+        };
+        (self.count > 0).then_some(mean)
+    }
+
+    /// The exact sum of integers.
+    fn whole(&self) -> i128 {
+        i128::from(self.rest.cast_signed()) << 64 | i128::from(word_of(self.sum))
     }
 
     /// That of no elements.
     pub(crate) fn none() -> Self {
-        Self { count: 0, sum: S::zeroed() }
+        Self::new(0, S::zeroed())
     }
 
     /// That of these elements and of others behind them.
     pub(crate) fn and(self, other: Self) -> Self {
-        Self { count: self.count.saturating_add(other.count), sum: S::ADD(self.sum, other.sum) }
+        let rest = match S::DTYPE {
+            Dtype::I64 | Dtype::U64 => (self.whole().wrapping_add(other.whole()) >> 64) as u64,
+            _ => (f64::from_bits(self.rest) + f64::from_bits(other.rest)).to_bits(),
+        };
+        let count = self.count.saturating_add(other.count);
+        Self { count, sum: S::ADD(self.sum, other.sum), rest }
     }
 
     /// That of the elements of several devices, of which each has a part.
     pub(crate) fn of_parts(parts: &[WithinPart]) -> Self {
-        let sums = parts.iter().map(|&[_, ref sum @ ..]| *sum);
+        let (sum, wide) = sum_of_parts(parts.iter().map(|&[_, ref sum @ ..]| *sum));
         let count = parts.iter().fold(0_u64, |all, [count, ..]| all.saturating_add(*count));
-        Self { count, sum: sum_of_parts(sums) }
+        Self { count, sum, rest: f64::to_bits(wide) }
     }
 }
 
@@ -66,7 +106,7 @@ pub(crate) type WithinPart = [u64; 1 + PART_WORDS];
 /// # let reducer = Reducer::new(&device)?;
 /// let values = device.upload(&[1e8_f32, 0.25, -1e8, f32::NAN, 2e8])?;
 /// let within = reducer.reduce_within(Everywhere(-1e8..=1e8), &values)?;
-/// assert_eq!(within, Within { count: 3, sum: 0.25 });
+/// assert_eq!(within, Within::new(3, 0.25));
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(

@@ -21,19 +21,20 @@ use crate::{
     within::Ends,
 };
 
-/// Words of a result: one of up to 16 bytes; or an index, and the element there.
-pub(super) type Words = [u64; 2];
+/// Words of a result: one of up to 16 bytes; or an index, and the element there; or a count, and
+/// a sum in two words.
+pub(super) type Words = [u64; 3];
 
 /// A value in the words that a kernel writes.
 fn words<R: Pod>(result: R) -> Words {
-    let mut words = [0; 2];
+    let mut words = Words::default();
     bytemuck::bytes_of_mut(&mut words)[..size_of::<R>()].copy_from_slice(bytemuck::bytes_of(&result));
     words
 }
 
 /// A mean and a variance, likewise.
 fn moments(MeanAndVariance { mean, variance }: MeanAndVariance) -> Words {
-    [mean, variance].map(f64::to_bits)
+    words([mean, variance])
 }
 
 /// Of elements, of which there is one at least.
@@ -47,12 +48,22 @@ pub(super) fn of_integers<T: Integer>(op: Op, values: &[T]) -> Words {
         Op::Or => words(fold::<T, Or>(values)),
         Op::Xor => words(fold::<T, Xor>(values)),
         Op::WideSum => words(fold::<T, WideSum>(values)),
-        Op::Spread => {
-            let (sum, lower, upper) = fold::<T, ExactSums>(values);
-            moments(MeanAndVariance::of_integers(values.len() as u64, sum, lower, upper))
+        Op::Spread => moments(exact_moments(values)),
+        Op::Mean => words(exact_moments(values).mean),
+        Op::L1 => words(fold::<T, WideMagnitudes>(values) as f64),
+        Op::L2 => {
+            let (_, lower, upper) = fold::<T, ExactSums>(values);
+            // The variance of one number whose square that would be, and whose sum is 0.
+            words(MeanAndVariance::of_integers(1, 0, lower, upper).variance.sqrt())
         }
         op => of_any(op, values),
     }
+}
+
+/// The mean and the variance of integers.
+fn exact_moments<T: Integer>(values: &[T]) -> MeanAndVariance {
+    let (sum, lower, upper) = fold::<T, ExactSums>(values);
+    MeanAndVariance::of_integers(values.len() as u64, sum, lower, upper)
 }
 
 /// Of elements, of which there is one at least.
@@ -86,13 +97,16 @@ pub(super) fn of_floats<T: Real>(op: Op, values: &[T]) -> Words {
         }
         Op::NanArgMin => fold::<T, NumberPlace<Least>>(values).words(),
         Op::NanArgMax => fold::<T, NumberPlace<Greatest>>(values).words(),
-        Op::Spread => fold::<T, Spread>(values).words(),
-        Op::NanSpread => fold::<T, NumberSpread>(values).words(),
-        Op::BinnedSpread => {
+        Op::Mean => words(mean(fold::<T, DoubleSum<Itself>>(values), values.len() as u64, || {
+            fold::<T, BinnedSum<Itself>>(values)
+        })),
+        Op::L2 => words(norm(values, fold::<T, DoubleSum<Square>>(values))),
+        Op::NanL2 => words(norm(values, fold::<T, NumberSum<Square>>(values))),
+        Op::Spread | Op::BinnedSpread => {
             let sums = fold::<T, BinnedMoments<Itself>>(values);
             moments(sums.moments(values.len() as u64))
         }
-        Op::NanBinnedSpread => {
+        Op::NanSpread | Op::NanBinnedSpread => {
             let count = values.len() as u64 - fold::<T, NanCount>(values);
             moments(fold::<T, BinnedMoments<OfNumbers<Itself>>>(values).moments(count))
         }
@@ -124,27 +138,54 @@ pub(super) fn of_float_pairs<T: Real>(op: PairOp, first: &[T], second: &[T]) -> 
     })
 }
 
-/// How many elements lie in an interval, and their sum, of which there is one at least to look at. There
-/// is one way to add integers.
+/// The mean of `count` floats with such a sum; of those whose sum overflows on the way, by an exact sum.
+fn mean<S: Float>(sum: f64, count: u64, exact: impl FnOnce() -> Partial<S>) -> f64 {
+    if sum.is_finite() { sum / count as f64 } else { exact().mean(count) }
+}
+
+/// The L2 norm of the floats that are numbers, and of NaN if this sum of squares is NaN. Where squares
+/// overflow or vanish, the numbers are scaled.
+fn norm<T: Real>(values: &[T], squares: f64) -> f64 {
+    if (2_f64.powi(-900)..f64::INFINITY).contains(&squares) || squares.is_nan() {
+        return squares.sqrt();
+    }
+    let magnitude = |value: T| number_or(value, 0.0, f64::abs);
+    let largest =
+        |values: &[T]| in_lanes(values, 0.0, |most, value| magnitude(value).max(most), f64::max);
+    let most = fold_by(values, &largest, &f64::max);
+    if most == 0.0 || most.is_infinite() {
+        return most;
+    }
+    // A power of two, by which no number is rounded that counts beside the largest.
+    let scale = if most < 1.0 { 2_f64.powi(600) } else { 2_f64.powi(-600) };
+    let square = |value: T| (magnitude(value) * scale).square();
+    let squares = |values: &[T]| in_lanes(values, 0.0, |sum, value| sum + square(value), Add::add);
+    fold_by(values, &squares, &|a: f64, b: f64| a + b).sqrt() / scale
+}
+
+/// How many elements lie in an interval, and their sum in two words, of which there is one at least to
+/// look at. There is one way to add integers.
 pub(super) fn of_integers_within<T: Integer>((_op, ends): (WithinOp, Ends), values: &[T]) -> Words {
-    let (count, sum) = within(ends, values, 0, T::wide, u64::wrapping_add);
-    [count, sum]
+    let (count, sum) = within(ends, values, 0, T::widest, u128::wrapping_add);
+    [count, sum as u64, (sum >> 64) as u64]
 }
 
 /// Does for floats what [`of_integers_within`] does.
 pub(super) fn of_floats_within<T: Real>((op, ends): (WithinOp, Ends), values: &[T]) -> Words {
     let (count, sum) = match op {
-        WithinOp::Sum => {
-            let (count, sum) = within(ends, values, 0.0, T::double, Add::add);
-            (count, words(T::nearest(sum)))
-        }
-        WithinOp::BinnedSum => {
-            let (count, sum) = binned_within(ends, values);
-            (count, words(sum.sum()))
-        }
+        WithinOp::Sum => within(ends, values, 0.0, T::double, Add::add),
+        WithinOp::BinnedSum => (0, f64::INFINITY),
         WithinOp::BinnedSumPart => unreachable!("{op} is of several devices"),
     };
-    [count, sum[0]]
+    if sum.is_finite() {
+        let [word, ..] = words(T::nearest(sum));
+        let headroom = <T::Sum as Float>::HEADROOM;
+        return [count, word, (sum * 2_f64.powi(-headroom)).to_bits()];
+    }
+    // It is exact, and does not overflow on the way.
+    let (count, sum) = binned_within(ends, values);
+    let [word, ..] = words(sum.sum());
+    [count, word, sum.wide().to_bits()]
 }
 
 /// How many elements lie in an interval, and what is made of them in pairs.
@@ -481,8 +522,8 @@ struct Located<T> {
 
 impl<T: Item> Located<T> {
     fn words(self) -> Words {
-        let [element, _] = words(self.value);
-        [self.index, element]
+        let [element, ..] = words(self.value);
+        [self.index, element, 0]
     }
 }
 
@@ -573,6 +614,8 @@ simple! {
     NonZero of Item in u64: 0, |value| u64::from(value.is_nonzero()), u64::wrapping_add;
     /// The sum of integers in 128 bits.
     WideSum of Integer in u128: 0, |value| value.widest(), u128::wrapping_add;
+    /// The sum of integers' magnitudes in 128 bits.
+    WideMagnitudes of Integer in u128: 0, |value| u128::from(value.magnitude()), u128::wrapping_add;
     /// The sum of the terms of floats that are numbers.
     NumberSum<M> of Real in f64: 0.0, |value| number_or(value, 0.0, M::of), Add::add;
     /// The product of floats that are numbers.
@@ -657,80 +700,6 @@ impl<T: Real, M: PairTerm> Fold<(T, T)> for DoublePairs<M> {
     #[inline(always)]
     fn meet(first: f64, second: f64) -> f64 {
         first + second
-    }
-}
-
-/// The moments of elements.
-struct Spread;
-
-/// How many elements there are, their mean, and the sum of the squared distances from it.
-#[derive(Clone, Copy)]
-struct Moments {
-    count: f64,
-    mean: f64,
-    squares: f64,
-}
-
-impl Moments {
-    /// The mean, and the mean of the squared distances from it; of no elements NaN.
-    fn words(self) -> Words {
-        let Self { count, mean, squares } = self;
-        let mean = if count == 0.0 { f64::NAN } else { mean };
-        [mean, squares / count].map(f64::to_bits)
-    }
-}
-
-impl<T: Real> Fold<T> for Spread {
-    type Kept = Moments;
-
-    #[inline(always)]
-    fn leaf(values: &[T], _index: u64) -> Moments {
-        let count = values.len() as f64;
-        let mean = in_lanes(values, 0.0, |sum, value: T| sum + value.double(), Add::add) / count;
-        let square = |value: T| (value.double() - mean).square();
-        let squares = in_lanes(values, 0.0, |sum, value| sum + square(value), Add::add);
-        Moments { count, mean, squares }
-    }
-
-    #[inline(always)]
-    fn meet(a: Moments, b: Moments) -> Moments {
-        let (count, distance) = (a.count + b.count, b.mean - a.mean);
-        let share = b.count / count;
-        let between = distance.square() * (a.count * share);
-        let squares = a.squares + b.squares + between;
-        Moments { count, mean: a.mean + distance * share, squares }
-    }
-}
-
-/// The moments of the elements that are numbers.
-struct NumberSpread;
-
-impl<T: Real> Fold<T> for NumberSpread {
-    type Kept = Moments;
-
-    #[inline(always)]
-    fn leaf(values: &[T], _index: u64) -> Moments {
-        let numbers = |count: u64, value: T| count + u64::from(!value.is_nan());
-        let count = in_lanes(values, 0, numbers, Add::add) as f64;
-        let of_number = |value: T, term: f64| if value.is_nan() { 0.0 } else { term };
-        let sum = |sum: f64, value: T| sum + of_number(value, value.double());
-        // Of none, too, there is a number to divide by.
-        let mean = in_lanes(values, 0.0, sum, Add::add) / count.max(1.0);
-        let square = |value: T| of_number(value, (value.double() - mean).square());
-        let squares = in_lanes(values, 0.0, |sum, value| sum + square(value), Add::add);
-        Moments { count, mean, squares }
-    }
-
-    #[inline(always)]
-    fn meet(a: Moments, b: Moments) -> Moments {
-        // Exactly the other one, though its mean be infinite.
-        if a.count == 0.0 {
-            b
-        } else if b.count == 0.0 {
-            a
-        } else {
-            <Spread as Fold<T>>::meet(a, b)
-        }
     }
 }
 

@@ -17,8 +17,8 @@
 //!
 //! # Threads
 //! Slices of more than 2^15 elements are shared among the threads of the rayon pool in which the call is
-//! made, its global one by default. Results do not depend on how many there are. In a child by `fork` of a
-//! process that has used this crate a call runs on its own thread, unless that is of a pool.
+//! made, its global one by default. Results do not depend on how many there are. In a child by `fork` of
+//! a process that has used this crate a call runs on its own thread, unless that is of a pool.
 //!
 //! # How exact the others are
 //! Results are the same on each call, and on each machine but for the last of these. Where floats are
@@ -35,8 +35,10 @@
 //! - [`Product`](crate::op::Product) is made and rounded so, too. Until then n factors are off by
 //!   (n − 1)u / (1 − (n − 1)u) of the product at most, where u is 2^−53, unless it overflows or
 //!   underflows on its way.
-//! - [`MeanAndVariance`](crate::op::MeanAndVariance) is made in `f64`: of up to 4096 elements first the
-//!   mean, then the squared distances from it; these meet in pairs. A bound of the error is not stated.
+//! - [`Mean`](crate::op::Mean) and [`L2Norm`](crate::op::L2Norm) are made in `f64`, as sums are; where
+//!   that overflows or vanishes on the way, by an exact sum, or of scaled elements.
+//! - [`MeanAndVariance`](crate::op::MeanAndVariance) is what it is in
+//!   [`Everywhere`](crate::op::Everywhere).
 //! - [`LogSumExp`](crate::op::LogSumExp) is made in `f64` by the platform's exponential and logarithm,
 //!   and rounded at the end. A bound of the error is not stated.
 
@@ -148,7 +150,7 @@ pub fn reduce_pair<T: Element, O: PairOperation>(_op: O, first: &[T], second: &[
 /// ```
 /// use warpfold::{Within, cpu};
 ///
-/// assert_eq!(cpu::reduce_within(2..=100, &[1_u8, 2, 100, 101])?, Within { count: 2, sum: 102 });
+/// assert_eq!(cpu::reduce_within(2..=100, &[1_u8, 2, 100, 101])?, Within::new(2, 102));
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
@@ -179,8 +181,8 @@ fn check<T>(values: &[T]) -> Result<()> {
     if n > MAX_ELEMENTS { Err(Error::TooManyElements { n, most: MAX_ELEMENTS }) } else { Ok(()) }
 }
 
-/// Makes a pool of the calling thread in a process that was forked. The threads of rayon's global pool do
-/// not exist there, and a call that is shared among them would wait for ever.
+/// Makes a pool of the calling thread in a process that was forked. The threads of rayon's global pool
+/// do not exist there, and a call that is shared among them would wait for ever.
 fn require_threads() {
     if warpfold_driver::is_forked() && rayon::current_thread_index().is_none() {
         // Where that fails, the thread is in a pool already.

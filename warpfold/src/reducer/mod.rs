@@ -282,14 +282,13 @@ impl Reducer {
         Ok(self.count_non_zero(values)? == values.len() as u64)
     }
 
-    /// The arithmetic mean: the [sum](Self::sum) over the number of elements, divided in `f64`; `None`
-    /// of no elements. The sum of integers wraps around where [`sum`](Self::sum) does.
+    /// The arithmetic mean, `None` of no elements: [`op::Mean`], which neither overflows nor wraps
+    /// around.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn mean<T: Element>(&self, values: &Buffer<T>) -> Result<Option<f64>> {
-        let sum = self.sum(values)?;
-        Ok((!values.is_empty()).then(|| T::Sum::TO_F64(sum) / values.len() as f64))
+        self.reduce(op::Mean, values)
     }
 
     /// The mean and the variance in one pass, `None` of no elements. What they are computed in, and how,
@@ -310,21 +309,25 @@ impl Reducer {
         self.reduce(op::MeanAndVariance, values)
     }
 
-    /// The L1 norm: the sum of the magnitudes, 0 of none, in the type [`Element::Sum`].
+    /// The L1 norm: the sum of the magnitudes, as `f64`; 0 of none. Of integers it is exact but for that
+    /// rounding, and of floats the sum is made in the type [`Element::Sum`].
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
-    pub fn l1_norm<T: Element>(&self, values: &Buffer<T>) -> Result<T::Sum> {
-        self.reduce(op::SumOfMagnitudes, values)
+    pub fn l1_norm<T: Element>(&self, values: &Buffer<T>) -> Result<f64> {
+        if Op::L1.takes(T::DTYPE) {
+            return self.reduce(op::LongL1Norm, values);
+        }
+        Ok(T::Sum::TO_F64(self.reduce(op::SumOfMagnitudes, values)?))
     }
 
-    /// The L2 norm: the root of the [sum of the squares](Self::sum_of_squares), taken in `f64`; 0 of
-    /// none. The sum overflows, or wraps around, where that one does.
+    /// The L2 norm: the root of the sum of the squares; 0 of none. It is [`op::L2Norm`], of which no
+    /// square overflows or vanishes on the way.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn l2_norm<T: Element>(&self, values: &Buffer<T>) -> Result<f64> {
-        Ok(T::Sum::TO_F64(self.sum_of_squares(values)?).sqrt())
+        self.reduce(op::L2Norm, values)
     }
 
     /// The maximum norm: the largest magnitude, as `f64`; 0 of none, and NaN if any element is NaN.

@@ -178,7 +178,7 @@ impl<'a> Task<'a> {
         match self {
             Self::Many(job) => job.layout(),
             Self::Pairs(job) => Layout::of_one(job.op.result_bytes(job.dtype)),
-            Self::Within(job) => Layout::of_one(job.op.result_bytes(job.dtype)),
+            Self::Within(job) => Layout::of_one(job.op.result_bytes()),
             Self::Top(job) => Layout::of_pieces(job.count(), OUTPUT_BYTES as usize),
             Self::CountRuns(_) => Layout::of_one(size_of::<u64>()),
             _ => Layout::of_one(self.codes().next().map_or(0, Code::result_bytes)),

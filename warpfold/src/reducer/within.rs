@@ -114,7 +114,7 @@ impl OnStream<'_> {
     /// let mut within = device.output::<Within<i64>>()?;
     /// let values = device.upload(&[7_i32, -3, 10, 2])?;
     /// reducer.on(&stream).reduce_within_into(0..10, &values, &mut within)?;
-    /// assert_eq!(within.read()?, Within { count: 2, sum: 9 });
+    /// assert_eq!(within.read()?, Within::new(2, 9));
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     ///

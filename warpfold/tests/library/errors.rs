@@ -107,14 +107,11 @@ fn after_an_error_that_passes_intervals_are_as_before() {
     let mut recording = recorder.finish().unwrap();
     let mut output = device.output().unwrap();
     let mut run = || {
-        assert_eq!(reducer.reduce_within(2..9, &values)?, Within { count: 2, sum: 5 });
-        assert_eq!(
-            reducer.on(&stream).reduce_within(..3, &values)?.wait()?,
-            Within { count: 2, sum: 3 }
-        );
+        assert_eq!(reducer.reduce_within(2..9, &values)?, Within::new(2, 5));
+        assert_eq!(reducer.on(&stream).reduce_within(..3, &values)?.wait()?, Within::new(2, 3));
         reducer.on(&stream).reduce_within_into(3..=9, &values, &mut output)?;
-        assert_eq!(output.read()?, Within { count: 2, sum: 12 });
-        assert_eq!(recording.run()?.get(&recorded), Within { count: 3, sum: 14 });
+        assert_eq!(output.read()?, Within::new(2, 12));
+        assert_eq!(recording.run()?.get(&recorded), Within::new(3, 14));
         Ok(())
     };
     run().unwrap();

@@ -1,5 +1,5 @@
-//! The library in a child of a process that has used it: devices are refused at once, slices on the CPU are
-//! reduced.
+//! The library in a child of a process that has used it: devices are refused at once, slices on the CPU
+//! are reduced.
 
 #[path = "../../../host/driver/tests/child/mod.rs"]
 mod child;

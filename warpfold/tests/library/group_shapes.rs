@@ -228,7 +228,7 @@ fn pairs_and_intervals_are_added_device_by_device() {
         let within = group.reduce_within(range.clone(), &cut(group, &any, &ENDS)).unwrap();
         assert_eq!(within, cpu::reduce_within(range.clone(), &any).unwrap(), "{group:?}");
         let none = group.upload::<f32>(&[]).unwrap();
-        assert_eq!(group.reduce_within(range, &none).unwrap(), Within { count: 0, sum: 0.0 });
+        assert_eq!(group.reduce_within(range, &none).unwrap(), Within::new(0, 0.0));
         assert_eq!(group.reduce_pair(op::Dot, &none, &none).unwrap(), 0.0);
         assert_eq!(group.reduce_pair(op::Everywhere(op::Dot), &none, &none).unwrap(), 0.0);
         assert_eq!(group.reduce_within(.., &none).unwrap().count, 0);

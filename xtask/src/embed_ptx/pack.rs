@@ -8,9 +8,9 @@ use warpfold::internal::archive::{Archive, FRAME, HEAD, SKIPPABLE};
 
 use super::File;
 
-/// Bytes of text that share a frame, unless one text alone has more. Four times as much halves an
-/// archive's size, and takes more than twice as long to read one text from.
-const FRAME_TEXT: usize = 10 << 20;
+/// Bytes of text that share a frame, unless one text alone has more: nearly as many as may be asked of
+/// memory. Half as many make an archive of 12 MB, which is more than a registry takes.
+const FRAME_TEXT: usize = 15 << 20;
 
 /// Above it nothing gets smaller.
 const LEVEL: i32 = 19;

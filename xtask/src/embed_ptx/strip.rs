@@ -1,6 +1,7 @@
-//! PTX without what only tools read: line tables, comments, the labels that go with them. Labels that
-//! code jumps to are numbered anew, because the compiler counts them over all kernels: a change of
-//! another kernel would otherwise change every text.
+//! PTX without what only tools read: line tables, comments, the labels that go with them, indentation.
+//! Labels that code jumps to are numbered anew, because the compiler counts them over all kernels: a
+//! change of another kernel would otherwise change every text. Parameters are numbered without the
+//! kernel's name, which no one refers to: kernels are the more alike, and their archive the smaller.
 
 use std::collections::HashMap;
 
@@ -12,6 +13,7 @@ pub(super) fn stripped(ptx: &str) -> Result<String> {
     let compiler = compiler.context("the file does not say what compiled it")?;
     let mut text = format!("// {compiler}, `cargo xtask embed-ptx`\n");
     let mut functions = HashMap::new();
+    let mut entry = None;
     for line in ptx.lines() {
         let code = line.split_once("//").map_or(line, |(code, _)| code).trim_end();
         let directive = code.trim_start();
@@ -22,7 +24,11 @@ pub(super) fn stripped(ptx: &str) -> Result<String> {
         if directive.is_empty() || of_tools || is_debug_label(directive) {
             continue;
         }
-        text.push_str(&with_own_labels(code, &mut functions));
+        if let Some((_, name)) = code.split_once(".entry ") {
+            entry = Some(format!("{}_param_", name.trim_end_matches('(')));
+        }
+        let code = entry.as_ref().map_or(code.into(), |parameter| code.replace(parameter, "p"));
+        text.push_str(&with_own_labels(&packed(&code), &mut functions));
         text.push('\n');
     }
     // A label that was left out but is named somewhere would be no PTX.
@@ -31,6 +37,13 @@ pub(super) fn stripped(ptx: &str) -> Result<String> {
         "code names a label of a line table"
     );
     Ok(text)
+}
+
+/// A line without indentation, and with single spaces. One that opens a block in the body of a kernel is
+/// indented, which tells it from the line that opens the body.
+fn packed(code: &str) -> String {
+    let packed = code.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
+    if packed.starts_with('{') && !code.starts_with('{') { format!("\t{packed}") } else { packed }
 }
 
 /// How the labels begin that only line tables name.
@@ -61,19 +74,19 @@ mod tests {
 
     const BUILT: &str = "// warpfold ptx 2\n// compiler: rustc 1.95.0 / LLVM 22.1.2\n.version 8.0\n\
         .target sm_90\n\n.visible .entry k(\n\t.param .u64 k_param_0\n)  // @k\n{\n$L__func_begin328:\n\
-        \t.loc\t1 91 0  // src/gpu/llvm.rs:91:0\n// %bb.0:\n\tsetp.eq.b32 \t%p1, %r1, 0;\n$L__tmp7:\n\
+        \t.loc\t1 91 0  // src/gpu/llvm.rs:91:0\n// %bb.0:\n\tld.param.b64 \t%rd1, [k_param_0];\n\tsetp.eq.b32 \t%p1, %r1, 0;\n\t{\n\t}\n$L__tmp7:\n\
         \t@%p1 bra \t$L__BB328_2;\n\tbra.uni \t$L__BB328_1;\n$L__BB328_1:\n$L__BB328_2:\n\tret;\n\
         $L__func_end328:\n  // -- End function\n}\n\
         .visible .entry l()\n{\n$L__BB9_1:\n\tbra \t$L__BB9_1;\n}\n\
         .file\t1 \"device/src/gpu/llvm.rs\"\n";
 
     #[test]
-    fn code_alone_is_kept_with_labels_of_its_own() {
+    fn code_alone_is_kept_with_names_of_its_own() {
         let expected = "// rustc 1.95.0 / LLVM 22.1.2, `cargo xtask embed-ptx`\n.version 8.0\n\
-            .target sm_90\n.visible .entry k(\n\t.param .u64 k_param_0\n)\n{\n\
-            \tsetp.eq.b32 \t%p1, %r1, 0;\n\
-            \t@%p1 bra \t$L__BB0_2;\n\tbra.uni \t$L__BB0_1;\n$L__BB0_1:\n$L__BB0_2:\n\tret;\n}\n\
-            .visible .entry l()\n{\n$L__BB1_1:\n\tbra \t$L__BB1_1;\n}\n";
+            .target sm_90\n.visible .entry k(\n.param .u64 p0\n)\n{\n\
+            ld.param.b64 %rd1, [p0];\nsetp.eq.b32 %p1, %r1, 0;\n\t{\n}\n\
+            @%p1 bra $L__BB0_2;\nbra.uni $L__BB0_1;\n$L__BB0_1:\n$L__BB0_2:\nret;\n}\n\
+            .visible .entry l()\n{\n$L__BB1_1:\nbra $L__BB1_1;\n}\n";
         assert_eq!(stripped(BUILT).unwrap(), expected);
     }
 

@@ -45,6 +45,13 @@ pub(super) trait Ending<S: Float>: 'static {
     /// # Safety
     /// There are [`BYTES`](Self::BYTES) to be written, behind a multiple of 8.
     unsafe fn write(sum: Partial<S>, output: *mut u64);
+    /// Writes what is left of the sum of `count` elements, behind what [`write`](Self::write) writes.
+    ///
+    /// # Safety
+    /// There are [`BYTES_OF_MEAN`](Self::BYTES_OF_MEAN) to be written, at a multiple of 8.
+    unsafe fn write_mean(_sum: Partial<S>, _count: u64, _output: *mut u64) {}
+    /// Bytes that that writes.
+    const BYTES_OF_MEAN: u64 = 0;
 }
 
 /// Of the sum, the nearest number is written.
@@ -59,6 +66,17 @@ impl<S: Float> Ending<S> for Rounded {
     unsafe fn write(sum: Partial<S>, output: *mut u64) {
         // SAFETY: the caller's contract.
         unsafe { *output.cast() = sum.sum() };
+    }
+
+    const BYTES_OF_MEAN: u64 = 2 * size_of::<f64>() as u64;
+
+    #[inline(always)]
+    unsafe fn write_mean(sum: Partial<S>, count: u64, output: *mut u64) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            *output = sum.wide().to_bits();
+            *output.add(1).cast() = sum.mean(count);
+        }
     }
 }
 

@@ -14,13 +14,14 @@ use warpfold_device::{
     binned::Merge,
     op::{Number, Operation, Sum},
     reduction::{Fold, Group},
-    thread::Few,
 };
 
 use super::{
-    item::{Bf16, F16, Item, Unpacked},
+    item::{Bf16, F16, Item, Packed, Unpacked, between},
+    means::Averaged,
     moments::RESULT_BYTES,
     numbers::{All, Floats, MaybeNan, Numbers, Which},
+    op::{Each, InChains},
 };
 
 /// # Safety
@@ -52,6 +53,12 @@ pub(super) trait Exact: Item {
     fn group_sums(group: Group) -> (Self::Sum, Self::Squares);
     /// Of `count` elements, with such sums.
     fn moments(count: u64, sum: Self::Sum, squares: Self::Squares) -> MeanAndVariance;
+    /// Rounds a sum of squares to the nearest number.
+    #[inline(always)]
+    fn nearest_of_squares(squares: Self::Squares) -> f64 {
+        // The squares of as many numbers whose sum is 0.
+        Self::moments(1, Self::Sum::ZERO, squares).variance
+    }
 }
 
 /// Bits of the lower part.
@@ -183,6 +190,134 @@ exact! {
     double_words:
     i64: |element| element.unsigned_abs();
     u64: |element| element;
+}
+
+macro_rules! averaged {
+    ($($ty:ident: |$group:ident, $interval:ident| $within:expr;)*) => {$(
+        impl Averaged for $ty {
+            type Tally = <Self as Exact>::Sum;
+            type Add = Sum;
+            const ADD: Sum = Sum;
+
+            #[inline(always)]
+            fn tally(self) -> Self::Tally {
+                self.sums().0
+            }
+
+            #[inline(always)]
+            fn tally_group(group: Group) -> Self::Tally {
+                Self::group_sums(group).0
+            }
+
+            #[inline(always)]
+            fn tally_within($group: Group, $interval: Self::Interval) -> (u32, Self::Tally) {
+                $within
+            }
+
+            #[inline(always)]
+            fn total_of(sum: Self::Tally) -> Self::Total {
+                sum as Self::Total
+            }
+
+            #[inline(always)]
+            fn rest_of(sum: Self::Tally) -> u64 {
+                (i128::from(sum) >> 64) as u64
+            }
+
+            #[inline(always)]
+            fn mean_of(sum: Self::Tally, count: u64) -> f64 {
+                let no_squares = <Self as Exact>::AddSquares::IDENTITY;
+                Self::moments(count, sum, no_squares).mean
+            }
+        }
+    )*};
+    (packed: $($ty:ident)*) => {
+        averaged! {$($ty: |group, interval| {
+            let (count, sum) = Self::count_and_sum(group, interval);
+            (count, sum.into())
+        };)*}
+    };
+    // Those of which a group has few, whose sums have room in this type.
+    (native: $($ty:ident in $sum:ident;)*) => {
+        averaged! {$($ty: |group, interval| {
+            let (mut count, mut sum) = (0, 0);
+            Self::each(group, |element| {
+                let is_in = between(element, interval.map(Into::into));
+                count += u32::from(is_in);
+                sum += if is_in { $sum::from(element) } else { 0 };
+            });
+            (count, sum.into())
+        };)*}
+    };
+}
+
+averaged!(packed: i8 u8 i16 u16);
+averaged! {
+    native:
+    i32 in i64;
+    u32 in u64;
+    i64 in i128;
+    u64 in i128;
+}
+
+/// Integers whose magnitudes may not have room in their type of sums.
+pub(super) trait Magnitude: Unpacked + 'static {
+    /// Returns the magnitude of the element.
+    fn magnitude(self) -> u64;
+    /// Returns the sum of a group's magnitudes.
+    fn magnitudes(group: Group) -> i128;
+}
+
+macro_rules! magnitudes {
+    ($($ty:ident: |$element:ident| $magnitude:expr;)*) => {$(
+        impl Magnitude for $ty {
+            #[inline(always)]
+            fn magnitude(self) -> u64 {
+                let $element = self;
+                $magnitude
+            }
+
+            #[inline(always)]
+            fn magnitudes(group: Group) -> i128 {
+                let [a, b] = Self::unpack(group);
+                i128::from(Magnitude::magnitude(a)) + i128::from(Magnitude::magnitude(b))
+            }
+        }
+    )*};
+}
+
+magnitudes! {
+    i64: |element| element.unsigned_abs();
+    u64: |element| element;
+}
+
+/// The magnitude of each element.
+pub(super) struct MagnitudeOf;
+/// The L1 norm of integers of 64 bits.
+pub(super) type L1Norm<T> = InChains<T, MagnitudeOf>;
+
+impl<T: Magnitude> Each<T> for MagnitudeOf {
+    type Partial = i128;
+    type Combine = Sum;
+    const COMBINE: Sum = Sum;
+    const RESULT_BYTES: u64 = size_of::<f64>() as u64;
+    const TAKES_ZEROS: bool = true;
+
+    #[inline(always)]
+    fn of(element: T) -> i128 {
+        element.magnitude().into()
+    }
+
+    #[inline(always)]
+    fn of_group(group: Group) -> i128 {
+        T::magnitudes(group)
+    }
+
+    #[inline(always)]
+    unsafe fn write(sum: i128, output: *mut u64) {
+        // SAFETY: the caller's contract.
+        unsafe { *output.cast() = MeanAndVariance::of_integers(1, sum, 0, 0).mean };
+    }
 }
 
 /// The mean and the variance of integers.

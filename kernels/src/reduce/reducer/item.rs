@@ -50,8 +50,6 @@ pub(super) trait Item: Copy + 'static {
     fn interval(low: u64, high: u64) -> Self::Interval;
     /// Whether the element lies in it; NaN lies in none.
     fn lies_in(self, interval: Self::Interval) -> bool;
-    /// How many elements of a group lie in it, and their sum.
-    fn count_and_sum(group: Group, interval: Self::Interval) -> (u32, Self::Total);
     /// The most extreme element of a group; NaN if there is one.
     fn extreme<E: Extreme<Self::Wide>>(group: Group) -> Self::Wide;
     /// Whether the place of an extreme in its group is found along with it. Of many lanes that would
@@ -60,6 +58,12 @@ pub(super) trait Item: Copy + 'static {
     /// The first most extreme element of a group, or its first NaN, and its place there if this type
     /// locates; else as [`extreme`](Self::extreme), and 0.
     fn first_extreme<E: Extreme<Self::Wide>>(group: Group) -> (Self::Wide, u64);
+}
+
+/// Integers of which a word has several, which are counted and added without being taken apart.
+pub(super) trait Packed: Item {
+    /// Returns how many elements of a group lie in an interval, and their sum.
+    fn count_and_sum(group: Group, interval: Self::Interval) -> (u32, Self::Total);
 }
 
 /// Order with the rule of numpy's `argmin` and `argmax`: a NaN comes before all numbers.
@@ -182,12 +186,12 @@ pub(super) trait Unpacked: Copy + 'static {
     fn unpack(group: Group) -> Self::Lanes;
     /// The elements of a group, each changed as it is to be added.
     fn terms(group: Group, of: impl Fn(Self::Total) -> Self::Total) -> Self::Terms;
+    /// Hands out the elements of a group, one after the other.
+    fn each(group: Group, take: impl FnMut(Self::Total));
     /// How many elements of a group are not zero.
     fn nonzero(group: Group) -> u32;
     /// The element of these bits, the lowest ones.
     fn of_bits(bits: u64) -> Self;
-    /// How many elements of a group are neither below one nor above another, and their sum.
-    fn count_and_sum(group: Group, ends: [Self::Wide; 2]) -> (u32, Self::Total);
     /// The first of them that none of the others comes before, and its place; for types that locate.
     fn first(group: Group, before: impl Fn(Self::Wide, Self::Wide) -> bool) -> (Self::Wide, u64);
 }
@@ -266,11 +270,6 @@ impl<T: Unpacked> Item for T {
     }
 
     #[inline(always)]
-    fn count_and_sum(group: Group, interval: [T::Wide; 2]) -> (u32, T::Total) {
-        <T as Unpacked>::count_and_sum(group, interval)
-    }
-
-    #[inline(always)]
     fn extreme<E: Extreme<T::Wide>>(group: Group) -> T::Wide {
         T::unpack(group).in_pairs(E::combine)
     }
@@ -285,17 +284,6 @@ impl<T: Unpacked> Item for T {
 #[inline(always)]
 pub(super) fn between<A: PartialOrd>(number: A, [low, high]: [A; 2]) -> bool {
     (low <= number) & (number <= high)
-}
-
-/// How many numbers are, and their sum. Without an array of what they are made of, which would lie in
-/// local memory where LLVM 7 compiles it.
-macro_rules! count_and_sum {
-    ($ends:ident, $($lane:ident)*) => {{
-        let inside = |lane| between(lane, $ends);
-        let count = 0 $(+ u32::from(inside($lane)))*;
-        let terms = [$(if inside($lane) { $lane.into() } else { Self::Total::ZERO }),*];
-        (count, terms.in_pairs(Number::add))
-    }};
 }
 
 /// Numbers that the machine compares as they lie in memory. The lanes have names, because an array that
@@ -333,6 +321,11 @@ macro_rules! native {
                 [$(of($lane.term())),*]
             }
             #[inline(always)]
+            fn each(group: Group, mut take: impl FnMut($total)) {
+                let [$($lane),*] = $unpack::<Self>(group);
+                $(take($lane.term());)*
+            }
+            #[inline(always)]
             fn nonzero(group: Group) -> u32 {
                 let [$($lane),*] = $unpack::<Self>(group);
                 0 $(+ u32::from($lane != Self::ZERO))*
@@ -340,11 +333,6 @@ macro_rules! native {
             #[inline(always)]
             fn of_bits(bits: u64) -> Self {
                 Word::from_bits(bits as <Self as Word>::Bits)
-            }
-            #[inline(always)]
-            fn count_and_sum(group: Group, ends: [Self; 2]) -> (u32, $total) {
-                let [$($lane),*] = $unpack::<Self>(group);
-                count_and_sum!(ends, $($lane)*)
             }
             #[inline(always)]
             fn first(group: Group, before: impl Fn(Self, Self) -> bool) -> (Self, u64) {
@@ -363,6 +351,19 @@ native! { double_words [a b]:
     i64 added in i64;
     u64 added in u64;
     f64 added in f64;
+}
+
+/// Hands out eight numbers. They have names, for the reason that those of [`native!`] have.
+#[inline(always)]
+fn each_of([a, b, c, d, e, f, g, h]: [f32; 8], mut take: impl FnMut(f32)) {
+    take(a);
+    take(b);
+    take(c);
+    take(d);
+    take(e);
+    take(f);
+    take(g);
+    take(h);
 }
 
 /// Lanes of four bytes.
@@ -418,6 +419,11 @@ impl Unpacked for F16 {
     }
 
     #[inline(always)]
+    fn each(group: Group, take: impl FnMut(f32)) {
+        each_of(Self::unpack(group), take);
+    }
+
+    #[inline(always)]
     fn nonzero([a, b, c, d]: Group) -> u32 {
         nonzero_halves(a) + nonzero_halves(b) + nonzero_halves(c) + nonzero_halves(d)
     }
@@ -425,12 +431,6 @@ impl Unpacked for F16 {
     #[inline(always)]
     fn of_bits(bits: u64) -> Self {
         Self(bits as u16)
-    }
-
-    #[inline(always)]
-    fn count_and_sum(group: Group, ends: [f32; 2]) -> (u32, f32) {
-        let [a, b, c, d, e, f, g, h] = Self::unpack(group);
-        count_and_sum!(ends, a b c d e f g h)
     }
 
     #[inline(always)]
@@ -480,6 +480,11 @@ impl Unpacked for Bf16 {
     }
 
     #[inline(always)]
+    fn each(group: Group, take: impl FnMut(f32)) {
+        each_of(Self::unpack(group), take);
+    }
+
+    #[inline(always)]
     fn nonzero([a, b, c, d]: Group) -> u32 {
         nonzero_halves(a) + nonzero_halves(b) + nonzero_halves(c) + nonzero_halves(d)
     }
@@ -487,12 +492,6 @@ impl Unpacked for Bf16 {
     #[inline(always)]
     fn of_bits(bits: u64) -> Self {
         Self(bits as u16)
-    }
-
-    #[inline(always)]
-    fn count_and_sum(group: Group, ends: [f32; 2]) -> (u32, f32) {
-        let [a, b, c, d, e, f, g, h] = Self::unpack(group);
-        count_and_sum!(ends, a b c d e f g h)
     }
 
     #[inline(always)]
@@ -577,15 +576,6 @@ impl Item for i8 {
     #[inline(always)]
     fn lies_in(self, interval: Bytes) -> bool {
         interval.inside(self.cast_unsigned().into()) & 1 != 0
-    }
-
-    #[inline(always)]
-    fn count_and_sum(group: Group, interval: Bytes) -> (u32, i64) {
-        let (count, sum) = group.iter().fold((0, 0), |(count, sum), &word| {
-            let inside = interval.inside(word);
-            (dot_u8(inside, ONES, count), dot_i8(word, inside, sum))
-        });
-        (count, sum.into())
     }
 
     #[inline(always)]
@@ -677,15 +667,6 @@ impl Item for u8 {
     }
 
     #[inline(always)]
-    fn count_and_sum(group: Group, interval: Bytes) -> (u32, u64) {
-        let (count, sum) = group.iter().fold((0, 0), |(count, sum), &word| {
-            let inside = interval.inside(word);
-            (dot_u8(inside, ONES, count), dot_u8(word, inside, sum))
-        });
-        (count, sum.into())
-    }
-
-    #[inline(always)]
     fn extreme<E: Extreme<u32>>(group: Group) -> u32 {
         top_lanes::<u32, E, 4>(group, [24, 16, 8, 0], identity) >> 24
     }
@@ -693,6 +674,28 @@ impl Item for u8 {
     #[inline(always)]
     fn first_extreme<E: Extreme<u32>>(group: Group) -> (u32, u64) {
         (Self::extreme::<E>(group), 0)
+    }
+}
+
+impl Packed for i8 {
+    #[inline(always)]
+    fn count_and_sum(group: Group, interval: Bytes) -> (u32, i64) {
+        let (count, sum) = group.iter().fold((0, 0), |(count, sum), &word| {
+            let inside = interval.inside(word);
+            (dot_u8(inside, ONES, count), dot_i8(word, inside, sum))
+        });
+        (count, sum.into())
+    }
+}
+
+impl Packed for u8 {
+    #[inline(always)]
+    fn count_and_sum(group: Group, interval: Bytes) -> (u32, u64) {
+        let (count, sum) = group.iter().fold((0, 0), |(count, sum), &word| {
+            let inside = interval.inside(word);
+            (dot_u8(inside, ONES, count), dot_u8(word, inside, sum))
+        });
+        (count, sum.into())
     }
 }
 
@@ -789,6 +792,18 @@ macro_rules! halves {
             }
 
             #[inline(always)]
+            fn extreme<E: Extreme<$wide>>(group: Group) -> $wide {
+                top_lanes::<$wide, E, 2>(group, [16, 0], $of_bits) >> 16
+            }
+
+            #[inline(always)]
+            fn first_extreme<E: Extreme<$wide>>(group: Group) -> ($wide, u64) {
+                (Self::extreme::<E>(group), 0)
+            }
+        }
+
+        impl Packed for $ty {
+            #[inline(always)]
             fn count_and_sum([a, b, c, d]: Group, interval: [$wide; 2]) -> (u32, $total) {
                 let of_word = |word| {
                     let [a, b] = pair(word, $of_bits);
@@ -798,16 +813,6 @@ macro_rules! halves {
                 };
                 let (a, b, c, d) = (of_word(a), of_word(b), of_word(c), of_word(d));
                 ([a.0, b.0, c.0, d.0].in_pairs(Number::add), [a.1, b.1, c.1, d.1].in_pairs(Number::add).into())
-            }
-
-            #[inline(always)]
-            fn extreme<E: Extreme<$wide>>(group: Group) -> $wide {
-                top_lanes::<$wide, E, 2>(group, [16, 0], $of_bits) >> 16
-            }
-
-            #[inline(always)]
-            fn first_extreme<E: Extreme<$wide>>(group: Group) -> ($wide, u64) {
-                (Self::extreme::<E>(group), 0)
             }
         }
     )*};

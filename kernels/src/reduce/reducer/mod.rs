@@ -1,11 +1,11 @@
 //! The reducer: one launch for any number of elements, at the speed of the memory.
 //!
-//! The other variants teach; this is what programs call. Twelve element types, 35 operations, four on
+//! The other variants teach; this is what programs call. Twelve element types, 39 operations, four on
 //! pairs of elements, one on those of an interval and two orders, any alignment. How elements are
 //! loaded and how blocks meet is in `warpfold_device::reduction`, for any operation; what differs
 //! between the operations here is in `op.rs`, `moments.rs`, `bits.rs`, `exponentials.rs`, `binned.rs`,
-//! `exact.rs`, `numbers.rs`, `wide.rs`, `pairs.rs`, `within.rs` and `top.rs`, between the element types
-//! in `item.rs`.
+//! `exact.rs`, `numbers.rs`, `means.rs`, `norms.rs`, `wide.rs`, `pairs.rs`, `within.rs` and `top.rs`,
+//! between the element types in `item.rs`.
 //!
 //! Shared memory: 32 partial results and, in `bulk`, three tiles (dynamic) and three mbarriers; a tile
 //! in `segments`; a queue per warp where the first elements in an order are found. Barriers: 1 per
@@ -18,7 +18,9 @@ mod bits;
 mod exact;
 mod exponentials;
 mod item;
+mod means;
 mod moments;
+mod norms;
 mod numbers;
 #[cfg(feature = "library")]
 mod offsets;
@@ -50,13 +52,14 @@ use binned::{
     BinnedSumSq, NanBinnedSum, NanBinnedSumAbs, NanBinnedSumSq,
 };
 use bits::{And, Or, Xor};
-use exact::{BinnedSpread, ExactSpread, NanBinnedSpread};
+use exact::{BinnedSpread, ExactSpread, L1Norm, NanBinnedSpread};
 use exponentials::LogSumExp;
 use item::{Bf16, F16};
-use moments::Spread;
+use means::Mean;
+use moments::{NanSpread, Spread};
+use norms::{ExactNorm, FloatNorm, NanFloatNorm};
 use numbers::{
-    NanArgMax, NanArgMin, NanCount, NanMax, NanMin, NanMinMax, NanProduct, NanSpread, NanSum, NanSumAbs,
-    NanSumSq,
+    NanArgMax, NanArgMin, NanCount, NanMax, NanMin, NanMinMax, NanProduct, NanSum, NanSumAbs, NanSumSq,
 };
 use op::{ArgMax, ArgMin, Max, Min, MinMax, NonZero, Product, Sum, SumAbs, SumSq};
 use pairs::{Dot, SquaredDistance};
@@ -162,21 +165,22 @@ fn ring() -> BulkRing {
 
 /// Declares the reducer's kernels for every operation and type, as `<op>_<dtype>`.
 macro_rules! reducers {
-    (integers $integers:tt floats $floats:tt widened $widened:tt) => {
+    (integers $integers:tt floats $floats:tt widened $widened:tt double_words $double_words:tt) => {
         reducers!(@all "suite" $integers [sum Sum, min Min, max Max, sumsq SumSq, argmin ArgMin,
             argmax ArgMax]);
         reducers!(@all "suite" $floats [sum Sum, min Min, max Max, sumsq SumSq, argmin ArgMin,
             argmax ArgMax]);
         reducers!(@all "library" $integers [sumabs SumAbs, product Product, minmax MinMax,
-            nonzero NonZero, spread ExactSpread, and And, or Or, xor Xor]);
+            nonzero NonZero, spread ExactSpread, mean Mean, l2 ExactNorm, and And, or Or, xor Xor]);
         reducers!(@all "library" $floats [sumabs SumAbs, product Product, minmax MinMax,
-            nonzero NonZero, spread Spread, binsum BinnedSum, binsumsq BinnedSumSq,
+            nonzero NonZero, spread Spread, mean Mean, l2 FloatNorm, nanl2 NanFloatNorm, binsum BinnedSum, binsumsq BinnedSumSq,
             binsumabs BinnedSumAbs, logsumexp LogSumExp, nansum NanSum, nanmin NanMin, nanmax NanMax,
             nanargmin NanArgMin, nanargmax NanArgMax, nanspread NanSpread, nancount NanCount,
             nansumsq NanSumSq, nansumabs NanSumAbs, nanproduct NanProduct, nanminmax NanMinMax,
             nanbinsum NanBinnedSum, nanbinsumsq NanBinnedSumSq, nanbinsumabs NanBinnedSumAbs,
             binspread BinnedSpread, nanbinspread NanBinnedSpread]);
         reducers!(@all "library" $widened [widesum WideSum]);
+        reducers!(@all "library" $double_words [l1 L1Norm]);
         reducers!(@pairs $integers [dot Dot, sqdist SquaredDistance]);
         reducers!(@pairs $floats [dot Dot, sqdist SquaredDistance, bindot BinnedDot,
             binsqdist BinnedSquaredDistance, bindotpart BinnedDotPart,
@@ -258,6 +262,7 @@ reducers! {
     integers [i8 = i8, u8 = u8, i16 = i16, u16 = u16, i32 = i32, u32 = u32, i64 = i64, u64 = u64]
     floats [f16 = F16, bf16 = Bf16, f32 = f32, f64 = f64]
     widened [i64 = i64, u64 = u64, f16 = F16, bf16 = Bf16, f32 = f32]
+    double_words [i64 = i64, u64 = u64]
 }
 
 /// Declares the kernels that find runs of equal keys, for each size of a key.

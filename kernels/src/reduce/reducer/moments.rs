@@ -1,82 +1,197 @@
 //! Means and variances of floats in one pass.
 //!
-//! What a thread keeps is a mean and the sum of the squared distances from it, never the sum of the
-//! squares, whose difference from the square of the sum would be all rounding where the mean is large
-//! (B. P. Welford, *Note on a Method for Calculating Corrected Sums of Squares and Products*,
-//! Technometrics 4, 1962; T. F. Chan, G. H. Golub and R. J. LeVeque, *Updating Formulae and a Pairwise
-//! Algorithm for Computing Sample Variances*, 1979).
+//! A thread measures its elements from a *pivot*, the first of them, and adds up the distances and their
+//! squares in double precision. Where the mean is large beside the deviation, the distances are small,
+//! and no difference of large sums is taken. Threads and blocks merge means and sums of the squared
+//! distances from the means (T. F. Chan, G. H. Golub and R. J. LeVeque, *Algorithms for Computing the
+//! Sample Variance: Analysis and Recommendations*, The American Statistician 37, 1983).
+//!
+//! Of `f64`, a mean is kept as a pivot and an offset, because half a unit in the last place of the mean
+//! may be as much as the deviation; and squared distances above 2^960 are kept in units of 2^1200, so
+//! that none overflows on the way to a variance that does not.
 
 use core::{convert::identity, marker::PhantomData};
 
 use warpfold_abi::arguments::ReduceCut;
 use warpfold_device::{
+    Value,
+    math::fma,
     op::{Number, Operation},
     reduction::{CHAINS, Fold, Group},
     thread::Few,
     value,
 };
 
-use super::item::{Item, Unpacked};
+use super::{
+    item::Unpacked,
+    means::{InTwoScales, WideSum},
+    norms::{InThreeScales, SquareSum},
+    numbers::{All, Floats, Numbers, Which},
+};
 
-/// Floating-point numbers that means are computed in.
+/// Floating-point numbers that means are computed of.
 pub(super) trait Real: Number {
-    /// One of `parts` equal parts of 1.
-    fn one_of(parts: u32) -> Self;
-    /// Makes the number of a count.
-    fn of_count(count: u32) -> Self;
+    /// How precisely their means are kept.
+    type Center: Center;
+    /// What they are added in, so that no mean overflows.
+    type Sums: WideSum;
+    /// What their squares are added in, so that no norm overflows.
+    type Squares: SquareSum;
     /// Gives the same number in double precision.
     fn to_f64(self) -> f64;
 }
 
-macro_rules! reals {
-    ($($ty:ident)*) => {$(
-        impl Real for $ty {
-            #[inline(always)]
-            fn one_of(parts: u32) -> Self {
-                1.0 / parts as Self
-            }
-            #[inline(always)]
-            fn of_count(count: u32) -> Self {
-                count as Self
-            }
-            #[inline(always)]
-            fn to_f64(self) -> f64 {
-                self.into()
-            }
-        }
-    )*};
+impl Real for f32 {
+    type Center = f64;
+    type Sums = f64;
+    type Squares = f64;
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self.into()
+    }
 }
 
-reals!(f32 f64);
+impl Real for f64 {
+    type Center = Offset;
+    type Sums = InTwoScales;
+    type Squares = InThreeScales;
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self
+    }
+}
 
-/// What a thread keeps of some groups.
-#[derive(Clone, Copy)]
-pub(super) struct Chain<R> {
-    groups: u32,
-    mean: R,
-    squares: R,
+/// 2^600, by which far distances are scaled up.
+const UP: f64 = f64::from_bits((1023 + 600) << 52);
+/// The inverse of [`UP`], by which they are scaled down.
+const DOWN: f64 = 1.0 / UP;
+
+/// A mean, as precise as distances between means need it.
+pub(super) trait Center: Value {
+    /// The largest distance that is *near*: whose square is kept in units of 1.
+    const NEAR: f64;
+    /// Whether any distance of finite elements is far.
+    const HAS_FAR: bool;
+    /// The mean of no elements.
+    const NONE: Self;
+    /// The mean at this distance from a number.
+    fn at(pivot: f64, offset: f64) -> Self;
+    /// The mean as a number.
+    fn value(self) -> f64;
+    /// How far another mean is above this one.
+    fn distance(self, other: Self) -> f64;
+    /// The same times [`DOWN`], where it may be more than the largest number.
+    fn far_distance(self, other: Self) -> f64;
+    /// The mean that is a finite distance above this one.
+    fn moved(self, distance: f64) -> Self;
+}
+
+impl Center for f64 {
+    const NEAR: f64 = f64::INFINITY;
+    const HAS_FAR: bool = false;
+    const NONE: Self = 0.0;
+
+    #[inline(always)]
+    fn at(pivot: f64, offset: f64) -> Self {
+        pivot + offset
+    }
+
+    #[inline(always)]
+    fn value(self) -> f64 {
+        self
+    }
+
+    #[inline(always)]
+    fn distance(self, other: Self) -> f64 {
+        other - self
+    }
+
+    #[inline(always)]
+    fn far_distance(self, other: Self) -> f64 {
+        self.distance(other) * DOWN
+    }
+
+    #[inline(always)]
+    fn moved(self, distance: f64) -> Self {
+        self + distance
+    }
+}
+
+value! {
+    /// The mean of `f64`: the sum of both, which is not rounded.
+    pub(super) struct Offset {
+        pivot: f64,
+        offset: f64,
+    }
+}
+
+impl Center for Offset {
+    const NEAR: f64 = f64::from_bits((1023 + 480) << 52);
+    const HAS_FAR: bool = true;
+    const NONE: Self = Self { pivot: 0.0, offset: 0.0 };
+
+    #[inline(always)]
+    fn at(pivot: f64, offset: f64) -> Self {
+        Self { pivot, offset }
+    }
+
+    #[inline(always)]
+    fn value(self) -> f64 {
+        self.pivot + self.offset
+    }
+
+    #[inline(always)]
+    fn distance(self, other: Self) -> f64 {
+        (other.pivot - self.pivot) + (other.offset - self.offset)
+    }
+
+    #[inline(always)]
+    fn far_distance(self, other: Self) -> f64 {
+        (other.pivot * DOWN - self.pivot * DOWN) + (other.offset * DOWN - self.offset * DOWN)
+    }
+
+    #[inline(always)]
+    fn moved(self, distance: f64) -> Self {
+        Self { offset: self.offset + distance, ..self }
+    }
 }
 
 value! {
     /// The moments of some elements.
-    pub(super) struct Moments {
-        /// How many there are.
+    pub(super) struct Moments<C> {
+        /// How many there are; and [`FAR`].
         count: u64,
-        /// Their mean; of none 0.
-        mean: f64,
+        /// Their mean; of none any.
+        mean: C,
         /// The sum of the squared distances from it.
         squares: f64,
     }
 }
 
+/// Set in [`Moments::count`] where the squares are in units of 2^1200.
+const FAR: u64 = 1 << 63;
+
 /// Bytes of a mean and a variance.
 pub(super) const RESULT_BYTES: u64 = 2 * size_of::<f64>() as u64;
 
-impl Moments {
-    /// Of `count` elements, with this mean, and this sum of the squared distances from it.
+impl<C: Center> Moments<C> {
+    /// Those of one element. What is not finite has no distance from itself.
     #[inline(always)]
-    pub(super) fn new(count: u64, mean: f64, squares: f64) -> Self {
-        Self { count, mean, squares }
+    fn of(element: f64) -> Self {
+        Self { count: 1, mean: C::at(element, 0.0), squares: element - element }
+    }
+
+    /// How many elements there are.
+    #[inline(always)]
+    fn elements(self) -> u64 {
+        self.count & !FAR
+    }
+
+    /// The squares, in units of 2^1200 if they are to be `far`.
+    #[inline(always)]
+    fn squares_in(self, far: bool) -> f64 {
+        let down = self.squares * DOWN * DOWN;
+        if far && self.count & FAR == 0 { down } else { self.squares }
     }
 
     /// Writes the mean, and the mean of the squared distances from it; of no elements NaN.
@@ -84,14 +199,14 @@ impl Moments {
     /// # Safety
     /// There are [`RESULT_BYTES`] to be written.
     #[inline(always)]
-    pub(super) unsafe fn write(self, output: *mut u64) {
-        let Self { count, mean, squares } = self;
-        let share = 1.0 / count as f64;
+    unsafe fn write(self, output: *mut u64) {
+        let variance = self.squares / self.elements() as f64;
+        let is_far = C::HAS_FAR && self.count & FAR != 0;
         let output = output.cast::<f64>();
         // SAFETY: the caller's contract.
         unsafe {
-            *output = if count == 0 { f64::NAN } else { mean };
-            *output.add(1) = squares * share;
+            *output = if self.count == 0 { f64::NAN } else { self.mean.value() };
+            *output.add(1) = if is_far { variance * UP * UP } else { variance };
         }
     }
 }
@@ -100,22 +215,35 @@ impl Moments {
 #[derive(Clone, Copy)]
 pub(super) struct Merge;
 
-impl Operation<Moments> for Merge {
-    const IDENTITY: Moments = Moments { count: 0, mean: 0.0, squares: 0.0 };
+impl<C: Center> Operation<Moments<C>> for Merge {
+    const IDENTITY: Moments<C> = Moments { count: 0, mean: C::NONE, squares: 0.0 };
 
     #[inline(always)]
-    fn combine(a: Moments, b: Moments) -> Moments {
-        let count = a.count + b.count;
+    fn combine(a: Moments<C>, b: Moments<C>) -> Moments<C> {
+        let (before, behind) = (a.elements(), b.elements());
+        let count = before + behind;
         // Of none, too, there is a number to divide by.
-        let share = b.count as f64 / Ord::max(count, 1) as f64;
-        let distance = b.mean - a.mean;
-        let between = distance * distance * (a.count as f64 * share);
-        let both =
-            Moments { count, mean: a.mean + distance * share, squares: a.squares + b.squares + between };
-        // Exactly the other one, though its mean be infinite.
-        if a.count == 0 {
+        let share = behind as f64 / Ord::max(count, 1) as f64;
+        let weight = before as f64 * share;
+        let distance = a.mean.distance(b.mean);
+        let (from, to) = (a.mean.value(), b.mean.value());
+        let moved = a.mean.moved(distance * share);
+        // Without branches, which would make a short launch longer.
+        let mean = if moved.value().is_finite() {
+            moved
+        } else {
+            // One is infinite or NaN, or what is between them is more than the largest number.
+            C::at(if C::HAS_FAR { from * (1.0 - share) + to * share } else { from + to }, 0.0)
+        };
+        let is_near = distance.magnitude() <= C::NEAR && (a.count | b.count) & FAR == 0;
+        let is_far = C::HAS_FAR && !is_near;
+        let scaled = if is_far { a.mean.far_distance(b.mean) } else { distance };
+        let squares = a.squares_in(is_far) + b.squares_in(is_far) + scaled * scaled * weight;
+        let both = Moments { count: if is_far { count | FAR } else { count }, mean, squares };
+        // Exactly the other one.
+        if before == 0 {
             b
-        } else if b.count == 0 {
+        } else if behind == 0 {
             a
         } else {
             both
@@ -123,64 +251,145 @@ impl Operation<Moments> for Merge {
     }
 }
 
-/// The mean of a group, and the sum of the squared distances from it.
-#[inline(always)]
-pub(super) fn of_group<T: Unpacked<Total: Real>>(group: Group) -> (T::Total, T::Total) {
-    let sum = T::terms(group, identity).in_pairs(Number::add);
-    let mean = sum.multiply(T::Total::one_of(T::LANES as u32));
-    let square = |x: T::Total| x.subtract(mean).square();
-    (mean, T::terms(group, square).in_pairs(Number::add))
+/// The sum of some distances, and that of their squares.
+#[derive(Clone, Copy)]
+pub(super) struct Distances {
+    sum: f64,
+    squares: f64,
 }
 
-/// The mean and the variance of the elements.
-pub(super) struct Spread<T>(PhantomData<T>);
+impl Distances {
+    // What is added to −0 is itself.
+    const NONE: Self = Self { sum: -0.0, squares: 0.0 };
 
-impl<T: Unpacked<Total: Real>> Fold for Spread<T> {
+    #[inline(always)]
+    fn add(&mut self, distance: f64) {
+        self.sum += distance;
+        self.squares = fma(distance, distance, self.squares);
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        Self { sum: self.sum + other.sum, squares: self.squares + other.squares }
+    }
+
+    /// The mean of `count` such distances, and the sum of the squared distances from it, which rounding
+    /// leaves no less than 0.
+    #[inline(always)]
+    fn centered(self, count: f64) -> (f64, f64) {
+        let mean = self.sum / count;
+        let squares = fma(-self.sum, mean, self.squares);
+        (mean, if squares < 0.0 { 0.0 } else { squares })
+    }
+}
+
+/// What a thread keeps of some groups. No thread takes 2^32 elements.
+#[derive(Clone, Copy)]
+pub(super) struct Kept {
+    count: u32,
+    pivot: f64,
+    near: [Distances; CHAINS],
+    /// Of far distances, each times [`DOWN`].
+    far: Distances,
+}
+
+/// A finite element of a group, or 0 if there is none.
+#[inline(always)]
+fn pivot<T: Unpacked<Total: Real>>(group: Group) -> f64 {
+    let finite = |a: T::Total, b: T::Total| if a.to_f64().is_finite() { a } else { b };
+    let found = T::terms(group, identity).in_pairs(finite).to_f64();
+    if found.is_finite() { found } else { 0.0 }
+}
+
+/// The mean and the variance of the elements that count.
+pub(super) struct SpreadOf<T, W>(PhantomData<(T, W)>);
+/// The mean and the variance of all elements.
+pub(super) type Spread<T> = SpreadOf<T, All>;
+/// The mean and the variance of the elements that are numbers.
+pub(super) type NanSpread<T> = SpreadOf<T, Numbers>;
+
+impl<T: Floats, W: Which> SpreadOf<T, W> {
+    /// Takes a group one element after the other: some are far, or do not count.
+    #[inline(always)]
+    fn absorb_each(kept: &mut Kept, chain: usize, group: Group) {
+        T::each(group, |element| {
+            if !W::counts(element) {
+                return;
+            }
+            kept.count += 1;
+            let (element, pivot) = (element.to_f64(), kept.pivot);
+            let distance = element - pivot;
+            if distance.magnitude() <= <T::In as Real>::Center::NEAR {
+                kept.near[chain].add(distance);
+            } else {
+                kept.far.add(element * DOWN - pivot * DOWN);
+            }
+        });
+    }
+}
+
+impl<T: Floats, W: Which> Fold for SpreadOf<T, W> {
     type Element = T;
-    type Accumulator = [Chain<T::Total>; CHAINS];
-    type Partial = Moments;
+    type Accumulator = Kept;
+    type Partial = Moments<<T::In as Real>::Center>;
     type Combine = Merge;
     const COMBINE: Merge = Merge;
     const RESULT_BYTES: u64 = RESULT_BYTES;
     const TAKES_ZEROS: bool = false;
 
     #[inline(always)]
-    fn start() -> Self::Accumulator {
-        [Chain { groups: 0, mean: T::Total::ZERO, squares: T::Total::ZERO }; CHAINS]
+    fn start() -> Kept {
+        Kept { count: 0, pivot: 0.0, near: [Distances::NONE; CHAINS], far: Distances::NONE }
     }
 
     #[inline(always)]
-    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
-        let (mean, squares) = of_group::<T>(group);
-        let chain = &mut kept[chain];
-        let before = T::Total::of_count(chain.groups);
-        chain.groups += 1;
-        let share = T::Total::one_of(chain.groups);
-        let distance = mean.subtract(chain.mean);
-        let step = distance.multiply(share);
-        chain.mean = chain.mean.add(step);
-        // Of LANES elements each: before * LANES * 1 / (before + 1) times the distance squared.
-        let between =
-            distance.multiply(step).multiply(before.multiply(T::Total::of_count(T::LANES as u32)));
-        chain.squares = chain.squares.add(squares.add(between));
+    fn absorb(kept: &mut Kept, chain: usize, group: Group, _index: u64) {
+        if kept.count == 0 {
+            kept.pivot = pivot::<T>(group);
+        }
+        let (pivot, mut distances) = (kept.pivot, Distances::NONE);
+        T::each(group, |element| distances.add(element.to_f64() - pivot));
+        // A NaN is not near.
+        let is_checked = <T::In as Real>::Center::HAS_FAR || W::SKIPS;
+        let near = <T::In as Real>::Center::NEAR;
+        if !is_checked || distances.squares <= near * near {
+            kept.count += T::LANES as u32;
+            kept.near[chain] = kept.near[chain].plus(distances);
+        } else {
+            Self::absorb_each(kept, chain, group);
+        }
     }
 
     #[inline(always)]
-    fn close([a, b, c, d]: Self::Accumulator) -> Moments {
-        let of = |chain: Chain<T::Total>| {
-            let count = u64::from(chain.groups) * T::LANES;
-            Moments::new(count, chain.mean.to_f64(), chain.squares.to_f64())
-        };
-        [of(a), of(b), of(c), of(d)].in_pairs(Merge::combine)
+    fn close(kept: Kept) -> Self::Partial {
+        let Kept { count, pivot, near: [a, b, c, d], far } = kept;
+        let (near, n) = (a.plus(b).plus(c.plus(d)), f64::from(count));
+        let at = <T::In as Real>::Center::at;
+        if count == 0 {
+            return Merge::IDENTITY;
+        }
+        if <T::In as Real>::Center::HAS_FAR && far.squares != 0.0 {
+            let near = Distances { sum: near.sum * DOWN, squares: near.squares * DOWN * DOWN };
+            let (offset, squares) = far.plus(near).centered(n);
+            let (count, whole) = (u64::from(count) | FAR, offset * UP);
+            // A mean is in the range of the elements, but its offset may not be in that of `f64`.
+            let half = pivot * 0.5 + offset * (UP * 0.5);
+            let has_offset = whole.is_finite() && (pivot + whole).is_finite();
+            let mean = if has_offset { at(pivot, whole) } else { at(half * 2.0, 0.0) };
+            return Moments { count, mean, squares };
+        }
+        let (offset, squares) = near.centered(n);
+        Moments { count: count.into(), mean: at(pivot, offset), squares }
     }
 
     #[inline(always)]
-    fn of(element: T, _index: u64) -> Moments {
-        Moments { count: 1, mean: element.term().to_f64(), squares: 0.0 }
+    fn of(element: T, _index: u64) -> Self::Partial {
+        let number = element.term();
+        if W::counts(number) { Moments::of(number.to_f64()) } else { Merge::IDENTITY }
     }
 
     #[inline(always)]
-    unsafe fn write(moments: Moments, arguments: ReduceCut<T>) {
+    unsafe fn write(moments: Self::Partial, arguments: ReduceCut<T>) {
         // SAFETY: the caller's contract.
         unsafe { moments.write(arguments.output) };
     }

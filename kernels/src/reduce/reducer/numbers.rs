@@ -2,19 +2,16 @@
 
 use core::marker::PhantomData;
 
-use warpfold_abi::{
-    arguments::ReduceCut,
-    binned::{Running, Sums, Terms},
-};
+use warpfold_abi::binned::{Running, Sums, Terms};
 use warpfold_device::{
     op::{self, Number, Operation, max_number_f32, max_number_f64, min_number_f32, min_number_f64},
-    reduction::{CHAINS, Fold, Group},
+    reduction::Group,
     thread::Few,
 };
 
 use super::{
     item::{Item, Ordered, Unpacked},
-    moments::{self, Moments, Real},
+    moments::Real,
     op::{
         CountOf, Counted, Each, EndsOf, Extreme, ExtremeOf, InChains, Itself, Magnitude, PlaceOf,
         Square, SumOf, Term, TermOf,
@@ -112,6 +109,8 @@ impl<T: Floats, M: Term<T::In>> TermOf<T> for OfNumbers<M> {
 
 /// Which elements are added to what is kept of [binned](warpfold_abi::binned) sums.
 pub(super) trait Which: 'static {
+    /// Whether NaN is left out.
+    const SKIPS: bool;
     /// Adds those of a few terms, and tells how many.
     fn add<S: Sums, T: Terms<S::Term>>(kept: &mut Running<S>, terms: T) -> u32;
     /// Whether an element counts.
@@ -130,6 +129,8 @@ pub(super) struct All;
 pub(super) struct Numbers;
 
 impl Which for All {
+    const SKIPS: bool = false;
+
     #[inline(always)]
     fn add<S: Sums, T: Terms<S::Term>>(kept: &mut Running<S>, terms: T) -> u32 {
         kept.add(terms);
@@ -143,6 +144,8 @@ impl Which for All {
 }
 
 impl Which for Numbers {
+    const SKIPS: bool = true;
+
     #[inline(always)]
     fn add<S: Sums, T: Terms<S::Term>>(kept: &mut Running<S>, terms: T) -> u32 {
         kept.add_numbers(terms)
@@ -241,84 +244,4 @@ number_extremes! {
     LeastNumber: least_number, <;
     /// The larger of two that is a number.
     GreatestNumber: greatest_number, >;
-}
-
-/// The mean and the variance of the elements that are numbers.
-pub(super) struct NanSpread<T>(PhantomData<T>);
-
-/// What a thread keeps of some groups.
-#[derive(Clone, Copy)]
-pub(super) struct Chain<R> {
-    count: u32,
-    mean: R,
-    squares: R,
-}
-
-/// How many elements of a group are numbers, their mean, and the sum of the squared distances from it.
-#[inline(always)]
-fn moments_of_numbers<T: Floats>(group: Group) -> (u32, T::In, T::In) {
-    let numbers = T::count_numbers(group);
-    // Of none, too, there is a number to divide by.
-    let share = T::In::one_of(Ord::max(numbers, 1));
-    let mean = T::terms(group, <OfNumbers<Itself>>::of).in_pairs(Number::add).multiply(share);
-    let square = |element: T::In| {
-        if element.is_nan() { T::In::ZERO } else { element.subtract(mean).square() }
-    };
-    (numbers, mean, T::terms(group, square).in_pairs(Number::add))
-}
-
-impl<T: Floats> Fold for NanSpread<T> {
-    type Element = T;
-    type Accumulator = [Chain<T::In>; CHAINS];
-    type Partial = Moments;
-    type Combine = moments::Merge;
-    const COMBINE: moments::Merge = moments::Merge;
-    const RESULT_BYTES: u64 = moments::RESULT_BYTES;
-    const TAKES_ZEROS: bool = false;
-
-    #[inline(always)]
-    fn start() -> Self::Accumulator {
-        [Chain { count: 0, mean: T::In::ZERO, squares: T::In::ZERO }; CHAINS]
-    }
-
-    #[inline(always)]
-    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
-        // Where all are numbers, which is nearly always, none of them is asked.
-        let (numbers, mean, squares) = match moments::of_group::<T>(group) {
-            (mean, squares) if !mean.is_nan() => (T::LANES as u32, mean, squares),
-            _ => moments_of_numbers::<T>(group),
-        };
-        let chain = &mut kept[chain];
-        let before = T::In::of_count(chain.count);
-        chain.count += numbers;
-        let distance = mean.subtract(chain.mean);
-        let share = T::In::of_count(numbers).multiply(T::In::one_of(Ord::max(chain.count, 1)));
-        let step = distance.multiply(share);
-        // The mean of no numbers is none.
-        if numbers > 0 {
-            chain.mean = chain.mean.add(step);
-            let between = distance.multiply(step).multiply(before);
-            chain.squares = chain.squares.add(squares.add(between));
-        }
-    }
-
-    #[inline(always)]
-    fn close([a, b, c, d]: Self::Accumulator) -> Moments {
-        let of = |chain: Chain<T::In>| {
-            Moments::new(chain.count.into(), chain.mean.to_f64(), chain.squares.to_f64())
-        };
-        [of(a), of(b), of(c), of(d)].in_pairs(moments::Merge::combine)
-    }
-
-    #[inline(always)]
-    fn of(element: T, _index: u64) -> Moments {
-        let number = element.wide();
-        if number.is_nan() { moments::Merge::IDENTITY } else { Moments::new(1, number.to_f64(), 0.0) }
-    }
-
-    #[inline(always)]
-    unsafe fn write(moments: Moments, arguments: ReduceCut<T>) {
-        // SAFETY: the caller's contract.
-        unsafe { moments.write(arguments.output) };
-    }
 }

@@ -1,4 +1,4 @@
-//! How many elements lie in an interval, and their sum.
+//! How many elements lie in an interval, their sum and their mean.
 
 use core::{convert::identity, marker::PhantomData};
 
@@ -7,73 +7,22 @@ use warpfold_abi::{
     binned::{Float, Partial, Running, Terms},
 };
 use warpfold_device::{
-    op::{self, Number},
-    reduction::{CHAINS, Fold, FoldWithin, Group},
+    op::Operation,
+    reduction::{Fold, FoldWithin, Group},
 };
 
 use super::{
     binned::{Ending, Part, Rounded},
     exact::MergeCounted,
     item::{Item, Unpacked, between},
+    means::{Averaged, CountAndSum, CountSumMean, Kept},
 };
 
-/// What a thread keeps of some elements.
-#[derive(Clone, Copy)]
-pub(super) struct Kept<N> {
-    /// How many there are: no thread takes 2^32 of them.
-    count: u32,
-    sums: [N; CHAINS],
-}
-
-/// How many elements there are, and their sum.
-pub(super) struct CountAndSum<T>(PhantomData<T>);
-
-impl<T: Item> Fold for CountAndSum<T> {
-    type Element = T;
-    type Accumulator = Kept<T::Total>;
-    type Partial = (u64, T::Total);
-    type Combine = (op::Sum, op::Sum);
-    const COMBINE: Self::Combine = (op::Sum, op::Sum);
-    const RESULT_BYTES: u64 = (size_of::<u64>() + size_of::<T::Total>()) as u64;
-    const TAKES_ZEROS: bool = false;
-
-    #[inline(always)]
-    fn start() -> Kept<T::Total> {
-        Kept { count: 0, sums: [T::Total::ZERO; CHAINS] }
-    }
-
-    #[inline(always)]
-    fn absorb(kept: &mut Kept<T::Total>, chain: usize, group: Group, _index: u64) {
-        kept.count += T::LANES as u32;
-        kept.sums[chain] = kept.sums[chain].add(T::sum(group));
-    }
-
-    /// Adds as [`Sum`](super::op::Sum) does.
-    #[inline(always)]
-    fn close(Kept { count, sums: [a, b, c, d] }: Kept<T::Total>) -> Self::Partial {
-        (count.into(), a.add(b).add(c.add(d)))
-    }
-
-    #[inline(always)]
-    fn of(element: T, _index: u64) -> Self::Partial {
-        (1, element.total())
-    }
-
-    #[inline(always)]
-    unsafe fn write((count, sum): Self::Partial, arguments: ReduceCut<T>) {
-        // SAFETY: the caller's contract.
-        unsafe {
-            *arguments.output = count;
-            *arguments.output.add(1).cast() = sum;
-        }
-    }
-}
-
-/// The same of the elements that lie in an interval.
+/// The number, the sum and the mean of the elements that lie in an interval.
 pub(super) struct Within<T>(PhantomData<T>);
 
-impl<T: Item> FoldWithin for Within<T> {
-    type Fold = CountAndSum<T>;
+impl<T: Averaged> FoldWithin for Within<T> {
+    type Fold = CountAndSum<T, CountSumMean>;
     type Interval = T::Interval;
 
     #[inline(always)]
@@ -82,19 +31,19 @@ impl<T: Item> FoldWithin for Within<T> {
     }
 
     #[inline(always)]
-    fn absorb(kept: &mut Kept<T::Total>, interval: T::Interval, chain: usize, group: Group) {
-        let (count, sum) = T::count_and_sum(group, interval);
+    fn absorb(kept: &mut Kept<T::Tally>, interval: T::Interval, chain: usize, group: Group) {
+        let (count, sum) = T::tally_within(group, interval);
         kept.count += count;
-        kept.sums[chain] = kept.sums[chain].add(sum);
+        kept.sums[chain] = T::Add::combine(kept.sums[chain], sum);
     }
 
     #[inline(always)]
-    fn of(element: T, interval: T::Interval) -> (u64, T::Total) {
-        if element.lies_in(interval) { (1, element.total()) } else { (0, T::Total::ZERO) }
+    fn of(element: T, interval: T::Interval) -> (u64, T::Tally) {
+        if element.lies_in(interval) { (1, element.tally()) } else { (0, T::Add::IDENTITY) }
     }
 }
 
-/// How many floats there are, and their [binned](warpfold_abi::binned) sum.
+/// How many floats there are, their [binned](warpfold_abi::binned) sum, and their mean.
 pub(super) struct CountAndBinnedSum<T, E>(PhantomData<(T, E)>);
 
 impl<T, E> Fold for CountAndBinnedSum<T, E>
@@ -107,7 +56,7 @@ where
     type Partial = (u64, Partial<T::Total>);
     type Combine = MergeCounted;
     const COMBINE: MergeCounted = MergeCounted;
-    const RESULT_BYTES: u64 = size_of::<u64>() as u64 + E::BYTES;
+    const RESULT_BYTES: u64 = size_of::<u64>() as u64 + E::BYTES.next_multiple_of(8) + E::BYTES_OF_MEAN;
     const TAKES_ZEROS: bool = false;
 
     #[inline(always)]
@@ -138,6 +87,7 @@ where
         unsafe {
             *arguments.output = count;
             E::write(sum, arguments.output.add(1));
+            E::write_mean(sum, count, arguments.output.add(2));
         }
     }
 }

@@ -152,7 +152,8 @@ impl Group {
     ) -> Result<T::Sum> {
         let op = O::op(T::DTYPE);
         if let Some(part) = op.part() {
-            return Ok(sum_of_parts(self.results_of_pairs::<T, PartWords>(part, a, b)?.into_iter()));
+            let parts = self.results_of_pairs::<T, PartWords>(part, a, b)?;
+            return Ok(sum_of_parts(parts.into_iter()).0);
         }
         let results = self.results_of_pairs::<T, T::Sum>(op, a, b)?;
         Ok(results.into_iter().fold(T::Sum::zeroed(), T::Sum::ADD))

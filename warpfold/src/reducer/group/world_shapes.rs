@@ -34,7 +34,7 @@ impl World {
         if let Some(part) = op.part() {
             let parts = self.results_of_pairs::<T, PartWords>(part, &what, a, b)?;
             require_parts::<T::Sum>(parts.iter().copied())?;
-            return Ok(sum_of_parts(parts.into_iter()));
+            return Ok(sum_of_parts(parts.into_iter()).0);
         }
         let results = self.results_of_pairs::<T, T::Sum>(op, &what, a, b)?;
         Ok(results.into_iter().fold(T::Sum::zeroed(), T::Sum::ADD))
@@ -87,12 +87,16 @@ impl World {
             return Ok(Within::of_parts(&parts));
         }
         let given = given.and_then(|()| self.reducer().reduce_within(bounds, values.part()));
-        let given = given
-            .map(|within| [bytemuck::bytes_of(&within.count), bytemuck::bytes_of(&within.sum)].concat());
+        let given = given.map(|Within { count, sum, rest }| {
+            [bytemuck::bytes_of(&count), bytemuck::bytes_of(&rest), bytemuck::bytes_of(&sum)].concat()
+        });
         let told = self.tell(&mut self.state(), &what, given)?;
         told.iter().try_fold(Within::none(), |all: Within<T::Sum>, of_rank| {
-            let (count, sum) = of_rank.split_at_checked(size_of::<u64>()).ok_or_else(other_version)?;
-            Ok(all.and(Within { count: read(count)?, sum: read(sum)? }))
+            let word =
+                |bytes| <[u8]>::split_at_checked(bytes, size_of::<u64>()).ok_or_else(other_version);
+            let (count, bytes) = word(of_rank)?;
+            let (rest, sum) = word(bytes)?;
+            Ok(all.and(Within { count: read(count)?, sum: read(sum)?, rest: read(rest)? }))
         })
     }
 

@@ -318,7 +318,7 @@ pub(crate) struct Asked {
 /// A part of the right result.
 #[derive(Clone)]
 pub(crate) enum Want {
-    /// This one.
+    /// Exactly this number alone.
     Is(Number),
     /// That of an integer: in a type of integers wrapped around, in one of floats rounded.
     Wrapping(Dyadic, Type),

@@ -31,7 +31,7 @@ impl Dyadic {
         Self { significand: number.into(), exponent: 0 }
     }
 
-    /// Returns `2^exponent`.
+    /// Returns 2 to the power of `exponent`.
     pub(crate) fn power(exponent: i64) -> Self {
         Self { significand: BigInt::from(1), exponent }
     }

@@ -1,0 +1,346 @@
+//! Means, and sums of which none of 2^35 elements overflows on the way to one.
+
+use core::marker::PhantomData;
+
+use warpfold_abi::arguments::ReduceCut;
+use warpfold_device::{
+    Value,
+    op::{self, Number, Operation},
+    reduction::{CHAINS, Fold, Group},
+    value,
+};
+
+use super::{
+    item::{Bf16, F16, Item, Unpacked, between},
+    moments::Real,
+    numbers::Floats,
+};
+
+/// Sums that are added part by part.
+pub(super) trait Additive: Value {
+    /// The sum of nothing.
+    const NONE: Self;
+    /// Returns the sum of both.
+    fn plus(self, other: Self) -> Self;
+}
+
+impl Additive for f64 {
+    const NONE: Self = 0.0;
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+}
+
+/// The addition of such sums.
+#[derive(Clone, Copy)]
+pub(super) struct Add;
+
+impl<S: Additive> Operation<S> for Add {
+    const IDENTITY: S = S::NONE;
+
+    #[inline(always)]
+    fn combine(a: S, b: S) -> S {
+        a.plus(b)
+    }
+}
+
+/// Sums of floats that do not overflow where their mean does not.
+pub(super) trait WideSum: Additive {
+    /// The largest magnitude that is added as it is.
+    const NEAR: f64;
+    /// The sum of numbers, which is no larger than [`NEAR`](Self::NEAR).
+    fn of_near(sum: f64) -> Self;
+    /// Adds a number of any magnitude.
+    fn accumulate(&mut self, number: f64);
+    /// Returns the nearest number.
+    fn rounded(self) -> f64;
+    /// Returns the nearest number to the sum times
+    /// 2^-[`HEADROOM`](warpfold_abi::binned::Float::HEADROOM).
+    fn wide(self) -> f64;
+    /// Divides the sum by a number of elements.
+    fn over(self, count: f64) -> f64;
+}
+
+/// Of floats that are added in a wider type.
+impl WideSum for f64 {
+    const NEAR: f64 = f64::INFINITY;
+
+    #[inline(always)]
+    fn of_near(sum: f64) -> Self {
+        sum
+    }
+
+    #[inline(always)]
+    fn accumulate(&mut self, number: f64) {
+        *self += number;
+    }
+
+    #[inline(always)]
+    fn rounded(self) -> f64 {
+        self
+    }
+
+    #[inline(always)]
+    fn wide(self) -> f64 {
+        self
+    }
+
+    #[inline(always)]
+    fn over(self, count: f64) -> f64 {
+        self / count
+    }
+}
+
+value! {
+    /// A sum of `f64`: what is above [`NEAR`](WideSum::NEAR) is added times 2^-64, apart from the
+    /// others.
+    pub(super) struct InTwoScales {
+        near: f64,
+        far: f64,
+    }
+}
+
+/// 2^64, by which far numbers are scaled up.
+const UP: f64 = f64::from_bits((1023 + 64) << 52);
+/// The inverse of [`UP`], by which they are scaled down.
+const DOWN: f64 = 1.0 / UP;
+
+impl Additive for InTwoScales {
+    const NONE: Self = Self { near: 0.0, far: 0.0 };
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        Self { near: self.near + other.near, far: self.far + other.far }
+    }
+}
+
+impl InTwoScales {
+    /// Returns both sums, times a share of the elements, as one number.
+    #[inline(always)]
+    fn scaled(self, over: f64) -> f64 {
+        if self.far == 0.0 { self.near / over } else { (self.far + self.near * DOWN) / over * UP }
+    }
+}
+
+impl WideSum for InTwoScales {
+    const NEAR: f64 = f64::from_bits((1023 + 960) << 52);
+
+    #[inline(always)]
+    fn of_near(near: f64) -> Self {
+        Self { near, far: 0.0 }
+    }
+
+    #[inline(always)]
+    fn accumulate(&mut self, number: f64) {
+        if number.magnitude() <= Self::NEAR {
+            self.near += number;
+        } else {
+            self.far += number * DOWN;
+        }
+    }
+
+    #[inline(always)]
+    fn rounded(self) -> f64 {
+        self.scaled(1.0)
+    }
+
+    #[inline(always)]
+    fn wide(self) -> f64 {
+        self.far + self.near * DOWN
+    }
+
+    #[inline(always)]
+    fn over(self, count: f64) -> f64 {
+        self.scaled(count)
+    }
+}
+
+/// A type whose elements have a mean.
+pub(super) trait Averaged: Item {
+    /// The type of sums of which none of 2^35 elements overflows.
+    type Tally: Value;
+    /// How two of them become one.
+    type Add: Operation<Self::Tally>;
+    /// The operation as a value.
+    const ADD: Self::Add;
+    /// Returns the element as a sum.
+    fn tally(self) -> Self::Tally;
+    /// Returns the sum of a group.
+    fn tally_group(group: Group) -> Self::Tally;
+    /// Returns how many elements of a group lie in an interval, and their sum.
+    fn tally_within(group: Group, interval: Self::Interval) -> (u32, Self::Tally);
+    /// Rounds a sum to the type of sums.
+    fn total_of(sum: Self::Tally) -> Self::Total;
+    /// Returns what the type of sums has no room for: of integers the upper half of 128 bits, of floats
+    /// the bits of the sum as `f64`, of which [`WideSum::wide`] says the scale.
+    fn rest_of(sum: Self::Tally) -> u64;
+    /// Divides a sum by the number of its elements.
+    fn mean_of(sum: Self::Tally, count: u64) -> f64;
+}
+
+/// Returns how many elements of a group count, and their sum.
+#[inline(always)]
+fn gather<T: Floats>(group: Group, counts: impl Fn(T::In) -> bool) -> (u32, <T::In as Real>::Sums) {
+    // What is added to −0 is itself.
+    let (mut count, mut sum) = (0, -0.0);
+    T::each(group, |element| {
+        let is_in = counts(element);
+        count += u32::from(is_in);
+        sum += if is_in { element.to_f64() } else { 0.0 };
+    });
+    let near = <T::In as Real>::Sums::NEAR;
+    if near == f64::INFINITY || sum.magnitude() <= near {
+        return (count, WideSum::of_near(sum));
+    }
+    let mut sums = <T::In as Real>::Sums::NONE;
+    T::each(group, |element| {
+        if counts(element) {
+            sums.accumulate(element.to_f64());
+        }
+    });
+    (count, sums)
+}
+
+macro_rules! averaged {
+    ($($ty:ident in $number:ident;)*) => {$(
+        impl Averaged for $ty {
+            type Tally = <$number as Real>::Sums;
+            type Add = Add;
+            const ADD: Add = Add;
+
+            #[inline(always)]
+            fn tally(self) -> Self::Tally {
+                let mut sum = Self::Tally::NONE;
+                sum.accumulate(self.term().to_f64());
+                sum
+            }
+
+            #[inline(always)]
+            fn tally_group(group: Group) -> Self::Tally {
+                let (_, sum) = gather::<Self>(group, |_| true);
+                sum
+            }
+
+            #[inline(always)]
+            fn tally_within(group: Group, interval: [$number; 2]) -> (u32, Self::Tally) {
+                gather::<Self>(group, |element| between(element, interval))
+            }
+
+            #[inline(always)]
+            fn total_of(sum: Self::Tally) -> $number {
+                sum.rounded() as $number
+            }
+
+            #[inline(always)]
+            fn rest_of(sum: Self::Tally) -> u64 {
+                WideSum::wide(sum).to_bits()
+            }
+
+            #[inline(always)]
+            fn mean_of(sum: Self::Tally, count: u64) -> f64 {
+                sum.over(count as f64)
+            }
+        }
+    )*};
+}
+
+averaged! {
+    F16 in f32;
+    Bf16 in f32;
+    f32 in f32;
+    f64 in f64;
+}
+
+/// What is written of a number of elements and their sum.
+pub(super) trait Written<T: Averaged>: 'static {
+    /// Bytes that are written.
+    const BYTES: u64;
+    /// Writes it.
+    ///
+    /// # Safety
+    /// There are [`BYTES`](Self::BYTES) to be written, at a multiple of 8.
+    unsafe fn write(count: u64, sum: T::Tally, output: *mut u64);
+}
+
+/// The mean alone is written.
+pub(super) struct MeanAlone;
+/// The number, the sum in two words and the mean are written.
+pub(super) struct CountSumMean;
+
+impl<T: Averaged> Written<T> for MeanAlone {
+    const BYTES: u64 = size_of::<f64>() as u64;
+
+    #[inline(always)]
+    unsafe fn write(count: u64, sum: T::Tally, output: *mut u64) {
+        // SAFETY: the caller's contract.
+        unsafe { *output.cast() = T::mean_of(sum, count) };
+    }
+}
+
+impl<T: Averaged> Written<T> for CountSumMean {
+    const BYTES: u64 = 4 * size_of::<u64>() as u64;
+
+    #[inline(always)]
+    unsafe fn write(count: u64, sum: T::Tally, output: *mut u64) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            *output = count;
+            *output.add(1).cast() = T::total_of(sum);
+            *output.add(2) = T::rest_of(sum);
+            *output.add(3).cast() = T::mean_of(sum, count);
+        }
+    }
+}
+
+/// What a thread keeps of some elements.
+#[derive(Clone, Copy)]
+pub(super) struct Kept<S> {
+    /// How many there are: no thread takes 2^32 of them.
+    pub(super) count: u32,
+    pub(super) sums: [S; CHAINS],
+}
+
+/// The number of the elements and their sum.
+pub(super) struct CountAndSum<T, E>(PhantomData<(T, E)>);
+/// The mean of the elements.
+pub(super) type Mean<T> = CountAndSum<T, MeanAlone>;
+
+impl<T: Averaged, E: Written<T>> Fold for CountAndSum<T, E> {
+    type Element = T;
+    type Accumulator = Kept<T::Tally>;
+    type Partial = (u64, T::Tally);
+    type Combine = (op::Sum, T::Add);
+    const COMBINE: Self::Combine = (op::Sum, T::ADD);
+    const RESULT_BYTES: u64 = E::BYTES;
+    const TAKES_ZEROS: bool = false;
+
+    #[inline(always)]
+    fn start() -> Kept<T::Tally> {
+        Kept { count: 0, sums: [T::Add::IDENTITY; CHAINS] }
+    }
+
+    #[inline(always)]
+    fn absorb(kept: &mut Kept<T::Tally>, chain: usize, group: Group, _index: u64) {
+        kept.count += T::LANES as u32;
+        kept.sums[chain] = T::Add::combine(kept.sums[chain], T::tally_group(group));
+    }
+
+    #[inline(always)]
+    fn close(Kept { count, sums: [a, b, c, d] }: Kept<T::Tally>) -> Self::Partial {
+        let add = T::Add::combine;
+        (count.into(), add(add(a, b), add(c, d)))
+    }
+
+    #[inline(always)]
+    fn of(element: T, _index: u64) -> Self::Partial {
+        (1, element.tally())
+    }
+
+    #[inline(always)]
+    unsafe fn write((count, sum): Self::Partial, arguments: ReduceCut<T>) {
+        // SAFETY: the caller's contract.
+        unsafe { E::write(count, sum, arguments.output) };
+    }
+}

@@ -1,0 +1,211 @@
+//! The L2 norm: the root of the sum of the squares, of which none overflows or vanishes on the way to a
+//! norm that does not.
+//!
+//! The squares of floats of up to 32 bits are added in double precision, in which they are exact. Those
+//! of `f64` are added in three scales (J. L. Blue, *A Portable Fortran Program to Find the Euclidean
+//! Norm of a Vector*, ACM Transactions on Mathematical Software 4, 1978). The sums of integers' squares
+//! are exact.
+
+use core::marker::PhantomData;
+
+use warpfold_abi::arguments::ReduceCut;
+use warpfold_device::{
+    math::{fma, sqrt},
+    op::{Number, Operation},
+    reduction::{Fold, Group},
+    value,
+};
+
+use super::{
+    exact::Exact,
+    means::{Add, Additive},
+    moments::Real,
+    numbers::{All, Floats, Numbers, Which},
+    op::{Each, InChains},
+};
+
+/// The sum of the squares of floats.
+pub(super) trait SquareSum: Additive {
+    /// The least sum, other than 0, and the largest one, of the squares of a group's elements whose own
+    /// scale it is.
+    const MEDIUM: [f64; 2];
+    /// The sum of squares that is in [`MEDIUM`](Self::MEDIUM).
+    fn of_medium(sum: f64) -> Self;
+    /// Adds the square of a number of any magnitude.
+    fn accumulate(&mut self, number: f64);
+    /// Returns the square root.
+    fn root(self) -> f64;
+}
+
+/// Of floats whose squares are in the range of `f64`.
+impl SquareSum for f64 {
+    const MEDIUM: [f64; 2] = [0.0, f64::INFINITY];
+
+    #[inline(always)]
+    fn of_medium(sum: f64) -> Self {
+        sum
+    }
+
+    #[inline(always)]
+    fn accumulate(&mut self, number: f64) {
+        *self = fma(number, number, *self);
+    }
+
+    #[inline(always)]
+    fn root(self) -> f64 {
+        sqrt(self)
+    }
+}
+
+value! {
+    /// The sum of the squares of `f64`, in three scales.
+    pub(super) struct InThreeScales {
+        /// Of numbers below 2^-450, each times 2^600.
+        small: f64,
+        /// Of numbers between those two.
+        medium: f64,
+        /// Of numbers above 2^480, each times 2^-600.
+        large: f64,
+    }
+}
+
+const fn power_of_two(exponent: i64) -> f64 {
+    f64::from_bits(((1023 + exponent) as u64) << 52)
+}
+
+const UP: f64 = power_of_two(600);
+const DOWN: f64 = power_of_two(-600);
+
+impl Additive for InThreeScales {
+    const NONE: Self = Self { small: 0.0, medium: 0.0, large: 0.0 };
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        Self {
+            small: self.small + other.small,
+            medium: self.medium + other.medium,
+            large: self.large + other.large,
+        }
+    }
+}
+
+impl SquareSum for InThreeScales {
+    // A square that vanishes beside such a sum is less than 2^-170 of it.
+    const MEDIUM: [f64; 2] = [power_of_two(-900), power_of_two(960)];
+
+    #[inline(always)]
+    fn of_medium(medium: f64) -> Self {
+        Self { medium, ..Self::NONE }
+    }
+
+    #[inline(always)]
+    fn accumulate(&mut self, number: f64) {
+        let magnitude = number.magnitude();
+        if magnitude < power_of_two(-450) {
+            self.small = fma(number * UP, number * UP, self.small);
+        } else if magnitude <= power_of_two(480) {
+            self.medium = fma(number, number, self.medium);
+        } else {
+            self.large = fma(number * DOWN, number * DOWN, self.large);
+        }
+    }
+
+    #[inline(always)]
+    fn root(self) -> f64 {
+        let Self { small, medium, large } = self;
+        if large != 0.0 {
+            sqrt(large + medium * DOWN * DOWN) * UP
+        } else if medium != 0.0 {
+            sqrt(medium + small * DOWN * DOWN)
+        } else {
+            sqrt(small) * DOWN
+        }
+    }
+}
+
+/// The square of each element that counts.
+pub(super) struct SquareOf<W>(PhantomData<W>);
+/// The L2 norm of floats.
+pub(super) type FloatNorm<T> = InChains<T, SquareOf<All>>;
+/// The L2 norm of the elements that are numbers.
+pub(super) type NanFloatNorm<T> = InChains<T, SquareOf<Numbers>>;
+
+type Squares<T> = <<T as Floats>::In as Real>::Squares;
+
+impl<T: Floats, W: Which> Each<T> for SquareOf<W> {
+    type Partial = Squares<T>;
+    type Combine = Add;
+    const COMBINE: Add = Add;
+    const RESULT_BYTES: u64 = size_of::<f64>() as u64;
+    const TAKES_ZEROS: bool = true;
+
+    #[inline(always)]
+    fn of(element: T) -> Squares<T> {
+        let mut sum = Squares::<T>::NONE;
+        sum.accumulate(W::term(element.term()).to_f64());
+        sum
+    }
+
+    #[inline(always)]
+    fn of_group(group: Group) -> Squares<T> {
+        let [least, most] = Squares::<T>::MEDIUM;
+        let mut sum = 0.0;
+        T::each(group, |element| sum = fma(element.to_f64(), element.to_f64(), sum));
+        // A NaN is in no range.
+        let is_checked = least > 0.0 || W::SKIPS;
+        if !is_checked || (least <= sum && sum <= most) {
+            return Squares::<T>::of_medium(sum);
+        }
+        let mut sum = Squares::<T>::NONE;
+        T::each(group, |element| sum.accumulate(W::term(element).to_f64()));
+        sum
+    }
+
+    #[inline(always)]
+    unsafe fn write(sum: Squares<T>, output: *mut u64) {
+        // SAFETY: the caller's contract.
+        unsafe { *output.cast() = sum.root() };
+    }
+}
+
+/// The L2 norm of integers.
+pub(super) struct ExactNorm<T>(PhantomData<T>);
+
+impl<T: Exact> Fold for ExactNorm<T> {
+    type Element = T;
+    type Accumulator = T::Squares;
+    type Partial = T::Squares;
+    type Combine = T::AddSquares;
+    const COMBINE: T::AddSquares = T::ADD.2;
+    const RESULT_BYTES: u64 = size_of::<f64>() as u64;
+    const TAKES_ZEROS: bool = true;
+
+    #[inline(always)]
+    fn start() -> T::Squares {
+        T::AddSquares::IDENTITY
+    }
+
+    /// In one chain, as nothing but integer additions waits for the group before.
+    #[inline(always)]
+    fn absorb(kept: &mut T::Squares, _chain: usize, group: Group, _index: u64) {
+        let (_, squares) = T::group_sums(group);
+        *kept = T::AddSquares::combine(*kept, squares);
+    }
+
+    #[inline(always)]
+    fn close(kept: T::Squares) -> T::Squares {
+        kept
+    }
+
+    #[inline(always)]
+    fn of(element: T, _index: u64) -> T::Squares {
+        let (_, squares) = element.sums();
+        squares
+    }
+
+    #[inline(always)]
+    unsafe fn write(squares: T::Squares, arguments: ReduceCut<T>) {
+        // SAFETY: the caller's contract.
+        unsafe { *arguments.output.cast() = sqrt(T::nearest_of_squares(squares)) };
+    }
+}
