@@ -13,7 +13,7 @@ use warpfold::{
     internal::{Dtype, Op},
     source::Source as Elements,
 };
-use warpfold_suite::with_dtype;
+use warpfold_suite::{Scalar, with_dtype};
 
 use crate::{
     input::{Source, Streamed},
@@ -108,7 +108,7 @@ fn reduced<T: Reducible>(
 ) -> Result<(Vec<Answer>, Pieces)> {
     let (first, mine) = share(world, files);
     let mut running: Vec<(Op, Box<dyn Part<T>>)> = Vec::new();
-    for op in ops.iter().map(|op| op.op()) {
+    for op in ops.iter().map(|op| op.op(<T as Scalar>::DTYPE, options.level)) {
         if running.iter().all(|(other, _)| *other != op) {
             let begin = Begin { reducer: world.reducer(), first };
             running.push((op, T::with(op, options.level, begin)?));
@@ -129,7 +129,10 @@ fn reduced<T: Reducible>(
     let fields: Vec<(Op, Vec<Field>)> =
         running.iter().map(|(op, part)| Ok((*op, part.fields_of_all(world)?))).collect::<Result<_>>()?;
     let answer = |&op: &Statistic| {
-        let (_, fields) = fields.iter().find(|(of, _)| *of == op.op()).expect("it was begun above");
+        let (_, fields) = fields
+            .iter()
+            .find(|(of, _)| *of == op.op(<T as Scalar>::DTYPE, options.level))
+            .expect("it was begun above");
         answer_of(op, fields.clone(), &pieces, None)
     };
     Ok((ops.iter().map(answer).collect(), pieces))

@@ -23,7 +23,7 @@ pub(crate) enum Cut {
     },
     /// Those along axes of an array, for each position on the others.
     Axes {
-        /// In ascending order.
+        /// Their numbers in ascending order.
         axes: Vec<usize>,
         /// Lengths of the others.
         others: Vec<usize>,

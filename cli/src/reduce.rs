@@ -359,6 +359,7 @@ pub(crate) trait Reducible: Scalar + Element {
 macro_rules! reducible {
     ($(
         $ty:ty: $($op:ident = $Name:ident),*;
+        $(long: $long:ident = $Long:ident;)?
         everywhere: $($sum:ident = $Sum:ident),*;
         skipping nan: $($nan:ident = $Nan:ident),*;
         both: $($both:ident = $Both:ident),*;
@@ -377,18 +378,21 @@ macro_rules! reducible {
                         visit.visit(op::Everywhere(op::SkipNan(op::$Both)))
                     })*
                     $((Op::$op, _) => visit.visit(op::$Name),)*
+                    $((Op::$long, _) => visit.visit(op::$Long),)?
                     $((Op::$nan, _) => visit.visit(op::SkipNan(op::$Nan)),)*
                     (op, level) => unreachable!("{op} of {} at {level:?}", Self::DTYPE),
                 }
             }
         }
     )*};
-    (integers: $($ty:ty)*) => {
+    (integers: $($ty:ty $(, $long:ident)?;)*) => {
         // Which have the same bits everywhere anyway.
         reducible! {$(
             $ty: Sum = Sum, SumSq = SumOfSquares, SumAbs = SumOfMagnitudes, Product = Product, Min = Min,
                 Max = Max, MinMax = MinMax, ArgMin = ArgMin, ArgMax = ArgMax, NonZero = CountNonZero,
-                Spread = MeanAndVariance, And = BitAnd, Or = BitOr, Xor = BitXor;
+                Mean = Mean, L2 = L2Norm, Spread = MeanAndVariance, And = BitAnd, Or = BitOr,
+                Xor = BitXor;
+            $(long: $long = L1Norm;)?
             everywhere:;
             skipping nan:;
             both:;
@@ -398,25 +402,26 @@ macro_rules! reducible {
         reducible! {$(
             $ty: Sum = Sum, SumSq = SumOfSquares, SumAbs = SumOfMagnitudes, Product = Product, Min = Min,
                 Max = Max, MinMax = MinMax, ArgMin = ArgMin, ArgMax = ArgMax, NonZero = CountNonZero,
-                Spread = MeanAndVariance, LogSumExp = LogSumExp, NanCount = CountNan;
+                Mean = Mean, L2 = L2Norm, Spread = MeanAndVariance, LogSumExp = LogSumExp,
+                NanCount = CountNan;
             everywhere: Sum = Sum, SumSq = SumOfSquares, SumAbs = SumOfMagnitudes,
                 Spread = MeanAndVariance;
             skipping nan: NanSum = Sum, NanSumSq = SumOfSquares, NanSumAbs = SumOfMagnitudes,
                 NanProduct = Product, NanMin = Min, NanMax = Max, NanMinMax = MinMax,
-                NanArgMin = ArgMin, NanArgMax = ArgMax, NanSpread = MeanAndVariance;
+                NanArgMin = ArgMin, NanArgMax = ArgMax, NanL2 = L2Norm, NanSpread = MeanAndVariance;
             both: NanSum = Sum, NanSumSq = SumOfSquares, NanSumAbs = SumOfMagnitudes,
                 NanSpread = MeanAndVariance;
         )*}
     };
 }
 
-reducible!(integers: i8 u8 i16 u16 i32 u32 i64 u64);
+reducible!(integers: i8; u8; i16; u16; i32; u32; i64, L1; u64, L1;);
 reducible!(floats: half::f16 half::bf16 f32 f64);
 
 /// The answer to what was asked for.
 fn answer<T: Reducible>(op: Statistic, elements: &Elements<'_, T>) -> Result<Answer> {
     let Work { pieces, nulls, level, .. } = elements.work;
-    Ok(answer_of(op, T::with(op.op(), level, elements)?, pieces, nulls))
+    Ok(answer_of(op, T::with(op.op(<T as Scalar>::DTYPE, level), level, elements)?, pieces, nulls))
 }
 
 /// The answer that follows from the fields of an operation's results, among elements without nulls.
@@ -438,14 +443,14 @@ pub(crate) fn answer_of(
     let fields = match op {
         Statistic::Of(_) => fields,
         Statistic::Derived(derived) => {
-            vec![Field { name: "value", values: derive(derived.rule, &fields, pieces) }]
+            vec![Field { name: "value", values: derive(derived.rule, &fields) }]
         }
     };
     Answer { op, fields }
 }
 
 /// What follows from the fields of an operation. It is made as the library makes it.
-fn derive(rule: Rule, fields: &[Field], pieces: &Pieces) -> Data {
+fn derive(rule: Rule, fields: &[Field]) -> Data {
     let doubles = |field: usize| -> Vec<f64> {
         with_data!(&fields[field].values, values => {
             values.iter().map(|number| number.value().to_f64()).collect()
@@ -462,14 +467,9 @@ fn derive(rule: Rule, fields: &[Field], pieces: &Pieces) -> Data {
         Data::F64(ends.map(larger).collect())
     };
     match rule {
-        Rule::Mean => {
-            let sums = doubles(0).into_iter().enumerate();
-            Data::F64(sums.map(|(piece, sum)| sum / pieces.elements(piece) as f64).collect())
-        }
+        Rule::Mean | Rule::L1 => Data::F64(doubles(0)),
         Rule::Variance => Data::F64(doubles(1)),
         Rule::Deviation => roots(doubles(1)),
-        Rule::L1 => fields[0].values.clone(),
-        Rule::L2 => roots(doubles(0)),
         Rule::LargestMagnitude => magnitudes(f64::NAN),
         Rule::LargestMagnitudeOfNumbers => magnitudes(0.0),
     }

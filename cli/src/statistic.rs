@@ -10,16 +10,14 @@ use crate::options::Level;
 /// How something follows from the numbers of an operation's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// The sum over the number of elements.
+    /// The mean, which is the first number of the result.
     Mean,
     /// The mean of the squared distances from the mean.
     Variance,
     /// The root of the variance.
     Deviation,
-    /// The sum of the magnitudes.
+    /// The sum of the magnitudes, as `f64`.
     L1,
-    /// The root of the sum of the squares.
-    L2,
     /// The largest magnitude, of the smallest element and the largest one; NaN of NaN.
     LargestMagnitude,
     /// The same of those that are numbers, of which there may be none.
@@ -34,20 +32,31 @@ pub(crate) struct Derived {
     pub(crate) rule: Rule,
 }
 
+impl Derived {
+    /// The operation that it follows from, of elements of a type at a level.
+    fn op(self, dtype: Dtype, level: Level) -> Op {
+        match self.op {
+            // Its mean has the same bits everywhere.
+            Op::Mean if level == Level::Everywhere && dtype.is_float() => Op::Spread,
+            // The sum wraps around.
+            Op::SumAbs if Op::L1.takes(dtype) => Op::L1,
+            op => op,
+        }
+    }
+}
+
 const fn derived(name: &'static str, op: Op, rule: Rule) -> Derived {
     Derived { name, op, rule }
 }
 
 /// All statistics that follow from an operation.
-const DERIVED: [Derived; 9] = [
-    derived("mean", Op::Sum, Rule::Mean),
+const DERIVED: [Derived; 7] = [
+    derived("mean", Op::Mean, Rule::Mean),
     derived("variance", Op::Spread, Rule::Variance),
     derived("std", Op::Spread, Rule::Deviation),
     derived("l1", Op::SumAbs, Rule::L1),
-    derived("l2", Op::SumSq, Rule::L2),
     derived("maxnorm", Op::MinMax, Rule::LargestMagnitude),
     derived("nanl1", Op::NanSumAbs, Rule::L1),
-    derived("nanl2", Op::NanSumSq, Rule::L2),
     derived("nanmaxnorm", Op::NanMinMax, Rule::LargestMagnitudeOfNumbers),
 ];
 
@@ -75,17 +84,17 @@ impl Statistic {
         }
     }
 
-    /// The operation that is launched.
-    pub(crate) fn op(self) -> Op {
+    /// The operation that is launched, of elements of a type at a level.
+    pub(crate) fn op(self, dtype: Dtype, level: Level) -> Op {
         match self {
             Self::Of(op) => op,
-            Self::Derived(derived) => derived.op,
+            Self::Derived(derived) => derived.op(dtype, level),
         }
     }
 
     /// Whether it is an index among the elements.
     pub(crate) fn is_place(self) -> bool {
-        matches!(self.op(), Op::ArgMin | Op::ArgMax | Op::NanArgMin | Op::NanArgMax)
+        matches!(self, Self::Of(Op::ArgMin | Op::ArgMax | Op::NanArgMin | Op::NanArgMax))
     }
 
     /// Whether no elements have a value.
@@ -114,11 +123,12 @@ impl Statistic {
 
     /// Accepts elements of a type that have it, at a level that it has.
     pub(crate) fn require(self, dtype: Dtype, level: Level) -> Result<()> {
-        if !self.op().takes(dtype) {
+        let op = self.op(dtype, level);
+        if !op.takes(dtype) {
             let its = if dtype.is_float() { "integers" } else { "floats" };
             bail!("--op {self} is for {its}, and the elements are {dtype}; leave it out");
         }
-        if level == Level::Everywhere && !self.op().has_everywhere(dtype) {
+        if level == Level::Everywhere && !op.has_everywhere(dtype) {
             bail!(
                 "--op {self} of {dtype} has no result with the same bits everywhere; leave it out, or \
                  give --level run-to-run"
@@ -134,7 +144,7 @@ impl fmt::Display for Statistic {
     }
 }
 
-/// Whether users have a name for it.
+/// Whether users have its own name for it.
 fn has_name(op: Op) -> bool {
-    !op.is_binned() && op != Op::WideSum
+    !op.is_binned() && !matches!(op, Op::WideSum | Op::Mean | Op::L1)
 }

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Result, bail};
 use indicatif::{BinaryBytes, HumanDuration, ProgressBar, ProgressStyle};
 use warpfold::{Device, Progress, Push, Reducer, Running, World, internal::Op, op::RowsOperation};
-use warpfold_suite::with_dtype;
+use warpfold_suite::{Scalar, with_dtype};
 
 use crate::{
     input::{Source, Streamed},
@@ -58,7 +58,7 @@ fn stream<T: Reducible>(
 ) -> Result<Ended> {
     let reducer = Reducer::new(device)?;
     let mut running: Vec<(Op, Box<dyn Part<T>>)> = Vec::new();
-    for op in ops.iter().map(|op| op.op()) {
+    for op in ops.iter().map(|op| op.op(<T as Scalar>::DTYPE, level)) {
         if running.iter().all(|(other, _)| *other != op) {
             running.push((op, T::with(op, level, Begin { reducer: &reducer, first: 0 })?));
         }
@@ -70,7 +70,10 @@ fn stream<T: Reducible>(
     let rest = rest.ended(count);
     let pieces = Pieces::whole(count, rest.null_count);
     let answer = |&op: &Statistic| {
-        let (_, part) = running.iter().find(|(of, _)| *of == op.op()).expect("it was begun above");
+        let (_, part) = running
+            .iter()
+            .find(|(of, _)| *of == op.op(<T as Scalar>::DTYPE, level))
+            .expect("it was begun above");
         Ok(answer_of(op, part.fields()?, &pieces, rest.nulls.as_ref()))
     };
     let answers = ops.iter().map(answer).collect::<Result<_>>()?;

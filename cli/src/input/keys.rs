@@ -20,7 +20,7 @@ const ALLOWED: &str = "allowed are integers, truth values, and strings of Arrow 
 pub(crate) enum Key {
     /// Where a table has none: a key of its own.
     Null,
-    /// True or false.
+    /// A truth value of Boolean keys.
     Boolean(bool),
     /// An integer of any type.
     Integer(i128),

@@ -103,7 +103,7 @@ pub(super) fn batches(
 
 /// What is not null of a column, as an iterator of a piece for each batch.
 pub(super) struct Batches {
-    /// The file's name.
+    /// The name of the file, for messages.
     name: String,
     /// None after the last one, and after an error.
     batches: Option<BoxedBatches>,

@@ -71,7 +71,7 @@ fn sums_everywhere_have_the_bits_of_a_file_that_is_held() {
     let folder = tempfile::tempdir().unwrap();
     let data = Data::random(Dtype::F32, 1_300_003, 11);
     put(folder.path(), "a.bin", data.as_bytes());
-    let how = "a.bin --dtype f32 --op sum,sumsq,sumabs,mean,l2,argmax,argmin,minmax";
+    let how = "a.bin --dtype f32 --op sum,sumsq,sumabs,mean,l1,argmax,argmin,minmax";
     let everywhere = format!("{how} --level everywhere");
     let streamed = lines(folder.path(), &format!("{everywhere} --stream --device sim"));
     assert_eq!(streamed, lines(folder.path(), &everywhere));
