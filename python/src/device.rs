@@ -72,11 +72,14 @@ impl Device {
 
 /// Every device that was opened, by the selections that have led to it. None is ever closed: what was
 /// borrowed from Python must not be given back when the interpreter is gone.
-static OPENED: Mutex<Vec<(Selection, Arc<Open>)>> = Mutex::new(Vec::new());
+static OPENED: Mutex<Opened> = Mutex::new(Vec::new());
+
+/// The devices that have been opened, by what asked for them.
+type Opened = Vec<(Selection, Arc<Open>)>;
 
 /// Locks the table of open devices. A child by `fork` does not wait for the lock, which a thread of its
 /// parent may have held.
-fn opened(name: &str) -> warpfold::Result<MutexGuard<'static, Vec<(Selection, Arc<Open>)>>> {
+fn opened(name: &str) -> warpfold::Result<MutexGuard<'static, Opened>> {
     static PROCESS: ForkGuard = ForkGuard::new();
     if PROCESS.is_same_process() {
         return Ok(OPENED.lock().unwrap_or_else(PoisonError::into_inner));

@@ -16,6 +16,10 @@ macro_rules! by_type {
     (integers $dtype:expr, $T:ident => $value:expr, $other:expr) => {
         $crate::elements::by_type!(@ $dtype, $T => $value, $other; i8 u8 i16 u16 i32 u32 i64 u64)
     };
+    // Of integers of 64 bits alone.
+    (long_integers $dtype:expr, $T:ident => $value:expr, $other:expr) => {
+        $crate::elements::by_type!(@ $dtype, $T => $value, $other; i64 u64)
+    };
     // Of floats alone.
     (floats $dtype:expr, $T:ident => $value:expr, $other:expr) => {
         $crate::elements::by_type!(@ $dtype, $T => $value, $other; warpfold::f16 warpfold::bf16 f32 f64)

@@ -79,8 +79,8 @@ functions! {
         "The index of the first of the smallest elements, or of the first NaN.";
     argmax: ArgMax, index, index, None, everywhere;
         "The index of the first of the largest elements, or of the first NaN.";
-    mean: Sum, mean, float, Some(f64::NAN);
-        "The arithmetic mean.";
+    mean: Mean, as_it_is, float, Some(f64::NAN);
+        "The arithmetic mean. No sum overflows or wraps around on the way.";
     var: Spread, variance, float, Some(f64::NAN), ddof, everywhere;
         "The variance: the sum of the squared distances from the mean, over n - ddof.";
     std: Spread, deviation, float, Some(f64::NAN), ddof;
@@ -97,10 +97,10 @@ functions! {
         "The sum of the squares. Of integers it wraps around.";
     sum_of_magnitudes: SumOfMagnitudes, as_it_is, sum, Some(0.0), everywhere;
         "The sum of the magnitudes.";
-    l1_norm: SumOfMagnitudes, as_it_is, float, Some(0.0), everywhere;
+    l1_norm: L1Norm, as_it_is, float, Some(0.0), everywhere;
         "The L1 norm: the sum of the magnitudes.";
-    l2_norm: SumOfSquares, root, float, Some(0.0);
-        "The L2 norm: the root of the sum of the squares.";
+    l2_norm: L2Norm, as_it_is, float, Some(0.0);
+        "The L2 norm: the root of the sum of the squares, of which none overflows or vanishes on the way.";
     max_norm: MinMax, magnitude, float, Some(0.0), everywhere;
         "The maximum norm: the largest magnitude, or NaN if any element is NaN.";
     logsumexp: LogSumExp, as_it_is, sum, Some(f64::NEG_INFINITY);
@@ -131,7 +131,7 @@ functions! {
         "The sum of the magnitudes of the elements that are no NaN; 0 if all are.";
     nanl1_norm: NanSumOfMagnitudes, as_it_is, float, Some(0.0), everywhere;
         "The L1 norm of the elements that are no NaN; 0 if all are.";
-    nanl2_norm: NanSumOfSquares, root, float, Some(0.0);
+    nanl2_norm: NanL2Norm, as_it_is, float, Some(0.0);
         "The L2 norm of the elements that are no NaN; 0 if all are.";
     nanmax_norm: NanMinMax, magnitude_of_numbers, float, Some(0.0), everywhere;
         "The maximum norm of the elements that are no NaN: the largest magnitude; 0 if all are.";

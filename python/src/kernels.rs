@@ -31,11 +31,15 @@ pub(crate) enum Kernel {
     ArgMax,
     CountNonZero,
     Spread,
+    Mean,
+    L1Norm,
+    L2Norm,
     LogSumExp,
     NanSum,
     NanSumOfSquares,
     NanSumOfMagnitudes,
     NanProduct,
+    NanL2Norm,
     NanMin,
     NanMax,
     NanMinMax,
@@ -46,6 +50,11 @@ pub(crate) enum Kernel {
     BitAnd,
     BitOr,
     BitXor,
+}
+
+/// Whether elements are floats.
+fn is_float(dtype: DataType) -> bool {
+    matches!(dtype.code, 2 | 4)
 }
 
 /// What is done with an operation, on elements of a type.
@@ -70,11 +79,15 @@ impl Kernel {
             Self::ArgMax => "argmax",
             Self::CountNonZero => "count_nonzero",
             Self::Spread => "var",
+            Self::Mean => "mean",
+            Self::L1Norm => "l1_norm",
+            Self::L2Norm => "l2_norm",
             Self::LogSumExp => "logsumexp",
             Self::NanSum => "nansum",
             Self::NanSumOfSquares => "nansum_of_squares",
             Self::NanSumOfMagnitudes => "nansum_of_magnitudes",
             Self::NanProduct => "nanprod",
+            Self::NanL2Norm => "nanl2_norm",
             Self::NanMin => "nanmin",
             Self::NanMax => "nanmax",
             Self::NanMinMax => "nanaminmax",
@@ -109,12 +122,15 @@ impl Kernel {
             Self::NanArgMin | Self::NanArgMax => (DataType::of::<i64>(), 2),
             Self::CountNonZero | Self::NanCount => (DataType::of::<i64>(), 1),
             Self::Spread | Self::NanSpread => (DataType::of::<f64>(), 2),
+            // Sums of magnitudes have room in the type of sums, but those of the longest integers.
+            Self::L1Norm if dtype.bits < 64 || is_float(dtype) => (sum, 1),
+            Self::Mean | Self::L1Norm | Self::L2Norm | Self::NanL2Norm => (DataType::of::<f64>(), 1),
         }
     }
 
     /// Hands the operation to a visitor, as that of elements of a type; an error where they have none.
     fn of<V: Visit>(self, dtype: DataType, everywhere: bool, visitor: V) -> PyResult<V::Output> {
-        let floats = matches!(dtype.code, 2 | 4);
+        let floats = is_float(dtype);
         let refused = || {
             let (kernel, dtype) = (self.name(), elements::name(dtype));
             let reason = match self {
@@ -151,6 +167,10 @@ impl Kernel {
             Self::NanSumOfMagnitudes if everywhere && floats => {
                 hand!(op::Everywhere(op::SkipNan(op::SumOfMagnitudes)), floats)
             }
+            Self::L1Norm if everywhere && floats => {
+                hand!(op::Everywhere(op::SumOfMagnitudes), floats)
+            }
+            Self::Mean | Self::L2Norm | Self::NanL2Norm if everywhere && floats => Err(refused()),
             Self::NanSpread if everywhere => hand!(op::Everywhere(op::SkipNan(op::MeanAndVariance))),
             // No order changes the others, nor sums of integers.
             Self::Sum => hand!(op::Sum),
@@ -164,6 +184,11 @@ impl Kernel {
             Self::ArgMax => hand!(op::ArgMax),
             Self::CountNonZero => hand!(op::CountNonZero),
             Self::Spread => hand!(op::MeanAndVariance),
+            Self::Mean => hand!(op::Mean),
+            Self::L1Norm if floats || dtype.bits < 64 => hand!(op::SumOfMagnitudes),
+            Self::L1Norm => hand!(op::L1Norm, long_integers),
+            Self::L2Norm => hand!(op::L2Norm),
+            Self::NanL2Norm => hand!(op::SkipNan(op::L2Norm)),
             Self::LogSumExp => hand!(op::LogSumExp, floats),
             Self::NanSum => hand!(op::SkipNan(op::Sum)),
             Self::NanSumOfSquares => hand!(op::SkipNan(op::SumOfSquares)),

@@ -1,4 +1,4 @@
-//! What lies in an interval: how many elements, and their sum.
+//! What lies in an interval: how many elements, their sum and their mean.
 
 use std::ops::Bound as End;
 
@@ -100,9 +100,10 @@ fn end<T: Ends>(
 }
 
 /// Counts and adds up all elements of an array that are neither below `low` nor above `high`; `None` is
-/// no end, and `everywhere` asks for a sum with the same bits wherever it is made. Returns two values of
-/// 8 bytes: the count, and the sum in the bytes from there on. They go to `place`, if that is given, as
-/// those of [`reduce`](crate::kernels::reduce) do. Nothing is waited for.
+/// no end, and `everywhere` asks for a sum with the same bits wherever it is made. Returns four values
+/// of 8 bytes: the count, the sum in the bytes from there on, and behind two of these the mean. They go
+/// to `place`, if that is given, as those of [`reduce`](crate::kernels::reduce) do. Nothing is waited
+/// for.
 #[pyfunction]
 #[pyo3(signature = (array, low, high, everywhere, stream=None, place=None))]
 pub(crate) fn reduce_within(
@@ -128,7 +129,7 @@ pub(crate) fn reduce_within(
         },
         unreachable!("every array is of one of the types")
     );
-    Ok(Array::new(open, left.map_err(raise)?, DataType::of::<i64>(), vec![2]))
+    Ok(Array::new(open, left.map_err(raise)?, DataType::of::<i64>(), vec![4]))
 }
 
 /// Enqueues it, without the interpreter's lock: a kernel may have to be loaded.
@@ -143,7 +144,7 @@ fn within<T: Element>(
     let buffer = bytes.cast::<T>()?;
     let mut output: Output<Within<T::Sum>> = match place {
         None => open.device.output()?,
-        // SAFETY: as of the outputs of `kernels`: the package's Python files have allocated 16 bytes.
+        // SAFETY: as of the outputs of `kernels`: the package's Python files have allocated 32 bytes.
         Some((address, owner)) => unsafe { Output::from_raw_parts(&open.device, address, owner) }?,
     };
     let on = open.reducer.on(stream);

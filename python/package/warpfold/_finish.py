@@ -14,10 +14,6 @@ def index(home, values, count, ddof):
     return values[:1]
 
 
-def mean(home, values, count, ddof):
-    return [home.cast(values[0], "float64") / count()]
-
-
 def _variance(home, values, count, ddof):
     if ddof == 0:
         return values[1]
@@ -53,10 +49,6 @@ def any(home, values, count, ddof):
 
 def all(home, values, count, ddof):
     return [values[0] == count()]
-
-
-def root(home, values, count, ddof):
-    return [home.cast(values[0], "float64") ** 0.5]
 
 
 def _ends(home, values):

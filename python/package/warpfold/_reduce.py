@@ -158,10 +158,9 @@ def within(kind, function, values, low, high, determinism, stream, device):
     everywhere = _everywhere(function, determinism)
     home = _homes.of(values)(values, device, stream)
     left, _, _, _ = _types_of(function, home)
-    # The sum begins in the middle of 16 bytes.
-    step = 4 if left == "float32" else 2
     with home.work():
-        room, place = home.room("int64", 2)
+        # The count, the sum in two words, and the mean have 8 bytes each.
+        room, place = home.room("int64", 4)
         raw = _native.reduce_within(home.array, low, high, everywhere, home.stream, place)
 
         def view(dtype, step, start, computes):
@@ -169,9 +168,11 @@ def within(kind, function, values, low, high, determinism, stream, device):
             return home.views(whole, room, dtype, (), [(step, start)], computes)[0]
 
         if kind == "count":
-            return home.done(view("int64", 2, 0, False))
+            return home.done(view("int64", 4, 0, False))
         if kind == "sum":
-            return home.done(view(left, step, step // 2, False))
-        total, count = view(left, step, step // 2, True), view("int64", 2, 0, True)
+            words = 2 if left == "float32" else 1
+            return home.done(view(left, 4 * words, words, False))
         result = _finish.result_type("float", home.array.dtype, left)
-        return home.done(home.cast(home.cast(total, "float64") / count, result))
+        # Where no kernel has been launched, all words are 0.
+        count, mean = view("int64", 4, 0, True), view("float64", 4, 3, True)
+        return home.done(home.cast(home.where(count == 0, float("nan"), mean), result))
