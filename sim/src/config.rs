@@ -12,8 +12,8 @@ pub struct Config {
     pub step_limit: u64,
     /// Instructions that one thread of a launch may execute, as its warp does.
     pub thread_step_limit: u64,
-    /// Time of the host that one launch may take, and each launch of an exploration in each execution; the
-    /// clock is looked at at least ten times in a second, also between blocks.
+    /// Time of the host that one launch may take, and each launch of an exploration in each execution;
+    /// the clock is looked at at least ten times in a second, also between blocks.
     pub time_limit: Option<Duration>,
     /// Warp instructions after which a running warp gives way to the next one.
     pub quantum: u32,

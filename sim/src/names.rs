@@ -49,8 +49,8 @@ fn parsed(name: &str) -> Option<Symbol<&str>> {
     (news(name.as_bytes()) <= MOST_NEW).then(|| Symbol::new_with_options(name, &options).ok())?
 }
 
-/// Counts what may be an expression with `new` or `delete` in a mangled name: the letters of one, outside
-/// of what can only be an identifier, its length in front.
+/// Counts what may be an expression with `new` or `delete` in a mangled name: the letters of one,
+/// outside of what can only be an identifier, its length in front.
 fn news(name: &[u8]) -> usize {
     let (mut count, mut at) = (0, 0);
     while at < name.len() {

@@ -1,5 +1,5 @@
-//! `cargo xtask cases`: the calls and expressions of `tests/cases`, which were wrong once, by the programs
-//! and the Python package as they are now.
+//! `cargo xtask cases`: the calls and expressions of `tests/cases`, which were wrong once, by the
+//! programs and the Python package as they are now.
 
 use std::{ffi::OsStr, process::ExitCode};
 

@@ -65,7 +65,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Break the code on purpose, one change after the other, and see whether the tests notice
     Mutate(mutate::Args),
-    /// Try random PTX, fat binaries, .npy, tunings, results and driver calls, and keep what breaks something
+    /// Try random PTX, fat binaries, .npy, tunings, results and driver calls, and keep what breaks
+    /// something
     Fuzz(fuzz::Args),
     /// Type-check the kernels' nvvm side against the signatures of cuda_std
     CheckNvvm(check_nvvm::Args),

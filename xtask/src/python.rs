@@ -79,8 +79,8 @@ impl Installed {
         Ok(Self { place, folder, packages })
     }
 
-    /// Python that finds these packages, not the machine's own of these names, and leaves no compiled files
-    /// beside its sources.
+    /// Python that finds these packages, not the machine's own of these names, and leaves no compiled
+    /// files beside its sources.
     pub(crate) fn python(&self) -> Result<Command> {
         let folders =
             std::iter::once(self.folder.path()).chain(self.packages.iter().map(PathBuf::as_path));

@@ -18,8 +18,8 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// assert!(THREADS.is_same_process());
 /// ```
 ///
-/// Forks by the C library's `fork` are noticed, by `vfork` and a bare system call they are not. The check
-/// reads two words of memory.
+/// Forks by the C library's `fork` are noticed, by `vfork` and a bare system call they are not. The
+/// check reads two words of memory.
 #[derive(Debug, Default)]
 pub struct ForkGuard(AtomicU32);
 

@@ -17,8 +17,8 @@ const ELF: &[u8] = b"\x7fELF";
 /// Bytes of memory that a byte of PTX takes while it is parsed, about.
 const PARSED: u64 = 50;
 
-/// The texts of PTX in a file, none of which is newer than what is known. It has at most [`MAX_PTX`] bytes
-/// of text, or [`fatbin::MOST_BYTES`] of a fat binary or a program.
+/// The texts of PTX in a file, none of which is newer than what is known. It has at most [`MAX_PTX`]
+/// bytes of text, or [`fatbin::MOST_BYTES`] of a fat binary or a program.
 pub(crate) fn texts(path: &Path) -> Result<Vec<String>> {
     let texts = all_texts(path)?;
     let bytes = texts.iter().map(|text| text.len() as u64).sum::<u64>();

@@ -60,8 +60,8 @@ pub enum Done {
 /// The exit status of a wrong call, and of a file that cannot be taken.
 const CANNOT: u8 = 2;
 
-/// Runs the program: its exit status is 0, 1 for a wrong kernel or 2 for a wrong call; of `exec` also the
-/// program's own.
+/// Runs the program: its exit status is 0, 1 for a wrong kernel or 2 for a wrong call; of `exec` also
+/// the program's own.
 pub fn main() -> ExitCode {
     let mut out = Output(io::stdout());
     let done = call(env::args_os(), &mut out).and_then(|done| {
@@ -100,8 +100,8 @@ pub fn call(
     }
 }
 
-/// Standard output, to which kernels print as well: nothing is escaped. Its errors name it, also that its
-/// reader has gone: the result has not arrived.
+/// Standard output, to which kernels print as well: nothing is escaped. Its errors name it, also that
+/// its reader has gone: the result has not arrived.
 struct Output(Stdout);
 
 impl Write for Output {

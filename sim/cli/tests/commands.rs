@@ -61,7 +61,8 @@ impl Folder {
         command.current_dir(self.path()).args(arguments).output().unwrap()
     }
 
-    /// Calls it by a line of the shell, in which `"$@"` is the call, with 512 MiB of memory. It ends soon.
+    /// Calls it by a line of the shell, in which `"$@"` is the call, with 512 MiB of memory. It ends
+    /// soon.
     fn shell(&self, line: &str, arguments: &[&str]) -> Output {
         let mut command = Command::new("sh");
         // One arena: each takes 64 MiB of addresses.
@@ -446,7 +447,7 @@ fn files_that_are_made_to_take_long_do_not() {
     let output = folder.shell("\"$@\"", &["ls", "names.ptx"]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 3);
-    // A launch of so many blocks that each is short.
+    // A launch of 2^31 - 1 blocks, each of them short.
     let grid = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry empty()\n{\n ret;\n}\n";
     fs::write(folder.path().join("grid.ptx"), grid).unwrap();
     let call = ["run", "grid.ptx", "--grid", "2147483647", "--seconds", "1"];

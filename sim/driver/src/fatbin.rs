@@ -21,8 +21,8 @@ const PART_HEAD_BYTES: usize = 64;
 pub const MOST_BYTES: usize = 1 << 30;
 /// Most bytes of PTX in a part: more than the simulator parses.
 const MOST_TEXT: u64 = 65 << 20;
-/// Most bytes of PTX for each byte that it is compressed to, which LZ4 has at most. More is no compiler's
-/// output, but made to take memory.
+/// Most bytes of PTX for each byte that it is compressed to, which LZ4 has at most. More is no
+/// compiler's output, but made to take memory.
 const MOST_RATIO: u64 = 255;
 /// Most parts that a message names.
 const MOST_NAMED: usize = 8;

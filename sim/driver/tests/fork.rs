@@ -1,4 +1,5 @@
-//! Children of a process that has started the driver: refused, as by NVIDIA's driver, whatever they call.
+//! Children of a process that has started the driver: refused, as by NVIDIA's driver, whatever they
+//! call.
 #![cfg(unix)]
 
 #[path = "../../../host/driver/tests/child/mod.rs"]

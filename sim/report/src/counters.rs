@@ -134,8 +134,8 @@ impl Explanation {
     }
 }
 
-/// Reads a source file, whose name is PTX's word: nothing of what is no file, such as a pipe or a device,
-/// which may have no end, and none of a file of more than [`MOST_SOURCE`] bytes.
+/// Reads a source file, whose name is PTX's word: nothing of what is no file, such as a pipe or a
+/// device, which may have no end, and none of a file of more than [`MOST_SOURCE`] bytes.
 fn source(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     if fs::metadata(path)?.is_file() {

@@ -22,7 +22,8 @@ const QUIET_ROUNDS: u32 = 64;
 /// Times that every warp waits in vain for its mbarrier and is let go on with
 /// `try_wait` false, without a sign of anything else, before that is a deadlock.
 const PATIENCE: u32 = 256;
-/// Warp instructions, or as much other work, after which a cluster looks at the clock: some milliseconds.
+/// Warp instructions, or as much other work, after which a cluster looks at the clock: some
+/// milliseconds.
 const CLOCK_PERIOD: u64 = 1 << 16;
 /// Warp instructions that take as long as a round of a cluster does without any.
 const ROUND_COST: u64 = 64;

@@ -65,7 +65,8 @@ pub(crate) fn run<P: Probe>(
     }
 }
 
-/// Returns whether the calling process has used a pool first: its children by `fork` have no threads of it.
+/// Returns whether the calling process has used a pool first: its children by `fork` have no threads of
+/// it.
 pub(crate) fn has_threads() -> bool {
     /// The process that used a pool first, or 0.
     static PROCESS: AtomicU32 = AtomicU32::new(0);

@@ -15,8 +15,8 @@ const PATIENCE: c_uint = 120;
 /// Returns what a function returns in a child of this process, of which only that thread goes on there;
 /// `None` for one that does not come back.
 pub(crate) fn in_child(says: impl FnOnce() -> u8) -> Option<u8> {
-    // SAFETY: the declarations are those of POSIX. Of the C library the child uses what serves a child of
-    // several threads, such as the allocator, and it ends without going back to the test harness.
+    // SAFETY: the declarations are those of POSIX. Of the C library the child uses what serves a child
+    // of several threads, such as the allocator, and it ends without going back to the test harness.
     unsafe {
         let child = fork();
         if child == 0 {

@@ -57,8 +57,8 @@ pub(crate) fn before_free(state: Guard) -> Outcome<Guard> {
     Ok(state)
 }
 
-/// Runs tasks and all that they wait for, in the order that [`Tasks`](super::Tasks) have, and nothing else.
-/// Waits for those that other threads run.
+/// Runs tasks and all that they wait for, in the order that [`Tasks`](super::Tasks) have, and nothing
+/// else. Waits for those that other threads run.
 pub(crate) fn force(mut state: Guard, targets: &[TaskId]) -> Guard {
     for id in state.tasks.with_ancestors(targets) {
         // Ancestors come before, so those of this task are done.

@@ -186,8 +186,8 @@ pub(crate) struct Tasks {
 
 impl Tasks {
     /// Counts a query of a task, and returns whether it runs the task: after `usual` others, or as many
-    /// as leave it where work runs late. The first ones leave work as it is, so that none orders anything
-    /// by itself; a later one runs it, so that polling ends.
+    /// as leave it where work runs late. The first ones leave work as it is, so that none orders
+    /// anything by itself; a later one runs it, so that polling ends.
     pub(crate) fn query_runs(&mut self, id: TaskId, usual: u32) -> bool {
         let Some(task) = self.pending.get_mut(&id) else { return true };
         let runs = task.queries >= late::queries(usual);
