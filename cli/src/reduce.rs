@@ -151,7 +151,7 @@ impl<'a, T: Reducible> Elements<'a, T> {
             (_, Cut::Whole { .. }) if pieces.elements(0) == 0 => return Ok(vec![of_none]),
             (Held::Cpu(values), Cut::Whole { .. }) => cpu::reduce_rows(op, values, values.len())?,
             (Held::Device { reducer, buffer, .. }, Cut::Whole { .. }) => {
-                reducer.reduce_rows(op, &buffer.rows(buffer.len())?)?
+                reducer.reduce(op, buffer.rows(buffer.len())?)?
             }
             (Held::Cpu(values), Cut::Axes { axes, len, .. }) => match merged(shape, axes) {
                 Merged { lens, axes } if axes.len() == 1 => {
@@ -162,13 +162,13 @@ impl<'a, T: Reducible> Elements<'a, T> {
             (Held::Device { reducer, buffer, .. }, Cut::Axes { axes, .. }) => {
                 let Merged { lens, axes } = merged(shape, axes);
                 match axes[..] {
-                    [axis] => reducer.reduce_axis(op, &buffer.axis(&lens, axis)?)?,
+                    [axis] => reducer.reduce(op, buffer.axis(&lens, axis)?)?,
                     _ if lens.len() > MOST_AXES => bail!(
                         "--axis of {} axes after neighbours were taken together; a device takes \
                          {MOST_AXES}: reduce it by --device cpu",
                         lens.len()
                     ),
-                    _ => reducer.reduce_view(op, &buffer.view(&lens)?, &axes)?,
+                    _ => reducer.reduce(op, buffer.view(&lens)?.along(&axes)?)?,
                 }
             }
             (Held::Cpu(values), Cut::Segments { bounds, .. }) => {
@@ -180,7 +180,7 @@ impl<'a, T: Reducible> Elements<'a, T> {
             }
             (Held::Device { reducer, segments, .. }, Cut::Segments { .. }) => {
                 let segments = segments.as_ref().expect("they are made where pieces are segments");
-                reducer.reduce_segments(op, segments)?
+                reducer.reduce(op, segments)?
             }
         };
         let results = of_some.into_iter().enumerate();

@@ -272,7 +272,7 @@ impl Visit for Along<'_> {
         let buffer = launch.bytes.cast::<T>()?;
         let view = buffer.view_strided(0, &lens, &strides)?;
         let mut outputs = launch.outputs(view.results(&reduced)?)?;
-        launch.open.reducer.on(launch.stream()).reduce_view_into(op, &view, &reduced, &mut outputs)?;
+        launch.open.reducer.on(launch.stream()).reduce_into(op, view.along(&reduced)?, &mut outputs)?;
         Ok(outputs.into_bytes())
     }
 }
@@ -334,7 +334,7 @@ impl Visit for Segmented<'_> {
             _ => reducer.segments(&buffer, &bytes.cast::<u64>()?),
         }?;
         let mut outputs = launch.outputs(segments.count())?;
-        reducer.on(launch.stream()).reduce_segments_into(op, &segments, &mut outputs)?;
+        reducer.on(launch.stream()).reduce_into(op, &segments, &mut outputs)?;
         Ok(outputs.into_bytes())
     }
 }

@@ -9,8 +9,7 @@ use pyo3::{
 use warpfold::{
     Buffer, Element, Output, Stream, Within, bf16,
     dlpack::{DataType, Layout},
-    f16,
-    op::Everywhere,
+    f16, op,
 };
 
 use crate::{
@@ -149,9 +148,9 @@ fn within<T: Element>(
     };
     let on = open.reducer.on(stream);
     if everywhere {
-        on.reduce_within_into(Everywhere(range), &buffer, &mut output)?;
+        on.reduce_into(op::Everywhere(op::Sum), buffer.filter(range), &mut output)?;
     } else {
-        on.reduce_within_into(range, &buffer, &mut output)?;
+        on.reduce_into(op::Sum, buffer.filter(range), &mut output)?;
     }
     Ok(output.into_bytes())
 }

@@ -166,7 +166,7 @@ fn every_kind_of_rows() {
             for start in [0, 1] {
                 let range = start..start + len * count;
                 let part = buffer.slice(range.clone()).unwrap();
-                let results = reducer().reduce_rows(&operation, &part.rows(len).unwrap()).unwrap();
+                let results = reducer().reduce(&operation, &part.rows(len).unwrap()).unwrap();
                 assert_eq!(results.len(), count);
                 for (row, result) in elements[range].chunks_exact(len).zip(&results) {
                     assert_close::<R>(result, row, &format!("{count} rows from {start}"));
@@ -191,7 +191,7 @@ fn views() {
         let buffer = device().upload(&elements).unwrap();
         let of = |start: usize, lens: &[usize], strides: &[usize], axes: &[usize]| {
             let view = buffer.view_strided(start, lens, &signed(strides)).unwrap();
-            let results = reducer().reduce_view(&operation, &view, axes).unwrap();
+            let results = reducer().reduce(&operation, view.along(axes).unwrap()).unwrap();
             let at = |position: &[usize]| -> usize {
                 start + position.iter().zip(strides).map(|(at, stride)| at * stride).sum::<usize>()
             };
@@ -234,8 +234,8 @@ fn every_kind_of_axis() {
             for start in [0, 1] {
                 let part = buffer.slice(start..start + outer * len * inner).unwrap();
                 let results = match outer {
-                    1 => reducer().reduce_axis(&operation, &part.columns(inner).unwrap()),
-                    _ => reducer().reduce_axis(&operation, &part.axis(&[outer, len, inner], 1).unwrap()),
+                    1 => reducer().reduce(&operation, &part.columns(inner).unwrap()),
+                    _ => reducer().reduce(&operation, &part.axis(&[outer, len, inner], 1).unwrap()),
                 };
                 let results = results.unwrap();
                 assert_eq!(results.len(), outer * inner);
@@ -271,20 +271,20 @@ fn segments_of_every_length() {
                 }
             };
             let segments = reducer().segments(&buffer, &device().upload(&offsets).unwrap()).unwrap();
-            assert(&reducer().reduce_segments(&operation, &segments).unwrap(), "waited for");
+            assert(&reducer().reduce(&operation, &segments).unwrap(), "waited for");
             let mut outputs = device().outputs(lens.len()).unwrap();
             let on = reducer().on(&stream);
-            on.reduce_segments_into(&operation, &segments, &mut outputs).unwrap();
+            on.reduce_into(&operation, &segments, &mut outputs).unwrap();
             assert(&outputs.into_buffer().download().unwrap(), "on a stream");
             let mut recorder = reducer().record();
-            let recorded = recorder.reduce_segments(&operation, &segments).unwrap();
+            let recorded = recorder.reduce(&operation, &segments).unwrap();
             let mut recording = recorder.finish().unwrap();
             assert(&recording.run().unwrap().get(&recorded), "recorded");
         }
         // Of one length, and none at all.
         for (offsets, len) in [(vec![0_u64, 40, 80, 120], 40), (vec![7, 7, 7], 0), (vec![9], 0)] {
             let segments = reducer().segments(&buffer, &device().upload(&offsets).unwrap()).unwrap();
-            let results = reducer().reduce_segments(&operation, &segments).unwrap();
+            let results = reducer().reduce(&operation, &segments).unwrap();
             assert_eq!(results.len(), offsets.len() - 1);
             for (result, &start) in results.iter().zip(&offsets) {
                 assert_close::<R>(result, &elements[start as usize..][..len], "of one length");
@@ -338,7 +338,7 @@ fn every_way_to_launch() {
         }
 
         let mut outputs = device().outputs(6).unwrap();
-        on.reduce_rows_into(&operation, &buffer.rows(100).unwrap(), &mut outputs).unwrap();
+        on.reduce_into(&operation, &buffer.rows(100).unwrap(), &mut outputs).unwrap();
         let left = outputs.into_buffer().download().unwrap();
         for (result, row) in left.iter().zip(elements.chunks_exact(100)) {
             assert_close::<R>(result, row, "a row left in device memory");
@@ -349,7 +349,7 @@ fn every_way_to_launch() {
             // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
             let count = unsafe { Count::from_raw_u32(device(), number.as_device_ptr(), number.clone()) }
                 .unwrap();
-            let counted = on.counted(&count).reduce(&operation, &buffer).unwrap().wait();
+            let counted = on.reduce(&operation, buffer.counted(&count)).unwrap().wait();
             match counted {
                 Ok(result) => assert(&result, n as usize, "counted"),
                 Err(error) => {
@@ -362,9 +362,9 @@ fn every_way_to_launch() {
         let recorded = [600, 100, 0]
             .map(|n| (n, recorder.reduce(&operation, &buffer.slice(..n).unwrap()).unwrap()));
         let rows = buffer.rows(100).unwrap();
-        let of_rows = recorder.reduce_rows(&operation, &rows).unwrap();
+        let of_rows = recorder.reduce(&operation, &rows).unwrap();
         let outputs = device().outputs(6).unwrap();
-        let left = recorder.reduce_rows_into(&operation, &rows, outputs).unwrap();
+        let left = recorder.reduce_into(&operation, &rows, outputs).unwrap();
         let mut recording = recorder.finish().unwrap();
         for _ in 0..2 {
             let results = recording.run().unwrap();
@@ -400,19 +400,19 @@ fn together_with_others() {
             assert_eq!((count, max), (alone, (n > 0).then_some(one.max)), "{n}, {what}");
         };
         let log = warpfold_sim_driver::record_calls();
-        assert(reducer().reduce_many(ops, &part).unwrap(), "together");
+        assert(reducer().reduce(ops, &part).unwrap(), "together");
         // The same operation has one launch; loaded twice it is two.
         let launches = log.count("cuLaunchKernel");
         assert!(!device().info().simulated || launches == if n > 0 { 4 } else { 2 }, "{launches}");
-        assert(reducer().on(&stream).reduce_many(ops, &part).unwrap().wait().unwrap(), "on a stream");
+        assert(reducer().on(&stream).reduce(ops, &part).unwrap().wait().unwrap(), "on a stream");
         let mut recorder = reducer().record();
-        let recorded = recorder.reduce_many(ops, &part).unwrap();
+        let recorded = recorder.reduce(ops, &part).unwrap();
         assert(recorder.finish().unwrap().run().unwrap().get(&recorded), "recorded");
         // As many of more elements.
         let number = device().upload(&[n as u64]).unwrap();
         // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
         let count = unsafe { Count::from_raw_u64(device(), number.as_device_ptr(), number.clone()) };
-        let counted = reducer().on(&stream).counted(count.as_ref().unwrap()).reduce_many(ops, &buffer);
+        let counted = reducer().on(&stream).reduce(ops, buffer.counted(count.as_ref().unwrap()));
         assert(counted.unwrap().wait().unwrap(), "counted");
     }
 }
@@ -448,15 +448,15 @@ fn kernels_that_take_no_large_blocks_have_smaller_ones() {
     let buffer = device().upload(&elements).unwrap();
     let result = reducer().reduce(&operation, &buffer).unwrap();
     assert_close::<BoundingBox>(&result, &elements, "in small blocks");
-    let rows = reducer().reduce_rows(&operation, &buffer.rows(4_500).unwrap()).unwrap();
+    let rows = reducer().reduce(&operation, &buffer.rows(4_500).unwrap()).unwrap();
     for (row, result) in elements.chunks_exact(4_500).zip(&rows) {
         assert_close::<BoundingBox>(result, row, "rows in small blocks");
     }
     for width in [3, 100, 3_000] {
-        let of = reducer().reduce_axis(&operation, &buffer.columns(width).unwrap()).unwrap();
+        let of = reducer().reduce(&operation, &buffer.columns(width).unwrap()).unwrap();
         let view = buffer.view_strided(0, &[4_500 / width, width], &signed(&[2 * width, 1])).unwrap();
-        let of_view = reducer().reduce_view(&operation, &view, &[0]).unwrap();
-        let every = reducer().reduce_view(&operation, &view, &[0, 1]).unwrap();
+        let of_view = reducer().reduce(&operation, view.along(&[0]).unwrap()).unwrap();
+        let every = reducer().reduce(&operation, view.along(&[0, 1]).unwrap()).unwrap();
         for (results, step) in [(of, width), (of_view, 2 * width)] {
             for (column, result) in results.iter().enumerate() {
                 let column = elements[column..].iter().step_by(step).take(9_000 / step);

@@ -8,7 +8,7 @@
 
 use std::{env, error::Error, time::Instant};
 
-use warpfold::{Buffer, Count, Device, Output, Reducer, Selection, Stream};
+use warpfold::{Buffer, Count, Device, Output, Reducer, Selection, Stream, op};
 
 /// Bytes of all inputs together: more than twice any GPU's L2 cache.
 const ROTATED: usize = 256 << 20;
@@ -43,10 +43,13 @@ impl Contest {
     /// Returns the microseconds of a reduction.
     fn round(&mut self, counted: bool) -> warpfold::Result<f64> {
         let on = self.reducer.on(&self.stream);
-        let on = if counted { on.counted(&self.count) } else { on };
         let start = Instant::now();
         for run in 0..self.runs {
-            on.sum_into(&self.inputs[run % self.inputs.len()], &mut self.output)?;
+            let input = &self.inputs[run % self.inputs.len()];
+            match counted {
+                true => on.reduce_into(op::Sum, input.counted(&self.count), &mut self.output)?,
+                false => on.reduce_into(op::Sum, input, &mut self.output)?,
+            }
         }
         self.stream.synchronize()?;
         Ok(start.elapsed().as_secs_f64() * 1e6 / self.runs as f64)

@@ -145,22 +145,32 @@ fn contest<T: Element>(
             for call in 0..calls {
                 let input = &inputs[call % inputs.len()];
                 match form {
-                    "sum" => reducer.on(&stream).sum_into(input, &mut places.sum)?,
+                    "sum" => reducer.on(&stream).reduce_into(op::Sum, input, &mut places.sum)?,
                     "within" => {
-                        let range = of(1)..=of(2);
-                        reducer.on(&stream).reduce_within_into(range, input, &mut places.within)?;
+                        reducer.on(&stream).reduce_into(
+                            op::Sum,
+                            input.filter(of(1)..=of(2)),
+                            &mut places.within,
+                        )?;
                     }
                     "within, everywhere" => {
-                        let range = op::Everywhere(of(1)..=of(2));
-                        reducer.on(&stream).reduce_within_into(range, input, &mut places.within)?;
+                        reducer.on(&stream).reduce_into(
+                            op::Everywhere(op::Sum),
+                            input.filter(of(1)..=of(2)),
+                            &mut places.within,
+                        )?;
                     }
                     "running" => places.running.push(&stream, input)?,
                     form => {
                         let arrival = arrival.expect("it is there for these forms");
                         if form.ends_with("cleared") {
-                            arrival.on(&stream).sum_into(&input.slice(..0)?, &mut places.sum)?;
+                            arrival.on(&stream).reduce_into(
+                                op::Sum,
+                                &input.slice(..0)?,
+                                &mut places.sum,
+                            )?;
                         }
-                        arrival.on(&stream).sum_into(input, &mut places.sum)?;
+                        arrival.on(&stream).reduce_into(op::Sum, input, &mut places.sum)?;
                     }
                 }
             }
@@ -204,7 +214,7 @@ fn check(arrival: &Reducer) -> Result<(), Box<dyn Error>> {
     let device = arrival.device();
     let (stream, mut output) = (device.stream()?, device.output::<f32>()?);
     let n = if is_simulated() { 5000 } else { 1 << 22 };
-    arrival.on(&stream).sum_into(&device.upload(&vec![1.0_f32; n])?, &mut output)?;
+    arrival.on(&stream).reduce_into(op::Sum, &device.upload(&vec![1.0_f32; n])?, &mut output)?;
     let found = output.read()?;
     if found == n as f32 { Ok(()) } else { Err(format!("{found} in place of {n}").into()) }
 }

@@ -94,7 +94,7 @@ impl Contest<'_> {
         times.alone_into.push(self.timed(runs, |contest, input| {
             let Contest { inputs, stream, output, .. } = contest;
             let first = group.reducers().next().expect("a group has a device");
-            first.on(stream).sum_into(&inputs[input].parts()[0], output)
+            first.on(stream).reduce_into(op::Sum, &inputs[input].parts()[0], output)
         })?);
         for output in self.outputs.each() {
             assert_eq!(output.read()?, all, "left on {:?}", output.device());

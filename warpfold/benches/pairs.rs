@@ -15,7 +15,7 @@ use std::{env, error::Error, time::Instant};
 
 use warpfold::{
     Buffer, Element, OnStream, Output, Reducer, f16,
-    op::{Dot, Everywhere, SquaredDistance},
+    op::{self, Dot, Everywhere, SquaredDistance},
 };
 
 use common::{is_simulated, rotation, spread};
@@ -79,18 +79,20 @@ impl Entrant {
         [first, second, shifted]: &[Buffer<T>; 3],
         output: &mut Output<T::Sum>,
     ) -> warpfold::Result<()> {
-        let Self::Pairs(pairs) = self else { return on.sum_into(first, output) };
+        let Self::Pairs(pairs) = self else { return on.reduce_into(op::Sum, first, output) };
         let other = if pairs.shifted { shifted } else { second };
         match pairs {
-            Pairs { distance: false, everywhere: false, .. } => on.dot_into(first, other, output),
+            Pairs { distance: false, everywhere: false, .. } => {
+                on.reduce_into(op::Dot, (first, other), output)
+            }
             Pairs { distance: true, everywhere: false, .. } => {
-                on.squared_distance_into(first, other, output)
+                on.reduce_into(op::SquaredDistance, (first, other), output)
             }
             Pairs { distance: false, everywhere: true, .. } => {
-                on.reduce_pair_into(Everywhere(Dot), first, other, output)
+                on.reduce_into(Everywhere(Dot), (first, other), output)
             }
             Pairs { distance: true, everywhere: true, .. } => {
-                on.reduce_pair_into(Everywhere(SquaredDistance), first, other, output)
+                on.reduce_into(Everywhere(SquaredDistance), (first, other), output)
             }
         }
     }

@@ -117,16 +117,16 @@ impl Contest {
         for run in 0..self.runs {
             let input = &self.inputs[run % self.inputs.len()];
             if !of_all {
-                on.sum_into(input, &mut self.whole)?;
+                on.reduce_into(op::Sum, input, &mut self.whole)?;
                 continue;
             }
             let axis = input.axis(&self.shape, 1)?;
             match self.op {
-                Op::Sum => on.reduce_axis_into(op::Sum, &axis, &mut self.sums)?,
-                Op::ArgMax => on.reduce_axis_into(op::ArgMax, &axis, &mut self.places)?,
-                Op::Spread => on.reduce_axis_into(op::MeanAndVariance, &axis, &mut self.spreads)?,
-                Op::Mean => on.reduce_axis_into(op::Mean, &axis, &mut self.numbers)?,
-                Op::L2 => on.reduce_axis_into(op::L2Norm, &axis, &mut self.numbers)?,
+                Op::Sum => on.reduce_into(op::Sum, &axis, &mut self.sums)?,
+                Op::ArgMax => on.reduce_into(op::ArgMax, &axis, &mut self.places)?,
+                Op::Spread => on.reduce_into(op::MeanAndVariance, &axis, &mut self.spreads)?,
+                Op::Mean => on.reduce_into(op::Mean, &axis, &mut self.numbers)?,
+                Op::L2 => on.reduce_into(op::L2Norm, &axis, &mut self.numbers)?,
             }
         }
         self.stream.synchronize()?;

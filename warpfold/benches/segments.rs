@@ -136,8 +136,8 @@ impl<'a> Contest<'a> {
         for run in 0..self.runs {
             let segments = &self.segments[run % self.segments.len()];
             match self.op {
-                Op::Sum => on.reduce_segments_into(op::Sum, segments, &mut self.sums)?,
-                Op::ArgMax => on.reduce_segments_into(op::ArgMax, segments, &mut self.places)?,
+                Op::Sum => on.reduce_into(op::Sum, segments, &mut self.sums)?,
+                Op::ArgMax => on.reduce_into(op::ArgMax, segments, &mut self.places)?,
             }
         }
         self.stream.synchronize()?;

@@ -61,8 +61,8 @@ impl<T: Element> Input<'_, T> {
         // A row more or less: a buffer is one.
         let rows = values.rows(self.row.unwrap_or(values.len()))?;
         match k {
-            None => on.arg_max_rows_into(&rows, outputs),
-            Some(k) => on.top_k_rows_into(op::Largest(k), &rows, outputs),
+            None => on.reduce_into(op::ArgMax, &rows, outputs),
+            Some(k) => on.reduce_into(op::Largest(k), &rows, outputs),
         }
     }
 }

@@ -104,7 +104,7 @@ impl Contest<'_> {
         let start = Instant::now();
         for run in 0..self.runs {
             let view = &self.views[run % self.views.len()];
-            on.reduce_view_into(op::Sum, view, self.axes, &mut self.sums)?;
+            on.reduce_into(op::Sum, view.along(self.axes)?, &mut self.sums)?;
         }
         self.stream.synchronize()?;
         Ok(start.elapsed().as_secs_f64() * 1e6 / self.runs as f64)

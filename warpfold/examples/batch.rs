@@ -1,6 +1,6 @@
 //! Reduces every row of a matrix in one launch: its sum, and where its largest element is.
 
-use warpfold::{Device, Reducer, Selection};
+use warpfold::{Device, Reducer, Selection, op};
 
 /// Elements of a row.
 const LENGTH: usize = 1000;
@@ -13,8 +13,8 @@ fn main() -> Result<(), warpfold::Error> {
     // A buffer is a matrix once it is said how long its rows are. Nothing is copied.
     let buffer = device.upload(&values)?;
     let matrix = buffer.rows(LENGTH)?;
-    let sums = reducer.sum_rows(&matrix)?;
-    let largest = reducer.arg_max_rows(&matrix)?;
+    let sums = reducer.reduce(op::Sum, &matrix)?;
+    let largest = reducer.reduce(op::ArgMax, &matrix)?;
 
     for (row, (sum, largest)) in sums.iter().zip(&largest).enumerate() {
         println!("row {row}: sum {sum}, largest {} at {}", largest.value, largest.index);

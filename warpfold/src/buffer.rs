@@ -11,8 +11,8 @@ use std::{
 use warpfold_abi::custom::in_groups;
 
 use crate::{
-    Axis, Device, Error, Plain, Result, Stream, View, error::in_full, memory::Memory, rows::Rows,
-    stream::LastWrite,
+    Axis, Count, Counted, Device, Error, Filtered, Plain, Result, Stream, View, error::in_full,
+    memory::Memory, reducer::Elements, rows::Rows, stream::LastWrite,
 };
 
 /// Elements in device memory, or a part of them. They never change.
@@ -147,13 +147,13 @@ impl<T: Plain> Buffer<T> {
     /// the last one. A slice of the buffer will do, wherever it begins.
     ///
     /// ```
-    /// use warpfold::{Device, Reducer, Selection};
+    /// use warpfold::{Device, Reducer, Selection, op};
     ///
     /// let device = Device::open(Selection::Sim)?;
     /// let reducer = Reducer::new(&device)?;
     /// let matrix = device.upload(&[1.0_f32, 2.0, 4.0, 8.0, 16.0, 32.0])?;
-    /// assert_eq!(reducer.sum_rows(&matrix.rows(3)?)?, [7.0, 56.0]);
-    /// assert_eq!(reducer.max_rows(&matrix.rows(2)?)?, [2.0, 8.0, 32.0]);
+    /// assert_eq!(reducer.reduce(op::Sum, &matrix.rows(3)?)?, [7.0, 56.0]);
+    /// assert_eq!(reducer.reduce(op::Max, &matrix.rows(2)?)?, [2.0, 8.0, 32.0]);
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     ///
@@ -172,7 +172,7 @@ impl<T: Plain> Buffer<T> {
     /// let reducer = Reducer::new(&device)?;
     /// let matrix = device.upload(&[1.0_f32, 2.0, 4.0, 8.0, 16.0, 32.0])?;
     /// // The sums of the three columns of two rows.
-    /// assert_eq!(reducer.reduce_axis(op::Sum, &matrix.axis(&[2, 3], 0)?)?, [9.0, 18.0, 36.0]);
+    /// assert_eq!(reducer.reduce(op::Sum, &matrix.axis(&[2, 3], 0)?)?, [9.0, 18.0, 36.0]);
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     ///
@@ -193,7 +193,7 @@ impl<T: Plain> Buffer<T> {
     /// let reducer = Reducer::new(&device)?;
     /// // Two images of two rows of two pixels of three colours: the brightest of each colour.
     /// let images = device.upload(&(0..24).map(|i| i * 7 % 24).collect::<Vec<u8>>())?;
-    /// let brightest = reducer.reduce_axis(op::Max, &images.axes(&[2, 2, 2, 3], 1..3)?)?;
+    /// let brightest = reducer.reduce(op::Max, &images.axes(&[2, 2, 2, 3], 1..3)?)?;
     /// assert_eq!(brightest, [21, 22, 14, 12, 19, 23]);
     /// # Ok::<(), warpfold::Error>(())
     /// ```
@@ -205,7 +205,7 @@ impl<T: Plain> Buffer<T> {
     }
 
     /// The elements as an array of this shape, whose last index runs fastest. Any set of its axes can be
-    /// [reduced](crate::Reducer::reduce_view); of one axis, or neighbouring ones, [`axis`](Self::axis)
+    /// reduced [`along`](View::along); of one axis, or neighbouring ones, [`axis`](Self::axis)
     /// and [`axes`](Self::axes) say the same.
     ///
     /// # Errors
@@ -228,11 +228,11 @@ impl<T: Plain> Buffer<T> {
     /// let buffer = device.upload(&(0..12).collect::<Vec<i32>>())?;
     /// // Two rows of three, from the second column on, of a matrix of rows of four.
     /// let part = buffer.view_strided(1, &[2, 3], &[4, 1])?;
-    /// assert_eq!(reducer.reduce_view(op::Sum, &part, &[1])?, [6, 18]);
-    /// assert_eq!(reducer.reduce_view(op::Sum, &part, &[0])?, [6, 8, 10]);
+    /// assert_eq!(reducer.reduce(op::Sum, part.along(&[1])?)?, [6, 18]);
+    /// assert_eq!(reducer.reduce(op::Sum, part.along(&[0])?)?, [6, 8, 10]);
     /// // The sums of every three neighbours.
     /// let windows = buffer.view_strided(0, &[10, 3], &[1, 1])?;
-    /// assert_eq!(reducer.reduce_view(op::Sum, &windows, &[1])?[..3], [3, 6, 9]);
+    /// assert_eq!(reducer.reduce(op::Sum, windows.along(&[1])?)?[..3], [3, 6, 9]);
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     ///
@@ -285,6 +285,17 @@ impl<T: Plain> Buffer<T> {
         Axis::new(self, &[rows, count], 0..1)
     }
 
+    /// Returns the elements that are in an interval, to be counted and added up by
+    /// [`reduce`](crate::Reducer::reduce).
+    pub fn filter(&self, range: impl RangeBounds<T>) -> Filtered<'_, T> {
+        Filtered::new(self, range)
+    }
+
+    /// Returns the first elements: as many as a count in device memory says when they are reduced.
+    pub fn counted<'a>(&'a self, count: &'a Count<'a>) -> Counted<'a, T> {
+        Counted { buffer: self, count }
+    }
+
     /// Copies the elements to the host.
     ///
     /// # Errors
@@ -300,6 +311,10 @@ impl<T: Plain> Buffer<T> {
 
     pub(crate) fn memory(&self) -> &Arc<Memory> {
         &self.memory
+    }
+
+    pub(crate) fn elements(&self) -> Elements<'_> {
+        Elements { memory: &self.memory, written: &self.written }
     }
 
     /// Waits until the elements are there.

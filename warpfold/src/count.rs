@@ -2,12 +2,54 @@
 
 use std::{any::Any, fmt, sync::Arc};
 
-use crate::{Device, Output, Result, Stream, buffer::require_aligned, memory::Memory, stream::Event};
+use crate::{
+    Buffer, Device, Output, Plain, Result, Stream, buffer::require_aligned, memory::Memory,
+    stream::Event,
+};
+
+/// The first elements of a buffer, as many as a [`Count`] says when they are reduced, from
+/// [`Buffer::counted`].
+///
+/// A count above the buffer's length reads no further than that: the reduction then returns
+/// [`Error::CountTooLarge`](crate::Error::CountTooLarge), and the result in device memory is that of all
+/// elements. The result of a count of 0 in device memory is 0 for sums and counts, 1 for products, NaN
+/// for means and variances, −∞ for logarithms of sums, all bits for [`BitAnd`](crate::op::BitAnd), and
+/// for extremes the identity: infinity or the type's largest integer for a minimum, the opposite for a
+/// maximum, at the index `u64::MAX`. A program's own operation has what it makes of its identity.
+///
+/// A sum of floats has the same bits for the same count of a buffer of the same length; they may differ
+/// from those of a buffer that has no more elements than the count.
+pub struct Counted<'a, T> {
+    pub(crate) buffer: &'a Buffer<T>,
+    pub(crate) count: &'a Count<'a>,
+}
+
+impl<T> Clone for Counted<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Counted<'_, T> {}
+
+impl<T: Plain> fmt::Debug for Counted<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { buffer, count } = self;
+        f.debug_struct("Counted").field("buffer", buffer).field("count", count).finish()
+    }
+}
+
+/// The address of a count in device memory, and how many words of 32 bits it has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CountAt {
+    pub(crate) address: u64,
+    pub(crate) words: u32,
+}
 
 /// How many elements of a buffer to take, as device memory holds it when the reduction runs: what a
 /// kernel has counted or kept before it on the stream. The host need not know, nor wait.
 ///
-/// It is what [`OnStream::counted`](crate::OnStream::counted) takes.
+/// [`Buffer::counted`] takes it.
 #[derive(Clone)]
 pub struct Count<'a>(Source<'a>);
 
@@ -24,7 +66,7 @@ impl<'a> Count<'a> {
     /// kept as long as this, its clones and the reductions that read it.
     ///
     /// ```
-    /// use warpfold::{Count, Device, Reducer, Selection};
+    /// use warpfold::{Count, Device, Reducer, Selection, op};
     ///
     /// let device = Device::open(Selection::Sim)?;
     /// let (reducer, stream) = (Reducer::new(&device)?, device.stream()?);
@@ -33,7 +75,8 @@ impl<'a> Count<'a> {
     /// // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
     /// let count = unsafe { Count::from_raw_u32(&device, kept.as_device_ptr(), kept.clone())? };
     /// let values = device.upload(&[1_i64, 2, 3, 999, 999])?;
-    /// assert_eq!(reducer.on(&stream).counted(&count).sum(&values)?.wait()?, 6);
+    /// let sum = reducer.on(&stream).reduce(op::Sum, values.counted(&count))?;
+    /// assert_eq!(sum.wait()?, 6);
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     ///
@@ -96,12 +139,12 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// Words of 32 bits.
-    pub(crate) fn words(&self) -> u32 {
-        match self.0 {
+    pub(crate) fn at(&self) -> CountAt {
+        let words = match self.0 {
             Source::Foreign(_, words) => words,
             Source::Result(_) => 2,
-        }
+        };
+        CountAt { address: self.memory().address(), words }
     }
 
     /// Makes a stream wait for what writes it.

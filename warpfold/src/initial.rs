@@ -80,14 +80,14 @@ impl Reducer {
     /// ```
     ///
     /// # Errors
-    /// As [`sum_rows`](Self::sum_rows).
+    /// As [`reduce`](Self::reduce).
     pub fn reduce_rows_from<T: Plain, O: InitialOperation<T> + RowsOperation<T>>(
         &self,
         initial: O::Left,
         op: O,
         rows: &Rows<'_, T>,
     ) -> Result<Vec<O::Left>> {
-        let mut results = self.reduce_rows(op, rows)?;
+        let mut results = self.reduce(op, rows)?;
         results.iter_mut().for_each(|result| *result = O::with(initial, *result));
         Ok(results)
     }

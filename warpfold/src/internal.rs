@@ -54,7 +54,7 @@ pub fn shape(device: &Device) -> Shape {
 /// The launch of a sum of rows; of a single row it is that of the buffer instead.
 ///
 /// # Errors
-/// As [`Reducer::sum_rows`].
+/// As [`Reducer::reduce`].
 pub fn rows_launch<T: Element>(rows: &Rows<'_, T>) -> Result<RowsLaunch> {
     let device = rows.buffer().device();
     Ok(RowsLaunch::new(&rows.job(Code::BuiltIn(Op::Sum, T::DTYPE), device)?, shape(device)))
@@ -63,7 +63,7 @@ pub fn rows_launch<T: Element>(rows: &Rows<'_, T>) -> Result<RowsLaunch> {
 /// The launch of a sum along an axis that is not the last.
 ///
 /// # Errors
-/// As [`Reducer::sum_rows`].
+/// As [`Reducer::reduce`].
 pub fn axis_launch<T: Element>(axis: &Axis<'_, T>) -> Result<AxisLaunch> {
     let device = axis.buffer().device();
     Ok(AxisLaunch::new(&axis.job(Code::BuiltIn(Op::Sum, T::DTYPE), device)?, shape(device)))
@@ -72,7 +72,7 @@ pub fn axis_launch<T: Element>(axis: &Axis<'_, T>) -> Result<AxisLaunch> {
 /// The launch of a sum along some axes of a view, if the kernels for views make it.
 ///
 /// # Errors
-/// As [`Reducer::reduce_view`].
+/// As [`Reducer::reduce`].
 pub fn view_launch<T: Element>(view: &View<'_, T>, axes: &[usize]) -> Result<Option<ViewLaunch>> {
     let device = view.buffer().device();
     Ok(match view.along(axes)?.task(Code::BuiltIn(Op::Sum, T::DTYPE), device)? {
@@ -131,7 +131,7 @@ pub fn prepare(reducer: &Reducer, op: Op, dtype: Dtype) -> Result<()> {
 /// Loads the kernels that a job takes on the rows of `len` elements that its elements are.
 ///
 /// # Errors
-/// As [`Reducer::prepare_rows`].
+/// As [`Reducer::prepare`].
 ///
 /// # Panics
 /// For rows of no elements.
@@ -220,7 +220,7 @@ impl Launcher {
     /// Enqueues a job on the rows of `len` elements that its elements are, one or more.
     ///
     /// # Errors
-    /// As [`Reducer::prepare_rows`], [`Error::TooManyElements`](crate::Error::TooManyElements), and
+    /// As [`Reducer::prepare`], [`Error::TooManyElements`](crate::Error::TooManyElements), and
     /// [`Error::Driver`](crate::Error::Driver) when the launch is refused.
     ///
     /// # Safety

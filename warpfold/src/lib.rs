@@ -6,7 +6,7 @@
 //! for results:
 //!
 //! ```
-//! use warpfold::{Device, Reducer, Selection};
+//! use warpfold::{Device, Reducer, Selection, op};
 //!
 //! fn main() -> Result<(), warpfold::Error> {
 //!     let device = Device::open(Selection::Auto)?;
@@ -14,7 +14,7 @@
 //!     let values: Vec<f32> = (0..1_000).map(|i| i as f32).collect();
 //!     let buffer = device.upload(&values)?;
 //!     println!("{} on {}", reducer.sum(&buffer)?, device.info().name);
-//!     println!("{:?}", reducer.arg_max(&buffer)?);
+//!     println!("{:?}", reducer.reduce(op::ArgMax, &buffer)?);
 //!     Ok(())
 //! }
 //! ```
@@ -24,7 +24,7 @@
 //! | you want | look at |
 //! |---|---|
 //! | a sum, an extreme, a mean, or another operation | [`Reducer::reduce`] and the operations of [`op`] |
-//! | a result for every row or column | [`Buffer::rows`], [`Buffer::columns`], [`Buffer::view`] |
+//! | a result for every row or column | [`Input`], [`Buffer::rows`], [`Buffer::columns`], [`Buffer::view`] |
 //! | results of pieces of any lengths | [`Segments`], [`Runs`] |
 //! | not to wait, or to launch several as one | [`Reducer::on`], [`Reducer::record`] |
 //! | more elements than the device has room for | [`Reducer::stream`] |
@@ -43,15 +43,12 @@
 //!   is one of an array of any number of dimensions; a [`View`] is an array of any strides, of which any
 //!   set of axes is reduced; [`Segments`] are pieces whose lengths differ, as offsets in device memory
 //!   describe them; [`Runs`] are the pieces of which neighbouring keys are equal.
-//! - A [`Reducer`] reduces them by an [operation](op), or those of two buffers in
-//!   [pairs](Reducer::reduce_pair), from any number of threads, and waits for the result; or [on a
+//! - A [`Reducer`] reduces any such [`Input`] by an [operation](op), or by a tuple of operations,
+//!   from any number of threads, and [waits](Reducer::reduce) for the result; or it reduces [on a
 //!   stream](Reducer::on), without waiting, to the host or to [device memory](Output); or
-//!   [recorded](Reducer::record), several at the cost of one launch. Several operations on the same
-//!   elements go [together](Reducer::reduce_many), with one wait. It finds the
-//!   [k largest or smallest](Reducer::top_k) elements, too, with their places, and counts and adds up
-//!   those that lie in an [interval](Reducer::reduce_within). What is not there at once it reduces
-//!   [piece by piece](Reducer::running), and what is in a file or larger than the device's memory as it
-//!   [streams](Reducer::stream) from its [source].
+//!   [recorded](Reducer::record), several at the cost of one launch. Elements that are not there at
+//!   once are reduced [piece by piece](Reducer::running), and those of a file, or more than the
+//!   device's memory holds, as they [stream](Reducer::stream) from their [source].
 //! - A [`Group`] is several devices of one process as one: what each has of the elements it reduces
 //!   itself, and one launch a device is all that it takes where they reach each other's memory. What is
 //!   on none of them they [stream](Group::stream) at once, each its part. A
@@ -117,28 +114,28 @@ mod world;
 
 pub use axis::Axis;
 pub use buffer::Buffer;
-pub use count::Count;
+pub use count::{Count, Counted};
 pub use device::{Device, DeviceInfo};
 pub use element::{Bits, Element, Ends, Float, Integer, Located, LongInteger, Outcome, Plain, Spread};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
 pub use output::Output;
 pub use outputs::Outputs;
+pub use reducer::{
+    DeviceOutput, Group, GroupInput, GroupOutputs, GroupRecording, GroupStreamed, Input, OnStream,
+    Pending, PendingRecording, Progress, Push, Recordable, Recorded, RecordedOutputs, Recorder,
+    Recording, Reducer, Results, Running, Sharded, ShardedAxis, ShardedRows, Streamed, Way, custom,
+};
 #[cfg(feature = "world")]
 pub use reducer::{Distributed, World};
-pub use reducer::{
-    Group, GroupOutputs, GroupRecording, GroupStreamed, OnStream, Pending, PendingRecording, Progress,
-    Push, Recorded, RecordedOutputs, Recorder, Recording, Reducer, Results, Running, Sharded, Streamed,
-    Way, custom,
-};
 pub use rows::Rows;
 pub use runs::{ByKey, Key, Runs};
 pub use segments::{Offset, Segments};
 pub use selection::Selection;
 pub use stream::Stream;
 pub use truth::Bool;
-pub use view::View;
-pub use within::Within;
+pub use view::{Along, View};
+pub use within::{Filtered, Within};
 #[cfg(feature = "world")]
 pub use world::Rendezvous;
 

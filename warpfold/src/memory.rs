@@ -17,7 +17,7 @@ use warpfold_driver::sys;
 use crate::{Device, Error, Plain, Result, Stream};
 
 /// Bytes of device memory, at a multiple of [`Memory::ALIGNMENT`] where they are the library's own.
-pub(crate) struct Memory {
+pub struct Memory {
     device: Device,
     address: u64,
     bytes: u64,

@@ -10,7 +10,7 @@
 //! let ends = reducer.reduce(op::MinMax, &values)?.expect("there are elements");
 //! assert_eq!((ends.min, ends.max), (-7, 3));
 //! // Of every row of a matrix.
-//! assert_eq!(reducer.reduce_rows(op::SumOfMagnitudes, &values.rows(2)?)?, [3, 9]);
+//! assert_eq!(reducer.reduce(op::SumOfMagnitudes, &values.rows(2)?)?, [3, 9]);
 //! # Ok::<(), warpfold::Error>(())
 //! ```
 //!
@@ -76,7 +76,7 @@ use crate::{
 
 /// An operation on elements of type `T`: one of this module, or a reference to a program's own
 /// ([`Custom`](crate::custom::Custom)). The trait is sealed.
-pub trait Operation<T: Plain>: sealed::Sealed + Copy {
+pub trait Operation<T: Plain>: sealed::Sealed<Kind = kind::Single> + Copy {
     /// What the host gets: an `Option` where no elements have no result.
     type Output: Copy;
     /// What is left in device memory.
@@ -99,8 +99,8 @@ pub trait Operation<T: Plain>: sealed::Sealed + Copy {
 /// [`WrappingSum`].
 pub trait RowsOperation<T: Plain>: Operation<T> {}
 
-/// Two to six operations on the same elements, in a tuple, for
-/// [`Reducer::reduce_many`](crate::Reducer::reduce_many) and its like. The trait is sealed.
+/// Two to six operations on the same elements, in a tuple, which
+/// [`Reducer::reduce`](crate::Reducer::reduce) takes in place of one. The trait is sealed.
 ///
 /// Each operation has the result, bit for bit, that it has alone. The host waits once for all, and a
 /// launch gives the results of several operations where its kernel has them:
@@ -124,7 +124,7 @@ pub trait RowsOperation<T: Plain>: Operation<T> {}
     message = "`{Self}` is no tuple of two to six operations on elements of type `{T}`",
     note = "each must be an operation on them, of `warpfold::op` or a reference to a program's own"
 )]
-pub trait Operations<T: Plain>: sealed::Sealed + Copy {
+pub trait Operations<T: Plain>: sealed::Sealed<Kind = kind::Together> + Copy {
     /// A tuple of what the host gets of each.
     type Output;
 
@@ -143,7 +143,9 @@ pub trait Operations<T: Plain>: sealed::Sealed + Copy {
 
 macro_rules! together {
     ($(($($O:ident $at:tt),*);)*) => {$(
-        impl<$($O: sealed::Sealed),*> sealed::Sealed for ($($O,)*) {}
+        impl<$($O: sealed::Sealed),*> sealed::Sealed for ($($O,)*) {
+            type Kind = kind::Together;
+        }
 
         impl<T: Plain, $($O: Operation<T>),*> Operations<T> for ($($O,)*) {
             type Output = ($($O::Output,)*);
@@ -173,20 +175,22 @@ together! {
     (A 0, B 1, C 2, D 3, E 4, F 5);
 }
 
-/// An operation on pairs, the elements of two buffers that have the same index: what
-/// [`Reducer::reduce_pair`](crate::Reducer::reduce_pair) and its like take. Its result is of the type
-/// [`Element::Sum`], and 0 of no pairs. The trait is sealed.
+/// An operation on pairs, the elements of two buffers that have the same index. Its result is of the
+/// type [`Element::Sum`], and 0 of no pairs. The trait is sealed.
+///
+/// The buffers have the same length; both may be the same one. Where they begin equally far from a
+/// multiple of 16 bytes, as uploaded buffers do, they are read in the fewest loads.
 ///
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, op};
 /// # let device = Device::open(Selection::Sim)?;
 /// # let reducer = Reducer::new(&device)?;
 /// let (a, b) = (device.upload(&[1.5_f64, 2.0])?, device.upload(&[2.0_f64, 8.0])?);
-/// assert_eq!(reducer.reduce_pair(op::Dot, &a, &b)?, 19.0);
-/// assert_eq!(reducer.reduce_pair(op::SquaredDistance, &a, &b)?, 36.25);
+/// assert_eq!(reducer.reduce(op::Dot, (&a, &b))?, 19.0);
+/// assert_eq!(reducer.reduce(op::SquaredDistance, (&a, &b))?, 36.25);
 /// # Ok::<(), warpfold::Error>(())
 /// ```
-pub trait PairOperation: sealed::Sealed + Copy {
+pub trait PairOperation: sealed::Sealed<Kind = kind::Pairs> + Copy {
     /// Whose kernels it takes of elements of a type.
     #[doc(hidden)]
     fn op(dtype: names::Dtype) -> names::PairOp;
@@ -206,8 +210,13 @@ pub struct Dot;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SquaredDistance;
 
-impl sealed::Sealed for Dot {}
-impl sealed::Sealed for SquaredDistance {}
+impl sealed::Sealed for Dot {
+    type Kind = kind::Pairs;
+}
+
+impl sealed::Sealed for SquaredDistance {
+    type Kind = kind::Pairs;
+}
 
 impl PairOperation for Dot {
     fn op(_: names::Dtype) -> names::PairOp {
@@ -221,13 +230,16 @@ impl PairOperation for SquaredDistance {
     }
 }
 
-/// Which elements [`Reducer::top_k`](crate::Reducer::top_k) and its like find, and how many: [`Largest`]
-/// or [`Smallest`]. The trait is sealed.
+/// The search for the k elements of a buffer, or of every row, that come first: [`Largest`] or
+/// [`Smallest`], of 1 to 32 elements, with their indices. The trait is sealed.
+///
+/// Of a buffer with fewer elements all are found. Many elements in no order take little longer than
+/// their extreme does; it takes longest where each of them comes before those at smaller indices.
 ///
 /// The elements come in a total order: of two that are equal, as zeros of both signs are, the one with
 /// the smaller index comes first, and a NaN comes before all that are none, whichever is asked for. So
 /// the first one is that of [`ArgMax`] or [`ArgMin`].
-pub trait TopK: sealed::Sealed + Copy {
+pub trait TopK: sealed::Sealed<Kind = kind::Top> + Copy {
     /// Whose kernels it takes.
     #[doc(hidden)]
     const OP: names::TopOp;
@@ -245,8 +257,13 @@ pub struct Largest(pub usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Smallest(pub usize);
 
-impl sealed::Sealed for Largest {}
-impl sealed::Sealed for Smallest {}
+impl sealed::Sealed for Largest {
+    type Kind = kind::Top;
+}
+
+impl sealed::Sealed for Smallest {
+    type Kind = kind::Top;
+}
 
 impl TopK for Largest {
     const OP: names::TopOp = names::TopOp::Largest;
@@ -306,7 +323,7 @@ impl TopK for Smallest {
 /// # let device = Device::open(Selection::Sim)?;
 /// # let reducer = Reducer::new(&device)?;
 /// let (a, b) = (device.upload(&[1e20_f32, 3.0, -1e20])?, device.upload(&[1e10_f32, 0.5, 1e10])?);
-/// assert_eq!(reducer.reduce_pair(Everywhere(Dot), &a, &b)?, 0.0);
+/// assert_eq!(reducer.reduce(Everywhere(Dot), (&a, &b))?, 0.0);
 /// let values = device.upload(&[1e8_f32, f32::NAN, 0.25, -1e8])?;
 /// assert_eq!(reducer.reduce(Everywhere(SkipNan(Sum)), &values)?, 0.25);
 /// # Ok::<(), warpfold::Error>(())
@@ -362,7 +379,9 @@ impl TopK for Smallest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Everywhere<O>(pub O);
 
-impl<O> sealed::Sealed for Everywhere<O> {}
+impl<O: sealed::Sealed> sealed::Sealed for Everywhere<O> {
+    type Kind = O::Kind;
+}
 
 impl<T: Element, O: sealed::Everywhere<T>> Operation<T> for Everywhere<O> {
     type Output = O::Output;
@@ -428,7 +447,9 @@ impl<T: Element, O: sealed::SkipsNan<T> + sealed::Everywhere<T>> sealed::SkipsNa
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SkipNan<O>(pub O);
 
-impl<O> sealed::Sealed for SkipNan<O> {}
+impl<O: sealed::Sealed> sealed::Sealed for SkipNan<O> {
+    type Kind = O::Kind;
+}
 
 impl<T: Element, O: sealed::SkipsNan<T>> Operation<T> for SkipNan<O> {
     type Output = O::Output;
@@ -524,7 +545,9 @@ impl Sum {
     }
 }
 
-impl<A> sealed::Sealed for SumIn<A> {}
+impl<A> sealed::Sealed for SumIn<A> {
+    type Kind = kind::Single;
+}
 
 impl<T: Element, A: sealed::Accumulates<T>> Operation<T> for SumIn<A> {
     type Output = A;
@@ -566,11 +589,28 @@ accumulates! {
     WideSum in f64 by |a, b| a + b, of f16 bf16 f32;
 }
 
+/// The kinds of operations, by which an [`Input`](crate::Input) chooses how to reduce its elements.
+pub(crate) mod kind {
+    /// One result of each element or piece.
+    pub struct Single;
+    /// A tuple of operations.
+    pub struct Together;
+    /// One result of two buffers.
+    pub struct Pairs;
+    /// The first elements in an order.
+    pub struct Top;
+    /// An interval, which is no operation by itself.
+    pub struct Interval;
+}
+
 pub(crate) mod sealed {
     use super::{Element, Operation, Plain, names};
 
-    /// What this module's operations are.
-    pub trait Sealed {}
+    /// The operations of this module and those of programs.
+    pub trait Sealed {
+        /// One of the types of [`kind`](super::kind).
+        type Kind;
+    }
 
     /// Those that have a result with the same bits everywhere.
     #[diagnostic::on_unimplemented(
@@ -606,7 +646,9 @@ pub(crate) mod sealed {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LongL1Norm;
 
-impl sealed::Sealed for LongL1Norm {}
+impl sealed::Sealed for LongL1Norm {
+    type Kind = kind::Single;
+}
 
 impl<T: Element> Operation<T> for LongL1Norm {
     type Output = f64;
@@ -662,7 +704,9 @@ macro_rules! operations {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub struct $Name;
 
-        impl sealed::Sealed for $Name {}
+        impl sealed::Sealed for $Name {
+            type Kind = kind::Single;
+        }
 
         impl<$T: $Bound> Operation<$T> for $Name {
             type Left = $Left;

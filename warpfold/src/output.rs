@@ -105,16 +105,21 @@ impl<R: Outcome> Output<R> {
     /// waits until they are there; the host does not wait here.
     ///
     /// ```
-    /// # use warpfold::{Device, Reducer, Selection};
+    /// # use warpfold::{Device, Reducer, Selection, op};
     /// # let device = Device::open(Selection::Sim)?;
     /// # let (reducer, stream) = (Reducer::new(&device)?, device.stream()?);
     /// let mut sum = device.output()?;
-    /// reducer.on(&stream).sum_into(&device.upload(&[3_i64, 9])?, &mut sum)?;
+    /// reducer.on(&stream).reduce_into(op::Sum, &device.upload(&[3_i64, 9])?, &mut sum)?;
     /// assert_eq!(sum.into_bytes().cast::<i64>()?.download()?, [12]);
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     pub fn into_bytes(self) -> Buffer<u8> {
         Buffer::written(self.memory, R::BYTES as usize, self.written)
+    }
+
+    /// Waits until what writes it now is done.
+    pub(crate) fn settle(&self) -> Result<()> {
+        self.written.settle()
     }
 
     /// Makes a stream wait for what uses it now, so that another result may follow.
@@ -165,13 +170,15 @@ impl Output<u64> {
     /// they read is the result that was asked for last.
     ///
     /// ```
-    /// # use warpfold::{Device, Reducer, Selection};
+    /// # use warpfold::{Device, Reducer, Selection, op};
     /// # let device = Device::open(Selection::Sim)?;
     /// # let (reducer, stream) = (Reducer::new(&device)?, device.stream()?);
     /// let mut ones = device.output::<u64>()?;
-    /// reducer.on(&stream).sum_into(&device.upload(&[1_u8, 0, 1, 1])?, &mut ones)?;
+    /// reducer.on(&stream).reduce_into(op::Sum, &device.upload(&[1_u8, 0, 1, 1])?, &mut ones)?;
     /// let values = device.upload(&[0.5_f32, 2.0, 8.0, 100.0])?;
-    /// assert_eq!(reducer.on(&stream).counted(&ones.as_count()).max(&values)?.wait()?, Some(8.0));
+    /// let count = ones.as_count();
+    /// let largest = reducer.on(&stream).reduce(op::Max, values.counted(&count))?;
+    /// assert_eq!(largest.wait()?, Some(8.0));
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     pub fn as_count(&self) -> Count<'_> {

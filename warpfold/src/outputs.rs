@@ -18,15 +18,15 @@ use crate::{
 /// [`Located`](crate::Located) one has 16 bytes: the index as a `u64`, then the element, and zeros.
 ///
 /// ```
-/// use warpfold::{Device, Reducer, Selection};
+/// use warpfold::{Device, Reducer, Selection, op};
 ///
 /// let device = Device::open(Selection::Sim)?;
 /// let (reducer, stream) = (Reducer::new(&device)?, device.stream()?);
 /// let matrix = device.upload(&[3_i32, 4, -1, 7, 7, 7])?;
 /// // The largest sum of a row, without a wait between them.
 /// let mut sums = device.outputs::<i64>(2)?;
-/// reducer.on(&stream).sum_rows_into(&matrix.rows(3)?, &mut sums)?;
-/// let largest = reducer.on(&stream).max(&sums.into_buffer())?;
+/// reducer.on(&stream).reduce_into(op::Sum, &matrix.rows(3)?, &mut sums)?;
+/// let largest = reducer.on(&stream).reduce(op::Max, &sums.into_buffer())?;
 /// assert_eq!(largest.wait()?, Some(21));
 /// # Ok::<(), warpfold::Error>(())
 /// ```
@@ -130,7 +130,7 @@ impl<R: Outcome> Outputs<R> {
     /// # let (reducer, stream) = (Reducer::new(&device)?, device.stream()?);
     /// let matrix = device.upload(&[3_i64, 9, -1, 7])?;
     /// let mut places = device.outputs(2)?;
-    /// reducer.on(&stream).arg_max_rows_into(&matrix.rows(2)?, &mut places)?;
+    /// reducer.on(&stream).reduce_into(op::ArgMax, &matrix.rows(2)?, &mut places)?;
     /// assert_eq!(places.into_bytes().cast::<i64>()?.download()?, [1, 9, 1, 7]);
     /// # Ok::<(), warpfold::Error>(())
     /// ```

@@ -39,8 +39,8 @@ offsets!(u32 u64 i32 i64);
 /// Pieces of a buffer, each of any length, one behind the other, from
 /// [`Reducer::segments`](crate::Reducer::segments).
 ///
-/// It is what [`Reducer::reduce_segments`](crate::Reducer::reduce_segments) takes, which gives every
-/// segment a result of its own. It shares the memory of the elements and of the offsets, and has some
+/// [Reduced](crate::Reducer::reduce), every segment has a result of its own, all of them by one launch.
+/// It shares the memory of the elements and of the offsets, and has some
 /// of its own: 8 bytes for each 4 to 24 KiB of elements. Clones are the same segments.
 #[derive(Clone)]
 pub struct Segments<T> {

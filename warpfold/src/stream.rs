@@ -189,7 +189,7 @@ impl fmt::Debug for Stream {
 const MANY: u64 = 0;
 
 /// A point in a stream's work. It has no time stamp.
-pub(crate) struct Event {
+pub struct Event {
     device: Device,
     raw: RawEvent,
     /// The number of the stream in which it was recorded last, if it was.

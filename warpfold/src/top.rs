@@ -67,7 +67,7 @@ impl TopJob {
 
     /// The same where one is to be found, which kernels find that ask no further: the first of the
     /// largest or smallest elements, or the first NaN.
-    pub(crate) fn of_one(&self) -> Option<Task<'static>> {
+    pub(crate) fn of_one(&self) -> Option<Task> {
         let &Self { op, dtype, rows, len, k, address } = self;
         let op = match op {
             TopOp::Largest => Op::ArgMax,

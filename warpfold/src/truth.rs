@@ -17,10 +17,9 @@ use crate::{Bits, Element, element::sealed, names::Dtype, within::Neighbours};
 /// let device = Device::open(Selection::Sim)?;
 /// let reducer = Reducer::new(&device)?;
 /// let values = device.upload(Bool::of(&[false, true, true]))?;
-/// assert!(reducer.any(&values)? && !reducer.all(&values)?);
-/// assert_eq!((reducer.count_non_zero(&values)?, reducer.sum(&values)?), (2, 2));
+/// assert_eq!((reducer.reduce(op::CountNonZero, &values)?, reducer.sum(&values)?), (2, 2));
 /// // The first one that is true.
-/// let first = reducer.arg_max(&values)?.expect("there are elements");
+/// let first = reducer.reduce(op::ArgMax, &values)?.expect("there are elements");
 /// assert_eq!((first.index, first.value), (1, Bool::TRUE));
 /// // Whether an odd number of them is true.
 /// assert!(!bool::from(reducer.reduce(op::BitXor, &values)?));
@@ -29,9 +28,8 @@ use crate::{Bits, Element, element::sealed, names::Dtype, within::Neighbours};
 ///
 /// It has every operation of `u8`, by the same kernels, but for
 /// [`WrappingSum`](crate::op::WrappingSum). What [`of`](Self::of) gives, NumPy, PyTorch and DLPack
-/// have is bytes of 0 and 1. Other bytes count as true in [`Reducer::any`](crate::Reducer::any),
-/// [`Reducer::all`](crate::Reducer::all), counts, minima and maxima; places, sums, intervals and bits
-/// are those of the bytes, as of `u8`. A tensor of truth values may be taken from
+/// have is bytes of 0 and 1. Other bytes count as true in counts, minima and maxima; places, sums,
+/// intervals and bits are those of the bytes, as of `u8`. A tensor of truth values may be taken from
 /// [DLPack](crate::dlpack) as a buffer of these; one goes out as bytes.
 #[derive(Clone, Copy, Default)]
 #[repr(transparent)]

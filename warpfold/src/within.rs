@@ -1,7 +1,8 @@
 //! Elements that lie in an interval: how many they are, and their sum.
 
-use std::ops::{
-    self, Bound, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,
+use std::{
+    fmt,
+    ops::{self, Bound, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive},
 };
 
 use half::{bf16, f16};
@@ -11,13 +12,12 @@ use crate::{
     element::word_of,
     geometry::{Extent, MAX_ELEMENTS},
     names::{Dtype, WithinOp},
-    op::{Everywhere, sealed::Sealed},
+    op::{Everywhere, kind, sealed::Sealed},
     pairs::{PART_WORDS, sum_of_parts},
 };
 
-/// How many elements lie in an interval, and their sum, from
-/// [`Reducer::reduce_within`](crate::Reducer::reduce_within). Of no elements both are 0. Two are equal
-/// if these are.
+/// The number of elements that are in an interval, and their sum, of [`Filtered`] elements. Both are 0
+/// of no elements. Two are equal if these are.
 ///
 /// In device memory it has 32 bytes: the count, 8 bytes behind it the sum, and 24 bytes behind it the
 /// mean as `f64`.
@@ -92,23 +92,62 @@ impl<S: Element> Within<S> {
     }
 }
 
-/// What one of several devices has: a count, and the words of a part of the sum.
-pub(crate) type WithinPart = [u64; 1 + PART_WORDS];
-
-/// Which elements [`Reducer::reduce_within`](crate::Reducer::reduce_within) and its like take: those of
-/// a range of any kind that the standard library has, or of a pair of [`Bound`]s; and
-/// [`Everywhere`] around one, where the sum is to have the same bits wherever it is made, as that of
-/// [`Sum`](crate::op::Sum) of the elements inside. The trait is sealed.
+/// The elements of a buffer that are in an interval, from [`Buffer::filter`]: reduced by
+/// [`Sum`](crate::op::Sum), they are counted and added up in one launch.
+///
+/// A range of any kind that the standard library has is an interval, and so is a pair of [`Bound`]s. A
+/// range whose end is before its start has no elements. NaN is in no interval, and zeros of both signs
+/// are equal. The count and the sum of integers have the same bits wherever they are made; floats are
+/// added as those of a [`Sum`](crate::op::Sum) are, in [`Everywhere`] too.
 ///
 /// ```
-/// # use warpfold::{Device, Reducer, Selection, Within, op::Everywhere};
+/// # use warpfold::{Device, Reducer, Selection, Within, op::{Everywhere, Sum}};
 /// # let device = Device::open(Selection::Sim)?;
 /// # let reducer = Reducer::new(&device)?;
 /// let values = device.upload(&[1e8_f32, 0.25, -1e8, f32::NAN, 2e8])?;
-/// let within = reducer.reduce_within(Everywhere(-1e8..=1e8), &values)?;
+/// let within = reducer.reduce(Everywhere(Sum), values.filter(-1e8..=1e8))?;
 /// assert_eq!(within, Within::new(3, 0.25));
+/// assert_eq!((within.count, within.sum, within.mean()), (3, 0.25, Some(0.25 / 3.0)));
+/// // All but NaN.
+/// assert_eq!(reducer.reduce(Sum, values.filter(..))?.count, 4);
 /// # Ok::<(), warpfold::Error>(())
 /// ```
+///
+/// A condition of another kind is a program's [own](crate::custom) operation.
+///
+/// The elements `V` are a buffer, or those of a [`Group`](crate::Group) or `World`.
+pub struct Filtered<'a, T, V = Buffer<T>> {
+    pub(crate) values: &'a V,
+    pub(crate) bounds: (Bound<T>, Bound<T>),
+}
+
+impl<'a, T: Copy, V> Filtered<'a, T, V> {
+    pub(crate) fn new(values: &'a V, range: impl RangeBounds<T>) -> Self {
+        Self { values, bounds: (range.start_bound().cloned(), range.end_bound().cloned()) }
+    }
+}
+
+impl<T: Copy, V> Clone for Filtered<'_, T, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Copy, V> Copy for Filtered<'_, T, V> {}
+
+impl<T: fmt::Debug, V: fmt::Debug> fmt::Debug for Filtered<'_, T, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { values, bounds } = self;
+        f.debug_struct("Filtered").field("values", values).field("bounds", bounds).finish()
+    }
+}
+
+/// What one of several devices has: a count, and the words of a part of the sum.
+pub(crate) type WithinPart = [u64; 1 + PART_WORDS];
+
+/// The intervals of [`cpu::reduce_within`](crate::cpu::reduce_within): a range of any kind that the
+/// standard library has, a pair of [`Bound`]s, and [`Everywhere`] around one for a sum with the same
+/// bits wherever it is made. The trait is sealed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no interval of elements of type `{T}`",
     note = "a range of them is, a pair of `Bound`s, and `Everywhere` around one"
@@ -127,7 +166,9 @@ pub trait Interval<T: Element>: Sealed {
 
 macro_rules! intervals {
     ($([$($T:ident)?] $Range:ty;)*) => {$(
-        impl$(<$T>)? Sealed for $Range {}
+        impl$(<$T>)? Sealed for $Range {
+            type Kind = kind::Interval;
+        }
 
         impl<T: Element> Interval<T> for $Range {
             fn bounds(&self) -> (Bound<T>, Bound<T>) {

@@ -16,8 +16,9 @@ use crate::{
 /// The elements along an axis of an array, or along several neighbouring ones, from [`Buffer::axis`],
 /// [`Buffer::axes`] and [`Buffer::columns`].
 ///
-/// It is what [`Reducer::reduce_axis`](crate::Reducer::reduce_axis) takes: each position on the other
-/// axes has a result of its own, in the order that these have in the array.
+/// [Reduced](crate::Reducer::reduce), it has a result for each position on the other axes, in their
+/// order in the array, all of them by one launch. The index of a place is the position on the axis. An
+/// array's last axis is reduced as [`Rows`](crate::Rows).
 pub struct Axis<'a, T> {
     buffer: &'a Buffer<T>,
     /// Positions on the axes in front.

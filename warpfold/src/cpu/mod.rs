@@ -144,8 +144,8 @@ pub fn reduce_pair<T: Element, O: PairOperation>(_op: O, first: &[T], second: &[
     Ok(T::Sum::from_words(in_words(written)))
 }
 
-/// How many elements lie in an interval, and their sum in the type [`Element::Sum`]: as
-/// [`Reducer::reduce_within`](crate::Reducer::reduce_within).
+/// How many elements lie in an interval, and their sum in the type [`Element::Sum`]: as of
+/// [`Filtered`](crate::Filtered) elements.
 ///
 /// ```
 /// use warpfold::{Within, cpu};

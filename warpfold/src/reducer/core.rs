@@ -16,7 +16,8 @@ use super::{
     task::Task,
 };
 use crate::{
-    Device, Error, Result, Stream, context::Failed, memory::Memory, segments::Offsets, stream::Event,
+    Count, Device, Error, Result, Stream, context::Failed, memory::Memory, segments::Offsets,
+    stream::Event,
 };
 
 /// What a reducer is made of, and a reduction under way keeps alive.
@@ -68,7 +69,7 @@ impl Begun<'_> {
     /// [prepared](Task::prepare).
     pub(super) unsafe fn launch(
         &self,
-        task: &Task<'_>,
+        task: &Task,
         precede: impl FnOnce(&Stream) -> Result<()>,
     ) -> Result<()> {
         precede(self.lease.stream())?;
@@ -98,21 +99,23 @@ impl Begun<'_> {
 #[derive(Clone, Copy)]
 pub(crate) struct Inputs<'a> {
     /// The task, which is not empty.
-    pub(crate) task: &'a Task<'a>,
+    pub(crate) task: &'a Task,
     /// What has the task's elements.
     pub(crate) memory: &'a Arc<Memory>,
     /// What has the second ones, if they are pairs.
     pub(crate) second: Option<&'a Arc<Memory>>,
     /// What has their segments' offsets, if they have segments.
     pub(crate) offsets: Option<&'a Arc<Offsets>>,
+    /// The number of elements to take, if device memory holds it.
+    pub(crate) count: Option<&'a Count<'a>>,
     /// What launches on other devices use, too, if it is one of several.
     pub(crate) group: Option<&'a Arc<Shared>>,
 }
 
 impl<'a> Inputs<'a> {
     /// Of elements of a single buffer, without offsets.
-    pub(crate) fn of(task: &'a Task<'a>, memory: &'a Arc<Memory>) -> Self {
-        Self { task, memory, second: None, offsets: None, group: None }
+    pub(crate) fn of(task: &'a Task, memory: &'a Arc<Memory>) -> Self {
+        Self { task, memory, second: None, offsets: None, count: None, group: None }
     }
 }
 
@@ -142,7 +145,7 @@ impl Core {
     /// write them until this returns; or ever, where it fails with work that may still run.
     pub(crate) unsafe fn reduce<R>(
         &self,
-        task: &Task<'_>,
+        task: &Task,
         read: impl FnOnce(HostResults<'_>) -> R,
     ) -> Result<R, Failed<Error>> {
         // SAFETY: the caller's contract.
@@ -157,7 +160,7 @@ impl Core {
     /// # Safety
     /// As [`reduce`](Self::reduce); at `output` there must be room for the results, which nothing else
     /// uses until this returns, or ever, where it fails with work that may still run.
-    pub(crate) unsafe fn reduce_into(&self, task: &Task<'_>, output: u64) -> Result<(), Failed<Error>> {
+    pub(crate) unsafe fn reduce_into(&self, task: &Task, output: u64) -> Result<(), Failed<Error>> {
         // SAFETY: the caller's contract.
         unsafe { self.run(task, Some(output)) }?.used();
         Ok(())
@@ -168,7 +171,7 @@ impl Core {
     ///
     /// # Safety
     /// As [`reduce_into`](Self::reduce_into), or as [`reduce`](Self::reduce) without `output`.
-    unsafe fn run(&self, task: &Task<'_>, output: Option<u64>) -> Result<Lease<'_>, Failed<Error>> {
+    unsafe fn run(&self, task: &Task, output: Option<u64>) -> Result<Lease<'_>, Failed<Error>> {
         task.prepare(&self.kernels).map_err(Failed::not_begun)?;
         let mut lease = self.pool.lease(None).map_err(Failed::not_begun)?;
         // SAFETY: the workspace is ours, and its stream is used by its holder alone.
@@ -191,7 +194,7 @@ impl Core {
     ///
     /// # Safety
     /// The workspace must be kept until the task has ended; otherwise as [`run`](Self::run).
-    unsafe fn launch(&self, lease: &Lease<'_>, task: &Task<'_>, output: u64) -> Result<()> {
+    unsafe fn launch(&self, lease: &Lease<'_>, task: &Task, output: u64) -> Result<()> {
         let places = Places::new(lease.slots(), output, lease.stream().raw());
         // SAFETY: the caller's contract.
         unsafe { task.enqueue(&self.kernels, &places) }
@@ -227,8 +230,7 @@ impl Core {
         inputs: Inputs<'_>,
         output: Option<&Arc<Memory>>,
     ) -> Result<Underway> {
-        let Inputs { task, memory, second, offsets, group } = inputs;
-        let count = task.count();
+        let Inputs { task, memory, second, offsets, count, group } = inputs;
         task.prepare(&self.kernels)?;
         if let Some(count) = count {
             count.precede(stream)?;
@@ -314,7 +316,7 @@ impl Core {
     unsafe fn enqueue_to(
         &self,
         stream: &Stream,
-        task: &Task<'_>,
+        task: &Task,
         output: u64,
         cell: &Cell,
     ) -> Result<(), Failed<Error>> {
@@ -471,7 +473,7 @@ mod tests {
         let underway = || reducer.core().detached.lock().unwrap().len();
         for queries in [0, 1] {
             let log = warpfold_sim_driver::record_calls();
-            reducer.on(&stream).sum_into(&values, &mut sum).unwrap();
+            reducer.on(&stream).reduce_into(crate::op::Sum, &values, &mut sum).unwrap();
             let asked =
                 ["cuEventQuery", "cuStreamQuery", "cuStreamWaitEvent"].map(|call| log.count(call));
             // What writes the sum comes before on the stream.
@@ -502,18 +504,19 @@ mod tests {
         // Its own stream, again and again.
         assert_eq!((0..3).map(|_| waits(&mut of_a_buffer)).sum::<u64>(), 0);
         let mut on_a_stream = || {
-            let sum = reducer.on(&stream).arg_min(&values).unwrap().wait().unwrap().unwrap();
+            let sum =
+                reducer.on(&stream).reduce(crate::op::ArgMin, &values).unwrap().wait().unwrap().unwrap();
             assert_eq!((sum.index, sum.value), (2, -7));
         };
         assert_eq!(waits(&mut on_a_stream), 0);
         let mut of_many = || {
-            let (sum, max) = reducer.reduce_many((crate::op::Sum, crate::op::Max), &values).unwrap();
+            let (sum, max) = reducer.reduce((crate::op::Sum, crate::op::Max), &values).unwrap();
             assert_eq!((sum, max), (-4, Some(2)));
         };
         assert_eq!(waits(&mut of_many), 0);
         let mut of_rows = || {
             let rows = values.rows(1).unwrap();
-            assert_eq!(reducer.max_rows(&rows).unwrap(), [1, 2, -7]);
+            assert_eq!(reducer.reduce(crate::op::Max, &rows).unwrap(), [1, 2, -7]);
         };
         assert_ne!(waits(&mut of_rows), 0);
     }

@@ -34,19 +34,16 @@
 //! let (reducer, stream) = (Reducer::new(&device)?, device.stream()?);
 //! let numbers = device.upload(&[Complex { re: 1.0, im: 2.0 }, Complex { re: 0.5, im: -2.0 }])?;
 //! assert_eq!(reducer.reduce(&sum, &numbers)?, Complex { re: 1.5, im: 0.0 });
-//! let of_rows = reducer.reduce_rows(&sum, &numbers.rows(1)?)?;
+//! let of_rows = reducer.reduce(&sum, &numbers.rows(1)?)?;
 //! let pending = reducer.on(&stream).reduce(&sum, &numbers)?;
 //! # drop((of_rows, pending));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Whatever takes an [`op`](crate::op) takes a reference to such an operation: [`Reducer::reduce`],
-//! [`Reducer::reduce_rows`] and [`Reducer::reduce_many`], [`OnStream::reduce`](crate::OnStream::reduce)
-//! and what leaves its result in device memory, [counted](crate::OnStream::counted) or not, and a
-//! [`Recorder`](crate::Recorder); along any [axes](Reducer::reduce_axis) of arrays and
-//! [views](Reducer::reduce_view), of [segments](Reducer::reduce_segments) and by
-//! [keys](Reducer::reduce_by_key), too. Of no elements the result is what the operation makes of its
-//! identity.
+//! A reference to such an operation is an [`op`](crate::op) like those of the library, in a tuple too:
+//! it reduces every [input](crate::Input) that operations of one result reduce, waiting, on a stream,
+//! into device memory, recorded, of a [`Group`](crate::Group) and by [keys](Reducer::reduce_by_key).
+//! The result of no elements is what the operation makes of its identity.
 //!
 //! What some elements alone go into, because of a condition or a mask that lies in them, maps the others
 //! to the identity; here of how many even numbers there are, and their sum:
@@ -72,7 +69,7 @@
 //! }
 //! ```
 //!
-//! Of those that lie in an interval that is [`Reducer::reduce_within`].
+//! Of the elements of an interval that is [`Buffer::filter`](crate::Buffer::filter).
 //!
 //! | | limit |
 //! |---|---|
@@ -380,7 +377,7 @@ impl<R: Reduction> Custom<R> {
         }
         let ends = [0, 1, 1, samples.len(), elements.len()].map(|end| end as u64);
         let segments = one.segments(&buffer, &device.upload(&ends)?)?;
-        for (segment, result) in one.reduce_segments(self, &segments)?.iter().enumerate() {
+        for (segment, result) in one.reduce(self, &segments)?.iter().enumerate() {
             let part = ends[segment] as usize..ends[segment + 1] as usize;
             let of_part = one.reduce(self, &buffer.slice(part.clone())?)?;
             if !agree(&of_part, result) {
@@ -391,7 +388,7 @@ impl<R: Reduction> Custom<R> {
             }
         }
         let of_one = one.reduce(self, &buffer.slice(..samples.len())?)?;
-        for (row, result) in one.reduce_rows(self, &buffer.rows(samples.len())?)?.iter().enumerate() {
+        for (row, result) in one.reduce(self, buffer.rows(samples.len())?)?.iter().enumerate() {
             if !agree(&of_one, result) {
                 return Ok(Some(format!(
                     "of the samples as a buffer it makes {of_one:?}, and as row {row} of a matrix \
@@ -446,7 +443,9 @@ impl<R> fmt::Debug for Custom<R> {
     }
 }
 
-impl<R> op::sealed::Sealed for &Custom<R> {}
+impl<R> op::sealed::Sealed for &Custom<R> {
+    type Kind = op::kind::Single;
+}
 
 impl<R: Reduction> Operation<R::Element> for &Custom<R> {
     type Output = R::Output;

@@ -23,8 +23,9 @@ use super::{
     within_kernels::LoadedWithin,
 };
 use crate::{
-    Count, Device, Error, Result,
+    Device, Error, Result,
     arch::Arch,
+    count::CountAt,
     geometry::{Launch, Room, shared_bytes},
     names::{Dtype, KernelKind, Op, PairOp, PerPair, TopOp, WithinOp},
     ptx::{Form, PiecesForm, Ptx, PtxSource, RUNS_FILES},
@@ -412,7 +413,7 @@ impl Kernels {
     pub(super) unsafe fn enqueue_counted(
         &self,
         span: &Span,
-        count: &Count<'_>,
+        count: CountAt,
         places: &Places,
     ) -> Result<()> {
         let found = places.found.expect("whoever counts has a place for the count");
@@ -420,8 +421,8 @@ impl Kernels {
         let shape = LaunchShape::new([launch.blocks, 1, 1], [launch.block, 1, 1]);
         let arguments = ReduceCounted::<u8> {
             input: ptr::without_provenance(span.address as usize),
-            count: ptr::without_provenance(count.memory().address() as usize),
-            count_words: count.words().into(),
+            count: ptr::without_provenance(count.address as usize),
+            count_words: count.words.into(),
             most: span.n,
             slots: ptr::without_provenance_mut(places.slots as usize),
             output: ptr::without_provenance_mut(places.output as usize),

@@ -2,8 +2,8 @@
 
 use std::{array, fmt, iter, sync::Arc};
 
-use super::{Code, OnStream, Pending, Recorded, Recorder, Reducer, Span, Task, host_results::Layout};
-use crate::{Buffer, Count, Device, Plain, Result, element::RESULT_WORDS, names::Op, op::Operations};
+use super::{Code, Span, Task, host_results::Layout};
+use crate::{Buffer, Device, Plain, Result, count::CountAt, element::RESULT_WORDS, names::Op};
 
 /// Most operations that are reduced together.
 pub(crate) const MOST_TOGETHER: usize = 6;
@@ -11,77 +11,9 @@ pub(crate) const MOST_TOGETHER: usize = 6;
 /// Whose kernels several launches take.
 pub(crate) type Codes = [Option<Code>; MOST_TOGETHER];
 
-/// # Several operations
-/// Operations on the same elements take no more launches than they need, one behind the other, and the
-/// host waits once. How many these are is said at [`Operations`].
-impl Reducer {
-    /// The results of several [operations](crate::op), two to six of them, in a tuple.
-    ///
-    /// ```
-    /// # use warpfold::{Device, Reducer, Selection, op};
-    /// # let device = Device::open(Selection::Sim)?;
-    /// # let reducer = Reducer::new(&device)?;
-    /// let values = device.upload(&[3.0_f32, -1.5, 2.0])?;
-    /// // Two launches: one of them finds both extremes.
-    /// let (sum, min, max) = reducer.reduce_many((op::Sum, op::Min, op::Max), &values)?;
-    /// assert_eq!((sum, min, max), (3.5, Some(-1.5), Some(3.0)));
-    /// # Ok::<(), warpfold::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn reduce_many<T: Plain, O: Operations<T>>(
-        &self,
-        ops: O,
-        values: &Buffer<T>,
-    ) -> Result<O::Output> {
-        let task = Task::Many(ManyJob::of(&ops.codes(), values, None, self.device())?);
-        match O::of_none() {
-            Some(of_none) if task.is_empty() => Ok(of_none),
-            _ => self.run(&task, values, O::decode),
-        }
-    }
-}
-
-/// # Several operations
-/// As [those](Reducer#several-operations) of a [`Reducer`], without waiting.
-impl OnStream<'_> {
-    /// As [`Reducer::reduce_many`].
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn reduce_many<T: Plain, O: Operations<T>>(
-        self,
-        ops: O,
-        values: &Buffer<T>,
-    ) -> Result<Pending<O::Output>> {
-        let device = self.device()?;
-        let task = Task::Many(ManyJob::of(&ops.codes(), values, self.count, device)?);
-        match O::of_none() {
-            Some(of_none) if task.is_empty() => Ok(Pending::ready(of_none)),
-            _ => self.enqueue(&task, values, O::decode),
-        }
-    }
-}
-
-impl Recorder {
-    /// Adds [`Reducer::reduce_many`].
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn reduce_many<T: Plain, O: Operations<T>>(
-        &mut self,
-        ops: O,
-        values: &Buffer<T>,
-    ) -> Result<Recorded<O::Output>> {
-        let task = Task::Many(ManyJob::of(&ops.codes(), values, None, self.device())?);
-        self.record(task, values, O::decode)
-    }
-}
-
 /// Several operations on the elements of a buffer.
 #[derive(Clone)]
-pub(crate) struct ManyJob<'a> {
+pub(crate) struct ManyJob {
     /// Those of each launch.
     codes: Codes,
     /// How many elements there are.
@@ -89,17 +21,17 @@ pub(crate) struct ManyJob<'a> {
     /// Where the first one is.
     address: u64,
     /// What says how many to take, if not the host.
-    count: Option<&'a Count<'a>>,
+    count: Option<CountAt>,
     layout: Layout,
 }
 
-impl<'a> ManyJob<'a> {
+impl ManyJob {
     /// Operations on the elements of a buffer, which must be on `device` and not too many, or on as many
     /// of them as a count says if there is one.
-    fn of<T: Plain>(
+    pub(super) fn of<T: Plain>(
         wanted: &Codes,
         values: &Buffer<T>,
-        count: Option<&'a Count<'a>>,
+        count: Option<CountAt>,
         device: &Device,
     ) -> Result<Self> {
         for code in wanted.iter().flatten() {
@@ -111,7 +43,7 @@ impl<'a> ManyJob<'a> {
     }
 
     /// Its launches, as tasks of their own.
-    pub(super) fn tasks(&self) -> impl Iterator<Item = Task<'a>> {
+    pub(super) fn tasks(&self) -> impl Iterator<Item = Task> {
         let &Self { n, address, count, .. } = self;
         self.codes
             .iter()
@@ -128,16 +60,12 @@ impl<'a> ManyJob<'a> {
         &self.codes
     }
 
-    pub(super) fn count(&self) -> Option<&'a Count<'a>> {
-        self.count
-    }
-
     pub(super) fn layout(&self) -> Layout {
         self.layout
     }
 }
 
-impl fmt::Debug for ManyJob<'_> {
+impl fmt::Debug for ManyJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { codes, n, address, .. } = self;
         let codes: Vec<_> = codes.iter().flatten().collect();

@@ -1,6 +1,5 @@
 //! The reducer: what a program calls to reduce what is in device memory.
 
-mod axis;
 mod axis_kernels;
 mod core;
 pub mod custom;
@@ -12,13 +11,11 @@ mod loaded;
 mod many;
 mod module;
 mod on_stream;
-mod pairs;
 mod pairs_kernels;
 mod pending;
-mod pieces;
+mod plan;
 mod pool;
 mod recording;
-mod rows;
 mod rows_kernels;
 mod running;
 mod runs;
@@ -27,29 +24,26 @@ mod segments;
 mod segments_kernels;
 mod streamed;
 mod task;
-mod top;
 mod top_kernels;
 mod view;
 mod view_kernels;
-mod within;
 mod within_kernels;
 
 use std::{fmt, sync::Arc};
 
 use crate::{
-    Buffer, Device, Element, Ends, Integer, Located, Plain, Result, Spread, Stream,
-    element::sealed::Element as _,
-    names::Op,
-    op::{self, Operation},
-    ptx::{Form, PtxSource},
-    tuning::Tuning,
+    Buffer, Device, Element, Ends, Result, Stream, element::sealed::Element as _, names::Op, op,
+    ptx::PtxSource, tuning::Tuning,
 };
 
 pub(crate) use self::core::{Core, Inputs};
 
 #[cfg(feature = "world")]
 pub use group::{Distributed, World};
-pub use group::{Group, GroupOutputs, GroupRecording, GroupStreamed, Sharded, Way};
+pub use group::{
+    Group, GroupInput, GroupOutputs, GroupRecording, GroupStreamed, Sharded, ShardedAxis, ShardedRows,
+    Way,
+};
 pub(crate) use host_results::HostResults;
 pub use job::Job;
 pub(crate) use job::{Carried, Code, Span};
@@ -57,6 +51,8 @@ pub(crate) use kernels::{Kernels, Places};
 pub(crate) use many::{Codes, MOST_TOGETHER};
 pub use on_stream::OnStream;
 pub use pending::Pending;
+pub(crate) use plan::Elements;
+pub use plan::{DeviceOutput, Input, Recordable};
 pub(crate) use pool::slots;
 pub use recording::{PendingRecording, Recorded, RecordedOutputs, Recorder, Recording, Results};
 pub use running::{Push, Running};
@@ -119,16 +115,17 @@ impl Reducer {
         self.0.device()
     }
 
-    /// Loads the kernels of a type, for all operations, as the first reduction of each otherwise does.
+    /// Loads the kernels that the same call of [`reduce`](Self::reduce) takes, as the first such call
+    /// otherwise does.
     ///
     /// # Errors
-    /// [`Error::PtxMissing`](crate::Error::PtxMissing),
+    /// As [`reduce`](Self::reduce); [`Error::PtxMissing`](crate::Error::PtxMissing),
     /// [`Error::PtxRejected`](crate::Error::PtxRejected) or
     /// [`Error::WrongParameters`](crate::Error::WrongParameters) when `WARPFOLD_PTX_DIR` names a folder
     /// without kernels that the device takes.
-    pub fn prepare<T: Element>(&self) -> Result<()> {
-        let prepare = |&op| self.0.kernels().prepare(Form::Whole, op, T::DTYPE);
-        Op::ALL.iter().filter(|op| op.takes(T::DTYPE)).try_for_each(prepare)
+    pub fn prepare<O, I: Input<O>>(&self, op: O, input: I) -> Result<()> {
+        let task = input.plan(op, self.device())?.task;
+        if task.is_empty() { Ok(()) } else { task.prepare(self.core().kernels()) }
     }
 
     /// The sum of the elements, 0 of none, in the type [`Element::Sum`].
@@ -165,7 +162,7 @@ impl Reducer {
         self.error_bound(Op::Sum, values)
     }
 
-    /// The same for [`sum_of_squares`](Self::sum_of_squares), over the sum itself. Squares of `f32` and
+    /// Returns the same for [`op::SumOfSquares`], over the sum itself. Squares of `f32` and
     /// `f64` that underflow are off by the smallest number of their type each, and come on top.
     ///
     /// # Errors
@@ -180,32 +177,6 @@ impl Reducer {
         let launch = self.0.kernels().plan(&span, None)?;
         let relative = launch.depth(span.extent()) as f64 * roundoff;
         Ok(relative / (1.0 - relative))
-    }
-
-    /// The sum of the elements in their own type, which wraps around; 0 of none.
-    ///
-    /// ```
-    /// # use warpfold::{Device, Reducer, Selection};
-    /// # let device = Device::open(Selection::Sim)?;
-    /// let (reducer, values) = (Reducer::new(&device)?, device.upload(&[i32::MAX, 1])?);
-    /// assert_eq!(reducer.sum(&values)?, 1 << 31);
-    /// assert_eq!(reducer.wrapping_sum(&values)?, i32::MIN);
-    /// # Ok::<(), warpfold::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn wrapping_sum<T: Integer>(&self, values: &Buffer<T>) -> Result<T> {
-        self.reduce(op::WrappingSum, values)
-    }
-
-    /// The sum of the elements' squares, 0 of none, in the type [`Element::Sum`]. Squares of 32 bits and
-    /// more can wrap around there from the second element on.
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn sum_of_squares<T: Element>(&self, values: &Buffer<T>) -> Result<T::Sum> {
-        self.reduce(op::SumOfSquares, values)
     }
 
     /// The smallest element, or NaN if any element is NaN; `None` of no elements.
@@ -224,64 +195,6 @@ impl Reducer {
         self.reduce(op::Max, values)
     }
 
-    /// The first of the smallest elements, or the first NaN if there is one; `None` of no elements.
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn arg_min<T: Element>(&self, values: &Buffer<T>) -> Result<Option<Located<T>>> {
-        self.reduce(op::ArgMin, values)
-    }
-
-    /// The first of the largest elements, or the first NaN if there is one; `None` of no elements.
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn arg_max<T: Element>(&self, values: &Buffer<T>) -> Result<Option<Located<T>>> {
-        self.reduce(op::ArgMax, values)
-    }
-
-    /// The product of the elements, 1 of none, in the type [`Element::Sum`]; of integers it wraps
-    /// around.
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn product<T: Element>(&self, values: &Buffer<T>) -> Result<T::Sum> {
-        self.reduce(op::Product, values)
-    }
-
-    /// The smallest element and the largest one, in one pass; NaN both if any element is NaN, and `None`
-    /// of no elements.
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn min_max<T: Element>(&self, values: &Buffer<T>) -> Result<Option<Ends<T>>> {
-        self.reduce(op::MinMax, values)
-    }
-
-    /// How many elements are not zero. NaN is not zero, −0 is.
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn count_non_zero<T: Element>(&self, values: &Buffer<T>) -> Result<u64> {
-        self.reduce(op::CountNonZero, values)
-    }
-
-    /// Whether any element is not zero; of none it is not so.
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn any<T: Element>(&self, values: &Buffer<T>) -> Result<bool> {
-        Ok(self.count_non_zero(values)? > 0)
-    }
-
-    /// Whether all elements are not zero; of none it is so.
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn all<T: Element>(&self, values: &Buffer<T>) -> Result<bool> {
-        Ok(self.count_non_zero(values)? == values.len() as u64)
-    }
-
     /// The arithmetic mean, `None` of no elements: [`op::Mean`], which neither overflows nor wraps
     /// around.
     ///
@@ -289,24 +202,6 @@ impl Reducer {
     /// As [`sum`](Self::sum).
     pub fn mean<T: Element>(&self, values: &Buffer<T>) -> Result<Option<f64>> {
         self.reduce(op::Mean, values)
-    }
-
-    /// The mean and the variance in one pass, `None` of no elements. What they are computed in, and how,
-    /// is said at [`op::MeanAndVariance`].
-    ///
-    /// ```
-    /// # use warpfold::{Device, Reducer, Selection};
-    /// # let device = Device::open(Selection::Sim)?;
-    /// let (reducer, values) = (Reducer::new(&device)?, device.upload(&[1e9, 1e9 + 1.0, 1e9 + 2.0])?);
-    /// let spread = reducer.mean_and_variance(&values)?.expect("there are elements");
-    /// assert_eq!((spread.mean, spread.sample_variance(3)), (1e9 + 1.0, 1.0));
-    /// # Ok::<(), warpfold::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn mean_and_variance<T: Element>(&self, values: &Buffer<T>) -> Result<Option<Spread>> {
-        self.reduce(op::MeanAndVariance, values)
     }
 
     /// The L1 norm: the sum of the magnitudes, as `f64`; 0 of none. Of integers it is exact but for that
@@ -321,21 +216,12 @@ impl Reducer {
         Ok(T::Sum::TO_F64(self.reduce(op::SumOfMagnitudes, values)?))
     }
 
-    /// The L2 norm: the root of the sum of the squares; 0 of none. It is [`op::L2Norm`], of which no
-    /// square overflows or vanishes on the way.
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn l2_norm<T: Element>(&self, values: &Buffer<T>) -> Result<f64> {
-        self.reduce(op::L2Norm, values)
-    }
-
     /// The maximum norm: the largest magnitude, as `f64`; 0 of none, and NaN if any element is NaN.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
     pub fn max_norm<T: Element>(&self, values: &Buffer<T>) -> Result<f64> {
-        let ends = self.min_max(values)?;
+        let ends = self.reduce(op::MinMax, values)?;
         Ok(ends.map_or(0.0, |Ends { min, max }| {
             let (min, max) = (T::TO_F64(min).abs(), T::TO_F64(max).abs());
             // Both are NaN or neither is.
@@ -343,34 +229,64 @@ impl Reducer {
         }))
     }
 
-    /// Any [operation](op), of which there are more than have a method here; a program's
-    /// [own](crate::custom) among them.
+    /// Returns the dot product: the sum of the products of the elements that have the same index, 0 of
+    /// none; see [`op::Dot`].
     ///
     /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn reduce<T: Plain, O: Operation<T>>(&self, op: O, values: &Buffer<T>) -> Result<O::Output> {
-        let task = Task::Elements(Span::of(op.code(), values, self.device())?);
-        if let Some(of_none) = O::of_none().filter(|_| task.is_empty()) {
-            return Ok(of_none);
-        }
-        self.run(&task, values, |results| results.result::<T, O>(0))
+    /// As [`sum`](Self::sum), and [`Error::Pairs`](crate::Error::Pairs) for buffers of different
+    /// lengths.
+    pub fn dot<T: Element>(&self, a: &Buffer<T>, b: &Buffer<T>) -> Result<T::Sum> {
+        self.reduce(op::Dot, (a, b))
     }
 
-    /// Runs a task on a buffer's elements, which is not empty and has single results.
-    fn run<T: Plain, R>(
-        &self,
-        task: &Task<'_>,
-        values: &Buffer<T>,
-        decode: fn(HostResults<'_>) -> R,
-    ) -> Result<R> {
-        values.settle()?;
-        self.0.sweep();
-        let decode = |results: HostResults<'_>| decode(results.of_none_if(values.is_empty()));
-        // SAFETY: the elements are those of the buffer, which is borrowed until this returns, and kept
-        // below where that is not enough.
-        let reduced = unsafe { self.0.reduce(task, decode) };
-        let keep = || std::mem::forget((self.0.clone(), task.kept_codes(), values.memory().clone()));
-        reduced.map_err(|failed| failed.or_keep(keep))
+    /// Reduces an [input](Input) by an [operation](op), or by a tuple of operations, and waits for the
+    /// result.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// let values = device.upload(&[3.0_f32, -1.5, 2.0, 8.0])?;
+    /// assert_eq!(reducer.reduce(op::SumOfSquares, &values)?, 79.25);
+    /// // Two launches: one of them finds both extremes.
+    /// let all = reducer.reduce((op::Sum, op::Min, op::Max), &values)?;
+    /// assert_eq!(all, (11.5, Some(-1.5), Some(8.0)));
+    /// // A result for every row, and for every column.
+    /// assert_eq!(reducer.reduce(op::Sum, values.rows(2)?)?, [1.5, 10.0]);
+    /// assert_eq!(reducer.reduce(op::Max, values.columns(2)?)?, [3.0, 8.0]);
+    /// // The elements of an interval, and the first ones in an order.
+    /// assert_eq!(reducer.reduce(op::Sum, values.filter(0.0..5.0))?.count, 2);
+    /// assert_eq!(reducer.reduce(op::Largest(2), &values)?[1].value, 3.0);
+    /// assert_eq!(reducer.reduce(op::Dot, (&values, &values))?, 79.25);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// An operation and an input that do not go together do not compile:
+    ///
+    /// ```compile_fail,E0277
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// // A dot product takes a pair.
+    /// reducer.reduce(op::Dot, &device.upload(&[1.0_f32])?)?;
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// - [`Error::OtherDevice`](crate::Error::OtherDevice) for a buffer of another device, and
+    ///   [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35 elements;
+    /// - [`Error::TopK`](crate::Error::TopK) for k of 0, above 32, or above the length of a row;
+    ///   [`Error::Pairs`](crate::Error::Pairs) for buffers of different lengths;
+    ///   [`Error::Interval`](crate::Error::Interval) for a bound that is NaN;
+    ///   [`Error::CountTooLarge`](crate::Error::CountTooLarge) for a count above the buffer's length;
+    ///   [`Error::View`](crate::Error::View) for more than three axes of either kind, where the elements
+    ///   cannot be copied side by side;
+    /// - those of [`prepare`](Self::prepare), at the first use of the kernels;
+    /// - [`Error::OutOfMemory`](crate::Error::OutOfMemory) while the pool of workspaces grows, and where
+    ///   there is no room for several results;
+    /// - [`Error::Driver`](crate::Error::Driver) when the launch, the wait or a copy fails.
+    pub fn reduce<O, I: Input<O>>(&self, op: O, input: I) -> Result<I::Output> {
+        input.reduce(op, self)
     }
 
     /// The same reductions on a stream, without waiting.
@@ -406,11 +322,11 @@ mod tests {
         check::<Recording>();
         check::<PendingRecording<'_>>();
         check::<Results<'_>>();
-        check::<Recorded<Option<Located<f32>>>>();
+        check::<Recorded<Option<crate::Located<f32>>>>();
         check::<Device>();
         check::<Stream>();
         check::<Buffer<half::f16>>();
-        check::<crate::Output<Located<u8>>>();
+        check::<crate::Output<crate::Located<u8>>>();
         check::<crate::Error>();
     }
 }

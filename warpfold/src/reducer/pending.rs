@@ -5,8 +5,9 @@ use std::{fmt, sync::Arc};
 use super::{
     core::{Core, Underway},
     host_results::HostResults,
+    plan::CopyOut,
 };
-use crate::{Error, Result};
+use crate::{Error, Result, memory::Memory};
 
 /// The result of a reduction that was enqueued on a [`Stream`](crate::Stream).
 ///
@@ -16,7 +17,6 @@ use crate::{Error, Result};
 #[must_use = "dropping it waits for the result and throws it away"]
 pub struct Pending<R>(State<R>);
 
-#[expect(clippy::large_enum_variant, reason = "a box would be allocated for each reduction")]
 enum State<R> {
     /// Of no elements, for which nothing was launched.
     Ready(R),
@@ -26,7 +26,12 @@ enum State<R> {
         /// How many elements there are, of which the device may count fewer.
         len: u64,
     },
+    /// Of several results in device memory.
+    Copied { work: Work, from: InDevice<R> },
 }
+
+/// Device memory, the number of results there, and what copies them.
+pub(super) type InDevice<R> = (Arc<Memory>, usize, CopyOut<R>);
 
 /// What the device uses, which is waited for when it is dropped.
 struct Work {
@@ -50,18 +55,30 @@ impl<R> Pending<R> {
         Self(State::Running { work, decode, len })
     }
 
+    pub(super) fn copied(core: &Arc<Core>, underway: Underway, from: InDevice<R>) -> Self {
+        let work = Work { core: core.clone(), underway: Some(underway) };
+        Self(State::Copied { work, from })
+    }
+
     /// Waits for the result. Later work on the stream is not waited for.
     ///
     /// # Errors
     /// [`Error::Driver`](crate::Error::Driver) with what went wrong in the reduction, or in earlier
-    /// work of the device; [`Error::CountTooLarge`] for a [count](crate::OnStream::counted) above the
+    /// work of the device; [`Error::CountTooLarge`] for a [count](crate::Counted) above the
     /// buffer's length.
     pub fn wait(self) -> Result<R> {
         let (mut work, decode, len) = match self.0 {
             State::Ready(result) => return Ok(result),
             State::Running { work, decode, len } => (work, decode, len),
+            State::Copied { mut work, from: (memory, count, copy) } => {
+                let underway = work.take();
+                work.core.finish(underway, |_, _| ())?;
+                // SAFETY: the results are there as long as the memory, and the kernel that wrote them
+                // has ended.
+                return unsafe { copy(work.core.device(), memory.address(), count) };
+            }
         };
-        let Some(underway) = work.underway.take() else { unreachable!("what is taken has no owner") };
+        let underway = work.take();
         work.core.finish(underway, |results, found| match found.unwrap_or(len) {
             count if count > len => Err(Error::CountTooLarge { count, len }),
             count => Ok(decode(results.of_none_if(count == 0))),
@@ -75,10 +92,16 @@ impl<R> Pending<R> {
     pub fn is_ready(&self) -> Result<bool> {
         match &self.0 {
             State::Ready(_) => Ok(true),
-            State::Running { work, .. } => {
+            State::Running { work, .. } | State::Copied { work, .. } => {
                 work.underway.as_ref().map_or(Ok(true), |underway| underway.is_ready())
             }
         }
+    }
+}
+
+impl Work {
+    fn take(&mut self) -> Underway {
+        self.underway.take().expect("a result is waited for once")
     }
 }
 
@@ -96,7 +119,7 @@ impl<R> fmt::Debug for Pending<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.0 {
             State::Ready(_) => "ready",
-            State::Running { .. } => "running",
+            State::Running { .. } | State::Copied { .. } => "running",
         };
         f.debug_tuple("Pending").field(&format_args!("{state}")).finish()
     }

@@ -16,17 +16,15 @@ use warpfold_driver::{GraphExec, sys};
 use super::{
     core::Core,
     host_results::{HostResults, Layout},
-    job::Span,
     kernels::Places,
-    pieces::{Many, Pieces, require_as_many},
+    plan::{DeviceOutput, Input, Plan, Recordable, place::Place as _},
     pool,
     task::Task,
 };
 use crate::{
-    Buffer, Device, Element, Error, Integer, Located, Outcome, Outputs, Plain, Result, Stream,
+    Device, Error, Result, Stream,
     context::Failed,
     memory::{HostWords, Memory},
-    op::{self, Operation, RowsOperation},
     segments::Offsets,
     stream::Event,
 };
@@ -35,12 +33,12 @@ use crate::{
 /// [`Reducer::record`](super::Reducer::record).
 ///
 /// ```
-/// use warpfold::{Device, Reducer, Selection};
+/// use warpfold::{Device, Reducer, Selection, op};
 ///
 /// let device = Device::open(Selection::Sim)?;
 /// let (a, b) = (device.upload(&[1_u8, 2, 3])?, device.upload(&[0.5_f64, -2.0])?);
 /// let mut recorder = Reducer::new(&device)?.record();
-/// let (sum, least) = (recorder.sum(&a)?, recorder.arg_min(&b)?);
+/// let (sum, least) = (recorder.reduce(op::Sum, &a)?, recorder.reduce(op::ArgMin, &b)?);
 /// let mut recording = recorder.finish()?;
 /// let results = recording.run()?;
 /// assert_eq!(results.get(&sum), 6);
@@ -56,11 +54,11 @@ use crate::{
 /// # let device = Device::open(Selection::Sim)?;
 /// # let mut recorder = Reducer::new(&device)?.record();
 /// let matrix = device.upload(&[3.0_f32, 1.0, 2.0, -4.0, 5.0, 6.0])?;
-/// let sums = recorder.reduce_rows(op::Sum, &matrix.rows(3)?)?;
+/// let sums = recorder.reduce(op::Sum, matrix.rows(3)?)?;
 /// let largest = device.outputs(3)?;
 /// // Where work that is enqueued behind a replay finds them.
 /// let _address = largest.as_device_ptr();
-/// let largest = recorder.reduce_axis_into(op::Max, &matrix.columns(3)?, largest)?;
+/// let largest = recorder.reduce_into(op::Max, matrix.columns(3)?, largest)?;
 /// let mut recording = recorder.finish()?;
 /// let results = recording.run()?;
 /// assert_eq!(results.get(&sums), [6.0, 7.0]);
@@ -81,7 +79,7 @@ pub struct Recorder {
 
 /// One reduction, or several operations on the same elements.
 struct Part {
-    task: Task<'static>,
+    task: Task,
     /// What holds the elements; those of pairs are in two places.
     _inputs: [Option<Arc<Memory>>; 2],
     /// What has their offsets, if they have segments.
@@ -126,62 +124,6 @@ impl Recorder {
         self.core.device()
     }
 
-    /// Adds [`Reducer::sum`](super::Reducer::sum).
-    ///
-    /// # Errors
-    /// As [`Reducer::sum`](super::Reducer::sum).
-    pub fn sum<T: Element>(&mut self, values: &Buffer<T>) -> Result<Recorded<T::Sum>> {
-        self.reduce(op::Sum, values)
-    }
-
-    /// Adds [`Reducer::wrapping_sum`](super::Reducer::wrapping_sum).
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn wrapping_sum<T: Integer>(&mut self, values: &Buffer<T>) -> Result<Recorded<T>> {
-        self.reduce(op::WrappingSum, values)
-    }
-
-    /// Adds [`Reducer::sum_of_squares`](super::Reducer::sum_of_squares).
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn sum_of_squares<T: Element>(&mut self, values: &Buffer<T>) -> Result<Recorded<T::Sum>> {
-        self.reduce(op::SumOfSquares, values)
-    }
-
-    /// Adds [`Reducer::min`](super::Reducer::min).
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn min<T: Element>(&mut self, values: &Buffer<T>) -> Result<Recorded<Option<T>>> {
-        self.reduce(op::Min, values)
-    }
-
-    /// Adds [`Reducer::max`](super::Reducer::max).
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn max<T: Element>(&mut self, values: &Buffer<T>) -> Result<Recorded<Option<T>>> {
-        self.reduce(op::Max, values)
-    }
-
-    /// Adds [`Reducer::arg_min`](super::Reducer::arg_min).
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn arg_min<T: Element>(&mut self, values: &Buffer<T>) -> Result<Recorded<Option<Located<T>>>> {
-        self.reduce(op::ArgMin, values)
-    }
-
-    /// Adds [`Reducer::arg_max`](super::Reducer::arg_max).
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn arg_max<T: Element>(&mut self, values: &Buffer<T>) -> Result<Recorded<Option<Located<T>>>> {
-        self.reduce(op::ArgMax, values)
-    }
-
     /// How many reductions there are by now.
     pub fn len(&self) -> usize {
         self.parts.len()
@@ -204,110 +146,70 @@ impl Recorder {
     /// Adds [`Reducer::reduce`](super::Reducer::reduce).
     ///
     /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn reduce<T: Plain, O: Operation<T>>(
+    /// As [`Reducer::reduce`](super::Reducer::reduce).
+    pub fn reduce<O, I: Input<O> + Recordable>(
         &mut self,
         op: O,
-        values: &Buffer<T>,
-    ) -> Result<Recorded<O::Output>> {
-        let task = Task::Elements(Span::of(op.code(), values, self.device())?);
-        self.record(task, values, |results| results.result::<T, O>(0))
-    }
-
-    /// Adds a task on a buffer's elements, which has single results.
-    pub(super) fn record<T: Plain, R>(
-        &mut self,
-        task: Task<'static>,
-        values: &Buffer<T>,
-        decode: fn(HostResults<'_>) -> R,
-    ) -> Result<Recorded<R>> {
-        values.settle()?;
-        self.record_single(task, [Some(values.memory()), None], values.is_empty(), decode)
-    }
-
-    /// Adds a task, which has single results, of none if so. What holds its elements is there.
-    pub(super) fn record_single<R>(
-        &mut self,
-        task: Task<'static>,
-        inputs: [Option<&Arc<Memory>>; 2],
-        of_none: bool,
-        decode: fn(HostResults<'_>) -> R,
-    ) -> Result<Recorded<R>> {
-        let words = task.layout().words();
-        let index = self.add(task, inputs, None, Place::Host { first: self.words, of_none })?;
+        input: I,
+    ) -> Result<Recorded<I::Output>> {
+        let plan = input.plan(op, self.device())?;
+        let (place, words) = match &plan.several {
+            None => {
+                let place = Place::Host { first: self.words, of_none: plan.is_of_none() };
+                (place, plan.task.layout().words())
+            }
+            Some(several) => {
+                let (count, bytes) = (several.count, several.bytes as usize);
+                let words = several.all_bytes().div_ceil(size_of::<u64>() as u64);
+                (Place::Pieces { first: self.words, count, bytes }, words as usize)
+            }
+        };
+        let decode = plan.decode;
+        let index = self.add(plan, place)?;
         self.words += words;
         Ok(Recorded { recording: self.id, index, decode })
     }
 
-    /// Adds a reduction of pieces, whose results come to the host.
-    pub(super) fn record_pieces<T: Plain, O: RowsOperation<T>>(
+    /// Adds [`OnStream::reduce_into`](super::OnStream::reduce_into), to an output that belongs to the
+    /// recording from now on.
+    ///
+    /// # Errors
+    /// As [`OnStream::reduce_into`](super::OnStream::reduce_into).
+    pub fn reduce_into<O, I: Input<O> + Recordable>(
         &mut self,
         op: O,
-        pieces: &impl Pieces<T>,
-    ) -> Result<Recorded<Vec<O::Left>>> {
-        self.record_many(Many::of(pieces, op.code(), self.device())?)
-    }
-
-    /// Adds a task with several results, which come to the host.
-    pub(super) fn record_many<T: Plain, R: Outcome>(
-        &mut self,
-        many: Many<'_, T>,
-    ) -> Result<Recorded<Vec<R>>> {
-        let words = Outputs::<R>::bytes_of(many.count).div_ceil(size_of::<u64>() as u64);
-        let place = Place::Pieces { first: self.words, count: many.count, bytes: R::BYTES as usize };
-        let index = self.add_many(many, place)?;
-        self.words += words as usize;
-        Ok(Recorded { recording: self.id, index, decode: |results| results.each() })
-    }
-
-    /// Adds a reduction of pieces, whose results stay on the device.
-    pub(super) fn record_pieces_into<T: Plain, O: RowsOperation<T>>(
-        &mut self,
-        op: O,
-        pieces: &impl Pieces<T>,
-        outputs: Outputs<O::Left>,
-    ) -> Result<RecordedOutputs<O::Left>> {
-        let many = Many::of(pieces, op.code(), self.device())?;
-        require_as_many(pieces, &outputs)?;
-        self.record_many_into(many, outputs)
-    }
-
-    /// Adds a task with several results, for which there is as much room as is needed.
-    pub(super) fn record_many_into<T: Plain, R: Outcome>(
-        &mut self,
-        many: Many<'_, T>,
-        outputs: Outputs<R>,
-    ) -> Result<RecordedOutputs<R>> {
-        self.device().require("outputs", outputs.device())?;
-        // What still writes there comes first.
-        outputs.settle()?;
-        let place = Place::Outputs { address: outputs.as_device_ptr(), outputs: Box::new(outputs) };
-        let index = self.add_many(many, place)?;
+        input: I,
+        output: I::Left,
+    ) -> Result<RecordedOutputs<I::Left>> {
+        let plan = input.plan(op, self.device())?;
+        plan.require_room(output.results())?;
+        self.device().require("outputs", output.memory().device())?;
+        // Earlier writes of the output come first.
+        output.settle()?;
+        if plan.several.is_none() && plan.task.is_empty() {
+            plan.task.require_zero_of_none()?;
+            self.device().clear(output.memory())?;
+        }
+        let place = Place::Outputs { address: output.memory().address(), outputs: Box::new(output) };
+        let index = self.add(plan, place)?;
         Ok(RecordedOutputs { recording: self.id, index, results: PhantomData })
-    }
-
-    /// Adds a task with several results, and says which part it is.
-    fn add_many<T: Plain>(&mut self, many: Many<'_, T>, place: Place) -> Result<usize> {
-        let Many { task, values, offsets, .. } = many;
-        values.settle()?;
-        self.add(task, [Some(values.memory()), None], offsets, place)
     }
 
     /// Adds a part, and says which it is. What it reads must be there: a replay waits for nothing but
     /// what is before it on its stream.
-    fn add(
-        &mut self,
-        task: Task<'static>,
-        inputs: [Option<&Arc<Memory>>; 2],
-        offsets: Option<&Arc<Offsets>>,
-        place: Place,
-    ) -> Result<usize> {
-        if !task.is_empty() {
+    fn add<R>(&mut self, plan: Plan<'_, R>, place: Place) -> Result<usize> {
+        plan.wait_ready()?;
+        if !plan.task.is_empty() {
             // A graph records launches alone, so the kernels are loaded before.
-            task.prepare(self.core.kernels())?;
+            plan.task.prepare(self.core.kernels())?;
         }
-        let (inputs, offsets) = (inputs.map(Option::<&_>::cloned), offsets.cloned());
-        self.parts.push(Part { task, _inputs: inputs, _offsets: offsets, place });
+        let inputs = plan.memories().map(Option::<&_>::cloned);
+        self.parts.push(Part {
+            task: plan.task,
+            _inputs: inputs,
+            _offsets: plan.offsets.cloned(),
+            place,
+        });
         Ok(self.parts.len() - 1)
     }
 }
@@ -538,7 +440,7 @@ impl<'r> Results<'r> {
     ///
     /// # Panics
     /// When it is of another recording.
-    pub fn outputs<R: Outcome>(&self, recorded: &RecordedOutputs<R>) -> &'r Outputs<R> {
+    pub fn outputs<D: DeviceOutput>(&self, recorded: &RecordedOutputs<D>) -> &'r D {
         let part = self.recording.part(recorded.recording, recorded.index);
         let Place::Outputs { outputs, .. } = &part.place else { unreachable!("they were handed over") };
         outputs.downcast_ref().expect("they are what was handed over")
@@ -617,7 +519,7 @@ fn launched(parts: &[Part]) -> impl Iterator<Item = &Part> {
     parts.iter().filter(|part| !part.task.is_empty())
 }
 
-fn tasks(parts: &[Part]) -> Vec<&Task<'static>> {
+fn tasks(parts: &[Part]) -> Vec<&Task> {
     parts.iter().map(|part| &part.task).collect()
 }
 

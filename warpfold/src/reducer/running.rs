@@ -97,7 +97,7 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
     }
 
     /// The task of further elements, before which `before` others came.
-    fn task(&self, span: Span, before: u64) -> Result<Task<'static>> {
+    fn task(&self, span: Span, before: u64) -> Result<Task> {
         if let Code::Custom(loaded) = &span.code {
             self.device().require("operation", loaded.device())?;
         }

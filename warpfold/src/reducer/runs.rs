@@ -35,7 +35,7 @@ impl Reducer {
     /// let values = device.upload(&[1.0_f32, 2.0, 4.0, 8.0, 16.0, 32.0])?;
     /// let segments = reducer.segments(&values, runs.offsets())?;
     /// let mut sums = device.outputs(runs.len())?;
-    /// reducer.on(&stream).reduce_segments_into(op::Sum, &segments, &mut sums)?;
+    /// reducer.on(&stream).reduce_into(op::Sum, &segments, &mut sums)?;
     /// assert_eq!(sums.read()?, [3.0, 28.0, 32.0]);
     /// # Ok::<(), warpfold::Error>(())
     /// ```
@@ -81,7 +81,7 @@ impl Reducer {
     }
 
     /// Loads the kernels that find runs of keys of a type, as their first use otherwise does. A
-    /// reduction by key takes those of [`prepare_segments`](Self::prepare_segments) besides.
+    /// reduction by key takes those of [`Segments`] besides.
     ///
     /// # Errors
     /// As [`prepare`](Self::prepare).
@@ -112,8 +112,7 @@ impl Reducer {
     /// - [`Error::Runs`] for keys that are not as many as the values;
     /// - [`Error::OtherDevice`] for keys or values of another device, and [`Error::TooManyElements`] for
     ///   more than 2^35;
-    /// - those of [`prepare_runs`](Self::prepare_runs) and
-    ///   [`prepare_segments`](Self::prepare_segments), at the first use;
+    /// - those of [`prepare`](Self::prepare), at the first use;
     /// - [`Error::OutOfMemory`], or [`Error::Driver`] when a launch, a wait or a copy fails.
     pub fn reduce_by_key<K: Key, T: Plain, O: RowsOperation<T>>(
         &self,

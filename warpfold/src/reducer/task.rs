@@ -12,8 +12,9 @@ use super::{
     many::{Codes, MOST_TOGETHER, ManyJob},
 };
 use crate::{
-    Count, Result,
+    Error, Result,
     axis::AxisJob,
+    count::CountAt,
     names::{Dtype, Op},
     pairs::PairsJob,
     ptx::{Form, PiecesForm},
@@ -27,15 +28,15 @@ use crate::{
 
 /// What one launch reduces.
 #[derive(Clone)]
-pub(crate) enum Task<'a> {
+pub(crate) enum Task {
     /// The elements of a buffer.
     Elements(Span),
     /// As many of them as a count says.
-    Counted(Span, &'a Count<'a>),
+    Counted(Span, CountAt),
     /// The elements of a buffer, behind others.
     Continued(Span, Carried),
     /// The elements of a buffer, as many as there are or as a count says, by several operations.
-    Many(ManyJob<'a>),
+    Many(ManyJob),
     /// Pairs of elements of two buffers.
     Pairs(PairsJob),
     /// Those elements of a buffer that lie in an interval.
@@ -60,9 +61,9 @@ pub(crate) enum Task<'a> {
     ByKey(ByKeyJob),
 }
 
-impl<'a> Task<'a> {
+impl Task {
     /// The elements of a buffer, or as many as a count says if there is one.
-    pub(crate) fn of(span: Span, count: Option<&'a Count<'a>>) -> Self {
+    pub(crate) fn of(span: Span, count: Option<CountAt>) -> Self {
         match count {
             None => Self::Elements(span),
             Some(count) => Self::Counted(span, count),
@@ -114,19 +115,6 @@ impl<'a> Task<'a> {
             Self::CountRuns(job) => job.n == 0,
             Self::WriteRuns(job) => job.runs.n == 0,
             Self::ByKey(job) => job.write.runs.n == 0,
-        }
-    }
-
-    /// What says how many elements to take, if not the host.
-    pub(crate) fn count(&self) -> Option<&'a Count<'a>> {
-        match self {
-            Self::Counted(_, count) => Some(*count),
-            Self::Many(job) => job.count(),
-            Self::Elements(_) | Self::Continued(..) | Self::Pairs(_) => None,
-            Self::Within(_) | Self::Top(_) => None,
-            Self::Rows(_) | Self::Axis(_) | Self::View(_) => None,
-            Self::Segments(_) | Self::Offsets(_) => None,
-            Self::CountRuns(_) | Self::WriteRuns(_) | Self::ByKey(_) => None,
         }
     }
 
@@ -182,6 +170,14 @@ impl<'a> Task<'a> {
             Self::Top(job) => Layout::of_pieces(job.count(), OUTPUT_BYTES as usize),
             Self::CountRuns(_) => Layout::of_one(size_of::<u64>()),
             _ => Layout::of_one(self.codes().next().map_or(0, Code::result_bytes)),
+        }
+    }
+
+    /// Refuses a task of no elements whose result is not zero.
+    pub(crate) fn require_zero_of_none(&self) -> Result<()> {
+        match self.codes().find(|code| !code.is_zero_of_none()) {
+            Some(code) => Err(Error::NoElements { what: code.name() }),
+            None => Ok(()),
         }
     }
 
@@ -245,7 +241,7 @@ impl<'a> Task<'a> {
         unsafe {
             match self {
                 Self::Elements(span) => kernels.enqueue(span, places),
-                Self::Counted(span, count) => kernels.enqueue_counted(span, count, places),
+                Self::Counted(span, count) => kernels.enqueue_counted(span, *count, places),
                 Self::Continued(span, carried) => kernels.enqueue_continued(span, carried, places),
                 Self::Many(job) => {
                     let mut tasks = job.tasks().zip(ManyJob::outputs(places.output));
@@ -274,7 +270,7 @@ impl<'a> Task<'a> {
 }
 
 /// As the elements or rows that it is.
-impl fmt::Debug for Task<'_> {
+impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Elements(span) | Self::Counted(span, _) | Self::Continued(span, _) => span.fmt(f),

@@ -14,8 +14,22 @@ use crate::{
 
 /// A buffer's elements as a matrix, row after row, from [`Buffer::rows`].
 ///
-/// It is what [`Reducer::sum_rows`](crate::Reducer::sum_rows) and its like take, which give every row a
-/// result of its own.
+/// [Reduced](crate::Reducer::reduce), every row has a result of its own, all of them by one launch; or k
+/// results of [`Largest`](crate::op::Largest) and [`Smallest`](crate::op::Smallest), row by row. The
+/// index of a place is that in the row.
+///
+/// ```
+/// # use warpfold::{Device, Reducer, Selection, op};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let reducer = Reducer::new(&device)?;
+/// let matrix = device.upload(&[3_i32, 9, 1, 4, 0, 2, 8, 7])?;
+/// let rows = matrix.rows(4)?;
+/// assert_eq!(reducer.reduce(op::Sum, rows)?, [17, 17]);
+/// let smallest = reducer.reduce(op::Smallest(2), rows)?;
+/// let of_rows: Vec<_> = smallest.chunks(2).map(|row| [row[0].index, row[1].index]).collect();
+/// assert_eq!(of_rows, [[2, 0], [0, 1]]);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
 pub struct Rows<'a, T> {
     buffer: &'a Buffer<T>,
     len: usize,

@@ -24,8 +24,8 @@ const MOST_AXES: usize = 8;
 /// [`Buffer::view_strided`]. Each axis has a length, and a stride: how many elements one position on it
 /// is behind the one before.
 ///
-/// It is what [`Reducer::reduce_view`](crate::Reducer::reduce_view) takes, along any set of its axes. A
-/// view of a view is made without touching an element.
+/// It is [reduced](crate::Reducer::reduce) [`along`](Self::along) any set of its axes. A view of a view
+/// is made without touching an element.
 ///
 /// ```
 /// use warpfold::{Device, Reducer, Selection, op};
@@ -35,11 +35,11 @@ const MOST_AXES: usize = 8;
 /// let buffer = device.upload(&(0..24).collect::<Vec<i32>>())?;
 /// let array = buffer.view(&[2, 3, 4])?;
 /// // Along the first axis and the last one.
-/// assert_eq!(reducer.reduce_view(op::Sum, &array, &[0, 2])?, [60, 92, 124]);
+/// assert_eq!(reducer.reduce(op::Sum, array.along(&[0, 2])?)?, [60, 92, 124]);
 /// // The first two of every four elements, of which a result for each row and each column.
 /// let part = array.slice(2, 0..2, 1)?;
-/// assert_eq!(reducer.reduce_view(op::Max, &part, &[2])?, [1, 5, 9, 13, 17, 21]);
-/// assert_eq!(reducer.reduce_view(op::Max, &part.transposed(), &[1, 2])?, [20, 21]);
+/// assert_eq!(reducer.reduce(op::Max, part.along(&[2])?)?, [1, 5, 9, 13, 17, 21]);
+/// assert_eq!(reducer.reduce(op::Max, part.transposed().along(&[1, 2])?)?, [20, 21]);
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 pub struct View<'a, T> {
@@ -260,8 +260,12 @@ impl<'a, T: Plain> View<'a, T> {
         Along { view: *self, reduced: [false; MOST_AXES] }
     }
 
-    /// What is reduced along some axes.
-    pub(crate) fn along(&self, axes: &[usize]) -> Result<Along<'a, T>> {
+    /// Returns the elements along some axes, for [`reduce`](crate::Reducer::reduce).
+    ///
+    /// # Errors
+    /// [`Error::View`] for an axis that there is not, one that is named twice, and none at all; and for
+    /// axes without positions where there are results.
+    pub fn along(&self, axes: &[usize]) -> Result<Along<'a, T>> {
         let mut reduced = [false; MOST_AXES];
         for &axis in axes {
             self.require_axis(axis)?;
@@ -302,16 +306,42 @@ impl<T: Plain> fmt::Debug for View<'_, T> {
     }
 }
 
-/// A view's elements along some of its axes: a result for each position on the others.
-pub(crate) struct Along<'a, T> {
+/// The elements of a view along some of its axes, from [`View::along`]: reduced to a result for each
+/// position on the other axes, in their order in the view. The index of a place counts the positions on
+/// the reduced axes in their order, the last one fastest.
+///
+/// Axes whose elements are contiguous count as one. Where the strides make the elements
+/// [rows](crate::Rows) or an [axis](crate::Axis) of matrices, however far apart these are, the kernels
+/// of rows or axes run; and where they are contiguous as those are, the results have the same bits. All
+/// other strides have kernels of their own, for at most three reduced axes and three others, 2^31
+/// results, and 2^31 positions on each reduced axis but the one with the largest stride.
+/// [`Reducer::reduce`](crate::Reducer::reduce) takes more axes, of a view without gaps: it copies the
+/// elements on the device first, once for each run of neighbouring reduced axes, and reduces the rows
+/// of the last copy.
+pub struct Along<'a, T> {
     view: View<'a, T>,
     /// Whether each axis is reduced.
     reduced: [bool; MOST_AXES],
 }
 
+impl<T> Clone for Along<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Along<'_, T> {}
+
+impl<T: Plain> fmt::Debug for Along<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (view, reduced) = self.parts();
+        f.debug_struct("Along").field("view", view).field("reduced", &reduced).finish()
+    }
+}
+
 impl<'a, T: Plain> Along<'a, T> {
-    /// How many results there are.
-    pub(crate) fn count(&self) -> usize {
+    /// Returns the number of results.
+    pub fn count(&self) -> usize {
         self.view.product(|axis| !self.reduced[axis])
     }
 
@@ -332,7 +362,7 @@ impl<'a, T: Plain> Along<'a, T> {
     }
 
     /// A reduction of them, which must be on `device` and not too many.
-    pub(crate) fn task(&self, code: Code, device: &Device) -> Result<Task<'static>> {
+    pub(crate) fn task(&self, code: Code, device: &Device) -> Result<Task> {
         let View { buffer, offset, .. } = self.view;
         let Span { code, n, address } = Span::within(code, buffer, offset, self.view.len(), device)?;
         if n == 0 {

@@ -55,7 +55,7 @@ use std::{
 use warpfold::{
     Buffer, Element, Ends, Group, Located, Sharded, Spread, Way, Within, bf16, cpu, f16,
     op::{
-        ArgMax, ArgMin, BitAnd, BitOr, BitXor, CountNan, CountNonZero, Dot, Everywhere, Largest,
+        self, ArgMax, ArgMin, BitAnd, BitOr, BitXor, CountNan, CountNonZero, Dot, Everywhere, Largest,
         LogSumExp, Max, MeanAndVariance, Min, MinMax, Operation, PairOperation, Product, RowsOperation,
         SkipNan, Smallest, SquaredDistance, Sum, SumOfMagnitudes, SumOfSquares, WrappingSum,
     },
@@ -331,7 +331,7 @@ fn of_wholes<T: Case, O: Operation<T, Output: Parts>>(table: &Table<T>, op: O) -
         }
         if n > 100 {
             add("streamed", reducer.stream(values).buffers(2, 4000).reduce(op).unwrap());
-            let counted = reducer.on(&stream).counted(&count).reduce(op, more).unwrap();
+            let counted = reducer.on(&stream).reduce(op, more.counted(&count)).unwrap();
             add("counted", counted.wait().unwrap());
         }
     }
@@ -357,18 +357,22 @@ where
     for matrix in &table.matrices {
         let &Matrix { set, count, len, ref values, ref rows, ref columns, ref beside, ref twice } =
             matrix;
-        add("rows", set, reducer.reduce_rows(op, &rows.rows(len).unwrap()).unwrap());
+        add("rows", set, reducer.reduce(op, rows.rows(len).unwrap()).unwrap());
         add("CPU rows", set, cpu::reduce_rows(op, values, len).unwrap());
-        add("columns", set, reducer.reduce_axis(op, &columns.columns(count).unwrap()).unwrap());
-        let mut both = reducer.reduce_axis(op, &twice.axis(&[2, len, count], 1).unwrap()).unwrap();
+        add("columns", set, reducer.reduce(op, columns.columns(count).unwrap()).unwrap());
+        let mut both = reducer.reduce(op, twice.axis(&[2, len, count], 1).unwrap()).unwrap();
         add("the second array's axis", set, both.split_off(count));
         add("the first array's axis", set, both);
         let view = beside.view(&[len, count, 2]).unwrap().slice(2, 0..1, 1).unwrap();
-        add("a view", set, reducer.reduce_view(op, &view, &[0, 2]).unwrap());
-        add("a turned view", set, reducer.reduce_view(op, &view.transposed(), &[0, 2]).unwrap());
+        add("a view", set, reducer.reduce(op, view.along(&[0, 2]).unwrap()).unwrap());
+        add(
+            "a turned view",
+            set,
+            reducer.reduce(op, view.transposed().along(&[0, 2]).unwrap()).unwrap(),
+        );
     }
     let segments = reducer.segments(&table.values, &table.offsets).unwrap();
-    add("segments", 0, reducer.reduce_segments(op, &segments).unwrap());
+    add("segments", 0, reducer.reduce(op, &segments).unwrap());
     let by_key = reducer.reduce_by_key(op, &table.keys, &table.values).unwrap();
     add("by key", 0, by_key.results.read().unwrap());
     all
@@ -519,7 +523,7 @@ fn norms<T: Case<Sum: Parts>>(asking: &mut Asking<T>) {
     };
     let means = all(&|buffer| reducer().mean(buffer).unwrap().parts());
     let l1 = all(&|buffer| reducer().l1_norm(buffer).unwrap().parts());
-    let l2 = all(&|buffer| reducer().l2_norm(buffer).unwrap().parts());
+    let l2 = all(&|buffer| reducer().reduce(op::L2Norm, buffer).unwrap().parts());
     let largest = all(&|buffer| reducer().max_norm(buffer).unwrap().parts());
     asking.check(What::Mean, "mean", means);
     asking.check(What::L1, "l1_norm", l1);
@@ -551,15 +555,15 @@ fn pairs<T: Case<Sum: Parts>, O: PairOperation + Debug>(asking: &mut Asking<T>, 
         };
         if cuts.is_empty() {
             let b = device().upload(&reversed).unwrap();
-            check("two buffers", reducer().reduce_pair(op, shifted, &b).unwrap());
+            check("two buffers", reducer().reduce(op, (shifted, &b)).unwrap());
             let b = device().upload(&[&[T::NEVER], &reversed[..]].concat()).unwrap();
-            let pending = reducer().on(&stream).reduce_pair(op, shifted, &b.slice(1..).unwrap());
+            let pending = reducer().on(&stream).reduce(op, (shifted, &b.slice(1..).unwrap()));
             check("on a stream", pending.unwrap().wait().unwrap());
             check("CPU", cpu::reduce_pair(op, values, &reversed).unwrap());
         }
         for Cut { form, group, values, .. } in cuts.iter().filter(|cut| cut.set == *set) {
             let reversed = cut(group, &reversed, &CUTS);
-            check(form, group.reduce_pair(op, values, &reversed).unwrap());
+            check(form, group.reduce(op, (values, &reversed)).unwrap());
         }
     }
 }
@@ -585,17 +589,17 @@ fn within<T: Case<Sum: Parts>>(asking: &mut Asking<T>) {
             };
             let range = (Bound::Included(low), Bound::Included(high));
             if cuts.is_empty() {
-                check("a buffer", false, reducer().reduce_within(range, aligned).unwrap());
-                let pending = reducer().on(&stream).reduce_within(range, shifted).unwrap();
+                check("a buffer", false, reducer().reduce(op::Sum, aligned.filter(range)).unwrap());
+                let pending = reducer().on(&stream).reduce(op::Sum, shifted.filter(range)).unwrap();
                 check("on a stream", false, pending.wait().unwrap());
                 check("CPU", false, cpu::reduce_within(range, values).unwrap());
-                let range = Everywhere(range);
-                check("a buffer", true, reducer().reduce_within(range, shifted).unwrap());
-                check("CPU", true, cpu::reduce_within(range, values).unwrap());
+                let op = Everywhere(op::Sum);
+                check("a buffer", true, reducer().reduce(op, shifted.filter(range)).unwrap());
+                check("CPU", true, cpu::reduce_within(Everywhere(range), values).unwrap());
             }
             for Cut { form, group, values, .. } in cuts.iter().filter(|cut| cut.set == *at) {
-                check(form, false, group.reduce_within(range, values).unwrap());
-                check(form, true, group.reduce_within(Everywhere(range), values).unwrap());
+                check(form, false, group.reduce(op::Sum, values.filter(range)).unwrap());
+                check(form, true, group.reduce(op::Everywhere(op::Sum), values.filter(range)).unwrap());
             }
         }
     }
@@ -624,16 +628,16 @@ fn top<T: Case>(asking: &mut Asking<T>) {
         failures.check(&what, name, &found, &Some(right.map(Want::Is).collect()));
     };
     for Whole { set, values, aligned, shifted, .. } in &table.wholes {
-        check("a buffer", *set, true, reducer().top_k(Largest(3), aligned).unwrap());
-        check("a buffer", *set, false, reducer().top_k(Smallest(3), shifted).unwrap());
+        check("a buffer", *set, true, reducer().reduce(Largest(3), aligned).unwrap());
+        check("a buffer", *set, false, reducer().reduce(Smallest(3), shifted).unwrap());
         check("CPU", *set, true, cpu::top_k(Largest(3), values).unwrap());
         check("CPU", *set, false, cpu::top_k(Smallest(3), values).unwrap());
     }
     for &Matrix { set, len, ref rows, .. } in table.matrices.iter().filter(|matrix| matrix.len >= 3) {
         let rows = rows.rows(len).unwrap();
         let (largest, smallest) = (
-            reducer().top_k_rows(Largest(3), &rows).unwrap(),
-            reducer().top_k_rows(Smallest(3), &rows).unwrap(),
+            reducer().reduce(Largest(3), &rows).unwrap(),
+            reducer().reduce(Smallest(3), &rows).unwrap(),
         );
         for (at, (largest, smallest)) in iter::zip(largest.chunks(3), smallest.chunks(3)).enumerate() {
             check("rows", set + at, true, largest.to_vec());

@@ -46,17 +46,17 @@ fn once_loaded_a_reduction_allocates_nothing() {
     let mut output = device().output().unwrap();
     let together = (op::Sum, op::Min, op::Max);
     let mut recorder = reducer.record();
-    recorder.sum(&buffer).unwrap();
-    recorder.arg_max(&buffer).unwrap();
-    recorder.reduce_many(together, &buffer).unwrap();
-    recorder.reduce_rows(op::Sum, &buffer.rows(1 << 10).unwrap()).unwrap();
+    recorder.reduce(op::Sum, &buffer).unwrap();
+    recorder.reduce(op::ArgMax, &buffer).unwrap();
+    recorder.reduce(together, &buffer).unwrap();
+    recorder.reduce(op::Sum, buffer.rows(1 << 10).unwrap()).unwrap();
     let mut recording = recorder.finish().unwrap();
     let mut turn = || {
         reducer.sum(&buffer).unwrap();
-        reducer.on(&stream).arg_max(&buffer).unwrap().wait().unwrap();
-        reducer.reduce_many(together, &buffer).unwrap();
-        reducer.on(&stream).reduce_many(together, &buffer).unwrap().wait().unwrap();
-        reducer.on(&stream).sum_into(&buffer, &mut output).unwrap();
+        reducer.on(&stream).reduce(op::ArgMax, &buffer).unwrap().wait().unwrap();
+        reducer.reduce(together, &buffer).unwrap();
+        reducer.on(&stream).reduce(together, &buffer).unwrap().wait().unwrap();
+        reducer.on(&stream).reduce_into(op::Sum, &buffer, &mut output).unwrap();
         output.read().unwrap();
         recording.run().unwrap();
         recording.launch(&stream).unwrap().wait().unwrap();

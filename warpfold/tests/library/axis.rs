@@ -91,9 +91,9 @@ fn check_shapes<T: Sample>(start: usize) {
         let (values, buffer) = matrices::<T>(shape, start);
         let axis = buffer.axis(&[shape.0, shape.1, shape.2], 1).unwrap();
         let sums = of_columns(&values, shape, |column| T::total(column, false));
-        assert_eq!(reducer().reduce_axis(op::Sum, &axis).unwrap(), sums, "sums of {what}");
+        assert_eq!(reducer().reduce(op::Sum, &axis).unwrap(), sums, "sums of {what}");
         let largest = places(&values, shape, true);
-        assert_eq!(reducer().reduce_axis(op::ArgMax, &axis).unwrap(), largest, "argmax of {what}");
+        assert_eq!(reducer().reduce(op::ArgMax, &axis).unwrap(), largest, "argmax of {what}");
     }
 }
 
@@ -143,10 +143,10 @@ fn every_operation_gives_of_a_column_what_it_gives_of_a_buffer() {
                 $(
                     let alone = |column: &[$T]| -> Vec<_> {
                         let column = device().upload(column).unwrap();
-                        reducer().reduce_rows(op::$op, &column.rows(column.len()).unwrap()).unwrap()
+                        reducer().reduce(op::$op, column.rows(column.len()).unwrap()).unwrap()
                     };
                     let expected = of_columns(&values, shape, alone).concat();
-                    let found = reducer().reduce_axis(op::$op, &axis).unwrap();
+                    let found = reducer().reduce(op::$op, &axis).unwrap();
                     assert_eq!(found, expected, "{} of {shape:?}", stringify!($op));
                 )*
             }
@@ -163,7 +163,7 @@ fn means_and_variances_of_columns_are_those_of_their_elements() {
     for shape in [(1, 900, 8), (1, 901, 3), (70, 3, 4)] {
         let (values, buffer) = matrices::<f64>(shape, 0);
         let axis = buffer.axis(&[shape.0, shape.1, shape.2], 1).unwrap();
-        let found = reducer().reduce_axis(op::MeanAndVariance, &axis).unwrap();
+        let found = reducer().reduce(op::MeanAndVariance, &axis).unwrap();
         let expected = of_columns(&values, shape, |column| {
             let n = column.len() as f64;
             let mean = column.iter().sum::<f64>() / n;
@@ -188,7 +188,7 @@ fn a_column_with_nan_infinity_or_negative_zero_has_them_in_its_result_alone() {
         values[..2 * width].iter_mut().skip(2).step_by(width).for_each(|value| *value = -0.0);
         let buffer = device().upload(&values).unwrap();
         let axis = buffer.columns(width).unwrap();
-        let found = reducer().reduce_axis(op::ArgMin, &axis).unwrap();
+        let found = reducer().reduce(op::ArgMin, &axis).unwrap();
         let bits: Vec<_> = found[..4].iter().map(|place| (place.index, place.value.to_bits())).collect();
         let last = len as u64 - 1;
         let expected = [
@@ -218,7 +218,7 @@ fn an_axis_is_any_of_an_array_or_several() {
                 *expected.entry(kept).or_default() += at(index);
             }
             let axes = buffer.axes(&shape, first..end).unwrap();
-            let found = reducer().reduce_axis(op::Sum, &axes).unwrap();
+            let found = reducer().reduce(op::Sum, &axes).unwrap();
             assert_eq!(found, expected.into_values().collect::<Vec<_>>(), "{first}..{end}");
         }
     }
@@ -253,23 +253,14 @@ fn what_is_no_axis_is_refused_before_anything_is_launched() {
     let (axis, stream) = (buffer.columns(4).unwrap(), device().stream().unwrap());
     let mut outputs = device().outputs::<i64>(5).unwrap();
     let on = reducer().on(&stream);
-    refused(
-        on.reduce_axis_into(op::Sum, &axis, &mut outputs),
-        &["outputs for 5", "4 results of an axis"],
-    );
-    // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
-    let count = unsafe { warpfold::Count::from_raw_u32(device(), buffer.as_device_ptr(), ()) }.unwrap();
-    let mut outputs = device().outputs::<i64>(4).unwrap();
-    let counted = reducer().on(&stream).counted(&count);
-    refused(counted.reduce_axis_into(op::Sum, &axis, &mut outputs), &["count", "axis"]);
-    assert_eq!(outputs.read().unwrap(), [0; 4]);
+    refused(on.reduce_into(op::Sum, &axis, &mut outputs), &["outputs for 5", "4 results of an axis"]);
 }
 
 #[test]
 fn too_many_elements_are_refused() {
     // SAFETY: it is refused before anything is read.
     let buffer = unsafe { Buffer::<i8>::from_raw_parts(device(), 0x1000, (1 << 35) + 2, ()) }.unwrap();
-    let error = reducer().reduce_axis(op::Sum, &buffer.columns(2).unwrap()).unwrap_err();
+    let error = reducer().reduce(op::Sum, buffer.columns(2).unwrap()).unwrap_err();
     assert!(matches!(error, Error::TooManyElements { .. }), "{error:?}");
 }
 
@@ -281,11 +272,11 @@ fn results_of_columns_are_left_in_device_memory_and_read_there() {
     let (values, buffer) = matrices::<f32>(shape, 0);
     let mut sums: Outputs<f32> = device().outputs(12).unwrap();
     let on = reducer().on(&stream);
-    on.reduce_axis_into(op::Sum, &buffer.columns(12).unwrap(), &mut sums).unwrap();
+    on.reduce_into(op::Sum, buffer.columns(12).unwrap(), &mut sums).unwrap();
     drop(buffer);
     let expected = of_columns(&values, shape, |column| f32::total(column, false));
     assert_eq!(sums.read().unwrap(), expected);
-    let total = reducer().on(&stream).sum(&sums.into_buffer()).unwrap();
+    let total = reducer().on(&stream).reduce(op::Sum, &sums.into_buffer()).unwrap();
     assert_eq!(total.wait().unwrap(), expected.iter().sum::<f32>());
 }
 
@@ -296,7 +287,7 @@ fn the_same_columns_give_the_same_bits() {
         let buffer = device().upload(&values).unwrap();
         let axis = buffer.columns(width).unwrap();
         let bits = || -> Vec<u32> {
-            let sums = reducer().reduce_axis(op::Sum, &axis).unwrap();
+            let sums = reducer().reduce(op::Sum, &axis).unwrap();
             sums.into_iter().map(f32::to_bits).collect()
         };
         let first = bits();
@@ -307,7 +298,9 @@ fn the_same_columns_give_the_same_bits() {
 #[test]
 fn kernels_for_axes_are_loaded_ahead() {
     fn prepared<T: Element>() {
-        Reducer::new(device()).unwrap().prepare_axis::<T>().unwrap();
+        let buffer = device().upload(&[T::zeroed(); 12]).unwrap();
+        let reducer = Reducer::new(device()).unwrap();
+        reducer.prepare(op::Sum, buffer.columns(4).unwrap()).unwrap();
     }
     prepared::<u8>();
     prepared::<f64>();

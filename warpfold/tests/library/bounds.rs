@@ -86,9 +86,9 @@ type Call = (&'static str, fn(usize) -> Answer, &'static [usize]);
 
 /// Calls of a number, and those of [`NUMBERS`] that they take.
 const CALLS: &[Call] = &[
-    ("rows", |n| done(reducer().sum_rows(&ten().rows(n)?)), &[1, 10]),
-    ("rows of none", |n| done(reducer().sum_rows(&none().rows(n)?)), &[1, 10, MANY, LARGE, MAX]),
-    ("columns", |n| done(reducer().reduce_axis(op::Sum, &ten().columns(n)?)), &[1, 10]),
+    ("rows", |n| done(reducer().reduce(op::Sum, ten().rows(n)?)), &[1, 10]),
+    ("rows of none", |n| done(reducer().reduce(op::Sum, none().rows(n)?)), &[1, 10, MANY, LARGE, MAX]),
+    ("columns", |n| done(reducer().reduce(op::Sum, ten().columns(n)?)), &[1, 10]),
     ("slice from", |n| done(ten().slice(n..)), &[0, 1, 10]),
     ("slice to", |n| done(ten().slice(..n)), &[0, 1, 10]),
     ("slice through", |n| done(ten().slice(..=n)), &[0, 1]),
@@ -100,7 +100,7 @@ const CALLS: &[Call] = &[
     ("axis", |n| done(ten().axis(&[10], n)), &[0]),
     ("axis of a length", |n| done(ten().axis(&[n], 0)), &[10]),
     ("axis of lengths", |n| done(ten().axis(&[n, n], 1)), &[]),
-    ("axis of none", |n| done(reducer().reduce_axis(op::Sum, &none().axis(&[n, n, 0], 0)?)), &NUMBERS),
+    ("axis of none", |n| done(reducer().reduce(op::Sum, none().axis(&[n, n, 0], 0)?)), &NUMBERS),
     ("axis of no results", |n| done(none().axis(&[n, n, 0], 2)), &[0]),
     ("axes from", |n| done(ten().axes(&[1, 10], n..2)), &[0, 1]),
     ("axes to", |n| done(ten().axes(&[1, 10], 0..n)), &[1]),
@@ -126,18 +126,18 @@ const CALLS: &[Call] = &[
     ("slices of no view", |n| done(no_view().slice(1, n..MAX, 1)?.slice(2, n..MAX, 7)), &NUMBERS),
     (
         "reduced slice of no view",
-        |n| done(reducer().reduce_view(op::Sum, &no_view().slice(1, n..MAX, 3)?, &[1])),
+        |n| done(reducer().reduce(op::Sum, no_view().slice(1, n..MAX, 3)?.along(&[1])?)),
         &NUMBERS,
     ),
     ("order of axes", |n| done(ten().view(&[10])?.permuted(&[n])), &[0]),
     ("results", |n| done(ten().view(&[10])?.results(&[n])), &[0]),
     ("results of no view", |n| done(no_view().results(&[n])), &[1]),
-    ("reduced view", |n| done(reducer().reduce_view(op::Sum, &ten().view(&[10])?, &[n])), &[0]),
+    ("reduced view", |n| done(reducer().reduce(op::Sum, ten().view(&[10])?.along(&[n])?)), &[0]),
     ("outputs", |n| done(device().outputs::<u32>(n)), &[0, 1, 10]),
-    ("largest", |n| done(reducer().largest(n, ten())), &[1, 10]),
-    ("smallest", |n| done(reducer().smallest(n, ten())), &[1, 10]),
-    ("largest of rows", |n| done(reducer().top_k_rows(op::Largest(n), &ten().rows(5)?)), &[1]),
-    ("largest of none", |n| done(reducer().largest(n, none())), &[1, 10]),
+    ("largest", |n| done(reducer().reduce(op::Largest(n), ten())), &[1, 10]),
+    ("smallest", |n| done(reducer().reduce(op::Smallest(n), ten())), &[1, 10]),
+    ("largest of rows", |n| done(reducer().reduce(op::Largest(n), ten().rows(5)?)), &[1]),
+    ("largest of none", |n| done(reducer().reduce(op::Largest(n), none())), &[1, 10]),
     ("running from", |n| done(reducer().running_from::<i32, _>(op::ArgMax, n as u64)), &[0, 1, 10]),
     (
         "a stream's buffers",
@@ -162,19 +162,19 @@ const CALLS: &[Call] = &[
         |n| done(reducer().stream(&[1_i32; 10][..]).threads(n).reduce(op::Sum)),
         &[1, 10],
     ),
-    ("rows of a group", |n| done(group().0.reduce_rows(op::Sum, &group().1, n)), &[1, 10]),
-    ("axis of a group", |n| done(group().0.reduce_axis(op::Sum, &group().1, &[n], 0)), &[1, 10]),
-    ("axes of a group", |n| done(group().0.reduce_axis(op::Sum, &group().1, &[n, n], 1)), &[1]),
-    ("an axis of a group", |n| done(group().0.reduce_axis(op::Sum, &group().1, &[10], n)), &[0]),
+    ("rows of a group", |n| done(group().0.reduce(op::Sum, group().1.rows(n))), &[1, 10]),
+    ("axis of a group", |n| done(group().0.reduce(op::Sum, group().1.axis(&[n], 0))), &[1, 10]),
+    ("axes of a group", |n| done(group().0.reduce(op::Sum, group().1.axis(&[n, n], 1))), &[1]),
+    ("an axis of a group", |n| done(group().0.reduce(op::Sum, group().1.axis(&[10], n))), &[0]),
     (
         "axis of an empty group",
-        |n| done(group().0.reduce_axis(op::Sum, no_shards(), &[n, 2], 0)),
+        |n| done(group().0.reduce(op::Sum, no_shards().axis(&[n, 2], 0))),
         &NUMBERS,
     ),
-    ("largest of a group", |n| done(group().0.top_k(op::Largest(n), &group().1)), &[1, 10]),
+    ("largest of a group", |n| done(group().0.reduce(op::Largest(n), &group().1)), &[1, 10]),
     (
         "largest of a group's rows",
-        |n| done(group().0.top_k_rows(op::Largest(1), &group().1, n)),
+        |n| done(group().0.reduce(op::Largest(1), group().1.rows(n))),
         &[1, 10],
     ),
     (
@@ -271,7 +271,8 @@ fn any_number_is_taken_or_refused() {
 #[test]
 fn any_interval_has_the_elements_that_are_inside() {
     let values = device().upload(&[i32::MIN, -1, 0, 1, i32::MAX]).unwrap();
-    let count = |range: (Bound<i32>, Bound<i32>)| reducer().reduce_within(range, &values).unwrap().count;
+    let count =
+        |range: (Bound<i32>, Bound<i32>)| reducer().reduce(op::Sum, values.filter(range)).unwrap().count;
     use Bound::{Excluded, Included, Unbounded};
     let (min, max) = (i32::MIN, i32::MAX);
     for (range, expected) in [
@@ -288,11 +289,12 @@ fn any_interval_has_the_elements_that_are_inside() {
         assert_eq!(cpu::reduce_within(range, &values.download().unwrap()).unwrap().count, expected);
     }
     let floats = device().upload(&[f32::NEG_INFINITY, -0.0, f32::MAX, f32::INFINITY]).unwrap();
-    let count = |range: (Bound<f32>, Bound<f32>)| reducer().reduce_within(range, &floats).unwrap().count;
+    let count =
+        |range: (Bound<f32>, Bound<f32>)| reducer().reduce(op::Sum, floats.filter(range)).unwrap().count;
     assert_eq!(count((Excluded(f32::MAX), Unbounded)), 1);
     assert_eq!(count((Excluded(f32::INFINITY), Unbounded)), 0);
     assert_eq!(count((Unbounded, Excluded(f32::NEG_INFINITY))), 0);
-    says(&reducer().reduce_within(f32::NAN.., &floats).unwrap_err(), &["NaN"]);
+    says(&reducer().reduce(op::Sum, floats.filter(f32::NAN..)).unwrap_err(), &["NaN"]);
 }
 
 /// What answers by a number, not by an error.

@@ -248,7 +248,7 @@ impl Filled {
             let numbers = device().upload(&vec![77_i64; lens[at]]).unwrap();
             let mut outputs = device().outputs(lens[at]).unwrap();
             let on = self.makers[at].on(&self.stream);
-            on.sum_rows_into(&numbers.rows(1).unwrap(), &mut outputs).unwrap();
+            on.reduce_into(op::Sum, numbers.rows(1).unwrap(), &mut outputs).unwrap();
             outputs
         };
         [fill(0), fill(1)]
@@ -331,13 +331,13 @@ fn keys_and_values_may_be_results_and_results_values() {
     let makers = [(); 2].map(|()| Reducer::new(device()).unwrap());
     let [keys, values] = makers.each_ref().map(|maker| {
         let mut sums = device().outputs::<i64>(4).unwrap();
-        maker.on(&stream).sum_rows_into(&matrix.rows(2).unwrap(), &mut sums).unwrap();
+        maker.on(&stream).reduce_into(op::Sum, matrix.rows(2).unwrap(), &mut sums).unwrap();
         sums.into_buffer()
     });
     let found = reducer().reduce_by_key(op::Sum, &keys, &values).unwrap();
     assert_eq!(found.keys.download().unwrap(), [2, 6]);
     let results = found.results.into_buffer();
-    assert_eq!(reducer().on(&stream).max(&results).unwrap().wait().unwrap(), Some(12));
+    assert_eq!(reducer().on(&stream).reduce(op::Max, &results).unwrap().wait().unwrap(), Some(12));
     let again = reducer().reduce_by_key(op::Max, &found.keys, &results).unwrap();
     assert_eq!(again.results.read().unwrap(), [4, 12]);
 }
@@ -364,7 +364,9 @@ fn no_launch_has_a_hazard() {
 fn runs_are_prepared_for_all_keys_of_a_size() {
     let reducer = Reducer::new(device()).unwrap();
     reducer.prepare_runs::<i16>().unwrap();
-    reducer.prepare_segments::<u8>().unwrap();
+    let (values, offsets) =
+        (device().upload(&[0_u8; 3]).unwrap(), device().upload(&[0_u32, 1, 3]).unwrap());
+    reducer.prepare(op::Sum, &reducer.segments(&values, &offsets).unwrap()).unwrap();
     #[cfg(feature = "simulator")]
     {
         let log = warpfold_sim_driver::record_calls();

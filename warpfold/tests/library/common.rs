@@ -12,6 +12,7 @@ use std::{
 use warpfold::{
     Buffer, Device, Element, Located, Reducer, bf16, f16,
     internal::{Arch, Choice, Ptx, PtxSource, Tuning, ptx, reducer as reducer_with},
+    op,
 };
 
 /// The device under test.
@@ -219,7 +220,11 @@ pub(crate) fn check<T: Sample>(reducer: &Reducer, values: &[T], buffer: &Buffer<
     check_extremes(reducer, values, buffer, what);
     let what = format!("{} of {what}", values.len());
     assert_eq!(reducer.sum(buffer).unwrap(), T::total(values, false), "sum of {what}");
-    assert_eq!(reducer.sum_of_squares(buffer).unwrap(), T::total(values, true), "squares of {what}");
+    assert_eq!(
+        reducer.reduce(op::SumOfSquares, buffer).unwrap(),
+        T::total(values, true),
+        "squares of {what}"
+    );
 }
 
 /// Checks the operations that add nothing.
@@ -232,8 +237,8 @@ pub(crate) fn check_extremes<T: Sample>(
 ) {
     let what = format!("{} of {what}", values.len());
     for (largest, found, located) in [
-        (false, reducer.min(buffer).unwrap(), reducer.arg_min(buffer).unwrap()),
-        (true, reducer.max(buffer).unwrap(), reducer.arg_max(buffer).unwrap()),
+        (false, reducer.min(buffer).unwrap(), reducer.reduce(op::ArgMin, buffer).unwrap()),
+        (true, reducer.max(buffer).unwrap(), reducer.reduce(op::ArgMax, buffer).unwrap()),
     ] {
         let expected = extreme(values, largest);
         same(found, expected.map(|one| one.value), &what);

@@ -3,6 +3,7 @@
 use warpfold::{
     Buffer, Count, Error, Located, Output, Reducer, Stream,
     internal::{Choice, PtxSource, Tuning, reducer as reducer_with},
+    op,
 };
 
 use crate::common::{Sample, device, extreme, no_findings, reducer, says, small};
@@ -21,16 +22,21 @@ fn counts<T: Sample>(reducer: &Reducer, start: usize) {
     for n in [1, 2, 15, 16, 17, 100, 2048, 4097, buffer.len()] {
         let values = &values[start..start + n];
         let count = count_of(n as u64);
-        let on = reducer.on(&stream).counted(&count);
+        let (on, counted) = (reducer.on(&stream), buffer.counted(&count));
         let what = format!("{n} {} from {start}", std::any::type_name::<T>());
         let (least, largest) = (extreme(values, false), extreme(values, true));
-        assert_eq!(on.sum(&buffer).unwrap().wait().unwrap(), T::total(values, false), "{what}");
-        let squares = on.sum_of_squares(&buffer).unwrap();
+        assert_eq!(
+            on.reduce(op::Sum, counted).unwrap().wait().unwrap(),
+            T::total(values, false),
+            "{what}"
+        );
+        let squares = on.reduce(op::SumOfSquares, counted).unwrap();
         assert_eq!(squares.wait().unwrap(), T::total(values, true), "{what}");
-        let (min, max) = (on.min(&buffer).unwrap(), on.max(&buffer).unwrap());
+        let (min, max) = (on.reduce(op::Min, counted).unwrap(), on.reduce(op::Max, counted).unwrap());
         assert_eq!(min.wait().unwrap(), least.map(|one| one.value), "{what}");
         assert_eq!(max.wait().unwrap(), largest.map(|one| one.value), "{what}");
-        let (first, last) = (on.arg_min(&buffer).unwrap(), on.arg_max(&buffer).unwrap());
+        let (first, last) =
+            (on.reduce(op::ArgMin, counted).unwrap(), on.reduce(op::ArgMax, counted).unwrap());
         assert_eq!((first.wait().unwrap(), last.wait().unwrap()), (least, largest), "{what}");
     }
 }
@@ -63,7 +69,7 @@ fn a_count_may_have_32_bits() {
     let address = kept.as_device_ptr() + 4;
     // SAFETY: the number is an element of a buffer, which is the owner, and never changes.
     let count = unsafe { Count::from_raw_u32(device(), address, kept.clone()) }.unwrap();
-    let sum = reducer().on(&stream).counted(&count).sum(&values).unwrap();
+    let sum = reducer().on(&stream).reduce(op::Sum, values.counted(&count)).unwrap();
     assert_eq!(sum.wait().unwrap(), 111);
     for (address, words) in
         [(0, ["0", "address"]), (kept.as_device_ptr() + 2, ["multiples of 4", "memory"])]
@@ -78,18 +84,18 @@ fn none<T: Sample>(least: T, largest: T) {
     let stream = device().stream().unwrap();
     let buffer = device().upload(&small::<T>(3000, 2)).unwrap();
     let count = count_of(0);
-    let on = reducer().on(&stream).counted(&count);
-    assert_eq!(on.sum(&buffer).unwrap().wait().unwrap(), T::total(&[], false));
-    assert_eq!(on.min(&buffer).unwrap().wait().unwrap(), None);
-    assert_eq!(on.arg_max(&buffer).unwrap().wait().unwrap(), None);
+    let (on, counted) = (reducer().on(&stream), buffer.counted(&count));
+    assert_eq!(on.reduce(op::Sum, counted).unwrap().wait().unwrap(), T::total(&[], false));
+    assert_eq!(on.reduce(op::Min, counted).unwrap().wait().unwrap(), None);
+    assert_eq!(on.reduce(op::ArgMax, counted).unwrap().wait().unwrap(), None);
     let (mut min, mut max) = (device().output::<T>().unwrap(), device().output::<T>().unwrap());
-    on.min_into(&buffer, &mut min).unwrap();
-    on.max_into(&buffer, &mut max).unwrap();
+    on.reduce_into(op::Min, counted, &mut min).unwrap();
+    on.reduce_into(op::Max, counted, &mut max).unwrap();
     assert_eq!((min.read().unwrap(), max.read().unwrap()), (largest, least));
     let mut place = device().output::<Located<T>>().unwrap();
-    on.arg_min_into(&buffer, &mut place).unwrap();
+    on.reduce_into(op::ArgMin, counted, &mut place).unwrap();
     assert_eq!(place.read().unwrap(), Located { index: u64::MAX, value: largest });
-    on.arg_max_into(&buffer, &mut place).unwrap();
+    on.reduce_into(op::ArgMax, counted, &mut place).unwrap();
     assert_eq!(place.read().unwrap(), Located { index: u64::MAX, value: least });
 }
 
@@ -114,19 +120,19 @@ fn a_count_above_the_length_is_an_error_and_reads_nothing_behind() {
     let buffer = values.slice(..3).unwrap();
     for n in [4, u64::from(u32::MAX) + 1, u64::MAX] {
         let count = count_of(n);
-        let on = reducer().on(&stream).counted(&count);
-        let error = on.sum(&buffer).unwrap().wait().unwrap_err();
+        let (on, counted) = (reducer().on(&stream), buffer.counted(&count));
+        let error = on.reduce(op::Sum, counted).unwrap().wait().unwrap_err();
         assert!(matches!(error, Error::CountTooLarge { count, len: 3 } if count == n), "{error:?}");
         says(&error, &[&n.to_string(), "3 elements"]);
         let mut output = device().output::<i64>().unwrap();
-        on.sum_into(&buffer, &mut output).unwrap();
+        on.reduce_into(op::Sum, counted, &mut output).unwrap();
         assert_eq!(output.read().unwrap(), 6);
     }
 }
 
 /// Leaves a number in a result.
 fn keep(reducer: &Reducer, stream: &Stream, n: usize, kept: &mut Output<u64>) {
-    reducer.on(stream).sum_into(&device().upload(&vec![1_u8; n]).unwrap(), kept).unwrap();
+    reducer.on(stream).reduce_into(op::Sum, &device().upload(&vec![1_u8; n]).unwrap(), kept).unwrap();
 }
 
 /// Streams wait for each other without the host: a count is written before it is read.
@@ -139,10 +145,11 @@ fn a_result_is_a_count_on_another_stream() {
     let buffer = device().upload(&[1_i64; 50_000]).unwrap();
     let mut kept = device().output::<u64>().unwrap();
     // A workspace and the kernels, for the same reason.
-    let ready = reducers[1].on(&streams[1]).counted(&count_of(1)).sum(&buffer).unwrap().wait();
+    let ready =
+        reducers[1].on(&streams[1]).reduce(op::Sum, buffer.counted(&count_of(1))).unwrap().wait();
     assert_eq!(ready.unwrap(), 1);
     keep(&reducers[0], &streams[0], 1234, &mut kept);
-    let sum = reducers[1].on(&streams[1]).counted(&kept.as_count()).sum(&buffer).unwrap();
+    let sum = reducers[1].on(&streams[1]).reduce(op::Sum, buffer.counted(&kept.as_count())).unwrap();
     assert_eq!(sum.wait().unwrap(), 1234);
 }
 
@@ -156,15 +163,15 @@ fn a_count_is_read_before_its_place_is_used_again() {
     // As above: each has what it needs, and looks at no other's work.
     let readers = [(); 2].map(|()| (Reducer::new(device()).unwrap(), device().stream().unwrap()));
     for (reducer, stream) in &readers {
-        let ready = reducer.on(stream).counted(&count_of(1)).sum(&buffer).unwrap().wait();
+        let ready = reducer.on(stream).reduce(op::Sum, buffer.counted(&count_of(1))).unwrap().wait();
         assert_eq!(ready.unwrap(), 1);
     }
     let mut kept = device().output::<u64>().unwrap();
     keep(&reducer, &writer, 1234, &mut kept);
     writer.synchronize().unwrap();
-    let pending = readers
-        .each_ref()
-        .map(|(reducer, stream)| reducer.on(stream).counted(&kept.as_count()).sum(&buffer).unwrap());
+    let pending = readers.each_ref().map(|(reducer, stream)| {
+        reducer.on(stream).reduce(op::Sum, buffer.counted(&kept.as_count())).unwrap()
+    });
     keep(&reducer, &writer, 4321, &mut kept);
     writer.synchronize().unwrap();
     assert_eq!(pending.map(|pending| pending.wait().unwrap()), [1234; 2]);
@@ -178,7 +185,7 @@ fn what_is_read_lives_until_it_was_read() {
     let buffer: Buffer<u32> = device().upload(&[5, 6, 7]).unwrap();
     let pending = {
         let count = count_of(2);
-        reducer().on(&stream).counted(&count).wrapping_sum(&buffer).unwrap()
+        reducer().on(&stream).reduce(op::WrappingSum, buffer.counted(&count)).unwrap()
     };
     drop((buffer, stream));
     assert_eq!(pending.wait().unwrap(), 11);
@@ -190,7 +197,9 @@ fn the_same_count_gives_the_same_bits() {
     let values: Vec<f32> = small::<f32>(40_003, 9).iter().zip(1..).map(|(v, i)| v / i as f32).collect();
     let buffer = device().upload(&values).unwrap();
     let count = count_of(31_111);
-    let sum = || reducer().on(&stream).counted(&count).sum(&buffer).unwrap().wait().unwrap().to_bits();
+    let sum = || {
+        reducer().on(&stream).reduce(op::Sum, buffer.counted(&count)).unwrap().wait().unwrap().to_bits()
+    };
     let first = sum();
     assert!((0..3).all(|_| sum() == first));
 }

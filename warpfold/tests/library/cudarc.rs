@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ::cudarc::driver::{CudaContext, CudaSlice};
-use warpfold::{Buffer, Error};
+use warpfold::{Buffer, Error, op};
 
 use crate::{
     common::{Sample, check, device, on_gpu, reducer, says, small},
@@ -23,7 +23,7 @@ fn a_slice_of_cudarcs_is_reduced_in_place() {
     let shared = Buffer::from_cudarc(device(), slice.clone()).unwrap();
     check(reducer(), &values, &shared, "what is cudarc's");
     let ours = device().stream().unwrap();
-    let pending = reducer().on(&ours).sum(&shared).unwrap();
+    let pending = reducer().on(&ours).reduce(op::Sum, &shared).unwrap();
     drop(shared);
     assert_eq!(pending.wait().unwrap(), f64::total(&values, false));
     // Nothing of ours has a share any more.

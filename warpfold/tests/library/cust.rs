@@ -1,7 +1,7 @@
 //! Buffers of `cust`'s, whose calls go to the driver of the device under test.
 
 use ::cust::memory::{CopyDestination, DeviceBuffer};
-use warpfold::{Buffer, Device, Error, Reducer};
+use warpfold::{Buffer, Device, Error, Reducer, op};
 use warpfold_driver::Context;
 
 use crate::{
@@ -36,7 +36,7 @@ fn a_buffer_of_custs_is_reduced_in_place_and_freed_in_its_context() {
     let stream = device.stream().unwrap();
     let reduce = |ours: Buffer<f32>| {
         check(&reducer, &values, &ours, "what is cust's");
-        let pending = reducer.on(&stream).arg_max(&ours).unwrap();
+        let pending = reducer.on(&stream).reduce(op::ArgMax, &ours).unwrap();
         drop(ours);
         assert_eq!(pending.wait().unwrap(), extreme(&values, true));
     };

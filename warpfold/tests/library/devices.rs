@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use warpfold::{Buffer, Device, Error, Reducer, Result, Selection, Stream};
+use warpfold::{Buffer, Device, Error, Reducer, Result, Selection, Stream, op};
 use warpfold_driver::Driver;
 
 use crate::common::{device, driver, on_gpu, reducer, says};
@@ -104,14 +104,14 @@ fn what_belongs_to_another_device_is_refused() {
         (elsewhere.upload(&[1.0]).unwrap(), device().upload(&[1.0]).unwrap());
     let (away, home): (Stream, Stream) = (elsewhere.stream().unwrap(), device().stream().unwrap());
     refused("buffer", reducer().sum(&there).map(drop));
-    refused("buffer", reducer().on(&home).sum(&there).map(drop));
-    refused("buffer", reducer().record().sum(&there).map(drop));
-    refused("stream", reducer().on(&away).sum(&here).map(drop));
+    refused("buffer", reducer().on(&home).reduce(op::Sum, &there).map(drop));
+    refused("buffer", reducer().record().reduce(op::Sum, &there).map(drop));
+    refused("stream", reducer().on(&away).reduce(op::Sum, &here).map(drop));
     refused("stream", home.wait_for(&away));
     let mut output = elsewhere.output().unwrap();
-    refused("output", reducer().on(&home).sum_into(&here, &mut output));
+    refused("output", reducer().on(&home).reduce_into(op::Sum, &here, &mut output));
     let mut recorder = reducer().record();
-    let sum = recorder.sum(&here).unwrap();
+    let sum = recorder.reduce(op::Sum, &here).unwrap();
     let mut recording = recorder.finish().unwrap();
     refused("stream", recording.launch(&away).map(drop));
     assert_eq!(recording.run().unwrap().get(&sum), 1.0);

@@ -77,7 +77,7 @@ fn a_tensor_is_reduced_in_place_and_given_back_once() {
         let part = &values[range];
         crate::common::check(reducer(), part, &taken, &format!("{shape:?}"));
         let stream = device().stream().unwrap();
-        let pending = reducer().on(&stream).sum(&taken).unwrap();
+        let pending = reducer().on(&stream).reduce(op::Sum, &taken).unwrap();
         let copy = taken.clone();
         drop(taken);
         drop(copy);
@@ -127,7 +127,7 @@ fn a_tensor_of_any_strides_is_reduced_as_a_view() {
         let steps: Vec<isize> = layout.strides.iter().map(|&step| step as isize).collect();
         let view = taken.view_strided(0, &layout.shape, &steps).unwrap();
         let axes: Vec<usize> = (1..shape.len()).collect();
-        let sums = reducer().reduce_view(op::Sum, &view, &axes).unwrap();
+        let sums = reducer().reduce(op::Sum, view.along(&axes).unwrap()).unwrap();
         let rows = (0..shape[0]).map(|row| {
             let inner = (0..*shape.last().unwrap()).map(|at| at * strides.last().unwrap());
             let first = offset as usize / 4 + row * strides[0];

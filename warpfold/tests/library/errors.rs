@@ -17,7 +17,7 @@ use crate::{
     everything::Run,
     given_back::GivenBack,
 };
-use warpfold::{Buffer, Device, Error, Reducer, Result, Selection, Within};
+use warpfold::{Buffer, Device, Error, Reducer, Result, Selection, Within, op};
 use warpfold_driver::{CallError, PtxError, sys};
 use warpfold_sim_driver::{
     Fault, Injected, NoFindings, inject, memory_in_use, record_calls, take_findings,
@@ -80,14 +80,14 @@ fn after_an_error_that_passes_pairs_are_as_before() {
     let (a, b) = (device.upload(&[1_u8, 2, 3]).unwrap(), device.upload(&[4_u8, 5, 6, 7]).unwrap());
     let (reducer, stream) = (Reducer::new(&device).unwrap(), device.stream().unwrap());
     let mut recorder = reducer.record();
-    let recorded = recorder.dot(&a, &a).unwrap();
+    let recorded = recorder.reduce(op::Dot, (&a, &a)).unwrap();
     let mut recording = recorder.finish().unwrap();
     let mut output = device.output().unwrap();
     let mut run = || {
         let b = b.slice(1..)?;
         assert_eq!(reducer.dot(&a, &b)?, 38);
-        assert_eq!(reducer.on(&stream).squared_distance(&a, &b)?.wait()?, 48);
-        reducer.on(&stream).dot_into(&a, &a, &mut output)?;
+        assert_eq!(reducer.on(&stream).reduce(op::SquaredDistance, (&a, &b))?.wait()?, 48);
+        reducer.on(&stream).reduce_into(op::Dot, (&a, &a), &mut output)?;
         assert_eq!(output.read()?, 14);
         assert_eq!(recording.run()?.get(&recorded), 14);
         Ok(())
@@ -103,13 +103,13 @@ fn after_an_error_that_passes_intervals_are_as_before() {
     let values = device.upload(&[1_u8, 2, 3, 9]).unwrap();
     let (reducer, stream) = (Reducer::new(&device).unwrap(), device.stream().unwrap());
     let mut recorder = reducer.record();
-    let recorded = recorder.reduce_within(2.., &values).unwrap();
+    let recorded = recorder.reduce(op::Sum, values.filter(2..)).unwrap();
     let mut recording = recorder.finish().unwrap();
     let mut output = device.output().unwrap();
     let mut run = || {
-        assert_eq!(reducer.reduce_within(2..9, &values)?, Within::new(2, 5));
-        assert_eq!(reducer.on(&stream).reduce_within(..3, &values)?.wait()?, Within::new(2, 3));
-        reducer.on(&stream).reduce_within_into(3..=9, &values, &mut output)?;
+        assert_eq!(reducer.reduce(op::Sum, values.filter(2..9))?, Within::new(2, 5));
+        assert_eq!(reducer.on(&stream).reduce(op::Sum, values.filter(..3))?.wait()?, Within::new(2, 3));
+        reducer.on(&stream).reduce_into(op::Sum, values.filter(3..=9), &mut output)?;
         assert_eq!(output.read()?, Within::new(2, 12));
         assert_eq!(recording.run()?.get(&recorded), Within::new(3, 14));
         Ok(())
@@ -235,7 +235,7 @@ fn a_wait_that_fails_for_good_leaves_the_memory_where_it_is() {
     let run = Run::new(&device).unwrap();
     run.all().unwrap();
     let stream = device.stream().unwrap();
-    let pending = run.reducer.on(&stream).sum(&device.upload(&run.values).unwrap()).unwrap();
+    let pending = run.reducer.on(&stream).reduce(op::Sum, &device.upload(&run.values).unwrap()).unwrap();
     let before = memory_in_use(context);
     {
         let _unseen = unseen("cuEventQuery");
@@ -259,7 +259,7 @@ fn a_reducer_whose_last_wait_fails_for_good_leaves_everything_where_it_is() {
     let context = device.as_raw_context().cast();
     let (stream, mut sum) = (device.stream().unwrap(), device.output::<i64>().unwrap());
     let run = Run::new(&device).unwrap();
-    run.reducer.on(&stream).sum_into(&run.buffer, &mut sum).unwrap();
+    run.reducer.on(&stream).reduce_into(op::Sum, &run.buffer, &mut sum).unwrap();
     let before = memory_in_use(context);
     let log = record_calls();
     {
@@ -284,7 +284,7 @@ fn elements_on_a_lost_device_are_let_go_of() {
     let address = run.buffer.as_device_ptr();
     // SAFETY: the elements are those of a buffer that lives on.
     let foreign = unsafe { Buffer::<i32>::from_raw_parts(&device, address, 3001, owner.clone()) };
-    run.reducer.on(&stream).sum_into(&foreign.unwrap(), &mut sum).unwrap();
+    run.reducer.on(&stream).reduce_into(op::Sum, &foreign.unwrap(), &mut sum).unwrap();
     let _fault = inject(fault("cuMemAlloc_v2", 1, sys::CUDA_ERROR_ILLEGAL_ADDRESS, true));
     assert!(device.upload(&[1]).is_err() && Arc::strong_count(&owner) == 2);
     assert!(run.reducer.sum(&run.buffer).is_err());
@@ -315,7 +315,7 @@ fn a_wait_that_fails_once_is_made_again() {
     let run = Run::new(&device).unwrap();
     let stream = device.stream().unwrap();
     let before = memory_in_use(context);
-    let pending = run.reducer.on(&stream).sum(&device.upload(&run.values).unwrap()).unwrap();
+    let pending = run.reducer.on(&stream).reduce(op::Sum, &device.upload(&run.values).unwrap()).unwrap();
     let unseen = unseen("cuEventQuery");
     let fault = inject(fault("cuEventSynchronize", 1, sys::CUDA_ERROR_UNKNOWN, false));
     assert!(pending.wait().is_err() && fault.has_struck() && unseen.has_struck());
@@ -331,7 +331,7 @@ fn a_recording_whose_replay_may_still_run_is_used_no_more() {
     let device = own_context();
     let run = Run::new(&device).unwrap();
     let mut recorder = run.reducer.record();
-    let sum = recorder.sum(&run.buffer).unwrap();
+    let sum = recorder.reduce(op::Sum, &run.buffer).unwrap();
     let mut recording = recorder.finish().unwrap();
     let stream = device.stream().unwrap();
     {
@@ -348,7 +348,7 @@ fn a_recording_whose_replay_may_still_run_is_used_no_more() {
     assert_eq!(take_findings(device.as_raw_context().cast()), []);
     // One that passes leaves the recording as it was.
     let mut recorder = run.reducer.record();
-    let again = recorder.sum(&run.buffer).unwrap();
+    let again = recorder.reduce(op::Sum, &run.buffer).unwrap();
     let mut recording = recorder.finish().unwrap();
     let fault = inject(fault("cuEventRecord", 1, sys::CUDA_ERROR_UNKNOWN, false));
     assert!(recording.launch(&stream).is_err() && fault.has_struck());
@@ -377,7 +377,7 @@ fn after_a_failed_launch_the_slots_are_cleared_once() {
     }
     let stream = device.stream().unwrap();
     let fault = inject(fault("cuEventRecord", 1, sys::CUDA_ERROR_UNKNOWN, false));
-    assert!(run.reducer.on(&stream).sum(&run.buffer).is_err() && fault.has_struck());
+    assert!(run.reducer.on(&stream).reduce(op::Sum, &run.buffer).is_err() && fault.has_struck());
     drop(fault);
     assert_eq!([clears(), clears()], [1, 0]);
 }
@@ -387,7 +387,7 @@ fn after_a_failed_replay_its_slots_are_cleared_once() {
     let device = own_context();
     let run = Run::new(&device).unwrap();
     let mut recorder = run.reducer.record();
-    let sum = recorder.sum(&run.buffer).unwrap();
+    let sum = recorder.reduce(op::Sum, &run.buffer).unwrap();
     let mut recording = recorder.finish().unwrap();
     let mut clears = |failing: Option<&str>| {
         let fails = |function| inject(fault(function, 1, sys::CUDA_ERROR_UNKNOWN, false));

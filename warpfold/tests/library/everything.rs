@@ -51,16 +51,16 @@ impl Run {
 
     fn waiting(&self) -> Result<()> {
         assert_eq!(self.reducer.sum(&self.buffer)?, self.sum());
-        let together = self.reducer.reduce_many((op::ArgMax, op::Sum), &self.buffer)?;
+        let together = self.reducer.reduce((op::ArgMax, op::Sum), &self.buffer)?;
         assert_eq!(together, (extreme(&self.values, true), self.sum()));
         Ok(())
     }
 
     fn enqueued(&self, stream: &Stream) -> Result<()> {
-        let first = self.reducer.on(stream).sum(&self.buffer)?;
-        let second = self.reducer.on(stream).reduce_many((op::Min, op::Sum), &self.buffer)?;
+        let first = self.reducer.on(stream).reduce(op::Sum, &self.buffer)?;
+        let second = self.reducer.on(stream).reduce((op::Min, op::Sum), &self.buffer)?;
         let _ = first.is_ready()?;
-        let third = self.reducer.on(stream).sum(&self.buffer.slice(1..)?)?;
+        let third = self.reducer.on(stream).reduce(op::Sum, &self.buffer.slice(1..)?)?;
         drop(second);
         assert_eq!(third.wait()?, self.sum() - i64::from(self.values[0]));
         assert_eq!(first.wait()?, self.sum());
@@ -71,14 +71,14 @@ impl Run {
         let device = self.buffer.device();
         let mut located = device.output::<Located<i32>>()?;
         let copy = device.upload(&self.values)?;
-        self.reducer.on(stream).arg_min_into(&copy, &mut located)?;
+        self.reducer.on(stream).reduce_into(op::ArgMin, &copy, &mut located)?;
         drop(copy);
         let other = device.stream()?;
-        self.reducer.on(&other).arg_max_into(&self.buffer, &mut located)?;
+        self.reducer.on(&other).reduce_into(op::ArgMax, &self.buffer, &mut located)?;
         other.wait_for(stream)?;
         assert_eq!(Some(located.read()?), extreme(&self.values, true));
         let mut sum = device.output::<i64>()?;
-        self.reducer.on(&other).sum_into(&self.buffer.slice(..0)?, &mut sum)?;
+        self.reducer.on(&other).reduce_into(op::Sum, &self.buffer.slice(..0)?, &mut sum)?;
         assert_eq!(sum.read()?, 0);
         Ok(())
     }
@@ -86,9 +86,17 @@ impl Run {
     fn counted(&self, stream: &Stream) -> Result<()> {
         let device = self.buffer.device();
         let mut kept = device.output::<u64>()?;
-        self.reducer.on(&device.stream()?).sum_into(&device.upload(&[1_u8; 77])?, &mut kept)?;
-        let sum = self.reducer.on(stream).counted(&kept.as_count()).sum(&self.buffer)?;
-        self.reducer.on(&device.stream()?).sum_into(&device.upload(&[1_u8; 78])?, &mut kept)?;
+        self.reducer.on(&device.stream()?).reduce_into(
+            op::Sum,
+            &device.upload(&[1_u8; 77])?,
+            &mut kept,
+        )?;
+        let sum = self.reducer.on(stream).reduce(op::Sum, self.buffer.counted(&kept.as_count()))?;
+        self.reducer.on(&device.stream()?).reduce_into(
+            op::Sum,
+            &device.upload(&[1_u8; 78])?,
+            &mut kept,
+        )?;
         assert_eq!(sum.wait()?, i32::total(&self.values[..77], false));
         assert_eq!(kept.read()?, 78);
         Ok(())
@@ -127,16 +135,16 @@ impl Run {
         let matrix = self.buffer.slice(1..)?;
         let rows = matrix.rows(30)?;
         let sums: Vec<i64> = self.values[1..].chunks(30).map(|row| i32::total(row, false)).collect();
-        assert_eq!(self.reducer.sum_rows(&rows)?, sums);
+        assert_eq!(self.reducer.reduce(op::Sum, &rows)?, sums);
         let mut outputs = device.outputs::<i64>(100)?;
-        self.reducer.on(&device.stream()?).sum_rows_into(&rows, &mut outputs)?;
-        self.reducer.on(stream).sum_rows_into(&rows, &mut outputs)?;
+        self.reducer.on(&device.stream()?).reduce_into(op::Sum, &rows, &mut outputs)?;
+        self.reducer.on(stream).reduce_into(op::Sum, &rows, &mut outputs)?;
         assert_eq!(outputs.read()?, sums);
         let sums = outputs.into_buffer();
-        let sum = self.reducer.on(&device.stream()?).sum(&sums)?;
+        let sum = self.reducer.on(&device.stream()?).reduce(op::Sum, &sums)?;
         assert_eq!(sum.wait()?, self.sum() - i64::from(self.values[0]));
         let mut located = device.outputs::<Located<i32>>(1)?;
-        self.reducer.on(stream).arg_max_rows_into(&self.buffer.rows(3001)?, &mut located)?;
+        self.reducer.on(stream).reduce_into(op::ArgMax, self.buffer.rows(3001)?, &mut located)?;
         assert_eq!(located.read()?, [extreme(&self.values, true).expect("there are some")]);
         Ok(())
     }
@@ -147,9 +155,9 @@ impl Run {
         let segments = self.reducer.segments(&self.buffer, &device.upload(&offsets)?)?;
         let segment = |ends: &[u32]| &self.values[ends[0] as usize..ends[1] as usize];
         let sums: Vec<i64> = offsets.windows(2).map(|ends| i32::total(segment(ends), false)).collect();
-        assert_eq!(self.reducer.reduce_segments(op::Sum, &segments)?, sums);
+        assert_eq!(self.reducer.reduce(op::Sum, &segments)?, sums);
         let mut outputs = device.outputs::<i64>(5)?;
-        self.reducer.on(stream).reduce_segments_into(op::Sum, &segments, &mut outputs)?;
+        self.reducer.on(stream).reduce_into(op::Sum, &segments, &mut outputs)?;
         drop(segments);
         assert_eq!(outputs.read()?, sums);
         Ok(())
@@ -164,7 +172,7 @@ impl Run {
         let (mut of, mut results) = (device.outputs(32)?, device.outputs(32)?);
         // What still writes there comes first.
         let rows = self.buffer.slice(..32)?;
-        self.reducer.on(stream).sum_rows_into(&rows.rows(1)?, &mut results)?;
+        self.reducer.on(stream).reduce_into(op::Sum, rows.rows(1)?, &mut results)?;
         let found =
             self.reducer.reduce_by_key_into(op::Sum, &keys, &self.buffer, &mut of, &mut results)?;
         assert_eq!((found, &results.read()?[..31]), (31, &*sums));
@@ -175,9 +183,9 @@ impl Run {
         let mut recorder = self.reducer.record();
         let matrix = self.buffer.slice(..3000)?;
         let rows = matrix.rows(30)?;
-        let (sum, found) = (recorder.sum(&self.buffer)?, recorder.reduce_rows(op::Sum, &rows)?);
+        let (sum, found) = (recorder.reduce(op::Sum, &self.buffer)?, recorder.reduce(op::Sum, &rows)?);
         let outputs = self.buffer.device().outputs(100)?;
-        let left = recorder.reduce_rows_into(op::Sum, &rows, outputs)?;
+        let left = recorder.reduce_into(op::Sum, &rows, outputs)?;
         let mut recording = recorder.finish()?;
         let results = recording.run()?;
         let sums: Vec<i64> = self.values[..3000].chunks(30).map(|row| i32::total(row, false)).collect();

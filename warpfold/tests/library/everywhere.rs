@@ -361,7 +361,7 @@ fn sums_of_rows_are_those_of_their_elements() {
         let values = &all[start..];
         let buffer = device().upload(&all).unwrap().slice(start..).unwrap();
         let rows = buffer.rows(len).unwrap();
-        let found = reducer().reduce_rows(Everywhere(op::Sum), &rows).unwrap();
+        let found = reducer().reduce(Everywhere(op::Sum), &rows).unwrap();
         let here = cpu::reduce_rows(Everywhere(op::Sum), values, len).unwrap();
         let bits = |sums: &[f32]| sums.iter().map(|sum| sum.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&found), bits(&here), "rows of {len} from {start}");
@@ -392,7 +392,7 @@ fn sums_are_the_same_wherever_they_go() {
     // More elements than are counted.
     let more = device().upload(&[&values[..], &[1e9; 50]].concat()).unwrap();
     let count = count_of(values.len() as u64);
-    assert_eq!(on().counted(&count).reduce(op, &more).unwrap().wait().unwrap(), expected);
+    assert_eq!(on().reduce(op, more.counted(&count)).unwrap().wait().unwrap(), expected);
 }
 
 /// The elements that lie between two ends: how many, and what is expected of their sum.
@@ -411,11 +411,11 @@ fn check_within<T: Float>(reducer: &Reducer, values: &[T], ends: (T, T), start: 
         same([T::sum(found.sum)], [sum], &format!("{what} {where_}"));
         assert_eq!(found.count, count, "{what} {where_}");
     };
-    let range = Everywhere(ends.0..=ends.1);
-    check(cpu::reduce_within(range.clone(), values).unwrap(), "on the CPU");
+    let range = ends.0..=ends.1;
+    check(cpu::reduce_within(Everywhere(range.clone()), values).unwrap(), "on the CPU");
     let all = [&vec![T::near(1.5); start][..], values].concat();
     let buffer = device().upload(&all).unwrap().slice(start..).unwrap();
-    check(reducer.reduce_within(range, &buffer).unwrap(), "on the device");
+    check(reducer.reduce(Everywhere(op::Sum), buffer.filter(range)).unwrap(), "on the device");
 }
 
 fn within_defined<T: Float>() {
@@ -448,7 +448,9 @@ fn within_launched<T: Float>() {
         device().upload(&all).unwrap().slice(start..).unwrap()
     };
     let everywhere = |reducer: &Reducer, start| {
-        [T::sum(reducer.reduce_within(Everywhere(range.clone()), &buffer(start)).unwrap().sum)]
+        [T::sum(
+            reducer.reduce(op::Everywhere(op::Sum), buffer(start).filter(range.clone())).unwrap().sum,
+        )]
     };
     // Those of an interval are made in `f64`, in which no order changes sums of halves.
     let ordinary = |reducer: &Reducer| T::sum(reducer.sum(&buffer(0)).unwrap());
@@ -473,19 +475,22 @@ fn sums_of_intervals_are_the_same_wherever_they_go() {
     let values = unruly::<f64>(3000);
     let (count, sum) = expected_within(&values, (-0.5, 3.0));
     let expected = Within::new(count, sum);
-    let range = Everywhere(-0.5..=3.0);
+    let range = -0.5..=3.0;
     let (buffer, stream) = (device().upload(&values).unwrap(), device().stream().unwrap());
     let on = || reducer().on(&stream);
-    assert_eq!(on().reduce_within(range.clone(), &buffer).unwrap().wait().unwrap(), expected);
+    assert_eq!(
+        on().reduce(Everywhere(op::Sum), buffer.filter(range.clone())).unwrap().wait().unwrap(),
+        expected
+    );
     let mut output = device().output().unwrap();
-    on().reduce_within_into(range.clone(), &buffer, &mut output).unwrap();
+    on().reduce_into(Everywhere(op::Sum), buffer.filter(range.clone()), &mut output).unwrap();
     assert_eq!(output.read().unwrap(), expected);
     let mut recorder = reducer().record();
-    let recorded = recorder.reduce_within(range, &buffer).unwrap();
+    let recorded = recorder.reduce(Everywhere(op::Sum), buffer.filter(range)).unwrap();
     assert_eq!(recorder.finish().unwrap().run().unwrap().get(&recorded), expected);
     // Around an interval of integers it changes nothing.
     let integers = device().upload(&[3_u8, 200, 7]).unwrap();
-    let within = reducer().reduce_within(Everywhere(4..), &integers).unwrap();
+    let within = reducer().reduce(op::Everywhere(op::Sum), integers.filter(4..)).unwrap();
     assert_eq!(within, Within::new(2, 207));
 }
 

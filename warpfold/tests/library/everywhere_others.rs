@@ -39,8 +39,8 @@ fn pairs_on_device<T: Float>(reducer: &Reducer, a: &[T], b: &[T], starts: [usize
     };
     let (a, b) = (behind(a, starts[0]), behind(b, starts[1]));
     [
-        T::sum(reducer.reduce_pair(Everywhere(Dot), &a, &b).unwrap()),
-        T::sum(reducer.reduce_pair(Everywhere(SquaredDistance), &a, &b).unwrap()),
+        T::sum(reducer.reduce(Everywhere(Dot), (&a, &b)).unwrap()),
+        T::sum(reducer.reduce(Everywhere(SquaredDistance), (&a, &b)).unwrap()),
     ]
 }
 
@@ -112,17 +112,17 @@ fn sums_of_pairs_are_the_same_wherever_they_go() {
     fn goes<O: PairOperation>(op: O, a: &[f32], b: &[f32], expected: f64) {
         let upload = |values| device().upload(values).unwrap();
         let (a, b, stream) = (upload(a), upload(b), device().stream().unwrap());
-        let pending = reducer().on(&stream).reduce_pair(op, &a, &b).unwrap();
+        let pending = reducer().on(&stream).reduce(op, (&a, &b)).unwrap();
         assert_eq!(f64::from(pending.wait().unwrap()), expected);
         let mut output = device().output::<f32>().unwrap();
-        reducer().on(&stream).reduce_pair_into(op, &a, &b, &mut output).unwrap();
+        reducer().on(&stream).reduce_into(op, (&a, &b), &mut output).unwrap();
         assert_eq!(f64::from(output.read().unwrap()), expected);
         let mut recorder = reducer().record();
-        let recorded = recorder.reduce_pair(op, &a, &b).unwrap();
+        let recorded = recorder.reduce(op, (&a, &b)).unwrap();
         let found = recorder.finish().unwrap().run().unwrap().get(&recorded);
         assert_eq!(f64::from(found), expected);
         let none = a.slice(..0).unwrap();
-        assert_eq!(reducer().reduce_pair(op, &none, &none).unwrap().to_bits(), 0);
+        assert_eq!(reducer().reduce(op, (&none, &none)).unwrap().to_bits(), 0);
     }
     let (a, b) = (unruly::<f32>(3000), shuffled(&unruly::<f32>(3000), 45));
     let [dot, distance] = of_pairs(&a, &b);
@@ -137,9 +137,9 @@ fn sums_of_pairs_of_integers_are_the_same_anyway() {
     let upload = |values: &[i32]| device().upload(values).unwrap();
     let (a, b) = (upload(&[3, -5, i32::MAX]), upload(&[7, 11, i32::MIN]));
     let dot = reducer().dot(&a, &b).unwrap();
-    assert_eq!(reducer().reduce_pair(Everywhere(Dot), &a, &b).unwrap(), dot);
-    let distance = reducer().squared_distance(&a, &b).unwrap();
-    assert_eq!(reducer().reduce_pair(Everywhere(SquaredDistance), &a, &b).unwrap(), distance);
+    assert_eq!(reducer().reduce(Everywhere(Dot), (&a, &b)).unwrap(), dot);
+    let distance = reducer().reduce(op::SquaredDistance, (&a, &b)).unwrap();
+    assert_eq!(reducer().reduce(Everywhere(SquaredDistance), (&a, &b)).unwrap(), distance);
 }
 
 /// Every third element is none, and so may be the first and the last one.
@@ -218,15 +218,15 @@ fn sums_of_numbers_are_those_of_the_elements_in_every_shape() {
         let expected = |part: &[f32]| bits(of_numbers(part)[which]);
         let found = |sums: Vec<f32>| sums.into_iter().map(|sum| bits(sum.into())).collect::<Vec<_>>();
         let of_rows: Vec<u64> = values.chunks(len).map(expected).collect();
-        assert_eq!(found(reducer().reduce_rows(op, &buffer.rows(len).unwrap()).unwrap()), of_rows);
+        assert_eq!(found(reducer().reduce(op, buffer.rows(len).unwrap()).unwrap()), of_rows);
         assert_eq!(found(cpu::reduce_rows(op, values, len).unwrap()), of_rows);
         let columns =
             (0..len).map(|at| values.iter().skip(at).step_by(len).copied().collect::<Vec<_>>());
         let of_columns: Vec<u64> = columns.map(|column| expected(&column)).collect();
         let axis = buffer.axis(&[rows, len], 0).unwrap();
-        assert_eq!(found(reducer().reduce_axis(op, &axis).unwrap()), of_columns);
+        assert_eq!(found(reducer().reduce(op, &axis).unwrap()), of_columns);
         let view = buffer.view(&[rows / 2, 2, len]).unwrap();
-        assert_eq!(found(reducer().reduce_view(op, &view, &[0, 1]).unwrap()), of_columns);
+        assert_eq!(found(reducer().reduce(op, view.along(&[0, 1]).unwrap()).unwrap()), of_columns);
         let offsets = [0_u32, 1, 1, 700, 2999, 3000];
         let of_segments: Vec<u64> = offsets
             .windows(2)
@@ -234,7 +234,7 @@ fn sums_of_numbers_are_those_of_the_elements_in_every_shape() {
             .collect();
         let offsets = device().upload(&offsets).unwrap();
         let segments = reducer().segments(&buffer, &offsets).unwrap();
-        assert_eq!(found(reducer().reduce_segments(op, &segments).unwrap()), of_segments);
+        assert_eq!(found(reducer().reduce(op, &segments).unwrap()), of_segments);
         let keys: Vec<u16> = (0..3000).map(|at| at / 750).collect();
         let keys = device().upload(&keys).unwrap();
         let by_key = reducer().reduce_by_key(op, &keys, &buffer).unwrap();

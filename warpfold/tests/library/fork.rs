@@ -25,14 +25,14 @@ fn a_child_is_refused_whatever_it_calls_and_its_parent_goes_on() -> Result<()> {
     let reducer = Reducer::new(device)?;
     let values = device.upload(&small::<f32>(20_000, 1))?;
     let (stream, mut output) = (device.stream()?, device.output()?);
-    reducer.on(&stream).sum_into(&values, &mut output)?;
-    let (sum, pending) = (reducer.sum(&values)?, reducer.on(&stream).sum(&values)?);
+    reducer.on(&stream).reduce_into(op::Sum, &values, &mut output)?;
+    let (sum, pending) = (reducer.sum(&values)?, reducer.on(&stream).reduce(op::Sum, &values)?);
     let said = in_child(|| {
         let answers = [
             refused(reducer.sum(&values)),
             // Its kernel was not loaded yet.
             refused(reducer.reduce(op::MinMax, &values)),
-            refused(reducer.on(&stream).sum(&values).map(drop)),
+            refused(reducer.on(&stream).reduce(op::Sum, &values).map(drop)),
             refused(reducer.stream(&vec![1_f32; 100]).reduce(op::Sum)),
             refused(values.download()),
             refused(device.upload(&[1_u8])),
@@ -66,7 +66,7 @@ fn a_child_waits_for_no_lock_of_its_parents_threads() -> Result<()> {
             scope.spawn(|| {
                 let stream = device.stream().unwrap();
                 while !done.load(Ordering::Relaxed) {
-                    drop(reducer.on(&stream).sum(&values).unwrap());
+                    drop(reducer.on(&stream).reduce(op::Sum, &values).unwrap());
                     reducer.max(&values).unwrap();
                 }
             });
@@ -74,8 +74,9 @@ fn a_child_waits_for_no_lock_of_its_parents_threads() -> Result<()> {
         let said: Vec<_> = (0..50)
             .map(|_| {
                 in_child(|| {
-                    let enqueued =
-                        device.stream().and_then(|stream| reducer.on(&stream).sum(&values).map(drop));
+                    let enqueued = device
+                        .stream()
+                        .and_then(|stream| reducer.on(&stream).reduce(op::Sum, &values).map(drop));
                     (refused(reducer.max(&values)) && refused(enqueued)).into()
                 })
             })

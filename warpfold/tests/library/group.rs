@@ -273,10 +273,10 @@ fn devices_that_reach_each_other_do_not_wait_for_each_other() {
     let sum = f32::total(&values, false);
     let mut sums = group.outputs::<f32>().unwrap();
     // Kernels are loaded, and memory is there.
-    assert_eq!(group.reduce_many((op::Sum, op::Max), &all).unwrap().0, sum);
+    assert_eq!(group.reduce((op::Sum, op::Max), &all).unwrap().0, sum);
     let log = warpfold_sim_driver::record_calls();
     assert_eq!(group.reduce(op::Sum, &all).unwrap(), sum);
-    assert_eq!(group.reduce_many((op::Sum, op::Max), &all).unwrap().0, sum);
+    assert_eq!(group.reduce((op::Sum, op::Max), &all).unwrap().0, sum);
     let waits = log.count("cuStreamSynchronize") + log.count("cuEventSynchronize");
     assert_eq!(waits, 0, "{:?}", log.calls());
     drop(log);
@@ -311,7 +311,7 @@ fn many_threads_take_groups_in_any_order() {
                 let values = &values;
                 scope.spawn(move || {
                     let sharded = group.upload(values).unwrap();
-                    let results = group.reduce_many((op::Sum, op::Max, op::Product), &sharded).unwrap();
+                    let results = group.reduce((op::Sum, op::Max, op::Product), &sharded).unwrap();
                     assert_eq!((results.0, results.1), (sum, Some(largest)));
                 });
             }
@@ -357,7 +357,7 @@ fn results_stay_on_every_device_for_what_comes_behind_them() {
                 .zip(group.reducers().zip(&streams))
                 .map(|(ones, (reducer, stream))| {
                     let buffer = ones.device().upload(&values).unwrap();
-                    reducer.on(stream).counted(&ones.as_count()).sum(&buffer).unwrap()
+                    reducer.on(stream).reduce(op::Sum, buffer.counted(&ones.as_count())).unwrap()
                 })
                 .collect();
             // What comes next waits for those that read, although it is there first.
@@ -391,11 +391,11 @@ fn rows_lie_on_the_devices_whole() {
     for group in groups() {
         let sharded = cut(group, &values, &[300, 300, 2700]);
         let sums: Vec<i64> = values.chunks(30).map(|row| i32::total(row, false)).collect();
-        assert_eq!(group.reduce_rows(op::Sum, &sharded, 30).unwrap(), sums);
-        let first = group.reduce_rows(op::ArgMax, &sharded, 30).unwrap();
+        assert_eq!(group.reduce(op::Sum, sharded.rows(30)).unwrap(), sums);
+        let first = group.reduce(op::ArgMax, sharded.rows(30)).unwrap();
         let rows: Vec<_> = values.chunks(30).filter_map(|row| extreme(row, true)).collect();
         assert_eq!(first, rows);
-        let cut_rows = group.reduce_rows(op::Sum, &cut(group, &values, &[301, 310, 2700]), 30);
+        let cut_rows = group.reduce(op::Sum, cut(group, &values, &[301, 310, 2700]).rows(30));
         let refused = matches!(cut_rows, Err(Error::Rows { .. }));
         // A single device has all of them, which are whole.
         assert_eq!(refused, reducers().len() > 1, "{cut_rows:?}");

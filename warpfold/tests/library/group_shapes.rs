@@ -26,11 +26,11 @@ fn several_operations_have_the_results_that_each_has_alone() {
     let values = floats();
     for group in groups() {
         let sharded = cut(group, &values, &ENDS);
-        let (sum, min, max) = group.reduce_many((op::Sum, op::Min, op::Max), &sharded).unwrap();
+        let (sum, min, max) = group.reduce((op::Sum, op::Min, op::Max), &sharded).unwrap();
         assert_eq!(sum.to_bits(), group.reduce(op::Sum, &sharded).unwrap().to_bits());
         assert_eq!((min, max), (Some(-300.0), Some(300.0)), "{group:?}");
         let (first, mean, last, squares, all, extremes) = group
-            .reduce_many(
+            .reduce(
                 (
                     op::ArgMin,
                     op::MeanAndVariance,
@@ -48,7 +48,7 @@ fn several_operations_have_the_results_that_each_has_alone() {
         assert_eq!(all, group.reduce(op::CountNonZero, &sharded).unwrap());
         assert_eq!(extremes, group.reduce(op::MinMax, &sharded).unwrap());
         let none = group.upload::<f32>(&[]).unwrap();
-        assert_eq!(group.reduce_many((op::Sum, op::Min), &none).unwrap(), (0.0, None));
+        assert_eq!(group.reduce((op::Sum, op::Min), &none).unwrap(), (0.0, None));
     }
 }
 
@@ -61,7 +61,7 @@ fn several_operations_take_the_launches_of_one_device_on_each() {
     }
     for group in groups() {
         let sharded = group.upload(&floats()).unwrap();
-        let both = || group.reduce_many((op::Sum, op::Min, op::Max), &sharded).unwrap();
+        let both = || group.reduce((op::Sum, op::Min, op::Max), &sharded).unwrap();
         both();
         let log = warpfold_sim_driver::record_calls();
         both();
@@ -84,7 +84,7 @@ fn several_operations_of_which_one_fails_have_no_results() {
     }
     for group in groups() {
         let sharded = cut(group, &floats(), &ENDS);
-        let both = || group.reduce_many((op::Sum, op::Min, op::Max), &sharded);
+        let both = || group.reduce((op::Sum, op::Min, op::Max), &sharded);
         let expected = both().unwrap();
         for function in ["cuLaunchKernel", "cuEventRecord"] {
             for call in 1..=8 {
@@ -121,13 +121,13 @@ fn segments_lie_on_the_devices_whole() {
             let offsets = reducer.device().upload(&offsets).unwrap();
             segments.push(reducer.segments(part, &offsets).unwrap());
         }
-        assert_eq!(group.reduce_segments(op::Sum, &segments).unwrap(), expected, "{group:?}");
+        assert_eq!(group.reduce(op::Sum, &segments[..]).unwrap(), expected, "{group:?}");
         let devices = reducers().len();
         if devices > 1 {
-            let error = group.reduce_segments(op::Sum, &segments[1..]).unwrap_err();
+            let error = group.reduce(op::Sum, &segments[1..][..]).unwrap_err();
             says(&error, &[&format!("segments of {} devices for {devices}", devices - 1)]);
             segments.swap(0, devices - 1);
-            let error = group.reduce_segments(op::Sum, &segments).unwrap_err();
+            let error = group.reduce(op::Sum, &segments[..]).unwrap_err();
             assert!(matches!(error, Error::OtherDevice { what: "segments", .. }), "{error}");
         }
     }
@@ -147,17 +147,13 @@ fn arrays_lie_on_the_devices_whole() {
         let sharded = cut(group, &values, &[40 * array, 40 * array, 41 * array]);
         for axis in 0..3 {
             let whole = all.axis(&[100, 3, 5, 7], axis + 1).unwrap();
-            let sums = group.reduce_axis(op::Sum, &sharded, &shape, axis).unwrap();
-            assert_eq!(sums, reducer().reduce_axis(op::Sum, &whole).unwrap(), "{axis} on {group:?}");
-            let places = group.reduce_axis(op::ArgMax, &sharded, &shape, axis).unwrap();
-            assert_eq!(
-                places,
-                reducer().reduce_axis(op::ArgMax, &whole).unwrap(),
-                "{axis} on {group:?}"
-            );
+            let sums = group.reduce(op::Sum, sharded.axis(&shape, axis)).unwrap();
+            assert_eq!(sums, reducer().reduce(op::Sum, &whole).unwrap(), "{axis} on {group:?}");
+            let places = group.reduce(op::ArgMax, sharded.axis(&shape, axis)).unwrap();
+            assert_eq!(places, reducer().reduce(op::ArgMax, &whole).unwrap(), "{axis} on {group:?}");
         }
         for (shape, axis) in [(&[3, 5, 7][..], 3), (&[3, 5, 8], 0), (&[3, 0, 7], 0), (&[], 0)] {
-            let error = group.reduce_axis(op::Sum, &sharded, shape, axis).unwrap_err();
+            let error = group.reduce(op::Sum, sharded.axis(shape, axis)).unwrap_err();
             assert!(matches!(error, Error::Axis { .. }), "{shape:?}: {error:?}");
         }
     }
@@ -209,34 +205,42 @@ fn pairs_and_intervals_are_added_device_by_device() {
     let [of_floats, of_others] = [&floats, &others].map(|values| device().upload(values).unwrap());
     for group in groups() {
         let [x, y] = [&a, &b].map(|values| cut(group, values, &ENDS));
-        assert_eq!(group.reduce_pair(op::Dot, &x, &y).unwrap(), reducer().dot(&of_a, &of_b).unwrap());
-        let distance = group.reduce_pair(op::SquaredDistance, &x, &y).unwrap();
-        assert_eq!(distance, reducer().squared_distance(&of_a, &of_b).unwrap(), "{group:?}");
+        assert_eq!(group.reduce(op::Dot, (&x, &y)).unwrap(), reducer().dot(&of_a, &of_b).unwrap());
+        let distance = group.reduce(op::SquaredDistance, (&x, &y)).unwrap();
+        assert_eq!(
+            distance,
+            reducer().reduce(op::SquaredDistance, (&of_a, &of_b)).unwrap(),
+            "{group:?}"
+        );
         for range in [-3..4, 4..4, i16::MIN..0] {
-            let within = group.reduce_within(range.clone(), &x).unwrap();
-            assert_eq!(within, reducer().reduce_within(range, &of_a).unwrap(), "{group:?}");
+            let within = group.reduce(op::Sum, x.filter(range.clone())).unwrap();
+            assert_eq!(within, reducer().reduce(op::Sum, of_a.filter(range)).unwrap(), "{group:?}");
         }
         // Sums of small integers, which are exact.
         let [x, y] = [&floats, &others].map(|values| cut(group, values, &ENDS));
-        let dot = group.reduce_pair(op::Dot, &x, &y).unwrap();
+        let dot = group.reduce(op::Dot, (&x, &y)).unwrap();
         assert_eq!(dot, reducer().dot(&of_floats, &of_others).unwrap(), "{group:?}");
-        let within = group.reduce_within(0.0..=2.0, &x).unwrap();
-        assert_eq!(within, reducer().reduce_within(0.0..=2.0, &of_floats).unwrap(), "{group:?}");
+        let within = group.reduce(op::Sum, x.filter(0.0..=2.0)).unwrap();
+        assert_eq!(within, reducer().reduce(op::Sum, of_floats.filter(0.0..=2.0)).unwrap(), "{group:?}");
         // Those of any, which are not.
         let any = unruly::<f32>(4001);
-        let range = op::Everywhere(-0.5..20.0);
-        let within = group.reduce_within(range.clone(), &cut(group, &any, &ENDS)).unwrap();
-        assert_eq!(within, cpu::reduce_within(range.clone(), &any).unwrap(), "{group:?}");
+        let (sum, range) = (op::Everywhere(op::Sum), -0.5..20.0);
+        let within = group.reduce(sum, cut(group, &any, &ENDS).filter(range.clone())).unwrap();
+        assert_eq!(
+            within,
+            cpu::reduce_within(op::Everywhere(range.clone()), &any).unwrap(),
+            "{group:?}"
+        );
         let none = group.upload::<f32>(&[]).unwrap();
-        assert_eq!(group.reduce_within(range, &none).unwrap(), Within::new(0, 0.0));
-        assert_eq!(group.reduce_pair(op::Dot, &none, &none).unwrap(), 0.0);
-        assert_eq!(group.reduce_pair(op::Everywhere(op::Dot), &none, &none).unwrap(), 0.0);
-        assert_eq!(group.reduce_within(.., &none).unwrap().count, 0);
-        let error = group.reduce_within(f32::NAN.., &x).unwrap_err();
+        assert_eq!(group.reduce(sum, none.filter(range)).unwrap(), Within::new(0, 0.0));
+        assert_eq!(group.reduce(op::Dot, (&none, &none)).unwrap(), 0.0);
+        assert_eq!(group.reduce(op::Everywhere(op::Dot), (&none, &none)).unwrap(), 0.0);
+        assert_eq!(group.reduce(op::Sum, none.filter(..)).unwrap().count, 0);
+        let error = group.reduce(op::Sum, x.filter(f32::NAN..)).unwrap_err();
         assert!(matches!(error, Error::Interval { .. }), "{error:?}");
         if reducers().len() > 1 {
             let other = cut(group, &others, &[701, 701, 2500]);
-            let error = group.reduce_pair(op::Dot, &x, &other).unwrap_err();
+            let error = group.reduce(op::Dot, (&x, &other)).unwrap_err();
             assert!(matches!(error, Error::Pairs { .. }), "{error:?}");
         }
     }
@@ -262,8 +266,8 @@ fn pairs_have_the_same_bits_everywhere_however_they_are_shared() {
             {
                 let [x, y] = [&a, &b].map(|values| cut(group, values, &ends));
                 let found = [
-                    T::sum(group.reduce_pair(op::Everywhere(op::Dot), &x, &y).unwrap()),
-                    T::sum(group.reduce_pair(op::Everywhere(op::SquaredDistance), &x, &y).unwrap()),
+                    T::sum(group.reduce(op::Everywhere(op::Dot), (&x, &y)).unwrap()),
+                    T::sum(group.reduce(op::Everywhere(op::SquaredDistance), (&x, &y)).unwrap()),
                 ];
                 assert_eq!(found.map(f64::to_bits), on_cpu.map(f64::to_bits), "{ends:?} of {group:?}");
             }
@@ -282,10 +286,10 @@ fn what_comes_first_of_every_row_is_found_where_the_row_is() {
     for group in groups() {
         let sharded = cut(group, &values, &[300, 300, 2700]);
         for op in [op::Largest(3), op::Largest(30)] {
-            let found = group.top_k_rows(op, &sharded, 30).unwrap();
-            assert_eq!(found, reducer().top_k_rows(op, &all.rows(30).unwrap()).unwrap(), "{group:?}");
+            let found = group.reduce(op, sharded.rows(30)).unwrap();
+            assert_eq!(found, reducer().reduce(op, all.rows(30).unwrap()).unwrap(), "{group:?}");
         }
-        let cut_rows = group.top_k_rows(op::Smallest(1), &cut(group, &values, &[301, 310, 2700]), 30);
+        let cut_rows = group.reduce(op::Smallest(1), cut(group, &values, &[301, 310, 2700]).rows(30));
         assert_eq!(matches!(cut_rows, Err(Error::Rows { .. })), reducers().len() > 1, "{cut_rows:?}");
     }
 }
@@ -297,8 +301,8 @@ fn beside_one<O: op::TopK + std::fmt::Debug>(
     all: &Buffer<f32>,
     op: O,
 ) {
-    let found = group.top_k(op, sharded).unwrap();
-    let expected = reducer().top_k(op, all).unwrap();
+    let found = group.reduce(op, sharded).unwrap();
+    let expected = reducer().reduce(op, all).unwrap();
     let bits = |found: &[warpfold::Located<f32>]| -> Vec<_> {
         found.iter().map(|found| (found.index, found.value.to_bits())).collect()
     };
@@ -330,6 +334,6 @@ fn what_comes_first_of_all_devices_is_what_comes_first_of_one_with_all_elements(
         }
     }
     let group = &groups()[0];
-    let error = group.top_k(op::Largest(33), &group.upload(&[1_u8]).unwrap()).unwrap_err();
+    let error = group.reduce(op::Largest(33), &group.upload(&[1_u8]).unwrap()).unwrap_err();
     assert!(matches!(error, Error::TopK { .. }), "{error}");
 }

@@ -9,6 +9,7 @@ use warpfold::{
         Arch, Blocks, Choice, Dtype, Job, KernelKind, Op, Ptx, PtxSource, Tuning, archive::Archive,
         plan, prepare, reducer, tuning,
     },
+    op,
 };
 use warpfold_abi::{Arguments, Parameter, arguments::ReduceCut};
 
@@ -85,10 +86,10 @@ fn what_is_not_there_is_named_with_the_reason() {
     let reducer = with_sum(device(), "", Tuning::generic());
     for error in [
         prepare(&reducer, Op::Max, Dtype::U8).unwrap_err(),
-        reducer.prepare::<u8>().unwrap_err(),
+        reducer.prepare(op::Product, &device().upload(&[1_u8]).unwrap()).unwrap_err(),
         reducer.max(&device().upload(&[1_u8]).unwrap()).unwrap_err(),
         // Before anything is recorded: a thread that records may not load kernels.
-        reducer.record().max(&device().upload(&[1_u8]).unwrap()).map(drop).unwrap_err(),
+        reducer.record().reduce(op::Max, &device().upload(&[1_u8]).unwrap()).map(drop).unwrap_err(),
     ] {
         says(&error, &["no PTX of reducer_", "_u8 for sm_"]);
         says(&std::error::Error::source(&error).unwrap().to_string(), &["is not here"]);
@@ -115,10 +116,10 @@ fn what_is_not_there_leaves_nothing_to_be_cleared() {
         assert_eq!(clears(), 0, "after {what}");
     };
     check("max", reducer.max(&buffer).map(drop));
-    check("sum_rows", reducer.sum_rows(&rows).map(drop));
-    check("max on a stream", on.max(&buffer).map(drop));
-    check("counted", on.counted(&count).sum(&buffer).map(drop));
-    check("sum_rows_into", on.sum_rows_into(&rows, &mut sums));
+    check("sum_rows", reducer.reduce(op::Sum, &rows).map(drop));
+    check("max on a stream", on.reduce(op::Max, &buffer).map(drop));
+    check("counted", on.reduce(op::Sum, buffer.counted(&count)).map(drop));
+    check("sum_rows_into", on.reduce_into(op::Sum, &rows, &mut sums));
 }
 
 /// A launch that the driver refuses: the kernel takes no block of 512 threads.
@@ -130,9 +131,10 @@ fn a_refused_launch_is_an_error_and_no_more() {
     let buffer = device().upload(&small::<i32>(50_000, 3)).unwrap();
     let stream = device().stream().unwrap();
     for _ in 0..2 {
-        for error in
-            [reducer.sum(&buffer).unwrap_err(), reducer.on(&stream).sum(&buffer).map(drop).unwrap_err()]
-        {
+        for error in [
+            reducer.sum(&buffer).unwrap_err(),
+            reducer.on(&stream).reduce(op::Sum, &buffer).map(drop).unwrap_err(),
+        ] {
             assert!(matches!(error, Error::Driver { .. }), "{error:?}");
         }
     }
@@ -151,7 +153,7 @@ fn a_kernel_that_fails_is_an_error_with_its_place() {
     let reducer = with_sum(&device, &kernel("", "trap;", |list| list), Tuning::generic());
     let buffer = device.upload(&small::<i32>(50_000, 3)).unwrap();
     let stream = device.stream().unwrap();
-    let pending = reducer.on(&stream).sum(&buffer).unwrap();
+    let pending = reducer.on(&stream).reduce(op::Sum, &buffer).unwrap();
     for error in [pending.wait().unwrap_err(), reducer.sum(&buffer).unwrap_err()] {
         let Error::Driver { source, .. } = &error else { panic!("{error:?}") };
         assert!(source.is_sticky(), "{error:?}");
@@ -207,7 +209,7 @@ fn launches_overlap_in_recordings_of_kernels_that_wait_themselves() {
     };
     let recorded = |reducer: &Reducer| {
         let mut recorder = reducer.record();
-        let sum = recorder.sum(&buffer).unwrap();
+        let sum = recorder.reduce(op::Sum, &buffer).unwrap();
         assert_eq!(recorder.finish().unwrap().run().unwrap().get(&sum), 6);
     };
     let new = Reducer::new(&device).unwrap();

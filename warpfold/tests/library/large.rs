@@ -51,8 +51,14 @@ fn a_buffer_has_its_results() {
     let buffer = sparse(n);
     let reducer = reducer();
     assert_eq!(reducer.sum(&buffer).unwrap(), 2);
-    assert_eq!(reducer.arg_min(&buffer).unwrap(), Some(Located { value: -128, index: least as u64 }));
-    assert_eq!(reducer.arg_max(&buffer).unwrap(), Some(Located { value: 127, index: largest as u64 }));
+    assert_eq!(
+        reducer.reduce(op::ArgMin, &buffer).unwrap(),
+        Some(Located { value: -128, index: least as u64 })
+    );
+    assert_eq!(
+        reducer.reduce(op::ArgMax, &buffer).unwrap(),
+        Some(Located { value: 127, index: largest as u64 })
+    );
     assert_eq!(reducer.reduce(op::CountNonZero, &buffer).unwrap(), 5);
     let spread = reducer.reduce(op::MeanAndVariance, &buffer).unwrap().unwrap();
     // Threads keep means of bytes in `f32`: it is the magnitudes that they are off by a part of.
@@ -60,11 +66,11 @@ fn a_buffer_has_its_results() {
     assert!(off < 264.0 * f64::from(f32::EPSILON), "{spread:?}");
     // From somewhere on, and of a number of elements that device memory holds.
     let behind = buffer.slice(least + 1..).unwrap();
-    assert_eq!(reducer.arg_max(&behind).unwrap().unwrap().index, 7);
+    assert_eq!(reducer.reduce(op::ArgMax, &behind).unwrap().unwrap().index, 7);
     let (stream, mut count) = (device().stream().unwrap(), device().output::<u64>().unwrap());
     let ends = device().upload(&[last as u64 - 1, 1]).unwrap();
     reducer.on(&stream).reduce_into(op::Sum, &ends, &mut count).unwrap();
-    let counted = reducer.on(&stream).counted(&count.as_count()).sum(&buffer).unwrap();
+    let counted = reducer.on(&stream).reduce(op::Sum, buffer.counted(&count.as_count())).unwrap();
     assert_eq!(counted.wait().unwrap(), 1, "all but the last");
 }
 
@@ -78,11 +84,11 @@ fn rows_have_their_results() {
         let matrix = buffer.slice(first..).unwrap();
         let rows = matrix.rows(len).unwrap();
         let mut sums = device().outputs::<i64>(count).unwrap();
-        reducer().on(&stream).sum_rows_into(&rows, &mut sums).unwrap();
+        reducer().on(&stream).reduce_into(op::Sum, &rows, &mut sums).unwrap();
         let row_of = |at: usize| Some(at.checked_sub(first)? / len);
         check_sums(&sums.into_buffer(), &format!("rows of {len}"), row_of);
         if count < 10 {
-            let found = reducer().arg_max_rows(&rows).unwrap()[row_of(largest).unwrap()];
+            let found = reducer().reduce(op::ArgMax, &rows).unwrap()[row_of(largest).unwrap()];
             assert_eq!(found, Located { value: 127, index: ((largest - first) % len) as u64 });
         }
     }
@@ -98,11 +104,11 @@ fn columns_have_their_results() {
         let matrix = buffer.slice(first..).unwrap();
         let columns = matrix.columns(width).unwrap();
         let mut sums = device().outputs::<i64>(width).unwrap();
-        reducer().on(&stream).reduce_axis_into(op::Sum, &columns, &mut sums).unwrap();
+        reducer().on(&stream).reduce_into(op::Sum, &columns, &mut sums).unwrap();
         let column_of = |at: usize| Some(at.checked_sub(first)? % width);
         check_sums(&sums.into_buffer(), &format!("{len} rows of {width}"), column_of);
         if width <= 1000 {
-            let found = reducer().reduce_axis(op::ArgMax, &columns).unwrap();
+            let found = reducer().reduce(op::ArgMax, &columns).unwrap();
             let index = ((largest - first) / width) as u64;
             assert_eq!(found[column_of(largest).unwrap()], Located { value: 127, index }, "{width}");
         }
@@ -114,7 +120,7 @@ fn columns_have_their_results() {
         let array = buffer.slice(first..).unwrap();
         let axis = array.axis(&[outer, len, inner], 1).unwrap();
         let mut sums = device().outputs::<i64>(outer * inner).unwrap();
-        reducer().on(&stream).reduce_axis_into(op::Sum, &axis, &mut sums).unwrap();
+        reducer().on(&stream).reduce_into(op::Sum, &axis, &mut sums).unwrap();
         check_sums(&sums.into_buffer(), &format!("{axis:?}"), |at| {
             let at = at.checked_sub(first)?;
             Some(at / (len * inner) * inner + at % inner)
@@ -135,7 +141,7 @@ fn segments_have_their_results() {
         let given: Vec<u64> = offsets.iter().map(|&offset| offset as u64).collect();
         let segments = reducer().segments(&buffer, &device().upload(&given).unwrap()).unwrap();
         let mut sums = device().outputs::<i64>(offsets.len() - 1).unwrap();
-        reducer().on(&stream).reduce_segments_into(op::Sum, &segments, &mut sums).unwrap();
+        reducer().on(&stream).reduce_into(op::Sum, &segments, &mut sums).unwrap();
         let segment_of = |at: usize| offsets.partition_point(|&offset| offset <= at).checked_sub(1);
         check_sums(&sums.into_buffer(), &format!("{} segments", offsets.len() - 1), segment_of);
     }

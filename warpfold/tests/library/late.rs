@@ -13,7 +13,7 @@ use crate::common::{device, late, reducer, small};
 fn pending<T: Element>(values: &[T]) -> Buffer<T> {
     let (stream, buffer) = (device().stream().unwrap(), device().upload(values).unwrap());
     let mut written = device().outputs(values.len()).unwrap();
-    reducer().on(&stream).max_rows_into(&buffer.rows(1).unwrap(), &mut written).unwrap();
+    reducer().on(&stream).reduce_into(op::Max, buffer.rows(1).unwrap(), &mut written).unwrap();
     written.into_buffer()
 }
 
@@ -59,24 +59,24 @@ const CALLS: &[Call] = &[
     ("download", |make| format!("{:?}", make(&values()).download())),
     ("a slice", |make| format!("{:?}", make(&values()).slice(7..).unwrap().download())),
     ("sum", |make| format!("{:?}", reducer().sum(&make(&values())))),
-    ("many", |make| format!("{:?}", reducer().reduce_many((op::Sum, op::ArgMax), &make(&values())))),
-    ("rows", |make| format!("{:?}", reducer().sum_rows(&make(&values()).rows(6).unwrap()))),
+    ("many", |make| format!("{:?}", reducer().reduce((op::Sum, op::ArgMax), &make(&values())))),
+    ("rows", |make| format!("{:?}", reducer().reduce(op::Sum, &make(&values()).rows(6).unwrap()))),
     ("columns", |make| {
         let buffer = make(&values());
-        format!("{:?}", reducer().reduce_axis(op::Sum, &buffer.columns(6).unwrap()))
+        format!("{:?}", reducer().reduce(op::Sum, buffer.columns(6).unwrap()))
     }),
     ("view", |make| {
         let buffer = make(&values());
         let view = buffer.view(&[3, 4, 5]).unwrap();
-        format!("{:?}", reducer().reduce_view(op::Sum, &view, &[0, 2]))
+        format!("{:?}", reducer().reduce(op::Sum, view.along(&[0, 2]).unwrap()))
     }),
     ("segments", |make| {
         let segments = segments(&make(&values()), &offsets(&uploaded));
-        format!("{:?}", reducer().reduce_segments(op::Sum, &segments))
+        format!("{:?}", reducer().reduce(op::Sum, &segments))
     }),
     ("offsets", |make| {
         let segments = segments(&uploaded(&values()), &offsets(make));
-        format!("{:?}", reducer().reduce_segments(op::Sum, &segments))
+        format!("{:?}", reducer().reduce(op::Sum, &segments))
     }),
     ("the first of a pair", |make| {
         format!("{:?}", reducer().dot(&make(&values()), &uploaded(&values())))
@@ -84,11 +84,11 @@ const CALLS: &[Call] = &[
     ("the second of a pair", |make| {
         format!("{:?}", reducer().dot(&uploaded(&values()), &make(&values())))
     }),
-    ("within", |make| format!("{:?}", reducer().reduce_within(-2..3, &make(&values())))),
-    ("top-k", |make| format!("{:?}", reducer().top_k(op::Largest(3), &make(&values())))),
+    ("within", |make| format!("{:?}", reducer().reduce(op::Sum, make(&values()).filter(-2..3)))),
+    ("top-k", |make| format!("{:?}", reducer().reduce(op::Largest(3), &make(&values())))),
     ("top-k of rows", |make| {
         let buffer = make(&values());
-        format!("{:?}", reducer().top_k_rows(op::Largest(2), &buffer.rows(6).unwrap()))
+        format!("{:?}", reducer().reduce(op::Largest(2), buffer.rows(6).unwrap()))
     }),
     ("runs", |make| {
         let runs = reducer().runs::<i32, u32>(&keys(make)).unwrap();
@@ -114,35 +114,36 @@ const CALLS: &[Call] = &[
     }),
     ("on a stream", |make| {
         let stream = device().stream().unwrap();
-        let sum = reducer().on(&stream).sum(&make(&values())).unwrap();
+        let sum = reducer().on(&stream).reduce(op::Sum, &make(&values())).unwrap();
         format!("{:?}", sum.wait())
     }),
     ("a count", |make| {
         // How many ones there are, which a stream has still to find out.
         let (stream, mut ones) = (device().stream().unwrap(), device().output::<u64>().unwrap());
         let found: Buffer<u32> = make(&[1, 0, 1, 1]).cast().unwrap();
-        reducer().on(&stream).sum_into(&found, &mut ones).unwrap();
+        reducer().on(&stream).reduce_into(op::Sum, &found, &mut ones).unwrap();
         let other = device().stream().unwrap();
-        let sum = reducer().on(&other).counted(&ones.as_count()).sum(&uploaded(&values())).unwrap();
+        let sum =
+            reducer().on(&other).reduce(op::Sum, uploaded(&values()).counted(&ones.as_count())).unwrap();
         format!("{:?}", sum.wait())
     }),
-    ("a recorded sum", |make| replayed(|to| to.sum(&make(&values())))),
+    ("a recorded sum", |make| replayed(|to| to.reduce(op::Sum, &make(&values())))),
     ("recorded rows", |make| {
         let buffer = make(&values());
-        replayed(|to| to.reduce_rows(op::Sum, &buffer.rows(6).unwrap()))
+        replayed(|to| to.reduce(op::Sum, buffer.rows(6).unwrap()))
     }),
     ("recorded segments", |make| {
         let segments = segments(&make(&values()), &offsets(&uploaded));
-        replayed(|to| to.reduce_segments(op::Sum, &segments))
+        replayed(|to| to.reduce(op::Sum, &segments))
     }),
     ("the first of a recorded pair", |make| {
-        replayed(|to| to.dot(&make(&values()), &uploaded(&values())))
+        replayed(|to| to.reduce(op::Dot, (&make(&values()), &uploaded(&values()))))
     }),
     ("the second of a recorded pair", |make| {
-        replayed(|to| to.dot(&uploaded(&values()), &make(&values())))
+        replayed(|to| to.reduce(op::Dot, (&uploaded(&values()), &make(&values()))))
     }),
-    ("a recorded interval", |make| replayed(|to| to.reduce_within(-2..3, &make(&values())))),
-    ("a recorded top-k", |make| replayed(|to| to.top_k(op::Smallest(3), &make(&values())))),
+    ("a recorded interval", |make| replayed(|to| to.reduce(op::Sum, make(&values()).filter(-2..3)))),
+    ("a recorded top-k", |make| replayed(|to| to.reduce(op::Smallest(3), &make(&values())))),
     ("a tensor", |make| taken_at_once(make(&values()).into_dlpack())),
 ];
 
@@ -175,20 +176,20 @@ fn each_call_writes_after_what_was_to_be_written_before() {
     let mut pending = || {
         let stream = free.next().unwrap();
         let mut outputs = device().outputs::<i32>(60).unwrap();
-        reducer().on(stream).max_rows_into(&nines.rows(1).unwrap(), &mut outputs).unwrap();
+        reducer().on(stream).reduce_into(op::Max, nines.rows(1).unwrap(), &mut outputs).unwrap();
         outputs
     };
     let (keys, values) = (uploaded(&(0..60).collect::<Vec<_>>()), uploaded(&values()));
     let (mut of, mut largest) = (pending(), pending());
     reducer().reduce_by_key_into(op::Max, &keys, &values, &mut of, &mut largest).unwrap();
     let mut recorder = reducer().record();
-    let recorded = recorder.reduce_rows_into(op::Max, &values.rows(1).unwrap(), pending()).unwrap();
+    let recorded = recorder.reduce_into(op::Max, values.rows(1).unwrap(), pending()).unwrap();
     let mut recording = recorder.finish().unwrap();
     let results = recording.run().unwrap();
     let (other, mut again) = (device().stream().unwrap(), pending());
-    reducer().on(&other).max_rows_into(&values.rows(1).unwrap(), &mut again).unwrap();
+    reducer().on(&other).reduce_into(op::Max, values.rows(1).unwrap(), &mut again).unwrap();
     let mut least = pending();
-    reducer().on(&other).min_rows_into(&values.rows(1).unwrap(), &mut least).unwrap();
+    reducer().on(&other).reduce_into(op::Min, values.rows(1).unwrap(), &mut least).unwrap();
     other.synchronize().unwrap();
     streams.iter().for_each(|stream| stream.synchronize().unwrap());
     assert_eq!(of.read().unwrap(), keys.download().unwrap());
@@ -212,8 +213,8 @@ fn a_count_is_not_written_before_a_reader_that_cannot_be_asked() {
     let [writes, reads, reads_too, writes_again] = &streams;
     let (values, mut count) = (uploaded(&[1; 10]), device().output::<u64>().unwrap());
     let ones = |n: usize| device().upload(&vec![1_u8; n]).unwrap();
-    reducer().on(writes).sum_into(&ones(7), &mut count).unwrap();
-    let sum = |stream| reducer().on(stream).counted(&count.as_count()).sum(&values).unwrap();
+    reducer().on(writes).reduce_into(op::Sum, &ones(7), &mut count).unwrap();
+    let sum = |stream| reducer().on(stream).reduce(op::Sum, values.counted(&count.as_count())).unwrap();
     let first = sum(reads);
     let faults: Vec<_> = (1..100)
         .map(|call| inject(Fault { function: "cuEventQuery", call, code, sticky: false }))
@@ -221,7 +222,7 @@ fn a_count_is_not_written_before_a_reader_that_cannot_be_asked() {
     let second = sum(reads_too);
     assert!(faults[0].has_struck());
     drop(faults);
-    reducer().on(writes_again).sum_into(&ones(3), &mut count).unwrap();
+    reducer().on(writes_again).reduce_into(op::Sum, &ones(3), &mut count).unwrap();
     assert_eq!(count.read().unwrap(), 3);
     assert_eq!((first.wait().unwrap(), second.wait().unwrap()), (7, 7));
 }

@@ -97,19 +97,19 @@ fn of_pieces<T: Logit>() {
             let near = |(found, &expected)| close::<T>(found, expected, &format!("{what} of {name}"));
             found.into_iter().zip(&expected).for_each(near);
         };
-        check(reducer().reduce_rows(LogSumExp, &buffer.rows(len).unwrap()).unwrap(), "rows");
+        check(reducer().reduce(LogSumExp, buffer.rows(len).unwrap()).unwrap(), "rows");
         check(cpu::reduce_rows(LogSumExp, &values, len).unwrap(), "rows on the CPU");
         let transposed: Vec<T> =
             (0..values.len()).map(|at| values[at % rows * len + at / rows]).collect();
         let columns = device().upload(&transposed).unwrap();
-        check(reducer().reduce_axis(LogSumExp, &columns.columns(rows).unwrap()).unwrap(), "columns");
+        check(reducer().reduce(LogSumExp, columns.columns(rows).unwrap()).unwrap(), "columns");
     }
     // The first one is empty.
     let offsets = [0_u32, 0, 1, 40, 41, 3000, 3003, 9000];
     let values = logits::<T>(9000, -50.0, 20.0);
     let buffer = device().upload(&values).unwrap();
     let segments = reducer().segments(&buffer, &device().upload(&offsets).unwrap()).unwrap();
-    let found = reducer().reduce_segments(LogSumExp, &segments).unwrap();
+    let found = reducer().reduce(LogSumExp, &segments).unwrap();
     assert_eq!((found.len(), T::of_sum(found[0])), (7, f64::NEG_INFINITY));
     for (found, ends) in found.into_iter().zip(offsets.windows(2)).skip(1) {
         let expected = log_sum_exp(&values[ends[0] as usize..ends[1] as usize]);

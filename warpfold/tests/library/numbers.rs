@@ -141,22 +141,22 @@ fn check_pieces<T: WithNan, O: RowsOperation<T>>(
     };
     let buffer = device().upload(values).unwrap();
     let in_rows: Vec<Vec<T>> = values.chunks_exact(width).map(<[T]>::to_vec).collect();
-    let found = reducer().reduce_rows(op, &buffer.rows(width).unwrap()).unwrap();
+    let found = reducer().reduce(op, buffer.rows(width).unwrap()).unwrap();
     check("row", &in_rows, &found);
     let column = |at: usize| values.iter().skip(at).step_by(width).copied().collect();
     let in_columns: Vec<Vec<T>> = (0..width).map(column).collect();
-    let found = reducer().reduce_axis(op, &buffer.columns(width).unwrap()).unwrap();
+    let found = reducer().reduce(op, buffer.columns(width).unwrap()).unwrap();
     check("column", &in_columns, &found);
     let turned = buffer.view(&[rows, width]).unwrap().transposed();
-    check("axis", &in_rows, &reducer().reduce_view(op, &turned, &[0]).unwrap());
-    check("other axis", &in_columns, &reducer().reduce_view(op, &turned, &[1]).unwrap());
+    check("axis", &in_rows, &reducer().reduce(op, turned.along(&[0]).unwrap()).unwrap());
+    check("other axis", &in_columns, &reducer().reduce(op, turned.along(&[1]).unwrap()).unwrap());
     // Of which one is empty, some are short, and the last one is long.
     let n = values.len() as u64;
     let offsets = [0, 3, 3, 40, 70, 71, 500, 1100, n].map(|offset| n.min(offset));
     let in_segments: Vec<Vec<T>> =
         offsets.windows(2).map(|ends| values[ends[0] as usize..ends[1] as usize].to_vec()).collect();
     let segments = reducer().segments(&buffer, &device().upload(&offsets).unwrap()).unwrap();
-    check("segment", &in_segments, &reducer().reduce_segments(op, &segments).unwrap());
+    check("segment", &in_segments, &reducer().reduce(op, &segments).unwrap());
     let (lens, keys) = (in_segments.iter().map(Vec::len), 0_u32..);
     let keys: Vec<u32> = keys.zip(lens).flat_map(|(key, len)| std::iter::repeat_n(key, len)).collect();
     let of_keys = reducer().reduce_by_key(op, &device().upload(&keys).unwrap(), &buffer).unwrap();
@@ -227,9 +227,9 @@ fn places_in_a_view_are_those_of_its_axes() {
     let values: Vec<f32> = (0..SHAPE[0] * SHAPE[1]).map(value).collect();
     let buffer = device().upload(&values).unwrap();
     let turned = buffer.view(&SHAPE).unwrap().transposed();
-    let found = reducer().reduce_view(SkipNan(ArgMax), &turned, &[0, 1]).unwrap();
+    let found = reducer().reduce(SkipNan(ArgMax), turned.along(&[0, 1]).unwrap()).unwrap();
     assert_eq!(found, [Located { value: 1.0, index: 5 * SHAPE[0] as u64 }]);
-    let sums = reducer().reduce_view(SkipNan(Sum), &turned, &[1]).unwrap();
+    let sums = reducer().reduce(SkipNan(Sum), turned.along(&[1]).unwrap()).unwrap();
     assert_eq!((sums[4], sums[5]), (0.0, SHAPE[0] as f32));
 }
 

@@ -156,7 +156,7 @@ pub(crate) fn check_by<T: Element, O: Operation<T>>(
     check(left(output.read().unwrap()), &format!("{what}, left in device memory"));
     // All, by a count that is in device memory.
     let count = count_of(values.len() as u64);
-    let counted = reducer().on(&stream).counted(&count).reduce(op, values).unwrap();
+    let counted = reducer().on(&stream).reduce(op, values.counted(&count)).unwrap();
     check(counted.wait().unwrap(), &format!("{what}, counted"));
 }
 
@@ -181,7 +181,7 @@ fn alone<T: Number>(start: usize) {
         let (values, buffer) = (&all[start..], upload(&all));
         check(op::SumOfMagnitudes, &buffer, T::magnitudes(values), |left| left);
         check(op::MinMax, &buffer, ends(values), Some);
-        let found = reducer().mean_and_variance(&buffer).unwrap();
+        let found = reducer().reduce(op::MeanAndVariance, &buffer).unwrap();
         close(found, spread(values), T::roundoff(), &format!("{n} from {start}"));
         let factors = T::factors(n + start);
         check(op::Product, &upload(&factors), T::product(&factors[start..]), |left| left);
@@ -279,9 +279,9 @@ fn check_rows<T: Element, O: RowsOperation<T, Left: Debug + PartialEq>>(
     let rows = buffer.rows(len).unwrap();
     let expected: Vec<O::Left> = values[start..].chunks_exact(len).map(of).collect();
     let what = format!("{} of {rows:?} from {start}", std::any::type_name::<O>());
-    assert_eq!(reducer().reduce_rows(op, &rows).unwrap(), expected, "{what}");
+    assert_eq!(reducer().reduce(op, &rows).unwrap(), expected, "{what}");
     let (stream, mut outputs) = (device().stream().unwrap(), device().outputs(rows.count()).unwrap());
-    reducer().on(&stream).reduce_rows_into(op, &rows, &mut outputs).unwrap();
+    reducer().on(&stream).reduce_into(op, &rows, &mut outputs).unwrap();
     assert_eq!(outputs.read().unwrap(), expected, "{what}, left in device memory");
 }
 
@@ -295,7 +295,7 @@ fn of_rows<T: Number>() {
             check_rows(op::Product, &T::factors(n), at, T::product);
             check_rows(op::CountNonZero, &with_zeros(values.clone()), at, non_zero);
             let buffer = device().upload(&values).unwrap().slice(start..).unwrap();
-            let found = reducer().reduce_rows(op::MeanAndVariance, &buffer.rows(len).unwrap()).unwrap();
+            let found = reducer().reduce(op::MeanAndVariance, buffer.rows(len).unwrap()).unwrap();
             assert_eq!(found.len(), rows);
             for (row, found) in values[start..].chunks_exact(len).zip(found) {
                 close(Some(found), spread(row), T::roundoff(), &format!("{rows} rows of {len}"));
@@ -340,7 +340,7 @@ fn narrow_integers_have_room_in_64_bits() {
             check(op::SumOfMagnitudes, &buffer, T::magnitudes(values), |left| left);
             check(op::MinMax, &buffer, ends(values), Some);
             check(op::CountNonZero, &buffer, non_zero(values), |left| left);
-            let found = reducer().mean_and_variance(&buffer).unwrap();
+            let found = reducer().reduce(op::MeanAndVariance, &buffer).unwrap();
             close(found, spread(values), T::roundoff(), std::any::type_name::<T>());
         }
         // One group, of which every element counts; more would leave 64 bits.
@@ -373,11 +373,17 @@ fn a_large_mean_leaves_the_variance_its_digits() {
     let within = |found: f64, relative: f64| (found - expected).abs() <= relative * expected;
     assert!(!within(naive(&singles).into(), 0.5), "what the test is about");
     let variance = |spread: Option<Spread>| spread.unwrap().variance;
-    let of = |values: &[f32]| reducer().mean_and_variance(&device().upload(values).unwrap()).unwrap();
+    let of = |values: &[f32]| {
+        reducer().reduce(op::MeanAndVariance, &device().upload(values).unwrap()).unwrap()
+    };
     assert!(within(variance(of(&singles)), 2e-2), "{:?}, not {expected}", of(&singles));
-    let of = |values: &[f64]| reducer().mean_and_variance(&device().upload(values).unwrap()).unwrap();
+    let of = |values: &[f64]| {
+        reducer().reduce(op::MeanAndVariance, &device().upload(values).unwrap()).unwrap()
+    };
     assert!(within(variance(of(&doubles)), 1e-6), "{:?}, not {expected}", of(&doubles));
-    let of = |values: &[i64]| reducer().mean_and_variance(&device().upload(values).unwrap()).unwrap();
+    let of = |values: &[i64]| {
+        reducer().reduce(op::MeanAndVariance, &device().upload(values).unwrap()).unwrap()
+    };
     assert!(within(variance(of(&integers)), 1e-3), "{:?}, not {expected}", of(&integers));
 }
 
@@ -386,16 +392,22 @@ fn what_follows_from_an_operation_is_right() {
     let upload = |values: &[f32]| device().upload(values).unwrap();
     let (values, none) = (upload(&[3.0, -4.0, 0.0]), upload(&[]));
     let on = reducer();
-    assert_eq!((on.l1_norm(&values).unwrap(), on.l2_norm(&values).unwrap()), (7.0, 5.0));
+    assert_eq!((on.l1_norm(&values).unwrap(), on.reduce(op::L2Norm, &values).unwrap()), (7.0, 5.0));
     assert_eq!((on.max_norm(&values).unwrap(), on.max_norm(&none).unwrap()), (4.0, 0.0));
     assert!(on.max_norm(&upload(&[1.0, f32::NAN])).unwrap().is_nan());
     assert_eq!(on.max_norm(&device().upload(&[i64::MIN, 1]).unwrap()).unwrap(), 2_f64.powi(63));
-    assert_eq!((on.mean(&values).unwrap(), on.mean(&none).unwrap()), (Some(-1.0 / 3.0), None));
-    assert_eq!((on.any(&values).unwrap(), on.all(&values).unwrap()), (true, false));
-    assert_eq!((on.any(&none).unwrap(), on.all(&none).unwrap()), (false, true));
-    assert_eq!((on.product(&none).unwrap(), on.min_max(&none).unwrap()), (1.0, None));
-    assert!(on.all(&upload(&[f32::NAN, -1.0])).unwrap() && !on.any(&upload(&[0.0, -0.0])).unwrap());
-    let spread = on.mean_and_variance(&upload(&[1.0, 2.0, 3.0, 4.0])).unwrap().unwrap();
+    assert_eq!(
+        (on.reduce(op::Mean, &values).unwrap(), on.reduce(op::Mean, &none).unwrap()),
+        (Some(-1.0 / 3.0), None)
+    );
+    let non_zero = |values: &Buffer<f32>| on.reduce(op::CountNonZero, values).unwrap();
+    assert_eq!((non_zero(&values), non_zero(&none)), (2, 0));
+    assert_eq!(
+        (on.reduce(op::Product, &none).unwrap(), on.reduce(op::MinMax, &none).unwrap()),
+        (1.0, None)
+    );
+    assert_eq!((non_zero(&upload(&[f32::NAN, -1.0])), non_zero(&upload(&[0.0, -0.0]))), (2, 0));
+    let spread = on.reduce(op::MeanAndVariance, &upload(&[1.0, 2.0, 3.0, 4.0])).unwrap().unwrap();
     assert_eq!(spread, Spread { mean: 2.5, variance: 1.25 });
     assert!((spread.sample_variance(4) - 5.0 / 3.0).abs() < 1e-15);
     assert_eq!(spread.standard_deviation(), 1.25_f64.sqrt());
@@ -407,8 +419,9 @@ fn special_values_have_ends() {
     for spread in [1, 40, 3001] {
         let mut values = vec![1.0_f64; 2 * spread + 1];
         (values[0], values[2 * spread]) = (f64::NEG_INFINITY, f64::INFINITY);
-        let ends =
-            |values: &[f64]| reducer().min_max(&device().upload(values).unwrap()).unwrap().unwrap();
+        let ends = |values: &[f64]| {
+            reducer().reduce(op::MinMax, &device().upload(values).unwrap()).unwrap().unwrap()
+        };
         assert_eq!(ends(&values), Ends { min: f64::NEG_INFINITY, max: f64::INFINITY });
         values[spread] = f64::NAN;
         let Ends { min, max } = ends(&values);
@@ -430,10 +443,10 @@ fn of_no_elements_a_zero_is_left_or_nothing() {
     // Counted on the device, there is the value that changes nothing.
     let zero = count_of(0);
     let two = device().upload(&[7_i32, 9]).unwrap();
-    on.counted(&zero).reduce_into(op::Product, &two, &mut product).unwrap();
+    on.reduce_into(op::Product, two.counted(&zero), &mut product).unwrap();
     assert_eq!(product.read().unwrap(), 1);
     let mut spread = device().output::<Spread>().unwrap();
-    on.counted(&zero).reduce_into(op::MeanAndVariance, &two, &mut spread).unwrap();
+    on.reduce_into(op::MeanAndVariance, two.counted(&zero), &mut spread).unwrap();
     assert!(spread.read().unwrap().mean.is_nan() && spread.read().unwrap().variance.is_nan());
-    assert_eq!(on.counted(&zero).reduce(op::MeanAndVariance, &two).unwrap().wait().unwrap(), None);
+    assert_eq!(on.reduce(op::MeanAndVariance, two.counted(&zero)).unwrap().wait().unwrap(), None);
 }

@@ -8,7 +8,6 @@ use warpfold::{
 
 use crate::{
     common::{Sample, device, no_findings, reducer, reducer_of, says, small},
-    counted::count_of,
     devices::own_context,
 };
 
@@ -70,7 +69,11 @@ fn check<T: Paired>(reducer: &Reducer, [(a, of_a), (b, of_b)]: [(&[T], &Buffer<T
     let [dot, distance] = T::expected(a, b);
     let what = format!("{} {} {what}", a.len(), std::any::type_name::<T>());
     assert_eq!(reducer.dot(of_a, of_b).unwrap(), dot, "dot product of {what}");
-    assert_eq!(reducer.squared_distance(of_a, of_b).unwrap(), distance, "distance of {what}");
+    assert_eq!(
+        reducer.reduce(op::SquaredDistance, (of_a, of_b)).unwrap(),
+        distance,
+        "distance of {what}"
+    );
     assert_eq!(cpu::reduce_pair(op::Dot, a, b).unwrap(), dot, "on the CPU, of {what}");
     assert_eq!(cpu::reduce_pair(op::SquaredDistance, a, b).unwrap(), distance, "on the CPU, of {what}");
 }
@@ -105,7 +108,7 @@ fn at_every_alignment<T: Paired>(reducer: &Reducer) {
         assert_eq!(reducer.dot(&of_a, &of_b).unwrap(), dot, "{what}");
         // As the others load alike, one in seven will do.
         if (first + second).is_multiple_of(7) {
-            assert_eq!(reducer.squared_distance(&of_a, &of_b).unwrap(), distance, "{what}");
+            assert_eq!(reducer.reduce(op::SquaredDistance, (&of_a, &of_b)).unwrap(), distance, "{what}");
         }
     }
 }
@@ -192,7 +195,7 @@ fn a_buffer_goes_with_itself() {
     let buffer = device().upload(&values).unwrap();
     let squares = i8::total(&values, true);
     assert_eq!(reducer().dot(&buffer, &buffer).unwrap(), squares);
-    assert_eq!(reducer().squared_distance(&buffer, &buffer).unwrap(), 0);
+    assert_eq!(reducer().reduce(op::SquaredDistance, (&buffer, &buffer)).unwrap(), 0);
     // And with a part of itself that begins elsewhere.
     let (a, b) = (buffer.slice(..3000).unwrap(), buffer.slice(1..).unwrap());
     check(reducer(), [(&values[..3000], &a), (&values[1..], &b)], "and the next ones");
@@ -211,7 +214,10 @@ fn infinities_and_nan_go_by_the_rules_of_their_type() {
                     device().upload(&values).unwrap().slice(start..).unwrap()
                 };
                 let (a, b) = (with(a, starts[0]), with(b, starts[1]));
-                [reducer().dot(&a, &b).unwrap(), reducer().squared_distance(&a, &b).unwrap()]
+                [
+                    reducer().dot(&a, &b).unwrap(),
+                    reducer().reduce(op::SquaredDistance, (&a, &b)).unwrap(),
+                ]
             };
             const INF: f32 = f32::INFINITY;
             assert_eq!(results(INF, 2.0), [INF, INF]);
@@ -240,7 +246,7 @@ fn floats_are_rounded_little_and_alike_on_each_call() {
         for (found, expected, most) in [
             (reducer().dot(&of_a, &of_b).unwrap(), terms().map(|(a, b)| a * b).sum::<f64>(), magnitudes),
             (
-                reducer().squared_distance(&of_a, &of_b).unwrap(),
+                reducer().reduce(op::SquaredDistance, (&of_a, &of_b)).unwrap(),
                 terms().map(|(a, b)| (a - b) * (a - b)).sum(),
                 terms().map(|(a, b)| (a - b) * (a - b)).sum(),
             ),
@@ -263,23 +269,23 @@ fn pairs_go_on_streams_and_into_device_memory() {
     let [dot, distance] = i32::expected(&a, &b);
     let upload = || (device().upload(&a).unwrap(), device().upload(&b).unwrap());
     let (of_a, of_b) = upload();
-    let pending = reducer().on(&stream).dot(&of_a, &of_b).unwrap();
-    let other = reducer().on(&stream).squared_distance(&of_a, &of_b).unwrap();
+    let pending = reducer().on(&stream).reduce(op::Dot, (&of_a, &of_b)).unwrap();
+    let other = reducer().on(&stream).reduce(op::SquaredDistance, (&of_a, &of_b)).unwrap();
     // What the device still reads is kept.
     drop((of_a, of_b));
     assert_eq!((pending.wait().unwrap(), other.wait().unwrap()), (dot, distance));
 
     let (mut first, mut second) = (device().output().unwrap(), device().output().unwrap());
     let (of_a, of_b) = upload();
-    reducer().on(&stream).dot_into(&of_a, &of_b, &mut first).unwrap();
-    reducer().on(&stream).squared_distance_into(&of_a, &of_b, &mut second).unwrap();
+    reducer().on(&stream).reduce_into(op::Dot, (&of_a, &of_b), &mut first).unwrap();
+    reducer().on(&stream).reduce_into(op::SquaredDistance, (&of_a, &of_b), &mut second).unwrap();
     let none = of_a.slice(..0).unwrap();
     drop((of_a, of_b));
     assert_eq!((first.read().unwrap(), second.read().unwrap()), (dot, distance));
     // Of none it is zero, there too.
-    reducer().on(&stream).dot_into(&none, &none, &mut first).unwrap();
+    reducer().on(&stream).reduce_into(op::Dot, (&none, &none), &mut first).unwrap();
     assert_eq!(first.read().unwrap(), 0);
-    assert_eq!(reducer().on(&stream).dot(&none, &none).unwrap().wait().unwrap(), 0);
+    assert_eq!(reducer().on(&stream).reduce(op::Dot, (&none, &none)).unwrap().wait().unwrap(), 0);
 }
 
 /// Results of another stream are pairs when they are there, be they the first or the second ones.
@@ -293,18 +299,18 @@ fn results_are_waited_for_before_they_are_paired() {
     let squares = values.chunks(8).map(|row| i32::total(row, false).pow(2)).sum::<i64>();
     let sums = |stream| {
         let mut sums = device().outputs::<i64>(8).unwrap();
-        theirs.on(stream).sum_rows_into(&matrix.rows(8).unwrap(), &mut sums).unwrap();
+        theirs.on(stream).reduce_into(op::Sum, matrix.rows(8).unwrap(), &mut sums).unwrap();
         sums.into_buffer()
     };
     let there = device().upload(&values.chunks(8).map(|row| i32::total(row, false)).collect::<Vec<_>>());
     let there = there.unwrap();
     let on = reducer().on(&other);
-    assert_eq!(on.dot(&sums(&stream), &there).unwrap().wait().unwrap(), squares);
-    assert_eq!(on.dot(&there, &sums(&stream)).unwrap().wait().unwrap(), squares);
+    assert_eq!(on.reduce(op::Dot, (&sums(&stream), &there)).unwrap().wait().unwrap(), squares);
+    assert_eq!(on.reduce(op::Dot, (&there, &sums(&stream))).unwrap().wait().unwrap(), squares);
     let mut output = device().output().unwrap();
-    on.dot_into(&sums(&stream), &there, &mut output).unwrap();
+    on.reduce_into(op::Dot, (&sums(&stream), &there), &mut output).unwrap();
     assert_eq!(output.read().unwrap(), squares);
-    on.dot_into(&there, &sums(&stream), &mut output).unwrap();
+    on.reduce_into(op::Dot, (&there, &sums(&stream)), &mut output).unwrap();
     assert_eq!(output.read().unwrap(), squares);
     assert_eq!(reducer().dot(&sums(&stream), &there).unwrap(), squares);
     assert_eq!(reducer().dot(&there, &sums(&stream)).unwrap(), squares);
@@ -318,10 +324,12 @@ fn pairs_are_recorded() {
     let of_b = device().upload(&b).unwrap().slice(1..).unwrap();
     let [dot, distance] = u8::expected(&a, &b[1..]);
     let mut recorder = reducer().record();
-    let sum = recorder.sum(&of_a).unwrap();
-    let (first, second) =
-        (recorder.dot(&of_a, &of_b).unwrap(), recorder.squared_distance(&of_a, &of_b).unwrap());
-    let none = recorder.dot(&of_a.slice(..0).unwrap(), &of_b.slice(..0).unwrap()).unwrap();
+    let sum = recorder.reduce(op::Sum, &of_a).unwrap();
+    let (first, second) = (
+        recorder.reduce(op::Dot, (&of_a, &of_b)).unwrap(),
+        recorder.reduce(op::SquaredDistance, (&of_a, &of_b)).unwrap(),
+    );
+    let none = recorder.reduce(op::Dot, (&of_a.slice(..0).unwrap(), &of_b.slice(..0).unwrap())).unwrap();
     let mut recording = recorder.finish().unwrap();
     drop((of_a, of_b));
     for _ in 0..2 {
@@ -338,22 +346,18 @@ fn what_is_no_pairs_is_refused_and_nothing_is_written() {
     let (a, b) = (upload(7), upload(5));
     let stream = device().stream().unwrap();
     let mut output = device().output::<i64>().unwrap();
-    reducer().on(&stream).dot_into(&a, &a, &mut output).unwrap();
+    reducer().on(&stream).reduce_into(op::Dot, (&a, &a), &mut output).unwrap();
     let refused = |error: Error, words: &[&str]| {
         assert!(matches!(error, Error::Pairs { .. }), "{error:?}");
         says(&error, words);
     };
     let lengths = &["7 elements and 5", "the first 5"];
     refused(reducer().dot(&a, &b).unwrap_err(), lengths);
-    refused(reducer().squared_distance(&b, &a).unwrap_err(), &["5 elements and 7"]);
-    refused(reducer().on(&stream).dot(&a, &b).unwrap_err(), lengths);
-    refused(reducer().on(&stream).dot_into(&a, &b, &mut output).unwrap_err(), lengths);
-    refused(reducer().record().dot(&a, &b).unwrap_err(), lengths);
+    refused(reducer().reduce(op::SquaredDistance, (&b, &a)).unwrap_err(), &["5 elements and 7"]);
+    refused(reducer().on(&stream).reduce(op::Dot, (&a, &b)).unwrap_err(), lengths);
+    refused(reducer().on(&stream).reduce_into(op::Dot, (&a, &b), &mut output).unwrap_err(), lengths);
+    refused(reducer().record().reduce(op::Dot, (&a, &b)).unwrap_err(), lengths);
     refused(cpu::reduce_pair(op::Dot, &[1; 7], &[1; 5]).unwrap_err(), lengths);
-    let count = count_of(3);
-    let counted = reducer().on(&stream).counted(&count);
-    refused(counted.dot(&a, &a).unwrap_err(), &["a count is of one buffer's elements", "slices"]);
-    refused(counted.dot_into(&a, &a, &mut output).unwrap_err(), &["a count"]);
     assert_eq!(output.read().unwrap(), 7);
 }
 
@@ -367,18 +371,23 @@ fn pairs_of_another_device_are_refused() {
     };
     refused(reducer().dot(&there, &here).unwrap_err(), "first buffer");
     refused(reducer().dot(&here, &there).unwrap_err(), "second buffer");
-    refused(reducer().record().squared_distance(&here, &there).unwrap_err(), "second buffer");
+    refused(
+        reducer().record().reduce(op::SquaredDistance, (&here, &there)).unwrap_err(),
+        "second buffer",
+    );
     let (stream, mut output) = (device().stream().unwrap(), other.output().unwrap());
-    refused(reducer().on(&stream).dot_into(&here, &here, &mut output).unwrap_err(), "output");
+    refused(
+        reducer().on(&stream).reduce_into(op::Dot, (&here, &here), &mut output).unwrap_err(),
+        "output",
+    );
     let stream = other.stream().unwrap();
-    refused(reducer().on(&stream).dot(&here, &here).unwrap_err(), "stream");
+    refused(reducer().on(&stream).reduce(op::Dot, (&here, &here)).unwrap_err(), "stream");
 }
 
 #[test]
 fn kernels_for_pairs_are_loaded_ahead() {
     let reducer = Reducer::new(device()).unwrap();
-    reducer.prepare_pairs::<bf16>().unwrap();
-    let _: <bf16 as Element>::Sum = reducer
-        .dot(&device().upload(&[bf16::ONE]).unwrap(), &device().upload(&[bf16::ONE]).unwrap())
-        .unwrap();
+    let values = device().upload(&[bf16::ONE]).unwrap();
+    reducer.prepare(op::Dot, (&values, &values)).unwrap();
+    let _: <bf16 as Element>::Sum = reducer.dot(&values, &values).unwrap();
 }

@@ -160,7 +160,7 @@ impl Program {
         let reducer = self.random.of(&self.reducers);
         let (buffer, values) = self.random.of(&self.buffers);
         assert_eq!(reducer.sum(buffer)?, total(values));
-        let together = reducer.reduce_many((op::Sum, op::ArgMax), buffer)?;
+        let together = reducer.reduce((op::Sum, op::ArgMax), buffer)?;
         assert_eq!(together, (total(values), extreme(values, true)));
         Ok(())
     }
@@ -168,7 +168,7 @@ impl Program {
     fn enqueue(&mut self) -> Result<()> {
         let (reducer, stream) = (self.random.of(&self.reducers), self.random.of(&self.streams));
         let (buffer, values) = self.random.of(&self.buffers);
-        self.pending.push((reducer.on(stream).sum(buffer)?, total(values)));
+        self.pending.push((reducer.on(stream).reduce(op::Sum, buffer)?, total(values)));
         Ok(())
     }
 
@@ -186,7 +186,7 @@ impl Program {
             Some(output) => output,
             None => (self.device.output()?, 0),
         };
-        reducer.on(stream).sum_into(buffer, &mut output)?;
+        reducer.on(stream).reduce_into(op::Sum, buffer, &mut output)?;
         self.outputs.push((output, total(values)));
         Ok(())
     }
@@ -204,11 +204,11 @@ impl Program {
         let (mut sums, mut left) = (Vec::new(), Vec::new());
         for _ in 0..self.random.below(4) {
             let (buffer, values) = self.random.of(&self.buffers);
-            sums.push((recorder.sum(buffer)?, total(values)));
+            sums.push((recorder.reduce(op::Sum, buffer)?, total(values)));
             // As a row of its own, whose result stays on the device.
             if let Ok(row) = buffer.rows(buffer.len()) {
                 let outputs = self.device.outputs(1)?;
-                left.push((recorder.reduce_rows_into(op::Sum, &row, outputs)?, total(values)));
+                left.push((recorder.reduce_into(op::Sum, &row, outputs)?, total(values)));
             }
         }
         let mut recording = recorder.finish()?;

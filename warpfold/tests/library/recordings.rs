@@ -3,8 +3,8 @@
 use std::{fmt::Debug, mem};
 
 use warpfold::{
-    Buffer, Ends, Error, Located, Recorded, RecordedOutputs, Recorder, Reducer, Segments, Spread,
-    Stream, bf16, f16,
+    Buffer, Ends, Error, Located, Outputs, Recorded, RecordedOutputs, Recorder, Reducer, Segments,
+    Spread, Stream, bf16, f16,
     op::{self, RowsOperation},
 };
 use warpfold_driver::{Context, Stream as RawStream};
@@ -20,11 +20,14 @@ fn recorded<T: Sample>() {
     let odd = buffer.slice(3..9000).unwrap();
     let nothing = buffer.slice(5..5).unwrap();
     let mut recorder = reducer().record();
-    let sum = recorder.sum(&buffer).unwrap();
-    let squares = recorder.sum_of_squares(&odd).unwrap();
-    let (min, max) = (recorder.min(&buffer).unwrap(), recorder.max(&odd).unwrap());
-    let (arg_min, arg_max) = (recorder.arg_min(&odd).unwrap(), recorder.arg_max(&buffer).unwrap());
-    let (no_sum, no_min) = (recorder.sum(&nothing).unwrap(), recorder.min(&nothing).unwrap());
+    let sum = recorder.reduce(op::Sum, &buffer).unwrap();
+    let squares = recorder.reduce(op::SumOfSquares, &odd).unwrap();
+    let (min, max) =
+        (recorder.reduce(op::Min, &buffer).unwrap(), recorder.reduce(op::Max, &odd).unwrap());
+    let (arg_min, arg_max) =
+        (recorder.reduce(op::ArgMin, &odd).unwrap(), recorder.reduce(op::ArgMax, &buffer).unwrap());
+    let (no_sum, no_min) =
+        (recorder.reduce(op::Sum, &nothing).unwrap(), recorder.reduce(op::Min, &nothing).unwrap());
     let mut recording = recorder.finish().unwrap();
     assert_eq!(recording.len(), 8);
     // What was recorded holds the elements.
@@ -62,7 +65,7 @@ struct Cut<T> {
 /// What a recording has of an operation on them, on the host and in device memory.
 struct OfCut<R> {
     found: [Recorded<Vec<R>>; 4],
-    left: [RecordedOutputs<R>; 3],
+    left: [RecordedOutputs<Outputs<R>>; 3],
     expected: [Vec<R>; 4],
 }
 
@@ -81,21 +84,21 @@ impl<T: Sample> Cut<T> {
         let outputs = |count| device().outputs(count).unwrap();
         OfCut {
             found: [
-                recorder.reduce_rows(op, &rows).unwrap(),
-                recorder.reduce_rows(op, &one).unwrap(),
-                recorder.reduce_axis(op, &axis).unwrap(),
-                recorder.reduce_segments(op, segments).unwrap(),
+                recorder.reduce(op, &rows).unwrap(),
+                recorder.reduce(op, &one).unwrap(),
+                recorder.reduce(op, &axis).unwrap(),
+                recorder.reduce(op, segments).unwrap(),
             ],
             left: [
-                recorder.reduce_rows_into(op, &rows, outputs(100)).unwrap(),
-                recorder.reduce_axis_into(op, &axis, outputs(100)).unwrap(),
-                recorder.reduce_segments_into(op, segments, outputs(5)).unwrap(),
+                recorder.reduce_into(op, &rows, outputs(100)).unwrap(),
+                recorder.reduce_into(op, &axis, outputs(100)).unwrap(),
+                recorder.reduce_into(op, segments, outputs(5)).unwrap(),
             ],
             expected: [
-                reducer().reduce_rows(op, &rows).unwrap(),
-                reducer().reduce_rows(op, &one).unwrap(),
-                reducer().reduce_axis(op, &axis).unwrap(),
-                reducer().reduce_segments(op, segments).unwrap(),
+                reducer().reduce(op, &rows).unwrap(),
+                reducer().reduce(op, &one).unwrap(),
+                reducer().reduce(op, &axis).unwrap(),
+                reducer().reduce(op, segments).unwrap(),
             ],
         }
     }
@@ -182,8 +185,8 @@ fn no_rows_are_recorded_as_no_results() {
     let nothing = device().upload::<f16>(&[]).unwrap();
     let (rows, outputs) = (nothing.rows(3).unwrap(), device().outputs(0).unwrap());
     let mut recorder = reducer().record();
-    let found = recorder.reduce_rows(op::Max, &rows).unwrap();
-    let left = recorder.reduce_rows_into(op::Sum, &rows, outputs).unwrap();
+    let found = recorder.reduce(op::Max, &rows).unwrap();
+    let left = recorder.reduce_into(op::Sum, &rows, outputs).unwrap();
     let mut recording = recorder.finish().unwrap();
     let results = recording.run().unwrap();
     assert!(results.get(&found).is_empty() && results.outputs(&left).is_empty());
@@ -199,9 +202,9 @@ fn outputs_that_are_handed_over_have_the_results_of_the_last_replay_at_their_add
     let address = outputs.as_device_ptr();
     // On a reducer of its own: one that looks whether its work is done would let it be done.
     let other = Reducer::new(device()).unwrap();
-    other.on(&stream).sum_of_squares_rows_into(&buffer.rows(100).unwrap(), &mut outputs).unwrap();
+    other.on(&stream).reduce_into(op::SumOfSquares, buffer.rows(100).unwrap(), &mut outputs).unwrap();
     let mut recorder = reducer().record();
-    let sums = recorder.reduce_rows_into(op::Sum, &buffer.rows(100).unwrap(), outputs).unwrap();
+    let sums = recorder.reduce_into(op::Sum, buffer.rows(100).unwrap(), outputs).unwrap();
     let mut recording = recorder.finish().unwrap();
     let results = recording.run().unwrap();
     stream.synchronize().unwrap();
@@ -233,18 +236,18 @@ fn outputs_that_do_not_fit_are_refused() {
     };
     let outputs = |count| device().outputs::<i64>(count).unwrap();
     let rows = buffer.rows(30).unwrap();
-    let error = recorder.reduce_rows_into(op::Sum, &rows, outputs(99)).unwrap_err();
+    let error = recorder.reduce_into(op::Sum, &rows, outputs(99)).unwrap_err();
     refused(error, &["99 results", "100 rows", "outputs for 100"]);
     let axis = buffer.columns(3).unwrap();
-    let error = recorder.reduce_axis_into(op::Sum, &axis, outputs(4)).unwrap_err();
+    let error = recorder.reduce_into(op::Sum, &axis, outputs(4)).unwrap_err();
     refused(error, &["4 results", "3 results of an axis", "outputs for 3"]);
-    let error = recorder.reduce_segments_into(op::Sum, segments, outputs(6)).unwrap_err();
+    let error = recorder.reduce_into(op::Sum, segments, outputs(6)).unwrap_err();
     refused(error, &["6 results", "5 segments", "outputs for 5"]);
     let elsewhere = own_context();
-    let error = recorder.reduce_rows_into(op::Sum, &rows, elsewhere.outputs(100).unwrap()).unwrap_err();
+    let error = recorder.reduce_into(op::Sum, &rows, elsewhere.outputs(100).unwrap()).unwrap_err();
     refused(error, &["the outputs belongs to", "make it there"]);
     let there = elsewhere.upload(&[1_i32]).unwrap();
-    let error = recorder.reduce_rows(op::Sum, &there.rows(1).unwrap()).unwrap_err();
+    let error = recorder.reduce(op::Sum, there.rows(1).unwrap()).unwrap_err();
     refused(error, &["the buffer belongs to", "make it there"]);
     assert!(recorder.is_empty());
 }
@@ -254,7 +257,7 @@ fn a_recording_runs_on_after_replays_were_dropped_and_leaked() {
     let _checked = no_findings();
     let values = small::<i32>(100_003, 7);
     let mut recorder = reducer().record();
-    let sum = recorder.sum(&device().upload(&values).unwrap()).unwrap();
+    let sum = recorder.reduce(op::Sum, &device().upload(&values).unwrap()).unwrap();
     let mut recording = recorder.finish().unwrap();
     let streams = [device().stream().unwrap(), device().stream().unwrap()];
     drop(recording.launch(&streams[0]).unwrap());
@@ -285,7 +288,7 @@ fn is_done(stream: &Stream) -> bool {
 fn a_replay_that_is_dropped_is_over_before_its_recording_goes() {
     let _checked = no_findings();
     let mut recorder = reducer().record();
-    let _ = recorder.sum(&device().upload(&small::<i32>(1000, 7)).unwrap()).unwrap();
+    let _ = recorder.reduce(op::Sum, &device().upload(&small::<i32>(1000, 7)).unwrap()).unwrap();
     let mut recording = recorder.finish().unwrap();
     let stream = device().stream().unwrap();
     drop(recording.launch(&stream).unwrap());
@@ -305,7 +308,7 @@ fn nothing_may_be_recorded() {
 fn a_recording_has_as_many_results_as_reductions() {
     let buffer = device().upload(&[200_u8, 100]).unwrap();
     let mut recorder = reducer().record();
-    let sums = [(); 3].map(|()| recorder.wrapping_sum(&buffer).unwrap());
+    let sums = [(); 3].map(|()| recorder.reduce(op::WrappingSum, &buffer).unwrap());
     assert!(recorder.len() == 3 && !recorder.is_empty());
     let mut recording = recorder.finish().unwrap();
     assert!(recording.len() == 3 && !recording.is_empty());
@@ -331,7 +334,8 @@ fn for_no_elements_nothing_is_loaded_recorded_or_launched() {
     };
     let recorded = |buffers: &[&Buffer<u8>], expected: u64| {
         let mut recorder = reducer.record();
-        let sums: Vec<_> = buffers.iter().map(|buffer| recorder.sum(buffer).unwrap()).collect();
+        let sums: Vec<_> =
+            buffers.iter().map(|buffer| recorder.reduce(op::Sum, *buffer).unwrap()).collect();
         let mut recording = recorder.finish().unwrap();
         let results = recording.run().unwrap();
         assert_eq!(sums.iter().map(|sum| results.get(sum)).sum::<u64>(), expected);
@@ -340,7 +344,7 @@ fn for_no_elements_nothing_is_loaded_recorded_or_launched() {
     let all_ways = || {
         let stream = device.stream().unwrap();
         assert_eq!((reducer.sum(&none).unwrap(), reducer.min(&none).unwrap()), (0, None));
-        assert_eq!(reducer.on(&stream).arg_max(&none).unwrap().wait().unwrap(), None);
+        assert_eq!(reducer.on(&stream).reduce(op::ArgMax, &none).unwrap().wait().unwrap(), None);
     };
     assert_eq!(made(&all_ways), (0, 0, 0));
     // The kernels of one type and a recording, the launch that is recorded, and the launch of that.
@@ -353,7 +357,7 @@ fn a_result_of_another_recording_is_none_of_this_one() {
     let buffer = device().upload(&[1_u8, 2]).unwrap();
     let record = || {
         let mut recorder = reducer().record();
-        let sum = recorder.sum(&buffer).unwrap();
+        let sum = recorder.reduce(op::Sum, &buffer).unwrap();
         (recorder.finish().unwrap(), sum)
     };
     let ((mut one, _), (_, other)) = (record(), record());
@@ -367,7 +371,7 @@ fn outputs_of_another_recording_are_none_of_this_one() {
     let record = || {
         let mut recorder = reducer().record();
         let outputs = device().outputs(1).unwrap();
-        let sum = recorder.reduce_rows_into(op::Sum, &buffer.rows(2).unwrap(), outputs).unwrap();
+        let sum = recorder.reduce_into(op::Sum, buffer.rows(2).unwrap(), outputs).unwrap();
         (recorder.finish().unwrap(), sum)
     };
     let ((mut one, _), (_, other)) = (record(), record());

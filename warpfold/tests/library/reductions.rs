@@ -8,6 +8,7 @@ use crate::common::{LARGEST, Sample, check, check_extremes, device, reducer, red
 use warpfold::{
     Element, bf16, f16,
     internal::{Blocks, Choice, Dtype, Job, KernelKind, Op, depth, plan},
+    op,
 };
 
 fn sizes<T: Sample>(sizes: &[usize]) {
@@ -101,9 +102,9 @@ fn a_sum_may_wrap_around_in_its_own_type_wherever_it_goes() {
     let (stream, mut output) = (device().stream().unwrap(), device().output::<i32>().unwrap());
     let on = reducer().on(&stream);
     let wrapped = i32::MIN + 2;
-    assert_eq!(reducer().wrapping_sum(&buffer).unwrap(), wrapped);
-    assert_eq!(on.wrapping_sum(&buffer).unwrap().wait().unwrap(), wrapped);
-    on.wrapping_sum_into(&buffer, &mut output).unwrap();
+    assert_eq!(reducer().reduce(op::WrappingSum, &buffer).unwrap(), wrapped);
+    assert_eq!(on.reduce(op::WrappingSum, &buffer).unwrap().wait().unwrap(), wrapped);
+    on.reduce_into(op::WrappingSum, &buffer, &mut output).unwrap();
     assert_eq!(output.read().unwrap(), wrapped);
 }
 
@@ -253,7 +254,7 @@ fn more_than_2_to_the_32_elements_are_reduced() {
     let choice = Choice { kernel: KernelKind::Grid, block: 512, blocks: Blocks::PerMultiprocessor(4) };
     for reducer in [reducer().clone(), reducer_of(choice)] {
         assert_eq!(reducer.sum(&buffer).unwrap(), n as u64 + 12);
-        let found = reducer.arg_max(&buffer).unwrap().unwrap();
+        let found = reducer.reduce(op::ArgMax, &buffer).unwrap().unwrap();
         assert_eq!((found.index, found.value), (n as u64 - 2, 7));
     }
 }

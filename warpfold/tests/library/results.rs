@@ -79,44 +79,44 @@ fn taken<T: Sample>((device, watch): (&Device, &Watch)) {
     let all = [sum, sum, element, element, 8 + element, 8 + element];
 
     reducer.sum(&values).unwrap();
-    reducer.sum_of_squares(&values).unwrap();
+    reducer.reduce(op::SumOfSquares, &values).unwrap();
     reducer.min(&values).unwrap();
     reducer.max(&values).unwrap();
-    reducer.arg_min(&values).unwrap();
-    reducer.arg_max(&values).unwrap();
+    reducer.reduce(op::ArgMin, &values).unwrap();
+    reducer.reduce(op::ArgMax, &values).unwrap();
     assert_eq!(watch.taken(), all);
 
     let on = reducer.on(&stream);
-    on.sum(&values).unwrap().wait().unwrap();
-    on.sum_of_squares(&values).unwrap().wait().unwrap();
-    on.min(&values).unwrap().wait().unwrap();
-    on.max(&values).unwrap().wait().unwrap();
-    on.arg_min(&values).unwrap().wait().unwrap();
-    on.arg_max(&values).unwrap().wait().unwrap();
+    on.reduce(op::Sum, &values).unwrap().wait().unwrap();
+    on.reduce(op::SumOfSquares, &values).unwrap().wait().unwrap();
+    on.reduce(op::Min, &values).unwrap().wait().unwrap();
+    on.reduce(op::Max, &values).unwrap().wait().unwrap();
+    on.reduce(op::ArgMin, &values).unwrap().wait().unwrap();
+    on.reduce(op::ArgMax, &values).unwrap().wait().unwrap();
     assert_eq!(watch.taken(), all);
 
     // And how many elements the kernel has found that it was to take.
     let number = device.upload(&[500_u64]).unwrap();
     // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
     let count = unsafe { Count::from_raw_u64(device, number.as_device_ptr(), number.clone()) }.unwrap();
-    on.counted(&count).max(&values).unwrap().wait().unwrap();
+    on.reduce(op::Max, values.counted(&count)).unwrap().wait().unwrap();
     assert_eq!(watch.taken(), [element, 8]);
 
     // Of both extremes together.
     let both = [sum, 2 * element];
-    reducer.reduce_many((op::Sum, op::Min, op::Max), &values).unwrap();
+    reducer.reduce((op::Sum, op::Min, op::Max), &values).unwrap();
     assert_eq!(watch.taken(), both);
-    on.reduce_many((op::Sum, op::Min, op::Max), &values).unwrap().wait().unwrap();
+    on.reduce((op::Sum, op::Min, op::Max), &values).unwrap().wait().unwrap();
     assert_eq!(watch.taken(), both);
 
     let mut recorder = reducer.record();
-    let summed = recorder.sum(&values).unwrap();
-    recorder.sum_of_squares(&values).unwrap();
-    recorder.min(&values).unwrap();
-    let none = recorder.max(&values.slice(3..3).unwrap()).unwrap();
-    recorder.max(&values).unwrap();
-    recorder.arg_min(&values).unwrap();
-    recorder.arg_max(&values).unwrap();
+    let summed = recorder.reduce(op::Sum, &values).unwrap();
+    recorder.reduce(op::SumOfSquares, &values).unwrap();
+    recorder.reduce(op::Min, &values).unwrap();
+    let none = recorder.reduce(op::Max, &values.slice(3..3).unwrap()).unwrap();
+    recorder.reduce(op::Max, &values).unwrap();
+    recorder.reduce(op::ArgMin, &values).unwrap();
+    recorder.reduce(op::ArgMax, &values).unwrap();
     let mut recording = recorder.finish().unwrap();
     for _ in 0..2 {
         let results = recording.run().unwrap();
@@ -128,9 +128,9 @@ fn taken<T: Sample>((device, watch): (&Device, &Watch)) {
     // Of rows together, an index and a word of 8 bytes each, and nothing of what stays on the device.
     let mut recorder = reducer.record();
     let rows = values.rows(100).unwrap();
-    recorder.reduce_rows(op::ArgMin, &rows).unwrap();
-    recorder.reduce_rows_into(op::ArgMin, &rows, device.outputs(10).unwrap()).unwrap();
-    recorder.reduce_many((op::Sum, op::Min, op::Max), &values).unwrap();
+    recorder.reduce(op::ArgMin, &rows).unwrap();
+    recorder.reduce_into(op::ArgMin, &rows, device.outputs(10).unwrap()).unwrap();
+    recorder.reduce((op::Sum, op::Min, op::Max), &values).unwrap();
     recorder.finish().unwrap().run().unwrap();
     assert_eq!(watch.taken(), [160, sum, 2 * element]);
     assert!(!watch.misses_a_result(), "{:?}", watch.hazards.findings());
@@ -151,12 +151,13 @@ fn a_result_that_no_kernel_has_written_is_found() {
         },
         |reducer, device| {
             let stream = device.stream().unwrap();
-            let pending = reducer.on(&stream).sum(&device.upload(&[1_i32; 9]).unwrap()).unwrap();
+            let pending =
+                reducer.on(&stream).reduce(op::Sum, &device.upload(&[1_i32; 9]).unwrap()).unwrap();
             pending.wait().unwrap();
         },
         |reducer, device| {
             let mut recorder = reducer.record();
-            let sum = recorder.sum(&device.upload(&[1_i32; 9]).unwrap()).unwrap();
+            let sum = recorder.reduce(op::Sum, &device.upload(&[1_i32; 9]).unwrap()).unwrap();
             recorder.finish().unwrap().run().unwrap().get(&sum);
         },
     ];

@@ -7,6 +7,7 @@
 use warpfold::{
     Buffer, Element, bf16, f16,
     internal::{Dtype, Job, Op, depth, plan},
+    op,
 };
 
 use crate::common::{Sample, device, reducer};
@@ -108,7 +109,7 @@ fn squares<T: Float>(to_f64: fn(T::Sum) -> f64) {
     }
     let exact = sum + lost;
     let bound = reducer().sum_of_squares_error_bound(&buffer).unwrap() * exact;
-    let error = (to_f64(reducer().sum_of_squares(&buffer).unwrap()) - exact).abs();
+    let error = (to_f64(reducer().reduce(op::SumOfSquares, &buffer).unwrap()) - exact).abs();
     assert!(error <= bound, "{}: {error} above {bound}", std::any::type_name::<T>());
     // A square at the top of the range is more than that.
     assert!(2_f64.powi(2 * T::EXPONENTS.end()) > bound);
@@ -169,7 +170,7 @@ fn products<T: Float>(to_f64: fn(T::Sum) -> f64, roundoff: f64) {
             (product, lost) = (product * 2_f64.powi(-shift), lost * 2_f64.powi(-shift));
             exponent += shift;
         }
-        let found = to_f64(reducer().product(&device().upload(&values).unwrap()).unwrap());
+        let found = to_f64(reducer().reduce(op::Product, &device().upload(&values).unwrap()).unwrap());
         let relative = (n - 1) as f64 * roundoff;
         let bound = relative / (1.0 - relative);
         let off = |found: f64| ((found * 2_f64.powi(-exponent) - product) - lost).abs() / product;

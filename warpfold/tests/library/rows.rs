@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, mem};
 use warpfold::{
     Buffer, Error, Located, Outputs, Reducer, bf16, f16,
     internal::{RowsKernel, rows_launch},
+    op,
 };
 
 use crate::common::{Sample, device, extreme, no_findings, on_gpu, reducer, says, small};
@@ -107,13 +108,17 @@ fn check_shapes<T: Sample>(start: usize) {
         let (values, buffer) = matrix::<T>(rows, len, start);
         let rows = buffer.rows(len).unwrap();
         let totals = |squares| of_rows(&values, len, |row| T::total(row, squares));
-        assert_eq!(reducer().sum_rows(&rows).unwrap(), totals(false), "sums of {what}");
-        assert_eq!(reducer().sum_of_squares_rows(&rows).unwrap(), totals(true), "squares of {what}");
+        assert_eq!(reducer().reduce(op::Sum, &rows).unwrap(), totals(false), "sums of {what}");
+        assert_eq!(
+            reducer().reduce(op::SumOfSquares, &rows).unwrap(),
+            totals(true),
+            "squares of {what}"
+        );
         let (least, largest) = (places(&values, len, false), places(&values, len, true));
-        assert_eq!(reducer().min_rows(&rows).unwrap(), elements(&least), "min of {what}");
-        assert_eq!(reducer().max_rows(&rows).unwrap(), elements(&largest), "max of {what}");
-        assert_eq!(reducer().arg_min_rows(&rows).unwrap(), least, "argmin of {what}");
-        assert_eq!(reducer().arg_max_rows(&rows).unwrap(), largest, "argmax of {what}");
+        assert_eq!(reducer().reduce(op::Min, &rows).unwrap(), elements(&least), "min of {what}");
+        assert_eq!(reducer().reduce(op::Max, &rows).unwrap(), elements(&largest), "max of {what}");
+        assert_eq!(reducer().reduce(op::ArgMin, &rows).unwrap(), least, "argmin of {what}");
+        assert_eq!(reducer().reduce(op::ArgMax, &rows).unwrap(), largest, "argmax of {what}");
     }
 }
 
@@ -123,9 +128,9 @@ fn check_many<T: Sample>(start: usize) {
         let (values, buffer) = matrix::<T>(rows, len, start);
         let rows = buffer.rows(len).unwrap();
         let totals = of_rows(&values, len, |row| T::total(row, false));
-        assert_eq!(reducer().sum_rows(&rows).unwrap(), totals, "sums of {what}");
+        assert_eq!(reducer().reduce(op::Sum, &rows).unwrap(), totals, "sums of {what}");
         let largest = places(&values, len, true);
-        assert_eq!(reducer().arg_max_rows(&rows).unwrap(), largest, "argmax of {what}");
+        assert_eq!(reducer().reduce(op::ArgMax, &rows).unwrap(), largest, "argmax of {what}");
     }
 }
 
@@ -247,15 +252,16 @@ fn specials<T: Special>() {
                 assert_eq!((found.index, found.value.bits()), expected, "row {number} of {what}");
             }
         };
-        places_of(reducer().arg_min_rows(&rows).unwrap(), false);
-        places_of(reducer().arg_max_rows(&rows).unwrap(), true);
-        for (found, largest) in
-            [(reducer().min_rows(&rows).unwrap(), false), (reducer().max_rows(&rows).unwrap(), true)]
-        {
+        places_of(reducer().reduce(op::ArgMin, &rows).unwrap(), false);
+        places_of(reducer().reduce(op::ArgMax, &rows).unwrap(), true);
+        for (found, largest) in [
+            (reducer().reduce(op::Min, &rows).unwrap(), false),
+            (reducer().reduce(op::Max, &rows).unwrap(), true),
+        ] {
             let expected = elements(&places(&values, len, largest));
             assert!(found.iter().zip(&expected).all(|(&a, &b)| same(a, b)), "{what}: {largest}");
         }
-        for (number, sum) in reducer().sum_rows(&rows).unwrap().into_iter().enumerate() {
+        for (number, sum) in reducer().reduce(op::Sum, &rows).unwrap().into_iter().enumerate() {
             let expected = T::total(&values[number * len..(number + 1) * len], false);
             let nan = |sum: T::Sum| sum.partial_cmp(&sum).is_none();
             assert!(sum == expected || nan(sum) && nan(expected), "row {number} of {what}: {sum:?}");
@@ -291,22 +297,16 @@ fn what_are_no_rows_is_refused_before_anything_is_launched() {
     for len in [0, 9, 11] {
         let mut outputs = device().outputs::<i64>(len).unwrap();
         let words = [&format!("{len} results"), "10 rows", "outputs for 10"];
-        refused(reducer().on(&stream).sum_rows_into(&rows, &mut outputs), &words);
+        refused(reducer().on(&stream).reduce_into(op::Sum, &rows, &mut outputs), &words);
         assert_eq!(outputs.read().unwrap(), vec![0; len]);
     }
-    // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
-    let count = unsafe { warpfold::Count::from_raw_u32(device(), buffer.as_device_ptr(), ()) }.unwrap();
-    let mut outputs = device().outputs::<i32>(10).unwrap();
-    let counted = reducer().on(&stream).counted(&count);
-    refused(counted.min_rows_into(&rows, &mut outputs), &["count", "rows"]);
-    assert_eq!(outputs.read().unwrap(), [0; 10]);
 }
 
 #[test]
 fn too_many_elements_are_refused() {
     // SAFETY: it is refused before anything is read.
     let buffer = unsafe { Buffer::<i8>::from_raw_parts(device(), 0x1000, (1 << 35) + 2, ()) }.unwrap();
-    let error = reducer().sum_rows(&buffer.rows(2).unwrap()).unwrap_err();
+    let error = reducer().reduce(op::Sum, buffer.rows(2).unwrap()).unwrap_err();
     assert!(matches!(error, Error::TooManyElements { .. }), "{error:?}");
 }
 
@@ -314,13 +314,13 @@ fn too_many_elements_are_refused() {
 fn no_rows_have_no_results_and_no_launch() {
     let buffer = device().upload::<f32>(&[]).unwrap();
     let rows = buffer.rows(3).unwrap();
-    assert_eq!(reducer().arg_min_rows(&rows).unwrap(), []);
+    assert_eq!(reducer().reduce(op::ArgMin, &rows).unwrap(), []);
     let mut outputs = device().outputs::<f32>(0).unwrap();
     assert!(outputs.is_empty());
     let stream = device().stream().unwrap();
     #[cfg(feature = "simulator")]
     let log = warpfold_sim_driver::record_calls();
-    reducer().on(&stream).max_rows_into(&rows, &mut outputs).unwrap();
+    reducer().on(&stream).reduce_into(op::Max, &rows, &mut outputs).unwrap();
     #[cfg(feature = "simulator")]
     assert_eq!(log.count("cuLaunchKernel"), 0);
     assert_eq!(outputs.read().unwrap(), []);
@@ -332,19 +332,19 @@ fn results_in_memory<T: Sample>() {
     let (rows, on) = (buffer.rows(len).unwrap(), reducer().on(&stream));
     let (least, largest) = (places(&values, len, false), places(&values, len, true));
     let mut totals = device().outputs::<T::Sum>(70).unwrap();
-    on.sum_rows_into(&rows, &mut totals).unwrap();
+    on.reduce_into(op::Sum, &rows, &mut totals).unwrap();
     assert_eq!(totals.read().unwrap(), of_rows(&values, len, |row| T::total(row, false)));
-    on.sum_of_squares_rows_into(&rows, &mut totals).unwrap();
+    on.reduce_into(op::SumOfSquares, &rows, &mut totals).unwrap();
     assert_eq!(totals.read().unwrap(), of_rows(&values, len, |row| T::total(row, true)));
     let mut extremes = device().outputs::<T>(70).unwrap();
-    on.min_rows_into(&rows, &mut extremes).unwrap();
+    on.reduce_into(op::Min, &rows, &mut extremes).unwrap();
     assert_eq!(extremes.read().unwrap(), elements(&least));
-    on.max_rows_into(&rows, &mut extremes).unwrap();
+    on.reduce_into(op::Max, &rows, &mut extremes).unwrap();
     assert_eq!(extremes.read().unwrap(), elements(&largest));
     let mut located = device().outputs::<Located<T>>(70).unwrap();
-    on.arg_min_rows_into(&rows, &mut located).unwrap();
+    on.reduce_into(op::ArgMin, &rows, &mut located).unwrap();
     assert_eq!(located.read().unwrap(), least);
-    on.arg_max_rows_into(&rows, &mut located).unwrap();
+    on.reduce_into(op::ArgMax, &rows, &mut located).unwrap();
     assert_eq!(located.read().unwrap(), largest);
     // SAFETY: 16 bytes per result are there, as long as the outputs.
     let words =
@@ -375,30 +375,30 @@ fn results_are_elements_on_every_stream_and_for_every_reader() {
     let _checked = no_findings();
     let streams = [(); 2].map(|()| device().stream().unwrap());
     let other = Reducer::new(device()).unwrap();
-    other.on(&streams[1]).sum(&device().upload(&[1_i64]).unwrap()).unwrap().wait().unwrap();
+    other.on(&streams[1]).reduce(op::Sum, &device().upload(&[1_i64]).unwrap()).unwrap().wait().unwrap();
     let sums = || {
         let (reducer, buffer, mut outputs) = ones(300, 40);
-        reducer.on(&streams[0]).sum_rows_into(&buffer.rows(40).unwrap(), &mut outputs).unwrap();
+        reducer.on(&streams[0]).reduce_into(op::Sum, buffer.rows(40).unwrap(), &mut outputs).unwrap();
         // Dropped while it is used, or kept as somebody who never waits would.
         mem::forget(reducer);
         outputs.into_buffer()
     };
-    assert_eq!(other.on(&streams[1]).sum(&sums()).unwrap().wait().unwrap(), 12_000);
+    assert_eq!(other.on(&streams[1]).reduce(op::Sum, &sums()).unwrap().wait().unwrap(), 12_000);
     let mut output = device().output::<i64>().unwrap();
-    other.on(&streams[1]).sum_into(&sums().slice(1..).unwrap(), &mut output).unwrap();
+    other.on(&streams[1]).reduce_into(op::Sum, &sums().slice(1..).unwrap(), &mut output).unwrap();
     assert_eq!(output.read().unwrap(), 11_960);
     let mut pairs = device().outputs::<i64>(150).unwrap();
-    other.on(&streams[1]).sum_rows_into(&sums().rows(2).unwrap(), &mut pairs).unwrap();
+    other.on(&streams[1]).reduce_into(op::Sum, sums().rows(2).unwrap(), &mut pairs).unwrap();
     assert_eq!(pairs.read().unwrap(), [80; 150]);
     assert_eq!(other.max(&sums().clone()).unwrap(), Some(40));
-    assert_eq!(other.max_rows(&sums().rows(300).unwrap()).unwrap(), [40]);
+    assert_eq!(other.reduce(op::Max, sums().rows(300).unwrap()).unwrap(), [40]);
     assert_eq!(sums().download().unwrap(), [40; 300]);
     let tensor = sums().into_dlpack_versioned();
     // SAFETY: the tensor was made just now, and is used here alone.
     let imported = unsafe { Buffer::<i64>::from_dlpack_versioned(device(), tensor) }.unwrap();
     assert_eq!(other.sum(&imported).unwrap(), 12_000);
     let mut recorder = other.record();
-    let sum = recorder.sum(&sums()).unwrap();
+    let sum = recorder.reduce(op::Sum, &sums()).unwrap();
     assert_eq!(recorder.finish().unwrap().run().unwrap().get(&sum), 12_000);
 }
 
@@ -409,9 +409,9 @@ fn the_last_results_that_were_asked_for_stay() {
     let (reducer, buffer, mut outputs) = ones(64, 100);
     let twos = device().upload(&[2_i32; 6400]).unwrap();
     let other = Reducer::new(device()).unwrap();
-    other.sum_rows(&twos.rows(100).unwrap()).unwrap();
-    reducer.on(&streams[0]).sum_rows_into(&buffer.rows(100).unwrap(), &mut outputs).unwrap();
-    other.on(&streams[1]).sum_rows_into(&twos.rows(100).unwrap(), &mut outputs).unwrap();
+    other.reduce(op::Sum, twos.rows(100).unwrap()).unwrap();
+    reducer.on(&streams[0]).reduce_into(op::Sum, buffer.rows(100).unwrap(), &mut outputs).unwrap();
+    other.on(&streams[1]).reduce_into(op::Sum, twos.rows(100).unwrap(), &mut outputs).unwrap();
     // On its own it would be done before what is enqueued on the other.
     streams[1].synchronize().unwrap();
     streams[0].synchronize().unwrap();
@@ -423,13 +423,13 @@ fn what_is_used_lives_until_it_was_used() {
     let _checked = no_findings();
     let stream = device().stream().unwrap();
     let (reducer, buffer, mut outputs) = ones(64, 100);
-    reducer.on(&stream).sum_rows_into(&buffer.rows(100).unwrap(), &mut outputs).unwrap();
+    reducer.on(&stream).reduce_into(op::Sum, buffer.rows(100).unwrap(), &mut outputs).unwrap();
     drop(buffer);
     // The outputs are gone before they are written.
     drop(outputs);
     stream.synchronize().unwrap();
     let (_, buffer, mut outputs) = ones(3, 7000);
-    reducer.on(&stream).sum_rows_into(&buffer.rows(7000).unwrap(), &mut outputs).unwrap();
+    reducer.on(&stream).reduce_into(op::Sum, buffer.rows(7000).unwrap(), &mut outputs).unwrap();
     mem::forget((buffer, outputs));
     drop(stream);
     drop(reducer);
@@ -451,7 +451,7 @@ fn the_same_rows_give_the_same_bits() {
         let buffer = device().upload(&values).unwrap().slice(start..).unwrap();
         let rows = buffer.rows(len).unwrap();
         let bits = || -> Vec<u32> {
-            reducer().sum_rows(&rows).unwrap().into_iter().map(f32::to_bits).collect()
+            reducer().reduce(op::Sum, &rows).unwrap().into_iter().map(f32::to_bits).collect()
         };
         let first = bits();
         assert!((0..3).all(|_| bits() == first), "{rows:?}");
@@ -461,12 +461,12 @@ fn the_same_rows_give_the_same_bits() {
 #[test]
 fn kernels_for_rows_are_loaded_ahead() {
     let reducer = Reducer::new(device()).unwrap();
-    reducer.prepare_rows::<u8>().unwrap();
+    let buffer = device().upload(&[3_u8; 8]).unwrap();
+    reducer.prepare(op::Sum, buffer.rows(4).unwrap()).unwrap();
     #[cfg(feature = "simulator")]
     {
         let log = warpfold_sim_driver::record_calls();
-        let buffer = device().upload(&[3_u8; 8]).unwrap();
-        assert_eq!(reducer.sum_rows(&buffer.rows(4).unwrap()).unwrap(), [12, 12]);
+        assert_eq!(reducer.reduce(op::Sum, buffer.rows(4).unwrap()).unwrap(), [12, 12]);
         assert_eq!(log.count("cuModuleLoadDataEx"), 0);
     }
 }
@@ -478,14 +478,14 @@ fn what_belongs_to_another_device_is_refused() {
     let other = crate::devices::in_own_context(warpfold_sim_driver::driver());
     let stream_of = |device: &warpfold::Device| device.stream().unwrap();
     let (here, there) = ([device(), &other]).map(|device| device.upload(&[1, 2, 3, 4]).unwrap()).into();
-    let error = reducer().sum_rows(&there.rows(2).unwrap()).unwrap_err();
+    let error = reducer().reduce(op::Sum, there.rows(2).unwrap()).unwrap_err();
     assert!(matches!(error, Error::OtherDevice { what: "buffer", .. }), "{error:?}");
     let mut outputs = device().outputs::<i64>(2).unwrap();
     let on = stream_of(&other);
-    let error = reducer().on(&on).sum_rows_into(&here.rows(2).unwrap(), &mut outputs).unwrap_err();
+    let error = reducer().on(&on).reduce_into(op::Sum, here.rows(2).unwrap(), &mut outputs).unwrap_err();
     assert!(matches!(error, Error::OtherDevice { what: "stream", .. }), "{error:?}");
     let mut outputs = other.outputs::<i64>(2).unwrap();
     let on = stream_of(device());
-    let error = reducer().on(&on).sum_rows_into(&here.rows(2).unwrap(), &mut outputs).unwrap_err();
+    let error = reducer().on(&on).reduce_into(op::Sum, here.rows(2).unwrap(), &mut outputs).unwrap_err();
     assert!(matches!(error, Error::OtherDevice { what: "outputs", .. }), "{error:?}");
 }

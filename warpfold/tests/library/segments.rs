@@ -85,7 +85,7 @@ impl<T: Sample> Pieces<T> for Case<T> {
     }
 
     fn results<O: RowsOperation<T>>(&self, op: O) -> Vec<O::Left> {
-        reducer().reduce_segments(op, &self.segments).unwrap()
+        reducer().reduce(op, &self.segments).unwrap()
     }
 }
 
@@ -238,7 +238,7 @@ fn the_first_nan_or_zero_of_a_segment_is_found() {
     values[offsets[1] + 6000] = f32::NAN;
     (values[offsets[3] + 13], values[offsets[4] + 3001], values[offsets[5] + 6]) = (0.0, -0.0, 8.0);
     let case = Case::of(values, 0, 0, &lens);
-    let found = reducer().reduce_segments(op::ArgMax, &case.segments).unwrap();
+    let found = reducer().reduce(op::ArgMax, &case.segments).unwrap();
     let found: Vec<(u64, u32)> =
         found.into_iter().map(|place| (place.index, place.value.to_bits())).collect();
     let (zero, minus) = (0.0_f32.to_bits(), (-0.0_f32).to_bits());
@@ -276,7 +276,7 @@ fn of_offsets<I: Offset>(convert: impl Fn(usize) -> I) {
     let given = device().upload(&[behind, first.collect()].concat()).unwrap().slice(1..).unwrap();
     let segments = reducer().segments(&device().upload(&values).unwrap(), &given).unwrap();
     let sums = offsets.windows(2).map(|ends| i32::total(&values[ends[0]..ends[1]], false));
-    let found = reducer().reduce_segments(op::Sum, &segments).unwrap();
+    let found = reducer().reduce(op::Sum, &segments).unwrap();
     assert_eq!(found, sums.collect::<Vec<_>>(), "{}", std::any::type_name::<I>());
 }
 
@@ -297,7 +297,7 @@ fn the_same_segments_give_the_same_bits() {
     let values: Vec<f32> = small::<f32>(n, 3).into_iter().map(|value| value / 3.0).collect();
     let case = Case::of(values, 0, 0, &lens);
     let bits = || -> Vec<u32> {
-        let sums = reducer().reduce_segments(op::Sum, &case.segments).unwrap();
+        let sums = reducer().reduce(op::Sum, &case.segments).unwrap();
         sums.into_iter().map(f32::to_bits).collect()
     };
     assert_eq!(bits(), bits());
@@ -350,15 +350,9 @@ fn outputs_that_are_not_as_many_and_counts_are_refused_before_anything_is_launch
         let mut outputs = device().outputs::<i64>(len).unwrap();
         let words = [&format!("{len} results"), "3 segments", "outputs for 3"];
         let on = reducer().on(&stream);
-        refused(on.reduce_segments_into(op::Sum, &case.segments, &mut outputs), &words);
+        refused(on.reduce_into(op::Sum, &case.segments, &mut outputs), &words);
         assert_eq!(outputs.read().unwrap(), vec![0; len]);
     }
-    let number = device().output::<u64>().unwrap();
-    let count = number.as_count();
-    let mut outputs = device().outputs::<i32>(3).unwrap();
-    let counted = reducer().on(&stream).counted(&count);
-    refused(counted.reduce_segments_into(op::Min, &case.segments, &mut outputs), &["count", "segments"]);
-    assert_eq!(outputs.read().unwrap(), [0; 3]);
     // SAFETY: it is refused before anything is read.
     let buffer = unsafe { Buffer::<i8>::from_raw_parts(device(), 0x1000, (1 << 35) + 1, ()) }.unwrap();
     let error = reducer().segments(&buffer, &device().upload(&[0_u32, 1]).unwrap()).unwrap_err();
@@ -370,9 +364,9 @@ fn no_segments_have_no_results_and_no_launch() {
     #[cfg(feature = "simulator")]
     let log = warpfold_sim_driver::record_calls();
     let segments = checked(10, &[7_u32]).unwrap();
-    assert_eq!(reducer().reduce_segments(op::ArgMin, &segments).unwrap(), []);
+    assert_eq!(reducer().reduce(op::ArgMin, &segments).unwrap(), []);
     let (stream, mut outputs) = (device().stream().unwrap(), device().outputs::<i8>(0).unwrap());
-    reducer().on(&stream).reduce_segments_into(op::Max, &segments, &mut outputs).unwrap();
+    reducer().on(&stream).reduce_into(op::Max, &segments, &mut outputs).unwrap();
     #[cfg(feature = "simulator")]
     assert_eq!(log.count("cuLaunchKernel"), 0);
 }
@@ -385,15 +379,15 @@ fn results_stay_in_device_memory_for_what_comes_behind_them() {
     let case = Case::<i32>::new(0, 0, &mixed::<i32>());
     let expected = case.expected(|segment| i32::total(segment, false));
     let mut outputs: Outputs<i64> = device().outputs(expected.len()).unwrap();
-    reducer().on(&streams[0]).reduce_segments_into(op::Sum, &case.segments, &mut outputs).unwrap();
+    reducer().on(&streams[0]).reduce_into(op::Sum, &case.segments, &mut outputs).unwrap();
     drop(case);
-    let largest = reducer().on(&streams[1]).max(&outputs.into_buffer()).unwrap();
+    let largest = reducer().on(&streams[1]).reduce(op::Max, &outputs.into_buffer()).unwrap();
     assert_eq!(largest.wait().unwrap(), expected.iter().copied().max());
     // Elements and offsets that are results themselves.
     let matrix = device().upload(&[1_i64, 1, 2, 2, 3, 3, 4, 4]).unwrap();
     let sums = || {
         let mut sums = device().outputs::<i64>(4).unwrap();
-        reducer().on(&streams[0]).sum_rows_into(&matrix.rows(2).unwrap(), &mut sums).unwrap();
+        reducer().on(&streams[0]).reduce_into(op::Sum, matrix.rows(2).unwrap(), &mut sums).unwrap();
         sums.into_buffer()
     };
     let values = device().upload(&small::<u8>(8, 1)).unwrap();
@@ -401,7 +395,7 @@ fn results_stay_in_device_memory_for_what_comes_behind_them() {
     assert_eq!((segments.count(), segments.elements()), (3, 6));
     let offsets = device().upload(&[0_u32, 1, 4]).unwrap();
     let segments = reducer().segments(&sums(), &offsets).unwrap();
-    assert_eq!(reducer().reduce_segments(op::Sum, &segments).unwrap(), [2, 18]);
+    assert_eq!(reducer().reduce(op::Sum, &segments).unwrap(), [2, 18]);
 }
 
 /// Tiles with and without ends, that hand values on and take them from few tiles and from many.
@@ -415,22 +409,22 @@ fn no_launch_has_a_hazard() {
     let values = small::<i32>(lens.iter().sum(), 1);
     let buffer = device.upload(&values).unwrap();
     let segments = reducer.segments(&buffer, &device.upload(&offsets).unwrap()).unwrap();
-    let found = reducer.reduce_segments(op::Sum, &segments).unwrap();
+    let found = reducer.reduce(op::Sum, &segments).unwrap();
     assert_eq!(found.iter().sum::<i64>(), i32::total(&values, false));
     assert_eq!(watch.hazards.findings().len(), 0, "{:?}", watch.hazards.findings());
 }
 
 #[test]
-fn segments_are_prepared_once_for_all_operations() {
+fn kernels_for_segments_are_loaded_ahead() {
     let reducer = warpfold::Reducer::new(device()).unwrap();
-    reducer.prepare_segments::<u8>().unwrap();
+    let (values, offsets) =
+        (device().upload(&[3_u8; 8]).unwrap(), device().upload(&[0_u32, 2, 8]).unwrap());
+    let segments = reducer.segments(&values, &offsets).unwrap();
+    reducer.prepare(op::Sum, &segments).unwrap();
     #[cfg(feature = "simulator")]
     {
         let log = warpfold_sim_driver::record_calls();
-        let (values, offsets) =
-            (device().upload(&[3_u8; 8]).unwrap(), device().upload(&[0_u32, 2, 8]).unwrap());
-        let segments = reducer.segments(&values, &offsets).unwrap();
-        assert_eq!(reducer.reduce_segments(op::Sum, &segments).unwrap(), [6, 18]);
+        assert_eq!(reducer.reduce(op::Sum, &segments).unwrap(), [6, 18]);
         assert_eq!(log.count("cuModuleLoadDataEx"), 0);
     }
 }
@@ -439,18 +433,18 @@ fn segments_are_prepared_once_for_all_operations() {
 #[test]
 fn segments_of_one_length_are_the_rows_of_a_matrix() {
     let reducer = warpfold::Reducer::new(device()).unwrap();
-    reducer.prepare_rows::<f32>().unwrap();
     let values: Vec<f32> = small::<f32>(3001, 3).into_iter().map(|value| value / 3.0).collect();
     let buffer = device().upload(&values).unwrap();
     let offsets: Vec<u32> = (0..=100).map(|at| 1 + at * 30).collect();
     let segments = reducer.segments(&buffer, &device().upload(&offsets).unwrap()).unwrap();
+    let rows = buffer.slice(1..).unwrap();
+    reducer.prepare(op::Sum, rows.rows(30).unwrap()).unwrap();
     #[cfg(feature = "simulator")]
     let log = warpfold_sim_driver::record_calls();
-    let sums = reducer.reduce_segments(op::Sum, &segments).unwrap();
+    let sums = reducer.reduce(op::Sum, &segments).unwrap();
     #[cfg(feature = "simulator")]
     assert_eq!(log.count("cuModuleLoadDataEx"), 0);
-    let rows = buffer.slice(1..).unwrap();
-    assert_eq!(sums, reducer.sum_rows(&rows.rows(30).unwrap()).unwrap());
+    assert_eq!(sums, reducer.reduce(op::Sum, rows.rows(30).unwrap()).unwrap());
 }
 
 /// Whatever is of another device is refused, and nothing written.
@@ -467,12 +461,12 @@ fn what_belongs_to_another_device_is_refused() {
     is_other(reducer().segments(&there, &near).unwrap_err(), "buffer");
     is_other(reducer().segments(&here, &far).unwrap_err(), "offsets");
     let theirs = warpfold::Reducer::new(&other).unwrap().segments(&there, &far).unwrap();
-    is_other(reducer().reduce_segments(op::Sum, &theirs).unwrap_err(), "buffer");
+    is_other(reducer().reduce(op::Sum, &theirs).unwrap_err(), "buffer");
     let ours = reducer().segments(&here, &near).unwrap();
     let (stream, mut outputs) = (other.stream().unwrap(), device().outputs::<i64>(1).unwrap());
     let on = reducer().on(&stream);
-    is_other(on.reduce_segments_into(op::Sum, &ours, &mut outputs).unwrap_err(), "stream");
+    is_other(on.reduce_into(op::Sum, &ours, &mut outputs).unwrap_err(), "stream");
     let (stream, mut outputs) = (device().stream().unwrap(), other.outputs::<i64>(1).unwrap());
     let on = reducer().on(&stream);
-    is_other(on.reduce_segments_into(op::Sum, &ours, &mut outputs).unwrap_err(), "outputs");
+    is_other(on.reduce_into(op::Sum, &ours, &mut outputs).unwrap_err(), "outputs");
 }

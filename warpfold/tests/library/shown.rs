@@ -31,11 +31,10 @@ fn what_a_program_has_is_shown_with_its_device() {
     let on = reducer.on(&stream);
     shown(
         on,
-        "OnStream { reducer: Reducer { device: DEVICE, .. }, stream: Stream { device: DEVICE, .. }, \
-         count: None }",
+        "OnStream { reducer: Reducer { device: DEVICE, .. }, stream: Stream { device: DEVICE, .. } }",
     );
-    shown(on.sum(&buffer).unwrap(), "Pending(running)");
-    shown(on.sum(&buffer.slice(..0).unwrap()).unwrap(), "Pending(ready)");
+    shown(on.reduce(op::Sum, &buffer).unwrap(), "Pending(running)");
+    shown(on.reduce(op::Sum, &buffer.slice(..0).unwrap()).unwrap(), "Pending(ready)");
 }
 
 #[test]
@@ -44,8 +43,8 @@ fn what_is_recorded_is_shown_with_its_reductions() {
     let reducer = Reducer::new(&device).unwrap();
     let buffer = device.upload(&[7_u8; 3]).unwrap();
     let mut recorder = reducer.record();
-    shown(recorder.sum(&buffer).unwrap(), "Recorded { index: 0, .. }");
-    shown(recorder.arg_max(&buffer).unwrap(), "Recorded { index: 1, .. }");
+    shown(recorder.reduce(op::Sum, &buffer).unwrap(), "Recorded { index: 0, .. }");
+    shown(recorder.reduce(op::ArgMax, &buffer).unwrap(), "Recorded { index: 1, .. }");
     let job = |op| format!("Span {{ code: {op}_u8, n: 3, address: {} }}", buffer.as_device_ptr());
     let jobs = format!("jobs: [{}, {}], ..", job("sum"), job("argmax"));
     shown(&recorder, &format!("Recorder {{ {jobs} }}"));
@@ -61,16 +60,10 @@ fn several_operations_and_rows_are_shown_as_what_is_launched_of_them() {
     let reducer = Reducer::new(&device).unwrap();
     let buffer = device.upload(&[7_u8; 3]).unwrap();
     let mut recorder = reducer.record();
-    shown(
-        recorder.reduce_many((op::Max, op::Sum, op::Min), &buffer).unwrap(),
-        "Recorded { index: 0, .. }",
-    );
+    shown(recorder.reduce((op::Max, op::Sum, op::Min), &buffer).unwrap(), "Recorded { index: 0, .. }");
     let outputs = device.outputs(1).unwrap();
     let rows = buffer.rows(3).unwrap();
-    shown(
-        recorder.reduce_rows_into(op::Sum, &rows, outputs).unwrap(),
-        "RecordedOutputs { index: 1, .. }",
-    );
+    shown(recorder.reduce_into(op::Sum, &rows, outputs).unwrap(), "RecordedOutputs { index: 1, .. }");
     let address = buffer.as_device_ptr();
     let many = format!("Many {{ codes: [sum_u8, minmax_u8], n: 3, address: {address} }}");
     let row = format!("Span {{ code: sum_u8, n: 3, address: {address} }}");

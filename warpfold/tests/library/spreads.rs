@@ -227,7 +227,7 @@ where
         let buffer = device().upload(&all).unwrap().slice(start..).unwrap();
         let what = format!("{rows} rows of {len} {} from {start}", std::any::type_name::<T>());
         let of_rows: Vec<_> = values.chunks(len).map(expected).collect();
-        let by_rows = reducer().reduce_rows(op, &buffer.rows(len).unwrap()).unwrap();
+        let by_rows = reducer().reduce(op, buffer.rows(len).unwrap()).unwrap();
         assert_eq!(found(by_rows), of_rows, "{what}");
         assert_eq!(found(cpu::reduce_rows(op, values, len).unwrap()), of_rows, "{what} on the CPU");
     }
@@ -238,14 +238,14 @@ where
     let columns = (0..len).map(|at| values.iter().skip(at).step_by(len).copied().collect::<Vec<_>>());
     let of_columns: Vec<_> = columns.map(|column| expected(&column)).collect();
     let axis = buffer.axis(&[rows, len], 0).unwrap();
-    assert_eq!(found(reducer().reduce_axis(op, &axis).unwrap()), of_columns);
+    assert_eq!(found(reducer().reduce(op, &axis).unwrap()), of_columns);
     let view = buffer.view(&[rows / 2, 2, len]).unwrap();
-    assert_eq!(found(reducer().reduce_view(op, &view, &[0, 1]).unwrap()), of_columns);
+    assert_eq!(found(reducer().reduce(op, view.along(&[0, 1]).unwrap()).unwrap()), of_columns);
     let offsets = [0_u32, 1, 1, 700, 2999, 29_999, 30_000];
     let of_segments: Vec<_> =
         offsets.windows(2).map(|ends| expected(&values[ends[0] as usize..ends[1] as usize])).collect();
     let segments = reducer().segments(&buffer, &device().upload(&offsets).unwrap()).unwrap();
-    assert_eq!(found(reducer().reduce_segments(op, &segments).unwrap()), of_segments);
+    assert_eq!(found(reducer().reduce(op, &segments).unwrap()), of_segments);
     let keys: Vec<u16> = (0..30_000).map(|at| at / 7500).collect();
     let by_key = reducer().reduce_by_key(op, &device().upload(&keys).unwrap(), &buffer).unwrap();
     let of_keys: Vec<_> = values.chunks(7500).map(expected).collect();
@@ -255,7 +255,7 @@ where
     let stream = device().stream().unwrap();
     let more = device().upload(&[values, &[T::near(1e3); 50]].concat()).unwrap();
     let count = count_of(values.len() as u64);
-    let counted = reducer().on(&stream).counted(&count).reduce(op, &more).unwrap().wait().unwrap();
+    let counted = reducer().on(&stream).reduce(op, more.counted(&count)).unwrap().wait().unwrap();
     assert_eq!(counted.as_ref().map(fields), Some(all));
     let mut running = reducer().running(op).unwrap();
     for piece in values.chunks(7001) {
@@ -290,13 +290,13 @@ fn integers<T: Bounded + Integer + Into<i128>>() {
         check(&|| cpu::reduce(Everywhere(MeanAndVariance), &values).unwrap());
         check(&|| reducer().reduce(MeanAndVariance, &buffer).unwrap());
         check(&|| reducer().reduce(Everywhere(SkipNan(MeanAndVariance)), &buffer).unwrap());
-        let row = reducer().reduce_rows(MeanAndVariance, &buffer.rows(values.len()).unwrap()).unwrap();
+        let row = reducer().reduce(MeanAndVariance, buffer.rows(values.len()).unwrap()).unwrap();
         check(&|| Some(row[0]));
         let column = buffer.axis(&[values.len(), 1], 0).unwrap();
-        check(&|| Some(reducer().reduce_axis(MeanAndVariance, &column).unwrap()[0]));
+        check(&|| Some(reducer().reduce(MeanAndVariance, &column).unwrap()[0]));
         let offsets = device().upload(&[0_u32, values.len() as u32]).unwrap();
         let segments = reducer().segments(&buffer, &offsets).unwrap();
-        check(&|| Some(reducer().reduce_segments(MeanAndVariance, &segments).unwrap()[0]));
+        check(&|| Some(reducer().reduce(MeanAndVariance, &segments).unwrap()[0]));
     }
 }
 

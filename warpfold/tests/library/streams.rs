@@ -18,6 +18,7 @@ use crate::common::{Sample, device, driver, extreme, no_findings, reducer, says,
 use warpfold::{
     Buffer, Located, Outputs, Reducer,
     internal::{PtxSource, Tuning, reducer as reducer_with},
+    op,
 };
 
 /// A reducer with `workspaces` workspaces.
@@ -30,9 +31,11 @@ fn typed<T: Sample>() {
     let values = small::<T>(4099, 2);
     let buffer = device().upload(&values).unwrap();
     let on = reducer().on(&stream);
-    let (sum, squares) = (on.sum(&buffer).unwrap(), on.sum_of_squares(&buffer).unwrap());
-    let (min, max) = (on.min(&buffer).unwrap(), on.max(&buffer).unwrap());
-    let (arg_min, arg_max) = (on.arg_min(&buffer).unwrap(), on.arg_max(&buffer).unwrap());
+    let (sum, squares) =
+        (on.reduce(op::Sum, &buffer).unwrap(), on.reduce(op::SumOfSquares, &buffer).unwrap());
+    let (min, max) = (on.reduce(op::Min, &buffer).unwrap(), on.reduce(op::Max, &buffer).unwrap());
+    let (arg_min, arg_max) =
+        (on.reduce(op::ArgMin, &buffer).unwrap(), on.reduce(op::ArgMax, &buffer).unwrap());
     let (least, largest) = (extreme(&values, false), extreme(&values, true));
     assert_eq!(arg_max.wait().unwrap(), largest);
     assert_eq!(arg_min.wait().unwrap(), least);
@@ -58,12 +61,12 @@ fn left_on_the_device<T: Sample>() {
     let (mut min, mut max) = (device().output::<T>().unwrap(), device().output::<T>().unwrap());
     let mut arg_min = device().output::<Located<T>>().unwrap();
     let mut arg_max = device().output::<Located<T>>().unwrap();
-    on.sum_into(&buffer, &mut sum).unwrap();
-    on.sum_of_squares_into(&buffer, &mut squares).unwrap();
-    on.min_into(&buffer, &mut min).unwrap();
-    on.max_into(&buffer, &mut max).unwrap();
-    on.arg_min_into(&buffer, &mut arg_min).unwrap();
-    on.arg_max_into(&buffer, &mut arg_max).unwrap();
+    on.reduce_into(op::Sum, &buffer, &mut sum).unwrap();
+    on.reduce_into(op::SumOfSquares, &buffer, &mut squares).unwrap();
+    on.reduce_into(op::Min, &buffer, &mut min).unwrap();
+    on.reduce_into(op::Max, &buffer, &mut max).unwrap();
+    on.reduce_into(op::ArgMin, &buffer, &mut arg_min).unwrap();
+    on.reduce_into(op::ArgMax, &buffer, &mut arg_max).unwrap();
     // The reductions keep the elements and the queue.
     drop((buffer, stream));
     let (least, largest) = (extreme(&values, false).unwrap(), extreme(&values, true).unwrap());
@@ -91,7 +94,7 @@ fn an_output_holds_the_last_result_and_is_where_it_says() {
     for turn in 1..=20_u64 {
         let buffer = device().upload(&vec![turn; 10_007]).unwrap();
         let at = turn as usize % 2;
-        reducers[at].on(&streams[at]).sum_into(&buffer, &mut output).unwrap();
+        reducers[at].on(&streams[at]).reduce_into(op::Sum, &buffer, &mut output).unwrap();
     }
     assert_eq!(output.read().unwrap(), 20 * 10_007);
     streams.iter().for_each(|stream| stream.synchronize().unwrap());
@@ -101,9 +104,9 @@ fn an_output_holds_the_last_result_and_is_where_it_says() {
     let seen = unsafe { Buffer::<u64>::from_raw_parts(device(), address, 1, ()) }.unwrap();
     assert_eq!(seen.download().unwrap(), [20 * 10_007]);
     let nothing = device().upload::<u64>(&[]).unwrap();
-    reducer().on(&streams[0]).sum_into(&nothing, &mut output).unwrap();
+    reducer().on(&streams[0]).reduce_into(op::Sum, &nothing, &mut output).unwrap();
     assert_eq!(output.read().unwrap(), 0);
-    let error = reducer().on(&streams[0]).min_into(&nothing, &mut output).unwrap_err();
+    let error = reducer().on(&streams[0]).reduce_into(op::Min, &nothing, &mut output).unwrap_err();
     says(&error, &["min", "no elements"]);
 }
 
@@ -112,7 +115,7 @@ fn no_elements_need_no_launch() {
     let stream = device().stream().unwrap();
     let nothing = device().upload(&[1.0_f32]).unwrap().slice(1..).unwrap();
     let on = reducer().on(&stream);
-    let (sum, least) = (on.sum(&nothing).unwrap(), on.arg_min(&nothing).unwrap());
+    let (sum, least) = (on.reduce(op::Sum, &nothing).unwrap(), on.reduce(op::ArgMin, &nothing).unwrap());
     assert!(sum.is_ready().unwrap() && least.is_ready().unwrap());
     assert_eq!((sum.wait().unwrap(), least.wait().unwrap()), (0.0, None));
 }
@@ -127,7 +130,7 @@ fn reductions_of_one_stream_may_be_waited_for_in_any_order() {
         .map(|values| {
             let buffer = device().upload(values).unwrap();
             // The reducer and the buffer go, and the reduction stays.
-            narrow(1).on(&stream).sum(&buffer).unwrap()
+            narrow(1).on(&stream).reduce(op::Sum, &buffer).unwrap()
         })
         .collect();
     drop(stream);
@@ -148,7 +151,7 @@ fn more_may_be_pending_than_there_are_workspaces() {
     let pending: Vec<_> = buffers
         .iter()
         .enumerate()
-        .map(|(i, buffer)| reducer.on(&streams[i % 3]).sum(buffer).unwrap())
+        .map(|(i, buffer)| reducer.on(&streams[i % 3]).reduce(op::Sum, buffer).unwrap())
         .collect();
     for (i, pending) in pending.into_iter().enumerate() {
         let expected = i32::total(&small::<i32>(1000 + i, i as u64), false);
@@ -163,7 +166,7 @@ fn a_workspace_is_used_by_one_reduction_after_the_other() {
     let reducer = narrow(1);
     let streams = [device().stream().unwrap(), device().stream().unwrap()];
     let buffer = device().upload(&small::<i64>(100_003, 3)).unwrap();
-    let pending = [0, 1, 0].map(|stream| reducer.on(&streams[stream]).max(&buffer).unwrap());
+    let pending = [0, 1, 0].map(|stream| reducer.on(&streams[stream]).reduce(op::Max, &buffer).unwrap());
     let [first, second, third] = pending;
     assert_eq!(second.wait().unwrap(), Some(7));
     assert!(first.is_ready().unwrap());
@@ -179,11 +182,11 @@ fn a_pending_reduction_may_be_dropped_and_even_leaked() {
     let stream = device().stream().unwrap();
     let values = small::<f32>(300_001, 5);
     let buffer = device().upload(&values).unwrap();
-    drop(reducer.on(&stream).sum(&buffer).unwrap());
+    drop(reducer.on(&stream).reduce(op::Sum, &buffer).unwrap());
     assert_eq!(reducer.sum(&buffer).unwrap(), f32::total(&values, false));
     // The only owner of the elements is the one that is dropped.
-    drop(reducer.on(&stream).sum(&device().upload(&values).unwrap()).unwrap());
-    mem::forget(reducer.on(&stream).sum(&buffer).unwrap());
+    drop(reducer.on(&stream).reduce(op::Sum, &device().upload(&values).unwrap()).unwrap());
+    mem::forget(reducer.on(&stream).reduce(op::Sum, &buffer).unwrap());
     drop(buffer);
     let other = device().upload(&values).unwrap();
     for _ in 0..3 {
@@ -215,22 +218,22 @@ fn an_owner_is_let_go_of_when_the_last_reduction_has_ended() {
         unsafe { Buffer::<i64>::from_raw_parts(device(), address, values.len(), owner) }.unwrap()
     };
     let count = || gone.load(Ordering::Relaxed);
-    let pending = reducer.on(&stream).sum(&foreign()).unwrap();
+    let pending = reducer.on(&stream).reduce(op::Sum, &foreign()).unwrap();
     assert_eq!(count(), 0);
     assert_eq!(pending.wait().unwrap(), i64::total(&values, false));
     assert_eq!(count(), 1);
-    drop(reducer.on(&stream).sum(&foreign()).unwrap());
+    drop(reducer.on(&stream).reduce(op::Sum, &foreign()).unwrap());
     assert_eq!(count(), 2);
-    mem::forget(reducer.on(&stream).sum(&foreign()).unwrap());
+    mem::forget(reducer.on(&stream).reduce(op::Sum, &foreign()).unwrap());
     assert_eq!(count(), 2);
     // Nobody waits for these: they are let go of at a later call, or with the reducer.
     let mut output = device().output().unwrap();
-    reducer.on(&stream).sum_into(&foreign(), &mut output).unwrap();
+    reducer.on(&stream).reduce_into(op::Sum, &foreign(), &mut output).unwrap();
     assert_eq!((count(), output.read().unwrap()), (2, i64::total(&values, false)));
     assert_eq!(reducer.sum(&memory).unwrap(), i64::total(&values, false));
     assert_eq!(count(), 3);
     let another = narrow(1);
-    another.on(&stream).sum_into(&foreign(), &mut output).unwrap();
+    another.on(&stream).reduce_into(op::Sum, &foreign(), &mut output).unwrap();
     drop(another);
     assert_eq!((count(), output.read().unwrap()), (4, i64::total(&values, false)));
 }
@@ -245,7 +248,7 @@ struct Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         let stream = device().stream().unwrap();
-        let sum = self.reducer.on(&stream).sum(&self.elements).unwrap().wait().unwrap();
+        let sum = self.reducer.on(&stream).reduce(op::Sum, &self.elements).unwrap().wait().unwrap();
         self.sum.send(sum).unwrap();
     }
 }
@@ -261,7 +264,7 @@ fn an_owner_may_use_the_reducer_that_lets_go_of_it() {
         let buffer =
             unsafe { Buffer::<i32>::from_raw_parts(device(), elements.as_device_ptr(), 3, owner) };
         let mut output = device().output::<i64>().unwrap();
-        reducer.on(&stream).sum_into(&buffer.unwrap(), &mut output).unwrap();
+        reducer.on(&stream).reduce_into(op::Sum, &buffer.unwrap(), &mut output).unwrap();
         assert_eq!(output.read().unwrap(), 6);
         // The first call behind the end lets go of what the device has used.
         assert_eq!(reducer.max(&elements).unwrap(), Some(3));
@@ -280,8 +283,12 @@ fn any_number_of_threads_share_a_reducer() {
         for turn in 0..20 {
             let values = small::<i32>(5_000, seed + turn);
             let buffer = device().upload(&values).unwrap();
-            let pending = reducer.on(&stream).sum_of_squares(&buffer).unwrap();
-            assert_eq!(reducer.arg_max(&buffer).unwrap(), extreme(&values, true), "turn {turn}");
+            let pending = reducer.on(&stream).reduce(op::SumOfSquares, &buffer).unwrap();
+            assert_eq!(
+                reducer.reduce(op::ArgMax, &buffer).unwrap(),
+                extreme(&values, true),
+                "turn {turn}"
+            );
             drop(buffer);
             assert_eq!(pending.wait().unwrap(), i32::total(&values, true), "turn {turn}");
         }
@@ -300,11 +307,11 @@ fn a_stream_waits_for_another_when_it_is_told_to() {
     let values = small::<u32>(100_000, 4);
     let buffer = device().upload(&values).unwrap();
     let mut output = device().output::<u64>().unwrap();
-    reducer().on(&streams[0]).sum_into(&buffer, &mut output).unwrap();
+    reducer().on(&streams[0]).reduce_into(op::Sum, &buffer, &mut output).unwrap();
     streams[1].wait_for(&streams[0]).unwrap();
     // SAFETY: the output lives on; what writes it is waited for by the stream that reads it.
     let seen = unsafe { Buffer::<u64>::from_raw_parts(device(), output.as_device_ptr(), 1, ()) };
-    let copied = reducer().on(&streams[1]).max(&seen.unwrap()).unwrap();
+    let copied = reducer().on(&streams[1]).reduce(op::Max, &seen.unwrap()).unwrap();
     assert_eq!(copied.wait().unwrap(), Some(u32::total(&values, false)));
 }
 
@@ -329,7 +336,7 @@ fn events_of_somebody_elses_order_what_is_enqueued() {
         ours.wait_for_event(written.raw().cast()).unwrap();
         let bytes =
             Buffer::<u8>::from_raw_parts(device, memory.as_device_ptr(), 4 * 4096, memory.clone());
-        reducer().on(&ours).sum_into(&bytes.unwrap(), &mut output).unwrap();
+        reducer().on(&ours).reduce_into(op::Sum, &bytes.unwrap(), &mut output).unwrap();
         ours.record_event(reduced.raw().cast()).unwrap();
         driver.stream_wait_event(raw, reduced).unwrap();
         let to = copy.as_mut_ptr().cast();
@@ -351,7 +358,7 @@ fn a_stream_waits_for_elements_when_it_is_told_to() {
     let values = small::<i32>(30_000, 8);
     let buffer = device.upload(&values).unwrap();
     let mut outputs = device.outputs::<i64>(1).unwrap();
-    reducer().on(&streams[0]).sum_rows_into(&buffer.rows(30_000).unwrap(), &mut outputs).unwrap();
+    reducer().on(&streams[0]).reduce_into(op::Sum, buffer.rows(30_000).unwrap(), &mut outputs).unwrap();
     let sum = outputs.into_buffer();
     streams[1].wait_for_elements(&sum).unwrap();
     let (raw, mut copy) = (RawStream::from_raw(streams[1].as_raw().cast()), [0_i64; 1]);
@@ -406,7 +413,7 @@ fn results_of_rows_go_to_memory_of_others() {
         let mut outputs = made(address).unwrap();
         reducer()
             .on(&stream)
-            .arg_max_rows_into(&buffer.rows(600 / rows).unwrap(), &mut outputs)
+            .reduce_into(op::ArgMax, buffer.rows(600 / rows).unwrap(), &mut outputs)
             .unwrap();
         let places = outputs.into_bytes();
         assert_eq!((places.as_device_ptr(), places.len() as u64), (address, bytes));
@@ -463,7 +470,7 @@ fn a_stream_of_somebody_elses_may_be_used() {
     let ours = unsafe { warpfold::Stream::from_raw(device(), theirs.as_raw(), ()) };
     let values = small::<u8>(10_000, 4);
     let buffer = device().upload(&values).unwrap();
-    let pending = reducer().on(&ours).sum(&buffer).unwrap();
+    let pending = reducer().on(&ours).reduce(op::Sum, &buffer).unwrap();
     drop(ours);
     theirs.synchronize().unwrap();
     assert!(pending.is_ready().unwrap());
@@ -473,7 +480,12 @@ fn a_stream_of_somebody_elses_may_be_used() {
     let default = unsafe { warpfold::Stream::from_raw(device(), std::ptr::null_mut(), ()) };
     let device = device().clone();
     assert_eq!(
-        reducer().on(&default).max(&device.upload(&values).unwrap()).unwrap().wait().unwrap(),
+        reducer()
+            .on(&default)
+            .reduce(op::Max, &device.upload(&values).unwrap())
+            .unwrap()
+            .wait()
+            .unwrap(),
         Some(7)
     );
 }

@@ -88,12 +88,12 @@ together! {
 fn check<T: Plain, O: Together<T>>(ops: O, values: &Buffer<T>) {
     let (what, expected) = (std::any::type_name::<O>(), ops.alone(values));
     let what = format!("{what} of {values:?}");
-    assert_eq!(O::bits(reducer().reduce_many(ops, values).unwrap()), expected, "{what}");
+    assert_eq!(O::bits(reducer().reduce(ops, values).unwrap()), expected, "{what}");
     let stream = device().stream().unwrap();
-    let pending = reducer().on(&stream).reduce_many(ops, values).unwrap();
+    let pending = reducer().on(&stream).reduce(ops, values).unwrap();
     assert_eq!(O::bits(pending.wait().unwrap()), expected, "{what} on a stream");
     let mut recorder = reducer().record();
-    let recorded = recorder.reduce_many(ops, values).unwrap();
+    let recorded = recorder.reduce(ops, values).unwrap();
     let mut recording = recorder.finish().unwrap();
     assert_eq!(O::bits(recording.run().unwrap().get(&recorded)), expected, "{what}, recorded");
 }
@@ -170,11 +170,11 @@ mod launches {
         let what = std::any::type_name_of_val(&ops);
         let stream = values.device().stream().unwrap();
         // What is made once is there from here on.
-        reducer.reduce_many(ops, values).unwrap();
-        let waiting = counted(|| drop(reducer.reduce_many(ops, values).unwrap()));
+        reducer.reduce(ops, values).unwrap();
+        let waiting = counted(|| drop(reducer.reduce(ops, values).unwrap()));
         assert_eq!(waiting, (launches, 0), "{what}");
         let mut pending = None;
-        let enqueued = counted(|| pending = Some(reducer.on(&stream).reduce_many(ops, values).unwrap()));
+        let enqueued = counted(|| pending = Some(reducer.on(&stream).reduce(ops, values).unwrap()));
         assert_eq!(enqueued, (launches, 0), "{what} on a stream");
         let waited = counted(|| drop(pending.take().expect("it is there").wait().unwrap()));
         assert_eq!(waited, (0, 0), "{what} on a stream");
@@ -230,10 +230,10 @@ fn so_many_elements_as_a_count_says() {
     let ops = (op::Max, op::Sum, op::Min, op::Product);
     let of = |count: u64| {
         let count = count_of(count);
-        reducer().on(&stream).counted(&count).reduce_many(ops, &buffer).unwrap().wait()
+        reducer().on(&stream).reduce(ops, buffer.counted(&count)).unwrap().wait()
     };
     for count in [1, 77, 2000] {
-        let expected = reducer().reduce_many(ops, &buffer.slice(..count).unwrap()).unwrap();
+        let expected = reducer().reduce(ops, &buffer.slice(..count).unwrap()).unwrap();
         assert_eq!(of(count as u64).unwrap(), expected);
     }
     assert_eq!(of(0).unwrap(), (None, 0, None, 1));
@@ -248,7 +248,7 @@ fn what_is_dropped_or_leaked_on_a_stream_harms_nobody() {
     let reducer = Reducer::new(device()).unwrap();
     let enqueue = || {
         let buffer = device().upload(&values).unwrap();
-        reducer.on(&stream).reduce_many((op::Sum, op::Max), &buffer).unwrap()
+        reducer.on(&stream).reduce((op::Sum, op::Max), &buffer).unwrap()
     };
     drop(enqueue());
     mem::forget(enqueue());
@@ -263,7 +263,7 @@ fn what_is_dropped_or_leaked_on_a_stream_harms_nobody() {
 fn what_cannot_be_reduced_is_refused_before_anything_is_launched() {
     // SAFETY: it is refused before anything is read.
     let many = unsafe { Buffer::<i8>::from_raw_parts(device(), 0x1000, (1 << 35) + 1, ()) }.unwrap();
-    let error = reducer().reduce_many((op::Sum, op::Max), &many).unwrap_err();
+    let error = reducer().reduce((op::Sum, op::Max), &many).unwrap_err();
     assert!(matches!(error, Error::TooManyElements { .. }), "{error:?}");
     assert_eq!(error.to_string().lines().count(), 1);
     let elsewhere = own_context();
@@ -271,15 +271,15 @@ fn what_cannot_be_reduced_is_refused_before_anything_is_launched() {
     let stream = device().stream().unwrap();
     let ops = (op::Min, op::Sum);
     for error in [
-        reducer().reduce_many(ops, &there).unwrap_err(),
-        reducer().on(&stream).reduce_many(ops, &there).unwrap_err(),
-        reducer().record().reduce_many(ops, &there).unwrap_err(),
+        reducer().reduce(ops, &there).unwrap_err(),
+        reducer().on(&stream).reduce(ops, &there).unwrap_err(),
+        reducer().record().reduce(ops, &there).unwrap_err(),
     ] {
         assert!(matches!(error, Error::OtherDevice { .. }), "{error:?}");
         says(&error, &["the buffer belongs to", "make it there"]);
     }
     let here = device().upload(&[1_i8]).unwrap();
     let away = elsewhere.stream().unwrap();
-    let error = reducer().on(&away).reduce_many(ops, &here).unwrap_err();
+    let error = reducer().on(&away).reduce(ops, &here).unwrap_err();
     says(&error, &["the stream belongs to", "make it there"]);
 }

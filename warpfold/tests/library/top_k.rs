@@ -4,12 +4,11 @@ use std::{cmp::Ordering, iter};
 
 use warpfold::{
     Buffer, Error, Located, Outputs, Reducer, bf16, cpu, f16,
-    op::{Largest, Smallest, TopK},
+    op::{self, Largest, Smallest, TopK},
 };
 
 use crate::{
     common::{Sample, device, no_findings, reducer, says, small},
-    counted::count_of,
     devices::own_context,
 };
 
@@ -46,10 +45,10 @@ fn same<T: Sample>(found: &[Located<T>], values: &[T], expected: &[u64], what: &
 fn check<T: Sample>(values: &[T], buffer: &Buffer<T>, k: usize, what: &str) {
     let what = format!("{k} of {} {} {what}", values.len(), std::any::type_name::<T>());
     let largest = expected(values, k, true);
-    same(&reducer().largest(k, buffer).unwrap(), values, &largest, &what);
+    same(&reducer().reduce(op::Largest(k), buffer).unwrap(), values, &largest, &what);
     same(&cpu::top_k(Largest(k), values).unwrap(), values, &largest, &what);
     let smallest = expected(values, k, false);
-    same(&reducer().smallest(k, buffer).unwrap(), values, &smallest, &what);
+    same(&reducer().reduce(op::Smallest(k), buffer).unwrap(), values, &smallest, &what);
     same(&cpu::top_k(Smallest(k), values).unwrap(), values, &smallest, &what);
 }
 
@@ -142,10 +141,10 @@ fn the_first_one_is_where_the_extreme_is() {
         let buffer = device().upload(&values).unwrap();
         let bits = |one: Option<Located<f32>>| one.map(|one| (one.value.to_bits(), one.index));
         let first = |found: Vec<Located<f32>>| bits(found.first().copied());
-        let largest = bits(reducer().arg_max(&buffer).unwrap());
-        assert_eq!(first(reducer().largest(1, &buffer).unwrap()), largest);
-        let smallest = bits(reducer().arg_min(&buffer).unwrap());
-        assert_eq!(first(reducer().smallest(1, &buffer).unwrap()), smallest);
+        let largest = bits(reducer().reduce(op::ArgMax, &buffer).unwrap());
+        assert_eq!(first(reducer().reduce(op::Largest(1), &buffer).unwrap()), largest);
+        let smallest = bits(reducer().reduce(op::ArgMin, &buffer).unwrap());
+        assert_eq!(first(reducer().reduce(op::Smallest(1), &buffer).unwrap()), smallest);
     }
 }
 
@@ -190,7 +189,7 @@ fn a_nan_is_found_behind_many_numbers() {
             values[(row * 61 + 1290) % len] = nan;
         }
         let buffer = device().upload(&values).unwrap();
-        let found = reducer().top_k_rows(Smallest(2), &buffer.rows(len).unwrap()).unwrap();
+        let found = reducer().reduce(Smallest(2), buffer.rows(len).unwrap()).unwrap();
         for (row, found) in values.chunks(len).zip(found.chunks(2)) {
             same(found, row, &expected(row, 2, false), "with a NaN");
         }
@@ -235,9 +234,9 @@ fn check_rows<T: Sample>(rows: usize, len: usize, k: usize, first: usize) {
         }
     };
     let matrix = buffer.rows(len).unwrap();
-    same(reducer().top_k_rows(Largest(k), &matrix).unwrap(), true);
+    same(reducer().reduce(Largest(k), &matrix).unwrap(), true);
     same(cpu::top_k_rows(Largest(k), values, len).unwrap(), true);
-    same(reducer().top_k_rows(Smallest(k), &matrix).unwrap(), false);
+    same(reducer().reduce(Smallest(k), &matrix).unwrap(), false);
     same(cpu::top_k_rows(Smallest(k), values, len).unwrap(), false);
 }
 
@@ -267,14 +266,16 @@ fn no_kernel_has_a_hazard() {
         let values = random::<f32>(40_003, 15);
         let buffer = device.upload(&values).unwrap();
         for k in [32, 3] {
-            same(&reducer.largest(k, &buffer).unwrap(), &values, &expected(&values, k, true), "watched");
+            same(
+                &reducer.reduce(op::Largest(k), &buffer).unwrap(),
+                &values,
+                &expected(&values, k, true),
+                "watched",
+            );
         }
         let mut outputs = device.outputs(40 * 5).unwrap();
         let rows = buffer.slice(3..).unwrap();
-        reducer
-            .on(&stream)
-            .top_k_rows_into(Smallest(5), &rows.rows(1000).unwrap(), &mut outputs)
-            .unwrap();
+        reducer.on(&stream).reduce_into(Smallest(5), rows.rows(1000).unwrap(), &mut outputs).unwrap();
         assert_eq!(outputs.read().unwrap()[0].index, expected(&values[3..1003], 1, false)[0]);
     });
 }
@@ -287,10 +288,10 @@ fn top_k_goes_on_streams_and_into_device_memory() {
     let upload = || device().upload(&values).unwrap();
     let (largest, smallest) = (expected(&values, 32, true), expected(&values, 7, false));
     let buffer = upload();
-    let first = reducer().on(&stream).top_k(Largest(32), &buffer).unwrap();
-    let second = reducer().on(&stream).top_k(Smallest(7), &buffer).unwrap();
-    let none = reducer().on(&stream).top_k(Smallest(7), &buffer.slice(..0).unwrap()).unwrap();
-    let few = reducer().on(&stream).top_k(Largest(32), &buffer.slice(..3).unwrap()).unwrap();
+    let first = reducer().on(&stream).reduce(Largest(32), &buffer).unwrap();
+    let second = reducer().on(&stream).reduce(Smallest(7), &buffer).unwrap();
+    let none = reducer().on(&stream).reduce(Smallest(7), &buffer.slice(..0).unwrap()).unwrap();
+    let few = reducer().on(&stream).reduce(Largest(32), &buffer.slice(..3).unwrap()).unwrap();
     // What the device still reads is kept.
     drop(buffer);
     same(&first.wait().unwrap(), &values, &largest, "on a stream");
@@ -299,21 +300,21 @@ fn top_k_goes_on_streams_and_into_device_memory() {
     same(&few.wait().unwrap(), &values, &expected(&values[..3], 3, true), "of three, on a stream");
 
     let mut outputs = device().outputs(32).unwrap();
-    reducer().on(&stream).top_k_into(Largest(32), &upload(), &mut outputs).unwrap();
+    reducer().on(&stream).reduce_into(Largest(32), &upload(), &mut outputs).unwrap();
     same(&outputs.read().unwrap(), &values, &largest, "in device memory");
     let mut outputs = device().outputs(2 * 7).unwrap();
     let (front, back) = values[..5000].split_at(2500);
     let buffer = upload().slice(..5000).unwrap();
     let rows = buffer.rows(2500).unwrap();
-    reducer().on(&stream).top_k_rows_into(Smallest(7), &rows, &mut outputs).unwrap();
+    reducer().on(&stream).reduce_into(Smallest(7), &rows, &mut outputs).unwrap();
     let found = outputs.read().unwrap();
     same(&found[..7], front, &expected(front, 7, false), "the first row");
     same(&found[7..], back, &expected(back, 7, false), "the second row");
     // Nothing is found of nothing.
     let none = buffer.slice(..0).unwrap();
     let mut outputs = device().outputs(0).unwrap();
-    reducer().on(&stream).top_k_into(Smallest(7), &none, &mut outputs).unwrap();
-    reducer().on(&stream).top_k_rows_into(Smallest(7), &none.rows(9).unwrap(), &mut outputs).unwrap();
+    reducer().on(&stream).reduce_into(Smallest(7), &none, &mut outputs).unwrap();
+    reducer().on(&stream).reduce_into(Smallest(7), none.rows(9).unwrap(), &mut outputs).unwrap();
     assert!(outputs.read().unwrap().is_empty());
 }
 
@@ -328,22 +329,17 @@ fn results_are_waited_for_before_they_are_ranked() {
     let sums: Vec<i64> = values.chunks(4).map(|row| i32::total(row, false)).collect();
     let left = || {
         let mut sums = device().outputs::<i64>(16).unwrap();
-        theirs.on(&stream).sum_rows_into(&matrix.rows(4).unwrap(), &mut sums).unwrap();
+        theirs.on(&stream).reduce_into(op::Sum, matrix.rows(4).unwrap(), &mut sums).unwrap();
         sums.into_buffer()
     };
     let largest = expected(&sums, 3, true);
     let on = reducer().on(&other);
-    same(&on.top_k(Largest(3), &left()).unwrap().wait().unwrap(), &sums, &largest, "pending");
+    same(&on.reduce(Largest(3), &left()).unwrap().wait().unwrap(), &sums, &largest, "pending");
     let mut outputs = device().outputs(3).unwrap();
-    on.top_k_into(Largest(3), &left(), &mut outputs).unwrap();
+    on.reduce_into(Largest(3), &left(), &mut outputs).unwrap();
     same(&outputs.read().unwrap(), &sums, &largest, "in device memory");
-    same(&reducer().largest(3, &left()).unwrap(), &sums, &largest, "waited for");
-    same(
-        &reducer().top_k_rows(Largest(3), &left().rows(16).unwrap()).unwrap(),
-        &sums,
-        &largest,
-        "a row",
-    );
+    same(&reducer().reduce(op::Largest(3), &left()).unwrap(), &sums, &largest, "waited for");
+    same(&reducer().reduce(Largest(3), left().rows(16).unwrap()).unwrap(), &sums, &largest, "a row");
 }
 
 #[test]
@@ -352,16 +348,16 @@ fn top_k_is_recorded() {
     let values = random::<f16>(20_000, 13);
     let buffer = device().upload(&values).unwrap();
     let mut recorder = reducer().record();
-    let sum = recorder.arg_max(&buffer).unwrap();
-    let first = recorder.top_k(Largest(32), &buffer).unwrap();
-    let none = recorder.top_k(Largest(32), &buffer.slice(..0).unwrap()).unwrap();
+    let sum = recorder.reduce(op::ArgMax, &buffer).unwrap();
+    let first = recorder.reduce(Largest(32), &buffer).unwrap();
+    let none = recorder.reduce(Largest(32), &buffer.slice(..0).unwrap()).unwrap();
     let outputs = device().outputs(5).unwrap();
-    let second = recorder.top_k_into(Smallest(5), &buffer, outputs).unwrap();
+    let second = recorder.reduce_into(Smallest(5), &buffer, outputs).unwrap();
     let rows = buffer.slice(..300).unwrap();
     let rows = rows.rows(100).unwrap();
-    let third = recorder.top_k_rows(Smallest(2), &rows).unwrap();
+    let third = recorder.reduce(Smallest(2), &rows).unwrap();
     let outputs = device().outputs(9).unwrap();
-    let fourth = recorder.top_k_rows_into(Largest(3), &rows, outputs).unwrap();
+    let fourth = recorder.reduce_into(Largest(3), &rows, outputs).unwrap();
     let mut recording = recorder.finish().unwrap();
     drop(buffer.clone());
     for _ in 0..2 {
@@ -386,7 +382,7 @@ fn what_cannot_be_found_is_refused_and_nothing_is_written() {
     let rows = buffer.rows(3).unwrap();
     let stream = device().stream().unwrap();
     let mut outputs: Outputs<Located<i32>> = device().outputs(2).unwrap();
-    reducer().on(&stream).top_k_into(Largest(2), &buffer, &mut outputs).unwrap();
+    reducer().on(&stream).reduce_into(Largest(2), &buffer, &mut outputs).unwrap();
     let refused = |error: Error, words: &[&str]| {
         assert!(matches!(error, Error::TopK { .. }), "{error:?}");
         says(&error, words);
@@ -396,15 +392,15 @@ fn what_cannot_be_found_is_refused_and_nothing_is_written() {
         let own = || device().outputs(2).unwrap();
         let on = reducer().on(&stream);
         vec![
-            reducer().top_k(op, buffer).unwrap_err(),
-            reducer().top_k_rows(op, &rows).unwrap_err(),
-            on.top_k(op, buffer).unwrap_err(),
-            on.top_k_into(op, buffer, outputs).unwrap_err(),
-            on.top_k_rows_into(op, &rows, outputs).unwrap_err(),
-            reducer().record().top_k(op, buffer).unwrap_err(),
-            reducer().record().top_k_rows(op, &rows).unwrap_err(),
-            reducer().record().top_k_into(op, buffer, own()).unwrap_err(),
-            reducer().record().top_k_rows_into(op, &rows, own()).unwrap_err(),
+            reducer().reduce(op, buffer).unwrap_err(),
+            reducer().reduce(op, &rows).unwrap_err(),
+            on.reduce(op, buffer).unwrap_err(),
+            on.reduce_into(op, buffer, outputs).unwrap_err(),
+            on.reduce_into(op, &rows, outputs).unwrap_err(),
+            reducer().record().reduce(op, buffer).unwrap_err(),
+            reducer().record().reduce(op, &rows).unwrap_err(),
+            reducer().record().reduce_into(op, buffer, own()).unwrap_err(),
+            reducer().record().reduce_into(op, &rows, own()).unwrap_err(),
             cpu::top_k(op, &[1, 2]).unwrap_err(),
             cpu::top_k_rows(op, &[1, 2], 2).unwrap_err(),
         ]
@@ -416,25 +412,21 @@ fn what_cannot_be_found_is_refused_and_nothing_is_written() {
         refused(error, &["the smallest 33 elements", "give 1 to 32"]);
     }
     let long = &["the largest 4 elements of rows of 3", "at most 3"];
-    refused(reducer().top_k_rows(Largest(4), &rows).unwrap_err(), long);
+    refused(reducer().reduce(Largest(4), &rows).unwrap_err(), long);
     refused(cpu::top_k_rows(Largest(4), &values, 3).unwrap_err(), long);
     // SAFETY: nothing is launched, so that nothing is read there.
     let many = unsafe { Buffer::<i8>::from_raw_parts(device(), 0x1000, 1 << 33, ()) }.unwrap();
-    let error = reducer().top_k_rows(Largest(1), &many.rows(1).unwrap()).unwrap_err();
+    let error = reducer().reduce(Largest(1), many.rows(1).unwrap()).unwrap_err();
     refused(error, &["8589934592 rows", "at most 4294967296"]);
     // Outputs that are more, or fewer.
     let on = reducer().on(&stream);
     let room = &["outputs for 2 results and 3 elements to find", "outputs for 3"];
-    refused(on.top_k_into(Largest(3), &buffer, &mut outputs).unwrap_err(), room);
+    refused(on.reduce_into(Largest(3), &buffer, &mut outputs).unwrap_err(), room);
     let room = &["outputs for 2 results and 4 elements to find", "outputs for 4"];
-    refused(on.top_k_rows_into(Largest(2), &rows, &mut outputs).unwrap_err(), room);
+    refused(on.reduce_into(Largest(2), &rows, &mut outputs).unwrap_err(), room);
     let own = || device().outputs(2).unwrap();
-    refused(reducer().record().top_k_into(Largest(1), &buffer, own()).unwrap_err(), &["1 elements"]);
-    refused(reducer().record().top_k_rows_into(Largest(2), &rows, own()).unwrap_err(), room);
-    let count = count_of(3);
-    let counted = reducer().on(&stream).counted(&count);
-    refused(counted.top_k(Largest(2), &buffer).unwrap_err(), &["a count", "without it"]);
-    refused(counted.top_k_into(Largest(2), &buffer, &mut outputs).unwrap_err(), &["a count"]);
+    refused(reducer().record().reduce_into(Largest(1), &buffer, own()).unwrap_err(), &["1 elements"]);
+    refused(reducer().record().reduce_into(Largest(2), &rows, own()).unwrap_err(), room);
     same(&outputs.read().unwrap(), &values, &[2, 4], "untouched");
 }
 
@@ -447,16 +439,16 @@ fn what_belongs_to_another_device_is_refused() {
         assert!(matches!(error, Error::OtherDevice { .. }), "{error:?}");
         says(&error, words);
     };
-    refused(reducer().largest(1, &theirs).unwrap_err(), &["the buffer belongs to"]);
+    refused(reducer().reduce(op::Largest(1), &theirs).unwrap_err(), &["the buffer belongs to"]);
     let rows = theirs.rows(3).unwrap();
-    refused(reducer().top_k_rows(Largest(1), &rows).unwrap_err(), &["the buffer belongs to"]);
+    refused(reducer().reduce(Largest(1), &rows).unwrap_err(), &["the buffer belongs to"]);
     let stream = other.stream().unwrap();
     let on = reducer().on(&stream);
-    refused(on.top_k(Largest(1), &ours).unwrap_err(), &["the stream belongs to"]);
+    refused(on.reduce(Largest(1), &ours).unwrap_err(), &["the stream belongs to"]);
     let stream = device().stream().unwrap();
     let mut outputs = other.outputs(1).unwrap();
     let on = reducer().on(&stream);
-    refused(on.top_k_into(Largest(1), &ours, &mut outputs).unwrap_err(), &["the outputs belongs to"]);
-    let recorded = reducer().record().top_k_into(Largest(1), &ours, outputs);
+    refused(on.reduce_into(Largest(1), &ours, &mut outputs).unwrap_err(), &["the outputs belongs to"]);
+    let recorded = reducer().record().reduce_into(Largest(1), &ours, outputs);
     refused(recorded.unwrap_err(), &["the outputs belongs to"]);
 }

@@ -152,10 +152,18 @@ impl Case {
         let (view, axes) = (self.view(&buffer), &self.axes);
         let sums = self.of_each(&values, |of| T::total(of, false));
         assert_eq!(view.results(axes).unwrap(), sums.len(), "{what}");
-        assert_eq!(reducer().reduce_view(op::Sum, &view, axes).unwrap(), sums, "sums of {what}");
+        assert_eq!(
+            reducer().reduce(op::Sum, view.along(axes).unwrap()).unwrap(),
+            sums,
+            "sums of {what}"
+        );
         let largest = |of: &[T]| -> Located<T> { extreme(of, true).expect("results have elements") };
         let largest = self.of_each(&values, largest);
-        assert_eq!(reducer().reduce_view(op::ArgMax, &view, axes).unwrap(), largest, "argmax of {what}");
+        assert_eq!(
+            reducer().reduce(op::ArgMax, view.along(axes).unwrap()).unwrap(),
+            largest,
+            "argmax of {what}"
+        );
     }
 }
 
@@ -286,8 +294,8 @@ fn every_operation_gives_of_positions_what_it_gives_of_a_row() {
                 let rows = device().upload(&case.of_each(&values, |of| of.to_vec()).concat()).unwrap();
                 let rows = rows.rows(rows.len() / case.places().len()).unwrap();
                 $(
-                    let expected = reducer().reduce_rows(op::$op, &rows).unwrap();
-                    let found = reducer().reduce_view(op::$op, &case.view(&buffer), &case.axes).unwrap();
+                    let expected = reducer().reduce(op::$op, &rows).unwrap();
+                    let found = reducer().reduce(op::$op, case.view(&buffer).along(&case.axes).unwrap()).unwrap();
                     assert_eq!(found, expected, "{} of {case:?}", stringify!($op));
                 )*
             }
@@ -315,9 +323,11 @@ fn means_variances_and_logarithms_are_those_of_the_elements() {
             let variance = of.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / n;
             (mean, variance, of.iter().map(|value| value.exp()).sum::<f64>().ln())
         });
-        let spreads =
-            reducer().reduce_view(op::MeanAndVariance, &case.view(&buffer), &case.axes).unwrap();
-        let logs = reducer().reduce_view(op::LogSumExp, &case.view(&buffer), &case.axes).unwrap();
+        let spreads = reducer()
+            .reduce(op::MeanAndVariance, case.view(&buffer).along(&case.axes).unwrap())
+            .unwrap();
+        let logs =
+            reducer().reduce(op::LogSumExp, case.view(&buffer).along(&case.axes).unwrap()).unwrap();
         for ((spread, log), (mean, variance, of_log)) in spreads.into_iter().zip(logs).zip(expected) {
             let right = close(spread.mean, mean) && close(spread.variance, variance);
             assert!(right && close(log, of_log), "{spread:?}, {log} of {case:?}");
@@ -340,7 +350,9 @@ fn sums_have_the_same_bits_everywhere() {
         let buffer = device().upload(&values).unwrap();
         let rows = case.of_each(&values, |of| of.to_vec());
         let bits = |sums: Vec<f32>| -> Vec<u32> { sums.into_iter().map(f32::to_bits).collect() };
-        let found = reducer().reduce_view(Everywhere(op::Sum), &case.view(&buffer), &case.axes).unwrap();
+        let found = reducer()
+            .reduce(Everywhere(op::Sum), case.view(&buffer).along(&case.axes).unwrap())
+            .unwrap();
         let here = cpu::reduce_rows(Everywhere(op::Sum), &rows.concat(), rows[0].len()).unwrap();
         assert_eq!(bits(found), bits(here), "{case:?}");
     }
@@ -371,7 +383,7 @@ fn places_are_the_first_in_the_order_of_the_view() {
         let view = buffer.view(&shape).unwrap();
         let row = shape[2] as u64;
         let places = |view: &View<'_, f32>| -> Vec<(u64, u32)> {
-            let found = reducer().reduce_view(op::ArgMin, view, &[0, 2]).unwrap();
+            let found = reducer().reduce(op::ArgMin, view.along(&[0, 2]).unwrap()).unwrap();
             found.iter().map(|place| (place.index, place.value.to_bits())).collect()
         };
         let (three, zero) = ((-3.0_f32).to_bits(), (-0.0_f32).to_bits());
@@ -387,7 +399,10 @@ fn places_are_the_first_in_the_order_of_the_view() {
     [700, 701, 900, 3].into_iter().for_each(|at| values[at] = 9);
     let buffer = device().upload(&values).unwrap();
     let expected = case.of_each(&values, |of| extreme(of, true).unwrap());
-    assert_eq!(reducer().reduce_view(op::ArgMax, &case.view(&buffer), &case.axes).unwrap(), expected);
+    assert_eq!(
+        reducer().reduce(op::ArgMax, case.view(&buffer).along(&case.axes).unwrap()).unwrap(),
+        expected
+    );
 }
 
 #[test]
@@ -396,10 +411,10 @@ fn contiguous_views_have_the_bits_of_rows_and_axes() {
     let buffer = device().upload(&values).unwrap();
     let bits = |sums: Vec<f32>| -> Vec<u32> { sums.into_iter().map(f32::to_bits).collect() };
     let view = buffer.view(&[20, 10, 30]).unwrap();
-    let of_view = |axes: &[usize]| bits(reducer().reduce_view(op::Sum, &view, axes).unwrap());
+    let of_view = |axes: &[usize]| bits(reducer().reduce(op::Sum, view.along(axes).unwrap()).unwrap());
     let of_axes =
-        |axes| bits(reducer().reduce_axis(op::Sum, &buffer.axes(&[20, 10, 30], axes).unwrap()).unwrap());
-    assert_eq!(of_view(&[2]), bits(reducer().sum_rows(&buffer.rows(30).unwrap()).unwrap()));
+        |axes| bits(reducer().reduce(op::Sum, buffer.axes(&[20, 10, 30], axes).unwrap()).unwrap());
+    assert_eq!(of_view(&[2]), bits(reducer().reduce(op::Sum, buffer.rows(30).unwrap()).unwrap()));
     assert_eq!(of_view(&[1]), of_axes(1..2));
     assert_eq!(of_view(&[1, 0]), of_axes(0..2));
     assert_eq!(of_view(&[0, 1, 2]), [reducer().sum(&buffer).unwrap().to_bits()]);
@@ -423,7 +438,7 @@ fn views_of_views_have_the_elements_that_they_say() {
     assert_eq!(part.results(&[0, 2]).unwrap(), 2);
     let none = view.slice(0, 4..4, 1).unwrap();
     assert_eq!((none.shape(), none.offset(), none.is_empty()), (&[0, 5, 6][..], 0, true));
-    assert_eq!(reducer().reduce_view(op::Max, &none, &[1]).unwrap(), []);
+    assert_eq!(reducer().reduce(op::Max, none.along(&[1]).unwrap()).unwrap(), []);
     assert!(format!("{part:?}").contains("strides: [30, 12, 1]"));
 }
 
@@ -477,43 +492,40 @@ fn what_is_no_view_is_refused() {
 fn what_cannot_be_reduced_is_refused_before_anything_is_launched() {
     let buffer = device().upload(&small::<i32>(24, 1)).unwrap();
     let view = buffer.view(&[2, 3, 4]).unwrap();
-    let of = |axes: &[usize]| reducer().reduce_view(op::Sum, &view, axes);
+    let of = |axes: &[usize]| view.along(axes).map(drop);
     refused(of(&[3]), &["axis 3", "3 axes", "0 up to 3"]);
     refused(of(&[0, 2, 0]), &["axis 0 is named twice", "[0, 2, 0]"]);
     refused(of(&[]), &["no axis", "0 up to 3"]);
     let none = view.slice(1, 1..1, 1).unwrap();
-    refused(reducer().reduce_view(op::Sum, &none, &[1]), &["[1]", "0 elements", "[2, 0, 4]"]);
-    assert_eq!(reducer().reduce_view(op::Sum, &none, &[0]).unwrap(), []);
+    refused(none.along(&[1]).map(drop), &["[1]", "0 elements", "[2, 0, 4]"]);
+    assert_eq!(reducer().reduce(op::Sum, none.along(&[0]).unwrap()).unwrap(), []);
     let nothing = device().upload::<i32>(&[]).unwrap();
     let large = nothing.view(&[0, usize::MAX, usize::MAX]).unwrap();
-    assert_eq!(reducer().reduce_view(op::Sum, &large, &[2]).unwrap(), []);
+    assert_eq!(reducer().reduce(op::Sum, large.along(&[2]).unwrap()).unwrap(), []);
 
     let stream = device().stream().unwrap();
     let mut outputs = device().outputs::<i64>(5).unwrap();
     let on = reducer().on(&stream);
     refused(
-        on.reduce_view_into(op::Sum, &view, &[0, 2], &mut outputs),
+        on.reduce_into(op::Sum, view.along(&[0, 2]).unwrap(), &mut outputs),
         &["outputs for 5", "3 results of a view"],
     );
-    let mut outputs = device().outputs::<i64>(3).unwrap();
-    // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
-    let count = unsafe { warpfold::Count::from_raw_u32(device(), buffer.as_device_ptr(), ()) }.unwrap();
-    let counted = reducer().on(&stream).counted(&count);
-    refused(counted.reduce_view_into(op::Sum, &view, &[0, 2], &mut outputs), &["count", "view"]);
-    assert_eq!(outputs.read().unwrap(), [0; 3]);
     // Four axes that cannot be taken together.
     let apart = device().upload(&[1_i32; 1000]).unwrap();
     let apart = apart.view_strided(0, &[2, 2, 2, 2, 2], &[500, 200, 90, 40, 11]).unwrap();
     let mut outputs = device().outputs::<i64>(16).unwrap();
-    let of_four = reducer().on(&stream).reduce_view_into(op::Sum, &apart, &[4], &mut outputs);
+    let of_four = reducer().on(&stream).reduce_into(op::Sum, apart.along(&[4]).unwrap(), &mut outputs);
     refused(of_four, &["4 axes with results", "two steps"]);
-    refused(reducer().reduce_view(op::Sum, &apart, &[0, 1, 2, 3]), &["4 axes along which", "two steps"]);
+    refused(
+        reducer().reduce(op::Sum, apart.along(&[0, 1, 2, 3]).unwrap()),
+        &["4 axes along which", "two steps"],
+    );
     assert_eq!(outputs.read().unwrap(), [0; 16]);
 
     // SAFETY: it is refused before anything is read.
     let large = unsafe { Buffer::<i8>::from_raw_parts(device(), 0x1000, 1 << 20, ()) }.unwrap();
     let windows = large.view_strided(0, &[1 << 18, 1 << 18], &[1, 1]).unwrap();
-    let error = reducer().reduce_view(op::Sum, &windows, &[1]).unwrap_err();
+    let error = reducer().reduce(op::Sum, windows.along(&[1]).unwrap()).unwrap_err();
     assert!(matches!(error, Error::TooManyElements { n, .. } if n == 1 << 36), "{error:?}");
 }
 
@@ -526,13 +538,13 @@ fn results_are_left_in_device_memory_and_recorded() {
     let buffer = device().upload(&values).unwrap();
     let mut sums = device().outputs::<f32>(6).unwrap();
     let view = case.view(&buffer);
-    reducer().on(&stream).reduce_view_into(op::Sum, &view, &case.axes, &mut sums).unwrap();
+    reducer().on(&stream).reduce_into(op::Sum, view.along(&case.axes).unwrap(), &mut sums).unwrap();
     let mut recorder = reducer().record();
-    let recorded = recorder.reduce_view(op::Sum, &view, &case.axes).unwrap();
+    let recorded = recorder.reduce(op::Sum, view.along(&case.axes).unwrap()).unwrap();
     let shared = buffer.view(&[2, 12, 16]).unwrap();
     let outputs = device().outputs(12).unwrap();
-    let left = recorder.reduce_view_into(op::Max, &shared, &[2, 0], outputs).unwrap();
-    let largest = reducer().reduce_view(op::Max, &shared, &[2, 0]).unwrap();
+    let left = recorder.reduce_into(op::Max, shared.along(&[2, 0]).unwrap(), outputs).unwrap();
+    let largest = reducer().reduce(op::Max, shared.along(&[2, 0]).unwrap()).unwrap();
     let mut recording = recorder.finish().unwrap();
     drop(buffer);
     for _ in 0..3 {
@@ -541,14 +553,17 @@ fn results_are_left_in_device_memory_and_recorded() {
         assert_eq!(results.outputs(&left).read().unwrap(), largest);
     }
     assert_eq!(sums.read().unwrap(), expected);
-    let total = reducer().on(&stream).sum(&sums.into_buffer()).unwrap();
+    let total = reducer().on(&stream).reduce(op::Sum, &sums.into_buffer()).unwrap();
     assert_eq!(total.wait().unwrap(), expected.iter().sum::<f32>());
 }
 
 #[test]
 fn kernels_for_views_are_loaded_ahead() {
     fn prepared<T: Element>() {
-        Reducer::new(device()).unwrap().prepare_view::<T>().unwrap();
+        let buffer = device().upload(&[T::zeroed(); 24]).unwrap();
+        let view = buffer.view_strided(0, &[2, 3], &[7, 5]).unwrap();
+        let reducer = Reducer::new(device()).unwrap();
+        reducer.prepare(op::Sum, view.along(&[0]).unwrap()).unwrap();
     }
     prepared::<u8>();
     prepared::<f64>();
@@ -585,7 +600,7 @@ fn any_axes_of_an_array_without_gaps_are_reduced() {
                 }
                 seen[result] += 1;
             }
-            let found = reducer().reduce_view(op::ArgMax, &view, axes).unwrap();
+            let found = reducer().reduce(op::ArgMax, view.along(axes).unwrap()).unwrap();
             let largest: Vec<_> = largest.into_iter().map(Option::unwrap).collect();
             assert_eq!(found, largest, "{axes:?} of {}", std::any::type_name::<T>());
         }
@@ -599,6 +614,6 @@ fn any_axes_of_an_array_without_gaps_are_reduced() {
     // Of no axis alone.
     let ones = device().upload(&[1.0_f64; 256]).unwrap();
     let view = ones.view(&[2; 8]).unwrap();
-    let sums = reducer().reduce_view(op::Sum, &view, &[0, 2, 4, 6]).unwrap();
+    let sums = reducer().reduce(op::Sum, view.along(&[0, 2, 4, 6]).unwrap()).unwrap();
     assert_eq!(sums, [16.0; 16]);
 }

@@ -32,12 +32,12 @@ where
         let values = values(rows * len);
         let buffer = device().upload(&values).unwrap();
         let expected: Vec<A> = values.chunks_exact(len).map(&sum).collect();
-        let found = reducer().reduce_rows(op, &buffer.rows(len).unwrap()).unwrap();
+        let found = reducer().reduce(op, buffer.rows(len).unwrap()).unwrap();
         assert_eq!(found, expected, "{rows} rows of {len}");
         assert_eq!(cpu::reduce_rows(op, &values, len).unwrap(), expected, "{rows} rows of {len}");
         let column = |at: usize| values.iter().skip(at).step_by(rows).copied().collect::<Vec<T>>();
         let expected: Vec<A> = (0..rows).map(|at| sum(&column(at))).collect();
-        let found = reducer().reduce_axis(op, &buffer.columns(rows).unwrap()).unwrap();
+        let found = reducer().reduce(op, buffer.columns(rows).unwrap()).unwrap();
         assert_eq!(found, expected, "{rows} columns of {len}");
     }
     let (values, offsets) = (values(3000), [0_u32, 1, 1, 50, 2999, 3000]);
@@ -45,7 +45,7 @@ where
     let segments = reducer().segments(&buffer, &device().upload(&offsets).unwrap()).unwrap();
     let segment = |ends: &[u32]| sum(&values[ends[0] as usize..ends[1] as usize]);
     let expected: Vec<A> = offsets.windows(2).map(segment).collect();
-    assert_eq!(reducer().reduce_segments(op, &segments).unwrap(), expected);
+    assert_eq!(reducer().reduce(op, &segments).unwrap(), expected);
 }
 
 /// Of many magnitudes, none of which `f32` keeps beside the largest.

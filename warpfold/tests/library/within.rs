@@ -8,11 +8,11 @@ use std::ops::{
 use warpfold::{
     Buffer, Element, Error, Output, Reducer, Within, bf16, cpu, f16,
     internal::{Blocks, Choice, KernelKind, PtxSource, Tuning, reducer as reducer_with},
+    op,
 };
 
 use crate::{
     common::{Sample, device, no_findings, reducer, says, small, splitmix},
-    counted::count_of,
     devices::own_context,
 };
 
@@ -84,7 +84,7 @@ fn check<T: Sample<Sum: Sample>>(
 ) {
     let what = format!("{range:?} of {} {}", values.len(), std::any::type_name::<T>());
     let expected = expected(&range, values);
-    same(reducer.reduce_within(range, buffer).unwrap(), expected, &what);
+    same(reducer.reduce(op::Sum, buffer.filter(range)).unwrap(), expected, &what);
     same(cpu::reduce_within(range, values).unwrap(), expected, &format!("{what} on the CPU"));
 }
 
@@ -179,8 +179,10 @@ fn check_counts<T: Bounded<Sum: Sample>>(range: (Bound<T>, Bound<T>), values: &[
     if T::NAN.is_none() {
         return check(reducer(), range, values, buffer);
     }
-    let (found, here) =
-        (reducer().reduce_within(range, buffer).unwrap(), cpu::reduce_within(range, values).unwrap());
+    let (found, here) = (
+        reducer().reduce(op::Sum, buffer.filter(range)).unwrap(),
+        cpu::reduce_within(range, values).unwrap(),
+    );
     let inside = values.iter().filter(|&value| contains(&range, value)).count() as u64;
     assert_eq!((found.count, here.count), (inside, inside), "{what}");
 }
@@ -215,7 +217,7 @@ fn infinities_and_nan_outside_leave_no_trace() {
         values[at] = value;
     }
     let buffer = device().upload(&values).unwrap();
-    let of = |range: (Bound<f32>, Bound<f32>)| reducer().reduce_within(range, &buffer).unwrap();
+    let of = |range: (Bound<f32>, Bound<f32>)| reducer().reduce(op::Sum, buffer.filter(range)).unwrap();
     let finite = of((Excluded(-INF), Excluded(INF)));
     assert_eq!(finite, Within::new(999, 499.5));
     assert_eq!(of((Excluded(-INF), Unbounded)), Within::new(1000, INF));
@@ -246,15 +248,15 @@ fn integers_wrap_around_in_64_bits_alone() {
 fn ranges_of_every_kind_are_taken() {
     let buffer = device().upload(&[5_i32, 1, -3, 8, 2]).unwrap();
     let (reducer, within) = (reducer(), |count, sum| Within::new(count, sum));
-    assert_eq!(reducer.reduce_within(.., &buffer).unwrap(), within(5, 13));
-    assert_eq!(reducer.reduce_within(1..5, &buffer).unwrap(), within(2, 3));
-    assert_eq!(reducer.reduce_within(1..=5, &buffer).unwrap(), within(3, 8));
-    assert_eq!(reducer.reduce_within(2.., &buffer).unwrap(), within(3, 15));
-    assert_eq!(reducer.reduce_within(..2, &buffer).unwrap(), within(2, -2));
-    assert_eq!(reducer.reduce_within(..=2, &buffer).unwrap(), within(3, 0));
-    assert_eq!(reducer.reduce_within((Excluded(1), Unbounded), &buffer).unwrap(), within(3, 15));
+    assert_eq!(reducer.reduce(op::Sum, buffer.filter(..)).unwrap(), within(5, 13));
+    assert_eq!(reducer.reduce(op::Sum, buffer.filter(1..5)).unwrap(), within(2, 3));
+    assert_eq!(reducer.reduce(op::Sum, buffer.filter(1..=5)).unwrap(), within(3, 8));
+    assert_eq!(reducer.reduce(op::Sum, buffer.filter(2..)).unwrap(), within(3, 15));
+    assert_eq!(reducer.reduce(op::Sum, buffer.filter(..2)).unwrap(), within(2, -2));
+    assert_eq!(reducer.reduce(op::Sum, buffer.filter(..=2)).unwrap(), within(3, 0));
+    assert_eq!(reducer.reduce(op::Sum, buffer.filter((Excluded(1), Unbounded))).unwrap(), within(3, 15));
     let (start, end) = (5, 1);
-    assert_eq!(reducer.reduce_within(start..end, &buffer).unwrap(), within(0, 0));
+    assert_eq!(reducer.reduce(op::Sum, buffer.filter(start..end)).unwrap(), within(0, 0));
 }
 
 /// Rounded as a sum is, and the same bits on each call.
@@ -263,10 +265,10 @@ fn floats_are_rounded_little_and_alike_on_each_call() {
     let values: Vec<f32> = (0..40_003).map(|i| (i as f32 * 0.7).sin()).collect();
     let buffer = device().upload(&values).unwrap();
     let inside = || values.iter().filter(|value| (-0.25..0.75).contains(*value)).map(|&v| f64::from(v));
-    let found = reducer().reduce_within(-0.25..0.75, &buffer).unwrap();
+    let found = reducer().reduce(op::Sum, buffer.filter(-0.25..0.75)).unwrap();
     let off = (f64::from(found.sum) - inside().sum::<f64>()).abs();
     assert!(off <= reducer().sum_error_bound(&buffer).unwrap() * inside().map(f64::abs).sum::<f64>());
-    let again = reducer().reduce_within(-0.25..0.75, &buffer).unwrap();
+    let again = reducer().reduce(op::Sum, buffer.filter(-0.25..0.75)).unwrap();
     assert_eq!((again.count, again.sum.to_bits()), (found.count, found.sum.to_bits()));
     let here = cpu::reduce_within(-0.25..0.75, &values).unwrap();
     assert_eq!(here, Within::new(found.count, inside().sum::<f64>() as f32));
@@ -278,8 +280,8 @@ fn intervals_go_on_streams_and_into_device_memory() {
     let stream = device().stream().unwrap();
     let values = small::<i32>(1003, 1);
     let buffer = device().upload(&values).unwrap();
-    let pending = reducer().on(&stream).reduce_within(-2..=5, &buffer).unwrap();
-    let none = reducer().on(&stream).reduce_within(3..3, &buffer).unwrap();
+    let pending = reducer().on(&stream).reduce(op::Sum, buffer.filter(-2..=5)).unwrap();
+    let none = reducer().on(&stream).reduce(op::Sum, buffer.filter(3..3)).unwrap();
     // What the device still reads is kept.
     drop(buffer);
     assert_eq!(pending.wait().unwrap(), expected(&(-2..=5), &values));
@@ -287,12 +289,12 @@ fn intervals_go_on_streams_and_into_device_memory() {
 
     let mut output: Output<Within<i64>> = device().output().unwrap();
     let buffer = device().upload(&values).unwrap();
-    reducer().on(&stream).reduce_within_into(1.., &buffer, &mut output).unwrap();
+    reducer().on(&stream).reduce_into(op::Sum, buffer.filter(1..), &mut output).unwrap();
     let empty = buffer.slice(..0).unwrap();
     drop(buffer);
     assert_eq!(output.read().unwrap(), expected(&(1..), &values));
     // Of none it is zero, there too.
-    reducer().on(&stream).reduce_within_into(.., &empty, &mut output).unwrap();
+    reducer().on(&stream).reduce_into(op::Sum, empty.filter(..), &mut output).unwrap();
     assert_eq!(output.read().unwrap(), Within::new(0, 0));
 }
 
@@ -306,17 +308,17 @@ fn results_are_waited_for_before_they_are_counted() {
     let theirs = Reducer::new(device()).unwrap();
     let sums = || {
         let mut sums = device().outputs::<i64>(8).unwrap();
-        theirs.on(&stream).sum_rows_into(&matrix.rows(8).unwrap(), &mut sums).unwrap();
+        theirs.on(&stream).reduce_into(op::Sum, matrix.rows(8).unwrap(), &mut sums).unwrap();
         sums.into_buffer()
     };
     let there: Vec<i64> = values.chunks(8).map(|row| i32::total(row, false)).collect();
     let expected = expected(&(-3..9), &there);
     let on = reducer().on(&other);
-    assert_eq!(on.reduce_within(-3..9, &sums()).unwrap().wait().unwrap(), expected);
+    assert_eq!(on.reduce(op::Sum, sums().filter(-3..9)).unwrap().wait().unwrap(), expected);
     let mut output = device().output().unwrap();
-    on.reduce_within_into(-3..9, &sums(), &mut output).unwrap();
+    on.reduce_into(op::Sum, sums().filter(-3..9), &mut output).unwrap();
     assert_eq!(output.read().unwrap(), expected);
-    assert_eq!(reducer().reduce_within(-3..9, &sums()).unwrap(), expected);
+    assert_eq!(reducer().reduce(op::Sum, sums().filter(-3..9)).unwrap(), expected);
 }
 
 #[test]
@@ -325,9 +327,9 @@ fn intervals_are_recorded() {
     let values = small::<u8>(5003, 1);
     let buffer = device().upload(&values).unwrap();
     let mut recorder = reducer().record();
-    let sum = recorder.sum(&buffer).unwrap();
-    let within = recorder.reduce_within(3..=6, &buffer).unwrap();
-    let none = recorder.reduce_within((Excluded(3), Excluded(4)), &buffer).unwrap();
+    let sum = recorder.reduce(op::Sum, &buffer).unwrap();
+    let within = recorder.reduce(op::Sum, buffer.filter(3..=6)).unwrap();
+    let none = recorder.reduce(op::Sum, buffer.filter((Excluded(3), Excluded(4)))).unwrap();
     let mut recording = recorder.finish().unwrap();
     drop(buffer);
     for _ in 0..2 {
@@ -347,10 +349,10 @@ fn the_host_takes_what_the_kernel_writes() {
         let values = device.upload(&small::<T>(1000, 3)).unwrap();
         // The count, the sum in two words, and the mean.
         let both = 32;
-        reducer.reduce_within(.., &values).unwrap();
-        reducer.on(&stream).reduce_within(.., &values).unwrap().wait().unwrap();
+        reducer.reduce(op::Sum, values.filter(..)).unwrap();
+        reducer.on(&stream).reduce(op::Sum, values.filter(..)).unwrap().wait().unwrap();
         let mut recorder = reducer.record();
-        let _within = recorder.reduce_within(.., &values).unwrap();
+        let _within = recorder.reduce(op::Sum, values.filter(..)).unwrap();
         recorder.finish().unwrap().run().unwrap();
         assert_eq!(watch.taken(), [both; 3], "{}", std::any::type_name::<T>());
     }
@@ -371,7 +373,7 @@ fn no_kernel_has_a_hazard() {
             let values = mixed::<T>(40_003, 15);
             let buffer = device.upload(&values).unwrap().slice(1..).unwrap();
             let range = (Included(T::of(2)), Excluded(T::of(6)));
-            let found = reducer.reduce_within(range, &buffer).unwrap();
+            let found = reducer.reduce(op::Sum, buffer.filter(range)).unwrap();
             same(found, expected(&range, &values[1..]), "watched");
         }
         check::<i8>(device);
@@ -389,21 +391,21 @@ fn what_is_no_interval_is_refused_and_nothing_is_written() {
     let (stream, values) = (device().stream().unwrap(), device().upload(&[1.0_f32, 2.0]).unwrap());
     let mut output = device().output().unwrap();
     let on = reducer().on(&stream);
-    on.reduce_within_into(.., &values, &mut output).unwrap();
+    on.reduce_into(op::Sum, values.filter(..), &mut output).unwrap();
     let nan = f32::NAN;
-    refused(reducer().reduce_within(nan.., &values).unwrap_err(), &["lower end", "NaN"]);
-    refused(reducer().reduce_within(..nan, &values).unwrap_err(), &["upper end", "NaN"]);
-    refused(on.reduce_within(1.0..=nan, &values).unwrap_err(), &["upper end"]);
-    refused(on.reduce_within_into(nan..1.0, &values, &mut output).unwrap_err(), &["lower end"]);
-    refused(reducer().record().reduce_within(nan.., &values).unwrap_err(), &["lower end"]);
+    refused(reducer().reduce(op::Sum, values.filter(nan..)).unwrap_err(), &["lower end", "NaN"]);
+    refused(reducer().reduce(op::Sum, values.filter(..nan)).unwrap_err(), &["upper end", "NaN"]);
+    refused(on.reduce(op::Sum, values.filter(1.0..=nan)).unwrap_err(), &["upper end"]);
+    refused(on.reduce_into(op::Sum, values.filter(nan..1.0), &mut output).unwrap_err(), &["lower end"]);
+    refused(reducer().record().reduce(op::Sum, values.filter(nan..)).unwrap_err(), &["lower end"]);
     refused(cpu::reduce_within(nan.., &[1.0_f32]).unwrap_err(), &["lower end"]);
     let halves = device().upload(&[f16::ONE]).unwrap();
-    refused(reducer().reduce_within(f16::NAN.., &halves).unwrap_err(), &["lower end"]);
+    refused(reducer().reduce(op::Sum, halves.filter(f16::NAN..)).unwrap_err(), &["lower end"]);
     // Of no elements, too.
-    refused(reducer().reduce_within(nan.., &values.slice(..0).unwrap()).unwrap_err(), &["lower end"]);
-    let count = count_of(1);
-    refused(on.counted(&count).reduce_within(.., &values).unwrap_err(), &["count"]);
-    refused(on.counted(&count).reduce_within_into(.., &values, &mut output).unwrap_err(), &["count"]);
+    refused(
+        reducer().reduce(op::Sum, values.slice(..0).unwrap().filter(nan..)).unwrap_err(),
+        &["lower end"],
+    );
     assert_eq!(output.read().unwrap(), Within::new(2, 3.0));
 }
 
@@ -415,18 +417,22 @@ fn intervals_of_another_device_are_refused() {
     }
     let other = own_context();
     let (here, there) = (device().upload(&[1_u8]).unwrap(), other.upload(&[1_u8]).unwrap());
-    refused(reducer().reduce_within(.., &there).unwrap_err(), "buffer");
-    refused(reducer().record().reduce_within(.., &there).unwrap_err(), "buffer");
+    refused(reducer().reduce(op::Sum, there.filter(..)).unwrap_err(), "buffer");
+    refused(reducer().record().reduce(op::Sum, there.filter(..)).unwrap_err(), "buffer");
     let (stream, mut output) = (device().stream().unwrap(), other.output().unwrap());
-    refused(reducer().on(&stream).reduce_within_into(.., &here, &mut output).unwrap_err(), "output");
+    refused(
+        reducer().on(&stream).reduce_into(op::Sum, here.filter(..), &mut output).unwrap_err(),
+        "output",
+    );
     let stream = other.stream().unwrap();
-    refused(reducer().on(&stream).reduce_within(.., &here).unwrap_err(), "stream");
+    refused(reducer().on(&stream).reduce(op::Sum, here.filter(..)).unwrap_err(), "stream");
 }
 
 #[test]
 fn the_kernel_is_loaded_ahead() {
     let reducer = Reducer::new(device()).unwrap();
-    reducer.prepare_within::<bf16>().unwrap();
-    let found = reducer.reduce_within(.., &device().upload(&[bf16::ONE]).unwrap()).unwrap();
+    let values = device().upload(&[bf16::ONE]).unwrap();
+    reducer.prepare(op::Sum, values.filter(..)).unwrap();
+    let found = reducer.reduce(op::Sum, values.filter(..)).unwrap();
     assert_eq!(found, Within::new(1, <bf16 as Element>::Sum::from(1_u8)));
 }

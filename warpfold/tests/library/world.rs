@@ -243,54 +243,55 @@ fn all_shapes_are_those_of_one_device() {
     }
     let [of_a, of_b] = [&a, &b].map(|values| device().upload(values).unwrap());
     let [x, y] = [&a, &b].map(|values| cut(values, &[700, 700]));
-    let together = world.reduce_many((op::Min, op::Sum, op::ArgMax, op::Max, op::CountNan), &x).unwrap();
+    let together = world.reduce((op::Min, op::Sum, op::ArgMax, op::Max, op::CountNan), &x).unwrap();
     let first = Some(warpfold::Located { value: 70.0, index: 3 });
     let (sum, nans) = (world.reduce(op::Sum, &x).unwrap(), 0);
     assert_eq!(together, (Some(-70.0), sum, first, Some(70.0), nans));
     let (sums, wide) = ((op::Sum, op::Everywhere(op::Sum)), world.reduce(op::Everywhere(op::Sum), &x));
-    assert_eq!(world.reduce_many(sums, &x).unwrap(), (sum, wide.unwrap()));
-    assert_eq!(world.reduce_pair(op::Dot, &x, &y).unwrap(), reducer().dot(&of_a, &of_b).unwrap());
-    let distance = reducer().squared_distance(&of_a, &of_b).unwrap();
-    assert_eq!(world.reduce_pair(op::SquaredDistance, &x, &y).unwrap(), distance);
-    let everywhere = reducer().reduce_pair(op::Everywhere(op::Dot), &of_a, &of_b).unwrap();
-    assert_eq!(world.reduce_pair(op::Everywhere(op::Dot), &x, &y).unwrap(), everywhere);
-    let within = reducer().reduce_within(-2.0..70.0, &of_a).unwrap();
-    assert_eq!(world.reduce_within(-2.0..70.0, &x).unwrap(), within);
+    assert_eq!(world.reduce(sums, &x).unwrap(), (sum, wide.unwrap()));
+    assert_eq!(world.reduce(op::Dot, (&x, &y)).unwrap(), reducer().dot(&of_a, &of_b).unwrap());
+    let distance = reducer().reduce(op::SquaredDistance, (&of_a, &of_b)).unwrap();
+    assert_eq!(world.reduce(op::SquaredDistance, (&x, &y)).unwrap(), distance);
+    let everywhere = reducer().reduce(op::Everywhere(op::Dot), (&of_a, &of_b)).unwrap();
+    assert_eq!(world.reduce(op::Everywhere(op::Dot), (&x, &y)).unwrap(), everywhere);
+    let within = reducer().reduce(op::Sum, of_a.filter(-2.0..70.0)).unwrap();
+    assert_eq!(world.reduce(op::Sum, x.filter(-2.0..70.0)).unwrap(), within);
     // Of any, whose sum depends on the order unless it is the one that does not.
-    let (any, range) = (unruly::<f32>(4001), op::Everywhere(-0.5..20.0));
-    let within = world.reduce_within(range.clone(), &cut(&any, &[700, 700])).unwrap();
-    assert_eq!(within, cpu::reduce_within(range, &any).unwrap());
+    let (any, range) = (unruly::<f32>(4001), -0.5..20.0);
+    let within =
+        world.reduce(op::Everywhere(op::Sum), cut(&any, &[700, 700]).filter(range.clone())).unwrap();
+    assert_eq!(within, cpu::reduce_within(op::Everywhere(range), &any).unwrap());
     for k in [1, 2, 32] {
-        let largest = reducer().top_k(op::Largest(k), &of_a).unwrap();
-        assert_eq!(world.top_k(op::Largest(k), &x).unwrap(), largest);
-        let smallest = reducer().top_k(op::Smallest(k), &of_a).unwrap();
-        assert_eq!(world.top_k(op::Smallest(k), &x).unwrap(), smallest);
+        let largest = reducer().reduce(op::Largest(k), &of_a).unwrap();
+        assert_eq!(world.reduce(op::Largest(k), &x).unwrap(), largest);
+        let smallest = reducer().reduce(op::Smallest(k), &of_a).unwrap();
+        assert_eq!(world.reduce(op::Smallest(k), &x).unwrap(), smallest);
     }
     let none = cut::<f32>(&[], &[0, 0]);
-    assert_eq!(world.reduce_many((op::Sum, op::Min), &none).unwrap(), (0.0, None));
-    assert_eq!(world.reduce_pair(op::Dot, &none, &none).unwrap(), 0.0);
-    assert_eq!(world.reduce_within(.., &none).unwrap().count, 0);
-    assert_eq!(world.top_k(op::Largest(3), &none).unwrap(), []);
+    assert_eq!(world.reduce((op::Sum, op::Min), &none).unwrap(), (0.0, None));
+    assert_eq!(world.reduce(op::Dot, (&none, &none)).unwrap(), 0.0);
+    assert_eq!(world.reduce(op::Sum, none.filter(..)).unwrap().count, 0);
+    assert_eq!(world.reduce(op::Largest(3), &none).unwrap(), []);
     // What one rank does differently, or cannot do.
     let odd = world.rank() == 1;
     let end = if odd { 1.0 } else { 2.0 };
-    let error = world.reduce_within(0.0..end, &x).unwrap_err();
+    let error = world.reduce(op::Sum, x.filter(0.0..end)).unwrap_err();
     says(&error, &["the interval (Included(0.0), Excluded(2.0)) of f32, rank 1", "Excluded(1.0)"]);
-    let error = world.top_k(op::Largest(if odd { 2 } else { 3 }), &x).unwrap_err();
+    let error = world.reduce(op::Largest(if odd { 2 } else { 3 }), &x).unwrap_err();
     says(&error, &["Largest(3) of f32, rank 1 at Largest(2) of f32"]);
-    let error = world.top_k(op::Largest(if odd { 33 } else { 3 }), &x).unwrap_err();
+    let error = world.reduce(op::Largest(if odd { 33 } else { 3 }), &x).unwrap_err();
     says(&error, if odd { &["33"] } else { &["rank 0 is at Largest(3) of f32, rank 1 at Largest(33)"] });
     // The first one has 700 of the one and none of the other.
     let first = world.rank() == 0;
-    let error = world.reduce_pair(op::Dot, &x, if first { &none } else { &x }).unwrap_err();
+    let error = world.reduce(op::Dot, (&x, if first { &none } else { &x })).unwrap_err();
     assert_eq!(matches!(error, Error::Pairs { .. }), first, "{error:?}");
     if !first {
         says(&error, &["rank 0 failed: ", "700"]);
     }
     let error = if odd {
-        world.reduce_many((op::Max, op::Sum), &x)
+        world.reduce((op::Max, op::Sum), &x)
     } else {
-        world.reduce_many((op::Sum, op::Max), &x).map(|(sum, max)| (max, sum))
+        world.reduce((op::Sum, op::Max), &x).map(|(sum, max)| (max, sum))
     };
     says(&error.unwrap_err(), &["launch 0 of (Sum, Max) of f32, rank 1 at launch 0 of (Max, Sum)"]);
     assert_eq!(world.reduce(op::Sum, &x).unwrap(), sum);
@@ -728,11 +729,11 @@ fn parts_of_any_bytes_are_a_result_or_an_error() {
             &|| world.reduce(op::ArgMax, x).map(drop),
             &|| world.reduce(op::Everywhere(op::Sum), x).map(drop),
             &|| world.reduce(op::MeanAndVariance, x).map(drop),
-            &|| world.reduce_pair(op::Dot, x, x).map(drop),
-            &|| world.reduce_pair(op::Everywhere(op::Dot), x, x).map(drop),
-            &|| world.reduce_within(.., x).map(drop),
-            &|| world.reduce_within(op::Everywhere(..), x).map(drop),
-            &|| world.top_k(op::Largest(3), x).map(drop),
+            &|| world.reduce(op::Dot, (x, x)).map(drop),
+            &|| world.reduce(op::Everywhere(op::Dot), (x, x)).map(drop),
+            &|| world.reduce(op::Sum, x.filter(..)).map(drop),
+            &|| world.reduce(op::Everywhere(op::Sum), x.filter(..)).map(drop),
+            &|| world.reduce(op::Largest(3), x).map(drop),
         ];
         for (call, what) in calls.into_iter().zip(whats) {
             for (size, seed) in &seeds {

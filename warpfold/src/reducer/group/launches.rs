@@ -66,21 +66,8 @@ impl Shared {
 pub(super) type Launches = Vec<(usize, Underway)>;
 
 impl Group {
-    /// The result of any [operation](crate::op) on the elements of all devices. Each device reads its
-    /// own; what passes between them is one partial result of each.
-    ///
-    /// # Errors
-    /// - [`Error::Group`] for elements of another group;
-    /// - [`Error::TooManyElements`] for more than 2^35 on a device, or more than 2^48 together, or of
-    ///   sums that have the same bits [everywhere](crate::op::Everywhere) 2^35;
-    /// - those of [`Reducer::sum`](crate::Reducer::sum): then nothing of the result is there, and the
-    ///   group goes on working; [`Error::OtherDevice`] for a program's own operation, which
-    ///   [`reduce_by`](Self::reduce_by) takes.
-    pub fn reduce<T: Plain, O: Operation<T>>(&self, op: O, values: &Sharded<T>) -> Result<O::Output> {
-        self.reduce_by(|_| op, values)
-    }
-
-    /// The same, by an operation that is loaded on each device: that of the device of a number.
+    /// Reduces the elements of all devices by an operation that is loaded on each: that of the device of
+    /// a number.
     ///
     /// # Errors
     /// As [`reduce`](Self::reduce), and [`Error::OtherDevice`] for an operation of another device.
@@ -99,12 +86,7 @@ impl Group {
         Ok(HostResults::new(&meeting.results, 0, layout).take().result::<T, O>(0))
     }
 
-    /// The results of several [operations](crate::op), two to six of them, in a tuple, by as many
-    /// launches a device as [`Reducer::reduce_many`](crate::Reducer::reduce_many) takes.
-    ///
-    /// # Errors
-    /// As [`reduce`](Self::reduce).
-    pub fn reduce_many<T: Plain, O: Operations<T>>(
+    pub(super) fn reduce_many<T: Plain, O: Operations<T>>(
         &self,
         ops: O,
         values: &Sharded<T>,

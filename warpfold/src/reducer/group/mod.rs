@@ -1,5 +1,6 @@
 //! Several devices of one host as one.
 
+mod input;
 mod launches;
 mod meeting;
 mod nccl;
@@ -23,6 +24,7 @@ use std::{
 
 use warpfold_driver::{Device as Ordinal, sys};
 
+pub use input::{GroupInput, ShardedAxis, ShardedRows};
 pub(super) use launches::Shared;
 pub use outputs::GroupOutputs;
 pub use recording::GroupRecording;

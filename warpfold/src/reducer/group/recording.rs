@@ -162,7 +162,7 @@ impl Kept {
 struct Launch<'k> {
     rank: usize,
     core: &'k Core,
-    task: Task<'static>,
+    task: Task,
     slots: u64,
     output: u64,
 }

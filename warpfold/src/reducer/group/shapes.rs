@@ -12,18 +12,12 @@ use crate::{
     names::{PairOp, WithinOp},
     op::{Interval, PairOperation, RowsOperation, TopK},
     pairs::{PartWords, sum_of_parts},
-    reducer::Reducer,
-    within::WithinPart,
+    reducer::{Reducer, plan::Plan},
+    within::{WithinJob, WithinPart},
 };
 
 impl Group {
-    /// The result of any [operation](crate::op) of every row of `len` elements, of which each device has
-    /// whole ones.
-    ///
-    /// # Errors
-    /// As [`reduce`](Self::reduce), and [`Error::Rows`] for rows of 0 elements, and for a length that
-    /// does not divide the number of a device's elements.
-    pub fn reduce_rows<T: Plain, O: RowsOperation<T>>(
+    pub(super) fn reduce_rows<T: Plain, O: RowsOperation<T>>(
         &self,
         op: O,
         values: &Sharded<T>,
@@ -36,20 +30,13 @@ impl Group {
         for (member, rows) in iter::zip(self.members(), &rows) {
             let device = member.reducer.device();
             let mut results = device.outputs::<O::Left>(rows.count())?;
-            member.reducer.on(&member.stream).reduce_rows_into(op, rows, &mut results)?;
+            member.reducer.on(&member.stream).reduce_into(op, rows, &mut results)?;
             under_way.push(results);
         }
         read_all(&under_way)
     }
 
-    /// The result of any [operation](crate::op) of every segment, of which each device has whole ones:
-    /// [`Segments`] that the [reducer](Self::reducers) of each has made, in the order of the devices.
-    ///
-    /// # Errors
-    /// [`Error::Group`] where they are not as many as the devices, [`Error::OtherDevice`] for segments
-    /// that are not on the device of their place; those of
-    /// [`Reducer::reduce_segments`](crate::Reducer::reduce_segments).
-    pub fn reduce_segments<T: Element, O: RowsOperation<T>>(
+    pub(super) fn reduce_segments<T: Element, O: RowsOperation<T>>(
         &self,
         op: O,
         segments: &[Segments<T>],
@@ -67,21 +54,13 @@ impl Group {
         for (member, segments) in iter::zip(self.members(), segments) {
             let device = member.reducer.device();
             let mut results = device.outputs::<O::Left>(segments.count())?;
-            member.reducer.on(&member.stream).reduce_segments_into(op, segments, &mut results)?;
+            member.reducer.on(&member.stream).reduce_into(op, segments, &mut results)?;
             under_way.push(results);
         }
         read_all(&under_way)
     }
 
-    /// The result of any [operation](crate::op) along an axis of arrays of a shape, of which each device
-    /// has whole ones: for each position on the other axes, array by array, as
-    /// [`Reducer::reduce_axis`](crate::Reducer::reduce_axis) of one array with all of them behind its
-    /// first axis.
-    ///
-    /// # Errors
-    /// As [`reduce`](Self::reduce), and [`Error::Axis`] for a shape of 0 elements, or whose arrays a
-    /// device has no whole number of, and for an axis that it does not have.
-    pub fn reduce_axis<T: Plain, O: RowsOperation<T>>(
+    pub(super) fn reduce_axis<T: Plain, O: RowsOperation<T>>(
         &self,
         op: O,
         values: &Sharded<T>,
@@ -98,7 +77,7 @@ impl Group {
         let mut under_way = Vec::new();
         for (member, array) in iter::zip(self.members(), &arrays) {
             let mut results = member.reducer.device().outputs::<O::Left>(array.count())?;
-            member.reducer.on(&member.stream).reduce_axis_into(op, array, &mut results)?;
+            member.reducer.on(&member.stream).reduce_into(op, array, &mut results)?;
             under_way.push(results);
         }
         read_all(&under_way)
@@ -136,15 +115,7 @@ impl Group {
         each.map(|(reducer, (keys, values))| reducer.reduce_by_key(op, keys, values)).collect()
     }
 
-    /// Any [operation on pairs](crate::op::PairOperation) of the elements of all devices that have the
-    /// same index: of each device those of its own, which are as many of the one as of the other. Their
-    /// results are added in the order of the devices; those that have the same bits
-    /// [everywhere](crate::op::Everywhere) have those of all elements on one device.
-    ///
-    /// # Errors
-    /// [`Error::Group`] for elements of another group; [`Error::Pairs`] where a device has more of one
-    /// than of the other; those of [`Reducer::reduce_pair`](crate::Reducer::reduce_pair).
-    pub fn reduce_pair<T: Element, O: PairOperation>(
+    pub(super) fn reduce_pair<T: Element, O: PairOperation>(
         &self,
         _op: O,
         a: &Sharded<T>,
@@ -170,29 +141,29 @@ impl Group {
         self.require(b)?;
         let mut under_way: Vec<Output<R>> = Vec::new();
         for (member, (a, b)) in iter::zip(self.members(), iter::zip(a.parts(), b.parts())) {
-            let mut result = member.reducer.device().output()?;
-            member.reducer.on(&member.stream).result_of_pairs_into(op, a, b, &mut result)?;
+            let device = member.reducer.device();
+            let (plan, mut result) = (Plan::<R>::of_pairs(op, [a, b], device)?, device.output()?);
+            member.reducer.on(&member.stream).leave(&plan, &mut result)?;
             under_way.push(result);
         }
         under_way.iter().map(Output::read).collect()
     }
 
-    /// How many elements of all devices lie in an interval, and their sum: those of each device, added
-    /// in the order of the devices; one that has the same bits [everywhere](crate::op::Everywhere) has
-    /// those of all elements on one device.
-    ///
-    /// # Errors
-    /// [`Error::Group`] for elements of another group; those of
-    /// [`Reducer::reduce_within`](crate::Reducer::reduce_within).
-    pub fn reduce_within<T: Element>(
+    pub(super) fn reduce_within<T: Element>(
         &self,
         range: impl Interval<T>,
         values: &Sharded<T>,
     ) -> Result<Within<T::Sum>> {
         if let Some(part) = range.op().part() {
-            return Ok(Within::of_parts(&self.results_within::<T, WithinPart>(part, &range, values)?));
+            return Ok(Within::of_parts(&self.results_within(
+                part,
+                &range,
+                values,
+                WithinPart::default,
+            )?));
         }
-        let results = self.results_within::<T, Within<T::Sum>>(range.op(), &range, values)?;
+        let results =
+            self.results_within::<T, Within<T::Sum>>(range.op(), &range, values, Within::none)?;
         Ok(results.into_iter().fold(Within::none(), Within::and))
     }
 
@@ -202,25 +173,22 @@ impl Group {
         op: WithinOp,
         range: &impl Interval<T>,
         values: &Sharded<T>,
+        none: fn() -> R,
     ) -> Result<Vec<R>> {
         self.require(values)?;
         let mut under_way: Vec<Output<R>> = Vec::new();
         for (member, part) in iter::zip(self.members(), values.parts()) {
-            let mut result = member.reducer.device().output()?;
-            let on = member.reducer.on(&member.stream);
-            on.result_within_into(op, range.bounds(), part, &mut result)?;
+            let device = member.reducer.device();
+            let job = WithinJob::of(op, range.bounds(), part, device)?;
+            let plan = Plan::of_interval(job, part, |results| R::from_words(results.get(0)), none);
+            let mut result = device.output()?;
+            member.reducer.on(&member.stream).leave(&plan, &mut result)?;
             under_way.push(result);
         }
         under_way.iter().map(Output::read).collect()
     }
 
-    /// The elements of every row of `len` that come first, of which each device has whole ones: k of
-    /// each, with their indices in the row, row by row.
-    ///
-    /// # Errors
-    /// As [`Reducer::top_k_rows`], [`Error::Group`] for elements of another group, and [`Error::Rows`]
-    /// as [`reduce_rows`](Self::reduce_rows).
-    pub fn top_k_rows<T: Element, O: TopK>(
+    pub(super) fn top_k_rows<T: Element, O: TopK>(
         &self,
         op: O,
         values: &Sharded<T>,
@@ -232,25 +200,21 @@ impl Group {
         for (member, rows) in iter::zip(self.members(), &rows) {
             let found = rows.count() * op.k();
             let mut results = member.reducer.device().outputs::<Located<T>>(found)?;
-            member.reducer.on(&member.stream).top_k_rows_into(op, rows, &mut results)?;
+            member.reducer.on(&member.stream).reduce_into(op, rows, &mut results)?;
             under_way.push(results);
         }
         read_all(&under_way)
     }
 
-    /// The elements of all devices that come first, with their indices among all: as
-    /// [`Reducer::top_k`](crate::Reducer::top_k) of a buffer with all of them.
-    ///
-    /// Each device finds its own, and the first one those among them.
-    ///
-    /// # Errors
-    /// [`Error::Group`] for elements of another group; those of
-    /// [`Reducer::top_k`](crate::Reducer::top_k).
-    pub fn top_k<T: Element, O: TopK>(&self, op: O, values: &Sharded<T>) -> Result<Vec<Located<T>>> {
+    pub(super) fn top_k<T: Element, O: TopK>(
+        &self,
+        op: O,
+        values: &Sharded<T>,
+    ) -> Result<Vec<Located<T>>> {
         self.require(values)?;
         let mut under_way = Vec::new();
         for (member, part) in iter::zip(self.members(), values.parts()) {
-            under_way.push(member.reducer.on(&member.stream).top_k(op, part)?);
+            under_way.push(member.reducer.on(&member.stream).reduce(op, part)?);
         }
         let mut before = 0;
         let mut candidates: Vec<Located<T>> = Vec::new();
@@ -273,7 +237,7 @@ impl Reducer {
     ) -> Result<Vec<Located<T>>> {
         // Of equal ones the first index comes first: in a part, and so of all.
         let values: Vec<T> = candidates.iter().map(|candidate| candidate.value).collect();
-        let found = self.top_k(op, &self.device().upload(&values)?)?;
+        let found = self.reduce(op, &self.device().upload(&values)?)?;
         Ok(found.into_iter().map(|found| candidates[found.index as usize]).collect())
     }
 }

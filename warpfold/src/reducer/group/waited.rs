@@ -95,7 +95,7 @@ impl Member {
         part: &Buffer<T>,
         before: u64,
         place: Place,
-    ) -> Result<(Task<'static>, Option<u64>)> {
+    ) -> Result<(Task, Option<u64>)> {
         let span = Span::of(code, part, self.reducer.device())?;
         // Kernels of a program's own may go as soon as they have ended.
         let bytes = span.code.is_built_in().then(|| span.bytes());

@@ -204,14 +204,7 @@ impl World {
         Ok(Distributed { world: self.clone(), part, before, len: n })
     }
 
-    /// The result of any [operation](crate::op) on the elements of all ranks, on each of them. Of all
-    /// ranks.
-    ///
-    /// # Errors
-    /// [`Error::World`] for elements of another world, where another rank fails, and where ranks ask for
-    /// different operations; [`Error::TooManyElements`] as [`Group::reduce`](crate::Group::reduce);
-    /// those of [`Reducer::sum`](crate::Reducer::sum); [`Error::Lost`].
-    pub fn reduce<T: Plain, O: Operation<T>>(
+    pub(super) fn reduce_one<T: Plain, O: Operation<T>>(
         &self,
         op: O,
         values: &Distributed<T>,
@@ -221,13 +214,7 @@ impl World {
         self.together(state, "", op, given, || values.part.slice(..0))
     }
 
-    /// The results of several [operations](crate::op), two to six of them, in a tuple, on each rank: by
-    /// as many launches a rank as [`Reducer::reduce_many`] takes, each of which the ranks bring together
-    /// in turn. Of all ranks.
-    ///
-    /// # Errors
-    /// As [`reduce`](Self::reduce).
-    pub fn reduce_many<T: Plain, O: Operations<T>>(
+    pub(super) fn reduce_many<T: Plain, O: Operations<T>>(
         &self,
         ops: O,
         values: &Distributed<T>,

@@ -8,22 +8,16 @@ use bytemuck::Zeroable;
 use super::world::{Distributed, World, other_version, short};
 use crate::{
     Element, Located, Plain, Result, Within,
-    element::sealed::Element as _,
+    element::sealed::{Element as _, Outcome as _},
     names::PairOp,
-    op::{Interval, PairOperation, TopK},
+    op::{self, Interval, PairOperation, TopK},
     pairs::{PartWords, are_parts, sum_of_parts},
-    within::WithinPart,
+    reducer::{HostResults, plan::Plan},
+    within::{WithinJob, WithinPart},
 };
 
 impl World {
-    /// Any [operation on pairs](crate::op::PairOperation) of the elements of all ranks that have the
-    /// same index: of each rank those of its own, which are as many of the one as of the other. Their
-    /// results are added in the order of the ranks; those that have the same bits
-    /// [everywhere](crate::op::Everywhere) have those of all elements in one rank. Of all ranks.
-    ///
-    /// # Errors
-    /// As [`reduce`](Self::reduce), and those of [`Reducer::reduce_pair`](crate::Reducer::reduce_pair).
-    pub fn reduce_pair<T: Element, O: PairOperation>(
+    pub(super) fn reduce_pair<T: Element, O: PairOperation>(
         &self,
         _op: O,
         a: &Distributed<T>,
@@ -51,7 +45,8 @@ impl World {
         let given = iter::chain(self.require(a).err(), self.require(b).err())
             .next()
             .map_or(Ok(()), Err)
-            .and_then(|()| self.reducer().result_of_pairs::<T, R>(op, a.part(), b.part()));
+            .and_then(|()| Plan::of_pairs(op, [a.part(), b.part()], self.reducer().device()))
+            .and_then(|plan| self.reducer().run::<R>(plan));
         let told = self.tell(
             &mut self.state(),
             what,
@@ -60,14 +55,7 @@ impl World {
         told.iter().map(|of_rank| read(of_rank)).collect()
     }
 
-    /// How many elements of all ranks lie in an interval, and their sum: those of each rank, added in
-    /// the order of the ranks; one that has the same bits [everywhere](crate::op::Everywhere) has those
-    /// of all elements in one rank. Of all ranks, with the same interval.
-    ///
-    /// # Errors
-    /// As [`reduce`](Self::reduce), and those of
-    /// [`Reducer::reduce_within`](crate::Reducer::reduce_within).
-    pub fn reduce_within<T: Element>(
+    pub(super) fn reduce_within<T: Element>(
         &self,
         range: impl Interval<T>,
         values: &Distributed<T>,
@@ -77,8 +65,13 @@ impl World {
         let what = format!("the interval {bounds:?} of {}{place}", short(type_name::<T>()));
         let given = self.require(values);
         if let Some(part) = op.part() {
-            let given = given.and_then(|()| self.reducer().result_within(part, bounds, values.part()));
-            let given = given.map(|part: Option<WithinPart>| part.unwrap_or_default());
+            let (reducer, values) = (self.reducer(), values.part());
+            let given = given.and_then(|()| WithinJob::of(part, bounds, values, reducer.device()));
+            let of_part = |job| {
+                let decode = |results: HostResults<'_>| WithinPart::from_words(results.get(0));
+                reducer.run(Plan::of_interval(job, values, decode, WithinPart::default))
+            };
+            let given = given.and_then(of_part);
             let given = given.map(|part| bytemuck::bytes_of(&part).to_vec());
             let told = self.tell(&mut self.state(), &what, given)?;
             let parts: Vec<WithinPart> =
@@ -86,7 +79,7 @@ impl World {
             require_parts::<T::Sum>(parts.iter().map(|&[_, ref sum @ ..]| *sum))?;
             return Ok(Within::of_parts(&parts));
         }
-        let given = given.and_then(|()| self.reducer().reduce_within(bounds, values.part()));
+        let given = given.and_then(|()| self.reducer().reduce(op::Sum, values.part().filter(bounds)));
         let given = given.map(|Within { count, sum, rest }| {
             [bytemuck::bytes_of(&count), bytemuck::bytes_of(&rest), bytemuck::bytes_of(&sum)].concat()
         });
@@ -100,14 +93,12 @@ impl World {
         })
     }
 
-    /// The elements of all ranks that come first, with their indices among all: as
-    /// [`Reducer::top_k`](crate::Reducer::top_k) of a buffer with all of them. Each rank finds its own,
-    /// and then each those among them. Of all ranks.
-    ///
-    /// # Errors
-    /// As [`reduce`](Self::reduce), and those of [`Reducer::top_k`](crate::Reducer::top_k).
-    pub fn top_k<T: Element, O: TopK>(&self, op: O, values: &Distributed<T>) -> Result<Vec<Located<T>>> {
-        let found = self.require(values).and_then(|()| self.reducer().top_k(op, values.part()));
+    pub(super) fn top_k<T: Element, O: TopK>(
+        &self,
+        op: O,
+        values: &Distributed<T>,
+    ) -> Result<Vec<Located<T>>> {
+        let found = self.require(values).and_then(|()| self.reducer().reduce(op, values.part()));
         let given = found.map(|found| {
             let bytes = |found: Located<T>| {
                 let index = values.before() + found.index;

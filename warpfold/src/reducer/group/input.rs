@@ -1,0 +1,246 @@
+//! What a group and a world reduce, and by which of their reductions.
+
+#[cfg(feature = "world")]
+use super::{Distributed, World};
+use super::{Group, Sharded};
+use crate::{
+    Element, Filtered, Located, Plain, Result, Segments, Within,
+    op::{
+        Everywhere, Operation, Operations, PairOperation, RowsOperation, Sum, TopK, kind, sealed::Sealed,
+    },
+};
+
+/// Elements of all members of a [`Group`] or a `World` that an operation of type `O` reduces:
+///
+/// | input | operations | result |
+/// |---|---|---|
+/// | `&Sharded`, `&Distributed` | those of one result, [tuples](Operations) of them, the k largest or smallest | one, or k |
+/// | a pair of these | [`Dot`](crate::op::Dot), [`SquaredDistance`](crate::op::SquaredDistance) | one |
+/// | [`Sharded::filter`], `Distributed::filter` | [`Sum`] | [`Within`] |
+/// | [`Sharded::rows`] | those of one result, the k largest or smallest | one a row, or k |
+/// | [`Sharded::axis`] | those of one result | one for each position on the other axes |
+/// | `&[Segments]`, those of each device | those of one result | one a segment |
+///
+/// The trait is sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{O}` does not reduce `{Self}` of a group or world",
+    note = "operations of one result reduce `&sharded`, `sharded.rows(len)` and `sharded.axis(shape, axis)`"
+)]
+pub trait GroupInput<O, G = Group>: Sized {
+    /// The result on the host.
+    type Output;
+
+    /// Reduces and waits for the result.
+    #[doc(hidden)]
+    fn reduce(self, op: O, group: &G) -> Result<Self::Output>;
+}
+
+/// Rows that each device of a [`Group`] has whole ones of, from [`Sharded::rows`].
+#[derive(Debug)]
+pub struct ShardedRows<'a, T: Plain> {
+    values: &'a Sharded<T>,
+    len: usize,
+}
+
+/// An axis of arrays that each device of a [`Group`] has whole ones of, from [`Sharded::axis`].
+#[derive(Debug)]
+pub struct ShardedAxis<'a, T: Plain> {
+    values: &'a Sharded<T>,
+    shape: &'a [usize],
+    axis: usize,
+}
+
+impl<T: Plain> Sharded<T> {
+    /// Returns the rows of `len` elements, of which each device has whole ones. A length that does not
+    /// divide the number of a device's elements is refused by the reduction.
+    pub fn rows(&self, len: usize) -> ShardedRows<'_, T> {
+        ShardedRows { values: self, len }
+    }
+
+    /// Returns the elements along an axis of arrays of a shape, of which each device has whole ones:
+    /// reduced to a result for each position on the other axes, array by array, as of one array with
+    /// all of them along its first axis. A shape that does not divide the number of a device's elements,
+    /// or that does not have the axis, is refused by the reduction.
+    pub fn axis<'a>(&'a self, shape: &'a [usize], axis: usize) -> ShardedAxis<'a, T> {
+        ShardedAxis { values: self, shape, axis }
+    }
+}
+
+/// How operations of a kind reduce the elements `V` of a group or world `G`.
+#[diagnostic::on_unimplemented(message = "`{O}` does not reduce `&{V}`")]
+pub trait ReduceShared<O, G, V> {
+    /// The same as [`GroupInput::Output`].
+    type Output;
+
+    /// Reduces and waits for the result.
+    fn reduce(op: O, group: &G, values: &V) -> Result<Self::Output>;
+}
+
+macro_rules! shared {
+    ($G:ident, $V:ident) => {
+        impl<T: Plain, O: Operation<T>> ReduceShared<O, $G, $V<T>> for kind::Single {
+            type Output = O::Output;
+
+            fn reduce(op: O, group: &$G, values: &$V<T>) -> Result<O::Output> {
+                group.reduce_one(op, values)
+            }
+        }
+
+        impl<T: Plain, O: Operations<T>> ReduceShared<O, $G, $V<T>> for kind::Together {
+            type Output = O::Output;
+
+            fn reduce(ops: O, group: &$G, values: &$V<T>) -> Result<O::Output> {
+                group.reduce_many(ops, values)
+            }
+        }
+
+        impl<T: Element, O: TopK> ReduceShared<O, $G, $V<T>> for kind::Top {
+            type Output = Vec<Located<T>>;
+
+            fn reduce(op: O, group: &$G, values: &$V<T>) -> Result<Vec<Located<T>>> {
+                group.top_k(op, values)
+            }
+        }
+
+        impl<T: Plain, O: Sealed<Kind: ReduceShared<O, $G, $V<T>>>> GroupInput<O, $G> for &$V<T> {
+            type Output = <O::Kind as ReduceShared<O, $G, $V<T>>>::Output;
+
+            fn reduce(self, op: O, group: &$G) -> Result<Self::Output> {
+                O::Kind::reduce(op, group, self)
+            }
+        }
+
+        impl<T: Element, O: PairOperation> GroupInput<O, $G> for (&$V<T>, &$V<T>) {
+            type Output = T::Sum;
+
+            fn reduce(self, op: O, group: &$G) -> Result<T::Sum> {
+                group.reduce_pair(op, self.0, self.1)
+            }
+        }
+
+        impl<T: Element> GroupInput<Sum, $G> for Filtered<'_, T, $V<T>> {
+            type Output = Within<T::Sum>;
+
+            fn reduce(self, _: Sum, group: &$G) -> Result<Self::Output> {
+                group.reduce_within(self.bounds, self.values)
+            }
+        }
+
+        impl<T: Element> GroupInput<Everywhere<Sum>, $G> for Filtered<'_, T, $V<T>> {
+            type Output = Within<T::Sum>;
+
+            fn reduce(self, _: Everywhere<Sum>, group: &$G) -> Result<Self::Output> {
+                group.reduce_within(Everywhere(self.bounds), self.values)
+            }
+        }
+
+        impl<T: Plain> $V<T> {
+            /// Returns the elements that are in an interval, as
+            /// [`Buffer::filter`](crate::Buffer::filter) does.
+            pub fn filter(&self, range: impl std::ops::RangeBounds<T>) -> Filtered<'_, T, Self> {
+                Filtered::new(self, range)
+            }
+        }
+    };
+}
+
+shared!(Group, Sharded);
+#[cfg(feature = "world")]
+shared!(World, Distributed);
+
+/// How operations of a kind reduce the rows of a group's devices.
+#[diagnostic::on_unimplemented(message = "`{O}` does not reduce rows of `{T}`")]
+pub trait ReduceShardedRows<O, T: Plain> {
+    /// The same as [`GroupInput::Output`].
+    type Output;
+
+    /// Reduces and waits for the results.
+    fn reduce(op: O, group: &Group, rows: ShardedRows<'_, T>) -> Result<Self::Output>;
+}
+
+impl<T: Plain, O: RowsOperation<T>> ReduceShardedRows<O, T> for kind::Single {
+    type Output = Vec<O::Left>;
+
+    fn reduce(op: O, group: &Group, rows: ShardedRows<'_, T>) -> Result<Vec<O::Left>> {
+        group.reduce_rows(op, rows.values, rows.len)
+    }
+}
+
+impl<T: Element, O: TopK> ReduceShardedRows<O, T> for kind::Top {
+    type Output = Vec<Located<T>>;
+
+    fn reduce(op: O, group: &Group, rows: ShardedRows<'_, T>) -> Result<Vec<Located<T>>> {
+        group.top_k_rows(op, rows.values, rows.len)
+    }
+}
+
+impl<T: Plain, O: Sealed<Kind: ReduceShardedRows<O, T>>> GroupInput<O> for ShardedRows<'_, T> {
+    type Output = <O::Kind as ReduceShardedRows<O, T>>::Output;
+
+    fn reduce(self, op: O, group: &Group) -> Result<Self::Output> {
+        O::Kind::reduce(op, group, self)
+    }
+}
+
+impl<T: Plain, O: RowsOperation<T>> GroupInput<O> for ShardedAxis<'_, T> {
+    type Output = Vec<O::Left>;
+
+    fn reduce(self, op: O, group: &Group) -> Result<Vec<O::Left>> {
+        group.reduce_axis(op, self.values, self.shape, self.axis)
+    }
+}
+
+impl<T: Element, O: RowsOperation<T>> GroupInput<O> for &[Segments<T>] {
+    type Output = Vec<O::Left>;
+
+    fn reduce(self, op: O, group: &Group) -> Result<Vec<O::Left>> {
+        group.reduce_segments(op, self)
+    }
+}
+
+impl Group {
+    /// Reduces an [input](GroupInput) of all devices by an [operation](crate::op), or by a tuple of
+    /// operations, and waits for the result. Each device reads its own elements; one partial result of
+    /// each passes between them.
+    ///
+    /// A tuple takes as many launches a device as one device takes. The results of pairs and filtered
+    /// elements of each device are added in the order of the devices; in [`Everywhere`] they have the
+    /// bits of all elements on one device.
+    ///
+    /// # Errors
+    /// - [`Error::Group`](crate::Error::Group) for elements of another group, and for segments that are
+    ///   not those of each device;
+    /// - [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35 on a device, or
+    ///   more than 2^48 together, or of sums in [`Everywhere`] 2^35;
+    /// - [`Error::Rows`](crate::Error::Rows), [`Error::Axis`](crate::Error::Axis) or
+    ///   [`Error::Pairs`](crate::Error::Pairs) where a device does not have whole ones;
+    /// - those of [`Reducer::reduce`](crate::Reducer::reduce): no result is written then, and the group
+    ///   goes on working; [`Error::OtherDevice`](crate::Error::OtherDevice) for a program's own
+    ///   operation, which [`reduce_by`](Self::reduce_by) takes.
+    pub fn reduce<O, I: GroupInput<O>>(&self, op: O, input: I) -> Result<I::Output> {
+        input.reduce(op, self)
+    }
+
+    fn reduce_one<T: Plain, O: Operation<T>>(&self, op: O, values: &Sharded<T>) -> Result<O::Output> {
+        self.reduce_by(|_| op, values)
+    }
+}
+
+#[cfg(feature = "world")]
+impl World {
+    /// Reduces an [input](GroupInput) of all ranks by an [operation](crate::op), or by a tuple of
+    /// operations, to the same result on each of them. Of all ranks.
+    ///
+    /// Each launch of a tuple is brought together in turn. The results of pairs and filtered elements of
+    /// each rank are added in the order of the ranks; in [`Everywhere`] they have the bits of all
+    /// elements in one rank.
+    ///
+    /// # Errors
+    /// [`Error::World`](crate::Error::World) for elements of another world, where another rank fails,
+    /// and where ranks reduce by different operations;
+    /// [`Error::TooManyElements`](crate::Error::TooManyElements) as of a [`Group`]; those of
+    /// [`Reducer::reduce`](crate::Reducer::reduce); [`Error::Lost`](crate::Error::Lost).
+    pub fn reduce<O, I: GroupInput<O, Self>>(&self, op: O, input: I) -> Result<I::Output> {
+        input.reduce(op, self)
+    }
+}
