@@ -30,6 +30,7 @@ const OTHERS: &[&str] = &[
     "build-sim",
     "embed-ptx",
     "mutate",
+    "cases",
     "fuzz",
     "check-features",
     "public-api",
