@@ -4,7 +4,7 @@
 //! first frame is one that such tools skip, and has the index:
 //!
 //! ```text
-//! warpfold ptx 1
+//! warpfold ptx 2
 //! frame 51234
 //! reducer_argmax_bf16.sm_80 18322
 //! reducer_argmax_bf16.sm_90 19002
@@ -28,7 +28,7 @@ use std::{
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
 /// The first line of an index.
-pub const HEAD: &str = "warpfold ptx 1";
+pub const HEAD: &str = "warpfold ptx 2";
 
 /// What the line of a frame begins with; no text can have it for a name.
 pub const FRAME: &str = "frame";
@@ -163,7 +163,12 @@ impl<'a> Frame<'a> {
         let wanted: Vec<&File<'a>> = self.files.iter().filter(|file| wanted(file)).collect();
         let bytes = self.decompressed(wanted.last().map_or(0, |file| file.place.end))?;
         let text = |file: &File<'a>| match std::str::from_utf8(&bytes[file.place.clone()]) {
-            Ok(text) => Ok((file.name, text.to_owned())),
+            Ok(text) => match decoded(text) {
+                Some(text) => Ok((file.name, text)),
+                None => {
+                    damaged(format!("{}: a register or label before its first appearance", file.name))
+                }
+            },
             Err(error) => damaged(format!("{}: {error}", file.name)),
         };
         wanted.into_iter().map(text).collect()
@@ -189,6 +194,60 @@ impl<'a> Frame<'a> {
             Err(error) => damaged(format!("a frame of {len} bytes of text: {error}")),
         }
     }
+}
+
+/// Returns a text with the numbers of its registers and labels; `None` where one is older than the first.
+pub fn decoded(text: &str) -> Option<String> {
+    let mut decoded = String::with_capacity(text.len() * 5 / 4);
+    let mut classes: Vec<(&str, u32)> = Vec::new();
+    let mut labels = 0;
+    let mut rest = text;
+    while let Some(start) = rest.find(['%', '$']) {
+        let (before, sigil, after) = (&rest[..start], rest.as_bytes()[start], &rest[start + 1..]);
+        decoded.push_str(before);
+        decoded.push(char::from(sigil));
+        rest = after;
+        let (name, behind, count) = if sigil == b'$' {
+            ("L", after, &mut labels)
+        } else {
+            let (name, behind) = class(after);
+            if behind.starts_with('<') {
+                // Each function declares its own.
+                classes.retain(|(class, _)| *class != name);
+                classes.push((name, 0));
+            }
+            let Some((_, count)) = classes.iter_mut().find(|(class, _)| *class == name) else {
+                continue;
+            };
+            (name, behind, count)
+        };
+        if let Some((number, behind)) = numbered(behind, count)? {
+            decoded.push_str(name);
+            decoded.push_str(&number.to_string());
+            rest = behind;
+        }
+    }
+    decoded.push_str(rest);
+    Some(decoded)
+}
+
+/// Splits the letters of a register's class from what follows.
+pub fn class(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(text.len()))
+}
+
+/// Reads `+`, which counts one more, or a distance from the newest, and returns the number, from 1 on, and
+/// the text behind it; the inner `None` where neither is there, the outer one where nothing is so old.
+fn numbered<'t>(text: &'t str, count: &mut u32) -> Option<Option<(u32, &'t str)>> {
+    if let Some(behind) = text.strip_prefix('+') {
+        *count = count.checked_add(1)?;
+        return Some(Some((*count, behind)));
+    }
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (distance, behind) = text.split_at(digits);
+    let Ok(distance) = distance.parse::<u32>() else { return Some(None) };
+    let number = count.checked_sub(distance).filter(|number| *number > 0)?;
+    Some(Some((number, behind)))
 }
 
 /// The index, and what is behind it.
@@ -237,7 +296,7 @@ mod tests {
         [&SKIPPABLE[..], &len, index.as_bytes(), &frames[0], &frames[1]].concat()
     }
 
-    const INDEX: &str = "warpfold ptx 1\nframe {0}\na 3\nb 0\nc 2\nframe {1}\nd 1\n";
+    const INDEX: &str = "warpfold ptx 2\nframe {0}\na 3\nb 0\nc 2\nframe {1}\nd 1\n";
     const TEXTS: [&str; 2] = ["onetw", "3"];
 
     #[test]
@@ -254,10 +313,28 @@ mod tests {
     }
 
     #[test]
+    fn registers_and_labels_are_numbered_in_the_order_of_their_appearance() {
+        let kept = ".entry a()\n.reg .b32 %r<4>;\n.reg .pred %p<2>;\n$+:\nmov.u32 %r+, %tid.x;\nadd %r+, %r1, 7;\n\
+            setp %p+, %r0, %r1;\n@%p0 bra $+;\nbra $1;\n$0:\n.entry b()\n.reg .b32 %r<2>;\nmov %r+, 1;\nbra $+;\n";
+        let read = ".entry a()\n.reg .b32 %r<4>;\n.reg .pred %p<2>;\n$L1:\nmov.u32 %r1, %tid.x;\nadd %r2, %r1, 7;\n\
+            setp %p1, %r2, %r1;\n@%p1 bra $L2;\nbra $L1;\n$L2:\n.entry b()\n.reg .b32 %r<2>;\nmov %r1, 1;\nbra $L3;\n";
+        assert_eq!(decoded(kept).as_deref(), Some(read));
+        // Of no class that is declared, and no label.
+        for same in ["", "%r+ %r1 %", "%clock64 $ $x $L", "%r<"] {
+            assert_eq!(decoded(same).as_deref(), Some(same));
+        }
+        for damaged in ["%r<1>%r0", "%r<1>%r+%r1", "$0", "$+$1", "$+$4294967295"] {
+            assert_eq!(decoded(damaged), None, "{damaged}");
+        }
+        // No number, as its digits are too many.
+        assert_eq!(decoded("$+$4294967296").as_deref(), Some("$L1$4294967296"));
+    }
+
+    #[test]
     fn an_archive_without_texts_is_one() {
         let archive = Archive { frames: Vec::new() };
         assert_eq!((archive.texts(), archive.text("a")), (Ok(Vec::new()), Ok(None)));
-        let bytes = [&SKIPPABLE[..], &15_u32.to_le_bytes(), b"warpfold ptx 1\n"].concat();
+        let bytes = [&SKIPPABLE[..], &15_u32.to_le_bytes(), b"warpfold ptx 2\n"].concat();
         assert!(Archive::open(&bytes).unwrap().frames.is_empty());
     }
 
@@ -273,7 +350,7 @@ mod tests {
             let said = refused(from, to);
             assert!(said.starts_with("the archive is damaged: ") && said.contains(expected), "{said}");
         };
-        says("ptx 1", "ptx 2", "`warpfold ptx 1`");
+        says("ptx 2", "ptx 1", "`warpfold ptx 2`");
         says("frame {1}", "frame 999999", "`frame 999999`, but ");
         says("frame {1}", "frame 0", "bytes are behind its last frame");
         says("frame {0}\n", "", "`a` is in no frame");
@@ -306,7 +383,7 @@ mod tests {
     fn a_window_beyond_the_bound_is_refused() {
         // A frame's header that asks for 2^26 bytes, and a last block of one byte.
         let frame = [0x28, 0xB5, 0x2F, 0xFD, 0, 16 << 3, 9, 0, 0, b'x'];
-        let index = b"warpfold ptx 1\nframe 10\nd 1\n";
+        let index = b"warpfold ptx 2\nframe 10\nd 1\n";
         let archive =
             |frame: &[u8]| [&SKIPPABLE[..], &(index.len() as u32).to_le_bytes(), index, frame].concat();
         let said = Archive::open(&archive(&frame)).unwrap().text("d").unwrap_err().to_string();

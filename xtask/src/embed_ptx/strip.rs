@@ -1,18 +1,18 @@
-//! PTX without what only tools read: line tables, comments, the labels that go with them, indentation.
-//! Labels that code jumps to are numbered anew, because the compiler counts them over all kernels: a
-//! change of another kernel would otherwise change every text. Parameters are numbered without the
-//! kernel's name, which no one refers to: kernels are the more alike, and their archive the smaller.
-
-use std::collections::HashMap;
+//! PTX without line tables, comments, the labels that go with them, and indentation, which only tools
+//! read. Registers and labels are numbered in the order in which they appear: the archive keeps no other
+//! numbers, and the compiler counts labels over all kernels, so that a change of another kernel would
+//! change every text. Parameters are numbered without the kernel's name.
 
 use anyhow::{Context, Result, bail, ensure};
+use warpfold::internal::archive::decoded;
+
+use super::pack::encoded;
 
 /// PTX with what code needs and nothing else, under a line that says what compiled it.
 pub(super) fn stripped(ptx: &str) -> Result<String> {
     let compiler = ptx.lines().find_map(|line| line.strip_prefix("// compiler: "));
     let compiler = compiler.context("the file does not say what compiled it")?;
     let mut text = format!("// {compiler}, `cargo xtask embed-ptx`\n");
-    let mut functions = HashMap::new();
     let mut entry = None;
     for line in ptx.lines() {
         let code = line.split_once("//").map_or(line, |(code, _)| code).trim_end();
@@ -28,7 +28,7 @@ pub(super) fn stripped(ptx: &str) -> Result<String> {
             entry = Some(format!("{}_param_", name.trim_end_matches('(')));
         }
         let code = entry.as_ref().map_or(code.into(), |parameter| code.replace(parameter, "p"));
-        text.push_str(&with_own_labels(&packed(&code), &mut functions));
+        text.push_str(&packed(&code));
         text.push('\n');
     }
     // A label that was left out but is named somewhere would be no PTX.
@@ -36,7 +36,7 @@ pub(super) fn stripped(ptx: &str) -> Result<String> {
         !DEBUG_LABELS.iter().any(|label| text.contains(label)),
         "code names a label of a line table"
     );
-    Ok(text)
+    decoded(&encoded(&text)?).context("a register or label cannot be kept")
 }
 
 /// A line without indentation, and with single spaces. One that opens a block in the body of a kernel is
@@ -53,28 +53,13 @@ fn is_debug_label(line: &str) -> bool {
     line.ends_with(':') && DEBUG_LABELS.iter().any(|label| line.starts_with(label))
 }
 
-/// A line whose labels `$L__BB<function>_<block>` have the number of the function in this file.
-fn with_own_labels(line: &str, functions: &mut HashMap<String, usize>) -> String {
-    const LABEL: &str = "$L__BB";
-    let mut parts = line.split(LABEL);
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let digits = part.len() - part.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let (function, rest) = part.split_at(digits);
-        let next = functions.len();
-        let number = *functions.entry(function.to_owned()).or_insert(next);
-        text.push_str(&format!("{LABEL}{number}{rest}"));
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const BUILT: &str = "// warpfold ptx 2\n// compiler: rustc 1.95.0 / LLVM 22.1.2\n.version 8.0\n\
         .target sm_90\n\n.visible .entry k(\n\t.param .u64 k_param_0\n)  // @k\n{\n$L__func_begin328:\n\
-        \t.loc\t1 91 0  // src/gpu/llvm.rs:91:0\n// %bb.0:\n\tld.param.b64 \t%rd1, [k_param_0];\n\tsetp.eq.b32 \t%p1, %r1, 0;\n\t{\n\t}\n$L__tmp7:\n\
+        .reg .b64 %rd<9>;\n\t.loc\t1 91 0  // src/gpu/llvm.rs:91:0\n// %bb.0:\n\tld.param.b64 \t%rd8, [k_param_0];\n\tsetp.eq.b32 \t%p1, %r1, 0;\n\t{\n\t}\n$L__tmp7:\n\
         \t@%p1 bra \t$L__BB328_2;\n\tbra.uni \t$L__BB328_1;\n$L__BB328_1:\n$L__BB328_2:\n\tret;\n\
         $L__func_end328:\n  // -- End function\n}\n\
         .visible .entry l()\n{\n$L__BB9_1:\n\tbra \t$L__BB9_1;\n}\n\
@@ -84,9 +69,9 @@ mod tests {
     fn code_alone_is_kept_with_names_of_its_own() {
         let expected = "// rustc 1.95.0 / LLVM 22.1.2, `cargo xtask embed-ptx`\n.version 8.0\n\
             .target sm_90\n.visible .entry k(\n.param .u64 p0\n)\n{\n\
-            ld.param.b64 %rd1, [p0];\nsetp.eq.b32 %p1, %r1, 0;\n\t{\n}\n\
-            @%p1 bra $L__BB0_2;\nbra.uni $L__BB0_1;\n$L__BB0_1:\n$L__BB0_2:\nret;\n}\n\
-            .visible .entry l()\n{\n$L__BB1_1:\nbra $L__BB1_1;\n}\n";
+            .reg .b64 %rd<9>;\nld.param.b64 %rd1, [p0];\nsetp.eq.b32 %p1, %r1, 0;\n\t{\n}\n\
+            @%p1 bra $L1;\nbra.uni $L2;\n$L2:\n$L1:\nret;\n}\n\
+            .visible .entry l()\n{\n$L3:\nbra $L3;\n}\n";
         assert_eq!(stripped(BUILT).unwrap(), expected);
     }
 
