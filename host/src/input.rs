@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use crate::{Data, Dtype, Error, Result};
+use crate::{Data, Dtype, Error, Result, cpu::memory_short_of};
 
 /// Reads a file: `.npy` by its magic bytes, anything else as raw little-endian elements of `dtype`.
 ///
@@ -137,8 +137,7 @@ impl Elements {
 
     fn read(mut self) -> Result<Data, String> {
         let needed = self.count * self.dtype.size() as u64;
-        let most = warpfold_sim_driver::host_room();
-        if needed > most {
+        if let Some(most) = memory_short_of(needed) {
             return Err(format!(
                 "{needed} bytes of elements; this process has {most} bytes of memory left; reduce it \
                  in parts"

@@ -20,6 +20,7 @@ use arrow_ipc::{
     root_as_footer, root_as_message,
 };
 use arrow_schema::{DataType, Schema};
+use warpfold_suite::cpu::memory_short_of;
 
 use super::{Seekable, tables::damaged};
 
@@ -228,12 +229,12 @@ fn next_message(from: &mut dyn Seekable, length: u64) -> Result<Option<(Block, B
 
 /// Room for a message that the file has.
 fn room_for(bytes: u64) -> Result<MutableBuffer> {
-    let most = warpfold_sim_driver::host_room();
-    let room = usize::try_from(bytes).ok().filter(|_| bytes <= most);
+    if let Some(most) = memory_short_of(bytes) {
+        bail!("has a batch of {bytes} bytes; this process has {most} bytes of memory left");
+    }
+    let room = usize::try_from(bytes).ok();
     let room = room.and_then(|bytes| MutableBuffer::try_from_len_zeroed(bytes).ok());
-    room.with_context(|| {
-        format!("has a batch of {bytes} bytes; this process has {most} bytes of memory left")
-    })
+    room.with_context(|| format!("has a batch of {bytes} bytes, which this process cannot have"))
 }
 
 /// Returns a message's metadata.
@@ -246,7 +247,6 @@ fn metadata<'m>(content: &'m Buffer, block: &Block) -> Result<Message<'m>> {
 /// Refuses buffers that are no parts of a message's body, or share bytes, and compressed ones that
 /// declare more bytes than they can become or there is memory for.
 fn require_buffers(batch: arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Result<()> {
-    let most = warpfold_sim_driver::host_room();
     let mut all = 0_u64;
     for buffer in batch.buffers().into_iter().flatten() {
         let part = (usize::try_from(buffer.offset()).ok())
@@ -263,7 +263,7 @@ fn require_buffers(batch: arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Result<()>
         all += part.len() as u64;
         ensure!(all <= body.len() as u64, "damaged: buffers share bytes; write it anew");
         let Some(compression) = batch.compression().filter(|_| !part.is_empty()) else { continue };
-        require_uncompressed(compression, part, most)?;
+        require_uncompressed(compression, part)?;
     }
     let rows =
         batch.nodes().into_iter().flatten().all(|node| (0..=node.length()).contains(&node.null_count()));
@@ -274,7 +274,7 @@ fn require_buffers(batch: arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Result<()>
     Ok(())
 }
 
-fn require_uncompressed(compression: BodyCompression<'_>, part: &[u8], most: u64) -> Result<()> {
+fn require_uncompressed(compression: BodyCompression<'_>, part: &[u8]) -> Result<()> {
     let Some((declared, compressed)) = part.split_first_chunk() else {
         bail!("damaged: a compressed buffer of {} bytes; write it anew", part.len());
     };
@@ -289,9 +289,8 @@ fn require_uncompressed(compression: BodyCompression<'_>, part: &[u8], most: u64
         "damaged: {} compressed bytes say that they were {declared}; write it anew",
         compressed.len()
     );
-    ensure!(
-        declared <= most,
-        "has a buffer of {declared} bytes; this process has {most} bytes of memory left"
-    );
+    if let Some(most) = memory_short_of(declared) {
+        bail!("has a buffer of {declared} bytes; this process has {most} bytes of memory left");
+    }
     Ok(())
 }

@@ -22,7 +22,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use arrow_buffer::NullBuffer;
 use bytes::Bytes;
 use warpfold::internal::Dtype;
-use warpfold_suite::{Data, input, nearest, shortened};
+use warpfold_suite::{Data, cpu::memory_short_of, input, nearest, shortened};
 
 pub(crate) use keys::{Key, Runs};
 pub(crate) use streamed::Streamed;
@@ -437,12 +437,12 @@ fn room<T>(elements: usize) -> Result<Vec<T>> {
 /// Refuses elements that need more bytes than there is memory for.
 fn require_room<T>(elements: usize) -> Result<()> {
     let needed = (elements as u64).saturating_mul(size_of::<T>() as u64);
-    let most = warpfold_sim_driver::host_room();
-    ensure!(
-        needed <= most,
-        "{needed} bytes of elements; this process has {most} bytes of memory left; give --stream if all \
-         have one result, or reduce it in parts"
-    );
+    if let Some(most) = memory_short_of(needed) {
+        bail!(
+            "{needed} bytes of elements; this process has {most} bytes of memory left; give --stream if \
+             all have one result, or reduce it in parts"
+        );
+    }
     Ok(())
 }
 
