@@ -197,7 +197,8 @@ pub fn processor_name() -> String {
 }
 
 /// Returns the bytes of memory that are left for this process, if they are fewer than `bytes`. A small
-/// number is not looked up, which takes the system a quarter of a millisecond: no process is short of it.
+/// number is not looked up, which takes the system a quarter of a millisecond: no process is short of
+/// it.
 pub fn memory_short_of(bytes: u64) -> Option<u64> {
     const SMALL: u64 = 1 << 20;
     (bytes >= SMALL).then(warpfold_sim_driver::host_room).filter(|left| *left < bytes)

@@ -196,7 +196,8 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Returns a text with the numbers of its registers and labels; `None` where one is older than the first.
+/// Returns a text with the numbers of its registers and labels; `None` where one is older than the
+/// first.
 pub fn decoded(text: &str) -> Option<String> {
     let mut decoded = String::with_capacity(text.len() * 5 / 4);
     let mut classes: Vec<(&str, u32)> = Vec::new();
@@ -236,8 +237,9 @@ pub fn class(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(text.len()))
 }
 
-/// Reads `+`, which counts one more, or a distance from the newest, and returns the number, from 1 on, and
-/// the text behind it; the inner `None` where neither is there, the outer one where nothing is so old.
+/// Reads `+`, which counts one more, or a distance from the newest, and returns the number, from 1 on,
+/// and the text behind it; the inner `None` where neither is there, the outer one where nothing is so
+/// old.
 fn numbered<'t>(text: &'t str, count: &mut u32) -> Option<Option<(u32, &'t str)>> {
     if let Some(behind) = text.strip_prefix('+') {
         *count = count.checked_add(1)?;
