@@ -270,9 +270,9 @@ impl Visit for Along<'_> {
     fn visit<T: Element, O: RowsOperation<T>>(self, op: O) -> Self::Output {
         let Self { mut launch, axes: Axes { lens, strides, reduced } } = self;
         let buffer = launch.bytes.cast::<T>()?;
-        let view = buffer.view_strided(0, &lens, &strides)?;
-        let mut outputs = launch.outputs(view.results(&reduced)?)?;
-        launch.open.reducer.on(launch.stream()).reduce_into(op, view.along(&reduced)?, &mut outputs)?;
+        let along = buffer.view_strided(0, &lens, &strides)?.along(&reduced)?;
+        let mut outputs = launch.outputs(along.count())?;
+        launch.open.reducer.on(launch.stream()).reduce_into(op, along, &mut outputs)?;
         Ok(outputs.into_bytes())
     }
 }

@@ -127,7 +127,7 @@ fn measure(
     let views = buffers.iter().map(|buffer| buffer.view_strided(0, &shape, &strides));
     let views = views.collect::<Result<Vec<_>, _>>()?;
     let (view, runs) = (views[0], rotation(device, 4 * n).1);
-    let results = view.results(axes)?;
+    let results = view.along(axes)?.count();
     let (stream, sums) = (device.stream()?, device.outputs(results)?);
     let mut contest = Contest { reducer, stream, views, axes, sums, runs };
     let (mut times, mut rates) = (vec![], vec![]);

@@ -246,15 +246,6 @@ impl<'a, T: Plain> View<'a, T> {
         refused(format!("axis {axis} of a view of {count} axes; give one of 0 up to {count}"))
     }
 
-    /// How many results a reduction along these axes has.
-    ///
-    /// # Errors
-    /// [`Error::View`] for an axis that there is not, one that is named twice, and none at all; and for
-    /// axes without positions where there are results.
-    pub fn results(&self, axes: &[usize]) -> Result<usize> {
-        Ok(self.along(axes)?.count())
-    }
-
     /// Returns each element as a result of its own.
     pub(crate) fn each(&self) -> Along<'a, T> {
         Along { view: *self, reduced: [false; MOST_AXES] }

@@ -151,7 +151,7 @@ impl Case {
         let buffer = device().upload(&values).unwrap();
         let (view, axes) = (self.view(&buffer), &self.axes);
         let sums = self.of_each(&values, |of| T::total(of, false));
-        assert_eq!(view.results(axes).unwrap(), sums.len(), "{what}");
+        assert_eq!(view.along(axes).unwrap().count(), sums.len(), "{what}");
         assert_eq!(
             reducer().reduce(op::Sum, view.along(axes).unwrap()).unwrap(),
             sums,
@@ -435,7 +435,7 @@ fn views_of_views_have_the_elements_that_they_say() {
     assert_eq!((turned.shape(), turned.strides()), (&[6, 5, 4][..], &[1, 6, 30][..]));
     let part = view.slice(1, 1..5, 2).unwrap().slice(2, 3..4, 9).unwrap();
     assert_eq!((part.shape(), part.strides(), part.offset()), (&[4, 2, 1][..], &[30, 12, 1][..], 9));
-    assert_eq!(part.results(&[0, 2]).unwrap(), 2);
+    assert_eq!(part.along(&[0, 2]).unwrap().count(), 2);
     let none = view.slice(0, 4..4, 1).unwrap();
     assert_eq!((none.shape(), none.offset(), none.is_empty()), (&[0, 5, 6][..], 0, true));
     assert_eq!(reducer().reduce(op::Max, none.along(&[1]).unwrap()).unwrap(), []);
