@@ -1,7 +1,6 @@
-//! The archive that the library has its PTX in: `ptx/reducer.ptx.zst`.
+//! The PTX archive that the library embeds: `ptx/reducer.ptx.zst`.
 //!
-//! It is a Zstandard stream (RFC 8878), whose texts any tool for these prints: `zstd -dc`. Its
-//! first frame is one that such tools skip, and has the index:
+//! It is a Zstandard stream (RFC 8878). Its first frame is a skippable one that holds the index:
 //!
 //! ```text
 //! warpfold ptx 2
@@ -12,11 +11,16 @@
 //! reducer_max_f32.sm_80 9120
 //! ```
 //!
-//! `frame` has the bytes of the next compressed frame behind it, and in the lines below it the texts
-//! of that frame, by their names and bytes. Names ascend over the whole archive, and end in an
-//! architecture, so that what is made of the same kernel stands side by side. Texts share frames
-//! because they repeat each other; a text is read by decompressing its frame, which is why there are
-//! several.
+//! A `frame` line gives the bytes of the next compressed frame; the lines below it name the texts in
+//! that frame, in order, with the bytes that each has in the frame. Names ascend over the whole archive
+//! and end in an architecture, so that the variants of a kernel are neighbours and compress well. A text
+//! is read by decompressing its frame up to the end of the text.
+//!
+//! Two kernels that differ in an instruction differ in the number of every register and label from
+//! there on. So texts are stored without these numbers, see [`decoded`]; `zstd -dc` prints them so. `+`
+//! in place of a number is the next number of its register class, or the next label, and a number d is
+//! the one that d others of its class have followed: `%r0` is the newest register `%r`, `$0` the newest
+//! label. Numbers begin at 1, for registers again in each function, where `%r<9>` declares the class.
 
 use std::{
     error::Error,
@@ -36,7 +40,8 @@ pub const FRAME: &str = "frame";
 /// The magic number of the frame that tools skip, as its bytes are in the archive.
 pub const SKIPPABLE: [u8; 4] = 0x184D_2A50_u32.to_le_bytes();
 
-/// Bytes of text in a frame, at most: what may be asked of memory to read one.
+/// Largest number of stored text bytes in a frame: an upper bound of what is decompressed for one text.
+/// [`decoded`] texts are longer.
 pub const MAX_TEXT: usize = 16 << 20;
 
 /// What is wrong with an archive.
@@ -196,8 +201,8 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Returns a text with the numbers of its registers and labels; `None` where one is older than the
-/// first.
+/// Returns a stored text with the numbers of registers and labels put back, or `None` if a distance
+/// reaches past the first one.
 pub fn decoded(text: &str) -> Option<String> {
     let mut decoded = String::with_capacity(text.len() * 5 / 4);
     let mut classes: Vec<(&str, u32)> = Vec::new();
@@ -237,9 +242,9 @@ pub fn class(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(text.len()))
 }
 
-/// Reads `+`, which counts one more, or a distance from the newest, and returns the number, from 1 on,
-/// and the text behind it; the inner `None` where neither is there, the outer one where nothing is so
-/// old.
+/// Reads what stands for a number after a class: `+` for the next one, or a distance from the newest.
+/// Returns that number and the rest of the text, `Some(None)` if the text begins with neither, and
+/// `None` for a distance past number 1.
 fn numbered<'t>(text: &'t str, count: &mut u32) -> Option<Option<(u32, &'t str)>> {
     if let Some(behind) = text.strip_prefix('+') {
         *count = count.checked_add(1)?;

@@ -7,18 +7,18 @@ use crate::{
     stream::Event,
 };
 
-/// The first elements of a buffer, as many as a [`Count`] says when they are reduced, from
-/// [`Buffer::counted`].
+/// The first elements of a buffer, as many as a [`Count`] in device memory holds when the kernel runs,
+/// from [`Buffer::counted`].
 ///
-/// A count above the buffer's length reads no further than that: the reduction then returns
-/// [`Error::CountTooLarge`](crate::Error::CountTooLarge), and the result in device memory is that of all
-/// elements. The result of a count of 0 in device memory is 0 for sums and counts, 1 for products, NaN
-/// for means and variances, −∞ for logarithms of sums, all bits for [`BitAnd`](crate::op::BitAnd), and
-/// for extremes the identity: infinity or the type's largest integer for a minimum, the opposite for a
+/// A count above the buffer's length is clamped to it: a result on the host is then the error
+/// [`CountTooLarge`](crate::Error::CountTooLarge), and one in device memory is that of all elements.
+/// For a count of 0 the result in device memory is 0 for sums and counts, 1 for products, NaN for means
+/// and variances, −∞ for logarithms of sums, all bits for [`BitAnd`](crate::op::BitAnd), and for
+/// extremes the identity: infinity or the type's largest integer for a minimum, the opposite for a
 /// maximum, at the index `u64::MAX`. A program's own operation has what it makes of its identity.
 ///
-/// A sum of floats has the same bits for the same count of a buffer of the same length; they may differ
-/// from those of a buffer that has no more elements than the count.
+/// A sum of floats has the same bits on each call with the same count and buffer length. A shorter
+/// buffer that has the counted elements alone may be added in another order.
 pub struct Counted<'a, T> {
     pub(crate) buffer: &'a Buffer<T>,
     pub(crate) count: &'a Count<'a>,
@@ -46,10 +46,10 @@ pub(crate) struct CountAt {
     pub(crate) words: u32,
 }
 
-/// How many elements of a buffer to take, as device memory holds it when the reduction runs: what a
-/// kernel has counted or kept before it on the stream. The host need not know, nor wait.
+/// A number of elements in device memory, such as an earlier kernel on the stream has counted. The
+/// device reads it when the reduction runs; the host neither knows it nor waits for it.
 ///
-/// [`Buffer::counted`] takes it.
+/// It is the argument of [`Buffer::counted`].
 #[derive(Clone)]
 pub struct Count<'a>(Source<'a>);
 
@@ -62,8 +62,8 @@ enum Source<'a> {
 }
 
 impl<'a> Count<'a> {
-    /// A `u32` of somebody else's: 4 bytes at `address`, a `CUdeviceptr` and a multiple of 4. `owner` is
-    /// kept as long as this, its clones and the reductions that read it.
+    /// Borrows a `u32` in memory that another library owns: 4 bytes at `address`, a `CUdeviceptr` and a
+    /// multiple of 4. `owner` is kept as long as this, its clones and the reductions that read it.
     ///
     /// ```
     /// use warpfold::{Count, Device, Reducer, Selection, op};
@@ -97,8 +97,8 @@ impl<'a> Count<'a> {
         Ok(unsafe { Self::foreign(device, address, 1, owner) })
     }
 
-    /// A `u64` of somebody else's: 8 bytes at `address`, a `CUdeviceptr` and a multiple of 8. `owner` is
-    /// kept as long as this, its clones and the reductions that read it.
+    /// Borrows a `u64` in memory that another library owns: 8 bytes at `address`, a `CUdeviceptr` and a
+    /// multiple of 8. `owner` is kept as long as this, its clones and the reductions that read it.
     ///
     /// # Errors
     /// [`Error::Foreign`](crate::Error::Foreign) for an address that is 0, or no multiple of 8.
@@ -127,7 +127,7 @@ impl<'a> Count<'a> {
         Self(Source::Result(result))
     }
 
-    /// The device that it is on.
+    /// Returns the device of the memory.
     pub fn device(&self) -> &Device {
         self.memory().device()
     }

@@ -48,9 +48,9 @@
 //!   Another device, alignment or version of this library may add in another order, and round otherwise.
 //!
 //! [`Everywhere`] brings sums, means and variances of floats from the second level to the first, dot
-//! products, squared distances and sums of [intervals](Interval) too, at the cost of some more
-//! arithmetic. Around an operation that is at the first anyway it changes nothing, and around one that
-//! cannot be there it does not compile: so the word in a program says what holds.
+//! products, squared distances and sums of [filtered](crate::Filtered) elements too, at the cost of
+//! more arithmetic. Around an operation that is at the first anyway it changes nothing, and around one
+//! that cannot be there it does not compile: so the word in a program says what holds.
 //!
 //! There is no level below these, of results that may differ from call to call: a kernel whose blocks
 //! add to the result in the order in which they arrive needs it cleared before, and with that was
@@ -329,7 +329,8 @@ impl TopK for Smallest {
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// Around a range, it is for the sum of the elements of an [interval](Interval).
+/// Around [`Sum`], it also adds up [`Filtered`](crate::Filtered) elements; on the CPU it is written
+/// around the [interval](Interval) instead.
 ///
 /// # Means and variances
 /// It is for [`MeanAndVariance`] as well, in [`SkipNan`] too: for those of the elements, each rounded to

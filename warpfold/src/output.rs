@@ -117,9 +117,11 @@ impl<R: Outcome> Output<R> {
         Buffer::written(self.memory, R::BYTES as usize, self.written)
     }
 
-    /// Waits until what writes it now is done.
+    /// Waits for earlier writes, and for the launches that read the result as a count.
     pub(crate) fn settle(&self) -> Result<()> {
-        self.written.settle()
+        self.written.settle()?;
+        let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        reads.iter().try_for_each(|end| end.wait_out().map_err(|failed| failed.error))
     }
 
     /// Makes a stream wait for what uses it now, so that another result may follow.

@@ -11,8 +11,8 @@ use crate::{
     stream::{Event, LastWrite},
 };
 
-/// Device memory for the results of a matrix's rows, or of segments, which work that is enqueued behind
-/// it can read there. It is made by [`Device::outputs`].
+/// Device memory for the results of rows, axes, views, segments or top-k, which work enqueued after the
+/// reduction can read. It is made by [`Device::outputs`].
 ///
 /// The results lie one behind the other at the [address](Self::as_device_ptr). A
 /// [`Located`](crate::Located) one has 16 bytes: the index as a `u64`, then the element, and zeros.

@@ -16,11 +16,11 @@ use crate::{
     pairs::{PART_WORDS, sum_of_parts},
 };
 
-/// The number of elements that are in an interval, and their sum, of [`Filtered`] elements. Both are 0
-/// of no elements. Two are equal if these are.
+/// The number of [`Filtered`] elements and their sum, both 0 if there are none. Two values are equal if
+/// number and sum are.
 ///
-/// In device memory it has 32 bytes: the count, 8 bytes behind it the sum, and 24 bytes behind it the
-/// mean as `f64`.
+/// In device memory it has 32 bytes: the number as a `u64` at offset 0, the sum at offset 8, and the
+/// mean as `f64` at offset 24.
 #[derive(Debug, Clone, Copy)]
 pub struct Within<S> {
     /// How many elements lie inside.
@@ -92,13 +92,13 @@ impl<S: Element> Within<S> {
     }
 }
 
-/// The elements of a buffer that are in an interval, from [`Buffer::filter`]: reduced by
-/// [`Sum`](crate::op::Sum), they are counted and added up in one launch.
+/// The elements of a buffer that are in an interval, from [`Buffer::filter`]. A [`Sum`](crate::op::Sum)
+/// of them counts and adds them in one launch, and returns a [`Within`].
 ///
-/// A range of any kind that the standard library has is an interval, and so is a pair of [`Bound`]s. A
-/// range whose end is before its start has no elements. NaN is in no interval, and zeros of both signs
-/// are equal. The count and the sum of integers have the same bits wherever they are made; floats are
-/// added as those of a [`Sum`](crate::op::Sum) are, in [`Everywhere`] too.
+/// The interval is any range of the standard library or a pair of [`Bound`]s. A range whose end precedes
+/// its start is empty. NaN is in no interval, and zeros of both signs are equal. The number and the sum
+/// of integers have the same bits on every device; floats are added as a [`Sum`](crate::op::Sum) adds
+/// them, or [`Everywhere`]`(Sum)`.
 ///
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, Within, op::{Everywhere, Sum}};

@@ -13,12 +13,12 @@ use crate::{
     reducer::{Code, Span},
 };
 
-/// The elements along an axis of an array, or along several neighbouring ones, from [`Buffer::axis`],
+/// The elements along one axis of an array, or along several neighbouring ones, from [`Buffer::axis`],
 /// [`Buffer::axes`] and [`Buffer::columns`].
 ///
-/// [Reduced](crate::Reducer::reduce), it has a result for each position on the other axes, in their
-/// order in the array, all of them by one launch. The index of a place is the position on the axis. An
-/// array's last axis is reduced as [`Rows`](crate::Rows).
+/// [`Reducer::reduce`](crate::Reducer::reduce) returns one result for each position on the other axes,
+/// in the order of the array, from one launch. The index in a [`Located`](crate::Located) result is the
+/// position on the axis; several axes count as one. The last axis is reduced as [`Rows`](crate::Rows).
 pub struct Axis<'a, T> {
     buffer: &'a Buffer<T>,
     /// Positions on the axes in front.
@@ -62,13 +62,13 @@ impl<'a, T: Plain> Axis<'a, T> {
         Ok(Self { buffer, outer, len, inner })
     }
 
-    /// How many results there are.
+    /// Returns the number of results.
     pub fn count(&self) -> usize {
         // The factors of a product that is no more than there are elements, unless one is 0.
         self.outer.saturating_mul(self.inner)
     }
 
-    /// Elements of each result.
+    /// Returns the number of elements of each result.
     pub fn axis_len(&self) -> usize {
         self.len
     }

@@ -66,12 +66,13 @@ const WORKSPACES: usize = 16;
 /// Reduces buffers of one device. Clones are the same reducer.
 ///
 /// # Calls
-/// Every reduction but those by key is one launch, and several operations [together](op::Operations) are
-/// as many as they need; the kernels write the results into host memory: nothing is allocated, copied or
-/// waited for but these. The calls of this type wait for them; those of [`on`](Self::on) a stream do
-/// not, and those of a [`record`](Self::record)ing run several reductions at the cost of one launch. The
-/// first reduction of an operation and type loads its kernels, which takes a GPU's driver a moment;
-/// [`prepare`](Self::prepare) does it ahead.
+/// A reduction is one launch, apart from tuples, which take as many as their operations need, from keys,
+/// and from views that have to be copied first. A single result, a tuple and the first elements of a
+/// buffer are written to host memory by the kernel, without an allocation or a copy; several results go
+/// to new device memory and are copied from there. The methods of this type wait for the result, those
+/// of [`on`](Self::on) do not, and a [recording](Self::record) runs several reductions as one launch.
+/// The first reduction by an operation and a type loads its kernels, which
+/// [`prepare`](Self::prepare) does ahead of time.
 ///
 /// # Threads
 /// Any number of threads may use a reducer at once. It has a pool of workspaces, which grows as they
@@ -87,7 +88,7 @@ const WORKSPACES: usize = 16;
 pub struct Reducer(Arc<Core>);
 
 impl Reducer {
-    /// A reducer for a device.
+    /// Makes a reducer for a device.
     ///
     /// # Errors
     /// None today; the first reduction says what the device lacks.
@@ -110,43 +111,45 @@ impl Reducer {
         Self(Arc::new(Core::new(Kernels::new(device, source, tuning), workspaces)))
     }
 
-    /// The device whose buffers it takes.
+    /// Returns the device, to which all inputs must belong.
     pub fn device(&self) -> &Device {
         self.0.device()
     }
 
-    /// Loads the kernels that the same call of [`reduce`](Self::reduce) takes, as the first such call
-    /// otherwise does.
+    /// Loads the kernels that [`reduce`](Self::reduce) launches for this operation and input, so that
+    /// the first call does not have to. A view whose elements `reduce` copies first is refused.
     ///
     /// # Errors
-    /// As [`reduce`](Self::reduce); [`Error::PtxMissing`](crate::Error::PtxMissing),
-    /// [`Error::PtxRejected`](crate::Error::PtxRejected) or
-    /// [`Error::WrongParameters`](crate::Error::WrongParameters) when `WARPFOLD_PTX_DIR` names a folder
-    /// without kernels that the device takes.
+    /// - [`Error::OtherDevice`](crate::Error::OtherDevice),
+    ///   [`Error::TooManyElements`](crate::Error::TooManyElements),
+    ///   [`Error::TopK`](crate::Error::TopK), [`Error::Pairs`](crate::Error::Pairs) and
+    ///   [`Error::Interval`](crate::Error::Interval) as [`reduce`](Self::reduce);
+    /// - [`Error::View`](crate::Error::View) for axes that the kernels of views do not take, see
+    ///   [`Along`](crate::Along);
+    /// - [`Error::PtxMissing`](crate::Error::PtxMissing),
+    ///   [`Error::PtxRejected`](crate::Error::PtxRejected) or
+    ///   [`Error::WrongParameters`](crate::Error::WrongParameters) if `WARPFOLD_PTX_DIR` names a folder
+    ///   without PTX that the device accepts;
+    /// - [`Error::Driver`](crate::Error::Driver) if the driver fails to load a kernel.
     pub fn prepare<O, I: Input<O>>(&self, op: O, input: I) -> Result<()> {
         let task = input.plan(op, self.device())?.task;
         if task.is_empty() { Ok(()) } else { task.prepare(self.core().kernels()) }
     }
 
-    /// The sum of the elements, 0 of none, in the type [`Element::Sum`].
+    /// Returns the sum of the elements in the type [`Element::Sum`], 0 if there are none.
     ///
     /// # Errors
-    /// - [`Error::OtherDevice`](crate::Error::OtherDevice) for a buffer of another device, and
-    ///   [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35;
-    /// - those of [`prepare`](Self::prepare), at the first use of an operation and type;
-    /// - [`Error::OutOfMemory`](crate::Error::OutOfMemory) while the pool of workspaces grows;
-    /// - [`Error::Driver`](crate::Error::Driver) when the launch or the wait fails.
+    /// As [`reduce`](Self::reduce).
     pub fn sum<T: Element>(&self, values: &Buffer<T>) -> Result<T::Sum> {
         self.reduce(op::Sum, values)
     }
 
-    /// How far [`sum`](Self::sum) of these elements may be from the sum of their exact values, over the
-    /// sum of their magnitudes: 0 for integers. It follows from how many additions one element goes
-    /// through here, each of which rounds once: about n over the number of threads, at least some 30. A
-    /// sum of halves is made in `f32`, and so bounded as one.
+    /// Returns a bound of the rounding error of [`sum`](Self::sum) for these elements, relative to the
+    /// sum of their magnitudes; 0 for integers. Each addition that an element takes part in rounds once:
+    /// these are about n over the number of threads, and at least some 30. Sums of `f16` and `bf16` are
+    /// made and bounded in `f32`.
     ///
-    /// An element that is infinite or NaN has no such bound, nor has a sum that overflows on its way.
-    ///
+    /// There is no bound if an element is infinite or NaN, or if a partial sum overflows.
     /// ```
     /// # use warpfold::{Device, Reducer, Selection};
     /// # let device = Device::open(Selection::Sim)?;
@@ -157,16 +160,20 @@ impl Reducer {
     /// ```
     ///
     /// # Errors
-    /// As [`sum`](Self::sum).
+    /// [`Error::OtherDevice`](crate::Error::OtherDevice), and
+    /// [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35; those of loading
+    /// the kernels, as [`prepare`](Self::prepare).
     pub fn sum_error_bound<T: Element>(&self, values: &Buffer<T>) -> Result<f64> {
         self.error_bound(Op::Sum, values)
     }
 
-    /// Returns the same for [`op::SumOfSquares`], over the sum itself. Squares of `f32` and
-    /// `f64` that underflow are off by the smallest number of their type each, and come on top.
+    /// Returns the same bound for [`op::SumOfSquares`], relative to the sum itself. Squares of `f32` and
+    /// `f64` that underflow add an error of the smallest positive number of their type each.
     ///
     /// # Errors
-    /// As [`sum`](Self::sum).
+    /// [`Error::OtherDevice`](crate::Error::OtherDevice), and
+    /// [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35; those of loading
+    /// the kernels, as [`prepare`](Self::prepare).
     pub fn sum_of_squares_error_bound<T: Element>(&self, values: &Buffer<T>) -> Result<f64> {
         self.error_bound(Op::SumSq, values)
     }
@@ -179,7 +186,7 @@ impl Reducer {
         Ok(relative / (1.0 - relative))
     }
 
-    /// The smallest element, or NaN if any element is NaN; `None` of no elements.
+    /// Returns the smallest element, or NaN if any element is NaN; `None` if there are none.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
@@ -187,7 +194,7 @@ impl Reducer {
         self.reduce(op::Min, values)
     }
 
-    /// The largest element, or NaN if any element is NaN; `None` of no elements.
+    /// Returns the largest element, or NaN if any element is NaN; `None` if there are none.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
@@ -195,8 +202,8 @@ impl Reducer {
         self.reduce(op::Max, values)
     }
 
-    /// The arithmetic mean, `None` of no elements: [`op::Mean`], which neither overflows nor wraps
-    /// around.
+    /// Returns the arithmetic mean, `None` if there are no elements: [`op::Mean`], which neither
+    /// overflows nor wraps around.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
@@ -204,8 +211,8 @@ impl Reducer {
         self.reduce(op::Mean, values)
     }
 
-    /// The L1 norm: the sum of the magnitudes, as `f64`; 0 of none. Of integers it is exact but for that
-    /// rounding, and of floats the sum is made in the type [`Element::Sum`].
+    /// Returns the L1 norm: the sum of the magnitudes, as `f64`; 0 of none. Of integers it is exact but
+    /// for that rounding, and of floats the sum is made in the type [`Element::Sum`].
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
@@ -216,7 +223,8 @@ impl Reducer {
         Ok(T::Sum::TO_F64(self.reduce(op::SumOfMagnitudes, values)?))
     }
 
-    /// The maximum norm: the largest magnitude, as `f64`; 0 of none, and NaN if any element is NaN.
+    /// Returns the maximum norm: the largest magnitude, as `f64`; 0 of none, and NaN if any element is
+    /// NaN.
     ///
     /// # Errors
     /// As [`sum`](Self::sum).
@@ -273,23 +281,28 @@ impl Reducer {
     /// ```
     ///
     /// # Errors
-    /// - [`Error::OtherDevice`](crate::Error::OtherDevice) for a buffer of another device, and
-    ///   [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35 elements;
-    /// - [`Error::TopK`](crate::Error::TopK) for k of 0, above 32, or above the length of a row;
-    ///   [`Error::Pairs`](crate::Error::Pairs) for buffers of different lengths;
-    ///   [`Error::Interval`](crate::Error::Interval) for a bound that is NaN;
-    ///   [`Error::CountTooLarge`](crate::Error::CountTooLarge) for a count above the buffer's length;
-    ///   [`Error::View`](crate::Error::View) for more than three axes of either kind, where the elements
-    ///   cannot be copied side by side;
-    /// - those of [`prepare`](Self::prepare), at the first use of the kernels;
-    /// - [`Error::OutOfMemory`](crate::Error::OutOfMemory) while the pool of workspaces grows, and where
-    ///   there is no room for several results;
-    /// - [`Error::Driver`](crate::Error::Driver) when the launch, the wait or a copy fails.
+    /// - [`Error::OtherDevice`](crate::Error::OtherDevice) for a buffer, a count or a program's own
+    ///   operation on another device;
+    /// - [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35 elements;
+    /// - [`Error::TopK`](crate::Error::TopK) for a k that is not 1 to 32 or exceeds the length of a row,
+    ///   and for more than 2^32 rows;
+    /// - [`Error::Pairs`](crate::Error::Pairs) for buffers of different lengths;
+    /// - [`Error::Interval`](crate::Error::Interval) for a bound that is NaN;
+    /// - [`Error::CountTooLarge`](crate::Error::CountTooLarge) for a count above the buffer's length;
+    /// - [`Error::View`](crate::Error::View) for axes that neither the kernels nor a copy can reduce,
+    ///   see [`Along`](crate::Along);
+    /// - [`Error::PtxMissing`](crate::Error::PtxMissing),
+    ///   [`Error::PtxRejected`](crate::Error::PtxRejected) or
+    ///   [`Error::WrongParameters`](crate::Error::WrongParameters) when kernels are loaded, as
+    ///   [`prepare`](Self::prepare) describes;
+    /// - [`Error::OutOfMemory`](crate::Error::OutOfMemory) if there is no memory for a workspace, for
+    ///   several results or for the copy of a view;
+    /// - [`Error::Driver`](crate::Error::Driver) if the launch, the wait or a copy fails.
     pub fn reduce<O, I: Input<O>>(&self, op: O, input: I) -> Result<I::Output> {
         input.reduce(op, self)
     }
 
-    /// The same reductions on a stream, without waiting.
+    /// Returns the reductions on a stream, which do not wait for results.
     pub fn on<'a>(&'a self, stream: &'a Stream) -> OnStream<'a> {
         OnStream::new(self, stream)
     }

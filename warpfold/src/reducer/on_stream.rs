@@ -3,7 +3,7 @@
 use super::{Input, Pending, Reducer};
 use crate::{Device, Result, Stream};
 
-/// The reductions of a [`Reducer`] on a [`Stream`], from [`Reducer::on`]. Each returns at once.
+/// The reductions of a [`Reducer`] on a [`Stream`], from [`Reducer::on`]. They do not wait for it.
 ///
 /// ```
 /// use warpfold::{Device, Reducer, Selection, op};
@@ -31,11 +31,15 @@ impl<'a> OnStream<'a> {
         Self { reducer, stream }
     }
 
-    /// Enqueues [`Reducer::reduce`].
+    /// Enqueues [`Reducer::reduce`] and returns its pending result.
     ///
     /// # Errors
-    /// As [`Reducer::reduce`], and [`Error::OtherDevice`](crate::Error::OtherDevice) for the stream of
-    /// another device.
+    /// Those of [`Reducer::reduce`], with these differences:
+    /// - [`Error::CountTooLarge`](crate::Error::CountTooLarge) and errors of the running kernel are
+    ///   returned by [`Pending::wait`];
+    /// - [`Error::View`](crate::Error::View) for more axes than the kernels take, because nothing is
+    ///   copied first;
+    /// - [`Error::OtherDevice`](crate::Error::OtherDevice) for a stream of another device.
     pub fn reduce<O, I: Input<O>>(self, op: O, input: I) -> Result<Pending<I::Output>> {
         self.submit(input.plan(op, self.device()?)?)
     }
@@ -57,9 +61,15 @@ impl<'a> OnStream<'a> {
     /// ```
     ///
     /// # Errors
-    /// As [`reduce`](Self::reduce); [`Error::OtherDevice`](crate::Error::OtherDevice) for an output of
-    /// another device; [`Error::NoElements`](crate::Error::NoElements) of no elements, unless their
-    /// result is 0; and the error of the input's shape for outputs that are not as many as the results.
+    /// - Those of [`reduce`](Self::reduce), and [`Error::OtherDevice`](crate::Error::OtherDevice) for an
+    ///   output on another device. A count that is too large is no error here, see
+    ///   [`Counted`](crate::Counted);
+    /// - [`Error::NoElements`](crate::Error::NoElements) for an [`Output`](crate::Output) if there are
+    ///   no elements and the result of no elements is not 0;
+    /// - [`Error::Rows`](crate::Error::Rows), [`Error::Axis`](crate::Error::Axis),
+    ///   [`Error::View`](crate::Error::View), [`Error::Segments`](crate::Error::Segments) or
+    ///   [`Error::TopK`](crate::Error::TopK) if [`Outputs`](crate::Outputs) have another length than the
+    ///   results.
     pub fn reduce_into<O, I: Input<O>>(self, op: O, input: I, output: &mut I::Left) -> Result<()> {
         self.leave(&input.plan(op, self.device()?)?, output)
     }

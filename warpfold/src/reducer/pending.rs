@@ -60,12 +60,13 @@ impl<R> Pending<R> {
         Self(State::Copied { work, from })
     }
 
-    /// Waits for the result. Later work on the stream is not waited for.
+    /// Waits for the result, but not for later work on the stream, and copies several results to the
+    /// host.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) with what went wrong in the reduction, or in earlier
-    /// work of the device; [`Error::CountTooLarge`] for a [count](crate::Counted) above the
-    /// buffer's length.
+    /// [`Error::Driver`](crate::Error::Driver) if the reduction, earlier work on the device or the copy
+    /// of several results has failed; [`Error::CountTooLarge`] for a [count](crate::Counted) above the
+    /// buffer's length; [`Error::Forked`] in a child of the process.
     pub fn wait(self) -> Result<R> {
         let (mut work, decode, len) = match self.0 {
             State::Ready(result) => return Ok(result),
@@ -73,9 +74,11 @@ impl<R> Pending<R> {
             State::Copied { mut work, from: (memory, count, copy) } => {
                 let underway = work.take();
                 work.core.finish(underway, |_, _| ())?;
-                // SAFETY: the results are there as long as the memory, and the kernel that wrote them
-                // has ended.
-                return unsafe { copy(work.core.device(), memory.address(), count) };
+                // SAFETY: the kernel that wrote the results has finished, and `memory` outlives the
+                // copy, which is waited for; a copy that fails may still read it, so that it is never
+                // freed then.
+                let results = unsafe { copy(work.core.device(), memory.address(), count) };
+                return results.inspect_err(|_| memory.keep_for_good());
             }
         };
         let underway = work.take();
@@ -85,10 +88,11 @@ impl<R> Pending<R> {
         })?
     }
 
-    /// Whether [`wait`](Self::wait) would return at once.
+    /// Returns whether the reduction has finished, so that [`wait`](Self::wait) only has to copy or
+    /// decode its results.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
+    /// [`Error::Driver`](crate::Error::Driver) if it has failed, or earlier work on the device.
     pub fn is_ready(&self) -> Result<bool> {
         match &self.0 {
             State::Ready(_) => Ok(true),

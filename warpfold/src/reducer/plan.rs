@@ -1,9 +1,11 @@
 //! A call of the library: an operation and an [`Input`] make a [`Plan`], which a reducer runs, enqueues
 //! or records.
 
-use std::{convert::Infallible, mem, sync::Arc};
+use std::{any::Any, convert::Infallible, mem, sync::Arc};
 
 use warpfold_abi::reducer::OUTPUT_BYTES;
+
+pub(super) use output_memory::OutputMemory;
 
 use super::{HostResults, Inputs, OnStream, Pending, Reducer, Span, Task, many::ManyJob};
 use crate::{
@@ -21,29 +23,32 @@ use crate::{
     within::WithinJob,
 };
 
-/// Elements that an operation of type `O` reduces, in a shape that determines the results:
+/// An input of [`Reducer::reduce`]: elements in device memory, in a shape that determines the results.
 ///
-/// | input | from | operations | result |
+/// | input | made by | operations | result |
 /// |---|---|---|---|
-/// | `&Buffer` | [`Device::upload`] and others | all but those of pairs, and [tuples](Operations) of them | one, or k |
-/// | [`Counted`] | [`Buffer::counted`] | the same, but for the k largest or smallest | one |
-/// | [`Filtered`] | [`Buffer::filter`] | [`Sum`] | [`Within`] |
-/// | `(&Buffer, &Buffer)` | | [`Dot`](crate::op::Dot), [`SquaredDistance`](crate::op::SquaredDistance) | one |
-/// | [`Rows`] | [`Buffer::rows`] | those of one result, and the k largest or smallest | one a row, or k |
-/// | [`Axis`] | [`Buffer::axis`], [`Buffer::columns`] | those of one result | one for each position on the other axes |
-/// | [`Along`] | [`View::along`](crate::View::along) | those of one result | likewise |
-/// | `&Segments` | [`Reducer::segments`] | those of one result | one a segment |
+/// | `&Buffer` | [`Device::upload`] | [`Operation`], [tuples](Operations), [`TopK`] | one, a tuple, k |
+/// | [`Counted`] | [`Buffer::counted`] | [`Operation`], [tuples](Operations) | one, a tuple |
+/// | [`Filtered`] | [`Buffer::filter`] | [`Sum`], `Everywhere(Sum)` | one [`Within`] |
+/// | `(&Buffer, &Buffer)` | | [`PairOperation`] | one |
+/// | [`Rows`] | [`Buffer::rows`] | [`RowsOperation`], [`TopK`] | one or k for each row |
+/// | [`Axis`] | [`Buffer::axis`], [`Buffer::columns`] | [`RowsOperation`] | one for each kept position |
+/// | [`Along`] | [`View::along`](crate::View::along) | [`RowsOperation`] | one for each kept position |
+/// | `&Segments` | [`Reducer::segments`] | [`RowsOperation`] | one for each segment |
 ///
-/// [`Rows`], [`Axis`] and [`Along`] are taken by value and by reference. The trait is sealed.
+/// A [`RowsOperation`] is every [`Operation`] but [`WrappingSum`](crate::op::WrappingSum). [`Rows`],
+/// [`Axis`], [`Along`] and [`Filtered`] are accepted by value and by reference. The trait is sealed.
 #[diagnostic::on_unimplemented(
     message = "`{O}` does not reduce `{Self}`",
-    note = "operations of one result reduce `&Buffer`, `Rows`, `Axis`, `Along` and `&Segments`; `Dot` and \
-            `SquaredDistance` a pair `(&a, &b)`; tuples and `Largest` a `&Buffer`; `Sum` a filtered one"
+    note = "`&Buffer` and `Counted`: any operation or tuple; `Rows`, `Axis`, `Along`, `&Segments`: any \
+            operation but `WrappingSum`; `&Buffer` and `Rows`: `Largest` and `Smallest`; `(&a, &b)`: \
+            `Dot` and `SquaredDistance`; `Filtered`: `Sum` and `Everywhere(Sum)`"
 )]
 pub trait Input<O>: Sized {
     /// The result on the host.
     type Output;
-    /// The result in device memory: [`Output`] for one, [`Outputs`] for several.
+    /// The result in device memory: an [`Output`] for one, [`Outputs`] for several. Tuples have none:
+    /// theirs is [`Infallible`].
     type Left: DeviceOutput;
 
     /// Checks operation and input, and chooses the kernels.
@@ -68,30 +73,30 @@ pub trait Input<O>: Sized {
 pub trait Recordable {}
 
 /// Device memory for results: [`Output`] or [`Outputs`]. The trait is sealed.
-pub trait DeviceOutput: place::Place + Send + Sync + 'static {}
+pub trait DeviceOutput: OutputMemory {}
 
-pub(super) mod place {
-    use super::{Arc, Event, Memory, Result, Stream};
+mod output_memory {
+    use super::{Any, Arc, Event, Memory, Result, Stream};
 
-    /// What a reducer does with device memory for results.
-    pub trait Place {
-        /// Returns the number of results that there is room for.
+    /// Device memory for results, as launches use it.
+    pub trait OutputMemory: Any + Send + Sync {
+        /// Returns the number of results.
         fn results(&self) -> usize;
-        /// Makes a stream wait for the earlier uses.
+        /// Makes a stream wait for earlier writes and reads of the memory.
         fn precede(&self, stream: &Stream) -> Result<()>;
-        /// Waits for the earlier writes.
-        fn settle(&self) -> Result<()>;
+        /// Waits for earlier writes and reads.
+        fn wait_ready(&self) -> Result<()>;
         /// Returns the memory itself.
         fn memory(&self) -> &Arc<Memory>;
-        /// Notes the end of the next write.
+        /// Records the event after which the last enqueued write has finished.
         fn written_until(&mut self, end: Arc<Event>);
     }
 }
 
-/// The device output of tuples of operations, which there is none of.
+/// Tuples have no output in device memory; this type has no values.
 impl DeviceOutput for Infallible {}
 
-impl place::Place for Infallible {
+impl OutputMemory for Infallible {
     fn results(&self) -> usize {
         match *self {}
     }
@@ -100,7 +105,7 @@ impl place::Place for Infallible {
         match *self {}
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_ready(&self) -> Result<()> {
         match *self {}
     }
 
@@ -116,7 +121,7 @@ impl place::Place for Infallible {
 impl<R: Outcome> DeviceOutput for Output<R> {}
 impl<R: Outcome> DeviceOutput for Outputs<R> {}
 
-impl<R: Outcome> place::Place for Output<R> {
+impl<R: Outcome> OutputMemory for Output<R> {
     fn results(&self) -> usize {
         1
     }
@@ -125,7 +130,7 @@ impl<R: Outcome> place::Place for Output<R> {
         self.precede(stream)
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_ready(&self) -> Result<()> {
         self.settle()
     }
 
@@ -138,7 +143,7 @@ impl<R: Outcome> place::Place for Output<R> {
     }
 }
 
-impl<R: Outcome> place::Place for Outputs<R> {
+impl<R: Outcome> OutputMemory for Outputs<R> {
     fn results(&self) -> usize {
         self.len()
     }
@@ -147,7 +152,7 @@ impl<R: Outcome> place::Place for Outputs<R> {
         self.precede(stream)
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_ready(&self) -> Result<()> {
         self.settle()
     }
 
@@ -331,16 +336,18 @@ impl Reducer {
         let (Some((several, copy)), Some(outputs)) = (&copied, &outputs) else {
             let of_none = plan.is_of_none();
             let read = |results: HostResults<'_>| (plan.decode)(results.of_none_if(of_none));
-            // SAFETY: the elements are those of the buffers, which the plan borrows until this returns,
-            // and kept where that is not enough.
+            // SAFETY: the plan borrows the buffers until this returns, and `keep` leaks them if the
+            // kernel may still run then.
             let reduced = unsafe { core.reduce(&plan.task, read) };
             return reduced.map_err(|failed| failed.or_keep(keep));
         };
         // SAFETY: as above, for the offsets too; the outputs have room for every result.
         let reduced = unsafe { core.reduce_into(&plan.task, outputs.address()) };
         reduced.map_err(|failed| failed.or_keep(keep))?;
-        // SAFETY: the results are there as long as the memory, and the kernel that wrote them has ended.
-        unsafe { copy(device, outputs.address(), several.count) }
+        // SAFETY: the kernel that wrote the results has finished, and `outputs` outlives the copy, which
+        // is waited for; a copy that fails may still read it, so that it is never freed then.
+        let results = unsafe { copy(device, outputs.address(), several.count) };
+        results.inspect_err(|_| outputs.keep_for_good())
     }
 }
 
@@ -356,9 +363,9 @@ impl OnStream<'_> {
         let Some((several, copy)) =
             plan.several.as_ref().and_then(|several| Some((several, several.copy?)))
         else {
-            // SAFETY: the stream is of the device; the elements are those of the buffers, which never
-            // change. A count that is a result is borrowed, so that no other is asked for there
-            // meanwhile.
+            // SAFETY: the stream belongs to the device. Buffers are never written once their elements
+            // are there, and `Underway` keeps them until the kernel has finished. A count that is an
+            // `Output` is borrowed here; whatever writes it next waits for this launch.
             let underway = unsafe { core.enqueue(self.stream, plan.inputs(), None) }?;
             return Ok(Pending::running(core, underway, plan.decode, plan.len));
         };
@@ -380,9 +387,9 @@ impl OnStream<'_> {
         let core = self.reducer.core();
         core.sweep();
         let underway = if !plan.task.is_empty() {
-            // SAFETY: the stream is of the device; the elements and offsets are those of the buffers,
-            // which never change; the output is borrowed for writing, has room for every result, and
-            // belongs to this stream. A count that is a result is another one, and borrowed.
+            // SAFETY: the stream belongs to the device. Buffers and offsets are never written once they
+            // are there. The output is borrowed mutably, so it is not the count; it has room for all
+            // results, and its earlier uses precede this launch.
             unsafe { core.enqueue(self.stream, plan.inputs(), Some(output.memory())) }?
         } else {
             plan.task.require_zero_of_none()?;
@@ -468,7 +475,7 @@ impl<T: Element, O: TopK> ReduceElements<O, T> for kind::Top {
 /// How operations of a kind reduce rows.
 #[diagnostic::on_unimplemented(
     message = "`{O}` does not reduce rows of `{T}`",
-    note = "operations of one result do, and `Largest` and `Smallest`"
+    note = "any operation of one result but `WrappingSum` does, and `Largest` and `Smallest`"
 )]
 pub trait ReduceRows<O, T: Plain> {
     /// One result of a row, or one of k.

@@ -17,7 +17,7 @@ use super::{
     core::Core,
     host_results::{HostResults, Layout},
     kernels::Places,
-    plan::{DeviceOutput, Input, Plan, Recordable, place::Place as _},
+    plan::{DeviceOutput, Input, OutputMemory, Plan, Recordable},
     pool,
     task::Task,
 };
@@ -46,8 +46,8 @@ use crate::{
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// Reductions of rows, axes and segments have their results in a vector, or in device memory that the
-/// recording takes for itself:
+/// Reductions by any operation of one result, and of rows, axes, views and segments, have their results
+/// on the host, or in device memory that the recording takes over:
 ///
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -56,7 +56,7 @@ use crate::{
 /// let matrix = device.upload(&[3.0_f32, 1.0, 2.0, -4.0, 5.0, 6.0])?;
 /// let sums = recorder.reduce(op::Sum, matrix.rows(3)?)?;
 /// let largest = device.outputs(3)?;
-/// // Where work that is enqueued behind a replay finds them.
+/// // The address for kernels that are enqueued after a replay.
 /// let _address = largest.as_device_ptr();
 /// let largest = recorder.reduce_into(op::Max, matrix.columns(3)?, largest)?;
 /// let mut recording = recorder.finish()?;
@@ -95,17 +95,17 @@ enum Place {
     /// other.
     Pieces { first: usize, count: usize, bytes: usize },
     /// To outputs that are the recording's, which are there.
-    Outputs { address: u64, outputs: Box<dyn Any + Send + Sync> },
+    Outputs { address: u64, outputs: Box<dyn OutputMemory> },
 }
 
-/// A reduction of a recording, which leads to its result in [`Results::get`].
+/// A handle of a recorded reduction, which gives its result by [`Results::get`].
 pub struct Recorded<R> {
     recording: u64,
     index: usize,
     decode: fn(HostResults<'_>) -> R,
 }
 
-/// A reduction of a recording, which leads to its results in device memory in [`Results::outputs`].
+/// A handle of a recorded reduction into device memory, which gives its output by [`Results::outputs`].
 pub struct RecordedOutputs<R> {
     recording: u64,
     index: usize,
@@ -124,12 +124,12 @@ impl Recorder {
         self.core.device()
     }
 
-    /// How many reductions there are by now.
+    /// Returns the number of reductions.
     pub fn len(&self) -> usize {
         self.parts.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no reductions.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
@@ -143,10 +143,11 @@ impl Recorder {
         Recording::new(self)
     }
 
-    /// Adds [`Reducer::reduce`](super::Reducer::reduce).
+    /// Adds a reduction whose result is copied to the host, and loads its kernels. Waits until the input
+    /// has been written.
     ///
     /// # Errors
-    /// As [`Reducer::reduce`](super::Reducer::reduce).
+    /// Those of [`prepare`](super::Reducer::prepare), and [`Error::Driver`] if that wait fails.
     pub fn reduce<O, I: Input<O> + Recordable>(
         &mut self,
         op: O,
@@ -170,11 +171,12 @@ impl Recorder {
         Ok(Recorded { recording: self.id, index, decode })
     }
 
-    /// Adds [`OnStream::reduce_into`](super::OnStream::reduce_into), to an output that belongs to the
-    /// recording from now on.
+    /// Adds a reduction into device memory that belongs to the recording from now on, and loads its
+    /// kernels. Waits until the input has been written, and for earlier uses of the output.
     ///
     /// # Errors
-    /// As [`OnStream::reduce_into`](super::OnStream::reduce_into).
+    /// As [`reduce`](Self::reduce), and those of an output as
+    /// [`OnStream::reduce_into`](super::OnStream::reduce_into) has them.
     pub fn reduce_into<O, I: Input<O> + Recordable>(
         &mut self,
         op: O,
@@ -184,8 +186,8 @@ impl Recorder {
         let plan = input.plan(op, self.device())?;
         plan.require_room(output.results())?;
         self.device().require("outputs", output.memory().device())?;
-        // Earlier writes of the output come first.
-        output.settle()?;
+        // Earlier writes of the output come first, and launches that read it as a count.
+        output.wait_ready()?;
         if plan.several.is_none() && plan.task.is_empty() {
             plan.task.require_zero_of_none()?;
             self.device().clear(output.memory())?;
@@ -261,12 +263,12 @@ impl Recording {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// How many reductions there are.
+    /// Returns the number of reductions.
     pub fn len(&self) -> usize {
         self.0.parts.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no reductions.
     pub fn is_empty(&self) -> bool {
         self.0.parts.is_empty()
     }
@@ -326,6 +328,11 @@ impl Inner {
             // SAFETY: what used the slots before is done before this begins; the caller's contract.
             unsafe { self.slots.clear_on(stream) }?;
             self.unsettled.store(false, Ordering::Relaxed);
+        }
+        for part in &self.parts {
+            let Place::Outputs { outputs, .. } = &part.place else { continue };
+            // Launches that take the output as their count may still read it.
+            outputs.precede(stream)?;
         }
         // SAFETY: what was recorded names the buffers, offsets, slots, results and outputs, which `self`
         // holds. Outputs are those of one part alone, because each was handed over.
@@ -391,7 +398,7 @@ impl<'r> PendingRecording<'r> {
         Ok(Results { recording: self.recording })
     }
 
-    /// Whether [`wait`](Self::wait) would return at once.
+    /// Returns whether the replay has finished.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
@@ -420,14 +427,14 @@ impl Drop for PendingRecording<'_> {
     }
 }
 
-/// What a replay gave. The next one begins when nobody looks at these any more.
+/// The results of a replay. They are borrowed from the recording, which cannot run again meanwhile.
 #[derive(Clone, Copy)]
 pub struct Results<'r> {
     recording: &'r Inner,
 }
 
 impl<'r> Results<'r> {
-    /// The result of a reduction, or the results where it has several.
+    /// Returns the result of a reduction, or its results.
     ///
     /// # Panics
     /// When it is of another recording.
@@ -436,22 +443,22 @@ impl<'r> Results<'r> {
         (recorded.decode)(self.recording.of(part).expect("it comes to the host"))
     }
 
-    /// The device memory in which a reduction has left its results.
+    /// Returns the results of a reduction in device memory.
     ///
     /// # Panics
     /// When it is of another recording.
     pub fn outputs<D: DeviceOutput>(&self, recorded: &RecordedOutputs<D>) -> &'r D {
         let part = self.recording.part(recorded.recording, recorded.index);
         let Place::Outputs { outputs, .. } = &part.place else { unreachable!("they were handed over") };
-        outputs.downcast_ref().expect("they are what was handed over")
+        (&**outputs as &dyn Any).downcast_ref().expect("they are what was handed over")
     }
 
-    /// How many there are.
+    /// Returns the number of reductions.
     pub fn len(&self) -> usize {
         self.recording.parts.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no reductions.
     pub fn is_empty(&self) -> bool {
         self.recording.parts.is_empty()
     }

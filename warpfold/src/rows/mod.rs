@@ -14,10 +14,9 @@ use crate::{
 
 /// A buffer's elements as a matrix, row after row, from [`Buffer::rows`].
 ///
-/// [Reduced](crate::Reducer::reduce), every row has a result of its own, all of them by one launch; or k
-/// results of [`Largest`](crate::op::Largest) and [`Smallest`](crate::op::Smallest), row by row. The
-/// index of a place is that in the row.
-///
+/// [`Reducer::reduce`](crate::Reducer::reduce) returns one result for each row, from one launch; for
+/// [`Largest`](crate::op::Largest) and [`Smallest`](crate::op::Smallest) k results for each row, row by
+/// row. The index in a [`Located`](crate::Located) result counts from the start of the row.
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, op};
 /// # let device = Device::open(Selection::Sim)?;
@@ -41,12 +40,12 @@ impl<'a, T: Plain> Rows<'a, T> {
         Ok(Self { buffer, len })
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub fn count(&self) -> usize {
         self.buffer.len() / self.len
     }
 
-    /// Elements of a row.
+    /// Returns the number of elements of a row.
     pub fn row_len(&self) -> usize {
         self.len
     }
@@ -98,7 +97,7 @@ impl<T: Plain> fmt::Debug for Rows<'_, T> {
 #[derive(Debug, Clone)]
 pub(crate) struct RowsJob {
     pub(crate) code: Code,
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub(crate) rows: u64,
     /// Elements of a row; not zero.
     pub(crate) len: u64,

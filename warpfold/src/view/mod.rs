@@ -21,12 +21,11 @@ use crate::{
 const MOST_AXES: usize = 8;
 
 /// Some of a buffer's elements as an array of up to 8 axes, from [`Buffer::view`] and
-/// [`Buffer::view_strided`]. Each axis has a length, and a stride: how many elements one position on it
-/// is behind the one before.
+/// [`Buffer::view_strided`]. Each axis has a length and a stride, the distance in elements between
+/// neighbouring positions.
 ///
-/// It is [reduced](crate::Reducer::reduce) [`along`](Self::along) any set of its axes. A view of a view
-/// is made without touching an element.
-///
+/// [`along`](Self::along) selects the axes to [reduce](crate::Reducer::reduce). Views of views share the
+/// elements.
 /// ```
 /// use warpfold::{Device, Reducer, Selection, op};
 ///
@@ -147,33 +146,32 @@ impl<'a, T: Plain> View<'a, T> {
         ))
     }
 
-    /// How long the axes are.
+    /// Returns the length of each axis.
     pub fn shape(&self) -> &[usize] {
         &self.lens[..self.count]
     }
 
-    /// How many elements a position on each axis is behind the one before; 1 of an axis that has fewer
-    /// than two positions.
+    /// Returns the stride of each axis, in elements; 1 for an axis of fewer than two positions.
     pub fn strides(&self) -> &[usize] {
         &self.strides[..self.count]
     }
 
-    /// The buffer that has the elements.
+    /// Returns the buffer with the elements.
     pub fn buffer(&self) -> &'a Buffer<T> {
         self.buffer
     }
 
-    /// How many elements of the buffer come before the first one.
+    /// Returns the index in the buffer of the first element.
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// How many positions there are on all axes together.
+    /// Returns the number of positions on all axes together.
     pub fn len(&self) -> usize {
         self.product(|_| true)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no positions.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -186,7 +184,7 @@ impl<'a, T: Plain> View<'a, T> {
         elements_of(&lens).unwrap_or(usize::MAX)
     }
 
-    /// The same elements with the axes in reverse order.
+    /// Returns the view with its axes in reverse order.
     #[must_use]
     pub fn transposed(&self) -> Self {
         let mut view = *self;
@@ -297,18 +295,18 @@ impl<T: Plain> fmt::Debug for View<'_, T> {
     }
 }
 
-/// The elements of a view along some of its axes, from [`View::along`]: reduced to a result for each
-/// position on the other axes, in their order in the view. The index of a place counts the positions on
-/// the reduced axes in their order, the last one fastest.
+/// Elements of a view along some of its axes, from [`View::along`], reduced to one result for each
+/// position on the other axes, in the order of the view. The index in a [`Located`](crate::Located)
+/// result counts positions on the reduced axes, the last of them fastest.
 ///
-/// Axes whose elements are contiguous count as one. Where the strides make the elements
-/// [rows](crate::Rows) or an [axis](crate::Axis) of matrices, however far apart these are, the kernels
-/// of rows or axes run; and where they are contiguous as those are, the results have the same bits. All
-/// other strides have kernels of their own, for at most three reduced axes and three others, 2^31
-/// results, and 2^31 positions on each reduced axis but the one with the largest stride.
-/// [`Reducer::reduce`](crate::Reducer::reduce) takes more axes, of a view without gaps: it copies the
-/// elements on the device first, once for each run of neighbouring reduced axes, and reduces the rows
-/// of the last copy.
+/// Neighbouring axes whose elements are contiguous count as one axis. Elements that form
+/// [rows](crate::Rows), or an [axis](crate::Axis) of matrices, are reduced by those kernels at any
+/// distance; contiguous ones get the same bits as `Rows` and `Axis`. All other strides have kernels for
+/// at most three reduced and three other axes, 2^31 results, and 2^31 positions on each reduced axis but
+/// one: the one with the largest stride, or the first one for operations that look at indices.
+/// [`Reducer::reduce`](crate::Reducer::reduce) takes more axes of a view without gaps if elements have
+/// 1, 2, 4 or 8 bytes: it copies them on the device, once for each run of neighbouring reduced axes, and
+/// reduces the rows of the last copy.
 pub struct Along<'a, T> {
     view: View<'a, T>,
     /// Whether each axis is reduced.

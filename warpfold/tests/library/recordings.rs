@@ -377,3 +377,26 @@ fn outputs_of_another_recording_are_none_of_this_one() {
     let ((mut one, _), (_, other)) = (record(), record());
     let _ = one.run().unwrap().outputs(&other);
 }
+
+/// A launch that takes an output as its count reads it before a recording that has taken it over writes
+/// it.
+#[test]
+fn a_count_that_a_recording_takes_over_is_read_first() {
+    let stream = device().stream().unwrap();
+    let [two, seven] = [&[1_u8, 1][..], &[7]].map(|values| device().upload(values).unwrap());
+    let mut count = device().output::<u64>().unwrap();
+    reducer().on(&stream).reduce_into(op::Sum, &two, &mut count).unwrap();
+    let values = device().upload(&[1_i32, 2, 4, 8]).unwrap();
+    let sum = reducer().on(&stream).reduce(op::Sum, values.counted(&count.as_count())).unwrap();
+    let mut recorder = reducer().record();
+    let left = recorder.reduce_into(op::Sum, &seven, count).unwrap();
+    let mut recording = recorder.finish().unwrap();
+    let results = recording.run().unwrap();
+    assert_eq!(results.outputs(&left).read().unwrap(), 7);
+    assert_eq!(sum.wait().unwrap(), 3);
+    // The result of a replay is a count as well, and another replay follows its reader.
+    let outputs = results.outputs(&left);
+    let counted = reducer().on(&stream).reduce(op::Sum, values.counted(&outputs.as_count())).unwrap();
+    recording.run().unwrap();
+    assert!(matches!(counted.wait().unwrap_err(), Error::CountTooLarge { count: 7, len: 4 }));
+}

@@ -1,4 +1,4 @@
-//! Archives of PTX as `warpfold`'s `archive` module reads them, and says what they are made of.
+//! Packs PTX texts into the archive that `warpfold`'s `archive` module reads, and unpacks it.
 
 use std::{collections::HashMap, iter};
 
@@ -15,10 +15,11 @@ const FRAME_TEXT: usize = 2 << 20;
 /// Above it nothing gets smaller.
 const LEVEL: i32 = 19;
 
-/// Returns a text without the numbers of registers and labels, as the library's `archive` module says.
+/// Returns a text in the form that archives store, see the library's `archive` module: registers and
+/// labels as `+` or as a distance in place of their number.
 ///
 /// # Errors
-/// A name with a `$` that is no label.
+/// A `$` that does not begin a label.
 pub(super) fn encoded(text: &str) -> Result<String> {
     let mut encoded = String::with_capacity(text.len());
     let mut classes: HashMap<&str, HashMap<&str, usize>> = HashMap::new();
@@ -60,12 +61,13 @@ pub(super) fn encoded(text: &str) -> Result<String> {
     Ok(encoded)
 }
 
-/// Makes an archive of files in the order of their names; the same bytes, by the release of zstd in
-/// Cargo.lock, wherever it is made.
+/// Packs files, whose names ascend, into an archive. The bytes depend on the release of zstd in
+/// Cargo.lock alone.
 ///
 /// # Errors
-/// What the library could not read again: names that do not ascend or are no names of files, or too long
-/// a text.
+/// Files that the library would not read back the same: names that do not ascend or are no file names,
+/// a text that is too long, and a text whose registers and labels are not numbered from 1 in the order
+/// in which they appear.
 pub(super) fn pack(files: &[File]) -> Result<Vec<u8>> {
     let mut index = format!("{HEAD}\n");
     let kept = |(name, text): &File| Ok((name.clone(), encoded(text)?));

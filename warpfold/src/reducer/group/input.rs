@@ -10,23 +10,23 @@ use crate::{
     },
 };
 
-/// Elements of all members of a [`Group`] or a `World` that an operation of type `O` reduces:
+/// An input of [`Group::reduce`] or `World::reduce`: elements on all members.
 ///
 /// | input | operations | result |
 /// |---|---|---|
-/// | `&Sharded`, `&Distributed` | those of one result, [tuples](Operations) of them, the k largest or smallest | one, or k |
-/// | a pair of these | [`Dot`](crate::op::Dot), [`SquaredDistance`](crate::op::SquaredDistance) | one |
-/// | [`Sharded::filter`], `Distributed::filter` | [`Sum`] | [`Within`] |
-/// | [`Sharded::rows`] | those of one result, the k largest or smallest | one a row, or k |
-/// | [`Sharded::axis`] | those of one result | one for each position on the other axes |
-/// | `&[Segments]`, those of each device | those of one result | one a segment |
+/// | `&Sharded`, `&Distributed` | [`Operation`], [tuples](Operations), [`TopK`] | one, a tuple, k |
+/// | a pair of these | [`PairOperation`] | one |
+/// | [`Sharded::filter`], `Distributed::filter` | [`Sum`], `Everywhere(Sum)` | one [`Within`] |
+/// | [`Sharded::rows`] | [`RowsOperation`], [`TopK`] | one or k for each row |
+/// | [`Sharded::axis`] | [`RowsOperation`] | one for each kept position |
+/// | `&[Segments]`, those of each device | [`RowsOperation`] | one for each segment |
 ///
 /// The trait is sealed.
 #[diagnostic::on_unimplemented(
     message = "`{O}` does not reduce `{Self}` of a group or world",
     note = "operations of one result reduce `&sharded`, `sharded.rows(len)` and `sharded.axis(shape, axis)`"
 )]
-pub trait GroupInput<O, G = Group>: Sized {
+pub trait GroupInput<O, G = Group>: sealed::GroupInput + Sized {
     /// The result on the host.
     type Output;
 
@@ -35,14 +35,23 @@ pub trait GroupInput<O, G = Group>: Sized {
     fn reduce(self, op: O, group: &G) -> Result<Self::Output>;
 }
 
-/// Rows that each device of a [`Group`] has whole ones of, from [`Sharded::rows`].
+mod sealed {
+    /// The inputs of this module.
+    pub trait GroupInput {}
+}
+
+impl<T: Plain> sealed::GroupInput for ShardedRows<'_, T> {}
+impl<T: Plain> sealed::GroupInput for ShardedAxis<'_, T> {}
+impl<T> sealed::GroupInput for &[Segments<T>] {}
+
+/// Rows of the elements of a [`Group`], each on one device, from [`Sharded::rows`].
 #[derive(Debug)]
 pub struct ShardedRows<'a, T: Plain> {
     values: &'a Sharded<T>,
     len: usize,
 }
 
-/// An axis of arrays that each device of a [`Group`] has whole ones of, from [`Sharded::axis`].
+/// An axis of arrays, each on one device of a [`Group`], from [`Sharded::axis`].
 #[derive(Debug)]
 pub struct ShardedAxis<'a, T: Plain> {
     values: &'a Sharded<T>,
@@ -51,16 +60,19 @@ pub struct ShardedAxis<'a, T: Plain> {
 }
 
 impl<T: Plain> Sharded<T> {
-    /// Returns the rows of `len` elements, of which each device has whole ones. A length that does not
-    /// divide the number of a device's elements is refused by the reduction.
+    /// Returns the elements as rows of `len` elements, each of which is on one device.
+    ///
+    /// [`Group::reduce`] fails with [`Error::Rows`](crate::Error::Rows) if `len` is 0 or does not divide
+    /// the number of elements of a device.
     pub fn rows(&self, len: usize) -> ShardedRows<'_, T> {
         ShardedRows { values: self, len }
     }
 
-    /// Returns the elements along an axis of arrays of a shape, of which each device has whole ones:
-    /// reduced to a result for each position on the other axes, array by array, as of one array with
-    /// all of them along its first axis. A shape that does not divide the number of a device's elements,
-    /// or that does not have the axis, is refused by the reduction.
+    /// Returns the elements as arrays of `shape`, each on one device, to be reduced along `axis`. The
+    /// results are those of one array that has all of these along an additional first axis.
+    ///
+    /// [`Group::reduce`] fails with [`Error::Axis`](crate::Error::Axis) if the shape does not divide the
+    /// number of elements of a device, or does not have the axis.
     pub fn axis<'a>(&'a self, shape: &'a [usize], axis: usize) -> ShardedAxis<'a, T> {
         ShardedAxis { values: self, shape, axis }
     }
@@ -78,6 +90,10 @@ pub trait ReduceShared<O, G, V> {
 
 macro_rules! shared {
     ($G:ident, $V:ident) => {
+        impl<T> sealed::GroupInput for &$V<T> {}
+        impl<T> sealed::GroupInput for (&$V<T>, &$V<T>) {}
+        impl<T> sealed::GroupInput for Filtered<'_, T, $V<T>> {}
+
         impl<T: Plain, O: Operation<T>> ReduceShared<O, $G, $V<T>> for kind::Single {
             type Output = O::Output;
 
@@ -203,9 +219,9 @@ impl Group {
     /// operations, and waits for the result. Each device reads its own elements; one partial result of
     /// each passes between them.
     ///
-    /// A tuple takes as many launches a device as one device takes. The results of pairs and filtered
-    /// elements of each device are added in the order of the devices; in [`Everywhere`] they have the
-    /// bits of all elements on one device.
+    /// A tuple takes as many launches on each device as it takes on one. Results of pairs and filtered
+    /// elements are added in the order of the devices; with [`Everywhere`] they have the bits of one
+    /// device that has all elements.
     ///
     /// # Errors
     /// - [`Error::Group`](crate::Error::Group) for elements of another group, and for segments that are
@@ -229,11 +245,11 @@ impl Group {
 #[cfg(feature = "world")]
 impl World {
     /// Reduces an [input](GroupInput) of all ranks by an [operation](crate::op), or by a tuple of
-    /// operations, to the same result on each of them. Of all ranks.
+    /// operations, and returns the same result on every rank. Of all ranks.
     ///
-    /// Each launch of a tuple is brought together in turn. The results of pairs and filtered elements of
-    /// each rank are added in the order of the ranks; in [`Everywhere`] they have the bits of all
-    /// elements in one rank.
+    /// The launches of a tuple are combined one after the other. Results of pairs and filtered elements
+    /// are added in the order of the ranks; with [`Everywhere`] they have the bits of one rank that has
+    /// all elements.
     ///
     /// # Errors
     /// [`Error::World`](crate::Error::World) for elements of another world, where another rank fails,
