@@ -46,7 +46,7 @@ struct Connection {
     lost: Option<String>,
     /// How many things have passed elsewhere, with the one that passes now.
     passed: u64,
-    /// Whether somebody has asked who waits, while this rank did not.
+    /// Whether rank 0 has asked which ranks wait.
     was_asked: bool,
     /// Of rank 0, which waits for it at its end.
     _hub: Option<Hub>,
@@ -107,6 +107,11 @@ impl Wire {
                 said_of(&error)
             )),
         }
+    }
+
+    #[cfg(test)]
+    fn was_asked(&self) -> bool {
+        self.0.as_ref().is_some_and(|connection| connection.was_asked)
     }
 
     /// Counts a thing that is about to pass between all ranks elsewhere.
@@ -230,9 +235,14 @@ impl Connection {
     fn hear(&mut self, waits: bool, end: Instant) -> Option<Answer> {
         match receive(&mut self.stream, Some(end)) {
             Ok(Answer::Lost(reason)) => self.lost = Some(in_one_line(&reason)),
-            Ok(Answer::WhoWaits) if waits => self.say_that_it_waits(false),
-            // When it waits it says so by itself.
-            Ok(Answer::WhoWaits) => self.was_asked = true,
+            Ok(Answer::WhoWaits) => {
+                // Asked once, it also says so of each later wait: the rank that has left may have taken
+                // part in what this one waits for now, and not in what follows.
+                self.was_asked = true;
+                if waits {
+                    self.say_that_it_waits(false);
+                }
+            }
             Ok(Answer::Welcome) => self.lost = Some("rank 0 sent a malformed message".to_owned()),
             Ok(answer) => return Some(answer),
             Err(error) => self.lost = Some(format!("rank 0 is gone: {}", said_of(&error))),

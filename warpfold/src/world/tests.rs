@@ -297,3 +297,31 @@ fn the_longest_timeout_is_one() {
     error_of("no time", || Wire::join(&meeting(1, 2, &free_address(), Duration::ZERO), String::new()));
     error_of("no time", || Wire::join(&meeting(0, 2, &free_address(), Duration::ZERO), String::new()));
 }
+
+/// A rank is asked who waits while it waits for what the rank that leaves has still taken part in.
+#[test]
+fn a_rank_that_has_left_is_named_to_one_that_waits_for_it_later() {
+    let address = free_address();
+    let join = |rank| Wire::join(&meeting(rank, 2, &address, TIMEOUT), String::new()).unwrap();
+    let error = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut leaving = join(1);
+            leaving.passes();
+        });
+        let mut staying = join(0);
+        staying.passes();
+        // Until it has been asked, and answered.
+        while !staying.was_asked() {
+            assert!(staying.lost_meanwhile().is_none());
+        }
+        staying.passes();
+        let start = Instant::now();
+        loop {
+            match staying.lost_meanwhile() {
+                Some(error) => break error.to_string(),
+                None => assert!(start.elapsed() < TIMEOUT, "nothing is heard of it"),
+            }
+        }
+    });
+    assert!(error.contains("rank 1 has left, and rank 0 waits for it"), "{error}");
+}
