@@ -31,7 +31,10 @@ pub use crate::{
 
 /// The archives that PTX is embedded in.
 pub mod archive {
-    pub use crate::archive::{Archive, Damaged, FRAME, HEAD, MAX_TEXT, SKIPPABLE, class, decoded};
+    pub use crate::{
+        archive::{Archive, Damaged, FRAME, HEAD, MAX_TEXT, SKIPPABLE, class, decoded},
+        ptx::{ARCHIVES, archive_of},
+    };
 }
 
 /// The device of a context of any driver, be it a GPU's or the simulator's.

@@ -10,7 +10,7 @@ use std::{
     fmt, fs,
     io::{self, Read},
     path::{Path, PathBuf},
-    sync::{Arc, LazyLock},
+    sync::{Arc, OnceLock},
 };
 
 use warpfold_abi::{
@@ -298,15 +298,38 @@ impl PiecesForm {
     }
 }
 
-/// The archive that is embedded, opened once: its index has a line for each of thousands of texts.
+macro_rules! archives {
+    ($count:literal: $($name:literal)*) => {
+        /// The names of the embedded archives, which are those of their files in `ptx/`. A text is in the
+        /// first one whose name and `_` begin its own: those of the last one are of a buffer.
+        pub const ARCHIVES: [&str; $count] = [$($name),*];
+
+        static BYTES: [&[u8]; $count] = [$(include_bytes!(concat!("../ptx/", $name, ".ptx.zst"))),*];
+    };
+}
+
+// Each in a file of its own: a change of one is stored without the others.
+archives! {
+    10:
+    "reducer_axis" "reducer_continued" "reducer_counted" "reducer_pair" "reducer_rows" "reducer_segments"
+    "reducer_top" "reducer_view" "reducer_within" "reducer"
+}
+
+/// Returns which of [`ARCHIVES`] has a text.
+pub fn archive_of(text: &str) -> usize {
+    let is_of = |name: &&str| text.strip_prefix(*name).is_some_and(|rest| rest.starts_with('_'));
+    ARCHIVES.iter().position(is_of).unwrap_or(ARCHIVES.len() - 1)
+}
+
+/// An embedded archive, opened once: its index has a line for each of hundreds of texts.
 struct Embedded {
     archive: Archive<'static>,
     /// What its texts are for, the newest one first.
     archs: Vec<Arch>,
 }
 
-static EMBEDDED: LazyLock<Result<Embedded, Damaged>> =
-    LazyLock::new(|| Embedded::open(include_bytes!("../ptx/reducer.ptx.zst")));
+static EMBEDDED: [OnceLock<Result<Embedded, Damaged>>; BYTES.len()] =
+    [const { OnceLock::new() }; BYTES.len()];
 
 impl Embedded {
     fn open(bytes: &'static [u8]) -> Result<Self, Damaged> {
@@ -314,6 +337,11 @@ impl Embedded {
         let arch_of = |name: &str| name.rsplit_once('.')?.1.parse::<Arch>().ok();
         let archs: BTreeSet<Arch> = archive.names().filter_map(arch_of).collect();
         Ok(Self { archive, archs: archs.into_iter().rev().collect() })
+    }
+
+    /// Returns one of [`ARCHIVES`].
+    fn archive(which: usize) -> Result<&'static Self, Damaged> {
+        EMBEDDED[which].get_or_init(|| Self::open(BYTES[which])).as_ref().map_err(Clone::clone)
     }
 
     /// The text of a name for the newest architecture that a device takes, if it is there.
@@ -329,8 +357,7 @@ impl Embedded {
 }
 
 fn embedded(name: &str, device: Arch) -> Result<Ptx> {
-    let archive = EMBEDDED.as_ref().map_err(Clone::clone);
-    let found = archive.and_then(|archive| archive.newest(name, device));
+    let found = Embedded::archive(archive_of(name)).and_then(|archive| archive.newest(name, device));
     let found = found.map_err(|damaged| missing(name, device, damaged.into()))?;
     found.ok_or_else(|| missing(name, device, "the embedded PTX is for sm_80 and newer".into()))
 }
@@ -370,7 +397,7 @@ fn at(path: &Path, error: &std::io::Error) -> Cause {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::{collections::HashMap, sync::LazyLock};
 
     use super::*;
     use crate::signature;
@@ -383,13 +410,26 @@ mod tests {
         source.find(&Form::Whole.file(op, dtype), device)
     }
 
-    fn embedded() -> &'static Embedded {
-        EMBEDDED.as_ref().unwrap()
+    fn archives() -> impl Iterator<Item = &'static Embedded> {
+        (0..ARCHIVES.len()).map(|which| Embedded::archive(which).unwrap())
     }
 
-    /// All that is embedded, by name. Each frame is decompressed once, and not for each of its texts.
-    fn texts() -> HashMap<&'static str, String> {
-        embedded().archive.texts().unwrap().into_iter().collect()
+    /// All embedded texts, by name. Each frame is decompressed once, and not for each of its texts.
+    static TEXTS: LazyLock<HashMap<&'static str, String>> =
+        LazyLock::new(|| archives().flat_map(|embedded| embedded.archive.texts().unwrap()).collect());
+
+    #[test]
+    fn each_text_is_in_the_archive_in_which_it_is_looked_up() {
+        for (which, embedded) in archives().enumerate() {
+            assert!(
+                embedded.archive.names().all(|name| archive_of(name) == which),
+                "{}",
+                ARCHIVES[which]
+            );
+            assert_eq!(embedded.archs, archives().next().unwrap().archs, "{}", ARCHIVES[which]);
+        }
+        assert_eq!(ARCHIVES[archive_of("reducer_rows_sum_f32")], "reducer_rows");
+        assert_eq!(ARCHIVES[archive_of("reducer_sum_f32")], "reducer");
     }
 
     #[test]
@@ -399,8 +439,8 @@ mod tests {
         for (device, newest) in [(8, 8), (9, 9), (12, 9)] {
             assert_eq!(newest_for(device).arch, Arch::new(newest, 0));
         }
-        let all = texts();
-        for &arch in &embedded().archs {
+        let all = &*TEXTS;
+        for &arch in &archives().next().unwrap().archs {
             let ptx_of = |file: &str| {
                 let text = all.get(&*format!("{file}.{arch}"));
                 let text = text.unwrap_or_else(|| panic!("{file} is not there for {arch}"));
@@ -451,7 +491,7 @@ mod tests {
 
     #[test]
     fn what_only_tools_read_is_left_out() {
-        for (name, text) in texts() {
+        for (name, text) in &*TEXTS {
             let (first, rest) = text.split_once('\n').unwrap();
             assert!(first.starts_with("// rustc "), "{name}: {first}");
             for left_out in ["//", ".loc", ".file", ".section", "/*"] {
@@ -496,7 +536,7 @@ mod tests {
         fs::remove_file(&path).unwrap();
         assert_eq!((&*longer, &*whole, &*refused), ("12345", "12345", "more than 4 bytes"));
         // The largest file of the reducer's has room, with as much again for what a developer adds.
-        let largest = texts().values().map(|text| text.len() as u64).max().unwrap();
+        let largest = TEXTS.values().map(|text| text.len() as u64).max().unwrap();
         assert!(2 * largest < MAX_BYTES && MAX_BYTES < 1 << 30, "{largest}");
     }
 

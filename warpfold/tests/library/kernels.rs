@@ -6,8 +6,8 @@ use std::{env, process::Command, sync::Arc};
 use warpfold::{
     Device, Error, Reducer,
     internal::{
-        Arch, Blocks, Choice, Dtype, Job, KernelKind, Op, Ptx, PtxSource, Tuning, archive::Archive,
-        plan, prepare, reducer, tuning,
+        Arch, Blocks, Choice, Dtype, Job, KernelKind, Op, Ptx, PtxSource, Tuning, plan, prepare, ptx,
+        reducer, tuning,
     },
     op,
 };
@@ -242,8 +242,7 @@ fn a_reducer_says_which_launches_it_chooses() {
 
 /// The text of a file that the library embeds, for sm_80.
 fn embedded(name: &str) -> String {
-    let archive = Archive::open(include_bytes!("../../ptx/reducer.ptx.zst")).unwrap();
-    archive.text(&format!("{name}.sm_80")).unwrap().expect(name)
+    ptx(&PtxSource::Embedded, name, Arch::OLDEST).unwrap().text.into_owned()
 }
 
 const CHILD: &str = "kernels::in_another_process_the_environment_names_the_kernels";

@@ -15,6 +15,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use rayon::prelude::*;
+use warpfold::internal::archive::{ARCHIVES, archive_of};
 use warpfold_suite::{Arch, catalogue, say};
 
 use crate::{
@@ -31,13 +32,13 @@ use crate::{
 const ARCHS: [Arch; 2] = [Arch::OLDEST, Arch::HOPPER];
 
 /// Where the library has its PTX, below the root.
-const ARCHIVE: &str = "warpfold/ptx/reducer.ptx.zst";
+const FOLDER: &str = "warpfold/ptx";
 
-/// What the archive was made of, and it itself, by hashes.
+/// What the archives were made of, and they themselves, by hashes.
 const RECORD: &str = "kernels/embedded.lock";
 
-const RECORD_HEAD: &str = "# What warpfold/ptx/reducer.ptx.zst was made of. `cargo xtask embed-ptx` writes \
-                           this, and its --check reads it.\n";
+const RECORD_HEAD: &str = "# What the archives of warpfold/ptx were made of. `cargo xtask embed-ptx` writes this, \
+                           and its --check reads it.\n";
 
 /// What of this tool decides the texts.
 const MAKERS: [&str; 3] = ["build_ptx/split.rs", "embed_ptx/pack.rs", "embed_ptx/strip.rs"];
@@ -75,12 +76,16 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let sources = sources(&workspace)?;
     let files = all_made(&workspace)?;
-    let (path, archive) = (place(&workspace), pack::pack(&files)?);
-    files::replace(&path, &archive)?;
-    let record = RECORD_HEAD.to_owned() + &with_archive(&workspace, sources).to_text();
+    let (text, mut packed) = (files.iter().map(|(_, text)| text.len()).sum::<usize>(), 0);
+    let count = files.len();
+    for (path, files) in places(&workspace).into_iter().zip(by_archive(files)) {
+        let archive = pack::pack(&files)?;
+        files::replace(&path, &archive)?;
+        packed += archive.len();
+    }
+    let record = RECORD_HEAD.to_owned() + &with_archives(&workspace, sources).to_text();
     files::replace(&workspace.root.join(RECORD), record)?;
-    let text: usize = files.iter().map(|(_, text)| text.len()).sum();
-    say!("{}: {} texts, {text} bytes in {}", workspace.show(&path), files.len(), archive.len());
+    say!("{FOLDER}: {count} texts, {text} bytes in {packed}");
     Ok(())
 }
 
@@ -99,12 +104,12 @@ pub fn check(workspace: &Workspace) -> Result<()> {
 
 /// What is not as a record has it.
 fn change(workspace: &Workspace, record: &str) -> Result<Option<String>> {
-    let now = with_archive(workspace, sources(workspace)?);
+    let now = with_archives(workspace, sources(workspace)?);
     Ok(now.difference(&Fingerprint::from_text(record)))
 }
 
 fn stale(why: &str) -> anyhow::Error {
-    Failure::new([format!("{ARCHIVE} is stale: {why}; write it with `cargo xtask embed-ptx`")]).into()
+    Failure::new([format!("{FOLDER} is stale: {why}; write it with `cargo xtask embed-ptx`")]).into()
 }
 
 /// What the texts are made of.
@@ -119,9 +124,11 @@ fn sources(workspace: &Workspace) -> Result<Fingerprint> {
     Ok(sources)
 }
 
-/// The same, with the archive.
-fn with_archive(workspace: &Workspace, mut sources: Fingerprint) -> Fingerprint {
-    sources.add(ARCHIVE, fs::read(place(workspace)).ok());
+/// The same, with the archives.
+fn with_archives(workspace: &Workspace, mut sources: Fingerprint) -> Fingerprint {
+    for path in places(workspace) {
+        sources.add(&workspace.show(&path), fs::read(&path).ok());
+    }
     sources
 }
 
@@ -130,7 +137,7 @@ fn with_archive(workspace: &Workspace, mut sources: Fingerprint) -> Fingerprint 
 /// # Errors
 /// Those of [`build_ptx::ensure`], and a line where a text is stale.
 fn check_texts(workspace: &Workspace) -> Result<()> {
-    compare(kept(&place(workspace)), &all_made(workspace)?)
+    compare(kept(workspace), &all_made(workspace)?)
 }
 
 /// Compares the texts of the suite's operations with what the kernels give now for an architecture:
@@ -140,7 +147,7 @@ fn check_texts(workspace: &Workspace) -> Result<()> {
 /// Those of [`build_ptx::ensure`], and a line where a text is stale.
 pub fn check_suite(workspace: &Workspace, arch: Arch) -> Result<()> {
     let files = made(workspace, arch, Kernels::Suite)?;
-    let mut kept = kept(&place(workspace))?;
+    let mut kept = kept(workspace)?;
     kept.retain(|(name, _)| files.iter().any(|(made, _)| made == name));
     compare(Ok(kept), &files)
 }
@@ -152,12 +159,30 @@ fn compare(kept: Result<Vec<File>>, files: &[File]) -> Result<()> {
     }
 }
 
-fn place(workspace: &Workspace) -> PathBuf {
-    workspace.root.join(ARCHIVE)
+/// Returns the paths of the archives.
+fn places(workspace: &Workspace) -> Vec<PathBuf> {
+    let path = |name: &&str| workspace.root.join(FOLDER).join(format!("{name}.ptx.zst"));
+    ARCHIVES.iter().map(path).collect()
 }
 
-/// The files of the archive, called `reducer_sum_f32.sm_90` and so on.
-fn kept(path: &Path) -> Result<Vec<File>> {
+/// Returns the files of each archive, in their order.
+fn by_archive(files: Vec<File>) -> Vec<Vec<File>> {
+    let mut each = vec![Vec::new(); ARCHIVES.len()];
+    files.into_iter().for_each(|file| each[archive_of(&file.0)].push(file));
+    each
+}
+
+/// The files of all archives, called `reducer_sum_f32.sm_90` and so on.
+fn kept(workspace: &Workspace) -> Result<Vec<File>> {
+    let mut files = Vec::new();
+    for path in places(workspace) {
+        files.extend(read(&path).with_context(|| workspace.show(&path))?);
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn read(path: &Path) -> Result<Vec<File>> {
     pack::unpack(&fs::read(path).context("cannot be read")?)
 }
 
@@ -181,8 +206,7 @@ fn differing(kept: &[File], files: &[File]) -> Vec<String> {
 
 /// Makes files of what the library embeds, in a folder for each architecture, which is made.
 fn write_texts(workspace: &Workspace, folder: &Path) -> Result<()> {
-    let path = place(workspace);
-    let files = kept(&path).with_context(|| workspace.show(&path))?;
+    let files = kept(workspace)?;
     let shown = folder.display();
     let is_empty = match fs::read_dir(folder) {
         Ok(mut entries) => entries.next().is_none(),
@@ -240,8 +264,7 @@ fn request<'a>(
 /// # Errors
 /// The archive cannot be read.
 pub fn texts(workspace: &Workspace, arch: Arch) -> Result<BTreeMap<String, String>> {
-    let path = place(workspace);
-    let files = kept(&path).with_context(|| workspace.show(&path))?;
+    let files = kept(workspace)?;
     let suffix = format!(".{arch}");
     let of_arch = |(name, text): File| Some((name.strip_suffix(&suffix)?.to_owned(), text));
     Ok(files.into_iter().filter_map(of_arch).collect())
@@ -287,19 +310,19 @@ mod tests {
     fn an_archive_that_cannot_be_read_is_stale() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("archive");
-        let said = reason(kept(&path), &[]).unwrap();
+        let said = reason(read(&path), &[]).unwrap();
         assert!(said.starts_with("cannot be read: No such file"), "{said}");
         fs::write(&path, "text").unwrap();
-        let said = reason(kept(&path), &[]).unwrap();
+        let said = reason(read(&path), &[]).unwrap();
         assert!(said.starts_with("the archive is damaged: it does not begin"), "{said}");
         fs::write(&path, pack::pack(&files(&[("a", "a")])).unwrap()).unwrap();
-        assert_eq!(reason(kept(&path), &files(&[("a", "a")])), None);
+        assert_eq!(reason(read(&path), &files(&[("a", "a")])), None);
     }
 
     #[test]
     fn what_has_changed_since_is_named() {
         let workspace = Workspace::locate().unwrap();
-        let now = with_archive(&workspace, sources(&workspace).unwrap()).to_text();
+        let now = with_archives(&workspace, sources(&workspace).unwrap()).to_text();
         assert_eq!(change(&workspace, &now).unwrap(), None);
         let without = |name: &str| {
             let others: Vec<&str> = now.lines().filter(|line| !line.starts_with(name)).collect();
@@ -307,7 +330,8 @@ mod tests {
             others.join("\n")
         };
         for name in [
-            ARCHIVE,
+            "warpfold/ptx/reducer.ptx.zst",
+            "warpfold/ptx/reducer_rows.ptx.zst",
             "compiler",
             "flags for sm_80",
             "flags for sm_90",

@@ -122,7 +122,7 @@ mod tests {
     use warpfold_lab::workspace::Workspace;
 
     use super::*;
-    use crate::embed_ptx::place;
+    use crate::embed_ptx::places;
 
     fn file(name: &str, text: impl Into<String>) -> File {
         (name.to_owned(), text.into())
@@ -200,7 +200,7 @@ mod tests {
     /// Of the first frames, which take the compressor seconds.
     #[test]
     fn what_the_library_embeds_is_made_of_its_texts_again_byte_by_byte() {
-        let kept = fs::read(place(&Workspace::locate().unwrap())).unwrap();
+        let kept = fs::read(&places(&Workspace::locate().unwrap())[0]).unwrap();
         let mut files = unpack(&kept).unwrap();
         let encoded: Vec<File> =
             files.iter().take(400).map(|(name, text)| file(name, encoded(text).unwrap())).collect();
