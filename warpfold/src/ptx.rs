@@ -300,8 +300,8 @@ impl PiecesForm {
 
 macro_rules! archives {
     ($count:literal: $($name:literal)*) => {
-        /// The names of the embedded archives, which are those of their files in `ptx/`. A text is in the
-        /// first one whose name and `_` begin its own: those of the last one are of a buffer.
+        /// The names of the embedded archives, which are those of their files in `ptx/`. A text is in
+        /// the first one whose name and `_` begin its own: those of the last one are of a buffer.
         pub const ARCHIVES: [&str; $count] = [$($name),*];
 
         static BYTES: [&[u8]; $count] = [$(include_bytes!(concat!("../ptx/", $name, ".ptx.zst"))),*];

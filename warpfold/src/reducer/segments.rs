@@ -39,12 +39,13 @@ impl Reducer {
     /// ```
     ///
     /// # Errors
-    /// - [`Error::OtherDevice`] for a buffer or offsets of another device, and
-    ///   [`Error::TooManyElements`] for a buffer of more than 2^35;
-    /// - [`Error::Segments`] for offsets that are none, descend, or are not all inside the buffer, and
-    ///   for more than 2^35 segments;
+    /// - [`Error::OtherDevice`](crate::Error::OtherDevice) for a buffer or offsets of another device,
+    ///   and [`Error::TooManyElements`](crate::Error::TooManyElements) for a buffer of more than 2^35;
+    /// - [`Error::Segments`](crate::Error::Segments) for offsets that are none, descend, or are not
+    ///   all inside the buffer, and for more than 2^35 segments;
     /// - those of [`prepare`](Self::prepare), at the first use;
-    /// - [`Error::OutOfMemory`], or [`Error::Driver`] when the launch, the wait or a copy fails.
+    /// - [`Error::OutOfMemory`](crate::Error::OutOfMemory), or
+    ///   [`Error::Driver`](crate::Error::Driver) when the launch, the wait or a copy fails.
     pub fn segments<T: Plain, I: Offset>(
         &self,
         values: &Buffer<T>,
