@@ -75,10 +75,8 @@ impl<R> Pending<R> {
                 let underway = work.take();
                 work.core.finish(underway, |_, _| ())?;
                 // SAFETY: the kernel that wrote the results has finished, and `memory` outlives the
-                // copy, which is waited for; a copy that fails may still read it, so that it is never
-                // freed then.
-                let results = unsafe { copy(work.core.device(), memory.address(), count) };
-                return results.inspect_err(|_| memory.keep_for_good());
+                // copy, which is waited for.
+                return unsafe { copy(work.core.device(), memory.address(), count) };
             }
         };
         let underway = work.take();

@@ -345,9 +345,8 @@ impl Reducer {
         let reduced = unsafe { core.reduce_into(&plan.task, outputs.address()) };
         reduced.map_err(|failed| failed.or_keep(keep))?;
         // SAFETY: the kernel that wrote the results has finished, and `outputs` outlives the copy, which
-        // is waited for; a copy that fails may still read it, so that it is never freed then.
-        let results = unsafe { copy(device, outputs.address(), several.count) };
-        results.inspect_err(|_| outputs.keep_for_good())
+        // is waited for.
+        unsafe { copy(device, outputs.address(), several.count) }
     }
 }
 
