@@ -118,51 +118,38 @@ impl OutputMemory for Infallible {
     }
 }
 
-impl<R: Outcome> DeviceOutput for Output<R> {}
-impl<R: Outcome> DeviceOutput for Outputs<R> {}
+macro_rules! device_outputs {
+    ($($Output:ident: |$output:ident| $results:expr;)*) => {$(
+        impl<R: Outcome> DeviceOutput for $Output<R> {}
 
-impl<R: Outcome> OutputMemory for Output<R> {
-    fn results(&self) -> usize {
-        1
-    }
+        impl<R: Outcome> OutputMemory for $Output<R> {
+            fn results(&self) -> usize {
+                let $output = self;
+                $results
+            }
 
-    fn precede(&self, stream: &Stream) -> Result<()> {
-        self.precede(stream)
-    }
+            fn precede(&self, stream: &Stream) -> Result<()> {
+                self.precede(stream)
+            }
 
-    fn wait_ready(&self) -> Result<()> {
-        self.settle()
-    }
+            fn wait_ready(&self) -> Result<()> {
+                self.settle()
+            }
 
-    fn memory(&self) -> &Arc<Memory> {
-        self.memory()
-    }
+            fn memory(&self) -> &Arc<Memory> {
+                self.memory()
+            }
 
-    fn written_until(&mut self, end: Arc<Event>) {
-        self.written_until(end);
-    }
+            fn written_until(&mut self, end: Arc<Event>) {
+                self.written_until(end);
+            }
+        }
+    )*};
 }
 
-impl<R: Outcome> OutputMemory for Outputs<R> {
-    fn results(&self) -> usize {
-        self.len()
-    }
-
-    fn precede(&self, stream: &Stream) -> Result<()> {
-        self.precede(stream)
-    }
-
-    fn wait_ready(&self) -> Result<()> {
-        self.settle()
-    }
-
-    fn memory(&self) -> &Arc<Memory> {
-        self.memory()
-    }
-
-    fn written_until(&mut self, end: Arc<Event>) {
-        self.written_until(end);
-    }
+device_outputs! {
+    Output: |_output| 1;
+    Outputs: |outputs| outputs.len();
 }
 
 /// A reduction that is ready to be launched.
@@ -223,7 +210,7 @@ impl<'p, R> Plan<'p, R> {
         Self { task, buffers, offsets: None, count: None, len, decode, empty, several: None }
     }
 
-    /// Plans a task on pairs. `of_none` is the result of no pairs.
+    /// Plans a task on pairs, whose result is zero of no pairs.
     pub(super) fn of_pairs<T: Element>(
         op: PairOp,
         [a, b]: [&'p Buffer<T>; 2],
@@ -325,10 +312,8 @@ impl Reducer {
         core.sweep();
         let device = self.device();
         let copied = plan.several.as_ref().and_then(|several| Some((several, several.copy?)));
-        let outputs = match &copied {
-            Some((several, _)) => Some(Arc::new(Memory::new(device, several.all_bytes())?)),
-            None => None,
-        };
+        let memory = copied.map(|(several, _)| Memory::new(device, several.all_bytes()));
+        let outputs = memory.transpose()?.map(Arc::new);
         let keep = || {
             let memories = (plan.memories().map(Option::<&_>::cloned), plan.offsets.cloned());
             mem::forget((core.clone(), plan.task.kept_codes(), memories, outputs.clone()));
