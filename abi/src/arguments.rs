@@ -159,7 +159,7 @@ arguments! {
         /// Whole groups of 16 bytes from there on. Elements whose size does not divide 16 are a group
         /// each, and there are no others.
         groups: u64,
-        /// Elements before and behind the groups: fewer than two groups' worth.
+        /// Elements before and behind the groups: fewer than two groups' worth, as the host cuts them.
         singles: u64,
         /// Groups that a block of the `grid` kernel reads before it moves on by a grid of them; not
         /// zero. The `bulk` kernel has a size of its own and does not look at it.

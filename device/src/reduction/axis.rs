@@ -21,7 +21,7 @@ use super::{
     CHAINS, Fold, combine,
     grid::in_turn,
     identity, in_groups, launch_dependents_late,
-    partial::{is_present, publish, take},
+    partial::{Cells, is_present, publish, take},
 };
 use crate::{
     Shared, Value, block,
@@ -98,7 +98,7 @@ pub unsafe fn axis_lanes<F: Fold>(arguments: ReduceAxis<F::Element>) {
         let value = combine::<F>(combine::<F>(a, b), combine::<F>(c, d));
         wait_grid_dependencies();
         // SAFETY: there is a result for every column; the value is of the column's elements.
-        unsafe { write::<F>(value, first, pitch, output, column) };
+        unsafe { write::<F>(value, first, [len, pitch], output, column) };
         column += threads();
     }
 }
@@ -111,16 +111,21 @@ pub unsafe fn axis_lanes<F: Fold>(arguments: ReduceAxis<F::Element>) {
 unsafe fn write<F: Fold>(
     value: F::Partial,
     first: *const F::Element,
-    pitch: u64,
+    [len, pitch]: [u64; 2],
     output: *mut u64,
     column: u64,
 ) {
     let output = output.wrapping_byte_add((column * F::RESULT_BYTES) as usize);
-    let (head, groups, singles, tile) = (0, 0, 0, 0);
+    let (head, groups, singles, tile) = (0, 0, len, 0);
     let of = ReduceCut { input: first, head, groups, singles, tile, slots: null_mut(), output };
     // SAFETY: the caller's contract.
     unsafe { F::write_apart(value, of, |row| row * pitch) };
 }
+
+/// Most words of a thread's values whose cells are interleaved with those of its neighbours. Addresses
+/// of more would take more registers than a block of
+/// [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) threads has.
+const INTERLEAVED_WORDS: u32 = 16;
 
 /// Elements of a row that a thread loads.
 type Few<T> = [T; CHAINS];
@@ -353,7 +358,7 @@ unsafe fn strip<F: Fold, C: Columns<F::Element> + 'static>(
     arguments: ReduceAxis<F::Element>,
     scratch: AxisScratch,
 ) {
-    let ReduceAxis { input, apart, pitch, width, share, across, slots, output, .. } = arguments;
+    let ReduceAxis { input, apart, len, pitch, width, share, across, slots, output, .. } = arguments;
     // None is 0, which the compiler does not know.
     let (share, across) = (Ord::max(share as u32, 1), Ord::max(across as u32, 1));
     let strip_len = u64::from(across) * C::LEN as u64;
@@ -387,7 +392,7 @@ unsafe fn strip<F: Fold, C: Columns<F::Element> + 'static>(
             if at < C::LEN && (at as u32) < wanted {
                 let distance = u64::from(at as u32 * distance);
                 let first = first.wrapping_add(distance as usize);
-                write::<F>(value, first, pitch, output, matrix * width + column + distance);
+                write::<F>(value, first, [len, pitch], output, matrix * width + column + distance);
             }
         };
         in_turn(kept.0, write_one);
@@ -415,10 +420,17 @@ pub(super) unsafe fn meet_all<F: Fold, C: Columns<F::Element> + 'static>(
         wait_grid_dependencies();
         let first_cell = u64::from(strip) * u64::from(share * across * Kept::<F, C>::WORDS);
         let slots = slots.wrapping_add(first_cell as usize);
+        let cells = |part: u32| {
+            if Kept::<F, C>::WORDS <= INTERLEAVED_WORDS {
+                Cells::interleaved::<Kept<F, C>>(slots, part, beside, across)
+            } else {
+                Cells::of::<Kept<F, C>>(slots, part * across + beside)
+            }
+        };
         if part + 1 == share && wanted > 0 {
             let mut from = above;
             while from + 1 < share {
-                let Kept::<F, C>(others, ..) = take(slots, from * across + beside, is_present, 0);
+                let Kept::<F, C>(others, ..) = take(cells(from), is_present, 0);
                 in_turn(others, |at, other| kept.0[at] = combine::<F>(kept.0[at], other));
                 from += height;
             }
@@ -430,7 +442,7 @@ pub(super) unsafe fn meet_all<F: Fold, C: Columns<F::Element> + 'static>(
             return None;
         }
         if part + 1 < share {
-            publish(kept, slots, part * across + beside, PRESENT);
+            publish(kept, cells(part), PRESENT);
             return None;
         }
     }

@@ -134,6 +134,7 @@ impl<R: Reduction> Fold for FoldOf<R> {
     type Accumulator = [R::Partial; CHAINS];
     type Partial = R::Partial;
     type Combine = CombineOf<R>;
+    type Continued = Self;
     const COMBINE: CombineOf<R> = CombineOf(PhantomData);
     const RESULT_BYTES: u64 = size_of::<R::Output>() as u64;
     const TAKES_ZEROS: bool = false;

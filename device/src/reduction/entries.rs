@@ -94,7 +94,8 @@ macro_rules! reducer_shape_kernels {
     ($name:ident: $F:ty, $warp_values:expr) => {
         $crate::reducer_kernel! { reducer_counted $name grid = counted<$F>(ReduceCounted, $warp_values) }
         $crate::reducer_kernel! {
-            reducer_continued $name grid = continued<$F>(ReduceContinued, $warp_values)
+            reducer_continued $name grid =
+                continued<$crate::reduction::ContinuedOf<$F>>(ReduceContinued, $warp_values)
         }
         $crate::reducer_kernel! { reducer_rows $name grid = rows_grid<$F>(ReduceRows, $warp_values) }
         $crate::reducer_kernel! { reducer_rows $name warp = rows_warp<$F>(ReduceRows) }

@@ -6,7 +6,7 @@ use super::{
     Fold, Team, combine,
     fold::write_seen,
     identity, lanes,
-    partial::{is_present, publish, take},
+    partial::{Cells, is_present, publish, take},
 };
 use crate::{
     Shared, Value, block,
@@ -119,7 +119,7 @@ pub(super) unsafe fn finish_then<F: Fold>(
             // The launch before has taken all values.
             wait_grid_dependencies();
             if tid == 0 {
-                publish(value, slots, team.block, PRESENT);
+                publish(value, Cells::of::<F::Partial>(slots, team.block), PRESENT);
             }
             return;
         }
@@ -128,7 +128,8 @@ pub(super) unsafe fn finish_then<F: Fold>(
         wait_grid_dependencies();
         let mut block = tid;
         while block < last {
-            value = combine::<F>(value, take(slots, block, is_present, 0));
+            let cells = Cells::of::<F::Partial>(slots, block);
+            value = combine::<F>(value, take(cells, is_present, 0));
             block += block_dim_x();
         }
         then(reduce_block::<F>(value, scratch), tid);

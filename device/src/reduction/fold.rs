@@ -35,6 +35,9 @@ pub trait Fold: Sized + 'static {
     type Partial: Value;
     /// How two of those become one.
     type Combine: Operation<Self::Partial>;
+    /// The fold for launches that each have only some of the elements. Its partial results say how many
+    /// those are, if [`write`](Self::write) calls [`count`]; otherwise it is `Self`.
+    type Continued: Fold<Element = Self::Element>;
     /// The operation as a value.
     const COMBINE: Self::Combine;
     /// Bytes of a result.
@@ -82,6 +85,16 @@ pub trait Fold: Sized + 'static {
         // SAFETY: the caller's contract. Whatever reads elements again has a method of its own.
         unsafe { Self::write(partial, arguments) };
     }
+}
+
+/// A shorter name of [`Fold::Continued`], for macros.
+pub type ContinuedOf<F> = <F as Fold>::Continued;
+
+/// Returns the number of elements of a result, in a launch that has all of them: not for a
+/// [`Fold::Continued`].
+#[inline(always)]
+pub fn count<T>(of: ReduceCut<T>) -> u64 {
+    of.groups * lanes::<T>() + of.singles
 }
 
 /// Writes the result of a whole launch as [`Fold::write`] does, the last thing that the launch does: 8

@@ -78,7 +78,7 @@ pub use continued::continued;
 pub use counted::counted;
 pub use custom::{CombineOf, FoldOf, Reduction, describe, laws};
 pub use finish::Scratch;
-pub use fold::{CHAINS, Fold, Group, combine, identity, in_groups, lanes};
+pub use fold::{CHAINS, ContinuedOf, Fold, Group, combine, count, identity, in_groups, lanes};
 pub use grid::grid;
 pub use located::{Located, NOWHERE, write_located};
 pub use pairs::{FoldPairs, pairs_aligned, pairs_shifted};

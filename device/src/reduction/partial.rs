@@ -1,5 +1,7 @@
 //! Partial results on their way from block to block.
 
+use core::arch::asm;
+
 use warpfold_abi::reducer::PRESENT;
 
 use crate::{
@@ -7,19 +9,62 @@ use crate::{
     atomic::{load_relaxed, store_relaxed},
 };
 
-/// Gives the partial result of block `block` to whoever takes it. A word travels in one cell with a mark
-/// that it is there, [`PRESENT`] or a multiple of it, so that neither a fence nor a counter is needed.
+/// The cells that a value travels in, a word in each.
+#[derive(Clone, Copy)]
+pub(super) struct Cells {
+    first: *mut u64,
+    /// Distance between consecutive cells.
+    apart: u32,
+}
+
+impl Cells {
+    /// Returns the cells of a block's value, which are contiguous.
+    #[inline(always)]
+    pub(super) fn of<P: Value>(slots: *mut u64, block: u32) -> Self {
+        Self { first: slots.wrapping_add((block * P::WORDS) as usize), apart: 1 }
+    }
+
+    /// Returns the cells of a thread's value, interleaved with those of the `across` threads beside it:
+    /// the same word of neighbours is contiguous, so that a warp's access is coalesced.
+    #[inline(always)]
+    pub(super) fn interleaved<P: Value>(slots: *mut u64, block: u32, beside: u32, across: u32) -> Self {
+        let first = block * P::WORDS * across + beside;
+        Self { first: slots.wrapping_add(first as usize), apart: across }
+    }
+
+    /// Hides the distance from the compiler, which would else keep the address of every cell in a
+    /// register over the loop that waits for them.
+    #[inline(always)]
+    fn addressed_anew(self) -> Self {
+        if self.apart == 1 {
+            return self;
+        }
+        let apart;
+        // SAFETY: moves a number.
+        unsafe {
+            asm!("mov.u32 {0}, {1};", out(reg32) apart, in(reg32) self.apart, options(nomem, nostack, preserves_flags));
+        }
+        Self { apart, ..self }
+    }
+
+    #[inline(always)]
+    fn at(self, word: u32) -> *mut u64 {
+        self.first.wrapping_add((word * self.apart) as usize)
+    }
+}
+
+/// Gives a value to whoever takes it. A word travels in one cell with a mark that it is there,
+/// [`PRESENT`] or a multiple of it, so that neither a fence nor a counter is needed.
 ///
 /// # Safety
-/// `slots` has a cell for each word of each block's value; the block's cells are empty,
-/// and one thread of the grid fills them.
+/// There is a cell for each word; they are empty, and one thread of the grid fills them.
 #[inline(always)]
-pub(super) unsafe fn publish<P: Value>(value: P, slots: *mut u64, block: u32, mark: u64) {
-    let mut at = block * P::WORDS;
-    value.give(&mut |word| {
+pub(super) unsafe fn publish<P: Value>(value: P, cells: Cells, mark: u64) {
+    let mut word = 0;
+    value.give(&mut |bits| {
         // SAFETY: the caller's contract.
-        unsafe { store_relaxed(slots.add(at as usize), mark | u64::from(word)) };
-        at += 1;
+        unsafe { store_relaxed(cells.at(word), mark | u64::from(bits)) };
+        word += 1;
     });
 }
 
@@ -29,78 +74,66 @@ pub(super) fn is_present(cell: u64) -> bool {
     cell & PRESENT != 0
 }
 
-/// Waits until all cells of block `block` are as somebody leaves them.
+/// Waits until all cells are `left`.
 ///
 /// # Safety
-/// `slots` has [`SLOT_BYTES`](warpfold_abi::reducer::SLOT_BYTES) per block; who leaves them so does not
-/// wait for this block.
+/// There is a cell for each word; who leaves them so does not wait for this block.
 #[inline(always)]
-pub(super) unsafe fn await_left<P: Value>(slots: *const u64, block: u32, left: u64) {
-    let cells = slots.wrapping_add((block * P::WORDS) as usize);
+pub(super) unsafe fn await_left<P: Value>(cells: Cells, left: u64) {
     let mut others = 1;
     while others != 0 {
         others = 0;
-        for at in 0..P::WORDS as usize {
+        for word in 0..P::WORDS {
             // SAFETY: the caller's contract.
-            others |= unsafe { load_relaxed(cells.add(at)) } ^ left;
+            others |= unsafe { load_relaxed(cells.at(word)) } ^ left;
         }
     }
 }
 
-/// Leaves all cells of block `block` without a value.
+/// Stores `left`, which is no value, in all cells.
 ///
 /// # Safety
-/// `slots` has [`SLOT_BYTES`](warpfold_abi::reducer::SLOT_BYTES) per block; nobody else writes the cells
-/// meanwhile.
+/// There is a cell for each word; nobody else writes them meanwhile.
 #[inline(always)]
-pub(super) unsafe fn leave<P: Value>(slots: *mut u64, block: u32, left: u64) {
-    for at in 0..P::WORDS {
+pub(super) unsafe fn leave<P: Value>(cells: Cells, left: u64) {
+    let cells = cells.addressed_anew();
+    for word in 0..P::WORDS {
         // SAFETY: the caller's contract.
-        unsafe { store_relaxed(slots.add((block * P::WORDS + at) as usize), left) };
+        unsafe { store_relaxed(cells.at(word), left) };
     }
 }
 
-/// Waits for what block `block` publishes, by cells that have a mark, and leaves them as is said.
+/// Waits until all cells have a mark, takes their value, and stores `left` in them.
 ///
 /// # Safety
-/// `slots` has a cell for each word of each block's value; one thread of the grid takes
-/// the block's value, and that block publishes it without waiting for this one.
+/// There is a cell for each word; one thread of the grid takes the value, and the block that publishes
+/// it does not wait for this one.
 #[inline(always)]
-pub(super) unsafe fn take<P: Value>(
-    slots: *mut u64,
-    block: u32,
-    has_mark: impl Fn(u64) -> bool,
-    left: u64,
-) -> P {
+pub(super) unsafe fn take<P: Value>(cells: Cells, has_mark: impl Fn(u64) -> bool, left: u64) -> P {
     // SAFETY: the caller's contract: the cells were filled, and are not filled again before this.
     unsafe {
         let value = loop {
-            let (value, present) = peek(slots, block, &has_mark);
+            let (value, present) = peek(cells, &has_mark);
             if present {
                 break value;
             }
         };
-        leave::<P>(slots, block, left);
+        leave::<P>(cells, left);
         value
     }
 }
 
-/// What the cells of block `block` hold, and whether all of them have a mark; else it is no value yet.
+/// What the cells hold, and whether all of them have a mark; else it is no value yet.
 ///
 /// # Safety
-/// `slots` has a cell for each word of each block's value.
+/// There is a cell for each word.
 #[inline(always)]
-pub(super) unsafe fn peek<P: Value>(
-    slots: *const u64,
-    block: u32,
-    has_mark: impl Fn(u64) -> bool,
-) -> (P, bool) {
-    let cells = slots.wrapping_add((block * P::WORDS) as usize);
-    let (mut present, mut at) = (true, 0);
+pub(super) unsafe fn peek<P: Value>(cells: Cells, has_mark: impl Fn(u64) -> bool) -> (P, bool) {
+    let (cells, mut present, mut word) = (cells.addressed_anew(), true, 0);
     let value = P::take(&mut || {
         // SAFETY: the caller's contract.
-        let cell = unsafe { load_relaxed(cells.add(at)) };
-        at += 1;
+        let cell = unsafe { load_relaxed(cells.at(word)) };
+        word += 1;
         present &= has_mark(cell);
         cell as u32
     });

@@ -418,12 +418,13 @@ fn row_at<F: Fold, U: Unit<F>>(
     input: *const F::Element,
 ) -> ReduceCut<F::Element> {
     let ReduceRows { len, output, .. } = arguments;
+    // Only in groups is an element looked for; all others are single.
+    let (groups, singles) = if U::LEN > 1 { (len / U::LEN, 0) } else { (0, len) };
     ReduceCut {
         input,
         head: 0,
-        // Where an element's place in its group is not known yet, it is looked for.
-        groups: if U::LEN > 1 { len / U::LEN } else { 0 },
-        singles: 0,
+        groups,
+        singles,
         tile: 0,
         slots: null_mut(),
         output: output.wrapping_byte_add((row * F::RESULT_BYTES) as usize),

@@ -30,7 +30,7 @@ use warpfold_abi::{
 use super::{
     CHAINS, Group,
     grid::{each_in_turn, in_turn},
-    partial::{is_present, publish, take},
+    partial::{Cells, is_present, publish, take},
     segments::word,
 };
 use crate::{
@@ -153,13 +153,13 @@ pub unsafe fn count_runs<K: RunKey>(arguments: CountRuns<K>, scratch: RunsScratc
         }
         if block < last {
             if thread_idx_x() == 0 {
-                publish(count, slots, block, PRESENT);
+                publish(count, Cells::of::<u64>(slots, block), PRESENT);
             }
             return;
         }
         let mut other = thread_idx_x();
         while other < last {
-            count += take::<u64>(slots, other, is_present, 0);
+            count += take::<u64>(Cells::of::<u64>(slots, other), is_present, 0);
             other += BLOCK;
         }
         sync_threads();

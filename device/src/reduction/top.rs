@@ -29,7 +29,7 @@ use super::{
     finish::of_single,
     grid::{cut, each_in_turn, group_at},
     in_groups, lanes, launch_dependents_late,
-    partial::{is_present, leave, peek, publish},
+    partial::{Cells, is_present, leave, peek, publish},
     write_located,
 };
 use crate::{
@@ -103,7 +103,8 @@ pub unsafe fn top_grid<O: Order>(arguments: ReduceTop<O::Element>, memory: TopMe
         if block == blocks - 1 {
             found.write(arguments, row);
         } else if found.lane < found.k {
-            publish(found.first, slots, block * found.k + found.lane, PRESENT);
+            let cells = Cells::of::<Located<O::Key>>(slots, block * found.k + found.lane);
+            publish(found.first, cells, PRESENT);
         }
     }
 }
@@ -393,13 +394,14 @@ impl<K: TopKey> Found<K> {
                 let other = if other < block { other } else { first };
                 (other * k + Ord::min(place, k - 1), wanted)
             };
+            let cells = |at: u32| Cells::of::<Located<K>>(slots, at);
             // SAFETY: the caller's contract. All lanes have seen what they wait for before any cell is
             // left empty, each by the one lane that has taken it.
             unsafe {
                 let mut elements = loop {
                     let mut all = true;
                     let elements: [_; CHAINS] = core::array::from_fn(|turn| {
-                        let (element, present) = peek(slots, of(turn).0, is_present);
+                        let (element, present) = peek(cells(of(turn).0), is_present);
                         all &= present;
                         element
                     });
@@ -411,7 +413,7 @@ impl<K: TopKey> Found<K> {
                 while turn < CHAINS {
                     let (at, wanted) = of(turn);
                     if wanted {
-                        leave::<Located<K>>(slots, at, 0);
+                        leave::<Located<K>>(cells(at), 0);
                     }
                     let element = if wanted { elements[0] } else { Self::NONE };
                     if warp_vote_any(FULL_WARP, precedes(element, self.bound)) {

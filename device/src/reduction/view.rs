@@ -84,12 +84,14 @@ unsafe fn view<F: Fold, U: Loaded<F>>(arguments: ReduceView<F::Element>, scratch
         let met = meet_all(Kept::<F, Single>::of_first(value), place, slots, scratch);
         let Some(met) = met else { return };
         let at = position.along(output_strides(arguments));
+        let all = units * u64::from(step) + rest;
+        // Only in groups is an element looked for; all others are single.
+        let (groups, singles) = if U::LEN > 1 { (all, 0) } else { (0, all) };
         let of = ReduceCut {
             input: first,
             head: 0,
-            // Where an element's place in its group is not known yet, it is looked for.
-            groups: if U::LEN > 1 { units * u64::from(step) + rest } else { 0 },
-            singles: 0,
+            groups,
+            singles,
             tile: 0,
             slots: null_mut(),
             output: output.wrapping_byte_add((at * F::RESULT_BYTES) as usize),

@@ -4,7 +4,7 @@ use warpfold_abi::{arguments::ReduceSegments, reducer::PRESENT};
 
 use super::super::{
     Fold, combine, identity,
-    partial::{await_left, leave, publish, take},
+    partial::{Cells, await_left, leave, publish, take},
 };
 use crate::thread::grid_dim_x;
 
@@ -50,9 +50,10 @@ pub(super) unsafe fn of_blocks<F: Fold>(
     while other < end {
         let turn = Turn::of(other, ring);
         let is_theirs = |cell: u64| cell >> 32 == turn.full() >> 32;
+        let cells = Cells::of::<F::Partial>(slots, turn.slot);
         // SAFETY: a block before the caller's publishes what is open at its end, and nobody else takes
         // it.
-        let theirs = unsafe { take(slots, turn.slot, is_theirs, turn.left(ring)) };
+        let theirs = unsafe { take(cells, is_theirs, turn.left(ring)) };
         value = combine::<F>(value, theirs);
         other += step;
     }
@@ -110,17 +111,18 @@ pub(super) unsafe fn hand_on<F: Fold>(
 ) {
     let ReduceSegments { slots, ring, .. } = arguments;
     let turn = Turn::of(number, ring);
+    let cells = Cells::of::<F::Partial>(slots, turn.slot);
     // SAFETY: the slot is this block's own from the time on when it is empty for it. Whoever leaves it
     // so is the block a ring before, or closes or joins that one, half a ring behind it at most: it is
     // before this one, too.
     unsafe {
         if turn.before > 0 {
-            await_left::<F::Partial>(slots, turn.slot, turn.empty());
+            await_left::<F::Partial>(cells, turn.empty());
         }
         if is_open {
-            publish(value, slots, turn.slot, turn.full());
+            publish(value, cells, turn.full());
         } else {
-            leave::<F::Partial>(slots, turn.slot, turn.left(ring));
+            leave::<F::Partial>(cells, turn.left(ring));
         }
     }
 }

@@ -105,6 +105,7 @@ where
     type Accumulator = Running<T::Total>;
     type Partial = Partial<T::Total>;
     type Combine = Merge;
+    type Continued = Self;
     const COMBINE: Merge = Merge;
     const RESULT_BYTES: u64 = E::BYTES;
     const TAKES_ZEROS: bool = true;

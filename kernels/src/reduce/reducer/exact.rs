@@ -18,7 +18,7 @@ use warpfold_device::{
 
 use super::{
     item::{Bf16, F16, Item, Packed, Unpacked, between},
-    means::Averaged,
+    means::{Add, Averaged, Sum96},
     moments::RESULT_BYTES,
     numbers::{All, Floats, MaybeNan, Numbers, Which},
     op::{Each, InChains},
@@ -54,20 +54,18 @@ pub(super) trait Exact: Item {
     /// Of `count` elements, with such sums.
     fn moments(count: u64, sum: Self::Sum, squares: Self::Squares) -> MeanAndVariance;
     /// Rounds a sum of squares to the nearest number.
-    #[inline(always)]
-    fn nearest_of_squares(squares: Self::Squares) -> f64 {
-        // The squares of as many numbers whose sum is 0.
-        Self::moments(1, Self::Sum::ZERO, squares).variance
-    }
+    fn nearest_of_squares(squares: Self::Squares) -> f64;
 }
 
-/// Bits of the lower part.
-const HALF: u32 = 16;
-
-/// A sum of squares in two parts, of which those of 2^35 have room in 64 bits each.
+/// Rounds a sum of fewer than 2^35 magnitudes or products to the nearest number.
 #[inline(always)]
-fn in_halves(squares: u64) -> (u64, u64) {
-    (squares & ((1 << HALF) - 1), squares >> HALF)
+fn nearest(sum: u128) -> f64 {
+    // Nearly all sums have 64 bits, and every row has one.
+    if sum >> 64 == 0 {
+        sum as u64 as f64
+    } else {
+        MeanAndVariance::of_integers(1, sum.cast_signed(), 0, 0).mean
+    }
 }
 
 macro_rules! exact {
@@ -93,32 +91,39 @@ macro_rules! exact {
             fn moments(count: u64, sum: Self::Sum, squares: $squares) -> MeanAndVariance {
                 MeanAndVariance::of_integers(count, sum.into(), squares.into(), 0)
             }
+
+            #[inline(always)]
+            fn nearest_of_squares(squares: $squares) -> f64 {
+                nearest(squares.into())
+            }
         }
     )*};
-    // Whose sums over a group are, but not that of the squares of 2^35: their lower 16 bits and the
-    // others are added each. In 128 bits at once, what threads keep would lie in local memory by
-    // rust-cuda's compiler.
-    (halves: $($ty:ident)*) => {$(
+    // Whose sums over a group are exact in 64 bits; the squares of 2^35 elements need 96.
+    (longer: $($ty:ident)*) => {$(
         impl Exact for $ty {
             type Sum = <Self as Item>::Total;
-            type Squares = (u64, u64);
-            type AddSquares = (Sum, Sum);
-            const ADD: (Sum, Sum, (Sum, Sum)) = (Sum, Sum, (Sum, Sum));
+            type Squares = Sum96;
+            type AddSquares = Add;
+            const ADD: (Sum, Sum, Add) = (Sum, Sum, Add);
 
             #[inline(always)]
-            fn sums(self) -> (Self::Sum, (u64, u64)) {
-                (self.into(), in_halves(self.total().square() as u64))
+            fn sums(self) -> (Self::Sum, Sum96) {
+                (self.into(), (self.total().square() as u64).into())
             }
 
             #[inline(always)]
-            fn group_sums(group: Group) -> (Self::Sum, (u64, u64)) {
-                (Self::sum(group), in_halves(Self::sum_squares(group) as u64))
+            fn group_sums(group: Group) -> (Self::Sum, Sum96) {
+                (Self::sum(group), (Self::sum_squares(group) as u64).into())
             }
 
             #[inline(always)]
-            fn moments(count: u64, sum: Self::Sum, (lower, upper): (u64, u64)) -> MeanAndVariance {
-                let squares = u128::from(lower) + (u128::from(upper) << HALF);
-                MeanAndVariance::of_integers(count, sum.into(), squares, 0)
+            fn moments(count: u64, sum: Self::Sum, squares: Sum96) -> MeanAndVariance {
+                MeanAndVariance::of_integers(count, sum.into(), squares.into(), 0)
+            }
+
+            #[inline(always)]
+            fn nearest_of_squares(squares: Sum96) -> f64 {
+                nearest(squares.into())
             }
         }
     )*};
@@ -145,6 +150,11 @@ macro_rules! exact {
             #[inline(always)]
             fn moments(count: u64, sum: i128, squares: u128) -> MeanAndVariance {
                 MeanAndVariance::of_integers(count, sum, squares, 0)
+            }
+
+            #[inline(always)]
+            fn nearest_of_squares(squares: u128) -> f64 {
+                nearest(squares)
             }
         }
     )*};
@@ -175,6 +185,12 @@ macro_rules! exact {
             fn moments(count: u64, sum: i128, (lower, upper): (u128, u128)) -> MeanAndVariance {
                 MeanAndVariance::of_integers(count, sum, lower, upper)
             }
+
+            #[inline(always)]
+            fn nearest_of_squares(squares: (u128, u128)) -> f64 {
+                // The squares of as many numbers whose sum is 0.
+                Self::moments(1, 0, squares).variance
+            }
         }
     )*};
 }
@@ -184,7 +200,7 @@ exact! {
     i8, squares in u64;
     u8, squares in u64;
 }
-exact!(halves: i16 u16);
+exact!(longer: i16 u16);
 exact!(words: i32 u32);
 exact! {
     double_words:
@@ -193,71 +209,83 @@ exact! {
 }
 
 macro_rules! averaged {
-    ($($ty:ident: |$group:ident, $interval:ident| $within:expr;)*) => {$(
+    ($($ty:ident in $subtotal:ident, $tally:ident: |$group:ident, $interval:ident| $sum:expr, $within:expr;)*) => {$(
         impl Averaged for $ty {
-            type Tally = <Self as Exact>::Sum;
-            type Add = Sum;
-            const ADD: Sum = Sum;
+            type Subtotal = $subtotal;
+            type Tally = $tally;
 
             #[inline(always)]
-            fn tally(self) -> Self::Tally {
-                self.sums().0
+            fn subtotal(self) -> $subtotal {
+                self.into()
             }
 
             #[inline(always)]
-            fn tally_group(group: Group) -> Self::Tally {
-                Self::group_sums(group).0
+            fn subtotal_of($group: Group) -> $subtotal {
+                $sum
             }
 
             #[inline(always)]
-            fn tally_within($group: Group, $interval: Self::Interval) -> (u32, Self::Tally) {
+            fn subtotal_within($group: Group, $interval: Self::Interval) -> (u32, $subtotal) {
                 $within
             }
 
             #[inline(always)]
-            fn total_of(sum: Self::Tally) -> Self::Total {
-                sum as Self::Total
+            fn tally(subtotal: $subtotal) -> $tally {
+                subtotal.into()
             }
 
             #[inline(always)]
-            fn rest_of(sum: Self::Tally) -> u64 {
+            fn total_of(sum: $tally) -> Self::Total {
+                i128::from(sum) as Self::Total
+            }
+
+            #[inline(always)]
+            fn rest_of(sum: $tally) -> u64 {
                 (i128::from(sum) >> 64) as u64
             }
 
             #[inline(always)]
-            fn mean_of(sum: Self::Tally, count: u64) -> f64 {
-                let no_squares = <Self as Exact>::AddSquares::IDENTITY;
-                Self::moments(count, sum, no_squares).mean
+            fn mean_of(sum: $tally, count: u64) -> f64 {
+                let sum = i128::from(sum);
+                let mean = nearest(sum.unsigned_abs()) / count as f64;
+                if sum < 0 { -mean } else { mean }
             }
         }
     )*};
-    (packed: $($ty:ident)*) => {
-        averaged! {$($ty: |group, interval| {
-            let (count, sum) = Self::count_and_sum(group, interval);
-            (count, sum.into())
-        };)*}
+    (packed: $($ty:ident in $subtotal:ident;)*) => {
+        averaged! {$(
+            $ty in $subtotal, $subtotal: |group, interval| Self::sum(group), Self::count_and_sum(group, interval);
+        )*}
     };
-    // Those of which a group has few, whose sums have room in this type.
-    (native: $($ty:ident in $sum:ident;)*) => {
-        averaged! {$($ty: |group, interval| {
-            let (mut count, mut sum) = (0, 0);
-            Self::each(group, |element| {
-                let is_in = between(element, interval.map(Into::into));
-                count += u32::from(is_in);
-                sum += if is_in { $sum::from(element) } else { 0 };
-            });
-            (count, sum.into())
-        };)*}
+    // Those of which a group has few.
+    (native: $($ty:ident in $subtotal:ident, $tally:ident;)*) => {
+        averaged! {$(
+            $ty in $subtotal, $tally: |group, interval| Self::group_sums(group).0 as $subtotal, {
+                let (mut count, mut sum) = (0, 0);
+                Self::each(group, |element| {
+                    let is_in = between(element, interval.map(Into::into));
+                    count += u32::from(is_in);
+                    sum += if is_in { $subtotal::from(element) } else { 0 };
+                });
+                (count, sum)
+            };
+        )*}
     };
 }
 
-averaged!(packed: i8 u8 i16 u16);
+averaged! {
+    packed:
+    i8 in i64;
+    u8 in u64;
+    i16 in i64;
+    u16 in u64;
+}
 averaged! {
     native:
-    i32 in i64;
-    u32 in u64;
-    i64 in i128;
-    u64 in i128;
+    i32 in i64, Sum96;
+    u32 in u64, Sum96;
+    i64 in i128, i128;
+    u64 in i128, i128;
 }
 
 /// Integers whose magnitudes may not have room in their type of sums.
@@ -316,7 +344,7 @@ impl<T: Magnitude> Each<T> for MagnitudeOf {
     #[inline(always)]
     unsafe fn write(sum: i128, output: *mut u64) {
         // SAFETY: the caller's contract.
-        unsafe { *output.cast() = MeanAndVariance::of_integers(1, sum, 0, 0).mean };
+        unsafe { *output.cast() = nearest(sum.cast_unsigned()) };
     }
 }
 
@@ -328,6 +356,7 @@ impl<T: Exact> Fold for ExactSpread<T> {
     type Accumulator = Self::Partial;
     type Partial = (u64, T::Sum, T::Squares);
     type Combine = (Sum, Sum, T::AddSquares);
+    type Continued = Self;
     const COMBINE: Self::Combine = T::ADD;
     const RESULT_BYTES: u64 = RESULT_BYTES;
     const TAKES_ZEROS: bool = false;
@@ -419,6 +448,7 @@ impl<T: Binned, W: Which> Fold for BinnedSpreadOf<T, W> {
     type Accumulator = (u64, Running<T::Moments>);
     type Partial = (u64, Partial<T::Moments>);
     type Combine = MergeCounted;
+    type Continued = Self;
     const COMBINE: MergeCounted = MergeCounted;
     const RESULT_BYTES: u64 = RESULT_BYTES;
     const TAKES_ZEROS: bool = false;

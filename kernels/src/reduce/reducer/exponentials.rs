@@ -66,6 +66,7 @@ where
     type Accumulator = [Exponentials<R>; CHAINS];
     type Partial = Exponentials<R>;
     type Combine = Merge;
+    type Continued = Self;
     const COMBINE: Merge = Merge;
     const RESULT_BYTES: u64 = size_of::<R>() as u64;
     const TAKES_ZEROS: bool = false;

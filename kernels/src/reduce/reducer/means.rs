@@ -1,4 +1,7 @@
 //! Means, and sums of which none of 2^35 elements overflows on the way to one.
+//!
+//! A launch that has all elements of a result knows how many they are, and threads hand on sums alone:
+//! with the number beside them, columns and short rows would take up to twice as long.
 
 use core::marker::PhantomData;
 
@@ -6,7 +9,7 @@ use warpfold_abi::arguments::ReduceCut;
 use warpfold_device::{
     Value,
     op::{self, Number, Operation},
-    reduction::{CHAINS, Fold, Group},
+    reduction::{CHAINS, Fold, Group, count},
     value,
 };
 
@@ -14,6 +17,7 @@ use super::{
     item::{Bf16, F16, Item, Unpacked, between},
     moments::Real,
     numbers::Floats,
+    wide::Widest,
 };
 
 /// Sums that are added part by part.
@@ -24,16 +28,70 @@ pub(super) trait Additive: Value {
     fn plus(self, other: Self) -> Self;
 }
 
-impl Additive for f64 {
-    const NONE: Self = 0.0;
+macro_rules! additive {
+    ($($ty:ident)*) => {$(
+        impl Additive for $ty {
+            const NONE: Self = <Self as Number>::ZERO;
 
-    #[inline(always)]
-    fn plus(self, other: Self) -> Self {
-        self + other
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                Number::add(self, other)
+            }
+        }
+    )*};
+}
+
+additive!(f64 i64 u64 i128 u128);
+
+value! {
+    /// A sum of integers in 96 bits, which has room for 2^35 products of 16 bits, or elements of 32. In
+    /// 128, what threads keep would lie in local memory by rust-cuda's compiler.
+    pub(super) struct Sum96 {
+        low: u64,
+        high: i32,
     }
 }
 
-/// The addition of such sums.
+impl Additive for Sum96 {
+    const NONE: Self = Self { low: 0, high: 0 };
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        let low = self.low.wrapping_add(other.low);
+        let carry = i32::from(low < self.low);
+        Self { low, high: self.high.wrapping_add(other.high).wrapping_add(carry) }
+    }
+}
+
+impl From<u64> for Sum96 {
+    #[inline(always)]
+    fn from(low: u64) -> Self {
+        Self { low, high: 0 }
+    }
+}
+
+impl From<i64> for Sum96 {
+    #[inline(always)]
+    fn from(sum: i64) -> Self {
+        Self { low: sum.cast_unsigned(), high: (sum >> 63) as i32 }
+    }
+}
+
+impl From<Sum96> for u128 {
+    #[inline(always)]
+    fn from(sum: Sum96) -> Self {
+        i128::from(sum).cast_unsigned()
+    }
+}
+
+impl From<Sum96> for i128 {
+    #[inline(always)]
+    fn from(sum: Sum96) -> Self {
+        Self::from(sum.high) << 64 | Self::from(sum.low)
+    }
+}
+
+/// Addition of [`Additive`] sums.
 #[derive(Clone, Copy)]
 pub(super) struct Add;
 
@@ -117,10 +175,12 @@ impl Additive for InTwoScales {
 }
 
 impl InTwoScales {
-    /// Returns both sums, times a share of the elements, as one number.
+    /// Returns both sums, divided by a number, as one number.
     #[inline(always)]
     fn scaled(self, over: f64) -> f64 {
-        if self.far == 0.0 { self.near / over } else { (self.far + self.near * DOWN) / over * UP }
+        let is_near = self.far == 0.0;
+        let (sum, unit) = if is_near { (self.near, 1.0) } else { (WideSum::wide(self), UP) };
+        sum / over * unit
     }
 }
 
@@ -159,18 +219,18 @@ impl WideSum for InTwoScales {
 
 /// A type whose elements have a mean.
 pub(super) trait Averaged: Item {
+    /// The type of a thread's sums, of which none of 2^32 elements overflows.
+    type Subtotal: Additive;
     /// The type of sums of which none of 2^35 elements overflows.
-    type Tally: Value;
-    /// How two of them become one.
-    type Add: Operation<Self::Tally>;
-    /// The operation as a value.
-    const ADD: Self::Add;
+    type Tally: Additive;
     /// Returns the element as a sum.
-    fn tally(self) -> Self::Tally;
+    fn subtotal(self) -> Self::Subtotal;
     /// Returns the sum of a group.
-    fn tally_group(group: Group) -> Self::Tally;
+    fn subtotal_of(group: Group) -> Self::Subtotal;
     /// Returns how many elements of a group lie in an interval, and their sum.
-    fn tally_within(group: Group, interval: Self::Interval) -> (u32, Self::Tally);
+    fn subtotal_within(group: Group, interval: Self::Interval) -> (u32, Self::Subtotal);
+    /// Widens a thread's sum.
+    fn tally(subtotal: Self::Subtotal) -> Self::Tally;
     /// Rounds a sum to the type of sums.
     fn total_of(sum: Self::Tally) -> Self::Total;
     /// Returns what the type of sums has no room for: of integers the upper half of 128 bits, of floats
@@ -204,28 +264,31 @@ fn gather<T: Floats>(group: Group, counts: impl Fn(T::In) -> bool) -> (u32, <T::
 }
 
 macro_rules! averaged {
-    ($($ty:ident in $number:ident;)*) => {$(
+    ($($ty:ident in $number:ident: |$group:ident| $sum:expr;)*) => {$(
         impl Averaged for $ty {
-            type Tally = <$number as Real>::Sums;
-            type Add = Add;
-            const ADD: Add = Add;
+            type Subtotal = <$number as Real>::Sums;
+            type Tally = Self::Subtotal;
 
             #[inline(always)]
-            fn tally(self) -> Self::Tally {
-                let mut sum = Self::Tally::NONE;
+            fn subtotal(self) -> Self::Subtotal {
+                let mut sum = Self::Subtotal::NONE;
                 sum.accumulate(self.term().to_f64());
                 sum
             }
 
             #[inline(always)]
-            fn tally_group(group: Group) -> Self::Tally {
-                let (_, sum) = gather::<Self>(group, |_| true);
-                sum
+            fn subtotal_of($group: Group) -> Self::Subtotal {
+                $sum
             }
 
             #[inline(always)]
-            fn tally_within(group: Group, interval: [$number; 2]) -> (u32, Self::Tally) {
+            fn subtotal_within(group: Group, interval: [$number; 2]) -> (u32, Self::Subtotal) {
                 gather::<Self>(group, |element| between(element, interval))
+            }
+
+            #[inline(always)]
+            fn tally(subtotal: Self::Subtotal) -> Self::Tally {
+                subtotal
             }
 
             #[inline(always)]
@@ -247,10 +310,10 @@ macro_rules! averaged {
 }
 
 averaged! {
-    F16 in f32;
-    Bf16 in f32;
-    f32 in f32;
-    f64 in f64;
+    F16 in f32: |group| Self::sum_widest(group);
+    Bf16 in f32: |group| Self::sum_widest(group);
+    f32 in f32: |group| Self::sum_widest(group);
+    f64 in f64: |group| gather::<Self>(group, |_| true).1;
 }
 
 /// What is written of a number of elements and their sum.
@@ -294,7 +357,64 @@ impl<T: Averaged> Written<T> for CountSumMean {
     }
 }
 
-/// What a thread keeps of some elements.
+/// A thread's sums, in chains that do not wait for each other.
+pub(super) type Subtotals<T> = [<T as Averaged>::Subtotal; CHAINS];
+
+/// Returns a thread's sums before the first element. They are written out: repeated, those of 128 bits
+/// would lie in local memory by rust-cuda's compiler.
+#[inline(always)]
+fn none<T: Averaged>() -> Subtotals<T> {
+    let none = T::Subtotal::NONE;
+    [none, none, none, none]
+}
+
+/// Returns what a thread's sums are together.
+#[inline(always)]
+fn total<T: Averaged>([a, b, c, d]: Subtotals<T>) -> T::Tally {
+    T::tally(a.plus(b).plus(c.plus(d)))
+}
+
+/// The mean of the elements.
+pub(super) struct Mean<T>(PhantomData<T>);
+
+impl<T: Averaged> Fold for Mean<T> {
+    type Element = T;
+    type Accumulator = Subtotals<T>;
+    type Partial = T::Tally;
+    type Combine = Add;
+    type Continued = CountAndSum<T, MeanAlone>;
+    const COMBINE: Add = Add;
+    const RESULT_BYTES: u64 = size_of::<f64>() as u64;
+    const TAKES_ZEROS: bool = true;
+
+    #[inline(always)]
+    fn start() -> Subtotals<T> {
+        none::<T>()
+    }
+
+    #[inline(always)]
+    fn absorb(kept: &mut Subtotals<T>, chain: usize, group: Group, _index: u64) {
+        kept[chain] = kept[chain].plus(T::subtotal_of(group));
+    }
+
+    #[inline(always)]
+    fn close(kept: Subtotals<T>) -> T::Tally {
+        total::<T>(kept)
+    }
+
+    #[inline(always)]
+    fn of(element: T, _index: u64) -> T::Tally {
+        T::tally(element.subtotal())
+    }
+
+    #[inline(always)]
+    unsafe fn write(sum: T::Tally, arguments: ReduceCut<T>) {
+        // SAFETY: the caller's contract.
+        unsafe { *arguments.output.cast() = T::mean_of(sum, count(arguments)) };
+    }
+}
+
+/// What a thread keeps of elements that are counted.
 #[derive(Clone, Copy)]
 pub(super) struct Kept<S> {
     /// How many there are: no thread takes 2^32 of them.
@@ -304,38 +424,36 @@ pub(super) struct Kept<S> {
 
 /// The number of the elements and their sum.
 pub(super) struct CountAndSum<T, E>(PhantomData<(T, E)>);
-/// The mean of the elements.
-pub(super) type Mean<T> = CountAndSum<T, MeanAlone>;
 
 impl<T: Averaged, E: Written<T>> Fold for CountAndSum<T, E> {
     type Element = T;
-    type Accumulator = Kept<T::Tally>;
+    type Accumulator = Kept<T::Subtotal>;
     type Partial = (u64, T::Tally);
-    type Combine = (op::Sum, T::Add);
-    const COMBINE: Self::Combine = (op::Sum, T::ADD);
+    type Combine = (op::Sum, Add);
+    type Continued = Self;
+    const COMBINE: Self::Combine = (op::Sum, Add);
     const RESULT_BYTES: u64 = E::BYTES;
     const TAKES_ZEROS: bool = false;
 
     #[inline(always)]
-    fn start() -> Kept<T::Tally> {
-        Kept { count: 0, sums: [T::Add::IDENTITY; CHAINS] }
+    fn start() -> Kept<T::Subtotal> {
+        Kept { count: 0, sums: none::<T>() }
     }
 
     #[inline(always)]
-    fn absorb(kept: &mut Kept<T::Tally>, chain: usize, group: Group, _index: u64) {
+    fn absorb(kept: &mut Kept<T::Subtotal>, chain: usize, group: Group, _index: u64) {
         kept.count += T::LANES as u32;
-        kept.sums[chain] = T::Add::combine(kept.sums[chain], T::tally_group(group));
+        kept.sums[chain] = kept.sums[chain].plus(T::subtotal_of(group));
     }
 
     #[inline(always)]
-    fn close(Kept { count, sums: [a, b, c, d] }: Kept<T::Tally>) -> Self::Partial {
-        let add = T::Add::combine;
-        (count.into(), add(add(a, b), add(c, d)))
+    fn close(Kept { count, sums }: Kept<T::Subtotal>) -> Self::Partial {
+        (count.into(), total::<T>(sums))
     }
 
     #[inline(always)]
     fn of(element: T, _index: u64) -> Self::Partial {
-        (1, element.tally())
+        (1, T::tally(element.subtotal()))
     }
 
     #[inline(always)]

@@ -333,6 +333,7 @@ impl<T: Floats, W: Which> Fold for SpreadOf<T, W> {
     type Accumulator = Kept;
     type Partial = Moments<<T::In as Real>::Center>;
     type Combine = Merge;
+    type Continued = Self;
     const COMBINE: Merge = Merge;
     const RESULT_BYTES: u64 = RESULT_BYTES;
     const TAKES_ZEROS: bool = false;

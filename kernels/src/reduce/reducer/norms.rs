@@ -176,6 +176,7 @@ impl<T: Exact> Fold for ExactNorm<T> {
     type Accumulator = T::Squares;
     type Partial = T::Squares;
     type Combine = T::AddSquares;
+    type Continued = Self;
     const COMBINE: T::AddSquares = T::ADD.2;
     const RESULT_BYTES: u64 = size_of::<f64>() as u64;
     const TAKES_ZEROS: bool = true;

@@ -52,6 +52,7 @@ impl<T: Copy + 'static, E: Each<T>> Fold for InChains<T, E> {
     type Accumulator = [E::Partial; CHAINS];
     type Partial = E::Partial;
     type Combine = E::Combine;
+    type Continued = Self;
     const COMBINE: E::Combine = E::COMBINE;
     const RESULT_BYTES: u64 = E::RESULT_BYTES;
     const TAKES_ZEROS: bool = E::TAKES_ZEROS;
@@ -337,6 +338,7 @@ impl<T: Item, E: Extreme<T::Wide>> Fold for PlaceOf<T, E> {
     type Accumulator = Located<T::Wide>;
     type Partial = Located<T::Wide>;
     type Combine = First<E>;
+    type Continued = Self;
     const COMBINE: First<E> = First(PhantomData);
     const RESULT_BYTES: u64 = OUTPUT_BYTES;
     const TAKES_ZEROS: bool = false;

@@ -15,7 +15,7 @@ use super::{
     binned::{Ending, Part, Rounded},
     exact::MergeCounted,
     item::{Item, Unpacked, between},
-    means::{Averaged, CountAndSum, CountSumMean, Kept},
+    means::{Additive, Averaged, CountAndSum, CountSumMean, Kept},
 };
 
 /// The number, the sum and the mean of the elements that lie in an interval.
@@ -31,15 +31,15 @@ impl<T: Averaged> FoldWithin for Within<T> {
     }
 
     #[inline(always)]
-    fn absorb(kept: &mut Kept<T::Tally>, interval: T::Interval, chain: usize, group: Group) {
-        let (count, sum) = T::tally_within(group, interval);
+    fn absorb(kept: &mut Kept<T::Subtotal>, interval: T::Interval, chain: usize, group: Group) {
+        let (count, sum) = T::subtotal_within(group, interval);
         kept.count += count;
-        kept.sums[chain] = T::Add::combine(kept.sums[chain], sum);
+        kept.sums[chain] = kept.sums[chain].plus(sum);
     }
 
     #[inline(always)]
     fn of(element: T, interval: T::Interval) -> (u64, T::Tally) {
-        if element.lies_in(interval) { (1, element.tally()) } else { (0, T::Add::IDENTITY) }
+        if element.lies_in(interval) { (1, T::tally(element.subtotal())) } else { (0, T::Tally::NONE) }
     }
 }
 
@@ -55,6 +55,7 @@ where
     type Accumulator = (u32, Running<T::Total>);
     type Partial = (u64, Partial<T::Total>);
     type Combine = MergeCounted;
+    type Continued = Self;
     const COMBINE: MergeCounted = MergeCounted;
     const RESULT_BYTES: u64 = size_of::<u64>() as u64 + E::BYTES.next_multiple_of(8) + E::BYTES_OF_MEAN;
     const TAKES_ZEROS: bool = false;
