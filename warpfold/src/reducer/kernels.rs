@@ -27,7 +27,7 @@ use crate::{
     arch::Arch,
     count::CountAt,
     geometry::{Launch, Room, shared_bytes},
-    names::{Dtype, KernelKind, Op, PairOp, PerPair, TopOp, WithinOp},
+    names::{Dtype, KernelKind, Op, PairOp, PerPair, RowsKernel, TopOp, WithinOp},
     ptx::{Form, PiecesForm, Ptx, PtxSource, RUNS_FILES},
     signature,
     tuning::{Choice, Tuning},
@@ -115,8 +115,27 @@ impl LoadedPieces {
         let ptx = kernels.ptx(&name)?;
         // Before the device compiles it.
         check_pieces(form, &ptx, &name)?;
-        let module = Arc::new(Module::load(kernels.device(), &ptx)?);
-        Self::new(form, &module, &name, module.overlaps())
+        let of_text = |ptx: &Ptx| {
+            let module = Arc::new(Module::load(kernels.device(), ptx)?);
+            Self::new(form, &module, &name, module.overlaps())
+        };
+        let loaded = of_text(&ptx)?;
+        // Launches are planned before kernels are loaded, for the blocks that nearly all of them allow.
+        // The device's compiler, which has chosen how many registers these have, is told of the blocks
+        // only where they are too many: without a limit most kernels have fewer.
+        let planned = Code::BuiltIn(op, dtype).largest_blocks();
+        let (of, block) = match form {
+            // Its other kernels have small blocks always.
+            PiecesForm::Rows => (&loaded.functions[RowsKernel::Grid as usize..][..1], planned.rows),
+            PiecesForm::Axis => (loaded.functions(), planned.axis),
+            PiecesForm::View => (loaded.functions(), planned.view),
+            PiecesForm::Segments => return Ok(loaded),
+        };
+        if loaded.allow(of, block)? {
+            return Ok(loaded);
+        }
+        // A text that is not embedded may have such a directive already.
+        Ok(of_text(&ptx.for_blocks_of(block)).unwrap_or(loaded))
     }
 
     /// Those whose names begin with `name`, of a module that was made of PTX that was
@@ -150,23 +169,25 @@ impl LoadedPieces {
     /// The first of these numbers of threads of which the device has the registers for a block of any of
     /// some of them; the last one where it has them for none.
     pub(super) fn largest_block(&self, of: &[Function], sizes: &[u32]) -> Result<u32> {
-        let fits = |block| {
-            self.module.device().call("preparing a kernel", |driver| {
-                for &function in of {
-                    // SAFETY: the function is there as long as the module.
-                    if unsafe { resident_blocks(driver, function, block, 0) }? == 0 {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
-            })
-        };
         for &block in sizes {
-            if fits(block)? {
+            if self.allow(of, block)? {
                 return Ok(block);
             }
         }
         Ok(sizes[sizes.len() - 1])
+    }
+
+    /// Whether the device has the registers for a block of `block` threads of each of some of them.
+    fn allow(&self, of: &[Function], block: u32) -> Result<bool> {
+        self.module.device().call("preparing a kernel", |driver| {
+            for &function in of {
+                // SAFETY: the function is there as long as the module.
+                if unsafe { resident_blocks(driver, function, block, 0) }? == 0 {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })
     }
 }
 

@@ -160,7 +160,8 @@ fn every_operation_gives_of_a_column_what_it_gives_of_a_buffer() {
 #[test]
 fn means_and_variances_of_columns_are_those_of_their_elements() {
     let _checked = no_findings();
-    for shape in [(1, 900, 8), (1, 901, 3), (70, 3, 4)] {
+    // Of the last one a GPU has the registers for the blocks only where its compiler is told of them.
+    for shape in [(1, 900, 8), (1, 901, 3), (70, 3, 4), (1, 900, 67)] {
         let (values, buffer) = matrices::<f64>(shape, 0);
         let axis = buffer.axis(&[shape.0, shape.1, shape.2], 1).unwrap();
         let found = reducer().reduce(op::MeanAndVariance, &axis).unwrap();
