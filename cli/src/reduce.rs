@@ -147,41 +147,39 @@ impl<'a, T: Reducible> Elements<'a, T> {
         if let Cut::Axes { len: 0, .. } = pieces.cut() {
             return Ok(vec![of_none; pieces.count()]);
         }
-        let of_some = match (&self.held, pieces.cut()) {
-            (_, Cut::Whole { .. }) if pieces.elements(0) == 0 => return Ok(vec![of_none]),
-            (Held::Cpu(values), Cut::Whole { .. }) => cpu::reduce_rows(op, values, values.len())?,
-            (Held::Device { reducer, buffer, .. }, Cut::Whole { .. }) => {
-                reducer.reduce(op, buffer.rows(buffer.len())?)?
+        if let (Cut::Whole { .. }, 0) = (pieces.cut(), pieces.elements(0)) {
+            return Ok(vec![of_none]);
+        }
+        let of_some = match &self.held {
+            Held::Cpu(values) => {
+                let mut found = Vec::new();
+                side_by_side(values, shape, pieces, &mut |side, len| {
+                    found.extend(cpu::reduce_rows(op, side, len)?);
+                    Ok(())
+                })?;
+                let mut found = found.into_iter();
+                let of = |piece| if pieces.elements(piece) > 0 { found.next() } else { of_none };
+                return Ok((0..pieces.count()).map(of).collect());
             }
-            (Held::Cpu(values), Cut::Axes { axes, len, .. }) => match merged(shape, axes) {
-                Merged { lens, axes } if axes.len() == 1 => {
-                    on_cpu(op, values, *len as usize, lens[axes[0] + 1..].iter().product())?
+            Held::Device { reducer, buffer, segments } => match pieces.cut() {
+                Cut::Whole { .. } => reducer.reduce(op, buffer.rows(buffer.len())?)?,
+                Cut::Axes { axes, .. } => {
+                    let Merged { lens, axes } = merged(shape, axes);
+                    match axes[..] {
+                        [axis] => reducer.reduce(op, buffer.axis(&lens, axis)?)?,
+                        _ if lens.len() > MOST_AXES => bail!(
+                            "--axis of {} axes after neighbours were taken together; a device takes \
+                             {MOST_AXES}: reduce it by --device cpu",
+                            lens.len()
+                        ),
+                        _ => reducer.reduce(op, buffer.view(&lens)?.along(&axes)?)?,
+                    }
                 }
-                merged => gathered(op, values, *len as usize, &merged)?,
+                Cut::Segments { .. } => {
+                    let segments = segments.as_ref().expect("they are made where pieces are segments");
+                    reducer.reduce(op, segments)?
+                }
             },
-            (Held::Device { reducer, buffer, .. }, Cut::Axes { axes, .. }) => {
-                let Merged { lens, axes } = merged(shape, axes);
-                match axes[..] {
-                    [axis] => reducer.reduce(op, buffer.axis(&lens, axis)?)?,
-                    _ if lens.len() > MOST_AXES => bail!(
-                        "--axis of {} axes after neighbours were taken together; a device takes \
-                         {MOST_AXES}: reduce it by --device cpu",
-                        lens.len()
-                    ),
-                    _ => reducer.reduce(op, buffer.view(&lens)?.along(&axes)?)?,
-                }
-            }
-            (Held::Cpu(values), Cut::Segments { bounds, .. }) => {
-                let of = |ends: &[u64]| match &values[ends[0] as usize..ends[1] as usize] {
-                    [] => Ok(of_none),
-                    values => Ok(cpu::reduce_rows(op, values, values.len())?.pop()),
-                };
-                return bounds.windows(2).map(of).collect();
-            }
-            (Held::Device { reducer, segments, .. }, Cut::Segments { .. }) => {
-                let segments = segments.as_ref().expect("they are made where pieces are segments");
-                reducer.reduce(op, segments)?
-            }
         };
         let results = of_some.into_iter().enumerate();
         Ok(results
@@ -225,14 +223,40 @@ fn merged(shape: &[usize], axes: &[usize]) -> Merged {
     Merged { lens: groups.into_iter().map(|(len, _)| len).collect(), axes }
 }
 
-/// Returns the results along several axes that are no neighbours, `len` elements each, which are brought
-/// side by side.
-fn gathered<T: Element, O: RowsOperation<T>>(
-    op: O,
+/// Takes the elements of some pieces, which lie side by side, and the number of elements in each.
+type TakeSides<'a, T> = dyn FnMut(&[T], usize) -> Result<()> + 'a;
+
+/// Brings the elements of each piece that has some side by side, piece after piece. It is compiled once
+/// for a type, and not for each operation.
+fn side_by_side<T: Element>(
+    values: &[T],
+    shape: &[usize],
+    pieces: &Pieces,
+    take: &mut TakeSides<'_, T>,
+) -> Result<()> {
+    match pieces.cut() {
+        Cut::Whole { .. } => take(values, values.len()),
+        Cut::Axes { axes, len, .. } => match merged(shape, axes) {
+            Merged { lens, axes } if axes.len() == 1 => {
+                columns(values, *len as usize, lens[axes[0] + 1..].iter().product(), take)
+            }
+            merged => gathered(values, *len as usize, &merged, take),
+        },
+        Cut::Segments { bounds, .. } => {
+            let of = |ends: &[u64]| &values[ends[0] as usize..ends[1] as usize];
+            let mut pieces = bounds.windows(2).map(of).filter(|piece| !piece.is_empty());
+            pieces.try_for_each(|piece| take(piece, piece.len()))
+        }
+    }
+}
+
+/// Brings those along several axes that are no neighbours side by side, `len` elements each.
+fn gathered<T: Element>(
     values: &[T],
     len: usize,
     Merged { lens, axes }: &Merged,
-) -> Result<Vec<O::Left>> {
+    take: &mut TakeSides<'_, T>,
+) -> Result<()> {
     let mut stride = values.len();
     let (mut along, mut across) = (Vec::new(), Vec::new());
     for (axis, len) in lens.iter().enumerate() {
@@ -240,16 +264,15 @@ fn gathered<T: Element, O: RowsOperation<T>>(
         let of = if axes.contains(&axis) { &mut along } else { &mut across };
         of.push((*len, stride));
     }
-    let (mut results, mut side) = (Vec::new(), Vec::new());
+    let mut side = Vec::new();
     for first in positions(&across) {
         side.extend(positions(&along).map(|place| values[first + place]));
         if side.len() >= TURN {
-            results.extend(cpu::reduce_rows(op, &side, len)?);
+            take(&side, len)?;
             side.clear();
         }
     }
-    results.extend(cpu::reduce_rows(op, &side, len)?);
-    Ok(results)
+    take(&side, len)
 }
 
 /// Returns where the positions on axes of these lengths and strides are, the last axis fastest.
@@ -272,19 +295,18 @@ fn positions(axes: &[(usize, usize)]) -> impl Iterator<Item = usize> + '_ {
     })
 }
 
-/// The results of the columns of matrices that lie one behind the other, one or more, of `len` rows and
-/// `width` columns each. Of one column they are the matrices' own; else columns are brought side by
-/// side, some at a time.
-fn on_cpu<T: Element, O: RowsOperation<T>>(
-    op: O,
+/// Brings the columns of matrices side by side, some at a time. The matrices lie one behind the other,
+/// one or more, of `len` rows and `width` columns each; those of one column are columns themselves.
+fn columns<T: Element>(
     values: &[T],
     len: usize,
     width: usize,
-) -> Result<Vec<O::Left>> {
+    take: &mut TakeSides<'_, T>,
+) -> Result<()> {
     if width == 1 {
-        return Ok(cpu::reduce_rows(op, values, len)?);
+        return take(values, len);
     }
-    let (mut results, mut turned) = (Vec::new(), Vec::new());
+    let mut turned = Vec::new();
     for matrix in values.chunks_exact(len * width) {
         let strip = (TURN / len).max(1);
         for first in (0..width).step_by(strip) {
@@ -292,10 +314,10 @@ fn on_cpu<T: Element, O: RowsOperation<T>>(
             for column in first..width.min(first + strip) {
                 turned.extend((0..len).map(|row| matrix[row * width + column]));
             }
-            results.extend(cpu::reduce_rows(op, &turned, len)?);
+            take(&turned, len)?;
         }
     }
-    Ok(results)
+    Ok(())
 }
 
 /// What the library gives for no elements: a result, or perhaps none.

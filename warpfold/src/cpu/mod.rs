@@ -56,7 +56,7 @@ use crate::{
     Element, Error, Result, Within,
     element::{Words, sealed::Outcome as _},
     geometry::MAX_ELEMENTS,
-    names::{Dtype, Op},
+    names::{Dtype, Op, PairOp, WithinOp},
     op::{Interval, Operation, PairOperation, RowsOperation},
     pairs,
     reducer::Code,
@@ -66,6 +66,10 @@ use crate::{
 
 /// Elements that a thread takes at least.
 const PER_THREAD: usize = 1 << 15;
+/// Parts of a thread among rows that are reduced together, so that threads end at about the same time.
+const PARTS_PER_THREAD: usize = 8;
+/// Most rows that are reduced before their results are passed on.
+const MOST_ROWS_AT_ONCE: usize = 1 << 18;
 
 /// What a function of integers, or one of floats, makes of slices, whose elements are of a type that the
 /// compiler does not see.
@@ -101,7 +105,7 @@ pub fn reduce<T: Element, O: Operation<T>>(op: O, values: &[T]) -> Result<O::Out
     check(values)?;
     match O::of_none() {
         Some(of_none) if values.is_empty() => Ok(of_none),
-        _ => Ok(O::decode(words_of(op, values))),
+        _ => Ok(O::decode(words_of(op, T::DTYPE, bytemuck::cast_slice(values)))),
     }
 }
 
@@ -119,9 +123,10 @@ pub fn reduce_rows<T: Element, O: RowsOperation<T>>(
     let op = built_in(&op.code())?;
     rows::check(values.len(), len)?;
     check(values)?;
-    require_threads();
-    let rows = values.par_chunks_exact(len).with_min_len((PER_THREAD / len).max(1));
-    Ok(rows.map(|row| O::Left::from_words(words_of(op, row))).collect())
+    let mut results = Vec::with_capacity(values.len() / len);
+    let mut take = |words| results.push(O::Left::from_words(words));
+    each_row(op, T::DTYPE, bytemuck::cast_slice(values), len, &mut take);
+    Ok(results)
 }
 
 /// The result of any [operation on pairs](PairOperation): the elements of two slices that have the same
@@ -140,8 +145,8 @@ pub fn reduce_pair<T: Element, O: PairOperation>(_op: O, first: &[T], second: &[
     if pairs::check(first.len(), second.len())? == 0 {
         return Ok(T::Sum::zeroed());
     }
-    let written = of_type!(T::DTYPE, of_integer_pairs, of_float_pairs, O::op(T::DTYPE), first, second);
-    Ok(T::Sum::from_words(in_words(written)))
+    let pairs = [first, second].map(bytemuck::cast_slice);
+    Ok(T::Sum::from_words(words_of_pairs(O::op(T::DTYPE), T::DTYPE, pairs)))
 }
 
 /// How many elements lie in an interval, and their sum in the type [`Element::Sum`]: as of
@@ -161,8 +166,8 @@ pub fn reduce_within<T: Element>(range: impl Interval<T>, values: &[T]) -> Resul
     let Some(ends) = Ends::of(range.bounds())?.filter(|_| !values.is_empty()) else {
         return Ok(Within::none());
     };
-    let written = of_type!(T::DTYPE, of_integers_within, of_floats_within, (range.op(), ends), values);
-    Ok(Within::from_words(in_words(written)))
+    let words = words_within((range.op(), ends), T::DTYPE, bytemuck::cast_slice(values));
+    Ok(Within::from_words(words))
 }
 
 /// The operation, which must be one of the library's.
@@ -190,9 +195,35 @@ fn require_threads() {
     }
 }
 
-/// What a kernel would write.
-fn words_of<T: Element>(op: Op, values: &[T]) -> Words {
-    in_words(of_type!(T::DTYPE, of_integers, of_floats, op, values))
+// What a kernel would write. These functions are not generic, so that they are compiled once: elements
+// come as bytes, with their type.
+
+fn words_of(op: Op, dtype: Dtype, values: &[u8]) -> Words {
+    in_words(of_type!(dtype, of_integers, of_floats, op, values))
+}
+
+/// Passes the words of each row of `len` elements to `take`.
+fn each_row(op: Op, dtype: Dtype, values: &[u8], len: usize, take: &mut dyn FnMut(Words)) {
+    if values.is_empty() {
+        return;
+    }
+    require_threads();
+    let row_bytes = len * dtype.size();
+    let elements = PARTS_PER_THREAD * PER_THREAD * rayon::current_num_threads();
+    for rows in values.chunks(row_bytes * (elements / len).clamp(1, MOST_ROWS_AT_ONCE)) {
+        let rows = rows.par_chunks_exact(row_bytes).with_min_len((PER_THREAD / len).max(1));
+        let row = |row: &[u8]| of_type!(dtype, of_integers, of_floats, op, row);
+        let written: Vec<fold::Words> = rows.map(row).collect();
+        written.into_iter().for_each(|written| take(in_words(written)));
+    }
+}
+
+fn words_of_pairs(op: PairOp, dtype: Dtype, [first, second]: [&[u8]; 2]) -> Words {
+    in_words(of_type!(dtype, of_integer_pairs, of_float_pairs, op, first, second))
+}
+
+fn words_within(op: (WithinOp, Ends), dtype: Dtype, values: &[u8]) -> Words {
+    in_words(of_type!(dtype, of_integers_within, of_floats_within, op, values))
 }
 
 /// The words of a result. The others are of results that no operation of the library has.

@@ -4,8 +4,13 @@ use std::{fmt, marker::PhantomData, mem, sync::Arc};
 
 use warpfold_abi::reducer::CARRIED_BYTES;
 
-use super::{Carried, Code, Core, Inputs, Reducer, Span, Task};
-use crate::{Buffer, Device, Error, Output, Plain, Result, Stream, memory::Memory, op::Operation};
+use super::{
+    Carried, Code, Core, Inputs, Reducer, Span, Task,
+    plan::{Elements, OutputMemory},
+};
+use crate::{
+    Buffer, Device, Error, Output, Plain, Result, Stream, element::Words, memory::Memory, op::Operation,
+};
 
 /// Most elements of all pieces together.
 pub(super) const MOST: u64 = 1 << 48;
@@ -33,16 +38,21 @@ pub(super) const MOST: u64 = 1 << 48;
 /// cut otherwise, sums of floats may be rounded otherwise. A result that has the same bits
 /// [everywhere](crate::op#the-same-bits) has those that it has of a buffer with all elements.
 pub struct Running<T: Plain, O: Operation<T>> {
-    core: Arc<Core>,
     op: O,
-    carried: Arc<Memory>,
+    carried: CarriedOn,
     output: Output<O::Left>,
+    elements: PhantomData<fn(T)>,
+}
+
+/// The state of a running reduction, whose type depends on neither operation nor elements.
+struct CarriedOn {
+    core: Arc<Core>,
+    memory: Arc<Memory>,
     /// The index of the first element.
     first: u64,
     len: u64,
     /// Whether a launch has failed, so that what is carried may be anything.
     lost: bool,
-    elements: PhantomData<fn(T)>,
 }
 
 impl Reducer {
@@ -61,36 +71,41 @@ impl Reducer {
     /// # Errors
     /// As [`running`](Self::running), and [`Error::TooManyElements`] for a first index above 2^48.
     pub fn running_from<T: Plain, O: Operation<T>>(&self, op: O, first: u64) -> Result<Running<T, O>> {
-        if first > MOST {
-            return Err(Error::TooManyElements { n: first, most: MOST });
-        }
-        let device = self.device();
-        let carried = Arc::new(Memory::new(device, CARRIED_BYTES)?);
-        // Whole where devices bring theirs together, of which most operations write a part alone.
-        device.clear(&carried)?;
-        let (core, output) = (self.core().clone(), Output::new(device)?);
-        let elements = PhantomData;
-        let running = Running { core, op, carried, output, first, len: 0, lost: false, elements };
-        running.begin()?;
-        Ok(running)
+        let (carried, output) = (CarriedOn::new(self, first)?, Output::new(self.device())?);
+        carried.begin(op.code(), output.memory())?;
+        Ok(Running { op, carried, output, elements: PhantomData })
     }
 }
 
-impl<T: Plain, O: Operation<T>> Running<T, O> {
+impl CarriedOn {
+    fn new(reducer: &Reducer, first: u64) -> Result<Self> {
+        if first > MOST {
+            return Err(Error::TooManyElements { n: first, most: MOST });
+        }
+        let device = reducer.device();
+        let memory = Arc::new(Memory::new(device, CARRIED_BYTES)?);
+        // Whole where devices bring theirs together, of which most operations write a part alone.
+        device.clear(&memory)?;
+        Ok(Self { core: reducer.core().clone(), memory, first, len: 0, lost: false })
+    }
+
+    fn device(&self) -> &Device {
+        self.core.device()
+    }
+
     /// Has the kernels leave the result of no elements where a program's own operation has one, which
     /// they alone know, and what is made of none where the first element does not begin anew.
-    fn begin(&self) -> Result<()> {
-        let span = Span { code: self.op.code(), n: 0, address: self.carried.address() };
-        let task = self.task(span, 0)?;
+    fn begin(&self, code: Code, output: &Arc<Memory>) -> Result<()> {
+        let task = self.task(Span { code, n: 0, address: self.memory.address() }, 0)?;
         task.prepare(self.core.kernels())?;
         if task.is_empty() && self.first == 0 {
             return Ok(());
         }
         // SAFETY: there are no elements; the memory is this one's, and kept below where a launch may
         // still use it.
-        let reduced = unsafe { self.core.reduce_into(&task, self.output.as_device_ptr()) };
+        let reduced = unsafe { self.core.reduce_into(&task, output.address()) };
         let keep = || {
-            let memories = (self.carried.clone(), self.output.memory().clone());
+            let memories = (self.memory.clone(), output.clone());
             mem::forget((self.core.clone(), task.kept_codes(), memories));
         };
         reduced.map_err(|failed| failed.or_keep(keep))
@@ -101,24 +116,86 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
         if let Code::Custom(loaded) = &span.code {
             self.device().require("operation", loaded.device())?;
         }
-        let address = self.carried.address();
-        let carried = Carried { before, address, meeting: None };
+        let carried = Carried { before, address: self.memory.address(), meeting: None };
         Ok(Task::Continued(span, carried))
     }
 
+    /// Enqueues the reduction of a span of elements, for which there is [room](Self::with).
+    fn push(
+        &mut self,
+        stream: &Stream,
+        span: Span,
+        elements: Elements<'_>,
+        output: &mut dyn OutputMemory,
+    ) -> Result<()> {
+        let more = span.n;
+        let task = self.task(span, self.first + self.len)?;
+        if more == 0 {
+            return Ok(());
+        }
+        // The piece before is done first, and whoever reads its result.
+        output.precede(stream)?;
+        elements.written.precede(stream)?;
+        task.prepare(self.core.kernels())?;
+        self.core.sweep();
+        let inputs = Inputs { second: Some(&self.memory), ..Inputs::of(&task, elements.memory) };
+        // SAFETY: the stream is of the device; the elements are those of a buffer, which never change;
+        // the output and what is carried are a running reduction's, which is borrowed for writing: they
+        // belong to the stream, which waits for the launch before.
+        let enqueued = unsafe { self.core.enqueue(stream, inputs, Some(output.memory())) };
+        let underway = enqueued.inspect_err(|_| self.lost = true)?;
+        output.written_until(underway.end().clone());
+        self.core.detach(underway);
+        self.len += more;
+        Ok(())
+    }
+
+    /// How many elements there are with `more` others, unless these are too many.
+    fn with(&self, code: &Code, more: u64) -> Result<u64> {
+        let most = code.most_running().unwrap_or(MOST);
+        match self.len.saturating_add(more) {
+            n if n > most => Err(Error::TooManyElements { n, most }),
+            n if self.first + n > MOST => Err(Error::TooManyElements { n: self.first + n, most: MOST }),
+            len => Ok(len),
+        }
+    }
+
+    /// The [cell](warpfold_abi::meeting) of a launch, with a result's words behind what is carried.
+    fn cell(&self, words: Words) -> Result<Vec<u8>> {
+        use warpfold_abi::{meeting::CELL_BYTES, reducer::OUTPUT_BYTES};
+
+        let result = &bytemuck::bytes_of(&words)[..OUTPUT_BYTES as usize];
+        // SAFETY: `CARRIED_BYTES` bytes are there, which no launch writes any more.
+        let mut cell =
+            unsafe { self.device().copy_out::<u8>(self.memory.address(), CARRIED_BYTES as usize) }?;
+        cell.extend_from_slice(result);
+        cell.resize(CELL_BYTES as usize, 0);
+        Ok(cell)
+    }
+
+    fn require_kept(&self) -> Result<()> {
+        if !self.lost {
+            return Ok(());
+        }
+        let reason = "a launch has failed and may still run; begin another one".to_owned();
+        Err(Error::Lost { what: "running reduction", reason })
+    }
+}
+
+impl<T: Plain, O: Operation<T>> Running<T, O> {
     /// The device whose buffers it takes.
     pub fn device(&self) -> &Device {
-        self.core.device()
+        self.carried.device()
     }
 
     /// How many elements came until now.
     pub fn len(&self) -> u64 {
-        self.len
+        self.carried.len
     }
 
     /// Returns whether no element came until now.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// Enqueues that the elements of a buffer come behind those until now, on a stream of its device: on
@@ -132,59 +209,23 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
     /// - [`Error::OutOfMemory`] while the pool of workspaces grows, and [`Error::Driver`] when the
     ///   launch fails: what came before is lost, and [`Error::Lost`] says so from then on.
     pub fn push(&mut self, stream: &Stream, values: &Buffer<T>) -> Result<()> {
-        self.require_kept()?;
+        let code = self.op.code();
+        self.carried.require_kept()?;
         self.device().require("stream", stream.device())?;
-        let len = self.with(values.len() as u64)?;
-        let span = Span::of(self.op.code(), values, self.device())?;
-        let task = self.task(span, self.first + self.len)?;
-        if values.is_empty() {
-            return Ok(());
-        }
-        // The piece before is done first, and whoever reads its result.
-        self.output.precede(stream)?;
-        values.precede(stream)?;
-        task.prepare(self.core.kernels())?;
-        self.core.sweep();
-        let inputs = Inputs { second: Some(&self.carried), ..Inputs::of(&task, values.memory()) };
-        // SAFETY: the stream is of the device; the elements are those of the buffer, which never
-        // change; the output and what is carried are this one's, which is borrowed for writing: they
-        // belong to the stream, which waits for the launch before.
-        let enqueued = unsafe { self.core.enqueue(stream, inputs, Some(self.output.memory())) };
-        let underway = enqueued.inspect_err(|_| self.lost = true)?;
-        self.output.written_until(underway.end().clone());
-        self.core.detach(underway);
-        self.len = len;
-        Ok(())
-    }
-
-    /// How many elements there are with `more` others, unless these are too many.
-    fn with(&self, more: u64) -> Result<u64> {
-        let most = self.op.code().most_running().unwrap_or(MOST);
-        match self.len.saturating_add(more) {
-            n if n > most => Err(Error::TooManyElements { n, most }),
-            n if self.first + n > MOST => Err(Error::TooManyElements { n: self.first + n, most: MOST }),
-            len => Ok(len),
-        }
+        self.carried.with(&code, values.len() as u64)?;
+        let span = Span::of(code, values, self.device())?;
+        self.carried.push(stream, span, values.elements(), &mut self.output)
     }
 
     /// What was made of the pieces until now, as the [cell](warpfold_abi::meeting) of a launch has it;
     /// nothing of none.
     pub(super) fn cell(&self) -> Result<Vec<u8>> {
-        use warpfold_abi::{meeting::CELL_BYTES, reducer::OUTPUT_BYTES};
-
-        self.require_kept()?;
+        self.carried.require_kept()?;
         if self.is_empty() {
             return Ok(Vec::new());
         }
         // It waits for the last piece.
-        let words = self.output.words()?;
-        let result = &bytemuck::bytes_of(&words)[..OUTPUT_BYTES as usize];
-        // SAFETY: `CARRIED_BYTES` bytes are there, which no launch writes any more.
-        let mut cell =
-            unsafe { self.device().copy_out::<u8>(self.carried.address(), CARRIED_BYTES as usize) }?;
-        cell.extend_from_slice(result);
-        cell.resize(CELL_BYTES as usize, 0);
-        Ok(cell)
+        self.carried.cell(self.output.words()?)
     }
 
     /// Whose launches it takes.
@@ -198,7 +239,7 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
     /// [`Error::Driver`] with what went wrong in a launch or the copy; [`Error::Lost`] behind a launch
     /// that could not be enqueued.
     pub fn result(&self) -> Result<O::Output> {
-        self.require_kept()?;
+        self.carried.require_kept()?;
         match O::of_none().filter(|_| self.is_empty()) {
             Some(of_none) => Ok(of_none),
             None => Ok(O::decode(self.output.words()?)),
@@ -212,15 +253,7 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
     /// # Errors
     /// [`Error::Lost`] behind a launch that could not be enqueued.
     pub fn output(&self) -> Result<&Output<O::Left>> {
-        self.require_kept().map(|()| &self.output)
-    }
-
-    fn require_kept(&self) -> Result<()> {
-        if !self.lost {
-            return Ok(());
-        }
-        let reason = "a launch has failed and may still run; begin another one".to_owned();
-        Err(Error::Lost { what: "running reduction", reason })
+        self.carried.require_kept().map(|()| &self.output)
     }
 }
 
@@ -252,7 +285,7 @@ impl<T: Plain, O: Operation<T>> Push<T> for Running<T, O> {
     }
 
     fn require_room(&self, more: u64) -> Result<()> {
-        self.with(more).map(|_| ())
+        self.carried.with(&self.op.code(), more).map(|_| ())
     }
 }
 
@@ -266,6 +299,6 @@ impl<T: Plain, O: Operation<T>> sealed::Sealed for Running<T, O> {}
 impl<T: Plain, O: Operation<T>> fmt::Debug for Running<T, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut running = f.debug_struct("Running");
-        running.field("operation", &self.op.code()).field("len", &self.len).finish_non_exhaustive()
+        running.field("operation", &self.op.code()).field("len", &self.len()).finish_non_exhaustive()
     }
 }

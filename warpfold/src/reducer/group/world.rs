@@ -211,7 +211,7 @@ impl World {
     ) -> Result<O::Output> {
         let state = &mut *self.state();
         let given = self.begin(state, &op.code(), values);
-        self.together(state, "", op, given, || values.part.slice(..0))
+        self.together(state, "", op, given, &|| values.part.slice(..0))
     }
 
     pub(super) fn reduce_many<T: Plain, O: Operations<T>>(
@@ -226,7 +226,7 @@ impl World {
             let given = self.begin(state, code, values);
             let what = format!("launch {launch} of {what} of {}", short(type_name::<T>()));
             let none = || values.part.slice(..0);
-            self.bring(state, &what, (code, launch), given, of_none.is_some(), none)?;
+            self.bring(state, &what, (code, launch), given, of_none.is_some(), &none)?;
         }
         if let Some(of_none) = of_none.filter(|_| values.is_empty()) {
             return Ok(of_none);
@@ -246,8 +246,10 @@ impl World {
     pub fn result<T: Plain, O: Operation<T>>(&self, running: &Running<T, O>) -> Result<O::Output> {
         let state = &mut *self.state();
         let device = self.reducer().device();
-        let given = self.put(state, running);
-        self.together(state, "running ", running.op(), given, || device.upload::<T>(&[]))
+        let own = || device.require("running reduction", running.device());
+        let cell = own().and_then(|()| running.cell());
+        let given = cell.and_then(|cell| self.put(state, running.len(), cell));
+        self.together(state, "running ", running.op(), given, &|| device.upload::<T>(&[]))
     }
 
     pub(super) fn require<T>(&self, values: &Distributed<T>) -> Result<()> {
@@ -274,13 +276,7 @@ impl World {
     }
 
     /// Puts what was made of the elements until now, if there are any, in this rank's cell.
-    fn put<T: Plain, O: Operation<T>>(
-        &self,
-        state: &mut State,
-        running: &Running<T, O>,
-    ) -> Result<Mine> {
-        self.reducer().device().require("running reduction", running.device())?;
-        let (elements, cell) = (running.len(), running.cell()?);
+    fn put(&self, state: &mut State, elements: u64, cell: Vec<u8>) -> Result<Mine> {
         if cell.is_empty() {
             return Ok(Mine { elements, value: Value::None });
         }
@@ -297,7 +293,7 @@ impl World {
         how: &str,
         op: O,
         given: Result<Mine>,
-        none: impl FnOnce() -> Result<Buffer<T>>,
+        none: &dyn Fn() -> Result<Buffer<T>>,
     ) -> Result<O::Output> {
         let what = format!("{how}{} of {}", short(type_name::<O>()), short(type_name::<T>()));
         let (code, of_none) = (op.code(), O::of_none());
@@ -318,7 +314,7 @@ impl World {
         launch: (&Code, usize),
         given: Result<Mine>,
         is_known_of_none: bool,
-        none: impl FnOnce() -> Result<Buffer<T>>,
+        none: &dyn Fn() -> Result<Buffer<T>>,
     ) -> Result<u64> {
         let cells = match state.passing {
             Some(_) => self.cells_passed(state, what, given),
