@@ -295,8 +295,8 @@ fn positions(axes: &[(usize, usize)]) -> impl Iterator<Item = usize> + '_ {
     })
 }
 
-/// Brings the columns of matrices side by side, some at a time. The matrices lie one behind the other,
-/// one or more, of `len` rows and `width` columns each; those of one column are columns themselves.
+/// Transposes contiguous matrices of `len` rows and `width` columns each, some columns at a time, and
+/// passes their columns to `take`.
 fn columns<T: Element>(
     values: &[T],
     len: usize,

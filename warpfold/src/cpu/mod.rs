@@ -105,7 +105,7 @@ pub fn reduce<T: Element, O: Operation<T>>(op: O, values: &[T]) -> Result<O::Out
     check(values)?;
     match O::of_none() {
         Some(of_none) if values.is_empty() => Ok(of_none),
-        _ => Ok(O::decode(words_of(op, T::DTYPE, bytemuck::cast_slice(values)))),
+        _ => Ok(O::decode(in_words(words_of(op, T::DTYPE, bytemuck::cast_slice(values))))),
     }
 }
 
@@ -198,8 +198,8 @@ fn require_threads() {
 // What a kernel would write. These functions are not generic, so that they are compiled once: elements
 // come as bytes, with their type.
 
-fn words_of(op: Op, dtype: Dtype, values: &[u8]) -> Words {
-    in_words(of_type!(dtype, of_integers, of_floats, op, values))
+fn words_of(op: Op, dtype: Dtype, values: &[u8]) -> fold::Words {
+    of_type!(dtype, of_integers, of_floats, op, values)
 }
 
 /// Passes the words of each row of `len` elements to `take`.
@@ -212,8 +212,7 @@ fn each_row(op: Op, dtype: Dtype, values: &[u8], len: usize, take: &mut dyn FnMu
     let elements = PARTS_PER_THREAD * PER_THREAD * rayon::current_num_threads();
     for rows in values.chunks(row_bytes * (elements / len).clamp(1, MOST_ROWS_AT_ONCE)) {
         let rows = rows.par_chunks_exact(row_bytes).with_min_len((PER_THREAD / len).max(1));
-        let row = |row: &[u8]| of_type!(dtype, of_integers, of_floats, op, row);
-        let written: Vec<fold::Words> = rows.map(row).collect();
+        let written: Vec<_> = rows.map(|row| words_of(op, dtype, row)).collect();
         written.into_iter().for_each(|written| take(in_words(written)));
     }
 }

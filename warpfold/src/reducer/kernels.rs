@@ -177,7 +177,7 @@ impl LoadedPieces {
         Ok(sizes[sizes.len() - 1])
     }
 
-    /// Whether the device has the registers for a block of `block` threads of each of some of them.
+    /// Returns whether a block of `block` threads of each of these functions fits the registers.
     fn allow(&self, of: &[Function], block: u32) -> Result<bool> {
         self.module.device().call("preparing a kernel", |driver| {
             for &function in of {

@@ -120,7 +120,7 @@ impl CarriedOn {
         Ok(Task::Continued(span, carried))
     }
 
-    /// Enqueues the reduction of a span of elements, for which there is [room](Self::with).
+    /// Enqueues the reduction of a span of elements, for which there is [room](Self::require_room).
     fn push(
         &mut self,
         stream: &Stream,
@@ -133,7 +133,7 @@ impl CarriedOn {
         if more == 0 {
             return Ok(());
         }
-        // The piece before is done first, and whoever reads its result.
+        // The launch of the previous piece, and readers of its result, come first.
         output.precede(stream)?;
         elements.written.precede(stream)?;
         task.prepare(self.core.kernels())?;
@@ -150,17 +150,17 @@ impl CarriedOn {
         Ok(())
     }
 
-    /// How many elements there are with `more` others, unless these are too many.
-    fn with(&self, code: &Code, more: u64) -> Result<u64> {
+    /// Refuses `more` elements if there are too many with them.
+    fn require_room(&self, code: &Code, more: u64) -> Result<()> {
         let most = code.most_running().unwrap_or(MOST);
         match self.len.saturating_add(more) {
             n if n > most => Err(Error::TooManyElements { n, most }),
             n if self.first + n > MOST => Err(Error::TooManyElements { n: self.first + n, most: MOST }),
-            len => Ok(len),
+            _ => Ok(()),
         }
     }
 
-    /// The [cell](warpfold_abi::meeting) of a launch, with a result's words behind what is carried.
+    /// The [cell](warpfold_abi::meeting) of a launch, followed by the words of a result.
     fn cell(&self, words: Words) -> Result<Vec<u8>> {
         use warpfold_abi::{meeting::CELL_BYTES, reducer::OUTPUT_BYTES};
 
@@ -212,7 +212,7 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
         let code = self.op.code();
         self.carried.require_kept()?;
         self.device().require("stream", stream.device())?;
-        self.carried.with(&code, values.len() as u64)?;
+        self.carried.require_room(&code, values.len() as u64)?;
         let span = Span::of(code, values, self.device())?;
         self.carried.push(stream, span, values.elements(), &mut self.output)
     }
@@ -285,7 +285,7 @@ impl<T: Plain, O: Operation<T>> Push<T> for Running<T, O> {
     }
 
     fn require_room(&self, more: u64) -> Result<()> {
-        self.carried.with(&self.op.code(), more).map(|_| ())
+        self.carried.require_room(&self.op.code(), more)
     }
 }
 
