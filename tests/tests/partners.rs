@@ -7,13 +7,12 @@ use std::{
     path::Path,
 };
 
-use warpfold::internal::{Family, Op, other_files};
+use warpfold::internal::KernelFile;
 use warpfold_lab::ladder;
 use warpfold_sim::Module;
 use warpfold_suite::{
     Arch,
     catalogue::{self, VARIANTS, Variant, Work},
-    reducer::tuning::KernelKind,
 };
 use warpfold_tests::{device, library_ptx, on_gpu, ptx, root};
 
@@ -124,21 +123,15 @@ fn entries(ptx: &str) -> Names {
 fn the_reducer_has_a_ptx_file_for_every_operation_and_type_with_its_kernels_and_no_other() {
     let reducer = catalogue::find("reducer").unwrap();
     let row = reducer.cases().map(|(op, dtype)| catalogue::reducer_ptx(op.unwrap(), dtype));
-    let of = |(op, dtype)| Family::ALL.map(|family| (family.file(op, dtype), family.kernels()));
-    let mut files: BTreeMap<String, Vec<&str>> = Op::pairs().flat_map(of).collect();
-    files.extend(other_files());
-    assert_eq!(files.len(), Family::ALL.len() * Op::pairs().count() + other_files().count());
+    let files: BTreeMap<_, _> = KernelFile::all().map(|file| (file.name(), file.kernels())).collect();
+    assert_eq!(files.len(), KernelFile::all().count());
     assert!(row.into_iter().all(|file| files.contains_key(&file)), "the row has what is in no file");
     let built = catalogue::ptx_ids().filter(|id| id.starts_with("reducer_")).map(str::to_owned);
     assert_eq!(built.collect::<Names>(), files.keys().cloned().collect());
     let arch = device().info().arch;
     for (id, kernels) in files {
-        let has = |kernel: &&str| {
-            kernel.parse().is_ok_and(|kernel: KernelKind| kernel.min_arch() <= arch)
-                || !KernelKind::ALL.iter().any(|kind| kind.name() == *kernel)
-        };
-        let kernels = kernels.into_iter().filter(has);
-        let expected: Names = kernels.map(|kernel| format!("{id}_{kernel}")).collect();
+        let kernels = kernels.into_iter().filter(|kernel| kernel.min_arch <= arch);
+        let expected: Names = kernels.map(|kernel| format!("{id}_{}", kernel.name)).collect();
         assert_eq!(entries(&library_ptx(&id)), expected, "{id}");
     }
     assert!(root().join("kernels/src/reduce/reducer/mod.rs").is_file());

@@ -12,7 +12,7 @@ use warpfold_abi::custom::in_groups;
 
 use crate::{
     Axis, Count, Counted, Device, Error, Filtered, Plain, Result, Stream, View, error::in_full,
-    memory::Memory, reducer::Elements, rows::Rows, stream::LastWrite,
+    input::rows::Rows, memory::Memory, reducer::Elements, stream::LastWrite,
 };
 
 /// Elements in device memory, or a part of them. They never change.

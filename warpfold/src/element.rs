@@ -147,7 +147,7 @@ pub(crate) mod sealed {
     use bytemuck::Pod;
 
     use super::{Dtype, Words};
-    use crate::{Device, Result, within::Neighbours};
+    use crate::{Device, Result, input::filtered::Neighbours};
 
     /// What the library knows of an element's type.
     pub trait Element: Pod + Neighbours {

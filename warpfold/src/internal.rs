@@ -8,25 +8,23 @@ use warpfold_driver::{Context, Driver, Stream as RawStream};
 
 use crate::{
     Axis, Device, Element, Reducer, Result, Rows, View,
+    input::{AnyTask, Task, buffer, rows::RowsTask},
     memory::Memory,
-    ptx::Form,
-    reducer::{Code, Places, Span, Task, slots},
-    rows::RowsJob,
+    reducer::{Code, Places, Span, slots},
 };
 pub use crate::{
     arch::{Arch, BadArch},
-    axis::AxisLaunch,
     geometry::{Launch, MAX_ELEMENTS, depth_on},
+    input::{axis::AxisLaunch, rows::RowsLaunch, view::ViewLaunch},
+    kernel_file::{Family, Kernel, KernelFile},
     names::{
         AxisKernel, Dtype, KernelKind, Op, PairKernel, PairOp, RowsKernel, TopOp, UnknownName,
         ViewKernel,
     },
-    ptx::{Family, Find, Ptx, PtxSource, other_files},
+    ptx::{Find, Ptx, PtxSource},
     reducer::Job,
-    rows::RowsLaunch,
     signature::{Mismatch, compare},
     tuning::{Blocks, Bracket, Choice, Shape, Tuning, check},
-    view::ViewLaunch,
 };
 
 /// The archives that PTX is embedded in.
@@ -60,7 +58,7 @@ pub fn shape(device: &Device) -> Shape {
 /// As [`Reducer::reduce`].
 pub fn rows_launch<T: Element>(rows: &Rows<'_, T>) -> Result<RowsLaunch> {
     let device = rows.buffer().device();
-    Ok(RowsLaunch::new(&rows.job(Code::BuiltIn(Op::Sum, T::DTYPE), device)?, shape(device)))
+    Ok(RowsLaunch::new(&rows.task(Code::BuiltIn(Op::Sum, T::DTYPE), device)?, shape(device)))
 }
 
 /// The launch of a sum along an axis that is not the last.
@@ -69,7 +67,7 @@ pub fn rows_launch<T: Element>(rows: &Rows<'_, T>) -> Result<RowsLaunch> {
 /// As [`Reducer::reduce`].
 pub fn axis_launch<T: Element>(axis: &Axis<'_, T>) -> Result<AxisLaunch> {
     let device = axis.buffer().device();
-    Ok(AxisLaunch::new(&axis.job(Code::BuiltIn(Op::Sum, T::DTYPE), device)?, shape(device)))
+    Ok(AxisLaunch::new(&axis.task(Code::BuiltIn(Op::Sum, T::DTYPE), device)?, shape(device)))
 }
 
 /// The launch of a sum along some axes of a view, if the kernels for views make it.
@@ -79,7 +77,7 @@ pub fn axis_launch<T: Element>(axis: &Axis<'_, T>) -> Result<AxisLaunch> {
 pub fn view_launch<T: Element>(view: &View<'_, T>, axes: &[usize]) -> Result<Option<ViewLaunch>> {
     let device = view.buffer().device();
     Ok(match view.along(axes)?.task(Code::BuiltIn(Op::Sum, T::DTYPE), device)? {
-        Task::View(job) => Some(ViewLaunch::new(&job, shape(device))),
+        AnyTask::View(job) => Some(ViewLaunch::new(&job, shape(device))),
         _ => None,
     })
 }
@@ -90,11 +88,11 @@ pub fn view_launch<T: Element>(view: &View<'_, T>, axes: &[usize]) -> Result<Opt
 /// # Panics
 /// For rows of no elements.
 pub fn rows_plan(device: &Device, job: &Job, len: u64) -> RowsLaunch {
-    RowsLaunch::new(&rows_job(job, len), shape(device))
+    RowsLaunch::new(&rows_task(job, len), shape(device))
 }
 
-fn rows_job(job: &Job, len: u64) -> RowsJob {
-    RowsJob::contiguous(job.into(), len)
+fn rows_task(job: &Job, len: u64) -> RowsTask {
+    RowsTask::contiguous(job.into(), len)
 }
 
 /// A reducer with kernels and choices of the caller's, and at most `workspaces` workspaces.
@@ -128,7 +126,7 @@ pub fn tuning(reducer: &Reducer) -> &Tuning {
 /// # Errors
 /// As [`Reducer::prepare`].
 pub fn prepare(reducer: &Reducer, op: Op, dtype: Dtype) -> Result<()> {
-    reducer.core().kernels().prepare(Form::Whole, op, dtype)
+    reducer.core().kernels().file(KernelFile::Reduction(Family::Buffer, op, dtype)).map(drop)
 }
 
 /// Loads the kernels that a job takes on the rows of `len` elements that its elements are.
@@ -139,7 +137,7 @@ pub fn prepare(reducer: &Reducer, op: Op, dtype: Dtype) -> Result<()> {
 /// # Panics
 /// For rows of no elements.
 pub fn prepare_rows(reducer: &Reducer, job: &Job, len: u64) -> Result<()> {
-    Task::of_rows(rows_job(job, len)).prepare(reducer.core().kernels())
+    rows_task(job, len).task().prepare(reducer.core().kernels())
 }
 
 /// The launch of a job that is not empty: the tuning's choice, unless another is given, which then no
@@ -149,7 +147,7 @@ pub fn prepare_rows(reducer: &Reducer, job: &Job, len: u64) -> Result<()> {
 /// As [`Reducer::prepare`]; [`Error::TooManyElements`](crate::Error::TooManyElements), and
 /// [`Error::Choice`](crate::Error::Choice) for a choice that the device or the PTX does not have.
 pub fn plan(reducer: &Reducer, job: &Job, choice: Option<Choice>) -> Result<Launch> {
-    reducer.core().kernels().plan(&job.into(), choice)
+    buffer::plan(reducer.core().kernels(), &job.into(), choice)
 }
 
 /// Most additions that one element's value takes part in, in a launch of a job.
@@ -173,8 +171,7 @@ pub unsafe fn reduce(reducer: &Reducer, job: &Job, keep: impl FnOnce()) -> Resul
         keep();
     };
     // SAFETY: the caller's contract.
-    let reduced =
-        unsafe { reducer.core().reduce(&Task::Elements(job.into()), |results| results.get(0)) };
+    let reduced = unsafe { reducer.core().reduce(&Span::from(job), |results| results.get(0)) };
     reduced.map(|[first, second, ..]| [first, second]).map_err(|failed| failed.or_keep(keep))
 }
 
@@ -217,7 +214,7 @@ impl Launcher {
         let places = Places { choice, recording, ..places };
         // SAFETY: the slots are used here alone, by one launch after the other, each of which leaves
         // them at zero; the caller's contract.
-        unsafe { Task::Elements(job.into()).enqueue(self.reducer.core().kernels(), &places) }
+        unsafe { Span::from(job).enqueue(self.reducer.core().kernels(), &places) }
     }
 
     /// Enqueues a job on the rows of `len` elements that its elements are, one or more.
@@ -241,6 +238,6 @@ impl Launcher {
         let places = Places::new(self.slots.address(), output, RawStream::from_raw(stream.cast()));
         let places = Places { recording, ..places };
         // SAFETY: as in `launch`, which the caller's contract is.
-        unsafe { Task::of_rows(rows_job(job, len)).enqueue(self.reducer.core().kernels(), &places) }
+        unsafe { rows_task(job, len).task().enqueue(self.reducer.core().kernels(), &places) }
     }
 }

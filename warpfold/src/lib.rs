@@ -71,11 +71,9 @@
 
 mod arch;
 mod archive;
-mod axis;
 mod buffer;
 mod context;
 mod copies;
-mod count;
 #[cfg(feature = "cpu")]
 pub mod cpu;
 mod device;
@@ -84,58 +82,56 @@ mod element;
 mod error;
 mod geometry;
 mod initial;
+mod input;
 #[doc(hidden)]
 pub mod internal;
 #[cfg(any(feature = "cust", feature = "cudarc"))]
 mod interop;
+mod kernel_file;
 mod memory;
 mod names;
 mod nccl;
 pub mod op;
 mod output;
 mod outputs;
-mod pairs;
 mod ptx;
 mod reducer;
-mod rows;
-mod runs;
-mod segments;
 mod selection;
 mod signature;
 pub mod source;
 mod stream;
-mod top;
 mod truth;
 mod tuning;
-mod view;
-mod within;
 #[cfg(feature = "world")]
 mod world;
 
-pub use axis::Axis;
 pub use buffer::Buffer;
-pub use count::{Count, Counted};
 pub use device::{Device, DeviceInfo};
 pub use element::{Bits, Element, Ends, Float, Integer, Located, LongInteger, Outcome, Plain, Spread};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
+pub use input::{
+    Input, Recordable,
+    axis::Axis,
+    buffer::{Count, Counted},
+    filtered::{Filtered, Within},
+    rows::Rows,
+    runs::{ByKey, Key, Runs},
+    segments::{Offset, Segments},
+    view::{Along, View},
+};
 pub use output::Output;
 pub use outputs::Outputs;
 pub use reducer::{
-    DeviceOutput, Group, GroupInput, GroupOutputs, GroupRecording, GroupStreamed, Input, OnStream,
-    Pending, PendingRecording, Progress, Push, Recordable, Recorded, RecordedOutputs, Recorder,
-    Recording, Reducer, Results, Running, Sharded, ShardedAxis, ShardedRows, Streamed, Way, custom,
+    DeviceOutput, Group, GroupInput, GroupOutputs, GroupRecording, GroupStreamed, OnStream, Pending,
+    PendingRecording, Progress, Push, Recorded, RecordedOutputs, Recorder, Recording, Reducer, Results,
+    Running, Sharded, ShardedAxis, ShardedRows, Streamed, Way, custom,
 };
 #[cfg(feature = "world")]
 pub use reducer::{Distributed, World};
-pub use rows::Rows;
-pub use runs::{ByKey, Key, Runs};
-pub use segments::{Offset, Segments};
 pub use selection::Selection;
 pub use stream::Stream;
 pub use truth::Bool;
-pub use view::{Along, View};
-pub use within::{Filtered, Within};
 #[cfg(feature = "world")]
 pub use world::Rendezvous;
 

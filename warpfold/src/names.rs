@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt, str::FromStr};
 
-use crate::pairs::PartWords;
+use crate::input::pairs::PartWords;
 
 #[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};

@@ -65,13 +65,14 @@ use std::marker::PhantomData;
 use bytemuck::Zeroable;
 use half::{bf16, f16};
 
-pub use crate::{initial::InitialOperation, within::Interval};
+pub use crate::{initial::InitialOperation, input::filtered::Interval};
 
 use crate::{
     Bits, Bool, Element, Ends, Float, Integer, Located, LongInteger, Outcome, Plain, Spread,
     element::{Words, sealed::Outcome as _},
+    input::buffer::MOST_TOGETHER,
     names,
-    reducer::{Code, Codes, HostResults, MOST_TOGETHER},
+    reducer::{Code, Codes, HostResults},
 };
 
 /// An operation on elements of type `T`: one of this module, or a reference to a program's own

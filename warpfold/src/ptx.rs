@@ -13,20 +13,12 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use warpfold_abi::{
-    Arguments, Parameter,
-    arguments::{
-        ReduceAxis, ReduceContinued, ReduceCounted, ReduceCut, ReduceRows, ReduceSegments, ReduceView,
-    },
-};
-
 use crate::{
     Error, Result,
     arch::Arch,
     archive::{Archive, Damaged},
-    names::{
-        AxisKernel, Dtype, KernelKind, Op, PairKernel, PairOp, RowsKernel, TopOp, ViewKernel, WithinOp,
-    },
+    kernel_file::Kernel,
+    signature,
 };
 
 /// Environment variable that names a folder of PTX to take in place of what is embedded, for whoever
@@ -54,10 +46,21 @@ impl Ptx {
     /// The same, where threads of a kernel have no more registers than blocks of this size leave them. A
     /// limit of the registers themselves (`.maxnreg`) would be used up: ptxas spills some then, where
     /// without one it needs fewer.
-    pub(crate) fn for_blocks_of(self, threads: u32) -> Self {
+    pub(crate) fn for_blocks_of(&self, threads: u32) -> Self {
         // Bodies of kernels begin with a line of their own.
         let text = self.text.replace("\n{", &format!("\n.maxntid {threads}\n{{"));
-        Self { text: text.into(), ..self }
+        Self { origin: self.origin.clone(), text: text.into(), arch: self.arch }
+    }
+
+    /// Returns those of the kernels whose entries' names begin with `name` that its architecture has,
+    /// after a look at their parameters: kernels that are launched otherwise are not even compiled.
+    pub(crate) fn kernels(&self, kernels: Vec<Kernel>, name: &str) -> Result<Vec<Kernel>> {
+        let there = kernels.into_iter().filter(|kernel| kernel.min_arch <= self.arch);
+        there
+            .map(|kernel| {
+                signature::check(self, &kernel.entry(name), kernel.parameters).map(|()| kernel)
+            })
+            .collect()
     }
 }
 
@@ -112,190 +115,6 @@ type Cause = Box<dyn StdError + Send + Sync>;
 
 fn missing(name: &str, device: Arch, source: Cause) -> Error {
     Error::PtxMissing { name: name.to_owned(), device: device.capability(), source }
-}
-
-/// The reducer's PTX files of one operation and type. They are several so that the driver compiles no
-/// more than is used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
-    /// Of a buffer, by a launch of the host's.
-    Buffer,
-    /// Of as many elements of a buffer as device memory says.
-    Counted,
-    /// Of a buffer whose elements come behind others.
-    Continued,
-    /// Of every row of a matrix.
-    Rows,
-    /// Of every column of each of many matrices.
-    Axis,
-    /// Of every position on some axes of an array of any strides.
-    View,
-    /// Of every segment that offsets describe.
-    Segments,
-}
-
-/// The PTX file of the kernels that look at offsets.
-pub(crate) const OFFSETS_FILE: &str = "reducer_offsets";
-
-/// The PTX files of the kernels that find runs of equal keys, by the size of a key.
-pub(crate) const RUNS_FILES: [&str; 4] =
-    ["reducer_runs_u8", "reducer_runs_u16", "reducer_runs_u32", "reducer_runs_u64"];
-
-/// The PTX file of an operation on pairs and a type; its entries have the kernel's name behind it.
-pub(crate) fn pair_file(op: PairOp, dtype: Dtype) -> String {
-    format!("reducer_pair_{op}_{dtype}")
-}
-
-/// The PTX file of a sum of intervals and a type; its entry has the kernel's name behind it.
-pub(crate) fn within_file(op: WithinOp, dtype: Dtype) -> String {
-    format!("reducer_within_{op}_{dtype}")
-}
-
-/// The PTX file of an order and a type; its entries have the kernel's name behind it.
-pub(crate) fn top_file(op: TopOp, dtype: Dtype) -> String {
-    format!("reducer_top_{op}_{dtype}")
-}
-
-/// The PTX files that no [`Family`] has, with the names of their kernels.
-pub fn other_files() -> impl Iterator<Item = (String, Vec<&'static str>)> {
-    let runs = RUNS_FILES.iter().map(|file| (String::from(*file), vec!["count", "write"]));
-    let offsets = (OFFSETS_FILE.to_owned(), vec!["check", "tiles"]);
-    let kernels = || PairKernel::ALL.iter().map(|kernel| kernel.name()).collect();
-    let pairs = PairOp::pairs().map(move |(op, dtype)| (pair_file(op, dtype), kernels()));
-    let kernels = || vec![RowsKernel::Grid.name(), RowsKernel::Warp.name()];
-    let tops = move |&op| Dtype::ALL.iter().map(move |&dtype| (top_file(op, dtype), kernels()));
-    let others = pairs.chain(TopOp::ALL.iter().flat_map(tops));
-    let kernels = || vec![KernelKind::Grid.name()];
-    let within = WithinOp::pairs().map(move |(op, dtype)| (within_file(op, dtype), kernels()));
-    [offsets].into_iter().chain(runs).chain(others).chain(within)
-}
-
-impl Family {
-    /// All families that there are.
-    pub const ALL: [Self; 7] = [
-        Self::Buffer,
-        Self::Counted,
-        Self::Continued,
-        Self::Rows,
-        Self::Axis,
-        Self::View,
-        Self::Segments,
-    ];
-
-    /// What its files have in front of operation and type.
-    pub const fn prefix(self) -> &'static str {
-        match self {
-            Self::Buffer => "reducer_",
-            Self::Counted => "reducer_counted_",
-            Self::Continued => "reducer_continued_",
-            Self::Rows => "reducer_rows_",
-            Self::Axis => "reducer_axis_",
-            Self::View => "reducer_view_",
-            Self::Segments => "reducer_segments_",
-        }
-    }
-
-    /// The file of an operation and type; its entries have the kernel's name behind it.
-    pub fn file(self, op: Op, dtype: Dtype) -> String {
-        self.named(&format!("{op}_{dtype}"))
-    }
-
-    /// What an operation's entries begin with.
-    pub(crate) fn named(self, name: &str) -> String {
-        format!("{}{name}", self.prefix())
-    }
-
-    /// The names of the kernels that its files have, if the architecture has them all.
-    pub fn kernels(self) -> Vec<&'static str> {
-        match self {
-            Self::Buffer => KernelKind::ALL.iter().map(|kind| kind.name()).collect(),
-            Self::Counted | Self::Continued => vec![KernelKind::Grid.name()],
-            Self::Rows => RowsKernel::ALL.iter().map(|kernel| kernel.name()).collect(),
-            Self::Axis => AxisKernel::ALL.iter().map(|kernel| kernel.name()).collect(),
-            Self::View => ViewKernel::ALL.iter().map(|kernel| kernel.name()).collect(),
-            Self::Segments => vec!["path"],
-        }
-    }
-}
-
-/// What launches on the elements of a buffer differ in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// They are all, and the host cuts them.
-    Whole,
-    /// Device memory says how many there are.
-    Counted,
-    /// They come behind others.
-    Continued,
-}
-
-impl Form {
-    pub(crate) const fn family(self) -> Family {
-        match self {
-            Self::Whole => Family::Buffer,
-            Self::Counted => Family::Counted,
-            Self::Continued => Family::Continued,
-        }
-    }
-
-    /// Gives the name of its [`Family::file`].
-    pub(crate) fn file(self, op: Op, dtype: Dtype) -> String {
-        self.family().file(op, dtype)
-    }
-
-    /// What its kernels take.
-    pub(crate) fn parameters(self) -> &'static [Parameter] {
-        match self {
-            Self::Whole => ReduceCut::<()>::PARAMETERS,
-            Self::Counted => ReduceCounted::<()>::PARAMETERS,
-            Self::Continued => ReduceContinued::<()>::PARAMETERS,
-        }
-    }
-
-    /// Whether it has a kernel.
-    pub(crate) fn has(self, kernel: KernelKind) -> bool {
-        self.family().kernels().contains(&kernel.name())
-    }
-}
-
-/// How the elements of many results lie, which one launch reduces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PiecesForm {
-    /// As rows of a matrix.
-    Rows,
-    /// As columns of matrices.
-    Axis,
-    /// Along some axes of a view.
-    View,
-    /// One behind the other, between offsets.
-    Segments,
-}
-
-impl PiecesForm {
-    /// The files that have its kernels.
-    pub(crate) const fn family(self) -> Family {
-        match self {
-            Self::Rows => Family::Rows,
-            Self::Axis => Family::Axis,
-            Self::View => Family::View,
-            Self::Segments => Family::Segments,
-        }
-    }
-
-    /// What its kernels take.
-    pub(crate) fn parameters(self) -> &'static [Parameter] {
-        match self {
-            Self::Rows => ReduceRows::<()>::PARAMETERS,
-            Self::Axis => ReduceAxis::<()>::PARAMETERS,
-            Self::View => ReduceView::<()>::PARAMETERS,
-            Self::Segments => ReduceSegments::<()>::PARAMETERS,
-        }
-    }
-
-    /// The entries whose names begin with `name`, in the order of the kernels' numbers.
-    pub(crate) fn entries(self, name: &str) -> Vec<String> {
-        self.family().kernels().into_iter().map(|kernel| format!("{name}_{kernel}")).collect()
-    }
 }
 
 macro_rules! archives {
@@ -400,14 +219,13 @@ mod tests {
     use std::{collections::HashMap, sync::LazyLock};
 
     use super::*;
-    use crate::signature;
-    use warpfold_abi::arguments::{
-        CheckOffsets, CountRuns, FindTiles, ReduceAxis, ReducePair, ReduceRows, ReduceSegments,
-        ReduceTop, ReduceView, ReduceWithin, WriteRuns,
+    use crate::{
+        kernel_file::{Family, KernelFile},
+        names::{Dtype, Op},
     };
 
     fn find(source: &PtxSource, op: Op, dtype: Dtype, device: Arch) -> Result<Ptx> {
-        source.find(&Form::Whole.file(op, dtype), device)
+        source.find(&KernelFile::Reduction(Family::Buffer, op, dtype).name(), device)
     }
 
     fn archives() -> impl Iterator<Item = &'static Embedded> {
@@ -433,58 +251,19 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_and_type_is_embedded_with_the_abis_parameters() {
+    fn every_file_is_embedded_with_the_abis_parameters() {
         let newest_for =
             |device| PtxSource::Embedded.find("reducer_sum_f32", Arch::new(device, 0)).unwrap();
         for (device, newest) in [(8, 8), (9, 9), (12, 9)] {
             assert_eq!(newest_for(device).arch, Arch::new(newest, 0));
         }
-        let all = &*TEXTS;
         for &arch in &archives().next().unwrap().archs {
-            let ptx_of = |file: &str| {
-                let text = all.get(&*format!("{file}.{arch}"));
-                let text = text.unwrap_or_else(|| panic!("{file} is not there for {arch}"));
-                Ptx { origin: file.to_owned(), text: text.clone().into(), arch }
-            };
-            for (op, dtype) in Op::pairs() {
-                let of_pieces = [
-                    (Family::Rows, ReduceRows::<()>::PARAMETERS),
-                    (Family::Axis, ReduceAxis::<()>::PARAMETERS),
-                    (Family::View, ReduceView::<()>::PARAMETERS),
-                    (Family::Segments, ReduceSegments::<()>::PARAMETERS),
-                ];
-                for (family, parameters) in of_pieces {
-                    let file = family.file(op, dtype);
-                    let ptx = ptx_of(&file);
-                    for kernel in family.kernels() {
-                        signature::check(&ptx, &format!("{file}_{kernel}"), parameters).unwrap();
-                    }
-                }
-            }
-            for (file, kernels) in other_files() {
-                let ptx = ptx_of(&file);
-                for kernel in kernels {
-                    let parameters = match kernel {
-                        "check" => CheckOffsets::PARAMETERS,
-                        "tiles" => FindTiles::PARAMETERS,
-                        "count" => CountRuns::<()>::PARAMETERS,
-                        "aligned" | "shifted" => ReducePair::<()>::PARAMETERS,
-                        "grid" if file.starts_with("reducer_within_") => ReduceWithin::<()>::PARAMETERS,
-                        "grid" | "warp" => ReduceTop::<()>::PARAMETERS,
-                        _ => WriteRuns::<()>::PARAMETERS,
-                    };
-                    signature::check(&ptx, &format!("{file}_{kernel}"), parameters).unwrap();
-                }
-            }
-            let forms = |pair| [Form::Whole, Form::Counted, Form::Continued].map(|form| (pair, form));
-            for ((op, dtype), form) in Op::pairs().flat_map(forms) {
-                let file = form.file(op, dtype);
-                let ptx = ptx_of(&file);
-                let there = |kind: &&KernelKind| kind.min_arch() <= ptx.arch && form.has(**kind);
-                for kind in KernelKind::ALL.iter().filter(there) {
-                    let entry = format!("{file}_{}", kind.name());
-                    signature::check(&ptx, &entry, form.parameters()).unwrap();
-                }
+            for file in KernelFile::all() {
+                let name = file.name();
+                let text = TEXTS.get(&*format!("{name}.{arch}"));
+                let text = text.unwrap_or_else(|| panic!("{name} is not there for {arch}"));
+                let ptx = Ptx { origin: name.clone(), text: text.clone().into(), arch };
+                assert!(!ptx.kernels(file.kernels(), &name).unwrap().is_empty());
             }
         }
     }

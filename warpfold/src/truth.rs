@@ -4,7 +4,7 @@ use std::{cmp::Ordering, fmt};
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::{Bits, Element, element::sealed, names::Dtype, within::Neighbours};
+use crate::{Bits, Element, element::sealed, input::filtered::Neighbours, names::Dtype};
 
 /// A truth value in device memory: a byte, which is false if it is 0 and true if it is any other.
 ///

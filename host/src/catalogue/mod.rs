@@ -8,12 +8,11 @@ mod rows;
 use std::{collections::HashSet, fmt, sync::LazyLock};
 
 use serde::Serialize;
-use warpfold::internal;
 
 use crate::{Arch, DeviceInfo, Dtype, Error, Op, Result, nearest};
 
 pub use rows::VARIANTS;
-pub use warpfold::internal::{Family, other_files};
+pub use warpfold::internal::{Family, KernelFile};
 
 /// What the suite knows of one variant.
 ///
@@ -424,13 +423,9 @@ pub fn ptx_ids() -> impl Iterator<Item = &'static str> {
         .chain(["testing_probe", "testing_collectives"])
 }
 
-/// The reducer's PTX files: one of each family per operation and type of the library, and those that are
-/// of none.
-static REDUCER_PTX: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let of = |(op, dtype)| Family::ALL.map(|family| family.file(op, dtype));
-    let others = other_files().map(|(file, _)| file);
-    internal::Op::pairs().flat_map(of).chain(others).collect()
-});
+/// The names of the library's PTX files.
+static REDUCER_PTX: LazyLock<Vec<String>> =
+    LazyLock::new(|| KernelFile::all().map(KernelFile::name).collect());
 
 /// The names of all PTX files of the reducer.
 pub fn reducer_files() -> &'static [String] {
@@ -447,5 +442,5 @@ pub fn library_files() -> impl Iterator<Item = &'static str> {
 /// The reducer's PTX file for an operation and type that reduces a buffer, and the first part of its
 /// entries' names.
 pub fn reducer_ptx(op: Op, dtype: Dtype) -> String {
-    Family::Buffer.file(op.library(), dtype)
+    KernelFile::Reduction(Family::Buffer, op.library(), dtype).name()
 }

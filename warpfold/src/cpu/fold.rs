@@ -17,8 +17,8 @@ use super::{
     lanes::{Fold, fold, fold_by, fold_pairs, in_lanes},
 };
 use crate::{
+    input::filtered::Ends,
     names::{Op, PairOp, WithinOp},
-    within::Ends,
 };
 
 /// Words of a result: one of up to 16 bytes; or an index, and the element there; or a count, and

@@ -56,12 +56,10 @@ use crate::{
     Element, Error, Result, Within,
     element::{Words, sealed::Outcome as _},
     geometry::MAX_ELEMENTS,
+    input::{filtered::Ends, pairs, rows},
     names::{Dtype, Op, PairOp, WithinOp},
     op::{Interval, Operation, PairOperation, RowsOperation},
-    pairs,
     reducer::Code,
-    rows,
-    within::Ends,
 };
 
 /// Elements that a thread takes at least.

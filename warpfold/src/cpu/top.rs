@@ -3,7 +3,12 @@
 use rayon::prelude::*;
 
 use super::{PER_THREAD, require_threads};
-use crate::{Element, Located, Result, names::TopOp, op::TopK, rows, top};
+use crate::{
+    Element, Located, Result,
+    input::{rows, top},
+    names::TopOp,
+    op::TopK,
+};
 
 /// The elements that come first, from the first one on: `op` is [`op::Largest`](crate::op::Largest) or
 /// [`op::Smallest`](crate::op::Smallest), and says how many to find. If there are fewer, all are found.

@@ -9,15 +9,14 @@ use std::{
 use super::{
     group::Shared,
     host_results::{HostResults, Layout, Mark},
+    job::Codes,
     kernels::{Kernels, Places},
-    many::Codes,
     pool::{Cell, Lease, Pool},
     streamed::Ring,
-    task::Task,
 };
 use crate::{
-    Count, Device, Error, Result, Stream, context::Failed, memory::Memory, segments::Offsets,
-    stream::Event,
+    Count, Device, Error, Result, Stream, context::Failed, input::Task, input::segments::Offsets,
+    memory::Memory, stream::Event,
 };
 
 /// What a reducer is made of, and a reduction under way keeps alive.
@@ -69,7 +68,7 @@ impl Begun<'_> {
     /// [prepared](Task::prepare).
     pub(super) unsafe fn launch(
         &self,
-        task: &Task,
+        task: &dyn Task,
         precede: impl FnOnce(&Stream) -> Result<()>,
     ) -> Result<()> {
         precede(self.lease.stream())?;
@@ -99,7 +98,7 @@ impl Begun<'_> {
 #[derive(Clone, Copy)]
 pub(crate) struct Inputs<'a> {
     /// The task, which is not empty.
-    pub(crate) task: &'a Task,
+    pub(crate) task: &'a dyn Task,
     /// What has the task's elements.
     pub(crate) memory: &'a Arc<Memory>,
     /// What has the second ones, if they are pairs.
@@ -114,7 +113,7 @@ pub(crate) struct Inputs<'a> {
 
 impl<'a> Inputs<'a> {
     /// Of elements of a single buffer, without offsets.
-    pub(crate) fn of(task: &'a Task, memory: &'a Arc<Memory>) -> Self {
+    pub(crate) fn of(task: &'a dyn Task, memory: &'a Arc<Memory>) -> Self {
         Self { task, memory, second: None, offsets: None, count: None, group: None }
     }
 }
@@ -145,7 +144,7 @@ impl Core {
     /// write them until this returns; or ever, where it fails with work that may still run.
     pub(crate) unsafe fn reduce<R>(
         &self,
-        task: &Task,
+        task: &dyn Task,
         read: impl FnOnce(HostResults<'_>) -> R,
     ) -> Result<R, Failed<Error>> {
         // SAFETY: the caller's contract.
@@ -160,7 +159,7 @@ impl Core {
     /// # Safety
     /// As [`reduce`](Self::reduce); at `output` there must be room for the results, which nothing else
     /// uses until this returns, or ever, where it fails with work that may still run.
-    pub(crate) unsafe fn reduce_into(&self, task: &Task, output: u64) -> Result<(), Failed<Error>> {
+    pub(crate) unsafe fn reduce_into(&self, task: &dyn Task, output: u64) -> Result<(), Failed<Error>> {
         // SAFETY: the caller's contract.
         unsafe { self.run(task, Some(output)) }?.used();
         Ok(())
@@ -171,7 +170,7 @@ impl Core {
     ///
     /// # Safety
     /// As [`reduce_into`](Self::reduce_into), or as [`reduce`](Self::reduce) without `output`.
-    unsafe fn run(&self, task: &Task, output: Option<u64>) -> Result<Lease<'_>, Failed<Error>> {
+    unsafe fn run(&self, task: &dyn Task, output: Option<u64>) -> Result<Lease<'_>, Failed<Error>> {
         task.prepare(&self.kernels).map_err(Failed::not_begun)?;
         let mut lease = self.pool.lease(None).map_err(Failed::not_begun)?;
         // SAFETY: the workspace is ours, and its stream is used by its holder alone.
@@ -194,7 +193,7 @@ impl Core {
     ///
     /// # Safety
     /// The workspace must be kept until the task has ended; otherwise as [`run`](Self::run).
-    unsafe fn launch(&self, lease: &Lease<'_>, task: &Task, output: u64) -> Result<()> {
+    unsafe fn launch(&self, lease: &Lease<'_>, task: &dyn Task, output: u64) -> Result<()> {
         let places = Places::new(lease.slots(), output, lease.stream().raw());
         // SAFETY: the caller's contract.
         unsafe { task.enqueue(&self.kernels, &places) }
@@ -316,7 +315,7 @@ impl Core {
     unsafe fn enqueue_to(
         &self,
         stream: &Stream,
-        task: &Task,
+        task: &dyn Task,
         output: u64,
         cell: &Cell,
     ) -> Result<(), Failed<Error>> {

@@ -91,22 +91,22 @@ use warpfold_driver::LaunchShape;
 
 use super::{
     Code, Reducer,
-    kernels::{LoadedPieces, Set, check_pieces, launch_with},
+    kernels::{LoadedKernels, launch_with},
     loaded::{LargestBlocks, Loaded},
     module::Module as RawModule,
 };
 use crate::{
     Device, Error, Plain, Result,
     arch::Arch,
-    axis,
     element::{Words, sealed::Outcome as _},
+    input::{axis, rows, view},
+    kernel_file::Family,
     memory::Memory,
-    names::{KernelKind, RowsKernel},
+    names::KernelKind,
     op::{self, Operation, RowsOperation},
-    ptx::{Form, PiecesForm, Ptx, PtxSource},
-    rows, signature,
+    ptx::{Ptx, PtxSource},
+    signature,
     tuning::{Blocks, Choice, Tuning},
-    view,
 };
 
 /// Memory for what kernels say of themselves: those of another version may say more, before they are
@@ -167,35 +167,24 @@ impl Module {
         let facts = self.facts(R::NAME)?;
         compare::<R>(facts).map_err(|reason| Error::Custom { name: R::NAME, reason })?;
         let sm_90 = facts.sm_90 != 0;
-        let kernels = |form: Form, has_bulk| {
-            let name = &form.family().named(R::NAME);
-            Set { form, name, has_bulk }.loaded(&self.ptx, &self.raw, sm_90)
+        let arch = if sm_90 && in_groups(facts.element_bytes) { Arch::HOPPER } else { Arch::OLDEST };
+        let load = |family: Family| {
+            let name = format!("{}{}", family.prefix(), R::NAME);
+            let ptx = Ptx { arch, ..(*self.ptx).clone() };
+            let kernels = ptx.kernels(family.kernels(), &name)?;
+            LoadedKernels::new(&self.raw, &kernels, &name, sm_90)
         };
-        let pieces = |form: PiecesForm| {
-            let name = form.family().named(R::NAME);
-            check_pieces(form, &self.ptx, &name)?;
-            LoadedPieces::new(form, &self.raw, &name, sm_90)
+        let families = Family::ALL.iter().map(|&family| load(family)).collect::<Result<Vec<_>>>()?;
+        let families: [_; Family::ALL.len()] =
+            families.try_into().unwrap_or_else(|_| unreachable!("one for each family"));
+        let largest =
+            |family, sizes| LoadedKernels::largest_block(&families[family as usize], family, sizes);
+        let largest = LargestBlocks {
+            rows: largest(Family::Rows, rows::BLOCKS)?,
+            axis: largest(Family::Axis, axis::BLOCKS)?,
+            view: largest(Family::View, view::BLOCKS)?,
         };
-        let (rows, axis) = (pieces(PiecesForm::Rows)?, pieces(PiecesForm::Axis)?);
-        let view = pieces(PiecesForm::View)?;
-        let loaded = Loaded {
-            name: R::NAME,
-            facts,
-            cut: kernels(Form::Whole, sm_90 && in_groups(facts.element_bytes))?,
-            counted: kernels(Form::Counted, false)?,
-            continued: kernels(Form::Continued, false)?,
-            largest: LargestBlocks {
-                // Its other kernels have small blocks always.
-                rows: rows.largest_block(&[rows.function(RowsKernel::Grid as usize)], rows::BLOCKS)?,
-                axis: axis.largest_block(axis.functions(), axis::BLOCKS)?,
-                view: view.largest_block(view.functions(), view::BLOCKS)?,
-            },
-            rows,
-            axis,
-            view,
-            segments: pieces(PiecesForm::Segments)?,
-            module: self.clone(),
-        };
+        let loaded = Loaded { name: R::NAME, facts, families, largest, module: self.clone() };
         Ok(Custom { loaded: Arc::new(loaded), reduction: PhantomData })
     }
 

@@ -8,10 +8,10 @@ use std::{
 
 use warpfold_abi::reducer::{MOST_TOP, OUTPUT_BYTES};
 
-use super::many::MOST_TOGETHER;
 use crate::{
     Outcome, Plain,
     element::{RESULT_WORDS, Words},
+    input::buffer::MOST_TOGETHER,
     memory::HostWords,
     op::Operation,
 };
@@ -21,9 +21,9 @@ use crate::{
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Bytes that each launch writes.
-    pub(super) bytes: [u8; MOST_TOGETHER],
+    pub(crate) bytes: [u8; MOST_TOGETHER],
     /// The launch that each result is of, and the byte of its words at which that begins.
-    pub(super) places: [(u8, u8); MOST_TOGETHER],
+    pub(crate) places: [(u8, u8); MOST_TOGETHER],
     /// How many results there are and their bytes, where they lie one behind the other.
     pieces: (usize, usize),
 }
@@ -36,14 +36,14 @@ impl Layout {
     };
 
     /// One launch with one result of `bytes` bytes.
-    pub(super) fn of_one(bytes: usize) -> Self {
+    pub(crate) fn of_one(bytes: usize) -> Self {
         let mut layout = Self::default();
         layout.bytes[0] = u8::try_from(bytes).expect("at most 64 bytes");
         layout
     }
 
     /// `count` results of `bytes` bytes each, one after the other.
-    pub(super) fn of_pieces(count: usize, bytes: usize) -> Self {
+    pub(crate) fn of_pieces(count: usize, bytes: usize) -> Self {
         Self { pieces: (count, bytes), ..Self::default() }
     }
 
@@ -175,7 +175,7 @@ impl<'w> HostResults<'w> {
     }
 
     /// Whether they are of no elements.
-    pub(super) fn is_of_none(&self) -> bool {
+    pub(crate) fn is_of_none(&self) -> bool {
         self.of_none
     }
 

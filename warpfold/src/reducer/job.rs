@@ -8,8 +8,12 @@ use super::loaded::{LargestBlocks, Loaded};
 use crate::{
     Buffer, Device, Error, Plain, Result,
     geometry::{Extent, MAX_ELEMENTS},
+    input::buffer::MOST_TOGETHER,
     names::{Dtype, Op},
 };
+
+/// The operations of a task.
+pub(crate) type Codes = [Option<Code>; MOST_TOGETHER];
 
 /// Whose kernels a reduction takes.
 #[derive(Clone)]

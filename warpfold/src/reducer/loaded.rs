@@ -2,14 +2,11 @@
 
 use warpfold_abi::{custom::Facts, reducer::WIDE_AXIS_BLOCK};
 
-use super::{
-    custom::Module,
-    kernels::{Loaded as LoadedKernels, LoadedPieces},
-};
+use super::{custom::Module, kernels::LoadedKernels};
 use crate::{
-    Device, axis,
-    ptx::{Form, PiecesForm},
-    rows, view,
+    Device,
+    input::{axis, rows, view},
+    kernel_file::Family,
 };
 
 /// Most threads of a block of the kernels that an operation has, as far as a launch would give it them:
@@ -35,15 +32,8 @@ impl LargestBlocks {
 pub struct Loaded {
     pub(super) name: &'static str,
     pub(super) facts: Facts,
-    pub(super) cut: LoadedKernels,
-    /// Those that read a count.
-    pub(super) counted: LoadedKernels,
-    /// Those whose elements come behind others.
-    pub(super) continued: LoadedKernels,
-    pub(super) rows: LoadedPieces,
-    pub(super) axis: LoadedPieces,
-    pub(super) view: LoadedPieces,
-    pub(super) segments: LoadedPieces,
+    /// By the family's number.
+    pub(super) families: [LoadedKernels; Family::ALL.len()],
     pub(super) largest: LargestBlocks,
     pub(super) module: Module,
 }
@@ -65,24 +55,11 @@ impl Loaded {
         self.facts.output_bytes as usize
     }
 
-    pub(super) fn kernels(&self, form: Form) -> &LoadedKernels {
-        match form {
-            Form::Whole => &self.cut,
-            Form::Counted => &self.counted,
-            Form::Continued => &self.continued,
-        }
+    pub(super) fn kernels(&self, family: Family) -> &LoadedKernels {
+        &self.families[family as usize]
     }
 
-    pub(super) fn pieces(&self, form: PiecesForm) -> &LoadedPieces {
-        match form {
-            PiecesForm::Rows => &self.rows,
-            PiecesForm::Axis => &self.axis,
-            PiecesForm::View => &self.view,
-            PiecesForm::Segments => &self.segments,
-        }
-    }
-
-    /// Whether what is made of an element depends on its index.
+    /// Returns whether the value of an element depends on its index.
     pub(super) fn is_indexed(&self) -> bool {
         self.facts.indexed != 0
     }

@@ -1,6 +1,5 @@
 //! The reducer: what a program calls to reduce what is in device memory.
 
-mod axis_kernels;
 mod core;
 pub mod custom;
 mod group;
@@ -8,32 +7,20 @@ mod host_results;
 mod job;
 mod kernels;
 mod loaded;
-mod many;
 mod module;
 mod on_stream;
-mod pairs_kernels;
 mod pending;
 mod plan;
 mod pool;
 mod recording;
-mod rows_kernels;
 mod running;
-mod runs;
-mod runs_kernels;
-mod segments;
-mod segments_kernels;
 mod streamed;
-mod task;
-mod top_kernels;
-mod view;
-mod view_kernels;
-mod within_kernels;
 
 use std::{fmt, sync::Arc};
 
 use crate::{
-    Buffer, Device, Element, Ends, Result, Stream, element::sealed::Element as _, names::Op, op,
-    ptx::PtxSource, tuning::Tuning,
+    Buffer, Device, Element, Ends, Input, Result, Stream, element::sealed::Element as _,
+    input::buffer::plan, names::Op, op, ptx::PtxSource, tuning::Tuning,
 };
 
 pub(crate) use self::core::{Core, Inputs};
@@ -44,20 +31,19 @@ pub use group::{
     Group, GroupInput, GroupOutputs, GroupRecording, GroupStreamed, Sharded, ShardedAxis, ShardedRows,
     Way,
 };
-pub(crate) use host_results::HostResults;
+pub(crate) use host_results::{HostResults, Layout};
 pub use job::Job;
-pub(crate) use job::{Carried, Code, Span};
-pub(crate) use kernels::{Kernels, Places};
-pub(crate) use many::{Codes, MOST_TOGETHER};
+pub(crate) use job::{Carried, Code, Codes, Place, Span, require_few};
+pub(crate) use kernels::{Entry, Kernels, LoadedKernels, Places, launch_with};
 pub use on_stream::OnStream;
 pub use pending::Pending;
+pub use plan::DeviceOutput;
 pub(crate) use plan::Elements;
-pub use plan::{DeviceOutput, Input, Recordable};
-pub(crate) use pool::slots;
+pub(crate) use plan::Plan;
+pub(crate) use pool::{Workspace, slots};
 pub use recording::{PendingRecording, Recorded, RecordedOutputs, Recorder, Recording, Results};
 pub use running::{Push, Running};
 pub use streamed::{Progress, Streamed};
-pub(crate) use task::Task;
 
 /// Workspaces that a reducer makes at most. Each serves one reduction at a time, and further reductions
 /// wait for one of them. More would not help: a few fill any GPU.
@@ -181,7 +167,7 @@ impl Reducer {
     fn error_bound<T: Element>(&self, op: Op, values: &Buffer<T>) -> Result<f64> {
         let span = Span::of(Code::BuiltIn(op, T::DTYPE), values, self.device())?;
         let Some(roundoff) = T::DTYPE.sum_roundoff().filter(|_| span.n > 0) else { return Ok(0.0) };
-        let launch = self.0.kernels().plan(&span, None)?;
+        let launch = plan(self.0.kernels(), &span, None)?;
         let relative = launch.depth(span.extent()) as f64 * roundoff;
         Ok(relative / (1.0 - relative))
     }

@@ -1,7 +1,7 @@
 //! Reductions on a stream, which the host does not wait for.
 
-use super::{Input, Pending, Reducer};
-use crate::{Device, Result, Stream};
+use super::{Pending, Reducer};
+use crate::{Device, Result, Stream, input::Input};
 
 /// The reductions of a [`Reducer`] on a [`Stream`], from [`Reducer::on`]. They do not wait for it.
 ///

@@ -19,8 +19,8 @@ use warpfold_abi::reducer::WIDE_SLOT_BYTES;
 use super::host_results::{Awaited, HostResults, Layout, Mark};
 use crate::{
     Device, Error, Result, Stream,
-    axis::AxisLaunch,
     context::Failed,
+    input::axis::AxisLaunch,
     memory::{HostWords, Memory},
     names::KernelKind,
     stream::Event,

@@ -17,15 +17,14 @@ use super::{
     core::Core,
     host_results::{HostResults, Layout},
     kernels::Places,
-    plan::{DeviceOutput, Input, OutputMemory, Plan, Recordable},
+    plan::{DeviceOutput, OutputMemory, Plan},
     pool,
-    task::Task,
 };
 use crate::{
     Device, Error, Result, Stream,
     context::Failed,
+    input::{AnyTask, Input, Recordable, segments::Offsets},
     memory::{HostWords, Memory},
-    segments::Offsets,
     stream::Event,
 };
 
@@ -79,7 +78,7 @@ pub struct Recorder {
 
 /// One reduction, or several operations on the same elements.
 struct Part {
-    task: Task,
+    task: AnyTask,
     /// What holds the elements; those of pairs are in two places.
     _inputs: [Option<Arc<Memory>>; 2],
     /// What has their offsets, if they have segments.
@@ -526,7 +525,7 @@ fn launched(parts: &[Part]) -> impl Iterator<Item = &Part> {
     parts.iter().filter(|part| !part.task.is_empty())
 }
 
-fn tasks(parts: &[Part]) -> Vec<&Task> {
+fn tasks(parts: &[Part]) -> Vec<&AnyTask> {
     parts.iter().map(|part| &part.task).collect()
 }
 

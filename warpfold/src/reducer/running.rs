@@ -5,11 +5,15 @@ use std::{fmt, marker::PhantomData, mem, sync::Arc};
 use warpfold_abi::reducer::CARRIED_BYTES;
 
 use super::{
-    Carried, Code, Core, Inputs, Reducer, Span, Task,
+    Carried, Code, Core, Inputs, Reducer, Span,
     plan::{Elements, OutputMemory},
 };
 use crate::{
-    Buffer, Device, Error, Output, Plain, Result, Stream, element::Words, memory::Memory, op::Operation,
+    Buffer, Device, Error, Output, Plain, Result, Stream,
+    element::Words,
+    input::{Task, buffer::ContinuedTask},
+    memory::Memory,
+    op::Operation,
 };
 
 /// Most elements of all pieces together.
@@ -112,12 +116,12 @@ impl CarriedOn {
     }
 
     /// The task of further elements, before which `before` others came.
-    fn task(&self, span: Span, before: u64) -> Result<Task> {
+    fn task(&self, span: Span, before: u64) -> Result<ContinuedTask> {
         if let Code::Custom(loaded) = &span.code {
             self.device().require("operation", loaded.device())?;
         }
         let carried = Carried { before, address: self.memory.address(), meeting: None };
-        Ok(Task::Continued(span, carried))
+        Ok(ContinuedTask { span, carried })
     }
 
     /// Enqueues the reduction of a span of elements, for which there is [room](Self::require_room).

@@ -65,7 +65,7 @@ fn several_operations_and_rows_are_shown_as_what_is_launched_of_them() {
     let rows = buffer.rows(3).unwrap();
     shown(recorder.reduce_into(op::Sum, &rows, outputs).unwrap(), "RecordedOutputs { index: 1, .. }");
     let address = buffer.as_device_ptr();
-    let many = format!("Many {{ codes: [sum_u8, minmax_u8], n: 3, address: {address} }}");
+    let many = format!("Together {{ codes: [sum_u8, minmax_u8], n: 3, address: {address} }}");
     let row = format!("Span {{ code: sum_u8, n: 3, address: {address} }}");
     shown(&recorder, &format!("Recorder {{ jobs: [{many}, {row}], .. }}"));
 }

@@ -19,7 +19,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use warpfold_suite::{
     Arch, Codegen, Dtype, Op,
-    catalogue::{self, Family, VARIANTS, Variant, Work},
+    catalogue::{self, Family, KernelFile, VARIANTS, Variant, Work},
     cli, input, say,
 };
 
@@ -182,8 +182,8 @@ fn sources(
 fn files(variant: &Variant) -> Vec<String> {
     match variant.work {
         Work::Reducer => {
-            let is_other = |file: &&String| catalogue::other_files().any(|(name, _)| name == **file);
-            catalogue::reducer_files().iter().filter(|file| !is_other(file)).cloned().collect()
+            let reductions = KernelFile::all().filter(|file| matches!(file, KernelFile::Reduction(..)));
+            reductions.map(KernelFile::name).collect()
         }
         _ => vec![variant.id.to_owned()],
     }
@@ -341,7 +341,7 @@ impl Entry {
     fn of_reducer(variant: &'static str, symbol: &str, family: Family) -> Option<Self> {
         let (rest, kernel) = symbol.strip_prefix(family.prefix())?.rsplit_once('_')?;
         let (op, dtype) = rest.split_once('_')?;
-        let kernel = family.kernels().into_iter().find(|known| *known == kernel)?;
+        let kernel = family.kernels().into_iter().find(|known| known.name == kernel)?.name;
         let kernel = match family {
             Family::Buffer => kernel.to_owned(),
             Family::Counted => "counted".to_owned(),

@@ -6,10 +6,11 @@ use super::{Group, GroupOutputs, Member, Sharded, Way, meeting::Meeting, outputs
 use crate::{
     Buffer, Error, Plain, Result,
     element::RESULT_WORDS,
+    input::buffer::{ContinuedTask, together},
     op::{Operation, Operations},
     reducer::{
-        Carried, Code, HostResults, Inputs, Running, Span, Task, core::Underway, host_results::Layout,
-        job::Place, many::together, running::MOST,
+        Carried, Code, HostResults, Inputs, Running, Span, core::Underway, host_results::Layout,
+        job::Place, running::MOST,
     },
     stream::{Event, LastWrite},
 };
@@ -374,7 +375,8 @@ impl Member {
     ) -> Result<Underway> {
         let (core, stream) = (self.reducer.core(), &self.stream);
         let span = Span::of(code, part, self.reducer.device())?;
-        let task = Task::Continued(span, Carried { before, address: 0, meeting: Some(place) });
+        let carried = Carried { before, address: 0, meeting: Some(place) };
+        let task = ContinuedTask { span, carried };
         part.precede(stream)?;
         core.sweep();
         let inputs = Inputs { group: Some(shared), ..Inputs::of(&task, part.memory()) };

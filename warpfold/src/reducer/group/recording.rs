@@ -9,10 +9,11 @@ use super::{Group, Sharded, Way, launches::taking_part};
 use crate::{
     Buffer, Error, Plain, Result, Stream,
     element::RESULT_WORDS,
+    input::{Task, buffer::ContinuedTask},
     memory::{HostWords, Memory},
     op::Operation,
     reducer::{
-        Carried, Core, HostResults, Span, Task, host_results::Layout, job::Place, kernels::Places, pool,
+        Carried, Core, HostResults, Span, host_results::Layout, job::Place, kernels::Places, pool,
         recording::Graph, running::MOST,
     },
     stream::Event,
@@ -146,7 +147,8 @@ impl Kept {
                     ..Place::NONE
                 };
                 let span = Span::of(op.code(), part, core.device())?;
-                let task = Task::Continued(span, Carried { before, address: 0, meeting: Some(place) });
+                let carried = Carried { before, address: 0, meeting: Some(place) };
+                let task = ContinuedTask { span, carried };
                 // A graph records launches alone, so the kernels are loaded before.
                 task.prepare(core.kernels())?;
                 let output = self.outputs[rank].address() + input as u64 * OUTPUT_BYTES;
@@ -162,7 +164,7 @@ impl Kept {
 struct Launch<'k> {
     rank: usize,
     core: &'k Core,
-    task: Task,
+    task: ContinuedTask,
     slots: u64,
     output: u64,
 }

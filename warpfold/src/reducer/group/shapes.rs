@@ -9,11 +9,13 @@ use crate::{
     ByKey, Element, Error, Key, Located, Outcome, Output, Outputs, Plain, Result, Segments, Within,
     element::sealed::Element as _,
     geometry::elements_of,
+    input::{
+        filtered::{WithinPart, WithinTask},
+        pairs::{PartWords, sum_of_parts},
+    },
     names::{PairOp, WithinOp},
     op::{Interval, PairOperation, RowsOperation, TopK},
-    pairs::{PartWords, sum_of_parts},
     reducer::{Reducer, plan::Plan},
-    within::{WithinJob, WithinPart},
 };
 
 impl Group {
@@ -179,7 +181,7 @@ impl Group {
         let mut under_way: Vec<Output<R>> = Vec::new();
         for (member, part) in iter::zip(self.members(), values.parts()) {
             let device = member.reducer.device();
-            let job = WithinJob::of(op, range.bounds(), part, device)?;
+            let job = WithinTask::of(op, range.bounds(), part, device)?;
             let plan = Plan::of_interval(job, part, |results| R::from_words(results.get(0)), none);
             let mut result = device.output()?;
             member.reducer.on(&member.stream).leave(&plan, &mut result)?;

@@ -7,8 +7,9 @@ use crate::{
     Buffer, Error, Plain, Result,
     context::Failed,
     element::RESULT_WORDS,
+    input::{Task, buffer::ContinuedTask},
     reducer::{
-        Carried, Code, Span, Task,
+        Carried, Code, Span,
         core::{Begun, Core},
         host_results::{Awaited, Layout},
         job::Place,
@@ -95,11 +96,12 @@ impl Member {
         part: &Buffer<T>,
         before: u64,
         place: Place,
-    ) -> Result<(Task, Option<u64>)> {
+    ) -> Result<(ContinuedTask, Option<u64>)> {
         let span = Span::of(code, part, self.reducer.device())?;
         // Kernels of a program's own may go as soon as they have ended.
         let bytes = span.code.is_built_in().then(|| span.bytes());
-        let task = Task::Continued(span, Carried { before, address: 0, meeting: Some(place) });
+        let carried = Carried { before, address: 0, meeting: Some(place) };
+        let task = ContinuedTask { span, carried };
         task.prepare(self.reducer.core().kernels())?;
         Ok((task, bytes))
     }

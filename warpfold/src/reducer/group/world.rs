@@ -15,10 +15,10 @@ use super::{
 };
 use crate::{
     Buffer, Device, Error, Plain, Result, Selection,
+    input::buffer::together,
     op::{Operation, Operations},
     reducer::{
-        Code, HostResults, Reducer, Running, core::Underway, host_results::Layout, many::together,
-        running::MOST,
+        Code, HostResults, Reducer, Running, core::Underway, host_results::Layout, running::MOST,
     },
     world::{Rendezvous, Wire},
 };

@@ -9,11 +9,13 @@ use super::world::{Distributed, World, other_version, short};
 use crate::{
     Element, Located, Plain, Result, Within,
     element::sealed::{Element as _, Outcome as _},
+    input::{
+        filtered::{WithinPart, WithinTask},
+        pairs::{PartWords, are_parts, sum_of_parts},
+    },
     names::PairOp,
     op::{self, Interval, PairOperation, TopK},
-    pairs::{PartWords, are_parts, sum_of_parts},
     reducer::{HostResults, plan::Plan},
-    within::{WithinJob, WithinPart},
 };
 
 impl World {
@@ -66,7 +68,7 @@ impl World {
         let given = self.require(values);
         if let Some(part) = op.part() {
             let (reducer, values) = (self.reducer(), values.part());
-            let given = given.and_then(|()| WithinJob::of(part, bounds, values, reducer.device()));
+            let given = given.and_then(|()| WithinTask::of(part, bounds, values, reducer.device()));
             let of_part = |job| {
                 let decode = |results: HostResults<'_>| WithinPart::from_words(results.get(0));
                 reducer.run(Plan::of_interval(job, values, decode, WithinPart::default))

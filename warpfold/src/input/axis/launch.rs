@@ -1,0 +1,254 @@
+//! Which kernel the columns of matrices take, and how much of the device each has. Pure arithmetic: no
+//! device takes part.
+//!
+//! Neighbouring columns are a strip. A block's threads are as many side by side as the strip is wide,
+//! and above each other for different rows:
+//!
+//! - Where there are strips for the whole device, each has a block. Strips are as wide as they can be
+//!   while there are still enough of them: the fewer threads lie above each other, the less a block's
+//!   end costs.
+//! - Fewer strips have several blocks each. They are narrow, because blocks hand on a value for each of
+//!   their columns, and blocks are large, so that there are few.
+//!
+//! The widths, the blocks' sizes and how many a multiprocessor has were chosen by a sweep of them over
+//! f32 matrices of 2 to 2^26 rows on an H200: docs/performance.md of the repository.
+
+use warpfold_abi::{
+    WARP_SIZE,
+    custom::in_groups,
+    reducer::{AXIS_BLOCK, GROUP_BYTES, GROUPS_IN_FLIGHT},
+};
+
+use super::AxisTask;
+use crate::{names::AxisKernel, tuning::Shape};
+
+/// Threads of a block: as many of these as the kernels' registers allow.
+pub(crate) const BLOCKS: &[u32] = &[AXIS_BLOCK, 256, 128, 64, 32];
+/// Columns that a thread has, where it has several, and rows that it has under way: what the kernels
+/// have.
+const FEW: u64 = GROUPS_IN_FLIGHT as u64;
+/// Matrices of fewer bytes have no block: a thread takes a column.
+const LANES_BYTES: u64 = 2 << 10;
+/// Narrower matrices that begin anywhere have a column per thread.
+const SPACED: u64 = 64;
+/// Threads of a block whose strip is its own.
+const ALONE: u64 = 256;
+/// Such strips are as wide as the first of these that leaves enough of them.
+const WIDTHS: [u64; 3] = [128, 64, 32];
+/// Columns of so few rows have strips as wide as a block.
+const SHORT: u64 = 16;
+/// Rows that a thread takes, if that leaves a block a warp.
+const ROWS: u64 = 16;
+/// Threads of a multiprocessor that are kept busy, and where strips are very narrow.
+const BUSY: u64 = 1024;
+const BUSY_NARROW: u64 = 1536;
+/// Threads side by side of a very narrow strip.
+const NARROW: u64 = 4;
+
+/// The launch of a reduction along an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AxisLaunch {
+    /// Which kernel is launched.
+    pub kernel: AxisKernel,
+    /// Blocks per strip; 1 of `lanes`.
+    pub share: u32,
+    /// Packs or elements that a strip is wide; 1 of `lanes`.
+    pub across: u32,
+    /// Threads of a block.
+    pub block: u32,
+    /// Blocks of the grid.
+    pub blocks: u32,
+}
+
+impl AxisLaunch {
+    /// Bytes of slots that a launch may take.
+    pub(crate) const SLOTS: u64 = 4 << 20;
+
+    /// The launch for matrices that have elements.
+    pub(crate) fn new(job: &AxisTask, shape: Shape) -> Self {
+        let size = job.code.element_bytes();
+        if job.matrices > 1 && job.len * job.width * size < LANES_BYTES {
+            return Self::lanes(job);
+        }
+        let pack = pack_len(size);
+        let apart = if job.matrices > 1 { job.apart } else { 0 };
+        let in_packs = [job.width, job.pitch, apart].iter().all(|len| len.is_multiple_of(pack));
+        let aligned = job.address.is_multiple_of(pack * size) && in_packs;
+        if job.code.is_wide() {
+            return Self::strips(job, shape, AxisKernel::Singles, 1);
+        }
+        if aligned && pack > 1 {
+            Self::strips(job, shape, AxisKernel::Packs, pack)
+        } else if job.width >= SPACED {
+            Self::strips(job, shape, AxisKernel::Spaced, FEW)
+        } else {
+            Self::strips(job, shape, AxisKernel::Singles, 1)
+        }
+    }
+
+    fn lanes(job: &AxisTask) -> Self {
+        let block = job.code.largest_blocks().axis.min(128);
+        let blocks = (job.matrices * job.width).div_ceil(u64::from(block));
+        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX).min(i32::MAX.cast_unsigned());
+        Self { kernel: AxisKernel::Lanes, share: 1, across: 1, block, blocks }
+    }
+
+    /// Strips in which each thread has `each` columns.
+    fn strips(job: &AxisTask, shape: Shape, kernel: AxisKernel, each: u64) -> Self {
+        let units = job.width.div_ceil(each);
+        let largest = u64::from(job.code.largest_blocks().axis);
+        let block = largest.min(ALONE);
+        let strips = |across: u64| job.matrices * units.div_ceil(across);
+        let resident = |block: u64, busy: u64| u64::from(shape.multiprocessors) * (busy / block);
+        let alone = resident(block, BUSY);
+        // Narrow matrices are one strip each.
+        let widths = WIDTHS.map(|width| width.min(units).min(block));
+        // Nearly as many will do.
+        let found = widths.into_iter().find(|&across| strips(across) * 10 >= alone * 9);
+        if let Some(across) = found {
+            let across = if job.len <= SHORT { block.min(units) } else { across };
+            let above = (block / across).min(job.len.div_ceil(ROWS)).max(1);
+            return Self::of(kernel, across, above, 1, strips(across));
+        }
+        let most = largest;
+        let across = match kernel {
+            AxisKernel::Packs if units > 2 * NARROW && units <= 16 => units.div_ceil(2),
+            AxisKernel::Packs if units >= 32 => 16,
+            AxisKernel::Spaced => 32.min(units),
+            _ => units.min(most),
+        };
+        let above = (most / across).min(job.len.div_ceil(FEW));
+        let narrow = across <= NARROW || kernel != AxisKernel::Packs;
+        let room = resident(most, if narrow { BUSY_NARROW } else { BUSY });
+        let turns = job.len.div_ceil(above * FEW);
+        let slots = Self::SLOTS / job.code.slot_bytes() / (across * each) / strips(across);
+        let least = (room / strips(across)).max(1);
+        // More blocks than the device holds are no harm; that the last of them are few is one.
+        let busy = |share: u64| {
+            let blocks = strips(across) * share;
+            blocks as f64 / (blocks.div_ceil(room) * room) as f64
+        };
+        let shares = least..=4 * least;
+        let best =
+            shares.fold(least, |best, share| if busy(share) > busy(best) * 1.1 { share } else { best });
+        let share = best.min(slots).clamp(1, turns);
+        // All blocks of a strip have as many turns, and the last one is as full as it can be.
+        let share = turns.div_ceil(turns.div_ceil(share));
+        Self::of(kernel, across, above, share, strips(across) * share)
+    }
+
+    fn of(kernel: AxisKernel, across: u64, above: u64, share: u64, blocks: u64) -> Self {
+        let number = |n: u64| u32::try_from(n).expect("at most 2^35 elements, 2^5 in a strip");
+        let block = (across * above).next_multiple_of(WARP_SIZE.into());
+        let (share, across) = (number(share), number(across));
+        Self { kernel, share, across, block: number(block), blocks: number(blocks) }
+    }
+}
+
+/// How many elements of `size` bytes each a thread loads at once, as it is in the kernels.
+fn pack_len(size: u64) -> u64 {
+    if in_groups(size) { (u64::from(GROUP_BYTES) / size).min(FEW) } else { 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpfold_abi::reducer::{SLOT_BYTES, WIDE_SLOT_BYTES};
+
+    use super::*;
+    use crate::{
+        arch::Arch,
+        names::{Dtype, Op},
+        reducer::Code,
+    };
+
+    const H200: Shape = Shape::H200;
+    const SMALL: Shape = Shape { arch: Arch::OLDEST, multiprocessors: 4, ..H200 };
+
+    fn job([matrices, len, width]: [u64; 3], dtype: Dtype, address: u64) -> AxisTask {
+        let code = Code::BuiltIn(Op::Sum, dtype);
+        AxisTask {
+            code,
+            matrices,
+            apart: len * width,
+            len,
+            pitch: width,
+            width,
+            address: 0x1000 + address,
+        }
+    }
+
+    /// What a kernel is promised holds for every shape.
+    #[test]
+    fn every_shape_has_a_launch_that_its_kernel_takes() {
+        let sizes = || (0..36).flat_map(|log2| [1_u64 << log2, (1 << log2) + 1, 3 << log2]);
+        for len in sizes() {
+            for width in sizes().filter(|&width| width > 1 && width.saturating_mul(len) <= 1 << 35) {
+                for matrices in [1, 2, 3, 100, 1 << 20] {
+                    if width.saturating_mul(len).saturating_mul(matrices) > 1 << 35 {
+                        continue;
+                    }
+                    for (dtype, address) in
+                        [(Dtype::I8, 3), (Dtype::I8, 0), (Dtype::F32, 0), (Dtype::F64, 8)]
+                    {
+                        for shape in [H200, SMALL] {
+                            let job = job([matrices, len, width], dtype, address);
+                            check(&job, shape, SLOT_BYTES);
+                            let code = Code::BuiltIn(Op::BinnedSpread, Dtype::F32);
+                            if dtype == Dtype::F32 {
+                                check(&AxisTask { code, ..job }, shape, WIDE_SLOT_BYTES);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn check(job: &AxisTask, shape: Shape, slot_bytes: u64) {
+        let launch = AxisLaunch::new(job, shape);
+        let AxisLaunch { kernel, share, across, block, blocks } = launch;
+        let what = format!("{launch:?} of {job:?}");
+        assert!(blocks > 0 && block.is_multiple_of(32) && i32::try_from(blocks).is_ok(), "{what}");
+        let size = job.code.element_bytes();
+        let pack = if kernel == AxisKernel::Packs { pack_len(size) } else { 1 };
+        let each = if kernel == AxisKernel::Spaced { FEW } else { pack };
+        if kernel == AxisKernel::Lanes {
+            assert!(u64::from(blocks) * u64::from(block) >= job.matrices * job.width, "{what}");
+            return;
+        }
+        assert!(kernel == AxisKernel::Singles || !job.code.is_wide(), "{what}");
+        assert!(block <= AXIS_BLOCK && (1..=block).contains(&across), "{what}");
+        assert!(job.address.is_multiple_of(pack * size) && job.width.is_multiple_of(pack), "{what}");
+        assert!(job.pitch.is_multiple_of(pack), "{what}");
+        assert!(job.matrices == 1 || job.apart.is_multiple_of(pack), "{what}");
+        let strips = job.matrices * job.width.div_ceil(u64::from(across) * each);
+        assert_eq!(u64::from(blocks), strips * u64::from(share), "{what}");
+        let slots = u64::from(blocks) * u64::from(across) * each * slot_bytes;
+        assert!(share == 1 || slots <= AxisLaunch::SLOTS, "{what}");
+        let turn = u64::from(block / across) * FEW;
+        assert!(u64::from(share - 1) * turn < job.len, "an idle block: {what}");
+    }
+
+    /// As the sweep found them.
+    #[test]
+    fn narrow_matrices_have_blocks_above_each_other_and_wide_ones_beside() {
+        let of = |shape| {
+            let AxisLaunch { kernel, share, across, block, .. } =
+                AxisLaunch::new(&job(shape, Dtype::F32, 0), H200);
+            (kernel, share, across, block)
+        };
+        let (packs, spaced, singles) = (AxisKernel::Packs, AxisKernel::Spaced, AxisKernel::Singles);
+        assert_eq!(of([1, 1 << 26, 4]), (packs, 395, 1, 512));
+        assert_eq!(of([1, 1 << 23, 32]), (packs, 263, 8, 512));
+        assert_eq!(of([1, 1 << 22, 64]), (packs, 132, 8, 512));
+        assert_eq!(of([1, 1 << 26, 3]), (singles, 395, 3, 512));
+        assert_eq!(of([1, 1 << 18, 1024]), (packs, 16, 16, 512));
+        assert_eq!(of([1, 1 << 18, 1001]), (spaced, 49, 32, 512));
+        assert_eq!(of([1, 4096, 65_536]), (packs, 1, 32, 256));
+        assert_eq!(of([64, 2048, 2048]), (packs, 1, 64, 256));
+        assert_eq!(of([1, 256, 1 << 20]), (packs, 1, 128, 256));
+        assert_eq!(of([1, 4, 1 << 26]), (packs, 1, 256, 256));
+        assert_eq!(of([1 << 16, 64, 64]), (packs, 1, 16, 64));
+        assert_eq!(of([1 << 20, 4, 4]).0, AxisKernel::Lanes);
+    }
+}

@@ -1,0 +1,112 @@
+//! The elements of a buffer, or as many of them as device memory says.
+
+mod count;
+mod task;
+mod together;
+
+use std::convert::Infallible;
+
+pub(crate) use count::CountAt;
+pub use count::{Count, Counted};
+pub(crate) use task::{ContinuedTask, CountedTask, choose_as_sum, plan};
+pub(crate) use together::{MOST_TOGETHER, TogetherTask, together};
+
+use super::{AnyTask, Input, Recordable};
+use crate::{
+    Buffer, Device, Output, Plain, Result,
+    op::{Operation, Operations, kind, sealed},
+    reducer::{DeviceOutput, Plan, Span},
+};
+
+/// How operations of a kind reduce a buffer's elements.
+#[diagnostic::on_unimplemented(
+    message = "`{O}` does not reduce a buffer of `{T}`",
+    note = "`Dot` and `SquaredDistance` take a pair of buffers: `reduce(op, (&a, &b))`"
+)]
+pub trait ReduceElements<O, T: Plain> {
+    /// The same as [`Input::Output`].
+    type Output;
+    /// The same as [`Input::Left`].
+    type Left: DeviceOutput;
+
+    /// Plans the reduction of all elements, or of as many as a count says.
+    fn plan<'p>(
+        op: O,
+        values: &'p Buffer<T>,
+        count: Option<&'p Count<'p>>,
+        device: &Device,
+    ) -> Result<Plan<'p, Self::Output>>;
+}
+
+impl<T: Plain, O: Operation<T>> ReduceElements<O, T> for kind::Single {
+    type Output = O::Output;
+    type Left = Output<O::Left>;
+
+    fn plan<'p>(
+        op: O,
+        values: &'p Buffer<T>,
+        count: Option<&'p Count<'p>>,
+        device: &Device,
+    ) -> Result<Plan<'p, O::Output>> {
+        let task = elements(Span::of(op.code(), values, device)?, count.map(Count::at));
+        let plan = Plan::of_one(task, values, |results| results.result::<T, O>(0), O::of_none);
+        Ok(plan.counted(count))
+    }
+}
+
+impl<T: Plain, O: Operations<T>> ReduceElements<O, T> for kind::Together {
+    type Output = O::Output;
+    type Left = Infallible;
+
+    fn plan<'p>(
+        op: O,
+        values: &'p Buffer<T>,
+        count: Option<&'p Count<'p>>,
+        device: &Device,
+    ) -> Result<Plan<'p, O::Output>> {
+        let task =
+            AnyTask::Together(TogetherTask::of(&op.codes(), values, count.map(Count::at), device)?);
+        Ok(Plan::of_one(task, values, O::decode, O::of_none).counted(count))
+    }
+}
+
+/// Returns the reduction of elements, or of as many as a count says if there is one.
+fn elements(span: Span, count: Option<CountAt>) -> AnyTask {
+    match count {
+        None => AnyTask::Elements(span),
+        Some(count) => AnyTask::Counted(CountedTask { span, count }),
+    }
+}
+
+impl<T: Plain, O: sealed::Sealed<Kind: ReduceElements<O, T>>> Input<O> for &Buffer<T> {
+    type Output = <O::Kind as ReduceElements<O, T>>::Output;
+    type Left = <O::Kind as ReduceElements<O, T>>::Left;
+
+    fn plan<'p>(self, op: O, device: &Device) -> Result<Plan<'p, Self::Output>>
+    where
+        Self: 'p,
+    {
+        O::Kind::plan(op, self, None, device)
+    }
+}
+
+impl<T> Recordable for &Buffer<T> {}
+
+impl<T: Plain, O: sealed::Sealed<Kind: ReduceElements<O, T> + Countable>> Input<O> for Counted<'_, T> {
+    type Output = <O::Kind as ReduceElements<O, T>>::Output;
+    type Left = <O::Kind as ReduceElements<O, T>>::Left;
+
+    fn plan<'p>(self, op: O, device: &Device) -> Result<Plan<'p, Self::Output>>
+    where
+        Self: 'p,
+    {
+        device.require("count", self.count.device())?;
+        O::Kind::plan(op, self.buffer, Some(self.count), device)
+    }
+}
+
+/// Kinds of operations that take as many elements as a count says.
+pub trait Countable {}
+
+impl Countable for kind::Single {}
+impl Countable for kind::Together {}

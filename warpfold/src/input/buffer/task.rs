@@ -1,0 +1,230 @@
+//! The launches of the kernels for the elements of a buffer.
+
+use std::ptr;
+
+use warpfold_abi::arguments::{ReduceContinued, ReduceCounted, ReduceCut};
+use warpfold_driver::LaunchShape;
+
+use super::CountAt;
+use crate::{
+    Error, Result,
+    arch::Arch,
+    geometry::{Launch, Room},
+    input::Task,
+    kernel_file::Family,
+    names::{Dtype, KernelKind, Op},
+    reducer::{
+        Carried, Code, Entry, Kernels, LoadedKernels, Place, Places, Span, Workspace, launch_with,
+    },
+    tuning::Choice,
+};
+
+/// As many elements of a buffer as a count says.
+#[derive(Debug, Clone)]
+pub(crate) struct CountedTask {
+    pub(crate) span: Span,
+    pub(crate) count: CountAt,
+}
+
+/// The elements of a buffer, added to those of earlier launches.
+#[derive(Debug, Clone)]
+pub(crate) struct ContinuedTask {
+    pub(crate) span: Span,
+    pub(crate) carried: Carried,
+}
+
+impl Task for Span {
+    fn is_empty(&self) -> bool {
+        self.n == 0 && !self.code.reduces_none()
+    }
+
+    fn code(&self) -> Option<&Code> {
+        Some(&self.code)
+    }
+
+    fn seen_at_end(&self) -> Option<u64> {
+        self.code.is_built_in().then(|| self.bytes())
+    }
+
+    fn prepare(&self, kernels: &Kernels) -> Result<()> {
+        kernels.family(Family::Buffer, &self.code).map(drop)
+    }
+
+    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+        let (entry, launch) = planned(kernels, Family::Buffer, self, places.choice)?;
+        let shape = LaunchShape {
+            shared_bytes: launch.shared(),
+            ..places.shape([launch.blocks, launch.block], entry.overlaps)
+        };
+        let extent = self.extent();
+        let arguments = ReduceCut::<u8> {
+            input: ptr::without_provenance(self.address as usize),
+            head: extent.head(),
+            groups: extent.groups(),
+            singles: extent.singles(),
+            tile: launch.tile.into(),
+            slots: ptr::without_provenance_mut(places.slots as usize),
+            output: ptr::without_provenance_mut(places.output as usize),
+        };
+        kernels.device().call("launching a reduction", |driver| {
+            // SAFETY: the launch is one that the kernel takes:
+            // - The input is cut at its 16-byte boundaries.
+            // - The block has a size of the kernel's own, and a tile no more groups than its threads
+            //   load at once.
+            // - There are no more blocks than slots, and the slots are zero.
+            // - The kernel was compared with the arguments when it was loaded.
+            // - The caller answers for the memory.
+            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+        })
+    }
+}
+
+impl Task for CountedTask {
+    fn is_empty(&self) -> bool {
+        self.span.is_empty()
+    }
+
+    fn code(&self) -> Option<&Code> {
+        Some(&self.span.code)
+    }
+
+    fn prepare(&self, kernels: &Kernels) -> Result<()> {
+        kernels.family(Family::Counted, &self.span.code).map(drop)
+    }
+
+    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+        let Self { span, count } = self;
+        let found = places.found.expect("whoever counts has a place for the count");
+        let (entry, launch) = planned(kernels, Family::Counted, span, None)?;
+        let shape = LaunchShape::new([launch.blocks, 1, 1], [launch.block, 1, 1]);
+        let arguments = ReduceCounted::<u8> {
+            input: ptr::without_provenance(span.address as usize),
+            count: ptr::without_provenance(count.address as usize),
+            count_words: count.words.into(),
+            most: span.n,
+            slots: ptr::without_provenance_mut(places.slots as usize),
+            output: ptr::without_provenance_mut(places.output as usize),
+            found: ptr::without_provenance_mut(found as usize),
+        };
+        kernels.device().call("launching a counted reduction", |driver| {
+            // SAFETY: the launch is one that the kernel takes:
+            // - It reads no more elements than there are, whatever the count is.
+            // - The block has a size of the kernel's own.
+            // - There are no more blocks than slots, and the slots are zero.
+            // - The kernel was compared with the arguments when it was loaded.
+            // - The caller answers for the memory.
+            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+        })
+    }
+}
+
+impl Task for ContinuedTask {
+    fn is_empty(&self) -> bool {
+        self.span.is_empty()
+    }
+
+    fn code(&self) -> Option<&Code> {
+        Some(&self.span.code)
+    }
+
+    fn prepare(&self, kernels: &Kernels) -> Result<()> {
+        kernels.family(Family::Continued, &self.span.code).map(drop)
+    }
+
+    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+        let Self { span, carried } = self;
+        let (entry, launch) = planned(kernels, Family::Continued, span, None)?;
+        let shape = places.shape([launch.blocks, launch.block], entry.overlaps);
+        let extent = span.extent();
+        let place = carried.meeting.unwrap_or(Place::NONE);
+        let arguments = ReduceContinued::<u8> {
+            input: ptr::without_provenance(span.address as usize),
+            head: extent.head(),
+            groups: extent.groups(),
+            singles: extent.singles(),
+            tile: launch.tile.into(),
+            before: carried.before,
+            carried: ptr::without_provenance_mut(carried.address as usize),
+            slots: ptr::without_provenance_mut(places.slots as usize),
+            output: ptr::without_provenance_mut(places.output as usize),
+            meeting: ptr::without_provenance_mut(place.meeting as usize),
+            rank: place.rank.into(),
+            members: place.members.into(),
+            arrivals: place.arrivals,
+            result: ptr::without_provenance_mut(place.result as usize),
+            others: ptr::without_provenance(place.others.0 as usize),
+            copies: place.others.1.into(),
+        };
+        kernels.device().call("launching a running reduction", |driver| {
+            // SAFETY: the launch is one that the kernel takes, as that of all elements is; what is
+            // carried was left by the same kernel, of as many elements as came before. Of the meeting
+            // the caller answers.
+            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+        })
+    }
+}
+
+/// Returns the launch of elements: the tuning's choice, unless another is given.
+pub(crate) fn plan(kernels: &Kernels, span: &Span, choice: Option<Choice>) -> Result<Launch> {
+    planned(kernels, Family::Buffer, span, choice).map(|(_, launch)| launch)
+}
+
+fn planned<'k>(
+    kernels: &'k Kernels,
+    family: Family,
+    span: &'k Span,
+    choice: Option<Choice>,
+) -> Result<(&'k Entry, Launch)> {
+    span.check()?;
+    let loaded = kernels.family(family, &span.code)?;
+    let arch = kernels.device().info().arch();
+    let (entry, choice) = match choice {
+        Some(choice) => (entry_of(loaded, choice, arch)?, choice),
+        None => {
+            let (op, dtype) = span.code.measured_as();
+            let choice = kernels.tuning().choice(op, dtype, span.bytes(), arch);
+            let (entry, choice) = match loaded.get(choice.kernel as usize) {
+                Some(entry) => (entry, choice),
+                None => (loaded.entry(KernelKind::Grid as usize), Choice::WITHOUT_BULK),
+            };
+            (entry, entry.fitting(choice))
+        }
+    };
+    Ok((entry, Launch::new(span.extent(), choice, room(kernels, entry, choice))))
+}
+
+/// Returns the kernel of a choice that a caller made: no other runs instead.
+fn entry_of(loaded: &LoadedKernels, choice: Choice, arch: Arch) -> Result<&Entry> {
+    choice.check(arch).map_err(|reason| Error::Choice { reason })?;
+    loaded.get(choice.kernel as usize).ok_or_else(|| {
+        let reason = "the PTX has no bulk kernel; give PTX for sm_90".to_owned();
+        Error::Choice { reason }
+    })
+}
+
+/// Returns the choice for a sum of `bytes` bytes, for another kernel in the blocks of `grid`, and the
+/// room for its blocks. Where sums of this size take another kernel than `grid`, nothing was measured
+/// of `grid`.
+pub(crate) fn choose_as_sum(
+    kernels: &Kernels,
+    entry: &Entry,
+    dtype: Dtype,
+    bytes: u64,
+) -> (Choice, Room) {
+    let choice = kernels.tuning().choice(Op::Sum, dtype, bytes, kernels.device().info().arch());
+    let choice = match choice.kernel {
+        KernelKind::Grid => choice,
+        KernelKind::Bulk => Choice::WITHOUT_BULK,
+    };
+    let choice = entry.fitting(choice);
+    (choice, room(kernels, entry, choice))
+}
+
+/// Returns the room for a kernel's blocks.
+fn room(kernels: &Kernels, entry: &Entry, choice: Choice) -> Room {
+    let device = kernels.device();
+    Room {
+        multiprocessors: device.info().shape().multiprocessors,
+        resident: entry.resident(choice).min(Workspace::most_blocks(device)),
+    }
+}

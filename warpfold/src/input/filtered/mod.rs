@@ -1,0 +1,446 @@
+//! Elements that lie in an interval: how many they are, and their sum.
+
+mod task;
+
+use std::{
+    fmt,
+    ops::{self, Bound, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive},
+};
+
+use half::{bf16, f16};
+
+use crate::{
+    Buffer, Device, Element, Error, Output, Result,
+    element::sealed::Outcome as _,
+    element::word_of,
+    geometry::{Extent, MAX_ELEMENTS},
+    input::{
+        Input,
+        pairs::{PART_WORDS, sum_of_parts},
+    },
+    names::{Dtype, WithinOp},
+    op::{Everywhere, Sum, kind, sealed::Sealed},
+    reducer::{HostResults, Plan},
+};
+
+/// The number of [`Filtered`] elements and their sum, both 0 if there are none. Two values are equal if
+/// number and sum are.
+///
+/// In device memory it has 32 bytes: the number as a `u64` at offset 0, the sum at offset 8, and the
+/// mean as `f64` at offset 24.
+#[derive(Debug, Clone, Copy)]
+pub struct Within<S> {
+    /// How many elements lie inside.
+    pub count: u64,
+    /// Their sum, in the type [`Element::Sum`]; that of integers wraps around.
+    pub sum: S,
+    /// What that type has no room for: of integers the upper half of the sum, of floats the bits of the
+    /// sum in `f64`, times 2^-64 if they are `f64` themselves.
+    pub(crate) rest: u64,
+}
+
+impl<S: PartialEq> PartialEq for Within<S> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.count, &self.sum) == (other.count, &other.sum)
+    }
+}
+
+impl<S: Element> Within<S> {
+    /// `count` elements whose sum is this one.
+    pub fn new(count: u64, sum: S) -> Self {
+        let rest = match S::DTYPE {
+            Dtype::I64 => (word_of(sum).cast_signed() >> 63).cast_unsigned(),
+            Dtype::U64 => 0,
+            _ => (S::TO_F64(sum) * 2_f64.powi(-Self::HEADROOM)).to_bits(),
+        };
+        Self { count, sum, rest }
+    }
+
+    /// The exponent of what the rest of a sum of floats is scaled by.
+    const HEADROOM: i32 = if size_of::<S>() == size_of::<f64>() { 64 } else { 0 };
+
+    /// The arithmetic mean of the elements inside, as [`op::Mean`](crate::op::Mean) makes it: no sum
+    /// overflows or wraps around on the way. `None` of no elements.
+    pub fn mean(&self) -> Option<f64> {
+        let (n, sum) = (self.count as f64, S::TO_F64(self.sum));
+        let mean = match S::DTYPE {
+            Dtype::I64 | Dtype::U64 => self.whole() as f64 / n,
+            Dtype::F64 if sum.is_finite() => sum / n,
+            _ => f64::from_bits(self.rest) / n * 2_f64.powi(Self::HEADROOM),
+        };
+        (self.count > 0).then_some(mean)
+    }
+
+    /// The exact sum of integers.
+    fn whole(&self) -> i128 {
+        i128::from(self.rest.cast_signed()) << 64 | i128::from(word_of(self.sum))
+    }
+
+    /// That of no elements.
+    pub(crate) fn none() -> Self {
+        Self::new(0, S::zeroed())
+    }
+
+    /// That of these elements and of others behind them.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let rest = match S::DTYPE {
+            Dtype::I64 | Dtype::U64 => (self.whole().wrapping_add(other.whole()) >> 64) as u64,
+            _ => (f64::from_bits(self.rest) + f64::from_bits(other.rest)).to_bits(),
+        };
+        let count = self.count.saturating_add(other.count);
+        Self { count, sum: S::ADD(self.sum, other.sum), rest }
+    }
+
+    /// That of the elements of several devices, of which each has a part.
+    pub(crate) fn of_parts(parts: &[WithinPart]) -> Self {
+        let (sum, wide) = sum_of_parts(parts.iter().map(|&[_, ref sum @ ..]| *sum));
+        let count = parts.iter().fold(0_u64, |all, [count, ..]| all.saturating_add(*count));
+        Self { count, sum, rest: f64::to_bits(wide) }
+    }
+}
+
+/// The elements of a buffer that are in an interval, from [`Buffer::filter`]. A [`Sum`]
+/// of them counts and adds them in one launch, and returns a [`Within`].
+///
+/// The interval is any range of the standard library or a pair of [`Bound`]s. A range whose end precedes
+/// its start is empty. NaN is in no interval, and zeros of both signs are equal. The number and the sum
+/// of integers have the same bits on every device; floats are added as a [`Sum`] adds
+/// them, or [`Everywhere`]`(Sum)`.
+///
+/// ```
+/// # use warpfold::{Device, Reducer, Selection, Within, op::{Everywhere, Sum}};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let reducer = Reducer::new(&device)?;
+/// let values = device.upload(&[1e8_f32, 0.25, -1e8, f32::NAN, 2e8])?;
+/// let within = reducer.reduce(Everywhere(Sum), values.filter(-1e8..=1e8))?;
+/// assert_eq!(within, Within::new(3, 0.25));
+/// assert_eq!((within.count, within.sum, within.mean()), (3, 0.25, Some(0.25 / 3.0)));
+/// // All but NaN.
+/// assert_eq!(reducer.reduce(Sum, values.filter(..))?.count, 4);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
+/// A condition of another kind is a program's [own](crate::custom) operation.
+///
+/// The elements `V` are a buffer, or those of a [`Group`](crate::Group) or `World`.
+pub struct Filtered<'a, T, V = Buffer<T>> {
+    pub(crate) values: &'a V,
+    pub(crate) bounds: (Bound<T>, Bound<T>),
+}
+
+impl<'a, T: Copy, V> Filtered<'a, T, V> {
+    pub(crate) fn new(values: &'a V, range: impl RangeBounds<T>) -> Self {
+        Self { values, bounds: (range.start_bound().cloned(), range.end_bound().cloned()) }
+    }
+}
+
+impl<T: Copy, V> Clone for Filtered<'_, T, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Copy, V> Copy for Filtered<'_, T, V> {}
+
+impl<T: fmt::Debug, V: fmt::Debug> fmt::Debug for Filtered<'_, T, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { values, bounds } = self;
+        f.debug_struct("Filtered").field("values", values).field("bounds", bounds).finish()
+    }
+}
+
+/// What one of several devices has: a count, and the words of a part of the sum.
+pub(crate) type WithinPart = [u64; 1 + PART_WORDS];
+
+/// The intervals of [`cpu::reduce_within`](crate::cpu::reduce_within): a range of any kind that the
+/// standard library has, a pair of [`Bound`]s, and [`Everywhere`] around one for a sum with the same
+/// bits wherever it is made. The trait is sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no interval of elements of type `{T}`",
+    note = "a range of them is, a pair of `Bound`s, and `Everywhere` around one"
+)]
+pub trait Interval<T: Element>: Sealed {
+    /// Where it begins and where it ends.
+    #[doc(hidden)]
+    fn bounds(&self) -> (Bound<T>, Bound<T>);
+
+    /// Whose kernels it takes.
+    #[doc(hidden)]
+    fn op(&self) -> WithinOp {
+        WithinOp::Sum
+    }
+}
+
+macro_rules! intervals {
+    ($([$($T:ident)?] $Range:ty;)*) => {$(
+        impl$(<$T>)? Sealed for $Range {
+            type Kind = kind::Interval;
+        }
+
+        impl<T: Element> Interval<T> for $Range {
+            fn bounds(&self) -> (Bound<T>, Bound<T>) {
+                (self.start_bound().cloned(), self.end_bound().cloned())
+            }
+        }
+    )*};
+}
+
+intervals! {
+    [] RangeFull;
+    [T] ops::Range<T>;
+    [T] RangeInclusive<T>;
+    [T] RangeFrom<T>;
+    [T] RangeTo<T>;
+    [T] RangeToInclusive<T>;
+    [T] (Bound<T>, Bound<T>);
+}
+
+impl<T: Element, R: Interval<T>> Interval<T> for Everywhere<R> {
+    fn bounds(&self) -> (Bound<T>, Bound<T>) {
+        self.0.bounds()
+    }
+
+    fn op(&self) -> WithinOp {
+        self.0.op().everywhere(T::DTYPE)
+    }
+}
+
+/// Elements in the order in which intervals have them.
+pub trait Neighbours: Copy {
+    /// No element is below; of floats but NaN.
+    const LEAST: Self;
+    /// No element is above, likewise.
+    const GREATEST: Self;
+    /// The least element above one, which is no NaN, if there is one.
+    fn above(element: Self) -> Option<Self>;
+    /// The greatest element below one, likewise.
+    fn below(element: Self) -> Option<Self>;
+}
+
+macro_rules! integers {
+    ($($ty:ty)*) => {$(
+        impl Neighbours for $ty {
+            const LEAST: Self = Self::MIN;
+            const GREATEST: Self = Self::MAX;
+            fn above(element: Self) -> Option<Self> {
+                element.checked_add(1)
+            }
+            fn below(element: Self) -> Option<Self> {
+                element.checked_sub(1)
+            }
+        }
+    )*};
+}
+
+integers!(i8 u8 i16 u16 i32 u32 i64 u64);
+
+macro_rules! floats {
+    ($($ty:ty as $bits:ty;)*) => {$(
+        impl Neighbours for $ty {
+            const LEAST: Self = Self::NEG_INFINITY;
+            const GREATEST: Self = Self::INFINITY;
+            /// The next bits: upwards of a positive number, downwards of a negative one.
+            fn above(element: Self) -> Option<Self> {
+                const SIGN: $bits = 1 << (<$bits>::BITS - 1);
+                let bits = element.to_bits();
+                match bits {
+                    _ if element == Self::INFINITY => None,
+                    0 | SIGN => Some(Self::from_bits(1)),
+                    _ if bits & SIGN == 0 => Some(Self::from_bits(bits + 1)),
+                    _ => Some(Self::from_bits(bits - 1)),
+                }
+            }
+            fn below(element: Self) -> Option<Self> {
+                Self::above(-element).map(|above| -above)
+            }
+        }
+    )*};
+}
+
+floats! {
+    f16 as u16;
+    bf16 as u16;
+    f32 as u32;
+    f64 as u64;
+}
+
+/// The least and the greatest element of an interval that has any, by their bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ends {
+    pub(crate) low: u64,
+    pub(crate) high: u64,
+}
+
+impl Ends {
+    /// Those between two bounds; `None` where no element lies there.
+    pub(crate) fn of<T: Element>((start, end): (Bound<T>, Bound<T>)) -> Result<Option<Self>> {
+        for (bound, end) in [(start, "lower"), (end, "upper")] {
+            if let Bound::Included(bound) | Bound::Excluded(bound) = bound
+                && bound.partial_cmp(&bound).is_none()
+            {
+                let reason =
+                    format!("the {end} end of the interval is NaN; give a number, or leave it open");
+                return Err(Error::Interval { reason });
+            }
+        }
+        let low = match start {
+            Bound::Included(low) => Some(low),
+            Bound::Excluded(below) => T::above(below),
+            Bound::Unbounded => Some(T::LEAST),
+        };
+        let high = match end {
+            Bound::Included(high) => Some(high),
+            Bound::Excluded(above) => T::below(above),
+            Bound::Unbounded => Some(T::GREATEST),
+        };
+        let ends = low.zip(high).filter(|(low, high)| low <= high);
+        Ok(ends.map(|(low, high)| Self { low: word_of(low), high: word_of(high) }))
+    }
+
+    /// The same two as elements.
+    #[cfg(feature = "cpu")]
+    pub(crate) fn elements<T: bytemuck::Pod>(self) -> [T; 2] {
+        [self.low, self.high].map(crate::element::element_of)
+    }
+}
+
+/// Elements in device memory, of which those count that lie in an interval.
+#[derive(Debug, Clone)]
+pub(crate) struct WithinTask {
+    pub(crate) op: WithinOp,
+    pub(crate) dtype: Dtype,
+    pub(crate) interval: Ends,
+    /// How many elements there are; none where nothing lies in the interval.
+    pub(crate) n: u64,
+    /// Where they are: a multiple of an element's size.
+    pub(crate) address: u64,
+}
+
+impl WithinTask {
+    /// The elements of a buffer, which must be on `device`.
+    pub(crate) fn of<T: Element>(
+        op: WithinOp,
+        bounds: (Bound<T>, Bound<T>),
+        values: &Buffer<T>,
+        device: &Device,
+    ) -> Result<Self> {
+        device.require("buffer", values.device())?;
+        let n = check(values.len())?;
+        let (n, interval) = match Ends::of(bounds)? {
+            Some(interval) => (n, interval),
+            None => (0, Ends { low: 0, high: 0 }),
+        };
+        Ok(Self { op, dtype: T::DTYPE, interval, n, address: values.as_device_ptr() })
+    }
+
+    /// How the buffer is cut.
+    pub(crate) fn extent(&self) -> Extent {
+        Extent::of(self.address, self.n, self.dtype.size() as u64)
+    }
+
+    /// Bytes of the buffer.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.n * self.dtype.size() as u64
+    }
+}
+
+/// The number of elements, `n`, which must not be too large.
+pub(crate) fn check(n: usize) -> Result<u64> {
+    let n = n as u64;
+    if n > MAX_ELEMENTS { Err(Error::TooManyElements { n, most: MAX_ELEMENTS }) } else { Ok(n) }
+}
+
+macro_rules! filtered {
+    ($([$($O:tt)*] $op:ident => $which:expr;)*) => {$(
+        impl<T: Element> Input<$($O)*> for Filtered<'_, T> {
+            type Output = Within<T::Sum>;
+            type Left = Output<Within<T::Sum>>;
+
+            fn plan<'p>(self, _op: $($O)*, device: &Device) -> Result<Plan<'p, Self::Output>>
+            where
+                Self: 'p,
+            {
+                let $op = crate::names::WithinOp::Sum;
+                let job = WithinTask::of($which, self.bounds, self.values, device)?;
+                let decode: fn(HostResults<'_>) -> Self::Output = |results| match results.is_of_none() {
+                    true => Within::none(),
+                    false => Within::from_words(results.get(0)),
+                };
+                Ok(Plan::of_interval(job, self.values, decode, Within::none))
+            }
+        }
+    )*};
+}
+
+filtered! {
+    [Sum] op => op;
+    [Everywhere<Sum>] op => op.everywhere(T::DTYPE);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+
+    use super::*;
+
+    /// Every value of 16 bits, in the order of the numbers.
+    #[test]
+    fn neighbours_of_halves_are_those_of_a_sorted_list() {
+        fn check<T: Neighbours + PartialOrd + Debug>(of_bits: fn(u16) -> T) {
+            let is_number = |value: &T| value.partial_cmp(value).is_some();
+            let mut all: Vec<T> = (0..=u16::MAX).map(of_bits).filter(is_number).collect();
+            all.sort_by(|a, b| a.partial_cmp(b).unwrap());
+            all.dedup_by(|a, b| a == b);
+            for pair in all.windows(2) {
+                assert_eq!(T::above(pair[0]).as_ref(), Some(&pair[1]));
+                assert_eq!(T::below(pair[1]).as_ref(), Some(&pair[0]));
+            }
+            assert_eq!((T::below(all[0]), T::above(all[all.len() - 1])), (None, None));
+            assert_eq!((all[0], all[all.len() - 1]), (T::LEAST, T::GREATEST));
+        }
+        check(f16::from_bits);
+        check(bf16::from_bits);
+    }
+
+    #[test]
+    fn neighbours_are_those_of_the_standard_library() {
+        for value in [0.0, -0.0, 1e-45, -1e-45, f32::MIN_POSITIVE, 1.0, -2.0, f32::MAX, f32::MIN] {
+            assert_eq!(f32::above(value), Some(value.next_up()), "{value:e}");
+            assert_eq!(f32::below(value), Some(value.next_down()), "{value:e}");
+            let value = f64::from(value);
+            assert_eq!(f64::above(value), Some(value.next_up()), "{value:e}");
+            assert_eq!(f64::below(value), Some(value.next_down()), "{value:e}");
+        }
+        assert_eq!((f64::above(f64::INFINITY), f64::below(f64::INFINITY)), (None, Some(f64::MAX)));
+        assert_eq!(
+            (i8::above(127), i8::above(-1), u64::below(0), u64::below(9)),
+            (None, Some(0), None, Some(8))
+        );
+    }
+
+    #[test]
+    fn an_interval_has_the_ends_of_its_range() {
+        let of = |range: (Bound<i8>, Bound<i8>)| {
+            Ends::of(range).unwrap().map(|Ends { low, high }| (low, high))
+        };
+        use Bound::{Excluded, Included, Unbounded};
+        assert_eq!(of((Unbounded, Unbounded)), Some((0x80, 0x7f)));
+        assert_eq!(of((Included(-1), Excluded(2))), Some((0xff, 1)));
+        assert_eq!(of((Excluded(-2), Included(-1))), Some((0xff, 0xff)));
+        for empty in [(Included(2), Included(1)), (Excluded(1), Excluded(2)), (Included(1), Excluded(1))]
+        {
+            assert_eq!(of(empty), None, "{empty:?}");
+        }
+        assert_eq!((of((Excluded(127), Unbounded)), of((Unbounded, Excluded(-128)))), (None, None));
+        // Zeros of both signs are the same place.
+        assert!(Ends::of((0.0_f32..=-0.0).bounds()).unwrap().is_some());
+        assert!(Ends::of((-0.0_f32..0.0).bounds()).unwrap().is_none());
+        for (range, end) in [(f32::NAN..1.0, "lower"), (1.0..f32::NAN, "upper")] {
+            let error = Ends::of(range.bounds()).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                format!("the {end} end of the interval is NaN; give a number, or leave it open")
+            );
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What a call reduces: a folder for each shape of input, with the kernels that it launches.
+
+pub(crate) mod axis;
+pub(crate) mod buffer;
+pub(crate) mod filtered;
+pub(crate) mod pairs;
+pub(crate) mod rows;
+pub(crate) mod runs;
+pub(crate) mod segments;
+mod task;
+pub(crate) mod top;
+pub(crate) mod view;
+
+pub(crate) use task::{AnyTask, Task};
+use {axis::Axis, filtered::Filtered, rows::Rows, view::Along};
+
+#[cfg(doc)]
+use std::convert::Infallible;
+
+#[cfg(doc)]
+use crate::{
+    Buffer, Counted, Output, Outputs, Within,
+    op::{Operation, Operations, PairOperation, RowsOperation, Sum, TopK},
+};
+use crate::{
+    Device, Plain, Result,
+    reducer::{DeviceOutput, Plan, Reducer},
+};
+
+/// An input of [`Reducer::reduce`]: elements in device memory, in a shape that determines the results.
+///
+/// | input | made by | operations | result |
+/// |---|---|---|---|
+/// | `&Buffer` | [`Device::upload`] | [`Operation`], [tuples](Operations), [`TopK`] | one, a tuple, k |
+/// | [`Counted`] | [`Buffer::counted`] | [`Operation`], [tuples](Operations) | one, a tuple |
+/// | [`Filtered`] | [`Buffer::filter`] | [`Sum`], `Everywhere(Sum)` | one [`Within`] |
+/// | `(&Buffer, &Buffer)` | | [`PairOperation`] | one |
+/// | [`Rows`] | [`Buffer::rows`] | [`RowsOperation`], [`TopK`] | one or k for each row |
+/// | [`Axis`] | [`Buffer::axis`], [`Buffer::columns`] | [`RowsOperation`] | one for each kept position |
+/// | [`Along`] | [`View::along`](crate::View::along) | [`RowsOperation`] | one for each kept position |
+/// | `&Segments` | [`Reducer::segments`] | [`RowsOperation`] | one for each segment |
+///
+/// A [`RowsOperation`] is every [`Operation`] but [`WrappingSum`](crate::op::WrappingSum). [`Rows`],
+/// [`Axis`], [`Along`] and [`Filtered`] are accepted by value and by reference. The trait is sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{O}` does not reduce `{Self}`",
+    note = "`&Buffer` and `Counted`: any operation or tuple; `Rows`, `Axis`, `Along`, `&Segments`: any \
+            operation but `WrappingSum`; `&Buffer` and `Rows`: `Largest` and `Smallest`; `(&a, &b)`: \
+            `Dot` and `SquaredDistance`; `Filtered`: `Sum` and `Everywhere(Sum)`"
+)]
+pub trait Input<O>: Sized {
+    /// The result on the host.
+    type Output;
+    /// The result in device memory: an [`Output`] for one, [`Outputs`] for several. Tuples have none:
+    /// theirs is [`Infallible`].
+    type Left: DeviceOutput;
+
+    /// Checks operation and input, and chooses the kernels.
+    #[doc(hidden)]
+    fn plan<'p>(self, op: O, device: &Device) -> Result<Plan<'p, Self::Output>>
+    where
+        Self: 'p;
+
+    /// Reduces and waits for the result.
+    #[doc(hidden)]
+    fn reduce(self, op: O, reducer: &Reducer) -> Result<Self::Output> {
+        reducer.run(self.plan(op, reducer.device())?)
+    }
+}
+
+/// An input whose number of elements does not change, so that a [`Recorder`](crate::Recorder) takes it:
+/// every [`Input`] but [`Counted`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be recorded",
+    note = "every other input can; reduce a counted buffer on a stream"
+)]
+pub trait Recordable {}
+
+macro_rules! by_reference {
+    ($($Shape:ident)*) => {$(
+        impl<'a, T: Plain, O> Input<O> for &$Shape<'a, T>
+        where
+            $Shape<'a, T>: Input<O>,
+        {
+            type Output = <$Shape<'a, T> as Input<O>>::Output;
+            type Left = <$Shape<'a, T> as Input<O>>::Left;
+
+            fn plan<'p>(self, op: O, device: &Device) -> Result<Plan<'p, Self::Output>>
+            where
+                Self: 'p,
+            {
+                (*self).plan(op, device)
+            }
+
+            fn reduce(self, op: O, reducer: &Reducer) -> Result<Self::Output> {
+                (*self).reduce(op, reducer)
+            }
+        }
+
+        impl<T> Recordable for $Shape<'_, T> {}
+        impl<T> Recordable for &$Shape<'_, T> {}
+    )*};
+}
+
+by_reference!(Rows Axis Along Filtered);

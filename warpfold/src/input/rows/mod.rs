@@ -1,0 +1,167 @@
+//! Matrices: equally long rows of a buffer.
+
+mod launch;
+mod task;
+
+use std::fmt;
+
+pub(crate) use launch::BLOCKS;
+pub use launch::RowsLaunch;
+
+use crate::{
+    Buffer, Device, Error, Outcome, Outputs, Plain, Result,
+    input::{AnyTask, Input},
+    op::{RowsOperation, kind, sealed},
+    reducer::{Code, Plan, Span},
+};
+
+/// A buffer's elements as a matrix, row after row, from [`Buffer::rows`].
+///
+/// [`Reducer::reduce`](crate::Reducer::reduce) returns one result for each row, from one launch; for
+/// [`Largest`](crate::op::Largest) and [`Smallest`](crate::op::Smallest) k results for each row, row by
+/// row. The index in a [`Located`](crate::Located) result counts from the start of the row.
+/// ```
+/// # use warpfold::{Device, Reducer, Selection, op};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let reducer = Reducer::new(&device)?;
+/// let matrix = device.upload(&[3_i32, 9, 1, 4, 0, 2, 8, 7])?;
+/// let rows = matrix.rows(4)?;
+/// assert_eq!(reducer.reduce(op::Sum, rows)?, [17, 17]);
+/// let smallest = reducer.reduce(op::Smallest(2), rows)?;
+/// let of_rows: Vec<_> = smallest.chunks(2).map(|row| [row[0].index, row[1].index]).collect();
+/// assert_eq!(of_rows, [[2, 0], [0, 1]]);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+pub struct Rows<'a, T> {
+    buffer: &'a Buffer<T>,
+    len: usize,
+}
+
+impl<'a, T: Plain> Rows<'a, T> {
+    pub(crate) fn new(buffer: &'a Buffer<T>, len: usize) -> Result<Self> {
+        check(buffer.len(), len)?;
+        Ok(Self { buffer, len })
+    }
+
+    /// Returns the number of rows.
+    pub fn count(&self) -> usize {
+        self.buffer.len() / self.len
+    }
+
+    /// Returns the number of elements of a row.
+    pub fn row_len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns the buffer with the elements.
+    pub fn buffer(&self) -> &'a Buffer<T> {
+        self.buffer
+    }
+
+    /// A reduction of them, which must be on `device` and not too many.
+    pub(crate) fn task(&self, code: Code, device: &Device) -> Result<RowsTask> {
+        let span = Span::of(code, self.buffer, device)?;
+        Ok(RowsTask::contiguous(span, self.len as u64))
+    }
+}
+
+/// Whether elements are rows of a length.
+pub(crate) fn check(elements: usize, len: usize) -> Result<()> {
+    let reason = if len == 0 {
+        "rows of 0 elements; give 1 or more".to_owned()
+    } else if !elements.is_multiple_of(len) {
+        let whole = elements - elements % len;
+        format!(
+            "rows of {len} do not divide {elements} elements; give a length that does, or a slice of \
+             {whole} elements"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Error::Rows { reason })
+}
+
+impl<T> Clone for Rows<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Rows<'_, T> {}
+
+impl<T: Plain> fmt::Debug for Rows<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { buffer, len } = self;
+        f.debug_struct("Rows").field("buffer", buffer).field("row_len", len).finish()
+    }
+}
+
+/// Rows in device memory, and what reduces them.
+#[derive(Debug, Clone)]
+pub(crate) struct RowsTask {
+    pub(crate) code: Code,
+    /// Returns the number of rows.
+    pub(crate) rows: u64,
+    /// Elements of a row; not zero.
+    pub(crate) len: u64,
+    /// How many elements behind a row's first one the next row's is.
+    pub(crate) pitch: u64,
+    /// Where the first one is: a multiple of what [`Buffer`] says.
+    pub(crate) address: u64,
+}
+
+impl RowsTask {
+    /// Elements as rows of `len` elements each, which lie one after the other.
+    ///
+    /// # Panics
+    /// For rows of no elements.
+    pub(crate) fn contiguous(span: Span, len: u64) -> Self {
+        let Span { code, n, address } = span;
+        Self { code, rows: n / len, len, pitch: len, address }
+    }
+
+    /// Returns the task: a single row is reduced as the buffer that it is, for which launches were
+    /// measured.
+    pub(crate) fn task(self) -> AnyTask {
+        if self.rows != 1 {
+            return AnyTask::Rows(self);
+        }
+        let Self { code, len, address, .. } = self;
+        AnyTask::Elements(Span { code, n: len, address })
+    }
+}
+
+/// How operations of a kind reduce rows.
+#[diagnostic::on_unimplemented(
+    message = "`{O}` does not reduce rows of `{T}`",
+    note = "any operation of one result but `WrappingSum` does, and `Largest` and `Smallest`"
+)]
+pub trait ReduceRows<O, T: Plain> {
+    /// One result of a row, or one of k.
+    type Result: Outcome;
+
+    /// Plans the reduction of all rows.
+    fn plan<'p>(op: O, rows: Rows<'p, T>, device: &Device) -> Result<Plan<'p, Vec<Self::Result>>>;
+}
+
+impl<T: Plain, O: RowsOperation<T>> ReduceRows<O, T> for kind::Single {
+    type Result = O::Left;
+
+    fn plan<'p>(op: O, rows: Rows<'p, T>, device: &Device) -> Result<Plan<'p, Vec<O::Left>>> {
+        let task = rows.task(op.code(), device)?.task();
+        let what = ("rows", (|reason| Error::Rows { reason }) as fn(String) -> Error);
+        Ok(Plan::of_several(task, rows.buffer(), rows.count(), what))
+    }
+}
+
+impl<T: Plain, O: sealed::Sealed<Kind: ReduceRows<O, T>>> Input<O> for Rows<'_, T> {
+    type Output = Vec<<O::Kind as ReduceRows<O, T>>::Result>;
+    type Left = Outputs<<O::Kind as ReduceRows<O, T>>::Result>;
+
+    fn plan<'p>(self, op: O, device: &Device) -> Result<Plan<'p, Self::Output>>
+    where
+        Self: 'p,
+    {
+        O::Kind::plan(op, self, device)
+    }
+}

@@ -1,0 +1,301 @@
+//! Reductions by key: a result for each run of equal neighbouring keys.
+
+use std::{mem, sync::Arc};
+
+use super::{ByKeyTask, RunsTask, WriteRunsTask, task::blocks};
+use crate::{
+    Buffer, ByKey, Error, Key, Offset, Outputs, Plain, Result, Runs, Segments,
+    geometry::MAX_ELEMENTS,
+    input::Task,
+    kernel_file::KernelFile,
+    memory::Memory,
+    op::RowsOperation,
+    reducer::{Code, Reducer},
+    stream::LastWrite,
+};
+
+/// # Runs of equal keys
+/// Values are reduced by keys, one for each value: those of neighbouring equal keys to a result of their
+/// own. Keys need not be in order; a key that comes again behind others begins another run. Two integers
+/// are equal if all their bits are.
+///
+/// The keys are read twice, but for those among which no run begins: the first time counts the runs, and
+/// the host waits for their number, so that there is room for just as many.
+impl Reducer {
+    /// The runs of equal neighbouring keys: the key of each, and where it begins. Any number of
+    /// reductions may follow, of values in the same order, which the offsets cut into
+    /// [segments](Self::segments):
+    ///
+    /// ```
+    /// use warpfold::{Device, Reducer, Selection, op};
+    ///
+    /// let device = Device::open(Selection::Sim)?;
+    /// let (reducer, stream) = (Reducer::new(&device)?, device.stream()?);
+    /// let runs = reducer.runs::<_, u32>(&device.upload(&[3_i16, 3, 7, 7, 7, 3])?)?;
+    /// assert_eq!(runs.keys().download()?, [3, 7, 3]);
+    /// assert_eq!(runs.offsets().download()?, [0, 2, 5, 6]);
+    /// let values = device.upload(&[1.0_f32, 2.0, 4.0, 8.0, 16.0, 32.0])?;
+    /// let segments = reducer.segments(&values, runs.offsets())?;
+    /// let mut sums = device.outputs(runs.len())?;
+    /// reducer.on(&stream).reduce_into(op::Sum, &segments, &mut sums)?;
+    /// assert_eq!(sums.read()?, [3.0, 28.0, 32.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// While it works it has some KiB of device memory besides the result: 8 bytes for each block of a
+    /// launch.
+    ///
+    /// # Errors
+    /// - [`Error::OtherDevice`] for keys of another device, and [`Error::TooManyElements`] for more than
+    ///   2^35;
+    /// - [`Error::Runs`] for more keys than the type of the offsets counts;
+    /// - those of [`prepare_runs`](Self::prepare_runs), at the first use;
+    /// - [`Error::OutOfMemory`], or [`Error::Driver`] when a launch, a wait or a copy fails.
+    pub fn runs<K: Key, I: Offset>(&self, keys: &Buffer<K>) -> Result<Runs<K, I>> {
+        self.device().require("keys", keys.device())?;
+        if keys.len() as u64 > I::LARGEST {
+            let (n, most) = (keys.len(), I::LARGEST);
+            let reason = format!("{n} keys; these offsets count up to {most}; take u64");
+            return Err(Error::Runs { reason });
+        }
+        let counted = self.count_runs(keys)?;
+        let heads = self.room_for::<K>(counted.runs)?;
+        let (job, offsets) = self.to_write::<I>(&counted, &heads)?;
+        if job.is_empty() {
+            // There is one offset: none.
+            self.device().clear(offsets.memory())?;
+        } else {
+            let core = self.core();
+            // SAFETY: the keys are those of the buffer, which never change, so that there are as many
+            // runs as were counted; for these there is room. All is borrowed or owned until this
+            // returns, and kept below where that is not enough.
+            let written = unsafe { core.reduce_into(&job, offsets.as_device_ptr()) };
+            written.map_err(|failed| {
+                failed.or_keep(|| {
+                    counted.counts.keep_for_good();
+                    let written = (heads.clone(), offsets.memory().clone());
+                    mem::forget((core.clone(), keys.memory().clone(), written));
+                })
+            })?;
+        }
+        Ok(Runs::new(Buffer::written(heads, counted.runs, LastWrite::default()), offsets))
+    }
+
+    /// Loads the kernels that find runs of keys of a type, as their first use otherwise does. A
+    /// reduction by key takes those of [`Segments`] besides.
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare).
+    pub fn prepare_runs<K: Key>(&self) -> Result<()> {
+        self.core().kernels().file(KernelFile::of_runs(size_of::<K>() as u32)).map(drop)
+    }
+
+    /// The result of any [operation](crate::op) but the wrapping sum, of the values of every run of
+    /// equal neighbouring keys; and the runs' keys. All is in device memory.
+    ///
+    /// ```
+    /// use warpfold::{Device, Reducer, Selection, op};
+    ///
+    /// let device = Device::open(Selection::Sim)?;
+    /// let reducer = Reducer::new(&device)?;
+    /// let keys = device.upload(&[3_u64, 3, 7, 7, 7, 3])?;
+    /// let values = device.upload(&[1_i8, 2, 4, 8, 16, 32])?;
+    /// let sums = reducer.reduce_by_key(op::Sum, &keys, &values)?;
+    /// assert_eq!(sums.keys.download()?, [3, 7, 3]);
+    /// assert_eq!(sums.results.read()?, [3, 28, 32]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// While it works it has device memory of its own besides the result: 4 bytes for each run, or 8
+    /// from 2^32 values on; 8 bytes for each 4 to 24 KiB of values; and some KiB.
+    ///
+    /// # Errors
+    /// - [`Error::Runs`] for keys that are not as many as the values;
+    /// - [`Error::OtherDevice`] for keys or values of another device, and [`Error::TooManyElements`] for
+    ///   more than 2^35;
+    /// - those of [`prepare`](Self::prepare), at the first use;
+    /// - [`Error::OutOfMemory`], or [`Error::Driver`] when a launch, a wait or a copy fails.
+    pub fn reduce_by_key<K: Key, T: Plain, O: RowsOperation<T>>(
+        &self,
+        op: O,
+        keys: &Buffer<K>,
+        values: &Buffer<T>,
+    ) -> Result<ByKey<K, O::Left>> {
+        let code = op.code();
+        self.check_by_key(&code, keys, values)?;
+        let counted = self.count_runs(keys)?;
+        let heads = self.room_for::<K>(counted.runs)?;
+        let results = Outputs::of_any_bytes(self.device(), counted.runs)?;
+        self.reduce_counted(code, (keys, values), &counted, [&heads, results.memory()])?;
+        Ok(ByKey { keys: Buffer::written(heads, counted.runs, LastWrite::default()), results })
+    }
+
+    /// As [`reduce_by_key`](Self::reduce_by_key), into memory that is there. Returns the number of runs:
+    /// each has a key and a result written, from the first place on, and the places behind them are left
+    /// as they are.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// let keys = device.upload(&[3_u8, 3, 7, 7, 7, 3])?;
+    /// let values = device.upload(&[1_i32, 2, 4, 8, 16, 32])?;
+    /// let (mut of, mut largest) = (device.outputs(4)?, device.outputs(4)?);
+    /// let runs = reducer.reduce_by_key_into(op::Max, &keys, &values, &mut of, &mut largest)?;
+    /// assert_eq!((runs, of.read()?, largest.read()?), (3, vec![3, 7, 3, 0], vec![2, 16, 32, 0]));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`reduce_by_key`](Self::reduce_by_key), [`Error::OtherDevice`] for outputs of another device,
+    /// and [`Error::Runs`] for more runs than either has room for. After these nothing is written; after
+    /// an [`Error::Driver`] anything may be.
+    pub fn reduce_by_key_into<K: Key, T: Plain, O: RowsOperation<T>>(
+        &self,
+        op: O,
+        keys: &Buffer<K>,
+        values: &Buffer<T>,
+        of: &mut Outputs<K>,
+        results: &mut Outputs<O::Left>,
+    ) -> Result<usize> {
+        let code = op.code();
+        self.check_by_key(&code, keys, values)?;
+        self.device().require("outputs", of.device())?;
+        self.device().require("outputs", results.device())?;
+        let counted = self.count_runs(keys)?;
+        let runs = counted.runs;
+        if runs > of.len().min(results.len()) {
+            let (keys, results) = (of.len(), results.len());
+            let reason = format!(
+                "{runs} runs; there is room for {keys} keys and {results} results; make outputs for {runs}"
+            );
+            return Err(Error::Runs { reason });
+        }
+        // What was enqueued to write there before is done first.
+        of.settle()?;
+        results.settle()?;
+        self.reduce_counted(code, (keys, values), &counted, [of.memory(), results.memory()])?;
+        Ok(runs)
+    }
+
+    /// Refuses what cannot be reduced by key, before anything is launched.
+    fn check_by_key<K: Key, T: Plain>(
+        &self,
+        code: &Code,
+        keys: &Buffer<K>,
+        values: &Buffer<T>,
+    ) -> Result<()> {
+        self.device().require("keys", keys.device())?;
+        self.device().require("buffer", values.device())?;
+        code.require_device(self.device())?;
+        if keys.len() != values.len() {
+            let reason =
+                format!("{} keys and {} values; give a key for each value", keys.len(), values.len());
+            return Err(Error::Runs { reason });
+        }
+        Ok(())
+    }
+
+    /// Counts the runs of keys of this device.
+    fn count_runs<K: Key>(&self, keys: &Buffer<K>) -> Result<Counted> {
+        let (device, n, key_bytes) = (self.device(), keys.len() as u64, size_of::<K>() as u32);
+        if n > MAX_ELEMENTS {
+            return Err(Error::TooManyElements { n, most: MAX_ELEMENTS });
+        }
+        let core = self.core();
+        let blocks = if n == 0 { 0 } else { blocks(core.kernels(), key_bytes, n)? };
+        let counts = Memory::new(device, u64::from(blocks) * size_of::<u64>() as u64)?;
+        let (address, counts_at) = (keys.as_device_ptr(), counts.address());
+        let job = RunsTask { address, n, key_bytes, blocks, counts: counts_at };
+        if job.is_empty() {
+            return Ok(Counted { job, counts, runs: 0 });
+        }
+        keys.settle()?;
+        core.sweep();
+        // SAFETY: the keys are those of the buffer, which is borrowed until this returns, and there is a
+        // word for each block. They are kept below where that is not enough.
+        let counted = unsafe { core.reduce(&job, |results| results.get(0)) };
+        let words = counted.map_err(|failed| {
+            failed.or_keep(|| {
+                counts.keep_for_good();
+                mem::forget((core.clone(), keys.memory().clone()));
+            })
+        })?;
+        Ok(Counted { job, counts, runs: words[0] as usize })
+    }
+
+    /// Memory for the keys of `runs` runs.
+    fn room_for<K: Key>(&self, runs: usize) -> Result<Arc<Memory>> {
+        Ok(Arc::new(Memory::new(self.device(), (runs * size_of::<K>()) as u64)?))
+    }
+
+    /// Makes memory for the offsets of runs whose keys go where they have room; and what writes both.
+    fn to_write<I: Offset>(
+        &self,
+        counted: &Counted,
+        heads: &Memory,
+    ) -> Result<(WriteRunsTask, Buffer<I>)> {
+        let offsets = counted.runs as u64 + 1;
+        let offset_bytes = size_of::<I>() as u64;
+        let memory = Arc::new(Memory::new(self.device(), offsets * offset_bytes)?);
+        let job = WriteRunsTask {
+            runs: counted.job,
+            heads: heads.address(),
+            offsets: memory.address(),
+            offset_words: offset_bytes / 4,
+        };
+        Ok((job, Buffer::written(memory, offsets as usize, LastWrite::default())))
+    }
+
+    /// Reduces the values of the runs that were counted, and writes their keys. There are no more than
+    /// there is room for.
+    fn reduce_counted<K: Key, T: Plain>(
+        &self,
+        code: Code,
+        given: (&Buffer<K>, &Buffer<T>),
+        counted: &Counted,
+        to: [&Arc<Memory>; 2],
+    ) -> Result<()> {
+        match counted.job.n {
+            0 => Ok(()),
+            n if n <= u32::MAX.into() => self.reduce_runs::<K, T, u32>(code, given, counted, to),
+            _ => self.reduce_runs::<K, T, u64>(code, given, counted, to),
+        }
+    }
+
+    /// The same, by offsets of a type. There are runs.
+    fn reduce_runs<K: Key, T: Plain, I: Offset>(
+        &self,
+        code: Code,
+        (keys, values): (&Buffer<K>, &Buffer<T>),
+        counted: &Counted,
+        [heads, results]: [&Arc<Memory>; 2],
+    ) -> Result<()> {
+        let (write, offsets) = self.to_write::<I>(counted, heads)?;
+        let segments = Segments::of_runs(values, &offsets)?;
+        let task = ByKeyTask { write, segments: segments.task(code) };
+        values.settle()?;
+        let core = self.core();
+        // SAFETY: keys and values are those of the buffers, which never change, so that there are as
+        // many runs as were counted; for these there is room. All is borrowed or owned until this
+        // returns, and kept below where that is not enough.
+        let reduced = unsafe { core.reduce_into(&task, results.address()) };
+        reduced.map_err(|failed| {
+            failed.or_keep(|| {
+                counted.counts.keep_for_good();
+                let given = (keys.memory().clone(), values.memory().clone());
+                let written = (heads.clone(), segments.offsets().clone(), results.clone());
+                mem::forget((core.clone(), task.kept_codes(), given, written));
+            })
+        })
+    }
+}
+
+/// Runs that were counted.
+struct Counted {
+    job: RunsTask,
+    /// How many begin in the piece of each block.
+    counts: Memory,
+    /// How many there are.
+    runs: usize,
+}

@@ -1,0 +1,132 @@
+//! The launches of the kernels that find runs of equal keys.
+
+use std::ptr;
+
+use warpfold_abi::{
+    Arguments,
+    arguments::{CountRuns, WriteRuns},
+    runs::{BLOCK, most_tiles},
+};
+use warpfold_driver::LaunchShape;
+
+use super::{ByKeyTask, RunsTask, WriteRunsTask};
+use crate::{
+    Result,
+    input::{AnyTask, Task},
+    kernel_file::KernelFile,
+    reducer::{Code, Kernels, Layout, Places, Workspace, launch_with},
+};
+
+/// The numbers of the kernels of [`KernelFile::Runs`].
+const COUNT: usize = 0;
+const WRITE: usize = 1;
+
+/// Returns the number of blocks that count the runs of `n` keys of `key_bytes` bytes; as many write them.
+pub(super) fn blocks(kernels: &Kernels, key_bytes: u32, n: u64) -> Result<u32> {
+    let loaded = kernels.file(KernelFile::of_runs(key_bytes))?;
+    let resident = loaded.entry(COUNT).resident_of(0).min(loaded.entry(WRITE).resident_of(0));
+    let tiles = u32::try_from(most_tiles(key_bytes, n)).unwrap_or(u32::MAX);
+    Ok(tiles.min(resident).min(Workspace::most_blocks(kernels.device())))
+}
+
+impl RunsTask {
+    /// # Safety
+    /// As [`launch_with`], of a kernel for keys of the task's size.
+    unsafe fn launch<A: Arguments>(
+        &self,
+        kernel: usize,
+        kernels: &Kernels,
+        places: &Places,
+        arguments: &A,
+    ) -> Result<()> {
+        let function = kernels.file(KernelFile::of_runs(self.key_bytes))?.entry(kernel).function;
+        let shape = LaunchShape::new([self.blocks, 1, 1], [BLOCK, 1, 1]);
+        kernels.device().call("launching a search for runs", |driver| {
+            // SAFETY: blocks are of as many threads as the kernel takes, which was compared with its
+            // arguments when it was loaded; the caller's contract.
+            unsafe { launch_with(driver, function, &shape, places.stream, arguments) }
+        })
+    }
+}
+
+impl Task for RunsTask {
+    fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::of_one(size_of::<u64>())
+    }
+
+    fn prepare(&self, kernels: &Kernels) -> Result<()> {
+        kernels.file(KernelFile::of_runs(self.key_bytes)).map(drop)
+    }
+
+    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+        let arguments = CountRuns::<u8> {
+            keys: ptr::without_provenance(self.address as usize),
+            n: self.n,
+            counts: ptr::without_provenance_mut(self.counts as usize),
+            slots: ptr::without_provenance_mut(places.slots as usize),
+            output: ptr::without_provenance_mut(places.output as usize),
+        };
+        // SAFETY: the kernel reads the keys, of which there are some, and writes a word for each block;
+        // there are no more blocks than slots, which are zero; the caller answers for the memory.
+        unsafe { self.launch(COUNT, kernels, places, &arguments) }
+    }
+}
+
+impl Task for WriteRunsTask {
+    fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    fn prepare(&self, kernels: &Kernels) -> Result<()> {
+        self.runs.prepare(kernels)
+    }
+
+    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+        let &Self { ref runs, heads, offsets, offset_words } = self;
+        let arguments = WriteRuns::<u8> {
+            keys: ptr::without_provenance(runs.address as usize),
+            n: runs.n,
+            counts: ptr::without_provenance(runs.counts as usize),
+            heads: ptr::without_provenance_mut(heads as usize),
+            offsets: ptr::without_provenance_mut(offsets as usize),
+            offset_words,
+        };
+        // SAFETY: the kernel reads the keys and the counts of as many blocks, and writes a key and an
+        // offset for each run that was counted, and one offset more; the caller answers for the memory.
+        unsafe { runs.launch(WRITE, kernels, places, &arguments) }
+    }
+}
+
+impl Task for ByKeyTask {
+    fn is_empty(&self) -> bool {
+        self.write.is_empty()
+    }
+
+    fn code(&self) -> Option<&Code> {
+        Some(&self.segments.code)
+    }
+
+    fn prepare(&self, kernels: &Kernels) -> Result<()> {
+        self.write.prepare(kernels)?;
+        kernels.file(KernelFile::Offsets)?;
+        self.segments.clone().task().prepare(kernels)
+    }
+
+    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+        let Self { write, segments } = self;
+        let task = segments.clone().task();
+        // SAFETY: the offsets are in order when they are written, and there is room for the starts of
+        // tiles; the caller's contract.
+        unsafe {
+            write.enqueue(kernels, places)?;
+            if let AnyTask::Segments(segments) = &task {
+                segments.enqueue_tiles(kernels, places)?;
+            }
+            task.enqueue(kernels, places)
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The launches of the kernels for segments, and of those that read their offsets.
+
+use std::ptr;
+
+use warpfold_abi::{
+    arguments::{CheckOffsets, FindTiles, ReduceSegments},
+    segments::{BLOCK, REPORT_WORDS},
+};
+use warpfold_driver::LaunchShape;
+
+use super::{OffsetsTask, SegmentsTask};
+use crate::{
+    Result,
+    input::Task,
+    kernel_file::{Family, KernelFile},
+    reducer::{Code, Kernels, Places, Workspace, launch_with},
+};
+
+/// The numbers of the kernels of [`KernelFile::Offsets`].
+const CHECK: usize = 0;
+const FIND_TILES: usize = 1;
+
+impl Task for OffsetsTask {
+    fn is_empty(&self) -> bool {
+        self.segments == 0
+    }
+
+    fn prepare(&self, kernels: &Kernels) -> Result<()> {
+        kernels.file(KernelFile::Offsets).map(drop)
+    }
+
+    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+        let entry = kernels.file(KernelFile::Offsets)?.entry(CHECK);
+        let blocks = blocks_for(kernels, self.segments.max(self.tiles()));
+        let starts = places.output + REPORT_WORDS * size_of::<u64>() as u64;
+        let arguments = CheckOffsets {
+            offsets: ptr::without_provenance(self.address as usize),
+            offset_words: self.words,
+            segments: self.segments,
+            most: self.most,
+            tile: self.tile,
+            report: ptr::without_provenance_mut(places.output as usize),
+            starts: ptr::without_provenance_mut(starts as usize),
+            tiles: self.tiles(),
+        };
+        let shape = LaunchShape::new([blocks, 1, 1], [BLOCK, 1, 1]);
+        kernels.device().call("launching a look at offsets", |driver| {
+            // SAFETY: the launch is one that the kernel takes:
+            // - It reads the offsets, as many as there are, whatever they say, and writes the report and
+            //   where tiles begin.
+            // - The kernel was compared with the arguments when it was loaded.
+            // - The caller answers for the memory.
+            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+        })
+    }
+}
+
+impl SegmentsTask {
+    /// Enqueues the search for the start of each tile, for segments whose offsets are in order.
+    ///
+    /// # Safety
+    /// As [`Task::enqueue`], of the segments; there must be room for the starts of tiles.
+    pub(crate) unsafe fn enqueue_tiles(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+        let entry = kernels.file(KernelFile::Offsets)?.entry(FIND_TILES);
+        // And the end of the last one.
+        let tiles = self.tiles() + 1;
+        let arguments = FindTiles {
+            offsets: ptr::without_provenance(self.offsets as usize),
+            offset_words: self.offset_words,
+            segments: self.segments,
+            tile: self.tile(),
+            starts: ptr::without_provenance_mut(self.starts as usize),
+            tiles,
+        };
+        let shape = LaunchShape::new([blocks_for(kernels, tiles), 1, 1], [BLOCK, 1, 1]);
+        kernels.device().call("launching a look at offsets", |driver| {
+            // SAFETY: the launch is one that the kernel takes:
+            // - It reads the offsets, as many as there are, and writes where tiles begin.
+            // - The kernel was compared with the arguments when it was loaded.
+            // - The caller answers for the memory.
+            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+        })
+    }
+}
+
+impl Task for SegmentsTask {
+    fn is_empty(&self) -> bool {
+        self.segments == 0
+    }
+
+    fn code(&self) -> Option<&Code> {
+        Some(&self.code)
+    }
+
+    fn prepare(&self, kernels: &Kernels) -> Result<()> {
+        kernels.family(Family::Segments, &self.code).map(drop)
+    }
+
+    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+        let entry = kernels.family(Family::Segments, &self.code)?.entry(0);
+        let (tiles, per_block) = (self.tiles(), self.tiles_per_block(kernels.device().info().shape()));
+        let blocks = u32::try_from(tiles.div_ceil(per_block));
+        let blocks = blocks.expect("at most 2^36 elements and ends, 2^8 a tile or more");
+        let arguments = ReduceSegments::<u8> {
+            input: ptr::without_provenance(self.address as usize),
+            n: self.n,
+            segments: self.segments,
+            offsets: ptr::without_provenance(self.offsets as usize),
+            offset_words: self.offset_words,
+            first: self.first,
+            starts: ptr::without_provenance(self.starts as usize),
+            tiles,
+            per_block,
+            slots: ptr::without_provenance_mut(places.slots as usize),
+            ring: Workspace::most_blocks(kernels.device()).into(),
+            output: ptr::without_provenance_mut(places.output as usize),
+        };
+        let shape = places.shape([blocks, BLOCK], entry.overlaps);
+        kernels.device().call("launching a reduction of segments", |driver| {
+            // SAFETY: the launch is one that the kernel takes:
+            // - The offsets were looked at: they are in order and inside of the elements, and what says
+            //   where tiles begin is of them.
+            // - There are blocks for all tiles, and the ring has as many slots as there are, all zero.
+            // - The kernel was compared with the arguments when it was loaded.
+            // - The caller answers for the memory.
+            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+        })
+    }
+}
+
+/// Returns the number of blocks that have `threads` threads together, or as many as are resident.
+fn blocks_for(kernels: &Kernels, threads: u64) -> u32 {
+    let resident = kernels.device().info().shape().resident_blocks(BLOCK);
+    u32::try_from(threads.div_ceil(BLOCK.into())).unwrap_or(u32::MAX).min(resident)
+}

@@ -1,0 +1,139 @@
+//! Top-k: the elements that come first in an order, of a buffer or of every row of a matrix.
+
+mod task;
+
+use warpfold_abi::reducer::MOST_TOP;
+
+use crate::{
+    Buffer, Count, Device, Element, Error, Located, Outputs, Result,
+    geometry::MAX_ELEMENTS,
+    input::{
+        AnyTask,
+        buffer::ReduceElements,
+        rows::{ReduceRows, Rows, RowsTask},
+    },
+    names::{Dtype, Op, TopOp},
+    op::{TopK, kind},
+    reducer::{Code, Plan},
+};
+
+/// Most rows: each has a warp, of a grid that has no more than 2^31 blocks.
+const MOST_ROWS: u64 = 1 << 32;
+
+/// Elements in device memory of which the first ones are to be found: of each row of a matrix.
+#[derive(Debug, Clone)]
+pub(crate) struct TopTask {
+    pub(crate) op: TopOp,
+    pub(crate) dtype: Dtype,
+    /// How many rows there are.
+    pub(crate) rows: u64,
+    /// Elements of a row; not zero if there is a row.
+    pub(crate) len: u64,
+    /// How many to find of each row: as many as a row has, at most.
+    pub(crate) k: u64,
+    /// Where the first one is: a multiple of their size.
+    pub(crate) address: u64,
+}
+
+impl TopTask {
+    /// Those of a buffer, which must be on `device`: all, if there are fewer than k.
+    pub(crate) fn of_buffer<T: Element, O: TopK>(
+        op: O,
+        buffer: &Buffer<T>,
+        device: &Device,
+    ) -> Result<Self> {
+        device.require("buffer", buffer.device())?;
+        let k = check(op, buffer.len())?.min(buffer.len());
+        Ok(Self {
+            op: O::OP,
+            dtype: T::DTYPE,
+            rows: 1,
+            len: buffer.len() as u64,
+            k: k as u64,
+            address: buffer.as_device_ptr(),
+        })
+    }
+
+    /// Those of every row, which must be on `device` and have k elements or more.
+    pub(crate) fn of_rows<T: Element, O: TopK>(
+        op: O,
+        rows: &Rows<'_, T>,
+        device: &Device,
+    ) -> Result<Self> {
+        let values = rows.buffer();
+        let k = check_rows(op, values.len(), rows.row_len())? as u64;
+        let (rows, len) = (rows.count() as u64, rows.row_len() as u64);
+        let job = Self { rows, len, k, ..Self::of_buffer(op, values, device)? };
+        if rows > MOST_ROWS {
+            let reason = format!("{rows} rows; give at most {MOST_ROWS}, of a slice of the buffer");
+            return Err(Error::TopK { reason });
+        }
+        Ok(job)
+    }
+
+    /// The same where one is to be found, which kernels find that ask no further: the first of the
+    /// largest or smallest elements, or the first NaN.
+    pub(crate) fn of_one(&self) -> Option<AnyTask> {
+        let &Self { op, dtype, rows, len, k, address } = self;
+        let op = match op {
+            TopOp::Largest => Op::ArgMax,
+            TopOp::Smallest => Op::ArgMin,
+        };
+        let code = Code::BuiltIn(op, dtype);
+        (k == 1).then(|| RowsTask { code, rows, len, pitch: len, address }.task())
+    }
+
+    /// How many are found in all.
+    pub(crate) fn count(&self) -> usize {
+        (self.rows * self.k) as usize
+    }
+}
+
+/// How many to find of `elements` elements.
+pub(crate) fn check<O: TopK>(op: O, elements: usize) -> Result<usize> {
+    let k = op.k();
+    if k == 0 || k > MOST_TOP as usize {
+        let reason = format!("the {} {k} elements are asked for; give 1 to {MOST_TOP}", O::OP);
+        return Err(Error::TopK { reason });
+    }
+    let n = elements as u64;
+    if n > MAX_ELEMENTS { Err(Error::TooManyElements { n, most: MAX_ELEMENTS }) } else { Ok(k) }
+}
+
+/// How many to find of each row of `len` elements; there are `elements` in all.
+pub(crate) fn check_rows<O: TopK>(op: O, elements: usize, len: usize) -> Result<usize> {
+    let k = check(op, elements)?;
+    if k > len {
+        let reason =
+            format!("the {} {k} elements of rows of {len} are asked for; give at most {len}", O::OP);
+        return Err(Error::TopK { reason });
+    }
+    Ok(k)
+}
+
+impl<T: Element, O: TopK> ReduceElements<O, T> for kind::Top {
+    type Output = Vec<Located<T>>;
+    type Left = Outputs<Located<T>>;
+
+    fn plan<'p>(
+        op: O,
+        values: &'p Buffer<T>,
+        _count: Option<&'p Count<'p>>,
+        device: &Device,
+    ) -> Result<Plan<'p, Self::Output>> {
+        let mut plan = Plan::of_top(TopTask::of_buffer(op, values, device)?, values);
+        if let Some(several) = &mut plan.several {
+            // So few fit into the host memory that kernels write.
+            several.copy = None;
+        }
+        Ok(plan)
+    }
+}
+
+impl<T: Element, O: TopK> ReduceRows<O, T> for kind::Top {
+    type Result = Located<T>;
+
+    fn plan<'p>(op: O, rows: Rows<'p, T>, device: &Device) -> Result<Plan<'p, Vec<Located<T>>>> {
+        Ok(Plan::of_top(TopTask::of_rows(op, &rows, device)?, rows.buffer()))
+    }
+}

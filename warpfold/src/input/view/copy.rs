@@ -1,0 +1,65 @@
+//! Views with more axes than the kernels take.
+
+use super::Along;
+use crate::{
+    Buffer, Element, Outputs, Plain, Result, op,
+    reducer::{Code, Reducer},
+};
+
+impl Reducer {
+    /// Copies the elements of each result side by side, where the axes are more than the kernels take;
+    /// `None` where they are not, and where no copy helps.
+    pub(super) fn gathered_rows<T: Plain>(
+        &self,
+        along: &Along<'_, T>,
+        code: &Code,
+    ) -> Result<Option<Buffer<T>>> {
+        if along.count() == 0 || along.has_few_axes(code.is_indexed()) {
+            return Ok(None);
+        }
+        // As words of the elements' size, whose bits none of these changes.
+        match size_of::<T>() {
+            1 => self.gathered::<T, u8>(along),
+            2 => self.gathered::<T, u16>(along),
+            4 => self.gathered::<T, u32>(along),
+            8 => self.gathered::<T, u64>(along),
+            _ => Ok(None),
+        }
+    }
+
+    /// Copies elements so that those of each result are side by side, which must be words of type `W`;
+    /// none if the kernels do not take a step of that, either.
+    ///
+    /// Each step moves neighbouring axes along which is reduced behind all others. Of an array without
+    /// gaps there are then three axes: those before them, those after them, and they themselves.
+    fn gathered<T: Plain, W: Element>(&self, along: &Along<'_, T>) -> Result<Option<Buffer<T>>> {
+        let (view, reduced) = along.parts();
+        let mut words = view.buffer().cast::<W>()?;
+        let (mut lens, mut reduced) = (view.shape().to_vec(), reduced.to_vec());
+        let strides: Vec<isize> = view.strides().iter().map(|&stride| stride as isize).collect();
+        let stream = self.device().stream()?;
+        let mut copied = false;
+        let mut left = reduced.iter().filter(|&&reduced| reduced).count();
+        while left > 0 {
+            let whole = match copied {
+                true => words.view(&lens)?,
+                false => words.view_strided(view.offset(), &lens, &strides)?,
+            };
+            let first = reduced.iter().position(|&reduced| reduced).expect("some are left");
+            let count = reduced[first..].iter().take_while(|&&reduced| reduced).count().min(left);
+            let order = |axes: std::ops::Range<usize>| axes.collect::<Vec<_>>();
+            let order = [order(0..first), order(first + count..lens.len()), order(first..first + count)]
+                .concat();
+            let moved = whole.permuted(&order)?.each();
+            if !moved.has_few_axes(false) {
+                return Ok(None);
+            }
+            let mut copy = Outputs::<W>::of_any_bytes(self.device(), moved.count())?;
+            self.on(&stream).reduce_into(op::Max, moved, &mut copy)?;
+            (words, copied, left) = (copy.into_buffer(), true, left - count);
+            lens = order.iter().map(|&axis| lens[axis]).collect();
+            reduced = order.iter().map(|&axis| reduced[axis]).collect();
+        }
+        words.cast::<T>().map(Some)
+    }
+}

@@ -1,0 +1,434 @@
+//! Arrays of any strides in a buffer, and what lies along some of their axes.
+
+mod axes;
+mod copy;
+mod launch;
+mod task;
+
+use std::{fmt, ops::Range};
+
+use axes::{Axes, Dim, MOST_ON_DEVICE};
+pub(crate) use launch::BLOCKS;
+pub use launch::ViewLaunch;
+
+use crate::{
+    Buffer, Device, Error, Outputs, Plain, Result,
+    geometry::elements_of,
+    input::{AnyTask, Input, axis::AxisTask, rows::RowsTask},
+    op::RowsOperation,
+    reducer::{Code, Plan, Reducer, Span},
+};
+
+/// Most axes of a view.
+const MOST_AXES: usize = 8;
+
+/// Some of a buffer's elements as an array of up to 8 axes, from [`Buffer::view`] and
+/// [`Buffer::view_strided`]. Each axis has a length and a stride, the distance in elements between
+/// neighbouring positions.
+///
+/// [`along`](Self::along) selects the axes to [reduce](crate::Reducer::reduce). Views of views share the
+/// elements.
+/// ```
+/// use warpfold::{Device, Reducer, Selection, op};
+///
+/// let device = Device::open(Selection::Sim)?;
+/// let reducer = Reducer::new(&device)?;
+/// let buffer = device.upload(&(0..24).collect::<Vec<i32>>())?;
+/// let array = buffer.view(&[2, 3, 4])?;
+/// // Along the first axis and the last one.
+/// assert_eq!(reducer.reduce(op::Sum, array.along(&[0, 2])?)?, [60, 92, 124]);
+/// // The first two of every four elements, of which a result for each row and each column.
+/// let part = array.slice(2, 0..2, 1)?;
+/// assert_eq!(reducer.reduce(op::Max, part.along(&[2])?)?, [1, 5, 9, 13, 17, 21]);
+/// assert_eq!(reducer.reduce(op::Max, part.transposed().along(&[1, 2])?)?, [20, 21]);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+pub struct View<'a, T> {
+    buffer: &'a Buffer<T>,
+    /// Elements of the buffer in front of the first one.
+    offset: usize,
+    /// How many axes there are.
+    count: usize,
+    lens: [usize; MOST_AXES],
+    /// Of an axis of fewer than two positions 1.
+    strides: [usize; MOST_AXES],
+}
+
+fn refused<R>(reason: String) -> Result<R> {
+    Err(Error::View { reason })
+}
+
+impl<'a, T: Plain> View<'a, T> {
+    pub(crate) fn contiguous(buffer: &'a Buffer<T>, shape: &[usize]) -> Result<Self> {
+        let elements = buffer.len();
+        if elements_of(shape) != Some(elements) {
+            return refused(format!(
+                "a shape of {shape:?} and {elements} elements; give lengths whose product is \
+                 {elements}, or a slice"
+            ));
+        }
+        let mut view = Self::empty(buffer, 0, shape)?;
+        let mut stride = 1;
+        for (own, &len) in view.strides[..shape.len()].iter_mut().zip(shape).rev() {
+            *own = if len > 1 { stride } else { 1 };
+            // No more than there are elements, where there are some.
+            stride = stride.saturating_mul(len);
+        }
+        Ok(view)
+    }
+
+    pub(crate) fn strided(
+        buffer: &'a Buffer<T>,
+        offset: usize,
+        shape: &[usize],
+        strides: &[isize],
+    ) -> Result<Self> {
+        if shape.len() != strides.len() {
+            let (lens, strides) = (shape.len(), strides.len());
+            return refused(format!(
+                "{lens} lengths and {strides} strides; give one of each to every axis"
+            ));
+        }
+        let mut view = Self::empty(buffer, offset, shape)?;
+        for (axis, (&len, &stride)) in shape.iter().zip(strides).enumerate() {
+            if len < 2 {
+                continue;
+            }
+            view.strides[axis] = match usize::try_from(stride) {
+                Ok(0) => {
+                    return refused(format!(
+                        "stride 0 of axis {axis}, which has {len} positions; give 1 or more, or a \
+                         length of 1"
+                    ));
+                }
+                Ok(stride) => stride,
+                Err(_) => {
+                    return refused(format!(
+                        "stride {stride} of axis {axis}; give {}, and the offset of the axis' other end",
+                        stride.unsigned_abs()
+                    ));
+                }
+            };
+        }
+        view.check()?;
+        Ok(view)
+    }
+
+    /// A view whose strides are still to be said.
+    fn empty(buffer: &'a Buffer<T>, offset: usize, shape: &[usize]) -> Result<Self> {
+        let count = shape.len();
+        if !(1..=MOST_AXES).contains(&count) {
+            return refused(format!("a shape of {count} axes; give 1 to {MOST_AXES}"));
+        }
+        let (mut lens, strides) = ([1; MOST_AXES], [1; MOST_AXES]);
+        lens[..count].copy_from_slice(shape);
+        Ok(Self { buffer, offset, count, lens, strides })
+    }
+
+    /// Refuses positions that are not inside the buffer.
+    fn check(&self) -> Result<()> {
+        let (shape, strides, len) = (self.shape(), self.strides(), self.buffer.len());
+        let is_empty = shape.contains(&0);
+        let axes = shape.iter().zip(strides);
+        let last = axes.clone().try_fold(self.offset, |last, (&len, &stride)| {
+            last.checked_add((len.max(1) - 1).checked_mul(stride)?)
+        });
+        let inside = if is_empty { self.offset <= len } else { last.is_some_and(|last| last < len) };
+        if inside && elements_of(shape).is_some() {
+            return Ok(());
+        }
+        let last = match last {
+            _ if is_empty => format!("begins at element {}", self.offset),
+            Some(last) => format!("ends at element {last}"),
+            None => "ends behind any element".to_owned(),
+        };
+        refused(format!(
+            "a view of shape {shape:?} and strides {strides:?} that {last}, of a buffer of {len} \
+             elements; give a smaller offset, or shorter axes"
+        ))
+    }
+
+    /// Returns the length of each axis.
+    pub fn shape(&self) -> &[usize] {
+        &self.lens[..self.count]
+    }
+
+    /// Returns the stride of each axis, in elements; 1 for an axis of fewer than two positions.
+    pub fn strides(&self) -> &[usize] {
+        &self.strides[..self.count]
+    }
+
+    /// Returns the buffer with the elements.
+    pub fn buffer(&self) -> &'a Buffer<T> {
+        self.buffer
+    }
+
+    /// Returns the index in the buffer of the first element.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Returns the number of positions on all axes together.
+    pub fn len(&self) -> usize {
+        self.product(|_| true)
+    }
+
+    /// Returns whether there are no positions.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The product of some axes' lengths.
+    fn product(&self, of: impl Fn(usize) -> bool) -> usize {
+        let mut lens = [1; MOST_AXES];
+        (0..self.count).filter(|&axis| of(axis)).for_each(|axis| lens[axis] = self.lens[axis]);
+        // Only an axis of length 0 among the others lets it be more.
+        elements_of(&lens).unwrap_or(usize::MAX)
+    }
+
+    /// Returns the view with its axes in reverse order.
+    #[must_use]
+    pub fn transposed(&self) -> Self {
+        let mut view = *self;
+        view.lens[..self.count].reverse();
+        view.strides[..self.count].reverse();
+        view
+    }
+
+    /// The same elements with the axes in another order: the first one of the new view is the axis of
+    /// this one that `order` names first.
+    ///
+    /// # Errors
+    /// [`Error::View`] unless `order` names each axis once.
+    pub fn permuted(&self, order: &[usize]) -> Result<Self> {
+        let count = self.count;
+        let once = |axis| order.iter().filter(|&&named| named == axis).count() == 1;
+        if order.len() != count || !(0..count).all(once) {
+            return refused(format!("an order of {order:?} for {count} axes; name each of them once"));
+        }
+        let mut view = *self;
+        for (to, &from) in order.iter().enumerate() {
+            (view.lens[to], view.strides[to]) = (self.lens[from], self.strides[from]);
+        }
+        Ok(view)
+    }
+
+    /// Every `step`-th position of a range on an axis, and all on the others.
+    ///
+    /// # Errors
+    /// [`Error::View`] for an axis that there is not, positions that it does not have, and a step of 0.
+    pub fn slice(&self, axis: usize, positions: Range<usize>, step: usize) -> Result<Self> {
+        self.require_axis(axis)?;
+        let (Range { start, end }, len) = (positions, self.lens[axis]);
+        if start > end || end > len {
+            return refused(format!(
+                "positions {start} up to {end} of axis {axis}, which has {len}; end at {len} at most, \
+                 and do not begin behind that"
+            ));
+        }
+        if step == 0 {
+            return refused(format!("a step of 0 along axis {axis}; give 1 or more"));
+        }
+        let mut view = *self;
+        view.lens[axis] = (end - start).div_ceil(step);
+        // Where nothing is left nothing begins anywhere, and strides may be of any size.
+        view.offset += if view.is_empty() { 0 } else { start * self.strides[axis] };
+        let stride = self.strides[axis].saturating_mul(step);
+        view.strides[axis] = if view.lens[axis] > 1 { stride } else { 1 };
+        Ok(view)
+    }
+
+    fn require_axis(&self, axis: usize) -> Result<()> {
+        let count = self.count;
+        if axis < count {
+            return Ok(());
+        }
+        refused(format!("axis {axis} of a view of {count} axes; give one of 0 up to {count}"))
+    }
+
+    /// Returns each element as a result of its own.
+    pub(crate) fn each(&self) -> Along<'a, T> {
+        Along { view: *self, reduced: [false; MOST_AXES] }
+    }
+
+    /// Returns the elements along some axes, for [`reduce`](crate::Reducer::reduce).
+    ///
+    /// # Errors
+    /// [`Error::View`] for an axis that there is not, one that is named twice, and none at all; and for
+    /// axes without positions where there are results.
+    pub fn along(&self, axes: &[usize]) -> Result<Along<'a, T>> {
+        let mut reduced = [false; MOST_AXES];
+        for &axis in axes {
+            self.require_axis(axis)?;
+            if std::mem::replace(&mut reduced[axis], true) {
+                return refused(format!("axis {axis} is named twice in {axes:?}; name it once"));
+            }
+        }
+        let (along, count) = (Along { view: *self, reduced }, self.count);
+        if axes.is_empty() {
+            return refused(format!("a reduction along no axis; give one or more of 0 up to {count}"));
+        }
+        if along.count() > 0 && self.is_empty() {
+            return refused(format!(
+                "axes {axes:?} of 0 elements in a shape of {:?}; give 1 or more to every result",
+                self.shape()
+            ));
+        }
+        Ok(along)
+    }
+}
+
+impl<T> Clone for View<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for View<'_, T> {}
+
+impl<T: Plain> fmt::Debug for View<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View")
+            .field("buffer", &self.buffer)
+            .field("offset", &self.offset)
+            .field("shape", &self.shape())
+            .field("strides", &self.strides())
+            .finish()
+    }
+}
+
+/// Elements of a view along some of its axes, from [`View::along`], reduced to one result for each
+/// position on the other axes, in the order of the view. The index in a [`Located`](crate::Located)
+/// result counts positions on the reduced axes, the last of them fastest.
+///
+/// Neighbouring axes whose elements are contiguous count as one axis. Elements that form
+/// [rows](crate::Rows), or an [axis](crate::Axis) of matrices, are reduced by those kernels at any
+/// distance; contiguous ones get the same bits as `Rows` and `Axis`. All other strides have kernels for
+/// at most three reduced and three other axes, 2^31 results, and 2^31 positions on each reduced axis but
+/// one: the one with the largest stride, or the first one for operations that look at indices.
+/// [`Reducer::reduce`](crate::Reducer::reduce) takes more axes of a view without gaps if elements have
+/// 1, 2, 4 or 8 bytes: it copies them on the device, once for each run of neighbouring reduced axes, and
+/// reduces the rows of the last copy.
+pub struct Along<'a, T> {
+    view: View<'a, T>,
+    /// Whether each axis is reduced.
+    reduced: [bool; MOST_AXES],
+}
+
+impl<T> Clone for Along<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Along<'_, T> {}
+
+impl<T: Plain> fmt::Debug for Along<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (view, reduced) = self.parts();
+        f.debug_struct("Along").field("view", view).field("reduced", &reduced).finish()
+    }
+}
+
+impl<'a, T: Plain> Along<'a, T> {
+    /// Returns the number of results.
+    pub fn count(&self) -> usize {
+        self.view.product(|axis| !self.reduced[axis])
+    }
+
+    pub(crate) fn buffer(&self) -> &'a Buffer<T> {
+        self.view.buffer
+    }
+
+    /// Returns the view, and whether each of its axes is reduced.
+    pub(crate) fn parts(&self) -> (&View<'a, T>, &[bool]) {
+        (&self.view, &self.reduced[..self.view.count])
+    }
+
+    /// Whether there are no more axes of either kind than the kernels take.
+    pub(crate) fn has_few_axes(&self, is_indexed: bool) -> bool {
+        let reduced = self.axes(true);
+        let reduced = if is_indexed { reduced } else { reduced.by_strides() };
+        [self.axes(false).by_strides(), reduced].iter().all(|of| of.as_slice().len() <= MOST_ON_DEVICE)
+    }
+
+    /// A reduction of them, which must be on `device` and not too many.
+    pub(crate) fn task(&self, code: Code, device: &Device) -> Result<AnyTask> {
+        let View { buffer, offset, .. } = self.view;
+        let Span { code, n, address } = Span::within(code, buffer, offset, self.view.len(), device)?;
+        if n == 0 {
+            // There is nothing to launch, whatever it is.
+            return Ok(RowsTask { code, rows: 0, len: 1, pitch: 1, address }.task());
+        }
+        let (kept, reduced) = (self.axes(false), self.axes(true));
+        let results = kept.positions();
+        // The index of a place counts the positions in the order of the axes.
+        let reduced = if code.is_indexed() { reduced } else { reduced.by_strides() };
+        let task = match (kept.as_slice(), reduced.as_slice()) {
+            // A row, or rows; columns that have one element are rows, too.
+            (&[], &[Dim { len, stride: 1, .. }]) => {
+                RowsTask { code, rows: 1, len, pitch: len, address }.task()
+            }
+            (&[Dim { len: rows, stride: pitch, .. }], &[Dim { len, stride: 1, .. }]) => {
+                RowsTask { code, rows, len, pitch, address }.task()
+            }
+            (&[Dim { len: width, stride: 1, .. }], &[Dim { len, stride: pitch, .. }]) => {
+                AxisTask { code, matrices: 1, apart: 0, len, pitch, width, address }.task()
+            }
+            (
+                &[Dim { len: matrices, stride: apart, .. }, Dim { len: width, stride: 1, .. }],
+                &[Dim { len, stride: pitch, .. }],
+            ) => AxisTask { code, matrices, apart, len, pitch, width, address }.task(),
+            _ => {
+                let (kept, reduced) = (kept.by_strides().on_device()?, reduced.on_device()?);
+                AnyTask::View(ViewTask { code, kept, reduced, results, len: n / results, address })
+            }
+        };
+        Ok(task)
+    }
+
+    /// The reduced axes or the others, as few as there can be.
+    fn axes(&self, reduced: bool) -> Axes<MOST_AXES> {
+        let View { count, lens, strides, .. } = self.view;
+        let chosen = (0..count).filter(|&axis| self.reduced[axis] == reduced);
+        Axes::new(chosen.map(|axis| (lens[axis] as u64, strides[axis] as u64)), reduced)
+    }
+}
+
+/// An operation on what lies along some axes of an array of any strides in device memory, of which there
+/// are elements.
+#[derive(Debug, Clone)]
+pub(crate) struct ViewTask {
+    pub(crate) code: Code,
+    /// The axes on which each position has a result: at most three.
+    pub(crate) kept: Axes<MOST_ON_DEVICE>,
+    /// Those along which the elements of a result lie: at most three.
+    pub(crate) reduced: Axes<MOST_ON_DEVICE>,
+    /// How many results there are.
+    pub(crate) results: u64,
+    /// Elements of each result.
+    pub(crate) len: u64,
+    /// Where the first element is: a multiple of their size.
+    pub(crate) address: u64,
+}
+
+impl<T: Plain, O: RowsOperation<T>> Input<O> for Along<'_, T> {
+    type Output = Vec<O::Left>;
+    type Left = Outputs<O::Left>;
+
+    fn plan<'p>(self, op: O, device: &Device) -> Result<Plan<'p, Self::Output>>
+    where
+        Self: 'p,
+    {
+        let task = self.task(op.code(), device)?;
+        let what = ("results of a view", (|reason| Error::View { reason }) as fn(String) -> Error);
+        Ok(Plan::of_several(task, self.buffer(), self.count(), what))
+    }
+
+    fn reduce(self, op: O, reducer: &Reducer) -> Result<Self::Output> {
+        match reducer.gathered_rows(&self, &op.code())? {
+            Some(rows) => reducer.reduce(op, rows.rows(rows.len() / self.count())?),
+            None => reducer.run(self.plan(op, reducer.device())?),
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The PTX files of the library's kernels: their names, and the kernels in each.
+
+use warpfold_abi::{
+    Arguments, Parameter,
+    arguments::{
+        CheckOffsets, CountRuns, FindTiles, ReduceAxis, ReduceContinued, ReduceCounted, ReduceCut,
+        ReducePair, ReduceRows, ReduceSegments, ReduceTop, ReduceView, ReduceWithin, WriteRuns,
+    },
+    runs,
+};
+
+use crate::{
+    arch::Arch,
+    geometry::shared_bytes,
+    names::{
+        AxisKernel, Dtype, KernelKind, Op, PairKernel, PairOp, RowsKernel, TopOp, ViewKernel, WithinOp,
+    },
+};
+
+/// A PTX file. There are many, so that the driver compiles no more than is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KernelFile {
+    /// Reductions by an operation.
+    Reduction(Family, Op, Dtype),
+    /// Reductions of pairs.
+    Pairs(PairOp, Dtype),
+    /// Sums of the elements in an interval.
+    Within(WithinOp, Dtype),
+    /// Searches for the first k elements in an order.
+    Top(TopOp, Dtype),
+    /// The runs of equal keys of 2^n bytes.
+    Runs(u32),
+    /// The offsets of segments.
+    Offsets,
+}
+
+/// The input that a [`KernelFile::Reduction`] takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// All elements of a buffer.
+    Buffer,
+    /// As many elements of a buffer as device memory says.
+    Counted,
+    /// The elements of a buffer, added to those of earlier launches.
+    Continued,
+    /// The rows of a matrix.
+    Rows,
+    /// The columns of matrices.
+    Axis,
+    /// Axes of a view.
+    View,
+    /// Segments between offsets.
+    Segments,
+}
+
+/// A kernel of a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Kernel {
+    /// The end of its entry's name, after the file's name.
+    pub name: &'static str,
+    /// The oldest architecture that has it.
+    pub min_arch: Arch,
+    pub(crate) parameters: &'static [Parameter],
+    /// The block sizes whose number of resident blocks launches ask for.
+    pub(crate) blocks: &'static [u32],
+    /// Bytes of dynamic shared memory of a block.
+    pub(crate) shared_bytes: u32,
+}
+
+/// Most block sizes of a [`Kernel`].
+pub(crate) const MAX_BLOCK_SIZES: usize = 4;
+
+const _: () = assert!(KernelKind::Grid.block_sizes().len() <= MAX_BLOCK_SIZES);
+const _: () = assert!(KernelKind::Bulk.block_sizes().len() <= MAX_BLOCK_SIZES);
+
+impl Kernel {
+    const fn new(name: &'static str, parameters: &'static [Parameter]) -> Self {
+        Self { name, parameters, blocks: &[], shared_bytes: 0, min_arch: Arch::OLDEST }
+    }
+
+    /// Returns the name of its entry in a file, or of an operation, of this name.
+    pub(crate) fn entry(&self, file: &str) -> String {
+        format!("{file}_{}", self.name)
+    }
+
+    /// The kernel of a buffer of a kind.
+    fn of_kind(kind: KernelKind, parameters: &'static [Parameter]) -> Self {
+        Self {
+            blocks: kind.block_sizes(),
+            shared_bytes: shared_bytes(kind),
+            min_arch: kind.min_arch(),
+            ..Self::new(kind.name(), parameters)
+        }
+    }
+}
+
+impl Family {
+    /// All families.
+    pub const ALL: [Self; 7] = [
+        Self::Buffer,
+        Self::Counted,
+        Self::Continued,
+        Self::Rows,
+        Self::Axis,
+        Self::View,
+        Self::Segments,
+    ];
+
+    /// Returns the start of its files' names, before operation and type.
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Buffer => "reducer_",
+            Self::Counted => "reducer_counted_",
+            Self::Continued => "reducer_continued_",
+            Self::Rows => "reducer_rows_",
+            Self::Axis => "reducer_axis_",
+            Self::View => "reducer_view_",
+            Self::Segments => "reducer_segments_",
+        }
+    }
+
+    /// Returns its kernels, in the order of their numbers.
+    pub fn kernels(self) -> Vec<Kernel> {
+        let grid = |parameters| vec![Kernel::of_kind(KernelKind::Grid, parameters)];
+        match self {
+            Self::Buffer => {
+                let kernel = |&kind| Kernel::of_kind(kind, ReduceCut::<()>::PARAMETERS);
+                KernelKind::ALL.iter().map(kernel).collect()
+            }
+            Self::Counted => grid(ReduceCounted::<()>::PARAMETERS),
+            Self::Continued => grid(ReduceContinued::<()>::PARAMETERS),
+            Self::Rows => named(RowsKernel::ALL, RowsKernel::name, ReduceRows::<()>::PARAMETERS),
+            Self::Axis => named(AxisKernel::ALL, AxisKernel::name, ReduceAxis::<()>::PARAMETERS),
+            Self::View => named(ViewKernel::ALL, ViewKernel::name, ReduceView::<()>::PARAMETERS),
+            Self::Segments => vec![Kernel::new("path", ReduceSegments::<()>::PARAMETERS)],
+        }
+    }
+}
+
+fn named<K: Copy>(
+    kernels: &[K],
+    name: fn(K) -> &'static str,
+    parameters: &'static [Parameter],
+) -> Vec<Kernel> {
+    kernels.iter().map(|&kernel| Kernel::new(name(kernel), parameters)).collect()
+}
+
+/// The sizes of keys: 1, 2, 4 and 8 bytes.
+const KEY_SIZES: u32 = 4;
+
+/// The number of types.
+const DTYPES: usize = Dtype::ALL.len();
+
+impl KernelFile {
+    /// One more than the largest [`index`](Self::index).
+    pub(crate) const INDICES: usize = Self::Offsets.index() + 1;
+
+    /// Returns all files.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let families = |(op, dtype)| Family::ALL.map(|family| Self::Reduction(family, op, dtype));
+        let tops = |&op| Dtype::ALL.iter().map(move |&dtype| Self::Top(op, dtype));
+        Op::pairs()
+            .flat_map(families)
+            .chain(PairOp::pairs().map(|(op, dtype)| Self::Pairs(op, dtype)))
+            .chain(WithinOp::pairs().map(|(op, dtype)| Self::Within(op, dtype)))
+            .chain(TopOp::ALL.iter().flat_map(tops))
+            .chain((0..KEY_SIZES).map(Self::Runs))
+            .chain([Self::Offsets])
+    }
+
+    /// Returns the file with the runs of keys of `key_bytes` bytes.
+    pub(crate) const fn of_runs(key_bytes: u32) -> Self {
+        Self::Runs(key_bytes.ilog2())
+    }
+
+    /// Returns a number that no other file has.
+    pub(crate) const fn index(self) -> usize {
+        const PAIRS: usize = Family::ALL.len() * Op::ALL.len() * DTYPES;
+        const WITHIN: usize = PAIRS + PairOp::ALL.len() * DTYPES;
+        const TOP: usize = WITHIN + WithinOp::ALL.len() * DTYPES;
+        const RUNS: usize = TOP + TopOp::ALL.len() * DTYPES;
+        match self {
+            Self::Reduction(family, op, dtype) => {
+                (family as usize * Op::ALL.len() + op as usize) * DTYPES + dtype as usize
+            }
+            Self::Pairs(op, dtype) => PAIRS + op as usize * DTYPES + dtype as usize,
+            Self::Within(op, dtype) => WITHIN + op as usize * DTYPES + dtype as usize,
+            Self::Top(op, dtype) => TOP + op as usize * DTYPES + dtype as usize,
+            Self::Runs(size) => RUNS + size as usize,
+            Self::Offsets => RUNS + KEY_SIZES as usize,
+        }
+    }
+
+    /// Returns its name, with which those of its entries begin.
+    pub fn name(self) -> String {
+        match self {
+            Self::Reduction(family, op, dtype) => format!("{}{op}_{dtype}", family.prefix()),
+            Self::Pairs(op, dtype) => format!("reducer_pair_{op}_{dtype}"),
+            Self::Within(op, dtype) => format!("reducer_within_{op}_{dtype}"),
+            Self::Top(op, dtype) => format!("reducer_top_{op}_{dtype}"),
+            Self::Runs(size) => format!("reducer_runs_u{}", 8 << size),
+            Self::Offsets => "reducer_offsets".to_owned(),
+        }
+    }
+
+    /// Returns its kernels, in the order of their numbers.
+    pub fn kernels(self) -> Vec<Kernel> {
+        match self {
+            Self::Reduction(family, ..) => family.kernels(),
+            // In the blocks of the grid kernel, which they are for two inputs.
+            Self::Pairs(..) => {
+                let grid = Kernel::of_kind(KernelKind::Grid, ReducePair::<()>::PARAMETERS);
+                let kernel = |kernel: &PairKernel| Kernel { name: kernel.name(), ..grid };
+                PairKernel::ALL.iter().map(kernel).collect()
+            }
+            Self::Within(..) => {
+                vec![Kernel::of_kind(KernelKind::Grid, ReduceWithin::<()>::PARAMETERS)]
+            }
+            Self::Top(..) => {
+                let kernels = &[RowsKernel::Grid, RowsKernel::Warp];
+                named(kernels, RowsKernel::name, ReduceTop::<()>::PARAMETERS)
+            }
+            Self::Runs(_) => {
+                let kernels =
+                    [("count", CountRuns::<()>::PARAMETERS), ("write", WriteRuns::<()>::PARAMETERS)];
+                let kernel = |(name, parameters)| Kernel {
+                    blocks: &[runs::BLOCK],
+                    ..Kernel::new(name, parameters)
+                };
+                kernels.map(kernel).to_vec()
+            }
+            Self::Offsets => vec![
+                Kernel::new("check", CheckOffsets::PARAMETERS),
+                Kernel::new("tiles", FindTiles::PARAMETERS),
+            ],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_file_has_a_name_and_an_index_of_its_own() {
+        let files = || KernelFile::all();
+        assert_eq!(files().map(KernelFile::name).collect::<HashSet<_>>().len(), files().count());
+        let indices: HashSet<_> = files().map(KernelFile::index).collect();
+        assert_eq!(indices.len(), files().count());
+        assert_eq!(indices.iter().max(), Some(&(KernelFile::INDICES - 1)));
+        assert_eq!(KernelFile::of_runs(8).name(), "reducer_runs_u64");
+    }
+}
