@@ -16,9 +16,8 @@ use std::{
 };
 
 use warpfold::{
-    Buffer, Device, Element, Float, Integer, LongInteger, OnStream, Reducer, Selection, Spread, bf16,
-    cpu, f16,
-    op::{self, Everywhere, Operation, SkipNan, SumIn},
+    Buffer, Device, Element, Float, Integer, OnStream, Reducer, Selection, Spread, bf16, cpu, f16,
+    op::{self, Everywhere, Operation, RowsOperation, SkipNan, SumIn},
 };
 
 /// Bytes of all inputs together: more than twice any GPU's L2 cache.
@@ -245,10 +244,13 @@ fn of_integers<T: Integer + Into<Number>>(
     ])
 }
 
-fn of_long_integers<T: LongInteger + Into<Number>>(
+fn of_long_integers<T: Integer + Into<Number>>(
     device: &Device,
     n: usize,
-) -> warpfold::Result<Vec<Entrant<T>>> {
+) -> warpfold::Result<Vec<Entrant<T>>>
+where
+    op::L1Norm: RowsOperation<T, Left = f64>,
+{
     let mut entrants = of_integers(device, n)?;
     entrants.push(entrant(device, "L1 norm", op::L1Norm, move |left| left == n as f64)?);
     Ok(entrants)

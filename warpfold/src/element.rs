@@ -50,12 +50,6 @@ pub trait Bits: Element {}
 /// An element that is an integer, whose sum may be wanted in the type itself, wrapped around.
 pub trait Integer: Bits {}
 
-/// An integer of 64 bits, whose sums may not have room in 64 bits.
-pub trait LongInteger: Integer {}
-
-impl LongInteger for i64 {}
-impl LongInteger for u64 {}
-
 /// An element that is a floating-point number.
 pub trait Float: Element<Sum: sealed::Infinite> {}
 
@@ -151,6 +145,8 @@ pub(crate) mod sealed {
 
     /// What the library knows of an element's type.
     pub trait Element: Pod + Neighbours {
+        /// The type of sums of magnitudes that do not overflow.
+        type Magnitudes: super::Element;
         const DTYPE: Dtype;
         /// The number 1 of the type.
         const ONE: Self;
@@ -270,13 +266,14 @@ impl<S: Element> sealed::Outcome for Within<S> {
 }
 
 macro_rules! elements {
-    ($($ty:ty: $dtype:ident, adds up in $sum:ty, added by $add:expr, $one:expr, $all:expr, $to_f64:expr;)*) => {
+    ($($ty:ty: $dtype:ident, adds up in $sum:ty, its magnitudes in $magnitudes:ty, added by $add:expr, $one:expr, $all:expr, $to_f64:expr;)*) => {
     $(
         impl Element for $ty {
             type Sum = $sum;
         }
 
         impl sealed::Element for $ty {
+            type Magnitudes = $magnitudes;
             const DTYPE: Dtype = Dtype::$dtype;
             const ONE: Self = $one;
             const ALL_BITS: Self = $all;
@@ -304,18 +301,18 @@ macro_rules! elements {
 }
 
 elements! {
-    i8: I8, adds up in i64, added by i8::wrapping_add, 1, -1, f64::from;
-    u8: U8, adds up in u64, added by u8::wrapping_add, 1, !0, f64::from;
-    i16: I16, adds up in i64, added by i16::wrapping_add, 1, -1, f64::from;
-    u16: U16, adds up in u64, added by u16::wrapping_add, 1, !0, f64::from;
-    i32: I32, adds up in i64, added by i32::wrapping_add, 1, -1, f64::from;
-    u32: U32, adds up in u64, added by u32::wrapping_add, 1, !0, f64::from;
-    i64: I64, adds up in i64, added by i64::wrapping_add, 1, -1, |value| value as f64;
-    u64: U64, adds up in u64, added by u64::wrapping_add, 1, !0, |value| value as f64;
-    f16: F16, adds up in f32, added by Add::add, f16::ONE, f16::from_bits(!0), f64::from;
-    bf16: Bf16, adds up in f32, added by Add::add, bf16::ONE, bf16::from_bits(!0), f64::from;
-    f32: F32, adds up in f32, added by Add::add, 1.0, f32::from_bits(!0), f64::from;
-    f64: F64, adds up in f64, added by Add::add, 1.0, f64::from_bits(!0), f64::from;
+    i8: I8, adds up in i64, its magnitudes in i64, added by i8::wrapping_add, 1, -1, f64::from;
+    u8: U8, adds up in u64, its magnitudes in u64, added by u8::wrapping_add, 1, !0, f64::from;
+    i16: I16, adds up in i64, its magnitudes in i64, added by i16::wrapping_add, 1, -1, f64::from;
+    u16: U16, adds up in u64, its magnitudes in u64, added by u16::wrapping_add, 1, !0, f64::from;
+    i32: I32, adds up in i64, its magnitudes in i64, added by i32::wrapping_add, 1, -1, f64::from;
+    u32: U32, adds up in u64, its magnitudes in u64, added by u32::wrapping_add, 1, !0, f64::from;
+    i64: I64, adds up in i64, its magnitudes in f64, added by i64::wrapping_add, 1, -1, |value| value as f64;
+    u64: U64, adds up in u64, its magnitudes in f64, added by u64::wrapping_add, 1, !0, |value| value as f64;
+    f16: F16, adds up in f32, its magnitudes in f32, added by Add::add, f16::ONE, f16::from_bits(!0), f64::from;
+    bf16: Bf16, adds up in f32, its magnitudes in f32, added by Add::add, bf16::ONE, bf16::from_bits(!0), f64::from;
+    f32: F32, adds up in f32, its magnitudes in f32, added by Add::add, 1.0, f32::from_bits(!0), f64::from;
+    f64: F64, adds up in f64, its magnitudes in f64, added by Add::add, 1.0, f64::from_bits(!0), f64::from;
 }
 
 macro_rules! integers {

@@ -72,6 +72,7 @@
 mod arch;
 mod archive;
 mod buffer;
+mod combine;
 mod context;
 mod copies;
 #[cfg(feature = "cpu")]
@@ -81,7 +82,6 @@ pub mod dlpack;
 mod element;
 mod error;
 mod geometry;
-mod initial;
 mod input;
 #[doc(hidden)]
 pub mod internal;
@@ -107,7 +107,7 @@ mod world;
 
 pub use buffer::Buffer;
 pub use device::{Device, DeviceInfo};
-pub use element::{Bits, Element, Ends, Float, Integer, Located, LongInteger, Outcome, Plain, Spread};
+pub use element::{Bits, Element, Ends, Float, Integer, Located, Outcome, Plain, Spread};
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
 pub use input::{

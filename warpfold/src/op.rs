@@ -25,7 +25,9 @@
 //! | [`CountNonZero`] | `u64` | the same | 0 |
 //! | [`MeanAndVariance`] | [`Spread`] | the same | `None` |
 //! | [`Mean`] | `f64` | the same | `None` |
-//! | [`L1Norm`] of integers of 64 bits, [`L2Norm`] | `f64` | the same | 0 |
+//! | [`L1Norm`] | `f64` | [`Element::Sum`], `f64` for integers of 64 bits | 0 |
+//! | [`L2Norm`] | `f64` | the same | 0 |
+//! | [`MaxNorm`] | `f64` | [`Ends`] | 0 |
 //! | [`CountNan`] of floats | `u64` | the same | 0 |
 //! | [`SumIn`] | the type that is given | the same | 0 |
 //! | [`LogSumExp`] | [`Element::Sum`] of floats | the same | −∞ |
@@ -57,19 +59,22 @@
 //! nowhere faster by more than half a percent on an H200.
 //!
 //! A program's own operation is taken as well: see [`custom`](crate::custom). Several operations on
-//! the same elements are reduced together in a tuple: see [`Operations`]. Those that an initial value
-//! has a meaning for take one: see [`InitialOperation`].
+//! the same elements are reduced together in a tuple: see [`Operations`]. Results
+//! of parts are combined on the host by [`Combine`].
 
 use std::marker::PhantomData;
 
 use bytemuck::Zeroable;
 use half::{bf16, f16};
 
-pub use crate::{initial::InitialOperation, input::filtered::Interval};
+pub use crate::{combine::Combine, input::filtered::Interval};
 
 use crate::{
-    Bits, Bool, Element, Ends, Float, Integer, Located, LongInteger, Outcome, Plain, Spread,
-    element::{Words, sealed::Outcome as _},
+    Bits, Bool, Element, Ends, Float, Integer, Located, Outcome, Plain, Spread,
+    element::{
+        Words,
+        sealed::{Element as _, Outcome as _},
+    },
     input::buffer::MOST_TOGETHER,
     names,
     reducer::{Code, Codes, HostResults},
@@ -573,22 +578,21 @@ impl<T: Element, A: sealed::Accumulates<T>> RowsOperation<T> for SumIn<A> {}
 impl<T: Integer, A: sealed::Accumulates<T>> sealed::Everywhere<T> for SumIn<A> {}
 
 macro_rules! accumulates {
-    ($($op:ident in $A:ident by $add:expr, of $($T:ident)*;)*) => {
+    ($($op:ident in $A:ident of $($T:ident)*;)*) => {
         $($(impl sealed::Accumulates<$T> for $A {
             const OP: names::Op = names::Op::$op;
-            const ADD: fn(Self, Self) -> Self = $add;
         })*)*
     };
 }
 
 accumulates! {
-    Sum in i64 by i64::wrapping_add, of i8 i16 i32 i64;
-    Sum in u64 by u64::wrapping_add, of Bool u8 u16 u32 u64;
-    Sum in f32 by |a, b| a + b, of f16 bf16 f32;
-    Sum in f64 by |a, b| a + b, of f64;
-    WideSum in i128 by i128::wrapping_add, of i64;
-    WideSum in u128 by u128::wrapping_add, of u64;
-    WideSum in f64 by |a, b| a + b, of f16 bf16 f32;
+    Sum in i64 of i8 i16 i32 i64;
+    Sum in u64 of Bool u8 u16 u32 u64;
+    Sum in f32 of f16 bf16 f32;
+    Sum in f64 of f64;
+    WideSum in i128 of i64;
+    WideSum in u128 of u64;
+    WideSum in f64 of f16 bf16 f32;
 }
 
 /// The kinds of operations, by which an [`Input`](crate::Input) chooses how to reduce its elements.
@@ -639,25 +643,35 @@ pub(crate) mod sealed {
     pub trait Accumulates<T: Element>: Plain {
         /// Whose kernels do it.
         const OP: names::Op;
-        /// The sum of two such sums.
-        const ADD: fn(Self, Self) -> Self;
     }
 }
 
-/// [`L1Norm`] of elements whose type has it, which the compiler does not see.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LongL1Norm;
+/// The L1 norm, as `f64`: the sum of the magnitudes, that of integers exact and rounded once. A row, or
+/// an [`Output`](crate::Output), has it in the type of [`SumOfMagnitudes`], or `f64` for elements of 64
+/// bits, whose magnitudes may have no room there.
+///
+/// ```
+/// # use warpfold::{Device, Reducer, Selection, op};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let reducer = Reducer::new(&device)?;
+/// let norm = reducer.reduce(op::L1Norm, &device.upload(&[i64::MIN, i64::MIN])?)?;
+/// assert_eq!(norm, 2_f64.powi(64));
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct L1Norm;
 
-impl sealed::Sealed for LongL1Norm {
+impl sealed::Sealed for L1Norm {
     type Kind = kind::Single;
 }
 
-impl<T: Element> Operation<T> for LongL1Norm {
+impl<T: Element> Operation<T> for L1Norm {
     type Output = f64;
-    type Left = f64;
+    type Left = T::Magnitudes;
 
     fn code(self) -> Code {
-        Code::BuiltIn(names::Op::L1, T::DTYPE)
+        let own = names::Op::L1.takes(T::DTYPE);
+        Code::BuiltIn(if own { names::Op::L1 } else { names::Op::SumAbs }, T::DTYPE)
     }
 
     fn of_none() -> Option<f64> {
@@ -665,7 +679,38 @@ impl<T: Element> Operation<T> for LongL1Norm {
     }
 
     fn decode(words: Words) -> f64 {
-        f64::from_words(words)
+        T::Magnitudes::TO_F64(T::Magnitudes::from_words(words))
+    }
+}
+
+impl<T: Element> RowsOperation<T> for L1Norm {}
+
+/// The maximum norm, as `f64`: the largest magnitude; NaN if any element is NaN. An
+/// [`Output`](crate::Output) has the [`Ends`] of the elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaxNorm;
+
+impl sealed::Sealed for MaxNorm {
+    type Kind = kind::Single;
+}
+
+impl<T: Element> Operation<T> for MaxNorm {
+    type Output = f64;
+    type Left = Ends<T>;
+
+    fn code(self) -> Code {
+        Operation::<T>::code(MinMax)
+    }
+
+    fn of_none() -> Option<f64> {
+        Some(0.0)
+    }
+
+    fn decode(words: Words) -> f64 {
+        let Ends { min, max } = Ends::<T>::from_words(words);
+        let (min, max) = (T::TO_F64(min).abs(), T::TO_F64(max).abs());
+        // Both are NaN or neither is.
+        if min > max { min } else { max }
     }
 }
 
@@ -688,7 +733,7 @@ everywhere! {
     ArgMax<T: Element>;
     MeanAndVariance<T: Element>;
     Mean<T: Integer>;
-    L1Norm<T: LongInteger>;
+    L1Norm<T: Integer>;
     L2Norm<T: Integer>;
     CountNonZero<T: Element>;
     CountNan<T: Float>;
@@ -812,9 +857,6 @@ operations! {
     ///
     /// [`Reducer::sum_error_bound`]: crate::Reducer::sum_error_bound
     Mean<T: Element> = Mean: f64, none, RowsOperation;
-    /// The L1 norm of integers of 64 bits, as `f64`: the exact sum of the magnitudes, rounded once.
-    /// That of other elements is [`SumOfMagnitudes`], which has room for it.
-    L1Norm<T: LongInteger> = L1: f64, zero, RowsOperation;
     /// The L2 norm, as `f64`: the root of the sum of the squares. No square overflows or vanishes on the
     /// way to a norm that does not.
     ///

@@ -110,6 +110,7 @@ impl Neighbours for Bool {
 }
 
 impl sealed::Element for Bool {
+    type Magnitudes = u64;
     /// The type of the kernels that it has.
     const DTYPE: Dtype = Dtype::U8;
     const ONE: Self = Self::TRUE;

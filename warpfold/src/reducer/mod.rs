@@ -19,8 +19,8 @@ mod streamed;
 use std::{fmt, sync::Arc};
 
 use crate::{
-    Buffer, Device, Element, Ends, Input, Result, Stream, element::sealed::Element as _,
-    input::buffer::plan, names::Op, op, ptx::PtxSource, tuning::Tuning,
+    Buffer, Device, Element, Input, Result, Stream, input::buffer::plan, names::Op, op, ptx::PtxSource,
+    tuning::Tuning,
 };
 
 pub(crate) use self::core::{Core, Inputs};
@@ -195,32 +195,6 @@ impl Reducer {
     /// As [`sum`](Self::sum).
     pub fn mean<T: Element>(&self, values: &Buffer<T>) -> Result<Option<f64>> {
         self.reduce(op::Mean, values)
-    }
-
-    /// Returns the L1 norm: the sum of the magnitudes, as `f64`; 0 of none. Of integers it is exact but
-    /// for that rounding, and of floats the sum is made in the type [`Element::Sum`].
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn l1_norm<T: Element>(&self, values: &Buffer<T>) -> Result<f64> {
-        if Op::L1.takes(T::DTYPE) {
-            return self.reduce(op::LongL1Norm, values);
-        }
-        Ok(T::Sum::TO_F64(self.reduce(op::SumOfMagnitudes, values)?))
-    }
-
-    /// Returns the maximum norm: the largest magnitude, as `f64`; 0 of none, and NaN if any element is
-    /// NaN.
-    ///
-    /// # Errors
-    /// As [`sum`](Self::sum).
-    pub fn max_norm<T: Element>(&self, values: &Buffer<T>) -> Result<f64> {
-        let ends = self.reduce(op::MinMax, values)?;
-        Ok(ends.map_or(0.0, |Ends { min, max }| {
-            let (min, max) = (T::TO_F64(min).abs(), T::TO_F64(max).abs());
-            // Both are NaN or neither is.
-            if min > max { min } else { max }
-        }))
     }
 
     /// Returns the dot product: the sum of the products of the elements that have the same index, 0 of

@@ -522,9 +522,9 @@ fn norms<T: Case<Sum: Parts>>(asking: &mut Asking<T>) {
             .collect()
     };
     let means = all(&|buffer| reducer().mean(buffer).unwrap().parts());
-    let l1 = all(&|buffer| reducer().l1_norm(buffer).unwrap().parts());
+    let l1 = all(&|buffer| reducer().reduce(op::L1Norm, buffer).unwrap().parts());
     let l2 = all(&|buffer| reducer().reduce(op::L2Norm, buffer).unwrap().parts());
-    let largest = all(&|buffer| reducer().max_norm(buffer).unwrap().parts());
+    let largest = all(&|buffer| reducer().reduce(op::MaxNorm, buffer).unwrap().parts());
     asking.check(What::Mean, "mean", means);
     asking.check(What::L1, "l1_norm", l1);
     asking.check(What::L2, "l2_norm", l2);

@@ -9,6 +9,7 @@ mod allocations;
 mod axis;
 mod bounds;
 mod by_key;
+mod combine;
 mod counted;
 #[cfg(feature = "cudarc")]
 mod cudarc;
@@ -31,7 +32,6 @@ mod group;
 mod group_recorded;
 mod group_shapes;
 mod group_streamed;
-mod initial;
 mod kernels;
 mod large;
 mod late;

@@ -392,10 +392,19 @@ fn what_follows_from_an_operation_is_right() {
     let upload = |values: &[f32]| device().upload(values).unwrap();
     let (values, none) = (upload(&[3.0, -4.0, 0.0]), upload(&[]));
     let on = reducer();
-    assert_eq!((on.l1_norm(&values).unwrap(), on.reduce(op::L2Norm, &values).unwrap()), (7.0, 5.0));
-    assert_eq!((on.max_norm(&values).unwrap(), on.max_norm(&none).unwrap()), (4.0, 0.0));
-    assert!(on.max_norm(&upload(&[1.0, f32::NAN])).unwrap().is_nan());
-    assert_eq!(on.max_norm(&device().upload(&[i64::MIN, 1]).unwrap()).unwrap(), 2_f64.powi(63));
+    assert_eq!(
+        (on.reduce(op::L1Norm, &values).unwrap(), on.reduce(op::L2Norm, &values).unwrap()),
+        (7.0, 5.0)
+    );
+    assert_eq!(
+        (on.reduce(op::MaxNorm, &values).unwrap(), on.reduce(op::MaxNorm, &none).unwrap()),
+        (4.0, 0.0)
+    );
+    assert!(on.reduce(op::MaxNorm, &upload(&[1.0, f32::NAN])).unwrap().is_nan());
+    assert_eq!(
+        on.reduce(op::MaxNorm, &device().upload(&[i64::MIN, 1]).unwrap()).unwrap(),
+        2_f64.powi(63)
+    );
     assert_eq!(
         (on.reduce(op::Mean, &values).unwrap(), on.reduce(op::Mean, &none).unwrap()),
         (Some(-1.0 / 3.0), None)

@@ -132,7 +132,7 @@ fn magnitudes<T: Float>() {
     let exact: f64 = values.iter().map(|value| value.exact().abs()).sum();
     let own = values.len() as f64 * f64::EPSILON / 2.0 * exact;
     let bound = reducer().sum_error_bound(&buffer).unwrap() * exact + own;
-    let error = (reducer().l1_norm(&buffer).unwrap() - exact).abs();
+    let error = (reducer().reduce(op::L1Norm, &buffer).unwrap() - exact).abs();
     assert!(error <= bound, "{}: {error} above {bound}", std::any::type_name::<T>());
     assert!(2_f64.powi(*T::EXPONENTS.end()) > bound, "{bound} tells nothing");
 }

@@ -1,0 +1,98 @@
+//! The combination of results on the host.
+
+use half::{bf16, f16};
+
+use crate::{
+    Bits, Element, Integer,
+    element::{element_of, word_of},
+    names::Dtype,
+    op::{
+        BitAnd, BitOr, BitXor, CountNan, CountNonZero, Everywhere, Max, Min, Product, Sum, SumIn,
+        SumOfMagnitudes, SumOfSquares, WrappingSum,
+    },
+};
+
+/// Operations by which two results of type `R` are combined to that of all their elements. One of them
+/// may be an initial value.
+///
+/// ```
+/// use warpfold::{Device, Reducer, Selection, op::{self, Combine}};
+///
+/// let device = Device::open(Selection::Sim)?;
+/// let reducer = Reducer::new(&device)?;
+/// let values = device.upload(&[3_u8, 200, 7])?;
+/// assert_eq!(op::Sum.combine(1000, reducer.sum(&values)?), 1210);
+/// assert_eq!(reducer.min(&values)?.map_or(5, |min| op::Min.combine(5, min)), 3);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
+/// Integers wrap around, floats are rounded once, and NaN is the minimum and the maximum of NaN and
+/// anything. Means, places and logarithms of sums are not combined by their results alone:
+///
+/// ```compile_fail,E0599
+/// # use warpfold::op::{self, Combine};
+/// op::Mean.combine(1.0, 2.0);
+/// ```
+pub trait Combine<R> {
+    /// Combines two results.
+    fn combine(self, a: R, b: R) -> R;
+}
+
+macro_rules! combine {
+    ($([$($T:ident: $Bound:ident)?] $Op:ty, $R:ty: $with:expr;)*) => {$(
+        impl$(<$T: $Bound>)? Combine<$R> for $Op {
+            fn combine(self, a: $R, b: $R) -> $R {
+                $with(a, b)
+            }
+        }
+    )*};
+}
+
+combine! {
+    [T: Element] Sum, T: T::ADD;
+    [T: Element] SumOfSquares, T: T::ADD;
+    [T: Element] SumOfMagnitudes, T: T::ADD;
+    [T: Integer] WrappingSum, T: T::ADD;
+    [T: Element] SumIn<T>, T: T::ADD;
+    [] SumIn<i128>, i128: i128::wrapping_add;
+    [] SumIn<u128>, u128: u128::wrapping_add;
+    [T: Element] Product, T: multiply;
+    [T: Element] Min, T: |a, b| extreme(a, b, true);
+    [T: Element] Max, T: |a, b| extreme(a, b, false);
+    [] CountNonZero, u64: u64::wrapping_add;
+    [] CountNan, u64: u64::wrapping_add;
+    [T: Bits] BitAnd, T: |a, b| in_words(a, b, |a, b| a & b);
+    [T: Bits] BitOr, T: |a, b| in_words(a, b, |a, b| a | b);
+    [T: Bits] BitXor, T: |a, b| in_words(a, b, |a, b| a ^ b);
+}
+
+impl<R, O: Combine<R>> Combine<R> for Everywhere<O> {
+    fn combine(self, a: R, b: R) -> R {
+        self.0.combine(a, b)
+    }
+}
+
+/// Returns the smaller or the larger one in the order of the kernels: NaN if either is NaN, and −0 is
+/// below +0.
+fn extreme<T: Element>(a: T, b: T, smaller: bool) -> T {
+    let is_nan = |value: T| value.partial_cmp(&value).is_none();
+    // Two equal numbers that differ are zeros.
+    let below = |a: T, b: T| a < b || a == b && T::TO_F64(a).is_sign_negative();
+    if is_nan(a) || !is_nan(b) && below(a, b) == smaller { a } else { b }
+}
+
+/// Combines two integers by an operation whose lower bits depend on their lower bits alone.
+fn in_words<T: Element>(a: T, b: T, of: fn(u64, u64) -> u64) -> T {
+    element_of(of(word_of(a), word_of(b)))
+}
+
+fn multiply<T: Element>(a: T, b: T) -> T {
+    let [x, y] = [a, b].map(word_of);
+    match T::DTYPE {
+        Dtype::F16 => element_of(word_of(element_of::<f16>(x) * element_of::<f16>(y))),
+        Dtype::Bf16 => element_of(word_of(element_of::<bf16>(x) * element_of::<bf16>(y))),
+        Dtype::F32 => element_of(word_of(element_of::<f32>(x) * element_of::<f32>(y))),
+        Dtype::F64 => element_of(word_of(element_of::<f64>(x) * element_of::<f64>(y))),
+        _ => element_of(x.wrapping_mul(y)),
+    }
+}
