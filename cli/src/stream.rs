@@ -121,7 +121,7 @@ impl<T: Reducible> Visit<T> for Begin<'_> {
     where
         O: RowsOperation<T, Output: Given<O::Left>, Left: Fields> + 'static,
     {
-        Ok(Box::new(self.reducer.running_from(op, self.first)?))
+        Ok(Box::new(self.reducer.running(op)?.starting_at(self.first)?))
     }
 }
 

@@ -78,7 +78,7 @@ impl Contest<'_> {
 
     fn round(&mut self, runs: usize, times: &mut Times) -> warpfold::Result<()> {
         let group = self.group.clone();
-        let all = OF_FOUR / 4.0 * self.n as f32 * group.devices().len() as f32;
+        let all = OF_FOUR / 4.0 * self.n as f32 * group.reducers().len() as f32;
         let alone = OF_FOUR / 4.0 * self.n as f32;
         times.group.push(self.timed(runs, |contest, input| {
             assert_eq!(group.reduce(op::Sum, &contest.inputs[input])?, all);
@@ -105,7 +105,7 @@ impl Contest<'_> {
 }
 
 fn contest(group: &Group, n: usize) -> Result<(), Box<dyn Error>> {
-    let devices: Vec<&Device> = group.devices().collect();
+    let devices: Vec<&Device> = group.reducers().map(Reducer::device).collect();
     let (inputs, runs) = rotation(devices[0], n * size_of::<f32>());
     let values: Vec<f32> = (0..n).map(|at| (at % 4) as f32).collect();
     let upload = |_| {

@@ -123,16 +123,6 @@ impl Recorder {
         self.core.device()
     }
 
-    /// Returns the number of reductions.
-    pub fn len(&self) -> usize {
-        self.parts.len()
-    }
-
-    /// Returns whether there are no reductions.
-    pub fn is_empty(&self) -> bool {
-        self.parts.is_empty()
-    }
-
     /// Makes a recording of them, with memory of its own for what they write.
     ///
     /// # Errors

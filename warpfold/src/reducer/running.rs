@@ -66,31 +66,19 @@ impl Reducer {
     /// [`Error::OutOfMemory`] for a hundred bytes of device memory; those of [`prepare`](Self::prepare),
     /// and [`Error::OtherDevice`] for a program's own operation that was loaded on another one.
     pub fn running<T: Plain, O: Operation<T>>(&self, op: O) -> Result<Running<T, O>> {
-        self.running_from(op, 0)
-    }
-
-    /// The same of elements whose first one has another index than 0: others come before, which somebody
-    /// else reduces. It says what the indices in the result are, and nothing else.
-    ///
-    /// # Errors
-    /// As [`running`](Self::running), and [`Error::TooManyElements`] for a first index above 2^48.
-    pub fn running_from<T: Plain, O: Operation<T>>(&self, op: O, first: u64) -> Result<Running<T, O>> {
-        let (carried, output) = (CarriedOn::new(self, first)?, Output::new(self.device())?);
+        let (carried, output) = (CarriedOn::new(self)?, Output::new(self.device())?);
         carried.begin(op.code(), output.memory())?;
         Ok(Running { op, carried, output, elements: PhantomData })
     }
 }
 
 impl CarriedOn {
-    fn new(reducer: &Reducer, first: u64) -> Result<Self> {
-        if first > MOST {
-            return Err(Error::TooManyElements { n: first, most: MOST });
-        }
+    fn new(reducer: &Reducer) -> Result<Self> {
         let device = reducer.device();
         let memory = Arc::new(Memory::new(device, CARRIED_BYTES)?);
         // Whole where devices bring theirs together, of which most operations write a part alone.
         device.clear(&memory)?;
-        Ok(Self { core: reducer.core().clone(), memory, first, len: 0, lost: false })
+        Ok(Self { core: reducer.core().clone(), memory, first: 0, len: 0, lost: false })
     }
 
     fn device(&self) -> &Device {
@@ -187,6 +175,24 @@ impl CarriedOn {
 }
 
 impl<T: Plain, O: Operation<T>> Running<T, O> {
+    /// Sets the index of the first element: others come before it, which another reduction has. It
+    /// changes the indices in the result, and nothing else.
+    ///
+    /// # Errors
+    /// [`Error::TooManyElements`] for an index above 2^48; otherwise as [`Reducer::running`].
+    ///
+    /// # Panics
+    /// If elements have been pushed.
+    pub fn starting_at(mut self, first: u64) -> Result<Self> {
+        assert!(self.is_empty(), "elements have an index already");
+        if first > MOST {
+            return Err(Error::TooManyElements { n: first, most: MOST });
+        }
+        self.carried.first = first;
+        self.carried.begin(self.op.code(), self.output.memory())?;
+        Ok(self)
+    }
+
     /// The device whose buffers it takes.
     pub fn device(&self) -> &Device {
         self.carried.device()

@@ -138,7 +138,11 @@ const CALLS: &[Call] = &[
     ("smallest", |n| done(reducer().reduce(op::Smallest(n), ten())), &[1, 10]),
     ("largest of rows", |n| done(reducer().reduce(op::Largest(n), ten().rows(5)?)), &[1]),
     ("largest of none", |n| done(reducer().reduce(op::Largest(n), none())), &[1, 10]),
-    ("running from", |n| done(reducer().running_from::<i32, _>(op::ArgMax, n as u64)), &[0, 1, 10]),
+    (
+        "running from",
+        |n| done(reducer().running::<i32, _>(op::ArgMax).unwrap().starting_at(n as u64)),
+        &[0, 1, 10],
+    ),
     (
         "a stream's buffers",
         |n| done(reducer().stream(&[1_i32; 10][..]).buffers(n, 4096).reduce(op::Sum)),

@@ -75,15 +75,15 @@ pub(crate) fn groups() -> &'static [Group] {
 pub(crate) fn cut<T: Plain>(group: &Group, values: &[T], ends: &[usize]) -> Sharded<T> {
     let mut start = 0;
     let parts: Vec<Buffer<T>> = group
-        .devices()
+        .reducers()
         .enumerate()
-        .map(|(rank, device)| {
-            let last = rank + 1 == group.devices().len();
+        .map(|(rank, reducer)| {
+            let last = rank + 1 == group.reducers().len();
             let end =
                 if last { values.len() } else { ends[rank % ends.len()].clamp(start, values.len()) };
             // In front of them are elements that are none of these.
             let front = start.min(rank);
-            let buffer = device.upload(&values[start - front..end]).unwrap();
+            let buffer = reducer.device().upload(&values[start - front..end]).unwrap();
             start = end;
             buffer.slice(front..).unwrap()
         })
@@ -328,7 +328,7 @@ fn an_operation_that_is_not_there_leaves_the_group_as_it_was() {
     for group in groups() {
         let values = small::<i32>(2000, 5);
         let sharded = group.upload(&values).unwrap();
-        for missing in 0..group.devices().len() {
+        for missing in 0..group.reducers().len() {
             let op = |rank| if rank == missing { panic!("there is none") } else { op::Sum };
             let panics = || group.reduce_by(op, &sharded);
             panic::catch_unwind(panic::AssertUnwindSafe(panics)).unwrap_err();
@@ -347,7 +347,8 @@ fn results_stay_on_every_device_for_what_comes_behind_them() {
     for group in groups() {
         let sharded = cut(group, &values, &[100, 100, 3000]);
         let mut ones = group.outputs::<u64>().unwrap();
-        let streams: Vec<Stream> = group.devices().map(|device| device.stream().unwrap()).collect();
+        let streams: Vec<Stream> =
+            group.reducers().map(|reducer| reducer.device().stream().unwrap()).collect();
         for n in [77_usize, 3, 1000] {
             let sum_of_ones = |n| cut(group, &vec![1_u8; n], &[n / 2, n / 3, n]);
             group.reduce_into(op::Sum, &sum_of_ones(n), &mut ones).unwrap();
@@ -439,7 +440,7 @@ fn what_is_no_group_or_none_of_a_group_is_refused() {
     says(&others.reduce(op::Sum, &values).unwrap_err(), &["elements of another group"]);
     let mut outputs = others.outputs::<i64>().unwrap();
     says(&group.reduce_into(op::Sum, &values, &mut outputs).unwrap_err(), &["outputs of another group"]);
-    let first = group.devices().next().unwrap();
+    let first = group.reducers().next().unwrap().device();
     let part = |values: &[i32]| first.upload(values).unwrap();
     says(&group.sharded(vec![part(&[1])]).unwrap_err(), &["1 buffers for 2 devices"]);
     let error = group.sharded(vec![part(&[1]), part(&[2])]).unwrap_err();

@@ -219,7 +219,9 @@ fn running_reductions_of_each_device_have_a_result_together() {
         let mut running: Vec<Running<i16, op::ArgMin>> = reducers()
             .iter()
             .enumerate()
-            .map(|(rank, reducer)| reducer.running_from(op::ArgMin, (rank * share) as u64).unwrap())
+            .map(|(rank, reducer)| {
+                reducer.running(op::ArgMin).unwrap().starting_at((rank * share) as u64).unwrap()
+            })
             .collect();
         assert_eq!(group.result(&running).unwrap(), None);
         // The first device has none until the end.

@@ -139,7 +139,7 @@ pub(crate) fn on_all<T: Element, O: op::Operation<T>>(
     let values = cut(&host, &[host.len() / 5, host.len() / 5]);
     check(world().reduce(op, &values).unwrap(), &what);
     // The same in two pieces.
-    let mut running = reducer().running_from(op, values.before()).unwrap();
+    let mut running = reducer().running(op).unwrap().starting_at(values.before()).unwrap();
     let stream = device().stream().unwrap();
     let half = values.part().len() / 2;
     for piece in [values.part().slice(..half), values.part().slice(half..)] {

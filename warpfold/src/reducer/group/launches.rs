@@ -139,7 +139,7 @@ impl Group {
 
     /// The result of what running reductions have together, one of each device, in their order; more may
     /// be pushed behind. Places are those that the reductions have: begin each
-    /// [at the index](crate::Reducer::running_from) that its first element has among all.
+    /// [at the index](crate::Running::starting_at) that its first element has among all.
     ///
     /// # Errors
     /// [`Error::Group`] where they are not as many as the devices, and [`Error::OtherDevice`] for one

@@ -176,8 +176,8 @@ impl Group {
         self.0.members.iter().map(|member| &member.reducer)
     }
 
-    /// Its devices, in their order.
-    pub fn devices(&self) -> impl ExactSizeIterator<Item = &Device> {
+    /// Returns the devices, in their order.
+    fn devices(&self) -> impl ExactSizeIterator<Item = &Device> {
         self.reducers().map(Reducer::device)
     }
 

@@ -116,7 +116,7 @@ impl<'a, T: Plain, S: Source<T>> GroupStreamed<'a, T, S> {
         }
         let parts = self.parts();
         let begin = |(rank, (reducer, &(start, _))): (usize, (&Reducer, &(u64, _)))| {
-            reducer.running_from(op(rank), start)
+            reducer.running(op(rank))?.starting_at(start)
         };
         let each = iter::zip(group.reducers(), &parts).enumerate();
         let mut running: Vec<Running<T, O>> = each.map(begin).collect::<Result<_>>()?;

@@ -238,7 +238,7 @@ impl World {
 
     /// The result of what each rank has pushed to a running reduction of its own, on each of them; more
     /// may be pushed behind. Places are those that the reductions have: begin each
-    /// [at the index](Reducer::running_from) that its first element has among all. Of all ranks.
+    /// [at the index](Running::starting_at) that its first element has among all. Of all ranks.
     ///
     /// # Errors
     /// As [`reduce`](Self::reduce); those of [`Running::result`]; [`Error::OtherDevice`] for one of
