@@ -395,9 +395,9 @@ macro_rules! reducible {
         impl Reducible for $ty {
             fn with<V: Visit<Self>>(op: Op, level: Level, visit: V) -> Result<V::Made> {
                 match (op, level) {
-                    $((Op::$sum, Level::Everywhere) => visit.visit(op::Everywhere(op::$Sum)),)*
+                    $((Op::$sum, Level::Everywhere) => visit.visit(op::Reproducible(op::$Sum)),)*
                     $((Op::$both, Level::Everywhere) => {
-                        visit.visit(op::Everywhere(op::SkipNan(op::$Both)))
+                        visit.visit(op::Reproducible(op::SkipNan(op::$Both)))
                     })*
                     $((Op::$op, _) => visit.visit(op::$Name),)*
                     $((Op::$long, _) => visit.visit(op::$Long),)?

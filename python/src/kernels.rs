@@ -147,31 +147,31 @@ impl Kernel {
             };
         }
         match self {
-            Self::Sum if everywhere && floats => hand!(op::Everywhere(op::Sum), floats),
+            Self::Sum if everywhere && floats => hand!(op::Sum.reproducible(), floats),
             Self::SumOfSquares if everywhere && floats => {
-                hand!(op::Everywhere(op::SumOfSquares), floats)
+                hand!(op::SumOfSquares.reproducible(), floats)
             }
             Self::SumOfMagnitudes if everywhere && floats => {
-                hand!(op::Everywhere(op::SumOfMagnitudes), floats)
+                hand!(op::SumOfMagnitudes.reproducible(), floats)
             }
-            Self::Product if everywhere => hand!(op::Everywhere(op::Product), integers),
+            Self::Product if everywhere => hand!(op::Product.reproducible(), integers),
             Self::LogSumExp if everywhere => Err(refused()),
-            Self::Spread if everywhere => hand!(op::Everywhere(op::MeanAndVariance)),
+            Self::Spread if everywhere => hand!(op::MeanAndVariance.reproducible()),
             Self::NanProduct if everywhere && floats => Err(refused()),
             Self::NanSum if everywhere && floats => {
-                hand!(op::Everywhere(op::SkipNan(op::Sum)), floats)
+                hand!(op::Sum.skip_nan().reproducible(), floats)
             }
             Self::NanSumOfSquares if everywhere && floats => {
-                hand!(op::Everywhere(op::SkipNan(op::SumOfSquares)), floats)
+                hand!(op::SumOfSquares.skip_nan().reproducible(), floats)
             }
             Self::NanSumOfMagnitudes if everywhere && floats => {
-                hand!(op::Everywhere(op::SkipNan(op::SumOfMagnitudes)), floats)
+                hand!(op::SumOfMagnitudes.skip_nan().reproducible(), floats)
             }
             Self::L1Norm if everywhere && floats => {
-                hand!(op::Everywhere(op::SumOfMagnitudes), floats)
+                hand!(op::SumOfMagnitudes.reproducible(), floats)
             }
             Self::Mean | Self::L2Norm | Self::NanL2Norm if everywhere && floats => Err(refused()),
-            Self::NanSpread if everywhere => hand!(op::Everywhere(op::SkipNan(op::MeanAndVariance))),
+            Self::NanSpread if everywhere => hand!(op::MeanAndVariance.skip_nan().reproducible()),
             // No order changes the others, nor sums of integers.
             Self::Sum => hand!(op::Sum),
             Self::SumOfSquares => hand!(op::SumOfSquares),
@@ -188,18 +188,18 @@ impl Kernel {
             Self::L1Norm if floats || dtype.bits < 64 => hand!(op::SumOfMagnitudes),
             Self::L1Norm => hand!(op::L1Norm, long_integers),
             Self::L2Norm => hand!(op::L2Norm),
-            Self::NanL2Norm => hand!(op::SkipNan(op::L2Norm)),
+            Self::NanL2Norm => hand!(op::L2Norm.skip_nan()),
             Self::LogSumExp => hand!(op::LogSumExp, floats),
-            Self::NanSum => hand!(op::SkipNan(op::Sum)),
-            Self::NanSumOfSquares => hand!(op::SkipNan(op::SumOfSquares)),
-            Self::NanSumOfMagnitudes => hand!(op::SkipNan(op::SumOfMagnitudes)),
-            Self::NanProduct => hand!(op::SkipNan(op::Product)),
-            Self::NanMin => hand!(op::SkipNan(op::Min)),
-            Self::NanMax => hand!(op::SkipNan(op::Max)),
-            Self::NanMinMax => hand!(op::SkipNan(op::MinMax)),
-            Self::NanArgMin => hand!(op::SkipNan(op::ArgMin)),
-            Self::NanArgMax => hand!(op::SkipNan(op::ArgMax)),
-            Self::NanSpread => hand!(op::SkipNan(op::MeanAndVariance)),
+            Self::NanSum => hand!(op::Sum.skip_nan()),
+            Self::NanSumOfSquares => hand!(op::SumOfSquares.skip_nan()),
+            Self::NanSumOfMagnitudes => hand!(op::SumOfMagnitudes.skip_nan()),
+            Self::NanProduct => hand!(op::Product.skip_nan()),
+            Self::NanMin => hand!(op::Min.skip_nan()),
+            Self::NanMax => hand!(op::Max.skip_nan()),
+            Self::NanMinMax => hand!(op::MinMax.skip_nan()),
+            Self::NanArgMin => hand!(op::ArgMin.skip_nan()),
+            Self::NanArgMax => hand!(op::ArgMax.skip_nan()),
+            Self::NanSpread => hand!(op::MeanAndVariance.skip_nan()),
             Self::NanCount => hand!(op::CountNan, floats),
             Self::BitAnd => hand!(op::BitAnd, integers),
             Self::BitOr => hand!(op::BitOr, integers),

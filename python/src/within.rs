@@ -148,7 +148,7 @@ fn within<T: Element>(
     };
     let on = open.reducer.on(stream);
     if everywhere {
-        on.reduce_into(op::Everywhere(op::Sum), buffer.filter(range), &mut output)?;
+        on.reduce_into(op::Sum.reproducible(), buffer.filter(range), &mut output)?;
     } else {
         on.reduce_into(op::Sum, buffer.filter(range), &mut output)?;
     }

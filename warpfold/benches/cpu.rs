@@ -8,7 +8,7 @@ use std::{error::Error, hint::black_box, thread::available_parallelism, time::In
 use rayon::ThreadPoolBuilder;
 use warpfold::{
     Element, bf16, cpu, f16,
-    op::{self, Everywhere, Operation},
+    op::{self, Operation},
 };
 
 /// Bytes of an input.
@@ -43,7 +43,7 @@ fn of_type<T: Element>(
 ) -> Result<(), Box<dyn Error>> {
     let values: Vec<T> = (0..BYTES / size_of::<T>()).map(of).collect();
     measure(threads, (dtype, "sum"), op::Sum, &values)?;
-    measure(threads, (dtype, "sum everywhere"), Everywhere(op::Sum), &values)?;
+    measure(threads, (dtype, "sum everywhere"), op::Sum.reproducible(), &values)?;
     measure(threads, (dtype, "max"), op::Max, &values)?;
     measure(threads, (dtype, "arg max"), op::ArgMax, &values)?;
     measure(threads, (dtype, "mean and variance"), op::MeanAndVariance, &values)

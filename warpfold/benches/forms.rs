@@ -70,7 +70,7 @@ fn contest<T: Element>(reducer: &Reducer, kind: &Kind<T>, n: usize) -> Result<()
                     }
                     "within, everywhere" => {
                         reducer.on(&stream).reduce_into(
-                            op::Everywhere(op::Sum),
+                            op::Sum.reproducible(),
                             input.filter(of(1)..=of(2)),
                             &mut places.within,
                         )?;

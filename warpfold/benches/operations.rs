@@ -17,7 +17,7 @@ use std::{
 
 use warpfold::{
     Buffer, Device, Element, Float, Integer, OnStream, Reducer, Selection, Spread, bf16, cpu, f16,
-    op::{self, Everywhere, Operation, RowsOperation, SkipNan, SumIn},
+    op::{self, Operation, RowsOperation, SumIn},
 };
 
 /// Bytes of all inputs together: more than twice any GPU's L2 cache.
@@ -85,41 +85,41 @@ fn of_floats<T: Float<Sum: Into<Number>>>(
 ) -> warpfold::Result<Vec<Entrant<T>>> {
     let is_n = move |value: T::Sum| value.into().0 == n as f64;
     Ok(vec![
-        entrant(device, "sum everywhere", Everywhere(op::Sum), is_n)?,
-        entrant(device, "sum of squares everywhere", Everywhere(op::SumOfSquares), is_n)?,
-        entrant(device, "sum of magnitudes everywhere", Everywhere(op::SumOfMagnitudes), is_n)?,
+        entrant(device, "sum everywhere", op::Sum.reproducible(), is_n)?,
+        entrant(device, "sum of squares everywhere", op::SumOfSquares.reproducible(), is_n)?,
+        entrant(device, "sum of magnitudes everywhere", op::SumOfMagnitudes.reproducible(), is_n)?,
         entrant(device, "log of the sum of exponentials", op::LogSumExp, move |left: T::Sum| {
             (left.into().0 - 1.0 - (n as f64).ln()).abs() < 1e-4
         })?,
-        entrant(device, "sum of numbers everywhere", Everywhere(SkipNan(op::Sum)), is_n)?,
+        entrant(device, "sum of numbers everywhere", op::Sum.skip_nan().reproducible(), is_n)?,
         entrant(
             device,
             "sum of squares of numbers everywhere",
-            Everywhere(SkipNan(op::SumOfSquares)),
+            op::SumOfSquares.skip_nan().reproducible(),
             is_n,
         )?,
         entrant(
             device,
             "sum of magnitudes of numbers everywhere",
-            Everywhere(SkipNan(op::SumOfMagnitudes)),
+            op::SumOfMagnitudes.skip_nan().reproducible(),
             is_n,
         )?,
-        entrant(device, "sum of numbers", SkipNan(op::Sum), is_n)?,
-        entrant(device, "sum of squares of numbers", SkipNan(op::SumOfSquares), is_n)?,
-        entrant(device, "sum of magnitudes of numbers", SkipNan(op::SumOfMagnitudes), is_n)?,
-        entrant(device, "L2 norm of numbers", SkipNan(op::L2Norm), move |left| {
+        entrant(device, "sum of numbers", op::Sum.skip_nan(), is_n)?,
+        entrant(device, "sum of squares of numbers", op::SumOfSquares.skip_nan(), is_n)?,
+        entrant(device, "sum of magnitudes of numbers", op::SumOfMagnitudes.skip_nan(), is_n)?,
+        entrant(device, "L2 norm of numbers", op::L2Norm.skip_nan(), move |left| {
             left == (n as f64).sqrt()
         })?,
-        entrant(device, "product of numbers", SkipNan(op::Product), |left: T::Sum| {
+        entrant(device, "product of numbers", op::Product.skip_nan(), |left: T::Sum| {
             left.into().0 == 1.0
         })?,
-        entrant(device, "min of numbers", SkipNan(op::Min), |left: T| left > T::zeroed())?,
-        entrant(device, "min and max of numbers", SkipNan(op::MinMax), |left| {
+        entrant(device, "min of numbers", op::Min.skip_nan(), |left: T| left > T::zeroed())?,
+        entrant(device, "min and max of numbers", op::MinMax.skip_nan(), |left| {
             left.min == left.max && left.max > T::zeroed()
         })?,
-        entrant(device, "arg max of numbers", SkipNan(op::ArgMax), |left| left.index == 0)?,
-        entrant(device, "mean and variance of numbers", SkipNan(op::MeanAndVariance), of_ones)?,
-        entrant(device, "mean and variance everywhere", Everywhere(op::MeanAndVariance), of_ones)?,
+        entrant(device, "arg max of numbers", op::ArgMax.skip_nan(), |left| left.index == 0)?,
+        entrant(device, "mean and variance of numbers", op::MeanAndVariance.skip_nan(), of_ones)?,
+        entrant(device, "mean and variance everywhere", op::MeanAndVariance.reproducible(), of_ones)?,
         spread_of_numbers_everywhere(device, of_ones)?,
         entrant(device, "count of NaN", op::CountNan, |left| left == 0)?,
     ])
@@ -135,13 +135,13 @@ fn spread_of_numbers_everywhere<T: Float>(
     device: &Device,
     is_right: impl Fn(Spread) -> bool + 'static,
 ) -> warpfold::Result<Entrant<T>> {
-    let op = Everywhere(SkipNan(op::MeanAndVariance));
+    let op = op::MeanAndVariance.skip_nan().reproducible();
     entrant(device, "mean and variance of numbers everywhere", op, is_right)
 }
 
 /// The mean and the variance of those elements that are numbers.
 fn spread_of_numbers<T: Float>(values: &[T]) -> warpfold::Result<Spread> {
-    let spread = cpu::reduce(Everywhere(SkipNan(op::MeanAndVariance)), values)?;
+    let spread = cpu::reduce(op::MeanAndVariance.skip_nan().reproducible(), values)?;
     Ok(spread.unwrap_or(Spread { mean: f64::NAN, variance: f64::NAN }))
 }
 
@@ -151,8 +151,8 @@ fn of_normal<T: Float<Sum: Into<Number>>>(
     values: &[T],
 ) -> warpfold::Result<Vec<Entrant<T>>> {
     let number = |sum: T::Sum| sum.into().0;
-    let sum = number(cpu::reduce(Everywhere(op::Sum), values)?);
-    let squares = number(cpu::reduce(Everywhere(op::SumOfSquares), values)?);
+    let sum = number(cpu::reduce(op::Sum.reproducible(), values)?);
+    let squares = number(cpu::reduce(op::SumOfSquares.reproducible(), values)?);
     let Spread { mean, variance } = spread_of_numbers(values)?;
     let same = move |left: Spread| left.mean == mean && left.variance == variance;
     let n = values.len() as f64;
@@ -161,11 +161,11 @@ fn of_normal<T: Float<Sum: Into<Number>>>(
         entrant(device, "mean and variance", op::MeanAndVariance, move |left| {
             near(left.mean, mean) && near(left.variance, variance)
         })?,
-        entrant(device, "sum everywhere", Everywhere(op::Sum), move |left| number(left) == sum)?,
-        entrant(device, "sum of squares everywhere", Everywhere(op::SumOfSquares), move |left| {
+        entrant(device, "sum everywhere", op::Sum.reproducible(), move |left| number(left) == sum)?,
+        entrant(device, "sum of squares everywhere", op::SumOfSquares.reproducible(), move |left| {
             number(left) == squares
         })?,
-        entrant(device, "mean and variance everywhere", Everywhere(op::MeanAndVariance), same)?,
+        entrant(device, "mean and variance everywhere", op::MeanAndVariance.reproducible(), same)?,
         spread_of_numbers_everywhere(device, same)?,
     ])
 }
@@ -176,25 +176,25 @@ fn of_some_nan<T: Float<Sum: Into<Number>>>(
     values: &[T],
 ) -> warpfold::Result<Vec<Entrant<T>>> {
     let number = |sum: T::Sum| sum.into().0;
-    let sum = number(cpu::reduce(Everywhere(SkipNan(op::Sum)), values)?);
-    let squares = number(cpu::reduce(Everywhere(SkipNan(op::SumOfSquares)), values)?);
+    let sum = number(cpu::reduce(op::Sum.skip_nan().reproducible(), values)?);
+    let squares = number(cpu::reduce(op::SumOfSquares.skip_nan().reproducible(), values)?);
     let Spread { mean, variance } = spread_of_numbers(values)?;
     let same = move |left: Spread| left.mean == mean && left.variance == variance;
     let n = values.len() as f64;
     Ok(vec![
-        entrant(device, "sum of numbers", SkipNan(op::Sum), move |left| {
+        entrant(device, "sum of numbers", op::Sum.skip_nan(), move |left| {
             near(number(left) / n, sum / n)
         })?,
-        entrant(device, "mean and variance of numbers", SkipNan(op::MeanAndVariance), move |left| {
+        entrant(device, "mean and variance of numbers", op::MeanAndVariance.skip_nan(), move |left| {
             near(left.mean, mean) && near(left.variance, variance)
         })?,
-        entrant(device, "sum of numbers everywhere", Everywhere(SkipNan(op::Sum)), move |left| {
+        entrant(device, "sum of numbers everywhere", op::Sum.skip_nan().reproducible(), move |left| {
             number(left) == sum
         })?,
         entrant(
             device,
             "sum of squares of numbers everywhere",
-            Everywhere(SkipNan(op::SumOfSquares)),
+            op::SumOfSquares.skip_nan().reproducible(),
             move |left| number(left) == squares,
         )?,
         spread_of_numbers_everywhere(device, same)?,

@@ -15,7 +15,7 @@ use std::{env, error::Error, time::Instant};
 
 use warpfold::{
     Buffer, Element, OnStream, Output, Reducer, f16,
-    op::{self, Dot, Everywhere, SquaredDistance},
+    op::{self, Dot, Reproducible, SquaredDistance},
 };
 
 use common::{is_simulated, rotation, spread};
@@ -89,10 +89,10 @@ impl Entrant {
                 on.reduce_into(op::SquaredDistance, (first, other), output)
             }
             Pairs { distance: false, everywhere: true, .. } => {
-                on.reduce_into(Everywhere(Dot), (first, other), output)
+                on.reduce_into(Reproducible(Dot), (first, other), output)
             }
             Pairs { distance: true, everywhere: true, .. } => {
-                on.reduce_into(Everywhere(SquaredDistance), (first, other), output)
+                on.reduce_into(Reproducible(SquaredDistance), (first, other), output)
             }
         }
     }

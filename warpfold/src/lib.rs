@@ -72,7 +72,6 @@
 mod arch;
 mod archive;
 mod buffer;
-mod combine;
 mod context;
 mod copies;
 #[cfg(feature = "cpu")]

@@ -94,14 +94,14 @@ fn expected_of_floats<T: Scalar + Float + Element<Sum: Scalar>>(values: &[T]) ->
     let mut all = expected(values);
     all.push(("logsumexp", json!({ "value": printed(of(op::LogSumExp, values)) })));
     let value = |number: T::Sum| json!({ "value": printed(number) });
-    all.push(("nansum", value(of(op::SkipNan(op::Sum), values))));
-    all.push(("nanproduct", value(of(op::SkipNan(op::Product), values))));
-    let magnitudes = of(op::SkipNan(op::SumOfMagnitudes), values);
+    all.push(("nansum", value(of(op::Sum.skip_nan(), values))));
+    all.push(("nanproduct", value(of(op::Product.skip_nan(), values))));
+    let magnitudes = of(op::SumOfMagnitudes.skip_nan(), values);
     all.push(("nansumabs", value(magnitudes)));
     all.push(("nanl1", json!({ "value": printed(magnitudes.value().to_f64()) })));
-    all.push(("nansumsq", value(of(op::SkipNan(op::SumOfSquares), values))));
-    all.push(("nanl2", json!({ "value": printed(of(op::SkipNan(op::L2Norm), values)) })));
-    let ends = of(op::SkipNan(op::MinMax), values);
+    all.push(("nansumsq", value(of(op::SumOfSquares.skip_nan(), values))));
+    all.push(("nanl2", json!({ "value": printed(of(op::L2Norm.skip_nan(), values)) })));
+    let ends = of(op::MinMax.skip_nan(), values);
     let end = |end: fn(warpfold::Ends<T>) -> T| ends.map(|ends| printed(end(ends)));
     all.push(("nanminmax", json!({ "min": end(|ends| ends.min), "max": end(|ends| ends.max) })));
     let magnitude = |number: T| number.value().to_f64().abs();
@@ -109,13 +109,13 @@ fn expected_of_floats<T: Scalar + Float + Element<Sum: Scalar>>(values: &[T]) ->
     all.push(("nanmaxnorm", json!({ "value": printed(largest) })));
     all.push(("nancount", json!({ "value": of(op::CountNan, values) })));
     // Where some are numbers, or there are none.
-    let least = of(op::SkipNan(op::ArgMin), values);
+    let least = of(op::ArgMin.skip_nan(), values);
     all.push(("nanmin", json!({ "value": least.map(|least| printed(least.value)) })));
     all.push(("nanargmin", json!({ "index": least.map(|least| least.index) })));
-    let greatest = of(op::SkipNan(op::ArgMax), values);
+    let greatest = of(op::ArgMax.skip_nan(), values);
     all.push(("nanmax", json!({ "value": greatest.map(|greatest| printed(greatest.value)) })));
     all.push(("nanargmax", json!({ "index": greatest.map(|greatest| greatest.index) })));
-    let spread = of(op::SkipNan(op::MeanAndVariance), values);
+    let spread = of(op::MeanAndVariance.skip_nan(), values);
     all.push(("nanspread", json!({ "mean": spread.map(|spread| printed(spread.mean)) })));
     all
 }
@@ -221,7 +221,7 @@ fn every_operation_of_every_type_is_the_librarys() {
 #[test]
 fn sums_everywhere_have_the_same_bits_on_the_simulator_and_on_the_cpu() {
     fn everywhere<T: Element<Sum: Scalar>>(values: &[T]) -> Value {
-        printed(of(op::Everywhere(op::Sum), values))
+        printed(of(op::Sum.reproducible(), values))
     }
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "offsets.npy", vector("<u4", &OFFSETS));

@@ -7,8 +7,8 @@
 //!
 //! let values: Vec<f32> = (0..1000).map(|i| (i as f32).sin() * 1e3).collect();
 //! let device = Device::open(Selection::Sim)?;
-//! let on_device = Reducer::new(&device)?.reduce(op::Everywhere(op::Sum), &device.upload(&values)?)?;
-//! let here = cpu::reduce(op::Everywhere(op::Sum), &values)?;
+//! let on_device = Reducer::new(&device)?.reduce(op::Sum.reproducible(), &device.upload(&values)?)?;
+//! let here = cpu::reduce(op::Sum.reproducible(), &values)?;
 //! assert_eq!(here.to_bits(), on_device.to_bits());
 //! // Of every row of a matrix.
 //! assert_eq!(cpu::reduce_rows(op::Max, &[1, 5, 2, 7, 7, 3], 3)?, [5, 7]);
@@ -29,7 +29,7 @@
 //!   [`Element::Sum`] at the end. Until then they are off by 160·2^−53 of the sum of the terms'
 //!   magnitudes at most, besides the rounding of squares of `f64`.
 //! - The sum of [`reduce_within`] likewise, unless its range is in
-//!   [`Everywhere`](crate::op::Everywhere).
+//!   [`Reproducible`](crate::op::Reproducible).
 //! - [`Dot`](crate::op::Dot) and [`SquaredDistance`](crate::op::SquaredDistance) likewise, besides the
 //!   rounding of products and differences of `f64`, and of differences' squares.
 //! - [`Product`](crate::op::Product) is made and rounded so, too. Until then n factors are off by
@@ -38,7 +38,7 @@
 //! - [`Mean`](crate::op::Mean) and [`L2Norm`](crate::op::L2Norm) are made in `f64`, as sums are; where
 //!   that overflows or vanishes on the way, by an exact sum, or of scaled elements.
 //! - [`MeanAndVariance`](crate::op::MeanAndVariance) is what it is in
-//!   [`Everywhere`](crate::op::Everywhere).
+//!   [`Reproducible`](crate::op::Reproducible).
 //! - [`LogSumExp`](crate::op::LogSumExp) is made in `f64` by the platform's exponential and logarithm,
 //!   and rounded at the end. A bound of the error is not stated.
 

@@ -33,7 +33,7 @@ use crate::{
 /// |---|---|---|---|
 /// | `&Buffer` | [`Device::upload`] | [`Operation`], [tuples](Operations), [`TopK`] | one, a tuple, k |
 /// | [`Counted`] | [`Buffer::counted`] | [`Operation`], [tuples](Operations) | one, a tuple |
-/// | [`Filtered`] | [`Buffer::filter`] | [`Sum`], `Everywhere(Sum)` | one [`Within`] |
+/// | [`Filtered`] | [`Buffer::filter`] | [`Sum`], `Sum.reproducible()` | one [`Within`] |
 /// | `(&Buffer, &Buffer)` | | [`PairOperation`] | one |
 /// | [`Rows`] | [`Buffer::rows`] | [`RowsOperation`], [`TopK`] | one or k for each row |
 /// | [`Axis`] | [`Buffer::axis`], [`Buffer::columns`] | [`RowsOperation`] | one for each kept position |
@@ -46,7 +46,7 @@ use crate::{
     message = "`{O}` does not reduce `{Self}`",
     note = "`&Buffer` and `Counted`: any operation or tuple; `Rows`, `Axis`, `Along`, `&Segments`: any \
             operation but `WrappingSum`; `&Buffer` and `Rows`: `Largest` and `Smallest`; `(&a, &b)`: \
-            `Dot` and `SquaredDistance`; `Filtered`: `Sum` and `Everywhere(Sum)`"
+            `Dot` and `SquaredDistance`; `Filtered`: `Sum` and `Sum.reproducible()`"
 )]
 pub trait Input<O>: Sized {
     /// The result on the host.

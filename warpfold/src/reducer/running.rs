@@ -214,7 +214,7 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
     /// # Errors
     /// - [`Error::OtherDevice`] for a buffer or a stream of another device, and
     ///   [`Error::TooManyElements`] for more than 2^35 of a buffer, or more than 2^48 together, or of
-    ///   sums that have the same bits [everywhere](crate::op::Everywhere) 2^35; the elements did not
+    ///   sums that have the same bits [everywhere](crate::op::Reproducible) 2^35; the elements did not
     ///   come;
     /// - [`Error::OutOfMemory`] while the pool of workspaces grows, and [`Error::Driver`] when the
     ///   launch fails: what came before is lost, and [`Error::Lost`] says so from then on.

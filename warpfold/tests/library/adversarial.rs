@@ -28,7 +28,7 @@
 //! | means of `MeanAndVariance` | γ₆₄(4n)·Σ\|x\| / n; of `f32` and halves 2^-20 deviations more | here |
 //! | variances of `f32` and halves, of `f64` | 2^-20, 2^-40 of itself | here |
 //! | L2 norms | γ(n) + 2^-52 of itself | here |
-//! | those in `Everywhere` | nothing, by their definition | `op::Everywhere` |
+//! | those in `Reproducible` | nothing, by their definition | `op::Reproducible` |
 //! | logarithms of sums of exponentials | 1e-6, of `f64` 4e-15, of itself or of 1 | `log_sum_exp.rs` |
 //!
 //! Extremes, places, counts, bits and top-k are equal. So "a large mean costs no digits of the variance"
@@ -55,9 +55,10 @@ use std::{
 use warpfold::{
     Buffer, Element, Ends, Group, Located, Sharded, Spread, Way, Within, bf16, cpu, f16,
     op::{
-        self, ArgMax, ArgMin, BitAnd, BitOr, BitXor, CountNan, CountNonZero, Dot, Everywhere, Largest,
-        LogSumExp, Max, MeanAndVariance, Min, MinMax, Operation, PairOperation, Product, RowsOperation,
-        SkipNan, Smallest, SquaredDistance, Sum, SumOfMagnitudes, SumOfSquares, WrappingSum,
+        self, ArgMax, ArgMin, BitAnd, BitOr, BitXor, CountNan, CountNonZero, Dot, Largest, LogSumExp,
+        Max, MeanAndVariance, Min, MinMax, Operation, PairOperation, Product, Reproducible,
+        RowsOperation, SkipNan, Smallest, SquaredDistance, Sum, SumOfMagnitudes, SumOfSquares,
+        WrappingSum,
     },
 };
 
@@ -456,7 +457,7 @@ impl<T: Case> Asking<T> {
 
     fn check(&mut self, what: What, name: &str, all: Vec<Found>) {
         let asked =
-            Asked { what, skips: name.contains("SkipNan"), everywhere: name.contains("Everywhere") };
+            Asked { what, skips: name.contains("SkipNan"), everywhere: name.contains("Reproducible") };
         self.table.check(&mut self.failures, name, asked, all);
     }
 }
@@ -491,10 +492,10 @@ fn of_integers<T: Case<Sum: Parts> + Parts + warpfold::Integer>(asking: &mut Ask
 
 fn of_floats<T: Case<Sum: Parts> + Parts + warpfold::Float>(asking: &mut Asking<T>) {
     of_any(asking);
-    asking.every_form(What::Sum, Everywhere(Sum));
-    asking.every_form(What::SumSq, Everywhere(SumOfSquares));
-    asking.every_form(What::SumAbs, Everywhere(SumOfMagnitudes));
-    asking.every_form(What::Spread, Everywhere(MeanAndVariance));
+    asking.every_form(What::Sum, Reproducible(Sum));
+    asking.every_form(What::SumSq, Reproducible(SumOfSquares));
+    asking.every_form(What::SumAbs, Reproducible(SumOfMagnitudes));
+    asking.every_form(What::Spread, Reproducible(MeanAndVariance));
     asking.every_form(What::Sum, SkipNan(Sum));
     asking.every_form(What::SumSq, SkipNan(SumOfSquares));
     asking.every_form(What::SumAbs, SkipNan(SumOfMagnitudes));
@@ -505,10 +506,10 @@ fn of_floats<T: Case<Sum: Parts> + Parts + warpfold::Float>(asking: &mut Asking<
     asking.every_form(What::ArgMin, SkipNan(ArgMin));
     asking.every_form(What::ArgMax, SkipNan(ArgMax));
     asking.every_form(What::Spread, SkipNan(MeanAndVariance));
-    asking.every_form(What::Sum, Everywhere(SkipNan(Sum)));
-    asking.every_form(What::SumSq, Everywhere(SkipNan(SumOfSquares)));
-    asking.every_form(What::SumAbs, Everywhere(SkipNan(SumOfMagnitudes)));
-    asking.every_form(What::Spread, Everywhere(SkipNan(MeanAndVariance)));
+    asking.every_form(What::Sum, Reproducible(SkipNan(Sum)));
+    asking.every_form(What::SumSq, Reproducible(SkipNan(SumOfSquares)));
+    asking.every_form(What::SumAbs, Reproducible(SkipNan(SumOfMagnitudes)));
+    asking.every_form(What::Spread, Reproducible(SkipNan(MeanAndVariance)));
     asking.every_form(What::NanCount, CountNan);
     asking.every_form(What::LogSumExp, LogSumExp);
 }
@@ -534,8 +535,8 @@ fn norms<T: Case<Sum: Parts>>(asking: &mut Asking<T>) {
 fn of_pairs_and_intervals<T: Case<Sum: Parts>>(asking: &mut Asking<T>) {
     pairs(asking, Dot, false);
     pairs(asking, SquaredDistance, true);
-    pairs(asking, Everywhere(Dot), false);
-    pairs(asking, Everywhere(SquaredDistance), true);
+    pairs(asking, Reproducible(Dot), false);
+    pairs(asking, Reproducible(SquaredDistance), true);
     within(asking);
 }
 
@@ -583,7 +584,7 @@ fn within<T: Case<Sum: Parts>>(asking: &mut Asking<T>) {
                 .map(|(everywhere, on_cpu)| expected(asked(everywhere), &inside, on_cpu));
             let mut check = |form: &str, everywhere: bool, found: Within<T::Sum>| {
                 let right = &right[if everywhere { 2 } else { usize::from(form == "CPU") }];
-                let word = if everywhere { "Everywhere " } else { "" };
+                let word = if everywhere { "Reproducible " } else { "" };
                 let what = format!("{word}reduce_within of {}, {form}", T::TYPE.name);
                 failures.check(&what, &inside.name, &found.parts(), right);
             };
@@ -593,13 +594,13 @@ fn within<T: Case<Sum: Parts>>(asking: &mut Asking<T>) {
                 let pending = reducer().on(&stream).reduce(op::Sum, shifted.filter(range)).unwrap();
                 check("on a stream", false, pending.wait().unwrap());
                 check("CPU", false, cpu::reduce_within(range, values).unwrap());
-                let op = Everywhere(op::Sum);
+                let op = op::Sum.reproducible();
                 check("a buffer", true, reducer().reduce(op, shifted.filter(range)).unwrap());
-                check("CPU", true, cpu::reduce_within(Everywhere(range), values).unwrap());
+                check("CPU", true, cpu::reduce_within(Reproducible(range), values).unwrap());
             }
             for Cut { form, group, values, .. } in cuts.iter().filter(|cut| cut.set == *at) {
                 check(form, false, group.reduce(op::Sum, values.filter(range)).unwrap());
-                check(form, true, group.reduce(op::Everywhere(op::Sum), values.filter(range)).unwrap());
+                check(form, true, group.reduce(op::Sum.reproducible(), values.filter(range)).unwrap());
             }
         }
     }

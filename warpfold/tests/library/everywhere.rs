@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use warpfold::{
     Element, Integer, Located, Reducer, Within, bf16, cpu, f16,
     internal::{Blocks, Choice, KernelKind},
-    op::{self, Everywhere, Operation},
+    op::{self, Operation, Reproducible},
 };
 
 use warpfold_abi::binned::{self, Partial, Running, Sums};
@@ -189,9 +189,9 @@ pub(crate) fn same<const N: usize>(found: [f64; N], expected: [f64; N], what: &s
 
 fn on_cpu<T: Float>(values: &[T]) -> [f64; 3] {
     [
-        T::sum(cpu::reduce(Everywhere(op::Sum), values).unwrap()),
-        T::sum(cpu::reduce(Everywhere(op::SumOfSquares), values).unwrap()),
-        T::sum(cpu::reduce(Everywhere(op::SumOfMagnitudes), values).unwrap()),
+        T::sum(cpu::reduce(op::Sum.reproducible(), values).unwrap()),
+        T::sum(cpu::reduce(op::SumOfSquares.reproducible(), values).unwrap()),
+        T::sum(cpu::reduce(op::SumOfMagnitudes.reproducible(), values).unwrap()),
     ]
 }
 
@@ -200,9 +200,9 @@ fn on_device<T: Float>(reducer: &Reducer, values: &[T], start: usize) -> [f64; 3
     let all = [&vec![T::near(1e3); start][..], values].concat();
     let buffer = device().upload(&all).unwrap().slice(start..).unwrap();
     [
-        T::sum(reducer.reduce(Everywhere(op::Sum), &buffer).unwrap()),
-        T::sum(reducer.reduce(Everywhere(op::SumOfSquares), &buffer).unwrap()),
-        T::sum(reducer.reduce(Everywhere(op::SumOfMagnitudes), &buffer).unwrap()),
+        T::sum(reducer.reduce(op::Sum.reproducible(), &buffer).unwrap()),
+        T::sum(reducer.reduce(op::SumOfSquares.reproducible(), &buffer).unwrap()),
+        T::sum(reducer.reduce(op::SumOfMagnitudes.reproducible(), &buffer).unwrap()),
     ]
 }
 
@@ -271,7 +271,7 @@ fn parts_may_meet_in_any_order() {
     sums_in_parts::<f64>(f64::from);
 }
 
-/// As the bounds of `op::Everywhere` say; of halves nothing but the result is rounded.
+/// As the bounds of `op::Reproducible` say; of halves nothing but the result is rounded.
 fn bounded<T: Float>(places: i32, roundoff: f64) {
     for (name, values) in sets::<T>() {
         let numbers = || values.iter().map(|value| value.double());
@@ -361,8 +361,8 @@ fn sums_of_rows_are_those_of_their_elements() {
         let values = &all[start..];
         let buffer = device().upload(&all).unwrap().slice(start..).unwrap();
         let rows = buffer.rows(len).unwrap();
-        let found = reducer().reduce(Everywhere(op::Sum), &rows).unwrap();
-        let here = cpu::reduce_rows(Everywhere(op::Sum), values, len).unwrap();
+        let found = reducer().reduce(op::Sum.reproducible(), &rows).unwrap();
+        let here = cpu::reduce_rows(op::Sum.reproducible(), values, len).unwrap();
         let bits = |sums: &[f32]| sums.iter().map(|sum| sum.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&found), bits(&here), "rows of {len} from {start}");
         for (row, sum) in values.chunks(len).zip(found) {
@@ -381,7 +381,7 @@ fn sums_are_the_same_wherever_they_go() {
     let [expected, ..] = expected(&values);
     let (buffer, stream) = (device().upload(&values).unwrap(), device().stream().unwrap());
     let on = || reducer().on(&stream);
-    let op = Everywhere(op::Sum);
+    let op = op::Sum.reproducible();
     assert_eq!(on().reduce(op, &buffer).unwrap().wait().unwrap(), expected);
     let mut output = device().output::<f64>().unwrap();
     on().reduce_into(op, &buffer, &mut output).unwrap();
@@ -412,10 +412,10 @@ fn check_within<T: Float>(reducer: &Reducer, values: &[T], ends: (T, T), start: 
         assert_eq!(found.count, count, "{what} {where_}");
     };
     let range = ends.0..=ends.1;
-    check(cpu::reduce_within(Everywhere(range.clone()), values).unwrap(), "on the CPU");
+    check(cpu::reduce_within(Reproducible(range.clone()), values).unwrap(), "on the CPU");
     let all = [&vec![T::near(1.5); start][..], values].concat();
     let buffer = device().upload(&all).unwrap().slice(start..).unwrap();
-    check(reducer.reduce(Everywhere(op::Sum), buffer.filter(range)).unwrap(), "on the device");
+    check(reducer.reduce(op::Sum.reproducible(), buffer.filter(range)).unwrap(), "on the device");
 }
 
 fn within_defined<T: Float>() {
@@ -449,7 +449,7 @@ fn within_launched<T: Float>() {
     };
     let everywhere = |reducer: &Reducer, start| {
         [T::sum(
-            reducer.reduce(op::Everywhere(op::Sum), buffer(start).filter(range.clone())).unwrap().sum,
+            reducer.reduce(op::Sum.reproducible(), buffer(start).filter(range.clone())).unwrap().sum,
         )]
     };
     // Those of an interval are made in `f64`, in which no order changes sums of halves.
@@ -479,18 +479,18 @@ fn sums_of_intervals_are_the_same_wherever_they_go() {
     let (buffer, stream) = (device().upload(&values).unwrap(), device().stream().unwrap());
     let on = || reducer().on(&stream);
     assert_eq!(
-        on().reduce(Everywhere(op::Sum), buffer.filter(range.clone())).unwrap().wait().unwrap(),
+        on().reduce(op::Sum.reproducible(), buffer.filter(range.clone())).unwrap().wait().unwrap(),
         expected
     );
     let mut output = device().output().unwrap();
-    on().reduce_into(Everywhere(op::Sum), buffer.filter(range.clone()), &mut output).unwrap();
+    on().reduce_into(op::Sum.reproducible(), buffer.filter(range.clone()), &mut output).unwrap();
     assert_eq!(output.read().unwrap(), expected);
     let mut recorder = reducer().record();
-    let recorded = recorder.reduce(Everywhere(op::Sum), buffer.filter(range)).unwrap();
+    let recorded = recorder.reduce(op::Sum.reproducible(), buffer.filter(range)).unwrap();
     assert_eq!(recorder.finish().unwrap().run().unwrap().get(&recorded), expected);
     // Around an interval of integers it changes nothing.
     let integers = device().upload(&[3_u8, 200, 7]).unwrap();
-    let within = reducer().reduce(op::Everywhere(op::Sum), integers.filter(4..)).unwrap();
+    let within = reducer().reduce(op::Sum.reproducible(), integers.filter(4..)).unwrap();
     assert_eq!(within, Within::new(2, 207));
 }
 
@@ -499,12 +499,12 @@ fn sums_of_intervals_are_the_same_wherever_they_go() {
 fn alike<T: Element, O>(op: O, values: &[T], bits: impl Fn(O::Output) -> String)
 where
     O: Operation<T>,
-    Everywhere<O>: Operation<T, Output = O::Output>,
+    Reproducible<O>: Operation<T, Output = O::Output>,
 {
     let buffer = device().upload(values).unwrap();
-    let on_device = bits(reducer().reduce(Everywhere(op), &buffer).unwrap());
+    let on_device = bits(reducer().reduce(Reproducible(op), &buffer).unwrap());
     let what = std::any::type_name::<(O, T)>();
-    assert_eq!(bits(cpu::reduce(Everywhere(op), values).unwrap()), on_device, "{what}");
+    assert_eq!(bits(cpu::reduce(Reproducible(op), values).unwrap()), on_device, "{what}");
     assert_eq!(bits(cpu::reduce(op, values).unwrap()), on_device, "{what}, without it");
     assert_eq!(bits(reducer().reduce(op, &buffer).unwrap()), on_device, "{what}, without it");
 }
@@ -605,5 +605,5 @@ fn what_cannot_be_rows_is_refused_on_the_cpu_too() {
     }
     assert_eq!(cpu::reduce_rows(op::Sum, &[0_i32; 0], 5).unwrap(), []);
     assert_eq!(cpu::reduce(op::Max, &[0_i32; 0]).unwrap(), None);
-    assert_eq!(cpu::reduce(Everywhere(op::Sum), &[0_f32; 0]).unwrap().to_bits(), 0);
+    assert_eq!(cpu::reduce(op::Sum.reproducible(), &[0_f32; 0]).unwrap().to_bits(), 0);
 }

@@ -5,7 +5,7 @@ use warpfold::{
     Reducer, bf16, cpu, f16,
     internal::{Blocks, Choice, KernelKind},
     op::{
-        self, Dot, Everywhere, Operation, PairOperation, RowsOperation, SkipNan, SquaredDistance, Sum,
+        self, Dot, Operation, PairOperation, Reproducible, RowsOperation, SkipNan, SquaredDistance, Sum,
         SumOfMagnitudes, SumOfSquares,
     },
 };
@@ -26,8 +26,8 @@ fn of_pairs<T: Float>(a: &[T], b: &[T]) -> [f64; 2] {
 
 fn pairs_on_cpu<T: Float>(a: &[T], b: &[T]) -> [f64; 2] {
     [
-        T::sum(cpu::reduce_pair(Everywhere(Dot), a, b).unwrap()),
-        T::sum(cpu::reduce_pair(Everywhere(SquaredDistance), a, b).unwrap()),
+        T::sum(cpu::reduce_pair(Reproducible(Dot), a, b).unwrap()),
+        T::sum(cpu::reduce_pair(Reproducible(SquaredDistance), a, b).unwrap()),
     ]
 }
 
@@ -39,8 +39,8 @@ fn pairs_on_device<T: Float>(reducer: &Reducer, a: &[T], b: &[T], starts: [usize
     };
     let (a, b) = (behind(a, starts[0]), behind(b, starts[1]));
     [
-        T::sum(reducer.reduce(Everywhere(Dot), (&a, &b)).unwrap()),
-        T::sum(reducer.reduce(Everywhere(SquaredDistance), (&a, &b)).unwrap()),
+        T::sum(reducer.reduce(Reproducible(Dot), (&a, &b)).unwrap()),
+        T::sum(reducer.reduce(Reproducible(SquaredDistance), (&a, &b)).unwrap()),
     ]
 }
 
@@ -126,9 +126,9 @@ fn sums_of_pairs_are_the_same_wherever_they_go() {
     }
     let (a, b) = (unruly::<f32>(3000), shuffled(&unruly::<f32>(3000), 45));
     let [dot, distance] = of_pairs(&a, &b);
-    goes(Everywhere(Dot), &a, &b, dot);
-    goes(Everywhere(Everywhere(Dot)), &a, &b, dot);
-    goes(Everywhere(SquaredDistance), &a, &b, distance);
+    goes(Reproducible(Dot), &a, &b, dot);
+    goes(Reproducible(Reproducible(Dot)), &a, &b, dot);
+    goes(Reproducible(SquaredDistance), &a, &b, distance);
 }
 
 /// Of integers the word changes nothing.
@@ -137,9 +137,9 @@ fn sums_of_pairs_of_integers_are_the_same_anyway() {
     let upload = |values: &[i32]| device().upload(values).unwrap();
     let (a, b) = (upload(&[3, -5, i32::MAX]), upload(&[7, 11, i32::MIN]));
     let dot = reducer().dot(&a, &b).unwrap();
-    assert_eq!(reducer().reduce(Everywhere(Dot), (&a, &b)).unwrap(), dot);
+    assert_eq!(reducer().reduce(Reproducible(Dot), (&a, &b)).unwrap(), dot);
     let distance = reducer().reduce(op::SquaredDistance, (&a, &b)).unwrap();
-    assert_eq!(reducer().reduce(Everywhere(SquaredDistance), (&a, &b)).unwrap(), distance);
+    assert_eq!(reducer().reduce(Reproducible(SquaredDistance), (&a, &b)).unwrap(), distance);
 }
 
 /// Every third element is none, and so may be the first and the last one.
@@ -157,9 +157,9 @@ fn of_numbers<T: Float>(values: &[T]) -> [f64; 3] {
 
 fn numbers_on_cpu<T: Float>(values: &[T]) -> [f64; 3] {
     [
-        T::sum(cpu::reduce(Everywhere(SkipNan(Sum)), values).unwrap()),
-        T::sum(cpu::reduce(SkipNan(Everywhere(SumOfSquares)), values).unwrap()),
-        T::sum(cpu::reduce(Everywhere(SkipNan(SumOfMagnitudes)), values).unwrap()),
+        T::sum(cpu::reduce(Reproducible(SkipNan(Sum)), values).unwrap()),
+        T::sum(cpu::reduce(SkipNan(Reproducible(SumOfSquares)), values).unwrap()),
+        T::sum(cpu::reduce(Reproducible(SkipNan(SumOfMagnitudes)), values).unwrap()),
     ]
 }
 
@@ -168,9 +168,9 @@ fn numbers_on_device<T: Float>(reducer: &Reducer, values: &[T], start: usize) ->
     let all = [&vec![T::near(1e3); start][..], values].concat();
     let buffer = device().upload(&all).unwrap().slice(start..).unwrap();
     [
-        T::sum(reducer.reduce(Everywhere(SkipNan(Sum)), &buffer).unwrap()),
-        T::sum(reducer.reduce(SkipNan(Everywhere(SumOfSquares)), &buffer).unwrap()),
-        T::sum(reducer.reduce(Everywhere(SkipNan(SumOfMagnitudes)), &buffer).unwrap()),
+        T::sum(reducer.reduce(Reproducible(SkipNan(Sum)), &buffer).unwrap()),
+        T::sum(reducer.reduce(SkipNan(Reproducible(SumOfSquares)), &buffer).unwrap()),
+        T::sum(reducer.reduce(Reproducible(SkipNan(SumOfMagnitudes)), &buffer).unwrap()),
     ]
 }
 
@@ -241,9 +241,9 @@ fn sums_of_numbers_are_those_of_the_elements_in_every_shape() {
         let of_keys: Vec<u64> = values.chunks(750).map(expected).collect();
         assert_eq!(found(by_key.results.read().unwrap()), of_keys);
     }
-    in_shapes(Everywhere(SkipNan(Sum)), 0);
-    in_shapes(SkipNan(Everywhere(SumOfSquares)), 1);
-    in_shapes(Everywhere(SkipNan(SumOfMagnitudes)), 2);
+    in_shapes(Reproducible(SkipNan(Sum)), 0);
+    in_shapes(SkipNan(Reproducible(SumOfSquares)), 1);
+    in_shapes(Reproducible(SkipNan(SumOfMagnitudes)), 2);
 }
 
 /// What leaves out NaN and has the same bits anyway has them in either order of the words.
@@ -262,7 +262,7 @@ fn places_and_extremes_of_numbers_are_the_same_in_either_order_of_the_words() {
         assert_eq!(reducer().reduce(other, &buffer).unwrap(), expected);
     }
     let values = holed(&unruly::<f32>(500));
-    alike(Everywhere(SkipNan(op::Min)), SkipNan(Everywhere(op::Min)), &values);
-    alike(Everywhere(SkipNan(op::ArgMax)), SkipNan(Everywhere(op::ArgMax)), &values);
-    alike(Everywhere(SkipNan(op::MinMax)), SkipNan(Everywhere(op::MinMax)), &values);
+    alike(op::Min.skip_nan().reproducible(), SkipNan(op::Min.reproducible()), &values);
+    alike(op::ArgMax.skip_nan().reproducible(), SkipNan(op::ArgMax.reproducible()), &values);
+    alike(op::MinMax.skip_nan().reproducible(), SkipNan(op::MinMax.reproducible()), &values);
 }

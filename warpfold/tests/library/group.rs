@@ -170,13 +170,13 @@ fn special_floats_are_found_on_the_device_that_has_them() {
             let sharded = cut(group, &values, &ends);
             let found = group.reduce(op::ArgMax, &sharded).unwrap().unwrap();
             assert!(found.index == 4 && found.value.is_nan(), "{found:?}");
-            let least = group.reduce(op::SkipNan(op::ArgMin), &sharded).unwrap().unwrap();
+            let least = group.reduce(op::ArgMin.skip_nan(), &sharded).unwrap().unwrap();
             assert_eq!((least.index, least.value.to_bits()), (1, (-0.0_f32).to_bits()), "{ends:?}");
             assert_eq!(group.reduce(op::CountNan, &sharded).unwrap(), 2);
             assert!(group.reduce(op::Sum, &sharded).unwrap().is_nan());
         }
         let none = cut(group, &[f32::NAN; 9], &[3, 5, 7]);
-        assert_eq!(group.reduce(op::SkipNan(op::ArgMax), &none).unwrap(), None);
+        assert_eq!(group.reduce(op::ArgMax.skip_nan(), &none).unwrap(), None);
     }
 }
 
@@ -194,9 +194,9 @@ fn sums_that_are_the_same_everywhere_are_so_on_many_devices() {
     }
     let values = uneven(70_001);
     let buffer = device().upload(&values).unwrap();
-    let (everywhere, plain) = (op::Everywhere(op::Sum), op::Sum);
+    let (everywhere, plain) = (op::Sum.reproducible(), op::Sum);
     let whole = reducer().reduce(everywhere, &buffer).unwrap().to_bits();
-    let spread = op::Everywhere(op::MeanAndVariance);
+    let spread = op::MeanAndVariance.reproducible();
     let moments = cpu::reduce(spread, &values).unwrap();
     let mut differ = 0;
     for group in groups() {

@@ -27,7 +27,7 @@ fn a_recording_has_the_results_of_its_reductions() {
     all.insert(2, &none);
     let mut sums = group.record(op::Sum, &all).unwrap();
     let mut places = group.record(op::ArgMax, &all).unwrap();
-    let mut wide = group.record(op::Everywhere(op::Sum), &all).unwrap();
+    let mut wide = group.record(op::Sum.reproducible(), &all).unwrap();
     let expected: Vec<f32> = all.iter().map(|values| group.reduce(op::Sum, *values).unwrap()).collect();
     let firsts: Vec<Option<Located<f32>>> =
         [0, 1, 4, 2, 3].map(|at| values.get(at).and_then(|values| extreme(values, true))).into();

@@ -224,17 +224,17 @@ fn pairs_and_intervals_are_added_device_by_device() {
         assert_eq!(within, reducer().reduce(op::Sum, of_floats.filter(0.0..=2.0)).unwrap(), "{group:?}");
         // Those of any, which are not.
         let any = unruly::<f32>(4001);
-        let (sum, range) = (op::Everywhere(op::Sum), -0.5..20.0);
+        let (sum, range) = (op::Sum.reproducible(), -0.5..20.0);
         let within = group.reduce(sum, cut(group, &any, &ENDS).filter(range.clone())).unwrap();
         assert_eq!(
             within,
-            cpu::reduce_within(op::Everywhere(range.clone()), &any).unwrap(),
+            cpu::reduce_within(op::Reproducible(range.clone()), &any).unwrap(),
             "{group:?}"
         );
         let none = group.upload::<f32>(&[]).unwrap();
         assert_eq!(group.reduce(sum, none.filter(range)).unwrap(), Within::new(0, 0.0));
         assert_eq!(group.reduce(op::Dot, (&none, &none)).unwrap(), 0.0);
-        assert_eq!(group.reduce(op::Everywhere(op::Dot), (&none, &none)).unwrap(), 0.0);
+        assert_eq!(group.reduce(op::Dot.reproducible(), (&none, &none)).unwrap(), 0.0);
         assert_eq!(group.reduce(op::Sum, none.filter(..)).unwrap().count, 0);
         let error = group.reduce(op::Sum, x.filter(f32::NAN..)).unwrap_err();
         assert!(matches!(error, Error::Interval { .. }), "{error:?}");
@@ -259,15 +259,15 @@ fn pairs_have_the_same_bits_everywhere_however_they_are_shared() {
                 a[3000] = T::near(f64::INFINITY);
             }
             let on_cpu = [
-                T::sum(cpu::reduce_pair(op::Everywhere(op::Dot), &a, &b).unwrap()),
-                T::sum(cpu::reduce_pair(op::Everywhere(op::SquaredDistance), &a, &b).unwrap()),
+                T::sum(cpu::reduce_pair(op::Dot.reproducible(), &a, &b).unwrap()),
+                T::sum(cpu::reduce_pair(op::SquaredDistance.reproducible(), &a, &b).unwrap()),
             ];
             for (group, ends) in groups().iter().flat_map(|group| [(group, ENDS), (group, [9, 9, 3999])])
             {
                 let [x, y] = [&a, &b].map(|values| cut(group, values, &ends));
                 let found = [
-                    T::sum(group.reduce(op::Everywhere(op::Dot), (&x, &y)).unwrap()),
-                    T::sum(group.reduce(op::Everywhere(op::SquaredDistance), (&x, &y)).unwrap()),
+                    T::sum(group.reduce(op::Dot.reproducible(), (&x, &y)).unwrap()),
+                    T::sum(group.reduce(op::SquaredDistance.reproducible(), (&x, &y)).unwrap()),
                 ];
                 assert_eq!(found.map(f64::to_bits), on_cpu.map(f64::to_bits), "{ends:?} of {group:?}");
             }

@@ -77,7 +77,7 @@ fn sums_that_are_the_same_everywhere_are_so_in_streams() {
         .map(|at| f32::from_bits((splitmix(at) as u32 & 0x8fff_ffff) | 0x3000_0000))
         .collect();
     let buffer = reducer().device().upload(&values).unwrap();
-    let everywhere = op::Everywhere(op::Sum);
+    let everywhere = op::Sum.reproducible();
     let expected = reducer().reduce(everywhere, &buffer).unwrap().to_bits();
     for group in groups() {
         assert_eq!(streamed(group, everywhere, &values).unwrap().to_bits(), expected, "{group:?}");
@@ -180,7 +180,7 @@ fn what_cannot_be_streamed_is_refused_before_it_is_read() {
     for group in groups() {
         let long = Broken::new((1 << 35) + 1, u64::MAX, false);
         // Their sum has another type, so that elements are made sums of floats.
-        let error = group.stream(source_of_floats(&long)).reduce(op::Everywhere(op::Sum)).unwrap_err();
+        let error = group.stream(source_of_floats(&long)).reduce(op::Sum.reproducible()).unwrap_err();
         assert!(matches!(error, Error::TooManyElements { most, .. } if most == 1 << 35), "{error}");
         assert_eq!(long.taken.load(Ordering::Relaxed), 0);
         for none in [vec![], vec![1_u8]] {

@@ -128,7 +128,7 @@ fn rows_columns_and_segments_have_their_own() {
 fn special<T: Logit>() {
     let (least, most, nan) = (f64::NEG_INFINITY, f64::INFINITY, f64::NAN);
     for n in [1, 3, 40, 5000] {
-        // Everywhere else, first, and last.
+        // Reproducible else, first, and last.
         let cases = [
             ([least, least, least], least),
             ([0.0, most, 1.0], most),

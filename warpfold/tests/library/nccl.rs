@@ -73,7 +73,7 @@ fn one_rank_has_the_results_of_its_device() {
         let (sharded, buffer) = (group.upload(&values).unwrap(), device().upload(&values).unwrap());
         assert_eq!(group.reduce(op::Sum, &sharded).unwrap(), f32::total(&values, false));
         assert_eq!(group.reduce(op::ArgMax, &sharded).unwrap(), extreme(&values, true));
-        let everywhere = op::Everywhere(op::Sum);
+        let everywhere = op::Sum.reproducible();
         let expected = reducer().reduce(everywhere, &buffer).unwrap().to_bits();
         assert_eq!(group.reduce(everywhere, &sharded).unwrap().to_bits(), expected);
         if n > 0 {

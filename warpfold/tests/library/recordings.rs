@@ -159,10 +159,8 @@ fn every_operation_on_rows_may_be_recorded() {
     let (min, max) = (cut.record(op::Min, &mut recorder), cut.record(op::Max, &mut recorder));
     let place = cut.record(op::ArgMax, &mut recorder);
     let spread: OfCut<Spread> = cut.record(op::MeanAndVariance, &mut recorder);
-    let (non_zero, everywhere) = (
-        cut.record(op::CountNonZero, &mut recorder),
-        cut.record(op::Everywhere(op::Sum), &mut recorder),
-    );
+    let (non_zero, everywhere) =
+        (cut.record(op::CountNonZero, &mut recorder), cut.record(op::Sum.reproducible(), &mut recorder));
     let cut = Cut::<u32>::new();
     let bits = [
         cut.record(op::BitAnd, &mut recorder),

@@ -52,9 +52,9 @@ fn special_floats_are_found_in_the_piece_that_has_them() {
     for cut in 0..=values.len() {
         let found = in_pieces(op::ArgMax, &values, &[cut]).unwrap();
         assert!(found.index == 4 && found.value.is_nan(), "{found:?}");
-        let least = in_pieces(op::SkipNan(op::ArgMin), &values, &[cut]).unwrap();
+        let least = in_pieces(op::ArgMin.skip_nan(), &values, &[cut]).unwrap();
         assert_eq!((least.index, least.value.to_bits()), (1, (-0.0_f32).to_bits()), "cut at {cut}");
-        let numbers = in_pieces(op::SkipNan(op::Max), &values, &[cut]);
+        let numbers = in_pieces(op::Max.skip_nan(), &values, &[cut]);
         assert_eq!(numbers, Some(f32::INFINITY));
         assert_eq!(in_pieces(op::CountNan, &values, &[cut]), 2);
         assert!(in_pieces(op::Sum, &values, &[cut]).is_nan());
@@ -77,7 +77,7 @@ fn uneven(n: usize) -> Vec<f32> {
 fn sums_that_are_the_same_everywhere_are_so_in_pieces() {
     let values = uneven(70_001);
     let buffer = device().upload(&values).unwrap();
-    let (everywhere, plain) = (op::Everywhere(op::Sum), op::Sum);
+    let (everywhere, plain) = (op::Sum.reproducible(), op::Sum);
     let whole = reducer().reduce(everywhere, &buffer).unwrap().to_bits();
     let cuts = [&[1][..], &[35_000], &[3, 4, 5, 60_000], &[20_000, 40_000]];
     for cuts in cuts {

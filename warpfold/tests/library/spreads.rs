@@ -3,7 +3,7 @@
 
 use warpfold::{
     Integer, Reducer, Spread, bf16, cpu, f16,
-    op::{Everywhere, MeanAndVariance, RowsOperation, SkipNan},
+    op::{MeanAndVariance, Reproducible, RowsOperation, SkipNan},
 };
 use warpfold_abi::{
     binned::Running,
@@ -36,9 +36,9 @@ fn fields(spread: Option<Spread>) -> [f64; 2] {
 
 fn on_cpu<T: Float>(values: &[T], skips: bool) -> [f64; 2] {
     fields(if skips {
-        cpu::reduce(Everywhere(SkipNan(MeanAndVariance)), values).unwrap()
+        cpu::reduce(Reproducible(SkipNan(MeanAndVariance)), values).unwrap()
     } else {
-        cpu::reduce(Everywhere(MeanAndVariance), values).unwrap()
+        cpu::reduce(Reproducible(MeanAndVariance), values).unwrap()
     })
 }
 
@@ -47,9 +47,9 @@ fn on_device<T: Float>(reducer: &Reducer, values: &[T], start: usize, skips: boo
     let all = [&vec![T::near(1e3); start][..], values].concat();
     let buffer = device().upload(&all).unwrap().slice(start..).unwrap();
     fields(if skips {
-        reducer.reduce(SkipNan(Everywhere(MeanAndVariance)), &buffer).unwrap()
+        reducer.reduce(SkipNan(Reproducible(MeanAndVariance)), &buffer).unwrap()
     } else {
-        reducer.reduce(Everywhere(MeanAndVariance), &buffer).unwrap()
+        reducer.reduce(Reproducible(MeanAndVariance), &buffer).unwrap()
     })
 }
 
@@ -267,12 +267,12 @@ where
 #[test]
 fn means_and_variances_are_those_of_the_elements_in_every_shape() {
     let _checked = no_findings();
-    in_shapes::<f32, _>(Everywhere(MeanAndVariance), false);
-    in_shapes::<f32, _>(Everywhere(SkipNan(MeanAndVariance)), true);
-    in_shapes::<f64, _>(Everywhere(MeanAndVariance), false);
-    in_shapes::<f64, _>(SkipNan(Everywhere(MeanAndVariance)), true);
-    in_shapes::<f16, _>(Everywhere(MeanAndVariance), false);
-    in_shapes::<bf16, _>(Everywhere(SkipNan(MeanAndVariance)), true);
+    in_shapes::<f32, _>(Reproducible(MeanAndVariance), false);
+    in_shapes::<f32, _>(Reproducible(SkipNan(MeanAndVariance)), true);
+    in_shapes::<f64, _>(Reproducible(MeanAndVariance), false);
+    in_shapes::<f64, _>(SkipNan(Reproducible(MeanAndVariance)), true);
+    in_shapes::<f16, _>(Reproducible(MeanAndVariance), false);
+    in_shapes::<bf16, _>(Reproducible(SkipNan(MeanAndVariance)), true);
 }
 
 fn integers<T: Bounded + Integer + Into<i128>>() {
@@ -287,9 +287,9 @@ fn integers<T: Bounded + Integer + Into<i128>>() {
         let check = |op: &dyn Fn() -> Option<Spread>| same(fields(op()), expected, &what);
         let buffer = device().upload(&values).unwrap();
         check(&|| cpu::reduce(MeanAndVariance, &values).unwrap());
-        check(&|| cpu::reduce(Everywhere(MeanAndVariance), &values).unwrap());
+        check(&|| cpu::reduce(Reproducible(MeanAndVariance), &values).unwrap());
         check(&|| reducer().reduce(MeanAndVariance, &buffer).unwrap());
-        check(&|| reducer().reduce(Everywhere(SkipNan(MeanAndVariance)), &buffer).unwrap());
+        check(&|| reducer().reduce(Reproducible(SkipNan(MeanAndVariance)), &buffer).unwrap());
         let row = reducer().reduce(MeanAndVariance, buffer.rows(values.len()).unwrap()).unwrap();
         check(&|| Some(row[0]));
         let column = buffer.axis(&[values.len(), 1], 0).unwrap();

@@ -119,18 +119,18 @@ fn the_bits_are_the_same_however_the_threads_take_turns() {
         assert_eq!(sums(threads, 10_000), sum, "{threads} threads");
     }
     assert!([4000, 8000, 20_000].iter().any(|&bytes| sums(1, bytes) != sum), "it does depend on that");
-    let whole = reducer().reduce(op::Everywhere(op::Sum), &buffer).unwrap().to_bits();
+    let whole = reducer().reduce(op::Sum.reproducible(), &buffer).unwrap().to_bits();
     for (buffers, bytes) in [(2, 4), (2, 4000), (5, 16_384), (3, 1 << 20)] {
         if bytes == 4 {
             // A launch for each element.
             let few = &values[..301];
-            let whole = reducer().reduce(op::Everywhere(op::Sum), &buffer.slice(..301).unwrap());
-            let ring = reducer().stream(few).buffers(buffers, bytes).reduce(op::Everywhere(op::Sum));
+            let whole = reducer().reduce(op::Sum.reproducible(), &buffer.slice(..301).unwrap());
+            let ring = reducer().stream(few).buffers(buffers, bytes).reduce(op::Sum.reproducible());
             assert_eq!(ring.unwrap().to_bits(), whole.unwrap().to_bits());
             continue;
         }
         let ring = reducer().stream(&values).buffers(buffers, bytes);
-        let sum = ring.reduce(op::Everywhere(op::Sum)).unwrap().to_bits();
+        let sum = ring.reduce(op::Sum.reproducible()).unwrap().to_bits();
         assert_eq!(sum, whole, "{buffers} buffers of {bytes} bytes");
     }
 }
@@ -182,7 +182,7 @@ fn several_reductions_take_the_same_pass() {
     let alone = streamed(op::Sum, &values).unwrap();
     let late = Late(&values, AtomicUsize::new(0));
     let mut sum = reducer().running::<f32, _>(op::Sum).unwrap();
-    let mut everywhere = reducer().running(op::Everywhere(op::Sum)).unwrap();
+    let mut everywhere = reducer().running(op::Sum.reproducible()).unwrap();
     let mut largest = reducer().running(op::ArgMax).unwrap();
     let ring = || reducer().stream(&late).buffers(3, 4000);
     let came = ring().push_to(&mut [&mut sum, &mut everywhere, &mut largest]).unwrap();
@@ -192,7 +192,7 @@ fn several_reductions_take_the_same_pass() {
     assert_eq!(sum.result().unwrap().to_bits(), alone.to_bits());
     assert_eq!(largest.result().unwrap(), extreme(&values, true));
     let whole = device().upload(&values).unwrap();
-    let whole = reducer().reduce(op::Everywhere(op::Sum), &whole).unwrap();
+    let whole = reducer().reduce(op::Sum.reproducible(), &whole).unwrap();
     assert_eq!(everywhere.result().unwrap().to_bits(), whole.to_bits());
     // Behind what came before, and to nobody.
     ring().push_to(&mut [&mut largest]).unwrap();
@@ -211,7 +211,7 @@ fn more_than_a_reduction_takes_is_refused_before_it_is_read() {
             panic!("it is read")
         }
     }
-    let error = streamed(op::Everywhere(op::Sum), Endless).unwrap_err();
+    let error = streamed(op::Sum.reproducible(), Endless).unwrap_err();
     assert!(matches!(error, Error::TooManyElements { n: 0x10_0000_0000, .. }), "{error}");
 }
 

@@ -5,7 +5,7 @@ use std::mem;
 
 use warpfold::{
     Buffer, Element, Ends, Error, Located, Plain, Reducer, Spread, bf16, f16,
-    op::{self, Everywhere, Operation, Operations, SkipNan},
+    op::{self, Operation, Operations},
 };
 
 use crate::{
@@ -123,9 +123,9 @@ fn two_to_six_operations_in_any_order() {
     check((op::Max, op::Min), &buffer);
     check((op::Max, op::MinMax, op::Sum, op::Max), &buffer);
     check((op::Min, op::ArgMin, op::Max, op::ArgMax, op::MinMax), &buffer);
-    check((op::Sum, op::Max, op::Sum, op::WrappingSum, op::Min, Everywhere(op::Sum)), &buffer);
+    check((op::Sum, op::Max, op::Sum, op::WrappingSum, op::Min, op::Sum.reproducible()), &buffer);
     let buffer = device().upload(&small::<f32>(1003, 8)).unwrap();
-    check((op::MeanAndVariance, op::LogSumExp, Everywhere(op::Sum), op::Sum), &buffer);
+    check((op::MeanAndVariance, op::LogSumExp, op::Sum.reproducible(), op::Sum), &buffer);
 }
 
 /// Where the place of an extreme does not say which of its equals an extreme is: −0 and +0, and NaN with
@@ -138,8 +138,8 @@ fn extremes_of_floats_have_the_bits_that_they_have_alone() {
             check((op::ArgMin, op::Min, op::ArgMax, op::Max), &buffer);
             check((op::Max, op::Min), &buffer);
             check((op::Max, op::MinMax), &buffer);
-            check((SkipNan(op::Max), op::Max, SkipNan(op::Min), op::Min), &buffer);
-            check((SkipNan(op::Max), SkipNan(op::MinMax), op::MinMax), &buffer);
+            check((op::Max.skip_nan(), op::Max, op::Min.skip_nan(), op::Min), &buffer);
+            check((op::Max.skip_nan(), op::MinMax.skip_nan(), op::MinMax), &buffer);
         }
     }
     let [nan, other] = [0x7fc0_1234, 0xffc0_4321].map(f32::from_bits);
@@ -191,16 +191,16 @@ mod launches {
         check(&reducer, (op::Max, op::Sum, op::Min), floats, 2);
         check(&reducer, (op::Sum, op::Sum), floats, 1);
         check(&reducer, (op::Sum, op::WrappingSum), integers, 1);
-        check(&reducer, (Everywhere(op::Sum), op::Sum), integers, 1);
-        check(&reducer, (Everywhere(op::Sum), op::Sum), floats, 2);
-        check(&reducer, (Everywhere(op::Max), op::Max), floats, 1);
+        check(&reducer, (op::Sum.reproducible(), op::Sum), integers, 1);
+        check(&reducer, (op::Sum.reproducible(), op::Sum), floats, 2);
+        check(&reducer, (op::Max.reproducible(), op::Max), floats, 1);
         check(&reducer, (op::Max, op::Min), floats, 1);
         check(&reducer, (op::MinMax, op::Min), floats, 1);
-        check(&reducer, (SkipNan(op::Min), SkipNan(op::Max)), floats, 1);
-        check(&reducer, (SkipNan(op::Max), SkipNan(op::MinMax)), floats, 1);
-        check(&reducer, (op::Min, SkipNan(op::Max)), floats, 2);
-        check(&reducer, (op::MinMax, SkipNan(op::Max)), floats, 2);
-        check(&reducer, (op::MinMax, SkipNan(op::Max)), integers, 1);
+        check(&reducer, (op::Min.skip_nan(), op::Max.skip_nan()), floats, 1);
+        check(&reducer, (op::Max.skip_nan(), op::MinMax.skip_nan()), floats, 1);
+        check(&reducer, (op::Min, op::Max.skip_nan()), floats, 2);
+        check(&reducer, (op::MinMax, op::Max.skip_nan()), floats, 2);
+        check(&reducer, (op::MinMax, op::Max.skip_nan()), integers, 1);
         check(&reducer, (op::Max, op::MinMax, op::Min), integers, 1);
         check(&reducer, (op::ArgMin, op::Min), integers, 1);
         check(&reducer, (op::Max, op::ArgMax), integers, 1);

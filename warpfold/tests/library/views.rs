@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use warpfold::{
     Buffer, Element, Error, Located, Reducer, View, bf16, cpu,
     internal::{ViewKernel, view_launch},
-    op::{self, Everywhere},
+    op::{self},
 };
 
 use crate::common::{Sample, device, extreme, no_findings, on_gpu, reducer, says, small, splitmix};
@@ -351,9 +351,9 @@ fn sums_have_the_same_bits_everywhere() {
         let rows = case.of_each(&values, |of| of.to_vec());
         let bits = |sums: Vec<f32>| -> Vec<u32> { sums.into_iter().map(f32::to_bits).collect() };
         let found = reducer()
-            .reduce(Everywhere(op::Sum), case.view(&buffer).along(&case.axes).unwrap())
+            .reduce(op::Sum.reproducible(), case.view(&buffer).along(&case.axes).unwrap())
             .unwrap();
-        let here = cpu::reduce_rows(Everywhere(op::Sum), &rows.concat(), rows[0].len()).unwrap();
+        let here = cpu::reduce_rows(op::Sum.reproducible(), &rows.concat(), rows[0].len()).unwrap();
         assert_eq!(bits(found), bits(here), "{case:?}");
     }
 }

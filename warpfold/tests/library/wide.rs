@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use warpfold::{
     Element, bf16, cpu, f16,
-    op::{Everywhere, Operation, RowsOperation, Sum, SumIn},
+    op::{Operation, Reproducible, RowsOperation, Sum, SumIn},
 };
 
 use crate::{
@@ -84,6 +84,6 @@ fn integers_are_added_in_128_bits() {
 #[test]
 fn sums_of_integers_are_the_same_everywhere() {
     let buffer = device().upload(&[i64::MAX, i64::MAX, -3]).unwrap();
-    let op = Everywhere(Sum.accumulate_in::<i128>());
+    let op = Reproducible(Sum.accumulate_in::<i128>());
     assert_eq!(reducer().reduce(op, &buffer).unwrap(), 2 * i128::from(i64::MAX) - 3);
 }

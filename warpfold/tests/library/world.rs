@@ -198,14 +198,14 @@ fn sums_that_are_the_same_everywhere_are_so_in_many_processes() {
     }
     let values = uneven(70_001);
     let buffer = device().upload(&values).unwrap();
-    let whole = reducer().reduce(op::Everywhere(op::Sum), &buffer).unwrap().to_bits();
-    let spread = reducer().reduce(op::Everywhere(op::MeanAndVariance), &buffer).unwrap();
+    let whole = reducer().reduce(op::Sum.reproducible(), &buffer).unwrap().to_bits();
+    let spread = reducer().reduce(op::MeanAndVariance.reproducible(), &buffer).unwrap();
     let mut differ = 0;
     for ends in [[1, 2, 3], [35_000, 35_001, 60_000], [0, 0, 69_999], [20_000, 40_000, 60_000]] {
         let values = cut(&values, &ends);
-        let sum = world().reduce(op::Everywhere(op::Sum), &values).unwrap();
+        let sum = world().reduce(op::Sum.reproducible(), &values).unwrap();
         assert_eq!(sum.to_bits(), whole, "{ends:?}");
-        let moments = world().reduce(op::Everywhere(op::MeanAndVariance), &values).unwrap();
+        let moments = world().reduce(op::MeanAndVariance.reproducible(), &values).unwrap();
         assert_eq!(moments, spread, "{ends:?}");
         let plain = world().reduce(op::Sum, &values).unwrap().to_bits();
         // From call to call.
@@ -224,7 +224,7 @@ fn of_no_elements_the_result_is_that_of_an_empty_buffer() {
     assert!(none.is_empty());
     assert_eq!(world().reduce(op::Sum, &none).unwrap(), 0.0);
     assert_eq!(world().reduce(op::Max, &none).unwrap(), None);
-    assert_eq!(world().reduce(op::Everywhere(op::Sum), &none).unwrap(), 0.0);
+    assert_eq!(world().reduce(op::Sum.reproducible(), &none).unwrap(), 0.0);
     // One rank has all.
     let all = cut(&[2.5_f32, 3.5], &[0]);
     assert_eq!(world().reduce(op::Sum, &all).unwrap(), 6.0);
@@ -247,20 +247,20 @@ fn all_shapes_are_those_of_one_device() {
     let first = Some(warpfold::Located { value: 70.0, index: 3 });
     let (sum, nans) = (world.reduce(op::Sum, &x).unwrap(), 0);
     assert_eq!(together, (Some(-70.0), sum, first, Some(70.0), nans));
-    let (sums, wide) = ((op::Sum, op::Everywhere(op::Sum)), world.reduce(op::Everywhere(op::Sum), &x));
+    let (sums, wide) = ((op::Sum, op::Sum.reproducible()), world.reduce(op::Sum.reproducible(), &x));
     assert_eq!(world.reduce(sums, &x).unwrap(), (sum, wide.unwrap()));
     assert_eq!(world.reduce(op::Dot, (&x, &y)).unwrap(), reducer().dot(&of_a, &of_b).unwrap());
     let distance = reducer().reduce(op::SquaredDistance, (&of_a, &of_b)).unwrap();
     assert_eq!(world.reduce(op::SquaredDistance, (&x, &y)).unwrap(), distance);
-    let everywhere = reducer().reduce(op::Everywhere(op::Dot), (&of_a, &of_b)).unwrap();
-    assert_eq!(world.reduce(op::Everywhere(op::Dot), (&x, &y)).unwrap(), everywhere);
+    let everywhere = reducer().reduce(op::Dot.reproducible(), (&of_a, &of_b)).unwrap();
+    assert_eq!(world.reduce(op::Dot.reproducible(), (&x, &y)).unwrap(), everywhere);
     let within = reducer().reduce(op::Sum, of_a.filter(-2.0..70.0)).unwrap();
     assert_eq!(world.reduce(op::Sum, x.filter(-2.0..70.0)).unwrap(), within);
     // Of any, whose sum depends on the order unless it is the one that does not.
     let (any, range) = (unruly::<f32>(4001), -0.5..20.0);
     let within =
-        world.reduce(op::Everywhere(op::Sum), cut(&any, &[700, 700]).filter(range.clone())).unwrap();
-    assert_eq!(within, cpu::reduce_within(op::Everywhere(range), &any).unwrap());
+        world.reduce(op::Sum.reproducible(), cut(&any, &[700, 700]).filter(range.clone())).unwrap();
+    assert_eq!(within, cpu::reduce_within(op::Reproducible(range), &any).unwrap());
     for k in [1, 2, 32] {
         let largest = reducer().reduce(op::Largest(k), &of_a).unwrap();
         assert_eq!(world.reduce(op::Largest(k), &x).unwrap(), largest);
@@ -317,10 +317,10 @@ fn ranks_that_do_not_do_the_same_are_told_what_each_does() {
     };
     told(other.unwrap_err(), &["rank 0 is at Sum of f32", "rank 2 at Max of f32", "the same order"]);
     let other = match odd {
-        true => world.reduce(op::Everywhere(op::Sum), &values),
+        true => world.reduce(op::Sum.reproducible(), &values),
         false => world.reduce(op::Sum, &values),
     };
-    told(other.unwrap_err(), &["Sum of f32", "rank 2 at Everywhere<Sum> of f32"]);
+    told(other.unwrap_err(), &["Sum of f32", "rank 2 at Reproducible<Sum> of f32"]);
     let other = match odd {
         true => world.distributed(device().upload(&[1_u8]).unwrap()).map(|_| ()),
         false => world.distributed(device().upload(&[1_i8]).unwrap()).map(|_| ()),
@@ -690,10 +690,10 @@ fn parts_of_any_bytes_are_a_result_or_an_error() {
     let whats = [
         "Sum of f32",
         "ArgMax of f32",
-        "Everywhere<Sum> of f32",
+        "Reproducible<Sum> of f32",
         "MeanAndVariance of f32",
         "Dot of f32",
-        "Everywhere<Dot> of f32",
+        "Reproducible<Dot> of f32",
         "the interval (Unbounded, Unbounded) of f32",
         "the interval (Unbounded, Unbounded) of f32 everywhere",
         "Largest(3) of f32",
@@ -727,12 +727,12 @@ fn parts_of_any_bytes_are_a_result_or_an_error() {
         let calls: [&dyn Fn() -> Result<(), Error>; 9] = [
             &|| world.reduce(op::Sum, x).map(drop),
             &|| world.reduce(op::ArgMax, x).map(drop),
-            &|| world.reduce(op::Everywhere(op::Sum), x).map(drop),
+            &|| world.reduce(op::Sum.reproducible(), x).map(drop),
             &|| world.reduce(op::MeanAndVariance, x).map(drop),
             &|| world.reduce(op::Dot, (x, x)).map(drop),
-            &|| world.reduce(op::Everywhere(op::Dot), (x, x)).map(drop),
+            &|| world.reduce(op::Dot.reproducible(), (x, x)).map(drop),
             &|| world.reduce(op::Sum, x.filter(..)).map(drop),
-            &|| world.reduce(op::Everywhere(op::Sum), x.filter(..)).map(drop),
+            &|| world.reduce(op::Sum.reproducible(), x.filter(..)).map(drop),
             &|| world.reduce(op::Largest(3), x).map(drop),
         ];
         for (call, what) in calls.into_iter().zip(whats) {

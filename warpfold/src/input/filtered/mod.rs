@@ -19,7 +19,7 @@ use crate::{
         pairs::{PART_WORDS, sum_of_parts},
     },
     names::{Dtype, WithinOp},
-    op::{Everywhere, Sum, kind, sealed::Sealed},
+    op::{Reproducible, Sum, kind, sealed::Sealed},
     reducer::{HostResults, Plan},
 };
 
@@ -105,14 +105,14 @@ impl<S: Element> Within<S> {
 /// The interval is any range of the standard library or a pair of [`Bound`]s. A range whose end precedes
 /// its start is empty. NaN is in no interval, and zeros of both signs are equal. The number and the sum
 /// of integers have the same bits on every device; floats are added as a [`Sum`] adds
-/// them, or [`Everywhere`]`(Sum)`.
+/// them, in the order of the launch or [reproducibly](Reproducible).
 ///
 /// ```
-/// # use warpfold::{Device, Reducer, Selection, Within, op::{Everywhere, Sum}};
+/// # use warpfold::{Device, Reducer, Selection, Within, op::Sum};
 /// # let device = Device::open(Selection::Sim)?;
 /// # let reducer = Reducer::new(&device)?;
 /// let values = device.upload(&[1e8_f32, 0.25, -1e8, f32::NAN, 2e8])?;
-/// let within = reducer.reduce(Everywhere(Sum), values.filter(-1e8..=1e8))?;
+/// let within = reducer.reduce(Sum.reproducible(), values.filter(-1e8..=1e8))?;
 /// assert_eq!(within, Within::new(3, 0.25));
 /// assert_eq!((within.count, within.sum, within.mean()), (3, 0.25, Some(0.25 / 3.0)));
 /// // All but NaN.
@@ -153,11 +153,11 @@ impl<T: fmt::Debug, V: fmt::Debug> fmt::Debug for Filtered<'_, T, V> {
 pub(crate) type WithinPart = [u64; 1 + PART_WORDS];
 
 /// The intervals of [`cpu::reduce_within`](crate::cpu::reduce_within): a range of any kind that the
-/// standard library has, a pair of [`Bound`]s, and [`Everywhere`] around one for a sum with the same
+/// standard library has, a pair of [`Bound`]s, and [`Reproducible`] around one for a sum with the same
 /// bits wherever it is made. The trait is sealed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no interval of elements of type `{T}`",
-    note = "a range of them is, a pair of `Bound`s, and `Everywhere` around one"
+    note = "a range of them is, a pair of `Bound`s, and `Reproducible` around one"
 )]
 pub trait Interval<T: Element>: Sealed {
     /// Where it begins and where it ends.
@@ -195,7 +195,7 @@ intervals! {
     [T] (Bound<T>, Bound<T>);
 }
 
-impl<T: Element, R: Interval<T>> Interval<T> for Everywhere<R> {
+impl<T: Element, R: Interval<T>> Interval<T> for Reproducible<R> {
     fn bounds(&self) -> (Bound<T>, Bound<T>) {
         self.0.bounds()
     }
@@ -374,7 +374,7 @@ macro_rules! filtered {
 
 filtered! {
     [Sum] op => op;
-    [Everywhere<Sum>] op => op.everywhere(T::DTYPE);
+    [Reproducible<Sum>] op => op.everywhere(T::DTYPE);
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use super::{Group, Sharded};
 use crate::{
     Element, Filtered, Located, Plain, Result, Segments, Within,
     op::{
-        Everywhere, Operation, Operations, PairOperation, RowsOperation, Sum, TopK, kind, sealed::Sealed,
+        Operation, Operations, PairOperation, Reproducible, RowsOperation, Sum, TopK, kind,
+        sealed::Sealed,
     },
 };
 
@@ -16,7 +17,7 @@ use crate::{
 /// |---|---|---|
 /// | `&Sharded`, `&Distributed` | [`Operation`], [tuples](Operations), [`TopK`] | one, a tuple, k |
 /// | a pair of these | [`PairOperation`] | one |
-/// | [`Sharded::filter`], `Distributed::filter` | [`Sum`], `Everywhere(Sum)` | one [`Within`] |
+/// | [`Sharded::filter`], `Distributed::filter` | [`Sum`], `Sum.reproducible()` | one [`Within`] |
 /// | [`Sharded::rows`] | [`RowsOperation`], [`TopK`] | one or k for each row |
 /// | [`Sharded::axis`] | [`RowsOperation`] | one for each kept position |
 /// | `&[Segments]`, those of each device | [`RowsOperation`] | one for each segment |
@@ -142,11 +143,11 @@ macro_rules! shared {
             }
         }
 
-        impl<T: Element> GroupInput<Everywhere<Sum>, $G> for Filtered<'_, T, $V<T>> {
+        impl<T: Element> GroupInput<Reproducible<Sum>, $G> for Filtered<'_, T, $V<T>> {
             type Output = Within<T::Sum>;
 
-            fn reduce(self, _: Everywhere<Sum>, group: &$G) -> Result<Self::Output> {
-                group.reduce_within(Everywhere(self.bounds), self.values)
+            fn reduce(self, _: Reproducible<Sum>, group: &$G) -> Result<Self::Output> {
+                group.reduce_within(Reproducible(self.bounds), self.values)
             }
         }
 
@@ -220,14 +221,14 @@ impl Group {
     /// each passes between them.
     ///
     /// A tuple takes as many launches on each device as it takes on one. Results of pairs and filtered
-    /// elements are added in the order of the devices; with [`Everywhere`] they have the bits of one
+    /// elements are added in the order of the devices; with [`Reproducible`] they have the bits of one
     /// device that has all elements.
     ///
     /// # Errors
     /// - [`Error::Group`](crate::Error::Group) for elements of another group, and for segments that are
     ///   not those of each device;
     /// - [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35 on a device, or
-    ///   more than 2^48 together, or of sums in [`Everywhere`] 2^35;
+    ///   more than 2^48 together, or of sums in [`Reproducible`] 2^35;
     /// - [`Error::Rows`](crate::Error::Rows), [`Error::Axis`](crate::Error::Axis) or
     ///   [`Error::Pairs`](crate::Error::Pairs) where a device does not have whole ones;
     /// - those of [`Reducer::reduce`](crate::Reducer::reduce): no result is written then, and the group
@@ -248,7 +249,7 @@ impl World {
     /// operations, and returns the same result on every rank. Of all ranks.
     ///
     /// The launches of a tuple are combined one after the other. Results of pairs and filtered elements
-    /// are added in the order of the ranks; with [`Everywhere`] they have the bits of one rank that has
+    /// are added in the order of the ranks; with [`Reproducible`] they have the bits of one rank that has
     /// all elements.
     ///
     /// # Errors

@@ -583,7 +583,7 @@ mod tests {
     fn names_of_types_have_no_paths() {
         let cases = [
             ("warpfold::op::Sum", "Sum"),
-            ("warpfold::op::Everywhere<warpfold::op::Sum>", "Everywhere<Sum>"),
+            ("warpfold::op::Reproducible<warpfold::op::Sum>", "Reproducible<Sum>"),
             ("f32", "f32"),
             ("a::B<c::D, (e::F, g::H)>", "B<D, (F, H)>"),
         ];

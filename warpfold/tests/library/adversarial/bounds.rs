@@ -749,7 +749,7 @@ pub(crate) fn of_pairs(distance: bool, op: &str, [a, b]: [&[Number]; 2], ty: Typ
         let exact = Terms::of(pairs().map(|(one, other)| of(one, other))).sum;
         return [(); 2].map(|()| Wrapping(exact.clone(), ty));
     };
-    if op.contains("Everywhere") {
+    if op.contains("Reproducible") {
         let term = |(one, other): (Number, Number)| {
             let (one, other) = (one.double(), other.double());
             if sums == DOUBLES {

@@ -7,7 +7,7 @@ use crate::{
     element::{element_of, word_of},
     names::Dtype,
     op::{
-        BitAnd, BitOr, BitXor, CountNan, CountNonZero, Everywhere, Max, Min, Product, Sum, SumIn,
+        BitAnd, BitOr, BitXor, CountNan, CountNonZero, Max, Min, Product, Reproducible, Sum, SumIn,
         SumOfMagnitudes, SumOfSquares, WrappingSum,
     },
 };
@@ -66,7 +66,7 @@ combine! {
     [T: Bits] BitXor, T: |a, b| in_words(a, b, |a, b| a ^ b);
 }
 
-impl<R, O: Combine<R>> Combine<R> for Everywhere<O> {
+impl<R, O: Combine<R>> Combine<R> for Reproducible<O> {
     fn combine(self, a: R, b: R) -> R {
         self.0.combine(a, b)
     }

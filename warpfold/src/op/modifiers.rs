@@ -1,0 +1,401 @@
+//! Operations made of others: with the same bits wherever they are made, of numbers alone, and with sums
+//! in another type.
+
+use std::marker::PhantomData;
+
+use half::{bf16, f16};
+
+use super::{
+    ArgMax, ArgMin, BitAnd, BitOr, BitXor, CountNan, CountNonZero, Dot, L1Norm, L2Norm, Max, Mean,
+    MeanAndVariance, Min, MinMax, Operation, PairOperation, Product, RowsOperation, SquaredDistance,
+    Sum, SumOfMagnitudes, SumOfSquares, WrappingSum, kind, sealed,
+};
+use crate::{
+    Bits, Bool, Element, Float, Integer,
+    element::{Words, sealed::Outcome as _},
+    names,
+    reducer::Code,
+};
+
+/// An operation whose result has the same bits wherever it is made: on any GPU, in any launch, at any
+/// alignment, of a buffer or of a row, in the simulator, and on the CPU. The methods `reproducible` of
+/// operations make it.
+///
+/// ```
+/// # use warpfold::{Device, Reducer, Selection, op};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let reducer = Reducer::new(&device)?;
+/// let values = device.upload(&[1e30_f32, 1.0, -1e30, 0.1, -0.1])?;
+/// let sum = reducer.reduce(op::Sum.reproducible(), &values)?;
+/// // In any order, and cut in any way.
+/// let values = device.upload(&[0.1_f32, -1e30, -0.1, 1e30, 1.0])?;
+/// assert_eq!(reducer.reduce(op::Sum.reproducible(), &values)?.to_bits(), sum.to_bits());
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
+/// Of floats it is for [`Sum`], [`SumOfSquares`] and [`SumOfMagnitudes`], whose terms are the elements,
+/// their squares or their magnitudes, each rounded once to [`Element::Sum`]. The sum is defined by the
+/// set of the terms alone:
+///
+/// - Let t be the least integer, −5 or more in `f32` and −36 or more in `f64`, such that all finite
+///   terms are below 2^((t + 1)W − 1) in magnitude, where W is 23 in `f32` and 28 in `f64`.
+/// - Round every term to a multiple of 2^((t − 2)W) in `f32`, of 2^((t − 3)W) in `f64`, ties to even.
+/// - Add these multiples exactly, and round the sum once to the type, ties to even; what is too large is
+///   an infinity, and a sum of 0 is +0.
+/// - If there is a NaN, or infinities of both signs, the sum is NaN; else it is the infinity, if there
+///   is one.
+///
+/// So n terms are off by n·2^−46 of the largest magnitude at most in `f32`, and by n·2^−84 of it in
+/// `f64`, besides the rounding of the result. Nothing but the result is rounded of sums of
+/// [`f16`](struct@f16), of `f32` that are integers below 2^68, and of `f64` that are integers below
+/// 2^111. The definition does not change between versions of this library.
+///
+/// It is for [`Dot`] and [`SquaredDistance`] as well, whose terms are the products, or the squares of
+/// the differences: the elements are converted to [`Element::Sum`], and each product, difference and
+/// square is rounded once. And it is for these sums in [`SkipNan`], whose terms are those of the numbers
+/// alone:
+///
+/// ```
+/// # use warpfold::{Device, Reducer, Selection, op};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let reducer = Reducer::new(&device)?;
+/// let (a, b) = (device.upload(&[1e20_f32, 3.0, -1e20])?, device.upload(&[1e10_f32, 0.5, 1e10])?);
+/// assert_eq!(reducer.reduce(op::Dot.reproducible(), (&a, &b))?, 0.0);
+/// let values = device.upload(&[1e8_f32, f32::NAN, 0.25, -1e8])?;
+/// assert_eq!(reducer.reduce(op::Sum.skip_nan().reproducible(), &values)?, 0.25);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
+/// That of [`Sum`] also adds up [`Filtered`](crate::Filtered) elements; on the CPU it is written
+/// around the [interval](super::Interval) instead.
+///
+/// # Means and variances
+/// It is for [`MeanAndVariance`] as well, in [`SkipNan`] too: for those of the elements, each rounded to
+/// a multiple of 2^((t − 2)W) in `f32` and below, of 2^((t − 3)W) in `f64`, as the terms of a sum are.
+/// With A for the sum of n such numbers and B for that of their squares, both of which are exact:
+///
+/// - The mean is A, rounded to `f64`, divided by n.
+/// - The variance is n·B − A², which is exact and never below 0, rounded to `f64`, divided by n, and
+///   divided by n again.
+/// - If there is an element that is not finite, the variance is NaN, and the mean is what the sum is.
+///
+/// So a constant has the variance 0, and elements that are far from 0 beside their deviation lose
+/// nothing but what they have lost before they came here:
+///
+/// ```
+/// # use warpfold::{Device, Reducer, Selection, op};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let reducer = Reducer::new(&device)?;
+/// let values = device.upload(&[1e9_f64, 1e9 + 1.0, 1e9 + 2.0])?;
+/// let spread = reducer.reduce(op::MeanAndVariance.reproducible(), &values)?;
+/// let spread = spread.expect("there are elements");
+/// assert_eq!((spread.mean, spread.variance), (1e9 + 1.0, 2.0 / 3.0));
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
+/// # Other operations
+/// Of integers it is for all of these and [`Product`], and of all elements for what has the same bits
+/// anyway: the result is then that of the operation itself. [`LogSumExp`](super::LogSumExp) and products of floats have no
+/// such result:
+///
+/// ```compile_fail,E0277
+/// # use warpfold::{Device, Reducer, Selection, op};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let reducer = Reducer::new(&device)?;
+/// let values = device.upload(&[1.0_f32, 2.0])?;
+/// reducer.reduce(op::Product.reproducible(), &values)?;
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
+/// ```compile_fail,E0599
+/// # use warpfold::{Device, Reducer, Selection, op};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let reducer = Reducer::new(&device)?;
+/// let values = device.upload(&[1.0_f32, 2.0])?;
+/// reducer.reduce(op::LogSumExp.reproducible(), &values)?;
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reproducible<O>(pub O);
+
+impl<O: sealed::Sealed> sealed::Sealed for Reproducible<O> {
+    type Kind = O::Kind;
+}
+
+impl<T: Element, O: sealed::Reproducible<T>> Operation<T> for Reproducible<O> {
+    type Output = O::Output;
+    type Left = O::Left;
+
+    fn code(self) -> Code {
+        match self.0.code() {
+            Code::BuiltIn(op, dtype) => Code::BuiltIn(op.everywhere(dtype), dtype),
+            custom @ Code::Custom(_) => custom,
+        }
+    }
+
+    fn of_none() -> Option<O::Output> {
+        O::of_none()
+    }
+
+    fn decode(words: Words) -> O::Output {
+        O::decode(words)
+    }
+}
+
+impl<T: Element, O: sealed::Reproducible<T> + RowsOperation<T>> RowsOperation<T> for Reproducible<O> {}
+
+macro_rules! reproducible_pairs {
+    ($($Name:ident)*) => {$(
+        impl $Name {
+            /// Makes the result have the same bits wherever it is made.
+            pub const fn reproducible(self) -> Reproducible<Self> {
+                Reproducible(self)
+            }
+        }
+    )*};
+}
+
+reproducible_pairs!(Dot SquaredDistance);
+
+impl<O: PairOperation> PairOperation for Reproducible<O> {
+    fn op(dtype: names::Dtype) -> names::PairOp {
+        O::op(dtype).everywhere(dtype)
+    }
+}
+
+impl<T: Element, O: sealed::SkipsNan<T> + sealed::Reproducible<T>> sealed::SkipsNan<T>
+    for Reproducible<O>
+{
+    fn number(output: O::Output) -> O::Output {
+        O::number(output)
+    }
+}
+
+/// An operation that leaves NaN out. The methods `skip_nan` of operations make it.
+///
+/// ```
+/// # use warpfold::{Device, Reducer, Selection, op};
+/// # let device = Device::open(Selection::Sim)?;
+/// # let reducer = Reducer::new(&device)?;
+/// let values = device.upload(&[3.0_f32, f32::NAN, -1.0, 4.0])?;
+/// assert!(reducer.reduce(op::Sum, &values)?.is_nan());
+/// assert_eq!(reducer.reduce(op::Sum.skip_nan(), &values)?, 6.0);
+/// let least = reducer.reduce(op::ArgMin.skip_nan(), &values)?.expect("there are numbers");
+/// assert_eq!((least.index, least.value), (2, -1.0));
+/// let spread = reducer.reduce(op::MeanAndVariance.skip_nan(), &values)?.expect("likewise");
+/// let numbers = 4 - reducer.reduce(op::CountNan, &values)?;
+/// assert_eq!((spread.mean, numbers), (2.0, 3));
+/// assert!((spread.sample_variance(numbers) - 7.0).abs() < 1e-5);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+///
+/// It is for [`Sum`], [`SumOfSquares`], [`SumOfMagnitudes`], [`L2Norm`], [`Product`], [`Min`], [`Max`],
+/// [`MinMax`], [`ArgMin`], [`ArgMax`] and [`MeanAndVariance`]. Where no element is a number sums and
+/// norms are 0 and the product is 1, and the others have no result: the host gets `None`, and device
+/// memory has NaN, with the index of the first element. The host gets `None` of a [`MeanAndVariance`]
+/// also where infinities leave no mean. A result has the same bits as far as that of the operation
+/// itself. Of integers it is the operation itself.
+///
+/// A sum or a product is NaN all the same where numbers make one: infinities of both signs, or an
+/// infinity and a zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SkipNan<O>(pub O);
+
+impl<O> SkipNan<O> {
+    /// Makes the result have the same bits wherever it is made.
+    pub const fn reproducible(self) -> Reproducible<Self> {
+        Reproducible(self)
+    }
+}
+
+impl<O: sealed::Sealed> sealed::Sealed for SkipNan<O> {
+    type Kind = O::Kind;
+}
+
+impl<T: Element, O: sealed::SkipsNan<T>> Operation<T> for SkipNan<O> {
+    type Output = O::Output;
+    type Left = O::Left;
+
+    fn code(self) -> Code {
+        match self.0.code() {
+            Code::BuiltIn(op, dtype) => Code::BuiltIn(op.skipping_nan(dtype), dtype),
+            custom @ Code::Custom(_) => custom,
+        }
+    }
+
+    fn of_none() -> Option<O::Output> {
+        O::of_none()
+    }
+
+    fn decode(words: Words) -> O::Output {
+        O::number(O::decode(words))
+    }
+}
+
+impl<T: Element, O: sealed::SkipsNan<T> + RowsOperation<T>> RowsOperation<T> for SkipNan<O> {}
+
+impl<T: Element, O: sealed::SkipsNan<T> + sealed::Reproducible<T>> sealed::Reproducible<T>
+    for SkipNan<O>
+{
+}
+
+macro_rules! skip_nan {
+    ($($Name:ident of $T:ident: |$output:ident| $number:expr;)*) => {$(
+        impl $Name {
+            /// Leaves NaN out.
+            pub const fn skip_nan(self) -> SkipNan<Self> {
+                SkipNan(self)
+            }
+        }
+
+        impl<$T: Element> sealed::SkipsNan<$T> for $Name {
+            fn number($output: Self::Output) -> Self::Output {
+                $number
+            }
+        }
+    )*};
+}
+
+/// Whether a value is a number: nothing else differs from itself.
+fn is_number<T: PartialOrd>(value: &T) -> bool {
+    value.partial_cmp(value).is_some()
+}
+
+skip_nan! {
+    Sum of T: |sum| sum;
+    SumOfSquares of T: |sum| sum;
+    SumOfMagnitudes of T: |sum| sum;
+    L2Norm of T: |norm| norm;
+    Product of T: |product| product;
+    Min of T: |least| least.filter(is_number);
+    Max of T: |greatest| greatest.filter(is_number);
+    MinMax of T: |ends| ends.filter(|ends| is_number(&ends.min));
+    ArgMin of T: |least| least.filter(|least| is_number(&least.value));
+    ArgMax of T: |greatest| greatest.filter(|greatest| is_number(&greatest.value));
+    MeanAndVariance of T: |spread| spread.filter(|spread| is_number(&spread.mean));
+}
+
+/// The sum in a type that is given, from [`Sum::accumulate_in`].
+#[derive(Debug)]
+pub struct SumIn<A>(PhantomData<A>);
+
+impl<A> Clone for SumIn<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A> Copy for SumIn<A> {}
+
+impl Sum {
+    /// The sum in another type, in which the elements are added too.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// let values = device.upload(&[16_777_216.0_f32, 1.0])?;
+    /// assert_eq!(reducer.reduce(op::Sum.accumulate_in::<f64>(), &values)?, 16_777_217.0);
+    /// let values = device.upload(&[u64::MAX, 2])?;
+    /// assert_eq!(reducer.reduce(op::Sum.accumulate_in::<u128>(), &values)?, (1 << 64) + 1);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// Beside [`Element::Sum`] there are `f64` for [`f16`](struct@f16), [`bf16`] and `f32`,
+    /// `i128` for `i64`, and `u128` for `u64`, in which no sum of a buffer overflows.
+    ///
+    /// ```compile_fail,E0277
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// reducer.reduce(op::Sum.accumulate_in::<f32>(), &device.upload(&[1.0_f64, 2.0])?)?;
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    pub const fn accumulate_in<A>(self) -> SumIn<A> {
+        SumIn(PhantomData)
+    }
+}
+
+impl<A> SumIn<A> {
+    /// Makes the result have the same bits wherever it is made.
+    pub const fn reproducible(self) -> Reproducible<Self> {
+        Reproducible(self)
+    }
+}
+
+impl<A> sealed::Sealed for SumIn<A> {
+    type Kind = kind::Single;
+}
+
+impl<T: Element, A: sealed::Accumulates<T>> Operation<T> for SumIn<A> {
+    type Output = A;
+    type Left = A;
+
+    fn code(self) -> Code {
+        Code::BuiltIn(A::OP, T::DTYPE)
+    }
+
+    fn of_none() -> Option<A> {
+        Some(A::zeroed())
+    }
+
+    fn decode(words: Words) -> A {
+        A::from_words(words)
+    }
+}
+
+impl<T: Element, A: sealed::Accumulates<T>> RowsOperation<T> for SumIn<A> {}
+
+impl<T: Integer, A: sealed::Accumulates<T>> sealed::Reproducible<T> for SumIn<A> {}
+
+macro_rules! accumulates {
+    ($($op:ident in $A:ident of $($T:ident)*;)*) => {
+        $($(impl sealed::Accumulates<$T> for $A {
+            const OP: names::Op = names::Op::$op;
+        })*)*
+    };
+}
+
+accumulates! {
+    Sum in i64 of i8 i16 i32 i64;
+    Sum in u64 of Bool u8 u16 u32 u64;
+    Sum in f32 of f16 bf16 f32;
+    Sum in f64 of f64;
+    WideSum in i128 of i64;
+    WideSum in u128 of u64;
+    WideSum in f64 of f16 bf16 f32;
+}
+
+macro_rules! reproducible {
+    ($($Name:ident<$T:ident: $Bound:ident>;)*) => {$(
+        impl $Name {
+            /// Makes the result have the same bits wherever it is made.
+            pub const fn reproducible(self) -> Reproducible<Self> {
+                Reproducible(self)
+            }
+        }
+
+        impl<$T: $Bound> sealed::Reproducible<$T> for $Name {}
+    )*};
+}
+reproducible! {
+    Sum<T: Element>;
+    WrappingSum<T: Integer>;
+    SumOfSquares<T: Element>;
+    SumOfMagnitudes<T: Element>;
+    Product<T: Integer>;
+    Min<T: Element>;
+    Max<T: Element>;
+    MinMax<T: Element>;
+    ArgMin<T: Element>;
+    ArgMax<T: Element>;
+    MeanAndVariance<T: Element>;
+    Mean<T: Integer>;
+    L1Norm<T: Integer>;
+    L2Norm<T: Integer>;
+    CountNonZero<T: Element>;
+    CountNan<T: Float>;
+    BitAnd<T: Bits>;
+    BitOr<T: Bits>;
+    BitXor<T: Bits>;
+}
