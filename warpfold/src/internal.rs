@@ -2,14 +2,16 @@
 //! values, launches of one's choice, kernels that are handed in, and what these declare. It changes
 //! without notice.
 
-use std::{ffi::c_void, mem};
+use std::{ffi::c_void, marker::PhantomData, mem};
 
 use warpfold_driver::{Context, Driver, Stream as RawStream};
 
 use crate::{
-    Axis, Device, Element, Reducer, Result, Rows, View,
+    Axis, Device, Element, Plain, Reducer, Result, Rows, View,
+    element::{Words, sealed::Outcome as _},
     input::{AnyTask, Task, buffer, rows::RowsTask},
     memory::Memory,
+    op::{Operation, RowsOperation, kind, sealed},
     reducer::{Code, Places, Span, slots},
 };
 pub use crate::{
@@ -34,6 +36,58 @@ pub mod archive {
         ptx::{ARCHIVES, archive_of},
     };
 }
+
+/// An operation that is chosen at run time, on elements that any type of their size stands for. Its
+/// results are arrays `R` of the bytes that kernels write; no elements have none. A
+/// [`World`](crate::World) compares operations by their types, which are the same for different ones
+/// here: ranks have to make sure themselves that they reduce alike.
+#[derive(Debug, Clone, Copy)]
+pub struct DynamicOp<R> {
+    op: Op,
+    dtype: Dtype,
+    result: PhantomData<R>,
+}
+
+impl<R: Plain> DynamicOp<R> {
+    /// An operation on elements of a type.
+    ///
+    /// # Panics
+    /// If the type does not have it, or `R` is not as long as [its results](result_bytes).
+    pub fn new(op: Op, dtype: Dtype) -> Self {
+        assert!(op.takes(dtype), "{dtype} has no {op}");
+        assert_eq!(size_of::<R>(), result_bytes(op, dtype), "bytes of {op} of {dtype}");
+        Self { op, dtype, result: PhantomData }
+    }
+}
+
+/// Bytes from one result of an operation to the next.
+pub const fn result_bytes(op: Op, dtype: Dtype) -> usize {
+    op.result_bytes(dtype).next_power_of_two()
+}
+
+impl<R> sealed::Sealed for DynamicOp<R> {
+    type Kind = kind::Single;
+}
+
+impl<T: Plain, R: Plain> Operation<T> for DynamicOp<R> {
+    type Output = Option<R>;
+    type Left = R;
+
+    fn code(self) -> Code {
+        assert_eq!(size_of::<T>(), self.dtype.size(), "bytes of an element");
+        Code::BuiltIn(self.op, self.dtype)
+    }
+
+    fn of_none() -> Option<Option<R>> {
+        Some(None)
+    }
+
+    fn decode(words: Words) -> Option<R> {
+        Some(R::from_words(words))
+    }
+}
+
+impl<T: Plain, R: Plain> RowsOperation<T> for DynamicOp<R> {}
 
 /// The device of a context of any driver, be it a GPU's or the simulator's.
 ///

@@ -275,7 +275,7 @@ impl Op {
 
     /// The one that has the same bits in whatever order it combines elements of this type, of those that
     /// [have](Self::has_everywhere) one.
-    pub(crate) const fn everywhere(self, dtype: Dtype) -> Self {
+    pub const fn everywhere(self, dtype: Dtype) -> Self {
         match self {
             Self::Sum if dtype.is_float() => Self::BinnedSum,
             Self::SumSq if dtype.is_float() => Self::BinnedSumSq,

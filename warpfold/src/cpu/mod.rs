@@ -99,11 +99,11 @@ macro_rules! of_type {
 /// [`Error::TooManyElements`] for more than 2^35, and [`Error::Custom`] for a program's own operation,
 /// which has code for GPUs alone.
 pub fn reduce<T: Element, O: Operation<T>>(op: O, values: &[T]) -> Result<O::Output> {
-    let op = built_in(&op.code())?;
+    let (op, dtype) = built_in(&op.code())?;
     check(values)?;
     match O::of_none() {
         Some(of_none) if values.is_empty() => Ok(of_none),
-        _ => Ok(O::decode(in_words(words_of(op, T::DTYPE, bytemuck::cast_slice(values))))),
+        _ => Ok(O::decode(in_words(words_of(op, dtype, bytemuck::cast_slice(values))))),
     }
 }
 
@@ -118,12 +118,12 @@ pub fn reduce_rows<T: Element, O: RowsOperation<T>>(
     values: &[T],
     len: usize,
 ) -> Result<Vec<O::Left>> {
-    let op = built_in(&op.code())?;
+    let (op, dtype) = built_in(&op.code())?;
     rows::check(values.len(), len)?;
     check(values)?;
     let mut results = Vec::with_capacity(values.len() / len);
     let mut take = |words| results.push(O::Left::from_words(words));
-    each_row(op, T::DTYPE, bytemuck::cast_slice(values), len, &mut take);
+    each_row(op, dtype, bytemuck::cast_slice(values), len, &mut take);
     Ok(results)
 }
 
@@ -168,10 +168,10 @@ pub fn reduce_within<T: Element>(range: impl Interval<T>, values: &[T]) -> Resul
     Ok(Within::from_words(words))
 }
 
-/// The operation, which must be one of the library's.
-fn built_in(code: &Code) -> Result<Op> {
+/// The operation and the type, which must be the library's.
+fn built_in(code: &Code) -> Result<(Op, Dtype)> {
     match *code {
-        Code::BuiltIn(op, _) => Ok(op),
+        Code::BuiltIn(op, dtype) => Ok((op, dtype)),
         Code::Custom(_) => {
             let reason = "it is a program's own, with code for GPUs alone; reduce a buffer of a device";
             Err(Error::Custom { name: code.name(), reason: reason.to_owned() })
