@@ -19,7 +19,7 @@ use crate::{
     input::{Source, Streamed},
     options::{Options, Place},
     pieces::Pieces,
-    reduce::{Answer, Field, Machine, Reducible, answer_of},
+    reduce::{Answer, Field, Machine, Reducible, answer_of, fields_of_one},
     statistic::Statistic,
     stream::{Bar, Begin, Part},
 };
@@ -126,8 +126,10 @@ fn reduced<T: Reducible>(
     }
     let pieces = Pieces::whole(count, nulls);
     // All processes make them in the same order.
-    let fields: Vec<(Op, Vec<Field>)> =
-        running.iter().map(|(op, part)| Ok((*op, part.fields_of_all(world)?))).collect::<Result<_>>()?;
+    let fields_of = |(op, part): &(Op, Box<dyn Part<T>>)| {
+        Ok((*op, fields_of_one(*op, <T as Scalar>::DTYPE, part.result_of_all(world)?)))
+    };
+    let fields: Vec<(Op, Vec<Field>)> = running.iter().map(fields_of).collect::<Result<_>>()?;
     let answer = |&op: &Statistic| {
         let (_, fields) = fields
             .iter()

@@ -3,9 +3,9 @@
 use anyhow::{Result, anyhow, bail};
 use arrow_buffer::NullBuffer;
 use warpfold::{
-    Buffer, Device, Element, Ends, Error, Located, Reducer, Segments, Selection, Spread, cpu,
-    internal::Op,
-    op::{self, RowsOperation},
+    Buffer, Device, Element, Ends, Error, Located, Plain, Reducer, Segments, Selection, Spread, cpu,
+    internal::{Dtype, DynamicOp, Op, result_bytes},
+    op::{self, Operation},
 };
 use warpfold_suite::{Data, Scalar, say, with_data};
 
@@ -27,7 +27,7 @@ pub(crate) trait Visit<T: Element> {
 
     fn visit<O>(self, op: O) -> Result<Self::Made>
     where
-        O: RowsOperation<T, Output: Given<O::Left>, Left: Fields> + 'static;
+        O: Operation<T, Output: Bytes> + 'static;
 }
 
 /// What reduces the elements.
@@ -85,10 +85,13 @@ impl Machine {
 
     /// The results of operations, each of which the elements have.
     pub(crate) fn reduce(&self, data: Data, ops: &[Statistic], work: &Work<'_>) -> Result<Vec<Answer>> {
-        with_data!(data, values => {
-            let elements = Elements::new(self, values, work)?;
-            ops.iter().map(|&op| answer(op, &elements)).collect()
-        })
+        match data.dtype().size() {
+            1 => Elements::<u8>::new(self, data, work)?.answers(ops),
+            2 => Elements::<u16>::new(self, data, work)?.answers(ops),
+            4 => Elements::<u32>::new(self, data, work)?.answers(ops),
+            8 => Elements::<u64>::new(self, data, work)?.answers(ops),
+            size => unreachable!("elements of {size} bytes"),
+        }
     }
 }
 
@@ -103,25 +106,29 @@ fn no_room(error: Error, pieces: &Pieces) -> anyhow::Error {
 }
 
 /// Elements where they are reduced.
-enum Held<T> {
-    Cpu(Vec<T>),
-    Device { reducer: Reducer, buffer: Buffer<T>, segments: Option<Segments<T>> },
+enum Held<W> {
+    Cpu(Data),
+    Device { reducer: Reducer, buffer: Buffer<W>, segments: Option<Segments<W>> },
 }
 
-struct Elements<'a, T> {
-    held: Held<T>,
+/// Elements of any type that has the size of `W`. Code that only moves them is compiled once for a size.
+struct Elements<'a, W> {
+    held: Held<W>,
+    dtype: Dtype,
     work: Work<'a>,
 }
 
-impl<'a, T: Reducible> Elements<'a, T> {
+impl<'a, W: Element> Elements<'a, W> {
     /// On a device nothing of them is left on the host.
-    fn new(machine: &Machine, values: Vec<T>, work: &Work<'a>) -> Result<Self> {
+    fn new(machine: &Machine, data: Data, work: &Work<'a>) -> Result<Self> {
+        let dtype = data.dtype();
         let held = match machine {
-            Machine::Cpu => Held::Cpu(values),
+            Machine::Cpu => Held::Cpu(data),
             Machine::Device(device) => {
                 let reducer = Reducer::new(device)?;
-                let buffer = device.upload(&values).map_err(|error| no_room(error, work.pieces))?;
-                drop(values);
+                let words: &[W] = bytemuck::cast_slice(data.as_bytes());
+                let buffer = device.upload(words).map_err(|error| no_room(error, work.pieces))?;
+                drop(data);
                 let segments = match work.pieces.cut() {
                     Cut::Segments { bounds, .. } => {
                         Some(reducer.segments(&buffer, &device.upload(bounds)?)?)
@@ -131,35 +138,57 @@ impl<'a, T: Reducible> Elements<'a, T> {
                 Held::Device { reducer, buffer, segments }
             }
         };
-        Ok(Self { held, work: *work })
+        Ok(Self { held, dtype, work: *work })
     }
 
-    /// An operation's result of every piece; none where it has none of no elements.
-    fn reduce<O>(&self, op: O) -> Result<Vec<Option<O::Left>>>
-    where
-        O: RowsOperation<T, Output: Given<O::Left>>,
-    {
+    /// Returns the answers to operations, each of which the elements have.
+    fn answers(&self, ops: &[Statistic]) -> Result<Vec<Answer>> {
+        let Work { pieces, nulls, level, .. } = self.work;
+        let answer = |&op: &Statistic| {
+            let launched = op.op(self.dtype, level);
+            let fields = match result_bytes(launched, self.dtype) {
+                1 => self.fields::<[u8; 1]>(launched),
+                2 => self.fields::<[u8; 2]>(launched),
+                4 => self.fields::<[u8; 4]>(launched),
+                8 => self.fields::<[u8; 8]>(launched),
+                _ => self.fields::<[u8; 16]>(launched),
+            }?;
+            Ok(answer_of(op, fields, pieces, nulls))
+        };
+        ops.iter().map(answer).collect()
+    }
+
+    /// Returns the fields of an operation's results, each of which has the size of `R`.
+    fn fields<R: Plain>(&self, op: Op) -> Result<Vec<Field>> {
+        let of_none: R = bytemuck::pod_read_unaligned(&of_none(op, self.dtype));
+        let launched = match self.work.level {
+            Level::RunToRun => op,
+            Level::Everywhere => op.everywhere(self.dtype),
+        };
+        let results = self.reduce(DynamicOp::new(launched, self.dtype), of_none)?;
+        Ok(fields(op, self.dtype, bytemuck::cast_slice(&results)))
+    }
+
+    /// Returns an operation's result of every piece.
+    fn reduce<R: Plain>(&self, op: DynamicOp<R>, of_none: R) -> Result<Vec<R>> {
         let Work { pieces, shape, .. } = self.work;
+        if let Cut::Whole { elements: 0, .. } | Cut::Axes { len: 0, .. } = pieces.cut() {
+            return Ok(vec![of_none; pieces.count()]);
+        }
         if pieces.count() == 0 {
             return Ok(Vec::new());
         }
-        let of_none = cpu::reduce(op, &[] as &[T])?.given();
-        if let Cut::Axes { len: 0, .. } = pieces.cut() {
-            return Ok(vec![of_none; pieces.count()]);
-        }
-        if let (Cut::Whole { .. }, 0) = (pieces.cut(), pieces.elements(0)) {
-            return Ok(vec![of_none]);
-        }
-        let of_some = match &self.held {
-            Held::Cpu(values) => {
+        let found = match &self.held {
+            Held::Cpu(data) => {
+                let words: &[W] = bytemuck::cast_slice(data.as_bytes());
                 let mut found = Vec::new();
-                side_by_side(values, shape, pieces, &mut |side, len| {
+                side_by_side(words, shape, pieces, &mut |side, len| {
                     found.extend(cpu::reduce_rows(op, side, len)?);
                     Ok(())
                 })?;
                 let mut found = found.into_iter();
-                let of = |piece| if pieces.elements(piece) > 0 { found.next() } else { of_none };
-                return Ok((0..pieces.count()).map(of).collect());
+                let of = |piece| if pieces.elements(piece) > 0 { found.next() } else { Some(of_none) };
+                return Ok((0..pieces.count()).filter_map(of).collect());
             }
             Held::Device { reducer, buffer, segments } => match pieces.cut() {
                 Cut::Whole { .. } => reducer.reduce(op, buffer.rows(buffer.len())?)?,
@@ -181,22 +210,8 @@ impl<'a, T: Reducible> Elements<'a, T> {
                 }
             },
         };
-        let results = of_some.into_iter().enumerate();
-        Ok(results
-            .map(|(piece, found)| if pieces.elements(piece) > 0 { Some(found) } else { of_none })
-            .collect())
-    }
-}
-
-/// The fields of an operation's results.
-impl<T: Reducible> Visit<T> for &Elements<'_, T> {
-    type Made = Vec<Field>;
-
-    fn visit<O>(self, op: O) -> Result<Vec<Field>>
-    where
-        O: RowsOperation<T, Output: Given<O::Left>, Left: Fields> + 'static,
-    {
-        Ok(O::Left::fields(&self.reduce(op)?))
+        let results = found.into_iter().enumerate();
+        Ok(results.map(|(piece, of)| if pieces.elements(piece) > 0 { of } else { of_none }).collect())
     }
 }
 
@@ -227,7 +242,7 @@ fn merged(shape: &[usize], axes: &[usize]) -> Merged {
 type TakeSides<'a, T> = dyn FnMut(&[T], usize) -> Result<()> + 'a;
 
 /// Brings the elements of each piece that has some side by side, piece after piece. It is compiled once
-/// for a type, and not for each operation.
+/// for a size of elements, and not for each size of results.
 fn side_by_side<T: Element>(
     values: &[T],
     shape: &[usize],
@@ -320,55 +335,74 @@ fn columns<T: Element>(
     Ok(())
 }
 
-/// What the library gives for no elements: a result, or perhaps none.
-pub(crate) trait Given<L> {
-    fn given(self) -> Option<L>;
-}
-
-impl<L> Given<L> for L {
-    fn given(self) -> Option<L> {
-        Some(self)
+/// Returns an operation's result of no elements; zeros if it has none.
+fn of_none(op: Op, dtype: Dtype) -> Vec<u8> {
+    let sum = |number: f64| match dtype.sum() {
+        Dtype::F32 => (number as f32).to_ne_bytes().to_vec(),
+        Dtype::F64 => number.to_ne_bytes().to_vec(),
+        _ => (number as u64).to_ne_bytes().to_vec(),
+    };
+    match op {
+        Op::Product | Op::NanProduct => sum(1.0),
+        Op::LogSumExp => sum(f64::NEG_INFINITY),
+        Op::And => vec![u8::MAX; dtype.size()],
+        _ => vec![0; result_bytes(op, dtype)],
     }
 }
 
-impl<L> Given<L> for Option<L> {
-    fn given(self) -> Option<L> {
-        self
+/// Splits an operation's results, as kernels write them, into fields.
+fn fields(op: Op, dtype: Dtype, results: &[u8]) -> Vec<Field> {
+    let bytes = result_bytes(op, dtype);
+    let field = |name, dtype: Dtype, start: usize| {
+        let mut numbers = Vec::with_capacity(results.len() / bytes * dtype.size());
+        let number = |result: &[u8]| numbers.extend_from_slice(&result[start..][..dtype.size()]);
+        results.chunks_exact(bytes).for_each(number);
+        Field { name, values: Data::from_bytes(dtype, &numbers) }
+    };
+    let value = |dtype| vec![Field { name: "value", values: Data::from_bytes(dtype, results) }];
+    match op {
+        Op::ArgMin | Op::ArgMax | Op::NanArgMin | Op::NanArgMax => {
+            vec![field("index", Dtype::U64, 0), field("value", dtype, size_of::<u64>())]
+        }
+        Op::MinMax | Op::NanMinMax => vec![field("min", dtype, 0), field("max", dtype, dtype.size())],
+        Op::Spread | Op::NanSpread => {
+            vec![field("mean", Dtype::F64, 0), field("variance", Dtype::F64, size_of::<f64>())]
+        }
+        Op::Min | Op::Max | Op::NanMin | Op::NanMax | Op::And | Op::Or | Op::Xor => value(dtype),
+        Op::NonZero | Op::NanCount => value(Dtype::U64),
+        Op::Mean | Op::L1 | Op::L2 | Op::NanL2 => value(Dtype::F64),
+        _ => value(dtype.sum()),
     }
 }
 
-/// Results that are taken apart into numbers.
-pub(crate) trait Fields: Sized {
-    fn fields(results: &[Option<Self>]) -> Vec<Field>;
+/// Returns the fields of a single result; zeros if there is none.
+pub(crate) fn fields_of_one(op: Op, dtype: Dtype, result: Option<Vec<u8>>) -> Vec<Field> {
+    let mut bytes = result.unwrap_or_default();
+    bytes.resize(result_bytes(op, dtype), 0);
+    fields(op, dtype, &bytes)
 }
 
-/// One number of every result.
-fn field<R, T: Scalar>(name: &'static str, results: &[Option<R>], number: impl Fn(&R) -> T) -> Field {
-    let numbers = results.iter().map(|result| result.as_ref().map_or(T::zeroed(), &number));
-    Field { name, values: T::data(numbers.collect()) }
+/// A result as the bytes that a kernel writes.
+pub(crate) trait Bytes {
+    /// Returns the bytes, without those that fill up its place; `None` if there is no result.
+    fn bytes(self) -> Option<Vec<u8>>;
 }
 
-impl<T: Scalar> Fields for Located<T> {
-    fn fields(results: &[Option<Self>]) -> Vec<Field> {
-        vec![
-            field("index", results, |result| result.index),
-            field("value", results, |result| result.value),
-        ]
+impl<T: Scalar> Bytes for Option<Located<T>> {
+    fn bytes(self) -> Option<Vec<u8>> {
+        self.map(|place| [bytemuck::bytes_of(&place.index), bytemuck::bytes_of(&place.value)].concat())
     }
 }
 
-impl<T: Scalar> Fields for Ends<T> {
-    fn fields(results: &[Option<Self>]) -> Vec<Field> {
-        vec![field("min", results, |ends| ends.min), field("max", results, |ends| ends.max)]
+impl<T: Scalar> Bytes for Option<Ends<T>> {
+    fn bytes(self) -> Option<Vec<u8>> {
+        self.map(|ends| bytemuck::cast_slice(&[ends.min, ends.max]).to_vec())
     }
 }
 
-impl Fields for Spread {
-    fn fields(results: &[Option<Self>]) -> Vec<Field> {
-        vec![
-            field("mean", results, |spread| spread.mean),
-            field("variance", results, |spread| spread.variance),
-        ]
+impl Bytes for Option<Spread> {
+    fn bytes(self) -> Option<Vec<u8>> {
+        self.map(|spread| bytemuck::cast_slice(&[spread.mean, spread.variance]).to_vec())
     }
 }
 
@@ -386,9 +420,15 @@ macro_rules! reducible {
         skipping nan: $($nan:ident = $Nan:ident),*;
         both: $($both:ident = $Both:ident),*;
     )*) => {$(
-        impl Fields for $ty {
-            fn fields(results: &[Option<Self>]) -> Vec<Field> {
-                vec![field("value", results, |&result| result)]
+        impl Bytes for $ty {
+            fn bytes(self) -> Option<Vec<u8>> {
+                Some(bytemuck::bytes_of(&self).to_vec())
+            }
+        }
+
+        impl Bytes for Option<$ty> {
+            fn bytes(self) -> Option<Vec<u8>> {
+                self?.bytes()
             }
         }
 
@@ -439,12 +479,6 @@ macro_rules! reducible {
 
 reducible!(integers: i8; u8; i16; u16; i32; u32; i64, L1; u64, L1;);
 reducible!(floats: half::f16 half::bf16 f32 f64);
-
-/// The answer to what was asked for.
-fn answer<T: Reducible>(op: Statistic, elements: &Elements<'_, T>) -> Result<Answer> {
-    let Work { pieces, nulls, level, .. } = elements.work;
-    Ok(answer_of(op, T::with(op.op(<T as Scalar>::DTYPE, level), level, elements)?, pieces, nulls))
-}
 
 /// The answer that follows from the fields of an operation's results, among elements without nulls.
 pub(crate) fn answer_of(

@@ -7,14 +7,14 @@ use std::{
 
 use anyhow::{Result, bail};
 use indicatif::{BinaryBytes, HumanDuration, ProgressBar, ProgressStyle};
-use warpfold::{Device, Progress, Push, Reducer, Running, World, internal::Op, op::RowsOperation};
+use warpfold::{Device, Progress, Push, Reducer, Running, World, internal::Op, op::Operation};
 use warpfold_suite::{Scalar, with_dtype};
 
 use crate::{
     input::{Source, Streamed},
     options::Level,
     pieces::Pieces,
-    reduce::{Answer, Field, Fields, Given, Machine, Reducible, Visit, answer_of},
+    reduce::{Answer, Bytes, Machine, Reducible, Visit, answer_of, fields_of_one},
     statistic::Statistic,
 };
 
@@ -70,11 +70,12 @@ fn stream<T: Reducible>(
     let rest = rest.ended(count);
     let pieces = Pieces::whole(count, rest.null_count);
     let answer = |&op: &Statistic| {
-        let (_, part) = running
+        let (of, part) = running
             .iter()
             .find(|(of, _)| *of == op.op(<T as Scalar>::DTYPE, level))
             .expect("it was begun above");
-        Ok(answer_of(op, part.fields()?, &pieces, rest.nulls.as_ref()))
+        let fields = fields_of_one(*of, <T as Scalar>::DTYPE, part.result()?);
+        Ok(answer_of(op, fields, &pieces, rest.nulls.as_ref()))
     };
     let answers = ops.iter().map(answer).collect::<Result<_>>()?;
     Ok(Ended { answers, pieces, shape: rest.shape })
@@ -84,27 +85,27 @@ fn stream<T: Reducible>(
 pub(crate) trait Part<T> {
     /// Gives what takes the elements.
     fn push(&mut self) -> &mut dyn Push<T>;
-    /// The fields of its result.
-    fn fields(&self) -> Result<Vec<Field>>;
-    /// The fields of the result of what all ranks have of it.
-    fn fields_of_all(&self, world: &World) -> Result<Vec<Field>>;
+    /// Returns the bytes of its result, if it has one.
+    fn result(&self) -> Result<Option<Vec<u8>>>;
+    /// Returns the bytes of the result of all ranks, if they have one.
+    fn result_of_all(&self, world: &World) -> Result<Option<Vec<u8>>>;
 }
 
 impl<T, O> Part<T> for Running<T, O>
 where
     T: Reducible,
-    O: RowsOperation<T, Output: Given<O::Left>, Left: Fields>,
+    O: Operation<T, Output: Bytes>,
 {
     fn push(&mut self) -> &mut dyn Push<T> {
         self
     }
 
-    fn fields(&self) -> Result<Vec<Field>> {
-        Ok(O::Left::fields(&[self.result()?.given()]))
+    fn result(&self) -> Result<Option<Vec<u8>>> {
+        Ok(self.result()?.bytes())
     }
 
-    fn fields_of_all(&self, world: &World) -> Result<Vec<Field>> {
-        Ok(O::Left::fields(&[world.result(self)?.given()]))
+    fn result_of_all(&self, world: &World) -> Result<Option<Vec<u8>>> {
+        Ok(world.result(self)?.bytes())
     }
 }
 
@@ -119,7 +120,7 @@ impl<T: Reducible> Visit<T> for Begin<'_> {
 
     fn visit<O>(self, op: O) -> Result<Self::Made>
     where
-        O: RowsOperation<T, Output: Given<O::Left>, Left: Fields> + 'static,
+        O: Operation<T, Output: Bytes> + 'static,
     {
         Ok(Box::new(self.reducer.running(op)?.starting_at(self.first)?))
     }
