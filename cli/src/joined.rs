@@ -9,19 +9,18 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use warpfold::{
-    Reducer, Rendezvous, Selection, Way, World,
+    Element, Reducer, Rendezvous, Selection, Way, World,
     internal::{Dtype, Op},
     source::Source as Elements,
 };
-use warpfold_suite::{Scalar, with_dtype};
 
 use crate::{
     input::{Source, Streamed},
     options::{Options, Place},
     pieces::Pieces,
-    reduce::{Answer, Field, Machine, Reducible, answer_of, fields_of_one},
+    reduce::{Answer, Field, Machine, answer_of, fields_of_one, with_word},
     statistic::Statistic,
-    stream::{Bar, Begin, Part},
+    stream::{Bar, Part, begin},
 };
 
 /// Each rank's elements are a multiple of this number, so that each begins as aligned as files are.
@@ -96,22 +95,22 @@ pub(crate) fn reduce(
     }
     ops.iter().try_for_each(|op| op.require(dtype, options.level))?;
     let stored = files[0].1.stored.clone();
-    let (answers, pieces) = with_dtype!(dtype, T => reduced::<T>(&world, files, ops, options))?;
+    let (answers, pieces) = with_word!(dtype, W => reduced::<W>(&world, files, dtype, ops, options))?;
     Ok(Ended { answers, pieces, dtype, stored, way: world.way() })
 }
 
-fn reduced<T: Reducible>(
+fn reduced<W: Element>(
     world: &World,
     files: Vec<File>,
+    dtype: Dtype,
     ops: &[Statistic],
     options: &Options,
 ) -> Result<(Vec<Answer>, Pieces)> {
     let (first, mine) = share(world, files);
-    let mut running: Vec<(Op, Box<dyn Part<T>>)> = Vec::new();
-    for op in ops.iter().map(|op| op.op(<T as Scalar>::DTYPE, options.level)) {
+    let mut running: Vec<(Op, Box<dyn Part<W>>)> = Vec::new();
+    for op in ops.iter().map(|op| op.op(dtype, options.level)) {
         if running.iter().all(|(other, _)| *other != op) {
-            let begin = Begin { reducer: world.reducer(), first };
-            running.push((op, T::with(op, options.level, begin)?));
+            running.push((op, begin(world.reducer(), op, dtype, first)?));
         }
     }
     let (count, nulls) = read(world, mine, &mut running).inspect_err(|error| {
@@ -119,6 +118,8 @@ fn reduced<T: Reducible>(
         world.fail(&format!("{error:#}"));
     })?;
     let told = world.gather(&[count, nulls].map(u64::to_le_bytes).concat())?;
+    let reductions: String = running.iter().map(|(op, _)| format!("{op:?} of {dtype}\n")).collect();
+    require_alike(&world.gather(reductions.as_bytes())?)?;
     let (mut count, mut nulls) = (0, 0);
     for told in &told {
         let number = |at: usize| told[8 * at..][..8].try_into().map(u64::from_le_bytes);
@@ -126,18 +127,34 @@ fn reduced<T: Reducible>(
     }
     let pieces = Pieces::whole(count, nulls);
     // All processes make them in the same order.
-    let fields_of = |(op, part): &(Op, Box<dyn Part<T>>)| {
-        Ok((*op, fields_of_one(*op, <T as Scalar>::DTYPE, part.result_of_all(world)?)))
+    let fields_of = |(op, part): &(Op, Box<dyn Part<W>>)| {
+        Ok((*op, fields_of_one(*op, dtype, part.result_of_all(world)?)))
     };
     let fields: Vec<(Op, Vec<Field>)> = running.iter().map(fields_of).collect::<Result<_>>()?;
     let answer = |&op: &Statistic| {
         let (_, fields) = fields
             .iter()
-            .find(|(of, _)| *of == op.op(<T as Scalar>::DTYPE, options.level))
+            .find(|(of, _)| *of == op.op(dtype, options.level))
             .expect("it was begun above");
         answer_of(op, fields.clone(), &pieces, None)
     };
     Ok((ops.iter().map(answer).collect(), pieces))
+}
+
+/// Refuses reductions, one a line, in which ranks differ: the library sees no difference between
+/// operations that are chosen at run time. Of a rank that has fewer it reports that it has left.
+fn require_alike(told: &[Vec<u8>]) -> Result<()> {
+    let told: Vec<_> = told.iter().map(|told| String::from_utf8_lossy(told)).collect();
+    for (rank, other) in told.iter().enumerate() {
+        let mut pairs = told[0].lines().zip(other.lines());
+        if let Some((first, other)) = pairs.find(|(first, other)| first != other) {
+            bail!(
+                "rank 0 is at running {first}, rank {rank} at running {other}; each rank makes the same \
+                 calls in the same order"
+            );
+        }
+    }
+    Ok(())
 }
 
 /// What a process reads of a file.
@@ -181,16 +198,16 @@ fn share(world: &World, files: Vec<File>) -> (u64, Vec<Mine>) {
 
 /// Reads and pushes this process's part; gives how many elements it has, and how many nulls were among
 /// them.
-fn read<T: Reducible>(
+fn read<W: Element>(
     world: &World,
     mine: Vec<Mine>,
-    running: &mut [(Op, Box<dyn Part<T>>)],
+    running: &mut [(Op, Box<dyn Part<W>>)],
 ) -> Result<(u64, u64)> {
     let (mut count, mut nulls) = (0, 0);
     for Mine { source, streamed, part } in mine {
         let of_one = || {
-            let (elements, rest) = streamed.start::<T>(&source, false)?;
-            let elements: Box<dyn Elements<T>> = match part {
+            let (elements, rest) = streamed.start::<W>(&source, false)?;
+            let elements: Box<dyn Elements<W>> = match part {
                 Some((start, len)) => Box::new(Slice { elements, start, len }),
                 None => elements,
             };
@@ -215,7 +232,7 @@ struct Watched<'w, T> {
     checked: Mutex<Instant>,
 }
 
-impl<T: Reducible> Elements<T> for Watched<'_, T> {
+impl<T: Element> Elements<T> for Watched<'_, T> {
     fn elements(&self) -> Option<u64> {
         self.elements.elements()
     }
@@ -243,7 +260,7 @@ struct Slice<T> {
     len: u64,
 }
 
-impl<T: Reducible> Elements<T> for Slice<T> {
+impl<T: Element> Elements<T> for Slice<T> {
     fn elements(&self) -> Option<u64> {
         Some(self.len)
     }

@@ -3,9 +3,8 @@
 use anyhow::{Result, anyhow, bail};
 use arrow_buffer::NullBuffer;
 use warpfold::{
-    Buffer, Device, Element, Ends, Error, Located, Plain, Reducer, Segments, Selection, Spread, cpu,
+    Buffer, Device, Element, Error, Plain, Reducer, Segments, Selection, cpu,
     internal::{Dtype, DynamicOp, Op, result_bytes},
-    op::{self, Operation},
 };
 use warpfold_suite::{Data, Scalar, say, with_data};
 
@@ -21,14 +20,38 @@ const TURN: usize = 1 << 16;
 /// Axes of a view of the library's, at most.
 const MOST_AXES: usize = 8;
 
-/// What is done with an operation where its type is known.
-pub(crate) trait Visit<T: Element> {
-    type Made;
-
-    fn visit<O>(self, op: O) -> Result<Self::Made>
-    where
-        O: Operation<T, Output: Bytes> + 'static;
+/// Runs generic code with the integer type that has the size of an element. Code that only moves elements
+/// is compiled once for a size, not for each type.
+macro_rules! with_word {
+    ($dtype:expr, $W:ident => $body:expr) => {
+        match $dtype.size() {
+            1 => with_word!(@ u8, $W => $body),
+            2 => with_word!(@ u16, $W => $body),
+            4 => with_word!(@ u32, $W => $body),
+            8 => with_word!(@ u64, $W => $body),
+            size => unreachable!("elements of {size} bytes"),
+        }
+    };
+    (@ $word:ty, $W:ident => $body:expr) => {{
+        type $W = $word;
+        $body
+    }};
 }
+
+/// Runs generic code with the array of bytes that has the size of an operation's result.
+macro_rules! with_result {
+    ($op:expr, $dtype:expr, $R:ident => $body:expr) => {
+        match warpfold::internal::result_bytes($op, $dtype) {
+            1 => with_word!(@ [u8; 1], $R => $body),
+            2 => with_word!(@ [u8; 2], $R => $body),
+            4 => with_word!(@ [u8; 4], $R => $body),
+            8 => with_word!(@ [u8; 8], $R => $body),
+            _ => with_word!(@ [u8; 16], $R => $body),
+        }
+    };
+}
+
+pub(crate) use {with_result, with_word};
 
 /// What reduces the elements.
 pub(crate) enum Machine {
@@ -85,13 +108,7 @@ impl Machine {
 
     /// The results of operations, each of which the elements have.
     pub(crate) fn reduce(&self, data: Data, ops: &[Statistic], work: &Work<'_>) -> Result<Vec<Answer>> {
-        match data.dtype().size() {
-            1 => Elements::<u8>::new(self, data, work)?.answers(ops),
-            2 => Elements::<u16>::new(self, data, work)?.answers(ops),
-            4 => Elements::<u32>::new(self, data, work)?.answers(ops),
-            8 => Elements::<u64>::new(self, data, work)?.answers(ops),
-            size => unreachable!("elements of {size} bytes"),
-        }
+        with_word!(data.dtype(), W => Elements::<W>::new(self, data, work)?.answers(ops))
     }
 }
 
@@ -111,7 +128,7 @@ enum Held<W> {
     Device { reducer: Reducer, buffer: Buffer<W>, segments: Option<Segments<W>> },
 }
 
-/// Elements of any type that has the size of `W`. Code that only moves them is compiled once for a size.
+/// Elements of any type that has the size of `W`.
 struct Elements<'a, W> {
     held: Held<W>,
     dtype: Dtype,
@@ -146,13 +163,7 @@ impl<'a, W: Element> Elements<'a, W> {
         let Work { pieces, nulls, level, .. } = self.work;
         let answer = |&op: &Statistic| {
             let launched = op.op(self.dtype, level);
-            let fields = match result_bytes(launched, self.dtype) {
-                1 => self.fields::<[u8; 1]>(launched),
-                2 => self.fields::<[u8; 2]>(launched),
-                4 => self.fields::<[u8; 4]>(launched),
-                8 => self.fields::<[u8; 8]>(launched),
-                _ => self.fields::<[u8; 16]>(launched),
-            }?;
+            let fields = with_result!(launched, self.dtype, R => self.fields::<R>(launched))?;
             Ok(answer_of(op, fields, pieces, nulls))
         };
         ops.iter().map(answer).collect()
@@ -161,11 +172,7 @@ impl<'a, W: Element> Elements<'a, W> {
     /// Returns the fields of an operation's results, each of which has the size of `R`.
     fn fields<R: Plain>(&self, op: Op) -> Result<Vec<Field>> {
         let of_none: R = bytemuck::pod_read_unaligned(&of_none(op, self.dtype));
-        let launched = match self.work.level {
-            Level::RunToRun => op,
-            Level::Everywhere => op.everywhere(self.dtype),
-        };
-        let results = self.reduce(DynamicOp::new(launched, self.dtype), of_none)?;
+        let results = self.reduce(DynamicOp::new(op, self.dtype), of_none)?;
         Ok(fields(op, self.dtype, bytemuck::cast_slice(&results)))
     }
 
@@ -365,7 +372,7 @@ fn fields(op: Op, dtype: Dtype, results: &[u8]) -> Vec<Field> {
             vec![field("index", Dtype::U64, 0), field("value", dtype, size_of::<u64>())]
         }
         Op::MinMax | Op::NanMinMax => vec![field("min", dtype, 0), field("max", dtype, dtype.size())],
-        Op::Spread | Op::NanSpread => {
+        Op::Spread | Op::NanSpread | Op::BinnedSpread | Op::NanBinnedSpread => {
             vec![field("mean", Dtype::F64, 0), field("variance", Dtype::F64, size_of::<f64>())]
         }
         Op::Min | Op::Max | Op::NanMin | Op::NanMax | Op::And | Op::Or | Op::Xor => value(dtype),
@@ -375,110 +382,10 @@ fn fields(op: Op, dtype: Dtype, results: &[u8]) -> Vec<Field> {
     }
 }
 
-/// Returns the fields of a single result; zeros if there is none.
+/// Returns the fields of a single result; `None` is that of no elements.
 pub(crate) fn fields_of_one(op: Op, dtype: Dtype, result: Option<Vec<u8>>) -> Vec<Field> {
-    let mut bytes = result.unwrap_or_default();
-    bytes.resize(result_bytes(op, dtype), 0);
-    fields(op, dtype, &bytes)
+    fields(op, dtype, &result.unwrap_or_else(|| of_none(op, dtype)))
 }
-
-/// A result as the bytes that a kernel writes.
-pub(crate) trait Bytes {
-    /// Returns the bytes, without those that fill up its place; `None` if there is no result.
-    fn bytes(self) -> Option<Vec<u8>>;
-}
-
-impl<T: Scalar> Bytes for Option<Located<T>> {
-    fn bytes(self) -> Option<Vec<u8>> {
-        self.map(|place| [bytemuck::bytes_of(&place.index), bytemuck::bytes_of(&place.value)].concat())
-    }
-}
-
-impl<T: Scalar> Bytes for Option<Ends<T>> {
-    fn bytes(self) -> Option<Vec<u8>> {
-        self.map(|ends| bytemuck::cast_slice(&[ends.min, ends.max]).to_vec())
-    }
-}
-
-impl Bytes for Option<Spread> {
-    fn bytes(self) -> Option<Vec<u8>> {
-        self.map(|spread| bytemuck::cast_slice(&[spread.mean, spread.variance]).to_vec())
-    }
-}
-
-/// A type of elements, with the operations that it has.
-pub(crate) trait Reducible: Scalar + Element {
-    /// Visits an operation that elements of this type have at this level.
-    fn with<V: Visit<Self>>(op: Op, level: Level, visit: V) -> Result<V::Made>;
-}
-
-macro_rules! reducible {
-    ($(
-        $ty:ty: $($op:ident = $Name:ident),*;
-        $(long: $long:ident = $Long:ident;)?
-        everywhere: $($sum:ident = $Sum:ident),*;
-        skipping nan: $($nan:ident = $Nan:ident),*;
-        both: $($both:ident = $Both:ident),*;
-    )*) => {$(
-        impl Bytes for $ty {
-            fn bytes(self) -> Option<Vec<u8>> {
-                Some(bytemuck::bytes_of(&self).to_vec())
-            }
-        }
-
-        impl Bytes for Option<$ty> {
-            fn bytes(self) -> Option<Vec<u8>> {
-                self?.bytes()
-            }
-        }
-
-        impl Reducible for $ty {
-            fn with<V: Visit<Self>>(op: Op, level: Level, visit: V) -> Result<V::Made> {
-                match (op, level) {
-                    $((Op::$sum, Level::Everywhere) => visit.visit(op::Reproducible(op::$Sum)),)*
-                    $((Op::$both, Level::Everywhere) => {
-                        visit.visit(op::Reproducible(op::SkipNan(op::$Both)))
-                    })*
-                    $((Op::$op, _) => visit.visit(op::$Name),)*
-                    $((Op::$long, _) => visit.visit(op::$Long),)?
-                    $((Op::$nan, _) => visit.visit(op::SkipNan(op::$Nan)),)*
-                    (op, level) => unreachable!("{op} of {} at {level:?}", Self::DTYPE),
-                }
-            }
-        }
-    )*};
-    (integers: $($ty:ty $(, $long:ident)?;)*) => {
-        // Which have the same bits everywhere anyway.
-        reducible! {$(
-            $ty: Sum = Sum, SumSq = SumOfSquares, SumAbs = SumOfMagnitudes, Product = Product, Min = Min,
-                Max = Max, MinMax = MinMax, ArgMin = ArgMin, ArgMax = ArgMax, NonZero = CountNonZero,
-                Mean = Mean, L2 = L2Norm, Spread = MeanAndVariance, And = BitAnd, Or = BitOr,
-                Xor = BitXor;
-            $(long: $long = L1Norm;)?
-            everywhere:;
-            skipping nan:;
-            both:;
-        )*}
-    };
-    (floats: $($ty:ty)*) => {
-        reducible! {$(
-            $ty: Sum = Sum, SumSq = SumOfSquares, SumAbs = SumOfMagnitudes, Product = Product, Min = Min,
-                Max = Max, MinMax = MinMax, ArgMin = ArgMin, ArgMax = ArgMax, NonZero = CountNonZero,
-                Mean = Mean, L2 = L2Norm, Spread = MeanAndVariance, LogSumExp = LogSumExp,
-                NanCount = CountNan;
-            everywhere: Sum = Sum, SumSq = SumOfSquares, SumAbs = SumOfMagnitudes,
-                Spread = MeanAndVariance;
-            skipping nan: NanSum = Sum, NanSumSq = SumOfSquares, NanSumAbs = SumOfMagnitudes,
-                NanProduct = Product, NanMin = Min, NanMax = Max, NanMinMax = MinMax,
-                NanArgMin = ArgMin, NanArgMax = ArgMax, NanL2 = L2Norm, NanSpread = MeanAndVariance;
-            both: NanSum = Sum, NanSumSq = SumOfSquares, NanSumAbs = SumOfMagnitudes,
-                NanSpread = MeanAndVariance;
-        )*}
-    };
-}
-
-reducible!(integers: i8; u8; i16; u16; i32; u32; i64, L1; u64, L1;);
-reducible!(floats: half::f16 half::bf16 f32 f64);
 
 /// The answer that follows from the fields of an operation's results, among elements without nulls.
 pub(crate) fn answer_of(

@@ -86,9 +86,13 @@ impl Statistic {
 
     /// The operation that is launched, of elements of a type at a level.
     pub(crate) fn op(self, dtype: Dtype, level: Level) -> Op {
-        match self {
+        let op = match self {
             Self::Of(op) => op,
             Self::Derived(derived) => derived.op(dtype, level),
+        };
+        match level {
+            Level::RunToRun => op,
+            Level::Everywhere => op.everywhere(dtype),
         }
     }
 

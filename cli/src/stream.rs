@@ -7,14 +7,16 @@ use std::{
 
 use anyhow::{Result, bail};
 use indicatif::{BinaryBytes, HumanDuration, ProgressBar, ProgressStyle};
-use warpfold::{Device, Progress, Push, Reducer, Running, World, internal::Op, op::Operation};
-use warpfold_suite::{Scalar, with_dtype};
+use warpfold::{
+    Device, Element, Plain, Progress, Push, Reducer, Running, World,
+    internal::{Dtype, DynamicOp, Op},
+};
 
 use crate::{
     input::{Source, Streamed},
     options::Level,
     pieces::Pieces,
-    reduce::{Answer, Bytes, Machine, Reducible, Visit, answer_of, fields_of_one},
+    reduce::{Answer, Machine, answer_of, fields_of_one, with_result, with_word},
     statistic::Statistic,
 };
 
@@ -45,11 +47,11 @@ impl Machine {
             );
         }
         let Self::Device(device) = self else { unreachable!("the options name a device") };
-        with_dtype!(streamed.dtype, T => stream::<T>(device, source, streamed, ops, level))
+        with_word!(streamed.dtype, W => stream::<W>(device, source, streamed, ops, level))
     }
 }
 
-fn stream<T: Reducible>(
+fn stream<W: Element>(
     device: &Device,
     source: &Source,
     streamed: Streamed,
@@ -57,24 +59,23 @@ fn stream<T: Reducible>(
     level: Level,
 ) -> Result<Ended> {
     let reducer = Reducer::new(device)?;
-    let mut running: Vec<(Op, Box<dyn Part<T>>)> = Vec::new();
-    for op in ops.iter().map(|op| op.op(<T as Scalar>::DTYPE, level)) {
+    let dtype = streamed.dtype;
+    let mut running: Vec<(Op, Box<dyn Part<W>>)> = Vec::new();
+    for op in ops.iter().map(|op| op.op(dtype, level)) {
         if running.iter().all(|(other, _)| *other != op) {
-            running.push((op, T::with(op, level, Begin { reducer: &reducer, first: 0 })?));
+            running.push((op, begin(&reducer, op, dtype, 0)?));
         }
     }
-    let (elements, rest) = streamed.start::<T>(source, ops.iter().any(|op| op.is_place()))?;
+    let (elements, rest) = streamed.start::<W>(source, ops.iter().any(|op| op.is_place()))?;
     let mut bar = Bar::new(elements.elements());
-    let mut pushed: Vec<&mut dyn Push<T>> = running.iter_mut().map(|(_, part)| part.push()).collect();
+    let mut pushed: Vec<&mut dyn Push<W>> = running.iter_mut().map(|(_, part)| part.push()).collect();
     let count = reducer.stream(&*elements).on_progress(|at| bar.show(at)).push_to(&mut pushed)?;
     let rest = rest.ended(count);
     let pieces = Pieces::whole(count, rest.null_count);
     let answer = |&op: &Statistic| {
-        let (of, part) = running
-            .iter()
-            .find(|(of, _)| *of == op.op(<T as Scalar>::DTYPE, level))
-            .expect("it was begun above");
-        let fields = fields_of_one(*of, <T as Scalar>::DTYPE, part.result()?);
+        let (of, part) =
+            running.iter().find(|(of, _)| *of == op.op(dtype, level)).expect("it was begun above");
+        let fields = fields_of_one(*of, dtype, part.result()?);
         Ok(answer_of(op, fields, &pieces, rest.nulls.as_ref()))
     };
     let answers = ops.iter().map(answer).collect::<Result<_>>()?;
@@ -91,39 +92,30 @@ pub(crate) trait Part<T> {
     fn result_of_all(&self, world: &World) -> Result<Option<Vec<u8>>>;
 }
 
-impl<T, O> Part<T> for Running<T, O>
-where
-    T: Reducible,
-    O: Operation<T, Output: Bytes>,
-{
-    fn push(&mut self) -> &mut dyn Push<T> {
+impl<W: Plain, R: Plain> Part<W> for Running<W, DynamicOp<R>> {
+    fn push(&mut self) -> &mut dyn Push<W> {
         self
     }
 
     fn result(&self) -> Result<Option<Vec<u8>>> {
-        Ok(self.result()?.bytes())
+        Ok(self.result()?.map(|result| bytemuck::bytes_of(&result).to_vec()))
     }
 
     fn result_of_all(&self, world: &World) -> Result<Option<Vec<u8>>> {
-        Ok(world.result(self)?.bytes())
+        Ok(world.result(self)?.map(|result| bytemuck::bytes_of(&result).to_vec()))
     }
 }
 
-/// Begins a reduction of elements from an index on.
-pub(crate) struct Begin<'a> {
-    pub(crate) reducer: &'a Reducer,
-    pub(crate) first: u64,
-}
-
-impl<T: Reducible> Visit<T> for Begin<'_> {
-    type Made = Box<dyn Part<T>>;
-
-    fn visit<O>(self, op: O) -> Result<Self::Made>
-    where
-        O: Operation<T, Output: Bytes> + 'static,
-    {
-        Ok(Box::new(self.reducer.running(op)?.starting_at(self.first)?))
-    }
+/// Begins a reduction of elements of a type from an index on.
+pub(crate) fn begin<W: Plain>(
+    reducer: &Reducer,
+    op: Op,
+    dtype: Dtype,
+    first: u64,
+) -> Result<Box<dyn Part<W>>> {
+    with_result!(op, dtype, R => {
+        Ok(Box::new(reducer.running(DynamicOp::<R>::new(op, dtype))?.starting_at(first)?))
+    })
 }
 
 /// How far a stream is, as a terminal shows it until it is dropped.

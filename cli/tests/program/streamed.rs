@@ -65,6 +65,13 @@ fn every_operation_of_every_type_is_that_of_a_file_that_is_held() {
     }
 }
 
+#[test]
+fn results_of_nan_alone_are_those_of_a_file_that_is_held() {
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), "nan.bin", Data::F32(vec![f32::NAN; 3]).as_bytes());
+    assert_alike(folder.path(), "nan.bin --dtype f32 --op nanmin,nanminmax,nanargmax,nanspread --json");
+}
+
 /// Of several buffers, on the simulator as on the CPU.
 #[test]
 fn sums_everywhere_have_the_bits_of_a_file_that_is_held() {
