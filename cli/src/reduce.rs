@@ -1,10 +1,12 @@
 //! Reductions of elements whose type and operation are values.
 
+use std::iter;
+
 use anyhow::{Result, anyhow, bail};
 use arrow_buffer::NullBuffer;
 use warpfold::{
     Buffer, Device, Element, Error, Plain, Reducer, Segments, Selection, cpu,
-    internal::{Dtype, DynamicOp, Op, result_bytes},
+    internal::{Dtype, DynamicOp, Op, Written, result_bytes},
 };
 use warpfold_suite::{Data, Scalar, say, with_data};
 
@@ -344,17 +346,9 @@ fn columns<T: Element>(
 
 /// Returns an operation's result of no elements; zeros if it has none.
 fn of_none(op: Op, dtype: Dtype) -> Vec<u8> {
-    let sum = |number: f64| match dtype.sum() {
-        Dtype::F32 => (number as f32).to_ne_bytes().to_vec(),
-        Dtype::F64 => number.to_ne_bytes().to_vec(),
-        _ => (number as u64).to_ne_bytes().to_vec(),
-    };
-    match op {
-        Op::Product | Op::NanProduct => sum(1.0),
-        Op::LogSumExp => sum(f64::NEG_INFINITY),
-        Op::And => vec![u8::MAX; dtype.size()],
-        _ => vec![0; result_bytes(op, dtype)],
-    }
+    let word = op.of_none(dtype).unwrap_or_default().to_le_bytes();
+    let bytes = word.into_iter().chain(iter::repeat(0));
+    bytes.take(result_bytes(op, dtype)).collect()
 }
 
 /// Splits an operation's results, as kernels write them, into fields.
@@ -367,18 +361,16 @@ fn fields(op: Op, dtype: Dtype, results: &[u8]) -> Vec<Field> {
         Field { name, values: Data::from_bytes(dtype, &numbers) }
     };
     let value = |dtype| vec![Field { name: "value", values: Data::from_bytes(dtype, results) }];
-    match op {
-        Op::ArgMin | Op::ArgMax | Op::NanArgMin | Op::NanArgMax => {
-            vec![field("index", Dtype::U64, 0), field("value", dtype, size_of::<u64>())]
-        }
-        Op::MinMax | Op::NanMinMax => vec![field("min", dtype, 0), field("max", dtype, dtype.size())],
-        Op::Spread | Op::NanSpread | Op::BinnedSpread | Op::NanBinnedSpread => {
+    match op.written() {
+        Written::Place => vec![field("index", Dtype::U64, 0), field("value", dtype, size_of::<u64>())],
+        Written::Ends => vec![field("min", dtype, 0), field("max", dtype, dtype.size())],
+        Written::Moments => {
             vec![field("mean", Dtype::F64, 0), field("variance", Dtype::F64, size_of::<f64>())]
         }
-        Op::Min | Op::Max | Op::NanMin | Op::NanMax | Op::And | Op::Or | Op::Xor => value(dtype),
-        Op::NonZero | Op::NanCount => value(Dtype::U64),
-        Op::Mean | Op::L1 | Op::L2 | Op::NanL2 => value(Dtype::F64),
-        _ => value(dtype.sum()),
+        Written::Element => value(dtype),
+        Written::Count => value(Dtype::U64),
+        Written::Double => value(Dtype::F64),
+        Written::Sum => value(dtype.sum()),
     }
 }
 

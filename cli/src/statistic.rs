@@ -3,7 +3,7 @@
 use std::fmt;
 
 use anyhow::{Result, bail};
-use warpfold::internal::{Dtype, Op};
+use warpfold::internal::{Dtype, Nan, Op, OpKind};
 
 use crate::options::Level;
 
@@ -35,12 +35,12 @@ pub(crate) struct Derived {
 impl Derived {
     /// The operation that it follows from, of elements of a type at a level.
     fn op(self, dtype: Dtype, level: Level) -> Op {
-        match self.op {
-            // Its mean has the same bits everywhere.
-            Op::Mean if level == Level::Everywhere && dtype.is_float() => Op::Spread,
+        match self.op.kind {
+            // Its mean is reproducible.
+            OpKind::Mean if level == Level::Everywhere && dtype.is_float() => OpKind::Spread.plain(),
             // The sum wraps around.
-            Op::SumAbs if Op::L1.takes(dtype) => Op::L1,
-            op => op,
+            OpKind::SumAbs if OpKind::L1.plain().takes(dtype) => OpKind::L1.plain(),
+            _ => self.op,
         }
     }
 }
@@ -51,13 +51,17 @@ const fn derived(name: &'static str, op: Op, rule: Rule) -> Derived {
 
 /// All statistics that follow from an operation.
 const DERIVED: [Derived; 7] = [
-    derived("mean", Op::Mean, Rule::Mean),
-    derived("variance", Op::Spread, Rule::Variance),
-    derived("std", Op::Spread, Rule::Deviation),
-    derived("l1", Op::SumAbs, Rule::L1),
-    derived("maxnorm", Op::MinMax, Rule::LargestMagnitude),
-    derived("nanl1", Op::NanSumAbs, Rule::L1),
-    derived("nanmaxnorm", Op::NanMinMax, Rule::LargestMagnitudeOfNumbers),
+    derived("mean", OpKind::Mean.plain(), Rule::Mean),
+    derived("variance", OpKind::Spread.plain(), Rule::Variance),
+    derived("std", OpKind::Spread.plain(), Rule::Deviation),
+    derived("l1", OpKind::SumAbs.plain(), Rule::L1),
+    derived("maxnorm", OpKind::MinMax.plain(), Rule::LargestMagnitude),
+    derived("nanl1", Op { nan: Nan::Skip, ..OpKind::SumAbs.plain() }, Rule::L1),
+    derived(
+        "nanmaxnorm",
+        Op { nan: Nan::Skip, ..OpKind::MinMax.plain() },
+        Rule::LargestMagnitudeOfNumbers,
+    ),
 ];
 
 /// An operation that a user names.
@@ -73,7 +77,7 @@ impl Statistic {
     /// All that there are. Sums with the same bits everywhere are the level of ordinary ones; what sums
     /// in wider types are, depends on the elements.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        let ops = Op::ALL.iter().copied().filter(|op| has_name(*op)).map(Self::Of);
+        let ops = Op::all().filter(|op| has_name(*op)).map(Self::Of);
         ops.chain(DERIVED.map(Self::Derived))
     }
 
@@ -92,33 +96,19 @@ impl Statistic {
         };
         match level {
             Level::RunToRun => op,
-            Level::Everywhere => op.everywhere(dtype),
+            Level::Everywhere => op.reproducible(dtype),
         }
     }
 
     /// Whether it is an index among the elements.
     pub(crate) fn is_place(self) -> bool {
-        matches!(self, Self::Of(Op::ArgMin | Op::ArgMax | Op::NanArgMin | Op::NanArgMax))
+        matches!(self, Self::Of(op) if op.has_places())
     }
 
     /// Whether no elements have a value.
     pub(crate) fn has_value_of_none(self) -> bool {
         match self {
-            Self::Of(op) => !matches!(
-                op,
-                Op::Min
-                    | Op::Max
-                    | Op::MinMax
-                    | Op::ArgMin
-                    | Op::ArgMax
-                    | Op::Spread
-                    | Op::NanMin
-                    | Op::NanMax
-                    | Op::NanMinMax
-                    | Op::NanArgMin
-                    | Op::NanArgMax
-                    | Op::NanSpread
-            ),
+            Self::Of(op) => op.has_value_of_none(),
             Self::Derived(derived) => {
                 !matches!(derived.rule, Rule::Mean | Rule::Variance | Rule::Deviation)
             }
@@ -132,7 +122,7 @@ impl Statistic {
             let its = if dtype.is_float() { "integers" } else { "floats" };
             bail!("--op {self} is for {its}, and the elements are {dtype}; leave it out");
         }
-        if level == Level::Everywhere && !op.has_everywhere(dtype) {
+        if level == Level::Everywhere && !op.is_reproducible(dtype) {
             bail!(
                 "--op {self} of {dtype} has no result with the same bits everywhere; leave it out, or \
                  give --level run-to-run"
@@ -150,5 +140,5 @@ impl fmt::Display for Statistic {
 
 /// Whether users have its own name for it.
 fn has_name(op: Op) -> bool {
-    !op.is_binned() && !matches!(op, Op::WideSum | Op::Mean | Op::L1)
+    !op.is_binned() && !op.wide && !matches!(op.kind, OpKind::Mean | OpKind::L1)
 }

@@ -22,7 +22,7 @@ macro_rules! some {
             /// Returns the library's operation of this name.
             pub const fn library(self) -> internal::Op {
                 match self {
-                    $(Self::$name => internal::Op::$name,)*
+                    $(Self::$name => internal::OpKind::$name.plain(),)*
                 }
             }
         }

@@ -44,7 +44,7 @@ fn shapes(simulated: bool) -> Vec<Shape> {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Op {
+enum OpKind {
     Sum,
     ArgMax,
     Spread,
@@ -52,7 +52,7 @@ enum Op {
     L2,
 }
 
-impl Op {
+impl OpKind {
     fn name(self) -> &'static str {
         match self {
             Self::Sum => "sum",
@@ -74,7 +74,7 @@ struct Contest {
     stream: Stream,
     inputs: Vec<Buffer<f32>>,
     shape: Shape,
-    op: Op,
+    op: OpKind,
     sums: Outputs<f32>,
     places: Outputs<Located<f32>>,
     spreads: Outputs<Spread>,
@@ -84,7 +84,7 @@ struct Contest {
 }
 
 impl Contest {
-    fn new(device: &Device, op: Op, shape: Shape) -> warpfold::Result<Self> {
+    fn new(device: &Device, op: OpKind, shape: Shape) -> warpfold::Result<Self> {
         let [matrices, len, width] = shape;
         let (n, results) = (matrices * len * width, matrices * width);
         let (inputs, runs) = if device.info().simulated {
@@ -94,17 +94,17 @@ impl Contest {
         };
         let values: Vec<f32> =
             (0..n).map(|index| value_of(index / (len * width) * width + index % width)).collect();
-        let of = |wanted: &[Op]| if wanted.contains(&op) { results } else { 0 };
+        let of = |wanted: &[OpKind]| if wanted.contains(&op) { results } else { 0 };
         Ok(Self {
             reducer: Reducer::new(device)?,
             stream: device.stream()?,
             inputs: (0..inputs).map(|_| device.upload(&values)).collect::<Result<_, _>>()?,
             shape,
             op,
-            sums: device.outputs(of(&[Op::Sum]))?,
-            places: device.outputs(of(&[Op::ArgMax]))?,
-            spreads: device.outputs(of(&[Op::Spread]))?,
-            numbers: device.outputs(of(&[Op::Mean, Op::L2]))?,
+            sums: device.outputs(of(&[OpKind::Sum]))?,
+            places: device.outputs(of(&[OpKind::ArgMax]))?,
+            spreads: device.outputs(of(&[OpKind::Spread]))?,
+            numbers: device.outputs(of(&[OpKind::Mean, OpKind::L2]))?,
             whole: device.output()?,
             runs,
         })
@@ -122,11 +122,11 @@ impl Contest {
             }
             let axis = input.axis(&self.shape, 1)?;
             match self.op {
-                Op::Sum => on.reduce_into(op::Sum, &axis, &mut self.sums)?,
-                Op::ArgMax => on.reduce_into(op::ArgMax, &axis, &mut self.places)?,
-                Op::Spread => on.reduce_into(op::MeanAndVariance, &axis, &mut self.spreads)?,
-                Op::Mean => on.reduce_into(op::Mean, &axis, &mut self.numbers)?,
-                Op::L2 => on.reduce_into(op::L2Norm, &axis, &mut self.numbers)?,
+                OpKind::Sum => on.reduce_into(op::Sum, &axis, &mut self.sums)?,
+                OpKind::ArgMax => on.reduce_into(op::ArgMax, &axis, &mut self.places)?,
+                OpKind::Spread => on.reduce_into(op::MeanAndVariance, &axis, &mut self.spreads)?,
+                OpKind::Mean => on.reduce_into(op::Mean, &axis, &mut self.numbers)?,
+                OpKind::L2 => on.reduce_into(op::L2Norm, &axis, &mut self.numbers)?,
             }
         }
         self.stream.synchronize()?;
@@ -136,25 +136,25 @@ impl Contest {
     fn is_right(&self) -> warpfold::Result<bool> {
         let close = |found: f32, expected: f32| (found - expected).abs() <= expected * 1e-5;
         Ok(match self.op {
-            Op::Sum => {
+            OpKind::Sum => {
                 let sums = self.sums.read()?.into_iter().enumerate();
                 sums.fold(true, |right, (row, sum)| {
                     right & close(sum, value_of(row) * self.shape[1] as f32)
                 })
             }
-            Op::ArgMax => {
+            OpKind::ArgMax => {
                 let places = self.places.read()?.into_iter().enumerate();
                 places.fold(true, |right, (row, place)| {
                     right & (place == Located { value: value_of(row), index: 0 })
                 })
             }
-            Op::Spread => {
+            OpKind::Spread => {
                 let spreads = self.spreads.read()?.into_iter().enumerate();
                 let of = |row| Spread { mean: value_of(row).into(), variance: 0.0 };
                 spreads.fold(true, |right, (row, spread)| right & (spread == of(row)))
             }
-            Op::Mean | Op::L2 => {
-                let factor = if self.op == Op::Mean { 1.0 } else { (self.shape[1] as f32).sqrt() };
+            OpKind::Mean | OpKind::L2 => {
+                let factor = if self.op == OpKind::Mean { 1.0 } else { (self.shape[1] as f32).sqrt() };
                 let numbers = self.numbers.read()?.into_iter().enumerate();
                 numbers.fold(true, |right, (row, number)| {
                     right & close(number as f32, value_of(row) * factor)
@@ -211,7 +211,7 @@ fn peak(device: &Device) -> Result<f64, Box<dyn Error>> {
     Ok(2.0 * kilohertz * 1e3 * bits / 8.0)
 }
 
-fn measure(device: &Device, op: Op, shape: Shape, peak: f64) -> Result<(), Box<dyn Error>> {
+fn measure(device: &Device, op: OpKind, shape: Shape, peak: f64) -> Result<(), Box<dyn Error>> {
     let mut contest = Contest::new(device, op, shape)?;
     let (mut times, mut rates, mut of_peak, mut of_sum) = (vec![], vec![], vec![], vec![]);
     let rounds = if device.info().simulated { 1 } else { ROUNDS };
@@ -251,16 +251,16 @@ fn measure(device: &Device, op: Op, shape: Shape, peak: f64) -> Result<(), Box<d
 }
 
 /// The operations and shapes that were asked for; what `cargo bench` adds is left out.
-fn arguments() -> Result<(Vec<Op>, Vec<Shape>), Box<dyn Error>> {
+fn arguments() -> Result<(Vec<OpKind>, Vec<Shape>), Box<dyn Error>> {
     let (mut ops, mut shapes) = (Vec::new(), Vec::new());
     for given in env::args().skip(1).filter(|given| !given.starts_with("--")) {
         let lens: Vec<&str> = given.split('x').collect();
         match (given.as_str(), &lens[..]) {
-            ("sum", _) => ops.push(Op::Sum),
-            ("argmax", _) => ops.push(Op::ArgMax),
-            ("spread", _) => ops.push(Op::Spread),
-            ("mean", _) => ops.push(Op::Mean),
-            ("l2", _) => ops.push(Op::L2),
+            ("sum", _) => ops.push(OpKind::Sum),
+            ("argmax", _) => ops.push(OpKind::ArgMax),
+            ("spread", _) => ops.push(OpKind::Spread),
+            ("mean", _) => ops.push(OpKind::Mean),
+            ("l2", _) => ops.push(OpKind::L2),
             (_, [rows, len]) => shapes.push([rows.parse()?, len.parse()?, 1]),
             (_, [matrices, len, width]) => {
                 shapes.push([matrices.parse()?, len.parse()?, width.parse()?]);
@@ -272,7 +272,7 @@ fn arguments() -> Result<(Vec<Op>, Vec<Shape>), Box<dyn Error>> {
         }
     }
     if ops.is_empty() {
-        ops.push(Op::Sum);
+        ops.push(OpKind::Sum);
     }
     Ok((ops, shapes))
 }

@@ -62,12 +62,12 @@ impl Shape {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Op {
+enum OpKind {
     Sum,
     ArgMax,
 }
 
-impl Op {
+impl OpKind {
     fn name(self) -> &'static str {
         if self == Self::Sum { "sum" } else { "argmax" }
     }
@@ -93,7 +93,7 @@ struct Contest<'a> {
     stream: Stream,
     offsets: Vec<u32>,
     segments: Vec<Segments<f32>>,
-    op: Op,
+    op: OpKind,
     sums: Outputs<f32>,
     places: Outputs<Located<f32>>,
     runs: usize,
@@ -101,7 +101,7 @@ struct Contest<'a> {
 }
 
 impl<'a> Contest<'a> {
-    fn new(reducer: &'a Reducer, inputs: &Inputs, op: Op, shape: Shape) -> warpfold::Result<Self> {
+    fn new(reducer: &'a Reducer, inputs: &Inputs, op: OpKind, shape: Shape) -> warpfold::Result<Self> {
         let (device, offsets) = (reducer.device(), shape.offsets());
         let given = inputs.buffers.iter().map(|_| device.upload(&offsets));
         let given = given.collect::<Result<Vec<_>, _>>()?;
@@ -115,14 +115,14 @@ impl<'a> Contest<'a> {
             segments
         });
         let segments = segments.collect::<Result<_, _>>()?;
-        let of = |wanted: Op| if op == wanted { shape.count } else { 0 };
+        let of = |wanted: OpKind| if op == wanted { shape.count } else { 0 };
         Ok(Self {
             stream: device.stream()?,
             offsets,
             segments,
             op,
-            sums: device.outputs(of(Op::Sum))?,
-            places: device.outputs(of(Op::ArgMax))?,
+            sums: device.outputs(of(OpKind::Sum))?,
+            places: device.outputs(of(OpKind::ArgMax))?,
             runs: inputs.runs,
             check,
             reducer,
@@ -136,8 +136,8 @@ impl<'a> Contest<'a> {
         for run in 0..self.runs {
             let segments = &self.segments[run % self.segments.len()];
             match self.op {
-                Op::Sum => on.reduce_into(op::Sum, segments, &mut self.sums)?,
-                Op::ArgMax => on.reduce_into(op::ArgMax, segments, &mut self.places)?,
+                OpKind::Sum => on.reduce_into(op::Sum, segments, &mut self.sums)?,
+                OpKind::ArgMax => on.reduce_into(op::ArgMax, segments, &mut self.places)?,
             }
         }
         self.stream.synchronize()?;
@@ -147,11 +147,11 @@ impl<'a> Contest<'a> {
     fn is_right(&self) -> warpfold::Result<bool> {
         let segments = || self.offsets.windows(2).map(|ends| (ends[0] as usize, ends[1] as usize));
         Ok(match self.op {
-            Op::Sum => {
+            OpKind::Sum => {
                 let mut sums = self.sums.read()?.into_iter().zip(segments());
                 sums.all(|(sum, (begin, end))| is_sum(sum, [begin, end]))
             }
-            Op::ArgMax => {
+            OpKind::ArgMax => {
                 self.places.read()?.into_iter().zip(segments()).all(|(place, (begin, end))| {
                     let largest = (begin..end.min(begin + 4)).max_by_key(|index| index % 4);
                     let index = largest.map_or(u64::MAX, |index| (index - begin) as u64);
@@ -170,7 +170,7 @@ impl<'a> Contest<'a> {
     }
 }
 
-fn measure(reducer: &Reducer, inputs: &Inputs, op: Op, shape: Shape) -> Result<(), Box<dyn Error>> {
+fn measure(reducer: &Reducer, inputs: &Inputs, op: OpKind, shape: Shape) -> Result<(), Box<dyn Error>> {
     let mut contest = Contest::new(reducer, inputs, op, shape)?;
     let (mut times, mut rates) = (vec![], vec![]);
     let rounds = if reducer.device().info().simulated { 1 } else { ROUNDS };
@@ -199,12 +199,12 @@ fn measure(reducer: &Reducer, inputs: &Inputs, op: Op, shape: Shape) -> Result<(
 }
 
 /// The operations and shapes that were asked for; what `cargo bench` adds is left out.
-fn arguments() -> Result<(Vec<Op>, Vec<Shape>), Box<dyn Error>> {
+fn arguments() -> Result<(Vec<OpKind>, Vec<Shape>), Box<dyn Error>> {
     let (mut ops, mut shapes) = (Vec::new(), Vec::new());
     for given in env::args().skip(1).filter(|given| !given.starts_with("--")) {
         match (given.as_str(), given.split_once('x')) {
-            ("sum", _) => ops.push(Op::Sum),
-            ("argmax", _) => ops.push(Op::ArgMax),
+            ("sum", _) => ops.push(OpKind::Sum),
+            ("argmax", _) => ops.push(OpKind::ArgMax),
             (_, Some((count, mean))) => {
                 let ragged = mean.ends_with('z');
                 let mean = mean.trim_end_matches('z').parse()?;
@@ -214,7 +214,7 @@ fn arguments() -> Result<(Vec<Op>, Vec<Shape>), Box<dyn Error>> {
         }
     }
     if ops.is_empty() {
-        ops.push(Op::Sum);
+        ops.push(OpKind::Sum);
     }
     Ok((ops, shapes))
 }

@@ -51,7 +51,7 @@ pub trait Bits: Element {}
 pub trait Integer: Bits {}
 
 /// An element that is a floating-point number.
-pub trait Float: Element<Sum: sealed::Infinite> {}
+pub trait Float: Element {}
 
 /// What a reduction leaves in an [`Output`](crate::Output): [`Plain`] data, such as an [`Element`]; a
 /// [`Located`] one, [`Ends`], a [`Spread`] or what lies [`Within`] an interval.
@@ -148,20 +148,10 @@ pub(crate) mod sealed {
         /// The type of sums of magnitudes that do not overflow.
         type Magnitudes: super::Element;
         const DTYPE: Dtype;
-        /// The number 1 of the type.
-        const ONE: Self;
-        /// The integer with all bits set.
-        const ALL_BITS: Self;
         /// The number, rounded to double precision. No method, so that nobody's own is hidden by it.
         const TO_F64: fn(Self) -> f64;
         /// The sum of two, of integers without an overflow.
         const ADD: fn(Self, Self) -> Self;
-    }
-
-    /// A type of sums that has infinities.
-    pub trait Infinite {
-        /// The logarithm of 0.
-        const NEGATIVE_INFINITY: Self;
     }
 
     /// What comes out of the words that a kernel writes.
@@ -266,7 +256,7 @@ impl<S: Element> sealed::Outcome for Within<S> {
 }
 
 macro_rules! elements {
-    ($($ty:ty: $dtype:ident, adds up in $sum:ty, its magnitudes in $magnitudes:ty, added by $add:expr, $one:expr, $all:expr, $to_f64:expr;)*) => {
+    ($($ty:ty: $dtype:ident, adds up in $sum:ty, its magnitudes in $magnitudes:ty, added by $add:expr, $to_f64:expr;)*) => {
     $(
         impl Element for $ty {
             type Sum = $sum;
@@ -275,8 +265,6 @@ macro_rules! elements {
         impl sealed::Element for $ty {
             type Magnitudes = $magnitudes;
             const DTYPE: Dtype = Dtype::$dtype;
-            const ONE: Self = $one;
-            const ALL_BITS: Self = $all;
             const TO_F64: fn(Self) -> f64 = $to_f64;
             const ADD: fn(Self, Self) -> Self = $add;
         }
@@ -301,18 +289,18 @@ macro_rules! elements {
 }
 
 elements! {
-    i8: I8, adds up in i64, its magnitudes in i64, added by i8::wrapping_add, 1, -1, f64::from;
-    u8: U8, adds up in u64, its magnitudes in u64, added by u8::wrapping_add, 1, !0, f64::from;
-    i16: I16, adds up in i64, its magnitudes in i64, added by i16::wrapping_add, 1, -1, f64::from;
-    u16: U16, adds up in u64, its magnitudes in u64, added by u16::wrapping_add, 1, !0, f64::from;
-    i32: I32, adds up in i64, its magnitudes in i64, added by i32::wrapping_add, 1, -1, f64::from;
-    u32: U32, adds up in u64, its magnitudes in u64, added by u32::wrapping_add, 1, !0, f64::from;
-    i64: I64, adds up in i64, its magnitudes in f64, added by i64::wrapping_add, 1, -1, |value| value as f64;
-    u64: U64, adds up in u64, its magnitudes in f64, added by u64::wrapping_add, 1, !0, |value| value as f64;
-    f16: F16, adds up in f32, its magnitudes in f32, added by Add::add, f16::ONE, f16::from_bits(!0), f64::from;
-    bf16: Bf16, adds up in f32, its magnitudes in f32, added by Add::add, bf16::ONE, bf16::from_bits(!0), f64::from;
-    f32: F32, adds up in f32, its magnitudes in f32, added by Add::add, 1.0, f32::from_bits(!0), f64::from;
-    f64: F64, adds up in f64, its magnitudes in f64, added by Add::add, 1.0, f64::from_bits(!0), f64::from;
+    i8: I8, adds up in i64, its magnitudes in i64, added by i8::wrapping_add, f64::from;
+    u8: U8, adds up in u64, its magnitudes in u64, added by u8::wrapping_add, f64::from;
+    i16: I16, adds up in i64, its magnitudes in i64, added by i16::wrapping_add, f64::from;
+    u16: U16, adds up in u64, its magnitudes in u64, added by u16::wrapping_add, f64::from;
+    i32: I32, adds up in i64, its magnitudes in i64, added by i32::wrapping_add, f64::from;
+    u32: U32, adds up in u64, its magnitudes in u64, added by u32::wrapping_add, f64::from;
+    i64: I64, adds up in i64, its magnitudes in f64, added by i64::wrapping_add, |value| value as f64;
+    u64: U64, adds up in u64, its magnitudes in f64, added by u64::wrapping_add, |value| value as f64;
+    f16: F16, adds up in f32, its magnitudes in f32, added by Add::add, f64::from;
+    bf16: Bf16, adds up in f32, its magnitudes in f32, added by Add::add, f64::from;
+    f32: F32, adds up in f32, its magnitudes in f32, added by Add::add, f64::from;
+    f64: F64, adds up in f64, its magnitudes in f64, added by Add::add, f64::from;
 }
 
 macro_rules! integers {
@@ -331,14 +319,6 @@ macro_rules! floats {
 }
 
 floats!(f16 bf16 f32 f64);
-
-impl sealed::Infinite for f32 {
-    const NEGATIVE_INFINITY: Self = Self::NEG_INFINITY;
-}
-
-impl sealed::Infinite for f64 {
-    const NEGATIVE_INFINITY: Self = Self::NEG_INFINITY;
-}
 
 #[cfg(test)]
 mod tests {

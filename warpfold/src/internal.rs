@@ -20,8 +20,8 @@ pub use crate::{
     input::{axis::AxisLaunch, rows::RowsLaunch, view::ViewLaunch},
     kernel_file::{Family, Kernel, KernelFile},
     names::{
-        AxisKernel, Dtype, KernelKind, Op, PairKernel, PairOp, RowsKernel, TopOp, UnknownName,
-        ViewKernel,
+        AxisKernel, Dtype, KernelKind, Nan, Op, OpKind, Order, PairKernel, PairOp, RowsKernel, TopOp,
+        UnknownName, Written, ViewKernel,
     },
     ptx::{Find, Ptx, PtxSource},
     reducer::Job,
@@ -112,7 +112,7 @@ pub fn shape(device: &Device) -> Shape {
 /// As [`Reducer::reduce`].
 pub fn rows_launch<T: Element>(rows: &Rows<'_, T>) -> Result<RowsLaunch> {
     let device = rows.buffer().device();
-    Ok(RowsLaunch::new(&rows.task(Code::BuiltIn(Op::Sum, T::DTYPE), device)?, shape(device)))
+    Ok(RowsLaunch::new(&rows.task(Code::BuiltIn(OpKind::Sum.plain(), T::DTYPE), device)?, shape(device)))
 }
 
 /// The launch of a sum along an axis that is not the last.
@@ -121,7 +121,7 @@ pub fn rows_launch<T: Element>(rows: &Rows<'_, T>) -> Result<RowsLaunch> {
 /// As [`Reducer::reduce`].
 pub fn axis_launch<T: Element>(axis: &Axis<'_, T>) -> Result<AxisLaunch> {
     let device = axis.buffer().device();
-    Ok(AxisLaunch::new(&axis.task(Code::BuiltIn(Op::Sum, T::DTYPE), device)?, shape(device)))
+    Ok(AxisLaunch::new(&axis.task(Code::BuiltIn(OpKind::Sum.plain(), T::DTYPE), device)?, shape(device)))
 }
 
 /// The launch of a sum along some axes of a view, if the kernels for views make it.
@@ -130,7 +130,7 @@ pub fn axis_launch<T: Element>(axis: &Axis<'_, T>) -> Result<AxisLaunch> {
 /// As [`Reducer::reduce`].
 pub fn view_launch<T: Element>(view: &View<'_, T>, axes: &[usize]) -> Result<Option<ViewLaunch>> {
     let device = view.buffer().device();
-    Ok(match view.along(axes)?.task(Code::BuiltIn(Op::Sum, T::DTYPE), device)? {
+    Ok(match view.along(axes)?.task(Code::BuiltIn(OpKind::Sum.plain(), T::DTYPE), device)? {
         AnyTask::View(job) => Some(ViewLaunch::new(&job, shape(device))),
         _ => None,
     })

@@ -175,13 +175,13 @@ impl KernelFile {
 
     /// Returns a number that no other file has.
     pub(crate) const fn index(self) -> usize {
-        const PAIRS: usize = Family::ALL.len() * Op::ALL.len() * DTYPES;
+        const PAIRS: usize = Family::ALL.len() * Op::INDICES * DTYPES;
         const WITHIN: usize = PAIRS + PairOp::ALL.len() * DTYPES;
         const TOP: usize = WITHIN + WithinOp::ALL.len() * DTYPES;
         const RUNS: usize = TOP + TopOp::ALL.len() * DTYPES;
         match self {
             Self::Reduction(family, op, dtype) => {
-                (family as usize * Op::ALL.len() + op as usize) * DTYPES + dtype as usize
+                (family as usize * Op::INDICES + op.index()) * DTYPES + dtype as usize
             }
             Self::Pairs(op, dtype) => PAIRS + op as usize * DTYPES + dtype as usize,
             Self::Within(op, dtype) => WITHIN + op as usize * DTYPES + dtype as usize,

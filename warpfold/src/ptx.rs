@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use crate::{
         kernel_file::{Family, KernelFile},
-        names::{Dtype, Op},
+        names::{Dtype, Op, OpKind},
     };
 
     fn find(source: &PtxSource, op: Op, dtype: Dtype, device: Arch) -> Result<Ptx> {
@@ -281,7 +281,8 @@ mod tests {
 
     #[test]
     fn older_devices_have_nothing() {
-        let error = find(&PtxSource::Embedded, Op::Sum, Dtype::F32, Arch::new(7, 5)).unwrap_err();
+        let error =
+            find(&PtxSource::Embedded, OpKind::Sum.plain(), Dtype::F32, Arch::new(7, 5)).unwrap_err();
         assert!(error.to_string().contains("reducer_sum_f32 for sm_75"), "{error}");
         assert!(error.source().unwrap().to_string().contains("sm_80"), "{error:?}");
     }
@@ -295,15 +296,15 @@ mod tests {
         }
         let source = PtxSource::Folder(folder.clone());
         let found = |op, device| find(&source, op, Dtype::F32, device);
-        assert_eq!(found(Op::Sum, Arch::HOPPER).unwrap().text, "sm_90");
-        assert_eq!(found(Op::Sum, Arch::new(8, 6)).unwrap().text, "sm_80");
-        assert_eq!(found(Op::Sum, Arch::new(12, 0)).unwrap().text, "sm_120a");
-        assert_eq!(found(Op::Sum, Arch::new(12, 1)).unwrap().text, "sm_100");
-        let error = found(Op::Max, Arch::HOPPER).unwrap_err();
+        assert_eq!(found(OpKind::Sum.plain(), Arch::HOPPER).unwrap().text, "sm_90");
+        assert_eq!(found(OpKind::Sum.plain(), Arch::new(8, 6)).unwrap().text, "sm_80");
+        assert_eq!(found(OpKind::Sum.plain(), Arch::new(12, 0)).unwrap().text, "sm_120a");
+        assert_eq!(found(OpKind::Sum.plain(), Arch::new(12, 1)).unwrap().text, "sm_100");
+        let error = found(OpKind::Max.plain(), Arch::HOPPER).unwrap_err();
         let reason = error.source().unwrap().to_string();
         assert!(reason.contains(&*folder.to_string_lossy()), "{error:?}");
         fs::remove_dir_all(&folder).unwrap();
-        assert!(found(Op::Sum, Arch::HOPPER).is_err());
+        assert!(found(OpKind::Sum.plain(), Arch::HOPPER).is_err());
     }
 
     #[test]
@@ -338,8 +339,8 @@ mod tests {
             _ => Err("not today".into()),
         });
         let source = PtxSource::Given(given);
-        assert_eq!(find(&source, Op::Sum, Dtype::F32, Arch::HOPPER).unwrap().text, "mine");
-        let error = find(&source, Op::Max, Dtype::F32, Arch::HOPPER).unwrap_err();
+        assert_eq!(find(&source, OpKind::Sum.plain(), Dtype::F32, Arch::HOPPER).unwrap().text, "mine");
+        let error = find(&source, OpKind::Max.plain(), Dtype::F32, Arch::HOPPER).unwrap_err();
         assert_eq!(error.source().unwrap().to_string(), "not today");
     }
 }

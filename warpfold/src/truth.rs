@@ -113,8 +113,6 @@ impl sealed::Element for Bool {
     type Magnitudes = u64;
     /// The type of the kernels that it has.
     const DTYPE: Dtype = Dtype::U8;
-    const ONE: Self = Self::TRUE;
-    const ALL_BITS: Self = Self(!0);
     const TO_F64: fn(Self) -> f64 = |value| value.0.into();
     const ADD: fn(Self, Self) -> Self = |one, other| Self::from(one.get() || other.get());
 }

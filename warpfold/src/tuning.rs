@@ -286,6 +286,7 @@ impl From<&Measured> for Tuning {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names::OpKind;
 
     const HOPPER: Arch = Arch::HOPPER;
 
@@ -338,22 +339,23 @@ mod tests {
     fn a_size_finds_its_bracket() {
         let brackets =
             vec![grid(Some(16_384), 512, Blocks::Total(1)), grid(None, 1024, Blocks::Total(2))];
-        let tuning = Tuning::generic().with((Op::Sum, Dtype::F32), brackets.into());
-        let block = |bytes| tuning.choice(Op::Sum, Dtype::F32, bytes, HOPPER).block;
+        let tuning = Tuning::generic().with((OpKind::Sum.plain(), Dtype::F32), brackets.into());
+        let block = |bytes| tuning.choice(OpKind::Sum.plain(), Dtype::F32, bytes, HOPPER).block;
         assert_eq!((block(16_384), block(16_385), block(u64::MAX)), (512, 1024, 1024));
-        let other = tuning.choice(Op::Max, Dtype::F32, 1 << 20, HOPPER);
+        let other = tuning.choice(OpKind::Max.plain(), Dtype::F32, 1 << 20, HOPPER);
         assert_eq!(other, Choice::generic(1 << 20, HOPPER));
     }
 
     #[test]
     fn a_type_that_was_not_measured_has_the_choices_of_another_of_its_size() {
         let one = |block| vec![grid(None, block, Blocks::Total(1))].into();
-        let tuning = Tuning::generic().with((Op::Sum, Dtype::F16), one(512));
-        let block = |tuning: &Tuning, dtype| tuning.choice(Op::Xor, dtype, 1 << 20, HOPPER).block;
+        let tuning = Tuning::generic().with((OpKind::Sum.plain(), Dtype::F16), one(512));
+        let block =
+            |tuning: &Tuning, dtype| tuning.choice(OpKind::Xor.plain(), dtype, 1 << 20, HOPPER).block;
         assert_eq!([Dtype::I16, Dtype::U16].map(|dtype| block(&tuning, dtype)), [512; 2]);
-        let tuning = tuning.with((Op::Sum, Dtype::I16), one(128));
+        let tuning = tuning.with((OpKind::Sum.plain(), Dtype::I16), one(128));
         assert_eq!([Dtype::I16, Dtype::U16].map(|dtype| block(&tuning, dtype)), [128, 512]);
-        let generic = Tuning::generic().choice(Op::Sum, Dtype::I16, 1 << 20, HOPPER);
+        let generic = Tuning::generic().choice(OpKind::Sum.plain(), Dtype::I16, 1 << 20, HOPPER);
         assert_eq!(generic, Choice::generic(1 << 20, HOPPER));
     }
 

@@ -18,7 +18,12 @@ use super::{
 };
 use crate::{
     input::filtered::Ends,
-    names::{Op, PairOp, WithinOp},
+    names::{
+        Nan::{Propagate, Skip},
+        Op, OpKind,
+        Order::{Reproducible, RunToRun},
+        PairOp, WithinOp,
+    },
 };
 
 /// Words of a result: one of up to 16 bytes; or an index, and the element there; or a count, and
@@ -39,24 +44,24 @@ fn moments(MeanAndVariance { mean, variance }: MeanAndVariance) -> Words {
 
 /// Of elements, of which there is one at least.
 pub(super) fn of_integers<T: Integer>(op: Op, values: &[T]) -> Words {
-    match op {
-        Op::Sum => words(fold::<T, WrappingSum<Itself>>(values)),
-        Op::SumSq => words(fold::<T, WrappingSum<Square>>(values)),
-        Op::SumAbs => words(fold::<T, WrappingSum<Magnitude>>(values)),
-        Op::Product => words(fold::<T, WrappingProduct>(values)),
-        Op::And => words(fold::<T, And>(values)),
-        Op::Or => words(fold::<T, Or>(values)),
-        Op::Xor => words(fold::<T, Xor>(values)),
-        Op::WideSum => words(fold::<T, WideSum>(values)),
-        Op::Spread => moments(exact_moments(values)),
-        Op::Mean => words(exact_moments(values).mean),
-        Op::L1 => words(fold::<T, WideMagnitudes>(values) as f64),
-        Op::L2 => {
+    match op.kind {
+        OpKind::Sum if op.wide => words(fold::<T, WideSum>(values)),
+        OpKind::Sum => words(fold::<T, WrappingSum<Itself>>(values)),
+        OpKind::SumSq => words(fold::<T, WrappingSum<Square>>(values)),
+        OpKind::SumAbs => words(fold::<T, WrappingSum<Magnitude>>(values)),
+        OpKind::Product => words(fold::<T, WrappingProduct>(values)),
+        OpKind::And => words(fold::<T, And>(values)),
+        OpKind::Or => words(fold::<T, Or>(values)),
+        OpKind::Xor => words(fold::<T, Xor>(values)),
+        OpKind::Spread => moments(exact_moments(values)),
+        OpKind::Mean => words(exact_moments(values).mean),
+        OpKind::L1 => words(fold::<T, WideMagnitudes>(values) as f64),
+        OpKind::L2 => {
             let (_, lower, upper) = fold::<T, ExactSums>(values);
             // The variance of one number whose square that would be, and whose sum is 0.
             words(MeanAndVariance::of_integers(1, 0, lower, upper).variance.sqrt())
         }
-        op => of_any(op, values),
+        _ => of_any(op, values),
     }
 }
 
@@ -68,49 +73,63 @@ fn exact_moments<T: Integer>(values: &[T]) -> MeanAndVariance {
 
 /// Of elements, of which there is one at least.
 pub(super) fn of_floats<T: Real>(op: Op, values: &[T]) -> Words {
-    match op {
-        Op::Sum => words(T::nearest(fold::<T, DoubleSum<Itself>>(values))),
-        Op::SumSq => words(T::nearest(fold::<T, DoubleSum<Square>>(values))),
-        Op::SumAbs => words(T::nearest(fold::<T, DoubleSum<Magnitude>>(values))),
-        Op::Product => words(T::nearest(fold::<T, DoubleProduct>(values))),
-        Op::BinnedSum => words(fold::<T, BinnedSum<Itself>>(values).sum()),
-        Op::BinnedSumSq => words(fold::<T, BinnedSum<Square>>(values).sum()),
-        Op::BinnedSumAbs => words(fold::<T, BinnedSum<Magnitude>>(values).sum()),
-        Op::NanBinnedSum => words(fold::<T, BinnedSum<OfNumbers<Itself>>>(values).sum()),
-        Op::NanBinnedSumSq => words(fold::<T, BinnedSum<OfNumbers<Square>>>(values).sum()),
-        Op::NanBinnedSumAbs => words(fold::<T, BinnedSum<OfNumbers<Magnitude>>>(values).sum()),
-        Op::LogSumExp => {
+    match (op.kind, op.nan, op.order) {
+        (OpKind::Sum, ..) if op.wide => words(fold::<T, DoubleSum<Itself>>(values)),
+        (OpKind::Sum, Propagate, RunToRun) => words(T::nearest(fold::<T, DoubleSum<Itself>>(values))),
+        (OpKind::SumSq, Propagate, RunToRun) => words(T::nearest(fold::<T, DoubleSum<Square>>(values))),
+        (OpKind::SumAbs, Propagate, RunToRun) => {
+            words(T::nearest(fold::<T, DoubleSum<Magnitude>>(values)))
+        }
+        (OpKind::Product, Propagate, RunToRun) => words(T::nearest(fold::<T, DoubleProduct>(values))),
+        (OpKind::Sum, Propagate, Reproducible) => words(fold::<T, BinnedSum<Itself>>(values).sum()),
+        (OpKind::SumSq, Propagate, Reproducible) => words(fold::<T, BinnedSum<Square>>(values).sum()),
+        (OpKind::SumAbs, Propagate, Reproducible) => {
+            words(fold::<T, BinnedSum<Magnitude>>(values).sum())
+        }
+        (OpKind::Sum, Skip, Reproducible) => {
+            words(fold::<T, BinnedSum<OfNumbers<Itself>>>(values).sum())
+        }
+        (OpKind::SumSq, Skip, Reproducible) => {
+            words(fold::<T, BinnedSum<OfNumbers<Square>>>(values).sum())
+        }
+        (OpKind::SumAbs, Skip, Reproducible) => {
+            words(fold::<T, BinnedSum<OfNumbers<Magnitude>>>(values).sum())
+        }
+        (OpKind::LogSumExp, Propagate, RunToRun) => {
             let Exponentials { largest, sum } = fold::<T, LogSumExp>(values);
             words(T::nearest(if largest.is_finite() { largest + sum.ln() } else { largest }))
         }
-        Op::WideSum => words(fold::<T, DoubleSum<Itself>>(values)),
-        Op::NanSum => words(T::nearest(fold::<T, NumberSum<Itself>>(values))),
-        Op::NanSumSq => words(T::nearest(fold::<T, NumberSum<Square>>(values))),
-        Op::NanSumAbs => words(T::nearest(fold::<T, NumberSum<Magnitude>>(values))),
-        Op::NanProduct => words(T::nearest(fold::<T, NumberProduct>(values))),
-        Op::NanCount => words(fold::<T, NanCount>(values)),
-        Op::NanMin => words(fold::<T, NumberExtreme<Least>>(values).element::<T>()),
-        Op::NanMax => words(fold::<T, NumberExtreme<Greatest>>(values).element::<T>()),
-        Op::NanMinMax => {
+        (OpKind::Sum, Skip, RunToRun) => words(T::nearest(fold::<T, NumberSum<Itself>>(values))),
+        (OpKind::SumSq, Skip, RunToRun) => words(T::nearest(fold::<T, NumberSum<Square>>(values))),
+        (OpKind::SumAbs, Skip, RunToRun) => words(T::nearest(fold::<T, NumberSum<Magnitude>>(values))),
+        (OpKind::Product, Skip, RunToRun) => words(T::nearest(fold::<T, NumberProduct>(values))),
+        (OpKind::NanCount, ..) => words(fold::<T, NanCount>(values)),
+        (OpKind::Min, Skip, RunToRun) => words(fold::<T, NumberExtreme<Least>>(values).element::<T>()),
+        (OpKind::Max, Skip, RunToRun) => {
+            words(fold::<T, NumberExtreme<Greatest>>(values).element::<T>())
+        }
+        (OpKind::MinMax, Skip, RunToRun) => {
             let (min, max) = fold::<T, (NumberExtreme<Least>, NumberExtreme<Greatest>)>(values);
             words([min.element::<T>(), max.element::<T>()])
         }
-        Op::NanArgMin => fold::<T, NumberPlace<Least>>(values).words(),
-        Op::NanArgMax => fold::<T, NumberPlace<Greatest>>(values).words(),
-        Op::Mean => words(mean(fold::<T, DoubleSum<Itself>>(values), values.len() as u64, || {
-            fold::<T, BinnedSum<Itself>>(values)
-        })),
-        Op::L2 => words(norm(values, fold::<T, DoubleSum<Square>>(values))),
-        Op::NanL2 => words(norm(values, fold::<T, NumberSum<Square>>(values))),
-        Op::Spread | Op::BinnedSpread => {
+        (OpKind::ArgMin, Skip, RunToRun) => fold::<T, NumberPlace<Least>>(values).words(),
+        (OpKind::ArgMax, Skip, RunToRun) => fold::<T, NumberPlace<Greatest>>(values).words(),
+        (OpKind::Mean, Propagate, RunToRun) => {
+            words(mean(fold::<T, DoubleSum<Itself>>(values), values.len() as u64, || {
+                fold::<T, BinnedSum<Itself>>(values)
+            }))
+        }
+        (OpKind::L2, Propagate, RunToRun) => words(norm(values, fold::<T, DoubleSum<Square>>(values))),
+        (OpKind::L2, Skip, RunToRun) => words(norm(values, fold::<T, NumberSum<Square>>(values))),
+        (OpKind::Spread, Propagate, _) => {
             let sums = fold::<T, BinnedMoments<Itself>>(values);
             moments(sums.moments(values.len() as u64))
         }
-        Op::NanSpread | Op::NanBinnedSpread => {
+        (OpKind::Spread, Skip, _) => {
             let count = values.len() as u64 - fold::<T, NanCount>(values);
             moments(fold::<T, BinnedMoments<OfNumbers<Itself>>>(values).moments(count))
         }
-        op => of_any(op, values),
+        _ => of_any(op, values),
     }
 }
 
@@ -218,17 +237,17 @@ fn binned_within<T: Real>(ends: Ends, values: &[T]) -> (u64, Partial<T::Sum>) {
 
 /// Of elements, of which there is one at least, by an operation that integers and floats have.
 fn of_any<T: Item>(op: Op, values: &[T]) -> Words {
-    match op {
-        Op::Min => words(fold::<T, Extreme<Least>>(values).element::<T>()),
-        Op::Max => words(fold::<T, Extreme<Greatest>>(values).element::<T>()),
-        Op::MinMax => {
+    match op.kind {
+        OpKind::Min => words(fold::<T, Extreme<Least>>(values).element::<T>()),
+        OpKind::Max => words(fold::<T, Extreme<Greatest>>(values).element::<T>()),
+        OpKind::MinMax => {
             let (min, max) = fold::<T, (Extreme<Least>, Extreme<Greatest>)>(values);
             words([min.element::<T>(), max.element::<T>()])
         }
-        Op::ArgMin => fold::<T, Place<Least>>(values).words(),
-        Op::ArgMax => fold::<T, Place<Greatest>>(values).words(),
-        Op::NonZero => words(fold::<T, NonZero>(values)),
-        op => unreachable!("{op} is no operation of these elements"),
+        OpKind::ArgMin => fold::<T, Place<Least>>(values).words(),
+        OpKind::ArgMax => fold::<T, Place<Greatest>>(values).words(),
+        OpKind::NonZero => words(fold::<T, NonZero>(values)),
+        _ => unreachable!("{op} is no operation of these elements"),
     }
 }
 

@@ -62,10 +62,9 @@
 //! the same elements are reduced together in a tuple: see [`Operations`]. Results
 //! of parts are combined on the host by [`Combine`].
 
-use bytemuck::Zeroable;
-
 mod combine;
 mod modifiers;
+pub(crate) mod table;
 
 pub use combine::Combine;
 pub use modifiers::{Reproducible, SkipNan, SumIn};
@@ -79,7 +78,7 @@ use crate::{
         sealed::{Element as _, Outcome as _},
     },
     input::buffer::MOST_TOGETHER,
-    names,
+    names::{self, OpKind},
     reducer::{Code, Codes, HostResults},
 };
 
@@ -365,8 +364,8 @@ impl<T: Element> Operation<T> for L1Norm {
     type Left = T::Magnitudes;
 
     fn code(self) -> Code {
-        let own = names::Op::L1.takes(T::DTYPE);
-        Code::BuiltIn(if own { names::Op::L1 } else { names::Op::SumAbs }, T::DTYPE)
+        let kind = if OpKind::L1.plain().takes(T::DTYPE) { OpKind::L1 } else { OpKind::SumAbs };
+        Code::BuiltIn(kind.plain(), T::DTYPE)
     }
 
     fn of_none() -> Option<f64> {
@@ -426,32 +425,22 @@ macro_rules! operations {
             type Left = $Left;
 
             fn code(self) -> Code {
-                Code::BuiltIn(names::Op::$op, <$T as crate::element::sealed::Element>::DTYPE)
+                Code::BuiltIn(OpKind::$op.plain(), <$T as crate::element::sealed::Element>::DTYPE)
             }
 
-            operations!(@ $kind $Left);
+            operations!(@ $kind $op $T $Left);
         }
 
         $(impl<$T: $Bound> $of_rows<$T> for $Name {})?
     )*};
     // Those of which no elements have a result, too.
-    (@ zero $Left:ty) => {
-        operations!(@value $Left, <$Left>::zeroed());
-    };
-    (@ one $Left:ty) => {
-        operations!(@value $Left, <$Left as crate::element::sealed::Element>::ONE);
-    };
-    (@ log_of_zero $Left:ty) => {
-        operations!(@value $Left, <$Left as crate::element::sealed::Infinite>::NEGATIVE_INFINITY);
-    };
-    (@ bits $Left:ty) => {
-        operations!(@value $Left, <$Left as crate::element::sealed::Element>::ALL_BITS);
-    };
-    (@value $Left:ty, $of_none:expr) => {
+    (@ value $op:ident $T:ident $Left:ty) => {
         type Output = $Left;
 
         fn of_none() -> Option<$Left> {
-            Some($of_none)
+            let mut words = Words::default();
+            words[0] = OpKind::$op.plain().of_none(<$T as crate::element::sealed::Element>::DTYPE)?;
+            Some(<$Left>::from_words(words))
         }
 
         fn decode(words: Words) -> $Left {
@@ -459,7 +448,7 @@ macro_rules! operations {
         }
     };
     // Those of which they have none.
-    (@ none $Left:ty) => {
+    (@ option $op:ident $T:ident $Left:ty) => {
         type Output = Option<$Left>;
 
         fn of_none() -> Option<Option<$Left>> {
@@ -474,35 +463,35 @@ macro_rules! operations {
 
 operations! {
     /// The sum, in the type [`Element::Sum`].
-    Sum<T: Element> = Sum: T::Sum, zero, RowsOperation;
+    Sum<T: Element> = Sum: T::Sum, value, RowsOperation;
     /// The sum of integers in their own type, which wraps around.
-    WrappingSum<T: Integer> = Sum: T, zero;
+    WrappingSum<T: Integer> = Sum: T, value;
     /// The sum of the squares, in the type [`Element::Sum`]. Squares of 32 bits and more can wrap around
     /// there from the second element on.
-    SumOfSquares<T: Element> = SumSq: T::Sum, zero, RowsOperation;
+    SumOfSquares<T: Element> = SumSq: T::Sum, value, RowsOperation;
     /// The sum of the magnitudes, in the type [`Element::Sum`]: the L1 norm. The magnitude of the
     /// smallest `i64` is itself. Of floats it is off by [`Reducer::sum_error_bound`] of itself at most.
     ///
     /// [`Reducer::sum_error_bound`]: crate::Reducer::sum_error_bound
-    SumOfMagnitudes<T: Element> = SumAbs: T::Sum, zero, RowsOperation;
+    SumOfMagnitudes<T: Element> = SumAbs: T::Sum, value, RowsOperation;
     /// The product, in the type [`Element::Sum`]; of integers it wraps around. Of n floats it is off by
     /// (n − 1)u / (1 − (n − 1)u) of itself at most, where u is half a unit in the last place of 1 in
     /// that type, unless it overflows or underflows on its way.
-    Product<T: Element> = Product: T::Sum, one, RowsOperation;
+    Product<T: Element> = Product: T::Sum, value, RowsOperation;
     /// The smallest element, or NaN if any element is NaN.
-    Min<T: Element> = Min: T, none, RowsOperation;
+    Min<T: Element> = Min: T, option, RowsOperation;
     /// The largest element, or NaN if any element is NaN.
-    Max<T: Element> = Max: T, none, RowsOperation;
+    Max<T: Element> = Max: T, option, RowsOperation;
     /// The smallest element and the largest one, or NaN both if any element is NaN.
-    MinMax<T: Element> = MinMax: Ends<T>, none, RowsOperation;
+    MinMax<T: Element> = MinMax: Ends<T>, option, RowsOperation;
     /// The first of the smallest elements, or the first NaN if there is one.
-    ArgMin<T: Element> = ArgMin: Located<T>, none, RowsOperation;
+    ArgMin<T: Element> = ArgMin: Located<T>, option, RowsOperation;
     /// The first of the largest elements, or the first NaN if there is one.
-    ArgMax<T: Element> = ArgMax: Located<T>, none, RowsOperation;
+    ArgMax<T: Element> = ArgMax: Located<T>, option, RowsOperation;
     /// How many elements are not zero. NaN is not zero, −0 is.
-    CountNonZero<T: Element> = NonZero: u64, zero, RowsOperation;
+    CountNonZero<T: Element> = NonZero: u64, value, RowsOperation;
     /// How many floats are NaN.
-    CountNan<T: Float> = NanCount: u64, zero, RowsOperation;
+    CountNan<T: Float> = NanCount: u64, value, RowsOperation;
     /// The arithmetic mean, as `f64`, which is in the range of the elements: no sum overflows or wraps
     /// around on the way.
     ///
@@ -523,7 +512,7 @@ operations! {
     /// ```
     ///
     /// [`Reducer::sum_error_bound`]: crate::Reducer::sum_error_bound
-    Mean<T: Element> = Mean: f64, none, RowsOperation;
+    Mean<T: Element> = Mean: f64, option, RowsOperation;
     /// The L2 norm, as `f64`: the root of the sum of the squares. No square overflows or vanishes on the
     /// way to a norm that does not.
     ///
@@ -542,7 +531,7 @@ operations! {
     /// assert_eq!(reducer.reduce(op::L2Norm, &device.upload(&[i32::MIN])?)?, 2_f64.powi(31));
     /// # Ok::<(), warpfold::Error>(())
     /// ```
-    L2Norm<T: Element> = L2: f64, zero, RowsOperation;
+    L2Norm<T: Element> = L2: f64, value, RowsOperation;
     /// The mean, and the mean of the squared distances from it, both in one pass.
     ///
     /// Of integers the sum of n elements, that of their squares, and the difference of n times the
@@ -556,7 +545,7 @@ operations! {
     /// at most, and by some 64·u of it where the first element that a thread takes is no outlier.
     ///
     /// If an element is NaN or infinite, the variance is NaN, and the mean is what the sum would be.
-    MeanAndVariance<T: Element> = Spread: Spread, none, RowsOperation;
+    MeanAndVariance<T: Element> = Spread: Spread, option, RowsOperation;
     /// The natural logarithm of the sum of e to the power of each element, in the type [`Element::Sum`],
     /// which neither overflows nor underflows on its way. NaN if any element is NaN, else ∞ if any is ∞,
     /// and −∞ if all are −∞.
@@ -585,11 +574,11 @@ operations! {
     /// reducer.reduce(op::LogSumExp, &device.upload(&[1_i32, 2])?)?;
     /// # Ok::<(), warpfold::Error>(())
     /// ```
-    LogSumExp<T: Float> = LogSumExp: T::Sum, log_of_zero, RowsOperation;
+    LogSumExp<T: Float> = LogSumExp: T::Sum, value, RowsOperation;
     /// The bits that all elements have.
-    BitAnd<T: Bits> = And: T, bits, RowsOperation;
+    BitAnd<T: Bits> = And: T, value, RowsOperation;
     /// The bits that any element has.
-    BitOr<T: Bits> = Or: T, zero, RowsOperation;
+    BitOr<T: Bits> = Or: T, value, RowsOperation;
     /// The bits that an odd number of elements have.
-    BitXor<T: Bits> = Xor: T, zero, RowsOperation;
+    BitXor<T: Bits> = Xor: T, value, RowsOperation;
 }

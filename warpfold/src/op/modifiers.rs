@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Bits, Bool, Element, Float, Integer,
     element::{Words, sealed::Outcome as _},
-    names,
+    names::{self, Op, OpKind},
     reducer::Code,
 };
 
@@ -128,7 +128,7 @@ impl<T: Element, O: sealed::Reproducible<T>> Operation<T> for Reproducible<O> {
 
     fn code(self) -> Code {
         match self.0.code() {
-            Code::BuiltIn(op, dtype) => Code::BuiltIn(op.everywhere(dtype), dtype),
+            Code::BuiltIn(op, dtype) => Code::BuiltIn(op.reproducible(dtype), dtype),
             custom @ Code::Custom(_) => custom,
         }
     }
@@ -159,7 +159,7 @@ reproducible_pairs!(Dot SquaredDistance);
 
 impl<O: PairOperation> PairOperation for Reproducible<O> {
     fn op(dtype: names::Dtype) -> names::PairOp {
-        O::op(dtype).everywhere(dtype)
+        O::op(dtype).reproducible(dtype)
     }
 }
 
@@ -349,21 +349,21 @@ impl<T: Element, A: sealed::Accumulates<T>> RowsOperation<T> for SumIn<A> {}
 impl<T: Integer, A: sealed::Accumulates<T>> sealed::Reproducible<T> for SumIn<A> {}
 
 macro_rules! accumulates {
-    ($($op:ident in $A:ident of $($T:ident)*;)*) => {
+    ($($A:ident, wide: $wide:literal, of $($T:ident)*;)*) => {
         $($(impl sealed::Accumulates<$T> for $A {
-            const OP: names::Op = names::Op::$op;
+            const OP: Op = Op { wide: $wide, ..OpKind::Sum.plain() };
         })*)*
     };
 }
 
 accumulates! {
-    Sum in i64 of i8 i16 i32 i64;
-    Sum in u64 of Bool u8 u16 u32 u64;
-    Sum in f32 of f16 bf16 f32;
-    Sum in f64 of f64;
-    WideSum in i128 of i64;
-    WideSum in u128 of u64;
-    WideSum in f64 of f16 bf16 f32;
+    i64, wide: false, of i8 i16 i32 i64;
+    u64, wide: false, of Bool u8 u16 u32 u64;
+    f32, wide: false, of f16 bf16 f32;
+    f64, wide: false, of f64;
+    i128, wide: true, of i64;
+    u128, wide: true, of u64;
+    f64, wide: true, of f16 bf16 f32;
 }
 
 macro_rules! reproducible {

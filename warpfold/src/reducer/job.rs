@@ -9,7 +9,7 @@ use crate::{
     Buffer, Device, Error, Plain, Result,
     geometry::{Extent, MAX_ELEMENTS},
     input::buffer::MOST_TOGETHER,
-    names::{Dtype, Op},
+    names::{Dtype, Op, OpKind},
 };
 
 /// The operations of a task.
@@ -62,7 +62,7 @@ impl Code {
     pub(crate) fn measured_as(&self) -> (Op, Dtype) {
         match *self {
             Self::BuiltIn(op, dtype) => (op, dtype),
-            Self::Custom(_) => (Op::Sum, Dtype::F32),
+            Self::Custom(_) => (OpKind::Sum.plain(), Dtype::F32),
         }
     }
 
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     fn span(dtype: Dtype, n: u64) -> Span {
-        Span { code: Code::BuiltIn(Op::Sum, dtype), n, address: 0 }
+        Span { code: Code::BuiltIn(OpKind::Sum.plain(), dtype), n, address: 0 }
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) struct Kernels {
     source: PtxSource,
     tuning: Tuning,
     /// By [`KernelFile::index`].
-    loaded: Box<[OnceLock<LoadedKernels>]>,
+    loaded: Box<[OnceLock<Box<LoadedKernels>>]>,
     /// Held while kernels are loaded, so that the driver compiles each once.
     loading: Mutex<()>,
 }
@@ -55,7 +55,7 @@ impl Kernels {
             return Ok(loaded);
         }
         let loaded = self.load(file)?;
-        Ok(cell.get_or_init(|| loaded))
+        Ok(cell.get_or_init(|| Box::new(loaded)))
     }
 
     /// Returns the kernels of an operation, which it loads at the first call if they are the library's.

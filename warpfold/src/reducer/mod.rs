@@ -19,7 +19,11 @@ mod streamed;
 use std::{fmt, sync::Arc};
 
 use crate::{
-    Buffer, Device, Element, Input, Result, Stream, input::buffer::plan, names::Op, op, ptx::PtxSource,
+    Buffer, Device, Element, Input, Result, Stream,
+    input::buffer::plan,
+    names::{Op, OpKind},
+    op,
+    ptx::PtxSource,
     tuning::Tuning,
 };
 
@@ -150,7 +154,7 @@ impl Reducer {
     /// [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35; those of loading
     /// the kernels, as [`prepare`](Self::prepare).
     pub fn sum_error_bound<T: Element>(&self, values: &Buffer<T>) -> Result<f64> {
-        self.error_bound(Op::Sum, values)
+        self.error_bound(OpKind::Sum.plain(), values)
     }
 
     /// Returns the same bound for [`op::SumOfSquares`], relative to the sum itself. Squares of `f32` and
@@ -161,7 +165,7 @@ impl Reducer {
     /// [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35; those of loading
     /// the kernels, as [`prepare`](Self::prepare).
     pub fn sum_of_squares_error_bound<T: Element>(&self, values: &Buffer<T>) -> Result<f64> {
-        self.error_bound(Op::SumSq, values)
+        self.error_bound(OpKind::SumSq.plain(), values)
     }
 
     fn error_bound<T: Element>(&self, op: Op, values: &Buffer<T>) -> Result<f64> {

@@ -6,8 +6,8 @@ use std::{env, process::Command, sync::Arc};
 use warpfold::{
     Device, Error, Reducer,
     internal::{
-        Arch, Blocks, Choice, Dtype, Job, KernelKind, Op, Ptx, PtxSource, Tuning, plan, prepare, ptx,
-        reducer, tuning,
+        Arch, Blocks, Choice, Dtype, Job, KernelKind, OpKind, Ptx, PtxSource, Tuning, plan, prepare,
+        ptx, reducer, tuning,
     },
     op,
 };
@@ -85,7 +85,7 @@ fn other_parameters_are_refused_before_any_launch() {
 fn what_is_not_there_is_named_with_the_reason() {
     let reducer = with_sum(device(), "", Tuning::generic());
     for error in [
-        prepare(&reducer, Op::Max, Dtype::U8).unwrap_err(),
+        prepare(&reducer, OpKind::Max.plain(), Dtype::U8).unwrap_err(),
         reducer.prepare(op::Product, &device().upload(&[1_u8]).unwrap()).unwrap_err(),
         reducer.max(&device().upload(&[1_u8]).unwrap()).unwrap_err(),
         // Before anything is recorded: a thread that records may not load kernels.
@@ -173,7 +173,7 @@ fn a_kernel_that_is_not_there_gives_way_to_one_that_is() {
     let buffer = device.upload(&values).unwrap();
     assert_eq!(reducer.sum(&buffer).unwrap(), i32::total(&values, false));
     let job = warpfold::internal::Job {
-        op: Op::Sum,
+        op: OpKind::Sum.plain(),
         dtype: Dtype::I32,
         n: 50_000,
         address: buffer.as_device_ptr(),
@@ -188,7 +188,7 @@ fn a_kernel_that_is_not_there_gives_way_to_one_that_is() {
 fn a_grid_has_no_more_blocks_than_are_resident() {
     let device = in_own_context(warpfold_sim_driver::driver());
     let reducer = Reducer::new(&device).unwrap();
-    let job = Job { op: Op::Max, dtype: Dtype::F64, n: 1 << 30, address: 0 };
+    let job = Job { op: OpKind::Max.plain(), dtype: Dtype::F64, n: 1 << 30, address: 0 };
     let blocks = |block| {
         let choice = Choice { kernel: KernelKind::Grid, block, blocks: Blocks::Total(1 << 16) };
         plan(&reducer, &job, Some(choice)).unwrap().blocks
@@ -226,7 +226,7 @@ fn kernels_are_loaded_when_they_are_prepared_and_then_no_more() {
     let reducer = Reducer::new(&device).unwrap();
     let loads = || {
         let log = warpfold_sim_driver::record_calls();
-        prepare(&reducer, Op::Sum, Dtype::I32).unwrap();
+        prepare(&reducer, OpKind::Sum.plain(), Dtype::I32).unwrap();
         ["cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncSetAttribute"].map(|name| log.count(name))
     };
     assert_eq!([loads(), loads()], [[1, 2, 1], [0; 3]]);
@@ -236,7 +236,7 @@ fn kernels_are_loaded_when_they_are_prepared_and_then_no_more() {
 fn a_reducer_says_which_launches_it_chooses() {
     let choice = Choice { kernel: KernelKind::Grid, block: 128, blocks: Blocks::Total(3) };
     let (reducer, other) = (reducer_of(choice), Choice { blocks: Blocks::Total(4), ..choice });
-    let chosen = |reducer| tuning(reducer).choice(Op::Min, Dtype::U8, 1, Arch::HOPPER);
+    let chosen = |reducer| tuning(reducer).choice(OpKind::Min.plain(), Dtype::U8, 1, Arch::HOPPER);
     assert_eq!((chosen(&reducer), chosen(&reducer_of(other))), (choice, other));
 }
 

@@ -7,7 +7,7 @@
 use crate::common::{LARGEST, Sample, check, check_extremes, device, reducer, reducer_of, small};
 use warpfold::{
     Element, bf16, f16,
-    internal::{Blocks, Choice, Dtype, Job, KernelKind, Op, depth, plan},
+    internal::{Blocks, Choice, Dtype, Job, KernelKind, OpKind, depth, plan},
     op,
 };
 
@@ -78,7 +78,8 @@ fn any_grid_and_kernel_gives_the_right_result() {
 #[test]
 fn the_choice_decides_the_launch() {
     let buffer = device().upload(&small::<f32>(50_000, 1)).unwrap();
-    let job = Job { op: Op::Sum, dtype: Dtype::F32, n: 50_000, address: buffer.as_device_ptr() };
+    let job =
+        Job { op: OpKind::Sum.plain(), dtype: Dtype::F32, n: 50_000, address: buffer.as_device_ptr() };
     for (kernel, block) in [(KernelKind::Grid, 128), (KernelKind::Bulk, 256)] {
         let choice = Choice { kernel, block, blocks: Blocks::Total(3) };
         let launch = plan(&reducer_of(choice), &job, None).unwrap();
@@ -198,7 +199,8 @@ fn rounded_sums_are_as_near_as_the_launch_promises() {
     let buffer = device().upload(&values).unwrap();
     let exact: f64 = values.iter().copied().map(f64::from).sum();
     let magnitude: f64 = values.iter().copied().map(|value| f64::from(value.abs())).sum();
-    let job = Job { op: Op::Sum, dtype: Dtype::F32, n: n as u64, address: buffer.as_device_ptr() };
+    let job =
+        Job { op: OpKind::Sum.plain(), dtype: Dtype::F32, n: n as u64, address: buffer.as_device_ptr() };
     let depth = depth(plan(reducer(), &job, None).unwrap(), &job);
     let allowed = depth as f64 * f64::from(f32::EPSILON) / 2.0 * magnitude;
     let error = (f64::from(reducer().sum(&buffer).unwrap()) - exact).abs();

@@ -6,7 +6,7 @@
 
 use warpfold::{
     Buffer, Element, bf16, f16,
-    internal::{Dtype, Job, Op, depth, plan},
+    internal::{Dtype, Job, OpKind, depth, plan},
     op,
 };
 
@@ -197,7 +197,8 @@ fn exact<T: Element>(values: &[T]) -> [f64; 2] {
 fn a_bound_is_that_of_the_additions_of_the_launch() {
     let n = 1 << 20;
     let buffer = device().upload(&vec![1.0_f32; n]).unwrap();
-    let job = Job { op: Op::Sum, dtype: Dtype::F32, n: n as u64, address: buffer.as_device_ptr() };
+    let job =
+        Job { op: OpKind::Sum.plain(), dtype: Dtype::F32, n: n as u64, address: buffer.as_device_ptr() };
     let additions = depth(plan(reducer(), &job, None).unwrap(), &job) as f64;
     let bound = reducer().sum_error_bound(&buffer).unwrap();
     // d·u = bound / (1 + bound), to what f64 rounds; without the second term it would be off by `bound`.

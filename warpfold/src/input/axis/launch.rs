@@ -157,7 +157,7 @@ mod tests {
     use super::*;
     use crate::{
         arch::Arch,
-        names::{Dtype, Op},
+        names::{Dtype, OpKind},
         reducer::Code,
     };
 
@@ -165,7 +165,7 @@ mod tests {
     const SMALL: Shape = Shape { arch: Arch::OLDEST, multiprocessors: 4, ..H200 };
 
     fn job([matrices, len, width]: [u64; 3], dtype: Dtype, address: u64) -> AxisTask {
-        let code = Code::BuiltIn(Op::Sum, dtype);
+        let code = Code::BuiltIn(OpKind::Sum.plain(), dtype);
         AxisTask {
             code,
             matrices,
@@ -193,7 +193,10 @@ mod tests {
                         for shape in [H200, SMALL] {
                             let job = job([matrices, len, width], dtype, address);
                             check(&job, shape, SLOT_BYTES);
-                            let code = Code::BuiltIn(Op::BinnedSpread, Dtype::F32);
+                            let code = Code::BuiltIn(
+                                OpKind::Spread.plain().reproducible(Dtype::F32),
+                                Dtype::F32,
+                            );
                             if dtype == Dtype::F32 {
                                 check(&AxisTask { code, ..job }, shape, WIDE_SLOT_BYTES);
                             }

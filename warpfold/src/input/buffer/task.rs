@@ -12,7 +12,7 @@ use crate::{
     geometry::{Launch, Room},
     input::Task,
     kernel_file::Family,
-    names::{Dtype, KernelKind, Op},
+    names::{Dtype, KernelKind, OpKind},
     reducer::{
         Carried, Code, Entry, Kernels, LoadedKernels, Place, Places, Span, Workspace, launch_with,
     },
@@ -211,7 +211,8 @@ pub(crate) fn choose_as_sum(
     dtype: Dtype,
     bytes: u64,
 ) -> (Choice, Room) {
-    let choice = kernels.tuning().choice(Op::Sum, dtype, bytes, kernels.device().info().arch());
+    let choice =
+        kernels.tuning().choice(OpKind::Sum.plain(), dtype, bytes, kernels.device().info().arch());
     let choice = match choice.kernel {
         KernelKind::Grid => choice,
         KernelKind::Bulk => Choice::WITHOUT_BULK,

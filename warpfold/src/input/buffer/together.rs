@@ -7,7 +7,7 @@ use crate::{
     Buffer, Device, Plain, Result,
     element::RESULT_WORDS,
     input::{AnyTask, Task},
-    names::Op,
+    names::{Nan, Op, OpKind},
     reducer::{Code, Codes, Kernels, Layout, Places, Span},
 };
 
@@ -134,12 +134,13 @@ fn launches(wanted: [Option<&Code>; MOST_TOGETHER]) -> Codes {
     let at = |codes: &Codes, wanted: Op| {
         codes.iter().position(|code| matches!(code, Some(Code::BuiltIn(op, _)) if *op == wanted))
     };
-    // The smallest and the largest element have a kernel that finds both, and so have those of numbers.
-    for (min, max, both) in [(Op::Min, Op::Max, Op::MinMax), (Op::NanMin, Op::NanMax, Op::NanMinMax)] {
-        if let (Some(min), Some(max)) = (at(&codes, min), at(&codes, max))
+    // The smallest and the largest element have a kernel that finds both, with NaN or without.
+    for nan in [Nan::Propagate, Nan::Skip] {
+        let of = |kind: OpKind| Op { nan, ..kind.plain() };
+        if let (Some(min), Some(max)) = (at(&codes, of(OpKind::Min)), at(&codes, of(OpKind::Max)))
             && let Some(Code::BuiltIn(op, _)) = &mut codes[min]
         {
-            *op = both;
+            op.kind = OpKind::MinMax;
             codes[max] = None;
         }
     }
@@ -149,12 +150,13 @@ fn launches(wanted: [Option<&Code>; MOST_TOGETHER]) -> Codes {
 /// The byte of a kernel's result at which that of an operation begins, if it is there with all its bits.
 fn start_within(result: &Code, wanted: &Code) -> Option<u8> {
     match (result, wanted) {
-        (Code::BuiltIn(op, dtype), Code::BuiltIn(wanted, _)) => match (op, wanted) {
+        (Code::BuiltIn(op, dtype), Code::BuiltIn(wanted, _)) => match (op.kind, wanted.kind) {
             _ if op == wanted => Some(0),
-            (Op::MinMax, Op::Min) | (Op::NanMinMax, Op::NanMin) => Some(0),
-            (Op::MinMax, Op::Max) | (Op::NanMinMax, Op::NanMax) => Some(dtype.size() as u8),
+            _ if op.nan != wanted.nan => None,
+            (OpKind::MinMax, OpKind::Min) => Some(0),
+            (OpKind::MinMax, OpKind::Max) => Some(dtype.size() as u8),
             // Behind the index. Of floats it is the first of equal elements, whose bits may differ.
-            (Op::ArgMin, Op::Min) | (Op::ArgMax, Op::Max) if !dtype.is_float() => {
+            (OpKind::ArgMin, OpKind::Min) | (OpKind::ArgMax, OpKind::Max) if !dtype.is_float() => {
                 Some(size_of::<u64>() as u8)
             }
             _ => None,

@@ -201,7 +201,7 @@ impl<T: Element, R: Interval<T>> Interval<T> for Reproducible<R> {
     }
 
     fn op(&self) -> WithinOp {
-        self.0.op().everywhere(T::DTYPE)
+        self.0.op().reproducible(T::DTYPE)
     }
 }
 
@@ -374,7 +374,7 @@ macro_rules! filtered {
 
 filtered! {
     [Sum] op => op;
-    [Reproducible<Sum>] op => op.everywhere(T::DTYPE);
+    [Reproducible<Sum>] op => op.reproducible(T::DTYPE);
 }
 
 #[cfg(test)]

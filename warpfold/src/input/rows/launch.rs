@@ -241,7 +241,7 @@ mod tests {
     use crate::{
         arch::Arch,
         input::axis::AxisLaunch,
-        names::{Dtype, Op, TopOp},
+        names::{Dtype, OpKind, TopOp},
         reducer::Code,
     };
     use warpfold_abi::reducer::TOP_SLOT_BYTES;
@@ -250,7 +250,7 @@ mod tests {
     const SMALL: Shape = Shape { arch: Arch::OLDEST, multiprocessors: 4, ..H200 };
 
     fn job(rows: u64, len: u64, dtype: Dtype, address: u64) -> RowsTask {
-        RowsTask { code: Code::BuiltIn(Op::Sum, dtype), rows, len, pitch: len, address }
+        RowsTask { code: Code::BuiltIn(OpKind::Sum.plain(), dtype), rows, len, pitch: len, address }
     }
 
     fn of(rows: u64, len: u64) -> RowsLaunch {
@@ -272,7 +272,13 @@ mod tests {
                         check(&job, shape);
                         if dtype.is_float() {
                             check(
-                                &RowsTask { code: Code::BuiltIn(Op::BinnedSpread, dtype), ..job },
+                                &RowsTask {
+                                    code: Code::BuiltIn(
+                                        OpKind::Spread.plain().reproducible(Dtype::F32),
+                                        dtype,
+                                    ),
+                                    ..job
+                                },
                                 shape,
                             );
                         }

@@ -12,7 +12,7 @@ use crate::{
         buffer::ReduceElements,
         rows::{ReduceRows, Rows, RowsTask},
     },
-    names::{Dtype, Op, TopOp},
+    names::{Dtype, OpKind, TopOp},
     op::{TopK, kind},
     reducer::{Code, Plan},
 };
@@ -76,8 +76,8 @@ impl TopTask {
     pub(crate) fn of_one(&self) -> Option<AnyTask> {
         let &Self { op, dtype, rows, len, k, address } = self;
         let op = match op {
-            TopOp::Largest => Op::ArgMax,
-            TopOp::Smallest => Op::ArgMin,
+            TopOp::Largest => OpKind::ArgMax.plain(),
+            TopOp::Smallest => OpKind::ArgMin.plain(),
         };
         let code = Code::BuiltIn(op, dtype);
         (k == 1).then(|| RowsTask { code, rows, len, pitch: len, address }.task())

@@ -122,7 +122,7 @@ mod tests {
     use super::{super::Axes, *};
     use crate::{
         arch::Arch,
-        names::{Dtype, Op},
+        names::{Dtype, OpKind},
         reducer::Code,
     };
 
@@ -133,7 +133,14 @@ mod tests {
         let axes = |axes: &[(u64, u64)], reduced| Axes::new(axes.iter().copied(), reduced).on_device();
         let (kept, reduced) = (axes(kept, false).unwrap(), axes(reduced, true).unwrap());
         let (results, len) = (kept.positions(), reduced.positions());
-        ViewTask { code: Code::BuiltIn(Op::Sum, dtype), kept, reduced, results, len, address: 0x1000 }
+        ViewTask {
+            code: Code::BuiltIn(OpKind::Sum.plain(), dtype),
+            kept,
+            reduced,
+            results,
+            len,
+            address: 0x1000,
+        }
     }
 
     fn check(job: &ViewTask, shape: Shape) -> ViewLaunch {
