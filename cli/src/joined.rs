@@ -118,8 +118,6 @@ fn reduced<W: Element>(
         world.fail(&format!("{error:#}"));
     })?;
     let told = world.gather(&[count, nulls].map(u64::to_le_bytes).concat())?;
-    let reductions: String = running.iter().map(|(op, _)| format!("{op:?} of {dtype}\n")).collect();
-    require_alike(&world.gather(reductions.as_bytes())?)?;
     let (mut count, mut nulls) = (0, 0);
     for told in &told {
         let number = |at: usize| told[8 * at..][..8].try_into().map(u64::from_le_bytes);
@@ -139,22 +137,6 @@ fn reduced<W: Element>(
         answer_of(op, fields.clone(), &pieces, None)
     };
     Ok((ops.iter().map(answer).collect(), pieces))
-}
-
-/// Refuses reductions, one a line, in which ranks differ: the library sees no difference between
-/// operations that are chosen at run time. Of a rank that has fewer it reports that it has left.
-fn require_alike(told: &[Vec<u8>]) -> Result<()> {
-    let told: Vec<_> = told.iter().map(|told| String::from_utf8_lossy(told)).collect();
-    for (rank, other) in told.iter().enumerate() {
-        let mut pairs = told[0].lines().zip(other.lines());
-        if let Some((first, other)) = pairs.find(|(first, other)| first != other) {
-            bail!(
-                "rank 0 is at running {first}, rank {rank} at running {other}; each rank makes the same \
-                 calls in the same order"
-            );
-        }
-    }
-    Ok(())
 }
 
 /// What a process reads of a file.

@@ -21,7 +21,7 @@ pub use crate::{
     kernel_file::{Family, Kernel, KernelFile},
     names::{
         AxisKernel, Dtype, KernelKind, Nan, Op, OpKind, Order, PairKernel, PairOp, RowsKernel, TopOp,
-        UnknownName, Written, ViewKernel,
+        UnknownName, ViewKernel, Written,
     },
     ptx::{Find, Ptx, PtxSource},
     reducer::Job,
@@ -38,9 +38,7 @@ pub mod archive {
 }
 
 /// An operation that is chosen at run time, on elements that any type of their size stands for. Its
-/// results are arrays `R` of the bytes that kernels write; no elements have none. A
-/// [`World`](crate::World) compares operations by their types, which are the same for different ones
-/// here: ranks have to make sure themselves that they reduce alike.
+/// results are arrays `R` of the bytes that kernels write; no elements have none.
 #[derive(Debug, Clone, Copy)]
 pub struct DynamicOp<R> {
     op: Op,

@@ -210,7 +210,7 @@ fn a_process_that_fails_ends_the_others() {
         let said = text(&output.stderr);
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{said}");
         assert!(
-            said.contains("rank 0 is at running Sum of f32, rank 2 at running Sum of f64"),
+            said.contains("rank 0 is at running sum of f32, rank 2 at running sum of f64"),
             "{said}"
         );
     }
@@ -218,7 +218,7 @@ fn a_process_that_fails_ends_the_others() {
     for output in ended(started(folder, &[&*good, &*most])) {
         let said = text(&output.stderr);
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{said}");
-        assert!(said.contains("rank 1 at running Max of f32"), "{said}");
+        assert!(said.contains("rank 1 at running max of f32"), "{said}");
     }
 }
 

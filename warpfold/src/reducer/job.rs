@@ -114,6 +114,16 @@ impl Code {
     }
 }
 
+/// By operation and type.
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BuiltIn(op, dtype) => write!(f, "{op} of {dtype}"),
+            Self::Custom(loaded) => f.write_str(loaded.name()),
+        }
+    }
+}
+
 impl fmt::Debug for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -293,7 +293,7 @@ fn all_shapes_are_those_of_one_device() {
     } else {
         world.reduce((op::Sum, op::Max), &x).map(|(sum, max)| (max, sum))
     };
-    says(&error.unwrap_err(), &["launch 0 of (Sum, Max) of f32, rank 1 at launch 0 of (Max, Sum)"]);
+    says(&error.unwrap_err(), &["launch 0: sum of f32, rank 1 at launch 0: max of f32"]);
     assert_eq!(world.reduce(op::Sum, &x).unwrap(), sum);
 }
 
@@ -315,12 +315,12 @@ fn ranks_that_do_not_do_the_same_are_told_what_each_does() {
         true => world.reduce(op::Max, &values).map(|_| ()),
         false => world.reduce(op::Sum, &values).map(|_| ()),
     };
-    told(other.unwrap_err(), &["rank 0 is at Sum of f32", "rank 2 at Max of f32", "the same order"]);
+    told(other.unwrap_err(), &["rank 0 is at sum of f32", "rank 2 at max of f32", "the same order"]);
     let other = match odd {
         true => world.reduce(op::Sum.reproducible(), &values),
         false => world.reduce(op::Sum, &values),
     };
-    told(other.unwrap_err(), &["Sum of f32", "rank 2 at Reproducible<Sum> of f32"]);
+    told(other.unwrap_err(), &["sum of f32", "rank 2 at binsum of f32"]);
     let other = match odd {
         true => world.distributed(device().upload(&[1_u8]).unwrap()).map(|_| ()),
         false => world.distributed(device().upload(&[1_i8]).unwrap()).map(|_| ()),
@@ -329,13 +329,13 @@ fn ranks_that_do_not_do_the_same_are_told_what_each_does() {
     let mut running = reducer().running(op::Sum).unwrap();
     running.push(&device().stream().unwrap(), values.part()).unwrap();
     let other = if odd { world.result(&running) } else { world.reduce(op::Sum, &values) };
-    told(other.unwrap_err(), &["Sum of f32", "rank 2 at running Sum of f32"]);
+    told(other.unwrap_err(), &["sum of f32", "rank 2 at running sum of f32"]);
     let told_me: Vec<Vec<u8>> = (0..3).map(|rank| vec![rank; rank.into()]).collect();
     assert_eq!(world.gather(&told_me[world.rank() as usize]).unwrap(), told_me);
     let other = if odd { world.gather(&[0; 20_000]) } else { world.gather(&[]) };
     told(other.unwrap_err(), &["20000 bytes of a rank", "16384 or fewer"]);
     let other = if odd { world.barrier() } else { world.reduce(op::Sum, &values).map(|_| ()) };
-    told(other.unwrap_err(), &["Sum of f32", "rank 2 at a barrier"]);
+    told(other.unwrap_err(), &["sum of f32", "rank 2 at a barrier"]);
 }
 
 /// One rank's call fails in that rank as it would by itself, and the others are told; then all go on.
@@ -688,10 +688,10 @@ fn parts_of_any_bytes_are_a_result_or_an_error() {
         bytes
     };
     let whats = [
-        "Sum of f32",
-        "ArgMax of f32",
-        "Reproducible<Sum> of f32",
-        "MeanAndVariance of f32",
+        "sum of f32",
+        "argmax of f32",
+        "binsum of f32",
+        "spread of f32",
         "Dot of f32",
         "Reproducible<Dot> of f32",
         "the interval (Unbounded, Unbounded) of f32",

@@ -220,11 +220,11 @@ impl World {
         values: &Distributed<T>,
     ) -> Result<O::Output> {
         let state = &mut *self.state();
-        let (of_none, what) = (O::of_none(), short(type_name::<O>()));
+        let of_none = O::of_none();
         let (codes, layout) = together(&ops.codes(), values.is_empty());
         for (launch, code) in codes.iter().flatten().enumerate() {
             let given = self.begin(state, code, values);
-            let what = format!("launch {launch} of {what} of {}", short(type_name::<T>()));
+            let what = format!("launch {launch}: {code}");
             let none = || values.part.slice(..0);
             self.bring(state, &what, (code, launch), given, of_none.is_some(), &none)?;
         }
@@ -295,8 +295,8 @@ impl World {
         given: Result<Mine>,
         none: &dyn Fn() -> Result<Buffer<T>>,
     ) -> Result<O::Output> {
-        let what = format!("{how}{} of {}", short(type_name::<O>()), short(type_name::<T>()));
         let (code, of_none) = (op.code(), O::of_none());
+        let what = format!("{how}{code}");
         let n = self.bring(state, &what, (&code, 0), given, of_none.is_some(), none)?;
         if let Some(of_none) = of_none.filter(|_| n == 0) {
             return Ok(of_none);
