@@ -25,24 +25,36 @@ thread_local! {
 /// Carries out a driver function and returns its code. Nothing unwinds out of here.
 ///
 /// `early` functions may be called before `cuInit`.
+///
+/// It is compiled for each function; what does not depend on that is in `admit` and `conclude`.
 pub(crate) fn enter(name: &'static str, early: bool, body: impl FnOnce() -> Outcome) -> c_int {
     let _inside = world::Inside::new();
-    let carried_out = catch_unwind(AssertUnwindSafe(|| {
-        // Texts and addresses of functions need neither locks nor threads.
-        if !early || name == "cuInit" {
-            check_process()?;
-        }
-        log::count(name);
-        if IN_HOST_FUNCTION.get() {
-            let detail = format!("{name} was called by a host function of a stream");
-            return fail_with(CUDA_ERROR_NOT_PERMITTED, detail);
-        }
-        inject::strike(name)?;
-        if !early {
-            world::check_initialised()?;
-        }
-        body()
-    }));
+    conclude(
+        name,
+        catch_unwind(AssertUnwindSafe(|| {
+            admit(name, early)?;
+            body()
+        })),
+    )
+}
+
+/// Counts a call, and refuses one that must not be made now.
+fn admit(name: &'static str, early: bool) -> Outcome {
+    // Texts and addresses of functions need neither locks nor threads.
+    if !early || name == "cuInit" {
+        check_process()?;
+    }
+    log::count(name);
+    if IN_HOST_FUNCTION.get() {
+        let detail = format!("{name} was called by a host function of a stream");
+        return fail_with(CUDA_ERROR_NOT_PERMITTED, detail);
+    }
+    inject::strike(name)?;
+    if early { Ok(()) } else { world::check_initialised() }
+}
+
+/// Returns the code of a call that has returned or panicked.
+fn conclude(name: &'static str, carried_out: std::thread::Result<Outcome>) -> c_int {
     match carried_out.unwrap_or_else(|panic| Err(panicked(&*panic))) {
         Ok(()) => CUDA_SUCCESS,
         Err(failure) => {
