@@ -3,26 +3,21 @@
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
-use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
-
 use crate::error::shortened;
+
+#[cfg(feature = "cpp")]
+mod cpp;
 
 /// Bytes of a mangled name that is demangled, at most.
 const MOST: usize = 4096;
 /// Bytes of a demangled name, at most: references to earlier parts make it exponential in the name's
 /// length, 2^80 bytes of 240.
 const MOST_PLAIN: usize = 4 * MOST;
-/// Depth to which C++ names are parsed. The parser tries several readings of a part one after the other,
-/// each of which may hold such parts again, so that its time is exponential in the depth: seconds at its
-/// own limit of 96. All but 3 of 44,000 names of LLVM and libstdc++ are less deep than this.
-const DEPTH: u32 = 64;
-/// Expressions with `new` and `delete` in a name, at most: those multiply by themselves, from depth to
-/// depth. No kernel's signature has any; a few may seem to be there.
-const MOST_NEW: usize = 8;
 
-/// A name of Rust or C++ as its source has it: `sum<float>(float const*, int)` of
-/// `_Z3sumIfEvPKT_i`, `kernels::sum` of `_ZN7kernels3sum17h0123456789abcdefE`. None of a name that is
-/// not mangled, as those of `extern "C"` are.
+/// A name of Rust, or with the feature `cpp` of C++, as its source has it:
+/// `sum<float>(float const*, int)` of `_Z3sumIfEvPKT_i`, `kernels::sum` of
+/// `_ZN7kernels3sum17h0123456789abcdefE`. None of a name that is not mangled, as those of `extern "C"`
+/// are.
 ///
 /// ```
 /// let copy = warpfold_sim::demangled("_Z4copyPKfPfi");
@@ -38,37 +33,12 @@ pub fn demangled(name: &str) -> Option<String> {
     let mut plain = Plain(String::new());
     match rustc_demangle::try_demangle(name) {
         Ok(of_rust) => write!(plain, "{of_rust:#}").ok()?,
-        Err(_) => parsed(name)?.structured_demangle(&mut plain, &DemangleOptions::default()).ok()?,
+        #[cfg(feature = "cpp")]
+        Err(_) => cpp::demangle(name, &mut plain)?,
+        #[cfg(not(feature = "cpp"))]
+        Err(_) => return None,
     }
     Some(plain.0).filter(|plain| plain != name)
-}
-
-/// Parses a C++ name in bounded time; none of a name that may take longer.
-fn parsed(name: &str) -> Option<Symbol<&str>> {
-    let options = ParseOptions::default().recursion_limit(DEPTH);
-    (news(name.as_bytes()) <= MOST_NEW).then(|| Symbol::new_with_options(name, &options).ok())?
-}
-
-/// Counts what may be an expression with `new` or `delete` in a mangled name: the letters of one,
-/// outside of what can only be an identifier, its length in front.
-fn news(name: &[u8]) -> usize {
-    let (mut count, mut at) = (0, 0);
-    while at < name.len() {
-        let digits = name[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let end = at + digits;
-        // Behind these, or in front of `E` and `_`, digits may be no length.
-        let is_length = at > 0
-            && digits > 0
-            && digits < 5
-            && !b"_LCDF".contains(&name[at - 1])
-            && name.get(end).is_some_and(|next| next.is_ascii_alphabetic() && *next != b'E');
-        let length =
-            name[at..end].iter().fold(0, |length, digit| 10 * length + usize::from(digit - b'0'));
-        let word = &name[at..name.len().min(at + 2)];
-        count += usize::from([b"nw", b"na", b"dl", b"da"].iter().any(|new| word == *new));
-        at = if is_length { end + length } else { at + digits.max(1) };
-    }
-    count
 }
 
 /// A demangled name that refuses to become longer than [`MOST_PLAIN`].
@@ -103,7 +73,7 @@ pub fn readable(name: &str) -> Cow<'_, str> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cpp"))]
 mod tests {
     use std::time::Duration;
 

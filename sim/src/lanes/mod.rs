@@ -19,7 +19,8 @@ use std::hint::black_box;
 use std::ops::{BitOr, BitXor, Index, IndexMut};
 
 use multiversion::{multiversion, target::target_cfg_f};
-use wide::u8x16;
+#[cfg(target_arch = "x86_64")]
+use safe_arch::{m128i, move_mask_i8_m128i};
 
 use crate::program::{LANES, Operands};
 
@@ -273,8 +274,23 @@ pub(crate) fn test<A: Source, B: Source>(
     for (lane, holds) in holds.iter_mut().enumerate() {
         *holds = if f(A::lane(a, lane), B::lane(b, lane)) { u8::MAX } else { 0 };
     }
-    let (halves, _) = holds.as_chunks();
-    u8x16::new(halves[0]).to_bitmask() | u8x16::new(halves[1]).to_bitmask() << 16
+    bits_of(&holds)
+}
+
+/// Returns the highest bit of each byte.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn bits_of(bytes: &[u8; LANES]) -> u32 {
+    let (halves, _) = bytes.as_chunks();
+    let half = |at: usize| move_mask_i8_m128i(m128i::from(halves[at])).cast_unsigned();
+    half(0) | half(1) << 16
+}
+
+/// Returns the highest bit of each byte.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn bits_of(bytes: &[u8; LANES]) -> u32 {
+    bytes.iter().enumerate().fold(0, |mask, (lane, byte)| mask | u32::from(byte >> 7) << lane)
 }
 
 /// [`map`] of one operand.
