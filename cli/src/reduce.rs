@@ -22,8 +22,8 @@ const TURN: usize = 1 << 16;
 /// Axes of a view of the library's, at most.
 const MOST_AXES: usize = 8;
 
-/// Runs generic code with the integer type that has the size of an element. Code that only moves elements
-/// is compiled once for a size, not for each type.
+/// Runs generic code with the integer type that has the size of an element. Code that only moves
+/// elements is compiled once for a size, not for each type.
 macro_rules! with_word {
     ($dtype:expr, $W:ident => $body:expr) => {
         match $dtype.size() {

@@ -77,8 +77,7 @@ enum Command {
     },
     /// Check each feature of the published packages alone
     CheckFeatures,
-    /// Find links that lead nowhere, pages without a line in the book, and comments that are too wide or
-    /// short
+    /// Find links that lead nowhere, pages without a line in the book, and comments that are too wide
     CheckText(check_text::Args),
     /// Run the examples of the library in the simulator, and compare what they print
     Examples,

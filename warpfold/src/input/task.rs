@@ -72,8 +72,8 @@ pub(crate) trait Task: fmt::Debug {
     ///   a launch that the stream waits for has left it, and nothing else use it meanwhile. The offsets
     ///   of segments must have been checked, and be as that has found them. Keys must be as they were
     ///   when their runs were counted, and there must be room for as many runs; before, for the counts.
-    /// - `slots` must be those of a [`Workspace`](crate::reducer::Workspace) of this device, all zero and used by
-    ///   nothing else meanwhile.
+    /// - `slots` must be those of a [`Workspace`](crate::reducer::Workspace) of this device, all zero
+    ///   and used by nothing else meanwhile.
     /// - `output` must have room for a result there, and
     ///   [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES) writable bytes; or room for the words of
     ///   each launch of several operations; or for the results of all rows, columns or segments, or for

@@ -95,8 +95,8 @@ use crate::{
 ///
 /// # Other operations
 /// Of integers it is for all of these and [`Product`], and of all elements for what has the same bits
-/// anyway: the result is then that of the operation itself. [`LogSumExp`](super::LogSumExp) and products of floats have no
-/// such result:
+/// anyway: the result is then that of the operation itself. [`LogSumExp`](super::LogSumExp) and products
+/// of floats have no such result:
 ///
 /// ```compile_fail,E0277
 /// # use warpfold::{Device, Reducer, Selection, op};

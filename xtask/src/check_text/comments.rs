@@ -1,13 +1,10 @@
-//! Comments of Rust: none is wider than the code, none leaves it to the reader which number it means,
-//! and none of those that document something is shorter than a sentence can be.
+//! Comments of Rust: none is wider than the code, and none leaves it to the reader which number it
+//! means.
 
 use std::collections::VecDeque;
 
 /// Columns of a line; rustfmt.toml has the same for the code.
 const WIDTH: usize = 105;
-
-/// Words that a doc comment has at least.
-const WORDS: usize = 4;
 
 /// Words that stand for a number whose name a reader would have to find.
 const NAMELESS: [&str; 2] = ["So many", "of so many"];
@@ -28,10 +25,6 @@ impl<'l> Comment<'l> {
             usize::from(rest.starts_with('!') || rest.starts_with('/') && !rest.starts_with("//"));
         let (head, text) = line.split_at(indent + 2 + marks);
         Some(Self { head, text })
-    }
-
-    fn is_doc(&self) -> bool {
-        self.head.trim_start().len() == 3
     }
 
     /// White space in front of the text, as far as a list's mark reaches.
@@ -67,9 +60,7 @@ fn width(line: &str) -> usize {
 /// What is wrong with the comments of a source, with the lines.
 pub(super) fn findings(source: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
-    // The doc comment until here: its head, its first line, its words; as many as it takes for a title.
-    let mut open: Option<(&str, usize, usize)> = None;
-    for (at, line) in source.lines().chain([""]).enumerate() {
+    for (at, line) in source.lines().enumerate() {
         let comment = Comment::of(line);
         if comment.is_some_and(|comment| width(line) > WIDTH && comment.can_wrap()) {
             found.push((at + 1, format!("a comment of {} columns; {WIDTH} are allowed", width(line))));
@@ -77,25 +68,7 @@ pub(super) fn findings(source: &str) -> Vec<(usize, String)> {
         if comment.is_some_and(|comment| NAMELESS.iter().any(|words| comment.text.contains(words))) {
             found.push((at + 1, "\"so many\" in place of a number; name the number".to_owned()));
         }
-        let doc = comment.filter(Comment::is_doc);
-        if let Some((head, first, words)) = open
-            && doc.is_none_or(|doc| doc.head != head)
-        {
-            if words < WORDS {
-                found.push((
-                    first,
-                    format!("a doc comment of {words} words; at least {WORDS} say something"),
-                ));
-            }
-            open = None;
-        }
-        if let Some(doc) = doc {
-            let (_, _, words) = open.get_or_insert((doc.head, at + 1, 0));
-            let is_title = doc.text.trim_start().starts_with("# ");
-            *words += if is_title { WORDS } else { doc.text.split_whitespace().count() };
-        }
     }
-    found.sort();
     found
 }
 
@@ -157,25 +130,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_wide_or_too_short_is_named_with_its_line() {
+    fn what_is_too_wide_is_named_with_its_line() {
         let wide = format!("    // {}", "word ".repeat(21).trim_end());
         assert_eq!(width(&wide), 111);
         let table = format!("/// | {} |", "cell ".repeat(30));
-        let source = format!(
-            "//! A module of four words.\n\n/// Its name.\npub name: String,\n{wide}\n{table}\n/// and more\n\
-             let code = 1; // fine\n//////////////\n//! Three words here\n/// four words are enough\nfn f() {{}}\n\
-             /// # Title\nimpl S {{}}\n"
-        );
-        let found: Vec<String> =
-            findings(&source).iter().map(|(line, what)| format!("{line}: {what}")).collect();
-        assert_eq!(
-            found,
-            [
-                "3: a doc comment of 2 words; at least 4 say something",
-                "5: a comment of 111 columns; 105 are allowed",
-                "10: a doc comment of 3 words; at least 4 say something",
-            ]
-        );
+        let found = findings(&format!("//! A module.\n\n{wide}\n{table}\nlet code = 1; // fine\n"));
+        assert_eq!(found, [(3, "a comment of 111 columns; 105 are allowed".to_owned())]);
     }
 
     #[test]

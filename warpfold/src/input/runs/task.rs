@@ -21,7 +21,8 @@ use crate::{
 const COUNT: usize = 0;
 const WRITE: usize = 1;
 
-/// Returns the number of blocks that count the runs of `n` keys of `key_bytes` bytes; as many write them.
+/// Returns the number of blocks that count the runs of `n` keys of `key_bytes` bytes; as many write
+/// them.
 pub(super) fn blocks(kernels: &Kernels, key_bytes: u32, n: u64) -> Result<u32> {
     let loaded = kernels.file(KernelFile::of_runs(key_bytes))?;
     let resident = loaded.entry(COUNT).resident_of(0).min(loaded.entry(WRITE).resident_of(0));

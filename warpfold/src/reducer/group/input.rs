@@ -249,8 +249,8 @@ impl World {
     /// operations, and returns the same result on every rank. Of all ranks.
     ///
     /// The launches of a tuple are combined one after the other. Results of pairs and filtered elements
-    /// are added in the order of the ranks; with [`Reproducible`] they have the bits of one rank that has
-    /// all elements.
+    /// are added in the order of the ranks; with [`Reproducible`] they have the bits of one rank that
+    /// has all elements.
     ///
     /// # Errors
     /// [`Error::World`](crate::Error::World) for elements of another world, where another rank fails,
