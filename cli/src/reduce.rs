@@ -48,7 +48,8 @@ macro_rules! with_result {
             2 => with_word!(@ [u8; 2], $R => $body),
             4 => with_word!(@ [u8; 4], $R => $body),
             8 => with_word!(@ [u8; 8], $R => $body),
-            _ => with_word!(@ [u8; 16], $R => $body),
+            16 => with_word!(@ [u8; 16], $R => $body),
+            bytes => unreachable!("results of {bytes} bytes"),
         }
     };
 }

@@ -41,7 +41,7 @@ impl<T: Pod + Debug + Send + Sync> Plain for T {}
 pub trait Element: sealed::Element + Plain + PartialOrd {
     /// The type of sums, in which the elements are added too: `i64` for signed integers and `u64` for
     /// others, `f32` for [`f16`](struct@f16) and [`bf16`], and for `f32` and `f64` themselves.
-    type Sum: Element;
+    type Sum: Element<Sum = Self::Sum>;
 }
 
 /// An element that is combined bit by bit: an [`Integer`] or a [`Bool`](crate::Bool).
@@ -145,7 +145,7 @@ pub(crate) mod sealed {
 
     /// What the library knows of an element's type.
     pub trait Element: Pod + Neighbours {
-        /// The type of sums of magnitudes that do not overflow.
+        /// The type of L1 norms in device memory.
         type Magnitudes: super::Element;
         const DTYPE: Dtype;
         /// The number, rounded to double precision. No method, so that nobody's own is hidden by it.

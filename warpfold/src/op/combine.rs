@@ -1,7 +1,5 @@
 //! The combination of results on the host.
 
-use half::{bf16, f16};
-
 use crate::{
     Bits, Element, Integer,
     element::{element_of, word_of},
@@ -12,8 +10,8 @@ use crate::{
     },
 };
 
-/// Operations by which two results of type `R` are combined to that of all their elements. One of them
-/// may be an initial value.
+/// Operations that combine the results of two inputs into the result of both. Either may be an initial
+/// value.
 ///
 /// ```
 /// use warpfold::{Device, Reducer, Selection, op::{self, Combine}};
@@ -26,17 +24,28 @@ use crate::{
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// Integers wrap around, floats are rounded once, and NaN is the minimum and the maximum of NaN and
-/// anything. Means, places and logarithms of sums are not combined by their results alone:
+/// Results are those of the host, `R`: of sums and products [`Element::Sum`]. Integers wrap around,
+/// floats are rounded once, and NaN is the minimum and the maximum of NaN and anything. The combination
+/// of two [`Reproducible`] sums is rounded again, so that it depends on where the input was cut. Means
+/// and variances are not combined: their results lack the number of elements.
 ///
 /// ```compile_fail,E0599
 /// # use warpfold::op::{self, Combine};
 /// op::Mean.combine(1.0, 2.0);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not combine results of type `{R}`",
+    note = "sums, products, minima, maxima, counts and bitwise operations do, in the type of their result"
+)]
 pub trait Combine<R> {
     /// Combines two results.
     fn combine(self, a: R, b: R) -> R;
 }
+
+/// A type of sums.
+trait Total: Element<Sum = Self> {}
+
+impl<T: Element<Sum = T>> Total for T {}
 
 macro_rules! combine {
     ($([$($T:ident: $Bound:ident)?] $Op:ty, $R:ty: $with:expr;)*) => {$(
@@ -49,14 +58,14 @@ macro_rules! combine {
 }
 
 combine! {
-    [T: Element] Sum, T: T::ADD;
-    [T: Element] SumOfSquares, T: T::ADD;
-    [T: Element] SumOfMagnitudes, T: T::ADD;
+    [T: Total] Sum, T: T::ADD;
+    [T: Total] SumOfSquares, T: T::ADD;
+    [T: Total] SumOfMagnitudes, T: T::ADD;
     [T: Integer] WrappingSum, T: T::ADD;
-    [T: Element] SumIn<T>, T: T::ADD;
+    [T: Total] SumIn<T>, T: T::ADD;
     [] SumIn<i128>, i128: i128::wrapping_add;
     [] SumIn<u128>, u128: u128::wrapping_add;
-    [T: Element] Product, T: multiply;
+    [T: Total] Product, T: multiply;
     [T: Element] Min, T: |a, b| extreme(a, b, true);
     [T: Element] Max, T: |a, b| extreme(a, b, false);
     [] CountNonZero, u64: u64::wrapping_add;
@@ -89,8 +98,6 @@ fn in_words<T: Element>(a: T, b: T, of: fn(u64, u64) -> u64) -> T {
 fn multiply<T: Element>(a: T, b: T) -> T {
     let [x, y] = [a, b].map(word_of);
     match T::DTYPE {
-        Dtype::F16 => element_of(word_of(element_of::<f16>(x) * element_of::<f16>(y))),
-        Dtype::Bf16 => element_of(word_of(element_of::<bf16>(x) * element_of::<bf16>(y))),
         Dtype::F32 => element_of(word_of(element_of::<f32>(x) * element_of::<f32>(y))),
         Dtype::F64 => element_of(word_of(element_of::<f64>(x) * element_of::<f64>(y))),
         _ => element_of(x.wrapping_mul(y)),

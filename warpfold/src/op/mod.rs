@@ -118,7 +118,8 @@ pub trait RowsOperation<T: Plain>: Operation<T> {}
 /// | the same one twice or more | 1 |
 /// | [`Sum`] and [`WrappingSum`] | 1 |
 /// | [`Reproducible`] around an operation that it does not change, and that operation | 1 |
-/// | [`Min`] and [`Max`], with or without [`MinMax`] | 1 |
+/// | [`Min`] and [`Max`], with or without [`MinMax`] or [`MaxNorm`] | 1 |
+/// | [`L1Norm`] and [`SumOfMagnitudes`], but of integers of 64 bits | 1 |
 /// | [`MinMax`], and [`Min`] or [`Max`] | 1 |
 /// | the same of numbers, each in [`SkipNan`] | 1 |
 /// | of integers, [`ArgMin`] and [`Min`] | 1 |
@@ -340,9 +341,10 @@ pub(crate) mod sealed {
     }
 }
 
-/// The L1 norm, as `f64`: the sum of the magnitudes, that of integers exact and rounded once. A row, or
-/// an [`Output`](crate::Output), has it in the type of [`SumOfMagnitudes`], or `f64` for elements of 64
-/// bits, whose magnitudes may have no room there.
+/// The L1 norm, as `f64`: the sum of the magnitudes. Integers of 64 bits are added exactly and rounded
+/// once. Shorter ones are added in [`Element::Sum`], which has room for 2^31 elements of any value;
+/// floats as in [`SumOfMagnitudes`]. Results of rows and in an [`Output`](crate::Output) are `f64` for
+/// integers of 64 bits, otherwise [`Element::Sum`].
 ///
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -379,8 +381,8 @@ impl<T: Element> Operation<T> for L1Norm {
 
 impl<T: Element> RowsOperation<T> for L1Norm {}
 
-/// The maximum norm, as `f64`: the largest magnitude; NaN if any element is NaN. An
-/// [`Output`](crate::Output) has the [`Ends`] of the elements.
+/// The maximum norm, as `f64`: the largest magnitude, or NaN if any element is NaN. Results of rows and
+/// in an [`Output`](crate::Output) are the [`Ends`] of the elements instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaxNorm;
 
@@ -407,6 +409,8 @@ impl<T: Element> Operation<T> for MaxNorm {
         if min > max { min } else { max }
     }
 }
+
+impl<T: Element> RowsOperation<T> for MaxNorm {}
 
 macro_rules! operations {
     ($(

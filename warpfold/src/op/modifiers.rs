@@ -1,14 +1,13 @@
-//! Operations made of others: with the same bits wherever they are made, of numbers alone, and with sums
-//! in another type.
+//! Modifiers of operations: reproducible results, NaN left out, and sums in a wider type.
 
 use std::marker::PhantomData;
 
 use half::{bf16, f16};
 
 use super::{
-    ArgMax, ArgMin, BitAnd, BitOr, BitXor, CountNan, CountNonZero, Dot, L1Norm, L2Norm, Max, Mean,
-    MeanAndVariance, Min, MinMax, Operation, PairOperation, Product, RowsOperation, SquaredDistance,
-    Sum, SumOfMagnitudes, SumOfSquares, WrappingSum, kind, sealed,
+    ArgMax, ArgMin, BitAnd, BitOr, BitXor, CountNan, CountNonZero, Dot, L1Norm, L2Norm, Max, MaxNorm,
+    Mean, MeanAndVariance, Min, MinMax, Operation, PairOperation, Product, RowsOperation,
+    SquaredDistance, Sum, SumOfMagnitudes, SumOfSquares, WrappingSum, kind, sealed,
 };
 use crate::{
     Bits, Bool, Element, Float, Integer,
@@ -18,8 +17,8 @@ use crate::{
 };
 
 /// An operation whose result has the same bits wherever it is made: on any GPU, in any launch, at any
-/// alignment, of a buffer or of a row, in the simulator, and on the CPU. The methods `reproducible` of
-/// operations make it.
+/// alignment, of a buffer or of a row, in the simulator, and on the CPU. The `reproducible` method of an
+/// operation returns it; generic code writes `Reproducible(op)`.
 ///
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -118,6 +117,13 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reproducible<O>(pub O);
 
+impl<O> Reproducible<O> {
+    /// Leaves NaN out.
+    pub const fn skip_nan(self) -> SkipNan<Self> {
+        SkipNan(self)
+    }
+}
+
 impl<O: sealed::Sealed> sealed::Sealed for Reproducible<O> {
     type Kind = O::Kind;
 }
@@ -171,7 +177,8 @@ impl<T: Element, O: sealed::SkipsNan<T> + sealed::Reproducible<T>> sealed::Skips
     }
 }
 
-/// An operation that leaves NaN out. The methods `skip_nan` of operations make it.
+/// An operation that leaves NaN out. The `skip_nan` method of an operation returns
+/// it; generic code writes `SkipNan(op)`.
 ///
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -189,8 +196,8 @@ impl<T: Element, O: sealed::SkipsNan<T> + sealed::Reproducible<T>> sealed::Skips
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// It is for [`Sum`], [`SumOfSquares`], [`SumOfMagnitudes`], [`L2Norm`], [`Product`], [`Min`], [`Max`],
-/// [`MinMax`], [`ArgMin`], [`ArgMax`] and [`MeanAndVariance`]. Where no element is a number sums and
+/// It is for [`Sum`], [`SumOfSquares`], [`SumOfMagnitudes`], [`L1Norm`], [`L2Norm`], [`MaxNorm`],
+/// [`Product`], [`Min`], [`Max`], [`MinMax`], [`ArgMin`], [`ArgMax`] and [`MeanAndVariance`]. Where no element is a number sums and
 /// norms are 0 and the product is 1, and the others have no result: the host gets `None`, and device
 /// memory has NaN, with the index of the first element. The host gets `None` of a [`MeanAndVariance`]
 /// also where infinities leave no mean. A result has the same bits as far as that of the operation
@@ -265,7 +272,9 @@ skip_nan! {
     Sum of T: |sum| sum;
     SumOfSquares of T: |sum| sum;
     SumOfMagnitudes of T: |sum| sum;
+    L1Norm of T: |norm| norm;
     L2Norm of T: |norm| norm;
+    MaxNorm of T: |norm| if norm.is_nan() { 0.0 } else { norm };
     Product of T: |product| product;
     Min of T: |least| least.filter(is_number);
     Max of T: |greatest| greatest.filter(is_number);
@@ -275,7 +284,7 @@ skip_nan! {
     MeanAndVariance of T: |spread| spread.filter(|spread| is_number(&spread.mean));
 }
 
-/// The sum in a type that is given, from [`Sum::accumulate_in`].
+/// A sum in the type `A`, from [`Sum::accumulate_in`].
 #[derive(Debug)]
 pub struct SumIn<A>(PhantomData<A>);
 
@@ -288,7 +297,7 @@ impl<A> Clone for SumIn<A> {
 impl<A> Copy for SumIn<A> {}
 
 impl Sum {
-    /// The sum in another type, in which the elements are added too.
+    /// Returns a sum that is accumulated in `A` and has that type.
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};
@@ -391,7 +400,8 @@ reproducible! {
     ArgMax<T: Element>;
     MeanAndVariance<T: Element>;
     Mean<T: Integer>;
-    L1Norm<T: Integer>;
+    L1Norm<T: Element>;
+    MaxNorm<T: Element>;
     L2Norm<T: Integer>;
     CountNonZero<T: Element>;
     CountNan<T: Float>;

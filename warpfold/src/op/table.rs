@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr, sync::LazyLock};
 
 use crate::names::{Dtype, UnknownName};
 
-/// An operation of the library's kernels: a kind, and how elements and their order count.
+/// An operation of the library's kernels: a kind and its modifiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Op {
     /// What it computes.
@@ -29,7 +29,8 @@ pub enum Nan {
 /// What the order of elements may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Order {
-    /// The rounding of sums of floats. The same call on the same device has the same order each time.
+    /// The rounding of float sums, from device to device and launch to launch; the same call on the same
+    /// device is repeatable.
     RunToRun,
     /// Nothing: floats are added in bins of a fixed grid.
     Reproducible,
@@ -88,7 +89,7 @@ enum Reproducible {
 
 /// What is known of a kind.
 struct Facts {
-    /// Its name without modifiers, and with those of each of [`FORMS`].
+    /// Names, by [`FORMS`].
     names: [&'static str; FORMS.len()],
     types: Types,
     written: Written,
@@ -96,7 +97,7 @@ struct Facts {
     /// Whether it has kernels that leave NaN out.
     skips_nan: bool,
     reproducible: Reproducible,
-    /// The kind whose measurements its launches are chosen by: itself, or one that loads alike.
+    /// The kind whose tuning it uses: itself, or one that loads alike.
     measured_as: OpKind,
 }
 
@@ -205,12 +206,16 @@ impl Op {
     pub fn all() -> impl Iterator<Item = Self> + Clone {
         let kinds =
             |(nan, order, wide)| OpKind::ALL.iter().map(move |&kind| Self { kind, nan, order, wide });
-        FORMS.into_iter().flat_map(kinds).filter(|op| {
-            let Facts { skips_nan, reproducible, .. } = op.kind.facts();
-            (skips_nan || op.nan == Nan::Propagate)
-                && (matches!(reproducible, Reproducible::Binned) || op.order == Order::RunToRun)
-                && (!op.wide || op.kind == OpKind::Sum)
-        })
+        FORMS.into_iter().flat_map(kinds).filter(|op| op.exists())
+    }
+
+    /// Returns whether its kind has these modifiers.
+    const fn exists(self) -> bool {
+        let Facts { skips_nan, reproducible, .. } = self.kind.facts();
+        let skips = matches!(self.nan, Nan::Skip);
+        (!skips || skips_nan)
+            && (!self.is_binned() || matches!(reproducible, Reproducible::Binned))
+            && (!self.wide || matches!(self.kind, OpKind::Sum) && !skips && !self.is_binned())
     }
 
     /// Returns the index of its modifiers in [`FORMS`].
@@ -243,7 +248,10 @@ impl Op {
             Types::Floats => dtype.is_float(),
         };
         let modified = matches!(self.nan, Nan::Skip) || self.is_binned();
-        has_kind && (!modified || dtype.is_float()) && (!self.wide || dtype.wide_sum_bytes().is_some())
+        self.exists()
+            && has_kind
+            && (!modified || dtype.is_float())
+            && (!self.wide || dtype.wide_sum_bytes().is_some())
     }
 
     /// Returns what its kernels write.
@@ -265,8 +273,8 @@ impl Op {
         }
     }
 
-    /// Returns the first word of its result of no elements, whose others are zero; `None` if there is no
-    /// such result.
+    /// Returns the first word of its result of no elements, whose other words are zero; `None` if there is
+    /// no such result.
     pub fn of_none(self, dtype: Dtype) -> Option<u64> {
         let sum = |single: f32, double: f64, integer| match dtype.sum() {
             Dtype::F32 => single.to_bits() as u64,
@@ -314,7 +322,7 @@ impl Op {
         matches!(self.kind, OpKind::ArgMin | OpKind::ArgMax)
     }
 
-    /// Returns the operation whose measurements its launches are chosen by.
+    /// Returns the operation whose tuning it uses.
     pub(crate) const fn measured_as(self) -> Self {
         match self.kind.facts().measured_as {
             // Squares were measured without modifiers.
@@ -345,7 +353,7 @@ impl Op {
         }
     }
 
-    /// Returns the operation that leaves NaN out, of those that elements of this type have one of.
+    /// Returns the operation with NaN left out, or itself if elements of this type have no such operation.
     pub const fn skipping_nan(self, dtype: Dtype) -> Self {
         match self.kind.facts().skips_nan && dtype.is_float() && !self.wide {
             true => Self { nan: Nan::Skip, ..self },
@@ -420,6 +428,22 @@ mod tests {
         assert_eq!([Dtype::I32, Dtype::U64].map(of), [16, 16 + 2]);
         // With NaN left out, in bins, and both; `f64` has no wider sum.
         assert_eq!([Dtype::F64, Dtype::F16].map(of), [15 + 11 + 4 + 4, 15 + 11 + 4 + 4 + 1]);
+    }
+
+    #[test]
+    fn modifiers_that_a_kind_lacks_make_an_operation_of_no_elements() {
+        let skip = |kind: OpKind| Op { nan: Nan::Skip, ..kind.plain() };
+        let reproducible = |op: Op| Op { order: Order::Reproducible, ..op };
+        let lacking = [
+            skip(OpKind::Mean),
+            reproducible(OpKind::Min.plain()),
+            reproducible(skip(OpKind::Product)),
+            Op { wide: true, ..skip(OpKind::Sum) },
+            Op { wide: true, ..OpKind::SumSq.plain() },
+        ];
+        for op in lacking {
+            assert!(Dtype::ALL.iter().all(|&dtype| !op.takes(dtype)), "{op:?}");
+        }
     }
 
     #[test]

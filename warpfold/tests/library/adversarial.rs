@@ -12,7 +12,7 @@
 //! | sums in 128 bits | nothing | `op::SumIn` |
 //! | means | 2 roundings to `f64` | `op::MeanAndVariance` |
 //! | variances | 3 roundings to `f64` | `op::MeanAndVariance` |
-//! | L1 norms in integers, in `f64` | nothing, modulo 2^64; 2^-52 of itself | `Reducer::l1_norm` |
+//! | L1 norms in integers, in `f64` | nothing, modulo 2^64; 2^-52 of itself | `op::L1Norm` |
 //! | L2 norms | 2^-51 of itself | here |
 //!
 //! | result of floats | may be off by | stated at |

@@ -420,6 +420,14 @@ fn what_follows_from_an_operation_is_right() {
     assert_eq!(spread, Spread { mean: 2.5, variance: 1.25 });
     assert!((spread.sample_variance(4) - 5.0 / 3.0).abs() < 1e-15);
     assert_eq!(spread.standard_deviation(), 1.25_f64.sqrt());
+    let some = upload(&[3.0, f32::NAN, -4.0]);
+    assert_eq!(on.reduce(op::L1Norm.skip_nan(), &some).unwrap(), 7.0);
+    assert_eq!(on.reduce(op::L1Norm.reproducible(), &values).unwrap(), 7.0);
+    assert_eq!(on.reduce(op::MaxNorm.skip_nan(), &some).unwrap(), 4.0);
+    assert_eq!(on.reduce(op::MaxNorm.skip_nan(), &upload(&[f32::NAN])).unwrap(), 0.0);
+    assert_eq!(on.reduce(op::Sum.reproducible().skip_nan(), &some).unwrap(), -1.0);
+    let norms = on.reduce((op::SumOfMagnitudes, op::L1Norm, op::MaxNorm), &values).unwrap();
+    assert_eq!(norms, (7.0, 7.0, 4.0));
 }
 
 /// A NaN shows at both ends, and infinities are numbers.
