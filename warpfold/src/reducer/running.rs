@@ -76,7 +76,7 @@ impl CarriedOn {
     fn new(reducer: &Reducer) -> Result<Self> {
         let device = reducer.device();
         let memory = Arc::new(Memory::new(device, CARRIED_BYTES)?);
-        // Whole where devices bring theirs together, of which most operations write a part alone.
+        // A group copies all of it, and most operations write a part.
         device.clear(&memory)?;
         Ok(Self { core: reducer.core().clone(), memory, first: 0, len: 0, lost: false })
     }
@@ -85,16 +85,16 @@ impl CarriedOn {
         self.core.device()
     }
 
-    /// Has the kernels leave the result of no elements where a program's own operation has one, which
-    /// they alone know, and what is made of none where the first element does not begin anew.
+    /// Launches a program's own operation on no elements, which writes its result of none. If `first` is
+    /// not 0, this also initialises the state, for any operation.
     fn begin(&self, code: Code, output: &Arc<Memory>) -> Result<()> {
         let task = self.task(Span { code, n: 0, address: self.memory.address() }, 0)?;
         task.prepare(self.core.kernels())?;
         if task.is_empty() && self.first == 0 {
             return Ok(());
         }
-        // SAFETY: there are no elements; the memory is this one's, and kept below where a launch may
-        // still use it.
+        // SAFETY: there are no elements. No launch uses the state or the output: `running` has just made
+        // them, and `starting_at` has waited. Both are kept below if this launch may still run.
         let reduced = unsafe { self.core.reduce_into(&task, output.address()) };
         let keep = || {
             let memories = (self.memory.clone(), output.clone());
@@ -175,20 +175,25 @@ impl CarriedOn {
 }
 
 impl<T: Plain, O: Operation<T>> Running<T, O> {
-    /// Sets the index of the first element: others come before it, which another reduction has. It
-    /// changes the indices in the result, and nothing else.
+    /// Sets the index that the first element has among all: the number of elements before it, which
+    /// another reduction takes. Only the index in a result with a place changes, and the limit of 2^48
+    /// elements counts from there.
     ///
     /// # Errors
-    /// [`Error::TooManyElements`] for an index above 2^48; otherwise as [`Reducer::running`].
+    /// [`Error::TooManyElements`] for an index above 2^48, and [`Error::Lost`] after a launch that could
+    /// not be enqueued; otherwise as [`Reducer::running`].
     ///
     /// # Panics
     /// If elements have been pushed.
     pub fn starting_at(mut self, first: u64) -> Result<Self> {
+        self.carried.require_kept()?;
         assert!(self.is_empty(), "elements have an index already");
         if first > MOST {
             return Err(Error::TooManyElements { n: first, most: MOST });
         }
         self.carried.first = first;
+        // A launch may still read the result as a count.
+        self.output.settle()?;
         self.carried.begin(self.op.code(), self.output.memory())?;
         Ok(self)
     }
@@ -208,8 +213,8 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
         self.len() == 0
     }
 
-    /// Enqueues that the elements of a buffer come behind those until now, on a stream of its device: on
-    /// any, each time another one if need be, for each waits for the piece before.
+    /// Enqueues the reduction of a buffer's elements, after all earlier ones, on any stream of the device:
+    /// each launch waits for the previous piece.
     ///
     /// # Errors
     /// - [`Error::OtherDevice`] for a buffer or a stream of another device, and
