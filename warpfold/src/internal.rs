@@ -1,6 +1,5 @@
-//! For the suite of the same project, and nobody else: names, reductions by operation and type as
-//! values, launches of one's choice, kernels that are handed in, and what these declare. It changes
-//! without notice.
+//! Internals for this workspace's programs, tools and tests: operations and types as values, chosen
+//! launches, and kernels from elsewhere. It is not covered by semantic versioning.
 
 use std::{ffi::c_void, marker::PhantomData, mem};
 
@@ -37,8 +36,8 @@ pub mod archive {
     };
 }
 
-/// An operation that is chosen at run time, on elements that any type of their size stands for. Its
-/// results are arrays `R` of the bytes that kernels write; no elements have none.
+/// An operation that is chosen at run time. Elements may have any type of the right size. A result is
+/// `R`, an array of the bytes that the kernel writes; `None` of no elements.
 #[derive(Debug, Clone, Copy)]
 pub struct DynamicOp<R> {
     op: Op,

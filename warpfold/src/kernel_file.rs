@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// A PTX file. There are many, so that the driver compiles no more than is used.
+/// A PTX file. Each holds few kernels, so that the driver compiles only those in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KernelFile {
     /// Reductions by an operation.
@@ -61,7 +61,7 @@ pub struct Kernel {
     /// The oldest architecture that has it.
     pub min_arch: Arch,
     pub(crate) parameters: &'static [Parameter],
-    /// The block sizes whose number of resident blocks launches ask for.
+    /// Block sizes whose occupancy is asked for when the kernel is loaded.
     pub(crate) blocks: &'static [u32],
     /// Bytes of dynamic shared memory of a block.
     pub(crate) shared_bytes: u32,
@@ -78,7 +78,7 @@ impl Kernel {
         Self { name, parameters, blocks: &[], shared_bytes: 0, min_arch: Arch::OLDEST }
     }
 
-    /// Returns the name of its entry in a file, or of an operation, of this name.
+    /// Returns the name of its PTX entry: `{file}_{name}`.
     pub(crate) fn entry(&self, file: &str) -> String {
         format!("{file}_{}", self.name)
     }
@@ -191,7 +191,7 @@ impl KernelFile {
         }
     }
 
-    /// Returns its name, with which those of its entries begin.
+    /// Returns its name, with which the names of its entries begin.
     pub fn name(self) -> String {
         match self {
             Self::Reduction(family, op, dtype) => format!("{}{op}_{dtype}", family.prefix()),
@@ -207,7 +207,7 @@ impl KernelFile {
     pub fn kernels(self) -> Vec<Kernel> {
         match self {
             Self::Reduction(family, ..) => family.kernels(),
-            // In the blocks of the grid kernel, which they are for two inputs.
+            // Block sizes and shared memory are those of the grid kernel.
             Self::Pairs(..) => {
                 let grid = Kernel::of_kind(KernelKind::Grid, ReducePair::<()>::PARAMETERS);
                 let kernel = |kernel: &PairKernel| Kernel { name: kernel.name(), ..grid };

@@ -52,10 +52,10 @@ impl Ptx {
         Self { origin: self.origin.clone(), text: text.into(), arch: self.arch }
     }
 
-    /// Returns those of the kernels whose entries' names begin with `name` that its architecture has,
-    /// after a look at their parameters: kernels that are launched otherwise are not even compiled.
-    pub(crate) fn kernels(&self, kernels: Vec<Kernel>, name: &str) -> Result<Vec<Kernel>> {
-        let there = kernels.into_iter().filter(|kernel| kernel.min_arch <= self.arch);
+    /// Checks the parameters of those kernels that an architecture has, whose entries' names begin with
+    /// `name`, and returns these kernels. The driver compiles nothing before.
+    pub(crate) fn kernels(&self, kernels: Vec<Kernel>, name: &str, arch: Arch) -> Result<Vec<Kernel>> {
+        let there = kernels.into_iter().filter(|kernel| kernel.min_arch <= arch);
         there
             .map(|kernel| {
                 signature::check(self, &kernel.entry(name), kernel.parameters).map(|()| kernel)
@@ -263,7 +263,7 @@ mod tests {
                 let text = TEXTS.get(&*format!("{name}.{arch}"));
                 let text = text.unwrap_or_else(|| panic!("{name} is not there for {arch}"));
                 let ptx = Ptx { origin: name.clone(), text: text.clone().into(), arch };
-                assert!(!ptx.kernels(file.kernels(), &name).unwrap().is_empty());
+                assert!(!ptx.kernels(file.kernels(), &name, arch).unwrap().is_empty());
             }
         }
     }

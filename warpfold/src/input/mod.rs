@@ -1,4 +1,4 @@
-//! What a call reduces: a folder for each shape of input, with the kernels that it launches.
+//! The shapes of input: a module each, with the task that launches its kernels.
 
 pub(crate) mod axis;
 pub(crate) mod buffer;

@@ -170,8 +170,7 @@ impl Module {
         let arch = if sm_90 && in_groups(facts.element_bytes) { Arch::HOPPER } else { Arch::OLDEST };
         let load = |family: Family| {
             let name = format!("{}{}", family.prefix(), R::NAME);
-            let ptx = Ptx { arch, ..(*self.ptx).clone() };
-            let kernels = ptx.kernels(family.kernels(), &name)?;
+            let kernels = self.ptx.kernels(family.kernels(), &name, arch)?;
             LoadedKernels::new(&self.raw, &kernels, &name, sm_90)
         };
         let families = Family::ALL.iter().map(|&family| load(family)).collect::<Result<Vec<_>>>()?;

@@ -114,12 +114,14 @@ impl Code {
     }
 }
 
-/// By operation and type.
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BuiltIn(op, dtype) => write!(f, "{op} of {dtype}"),
-            Self::Custom(loaded) => f.write_str(loaded.name()),
+            Self::Custom(loaded) => {
+                let (name, bytes) = (loaded.name(), loaded.element_bytes());
+                write!(f, "{name} of {bytes} bytes, with results of {}", loaded.output_bytes())
+            }
         }
     }
 }

@@ -70,17 +70,17 @@ impl Kernels {
         let name = file.name();
         let ptx = self.source.find(&name, self.device.info().arch())?;
         let load = |ptx: &Ptx| {
-            let kernels = ptx.kernels(file.kernels(), &name)?;
+            let kernels = ptx.kernels(file.kernels(), &name, ptx.arch)?;
             let module = Arc::new(Module::load(&self.device, ptx)?);
             LoadedKernels::new(&module, &kernels, &name, module.overlaps())
         };
         let KernelFile::Reduction(family, op, dtype) = file else { return load(&ptx) };
-        // Launches are planned before kernels are loaded, for the blocks that nearly all of them allow.
-        // The device's compiler, which has chosen how many registers these have, is told of the blocks
-        // only where they are too many: without a limit most kernels have fewer.
+        // Launches are planned before loading, for blocks that nearly all kernels allow. The device's
+        // compiler is told of the block only if a kernel's registers do not allow it: without a limit
+        // most kernels have fewer registers.
         let planned = Code::BuiltIn(op, dtype).largest_blocks();
         let block = match family {
-            // Registers that spill for it are used on a cold path.
+            // The registers that this limit spills are used on a cold path.
             Family::Buffer | Family::Counted | Family::Continued if op.has_products() => {
                 return load(&ptx.for_blocks_of(LARGEST_BLOCK));
             }
@@ -99,7 +99,7 @@ impl Kernels {
         Ok(load(&ptx.for_blocks_of(block)).unwrap_or(loaded))
     }
 
-    /// Leaves loaded for good what is loaded: it may still run.
+    /// Leaks the loaded kernels, which may still run.
     pub(crate) fn keep_for_good(&mut self) {
         mem::forget((self.device.clone(), mem::take(&mut self.loaded)));
     }
@@ -139,8 +139,7 @@ impl LoadedKernels {
         self.entries.get(kernel)
     }
 
-    /// Returns the first of these numbers of threads for which the device has the registers, or else the
-    /// last one.
+    /// Returns the first of these block sizes that the kernels' registers allow, or else the last one.
     pub(super) fn largest_block(&self, family: Family, sizes: &[u32]) -> Result<u32> {
         for &block in sizes {
             if self.allow(family, block)? {
@@ -169,7 +168,7 @@ impl LoadedKernels {
     }
 }
 
-/// A kernel, with what the driver says of it, so that a reduction need not ask.
+/// A kernel, with its occupancy.
 pub(crate) struct Entry {
     pub(crate) function: Function,
     /// Blocks resident at once, for each of its block sizes.
@@ -268,12 +267,10 @@ impl Places {
         Self { slots, output, found: None, stream, choice: None, recording: false }
     }
 
-    /// A launch of `blocks` blocks of `block` threads each. If `overlaps`, the kernel may overlap with
-    /// the launch before: it waits for that itself, where it touches slots or output. What it reads
-    /// before are elements of a buffer, and what a look at their segments has found, which nothing
-    /// writes.
-    ///
-    /// On a stream that does not record it would gain nothing.
+    /// Returns a launch of `blocks` blocks of `block` threads each. If `overlaps`, the kernel may overlap
+    /// with the previous launch of a recording: it waits for that before it touches slots or output, and
+    /// reads only elements and the starts of segments before, which nothing writes. Without a recording
+    /// an overlap gains nothing.
     pub(crate) fn shape(&self, [blocks, block]: [u32; 2], overlaps: bool) -> LaunchShape {
         let overlapping = overlaps && self.recording;
         LaunchShape { overlapping, ..LaunchShape::new([blocks, 1, 1], [block, 1, 1]) }

@@ -94,7 +94,7 @@ impl Task for CountedTask {
 
     unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
         let Self { span, count } = self;
-        let found = places.found.expect("whoever counts has a place for the count");
+        let found = places.found.expect("`found` is set for counted tasks");
         let (entry, launch) = planned(kernels, Family::Counted, span, None)?;
         let shape = LaunchShape::new([launch.blocks, 1, 1], [launch.block, 1, 1]);
         let arguments = ReduceCounted::<u8> {
@@ -156,9 +156,12 @@ impl Task for ContinuedTask {
             copies: place.others.1.into(),
         };
         kernels.device().call("launching a running reduction", |driver| {
-            // SAFETY: the launch is one that the kernel takes, as that of all elements is; what is
-            // carried was left by the same kernel, of as many elements as came before. Of the meeting
-            // the caller answers.
+            // SAFETY: the launch is one that the kernel takes:
+            // - The input is cut at its 16-byte boundaries; block, tile and number of blocks are those of
+            //   `planned`, and the slots are zero.
+            // - The running state was left by the same kernel after `before` elements.
+            // - The kernel was compared with the arguments when it was loaded.
+            // - The caller answers for the memory and the meeting.
             unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
         })
     }

@@ -102,7 +102,8 @@ impl fmt::Debug for TogetherTask {
     }
 }
 
-/// The launches that give the results of all that is wanted, of no elements if so, and where these are.
+/// Returns the launches that give all wanted results, and where each result is stored. If `of_none`,
+/// there are no elements, and only operations are launched that have a result of none.
 pub(crate) fn together(wanted: &Codes, of_none: bool) -> (Codes, Layout) {
     let launched = |code: &&Code| !of_none || code.reduces_none();
     let wanted = wanted.each_ref().map(|code| code.as_ref().filter(launched));
@@ -121,7 +122,7 @@ pub(crate) fn together(wanted: &Codes, of_none: bool) -> (Codes, Layout) {
     (codes, layout)
 }
 
-/// The kernels that give the results of all that is wanted, as few as do.
+/// Returns the fewest kernels that give all wanted results.
 fn launches(wanted: [Option<&Code>; MOST_TOGETHER]) -> Codes {
     let is_given = |(at, code): (usize, &Code)| {
         let mut others = wanted.iter().enumerate().filter_map(|(other, code)| Some((other, (*code)?)));

@@ -100,7 +100,7 @@ impl<T: Plain> fmt::Debug for Rows<'_, T> {
 #[derive(Debug, Clone)]
 pub(crate) struct RowsTask {
     pub(crate) code: Code,
-    /// Returns the number of rows.
+    /// Number of rows.
     pub(crate) rows: u64,
     /// Elements of a row; not zero.
     pub(crate) len: u64,

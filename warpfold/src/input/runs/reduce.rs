@@ -229,7 +229,7 @@ impl Reducer {
         Ok(Arc::new(Memory::new(self.device(), (runs * size_of::<K>()) as u64)?))
     }
 
-    /// Makes memory for the offsets of runs whose keys go where they have room; and what writes both.
+    /// Allocates the offsets, and returns the task that writes offsets and keys.
     fn to_write<I: Offset>(
         &self,
         counted: &Counted,

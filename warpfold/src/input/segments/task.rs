@@ -44,7 +44,7 @@ impl Task for OffsetsTask {
             tiles: self.tiles(),
         };
         let shape = LaunchShape::new([blocks, 1, 1], [BLOCK, 1, 1]);
-        kernels.device().call("launching a look at offsets", |driver| {
+        kernels.device().call("checking segment offsets", |driver| {
             // SAFETY: the launch is one that the kernel takes:
             // - It reads the offsets, as many as there are, whatever they say, and writes the report and
             //   where tiles begin.
@@ -73,7 +73,7 @@ impl SegmentsTask {
             tiles,
         };
         let shape = LaunchShape::new([blocks_for(kernels, tiles), 1, 1], [BLOCK, 1, 1]);
-        kernels.device().call("launching a look at offsets", |driver| {
+        kernels.device().call("finding the first segment of each tile", |driver| {
             // SAFETY: the launch is one that the kernel takes:
             // - It reads the offsets, as many as there are, and writes where tiles begin.
             // - The kernel was compared with the arguments when it was loaded.
@@ -118,8 +118,8 @@ impl Task for SegmentsTask {
         let shape = places.shape([blocks, BLOCK], entry.overlaps);
         kernels.device().call("launching a reduction of segments", |driver| {
             // SAFETY: the launch is one that the kernel takes:
-            // - The offsets were looked at: they are in order and inside of the elements, and what says
-            //   where tiles begin is of them.
+            // - The offsets were checked: they ascend and lie inside the elements, and `starts` was computed
+            //   from them.
             // - There are blocks for all tiles, and the ring has as many slots as there are, all zero.
             // - The kernel was compared with the arguments when it was loaded.
             // - The caller answers for the memory.

@@ -71,8 +71,8 @@ impl TopTask {
         Ok(job)
     }
 
-    /// The same where one is to be found, which kernels find that ask no further: the first of the
-    /// largest or smallest elements, or the first NaN.
+    /// Returns the search for the place of the largest or smallest element, which finds the same one, if
+    /// k is 1.
     pub(crate) fn of_one(&self) -> Option<AnyTask> {
         let &Self { op, dtype, rows, len, k, address } = self;
         let op = match op {
