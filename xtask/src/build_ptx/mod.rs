@@ -15,6 +15,7 @@ pub mod outside;
 pub mod split;
 
 use std::{
+    collections::BTreeMap,
     fmt::Display,
     fs,
     path::{Path, PathBuf},
@@ -321,8 +322,8 @@ impl Job<'_> {
         for variant in of_suite {
             inputs.add(&format!("variant {}", variant.id), settings(variant));
         }
-        // There are a thousand of them, and they say so together.
-        let of_library: Vec<_> =
+        // There are a thousand of them, and they say so together, in the order of their names.
+        let of_library: BTreeMap<_, _> =
             of_library.into_iter().map(|variant| (&variant.id, settings(variant))).collect();
         inputs.add("the library's variants", of_library);
         for name in self.workspace.device_crates() {
