@@ -42,14 +42,9 @@ pub trait Combine<R> {
     fn combine(self, a: R, b: R) -> R;
 }
 
-/// A type of sums.
-trait Total: Element<Sum = Self> {}
-
-impl<T: Element<Sum = T>> Total for T {}
-
 macro_rules! combine {
-    ($([$($T:ident: $Bound:ident)?] $Op:ty, $R:ty: $with:expr;)*) => {$(
-        impl$(<$T: $Bound>)? Combine<$R> for $Op {
+    ($([$($generics:tt)*] $Op:ty, $R:ty: $with:expr;)*) => {$(
+        impl<$($generics)*> Combine<$R> for $Op {
             fn combine(self, a: $R, b: $R) -> $R {
                 $with(a, b)
             }
@@ -58,14 +53,14 @@ macro_rules! combine {
 }
 
 combine! {
-    [T: Total] Sum, T: T::ADD;
-    [T: Total] SumOfSquares, T: T::ADD;
-    [T: Total] SumOfMagnitudes, T: T::ADD;
+    [T: Element<Sum = T>] Sum, T: T::ADD;
+    [T: Element<Sum = T>] SumOfSquares, T: T::ADD;
+    [T: Element<Sum = T>] SumOfMagnitudes, T: T::ADD;
     [T: Integer] WrappingSum, T: T::ADD;
-    [T: Total] SumIn<T>, T: T::ADD;
+    [T: Element<Sum = T>] SumIn<T>, T: T::ADD;
     [] SumIn<i128>, i128: i128::wrapping_add;
     [] SumIn<u128>, u128: u128::wrapping_add;
-    [T: Total] Product, T: multiply;
+    [T: Element<Sum = T>] Product, T: multiply;
     [T: Element] Min, T: |a, b| extreme(a, b, true);
     [T: Element] Max, T: |a, b| extreme(a, b, false);
     [] CountNonZero, u64: u64::wrapping_add;
