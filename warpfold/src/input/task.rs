@@ -53,9 +53,9 @@ pub(crate) trait Task: fmt::Debug {
         Layout::of_one(self.code().map_or(0, Code::result_bytes))
     }
 
-    /// Returns the number of bytes that it reads, if the host may poll for the result: each launch writes
-    /// its single result as its last access to memory, and its kernels stay loaded, unlike those of a
-    /// program's own operations.
+    /// Returns the number of bytes that it reads, if the host may poll for the result: each launch
+    /// writes its single result as its last access to memory, and its kernels stay loaded, unlike those
+    /// of a program's own operations.
     fn seen_at_end(&self) -> Option<u64> {
         None
     }
@@ -63,16 +63,17 @@ pub(crate) trait Task: fmt::Debug {
     /// Loads the kernels, unless they are loaded.
     fn prepare(&self, kernels: &Kernels) -> Result<()>;
 
-    /// Enqueues the launches. The task is not empty, or a [`ContinuedTask`](super::buffer::ContinuedTask)
-    /// without elements; `places.found` is set if it has a count.
+    /// Enqueues the launches. The task is not empty, or a
+    /// [`ContinuedTask`](super::buffer::ContinuedTask) without elements; `places.found` is set if it has
+    /// a count.
     ///
     /// # Safety
     /// - The elements, the count and the offsets must be readable on the kernels' device, and nothing
     ///   write them meanwhile; what the stream waits for may write the count. A running state must be as
     ///   a launch that the stream waits for has left it, and nothing else use it meanwhile. The offsets
     ///   of segments must have been checked and be unchanged since. Keys must be unchanged since their
-    ///   runs were counted, with room for that number of runs; a launch that counts needs room for a count
-    ///   per block.
+    ///   runs were counted, with room for that number of runs; a launch that counts needs room for a
+    ///   count per block.
     /// - `slots` must be those of a [`Workspace`](crate::reducer::Workspace) of this device, all zero
     ///   and used by nothing else meanwhile.
     /// - `output` must have room for a result there, and

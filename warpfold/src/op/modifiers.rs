@@ -197,11 +197,11 @@ impl<T: Element, O: sealed::SkipsNan<T> + sealed::Reproducible<T>> sealed::Skips
 /// ```
 ///
 /// It is for [`Sum`], [`SumOfSquares`], [`SumOfMagnitudes`], [`L1Norm`], [`L2Norm`], [`MaxNorm`],
-/// [`Product`], [`Min`], [`Max`], [`MinMax`], [`ArgMin`], [`ArgMax`] and [`MeanAndVariance`]. Where no element is a number sums and
-/// norms are 0 and the product is 1, and the others have no result: the host gets `None`, and device
-/// memory has NaN, with the index of the first element. The host gets `None` of a [`MeanAndVariance`]
-/// also where infinities leave no mean. A result has the same bits as far as that of the operation
-/// itself. Of integers it is the operation itself.
+/// [`Product`], [`Min`], [`Max`], [`MinMax`], [`ArgMin`], [`ArgMax`] and [`MeanAndVariance`]. Where no
+/// element is a number sums and norms are 0 and the product is 1, and the others have no result: the
+/// host gets `None`, and device memory has NaN, with the index of the first element. The host gets
+/// `None` of a [`MeanAndVariance`] also where infinities leave no mean. A result has the same bits as
+/// far as that of the operation itself. Of integers it is the operation itself.
 ///
 /// A sum or a product is NaN all the same where numbers make one: infinities of both signs, or an
 /// infinity and a zero.

@@ -273,8 +273,8 @@ impl Op {
         }
     }
 
-    /// Returns the first word of its result of no elements, whose other words are zero; `None` if there is
-    /// no such result.
+    /// Returns the first word of its result of no elements, whose other words are zero; `None` if there
+    /// is no such result.
     pub fn of_none(self, dtype: Dtype) -> Option<u64> {
         let sum = |single: f32, double: f64, integer| match dtype.sum() {
             Dtype::F32 => single.to_bits() as u64,
@@ -353,7 +353,8 @@ impl Op {
         }
     }
 
-    /// Returns the operation with NaN left out, or itself if elements of this type have no such operation.
+    /// Returns the operation with NaN left out, or itself if elements of this type have no such
+    /// operation.
     pub const fn skipping_nan(self, dtype: Dtype) -> Self {
         match self.kind.facts().skips_nan && dtype.is_float() && !self.wide {
             true => Self { nan: Nan::Skip, ..self },

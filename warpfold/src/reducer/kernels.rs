@@ -267,10 +267,10 @@ impl Places {
         Self { slots, output, found: None, stream, choice: None, recording: false }
     }
 
-    /// Returns a launch of `blocks` blocks of `block` threads each. If `overlaps`, the kernel may overlap
-    /// with the previous launch of a recording: it waits for that before it touches slots or output, and
-    /// reads only elements and the starts of segments before, which nothing writes. Without a recording
-    /// an overlap gains nothing.
+    /// Returns a launch of `blocks` blocks of `block` threads each. If `overlaps`, the kernel may
+    /// overlap with the previous launch of a recording: it waits for that before it touches slots or
+    /// output, and reads only elements and the starts of segments before, which nothing writes. Without
+    /// a recording an overlap gains nothing.
     pub(crate) fn shape(&self, [blocks, block]: [u32; 2], overlaps: bool) -> LaunchShape {
         let overlapping = overlaps && self.recording;
         LaunchShape { overlapping, ..LaunchShape::new([blocks, 1, 1], [block, 1, 1]) }

@@ -213,8 +213,8 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
         self.len() == 0
     }
 
-    /// Enqueues the reduction of a buffer's elements, after all earlier ones, on any stream of the device:
-    /// each launch waits for the previous piece.
+    /// Enqueues the reduction of a buffer's elements, after all earlier ones, on any stream of the
+    /// device: each launch waits for the previous piece.
     ///
     /// # Errors
     /// - [`Error::OtherDevice`] for a buffer or a stream of another device, and

@@ -157,8 +157,8 @@ impl Task for ContinuedTask {
         };
         kernels.device().call("launching a running reduction", |driver| {
             // SAFETY: the launch is one that the kernel takes:
-            // - The input is cut at its 16-byte boundaries; block, tile and number of blocks are those of
-            //   `planned`, and the slots are zero.
+            // - The input is cut at its 16-byte boundaries; block, tile and number of blocks are those
+            //   of `planned`, and the slots are zero.
             // - The running state was left by the same kernel after `before` elements.
             // - The kernel was compared with the arguments when it was loaded.
             // - The caller answers for the memory and the meeting.

@@ -118,8 +118,8 @@ impl Task for SegmentsTask {
         let shape = places.shape([blocks, BLOCK], entry.overlaps);
         kernels.device().call("launching a reduction of segments", |driver| {
             // SAFETY: the launch is one that the kernel takes:
-            // - The offsets were checked: they ascend and lie inside the elements, and `starts` was computed
-            //   from them.
+            // - The offsets were checked: they ascend and lie inside the elements, and `starts` was
+            //   computed from them.
             // - There are blocks for all tiles, and the ring has as many slots as there are, all zero.
             // - The kernel was compared with the arguments when it was loaded.
             // - The caller answers for the memory.

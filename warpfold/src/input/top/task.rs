@@ -36,8 +36,8 @@ impl Task for TopTask {
 
     unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
         if let Some(task) = self.of_one() {
-            // SAFETY: that task writes a result of `OUTPUT_BYTES` for each row, as this one does for k = 1;
-            // the caller's contract.
+            // SAFETY: that task writes a result of `OUTPUT_BYTES` for each row, as this one does for k =
+            // 1; the caller's contract.
             return unsafe { task.enqueue(kernels, places) };
         }
         let launch = RowsLaunch::of_top(self, kernels.device().info().shape());

@@ -30,8 +30,8 @@ impl Reducer {
     /// Copies elements so that those of each result are side by side, which must be words of type `W`;
     /// none if the kernels do not take a step of that, either.
     ///
-    /// Each step moves one run of neighbouring reduced axes to the end. A view without gaps then has three
-    /// axes: those before the run, those after it, and the run.
+    /// Each step moves one run of neighbouring reduced axes to the end. A view without gaps then has
+    /// three axes: those before the run, those after it, and the run.
     fn gathered<T: Plain, W: Element>(&self, along: &Along<'_, T>) -> Result<Option<Buffer<T>>> {
         let (view, reduced) = along.parts();
         let mut words = view.buffer().cast::<W>()?;
