@@ -99,7 +99,11 @@ impl<const N: usize> Last<N> {
                 let mut all = cells.iter().enumerate();
                 all.any(|(cell, all)| {
                     let now = now.at(cell);
-                    all.iter().any(|earlier| earlier.order(&now, warp) != Ordered::Yes)
+                    all.iter().any(|earlier| match now.lanes.is_power_of_two() {
+                        true => earlier.order(&now, warp) != Ordered::Yes,
+                        // Several lanes load the cell, of which at most one is that of an earlier write.
+                        false => earlier.order_of_all(&now, warp) != OrderOfAll::Yes,
+                    })
                 })
             }
         }

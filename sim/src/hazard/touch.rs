@@ -326,6 +326,23 @@ mod tests {
         [by_groups, format!("{:?}", touch.clashes)]
     }
 
+    /// The second half of a warp loads what the first half has stored cell by cell, as another warp's
+    /// read was of one of the cells.
+    #[test]
+    fn a_load_by_two_lanes_of_each_cell_collides_with_a_store_by_one_of_them() {
+        let team = Team::new(0, Shape { blocks: 1, warps: 3, shared_bytes: 0 });
+        let mut shadows = [(); 2].map(|()| vec![Line::new(u64::MAX); LINES]);
+        let mut act = |warp, kind, lanes, place: fn(u64) -> u64, index| {
+            let addresses = (0..32).map(|lane| 4 * place(lane)).collect();
+            let act = Act::Access { warp, kind, bytes: 4, lanes, order: (false, false), addresses };
+            both(&team, &mut shadows, &act, (1, index))
+        };
+        act(0, AccessKind::Load, 1, |_| 0, 0);
+        act(1, AccessKind::Store, FULL, |lane| lane, 1);
+        let [grouped, single] = act(1, AccessKind::Load, FULL, |lane| lane % 16, 2);
+        assert_eq!((grouped.matches("Clash").count(), &grouped), (16, &single));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() })]
 
