@@ -125,10 +125,11 @@ set_python() {
 
 set_sanitize() {
     local tool tests
-    # One thread. Where several allocate, copy and launch at once, racecheck stops for good now and then, even of a
-    # kernel in which nothing waits (host/driver/examples/sanitizer_stop.rs), and initcheck 2025.3.1 takes memory that
-    # was written for unwritten: 300 to 750 errors of 16 threads of a CUDA C program that allocate, fill, wait, copy and
-    # free with right results, none of one thread, six runs each on an H200, 2026-11-27.
+    # One thread. Where several allocate, copy and launch at once, racecheck stops for good now and then,
+    # even of a kernel in which nothing waits (host/driver/examples/sanitizer_stop.rs), and initcheck
+    # 2025.3.1 takes memory that was written for unwritten: 300 to 750 errors of 16 threads of a CUDA C
+    # program that allocate, fill, wait, copy and free with right results, none of one thread, six runs
+    # each on an H200, 2026-11-27.
     for tool in ${TOOLS:-memcheck racecheck initcheck synccheck}; do
         [ $tool = racecheck ] && tests=$race_names || tests=$names
         # shellcheck disable=SC2086

@@ -39,7 +39,7 @@ pub enum KernelFile {
 pub enum Family {
     /// All elements of a buffer.
     Buffer,
-    /// As many elements of a buffer as device memory says.
+    /// The first elements of a buffer, whose number is in device memory.
     Counted,
     /// The elements of a buffer, added to those of earlier launches.
     Continued,

@@ -93,9 +93,8 @@ use crate::{
 /// ```
 ///
 /// # Other operations
-/// Of integers it is for all of these and [`Product`], and of all elements for what has the same bits
-/// anyway: the result is then that of the operation itself. [`LogSumExp`](super::LogSumExp) and products
-/// of floats have no such result:
+/// For integers it applies to all of these and to [`Product`]. Operations whose result no order changes
+/// stay as they are. [`LogSumExp`](super::LogSumExp) and products of floats have no such result:
 ///
 /// ```compile_fail,E0277
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -263,7 +262,7 @@ macro_rules! skip_nan {
     )*};
 }
 
-/// Whether a value is a number: nothing else differs from itself.
+/// Returns whether a value is not NaN, which alone differs from itself.
 fn is_number<T: PartialOrd>(value: &T) -> bool {
     value.partial_cmp(value).is_some()
 }

@@ -7,17 +7,17 @@ use crate::names::{Dtype, UnknownName};
 /// An operation of the library's kernels: a kind and its modifiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Op {
-    /// What it computes.
+    /// The kind: sum, minimum and so on.
     pub kind: OpKind,
-    /// What NaN does.
+    /// The treatment of NaN.
     pub nan: Nan,
-    /// What the order of elements may change.
+    /// The guarantee about the order of additions.
     pub order: Order,
     /// Whether it adds in a wider type than [`Dtype::sum`].
     pub wide: bool,
 }
 
-/// What NaN does to a result.
+/// The treatment of NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Nan {
     /// It makes the result NaN.
@@ -26,7 +26,7 @@ pub enum Nan {
     Skip,
 }
 
-/// What the order of elements may change.
+/// The guarantee about the order of additions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Order {
     /// The rounding of float sums, from device to device and launch to launch; the same call on the same
@@ -87,14 +87,14 @@ enum Reproducible {
     Never,
 }
 
-/// What is known of a kind.
+/// A kind's row of the table.
 struct Facts {
     /// Names, by [`FORMS`].
     names: [&'static str; FORMS.len()],
     types: Types,
     written: Written,
     of_none: OfNone,
-    /// Whether it has kernels that leave NaN out.
+    /// Kernels that leave NaN out exist.
     skips_nan: bool,
     reproducible: Reproducible,
     /// The kind whose tuning it uses: itself, or one that loads alike.
@@ -107,7 +107,7 @@ macro_rules! kinds {
         $Kind:ident = $name:literal: $types:ident, $written:ident, $of_none:ident,
             $skips_nan:literal, $reproducible:ident, $measured_as:ident;
     )*) => {
-        /// What an operation computes.
+        /// The kind of an operation.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum OpKind {
             $($(#[$attr])* $Kind,)*

@@ -191,6 +191,9 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
         if first > MOST {
             return Err(Error::TooManyElements { n: first, most: MOST });
         }
+        if first == 0 {
+            return Ok(self);
+        }
         self.carried.first = first;
         // A launch may still read the result as a count.
         self.output.settle()?;
