@@ -38,9 +38,7 @@ impl Derived {
         match self.op.kind {
             // Its mean is reproducible.
             OpKind::Mean if level == Level::Everywhere && dtype.is_float() => OpKind::Spread.plain(),
-            // The sum wraps around.
-            OpKind::SumAbs if OpKind::L1.plain().takes(dtype) => OpKind::L1.plain(),
-            _ => self.op,
+            _ => self.op.for_elements(dtype),
         }
     }
 }
@@ -54,9 +52,9 @@ const DERIVED: [Derived; 7] = [
     derived("mean", OpKind::Mean.plain(), Rule::Mean),
     derived("variance", OpKind::Spread.plain(), Rule::Variance),
     derived("std", OpKind::Spread.plain(), Rule::Deviation),
-    derived("l1", OpKind::SumAbs.plain(), Rule::L1),
+    derived("l1", OpKind::L1.plain(), Rule::L1),
     derived("maxnorm", OpKind::MinMax.plain(), Rule::LargestMagnitude),
-    derived("nanl1", Op { nan: Nan::Skip, ..OpKind::SumAbs.plain() }, Rule::L1),
+    derived("nanl1", Op { nan: Nan::Skip, ..OpKind::L1.plain() }, Rule::L1),
     derived(
         "nanmaxnorm",
         Op { nan: Nan::Skip, ..OpKind::MinMax.plain() },

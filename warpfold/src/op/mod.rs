@@ -69,6 +69,8 @@ pub(crate) mod table;
 pub use combine::Combine;
 pub use modifiers::{Reproducible, SkipNan, SumIn};
 
+use modifiers::{is_number, modifiers};
+
 pub use crate::input::filtered::Interval;
 
 use crate::{
@@ -219,6 +221,9 @@ pub struct Dot;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SquaredDistance;
 
+modifiers!(Dot<T> reproducible<>);
+modifiers!(SquaredDistance<T> reproducible<>);
+
 impl sealed::Sealed for Dot {
     type Kind = kind::Pairs;
 }
@@ -366,8 +371,7 @@ impl<T: Element> Operation<T> for L1Norm {
     type Left = T::Magnitudes;
 
     fn code(self) -> Code {
-        let kind = if OpKind::L1.plain().takes(T::DTYPE) { OpKind::L1 } else { OpKind::SumAbs };
-        Code::BuiltIn(kind.plain(), T::DTYPE)
+        Code::BuiltIn(OpKind::L1.plain().for_elements(T::DTYPE), T::DTYPE)
     }
 
     fn of_none() -> Option<f64> {
@@ -380,6 +384,8 @@ impl<T: Element> Operation<T> for L1Norm {
 }
 
 impl<T: Element> RowsOperation<T> for L1Norm {}
+
+modifiers!(L1Norm<T> skip_nan(|norm| norm) reproducible<Element>);
 
 /// The maximum norm, as `f64`: the largest magnitude, or NaN if any element is NaN. Results of rows and
 /// in an [`Output`](crate::Output) are the [`Ends`] of the elements instead.
@@ -412,10 +418,13 @@ impl<T: Element> Operation<T> for MaxNorm {
 
 impl<T: Element> RowsOperation<T> for MaxNorm {}
 
+modifiers!(MaxNorm<T> skip_nan(|norm| if norm.is_nan() { 0.0 } else { norm }) reproducible<Element>);
+
 macro_rules! operations {
     ($(
         $(#[$attr:meta])*
-        $Name:ident<$T:ident: $Bound:ident> = $op:ident: $Left:ty, $kind:ident $(, $of_rows:ident)?;
+        $Name:ident<$T:ident: $Bound:ident> = $op:ident: $Left:ty, $kind:ident $(, $of_rows:ident)?
+            $([$($modifiers:tt)*])?;
     )*) => {$(
         $(#[$attr])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -436,6 +445,8 @@ macro_rules! operations {
         }
 
         $(impl<$T: $Bound> $of_rows<$T> for $Name {})?
+
+        $(modifiers!($Name<$T> $($modifiers)*);)?
     )*};
     // Those of which no elements have a result, too.
     (@ value $op:ident $T:ident $Left:ty) => {
@@ -467,35 +478,44 @@ macro_rules! operations {
 
 operations! {
     /// The sum, in the type [`Element::Sum`].
-    Sum<T: Element> = Sum: T::Sum, value, RowsOperation;
+    Sum<T: Element> = Sum: T::Sum, value, RowsOperation
+        [skip_nan(|sum| sum) reproducible<Element>];
     /// The sum of integers in their own type, which wraps around.
-    WrappingSum<T: Integer> = Sum: T, value;
+    WrappingSum<T: Integer> = Sum: T, value [reproducible<Integer>];
     /// The sum of the squares, in the type [`Element::Sum`]. Squares of 32 bits and more can wrap around
     /// there from the second element on.
-    SumOfSquares<T: Element> = SumSq: T::Sum, value, RowsOperation;
+    SumOfSquares<T: Element> = SumSq: T::Sum, value, RowsOperation
+        [skip_nan(|sum| sum) reproducible<Element>];
     /// The sum of the magnitudes, in the type [`Element::Sum`]: the L1 norm. The magnitude of the
     /// smallest `i64` is itself. Of floats it is off by [`Reducer::sum_error_bound`] of itself at most.
     ///
     /// [`Reducer::sum_error_bound`]: crate::Reducer::sum_error_bound
-    SumOfMagnitudes<T: Element> = SumAbs: T::Sum, value, RowsOperation;
+    SumOfMagnitudes<T: Element> = SumAbs: T::Sum, value, RowsOperation
+        [skip_nan(|sum| sum) reproducible<Element>];
     /// The product, in the type [`Element::Sum`]; of integers it wraps around. Of n floats it is off by
     /// (n − 1)u / (1 − (n − 1)u) of itself at most, where u is half a unit in the last place of 1 in
     /// that type, unless it overflows or underflows on its way.
-    Product<T: Element> = Product: T::Sum, value, RowsOperation;
+    Product<T: Element> = Product: T::Sum, value, RowsOperation
+        [skip_nan(|product| product) reproducible<Integer>];
     /// The smallest element, or NaN if any element is NaN.
-    Min<T: Element> = Min: T, option, RowsOperation;
+    Min<T: Element> = Min: T, option, RowsOperation
+        [skip_nan(|least| least.filter(is_number)) reproducible<Element>];
     /// The largest element, or NaN if any element is NaN.
-    Max<T: Element> = Max: T, option, RowsOperation;
+    Max<T: Element> = Max: T, option, RowsOperation
+        [skip_nan(|greatest| greatest.filter(is_number)) reproducible<Element>];
     /// The smallest element and the largest one, or NaN both if any element is NaN.
-    MinMax<T: Element> = MinMax: Ends<T>, option, RowsOperation;
+    MinMax<T: Element> = MinMax: Ends<T>, option, RowsOperation
+        [skip_nan(|ends| ends.filter(|ends| is_number(&ends.min))) reproducible<Element>];
     /// The first of the smallest elements, or the first NaN if there is one.
-    ArgMin<T: Element> = ArgMin: Located<T>, option, RowsOperation;
+    ArgMin<T: Element> = ArgMin: Located<T>, option, RowsOperation
+        [skip_nan(|least| least.filter(|least| is_number(&least.value))) reproducible<Element>];
     /// The first of the largest elements, or the first NaN if there is one.
-    ArgMax<T: Element> = ArgMax: Located<T>, option, RowsOperation;
+    ArgMax<T: Element> = ArgMax: Located<T>, option, RowsOperation
+        [skip_nan(|greatest| greatest.filter(|greatest| is_number(&greatest.value))) reproducible<Element>];
     /// How many elements are not zero. NaN is not zero, −0 is.
-    CountNonZero<T: Element> = NonZero: u64, value, RowsOperation;
+    CountNonZero<T: Element> = NonZero: u64, value, RowsOperation [reproducible<Element>];
     /// How many floats are NaN.
-    CountNan<T: Float> = NanCount: u64, value, RowsOperation;
+    CountNan<T: Float> = NanCount: u64, value, RowsOperation [reproducible<Float>];
     /// The arithmetic mean, as `f64`, which is in the range of the elements: no sum overflows or wraps
     /// around on the way.
     ///
@@ -516,7 +536,7 @@ operations! {
     /// ```
     ///
     /// [`Reducer::sum_error_bound`]: crate::Reducer::sum_error_bound
-    Mean<T: Element> = Mean: f64, option, RowsOperation;
+    Mean<T: Element> = Mean: f64, option, RowsOperation [reproducible<Integer>];
     /// The L2 norm, as `f64`: the root of the sum of the squares. No square overflows or vanishes on the
     /// way to a norm that does not.
     ///
@@ -535,7 +555,8 @@ operations! {
     /// assert_eq!(reducer.reduce(op::L2Norm, &device.upload(&[i32::MIN])?)?, 2_f64.powi(31));
     /// # Ok::<(), warpfold::Error>(())
     /// ```
-    L2Norm<T: Element> = L2: f64, value, RowsOperation;
+    L2Norm<T: Element> = L2: f64, value, RowsOperation
+        [skip_nan(|norm| norm) reproducible<Integer>];
     /// The mean, and the mean of the squared distances from it, both in one pass.
     ///
     /// Of integers the sum of n elements, that of their squares, and the difference of n times the
@@ -549,7 +570,8 @@ operations! {
     /// at most, and by some 64·u of it where the first element that a thread takes is no outlier.
     ///
     /// If an element is NaN or infinite, the variance is NaN, and the mean is what the sum would be.
-    MeanAndVariance<T: Element> = Spread: Spread, option, RowsOperation;
+    MeanAndVariance<T: Element> = Spread: Spread, option, RowsOperation
+        [skip_nan(|spread| spread.filter(|spread| is_number(&spread.mean))) reproducible<Element>];
     /// The natural logarithm of the sum of e to the power of each element, in the type [`Element::Sum`],
     /// which neither overflows nor underflows on its way. NaN if any element is NaN, else ∞ if any is ∞,
     /// and −∞ if all are −∞.
@@ -580,9 +602,9 @@ operations! {
     /// ```
     LogSumExp<T: Float> = LogSumExp: T::Sum, value, RowsOperation;
     /// The bits that all elements have.
-    BitAnd<T: Bits> = And: T, value, RowsOperation;
+    BitAnd<T: Bits> = And: T, value, RowsOperation [reproducible<Bits>];
     /// The bits that any element has.
-    BitOr<T: Bits> = Or: T, value, RowsOperation;
+    BitOr<T: Bits> = Or: T, value, RowsOperation [reproducible<Bits>];
     /// The bits that an odd number of elements have.
-    BitXor<T: Bits> = Xor: T, value, RowsOperation;
+    BitXor<T: Bits> = Xor: T, value, RowsOperation [reproducible<Bits>];
 }

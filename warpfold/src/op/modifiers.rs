@@ -4,13 +4,14 @@ use std::marker::PhantomData;
 
 use half::{bf16, f16};
 
+#[cfg(doc)]
 use super::{
-    ArgMax, ArgMin, BitAnd, BitOr, BitXor, CountNan, CountNonZero, Dot, L1Norm, L2Norm, Max, MaxNorm,
-    Mean, MeanAndVariance, Min, MinMax, Operation, PairOperation, Product, RowsOperation,
-    SquaredDistance, Sum, SumOfMagnitudes, SumOfSquares, WrappingSum, kind, sealed,
+    ArgMax, ArgMin, Dot, L1Norm, L2Norm, Max, MaxNorm, MeanAndVariance, Min, MinMax, Product,
+    SquaredDistance, SumOfMagnitudes, SumOfSquares,
 };
+use super::{Operation, PairOperation, RowsOperation, Sum, kind, sealed};
 use crate::{
-    Bits, Bool, Element, Float, Integer,
+    Bool, Element, Integer,
     element::{Words, sealed::Outcome as _},
     names::{self, Op, OpKind},
     reducer::Code,
@@ -149,19 +150,6 @@ impl<T: Element, O: sealed::Reproducible<T>> Operation<T> for Reproducible<O> {
 
 impl<T: Element, O: sealed::Reproducible<T> + RowsOperation<T>> RowsOperation<T> for Reproducible<O> {}
 
-macro_rules! reproducible_pairs {
-    ($($Name:ident)*) => {$(
-        impl $Name {
-            /// Makes the result have the same bits wherever it is made.
-            pub const fn reproducible(self) -> Reproducible<Self> {
-                Reproducible(self)
-            }
-        }
-    )*};
-}
-
-reproducible_pairs!(Dot SquaredDistance);
-
 impl<O: PairOperation> PairOperation for Reproducible<O> {
     fn op(dtype: names::Dtype) -> names::PairOp {
         O::op(dtype).reproducible(dtype)
@@ -245,8 +233,9 @@ impl<T: Element, O: sealed::SkipsNan<T> + sealed::Reproducible<T>> sealed::Repro
 {
 }
 
-macro_rules! skip_nan {
-    ($($Name:ident of $T:ident: |$output:ident| $number:expr;)*) => {$(
+/// Gives an operation the methods of the modifiers that it can have.
+macro_rules! modifiers {
+    ($Name:ident<$T:ident> skip_nan(|$output:ident| $number:expr) $($more:tt)*) => {
         impl $Name {
             /// Leaves NaN out.
             pub const fn skip_nan(self) -> SkipNan<Self> {
@@ -259,28 +248,26 @@ macro_rules! skip_nan {
                 $number
             }
         }
-    )*};
+
+        modifiers!($Name<$T> $($more)*);
+    };
+    ($Name:ident<$T:ident> reproducible<$($Bound:ident)?>) => {
+        impl $Name {
+            /// Makes the result have the same bits wherever it is made.
+            pub const fn reproducible(self) -> Reproducible<Self> {
+                Reproducible(self)
+            }
+        }
+
+        $(impl<$T: $Bound> sealed::Reproducible<$T> for $Name {})?
+    };
+    ($Name:ident<$T:ident>) => {};
 }
+pub(super) use modifiers;
 
 /// Returns whether a value is not NaN, which alone differs from itself.
-fn is_number<T: PartialOrd>(value: &T) -> bool {
+pub(super) fn is_number<T: PartialOrd>(value: &T) -> bool {
     value.partial_cmp(value).is_some()
-}
-
-skip_nan! {
-    Sum of T: |sum| sum;
-    SumOfSquares of T: |sum| sum;
-    SumOfMagnitudes of T: |sum| sum;
-    L1Norm of T: |norm| norm;
-    L2Norm of T: |norm| norm;
-    MaxNorm of T: |norm| if norm.is_nan() { 0.0 } else { norm };
-    Product of T: |product| product;
-    Min of T: |least| least.filter(is_number);
-    Max of T: |greatest| greatest.filter(is_number);
-    MinMax of T: |ends| ends.filter(|ends| is_number(&ends.min));
-    ArgMin of T: |least| least.filter(|least| is_number(&least.value));
-    ArgMax of T: |greatest| greatest.filter(|greatest| is_number(&greatest.value));
-    MeanAndVariance of T: |spread| spread.filter(|spread| is_number(&spread.mean));
 }
 
 /// A sum in the type `A`, from [`Sum::accumulate_in`].
@@ -372,39 +359,4 @@ accumulates! {
     i128, wide: true, of i64;
     u128, wide: true, of u64;
     f64, wide: true, of f16 bf16 f32;
-}
-
-macro_rules! reproducible {
-    ($($Name:ident<$T:ident: $Bound:ident>;)*) => {$(
-        impl $Name {
-            /// Makes the result have the same bits wherever it is made.
-            pub const fn reproducible(self) -> Reproducible<Self> {
-                Reproducible(self)
-            }
-        }
-
-        impl<$T: $Bound> sealed::Reproducible<$T> for $Name {}
-    )*};
-}
-reproducible! {
-    Sum<T: Element>;
-    WrappingSum<T: Integer>;
-    SumOfSquares<T: Element>;
-    SumOfMagnitudes<T: Element>;
-    Product<T: Integer>;
-    Min<T: Element>;
-    Max<T: Element>;
-    MinMax<T: Element>;
-    ArgMin<T: Element>;
-    ArgMax<T: Element>;
-    MeanAndVariance<T: Element>;
-    Mean<T: Integer>;
-    L1Norm<T: Element>;
-    MaxNorm<T: Element>;
-    L2Norm<T: Integer>;
-    CountNonZero<T: Element>;
-    CountNan<T: Float>;
-    BitAnd<T: Bits>;
-    BitOr<T: Bits>;
-    BitXor<T: Bits>;
 }

@@ -353,6 +353,15 @@ impl Op {
         }
     }
 
+    /// Returns the operation whose result of elements of a type is this one's: the L1 norm of elements
+    /// that have no kernels for it is the sum of their magnitudes.
+    pub const fn for_elements(self, dtype: Dtype) -> Self {
+        match self.kind {
+            OpKind::L1 if !self.kind.plain().takes(dtype) => Self { kind: OpKind::SumAbs, ..self },
+            _ => self,
+        }
+    }
+
     /// Returns the operation with NaN left out, or itself if elements of this type have no such
     /// operation.
     pub const fn skipping_nan(self, dtype: Dtype) -> Self {
