@@ -12,18 +12,6 @@ macro_rules! by_type {
             i8 u8 i16 u16 i32 u32 i64 u64 warpfold::f16 warpfold::bf16 f32 f64
         )
     };
-    // Of integers alone.
-    (integers $dtype:expr, $T:ident => $value:expr, $other:expr) => {
-        $crate::elements::by_type!(@ $dtype, $T => $value, $other; i8 u8 i16 u16 i32 u32 i64 u64)
-    };
-    // Of integers of 64 bits alone.
-    (long_integers $dtype:expr, $T:ident => $value:expr, $other:expr) => {
-        $crate::elements::by_type!(@ $dtype, $T => $value, $other; i64 u64)
-    };
-    // Of floats alone.
-    (floats $dtype:expr, $T:ident => $value:expr, $other:expr) => {
-        $crate::elements::by_type!(@ $dtype, $T => $value, $other; warpfold::f16 warpfold::bf16 f32 f64)
-    };
     (@ $dtype:expr, $T:ident => $value:expr, $other:expr; $($type:ty)*) => {{
         let dtype = $crate::elements::in_memory($dtype);
         match dtype {

@@ -3,6 +3,8 @@
 
 use pyo3::prelude::*;
 
+use warpfold::internal::{Nan, OpKind};
+
 use crate::kernels::Kernel;
 
 /// A function for reductions.
@@ -33,14 +35,18 @@ pub(crate) struct Function {
 
 macro_rules! functions {
     ($(
-        $name:ident: $kernel:ident, $finish:ident, $result:ident, $of_none:expr $(, $flag:ident)*;
+        $name:ident: $kind:ident $($skip:ident)?, $finish:ident, $result:ident, $of_none:expr $(, $flag:ident)*;
         $summary:literal;
     )*) => {
         /// All functions that there are.
         const FUNCTIONS: &[Function] = &[$(Function {
             name: stringify!($name),
             summary: $summary,
-            kernel: Kernel::$kernel,
+            kernel: Kernel {
+                name: stringify!($name),
+                kind: OpKind::$kind,
+                nan: functions!(@ $($skip)?),
+            },
             finish: stringify!($finish),
             result: stringify!($result),
             of_none: $of_none,
@@ -48,13 +54,15 @@ macro_rules! functions {
             ..NEITHER
         }),*];
     };
+    (@ skip_nan) => { Nan::Skip };
+    (@) => { Nan::Propagate };
 }
 
 /// What a row says by its flags alone.
 const NEITHER: Function = Function {
     name: "",
     summary: "",
-    kernel: Kernel::Sum,
+    kernel: Kernel { name: "", kind: OpKind::Sum, nan: Nan::Propagate },
     finish: "",
     result: "",
     of_none: None,
@@ -87,61 +95,61 @@ functions! {
         "The standard deviation: the root of the variance.";
     var_mean: Spread, variance_and_mean, float, Some(f64::NAN), ddof, pair, everywhere;
         "The variance and the mean, in one pass: a tuple.";
-    any: CountNonZero, any, bool, Some(0.0), everywhere;
+    any: NonZero, any, bool, Some(0.0), everywhere;
         "Whether any element is not zero. NaN is not zero.";
-    all: CountNonZero, all, bool, Some(1.0), everywhere;
+    all: NonZero, all, bool, Some(1.0), everywhere;
         "Whether all elements are not zero. NaN is not zero.";
-    count_nonzero: CountNonZero, as_it_is, index, Some(0.0), everywhere;
+    count_nonzero: NonZero, as_it_is, index, Some(0.0), everywhere;
         "How many elements are not zero. NaN is not zero.";
-    sum_of_squares: SumOfSquares, as_it_is, sum, Some(0.0), everywhere;
+    sum_of_squares: SumSq, as_it_is, sum, Some(0.0), everywhere;
         "The sum of the squares. Of integers it wraps around.";
-    sum_of_magnitudes: SumOfMagnitudes, as_it_is, sum, Some(0.0), everywhere;
+    sum_of_magnitudes: SumAbs, as_it_is, sum, Some(0.0), everywhere;
         "The sum of the magnitudes.";
-    l1_norm: L1Norm, as_it_is, float, Some(0.0), everywhere;
+    l1_norm: L1, as_it_is, float, Some(0.0), everywhere;
         "The L1 norm: the sum of the magnitudes.";
-    l2_norm: L2Norm, as_it_is, float, Some(0.0);
+    l2_norm: L2, as_it_is, float, Some(0.0);
         "The L2 norm: the root of the sum of the squares, of which none overflows or vanishes on the way.";
     max_norm: MinMax, magnitude, float, Some(0.0), everywhere;
         "The maximum norm: the largest magnitude, or NaN if any element is NaN.";
     logsumexp: LogSumExp, as_it_is, sum, Some(f64::NEG_INFINITY);
         "The logarithm of the sum of e to the power of each element, which does not overflow on its way. Of floats alone.";
-    nansum: NanSum, as_it_is, sum, Some(0.0), everywhere;
+    nansum: Sum skip_nan, as_it_is, sum, Some(0.0), everywhere;
         "The sum of the elements that are no NaN; 0 if all are.";
-    nanprod: NanProduct, as_it_is, sum, Some(1.0), everywhere;
+    nanprod: Product skip_nan, as_it_is, sum, Some(1.0), everywhere;
         "The product of the elements that are no NaN; 1 if all are.";
-    nanmin: NanMin, as_it_is, same, None, everywhere;
+    nanmin: Min skip_nan, as_it_is, same, None, everywhere;
         "The smallest element that is no NaN, or NaN if all are.";
-    nanmax: NanMax, as_it_is, same, None, everywhere;
+    nanmax: Max skip_nan, as_it_is, same, None, everywhere;
         "The largest element that is no NaN, or NaN if all are.";
-    nanaminmax: NanMinMax, as_it_is, same, None, everywhere, pair;
+    nanaminmax: MinMax skip_nan, as_it_is, same, None, everywhere, pair;
         "The smallest element that is no NaN and the largest one, in one pass: a tuple; NaN both if all are.";
-    nanargmin: NanArgMin, index, index, None, everywhere;
+    nanargmin: ArgMin skip_nan, index, index, None, everywhere;
         "The index of the first of the smallest elements that are no NaN, or of the first element if all are.";
-    nanargmax: NanArgMax, index, index, None, everywhere;
+    nanargmax: ArgMax skip_nan, index, index, None, everywhere;
         "The index of the first of the largest elements that are no NaN, or of the first element if all are.";
-    nanmean: NanSpread, mean_of_spread, float, Some(f64::NAN), everywhere;
+    nanmean: Spread skip_nan, mean_of_spread, float, Some(f64::NAN), everywhere;
         "The arithmetic mean of the elements that are no NaN, or NaN if all are.";
-    nanvar: NanSpread, variance, float, Some(f64::NAN), everywhere;
+    nanvar: Spread skip_nan, variance, float, Some(f64::NAN), everywhere;
         "The variance of the elements that are no NaN, as that of a whole population, or NaN if all are.";
-    nanstd: NanSpread, deviation, float, Some(f64::NAN);
+    nanstd: Spread skip_nan, deviation, float, Some(f64::NAN);
         "The standard deviation of the elements that are no NaN, as that of a whole population.";
-    nansum_of_squares: NanSumOfSquares, as_it_is, sum, Some(0.0), everywhere;
+    nansum_of_squares: SumSq skip_nan, as_it_is, sum, Some(0.0), everywhere;
         "The sum of the squares of the elements that are no NaN; 0 if all are.";
-    nansum_of_magnitudes: NanSumOfMagnitudes, as_it_is, sum, Some(0.0), everywhere;
+    nansum_of_magnitudes: SumAbs skip_nan, as_it_is, sum, Some(0.0), everywhere;
         "The sum of the magnitudes of the elements that are no NaN; 0 if all are.";
-    nanl1_norm: NanSumOfMagnitudes, as_it_is, float, Some(0.0), everywhere;
+    nanl1_norm: L1 skip_nan, as_it_is, float, Some(0.0), everywhere;
         "The L1 norm of the elements that are no NaN; 0 if all are.";
-    nanl2_norm: NanL2Norm, as_it_is, float, Some(0.0);
+    nanl2_norm: L2 skip_nan, as_it_is, float, Some(0.0);
         "The L2 norm of the elements that are no NaN; 0 if all are.";
-    nanmax_norm: NanMinMax, magnitude_of_numbers, float, Some(0.0), everywhere;
+    nanmax_norm: MinMax skip_nan, magnitude_of_numbers, float, Some(0.0), everywhere;
         "The maximum norm of the elements that are no NaN: the largest magnitude; 0 if all are.";
     count_nan: NanCount, as_it_is, index, Some(0.0), everywhere;
         "How many elements are NaN. Of floats alone.";
-    bitwise_and: BitAnd, as_it_is, same, Some(-1.0), everywhere;
+    bitwise_and: And, as_it_is, same, Some(-1.0), everywhere;
         "The bits that all elements have.";
-    bitwise_or: BitOr, as_it_is, same, Some(0.0), everywhere;
+    bitwise_or: Or, as_it_is, same, Some(0.0), everywhere;
         "The bits that any element has.";
-    bitwise_xor: BitXor, as_it_is, same, Some(0.0), everywhere;
+    bitwise_xor: Xor, as_it_is, same, Some(0.0), everywhere;
         "The bits that an odd number of elements have.";
 }
 

@@ -4,9 +4,9 @@ use std::ffi::c_void;
 
 use pyo3::{exceptions::PyValueError, prelude::*};
 use warpfold::{
-    Buffer, Element, Outcome, Outputs, Stream,
+    Buffer, Outcome, Outputs, Plain, Stream,
     dlpack::{DataType, Layout},
-    op::{self, RowsOperation},
+    internal::{Dtype, DynamicOp, Nan, Op, OpKind, Written, result_bytes},
 };
 
 use crate::{
@@ -16,196 +16,93 @@ use crate::{
     error::raise,
 };
 
-/// The operations of the library.
+/// An operation of the library, by the name of the function that it is for.
 #[pyclass(frozen, eq, hash, module = "warpfold")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Kernel {
-    Sum,
-    SumOfSquares,
-    SumOfMagnitudes,
-    Product,
-    Min,
-    Max,
-    MinMax,
-    ArgMin,
-    ArgMax,
-    CountNonZero,
-    Spread,
-    Mean,
-    L1Norm,
-    L2Norm,
-    LogSumExp,
-    NanSum,
-    NanSumOfSquares,
-    NanSumOfMagnitudes,
-    NanProduct,
-    NanL2Norm,
-    NanMin,
-    NanMax,
-    NanMinMax,
-    NanArgMin,
-    NanArgMax,
-    NanSpread,
-    NanCount,
-    BitAnd,
-    BitOr,
-    BitXor,
+pub(crate) struct Kernel {
+    pub(crate) name: &'static str,
+    pub(crate) kind: OpKind,
+    pub(crate) nan: Nan,
 }
 
-/// Whether elements are floats.
-fn is_float(dtype: DataType) -> bool {
-    matches!(dtype.code, 2 | 4)
-}
-
-/// What is done with an operation, on elements of a type.
-trait Visit {
-    type Output;
-
-    fn visit<T: Element, O: RowsOperation<T>>(self, op: O) -> Self::Output;
+/// The library's type of elements.
+fn element_type(dtype: DataType) -> Dtype {
+    let DataType { code, bits, .. } = elements::in_memory(dtype);
+    let prefix = match code {
+        0 => "i",
+        1 => "u",
+        4 => "bf",
+        _ => "f",
+    };
+    format!("{prefix}{bits}").parse().expect("every array is of one of the types")
 }
 
 impl Kernel {
-    /// What users know it by.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Sum => "sum",
-            Self::SumOfSquares => "sum_of_squares",
-            Self::SumOfMagnitudes => "sum_of_magnitudes",
-            Self::Product => "prod",
-            Self::Min => "min",
-            Self::Max => "max",
-            Self::MinMax => "aminmax",
-            Self::ArgMin => "argmin",
-            Self::ArgMax => "argmax",
-            Self::CountNonZero => "count_nonzero",
-            Self::Spread => "var",
-            Self::Mean => "mean",
-            Self::L1Norm => "l1_norm",
-            Self::L2Norm => "l2_norm",
-            Self::LogSumExp => "logsumexp",
-            Self::NanSum => "nansum",
-            Self::NanSumOfSquares => "nansum_of_squares",
-            Self::NanSumOfMagnitudes => "nansum_of_magnitudes",
-            Self::NanProduct => "nanprod",
-            Self::NanL2Norm => "nanl2_norm",
-            Self::NanMin => "nanmin",
-            Self::NanMax => "nanmax",
-            Self::NanMinMax => "nanaminmax",
-            Self::NanArgMin => "nanargmin",
-            Self::NanArgMax => "nanargmax",
-            Self::NanSpread => "nanvar",
-            Self::NanCount => "count_nan",
-            Self::BitAnd => "bitwise_and",
-            Self::BitOr => "bitwise_or",
-            Self::BitXor => "bitwise_xor",
-        }
+    /// Returns the operation on elements of a type; an error where they have none.
+    fn op(self, dtype: DataType, everywhere: bool) -> PyResult<Op> {
+        let elements = element_type(dtype);
+        let op = self.kind.plain().for_elements(elements);
+        let op = if self.nan == Nan::Skip { op.skipping_nan(elements) } else { op };
+        let reason = if !op.takes(elements) {
+            match elements.is_float() {
+                true => "only integers and truth values have bits",
+                false => "only floats have it; convert them first",
+            }
+        } else if everywhere && !op.is_reproducible(elements) {
+            "its result has the same bits from run to run only; use determinism=\"run-to-run\""
+        } else {
+            return Ok(if everywhere { op.reproducible(elements) } else { op });
+        };
+        let (kernel, dtype) = (self.name, elements::name(dtype));
+        Err(PyValueError::new_err(format!("{kernel} of {dtype} elements; {reason}")))
     }
 
-    /// What it leaves for each result of elements of a type: the type of its values, and how many.
+    /// Returns what it leaves for each result of elements of a type: the type of its values, and how many.
     fn left(self, dtype: DataType) -> (DataType, usize) {
-        let dtype = elements::in_memory(dtype);
-        let sum = match dtype.code {
-            0 => DataType::of::<i64>(),
-            1 => DataType::of::<u64>(),
-            _ if dtype.bits == 64 => DataType::of::<f64>(),
-            _ => DataType::of::<f32>(),
-        };
-        match self {
-            Self::Sum | Self::SumOfSquares | Self::SumOfMagnitudes => (sum, 1),
-            Self::NanSum | Self::NanSumOfSquares | Self::NanSumOfMagnitudes => (sum, 1),
-            Self::Product | Self::NanProduct | Self::LogSumExp => (sum, 1),
-            Self::Min | Self::Max | Self::BitAnd | Self::BitOr | Self::BitXor => (dtype, 1),
-            Self::NanMin | Self::NanMax => (dtype, 1),
-            Self::MinMax | Self::NanMinMax => (dtype, 2),
+        let elements = element_type(dtype);
+        match self.kind.plain().for_elements(elements).written() {
+            Written::Sum => match elements.sum() {
+                Dtype::I64 => (DataType::of::<i64>(), 1),
+                Dtype::U64 => (DataType::of::<u64>(), 1),
+                Dtype::F64 => (DataType::of::<f64>(), 1),
+                _ => (DataType::of::<f32>(), 1),
+            },
+            Written::Element => (elements::in_memory(dtype), 1),
+            Written::Ends => (elements::in_memory(dtype), 2),
             // The index and, in the other 8 bytes, the element.
-            Self::ArgMin | Self::ArgMax => (DataType::of::<i64>(), 2),
-            Self::NanArgMin | Self::NanArgMax => (DataType::of::<i64>(), 2),
-            Self::CountNonZero | Self::NanCount => (DataType::of::<i64>(), 1),
-            Self::Spread | Self::NanSpread => (DataType::of::<f64>(), 2),
-            // Sums of magnitudes have room in the type of sums, but those of the longest integers.
-            Self::L1Norm if dtype.bits < 64 || is_float(dtype) => (sum, 1),
-            Self::Mean | Self::L1Norm | Self::L2Norm | Self::NanL2Norm => (DataType::of::<f64>(), 1),
+            Written::Place => (DataType::of::<i64>(), 2),
+            Written::Count => (DataType::of::<i64>(), 1),
+            Written::Double => (DataType::of::<f64>(), 1),
+            Written::Moments => (DataType::of::<f64>(), 2),
         }
     }
+}
 
-    /// Hands the operation to a visitor, as that of elements of a type; an error where they have none.
-    fn of<V: Visit>(self, dtype: DataType, everywhere: bool, visitor: V) -> PyResult<V::Output> {
-        let floats = is_float(dtype);
-        let refused = || {
-            let (kernel, dtype) = (self.name(), elements::name(dtype));
-            let reason = match self {
-                Self::BitAnd | Self::BitOr | Self::BitXor => "only integers and truth values have bits",
-                Self::LogSumExp | Self::NanCount if !floats => "only floats have it; convert them first",
-                _ => "its result has the same bits from run to run only; use determinism=\"run-to-run\"",
-            };
-            PyValueError::new_err(format!("{kernel} of {dtype} elements; {reason}"))
-        };
-        /// An operation on elements of all types, of integers or of floats.
-        macro_rules! hand {
-            ($op:expr $(, $which:ident)?) => {
-                by_type!($($which)? dtype, T => Ok(visitor.visit::<T, _>($op)), Err(refused()))
-            };
+/// Runs generic code with types of the sizes of an element and of a result. What moves bytes alone is
+/// compiled once for a size, not for each operation and type.
+macro_rules! by_size {
+    ($op:expr, $dtype:expr, |$W:ident, $R:ident| $body:expr) => {
+        match $dtype.size() {
+            1 => by_size!(@ u8, $op, $dtype, $W, $R, $body),
+            2 => by_size!(@ u16, $op, $dtype, $W, $R, $body),
+            4 => by_size!(@ u32, $op, $dtype, $W, $R, $body),
+            _ => by_size!(@ u64, $op, $dtype, $W, $R, $body),
         }
-        match self {
-            Self::Sum if everywhere && floats => hand!(op::Sum.reproducible(), floats),
-            Self::SumOfSquares if everywhere && floats => {
-                hand!(op::SumOfSquares.reproducible(), floats)
-            }
-            Self::SumOfMagnitudes if everywhere && floats => {
-                hand!(op::SumOfMagnitudes.reproducible(), floats)
-            }
-            Self::Product if everywhere => hand!(op::Product.reproducible(), integers),
-            Self::LogSumExp if everywhere => Err(refused()),
-            Self::Spread if everywhere => hand!(op::MeanAndVariance.reproducible()),
-            Self::NanProduct if everywhere && floats => Err(refused()),
-            Self::NanSum if everywhere && floats => {
-                hand!(op::Sum.skip_nan().reproducible(), floats)
-            }
-            Self::NanSumOfSquares if everywhere && floats => {
-                hand!(op::SumOfSquares.skip_nan().reproducible(), floats)
-            }
-            Self::NanSumOfMagnitudes if everywhere && floats => {
-                hand!(op::SumOfMagnitudes.skip_nan().reproducible(), floats)
-            }
-            Self::L1Norm if everywhere && floats => {
-                hand!(op::SumOfMagnitudes.reproducible(), floats)
-            }
-            Self::Mean | Self::L2Norm | Self::NanL2Norm if everywhere && floats => Err(refused()),
-            Self::NanSpread if everywhere => hand!(op::MeanAndVariance.skip_nan().reproducible()),
-            // No order changes the others, nor sums of integers.
-            Self::Sum => hand!(op::Sum),
-            Self::SumOfSquares => hand!(op::SumOfSquares),
-            Self::SumOfMagnitudes => hand!(op::SumOfMagnitudes),
-            Self::Product => hand!(op::Product),
-            Self::Min => hand!(op::Min),
-            Self::Max => hand!(op::Max),
-            Self::MinMax => hand!(op::MinMax),
-            Self::ArgMin => hand!(op::ArgMin),
-            Self::ArgMax => hand!(op::ArgMax),
-            Self::CountNonZero => hand!(op::CountNonZero),
-            Self::Spread => hand!(op::MeanAndVariance),
-            Self::Mean => hand!(op::Mean),
-            Self::L1Norm if floats || dtype.bits < 64 => hand!(op::SumOfMagnitudes),
-            Self::L1Norm => hand!(op::L1Norm, long_integers),
-            Self::L2Norm => hand!(op::L2Norm),
-            Self::NanL2Norm => hand!(op::L2Norm.skip_nan()),
-            Self::LogSumExp => hand!(op::LogSumExp, floats),
-            Self::NanSum => hand!(op::Sum.skip_nan()),
-            Self::NanSumOfSquares => hand!(op::SumOfSquares.skip_nan()),
-            Self::NanSumOfMagnitudes => hand!(op::SumOfMagnitudes.skip_nan()),
-            Self::NanProduct => hand!(op::Product.skip_nan()),
-            Self::NanMin => hand!(op::Min.skip_nan()),
-            Self::NanMax => hand!(op::Max.skip_nan()),
-            Self::NanMinMax => hand!(op::MinMax.skip_nan()),
-            Self::NanArgMin => hand!(op::ArgMin.skip_nan()),
-            Self::NanArgMax => hand!(op::ArgMax.skip_nan()),
-            Self::NanSpread => hand!(op::MeanAndVariance.skip_nan()),
-            Self::NanCount => hand!(op::CountNan, floats),
-            Self::BitAnd => hand!(op::BitAnd, integers),
-            Self::BitOr => hand!(op::BitOr, integers),
-            Self::BitXor => hand!(op::BitXor, integers),
+    };
+    (@ $word:ty, $op:expr, $dtype:expr, $W:ident, $R:ident, $body:expr) => {
+        match result_bytes($op, $dtype) {
+            1 => by_size!(@@ $word, [u8; 1], $W, $R, $body),
+            2 => by_size!(@@ $word, [u8; 2], $W, $R, $body),
+            4 => by_size!(@@ $word, [u8; 4], $W, $R, $body),
+            8 => by_size!(@@ $word, [u8; 8], $W, $R, $body),
+            _ => by_size!(@@ $word, [u8; 16], $W, $R, $body),
         }
-    }
+    };
+    (@@ $word:ty, $result:ty, $W:ident, $R:ident, $body:expr) => {{
+        type $W = $word;
+        type $R = $result;
+        $body
+    }};
 }
 
 /// Somebody's stream, by its handle: 0 and 1 are the default stream, 2 is the thread's. One that is
@@ -264,10 +161,8 @@ struct Along<'a> {
     axes: Axes,
 }
 
-impl Visit for Along<'_> {
-    type Output = warpfold::Result<Buffer<u8>>;
-
-    fn visit<T: Element, O: RowsOperation<T>>(self, op: O) -> Self::Output {
+impl Along<'_> {
+    fn reduce<T: Plain, R: Plain>(self, op: DynamicOp<R>) -> warpfold::Result<Buffer<u8>> {
         let Self { mut launch, axes: Axes { lens, strides, reduced } } = self;
         let buffer = launch.bytes.cast::<T>()?;
         let along = buffer.view_strided(0, &lens, &strides)?.along(&reduced)?;
@@ -316,10 +211,8 @@ struct Segmented<'a> {
     offsets: &'a Array,
 }
 
-impl Visit for Segmented<'_> {
-    type Output = warpfold::Result<Buffer<u8>>;
-
-    fn visit<T: Element, O: RowsOperation<T>>(self, op: O) -> Self::Output {
+impl Segmented<'_> {
+    fn reduce<T: Plain, R: Plain>(self, op: DynamicOp<R>) -> warpfold::Result<Buffer<u8>> {
         let Self { mut launch, offsets } = self;
         let reducer = &launch.open.reducer;
         let buffer = launch.bytes.cast::<T>()?;
@@ -426,14 +319,18 @@ fn run(
     let Target { everywhere, stream: handle, place } = target;
     // SAFETY: as `stream` says; the caller has the stream in hand.
     let stream = handle.map(|handle| unsafe { stream(open, handle) }).transpose()?;
+    let (op, elements) = (kernel.op(*dtype, everywhere)?, element_type(*dtype));
     let reduced = py.detach(|| {
         let launch = Launch { open, stream: stream.as_ref(), bytes, place };
-        match pieces {
-            Pieces::Along(axes) => kernel.of(*dtype, everywhere, Along { launch, axes }),
-            Pieces::Segments(offsets) => kernel.of(*dtype, everywhere, Segmented { launch, offsets }),
-        }
+        by_size!(op, elements, |T, R| {
+            let op = DynamicOp::<R>::new(op, elements);
+            match pieces {
+                Pieces::Along(axes) => Along { launch, axes }.reduce::<T, R>(op),
+                Pieces::Segments(offsets) => Segmented { launch, offsets }.reduce::<T, R>(op),
+            }
+        })
     });
-    let bytes = reduced?.map_err(raise)?;
+    let bytes = reduced.map_err(raise)?;
     let (left, _) = kernel.left(*dtype);
     let len = bytes.len() / elements::size(left);
     Ok(Array::new(open, bytes, left, vec![len]))
