@@ -7,6 +7,7 @@ use warpfold::{
     Buffer, Outcome, Outputs, Plain, Stream,
     dlpack::{DataType, Layout},
     internal::{Dtype, DynamicOp, Nan, Op, OpKind, Written, result_bytes},
+    op,
 };
 
 use crate::{
@@ -346,8 +347,8 @@ pub(crate) fn error_bound(py: Python<'_>, array: &Array, of_squares: bool) -> Py
         by_type!(
             array.layout.dtype,
             T => array.bytes.cast::<T>().and_then(|buffer| match of_squares {
-                false => reducer.sum_error_bound(&buffer),
-                true => reducer.sum_of_squares_error_bound(&buffer),
+                false => reducer.error_bound(op::Sum, &buffer),
+                true => reducer.error_bound(op::SumOfSquares, &buffer),
             }),
             unreachable!("every array is of one of the types")
         )

@@ -301,7 +301,7 @@ fn by_key() {
         let (operation, elements) = (operation::<R>(), R::sample(3_000));
         let keys: Vec<u16> = (0..3_000_u32).map(|at| (at * at / 5_000) as u16).collect();
         let (buffer, of) = (device().upload(&elements).unwrap(), device().upload(&keys).unwrap());
-        let by_key = reducer().reduce_by_key(&operation, &of, &buffer).unwrap();
+        let by_key = reducer().reduce(&operation, buffer.by_key(&of)).unwrap();
         let heads = by_key.keys.download().unwrap();
         let results = by_key.results.into_buffer().download().unwrap();
         let mut start = 0;

@@ -90,10 +90,10 @@ impl<'a> Contest<'a> {
         for turn in 0..self.calls {
             let (keys, values) = &self.inputs[turn % self.inputs.len()];
             match call {
-                Call::New => drop(self.reducer.reduce_by_key(op::Sum, keys, values)?),
+                Call::New => drop(self.reducer.reduce(op::Sum, values.by_key(keys))?),
                 Call::Into => {
                     let (of, sums) = (&mut self.of, &mut self.sums);
-                    self.reducer.reduce_by_key_into(op::Sum, keys, values, of, sums)?;
+                    self.reducer.reduce(op::Sum, values.by_key(keys).into_outputs(of, sums))?;
                 }
                 Call::Runs => drop(self.reducer.runs::<_, u32>(keys)?),
             }

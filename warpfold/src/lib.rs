@@ -110,12 +110,12 @@ pub use element::{Bits, Element, Ends, Float, Integer, Located, Outcome, Plain, 
 pub use error::{Error, Result};
 pub use half::{bf16, f16};
 pub use input::{
-    Input, Recordable,
+    Enqueue, Input, Recordable,
     axis::Axis,
     buffer::{Count, Counted},
     filtered::{Filtered, Within},
     rows::Rows,
-    runs::{ByKey, Key, Runs},
+    runs::{ByKey, Key, Keyed, KeyedInto, Runs},
     segments::{Offset, Segments},
     view::{Along, View},
 };

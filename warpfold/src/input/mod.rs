@@ -11,6 +11,8 @@ mod task;
 pub(crate) mod top;
 pub(crate) mod view;
 
+#[cfg(doc)]
+use runs::{Keyed, KeyedInto};
 pub(crate) use task::{AnyTask, Task};
 use {axis::Axis, filtered::Filtered, rows::Rows, view::Along};
 
@@ -19,7 +21,7 @@ use std::convert::Infallible;
 
 #[cfg(doc)]
 use crate::{
-    Buffer, Counted, Output, Outputs, Within,
+    Buffer, ByKey, Counted, Output, Outputs, Within,
     op::{Operation, Operations, PairOperation, RowsOperation, Sum, TopK},
 };
 use crate::{
@@ -39,6 +41,7 @@ use crate::{
 /// | [`Axis`] | [`Buffer::axis`], [`Buffer::columns`] | [`RowsOperation`] | one for each kept position |
 /// | [`Along`] | [`View::along`](crate::View::along) | [`RowsOperation`] | one for each kept position |
 /// | `&Segments` | [`Reducer::segments`] | [`RowsOperation`] | one for each segment |
+/// | [`Keyed`] | [`Buffer::by_key`] | [`RowsOperation`] | a [`ByKey`]: one for each run of equal keys |
 ///
 /// A [`RowsOperation`] is every [`Operation`] but [`WrappingSum`](crate::op::WrappingSum). [`Rows`],
 /// [`Axis`], [`Along`] and [`Filtered`] are accepted by value and by reference. The trait is sealed.
@@ -46,11 +49,33 @@ use crate::{
     message = "`{O}` does not reduce `{Self}`",
     note = "`&Buffer` and `Counted`: any operation or tuple; `Rows`, `Axis`, `Along`, `&Segments`: any \
             operation but `WrappingSum`; `&Buffer` and `Rows`: `Largest` and `Smallest`; `(&a, &b)`: \
-            `Dot` and `SquaredDistance`; `Filtered`: `Sum` and `Sum.reproducible()`"
+            `Dot` and `SquaredDistance`; `Filtered`: `Sum` and `Sum.reproducible()`; `Keyed`: as `Rows`"
 )]
-pub trait Input<O>: Sized {
+pub trait Input<O>: sealed::Input + Sized {
     /// The result on the host.
     type Output;
+
+    /// Reduces and waits for the result.
+    #[doc(hidden)]
+    fn reduce(self, op: O, reducer: &Reducer) -> Result<Self::Output>;
+
+    /// Loads the kernels that [`reduce`](Self::reduce) launches.
+    #[doc(hidden)]
+    fn prepare(self, op: O, reducer: &Reducer) -> Result<()>;
+}
+
+pub(crate) mod sealed {
+    /// The inputs of this module.
+    pub trait Input {}
+}
+
+/// An input that is reduced without waiting for the device, so that [`OnStream`](crate::OnStream) takes
+/// it: every [`Input`] but [`Keyed`] and [`KeyedInto`].
+#[diagnostic::on_unimplemented(
+    message = "`{O}` does not reduce `{Self}` on a stream",
+    note = "a reduction by key waits for the number of runs: call `reduce` of the reducer"
+)]
+pub trait Enqueue<O>: Input<O> {
     /// The result in device memory: an [`Output`] for one, [`Outputs`] for several. Tuples have none:
     /// theirs is [`Infallible`].
     type Left: DeviceOutput;
@@ -60,16 +85,27 @@ pub trait Input<O>: Sized {
     fn plan<'p>(self, op: O, device: &Device) -> Result<Plan<'p, Self::Output>>
     where
         Self: 'p;
-
-    /// Reduces and waits for the result.
-    #[doc(hidden)]
-    fn reduce(self, op: O, reducer: &Reducer) -> Result<Self::Output> {
-        reducer.run(self.plan(op, reducer.device())?)
-    }
 }
 
+/// The methods of [`Input`] for an input that is planned.
+macro_rules! by_plan {
+    ($O:ty) => {
+        fn reduce(self, op: $O, reducer: &crate::Reducer) -> crate::Result<Self::Output> {
+            reducer.run(self.plan(op, reducer.device())?)
+        }
+
+        crate::input::by_plan!(prepare $O);
+    };
+    (prepare $O:ty) => {
+        fn prepare(self, op: $O, reducer: &crate::Reducer) -> crate::Result<()> {
+            reducer.prepare_task(&self.plan(op, reducer.device())?.task)
+        }
+    };
+}
+pub(crate) use by_plan;
+
 /// An input whose number of elements does not change, so that a [`Recorder`](crate::Recorder) takes it:
-/// every [`Input`] but [`Counted`].
+/// every [`Enqueue`] but [`Counted`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be recorded",
     note = "every other input can; reduce a counted buffer on a stream"
@@ -83,7 +119,21 @@ macro_rules! by_reference {
             $Shape<'a, T>: Input<O>,
         {
             type Output = <$Shape<'a, T> as Input<O>>::Output;
-            type Left = <$Shape<'a, T> as Input<O>>::Left;
+
+            fn reduce(self, op: O, reducer: &Reducer) -> Result<Self::Output> {
+                (*self).reduce(op, reducer)
+            }
+
+            fn prepare(self, op: O, reducer: &Reducer) -> Result<()> {
+                (*self).prepare(op, reducer)
+            }
+        }
+
+        impl<'a, T: Plain, O> Enqueue<O> for &$Shape<'a, T>
+        where
+            $Shape<'a, T>: Enqueue<O>,
+        {
+            type Left = <$Shape<'a, T> as Enqueue<O>>::Left;
 
             fn plan<'p>(self, op: O, device: &Device) -> Result<Plan<'p, Self::Output>>
             where
@@ -91,12 +141,10 @@ macro_rules! by_reference {
             {
                 (*self).plan(op, device)
             }
-
-            fn reduce(self, op: O, reducer: &Reducer) -> Result<Self::Output> {
-                (*self).reduce(op, reducer)
-            }
         }
 
+        impl<T> sealed::Input for $Shape<'_, T> {}
+        impl<T> sealed::Input for &$Shape<'_, T> {}
         impl<T> Recordable for $Shape<'_, T> {}
         impl<T> Recordable for &$Shape<'_, T> {}
     )*};

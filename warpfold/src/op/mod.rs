@@ -109,6 +109,14 @@ pub trait Operation<T: Plain>: sealed::Sealed<Kind = kind::Single> + Copy {
 /// [`WrappingSum`].
 pub trait RowsOperation<T: Plain>: Operation<T> {}
 
+/// A sum whose rounding error [`Reducer::error_bound`](crate::Reducer::error_bound) bounds: [`Sum`],
+/// [`SumOfSquares`] or [`SumOfMagnitudes`]. The trait is sealed.
+pub trait BoundedSum<T: Element>: Operation<T> {}
+
+impl<T: Element> BoundedSum<T> for Sum {}
+impl<T: Element> BoundedSum<T> for SumOfSquares {}
+impl<T: Element> BoundedSum<T> for SumOfMagnitudes {}
+
 /// Two to six operations on the same elements, in a tuple, which
 /// [`Reducer::reduce`](crate::Reducer::reduce) takes in place of one. The trait is sealed.
 ///
@@ -487,9 +495,9 @@ operations! {
     SumOfSquares<T: Element> = SumSq: T::Sum, value, RowsOperation
         [skip_nan(|sum| sum) reproducible<Element>];
     /// The sum of the magnitudes, in the type [`Element::Sum`]: the L1 norm. The magnitude of the
-    /// smallest `i64` is itself. Of floats it is off by [`Reducer::sum_error_bound`] of itself at most.
+    /// smallest `i64` is itself. Of floats it is off by [`Reducer::error_bound`] of itself at most.
     ///
-    /// [`Reducer::sum_error_bound`]: crate::Reducer::sum_error_bound
+    /// [`Reducer::error_bound`]: crate::Reducer::error_bound
     SumOfMagnitudes<T: Element> = SumAbs: T::Sum, value, RowsOperation
         [skip_nan(|sum| sum) reproducible<Element>];
     /// The product, in the type [`Element::Sum`]; of integers it wraps around. Of n floats it is off by
@@ -521,7 +529,7 @@ operations! {
     ///
     /// Of integers the sum is exact, rounded to `f64` once, and once more by the division. Floats of up
     /// to 32 bits are added in `f64`, and `f64` in `f64` of two scales: a mean is off by
-    /// [`Reducer::sum_error_bound`] of the mean of the magnitudes at most, with that of `f64`, besides
+    /// [`Reducer::error_bound`] of the mean of the magnitudes at most, with that of `f64`, besides
     /// the rounding of the division. NaN and infinities give what their sum would.
     ///
     /// ```
@@ -535,7 +543,7 @@ operations! {
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     ///
-    /// [`Reducer::sum_error_bound`]: crate::Reducer::sum_error_bound
+    /// [`Reducer::error_bound`]: crate::Reducer::error_bound
     Mean<T: Element> = Mean: f64, option, RowsOperation [reproducible<Integer>];
     /// The L2 norm, as `f64`: the root of the sum of the squares. No square overflows or vanishes on the
     /// way to a norm that does not.

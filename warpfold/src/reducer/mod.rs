@@ -20,9 +20,8 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     Buffer, Device, Element, Input, Result, Stream,
-    input::buffer::plan,
-    names::{Op, OpKind},
-    op,
+    input::{AnyTask, buffer::plan},
+    op::{self, BoundedSum},
     ptx::PtxSource,
     tuning::Tuning,
 };
@@ -122,7 +121,10 @@ impl Reducer {
     ///   without PTX that the device accepts;
     /// - [`Error::Driver`](crate::Error::Driver) if the driver fails to load a kernel.
     pub fn prepare<O, I: Input<O>>(&self, op: O, input: I) -> Result<()> {
-        let task = input.plan(op, self.device())?.task;
+        input.prepare(op, self)
+    }
+
+    pub(crate) fn prepare_task(&self, task: &AnyTask) -> Result<()> {
         if task.is_empty() { Ok(()) } else { task.prepare(self.core().kernels()) }
     }
 
@@ -134,17 +136,18 @@ impl Reducer {
         self.reduce(op::Sum, values)
     }
 
-    /// Returns a bound of the rounding error of [`sum`](Self::sum) for these elements, relative to the
-    /// sum of their magnitudes; 0 for integers. Each addition that an element takes part in rounds once:
-    /// these are about n over the number of threads, and at least some 30. Sums of `f16` and `bf16` are
-    /// made and bounded in `f32`.
+    /// Returns a bound of the rounding error of an [`op::Sum`] or [`op::SumOfSquares`] of these elements,
+    /// relative to the sum of the terms' magnitudes; 0 for integers. Each addition that an element takes
+    /// part in rounds once: these are about n over the number of threads, and at least some 30. Sums of
+    /// `f16` and `bf16` are made and bounded in `f32`. Squares of `f32` and `f64` that underflow add an
+    /// error of the smallest positive number of their type each.
     ///
     /// There is no bound if an element is infinite or NaN, or if a partial sum overflows.
     /// ```
-    /// # use warpfold::{Device, Reducer, Selection};
+    /// # use warpfold::{Device, Reducer, Selection, op};
     /// # let device = Device::open(Selection::Sim)?;
     /// let (reducer, values) = (Reducer::new(&device)?, device.upload(&[1e8_f32, 1.0, -1e8])?);
-    /// let bound = reducer.sum_error_bound(&values)? * (1e8 + 1.0 + 1e8);
+    /// let bound = reducer.error_bound(op::Sum, &values)? * (1e8 + 1.0 + 1e8);
     /// assert!(f64::from(reducer.sum(&values)? - 1.0).abs() <= bound);
     /// # Ok::<(), warpfold::Error>(())
     /// ```
@@ -153,23 +156,8 @@ impl Reducer {
     /// [`Error::OtherDevice`](crate::Error::OtherDevice), and
     /// [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35; those of loading
     /// the kernels, as [`prepare`](Self::prepare).
-    pub fn sum_error_bound<T: Element>(&self, values: &Buffer<T>) -> Result<f64> {
-        self.error_bound(OpKind::Sum.plain(), values)
-    }
-
-    /// Returns the same bound for [`op::SumOfSquares`], relative to the sum itself. Squares of `f32` and
-    /// `f64` that underflow add an error of the smallest positive number of their type each.
-    ///
-    /// # Errors
-    /// [`Error::OtherDevice`](crate::Error::OtherDevice), and
-    /// [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35; those of loading
-    /// the kernels, as [`prepare`](Self::prepare).
-    pub fn sum_of_squares_error_bound<T: Element>(&self, values: &Buffer<T>) -> Result<f64> {
-        self.error_bound(OpKind::SumSq.plain(), values)
-    }
-
-    fn error_bound<T: Element>(&self, op: Op, values: &Buffer<T>) -> Result<f64> {
-        let span = Span::of(Code::BuiltIn(op, T::DTYPE), values, self.device())?;
+    pub fn error_bound<T: Element, O: BoundedSum<T>>(&self, op: O, values: &Buffer<T>) -> Result<f64> {
+        let span = Span::of(op.code(), values, self.device())?;
         let Some(roundoff) = T::DTYPE.sum_roundoff().filter(|_| span.n > 0) else { return Ok(0.0) };
         let launch = plan(self.0.kernels(), &span, None)?;
         let relative = launch.depth(span.extent()) as f64 * roundoff;

@@ -1,7 +1,7 @@
 //! Reductions on a stream, which the host does not wait for.
 
 use super::{Pending, Reducer};
-use crate::{Device, Result, Stream, input::Input};
+use crate::{Device, Result, Stream, input::Enqueue};
 
 /// The reductions of a [`Reducer`] on a [`Stream`], from [`Reducer::on`]. They do not wait for it.
 ///
@@ -40,7 +40,7 @@ impl<'a> OnStream<'a> {
     /// - [`Error::View`](crate::Error::View) for more axes than the kernels take, because nothing is
     ///   copied first;
     /// - [`Error::OtherDevice`](crate::Error::OtherDevice) for a stream of another device.
-    pub fn reduce<O, I: Input<O>>(self, op: O, input: I) -> Result<Pending<I::Output>> {
+    pub fn reduce<O, I: Enqueue<O>>(self, op: O, input: I) -> Result<Pending<I::Output>> {
         self.submit(input.plan(op, self.device()?)?)
     }
 
@@ -70,7 +70,7 @@ impl<'a> OnStream<'a> {
     ///   [`Error::View`](crate::Error::View), [`Error::Segments`](crate::Error::Segments) or
     ///   [`Error::TopK`](crate::Error::TopK) if [`Outputs`](crate::Outputs) have another length than the
     ///   results.
-    pub fn reduce_into<O, I: Input<O>>(self, op: O, input: I, output: &mut I::Left) -> Result<()> {
+    pub fn reduce_into<O, I: Enqueue<O>>(self, op: O, input: I, output: &mut I::Left) -> Result<()> {
         self.leave(&input.plan(op, self.device()?)?, output)
     }
 

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     Device, Error, Result, Stream,
     context::Failed,
-    input::{AnyTask, Input, Recordable, segments::Offsets},
+    input::{AnyTask, Enqueue, Recordable, segments::Offsets},
     memory::{HostWords, Memory},
     stream::Event,
 };
@@ -137,7 +137,7 @@ impl Recorder {
     ///
     /// # Errors
     /// Those of [`prepare`](super::Reducer::prepare), and [`Error::Driver`] if that wait fails.
-    pub fn reduce<O, I: Input<O> + Recordable>(
+    pub fn reduce<O, I: Enqueue<O> + Recordable>(
         &mut self,
         op: O,
         input: I,
@@ -166,7 +166,7 @@ impl Recorder {
     /// # Errors
     /// As [`reduce`](Self::reduce), and those of an output as
     /// [`OnStream::reduce_into`](super::OnStream::reduce_into) has them.
-    pub fn reduce_into<O, I: Input<O> + Recordable>(
+    pub fn reduce_into<O, I: Enqueue<O> + Recordable>(
         &mut self,
         op: O,
         input: I,

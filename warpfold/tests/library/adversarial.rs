@@ -374,7 +374,7 @@ where
     }
     let segments = reducer.segments(&table.values, &table.offsets).unwrap();
     add("segments", 0, reducer.reduce(op, &segments).unwrap());
-    let by_key = reducer.reduce_by_key(op, &table.keys, &table.values).unwrap();
+    let by_key = reducer.reduce(op, table.values.by_key(&table.keys)).unwrap();
     add("by key", 0, by_key.results.read().unwrap());
     all
 }

@@ -160,7 +160,7 @@ impl<K: Key, T: Sample> Pieces<T> for Case<K, T> {
     }
 
     fn results<O: RowsOperation<T>>(&self, op: O) -> Vec<O::Left> {
-        let found = reducer().reduce_by_key(op, &self.keys, &self.buffer).unwrap();
+        let found = reducer().reduce(op, self.buffer.by_key(&self.keys)).unwrap();
         assert_eq!((found.len(), found.is_empty()), (self.lens.len(), false));
         assert_eq!(found.keys.download().unwrap(), keys_of_runs(self.lens.len()));
         found.results.read().unwrap()
@@ -220,11 +220,11 @@ fn no_keys_have_no_results_and_no_launch() {
     let (keys, values) = (device().upload::<i64>(&[]).unwrap(), device().upload::<f32>(&[]).unwrap());
     #[cfg(feature = "simulator")]
     let log = warpfold_sim_driver::record_calls();
-    let found = reducer().reduce_by_key(op::Min, &keys, &values).unwrap();
+    let found = reducer().reduce(op::Min, values.by_key(&keys)).unwrap();
     assert!(found.is_empty() && found.keys.download().unwrap().is_empty());
     assert!(found.results.read().unwrap().is_empty());
     let (mut of, mut results) = (device().outputs(0).unwrap(), device().outputs(0).unwrap());
-    let into = reducer().reduce_by_key_into(op::Min, &keys, &values, &mut of, &mut results);
+    let into = reducer().reduce(op::Min, values.by_key(&keys).into_outputs(&mut of, &mut results));
     assert_eq!(into.unwrap(), 0);
     #[cfg(feature = "simulator")]
     assert_eq!(log.count("cuLaunchKernel"), 0);
@@ -267,8 +267,8 @@ fn runs_are_written_into_memory_that_has_room_for_them_and_nothing_else_is() {
     {
         let (runs, case) = (lens.len(), Case::<i64, i64>::small(lens));
         let [mut of, mut results] = filled.outputs(room.map(|more| runs + more));
-        let into =
-            reducer().reduce_by_key_into(op::Sum, &case.keys, &case.buffer, &mut of, &mut results);
+        let into = reducer()
+            .reduce(op::Sum, case.buffer.by_key(&case.keys).into_outputs(&mut of, &mut results));
         assert_eq!(into.unwrap(), runs);
         let (of, results) = (of.read().unwrap(), results.read().unwrap());
         assert_eq!(&of[..runs], keys_of_runs(runs));
@@ -291,7 +291,8 @@ fn more_runs_than_there_is_room_for_are_refused_with_their_number_and_nothing_is
     let (case, filled) = (Case::<i64, i64>::small(&[3, 1, 40, 2]), Filled::new());
     for (keys, results) in [(3, 4), (4, 3), (0, 0), (1, 100)] {
         let [mut of, mut left] = filled.outputs([keys, results]);
-        let into = reducer().reduce_by_key_into(op::Sum, &case.keys, &case.buffer, &mut of, &mut left);
+        let into =
+            reducer().reduce(op::Sum, case.buffer.by_key(&case.keys).into_outputs(&mut of, &mut left));
         let room = format!("{keys} keys and {results} results");
         refused(into, &["4 runs", &room, "make outputs for 4"]);
         assert_eq!(of.read().unwrap(), vec![77; keys]);
@@ -306,15 +307,14 @@ fn keys_that_are_not_as_many_as_values_are_refused_before_anything_is_launched()
     #[cfg(feature = "simulator")]
     let log = warpfold_sim_driver::record_calls();
     let words = ["5 keys", "4 values", "a key for each"];
-    refused(reducer().reduce_by_key(op::Sum, &keys, &values), &words);
-    refused(reducer().reduce_by_key_into(op::Sum, &keys, &values, &mut of, &mut results), &words);
+    refused(reducer().reduce(op::Sum, values.by_key(&keys)), &words);
+    refused(reducer().reduce(op::Sum, values.by_key(&keys).into_outputs(&mut of, &mut results)), &words);
     // SAFETY: they are refused before anything is read.
     let many = |n| unsafe { Buffer::<u8>::from_raw_parts(device(), 0x1000, n, ()) }.unwrap();
     refused(reducer().runs::<_, i32>(&many(1 << 31)), &["2147483648 keys", "2147483647", "u64"]);
     let error = reducer().runs::<_, u64>(&many((1 << 35) + 1)).unwrap_err();
     assert!(matches!(error, Error::TooManyElements { .. }), "{error:?}");
-    let error =
-        reducer().reduce_by_key(op::Sum, &many((1 << 35) + 1), &many((1 << 35) + 1)).unwrap_err();
+    let error = reducer().reduce(op::Sum, many((1 << 35) + 1).by_key(&many((1 << 35) + 1))).unwrap_err();
     assert!(matches!(error, Error::TooManyElements { .. }), "{error:?}");
     #[cfg(feature = "simulator")]
     assert_eq!(log.count("cuLaunchKernel"), 0);
@@ -334,11 +334,11 @@ fn keys_and_values_may_be_results_and_results_values() {
         maker.on(&stream).reduce_into(op::Sum, matrix.rows(2).unwrap(), &mut sums).unwrap();
         sums.into_buffer()
     });
-    let found = reducer().reduce_by_key(op::Sum, &keys, &values).unwrap();
+    let found = reducer().reduce(op::Sum, values.by_key(&keys)).unwrap();
     assert_eq!(found.keys.download().unwrap(), [2, 6]);
     let results = found.results.into_buffer();
     assert_eq!(reducer().on(&stream).reduce(op::Max, &results).unwrap().wait().unwrap(), Some(12));
-    let again = reducer().reduce_by_key(op::Max, &found.keys, &results).unwrap();
+    let again = reducer().reduce(op::Max, results.by_key(&found.keys)).unwrap();
     assert_eq!(again.results.read().unwrap(), [4, 12]);
 }
 
@@ -354,7 +354,7 @@ fn no_launch_has_a_hazard() {
     let keys: Vec<u32> = words.flat_map(|(key, &len)| vec![key; len]).collect();
     let values = small::<i32>(keys.len(), 1);
     let (keys, buffer) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
-    let found = reducer.reduce_by_key(op::Sum, &keys, &buffer).unwrap();
+    let found = reducer.reduce(op::Sum, buffer.by_key(&keys)).unwrap();
     assert_eq!(found.results.read().unwrap().iter().sum::<i64>(), i32::total(&values, false));
     assert_eq!(found.keys.download().unwrap().len(), lens.len());
     assert_eq!(watch.hazards.findings().len(), 0, "{:?}", watch.hazards.findings());
@@ -363,15 +363,13 @@ fn no_launch_has_a_hazard() {
 #[test]
 fn runs_are_prepared_for_all_keys_of_a_size() {
     let reducer = Reducer::new(device()).unwrap();
-    reducer.prepare_runs::<i16>().unwrap();
-    let (values, offsets) =
-        (device().upload(&[0_u8; 3]).unwrap(), device().upload(&[0_u32, 1, 3]).unwrap());
-    reducer.prepare(op::Sum, &reducer.segments(&values, &offsets).unwrap()).unwrap();
+    let (values, keys) = (device().upload(&[0_u8; 3]).unwrap(), device().upload(&[0_i16; 3]).unwrap());
+    reducer.prepare(op::Sum, values.by_key(&keys)).unwrap();
     #[cfg(feature = "simulator")]
     {
         let log = warpfold_sim_driver::record_calls();
         let case = Case::<u16, u8>::small(&[3, 4]);
-        let found = reducer.reduce_by_key(op::Sum, &case.keys, &case.buffer).unwrap();
+        let found = reducer.reduce(op::Sum, case.buffer.by_key(&case.keys)).unwrap();
         assert_eq!(found.results.read().unwrap(), case.expected(|run| u8::total(run, false)));
         assert_eq!(log.count("cuModuleLoadDataEx"), 0);
     }
@@ -387,11 +385,11 @@ fn what_belongs_to_another_device_is_refused() {
         assert!(matches!(error, Error::OtherDevice { what, .. } if what == expected), "{error:?}");
     };
     is_other(reducer().runs::<_, u32>(&there).unwrap_err(), "keys");
-    is_other(reducer().reduce_by_key(op::Sum, &there, &here).unwrap_err(), "keys");
-    is_other(reducer().reduce_by_key(op::Sum, &here, &there).unwrap_err(), "buffer");
+    is_other(reducer().reduce(op::Sum, here.by_key(&there)).unwrap_err(), "keys");
+    is_other(reducer().reduce(op::Sum, there.by_key(&here)).unwrap_err(), "buffer");
     for [of, results] in [[&other, device()], [device(), &other]] {
         let (mut of, mut results) = (of.outputs(2).unwrap(), results.outputs(2).unwrap());
-        let into = reducer().reduce_by_key_into(op::Max, &here, &here, &mut of, &mut results);
+        let into = reducer().reduce(op::Max, here.by_key(&here).into_outputs(&mut of, &mut results));
         is_other(into.unwrap_err(), "outputs");
         assert_eq!((of.read().unwrap(), results.read().unwrap()), (vec![0; 2], vec![0; 2]));
     }

@@ -167,14 +167,15 @@ impl Run {
         let device = self.buffer.device();
         let keys = device.upload(&(0..3001).map(|index| index / 100).collect::<Vec<i16>>())?;
         let sums: Vec<i64> = self.values.chunks(100).map(|run| i32::total(run, false)).collect();
-        let runs = self.reducer.reduce_by_key(op::Sum, &keys, &self.buffer)?;
+        let runs = self.reducer.reduce(op::Sum, self.buffer.by_key(&keys))?;
         assert_eq!((runs.keys.download()?, runs.results.read()?), ((0..31).collect(), sums.clone()));
         let (mut of, mut results) = (device.outputs(32)?, device.outputs(32)?);
         // What still writes there comes first.
         let rows = self.buffer.slice(..32)?;
         self.reducer.on(stream).reduce_into(op::Sum, rows.rows(1)?, &mut results)?;
-        let found =
-            self.reducer.reduce_by_key_into(op::Sum, &keys, &self.buffer, &mut of, &mut results)?;
+        let found = self
+            .reducer
+            .reduce(op::Sum, self.buffer.by_key(&keys).into_outputs(&mut of, &mut results))?;
         assert_eq!((found, &results.read()?[..31]), (31, &*sums));
         Ok(())
     }

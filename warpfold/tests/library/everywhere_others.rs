@@ -237,7 +237,7 @@ fn sums_of_numbers_are_those_of_the_elements_in_every_shape() {
         assert_eq!(found(reducer().reduce(op, &segments).unwrap()), of_segments);
         let keys: Vec<u16> = (0..3000).map(|at| at / 750).collect();
         let keys = device().upload(&keys).unwrap();
-        let by_key = reducer().reduce_by_key(op, &keys, &buffer).unwrap();
+        let by_key = reducer().reduce(op, buffer.by_key(&keys)).unwrap();
         let of_keys: Vec<u64> = values.chunks(750).map(expected).collect();
         assert_eq!(found(by_key.results.read().unwrap()), of_keys);
     }

@@ -173,7 +173,7 @@ fn runs_of_keys_lie_on_the_devices_whole() {
     for group in groups() {
         let ends = [700, 700, 2500];
         let (of_keys, of_values) = (cut(group, &keys, &ends), cut(group, &values, &ends));
-        let by_key = group.reduce_by_key(op::Sum, &of_keys, &of_values).unwrap();
+        let by_key = group.reduce(op::Sum, of_values.by_key(&of_keys)).unwrap();
         let found: Vec<u32> = by_key.iter().flat_map(|runs| runs.keys.download().unwrap()).collect();
         let sums: Vec<i64> = by_key.iter().flat_map(|runs| runs.results.read().unwrap()).collect();
         assert_eq!((found, sums), (expected_keys.clone(), expected.clone()), "{group:?}");
@@ -183,14 +183,14 @@ fn runs_of_keys_lie_on_the_devices_whole() {
         // Cut inside of a run, with a device without any between its parts.
         let ends = [710, 710, 2500];
         let (of_keys, of_values) = (cut(group, &keys, &ends), cut(group, &values, &ends));
-        let error = group.reduce_by_key(op::Sum, &of_keys, &of_values).unwrap_err();
+        let error = group.reduce(op::Sum, of_values.by_key(&of_keys)).unwrap_err();
         assert!(matches!(error, Error::Runs { .. }), "{error:?}");
         let next = reducers().len().min(3) - 1;
         says(&error, &[&format!("key 0 has values on device 0 and on device {next}"), "to one"]);
         // One more value than keys.
         let of_keys = cut(group, &keys, &[700, 700, 2450]);
         let of_values = cut(group, &values, &[750, 750, 2450]);
-        assert!(matches!(group.reduce_by_key(op::Sum, &of_keys, &of_values), Err(Error::Runs { .. })));
+        assert!(matches!(group.reduce(op::Sum, of_values.by_key(&of_keys)), Err(Error::Runs { .. })));
     }
 }
 

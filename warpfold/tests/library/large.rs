@@ -156,7 +156,7 @@ fn runs_of_equal_keys_have_their_results() {
     for run in [n, RUN] {
         let keys: Vec<i8> = (0..n).map(|at| (at / run) as i8).collect();
         let keys = device().upload(&keys).unwrap();
-        let runs = reducer().reduce_by_key(op::Sum, &keys, &buffer).unwrap();
+        let runs = reducer().reduce(op::Sum, buffer.by_key(&keys)).unwrap();
         assert_eq!(runs.keys.len(), n.div_ceil(run));
         let last = runs.keys.slice(runs.keys.len() - 1..).unwrap().download().unwrap();
         assert_eq!(last, [((n - 1) / run) as i8]);

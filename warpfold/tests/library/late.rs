@@ -95,11 +95,11 @@ const CALLS: &[Call] = &[
         format!("{:?} {:?}", runs.keys().download(), runs.offsets().download())
     }),
     ("keys", |make| {
-        let found = reducer().reduce_by_key(op::Sum, &keys(make), &uploaded(&values())).unwrap();
+        let found = reducer().reduce(op::Sum, uploaded(&values()).by_key(&keys(make))).unwrap();
         format!("{:?} {:?}", found.keys.download(), found.results.read())
     }),
     ("values of keys", |make| {
-        let found = reducer().reduce_by_key(op::Sum, &keys(&uploaded), &make(&values())).unwrap();
+        let found = reducer().reduce(op::Sum, make(&values()).by_key(&keys(&uploaded))).unwrap();
         format!("{:?} {:?}", found.keys.download(), found.results.read())
     }),
     ("a piece", |make| {
@@ -181,7 +181,7 @@ fn each_call_writes_after_what_was_to_be_written_before() {
     };
     let (keys, values) = (uploaded(&(0..60).collect::<Vec<_>>()), uploaded(&values()));
     let (mut of, mut largest) = (pending(), pending());
-    reducer().reduce_by_key_into(op::Max, &keys, &values, &mut of, &mut largest).unwrap();
+    reducer().reduce(op::Max, values.by_key(&keys).into_outputs(&mut of, &mut largest)).unwrap();
     let mut recorder = reducer().record();
     let recorded = recorder.reduce_into(op::Max, values.rows(1).unwrap(), pending()).unwrap();
     let mut recording = recorder.finish().unwrap();

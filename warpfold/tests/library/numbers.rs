@@ -159,7 +159,8 @@ fn check_pieces<T: WithNan, O: RowsOperation<T>>(
     check("segment", &in_segments, &reducer().reduce(op, &segments).unwrap());
     let (lens, keys) = (in_segments.iter().map(Vec::len), 0_u32..);
     let keys: Vec<u32> = keys.zip(lens).flat_map(|(key, len)| std::iter::repeat_n(key, len)).collect();
-    let of_keys = reducer().reduce_by_key(op, &device().upload(&keys).unwrap(), &buffer).unwrap();
+    let keys = device().upload(&keys).unwrap();
+    let of_keys = reducer().reduce(op, buffer.by_key(&keys)).unwrap();
     let runs: Vec<Vec<T>> = in_segments.into_iter().filter(|run| !run.is_empty()).collect();
     check("run", &runs, &of_keys.results.read().unwrap());
 }

@@ -74,7 +74,7 @@ fn sums_that_cancel<T: Float>(to_f64: fn(T::Sum) -> f64) {
         let values = cancelling::<T>(pairs, ones, pairs as u64);
         let buffer = device().upload(&values).unwrap();
         let magnitude: f64 = values.iter().map(|value| value.exact().abs()).sum();
-        let bound = reducer().sum_error_bound(&buffer).unwrap() * magnitude;
+        let bound = reducer().error_bound(op::Sum, &buffer).unwrap() * magnitude;
         let error = |buffer: &Buffer<T>| (to_f64(reducer().sum(buffer).unwrap()) - ones as f64).abs();
         let what = format!("{} pairs and {ones} ones of {}", pairs, std::any::type_name::<T>());
         assert!(error(&buffer) <= bound, "{what}: {} above {bound}", error(&buffer));
@@ -108,7 +108,7 @@ fn squares<T: Float>(to_f64: fn(T::Sum) -> f64) {
         lost += value.mul_add(value, -square);
     }
     let exact = sum + lost;
-    let bound = reducer().sum_of_squares_error_bound(&buffer).unwrap() * exact;
+    let bound = reducer().error_bound(op::SumOfSquares, &buffer).unwrap() * exact;
     let error = (to_f64(reducer().reduce(op::SumOfSquares, &buffer).unwrap()) - exact).abs();
     assert!(error <= bound, "{}: {error} above {bound}", std::any::type_name::<T>());
     // A square at the top of the range is more than that.
@@ -131,7 +131,7 @@ fn magnitudes<T: Float>() {
     // of doubles themselves it is put beside the bound.
     let exact: f64 = values.iter().map(|value| value.exact().abs()).sum();
     let own = values.len() as f64 * f64::EPSILON / 2.0 * exact;
-    let bound = reducer().sum_error_bound(&buffer).unwrap() * exact + own;
+    let bound = reducer().error_bound(op::Sum, &buffer).unwrap() * exact + own;
     let error = (reducer().reduce(op::L1Norm, &buffer).unwrap() - exact).abs();
     assert!(error <= bound, "{}: {error} above {bound}", std::any::type_name::<T>());
     assert!(2_f64.powi(*T::EXPONENTS.end()) > bound, "{bound} tells nothing");
@@ -188,7 +188,7 @@ fn products_are_within_the_bound_of_their_multiplications() {
 
 fn exact<T: Element>(values: &[T]) -> [f64; 2] {
     let buffer = device().upload(values).unwrap();
-    [reducer().sum_error_bound(&buffer), reducer().sum_of_squares_error_bound(&buffer)]
+    [reducer().error_bound(op::Sum, &buffer), reducer().error_bound(op::SumOfSquares, &buffer)]
         .map(Result::unwrap)
 }
 
@@ -200,7 +200,7 @@ fn a_bound_is_that_of_the_additions_of_the_launch() {
     let job =
         Job { op: OpKind::Sum.plain(), dtype: Dtype::F32, n: n as u64, address: buffer.as_device_ptr() };
     let additions = depth(plan(reducer(), &job, None).unwrap(), &job) as f64;
-    let bound = reducer().sum_error_bound(&buffer).unwrap();
+    let bound = reducer().error_bound(op::Sum, &buffer).unwrap();
     // d·u = bound / (1 + bound), to what f64 rounds; without the second term it would be off by `bound`.
     let found = bound / (1.0 + bound) * f64::from(1 << 24);
     assert!((found / additions - 1.0).abs() < 1e-12 && bound > 1e-7, "{found} of {additions}");

@@ -247,7 +247,8 @@ where
     let segments = reducer().segments(&buffer, &device().upload(&offsets).unwrap()).unwrap();
     assert_eq!(found(reducer().reduce(op, &segments).unwrap()), of_segments);
     let keys: Vec<u16> = (0..30_000).map(|at| at / 7500).collect();
-    let by_key = reducer().reduce_by_key(op, &device().upload(&keys).unwrap(), &buffer).unwrap();
+    let keys = device().upload(&keys).unwrap();
+    let by_key = reducer().reduce(op, buffer.by_key(&keys)).unwrap();
     let of_keys: Vec<_> = values.chunks(7500).map(expected).collect();
     assert_eq!(found(by_key.results.read().unwrap()), of_keys);
     // The same elements, counted, and in pieces.

@@ -267,7 +267,9 @@ fn floats_are_rounded_little_and_alike_on_each_call() {
     let inside = || values.iter().filter(|value| (-0.25..0.75).contains(*value)).map(|&v| f64::from(v));
     let found = reducer().reduce(op::Sum, buffer.filter(-0.25..0.75)).unwrap();
     let off = (f64::from(found.sum) - inside().sum::<f64>()).abs();
-    assert!(off <= reducer().sum_error_bound(&buffer).unwrap() * inside().map(f64::abs).sum::<f64>());
+    assert!(
+        off <= reducer().error_bound(op::Sum, &buffer).unwrap() * inside().map(f64::abs).sum::<f64>()
+    );
     let again = reducer().reduce(op::Sum, buffer.filter(-0.25..0.75)).unwrap();
     assert_eq!((again.count, again.sum.to_bits()), (found.count, found.sum.to_bits()));
     let here = cpu::reduce_within(-0.25..0.75, &values).unwrap();

@@ -11,7 +11,7 @@ pub(crate) use launch::BLOCKS;
 use crate::{
     Buffer, Device, Error, Outputs, Plain, Result,
     geometry::elements_of,
-    input::{AnyTask, Input, rows::RowsTask},
+    input::{AnyTask, Enqueue, Input, by_plan, rows::RowsTask},
     op::RowsOperation,
     reducer::{Code, Plan, Span},
 };
@@ -140,6 +140,11 @@ impl AxisTask {
 
 impl<T: Plain, O: RowsOperation<T>> Input<O> for Axis<'_, T> {
     type Output = Vec<O::Left>;
+
+    by_plan!(O);
+}
+
+impl<T: Plain, O: RowsOperation<T>> Enqueue<O> for Axis<'_, T> {
     type Left = Outputs<O::Left>;
 
     fn plan<'p>(self, op: O, device: &Device) -> Result<Plan<'p, Self::Output>>

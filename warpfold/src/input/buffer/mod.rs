@@ -11,7 +11,7 @@ pub use count::{Count, Counted};
 pub(crate) use task::{ContinuedTask, CountedTask, choose_as_sum, plan};
 pub(crate) use together::{MOST_TOGETHER, TogetherTask, together};
 
-use super::{AnyTask, Input, Recordable};
+use super::{AnyTask, Enqueue, Input, Recordable, by_plan};
 use crate::{
     Buffer, Device, Output, Plain, Result,
     op::{Operation, Operations, kind, sealed},
@@ -26,7 +26,7 @@ use crate::{
 pub trait ReduceElements<O, T: Plain> {
     /// The same as [`Input::Output`].
     type Output;
-    /// The same as [`Input::Left`].
+    /// The same as [`Enqueue::Left`].
     type Left: DeviceOutput;
 
     /// Plans the reduction of all elements, or of as many as a count says.
@@ -80,6 +80,11 @@ fn elements(span: Span, count: Option<CountAt>) -> AnyTask {
 
 impl<T: Plain, O: sealed::Sealed<Kind: ReduceElements<O, T>>> Input<O> for &Buffer<T> {
     type Output = <O::Kind as ReduceElements<O, T>>::Output;
+
+    by_plan!(O);
+}
+
+impl<T: Plain, O: sealed::Sealed<Kind: ReduceElements<O, T>>> Enqueue<O> for &Buffer<T> {
     type Left = <O::Kind as ReduceElements<O, T>>::Left;
 
     fn plan<'p>(self, op: O, device: &Device) -> Result<Plan<'p, Self::Output>>
@@ -90,10 +95,17 @@ impl<T: Plain, O: sealed::Sealed<Kind: ReduceElements<O, T>>> Input<O> for &Buff
     }
 }
 
+impl<T> super::sealed::Input for &Buffer<T> {}
+impl<T> super::sealed::Input for Counted<'_, T> {}
 impl<T> Recordable for &Buffer<T> {}
 
 impl<T: Plain, O: sealed::Sealed<Kind: ReduceElements<O, T> + Countable>> Input<O> for Counted<'_, T> {
     type Output = <O::Kind as ReduceElements<O, T>>::Output;
+
+    by_plan!(O);
+}
+
+impl<T: Plain, O: sealed::Sealed<Kind: ReduceElements<O, T> + Countable>> Enqueue<O> for Counted<'_, T> {
     type Left = <O::Kind as ReduceElements<O, T>>::Left;
 
     fn plan<'p>(self, op: O, device: &Device) -> Result<Plan<'p, Self::Output>>

@@ -15,7 +15,7 @@ use crate::{
     element::word_of,
     geometry::{Extent, MAX_ELEMENTS},
     input::{
-        Input,
+        Enqueue, Input, by_plan,
         pairs::{PART_WORDS, sum_of_parts},
     },
     names::{Dtype, WithinOp},
@@ -354,6 +354,11 @@ macro_rules! filtered {
     ($([$($O:tt)*] $op:ident => $which:expr;)*) => {$(
         impl<T: Element> Input<$($O)*> for Filtered<'_, T> {
             type Output = Within<T::Sum>;
+
+            by_plan!($($O)*);
+        }
+
+        impl<T: Element> Enqueue<$($O)*> for Filtered<'_, T> {
             type Left = Output<Within<T::Sum>>;
 
             fn plan<'p>(self, _op: $($O)*, device: &Device) -> Result<Plan<'p, Self::Output>>

@@ -11,7 +11,7 @@ use crate::{
     Buffer, Device, Element, Error, Output, Result,
     element::{element_of, word_of},
     geometry::{Extent, MAX_ELEMENTS},
-    input::{Input, Recordable},
+    input::{self, Enqueue, Input, Recordable, by_plan},
     names::{Dtype, PairOp},
     op::PairOperation,
     reducer::Plan,
@@ -145,6 +145,11 @@ pub(crate) fn are_parts<S: Element>(parts: impl Iterator<Item = PartWords>) -> b
 
 impl<T: Element, O: PairOperation> Input<O> for (&Buffer<T>, &Buffer<T>) {
     type Output = T::Sum;
+
+    by_plan!(O);
+}
+
+impl<T: Element, O: PairOperation> Enqueue<O> for (&Buffer<T>, &Buffer<T>) {
     type Left = Output<T::Sum>;
 
     fn plan<'p>(self, _op: O, device: &Device) -> Result<Plan<'p, T::Sum>>
@@ -155,6 +160,7 @@ impl<T: Element, O: PairOperation> Input<O> for (&Buffer<T>, &Buffer<T>) {
     }
 }
 
+impl<T> input::sealed::Input for (&Buffer<T>, &Buffer<T>) {}
 impl<T> Recordable for (&Buffer<T>, &Buffer<T>) {}
 
 #[cfg(all(test, feature = "world"))]

@@ -10,7 +10,7 @@ pub use launch::RowsLaunch;
 
 use crate::{
     Buffer, Device, Error, Outcome, Outputs, Plain, Result,
-    input::{AnyTask, Input},
+    input::{AnyTask, Enqueue, Input, by_plan},
     op::{RowsOperation, kind, sealed},
     reducer::{Code, Plan, Span},
 };
@@ -156,6 +156,11 @@ impl<T: Plain, O: RowsOperation<T>> ReduceRows<O, T> for kind::Single {
 
 impl<T: Plain, O: sealed::Sealed<Kind: ReduceRows<O, T>>> Input<O> for Rows<'_, T> {
     type Output = Vec<<O::Kind as ReduceRows<O, T>>::Result>;
+
+    by_plan!(O);
+}
+
+impl<T: Plain, O: sealed::Sealed<Kind: ReduceRows<O, T>>> Enqueue<O> for Rows<'_, T> {
     type Left = Outputs<<O::Kind as ReduceRows<O, T>>::Result>;
 
     fn plan<'p>(self, op: O, device: &Device) -> Result<Plan<'p, Self::Output>>

@@ -4,23 +4,16 @@ use std::{mem, sync::Arc};
 
 use super::{ByKeyTask, RunsTask, WriteRunsTask, task::blocks};
 use crate::{
-    Buffer, ByKey, Error, Key, Offset, Outputs, Plain, Result, Runs, Segments,
+    Buffer, ByKey, Device, Error, Input, Key, Offset, Outcome, Outputs, Plain, Result, Runs, Segments,
     geometry::MAX_ELEMENTS,
-    input::Task,
-    kernel_file::KernelFile,
+    input::{self, Task},
+    kernel_file::{Family, KernelFile},
     memory::Memory,
     op::RowsOperation,
     reducer::{Code, Reducer},
     stream::LastWrite,
 };
 
-/// # Runs of equal keys
-/// Values are reduced by keys, one for each value: those of neighbouring equal keys to a result of their
-/// own. Keys need not be in order; a key that comes again behind others begins another run. Two integers
-/// are equal if all their bits are.
-///
-/// The keys are read twice, but for those among which no run begins: the first time counts the runs, and
-/// the host waits for their number, so that there is room for just as many.
 impl Reducer {
     /// The runs of equal neighbouring keys: the key of each, and where it begins. Any number of
     /// reductions may follow, of values in the same order, which the offsets cut into
@@ -49,7 +42,7 @@ impl Reducer {
     /// - [`Error::OtherDevice`] for keys of another device, and [`Error::TooManyElements`] for more than
     ///   2^35;
     /// - [`Error::Runs`] for more keys than the type of the offsets counts;
-    /// - those of [`prepare_runs`](Self::prepare_runs), at the first use;
+    /// - those of [`prepare`](Self::prepare), at the first use;
     /// - [`Error::OutOfMemory`], or [`Error::Driver`] when a launch, a wait or a copy fails.
     pub fn runs<K: Key, I: Offset>(&self, keys: &Buffer<K>) -> Result<Runs<K, I>> {
         self.device().require("keys", keys.device())?;
@@ -79,121 +72,6 @@ impl Reducer {
             })?;
         }
         Ok(Runs::new(Buffer::written(heads, counted.runs, LastWrite::default()), offsets))
-    }
-
-    /// Loads the kernels that find runs of keys of a type, as their first use otherwise does. A
-    /// reduction by key takes those of [`Segments`] besides.
-    ///
-    /// # Errors
-    /// As [`prepare`](Self::prepare).
-    pub fn prepare_runs<K: Key>(&self) -> Result<()> {
-        self.core().kernels().file(KernelFile::of_runs(size_of::<K>() as u32)).map(drop)
-    }
-
-    /// The result of any [operation](crate::op) but the wrapping sum, of the values of every run of
-    /// equal neighbouring keys; and the runs' keys. All is in device memory.
-    ///
-    /// ```
-    /// use warpfold::{Device, Reducer, Selection, op};
-    ///
-    /// let device = Device::open(Selection::Sim)?;
-    /// let reducer = Reducer::new(&device)?;
-    /// let keys = device.upload(&[3_u64, 3, 7, 7, 7, 3])?;
-    /// let values = device.upload(&[1_i8, 2, 4, 8, 16, 32])?;
-    /// let sums = reducer.reduce_by_key(op::Sum, &keys, &values)?;
-    /// assert_eq!(sums.keys.download()?, [3, 7, 3]);
-    /// assert_eq!(sums.results.read()?, [3, 28, 32]);
-    /// # Ok::<(), warpfold::Error>(())
-    /// ```
-    ///
-    /// While it works it has device memory of its own besides the result: 4 bytes for each run, or 8
-    /// from 2^32 values on; 8 bytes for each 4 to 24 KiB of values; and some KiB.
-    ///
-    /// # Errors
-    /// - [`Error::Runs`] for keys that are not as many as the values;
-    /// - [`Error::OtherDevice`] for keys or values of another device, and [`Error::TooManyElements`] for
-    ///   more than 2^35;
-    /// - those of [`prepare`](Self::prepare), at the first use;
-    /// - [`Error::OutOfMemory`], or [`Error::Driver`] when a launch, a wait or a copy fails.
-    pub fn reduce_by_key<K: Key, T: Plain, O: RowsOperation<T>>(
-        &self,
-        op: O,
-        keys: &Buffer<K>,
-        values: &Buffer<T>,
-    ) -> Result<ByKey<K, O::Left>> {
-        let code = op.code();
-        self.check_by_key(&code, keys, values)?;
-        let counted = self.count_runs(keys)?;
-        let heads = self.room_for::<K>(counted.runs)?;
-        let results = Outputs::of_any_bytes(self.device(), counted.runs)?;
-        self.reduce_counted(code, (keys, values), &counted, [&heads, results.memory()])?;
-        Ok(ByKey { keys: Buffer::written(heads, counted.runs, LastWrite::default()), results })
-    }
-
-    /// As [`reduce_by_key`](Self::reduce_by_key), into memory that is there. Returns the number of runs:
-    /// each has a key and a result written, from the first place on, and the places behind them are left
-    /// as they are.
-    ///
-    /// ```
-    /// # use warpfold::{Device, Reducer, Selection, op};
-    /// # let device = Device::open(Selection::Sim)?;
-    /// # let reducer = Reducer::new(&device)?;
-    /// let keys = device.upload(&[3_u8, 3, 7, 7, 7, 3])?;
-    /// let values = device.upload(&[1_i32, 2, 4, 8, 16, 32])?;
-    /// let (mut of, mut largest) = (device.outputs(4)?, device.outputs(4)?);
-    /// let runs = reducer.reduce_by_key_into(op::Max, &keys, &values, &mut of, &mut largest)?;
-    /// assert_eq!((runs, of.read()?, largest.read()?), (3, vec![3, 7, 3, 0], vec![2, 16, 32, 0]));
-    /// # Ok::<(), warpfold::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`reduce_by_key`](Self::reduce_by_key), [`Error::OtherDevice`] for outputs of another device,
-    /// and [`Error::Runs`] for more runs than either has room for. After these nothing is written; after
-    /// an [`Error::Driver`] anything may be.
-    pub fn reduce_by_key_into<K: Key, T: Plain, O: RowsOperation<T>>(
-        &self,
-        op: O,
-        keys: &Buffer<K>,
-        values: &Buffer<T>,
-        of: &mut Outputs<K>,
-        results: &mut Outputs<O::Left>,
-    ) -> Result<usize> {
-        let code = op.code();
-        self.check_by_key(&code, keys, values)?;
-        self.device().require("outputs", of.device())?;
-        self.device().require("outputs", results.device())?;
-        let counted = self.count_runs(keys)?;
-        let runs = counted.runs;
-        if runs > of.len().min(results.len()) {
-            let (keys, results) = (of.len(), results.len());
-            let reason = format!(
-                "{runs} runs; there is room for {keys} keys and {results} results; make outputs for {runs}"
-            );
-            return Err(Error::Runs { reason });
-        }
-        // What was enqueued to write there before is done first.
-        of.settle()?;
-        results.settle()?;
-        self.reduce_counted(code, (keys, values), &counted, [of.memory(), results.memory()])?;
-        Ok(runs)
-    }
-
-    /// Refuses what cannot be reduced by key, before anything is launched.
-    fn check_by_key<K: Key, T: Plain>(
-        &self,
-        code: &Code,
-        keys: &Buffer<K>,
-        values: &Buffer<T>,
-    ) -> Result<()> {
-        self.device().require("keys", keys.device())?;
-        self.device().require("buffer", values.device())?;
-        code.require_device(self.device())?;
-        if keys.len() != values.len() {
-            let reason =
-                format!("{} keys and {} values; give a key for each value", keys.len(), values.len());
-            return Err(Error::Runs { reason });
-        }
-        Ok(())
     }
 
     /// Counts the runs of keys of this device.
@@ -288,6 +166,172 @@ impl Reducer {
                 mem::forget((core.clone(), task.kept_codes(), given, written));
             })
         })
+    }
+}
+
+/// Values with a key for each, from [`Buffer::by_key`]: an [`Input`] of which every run of equal
+/// neighbouring keys has a result.
+#[derive(Debug)]
+pub struct Keyed<'a, K: Key, T: Plain> {
+    keys: &'a Buffer<K>,
+    values: &'a Buffer<T>,
+}
+
+impl<K: Key, T: Plain> Clone for Keyed<'_, K, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: Key, T: Plain> Copy for Keyed<'_, K, T> {}
+
+/// [`Keyed`] values whose results go to memory that is there, from [`Keyed::into_outputs`].
+#[derive(Debug)]
+pub struct KeyedInto<'a, K: Key, T: Plain, R: Outcome> {
+    keyed: Keyed<'a, K, T>,
+    keys: &'a mut Outputs<K>,
+    results: &'a mut Outputs<R>,
+}
+
+impl<T: Plain> Buffer<T> {
+    /// Returns the elements with a key for each: those of neighbouring equal keys are reduced to a result
+    /// of their own, which is in device memory with the key.
+    ///
+    /// Keys need not be in order; a key that comes again after others begins another run. Two integers
+    /// are equal if all their bits are.
+    ///
+    /// ```
+    /// use warpfold::{Device, Reducer, Selection, op};
+    ///
+    /// let device = Device::open(Selection::Sim)?;
+    /// let reducer = Reducer::new(&device)?;
+    /// let keys = device.upload(&[3_u64, 3, 7, 7, 7, 3])?;
+    /// let values = device.upload(&[1_i8, 2, 4, 8, 16, 32])?;
+    /// let sums = reducer.reduce(op::Sum, values.by_key(&keys))?;
+    /// assert_eq!(sums.keys.download()?, [3, 7, 3]);
+    /// assert_eq!(sums.results.read()?, [3, 28, 32]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// The keys are read twice, but for those among which no run begins: the first time counts the runs,
+    /// and the host waits for their number, so that there is room for just as many. So a stream does not
+    /// take this input. While it is reduced it has device memory of its own besides the result: 4 bytes
+    /// for each run, or 8 from 2^32 values on; 8 bytes for each 4 to 24 KiB of values; and some KiB.
+    ///
+    /// ```compile_fail,E0277
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let (reducer, stream) = (Reducer::new(&device)?, device.stream()?);
+    /// # let (keys, values) = (device.upload(&[3_u64])?, device.upload(&[1_i8])?);
+    /// reducer.on(&stream).reduce(op::Sum, values.by_key(&keys))?;
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// [`Reducer::reduce`] fails with [`Error::Runs`] for keys that are not as many as the elements.
+    pub fn by_key<'a, K: Key>(&'a self, keys: &'a Buffer<K>) -> Keyed<'a, K, T> {
+        Keyed { keys, values: self }
+    }
+}
+
+impl<'a, K: Key, T: Plain> Keyed<'a, K, T> {
+    /// Returns the input whose results are left in memory that is there, from the first place on.
+    /// [`Reducer::reduce`] returns the number of runs; the places after them are left as they are.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// let keys = device.upload(&[3_u8, 3, 7, 7, 7, 3])?;
+    /// let values = device.upload(&[1_i32, 2, 4, 8, 16, 32])?;
+    /// let (mut of, mut largest) = (device.outputs(4)?, device.outputs(4)?);
+    /// let input = values.by_key(&keys).into_outputs(&mut of, &mut largest);
+    /// let runs = reducer.reduce(op::Max, input)?;
+    /// assert_eq!((runs, of.read()?, largest.read()?), (3, vec![3, 7, 3, 0], vec![2, 16, 32, 0]));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// [`Reducer::reduce`] fails with [`Error::Runs`] for more runs than either has room for, after which
+    /// nothing is written; after an [`Error::Driver`] anything may be.
+    pub fn into_outputs<R: Outcome>(
+        self,
+        keys: &'a mut Outputs<K>,
+        results: &'a mut Outputs<R>,
+    ) -> KeyedInto<'a, K, T, R> {
+        KeyedInto { keyed: self, keys, results }
+    }
+
+    /// Refuses what cannot be reduced by key, before anything is launched.
+    fn check(self, code: &Code, device: &Device) -> Result<()> {
+        let Self { keys, values } = self;
+        device.require("keys", keys.device())?;
+        device.require("buffer", values.device())?;
+        code.require_device(device)?;
+        if keys.len() != values.len() {
+            let reason =
+                format!("{} keys and {} values; give a key for each value", keys.len(), values.len());
+            return Err(Error::Runs { reason });
+        }
+        Ok(())
+    }
+
+    /// Loads the kernels: those of runs, and those of segments of any lengths.
+    fn load(self, code: Code, reducer: &Reducer) -> Result<()> {
+        self.check(&code, reducer.device())?;
+        let kernels = reducer.core().kernels();
+        kernels.file(KernelFile::of_runs(size_of::<K>() as u32))?;
+        kernels.file(KernelFile::Offsets)?;
+        kernels.family(Family::Segments, &code).map(drop)
+    }
+}
+
+impl<K: Key, T: Plain> input::sealed::Input for Keyed<'_, K, T> {}
+impl<K: Key, T: Plain, R: Outcome> input::sealed::Input for KeyedInto<'_, K, T, R> {}
+
+impl<K: Key, T: Plain, O: RowsOperation<T>> Input<O> for Keyed<'_, K, T> {
+    type Output = ByKey<K, O::Left>;
+
+    fn reduce(self, op: O, reducer: &Reducer) -> Result<ByKey<K, O::Left>> {
+        let code = op.code();
+        self.check(&code, reducer.device())?;
+        let counted = reducer.count_runs(self.keys)?;
+        let heads = reducer.room_for::<K>(counted.runs)?;
+        let results = Outputs::of_any_bytes(reducer.device(), counted.runs)?;
+        reducer.reduce_counted(code, (self.keys, self.values), &counted, [&heads, results.memory()])?;
+        Ok(ByKey { keys: Buffer::written(heads, counted.runs, LastWrite::default()), results })
+    }
+
+    fn prepare(self, op: O, reducer: &Reducer) -> Result<()> {
+        self.load(op.code(), reducer)
+    }
+}
+
+impl<K: Key, T: Plain, R: Outcome, O: RowsOperation<T, Left = R>> Input<O> for KeyedInto<'_, K, T, R> {
+    type Output = usize;
+
+    fn reduce(self, op: O, reducer: &Reducer) -> Result<usize> {
+        let (code, Self { keyed, keys: of, results }) = (op.code(), self);
+        keyed.check(&code, reducer.device())?;
+        reducer.device().require("outputs", of.device())?;
+        reducer.device().require("outputs", results.device())?;
+        let counted = reducer.count_runs(keyed.keys)?;
+        let runs = counted.runs;
+        if runs > of.len().min(results.len()) {
+            let (keys, results) = (of.len(), results.len());
+            let reason = format!(
+                "{runs} runs; there is room for {keys} keys and {results} results; make outputs for {runs}"
+            );
+            return Err(Error::Runs { reason });
+        }
+        // What was enqueued to write there before is done first.
+        of.settle()?;
+        results.settle()?;
+        let memories = [of.memory(), results.memory()];
+        reducer.reduce_counted(code, (keyed.keys, keyed.values), &counted, memories)?;
+        Ok(runs)
+    }
+
+    fn prepare(self, op: O, reducer: &Reducer) -> Result<()> {
+        self.keyed.load(op.code(), reducer)
     }
 }
 

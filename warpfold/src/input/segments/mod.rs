@@ -10,7 +10,7 @@ use warpfold_abi::segments::{MOST_TILES, REPORT_WORDS, tile_items};
 use crate::{
     Buffer, Device, Error, Integer, Outputs, Plain, Result,
     geometry::MAX_ELEMENTS,
-    input::{AnyTask, Input, Recordable, rows::RowsTask},
+    input::{self, AnyTask, Enqueue, Input, Recordable, by_plan, rows::RowsTask},
     memory::Memory,
     op::RowsOperation,
     reducer::{Code, Plan, Span},
@@ -296,6 +296,11 @@ impl SegmentsTask {
 
 impl<T: Plain, O: RowsOperation<T>> Input<O> for &Segments<T> {
     type Output = Vec<O::Left>;
+
+    by_plan!(O);
+}
+
+impl<T: Plain, O: RowsOperation<T>> Enqueue<O> for &Segments<T> {
     type Left = Outputs<O::Left>;
 
     fn plan<'p>(self, op: O, device: &Device) -> Result<Plan<'p, Self::Output>>
@@ -312,4 +317,5 @@ impl<T: Plain, O: RowsOperation<T>> Input<O> for &Segments<T> {
     }
 }
 
+impl<T> input::sealed::Input for &Segments<T> {}
 impl<T> Recordable for &Segments<T> {}

@@ -14,7 +14,7 @@ pub use launch::ViewLaunch;
 use crate::{
     Buffer, Device, Error, Outputs, Plain, Result,
     geometry::elements_of,
-    input::{AnyTask, Input, axis::AxisTask, rows::RowsTask},
+    input::{AnyTask, Enqueue, Input, axis::AxisTask, by_plan, rows::RowsTask},
     op::RowsOperation,
     reducer::{Code, Plan, Reducer, Span},
 };
@@ -414,6 +414,18 @@ pub(crate) struct ViewTask {
 
 impl<T: Plain, O: RowsOperation<T>> Input<O> for Along<'_, T> {
     type Output = Vec<O::Left>;
+
+    fn reduce(self, op: O, reducer: &Reducer) -> Result<Self::Output> {
+        match reducer.gathered_rows(&self, &op.code())? {
+            Some(rows) => reducer.reduce(op, rows.rows(rows.len() / self.count())?),
+            None => reducer.run(self.plan(op, reducer.device())?),
+        }
+    }
+
+    by_plan!(prepare O);
+}
+
+impl<T: Plain, O: RowsOperation<T>> Enqueue<O> for Along<'_, T> {
     type Left = Outputs<O::Left>;
 
     fn plan<'p>(self, op: O, device: &Device) -> Result<Plan<'p, Self::Output>>
@@ -423,12 +435,5 @@ impl<T: Plain, O: RowsOperation<T>> Input<O> for Along<'_, T> {
         let task = self.task(op.code(), device)?;
         let what = ("results of a view", (|reason| Error::View { reason }) as fn(String) -> Error);
         Ok(Plan::of_several(task, self.buffer(), self.count(), what))
-    }
-
-    fn reduce(self, op: O, reducer: &Reducer) -> Result<Self::Output> {
-        match reducer.gathered_rows(&self, &op.code())? {
-            Some(rows) => reducer.reduce(op, rows.rows(rows.len() / self.count())?),
-            None => reducer.run(self.plan(op, reducer.device())?),
-        }
     }
 }

@@ -4,7 +4,7 @@
 use super::{Distributed, World};
 use super::{Group, Sharded};
 use crate::{
-    Element, Filtered, Located, Plain, Result, Segments, Within,
+    ByKey, Element, Filtered, Key, Located, Plain, Result, Segments, Within,
     op::{
         Operation, Operations, PairOperation, Reproducible, RowsOperation, Sum, TopK, kind,
         sealed::Sealed,
@@ -21,6 +21,7 @@ use crate::{
 /// | [`Sharded::rows`] | [`RowsOperation`], [`TopK`] | one or k for each row |
 /// | [`Sharded::axis`] | [`RowsOperation`] | one for each kept position |
 /// | `&[Segments]`, those of each device | [`RowsOperation`] | one for each segment |
+/// | [`Sharded::by_key`] | [`RowsOperation`] | a [`ByKey`] on each device |
 ///
 /// The trait is sealed.
 #[diagnostic::on_unimplemented(
@@ -44,6 +45,7 @@ mod sealed {
 impl<T: Plain> sealed::GroupInput for ShardedRows<'_, T> {}
 impl<T: Plain> sealed::GroupInput for ShardedAxis<'_, T> {}
 impl<T> sealed::GroupInput for &[Segments<T>] {}
+impl<K: Plain, T: Plain> sealed::GroupInput for ShardedKeys<'_, K, T> {}
 
 /// Rows of the elements of a [`Group`], each on one device, from [`Sharded::rows`].
 #[derive(Debug)]
@@ -60,7 +62,23 @@ pub struct ShardedAxis<'a, T: Plain> {
     axis: usize,
 }
 
+/// Elements of a [`Group`] with a key for each, from [`Sharded::by_key`].
+#[derive(Debug)]
+pub struct ShardedKeys<'a, K: Plain, T: Plain> {
+    keys: &'a Sharded<K>,
+    values: &'a Sharded<T>,
+}
+
 impl<T: Plain> Sharded<T> {
+    /// Returns the elements with a key for each, as [`Buffer::by_key`](crate::Buffer::by_key) does. Each
+    /// device has whole runs of equal neighbouring keys, and their results stay there.
+    ///
+    /// [`Group::reduce`] fails with [`Error::Runs`](crate::Error::Runs) for a run that continues on the
+    /// next device, and where a device has not as many keys as elements.
+    pub fn by_key<'a, K: Key>(&'a self, keys: &'a Sharded<K>) -> ShardedKeys<'a, K, T> {
+        ShardedKeys { keys, values: self }
+    }
+
     /// Returns the elements as rows of `len` elements, each of which is on one device.
     ///
     /// [`Group::reduce`] fails with [`Error::Rows`](crate::Error::Rows) if `len` is 0 or does not divide
@@ -204,6 +222,14 @@ impl<T: Plain, O: RowsOperation<T>> GroupInput<O> for ShardedAxis<'_, T> {
 
     fn reduce(self, op: O, group: &Group) -> Result<Vec<O::Left>> {
         group.reduce_axis(op, self.values, self.shape, self.axis)
+    }
+}
+
+impl<K: Key, T: Plain, O: RowsOperation<T>> GroupInput<O> for ShardedKeys<'_, K, T> {
+    type Output = Vec<ByKey<K, O::Left>>;
+
+    fn reduce(self, op: O, group: &Group) -> Result<Self::Output> {
+        group.reduce_by_key(op, self.keys, self.values)
     }
 }
 

@@ -85,14 +85,7 @@ impl Group {
         read_all(&under_way)
     }
 
-    /// The result of any [operation](crate::op) of the values of every run of equal neighbouring keys,
-    /// of which each device has whole ones: as many keys as values, and another first key than the last
-    /// one of the device before. What came out of those of each device stays there.
-    ///
-    /// # Errors
-    /// [`Error::Group`] for elements of another group; [`Error::Runs`] for a run that goes on on the
-    /// next device; those of [`Reducer::reduce_by_key`](crate::Reducer::reduce_by_key).
-    pub fn reduce_by_key<K: Key, T: Element, O: RowsOperation<T>>(
+    pub(super) fn reduce_by_key<K: Key, T: Plain, O: RowsOperation<T>>(
         &self,
         op: O,
         keys: &Sharded<K>,
@@ -114,7 +107,7 @@ impl Group {
             last = Some((rank, last_key));
         }
         let each = iter::zip(self.reducers(), iter::zip(keys.parts(), values.parts()));
-        each.map(|(reducer, (keys, values))| reducer.reduce_by_key(op, keys, values)).collect()
+        each.map(|(reducer, (keys, values))| reducer.reduce(op, values.by_key(keys))).collect()
     }
 
     pub(super) fn reduce_pair<T: Element, O: PairOperation>(
