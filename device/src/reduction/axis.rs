@@ -18,9 +18,9 @@ use warpfold_abi::{
 };
 
 use super::{
-    CHAINS, Fold, combine,
+    ACCUMULATORS, VectorReduction,
     grid::in_turn,
-    identity, in_groups, launch_dependents_late,
+    in_vectors, launch_dependents_late,
     partial::{Cells, is_present, publish, take},
 };
 use crate::{
@@ -41,7 +41,7 @@ pub type AxisScratch = Shared<u32>;
 /// [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) threads, as many as there are strips, times
 /// `share`. The operation is not [wide](is_wide).
 #[inline(always)]
-pub unsafe fn axis_packs<F: Fold>(arguments: ReduceAxis<F::Element>, scratch: AxisScratch) {
+pub unsafe fn axis_packs<F: VectorReduction>(arguments: ReduceAxis<F::Element>, scratch: AxisScratch) {
     if !is_wide(F::Partial::WORDS) {
         // SAFETY: the caller's contract.
         unsafe { strip::<F, Packed>(arguments, scratch) };
@@ -51,7 +51,7 @@ pub unsafe fn axis_packs<F: Fold>(arguments: ReduceAxis<F::Element>, scratch: Ax
 /// # Safety
 /// As [`axis_packs`], but the input may begin anywhere.
 #[inline(always)]
-pub unsafe fn axis_spaced<F: Fold>(arguments: ReduceAxis<F::Element>, scratch: AxisScratch) {
+pub unsafe fn axis_spaced<F: VectorReduction>(arguments: ReduceAxis<F::Element>, scratch: AxisScratch) {
     if !is_wide(F::Partial::WORDS) {
         // SAFETY: the caller's contract.
         unsafe { strip::<F, Spaced>(arguments, scratch) };
@@ -61,7 +61,7 @@ pub unsafe fn axis_spaced<F: Fold>(arguments: ReduceAxis<F::Element>, scratch: A
 /// # Safety
 /// As [`axis_packs`], but the input may begin anywhere, and the operation be any.
 #[inline(always)]
-pub unsafe fn axis_singles<F: Fold>(arguments: ReduceAxis<F::Element>, scratch: AxisScratch) {
+pub unsafe fn axis_singles<F: VectorReduction>(arguments: ReduceAxis<F::Element>, scratch: AxisScratch) {
     // SAFETY: the caller's contract.
     unsafe { strip::<F, Single>(arguments, scratch) };
 }
@@ -69,7 +69,7 @@ pub unsafe fn axis_singles<F: Fold>(arguments: ReduceAxis<F::Element>, scratch: 
 /// # Safety
 /// The arguments are what their fields say.
 #[inline(always)]
-pub unsafe fn axis_lanes<F: Fold>(arguments: ReduceAxis<F::Element>) {
+pub unsafe fn axis_lanes<F: VectorReduction>(arguments: ReduceAxis<F::Element>) {
     let ReduceAxis { input, matrices, apart, len, pitch, width, output, .. } = arguments;
     let width = Ord::max(width, 1);
     launch_dependents_late();
@@ -77,10 +77,10 @@ pub unsafe fn axis_lanes<F: Fold>(arguments: ReduceAxis<F::Element>) {
     while column < matrices * width {
         let (matrix, at) = (column / width, column % width);
         let first = input.wrapping_add((matrix * apart + at) as usize);
-        let mut kept = [identity::<F>(); CHAINS];
+        let mut kept = [F::IDENTITY; ACCUMULATORS];
         let mut row = 0;
         while row < len {
-            let loaded: [_; CHAINS] = core::array::from_fn(|k| {
+            let loaded: [_; ACCUMULATORS] = core::array::from_fn(|k| {
                 let wanted = row + (k as u64) < len;
                 let address = if wanted { row + k as u64 } else { row } * pitch;
                 // SAFETY: the row is one of the matrix.
@@ -89,13 +89,13 @@ pub unsafe fn axis_lanes<F: Fold>(arguments: ReduceAxis<F::Element>) {
             in_turn(loaded, |k, element| {
                 let index = row + k as u64;
                 if index < len {
-                    F::absorb_one(&mut kept[k], element, index);
+                    F::accumulate_one(&mut kept[k], element, index);
                 }
             });
-            row += CHAINS as u64;
+            row += ACCUMULATORS as u64;
         }
         let [a, b, c, d] = kept;
-        let value = combine::<F>(combine::<F>(a, b), combine::<F>(c, d));
+        let value = F::combine(F::combine(a, b), F::combine(c, d));
         wait_grid_dependencies();
         // SAFETY: there is a result for every column; the value is of the column's elements.
         unsafe { write::<F>(value, first, [len, pitch], output, column) };
@@ -108,14 +108,14 @@ pub unsafe fn axis_lanes<F: Fold>(arguments: ReduceAxis<F::Element>) {
 /// # Safety
 /// There is a place for it; the value is of the column's elements.
 #[inline(always)]
-unsafe fn write<F: Fold>(
+unsafe fn write<F: VectorReduction>(
     value: F::Partial,
     first: *const F::Element,
     [len, pitch]: [u64; 2],
     output: *mut u64,
     column: u64,
 ) {
-    let output = output.wrapping_byte_add((column * F::RESULT_BYTES) as usize);
+    let output = output.wrapping_byte_add((column * F::OUTPUT_BYTES) as usize);
     let (head, groups, singles, tile) = (0, 0, len, 0);
     let of = ReduceCut { input: first, head, groups, singles, tile, slots: null_mut(), output };
     // SAFETY: the caller's contract.
@@ -128,7 +128,7 @@ unsafe fn write<F: Fold>(
 const INTERLEAVED_WORDS: u32 = 16;
 
 /// Elements of a row that a thread loads.
-type Few<T> = [T; CHAINS];
+type Few<T> = [T; ACCUMULATORS];
 
 /// Which columns of a strip a thread has: at most four.
 pub(super) trait Columns<T> {
@@ -154,8 +154,8 @@ pub(super) struct Single;
 
 impl<T: Copy> Columns<T> for Packed {
     const LEN: usize = {
-        let most = if in_groups::<T>() { GROUP_BYTES as usize / size_of::<T>() } else { 1 };
-        if most < CHAINS { most } else { CHAINS }
+        let most = if in_vectors::<T>() { GROUP_BYTES as usize / size_of::<T>() } else { 1 };
+        if most < ACCUMULATORS { most } else { ACCUMULATORS }
     };
 
     #[inline(always)]
@@ -176,7 +176,7 @@ impl<T: Copy> Columns<T> for Packed {
         // from them, and elements are plain bits.
         unsafe {
             match size_of::<T>() * <Self as Columns<T>>::LEN {
-                _ if !in_groups::<T>() => [*address; CHAINS],
+                _ if !in_vectors::<T>() => [*address; ACCUMULATORS],
                 4 => elements(&*address.cast::<Bytes4>(), <Self as Columns<T>>::LEN),
                 8 => elements(&*address.cast::<Bytes8>(), <Self as Columns<T>>::LEN),
                 _ => elements(&*address.cast::<Bytes16>(), <Self as Columns<T>>::LEN),
@@ -186,7 +186,7 @@ impl<T: Copy> Columns<T> for Packed {
 }
 
 impl<T: Copy> Columns<T> for Spaced {
-    const LEN: usize = CHAINS;
+    const LEN: usize = ACCUMULATORS;
 
     #[inline(always)]
     fn distance(across: u32) -> u32 {
@@ -225,7 +225,7 @@ impl<T: Copy> Columns<T> for Single {
     #[inline(always)]
     unsafe fn load(address: *const T, _across: u32, wanted: u32, any: *const T) -> Few<T> {
         // SAFETY: the caller's contract.
-        [unsafe { *if wanted > 0 { address } else { any } }; CHAINS]
+        [unsafe { *if wanted > 0 { address } else { any } }; ACCUMULATORS]
     }
 }
 
@@ -257,21 +257,21 @@ unsafe fn elements<T: Copy, B: Copy>(bytes: &B, len: usize) -> Few<T> {
 }
 
 /// The values of a thread's columns: what blocks hand on together.
-pub(super) struct Kept<F: Fold, C>(Few<F::Partial>, PhantomData<C>);
+pub(super) struct Kept<F: VectorReduction, C>(Few<F::Partial>, PhantomData<C>);
 
-impl<F: Fold, C> Clone for Kept<F, C> {
+impl<F: VectorReduction, C> Clone for Kept<F, C> {
     #[inline(always)]
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<F: Fold, C> Copy for Kept<F, C> {}
+impl<F: VectorReduction, C> Copy for Kept<F, C> {}
 
-impl<F: Fold, C: Columns<F::Element>> Kept<F, C> {
+impl<F: VectorReduction, C: Columns<F::Element>> Kept<F, C> {
     #[inline(always)]
     fn new() -> Self {
-        Self([identity::<F>(); CHAINS], PhantomData)
+        Self([F::IDENTITY; ACCUMULATORS], PhantomData)
     }
 
     /// Of the first column alone.
@@ -290,16 +290,16 @@ impl<F: Fold, C: Columns<F::Element>> Kept<F, C> {
 
     /// Takes a row's elements of the columns that there are.
     #[inline(always)]
-    fn absorb(&mut self, elements: Few<F::Element>, wanted: u32, row: u64) {
+    fn accumulate(&mut self, elements: Few<F::Element>, wanted: u32, row: u64) {
         in_turn(elements, |at, element| {
             if at < C::LEN && (at as u32) < wanted {
-                F::absorb_one(&mut self.0[at], element, row);
+                F::accumulate_one(&mut self.0[at], element, row);
             }
         });
     }
 }
 
-impl<F: Fold, C: Columns<F::Element> + 'static> Value for Kept<F, C> {
+impl<F: VectorReduction, C: Columns<F::Element> + 'static> Value for Kept<F, C> {
     const WORDS: u32 = C::LEN as u32 * F::Partial::WORDS;
 
     #[inline(always)]
@@ -313,7 +313,7 @@ impl<F: Fold, C: Columns<F::Element> + 'static> Value for Kept<F, C> {
 
     #[inline(always)]
     fn take(from: &mut impl FnMut() -> u32) -> Self {
-        let mut value = |at| if at < C::LEN { F::Partial::take(from) } else { identity::<F>() };
+        let mut value = |at| if at < C::LEN { F::Partial::take(from) } else { F::IDENTITY };
         // Written out, as an array of large values that a function fills would lie in local memory.
         Self([value(0), value(1), value(2), value(3)], PhantomData)
     }
@@ -354,7 +354,7 @@ pub(super) struct Place {
 /// # Safety
 /// As [`axis_packs`] for packs, otherwise as the others.
 #[inline(always)]
-unsafe fn strip<F: Fold, C: Columns<F::Element> + 'static>(
+unsafe fn strip<F: VectorReduction, C: Columns<F::Element> + 'static>(
     arguments: ReduceAxis<F::Element>,
     scratch: AxisScratch,
 ) {
@@ -408,7 +408,7 @@ unsafe fn strip<F: Fold, C: Columns<F::Element> + 'static>(
 /// one in the stream are over; no other stream uses them. A strip's last block is dispatched behind its
 /// others.
 #[inline(always)]
-pub(super) unsafe fn meet_all<F: Fold, C: Columns<F::Element> + 'static>(
+pub(super) unsafe fn meet_all<F: VectorReduction, C: Columns<F::Element> + 'static>(
     mut kept: Kept<F, C>,
     place: Place,
     slots: *mut u64,
@@ -431,7 +431,7 @@ pub(super) unsafe fn meet_all<F: Fold, C: Columns<F::Element> + 'static>(
             let mut from = above;
             while from + 1 < share {
                 let Kept::<F, C>(others, ..) = take(cells(from), is_present, 0);
-                in_turn(others, |at, other| kept.0[at] = combine::<F>(kept.0[at], other));
+                in_turn(others, |at, other| kept.0[at] = F::combine(kept.0[at], other));
                 from += height;
             }
         }
@@ -455,7 +455,7 @@ pub(super) unsafe fn meet_all<F: Fold, C: Columns<F::Element> + 'static>(
 /// # Safety
 /// As [`strip`].
 #[inline(always)]
-unsafe fn rows<F: Fold, C: Columns<F::Element>>(
+unsafe fn rows<F: VectorReduction, C: Columns<F::Element>>(
     arguments: ReduceAxis<F::Element>,
     first: *const F::Element,
     place: Place,
@@ -464,14 +464,14 @@ unsafe fn rows<F: Fold, C: Columns<F::Element>>(
     let Place { wanted, above, height, part, share, across, .. } = place;
     // Of few bytes twice as many loads have to be under way.
     let twice = C::LEN * size_of::<F::Element>() <= 8;
-    let turn = height * if twice { 2 * CHAINS as u32 } else { CHAINS as u32 };
+    let turn = height * if twice { 2 * ACCUMULATORS as u32 } else { ACCUMULATORS as u32 };
     let mut kept = Kept::<F, C>::new();
     let mut start = u64::from(part) * u64::from(turn);
     while start < len {
         // Both fit 32 bits, in which the comparisons below are cheap.
         let rest = Ord::min(len - start, u64::from(turn)) as u32;
         let mine = first.wrapping_add(((start + u64::from(above)) * pitch) as usize);
-        let load = |from: u32| -> [Few<F::Element>; CHAINS] {
+        let load = |from: u32| -> [Few<F::Element>; ACCUMULATORS] {
             core::array::from_fn(|k| {
                 let row = (from + k as u32) * height;
                 let address = mine.wrapping_add((u64::from(row) * pitch) as usize);
@@ -480,21 +480,21 @@ unsafe fn rows<F: Fold, C: Columns<F::Element>>(
                 unsafe { C::load(address, across, wanted, input) }
             })
         };
-        let absorb = |kept: &mut Kept<F, C>, loaded: [Few<F::Element>; CHAINS], from: u32| {
+        let accumulate = |kept: &mut Kept<F, C>, loaded: [Few<F::Element>; ACCUMULATORS], from: u32| {
             in_turn(loaded, |k, elements| {
                 let row = (from + k as u32) * height + above;
                 let wanted = if row < rest { wanted } else { 0 };
-                kept.absorb(elements, wanted, start + u64::from(row));
+                kept.accumulate(elements, wanted, start + u64::from(row));
             });
         };
         let loaded = load(0);
         if twice {
             // Before the first ones are used.
-            let more = load(CHAINS as u32);
-            absorb(&mut kept, loaded, 0);
-            absorb(&mut kept, more, CHAINS as u32);
+            let more = load(ACCUMULATORS as u32);
+            accumulate(&mut kept, loaded, 0);
+            accumulate(&mut kept, more, ACCUMULATORS as u32);
         } else {
-            absorb(&mut kept, loaded, 0);
+            accumulate(&mut kept, loaded, 0);
         }
         start += u64::from(share) * u64::from(turn);
     }
@@ -506,7 +506,7 @@ unsafe fn rows<F: Fold, C: Columns<F::Element>>(
 /// # Safety
 /// Called once, by all threads of a block of at most as many threads as the scratch has places.
 #[inline(always)]
-unsafe fn meet<F: Fold, C: Columns<F::Element>>(
+unsafe fn meet<F: VectorReduction, C: Columns<F::Element>>(
     kept: Kept<F, C>,
     place: Place,
     scratch: AxisScratch,
@@ -530,7 +530,7 @@ unsafe fn meet<F: Fold, C: Columns<F::Element>>(
                 }
                 sync_threads();
                 if above < step && above + step < height {
-                    value = combine::<F>(value, scratch.get_value(tid + step * up));
+                    value = F::combine(value, scratch.get_value(tid + step * up));
                 }
                 step /= 2;
             }

@@ -6,9 +6,9 @@ use warpfold_abi::{
 };
 
 use super::{
-    CHAINS, Fold, Scratch, Team, combine, finish,
+    ACCUMULATORS, Scratch, Team, VectorReduction, finish,
     grid::{group_at, in_turn},
-    in_groups, single,
+    in_vectors, single,
 };
 use crate::{
     Shared,
@@ -29,9 +29,13 @@ pub type BulkRing = Ring<BULK_STAGES, BULK_TILE_BYTES>;
 /// are of a power of two of at most [`BULK_LARGEST_BLOCK`](warpfold_abi::reducer::BULK_LARGEST_BLOCK)
 /// threads.
 #[inline(always)]
-pub unsafe fn bulk<F: Fold>(arguments: ReduceCut<F::Element>, scratch: Scratch, ring: BulkRing) {
+pub unsafe fn bulk<F: VectorReduction>(
+    arguments: ReduceCut<F::Element>,
+    scratch: Scratch,
+    ring: BulkRing,
+) {
     let ReduceCut { head, groups, .. } = arguments;
-    if !in_groups::<F::Element>() {
+    if !in_vectors::<F::Element>() {
         return;
     }
     launch_dependents();
@@ -39,36 +43,36 @@ pub unsafe fn bulk<F: Fold>(arguments: ReduceCut<F::Element>, scratch: Scratch, 
     let (tid, block) = (thread_idx_x(), block_dim_x());
     let mut kept = F::start();
     let mut start = u64::from(block_idx_x()) * u64::from(BULK_TILE_GROUPS);
-    let absorb = |tile: Shared<u64>| {
+    let accumulate = |tile: Shared<u64>| {
         let mut at = tid;
         // Whole turns: the block's threads are a power of two, at most 512.
         while at < BULK_TILE_GROUPS {
-            let loaded: [_; CHAINS] = core::array::from_fn(|k| {
+            let loaded: [_; ACCUMULATORS] = core::array::from_fn(|k| {
                 // SAFETY: the group lies in the tile, which starts at a multiple of 16 and has landed.
                 unsafe { tile.cast::<u32>().get16(at + k as u32 * block) }
             });
             in_turn(loaded, |k, group| {
                 let group_at = start + u64::from(at + k as u32 * block);
-                F::absorb(&mut kept, k, group, head + group_at * F::LANES);
+                F::accumulate(&mut kept, k, group, head + group_at * F::LANES);
             });
-            at += CHAINS as u32 * block;
+            at += ACCUMULATORS as u32 * block;
         }
         start += u64::from(grid_dim_x()) * u64::from(BULK_TILE_GROUPS);
     };
     // SAFETY: the ring's memory is this kernel's own; whole tiles lie inside and start at a 16-byte
     // boundary.
-    unsafe { ring.for_each_tile(group_at(arguments, 0).cast(), tiles, absorb) };
+    unsafe { ring.for_each_tile(group_at(arguments, 0).cast(), tiles, accumulate) };
     // Groups behind the last whole tile.
     let mut rest = tiles * u64::from(BULK_TILE_GROUPS) + thread_index();
     // SAFETY: groups below `groups` lie inside; the caller's contract.
     unsafe {
         while rest < groups {
             let group = load16::<u32, Streaming>(group_at(arguments, rest));
-            F::absorb(&mut kept, 0, group, head + rest * F::LANES);
+            F::accumulate(&mut kept, 0, group, head + rest * F::LANES);
             rest += threads();
         }
         let team = Team::grid();
-        let value = combine::<F>(F::close(kept), single::<F>(arguments, team, 0));
+        let value = F::combine(F::close(kept), single::<F>(arguments, team, 0));
         finish::<F>(value, arguments, team, scratch);
     }
 }

@@ -3,7 +3,7 @@
 
 use warpfold_abi::arguments::{ReduceContinued, ReduceCut};
 
-use super::{Fold, Scratch, Team, combine, finish::finish_then, grid::value, identity, meeting::meet};
+use super::{Scratch, Team, VectorReduction, finish::finish_then, grid::value, meeting::meet};
 use crate::{
     Value,
     grid::launch_dependents,
@@ -16,7 +16,7 @@ use crate::{
 /// said of it are as [`ReduceContinued`] has them, and the launches that arrive there are of this
 /// kernel.
 #[inline(always)]
-pub unsafe fn continued<F: Fold>(arguments: ReduceContinued<F::Element>, scratch: Scratch) {
+pub unsafe fn continued<F: VectorReduction>(arguments: ReduceContinued<F::Element>, scratch: Scratch) {
     launch_dependents();
     let ReduceContinued { input, head, groups, singles, tile, before, carried, slots, output, .. } =
         arguments;
@@ -32,8 +32,8 @@ pub unsafe fn continued<F: Fold>(arguments: ReduceContinued<F::Element>, scratch
             }
             if lane_id() == 0 {
                 let is_first = before == 0 || carried.is_null();
-                let earlier = if is_first { identity::<F>() } else { load::<F::Partial>(carried) };
-                value = combine::<F>(earlier, value);
+                let earlier = if is_first { F::IDENTITY } else { load::<F::Partial>(carried) };
+                value = F::combine(earlier, value);
                 // What an earlier element has decided is there already, and may name that element, which
                 // is none of this launch's.
                 if carried.is_null() || replace(value, carried, is_first) {

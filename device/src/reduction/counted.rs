@@ -6,7 +6,7 @@ use warpfold_abi::{
 };
 
 use super::{
-    CHAINS, Fold, Scratch,
+    ACCUMULATORS, Scratch, VectorReduction,
     grid::{cut, grid},
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 /// stream are over, and no other stream uses them. Blocks are whole warps, of a power of two of threads,
 /// and so many that `most` elements make fewer than 2^32 tiles of a warp's groups.
 #[inline(always)]
-pub unsafe fn counted<F: Fold>(arguments: ReduceCounted<F::Element>, scratch: Scratch) {
+pub unsafe fn counted<F: VectorReduction>(arguments: ReduceCounted<F::Element>, scratch: Scratch) {
     let ReduceCounted { input, count, count_words, most, slots, output, found } = arguments;
     // What the launches before have written may be the count.
     wait_grid_dependencies();
@@ -43,7 +43,7 @@ pub unsafe fn counted<F: Fold>(arguments: ReduceCounted<F::Element>, scratch: Sc
 #[inline(always)]
 fn tile(groups: u64) -> u64 {
     let blocks = grid_dim_x();
-    let most = CHAINS as u32 * block_dim_x();
+    let most = ACCUMULATORS as u32 * block_dim_x();
     let tiles = ((groups + u64::from(most - 1)) >> most.trailing_zeros()) as u32;
     let rounds = at_least_one(tiles, blocks);
     let steps = groups.div_ceil(u64::from(WARP_SIZE)) as u32;

@@ -54,8 +54,8 @@ macro_rules! reducer {
                 }
             }
 
-            type F = $crate::reduction::FoldOf<$Reduction>;
-            type T = <F as $crate::reduction::Fold>::Element;
+            type F = $crate::reduction::Unrolled<$Reduction>;
+            type T = <F as $crate::reduction::Reduction>::Element;
 
             $crate::reducer_kernels! { $name: F, *warp_values(), ring() }
             $crate::reducer_shape_kernels! { $name: F, *warp_values() }
@@ -72,7 +72,7 @@ macro_rules! reducer {
     )+};
 }
 
-/// Declares the kernels of a [`Fold`](crate::reduction::Fold), whose elements are called `T` where this
+/// Declares the kernels of a reduction, whose elements are called `T` where this
 /// is called, with its shared memory: partial results of the warps, and the ring of `bulk`.
 #[doc(hidden)]
 #[macro_export]
@@ -85,7 +85,7 @@ macro_rules! reducer_kernels {
     };
 }
 
-/// Declares the kernels of a [`Fold`](crate::reduction::Fold) for buffers whose length the host does not
+/// Declares the kernels of a reduction for buffers whose length the host does not
 /// know, for those that come behind others, and for rows, likewise. They are in files of their own:
 /// whoever has neither does without.
 #[doc(hidden)]
@@ -107,7 +107,7 @@ macro_rules! reducer_shape_kernels {
     };
 }
 
-/// Declares the kernels of a [`Fold`](crate::reduction::Fold) for an axis that is not the last,
+/// Declares the kernels of a reduction for an axis that is not the last,
 /// likewise, with shared memory for a partial result per thread.
 #[doc(hidden)]
 #[macro_export]
@@ -122,7 +122,7 @@ macro_rules! reducer_axis_kernels {
     };
 }
 
-/// Declares the kernels of a [`Fold`](crate::reduction::Fold) for views, likewise.
+/// Declares the kernels of a reduction for views, likewise.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! reducer_view_kernels {
@@ -132,7 +132,7 @@ macro_rules! reducer_view_kernels {
     };
 }
 
-/// Declares the kernel of a [`Fold`](crate::reduction::Fold) for segments, likewise.
+/// Declares the kernel of a reduction for segments, likewise.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! reducer_segments_kernel {

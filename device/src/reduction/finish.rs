@@ -3,10 +3,9 @@
 use warpfold_abi::{arguments::ReduceCut, reducer::PRESENT};
 
 use super::{
-    Fold, Team, combine,
-    fold::write_seen,
-    identity, lanes,
+    CombineOf, Team, VectorReduction, lanes,
     partial::{Cells, is_present, publish, take},
+    traits::write_seen,
 };
 use crate::{
     Shared, Value, block,
@@ -21,14 +20,14 @@ use crate::{
 /// # Safety
 /// The input is readable; a block of the team has no fewer threads than there are singles.
 #[inline(always)]
-pub(super) unsafe fn single<F: Fold>(
+pub(super) unsafe fn single<F: VectorReduction>(
     arguments: ReduceCut<F::Element>,
     team: Team,
     first: u64,
 ) -> F::Partial {
     // SAFETY: singles lie in front of the groups and behind them.
-    let of = |index: u64| F::of(unsafe { *arguments.input.add(index as usize) }, first + index);
-    of_single(arguments, team, identity::<F>(), of)
+    let of = |index: u64| F::map(unsafe { *arguments.input.add(index as usize) }, first + index);
+    of_single(arguments, team, F::IDENTITY, of)
 }
 
 /// What is made of the index of this thread's element that no group covers, or what is there for none.
@@ -53,7 +52,7 @@ pub(super) fn of_single<T, P>(
 /// Called once, by all threads of the team, whose last block is dispatched behind the others; the
 /// contract of [`grid`](super::grid()). The output is at a multiple of 8.
 #[inline(always)]
-pub(super) unsafe fn finish<F: Fold>(
+pub(super) unsafe fn finish<F: VectorReduction>(
     value: F::Partial,
     arguments: ReduceCut<F::Element>,
     team: Team,
@@ -78,7 +77,7 @@ pub(super) unsafe fn finish<F: Fold>(
 /// # Safety
 /// As [`finish`].
 #[inline(always)]
-pub(super) unsafe fn finish_by<F: Fold>(
+pub(super) unsafe fn finish_by<F: VectorReduction>(
     value: F::Partial,
     slots: *mut u64,
     team: Team,
@@ -101,7 +100,7 @@ pub(super) unsafe fn finish_by<F: Fold>(
 /// # Safety
 /// As [`finish`].
 #[inline(always)]
-pub(super) unsafe fn finish_then<F: Fold>(
+pub(super) unsafe fn finish_then<F: VectorReduction>(
     value: F::Partial,
     slots: *mut u64,
     team: Team,
@@ -129,7 +128,7 @@ pub(super) unsafe fn finish_then<F: Fold>(
         let mut block = tid;
         while block < last {
             let cells = Cells::of::<F::Partial>(slots, block);
-            value = combine::<F>(value, take(cells, is_present, 0));
+            value = F::combine(value, take(cells, is_present, 0));
             block += block_dim_x();
         }
         then(reduce_block::<F>(value, scratch), tid);
@@ -148,12 +147,12 @@ const FEW_WARPS: u32 = 8;
 /// # Safety
 /// Called once, by all threads of a block of whole warps.
 #[inline(always)]
-unsafe fn reduce_block<F: Fold>(value: F::Partial, values: Scratch) -> F::Partial {
+unsafe fn reduce_block<F: VectorReduction>(value: F::Partial, values: Scratch) -> F::Partial {
     let (tid, warps) = (thread_idx_x(), block_dim_x() / WARP_SIZE);
     // SAFETY: warps are whole; lane 0 of warp w writes element w before the barrier, and the first warp
     // reads the elements that were written.
     unsafe {
-        let value = warp::reduce(value, F::COMBINE);
+        let value = warp::reduce(value, CombineOf::<F>::OP);
         if lane_id() == 0 {
             values.set_value(tid / WARP_SIZE, value);
         }
@@ -166,11 +165,11 @@ unsafe fn reduce_block<F: Fold>(value: F::Partial, values: Scratch) -> F::Partia
         if F::Partial::WORDS <= 2 && warps <= FEW_WARPS {
             let few: [_; FEW_WARPS as usize] = core::array::from_fn(|warp| {
                 let warp = warp as u32;
-                if warp < warps { values.get_value(warp) } else { identity::<F>() }
+                if warp < warps { values.get_value(warp) } else { F::IDENTITY }
             });
-            return few.in_pairs(combine::<F>);
+            return few.in_pairs(F::combine);
         }
-        let value = if tid < warps { values.get_value(tid) } else { identity::<F>() };
-        warp::reduce(value, F::COMBINE)
+        let value = if tid < warps { values.get_value(tid) } else { F::IDENTITY };
+        warp::reduce(value, CombineOf::<F>::OP)
     }
 }

@@ -2,7 +2,7 @@
 
 use core::ptr::null_mut;
 
-use super::{CHAINS, Fold, Scratch, Team, combine, finish, identity, in_groups, lanes, single};
+use super::{ACCUMULATORS, Scratch, Team, VectorReduction, finish, in_vectors, lanes, single};
 use crate::{
     grid::launch_dependents,
     memory::{Streaming, load16_if},
@@ -15,7 +15,7 @@ use warpfold_abi::{arguments::ReduceCut, reducer::GROUP_BYTES};
 /// are zero when the launches before this one in the stream are over, and no other stream uses them.
 /// Blocks are whole warps. Of the launches that this one may overlap with none writes the input.
 #[inline(always)]
-pub unsafe fn grid<F: Fold>(arguments: ReduceCut<F::Element>, scratch: Scratch) {
+pub unsafe fn grid<F: VectorReduction>(arguments: ReduceCut<F::Element>, scratch: Scratch) {
     launch_dependents();
     // SAFETY: the caller's contract.
     unsafe {
@@ -30,20 +30,20 @@ pub unsafe fn grid<F: Fold>(arguments: ReduceCut<F::Element>, scratch: Scratch) 
 /// The elements are readable; the tile is at most 4 groups per thread of a block of the team, and not
 /// zero.
 #[inline(always)]
-pub(super) unsafe fn value<F: Fold>(
+pub(super) unsafe fn value<F: VectorReduction>(
     arguments: ReduceCut<F::Element>,
     team: Team,
     first: u64,
 ) -> F::Partial {
     // SAFETY: the input's bounds are the loader's business; the caller's contract.
     unsafe {
-        if !in_groups::<F::Element>() {
+        if !in_vectors::<F::Element>() {
             return one_by_one::<F>(arguments, team, first);
         }
         // First, so that its load does not wait for the others.
         let single = single::<F>(arguments, team, first);
-        let kept = absorb_tiles::<F>(arguments, team, first);
-        combine::<F>(F::close(kept), single)
+        let kept = accumulate_tiles::<F>(arguments, team, first);
+        F::combine(F::close(kept), single)
     }
 }
 
@@ -51,7 +51,7 @@ pub(super) unsafe fn value<F: Fold>(
 /// place for the result.
 #[inline(always)]
 pub(super) fn cut<T>(input: *const T, n: u64) -> ReduceCut<T> {
-    let head = if in_groups::<T>() {
+    let head = if in_vectors::<T>() {
         let to_boundary = (input.addr() as u64).wrapping_neg() % u64::from(GROUP_BYTES);
         Ord::min(to_boundary / size_of::<T>() as u64, n)
     } else {
@@ -73,7 +73,7 @@ pub(super) fn group_at<T>(arguments: ReduceCut<T>, group: u64) -> *const u32 {
 /// # Safety
 /// The input is readable; the tile is at most 4 groups per thread of the block, and not zero.
 #[inline(always)]
-unsafe fn absorb_tiles<F: Fold>(
+unsafe fn accumulate_tiles<F: VectorReduction>(
     arguments: ReduceCut<F::Element>,
     team: Team,
     first: u64,
@@ -87,16 +87,16 @@ unsafe fn absorb_tiles<F: Fold>(
         // Both fit 32 bits, in which the comparisons below are cheap.
         let len = Ord::min(groups - start, tile) as u32;
         let mine = group_at(arguments, start + u64::from(tid));
-        let loaded: [_; CHAINS] = core::array::from_fn(|k| {
+        let loaded: [_; ACCUMULATORS] = core::array::from_fn(|k| {
             let at = k as u32 * block;
             // SAFETY: groups below `len` lie inside, and start at a 16-byte boundary.
             unsafe { load16_if::<Streaming>(mine.wrapping_add(at as usize * 4), tid + at < len) }
         });
         in_turn(loaded, |k, group| {
             let at = tid + k as u32 * block;
-            if F::TAKES_ZEROS || at < len {
+            if F::ZERO_PADDABLE || at < len {
                 let index = first + head + (start + u64::from(at)) * F::LANES;
-                F::absorb(&mut kept, k, group, index);
+                F::accumulate(&mut kept, k, group, index);
             }
         });
         start += u64::from(team.blocks) * tile;
@@ -105,20 +105,24 @@ unsafe fn absorb_tiles<F: Fold>(
     kept
 }
 
-/// The elements of this thread, where a group is one of them: as [`absorb_tiles`].
+/// The elements of this thread, where a group is one of them: as [`accumulate_tiles`].
 ///
 /// # Safety
-/// As [`absorb_tiles`].
+/// As [`accumulate_tiles`].
 #[inline(always)]
-unsafe fn one_by_one<F: Fold>(arguments: ReduceCut<F::Element>, team: Team, first: u64) -> F::Partial {
+unsafe fn one_by_one<F: VectorReduction>(
+    arguments: ReduceCut<F::Element>,
+    team: Team,
+    first: u64,
+) -> F::Partial {
     let ReduceCut { input, groups, tile, .. } = arguments;
     let (tid, block) = (team.thread, team.threads);
-    let mut kept = [identity::<F>(); CHAINS];
+    let mut kept = [F::IDENTITY; ACCUMULATORS];
     let mut start = u64::from(team.block) * tile;
     while start < groups {
         // Both fit 32 bits, in which the comparisons below are cheap.
         let len = Ord::min(groups - start, tile) as u32;
-        let loaded: [_; CHAINS] = core::array::from_fn(|k| {
+        let loaded: [_; ACCUMULATORS] = core::array::from_fn(|k| {
             let at = tid + k as u32 * block;
             // One element or another, so that there is no branch, and loads do not wait for each other.
             let at = if at < len { at } else { 0 };
@@ -129,18 +133,18 @@ unsafe fn one_by_one<F: Fold>(arguments: ReduceCut<F::Element>, team: Team, firs
             let at = tid + k as u32 * block;
             if at < len {
                 let index = first + start + u64::from(at);
-                kept[k] = combine::<F>(kept[k], F::of(element, index));
+                kept[k] = F::combine(kept[k], F::map(element, index));
             }
         });
         start += u64::from(team.blocks) * tile;
     }
-    kept.in_pairs(combine::<F>)
+    kept.in_pairs(F::combine)
 }
 
 /// Hands over what was loaded, one by one. Written out, because an array that an iterator owns would lie
 /// in local memory.
 #[inline(always)]
-pub(super) fn in_turn<L>([a, b, c, d]: [L; CHAINS], mut take: impl FnMut(usize, L)) {
+pub(super) fn in_turn<L>([a, b, c, d]: [L; ACCUMULATORS], mut take: impl FnMut(usize, L)) {
     take(0, a);
     take(1, b);
     take(2, c);
@@ -150,8 +154,8 @@ pub(super) fn in_turn<L>([a, b, c, d]: [L; CHAINS], mut take: impl FnMut(usize, 
 /// As [`in_turn`], and collects what comes of each.
 #[inline(always)]
 pub(super) fn each_in_turn<L, M>(
-    [a, b, c, d]: [L; CHAINS],
+    [a, b, c, d]: [L; ACCUMULATORS],
     mut take: impl FnMut(usize, L) -> M,
-) -> [M; CHAINS] {
+) -> [M; ACCUMULATORS] {
     [take(0, a), take(1, b), take(2, c), take(3, d)]
 }

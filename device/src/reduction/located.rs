@@ -34,20 +34,14 @@ impl<A: Value> Value for Located<A> {
     }
 }
 
-/// Writes a place and the element there, as [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES): the
-/// element in front of zeros. Whole words are written, so that no memory has to be read for the rest of
-/// its sectors.
-///
-/// # Safety
-/// `OUTPUT_BYTES` bytes are writable at `output`, a multiple of 8. An element is plain bits.
+/// Returns an index and the element there as a result of
+/// [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES). The element is followed by zeros: whole words
+/// are written, so that no memory has to be read for the rest of its sectors.
 #[inline(always)]
-pub unsafe fn write_located<T>(output: *mut u64, index: u64, element: T) {
+pub fn located<T: Copy>(index: u64, element: T) -> [u64; 2] {
     const { assert!(size_of::<T>() <= size_of::<u64>()) };
     let mut word = 0;
-    // SAFETY: an element is no larger than the word; the caller's contract.
-    unsafe {
-        (&raw mut word).cast::<T>().write(element);
-        *output = index;
-        *output.add(1) = word;
-    }
+    // SAFETY: an element is plain bits, no larger than the word.
+    unsafe { (&raw mut word).cast::<T>().write(element) };
+    [index, word]
 }

@@ -11,10 +11,9 @@ use warpfold_abi::{
 };
 
 use super::{
-    Fold,
+    CombineOf, VectorReduction,
     continued::{load, replace},
-    fold::write_seen,
-    identity,
+    traits::write_seen,
 };
 use crate::{
     Value,
@@ -38,7 +37,10 @@ const RESULT_WORDS: usize = OUTPUT_BYTES as usize / size_of::<u64>();
 /// [`ReduceContinued`] says of a meeting: each rank has one launch, and nothing else uses the meeting,
 /// the result or its copies until the last of them has ended.
 #[inline(always)]
-pub(super) unsafe fn meet<F: Fold>(value: F::Partial, arguments: ReduceContinued<F::Element>) {
+pub(super) unsafe fn meet<F: VectorReduction>(
+    value: F::Partial,
+    arguments: ReduceContinued<F::Element>,
+) {
     let ReduceContinued { output, meeting, rank, members, arrivals, result, others, copies, .. } =
         arguments;
     let lane = lane_id();
@@ -49,7 +51,7 @@ pub(super) unsafe fn meet<F: Fold>(value: F::Partial, arguments: ReduceContinued
         if lane == 0 {
             let cell = cell(meeting, rank);
             replace(value, cell, true);
-            if F::NAMES_ELEMENTS {
+            if F::RELOADS_INPUT {
                 copy_result(output, cell.add(RESULT).cast());
             }
             let last = (arrivals - 1) as u32;
@@ -61,11 +63,11 @@ pub(super) unsafe fn meet<F: Fold>(value: F::Partial, arguments: ReduceContinued
         // What lane 0 has acquired is there for the others, too.
         sync_warp(FULL_WARP);
         let is_member = u64::from(lane) < members;
-        let theirs = if is_member { load(cell(meeting, lane.into())) } else { identity::<F>() };
+        let theirs = if is_member { load(cell(meeting, lane.into())) } else { F::IDENTITY };
         // Lanes combine the same values in another order; one of them says what comes out.
-        let all = warp::broadcast(warp::reduce(theirs, F::COMBINE), 0);
+        let all = warp::broadcast(warp::reduce(theirs, CombineOf::<F>::OP), 0);
         let mut winner = 0;
-        if F::NAMES_ELEMENTS {
+        if F::RELOADS_INPUT {
             // Only the member that has an element could read it again, and has left it.
             let decides = warp_vote_ballot(FULL_WARP, is_member && are_equal(theirs, all));
             winner = decides.trailing_zeros();
@@ -75,7 +77,7 @@ pub(super) unsafe fn meet<F: Fold>(value: F::Partial, arguments: ReduceContinued
             // of global memory.
             let behind = if lane == 0 { 0 } else { *others.add(lane as usize - 1) };
             let place = result.wrapping_byte_add(behind as usize);
-            if F::NAMES_ELEMENTS {
+            if F::RELOADS_INPUT {
                 copy_result(cell(meeting, winner.into()).add(RESULT).cast(), place);
             } else {
                 let ReduceContinued { input, head, groups, singles, tile, slots, .. } = arguments;

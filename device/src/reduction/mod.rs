@@ -1,8 +1,8 @@
 //! Reductions of arrays of any length in one launch, at the speed of the memory, by any operation.
 //!
 //! The collectives of the other modules combine what threads have. The kernels here load it, too: they
-//! are those of `warpfold::Reducer`, for operations that are a [`Fold`]: a [`Reduction`] is one by
-//! itself, and [`reducer!`](crate::reducer) declares its kernels. Five ways of loading, and one ending:
+//! are those of `warpfold::Reducer`, for any [`VectorReduction`], which [`Unrolled`] makes of a
+//! [`Reduction`]; [`reducer!`](crate::reducer) declares them. Five ways of loading, and one ending:
 //!
 //! - [`grid`]: 16-byte loads into registers, four under way per thread. The input is read in
 //!   rounds, in each of which every block reads one contiguous tile and all blocks together one
@@ -16,9 +16,9 @@
 //!   have left what they made; and for a member of a group of devices, whose launches
 //!   [meet](warpfold_abi::meeting).
 //! - [`pairs_aligned`], [`pairs_shifted`]: [`grid`] for two inputs, whose elements go together, by an
-//!   operation that is a [`FoldPairs`].
+//!   operation that is a [`PairReduction`].
 //! - [`within`](within()): [`grid`] for the elements that lie in an interval, by an operation that is a
-//!   [`FoldWithin`].
+//!   [`FilteredReduction`].
 //! - [`rows_grid`], [`rows_warp`], [`rows_groups`], [`rows_elements`], [`rows_many_groups`],
 //!   [`rows_few_groups`], [`rows_few_elements`]: a result for every row of a matrix, by a grid, a
 //!   block, a warp or a few lanes per row.
@@ -57,7 +57,6 @@ mod counted;
 mod custom;
 mod entries;
 mod finish;
-mod fold;
 mod grid;
 mod located;
 mod meeting;
@@ -68,6 +67,8 @@ mod runs;
 mod segments;
 mod team;
 mod top;
+mod traits;
+mod unrolled;
 mod view;
 mod within;
 
@@ -76,12 +77,11 @@ pub use axis::{AxisScratch, axis_lanes, axis_packs, axis_singles, axis_spaced};
 pub use bulk::{BulkRing, bulk};
 pub use continued::continued;
 pub use counted::counted;
-pub use custom::{CombineOf, FoldOf, Reduction, describe, laws};
+pub use custom::{describe, laws};
 pub use finish::Scratch;
-pub use fold::{CHAINS, ContinuedOf, Fold, Group, combine, count, identity, in_groups, lanes};
 pub use grid::grid;
-pub use located::{Located, NOWHERE, write_located};
-pub use pairs::{FoldPairs, pairs_aligned, pairs_shifted};
+pub use located::{Located, NOWHERE, located};
+pub use pairs::{PairReduction, pairs_aligned, pairs_shifted};
 pub use rows::{
     rows_elements, rows_few_elements, rows_few_groups, rows_grid, rows_groups, rows_many_groups,
     rows_warp,
@@ -89,8 +89,12 @@ pub use rows::{
 pub use runs::{RunKey, RunsMemory, RunsScratch, count_runs, write_runs};
 pub use segments::{SegmentsMemory, in_place, read_offset, segments};
 pub use top::{Order, TopKey, TopMemory, top_grid, top_warp};
+pub use traits::{
+    ACCUMULATORS, CombineOf, ContinuedOf, Reduction, Vector, VectorReduction, count, in_vectors, lanes,
+};
+pub use unrolled::Unrolled;
 pub use view::{view_elements, view_groups};
-pub use within::{FoldWithin, within};
+pub use within::{FilteredReduction, within};
 
 use finish::{finish, single};
 use team::Team;

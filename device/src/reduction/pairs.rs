@@ -15,10 +15,10 @@ use warpfold_abi::{
 };
 
 use super::{
-    Fold, Group, Scratch, Team, combine,
+    Reduction, Scratch, Team, Vector, VectorReduction,
     finish::{finish, of_single},
     grid::group_at,
-    identity, in_groups,
+    in_vectors,
 };
 use crate::{
     grid::launch_dependents,
@@ -28,19 +28,19 @@ use crate::{
 /// Pairs of groups that a thread has under way.
 const PAIRS: usize = PAIRS_IN_FLIGHT as usize;
 
-/// An operation on pairs of elements: what goes of each into a [`Fold`], which does the rest.
-pub trait FoldPairs: Sized + 'static {
-    /// What the pairs are reduced by. Its elements are of 1, 2, 4 or 8 bytes.
-    type Fold: Fold;
-    /// Takes the pairs of two groups. Groups of zeros must change nothing.
-    fn absorb(kept: &mut Accumulator<Self>, chain: usize, first: Group, second: Group);
-    /// Of a single pair.
-    fn of(first: Element<Self>, second: Element<Self>) -> Partial<Self>;
+/// A reduction of pairs of elements: how a pair goes into the partial results of another reduction.
+pub trait PairReduction: Sized + 'static {
+    /// The reduction that combines and finishes them. Its elements have 1, 2, 4 or 8 bytes.
+    type Reduction: VectorReduction;
+    /// Accumulates the pairs of two vectors. Vectors of zeros must change nothing.
+    fn accumulate(kept: &mut Accumulator<Self>, chain: usize, first: Vector, second: Vector);
+    /// Returns the partial result of one pair.
+    fn map(first: Element<Self>, second: Element<Self>) -> Partial<Self>;
 }
 
-type Element<P> = <<P as FoldPairs>::Fold as Fold>::Element;
-type Accumulator<P> = <<P as FoldPairs>::Fold as Fold>::Accumulator;
-type Partial<P> = <<P as FoldPairs>::Fold as Fold>::Partial;
+type Element<P> = <<P as PairReduction>::Reduction as Reduction>::Element;
+type Accumulator<P> = <<P as PairReduction>::Reduction as VectorReduction>::Accumulator;
+type Partial<P> = <<P as PairReduction>::Reduction as Reduction>::Partial;
 
 /// # Safety
 /// The arguments are what their fields say of the `aligned` kernel. The slots are zero when the launches
@@ -48,7 +48,7 @@ type Partial<P> = <<P as FoldPairs>::Fold as Fold>::Partial;
 /// have a thread for each single element. Of the launches that this one may overlap with none writes the
 /// inputs.
 #[inline(always)]
-pub unsafe fn pairs_aligned<P: FoldPairs>(arguments: ReducePair<Element<P>>, scratch: Scratch) {
+pub unsafe fn pairs_aligned<P: PairReduction>(arguments: ReducePair<Element<P>>, scratch: Scratch) {
     // SAFETY: the caller's contract; the second input's groups are aligned.
     unsafe { pairs::<P, Aligned>(arguments, Aligned, scratch) };
 }
@@ -56,7 +56,7 @@ pub unsafe fn pairs_aligned<P: FoldPairs>(arguments: ReducePair<Element<P>>, scr
 /// # Safety
 /// As [`pairs_aligned`], of the `shifted` kernel.
 #[inline(always)]
-pub unsafe fn pairs_shifted<P: FoldPairs>(arguments: ReducePair<Element<P>>, scratch: Scratch) {
+pub unsafe fn pairs_shifted<P: PairReduction>(arguments: ReducePair<Element<P>>, scratch: Scratch) {
     let groups = arguments.second.wrapping_add(arguments.head as usize);
     let by = Shifted { bytes: groups.addr() as u32 % GROUP_BYTES };
     // SAFETY: the caller's contract; each of the second input's groups begins `by.bytes` bytes behind a
@@ -74,7 +74,7 @@ trait Place: Copy {
     /// Where wanted, what the group is a part of is readable, and the group lies as this says.
     unsafe fn load(self, group: *const u32, wanted: bool) -> Self::Loaded;
     /// The group, of elements of a type.
-    fn group<T>(self, loaded: Self::Loaded) -> Group;
+    fn group<T>(self, loaded: Self::Loaded) -> Vector;
 }
 
 /// Both begin at 16-byte boundaries.
@@ -82,16 +82,16 @@ trait Place: Copy {
 struct Aligned;
 
 impl Place for Aligned {
-    type Loaded = Group;
+    type Loaded = Vector;
 
     #[inline(always)]
-    unsafe fn load(self, group: *const u32, wanted: bool) -> Group {
+    unsafe fn load(self, group: *const u32, wanted: bool) -> Vector {
         // SAFETY: the caller's contract.
         unsafe { load16_if::<Streaming>(group, wanted) }
     }
 
     #[inline(always)]
-    fn group<T>(self, loaded: Group) -> Group {
+    fn group<T>(self, loaded: Vector) -> Vector {
         loaded
     }
 }
@@ -103,10 +103,10 @@ struct Shifted {
 }
 
 impl Place for Shifted {
-    type Loaded = [Group; 2];
+    type Loaded = [Vector; 2];
 
     #[inline(always)]
-    unsafe fn load(self, group: *const u32, wanted: bool) -> [Group; 2] {
+    unsafe fn load(self, group: *const u32, wanted: bool) -> [Vector; 2] {
         let boundary = group.wrapping_byte_sub(self.bytes as usize);
         // SAFETY: the caller's contract.
         unsafe {
@@ -119,7 +119,7 @@ impl Place for Shifted {
 
     /// Written out word by word: an array that is indexed would lie in local memory.
     #[inline(always)]
-    fn group<T>(self, [[a, b, c, d], [e, f, g, h]]: [Group; 2]) -> Group {
+    fn group<T>(self, [[a, b, c, d], [e, f, g, h]]: [Vector; 2]) -> Vector {
         const { assert!(size_of::<T>() <= 8) };
         if size_of::<T>() == 8 {
             return [c, d, e, f];
@@ -144,8 +144,12 @@ impl Place for Shifted {
 /// # Safety
 /// As [`pairs_aligned`], where the second input's groups lie as `place` says.
 #[inline(always)]
-unsafe fn pairs<P: FoldPairs, S: Place>(arguments: ReducePair<Element<P>>, place: S, scratch: Scratch) {
-    const { assert!(in_groups::<Element<P>>()) };
+unsafe fn pairs<P: PairReduction, S: Place>(
+    arguments: ReducePair<Element<P>>,
+    place: S,
+    scratch: Scratch,
+) {
+    const { assert!(in_vectors::<Element<P>>()) };
     launch_dependents();
     let ReducePair { first, second, head, groups, singles, tile, slots, output } = arguments;
     let first = ReduceCut { input: first, head, groups, singles, tile, slots, output };
@@ -154,10 +158,10 @@ unsafe fn pairs<P: FoldPairs, S: Place>(arguments: ReducePair<Element<P>>, place
     // SAFETY: the caller's contract.
     unsafe {
         // First, so that its loads do not wait for the others.
-        let of = |at: u64| P::of(*first.input.add(at as usize), *second.input.add(at as usize));
-        let single = of_single(first, team, identity::<P::Fold>(), of);
-        let kept = P::Fold::close(absorb_tiles::<P, S>(first, second, place, team));
-        finish::<P::Fold>(combine::<P::Fold>(kept, single), first, team, scratch);
+        let of = |at: u64| P::map(*first.input.add(at as usize), *second.input.add(at as usize));
+        let single = of_single(first, team, P::Reduction::IDENTITY, of);
+        let kept = P::Reduction::close(accumulate_tiles::<P, S>(first, second, place, team));
+        finish::<P::Reduction>(P::Reduction::combine(kept, single), first, team, scratch);
     }
 }
 
@@ -167,7 +171,7 @@ unsafe fn pairs<P: FoldPairs, S: Place>(arguments: ReducePair<Element<P>>, place
 /// # Safety
 /// As [`pairs`].
 #[inline(always)]
-unsafe fn absorb_tiles<P: FoldPairs, S: Place>(
+unsafe fn accumulate_tiles<P: PairReduction, S: Place>(
     first: ReduceCut<Element<P>>,
     second: ReduceCut<Element<P>>,
     place: S,
@@ -175,7 +179,7 @@ unsafe fn absorb_tiles<P: FoldPairs, S: Place>(
 ) -> Accumulator<P> {
     let ReduceCut { groups, tile, .. } = first;
     let (tid, block) = (team.thread, team.threads);
-    let mut kept = P::Fold::start();
+    let mut kept = P::Reduction::start();
     let mut start = u64::from(team.block) * tile;
     while start < groups {
         // Both fit 32 bits, in which the comparisons below are cheap.
@@ -194,8 +198,8 @@ unsafe fn absorb_tiles<P: FoldPairs, S: Place>(
             }
         });
         let [near, far] = loaded;
-        P::absorb(&mut kept, 0, near.0, place.group::<Element<P>>(near.1));
-        P::absorb(&mut kept, 1, far.0, place.group::<Element<P>>(far.1));
+        P::accumulate(&mut kept, 0, near.0, place.group::<Element<P>>(near.1));
+        P::accumulate(&mut kept, 1, far.0, place.group::<Element<P>>(far.1));
         start += u64::from(team.blocks) * tile;
     }
     kept

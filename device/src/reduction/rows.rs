@@ -31,10 +31,10 @@ use warpfold_abi::{
 };
 
 use super::{
-    CHAINS, Fold, Group, Scratch, Team, combine,
+    ACCUMULATORS, CombineOf, Scratch, Team, Vector, VectorReduction,
     finish::finish_by,
     grid::{cut, in_turn, value},
-    identity, in_groups, launch_dependents_late,
+    in_vectors, launch_dependents_late,
 };
 use crate::{
     Value, block,
@@ -49,7 +49,7 @@ use crate::{
 /// are zero when the launches before this one in the stream are over, and no other stream uses them.
 /// Blocks are whole warps, as many as `rows * share`.
 #[inline(always)]
-pub unsafe fn rows_grid<F: Fold>(arguments: ReduceRows<F::Element>, scratch: Scratch) {
+pub unsafe fn rows_grid<F: VectorReduction>(arguments: ReduceRows<F::Element>, scratch: Scratch) {
     launch_dependents_late();
     let ReduceRows { share, tile, slots, .. } = arguments;
     // It is not 0, which the compiler does not know.
@@ -71,8 +71,8 @@ pub unsafe fn rows_grid<F: Fold>(arguments: ReduceRows<F::Element>, scratch: Scr
 /// # Safety
 /// The arguments are what their fields say. Blocks are whole warps.
 #[inline(always)]
-pub unsafe fn rows_warp<F: Fold>(arguments: ReduceRows<F::Element>) {
-    const TILE: u64 = (CHAINS as u32 * WARP_SIZE) as u64;
+pub unsafe fn rows_warp<F: VectorReduction>(arguments: ReduceRows<F::Element>) {
+    const TILE: u64 = (ACCUMULATORS as u32 * WARP_SIZE) as u64;
     let lane = thread_idx_x() % WARP_SIZE;
     let team = Team { thread: lane, threads: WARP_SIZE, block: 0, blocks: 1 };
     let mut row = thread_index() / u64::from(WARP_SIZE);
@@ -83,7 +83,7 @@ pub unsafe fn rows_warp<F: Fold>(arguments: ReduceRows<F::Element>) {
         block::assume_whole_warps();
         while row < arguments.rows {
             let cut = ReduceCut { tile: TILE, ..row_of::<F>(arguments, row) };
-            let value = warp::reduce(value::<F>(cut, team, 0), F::COMBINE);
+            let value = warp::reduce(value::<F>(cut, team, 0), CombineOf::<F>::OP);
             // In each turn: a wait behind the first costs nothing, a flag would take a register.
             wait_grid_dependencies();
             if lane == 0 {
@@ -100,10 +100,10 @@ pub unsafe fn rows_warp<F: Fold>(arguments: ReduceRows<F::Element>) {
 /// The arguments are what their fields say. Every row is at a multiple of 16, `len` elements are whole
 /// groups and fewer than 2^31. Blocks are whole warps.
 #[inline(always)]
-pub unsafe fn rows_groups<F: Fold>(arguments: ReduceRows<F::Element>) {
-    if in_groups::<F::Element>() && !is_wide(F::Partial::WORDS) {
+pub unsafe fn rows_groups<F: VectorReduction>(arguments: ReduceRows<F::Element>) {
+    if in_vectors::<F::Element>() && !is_wide(F::Partial::WORDS) {
         // SAFETY: the caller's contract.
-        unsafe { packed::<F, Group>(arguments) };
+        unsafe { packed::<F, Vector>(arguments) };
     }
 }
 
@@ -112,7 +112,7 @@ pub unsafe fn rows_groups<F: Fold>(arguments: ReduceRows<F::Element>) {
 /// # Safety
 /// The arguments are what their fields say. `len` is less than 2^31. Blocks are whole warps.
 #[inline(always)]
-pub unsafe fn rows_elements<F: Fold>(arguments: ReduceRows<F::Element>) {
+pub unsafe fn rows_elements<F: VectorReduction>(arguments: ReduceRows<F::Element>) {
     if !is_wide(F::Partial::WORDS) {
         // SAFETY: the caller's contract.
         unsafe { packed::<F, One<F::Element>>(arguments) };
@@ -124,8 +124,8 @@ pub unsafe fn rows_elements<F: Fold>(arguments: ReduceRows<F::Element>) {
 /// # Safety
 /// As [`rows_groups`].
 #[inline(always)]
-pub unsafe fn rows_many_groups<F: Fold>(arguments: ReduceRows<F::Element>) {
-    if in_groups::<F::Element>() && !is_wide(F::Partial::WORDS) {
+pub unsafe fn rows_many_groups<F: VectorReduction>(arguments: ReduceRows<F::Element>) {
+    if in_vectors::<F::Element>() && !is_wide(F::Partial::WORDS) {
         // SAFETY: the caller's contract.
         unsafe { packed::<F, InTurn>(arguments) };
     }
@@ -136,10 +136,10 @@ pub unsafe fn rows_many_groups<F: Fold>(arguments: ReduceRows<F::Element>) {
 /// # Safety
 /// As [`rows_groups`]; there are as many lanes as the rows need.
 #[inline(always)]
-pub unsafe fn rows_few_groups<F: Fold>(arguments: ReduceRows<F::Element>) {
-    if in_groups::<F::Element>() {
+pub unsafe fn rows_few_groups<F: VectorReduction>(arguments: ReduceRows<F::Element>) {
+    if in_vectors::<F::Element>() {
         // SAFETY: the caller's contract.
-        unsafe { one_batch::<F, Group>(arguments) };
+        unsafe { one_batch::<F, Vector>(arguments) };
     }
 }
 
@@ -148,21 +148,21 @@ pub unsafe fn rows_few_groups<F: Fold>(arguments: ReduceRows<F::Element>) {
 /// # Safety
 /// As [`rows_elements`]; there are as many lanes as the rows need.
 #[inline(always)]
-pub unsafe fn rows_few_elements<F: Fold>(arguments: ReduceRows<F::Element>) {
+pub unsafe fn rows_few_elements<F: VectorReduction>(arguments: ReduceRows<F::Element>) {
     // SAFETY: the caller's contract.
     unsafe { one_batch::<F, One<F::Element>>(arguments) };
 }
 
 /// A row's elements, cut, and where its result goes.
 #[inline(always)]
-fn row_of<F: Fold>(arguments: ReduceRows<F::Element>, row: u64) -> ReduceCut<F::Element> {
+fn row_of<F: VectorReduction>(arguments: ReduceRows<F::Element>, row: u64) -> ReduceCut<F::Element> {
     let ReduceRows { input, len, pitch, output, .. } = arguments;
-    let output = output.wrapping_byte_add((row * F::RESULT_BYTES) as usize);
+    let output = output.wrapping_byte_add((row * F::OUTPUT_BYTES) as usize);
     ReduceCut { output, ..cut(input.wrapping_add((row * pitch) as usize), len) }
 }
 
 /// What a lane loads at once of a short row, or a thread of a view.
-pub(super) trait Unit<F: Fold>: Copy {
+pub(super) trait Unit<F: VectorReduction>: Copy {
     /// Elements of the unit that is loaded.
     const LEN: u64;
     /// Whether it is so small that twice as many have to be under way.
@@ -184,10 +184,10 @@ pub(super) trait Unit<F: Fold>: Copy {
         policy: Self::Policy,
     ) -> Self;
     /// Takes it into a value of those before; its first element has this index.
-    fn absorb(self, kept: &mut F::Partial, index: u64);
+    fn accumulate(self, kept: &mut F::Partial, index: u64);
 }
 
-impl<F: Fold> Unit<F> for Group {
+impl<F: VectorReduction> Unit<F> for Vector {
     const LEN: u64 = F::LANES;
     const TWICE: bool = false;
     const ZEROS: bool = true;
@@ -203,18 +203,18 @@ impl<F: Fold> Unit<F> for Group {
     }
 
     #[inline(always)]
-    fn absorb(self, kept: &mut F::Partial, index: u64) {
-        let mut absorbed = F::start();
-        F::absorb(&mut absorbed, 0, self, index);
-        *kept = combine::<F>(*kept, F::close(absorbed));
+    fn accumulate(self, kept: &mut F::Partial, index: u64) {
+        let mut accumulator = F::start();
+        F::accumulate(&mut accumulator, 0, self, index);
+        *kept = F::combine(*kept, F::close(accumulator));
     }
 }
 
 /// A group that leaves the L2 cache in its turn.
 #[derive(Clone, Copy)]
-struct InTurn(Group);
+struct InTurn(Vector);
 
-impl<F: Fold> Unit<F> for InTurn {
+impl<F: VectorReduction> Unit<F> for InTurn {
     const LEN: u64 = F::LANES;
     const TWICE: bool = false;
     const ZEROS: bool = true;
@@ -237,8 +237,8 @@ impl<F: Fold> Unit<F> for InTurn {
     }
 
     #[inline(always)]
-    fn absorb(self, kept: &mut F::Partial, index: u64) {
-        Unit::<F>::absorb(self.0, kept, index);
+    fn accumulate(self, kept: &mut F::Partial, index: u64) {
+        Unit::<F>::accumulate(self.0, kept, index);
     }
 }
 
@@ -246,7 +246,7 @@ impl<F: Fold> Unit<F> for InTurn {
 #[derive(Clone, Copy)]
 pub(super) struct One<T>(T);
 
-impl<F: Fold> Unit<F> for One<F::Element> {
+impl<F: VectorReduction> Unit<F> for One<F::Element> {
     const LEN: u64 = 1;
     const TWICE: bool = true;
     const ZEROS: bool = false;
@@ -264,8 +264,8 @@ impl<F: Fold> Unit<F> for One<F::Element> {
     }
 
     #[inline(always)]
-    fn absorb(self, kept: &mut F::Partial, index: u64) {
-        F::absorb_one(kept, self.0, index);
+    fn accumulate(self, kept: &mut F::Partial, index: u64) {
+        F::accumulate_one(kept, self.0, index);
     }
 }
 
@@ -319,7 +319,7 @@ impl<T> Turn<T> {
 }
 
 /// Batches whose loads are taken together.
-const BATCHES: u32 = CHAINS as u32;
+const BATCHES: u32 = ACCUMULATORS as u32;
 
 /// Several rows per warp, `share` lanes for each, and several batches of them.
 ///
@@ -327,7 +327,7 @@ const BATCHES: u32 = CHAINS as u32;
 /// The arguments are what their fields say. `len` is less than 2^31, a multiple of the unit's; of a
 /// group every row is at a multiple of 16. Blocks are whole warps.
 #[inline(always)]
-unsafe fn packed<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
+unsafe fn packed<F: VectorReduction, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
     let ReduceRows { input, rows, pitch, share, .. } = arguments;
     let Seat { place, first, lanes_log2 } = Seat::of(share);
     let batch = WARP_SIZE >> lanes_log2;
@@ -345,7 +345,7 @@ unsafe fn packed<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
         };
         // SAFETY: the caller's contract; a turn is the same for all lanes of a warp.
         unsafe {
-            let (front, back) = absorb_rows::<F, U>(arguments, turn, first, 1 << lanes_log2);
+            let (front, back) = accumulate_rows::<F, U>(arguments, turn, first, 1 << lanes_log2);
             wait_grid_dependencies();
             // All lanes of a row have its value.
             if first == 0 {
@@ -366,7 +366,7 @@ unsafe fn packed<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
 /// # Safety
 /// As [`packed`].
 #[inline(always)]
-unsafe fn one_batch<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
+unsafe fn one_batch<F: VectorReduction, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
     let ReduceRows { input, rows, len, pitch, share, .. } = arguments;
     let Seat { place, first, lanes_log2 } = Seat::of(share);
     launch_dependents();
@@ -376,7 +376,7 @@ unsafe fn one_batch<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
     let is_there = row < rows;
     let start = input.wrapping_add((row * pitch) as usize);
     let policy = U::policy();
-    let mut kept = identity::<F>();
+    let mut kept = F::IDENTITY;
     let mut step = first;
     // As often in all lanes.
     let mut left = units;
@@ -390,17 +390,17 @@ unsafe fn one_batch<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
         });
         in_turn(loaded, |k, loaded| {
             let unit = unit_of(k as u32);
-            if (U::ZEROS && F::TAKES_ZEROS) || (is_there && unit < units) {
-                loaded.absorb(&mut kept, u64::from(unit) * U::LEN);
+            if (U::ZEROS && F::ZERO_PADDABLE) || (is_there && unit < units) {
+                loaded.accumulate(&mut kept, u64::from(unit) * U::LEN);
             }
         });
-        step += CHAINS as u32 * lanes;
-        left = left.saturating_sub(CHAINS as u32 * lanes);
+        step += ACCUMULATORS as u32 * lanes;
+        left = left.saturating_sub(ACCUMULATORS as u32 * lanes);
     }
     let mut distance = lanes / 2;
     while distance > 0 {
         // SAFETY: all lanes of the warp come here together.
-        kept = combine::<F>(kept, unsafe { kept.shuffle_xor(FULL_WARP, distance) });
+        kept = F::combine(kept, unsafe { kept.shuffle_xor(FULL_WARP, distance) });
         distance /= 2;
     }
     wait_grid_dependencies();
@@ -412,7 +412,7 @@ unsafe fn one_batch<F: Fold, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
 
 /// A row as what writes its result takes it.
 #[inline(always)]
-fn row_at<F: Fold, U: Unit<F>>(
+fn row_at<F: VectorReduction, U: Unit<F>>(
     arguments: ReduceRows<F::Element>,
     row: u64,
     input: *const F::Element,
@@ -427,12 +427,12 @@ fn row_at<F: Fold, U: Unit<F>>(
         singles,
         tile: 0,
         slots: null_mut(),
-        output: output.wrapping_byte_add((row * F::RESULT_BYTES) as usize),
+        output: output.wrapping_byte_add((row * F::OUTPUT_BYTES) as usize),
     }
 }
 
 /// A value for each of some batches.
-type Few<P> = [P; CHAINS];
+type Few<P> = [P; ACCUMULATORS];
 
 /// The values of a turn's rows, in every lane that shares them: of the first batches, and of as many
 /// more where units are small.
@@ -440,7 +440,7 @@ type Few<P> = [P; CHAINS];
 /// # Safety
 /// As [`packed`]; called by all lanes of a warp together.
 #[inline(always)]
-unsafe fn absorb_rows<F: Fold, U: Unit<F>>(
+unsafe fn accumulate_rows<F: VectorReduction, U: Unit<F>>(
     arguments: ReduceRows<F::Element>,
     turn: Turn<F::Element>,
     first: u32,
@@ -449,7 +449,7 @@ unsafe fn absorb_rows<F: Fold, U: Unit<F>>(
     let ReduceRows { input, len, pitch, .. } = arguments;
     let units = (len / U::LEN) as u32;
     let policy = U::policy();
-    let (mut front, mut back) = ([identity::<F>(); CHAINS], [identity::<F>(); CHAINS]);
+    let (mut front, mut back) = ([F::IDENTITY; ACCUMULATORS], [F::IDENTITY; ACCUMULATORS]);
     let mut step = 0;
     while step < units {
         let unit = step + first;
@@ -462,15 +462,15 @@ unsafe fn absorb_rows<F: Fold, U: Unit<F>>(
                 unsafe { U::load(address, unit < units && turn.has(batch), input, policy) }
             })
         };
-        let wanted = |batch| (U::ZEROS && F::TAKES_ZEROS) || (unit < units && turn.has(batch));
+        let wanted = |batch| (U::ZEROS && F::ZERO_PADDABLE) || (unit < units && turn.has(batch));
         let loaded = load(0);
         if U::TWICE {
             // Before the first ones are used.
             let more = load(BATCHES);
-            front = absorb_few::<F, U>(front, loaded, |k| wanted(k), index);
-            back = absorb_few::<F, U>(back, more, |k| wanted(BATCHES + k), index);
+            front = accumulate_few::<F, U>(front, loaded, |k| wanted(k), index);
+            back = accumulate_few::<F, U>(back, more, |k| wanted(BATCHES + k), index);
         } else {
-            front = absorb_few::<F, U>(front, loaded, |k| wanted(k), index);
+            front = accumulate_few::<F, U>(front, loaded, |k| wanted(k), index);
         }
         step += lanes;
     }
@@ -492,7 +492,7 @@ unsafe fn absorb_rows<F: Fold, U: Unit<F>>(
 /// is one of its own, because what closures take that LLVM 7 finds too long for where they are called
 /// would lie in local memory.
 #[inline(always)]
-fn absorb_few<F: Fold, U: Unit<F>>(
+fn accumulate_few<F: VectorReduction, U: Unit<F>>(
     [a, b, c, d]: Few<F::Partial>,
     [e, f, g, h]: Few<U>,
     wanted: impl Fn(u32) -> bool,
@@ -507,14 +507,14 @@ fn absorb_few<F: Fold, U: Unit<F>>(
 }
 
 #[inline(always)]
-fn absorb_if<F: Fold, U: Unit<F>>(
+fn absorb_if<F: VectorReduction, U: Unit<F>>(
     mut kept: F::Partial,
     loaded: U,
     wanted: bool,
     index: u64,
 ) -> F::Partial {
     if wanted {
-        loaded.absorb(&mut kept, index);
+        loaded.accumulate(&mut kept, index);
     }
     kept
 }
@@ -525,10 +525,10 @@ fn absorb_if<F: Fold, U: Unit<F>>(
 /// # Safety
 /// All lanes of a warp call it together.
 #[inline(always)]
-unsafe fn meet<F: Fold>([a, b, c, d]: Few<F::Partial>, distance: u32) -> Few<F::Partial> {
+unsafe fn meet<F: VectorReduction>([a, b, c, d]: Few<F::Partial>, distance: u32) -> Few<F::Partial> {
     // SAFETY: the caller's contract.
     let with_other =
-        |value: F::Partial| combine::<F>(value, unsafe { value.shuffle_xor(FULL_WARP, distance) });
+        |value: F::Partial| F::combine(value, unsafe { value.shuffle_xor(FULL_WARP, distance) });
     [with_other(a), with_other(b), with_other(c), with_other(d)]
 }
 
@@ -537,7 +537,7 @@ unsafe fn meet<F: Fold>([a, b, c, d]: Few<F::Partial>, distance: u32) -> Few<F::
 /// # Safety
 /// As [`packed`]; called by one lane of each row.
 #[inline(always)]
-unsafe fn write<F: Fold, U: Unit<F>>(
+unsafe fn write<F: VectorReduction, U: Unit<F>>(
     values: Few<F::Partial>,
     from: u32,
     arguments: ReduceRows<F::Element>,

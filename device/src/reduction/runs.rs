@@ -28,7 +28,7 @@ use warpfold_abi::{
 };
 
 use super::{
-    CHAINS, Group,
+    ACCUMULATORS, Vector,
     grid::{each_in_turn, in_turn},
     partial::{Cells, is_present, publish, take},
     segments::word,
@@ -58,7 +58,7 @@ pub trait RunKey: Copy + 'static {
     /// The last two words of a group that ends with this key; of the first one only what the key has.
     fn at_end(self) -> [u32; 2];
     /// Which keys of a group differ from the one before, a bit each, by the last two words before it.
-    fn differing(group: Group, before: [u32; 2]) -> u32;
+    fn differing(group: Vector, before: [u32; 2]) -> u32;
 }
 
 impl RunKey for u8 {
@@ -68,7 +68,7 @@ impl RunKey for u8 {
     }
 
     #[inline(always)]
-    fn differing(group: Group, [_, before]: [u32; 2]) -> u32 {
+    fn differing(group: Vector, [_, before]: [u32; 2]) -> u32 {
         let bits = |word: u32, before: u32| {
             let changed = word ^ (word << 8 | before >> 24);
             // The highest bit of each byte that is not zero.
@@ -88,7 +88,7 @@ impl RunKey for u16 {
     }
 
     #[inline(always)]
-    fn differing(group: Group, [_, before]: [u32; 2]) -> u32 {
+    fn differing(group: Vector, [_, before]: [u32; 2]) -> u32 {
         let bits = |word: u32, before: u32| {
             let changed = word ^ (word << 16 | before >> 16);
             u32::from(changed as u16 != 0) | u32::from(changed >> 16 != 0) << 1
@@ -105,7 +105,7 @@ impl RunKey for u32 {
     }
 
     #[inline(always)]
-    fn differing([a, b, c, d]: Group, [_, before]: [u32; 2]) -> u32 {
+    fn differing([a, b, c, d]: Vector, [_, before]: [u32; 2]) -> u32 {
         let bit = |differs: bool, at: u32| u32::from(differs) << at;
         bit(a != before, 0) | bit(b != a, 1) | bit(c != b, 2) | bit(d != c, 3)
     }
@@ -118,7 +118,7 @@ impl RunKey for u64 {
     }
 
     #[inline(always)]
-    fn differing([a, b, c, d]: Group, [low, high]: [u32; 2]) -> u32 {
+    fn differing([a, b, c, d]: Vector, [low, high]: [u32; 2]) -> u32 {
         let differs = |a: [u32; 2], b: [u32; 2]| u32::from((a[0] ^ b[0]) | (a[1] ^ b[1]) != 0);
         differs([a, b], [low, high]) | differs([c, d], [a, b]) << 1
     }
@@ -205,7 +205,7 @@ pub unsafe fn write_runs<K: RunKey>(arguments: WriteRuns<K>, memory: RunsMemory)
             let mut at = thread_idx_x();
             while at < count {
                 write_four(arguments, tile.first, [at, count], written, places);
-                at += CHAINS as u32 * BLOCK;
+                at += ACCUMULATORS as u32 * BLOCK;
             }
             written += u64::from(count);
             left = left.saturating_sub(count.into());
@@ -232,7 +232,7 @@ unsafe fn write_four<K: RunKey>(
     places: SharedArray<u32, { TILE_KEYS as usize }>,
 ) {
     let WriteRuns { keys, heads, .. } = arguments;
-    let loaded: [(u64, K); CHAINS] = core::array::from_fn(|k| {
+    let loaded: [(u64, K); ACCUMULATORS] = core::array::from_fn(|k| {
         // One run or another, so that there is no branch, and loads do not wait for each other.
         let run = Ord::min(at + k as u32 * BLOCK, count - 1);
         // SAFETY: the place of a run is there, and its key.
@@ -328,11 +328,14 @@ impl<K: RunKey> Keys<K> {
 
 /// For each of a thread's groups in a tile, the keys with which runs begin, a bit each.
 #[derive(Clone, Copy)]
-struct Heads([u32; CHAINS]);
+struct Heads([u32; ACCUMULATORS]);
 
 /// Each of some values with its partner.
 #[inline(always)]
-fn zip<A, B>([a, b, c, d]: [A; CHAINS], [e, f, g, h]: [B; CHAINS]) -> [(A, B); CHAINS] {
+fn zip<A, B>(
+    [a, b, c, d]: [A; ACCUMULATORS],
+    [e, f, g, h]: [B; ACCUMULATORS],
+) -> [(A, B); ACCUMULATORS] {
     [(a, e), (b, f), (c, g), (d, h)]
 }
 
@@ -366,13 +369,13 @@ impl Heads {
             let place = group_of(k) * lanes;
             has(k) && place >= begin && place + lanes <= end
         };
-        let loaded: [Group; CHAINS] = core::array::from_fn(|k| {
+        let loaded: [Vector; ACCUMULATORS] = core::array::from_fn(|k| {
             // SAFETY: a group that has keys alone is readable, and begins at a multiple of 16.
             unsafe { load16_if::<Streaming>(groups.wrapping_add(group_of(k) as usize * 4), is_whole(k)) }
         });
         // The key before those of the warp: all lanes load the same one, so that there is no branch, and
         // the loads are under way with the others.
-        let before_warp: [K; CHAINS] = core::array::from_fn(|k| {
+        let before_warp: [K; ACCUMULATORS] = core::array::from_fn(|k| {
             let place = (group_of(k) - lane_id()) * lanes;
             let before = first.wrapping_add(place.into()).wrapping_sub(1);
             let wanted = k < groups_per_thread(bytes) as usize && place < end && before < keys.n;

@@ -25,12 +25,11 @@ use warpfold_abi::{
 };
 
 use super::{
-    CHAINS, Group, Located, NOWHERE, Team,
+    ACCUMULATORS, Located, NOWHERE, Team, Vector,
     finish::of_single,
     grid::{cut, each_in_turn, group_at},
-    in_groups, lanes, launch_dependents_late,
+    in_vectors, lanes, launch_dependents_late, located,
     partial::{Cells, is_present, leave, peek, publish},
-    write_located,
 };
 use crate::{
     Shared, SharedArray, Value,
@@ -63,7 +62,7 @@ pub trait Order: Sized + 'static {
     /// That of an element.
     fn key(element: Self::Element) -> Self::Key;
     /// The largest one of a group's elements.
-    fn largest(group: Group) -> Self::Key;
+    fn largest(group: Vector) -> Self::Key;
 }
 
 /// Shared memory of a block: a queue for each warp.
@@ -91,7 +90,7 @@ pub unsafe fn top_grid<O: Order>(arguments: ReduceTop<O::Element>, memory: TopMe
     // block take the same way.
     unsafe {
         let mut found = Found::<O::Key>::none(k as u32, memory);
-        found.absorb::<O, true>(ReduceCut { tile, ..row_of(arguments, row) }, team);
+        found.accumulate::<O, true>(ReduceCut { tile, ..row_of(arguments, row) }, team);
         wait_grid_dependencies();
         if block == blocks - 1 {
             found.take_others(slots, block);
@@ -127,7 +126,7 @@ pub unsafe fn top_warp<O: Order>(arguments: ReduceTop<O::Element>, memory: TopMe
     // single elements in it.
     unsafe {
         let mut found = Found::<O::Key>::none(arguments.k as u32, memory);
-        found.absorb::<O, false>(ReduceCut { tile: arguments.tile, ..row_of(arguments, row) }, team);
+        found.accumulate::<O, false>(ReduceCut { tile: arguments.tile, ..row_of(arguments, row) }, team);
         wait_grid_dependencies();
         found.write(arguments, row);
     }
@@ -181,12 +180,12 @@ impl<K: TopKey> Found<K> {
     /// They are readable; the tile is at most 4 groups per thread of a block of the team, and not zero.
     /// A block has no fewer threads than there are single elements.
     #[inline(always)]
-    unsafe fn absorb<O: Order<Key = K>, const AHEAD: bool>(
+    unsafe fn accumulate<O: Order<Key = K>, const AHEAD: bool>(
         &mut self,
         elements: ReduceCut<O::Element>,
         team: Team,
     ) {
-        const { assert!(in_groups::<O::Element>() && size_of::<O::Element>() <= 8) };
+        const { assert!(in_vectors::<O::Element>() && size_of::<O::Element>() <= 8) };
         let ReduceCut { input, head, groups, tile, .. } = elements;
         let mut start = u64::from(team.block) * tile;
         let stride = u64::from(team.blocks) * tile;
@@ -227,7 +226,7 @@ impl<K: TopKey> Found<K> {
                         candidates = candidates_for(self.bound);
                     }
                     let (mut groups, mut turn) = (loaded, 0);
-                    while turn < CHAINS {
+                    while turn < ACCUMULATORS {
                         if candidates[0] != 0 {
                             let (is_there, index) = first_of(turn);
                             self.offer_group::<O>(groups[0], index, is_there, candidates[0]);
@@ -272,7 +271,7 @@ impl<K: TopKey> Found<K> {
     #[inline(always)]
     unsafe fn offer_group<O: Order<Key = K>>(
         &mut self,
-        group: Group,
+        group: Vector,
         index: u64,
         is_there: bool,
         candidates: u32,
@@ -400,7 +399,7 @@ impl<K: TopKey> Found<K> {
             unsafe {
                 let mut elements = loop {
                     let mut all = true;
-                    let elements: [_; CHAINS] = core::array::from_fn(|turn| {
+                    let elements: [_; ACCUMULATORS] = core::array::from_fn(|turn| {
                         let (element, present) = peek(cells(of(turn).0), is_present);
                         all &= present;
                         element
@@ -410,7 +409,7 @@ impl<K: TopKey> Found<K> {
                     }
                 };
                 let mut turn = 0;
-                while turn < CHAINS {
+                while turn < ACCUMULATORS {
                     let (at, wanted) = of(turn);
                     if wanted {
                         leave::<Located<K>>(cells(at), 0);
@@ -422,7 +421,7 @@ impl<K: TopKey> Found<K> {
                     (elements, turn) = (turned(elements), turn + 1);
                 }
             }
-            first += CHAINS as u32 * warps;
+            first += ACCUMULATORS as u32 * warps;
         }
     }
 
@@ -467,7 +466,7 @@ impl<K: TopKey> Found<K> {
         // again: a key is the same for zeros of both signs, and for every NaN.
         unsafe {
             let output = output.byte_add((result * OUTPUT_BYTES) as usize);
-            write_located(output, index, *input.add((row * len + index) as usize));
+            *output.cast() = located(index, *input.add((row * len + index) as usize));
         }
     }
 }
@@ -483,7 +482,7 @@ fn queue_of<K: TopKey>(memory: TopMemory, warp: u32) -> Shared<u32> {
 /// # Safety
 /// The elements are readable; the tile is at most 4 groups per thread of a block of the team.
 #[inline(always)]
-unsafe fn load<T>(elements: ReduceCut<T>, team: Team, start: u64) -> [Group; CHAINS] {
+unsafe fn load<T>(elements: ReduceCut<T>, team: Team, start: u64) -> [Vector; ACCUMULATORS] {
     let len = Ord::min(elements.groups.saturating_sub(start), elements.tile) as u32;
     let mine = group_at(elements, start + u64::from(team.thread));
     core::array::from_fn(|turn| {
@@ -496,13 +495,13 @@ unsafe fn load<T>(elements: ReduceCut<T>, team: Team, start: u64) -> [Group; CHA
 /// The values with the second one in front, so that a loop takes each of them in its turn: an array that
 /// is indexed would lie in local memory.
 #[inline(always)]
-fn turned<L>([a, b, c, d]: [L; CHAINS]) -> [L; CHAINS] {
+fn turned<L>([a, b, c, d]: [L; ACCUMULATORS]) -> [L; ACCUMULATORS] {
     [b, c, d, a]
 }
 
 /// A group's first element.
 #[inline(always)]
-fn front<T: Copy>([a, b, ..]: Group) -> T {
+fn front<T: Copy>([a, b, ..]: Vector) -> T {
     let word = u64::from(b) << 32 | u64::from(a);
     // SAFETY: an element is plain bits, and no larger than the word.
     unsafe { (&raw const word).cast::<T>().read() }
@@ -511,7 +510,7 @@ fn front<T: Copy>([a, b, ..]: Group) -> T {
 /// Some element of a group. Words are chosen by masks: of a choice by conditions rust-cuda's LLVM 7
 /// makes a choice of addresses, for which it puts the group into local memory.
 #[inline(always)]
-fn nth<T: Copy>([a, b, c, d]: Group, at: u32) -> T {
+fn nth<T: Copy>([a, b, c, d]: Vector, at: u32) -> T {
     let bytes = at * size_of::<T>() as u32;
     let one_of = |first: u32, second: u32, bit: u32| {
         let second_if = 0_u32.wrapping_sub(bytes / bit % 2);
@@ -523,7 +522,7 @@ fn nth<T: Copy>([a, b, c, d]: Group, at: u32) -> T {
 
 /// A group without its first element.
 #[inline(always)]
-fn behind<T>([a, b, c, d]: Group) -> Group {
+fn behind<T>([a, b, c, d]: Vector) -> Vector {
     match size_of::<T>() {
         8 => [c, d, 0, 0],
         4 => [b, c, d, 0],

@@ -18,9 +18,9 @@ use core::ptr::null_mut;
 use warpfold_abi::arguments::{ReduceCut, ReduceView};
 
 use super::{
-    CHAINS, Fold, Group,
+    ACCUMULATORS, Vector, VectorReduction,
     axis::{AxisScratch, Kept, Place, Single, meet_all},
-    combine, identity, in_groups, launch_dependents_late,
+    in_vectors, launch_dependents_late,
     rows::{One, Unit},
 };
 use crate::{
@@ -33,10 +33,10 @@ use crate::{
 /// # Safety
 /// As [`view_elements`]; a unit is a group of 16 bytes, and all of them begin at multiples of 16.
 #[inline(always)]
-pub unsafe fn view_groups<F: Fold>(arguments: ReduceView<F::Element>, scratch: AxisScratch) {
-    if in_groups::<F::Element>() {
+pub unsafe fn view_groups<F: VectorReduction>(arguments: ReduceView<F::Element>, scratch: AxisScratch) {
+    if in_vectors::<F::Element>() {
         // SAFETY: the caller's contract.
-        unsafe { view::<F, Group>(arguments, scratch) };
+        unsafe { view::<F, Vector>(arguments, scratch) };
     }
 }
 
@@ -46,7 +46,10 @@ pub unsafe fn view_groups<F: Fold>(arguments: ReduceView<F::Element>, scratch: A
 /// [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) threads, a power of two; `share` for each `across`
 /// results or what is left of them.
 #[inline(always)]
-pub unsafe fn view_elements<F: Fold>(arguments: ReduceView<F::Element>, scratch: AxisScratch) {
+pub unsafe fn view_elements<F: VectorReduction>(
+    arguments: ReduceView<F::Element>,
+    scratch: AxisScratch,
+) {
     // SAFETY: the caller's contract.
     unsafe { view::<F, One<F::Element>>(arguments, scratch) };
 }
@@ -54,7 +57,10 @@ pub unsafe fn view_elements<F: Fold>(arguments: ReduceView<F::Element>, scratch:
 /// # Safety
 /// As [`view_groups`] for groups, otherwise as [`view_elements`].
 #[inline(always)]
-unsafe fn view<F: Fold, U: Loaded<F>>(arguments: ReduceView<F::Element>, scratch: AxisScratch) {
+unsafe fn view<F: VectorReduction, U: Loaded<F>>(
+    arguments: ReduceView<F::Element>,
+    scratch: AxisScratch,
+) {
     let ReduceView { input, results, units, rest, slots, output, .. } = arguments;
     let (kept, reduced) = (Axes::kept(arguments), Axes::reduced(arguments));
     let (share, across) = (Ord::max(arguments.share as u32, 1), arguments.across as u32);
@@ -94,7 +100,7 @@ unsafe fn view<F: Fold, U: Loaded<F>>(arguments: ReduceView<F::Element>, scratch
             singles,
             tile: 0,
             slots: null_mut(),
-            output: output.wrapping_byte_add((at * F::RESULT_BYTES) as usize),
+            output: output.wrapping_byte_add((at * F::OUTPUT_BYTES) as usize),
         };
         F::write_apart(met.first(), of, |index| reduced.distance(index / U::LEN) + index % U::LEN);
     }
@@ -106,7 +112,7 @@ unsafe fn view<F: Fold, U: Loaded<F>>(arguments: ReduceView<F::Element>, scratch
 /// # Safety
 /// They are readable along the axes, groups at multiples of 16, and so is the element at `any`.
 #[inline(always)]
-unsafe fn value<F: Fold, U: Loaded<F>>(
+unsafe fn value<F: VectorReduction, U: Loaded<F>>(
     first: *const F::Element,
     any: *const F::Element,
     reduced: &Axes,
@@ -128,7 +134,7 @@ unsafe fn value<F: Fold, U: Loaded<F>>(
                 unsafe { U::load(address, from + (k as u32) < wanted, any, U::policy()) }
             })
         };
-        let mut absorb = |[a, b]: [U; PAIR], from: u32| {
+        let mut accumulate = |[a, b]: [U; PAIR], from: u32| {
             let index = |at: u32| (unit + u64::from(at) * step) * U::LEN;
             if from < wanted {
                 a.keep(&mut kept, from as usize, index(from));
@@ -141,10 +147,10 @@ unsafe fn value<F: Fold, U: Loaded<F>>(
         if U::TWICE {
             // Before the first ones are used.
             let more = load(PAIR as u32);
-            absorb(loaded, 0);
-            absorb(more, PAIR as u32);
+            accumulate(loaded, 0);
+            accumulate(more, PAIR as u32);
         } else {
-            absorb(loaded, 0);
+            accumulate(loaded, 0);
         }
         unit += turn * step;
         left -= u64::from(wanted);
@@ -157,7 +163,7 @@ unsafe fn value<F: Fold, U: Loaded<F>>(
 const PAIR: usize = 2;
 
 /// What a thread loads at once, and what it keeps of all of them.
-trait Loaded<F: Fold>: Unit<F> {
+trait Loaded<F: VectorReduction>: Unit<F> {
     /// What it keeps, in chains that do not wait for each other.
     type Kept: Copy;
     /// Before the first one.
@@ -168,7 +174,7 @@ trait Loaded<F: Fold>: Unit<F> {
     fn close(kept: Self::Kept) -> F::Partial;
 }
 
-impl<F: Fold> Loaded<F> for Group {
+impl<F: VectorReduction> Loaded<F> for Vector {
     type Kept = F::Accumulator;
 
     #[inline(always)]
@@ -178,7 +184,7 @@ impl<F: Fold> Loaded<F> for Group {
 
     #[inline(always)]
     fn keep(self, kept: &mut Self::Kept, chain: usize, index: u64) {
-        F::absorb(kept, chain, self, index);
+        F::accumulate(kept, chain, self, index);
     }
 
     #[inline(always)]
@@ -187,22 +193,22 @@ impl<F: Fold> Loaded<F> for Group {
     }
 }
 
-impl<F: Fold> Loaded<F> for One<F::Element> {
-    type Kept = [F::Partial; CHAINS];
+impl<F: VectorReduction> Loaded<F> for One<F::Element> {
+    type Kept = [F::Partial; ACCUMULATORS];
 
     #[inline(always)]
     fn start() -> Self::Kept {
-        [identity::<F>(); CHAINS]
+        [F::IDENTITY; ACCUMULATORS]
     }
 
     #[inline(always)]
     fn keep(self, kept: &mut Self::Kept, chain: usize, index: u64) {
-        <Self as Unit<F>>::absorb(self, &mut kept[chain], index);
+        <Self as Unit<F>>::accumulate(self, &mut kept[chain], index);
     }
 
     #[inline(always)]
     fn close([a, b, c, d]: Self::Kept) -> F::Partial {
-        combine::<F>(combine::<F>(a, b), combine::<F>(c, d))
+        F::combine(F::combine(a, b), F::combine(c, d))
     }
 }
 

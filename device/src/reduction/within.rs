@@ -3,39 +3,41 @@
 use warpfold_abi::arguments::{ReduceCut, ReduceWithin};
 
 use super::{
-    CHAINS, Fold, Group, Scratch, Team, combine,
+    ACCUMULATORS, Reduction, Scratch, Team, Vector, VectorReduction,
     finish::{finish, of_single},
     grid::{group_at, in_turn},
-    identity, in_groups,
+    in_vectors,
 };
 use crate::{
     grid::launch_dependents,
     memory::{Streaming, load16_if},
 };
 
-/// An operation on the elements of an interval: what goes of them into a [`Fold`], which does the rest.
-pub trait FoldWithin: Sized + 'static {
-    /// What they are reduced by. Its elements are of 1, 2, 4 or 8 bytes.
-    type Fold: Fold;
+/// A reduction of the elements in an interval: how they go into the partial results of another
+/// reduction.
+pub trait FilteredReduction: Sized + 'static {
+    /// The reduction that combines and finishes them. Its elements have 1, 2, 4 or 8 bytes.
+    type Reduction: VectorReduction;
     /// The interval's ends, as elements are compared with them.
     type Interval: Copy;
     /// Those of a launch: [`ReduceWithin::low`] and [`ReduceWithin::high`].
     fn interval(low: u64, high: u64) -> Self::Interval;
-    /// Takes the elements of a group that lie inside. Each thread takes fewer than 2^32 elements.
-    fn absorb(kept: &mut Accumulator<Self>, interval: Self::Interval, chain: usize, group: Group);
-    /// Of a single element, which may lie outside.
-    fn of(element: Element<Self>, interval: Self::Interval) -> Partial<Self>;
+    /// Accumulates the elements of a vector that are in the interval. No thread accumulates 2^32
+    /// elements.
+    fn accumulate(kept: &mut Accumulator<Self>, interval: Self::Interval, chain: usize, group: Vector);
+    /// Returns the partial result of one element: the identity if it is outside.
+    fn map(element: Element<Self>, interval: Self::Interval) -> Partial<Self>;
 }
 
-type Element<W> = <<W as FoldWithin>::Fold as Fold>::Element;
-type Accumulator<W> = <<W as FoldWithin>::Fold as Fold>::Accumulator;
-type Partial<W> = <<W as FoldWithin>::Fold as Fold>::Partial;
+type Element<W> = <<W as FilteredReduction>::Reduction as Reduction>::Element;
+type Accumulator<W> = <<W as FilteredReduction>::Reduction as VectorReduction>::Accumulator;
+type Partial<W> = <<W as FilteredReduction>::Reduction as Reduction>::Partial;
 
 /// # Safety
 /// As of [`grid`](super::grid()), with no more than 2^36 elements.
 #[inline(always)]
-pub unsafe fn within<W: FoldWithin>(arguments: ReduceWithin<Element<W>>, scratch: Scratch) {
-    const { assert!(in_groups::<Element<W>>()) };
+pub unsafe fn within<W: FilteredReduction>(arguments: ReduceWithin<Element<W>>, scratch: Scratch) {
+    const { assert!(in_vectors::<Element<W>>()) };
     launch_dependents();
     let ReduceWithin { input, low, high, head, groups, singles, tile, slots, output } = arguments;
     let cut = ReduceCut { input, head, groups, singles, tile, slots, output };
@@ -43,10 +45,10 @@ pub unsafe fn within<W: FoldWithin>(arguments: ReduceWithin<Element<W>>, scratch
     // SAFETY: the caller's contract; single elements lie in front of the groups and behind them.
     unsafe {
         // First, so that its load does not wait for the others.
-        let of = |at: u64| W::of(*input.add(at as usize), interval);
-        let single = of_single(cut, team, identity::<W::Fold>(), of);
-        let kept = W::Fold::close(absorb_tiles::<W>(cut, interval, team));
-        finish::<W::Fold>(combine::<W::Fold>(kept, single), cut, team, scratch);
+        let of = |at: u64| W::map(*input.add(at as usize), interval);
+        let single = of_single(cut, team, W::Reduction::IDENTITY, of);
+        let kept = W::Reduction::close(accumulate_tiles::<W>(cut, interval, team));
+        finish::<W::Reduction>(W::Reduction::combine(kept, single), cut, team, scratch);
     }
 }
 
@@ -56,20 +58,20 @@ pub unsafe fn within<W: FoldWithin>(arguments: ReduceWithin<Element<W>>, scratch
 /// # Safety
 /// As [`within`].
 #[inline(always)]
-unsafe fn absorb_tiles<W: FoldWithin>(
+unsafe fn accumulate_tiles<W: FilteredReduction>(
     arguments: ReduceCut<Element<W>>,
     interval: W::Interval,
     team: Team,
 ) -> Accumulator<W> {
     let ReduceCut { groups, tile, .. } = arguments;
     let (tid, block) = (team.thread, team.threads);
-    let mut kept = W::Fold::start();
+    let mut kept = W::Reduction::start();
     let mut start = u64::from(team.block) * tile;
     while start < groups {
         // Both fit 32 bits, in which the comparisons below are cheap.
         let len = Ord::min(groups - start, tile) as u32;
         let mine = group_at(arguments, start + u64::from(tid));
-        let loaded: [_; CHAINS] = core::array::from_fn(|k| {
+        let loaded: [_; ACCUMULATORS] = core::array::from_fn(|k| {
             let at = k as u32 * block;
             // SAFETY: groups below `len` lie inside, and start at a 16-byte boundary.
             unsafe { load16_if::<Streaming>(mine.wrapping_add(at as usize * 4), tid + at < len) }
@@ -77,7 +79,7 @@ unsafe fn absorb_tiles<W: FoldWithin>(
         in_turn(loaded, |k, group| {
             // Zeros may lie in the interval.
             if tid + (k as u32 * block) < len {
-                W::absorb(&mut kept, interval, k, group);
+                W::accumulate(&mut kept, interval, k, group);
             }
         });
         start += u64::from(team.blocks) * tile;

@@ -29,7 +29,8 @@ pub struct Attribution {
 /// device crate's primitives, macros and the standard library.
 pub(crate) fn is_shown(file: &str) -> bool {
     let kernels = ["kernels/src/", "device/src/reduction/", "device/src/bulk/ring.rs"];
-    let plumbing = ["/reduce/mod.rs", "/memory/mod.rs", "/testing/mod.rs", "/op.rs", "/fold.rs"];
+    let plumbing =
+        ["/reduce/mod.rs", "/memory/mod.rs", "/testing/mod.rs", "/op.rs", "/traits.rs", "/unrolled.rs"];
     let plumbing = plumbing.iter().any(|end| file.ends_with(end));
     file.starts_with("cuda/") || !plumbing && kernels.iter().any(|folder| file.starts_with(folder))
 }

@@ -3,7 +3,7 @@
 use warpfold_abi::{arguments::ReduceSegments, reducer::PRESENT};
 
 use super::super::{
-    Fold, combine, identity,
+    VectorReduction,
     partial::{Cells, await_left, leave, publish, take},
 };
 use crate::thread::grid_dim_x;
@@ -38,14 +38,14 @@ pub(super) fn first_open(began: u32, number: u32, ring: u64) -> u32 {
 /// As [`segments`](super::segments()); one thread of the grid takes each block's value, for a later
 /// block.
 #[inline(always)]
-pub(super) unsafe fn of_blocks<F: Fold>(
+pub(super) unsafe fn of_blocks<F: VectorReduction>(
     arguments: ReduceSegments<F::Element>,
     first: u32,
     end: u32,
     step: u32,
 ) -> F::Partial {
     let ReduceSegments { slots, ring, .. } = arguments;
-    let mut value = identity::<F>();
+    let mut value = F::IDENTITY;
     let mut other = first;
     while other < end {
         let turn = Turn::of(other, ring);
@@ -54,7 +54,7 @@ pub(super) unsafe fn of_blocks<F: Fold>(
         // SAFETY: a block before the caller's publishes what is open at its end, and nobody else takes
         // it.
         let theirs = unsafe { take(cells, is_theirs, turn.left(ring)) };
-        value = combine::<F>(value, theirs);
+        value = F::combine(value, theirs);
         other += step;
     }
     value
@@ -103,7 +103,7 @@ impl Turn {
 /// # Safety
 /// As [`segments`](super::segments()), called by one thread of the block, once.
 #[inline(always)]
-pub(super) unsafe fn hand_on<F: Fold>(
+pub(super) unsafe fn hand_on<F: VectorReduction>(
     value: F::Partial,
     is_open: bool,
     arguments: ReduceSegments<F::Element>,

@@ -40,7 +40,7 @@ use warpfold_abi::{
     segments::{BLOCK, STAGES, items_per_thread},
 };
 
-use super::{Fold, combine, grid::cut, identity};
+use super::{CombineOf, VectorReduction, grid::cut};
 use crate::{
     Shared, Value, block, copy,
     grid::{launch_dependents, wait_grid_dependencies},
@@ -76,7 +76,10 @@ const WARPS: u32 = BLOCK / WARP_SIZE;
 /// before this one in the stream are over, and no other stream uses them. Blocks start in the order of
 /// their numbers.
 #[inline(always)]
-pub unsafe fn segments<F: Fold>(arguments: ReduceSegments<F::Element>, memory: SegmentsMemory) {
+pub unsafe fn segments<F: VectorReduction>(
+    arguments: ReduceSegments<F::Element>,
+    memory: SegmentsMemory,
+) {
     launch_dependents();
     // SAFETY: the caller's contract. How many tiles a block has, and whether segments end in one, is the
     // same for all its threads.
@@ -127,7 +130,7 @@ struct Ahead {
 }
 
 /// A block's part of the path, and how far it has come.
-struct Span<F: Fold> {
+struct Span<F: VectorReduction> {
     arguments: ReduceSegments<F::Element>,
     scratch: Shared<u32>,
     room: Room,
@@ -186,7 +189,7 @@ impl Kept {
     }
 }
 
-impl<F: Fold> Span<F> {
+impl<F: VectorReduction> Span<F> {
     /// Elements and ends of a thread.
     const ITEMS: u32 = items_per_thread(size_of::<F::Element>() as u32);
 
@@ -230,7 +233,7 @@ impl<F: Fold> Span<F> {
                 path,
                 before: Ord::min(element, GROUP_BYTES.into()) as u32,
                 rest,
-                open: identity::<F>(),
+                open: F::IDENTITY,
                 is_open: false,
             };
             if tid < tiles {
@@ -341,7 +344,7 @@ impl<F: Fold> Span<F> {
         unsafe {
             let element = self.element + u64::from(tile.element);
             let index = if F::INDEXED { element - self.begin_of(tile.segment) } else { 0 };
-            self.open = combine::<F>(self.open, staged.value::<F>(index));
+            self.open = F::combine(self.open, staged.value::<F>(index));
         }
         self.is_open = true;
     }
@@ -368,7 +371,7 @@ impl<F: Fold> Span<F> {
         unsafe {
             self.mark_ends(tile, staged, ahead);
             if self.is_open {
-                let open = warp::reduce(self.open, F::COMBINE);
+                let open = warp::reduce(self.open, CombineOf::<F>::OP);
                 if lane == 0 {
                     self.scratch.set_value(WARPS + warp, open);
                 }
@@ -386,7 +389,7 @@ impl<F: Fold> Span<F> {
             self.finish_first(tile, staged, walk, part, closing);
             // What a thread has behind the last end of all is open.
             let others = part.closing >> lane >> 1 | closing >> warp >> 1;
-            self.open = if others == 0 { walk.open } else { identity::<F>() };
+            self.open = if others == 0 { walk.open } else { F::IDENTITY };
             self.is_open = staged.ends::<F::Element>().get_half(tile.ends - 1) < tile.len;
             if Self::IN_PLACE {
                 sync_threads();
@@ -415,12 +418,12 @@ impl<F: Fold> Span<F> {
             while delta < WARP_SIZE {
                 let before = value.shuffle_up(FULL_WARP, delta);
                 if lane >= from + delta {
-                    value = combine::<F>(before, value);
+                    value = F::combine(before, value);
                 }
                 delta *= 2;
             }
             let before = value.shuffle_up(FULL_WARP, 1);
-            let before = if lane == 0 { identity::<F>() } else { before };
+            let before = if lane == 0 { F::IDENTITY } else { before };
             if lane == WARP_SIZE - 1 {
                 self.scratch.set_value(warp, value);
             }
@@ -453,18 +456,18 @@ impl<F: Fold> Span<F> {
             // No element of the first segment is in the tile.
             let ended_before = places.get_half(0) == 0;
             if ended_before && tid == 0 {
-                self.finish(identity::<F>(), tile);
+                self.finish(F::IDENTITY, tile);
             }
             if walk.first == NONE {
                 return;
             }
             let slot = staged.place::<F::Element>(walk.first);
             let held = if Self::IN_PLACE { slot.get_value(0) } else { walk.held };
-            let mut value = combine::<F>(part.before, held);
+            let mut value = F::combine(part.before, held);
             let is_first = lower == 0 && closing & !(u32::MAX << warp) == 0;
             while lower == 0 && warp > 0 {
                 warp -= 1;
-                value = combine::<F>(self.scratch.get_value(warp), value);
+                value = F::combine(self.scratch.get_value(warp), value);
                 if closing >> warp & 1 != 0 {
                     break;
                 }
@@ -492,7 +495,7 @@ impl<F: Fold> Span<F> {
                 let mut warp = WARPS;
                 while warp > 0 {
                     warp -= 1;
-                    value = combine::<F>(self.scratch.get_value(WARPS + warp), value);
+                    value = F::combine(self.scratch.get_value(WARPS + warp), value);
                 }
             }
             if tile.segment > 0 {
@@ -526,29 +529,29 @@ impl<F: Fold> Span<F> {
                 let every = joining(arguments.ring);
                 let mut open = self.open;
                 if divided(number, every).1 == every - 1 {
-                    open = combine::<F>(of_blocks::<F>(arguments, first + tid, number, BLOCK), open);
+                    open = F::combine(of_blocks::<F>(arguments, first + tid, number, BLOCK), open);
                 }
-                let whole = block::reduce_in(open, F::COMBINE, scratch);
+                let whole = block::reduce_in(open, CombineOf::<F>::OP, scratch);
                 if tid == 0 {
                     hand_on::<F>(whole, true, arguments, number);
                 }
                 return;
             }
-            let whole = block::reduce_in(self.open, F::COMBINE, scratch);
+            let whole = block::reduce_in(self.open, CombineOf::<F>::OP, scratch);
             if tid == 0 {
                 hand_on::<F>(whole, is_open, arguments, number);
             }
             let theirs = if before > FEW_BLOCKS {
                 let mine = of_blocks::<F>(arguments, first + tid, number, BLOCK);
                 sync_threads();
-                block::reduce_in(mine, F::COMBINE, scratch)
+                block::reduce_in(mine, CombineOf::<F>::OP, scratch)
             } else if tid == 0 {
                 of_blocks::<F>(arguments, first, number, 1)
             } else {
-                identity::<F>()
+                F::IDENTITY
             };
             if tid == 0 {
-                self.write(combine::<F>(theirs, kept.value().get_value(0)), 0);
+                self.write(F::combine(theirs, kept.value().get_value(0)), 0);
             }
         }
     }
@@ -575,7 +578,7 @@ impl<F: Fold> Span<F> {
     unsafe fn write(&self, value: F::Partial, segment: u32) {
         let ReduceSegments { input, output, .. } = self.arguments;
         let number = self.segment + u64::from(segment);
-        let output = output.wrapping_byte_add((number * F::RESULT_BYTES) as usize);
+        let output = output.wrapping_byte_add((number * F::OUTPUT_BYTES) as usize);
         // SAFETY: there is a result for each segment; the caller's contract.
         unsafe {
             let (begin, end) = (self.begin_of(segment), self.begin_of(segment + 1));
@@ -586,21 +589,21 @@ impl<F: Fold> Span<F> {
 }
 
 /// What its warp does.
-struct Part<F: Fold> {
+struct Part<F: VectorReduction> {
     /// What lanes before have of the segment that is open where this one begins.
     before: F::Partial,
     /// A bit for each lane in which a segment ends.
     closing: u32,
 }
 
-impl<F: Fold> Clone for Part<F> {
+impl<F: VectorReduction> Clone for Part<F> {
     #[inline(always)]
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<F: Fold> Copy for Part<F> {}
+impl<F: VectorReduction> Copy for Part<F> {}
 
 /// The same number, which the compiler does not load again from the kernel's parameters.
 #[inline(always)]

@@ -5,16 +5,16 @@ use warpfold_abi::{
     segments::{BLOCK, LINE_BYTES, Layout, is_staged, layout, tile_items},
 };
 
-use super::super::{CHAINS, Fold, combine, grid::in_turn, identity};
+use super::super::{ACCUMULATORS, VectorReduction, grid::in_turn};
 use crate::{Shared, Value, copy::copy16, thread::thread_idx_x};
 
 /// Elements and ends of a tile.
-pub(super) const fn items<F: Fold>() -> u32 {
+pub(super) const fn items<F: VectorReduction>() -> u32 {
     const { tile_items(size_of::<F::Element>() as u32) }
 }
 
 /// Whether a partial result has room in the place of an element.
-pub const fn in_place<F: Fold>() -> bool {
+pub const fn in_place<F: VectorReduction>() -> bool {
     !F::INDEXED && staged::<F::Element>() && F::Partial::WORDS as usize * 4 <= size_of::<F::Element>()
 }
 
@@ -45,7 +45,7 @@ impl Tile {
 
     /// The block's tile of this number.
     #[inline(always)]
-    pub(super) fn unpacked<F: Fold>(packed: u64, number: u32) -> Self {
+    pub(super) fn unpacked<F: VectorReduction>(packed: u64, number: u32) -> Self {
         let (element, both) = (packed as u32, (packed >> 32) as u32);
         let segment = number * items::<F>() - element;
         Self { segment, element, len: both & 0xffff, ends: both >> 16 }
@@ -61,7 +61,7 @@ pub(super) struct Room {
 
 impl Room {
     #[inline(always)]
-    pub(super) fn of<F: Fold>(whole: Shared<u32>) -> Self {
+    pub(super) fn of<F: VectorReduction>(whole: Shared<u32>) -> Self {
         Self { whole, layout: const { layout(size_of::<F::Element>() as u32, in_place::<F>()) } }
     }
 
@@ -151,7 +151,7 @@ impl Staged {
         let whole = (skew + (rest - tile.element) * size) / GROUP_BYTES;
         let end = Ord::min(whole, groups);
         let (mine, place) = (line.wrapping_add(tid as usize * 4), to.at(tid * 4));
-        for k in 0..CHAINS as u32 {
+        for k in 0..ACCUMULATORS as u32 {
             let group = tid + k * BLOCK;
             if group < end && (k > 0 || group >= begin) {
                 let words = k * BLOCK * 4;
@@ -228,14 +228,14 @@ impl Staged {
     /// # Safety
     /// They are there, behind a barrier; called by threads of the block.
     #[inline(always)]
-    pub(super) unsafe fn value<F: Fold>(self, first: u64) -> F::Partial {
+    pub(super) unsafe fn value<F: VectorReduction>(self, first: u64) -> F::Partial {
         if !staged::<F::Element>() {
-            let mut value = identity::<F>();
+            let mut value = F::IDENTITY;
             let mut index = thread_idx_x();
             while index < self.len {
                 // SAFETY: the caller's contract.
                 let element = unsafe { self.element(index) };
-                F::absorb_one(&mut value, element, first + u64::from(index));
+                F::accumulate_one(&mut value, element, first + u64::from(index));
                 index += BLOCK;
             }
             return value;
@@ -244,7 +244,7 @@ impl Staged {
         let (tid, size, lanes) = (thread_idx_x(), size_of::<F::Element>() as u32, F::LANES as u32);
         let head = Ord::min(skew.wrapping_neg() % GROUP_BYTES / size, len);
         let (groups, before) = ((len - head) / lanes, skew.div_ceil(GROUP_BYTES));
-        let loaded: [_; CHAINS] = core::array::from_fn(|k| {
+        let loaded: [_; ACCUMULATORS] = core::array::from_fn(|k| {
             let at = tid + k as u32 * BLOCK;
             // SAFETY: whole groups are there behind the head.
             if at < groups { unsafe { from.get16(before + at) } } else { [0; 4] }
@@ -252,16 +252,16 @@ impl Staged {
         let mut kept = F::start();
         in_turn(loaded, |k, group| {
             let at = tid + k as u32 * BLOCK;
-            if F::TAKES_ZEROS || at < groups {
-                F::absorb(&mut kept, k, group, first + u64::from(head + at * lanes));
+            if F::ZERO_PADDABLE || at < groups {
+                F::accumulate(&mut kept, k, group, first + u64::from(head + at * lanes));
             }
         });
         let (mut value, singles) = (F::close(kept), len - groups * lanes);
         if tid < singles {
             let index = if tid < head { tid } else { tid + groups * lanes };
             // SAFETY: singles lie in front of the groups and behind them.
-            let single = F::of(unsafe { self.element(index) }, first + u64::from(index));
-            value = combine::<F>(value, single);
+            let single = F::map(unsafe { self.element(index) }, first + u64::from(index));
+            value = F::combine(value, single);
         }
         value
     }

@@ -6,17 +6,13 @@ use super::{
     Ahead, Span,
     tile::{Staged, Tile},
 };
-use crate::{
-    Shared,
-    reduction::{Fold, identity},
-    thread::thread_idx_x,
-};
+use crate::{Shared, reduction::VectorReduction, thread::thread_idx_x};
 
 /// No segment of a tile.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// What a thread finds among its elements.
-pub(super) struct Walk<F: Fold> {
+pub(super) struct Walk<F: VectorReduction> {
     /// The value before the first end, of which threads before may have a part, unless it is in the
     /// place of an element.
     pub(super) held: F::Partial,
@@ -26,16 +22,16 @@ pub(super) struct Walk<F: Fold> {
     pub(super) open: F::Partial,
 }
 
-impl<F: Fold> Clone for Walk<F> {
+impl<F: VectorReduction> Clone for Walk<F> {
     #[inline(always)]
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<F: Fold> Copy for Walk<F> {}
+impl<F: VectorReduction> Copy for Walk<F> {}
 
-impl<F: Fold> Span<F> {
+impl<F: VectorReduction> Span<F> {
     /// Leaves where segments of a tile end, a bit for each, and, where results have no place instead of
     /// elements, which it is; and writes the results of segments that have no element.
     ///
@@ -71,7 +67,7 @@ impl<F: Fold> Span<F> {
             staged.ends::<F::Element>().set_half(end, to);
             if !Self::IN_PLACE && end > 0 {
                 if self.behind(tile, self.end_at(tile, end - 1)) == to {
-                    return self.write(identity::<F>(), tile.segment + end);
+                    return self.write(F::IDENTITY, tile.segment + end);
                 }
             }
             if to > 0 {
@@ -122,7 +118,7 @@ impl<F: Fold> Span<F> {
         // SAFETY: the caller's contract.
         let (bits, from) = (unsafe { self.bits() }, thread_idx_x() * Self::ITEMS);
         let first = if bits == 0 { NONE } else { from + bits.trailing_zeros() };
-        let (mut open, mut bits, mut at) = (identity::<F>(), bits, from);
+        let (mut open, mut bits, mut at) = (F::IDENTITY, bits, from);
         while at < from + Self::ITEMS {
             // SAFETY: elements of the tile are there. An end's place is this thread's, which has read
             // it.
@@ -132,20 +128,20 @@ impl<F: Fold> Span<F> {
                         core::array::from_fn(|k| staged.element::<F::Element>(at + k as u32));
                     let mut k = 0;
                     while k < STEP {
-                        F::absorb_one(&mut open, loaded[k], 0);
+                        F::accumulate_one(&mut open, loaded[k], 0);
                         if bits & 1 << k != 0 {
                             staged.place::<F::Element>(at + k as u32).set_value(0, open);
-                            open = identity::<F>();
+                            open = F::IDENTITY;
                         }
                         k += 1;
                     }
                 } else {
                     let mut rest = at;
                     while rest < tile.len {
-                        F::absorb_one(&mut open, staged.element(rest), 0);
+                        F::accumulate_one(&mut open, staged.element(rest), 0);
                         if bits & 1 << (rest - at) != 0 {
                             staged.place::<F::Element>(rest).set_value(0, open);
-                            open = identity::<F>();
+                            open = F::IDENTITY;
                         }
                         rest += 1;
                     }
@@ -155,7 +151,7 @@ impl<F: Fold> Span<F> {
             bits >>= STEP;
             at += STEP as u32;
         }
-        Walk { held: identity::<F>(), first, open }
+        Walk { held: F::IDENTITY, first, open }
     }
 
     /// Writes what [`walk_in_place`](Self::walk_in_place) has left, but for the tile's first segment.
@@ -176,7 +172,7 @@ impl<F: Fold> Span<F> {
                 let value = if from < to {
                     staged.place::<F::Element>(to - 1).get_value(0)
                 } else {
-                    identity::<F>()
+                    F::IDENTITY
                 };
                 self.write(value, tile.segment + end);
                 end += BLOCK;
@@ -192,7 +188,7 @@ impl<F: Fold> Span<F> {
     #[inline(always)]
     pub(super) unsafe fn walk(&self, tile: Tile, staged: Staged) -> Walk<F> {
         let (places, from) = (self.room.places(), thread_idx_x() * Self::ITEMS);
-        let mut walk = Walk { held: identity::<F>(), first: NONE, open: identity::<F>() };
+        let mut walk = Walk { held: F::IDENTITY, first: NONE, open: F::IDENTITY };
         // SAFETY: elements, bits and places are there, and for each bit which segment it is of.
         unsafe {
             let mut index = if F::INDEXED { self.index_of(tile, staged, from) } else { 0 };
@@ -203,7 +199,7 @@ impl<F: Fold> Span<F> {
             while let Some(this) = next {
                 // Before this one is done with.
                 next = element(at + 1);
-                F::absorb_one(&mut walk.open, this, index);
+                F::accumulate_one(&mut walk.open, this, index);
                 index += 1;
                 if bits >> (at - from) & 1 != 0 {
                     let number = places.get_half(at);
@@ -212,7 +208,7 @@ impl<F: Fold> Span<F> {
                     } else {
                         self.write(walk.open, tile.segment + number);
                     }
-                    walk.open = identity::<F>();
+                    walk.open = F::IDENTITY;
                     index = 0;
                 }
                 at += 1;

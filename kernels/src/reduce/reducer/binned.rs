@@ -2,19 +2,19 @@
 
 use core::{convert::identity, marker::PhantomData};
 
-use warpfold_abi::{
-    arguments::ReduceCut,
-    binned::{Float, Partial, Running, Terms},
-};
+use warpfold_abi::binned::{Float, Partial, Running, Terms};
 use warpfold_device::{
     Value,
     binned::Merge,
-    reduction::{Fold, FoldPairs, Group},
+    combined_by,
+    op::Number,
+    reduction::{PairReduction, Reduction, Vector, VectorReduction},
     thread::Few,
 };
 
 use super::{
     item::Unpacked,
+    means::SumAndMean,
     numbers::{All, MaybeNan, Numbers, Which},
     op::{Itself, Magnitude, Square, Term},
     pairs::{DistanceSquared, PairTerm, Times},
@@ -36,79 +36,123 @@ pub(super) type NanBinnedSumSq<T> = BinnedSumOf<T, Square, Numbers>;
 /// The binned sum of their magnitudes.
 pub(super) type NanBinnedSumAbs<T> = BinnedSumOf<T, Magnitude, Numbers>;
 
-/// What is written of a binned sum.
-pub(super) trait Ending<S: Float>: 'static {
-    /// Bytes that are written.
-    const BYTES: u64;
-    /// Writes it.
-    ///
-    /// # Safety
-    /// There are [`BYTES`](Self::BYTES) to be written, behind a multiple of 8.
-    unsafe fn write(sum: Partial<S>, output: *mut u64);
-    /// Writes what is left of the sum of `count` elements, behind what [`write`](Self::write) writes.
-    ///
-    /// # Safety
-    /// There are [`BYTES_OF_MEAN`](Self::BYTES_OF_MEAN) to be written, at a multiple of 8.
-    unsafe fn write_mean(_sum: Partial<S>, _count: u64, _output: *mut u64) {}
-    /// Bytes that that writes.
-    const BYTES_OF_MEAN: u64 = 0;
+/// A type that binned sums are rounded to.
+pub(super) trait Binned: Float + Number {
+    /// The words of a sum.
+    type Words: Copy + 'static;
+    /// Returns the words of a sum.
+    fn words(sum: Partial<Self>) -> Self::Words;
 }
 
-/// Of the sum, the nearest number is written.
+macro_rules! binned {
+    ($($ty:ident)*) => {$(
+        impl Binned for $ty {
+            type Words = [u32; Partial::<$ty>::WORDS as usize];
+
+            #[inline(always)]
+            fn words(sum: Partial<$ty>) -> Self::Words {
+                let (mut words, mut at) = ([0; Partial::<$ty>::WORDS as usize], 0);
+                sum.give(&mut |word| {
+                    words[at] = word;
+                    at += 1;
+                });
+                words
+            }
+        }
+    )*};
+}
+
+binned!(f32 f64);
+
+/// What is written of a binned sum.
+pub(super) trait Ending<S: Binned>: 'static {
+    /// The result.
+    type Output: Copy + 'static;
+    /// The result of elements that are counted.
+    type Counted: Copy + 'static;
+    /// Returns the result.
+    fn finish(sum: Partial<S>) -> Self::Output;
+    /// Returns the result of elements that are counted.
+    fn finish_counted(count: u64, sum: Partial<S>) -> Self::Counted;
+}
+
+/// The nearest number to the sum is written.
 pub(super) struct Rounded;
 /// The words of the sum are written, for those of other devices to be added to it.
 pub(super) struct Part;
 
-impl<S: Float> Ending<S> for Rounded {
-    const BYTES: u64 = size_of::<S>() as u64;
+impl<S: Binned> Ending<S> for Rounded {
+    type Output = S;
+    type Counted = SumAndMean<S>;
 
     #[inline(always)]
-    unsafe fn write(sum: Partial<S>, output: *mut u64) {
-        // SAFETY: the caller's contract.
-        unsafe { *output.cast() = sum.sum() };
+    fn finish(sum: Partial<S>) -> S {
+        sum.sum()
     }
 
-    const BYTES_OF_MEAN: u64 = 2 * size_of::<f64>() as u64;
-
     #[inline(always)]
-    unsafe fn write_mean(sum: Partial<S>, count: u64, output: *mut u64) {
-        // SAFETY: the caller's contract.
-        unsafe {
-            *output = sum.wide().to_bits();
-            *output.add(1).cast() = sum.mean(count);
-        }
+    fn finish_counted(count: u64, sum: Partial<S>) -> SumAndMean<S> {
+        SumAndMean::new(count, sum.sum(), sum.wide().to_bits(), sum.mean(count))
     }
 }
 
-impl<S: Float> Ending<S> for Part {
-    const BYTES: u64 = Partial::<S>::WORDS as u64 * size_of::<u32>() as u64;
+/// A number of elements, and the words of their sum.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct CountedWords<W> {
+    count: u64,
+    words: W,
+}
+
+impl<S: Binned> Ending<S> for Part {
+    type Output = S::Words;
+    type Counted = CountedWords<S::Words>;
 
     #[inline(always)]
-    unsafe fn write(sum: Partial<S>, output: *mut u64) {
-        let mut word_at = output.cast::<u32>();
-        sum.give(&mut |word| {
-            // SAFETY: the caller's contract, as there are no more words.
-            unsafe { *word_at = word };
-            word_at = word_at.wrapping_add(1);
-        });
+    fn finish(sum: Partial<S>) -> S::Words {
+        S::words(sum)
+    }
+
+    #[inline(always)]
+    fn finish_counted(count: u64, sum: Partial<S>) -> CountedWords<S::Words> {
+        CountedWords { count, words: S::words(sum) }
     }
 }
 
-impl<T, M, W, E> Fold for BinnedSumOf<T, M, W, E>
+impl<T, M, W, E> Reduction for BinnedSumOf<T, M, W, E>
 where
-    T: Unpacked<Total: Float + MaybeNan, Terms: Terms<<T as Unpacked>::Total>>,
+    T: Unpacked<Total: Binned + MaybeNan, Terms: Terms<<T as Unpacked>::Total>>,
     M: Term<T::Total>,
     W: Which,
     E: Ending<T::Total>,
 {
     type Element = T;
-    type Accumulator = Running<T::Total>;
     type Partial = Partial<T::Total>;
-    type Combine = Merge;
+    type Output = E::Output;
+    combined_by!(Merge);
+    const INDEXED: bool = false;
+    const ZERO_PADDABLE: bool = true;
+
+    #[inline(always)]
+    fn map(element: T, _index: u64) -> Self::Partial {
+        Partial::of(M::of(W::term(element.term())))
+    }
+
+    #[inline(always)]
+    fn finish(sum: Self::Partial) -> E::Output {
+        E::finish(sum)
+    }
+}
+
+impl<T, M, W, E> VectorReduction for BinnedSumOf<T, M, W, E>
+where
+    T: Unpacked<Total: Binned + MaybeNan, Terms: Terms<<T as Unpacked>::Total>>,
+    M: Term<T::Total>,
+    W: Which,
+    E: Ending<T::Total>,
+{
+    type Accumulator = Running<T::Total>;
     type Continued = Self;
-    const COMBINE: Merge = Merge;
-    const RESULT_BYTES: u64 = E::BYTES;
-    const TAKES_ZEROS: bool = true;
 
     #[inline(always)]
     fn start() -> Self::Accumulator {
@@ -117,8 +161,8 @@ where
 
     /// In one chain, as what waits for the terms before is integer additions alone.
     #[inline(always)]
-    fn absorb(kept: &mut Self::Accumulator, _chain: usize, group: Group, _index: u64) {
-        W::add(kept, T::terms(group, M::of));
+    fn accumulate(kept: &mut Self::Accumulator, _chain: usize, vector: Vector, _index: u64) {
+        W::add(kept, T::terms(vector, M::of));
     }
 
     #[inline(always)]
@@ -127,19 +171,8 @@ where
     }
 
     #[inline(always)]
-    fn of(element: T, _index: u64) -> Self::Partial {
-        Partial::of(M::of(W::term(element.term())))
-    }
-
-    #[inline(always)]
-    fn absorb_one(kept: &mut Self::Partial, element: T, _index: u64) {
+    fn accumulate_one(kept: &mut Self::Partial, element: T, _index: u64) {
         kept.add(M::of(W::term(element.term())));
-    }
-
-    #[inline(always)]
-    unsafe fn write(partial: Self::Partial, arguments: ReduceCut<T>) {
-        // SAFETY: the caller's contract.
-        unsafe { E::write(partial, arguments.output) };
     }
 }
 
@@ -154,22 +187,22 @@ pub(super) type BinnedDotPart<T> = BinnedSumOfPairs<T, Times, Part>;
 /// The part of that of the squared differences that one device has.
 pub(super) type BinnedSquaredDistancePart<T> = BinnedSumOfPairs<T, DistanceSquared, Part>;
 
-impl<T, M, E> FoldPairs for BinnedSumOfPairs<T, M, E>
+impl<T, M, E> PairReduction for BinnedSumOfPairs<T, M, E>
 where
-    T: Unpacked<Total: Float + MaybeNan, Terms: Terms<<T as Unpacked>::Total>>,
+    T: Unpacked<Total: Binned + MaybeNan, Terms: Terms<<T as Unpacked>::Total>>,
     M: PairTerm,
     E: Ending<T::Total>,
 {
-    type Fold = BinnedSumOf<T, Itself, All, E>;
+    type Reduction = BinnedSumOf<T, Itself, All, E>;
 
     #[inline(always)]
-    fn absorb(kept: &mut Running<T::Total>, _chain: usize, first: Group, second: Group) {
+    fn accumulate(kept: &mut Running<T::Total>, _chain: usize, first: Vector, second: Vector) {
         let (first, second) = (T::terms(first, identity), T::terms(second, identity));
         kept.add(first.zipped(second, M::of));
     }
 
     #[inline(always)]
-    fn of(first: T, second: T) -> Partial<T::Total> {
+    fn map(first: T, second: T) -> Partial<T::Total> {
         Partial::of(M::of(first.term(), second.term()))
     }
 }

@@ -2,21 +2,23 @@
 
 use core::marker::PhantomData;
 
-use warpfold_device::{Value, op, op::Operation, reduction::Group, thread::Few};
-
-use super::{
-    item::Item,
-    op::{Each, InChains},
+use warpfold_device::{
+    Value, combined_by, op,
+    op::Operation,
+    reduction::{Reduction, Unrolled, Vector},
+    thread::Few,
 };
+
+use super::item::Item;
 
 /// An integer as bits.
 pub(super) trait Bits: Item {
     /// As many bits as elements are combined in.
     type Word: Value;
-    /// An element as the lowest bits of a word.
-    fn word(self) -> Self::Word;
+    /// Returns the element as the lowest lane of a word whose other lanes are the identity.
+    fn word<O: Operation<Self::Word>>(self) -> Self::Word;
     /// A group in one word.
-    fn fold<O: Operation<Self::Word> + Operation<u32>>(group: Group) -> Self::Word;
+    fn fold<O: Operation<Self::Word> + Operation<u32>>(group: Vector) -> Self::Word;
     /// The lanes of a word in its lowest one.
     fn fold_lanes<O: Operation<Self::Word>>(word: Self::Word) -> Self::Word;
     /// The lowest lane of a word.
@@ -29,12 +31,13 @@ macro_rules! bits {
             type Word = $word;
 
             #[inline(always)]
-            fn word(self) -> $word {
-                self as $unsigned as $word
+            fn word<O: Operation<$word>>(self) -> $word {
+                let others = !$word::from($unsigned::MAX);
+                (<O as Operation<$word>>::IDENTITY & others) | $word::from(self as $unsigned)
             }
 
             #[inline(always)]
-            fn fold<O: Operation<$word> + Operation<u32>>($group: Group) -> $word {
+            fn fold<O: Operation<$word> + Operation<u32>>($group: Vector) -> $word {
                 $fold
             }
 
@@ -79,7 +82,7 @@ trait Halves {
     fn in_halves(self, combine: impl Fn(u32, u32) -> u32) -> [u32; 2];
 }
 
-impl Halves for Group {
+impl Halves for Vector {
     #[inline(always)]
     fn in_halves(self, combine: impl Fn(u32, u32) -> u32) -> [u32; 2] {
         let [a, b, c, d] = self;
@@ -89,17 +92,14 @@ impl Halves for Group {
 
 /// An operation on bits.
 pub(super) trait Bitwise: Operation<u32> + Operation<u64> + 'static {
-    /// The operation as a value.
-    const OP: Self;
     /// Whether zeros change nothing.
-    const TAKES_ZEROS: bool;
+    const ZERO_PADDABLE: bool;
 }
 
 macro_rules! bitwise {
-    ($($Op:ident: $takes_zeros:literal)*) => {$(
+    ($($Op:ident: $zero_paddable:literal)*) => {$(
         impl Bitwise for op::$Op {
-            const OP: Self = Self;
-            const TAKES_ZEROS: bool = $takes_zeros;
+            const ZERO_PADDABLE: bool = $zero_paddable;
         }
     )*};
 }
@@ -107,39 +107,34 @@ macro_rules! bitwise {
 bitwise!(And: false Or: true Xor: true);
 
 /// The elements, bit by bit.
-pub(super) struct BitsOf<O>(PhantomData<O>);
+pub(super) struct BitsOf<T, O>(PhantomData<(T, O)>);
 /// The bits that all elements have.
-pub(super) type And<T> = InChains<T, BitsOf<op::And>>;
+pub(super) type And<T> = Unrolled<BitsOf<T, op::And>>;
 /// The bits that any element has.
-pub(super) type Or<T> = InChains<T, BitsOf<op::Or>>;
+pub(super) type Or<T> = Unrolled<BitsOf<T, op::Or>>;
 /// The bits that an odd number of elements have.
-pub(super) type Xor<T> = InChains<T, BitsOf<op::Xor>>;
+pub(super) type Xor<T> = Unrolled<BitsOf<T, op::Xor>>;
 
-impl<T: Bits, O: Bitwise + Operation<T::Word>> Each<T> for BitsOf<O> {
+impl<T: Bits, O: Bitwise + Operation<T::Word>> Reduction for BitsOf<T, O> {
+    type Element = T;
     type Partial = T::Word;
-    type Combine = O;
-    const COMBINE: O = O::OP;
-    const RESULT_BYTES: u64 = size_of::<T>() as u64;
-    const TAKES_ZEROS: bool = <O as Bitwise>::TAKES_ZEROS;
+    type Output = T;
+    combined_by!(O);
+    const INDEXED: bool = false;
+    const ZERO_PADDABLE: bool = <O as Bitwise>::ZERO_PADDABLE;
 
     #[inline(always)]
-    fn of(element: T) -> T::Word {
-        element.word()
+    fn map(element: T, _index: u64) -> T::Word {
+        element.word::<O>()
     }
 
     #[inline(always)]
-    fn of_group(group: Group) -> T::Word {
-        T::fold::<O>(group)
+    fn map_vector(vector: Vector, _index: u64) -> T::Word {
+        T::fold::<O>(vector)
     }
 
     #[inline(always)]
-    fn close(word: T::Word) -> T::Word {
-        T::fold_lanes::<O>(word)
-    }
-
-    #[inline(always)]
-    unsafe fn write(word: T::Word, output: *mut u64) {
-        // SAFETY: the caller's contract.
-        unsafe { *output.cast() = T::lane(word) };
+    fn finish(word: T::Word) -> T {
+        T::lane(T::fold_lanes::<O>(word))
     }
 }

@@ -5,35 +5,27 @@
 use core::{convert::identity, marker::PhantomData};
 
 use warpfold_abi::{
-    arguments::ReduceCut,
     binned::{Partial, Running, Sums, Terms},
     moments::{MeanAndVariance, Moments, OfBfloats, OfDoubles, OfHalves, OfSingles, product},
 };
 use warpfold_device::{
     Value,
     binned::Merge,
+    combined_by,
     op::{Number, Operation, Sum},
-    reduction::{Fold, Group},
+    reduction::{Reduction, Unrolled, Vector, VectorReduction},
 };
 
 use super::{
     item::{Bf16, F16, Item, Packed, Unpacked, between},
     means::{Add, Averaged, Sum96},
-    moments::RESULT_BYTES,
     numbers::{All, Floats, MaybeNan, Numbers, Which},
-    op::{Each, InChains},
 };
 
-/// # Safety
-/// There are [`RESULT_BYTES`] to be written, at a multiple of 8.
+/// Returns a mean and a variance as they are written.
 #[inline(always)]
-unsafe fn write(MeanAndVariance { mean, variance }: MeanAndVariance, output: *mut u64) {
-    let output = output.cast::<f64>();
-    // SAFETY: the caller's contract.
-    unsafe {
-        *output = mean;
-        *output.add(1) = variance;
-    }
+fn output(MeanAndVariance { mean, variance }: MeanAndVariance) -> [f64; 2] {
+    [mean, variance]
 }
 
 /// Integers, of which the sum and that of the squares are made in types in which those of 2^35 elements
@@ -45,12 +37,10 @@ pub(super) trait Exact: Item {
     type Squares: Value;
     /// How two sums of squares become one.
     type AddSquares: Operation<Self::Squares>;
-    /// The operation on counts, sums and sums of squares.
-    const ADD: (Sum, Sum, Self::AddSquares);
     /// The element, and its square.
     fn sums(self) -> (Self::Sum, Self::Squares);
     /// The sum of a group, and that of its squares.
-    fn group_sums(group: Group) -> (Self::Sum, Self::Squares);
+    fn group_sums(group: Vector) -> (Self::Sum, Self::Squares);
     /// Of `count` elements, with such sums.
     fn moments(count: u64, sum: Self::Sum, squares: Self::Squares) -> MeanAndVariance;
     /// Rounds a sum of squares to the nearest number.
@@ -75,7 +65,6 @@ macro_rules! exact {
             type Sum = <Self as Item>::Total;
             type Squares = $squares;
             type AddSquares = Sum;
-            const ADD: (Sum, Sum, Sum) = (Sum, Sum, Sum);
 
             #[inline(always)]
             fn sums(self) -> (Self::Sum, $squares) {
@@ -83,7 +72,7 @@ macro_rules! exact {
             }
 
             #[inline(always)]
-            fn group_sums(group: Group) -> (Self::Sum, $squares) {
+            fn group_sums(group: Vector) -> (Self::Sum, $squares) {
                 (Self::sum(group), Self::sum_squares(group) as $squares)
             }
 
@@ -104,7 +93,6 @@ macro_rules! exact {
             type Sum = <Self as Item>::Total;
             type Squares = Sum96;
             type AddSquares = Add;
-            const ADD: (Sum, Sum, Add) = (Sum, Sum, Add);
 
             #[inline(always)]
             fn sums(self) -> (Self::Sum, Sum96) {
@@ -112,7 +100,7 @@ macro_rules! exact {
             }
 
             #[inline(always)]
-            fn group_sums(group: Group) -> (Self::Sum, Sum96) {
+            fn group_sums(group: Vector) -> (Self::Sum, Sum96) {
                 (Self::sum(group), (Self::sum_squares(group) as u64).into())
             }
 
@@ -133,7 +121,6 @@ macro_rules! exact {
             type Sum = i128;
             type Squares = u128;
             type AddSquares = Sum;
-            const ADD: (Sum, Sum, Sum) = (Sum, Sum, Sum);
 
             #[inline(always)]
             fn sums(self) -> (i128, u128) {
@@ -141,7 +128,7 @@ macro_rules! exact {
             }
 
             #[inline(always)]
-            fn group_sums(group: Group) -> (i128, u128) {
+            fn group_sums(group: Vector) -> (i128, u128) {
                 let [a, b, c, d] = Self::unpack(group);
                 let square = |element: Self| element.sums().1;
                 (Self::sum(group).into(), square(a) + square(b) + (square(c) + square(d)))
@@ -164,7 +151,6 @@ macro_rules! exact {
             type Sum = i128;
             type Squares = (u128, u128);
             type AddSquares = (Sum, Sum);
-            const ADD: (Sum, Sum, (Sum, Sum)) = (Sum, Sum, (Sum, Sum));
 
             #[inline(always)]
             fn sums(self) -> (i128, (u128, u128)) {
@@ -175,7 +161,7 @@ macro_rules! exact {
             }
 
             #[inline(always)]
-            fn group_sums(group: Group) -> (i128, (u128, u128)) {
+            fn group_sums(group: Vector) -> (i128, (u128, u128)) {
                 let [a, b] = Self::unpack(group);
                 let ((a, (c, e)), (b, (d, f))) = (a.sums(), b.sums());
                 (a + b, (c + d, e + f))
@@ -220,12 +206,12 @@ macro_rules! averaged {
             }
 
             #[inline(always)]
-            fn subtotal_of($group: Group) -> $subtotal {
+            fn subtotal_of($group: Vector) -> $subtotal {
                 $sum
             }
 
             #[inline(always)]
-            fn subtotal_within($group: Group, $interval: Self::Interval) -> (u32, $subtotal) {
+            fn subtotal_within($group: Vector, $interval: Self::Interval) -> (u32, $subtotal) {
                 $within
             }
 
@@ -293,7 +279,7 @@ pub(super) trait Magnitude: Unpacked + 'static {
     /// Returns the magnitude of the element.
     fn magnitude(self) -> u64;
     /// Returns the sum of a group's magnitudes.
-    fn magnitudes(group: Group) -> i128;
+    fn magnitudes(group: Vector) -> i128;
 }
 
 macro_rules! magnitudes {
@@ -306,7 +292,7 @@ macro_rules! magnitudes {
             }
 
             #[inline(always)]
-            fn magnitudes(group: Group) -> i128 {
+            fn magnitudes(group: Vector) -> i128 {
                 let [a, b] = Self::unpack(group);
                 i128::from(Magnitude::magnitude(a)) + i128::from(Magnitude::magnitude(b))
             }
@@ -319,75 +305,76 @@ magnitudes! {
     u64: |element| element;
 }
 
-/// The magnitude of each element.
-pub(super) struct MagnitudeOf;
 /// The L1 norm of integers of 64 bits.
-pub(super) type L1Norm<T> = InChains<T, MagnitudeOf>;
+pub(super) type L1Norm<T> = Unrolled<L1NormOf<T>>;
+/// The same, as a thread maps and combines them.
+pub(super) struct L1NormOf<T>(PhantomData<T>);
 
-impl<T: Magnitude> Each<T> for MagnitudeOf {
+impl<T: Magnitude> Reduction for L1NormOf<T> {
+    type Element = T;
     type Partial = i128;
-    type Combine = Sum;
-    const COMBINE: Sum = Sum;
-    const RESULT_BYTES: u64 = size_of::<f64>() as u64;
-    const TAKES_ZEROS: bool = true;
+    type Output = f64;
+    combined_by!(Sum);
+    const INDEXED: bool = false;
+    const ZERO_PADDABLE: bool = true;
 
     #[inline(always)]
-    fn of(element: T) -> i128 {
+    fn map(element: T, _index: u64) -> i128 {
         element.magnitude().into()
     }
 
     #[inline(always)]
-    fn of_group(group: Group) -> i128 {
-        T::magnitudes(group)
+    fn map_vector(vector: Vector, _index: u64) -> i128 {
+        T::magnitudes(vector)
     }
 
     #[inline(always)]
-    unsafe fn write(sum: i128, output: *mut u64) {
-        // SAFETY: the caller's contract.
-        unsafe { *output.cast() = nearest(sum.cast_unsigned()) };
+    fn finish(sum: i128) -> f64 {
+        nearest(sum.cast_unsigned())
     }
 }
 
 /// The mean and the variance of integers.
 pub(super) struct ExactSpread<T>(PhantomData<T>);
 
-impl<T: Exact> Fold for ExactSpread<T> {
+impl<T: Exact> Reduction for ExactSpread<T> {
     type Element = T;
-    type Accumulator = Self::Partial;
     type Partial = (u64, T::Sum, T::Squares);
-    type Combine = (Sum, Sum, T::AddSquares);
-    type Continued = Self;
-    const COMBINE: Self::Combine = T::ADD;
-    const RESULT_BYTES: u64 = RESULT_BYTES;
-    const TAKES_ZEROS: bool = false;
+    type Output = [f64; 2];
+    combined_by!((Sum, Sum, T::AddSquares));
+    const INDEXED: bool = false;
 
     #[inline(always)]
-    fn start() -> Self::Accumulator {
-        Self::Combine::IDENTITY
-    }
-
-    /// In one chain, as nothing but integer additions waits for the group before.
-    #[inline(always)]
-    fn absorb(kept: &mut Self::Accumulator, _chain: usize, group: Group, _index: u64) {
-        let (sum, squares) = T::group_sums(group);
-        *kept = Self::Combine::combine(*kept, (T::LANES, sum, squares));
-    }
-
-    #[inline(always)]
-    fn close(kept: Self::Accumulator) -> Self::Partial {
-        kept
-    }
-
-    #[inline(always)]
-    fn of(element: T, _index: u64) -> Self::Partial {
+    fn map(element: T, _index: u64) -> Self::Partial {
         let (sum, squares) = element.sums();
         (1, sum, squares)
     }
 
     #[inline(always)]
-    unsafe fn write((count, sum, squares): Self::Partial, arguments: ReduceCut<T>) {
-        // SAFETY: the caller's contract.
-        unsafe { write(T::moments(count, sum, squares), arguments.output) };
+    fn finish((count, sum, squares): Self::Partial) -> [f64; 2] {
+        output(T::moments(count, sum, squares))
+    }
+}
+
+impl<T: Exact> VectorReduction for ExactSpread<T> {
+    type Accumulator = Self::Partial;
+    type Continued = Self;
+
+    #[inline(always)]
+    fn start() -> Self::Accumulator {
+        Self::IDENTITY
+    }
+
+    /// In one chain, as nothing but integer additions waits for the group before.
+    #[inline(always)]
+    fn accumulate(kept: &mut Self::Accumulator, _chain: usize, vector: Vector, _index: u64) {
+        let (sum, squares) = T::group_sums(vector);
+        *kept = Self::combine(*kept, (<Self as VectorReduction>::LANES, sum, squares));
+    }
+
+    #[inline(always)]
+    fn close(kept: Self::Accumulator) -> Self::Partial {
+        kept
     }
 }
 
@@ -443,15 +430,28 @@ pub(super) type BinnedSpread<T> = BinnedSpreadOf<T, All>;
 /// Those of the elements that are numbers.
 pub(super) type NanBinnedSpread<T> = BinnedSpreadOf<T, Numbers>;
 
-impl<T: Binned, W: Which> Fold for BinnedSpreadOf<T, W> {
+impl<T: Binned, W: Which> Reduction for BinnedSpreadOf<T, W> {
     type Element = T;
-    type Accumulator = (u64, Running<T::Moments>);
     type Partial = (u64, Partial<T::Moments>);
-    type Combine = MergeCounted;
+    type Output = [f64; 2];
+    combined_by!(MergeCounted);
+    const INDEXED: bool = false;
+
+    #[inline(always)]
+    fn map(element: T, _index: u64) -> Self::Partial {
+        let number = element.term();
+        (W::counts(number).into(), Partial::of(W::term(number)))
+    }
+
+    #[inline(always)]
+    fn finish((count, sums): Self::Partial) -> [f64; 2] {
+        output(sums.moments(count))
+    }
+}
+
+impl<T: Binned, W: Which> VectorReduction for BinnedSpreadOf<T, W> {
+    type Accumulator = (u64, Running<T::Moments>);
     type Continued = Self;
-    const COMBINE: MergeCounted = MergeCounted;
-    const RESULT_BYTES: u64 = RESULT_BYTES;
-    const TAKES_ZEROS: bool = false;
 
     #[inline(always)]
     fn start() -> Self::Accumulator {
@@ -460,8 +460,8 @@ impl<T: Binned, W: Which> Fold for BinnedSpreadOf<T, W> {
 
     /// In one chain, as what waits for the terms before is integer additions alone.
     #[inline(always)]
-    fn absorb((count, kept): &mut Self::Accumulator, _chain: usize, group: Group, _index: u64) {
-        *count += u64::from(W::add(kept, T::terms(group, identity)));
+    fn accumulate((count, kept): &mut Self::Accumulator, _chain: usize, vector: Vector, _index: u64) {
+        *count += u64::from(W::add(kept, T::terms(vector, identity)));
     }
 
     #[inline(always)]
@@ -470,21 +470,9 @@ impl<T: Binned, W: Which> Fold for BinnedSpreadOf<T, W> {
     }
 
     #[inline(always)]
-    fn of(element: T, _index: u64) -> Self::Partial {
-        let number = element.term();
-        (W::counts(number).into(), Partial::of(W::term(number)))
-    }
-
-    #[inline(always)]
-    fn absorb_one((count, kept): &mut Self::Partial, element: T, _index: u64) {
+    fn accumulate_one((count, kept): &mut Self::Partial, element: T, _index: u64) {
         let number = element.term();
         *count += u64::from(W::counts(number));
         kept.add(W::term(number));
-    }
-
-    #[inline(always)]
-    unsafe fn write((count, sums): Self::Partial, arguments: ReduceCut<T>) {
-        // SAFETY: the caller's contract.
-        unsafe { write(sums.moments(count), arguments.output) };
     }
 }

@@ -7,12 +7,11 @@
 
 use core::marker::PhantomData;
 
-use warpfold_abi::arguments::ReduceCut;
 use warpfold_device::{
-    Value,
+    Value, combined_by,
     math::Exponential,
     op::{self, Number, Operation},
-    reduction::{CHAINS, Fold, Group},
+    reduction::{ACCUMULATORS, Reduction, Vector, VectorReduction},
     thread::Few,
 };
 
@@ -57,52 +56,56 @@ impl<R: Float + Value> Operation<Exponentials<R>> for Merge {
 /// The logarithm of the sum of the elements' exponentials.
 pub(super) struct LogSumExp<T>(PhantomData<T>);
 
-impl<T, R> Fold for LogSumExp<T>
+impl<T, R> Reduction for LogSumExp<T>
 where
     T: Unpacked<Wide = R, Total = R> + Item<Wide = R>,
     R: Float,
 {
     type Element = T;
-    type Accumulator = [Exponentials<R>; CHAINS];
     type Partial = Exponentials<R>;
-    type Combine = Merge;
-    type Continued = Self;
-    const COMBINE: Merge = Merge;
-    const RESULT_BYTES: u64 = size_of::<R>() as u64;
-    const TAKES_ZEROS: bool = false;
+    type Output = R;
+    combined_by!(Merge);
+    const INDEXED: bool = false;
 
     #[inline(always)]
-    fn start() -> Self::Accumulator {
-        [Merge::IDENTITY; CHAINS]
-    }
-
-    #[inline(always)]
-    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
-        let (largest, sum) = kept[chain];
-        let next = largest.greatest(<T as Item>::extreme::<op::Max>(group));
-        let pivot = pivot(next);
-        // Of elements in no order that is soon the exception.
-        let sum = if next.same(largest) { sum } else { sum.multiply(largest.subtract(pivot).exp()) };
-        let terms = T::terms(group, |element| element.subtract(pivot).exp());
-        kept[chain] = (next, sum.add(terms.in_pairs(Number::add)));
-    }
-
-    #[inline(always)]
-    fn close(kept: Self::Accumulator) -> Self::Partial {
-        kept.in_pairs(Merge::combine)
-    }
-
-    #[inline(always)]
-    fn of(element: T, _index: u64) -> Self::Partial {
+    fn map(element: T, _index: u64) -> Self::Partial {
         let element = element.widen();
         (element, if element.same(R::SMALLEST) { R::ZERO } else { R::ONE })
     }
 
     #[inline(always)]
-    unsafe fn write((largest, sum): Self::Partial, arguments: ReduceCut<T>) {
+    fn finish((largest, sum): Self::Partial) -> R {
         let of_finite = largest.add(sum.ln());
-        let logarithm = if largest.is_finite() { of_finite } else { largest };
-        // SAFETY: the caller's contract.
-        unsafe { *arguments.output.cast() = logarithm };
+        if largest.is_finite() { of_finite } else { largest }
+    }
+}
+
+impl<T, R> VectorReduction for LogSumExp<T>
+where
+    T: Unpacked<Wide = R, Total = R> + Item<Wide = R>,
+    R: Float,
+{
+    type Accumulator = [Exponentials<R>; ACCUMULATORS];
+    type Continued = Self;
+
+    #[inline(always)]
+    fn start() -> Self::Accumulator {
+        [Self::IDENTITY; ACCUMULATORS]
+    }
+
+    #[inline(always)]
+    fn accumulate(kept: &mut Self::Accumulator, chain: usize, vector: Vector, _index: u64) {
+        let (largest, sum) = kept[chain];
+        let next = largest.greatest(<T as Item>::extreme::<op::Max>(vector));
+        let pivot = pivot(next);
+        // Of elements in no order that is soon the exception.
+        let sum = if next.same(largest) { sum } else { sum.multiply(largest.subtract(pivot).exp()) };
+        let terms = T::terms(vector, |element| element.subtract(pivot).exp());
+        kept[chain] = (next, sum.add(terms.in_pairs(Number::add)));
+    }
+
+    #[inline(always)]
+    fn close(kept: Self::Accumulator) -> Self::Partial {
+        kept.in_pairs(Self::combine)
     }
 }

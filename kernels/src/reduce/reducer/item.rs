@@ -10,7 +10,7 @@ use warpfold_device::{
     Word,
     narrow::{dot_i8, dot_u8, narrow_f16, widen_f16x2},
     op::Number,
-    reduction::{Group, TopKey, lanes},
+    reduction::{TopKey, Vector, lanes},
     thread::Few,
 };
 
@@ -31,39 +31,39 @@ pub(super) trait Item: Copy + 'static {
     /// The element that was widened.
     fn narrow(wide: Self::Wide) -> Self;
     /// The sum of a group; of zeros, zero.
-    fn sum(group: Group) -> Self::Total;
+    fn sum(group: Vector) -> Self::Total;
     /// The sum of a group's squares; of zeros, zero.
-    fn sum_squares(group: Group) -> Self::Total;
+    fn sum_squares(group: Vector) -> Self::Total;
     /// The sum of a group's magnitudes; of zeros, zero.
-    fn sum_magnitudes(group: Group) -> Self::Total;
+    fn sum_magnitudes(group: Vector) -> Self::Total;
     /// The sum of the products of two groups' elements in the same places; of zeros, zero.
-    fn dot(a: Group, b: Group) -> Self::Total;
+    fn dot(a: Vector, b: Vector) -> Self::Total;
     /// The sum of the squares of their differences; of zeros, zero.
-    fn squared_distance(a: Group, b: Group) -> Self::Total;
+    fn squared_distance(a: Vector, b: Vector) -> Self::Total;
     /// The product of a group.
-    fn product(group: Group) -> Self::Total;
+    fn product(group: Vector) -> Self::Total;
     /// Whether the element is not zero.
     fn is_nonzero(self) -> bool;
     /// How many elements of a group are not zero.
-    fn count_nonzero(group: Group) -> u32;
+    fn count_nonzero(group: Vector) -> u32;
     /// The interval of all elements that are not below one and not above another, of these bits.
     fn interval(low: u64, high: u64) -> Self::Interval;
     /// Whether the element lies in it; NaN lies in none.
     fn lies_in(self, interval: Self::Interval) -> bool;
     /// The most extreme element of a group; NaN if there is one.
-    fn extreme<E: Extreme<Self::Wide>>(group: Group) -> Self::Wide;
+    fn extreme<E: Extreme<Self::Wide>>(group: Vector) -> Self::Wide;
     /// Whether the place of an extreme in its group is found along with it. Of many lanes that would
     /// take longer than the memory does.
     const LOCATES: bool;
     /// The first most extreme element of a group, or its first NaN, and its place there if this type
     /// locates; else as [`extreme`](Self::extreme), and 0.
-    fn first_extreme<E: Extreme<Self::Wide>>(group: Group) -> (Self::Wide, u64);
+    fn first_extreme<E: Extreme<Self::Wide>>(group: Vector) -> (Self::Wide, u64);
 }
 
 /// Integers of which a word has several, which are counted and added without being taken apart.
 pub(super) trait Packed: Item {
     /// Returns how many elements of a group lie in an interval, and their sum.
-    fn count_and_sum(group: Group, interval: Self::Interval) -> (u32, Self::Total);
+    fn count_and_sum(group: Vector, interval: Self::Interval) -> (u32, Self::Total);
 }
 
 /// Order with the rule of numpy's `argmin` and `argmax`: a NaN comes before all numbers.
@@ -183,17 +183,17 @@ pub(super) trait Unpacked: Copy + 'static {
     /// The element as it is added.
     fn term(self) -> Self::Total;
     /// The elements of a group, widened.
-    fn unpack(group: Group) -> Self::Lanes;
+    fn unpack(group: Vector) -> Self::Lanes;
     /// The elements of a group, each changed as it is to be added.
-    fn terms(group: Group, of: impl Fn(Self::Total) -> Self::Total) -> Self::Terms;
+    fn terms(group: Vector, of: impl Fn(Self::Total) -> Self::Total) -> Self::Terms;
     /// Hands out the elements of a group, one after the other.
-    fn each(group: Group, take: impl FnMut(Self::Total));
+    fn each(group: Vector, take: impl FnMut(Self::Total));
     /// How many elements of a group are not zero.
-    fn nonzero(group: Group) -> u32;
+    fn nonzero(group: Vector) -> u32;
     /// The element of these bits, the lowest ones.
     fn of_bits(bits: u64) -> Self;
     /// The first of them that none of the others comes before, and its place; for types that locate.
-    fn first(group: Group, before: impl Fn(Self::Wide, Self::Wide) -> bool) -> (Self::Wide, u64);
+    fn first(group: Vector, before: impl Fn(Self::Wide, Self::Wide) -> bool) -> (Self::Wide, u64);
 }
 
 impl<T: Unpacked> Item for T {
@@ -218,34 +218,34 @@ impl<T: Unpacked> Item for T {
     }
 
     #[inline(always)]
-    fn sum(group: Group) -> T::Total {
+    fn sum(group: Vector) -> T::Total {
         T::terms(group, identity).in_pairs(Number::add)
     }
 
     #[inline(always)]
-    fn sum_squares(group: Group) -> T::Total {
+    fn sum_squares(group: Vector) -> T::Total {
         T::terms(group, Number::square).in_pairs(Number::add)
     }
 
     #[inline(always)]
-    fn sum_magnitudes(group: Group) -> T::Total {
+    fn sum_magnitudes(group: Vector) -> T::Total {
         T::terms(group, Number::magnitude).in_pairs(Number::add)
     }
 
     #[inline(always)]
-    fn dot(a: Group, b: Group) -> T::Total {
+    fn dot(a: Vector, b: Vector) -> T::Total {
         let (a, b) = (T::terms(a, identity), T::terms(b, identity));
         a.zipped(b, Times::of).in_pairs(Number::add)
     }
 
     #[inline(always)]
-    fn squared_distance(a: Group, b: Group) -> T::Total {
+    fn squared_distance(a: Vector, b: Vector) -> T::Total {
         let (a, b) = (T::terms(a, identity), T::terms(b, identity));
         a.zipped(b, DistanceSquared::of).in_pairs(Number::add)
     }
 
     #[inline(always)]
-    fn product(group: Group) -> T::Total {
+    fn product(group: Vector) -> T::Total {
         T::terms(group, identity).in_pairs(Number::multiply)
     }
 
@@ -255,7 +255,7 @@ impl<T: Unpacked> Item for T {
     }
 
     #[inline(always)]
-    fn count_nonzero(group: Group) -> u32 {
+    fn count_nonzero(group: Vector) -> u32 {
         T::nonzero(group)
     }
 
@@ -270,12 +270,12 @@ impl<T: Unpacked> Item for T {
     }
 
     #[inline(always)]
-    fn extreme<E: Extreme<T::Wide>>(group: Group) -> T::Wide {
+    fn extreme<E: Extreme<T::Wide>>(group: Vector) -> T::Wide {
         T::unpack(group).in_pairs(E::combine)
     }
 
     #[inline(always)]
-    fn first_extreme<E: Extreme<T::Wide>>(group: Group) -> (T::Wide, u64) {
+    fn first_extreme<E: Extreme<T::Wide>>(group: Vector) -> (T::Wide, u64) {
         if T::LOCATES { T::first(group, E::beats) } else { (Self::extreme::<E>(group), 0) }
     }
 }
@@ -312,21 +312,21 @@ macro_rules! native {
                 self.into()
             }
             #[inline(always)]
-            fn unpack(group: Group) -> Self::Lanes {
+            fn unpack(group: Vector) -> Self::Lanes {
                 $unpack(group)
             }
             #[inline(always)]
-            fn terms(group: Group, of: impl Fn($total) -> $total) -> Self::Terms {
+            fn terms(group: Vector, of: impl Fn($total) -> $total) -> Self::Terms {
                 let [$($lane),*] = $unpack::<Self>(group);
                 [$(of($lane.term())),*]
             }
             #[inline(always)]
-            fn each(group: Group, mut take: impl FnMut($total)) {
+            fn each(group: Vector, mut take: impl FnMut($total)) {
                 let [$($lane),*] = $unpack::<Self>(group);
                 $(take($lane.term());)*
             }
             #[inline(always)]
-            fn nonzero(group: Group) -> u32 {
+            fn nonzero(group: Vector) -> u32 {
                 let [$($lane),*] = $unpack::<Self>(group);
                 0 $(+ u32::from($lane != Self::ZERO))*
             }
@@ -335,7 +335,7 @@ macro_rules! native {
                 Word::from_bits(bits as <Self as Word>::Bits)
             }
             #[inline(always)]
-            fn first(group: Group, before: impl Fn(Self, Self) -> bool) -> (Self, u64) {
+            fn first(group: Vector, before: impl Fn(Self, Self) -> bool) -> (Self, u64) {
                 First::first($unpack::<Self>(group), before)
             }
         }
@@ -368,13 +368,13 @@ fn each_of([a, b, c, d, e, f, g, h]: [f32; 8], mut take: impl FnMut(f32)) {
 
 /// Lanes of four bytes.
 #[inline(always)]
-fn words<T: Word<Bits = u32>>(group: Group) -> [T; 4] {
+fn words<T: Word<Bits = u32>>(group: Vector) -> [T; 4] {
     group.map(T::from_bits)
 }
 
 /// Lanes of eight bytes.
 #[inline(always)]
-fn double_words<T: Word<Bits = u64>>([a, b, c, d]: Group) -> [T; 2] {
+fn double_words<T: Word<Bits = u64>>([a, b, c, d]: Vector) -> [T; 2] {
     [(a, b), (c, d)].map(|(low, high)| T::from_bits(u64::from(high) << 32 | u64::from(low)))
 }
 
@@ -402,7 +402,7 @@ impl Unpacked for F16 {
     }
 
     #[inline(always)]
-    fn unpack([a, b, c, d]: Group) -> [f32; 8] {
+    fn unpack([a, b, c, d]: Vector) -> [f32; 8] {
         let ([a, b], [c, d], [e, f], [g, h]) =
             (widen_f16x2(a), widen_f16x2(b), widen_f16x2(c), widen_f16x2(d));
         [a, b, c, d, e, f, g, h]
@@ -414,17 +414,17 @@ impl Unpacked for F16 {
     }
 
     #[inline(always)]
-    fn terms(group: Group, of: impl Fn(f32) -> f32) -> [f32; 8] {
+    fn terms(group: Vector, of: impl Fn(f32) -> f32) -> [f32; 8] {
         Self::unpack(group).map(of)
     }
 
     #[inline(always)]
-    fn each(group: Group, take: impl FnMut(f32)) {
+    fn each(group: Vector, take: impl FnMut(f32)) {
         each_of(Self::unpack(group), take);
     }
 
     #[inline(always)]
-    fn nonzero([a, b, c, d]: Group) -> u32 {
+    fn nonzero([a, b, c, d]: Vector) -> u32 {
         nonzero_halves(a) + nonzero_halves(b) + nonzero_halves(c) + nonzero_halves(d)
     }
 
@@ -434,7 +434,7 @@ impl Unpacked for F16 {
     }
 
     #[inline(always)]
-    fn first(group: Group, _before: impl Fn(f32, f32) -> bool) -> (f32, u64) {
+    fn first(group: Vector, _before: impl Fn(f32, f32) -> bool) -> (f32, u64) {
         (Self::unpack(group)[0], 0)
     }
 }
@@ -463,7 +463,7 @@ impl Unpacked for Bf16 {
     }
 
     #[inline(always)]
-    fn unpack(group: Group) -> [f32; 8] {
+    fn unpack(group: Vector) -> [f32; 8] {
         let [a, c, e, g] = group.map(|word| f32::from_bits(word << 16));
         let [b, d, f, h] = group.map(|word| f32::from_bits(word & 0xffff_0000));
         [a, b, c, d, e, f, g, h]
@@ -475,17 +475,17 @@ impl Unpacked for Bf16 {
     }
 
     #[inline(always)]
-    fn terms(group: Group, of: impl Fn(f32) -> f32) -> [f32; 8] {
+    fn terms(group: Vector, of: impl Fn(f32) -> f32) -> [f32; 8] {
         Self::unpack(group).map(of)
     }
 
     #[inline(always)]
-    fn each(group: Group, take: impl FnMut(f32)) {
+    fn each(group: Vector, take: impl FnMut(f32)) {
         each_of(Self::unpack(group), take);
     }
 
     #[inline(always)]
-    fn nonzero([a, b, c, d]: Group) -> u32 {
+    fn nonzero([a, b, c, d]: Vector) -> u32 {
         nonzero_halves(a) + nonzero_halves(b) + nonzero_halves(c) + nonzero_halves(d)
     }
 
@@ -495,7 +495,7 @@ impl Unpacked for Bf16 {
     }
 
     #[inline(always)]
-    fn first(group: Group, _before: impl Fn(f32, f32) -> bool) -> (f32, u64) {
+    fn first(group: Vector, _before: impl Fn(f32, f32) -> bool) -> (f32, u64) {
         (Self::unpack(group)[0], 0)
     }
 }
@@ -523,33 +523,33 @@ impl Item for i8 {
     }
 
     #[inline(always)]
-    fn sum(group: Group) -> i64 {
+    fn sum(group: Vector) -> i64 {
         group.iter().fold(0, |sum, &word| dot_i8(word, ONES, sum)).into()
     }
 
     #[inline(always)]
-    fn sum_squares(group: Group) -> i64 {
+    fn sum_squares(group: Vector) -> i64 {
         group.iter().fold(0, |sum, &word| dot_i8(word, word, sum)).into()
     }
 
     #[inline(always)]
-    fn sum_magnitudes(group: Group) -> i64 {
+    fn sum_magnitudes(group: Vector) -> i64 {
         group.iter().fold(0, |sum, &word| dot_u8(magnitudes(word), ONES, sum)).into()
     }
 
     #[inline(always)]
-    fn dot([a, b, c, d]: Group, [e, f, g, h]: Group) -> i64 {
+    fn dot([a, b, c, d]: Vector, [e, f, g, h]: Vector) -> i64 {
         dot_i8(d, h, dot_i8(c, g, dot_i8(b, f, dot_i8(a, e, 0)))).into()
     }
 
     /// Of the squares and the products, which are exact.
     #[inline(always)]
-    fn squared_distance(a: Group, b: Group) -> i64 {
+    fn squared_distance(a: Vector, b: Vector) -> i64 {
         Self::sum_squares(a) + Self::sum_squares(b) - 2 * Self::dot(a, b)
     }
 
     #[inline(always)]
-    fn product([a, b, c, d]: Group) -> i64 {
+    fn product([a, b, c, d]: Vector) -> i64 {
         let of_word = |word: u32| -> i64 {
             let byte = |shift: u32| i32::from((word >> shift) as i8);
             // Four bytes have room in 32 bits.
@@ -564,7 +564,7 @@ impl Item for i8 {
     }
 
     #[inline(always)]
-    fn count_nonzero([a, b, c, d]: Group) -> u32 {
+    fn count_nonzero([a, b, c, d]: Vector) -> u32 {
         nonzero_bytes(a) + nonzero_bytes(b) + nonzero_bytes(c) + nonzero_bytes(d)
     }
 
@@ -579,12 +579,12 @@ impl Item for i8 {
     }
 
     #[inline(always)]
-    fn extreme<E: Extreme<i32>>(group: Group) -> i32 {
+    fn extreme<E: Extreme<i32>>(group: Vector) -> i32 {
         top_lanes::<i32, E, 4>(group, [24, 16, 8, 0], u32::cast_signed) >> 24
     }
 
     #[inline(always)]
-    fn first_extreme<E: Extreme<i32>>(group: Group) -> (i32, u64) {
+    fn first_extreme<E: Extreme<i32>>(group: Vector) -> (i32, u64) {
         (Self::extreme::<E>(group), 0)
     }
 }
@@ -611,33 +611,33 @@ impl Item for u8 {
     }
 
     #[inline(always)]
-    fn sum(group: Group) -> u64 {
+    fn sum(group: Vector) -> u64 {
         group.iter().fold(0, |sum, &word| dot_u8(word, ONES, sum)).into()
     }
 
     #[inline(always)]
-    fn sum_squares(group: Group) -> u64 {
+    fn sum_squares(group: Vector) -> u64 {
         group.iter().fold(0, |sum, &word| dot_u8(word, word, sum)).into()
     }
 
     #[inline(always)]
-    fn sum_magnitudes(group: Group) -> u64 {
+    fn sum_magnitudes(group: Vector) -> u64 {
         Self::sum(group)
     }
 
     #[inline(always)]
-    fn dot([a, b, c, d]: Group, [e, f, g, h]: Group) -> u64 {
+    fn dot([a, b, c, d]: Vector, [e, f, g, h]: Vector) -> u64 {
         dot_u8(d, h, dot_u8(c, g, dot_u8(b, f, dot_u8(a, e, 0)))).into()
     }
 
     /// Of the squares and the products, which are exact.
     #[inline(always)]
-    fn squared_distance(a: Group, b: Group) -> u64 {
+    fn squared_distance(a: Vector, b: Vector) -> u64 {
         Self::sum_squares(a) + Self::sum_squares(b) - 2 * Self::dot(a, b)
     }
 
     #[inline(always)]
-    fn product([a, b, c, d]: Group) -> u64 {
+    fn product([a, b, c, d]: Vector) -> u64 {
         let of_word = |word: u32| -> u64 {
             let byte = |shift: u32| u32::from((word >> shift) as u8);
             // Four bytes have room in 32 bits.
@@ -652,7 +652,7 @@ impl Item for u8 {
     }
 
     #[inline(always)]
-    fn count_nonzero([a, b, c, d]: Group) -> u32 {
+    fn count_nonzero([a, b, c, d]: Vector) -> u32 {
         nonzero_bytes(a) + nonzero_bytes(b) + nonzero_bytes(c) + nonzero_bytes(d)
     }
 
@@ -667,19 +667,19 @@ impl Item for u8 {
     }
 
     #[inline(always)]
-    fn extreme<E: Extreme<u32>>(group: Group) -> u32 {
+    fn extreme<E: Extreme<u32>>(group: Vector) -> u32 {
         top_lanes::<u32, E, 4>(group, [24, 16, 8, 0], identity) >> 24
     }
 
     #[inline(always)]
-    fn first_extreme<E: Extreme<u32>>(group: Group) -> (u32, u64) {
+    fn first_extreme<E: Extreme<u32>>(group: Vector) -> (u32, u64) {
         (Self::extreme::<E>(group), 0)
     }
 }
 
 impl Packed for i8 {
     #[inline(always)]
-    fn count_and_sum(group: Group, interval: Bytes) -> (u32, i64) {
+    fn count_and_sum(group: Vector, interval: Bytes) -> (u32, i64) {
         let (count, sum) = group.iter().fold((0, 0), |(count, sum), &word| {
             let inside = interval.inside(word);
             (dot_u8(inside, ONES, count), dot_i8(word, inside, sum))
@@ -690,7 +690,7 @@ impl Packed for i8 {
 
 impl Packed for u8 {
     #[inline(always)]
-    fn count_and_sum(group: Group, interval: Bytes) -> (u32, u64) {
+    fn count_and_sum(group: Vector, interval: Bytes) -> (u32, u64) {
         let (count, sum) = group.iter().fold((0, 0), |(count, sum), &word| {
             let inside = interval.inside(word);
             (dot_u8(inside, ONES, count), dot_u8(word, inside, sum))
@@ -726,18 +726,18 @@ macro_rules! halves {
             }
 
             #[inline(always)]
-            fn sum(group: Group) -> $total {
+            fn sum(group: Vector) -> $total {
                 let of_word = |word| pair(word, $of_bits).in_pairs(Number::add);
                 group.map(of_word).in_pairs(Number::add).into()
             }
 
             #[inline(always)]
-            fn sum_squares(group: Group) -> $total {
+            fn sum_squares(group: Vector) -> $total {
                 Self::dot(group, group)
             }
 
             #[inline(always)]
-            fn sum_magnitudes(group: Group) -> $total {
+            fn sum_magnitudes(group: Vector) -> $total {
                 let of_word = |word| {
                     let [a, b] = pair(word, $of_bits);
                     a.magnitude().add(b.magnitude())
@@ -746,7 +746,7 @@ macro_rules! halves {
             }
 
             #[inline(always)]
-            fn dot([a, b, c, d]: Group, [e, f, g, h]: Group) -> $total {
+            fn dot([a, b, c, d]: Vector, [e, f, g, h]: Vector) -> $total {
                 let of_words = |first, second| {
                     let ([a, b], [c, d]) = (pair(first, $of_bits), pair(second, $of_bits));
                     $total::from(a) * $total::from(c) + $total::from(b) * $total::from(d)
@@ -755,7 +755,7 @@ macro_rules! halves {
             }
 
             #[inline(always)]
-            fn squared_distance([a, b, c, d]: Group, [e, f, g, h]: Group) -> $total {
+            fn squared_distance([a, b, c, d]: Vector, [e, f, g, h]: Vector) -> $total {
                 let of_words = |first, second| {
                     let ([a, b], [c, d]) = (pair(first, $of_bits), pair(second, $of_bits));
                     // Distances have 17 bits, of either sign.
@@ -766,7 +766,7 @@ macro_rules! halves {
             }
 
             #[inline(always)]
-            fn product([a, b, c, d]: Group) -> $total {
+            fn product([a, b, c, d]: Vector) -> $total {
                 let of_word = |word| $total::from(pair(word, $of_bits).in_pairs(Number::multiply));
                 [of_word(a), of_word(b), of_word(c), of_word(d)].in_pairs(Number::multiply)
             }
@@ -777,7 +777,7 @@ macro_rules! halves {
             }
 
             #[inline(always)]
-            fn count_nonzero(group: Group) -> u32 {
+            fn count_nonzero(group: Vector) -> u32 {
                 group.map(nonzero_lanes::<0x7fff_7fff>).in_pairs(Number::add)
             }
 
@@ -792,19 +792,19 @@ macro_rules! halves {
             }
 
             #[inline(always)]
-            fn extreme<E: Extreme<$wide>>(group: Group) -> $wide {
+            fn extreme<E: Extreme<$wide>>(group: Vector) -> $wide {
                 top_lanes::<$wide, E, 2>(group, [16, 0], $of_bits) >> 16
             }
 
             #[inline(always)]
-            fn first_extreme<E: Extreme<$wide>>(group: Group) -> ($wide, u64) {
+            fn first_extreme<E: Extreme<$wide>>(group: Vector) -> ($wide, u64) {
                 (Self::extreme::<E>(group), 0)
             }
         }
 
         impl Packed for $ty {
             #[inline(always)]
-            fn count_and_sum([a, b, c, d]: Group, interval: [$wide; 2]) -> (u32, $total) {
+            fn count_and_sum([a, b, c, d]: Vector, interval: [$wide; 2]) -> (u32, $total) {
                 let of_word = |word| {
                     let [a, b] = pair(word, $of_bits);
                     let (a_inside, b_inside) = (between(a, interval), between(b, interval));
@@ -892,7 +892,7 @@ fn nonzero_halves(word: u32) -> u32 {
 /// to the top, where it rules the comparison of whole words; what lies below it does no harm.
 #[inline(always)]
 fn top_lanes<A: Ordered, E: Extreme<A>, const N: usize>(
-    group: Group,
+    group: Vector,
     shifts: [u32; N],
     of_bits: impl Fn(u32) -> A,
 ) -> A

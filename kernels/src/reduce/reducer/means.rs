@@ -7,9 +7,9 @@ use core::marker::PhantomData;
 
 use warpfold_abi::arguments::ReduceCut;
 use warpfold_device::{
-    Value,
+    Value, combined_by,
     op::{self, Number, Operation},
-    reduction::{CHAINS, Fold, Group, count},
+    reduction::{ACCUMULATORS, Reduction, Vector, VectorReduction, count},
     value,
 };
 
@@ -226,9 +226,9 @@ pub(super) trait Averaged: Item {
     /// Returns the element as a sum.
     fn subtotal(self) -> Self::Subtotal;
     /// Returns the sum of a group.
-    fn subtotal_of(group: Group) -> Self::Subtotal;
+    fn subtotal_of(group: Vector) -> Self::Subtotal;
     /// Returns how many elements of a group lie in an interval, and their sum.
-    fn subtotal_within(group: Group, interval: Self::Interval) -> (u32, Self::Subtotal);
+    fn subtotal_within(group: Vector, interval: Self::Interval) -> (u32, Self::Subtotal);
     /// Widens a thread's sum.
     fn tally(subtotal: Self::Subtotal) -> Self::Tally;
     /// Rounds a sum to the type of sums.
@@ -242,7 +242,7 @@ pub(super) trait Averaged: Item {
 
 /// Returns how many elements of a group count, and their sum.
 #[inline(always)]
-fn gather<T: Floats>(group: Group, counts: impl Fn(T::In) -> bool) -> (u32, <T::In as Real>::Sums) {
+fn gather<T: Floats>(group: Vector, counts: impl Fn(T::In) -> bool) -> (u32, <T::In as Real>::Sums) {
     // What is added to −0 is itself.
     let (mut count, mut sum) = (0, -0.0);
     T::each(group, |element| {
@@ -277,12 +277,12 @@ macro_rules! averaged {
             }
 
             #[inline(always)]
-            fn subtotal_of($group: Group) -> Self::Subtotal {
+            fn subtotal_of($group: Vector) -> Self::Subtotal {
                 $sum
             }
 
             #[inline(always)]
-            fn subtotal_within(group: Group, interval: [$number; 2]) -> (u32, Self::Subtotal) {
+            fn subtotal_within(group: Vector, interval: [$number; 2]) -> (u32, Self::Subtotal) {
                 gather::<Self>(group, |element| between(element, interval))
             }
 
@@ -318,13 +318,10 @@ averaged! {
 
 /// What is written of a number of elements and their sum.
 pub(super) trait Written<T: Averaged>: 'static {
-    /// Bytes that are written.
-    const BYTES: u64;
-    /// Writes it.
-    ///
-    /// # Safety
-    /// There are [`BYTES`](Self::BYTES) to be written, at a multiple of 8.
-    unsafe fn write(count: u64, sum: T::Tally, output: *mut u64);
+    /// The result.
+    type Output: Copy + 'static;
+    /// Returns it.
+    fn finish(count: u64, sum: T::Tally) -> Self::Output;
 }
 
 /// The mean alone is written.
@@ -333,32 +330,43 @@ pub(super) struct MeanAlone;
 pub(super) struct CountSumMean;
 
 impl<T: Averaged> Written<T> for MeanAlone {
-    const BYTES: u64 = size_of::<f64>() as u64;
+    type Output = f64;
 
     #[inline(always)]
-    unsafe fn write(count: u64, sum: T::Tally, output: *mut u64) {
-        // SAFETY: the caller's contract.
-        unsafe { *output.cast() = T::mean_of(sum, count) };
+    fn finish(count: u64, sum: T::Tally) -> f64 {
+        T::mean_of(sum, count)
+    }
+}
+
+/// A number of elements, their sum, what its type has no room for, and their mean.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct SumAndMean<S> {
+    count: u64,
+    sum: S,
+    /// At a multiple of 8, whatever the size of a sum.
+    rest: u64,
+    mean: f64,
+}
+
+impl<S> SumAndMean<S> {
+    #[inline(always)]
+    pub(super) fn new(count: u64, sum: S, rest: u64, mean: f64) -> Self {
+        Self { count, sum, rest, mean }
     }
 }
 
 impl<T: Averaged> Written<T> for CountSumMean {
-    const BYTES: u64 = 4 * size_of::<u64>() as u64;
+    type Output = SumAndMean<T::Total>;
 
     #[inline(always)]
-    unsafe fn write(count: u64, sum: T::Tally, output: *mut u64) {
-        // SAFETY: the caller's contract.
-        unsafe {
-            *output = count;
-            *output.add(1).cast() = T::total_of(sum);
-            *output.add(2) = T::rest_of(sum);
-            *output.add(3).cast() = T::mean_of(sum, count);
-        }
+    fn finish(count: u64, sum: T::Tally) -> Self::Output {
+        SumAndMean::new(count, T::total_of(sum), T::rest_of(sum), T::mean_of(sum, count))
     }
 }
 
 /// A thread's sums, in chains that do not wait for each other.
-pub(super) type Subtotals<T> = [<T as Averaged>::Subtotal; CHAINS];
+pub(super) type Subtotals<T> = [<T as Averaged>::Subtotal; ACCUMULATORS];
 
 /// Returns a thread's sums before the first element. They are written out: repeated, those of 128 bits
 /// would lie in local memory by rust-cuda's compiler.
@@ -377,15 +385,29 @@ fn total<T: Averaged>([a, b, c, d]: Subtotals<T>) -> T::Tally {
 /// The mean of the elements.
 pub(super) struct Mean<T>(PhantomData<T>);
 
-impl<T: Averaged> Fold for Mean<T> {
+impl<T: Averaged> Reduction for Mean<T> {
     type Element = T;
-    type Accumulator = Subtotals<T>;
     type Partial = T::Tally;
-    type Combine = Add;
+    type Output = f64;
+    combined_by!(Add);
+    const INDEXED: bool = false;
+    const ZERO_PADDABLE: bool = true;
+
+    #[inline(always)]
+    fn map(element: T, _index: u64) -> T::Tally {
+        T::tally(element.subtotal())
+    }
+
+    /// Returns the sum, which [`write`](VectorReduction::write) divides: it alone knows by how many.
+    #[inline(always)]
+    fn finish(sum: T::Tally) -> f64 {
+        T::mean_of(sum, 1)
+    }
+}
+
+impl<T: Averaged> VectorReduction for Mean<T> {
+    type Accumulator = Subtotals<T>;
     type Continued = CountAndSum<T, MeanAlone>;
-    const COMBINE: Add = Add;
-    const RESULT_BYTES: u64 = size_of::<f64>() as u64;
-    const TAKES_ZEROS: bool = true;
 
     #[inline(always)]
     fn start() -> Subtotals<T> {
@@ -393,18 +415,13 @@ impl<T: Averaged> Fold for Mean<T> {
     }
 
     #[inline(always)]
-    fn absorb(kept: &mut Subtotals<T>, chain: usize, group: Group, _index: u64) {
-        kept[chain] = kept[chain].plus(T::subtotal_of(group));
+    fn accumulate(kept: &mut Subtotals<T>, chain: usize, vector: Vector, _index: u64) {
+        kept[chain] = kept[chain].plus(T::subtotal_of(vector));
     }
 
     #[inline(always)]
     fn close(kept: Subtotals<T>) -> T::Tally {
         total::<T>(kept)
-    }
-
-    #[inline(always)]
-    fn of(element: T, _index: u64) -> T::Tally {
-        T::tally(element.subtotal())
     }
 
     #[inline(always)]
@@ -419,21 +436,33 @@ impl<T: Averaged> Fold for Mean<T> {
 pub(super) struct Kept<S> {
     /// How many there are: no thread takes 2^32 of them.
     pub(super) count: u32,
-    pub(super) sums: [S; CHAINS],
+    pub(super) sums: [S; ACCUMULATORS],
 }
 
 /// The number of the elements and their sum.
 pub(super) struct CountAndSum<T, E>(PhantomData<(T, E)>);
 
-impl<T: Averaged, E: Written<T>> Fold for CountAndSum<T, E> {
+impl<T: Averaged, E: Written<T>> Reduction for CountAndSum<T, E> {
     type Element = T;
-    type Accumulator = Kept<T::Subtotal>;
     type Partial = (u64, T::Tally);
-    type Combine = (op::Sum, Add);
+    type Output = E::Output;
+    combined_by!((op::Sum, Add));
+    const INDEXED: bool = false;
+
+    #[inline(always)]
+    fn map(element: T, _index: u64) -> Self::Partial {
+        (1, T::tally(element.subtotal()))
+    }
+
+    #[inline(always)]
+    fn finish((count, sum): Self::Partial) -> E::Output {
+        E::finish(count, sum)
+    }
+}
+
+impl<T: Averaged, E: Written<T>> VectorReduction for CountAndSum<T, E> {
+    type Accumulator = Kept<T::Subtotal>;
     type Continued = Self;
-    const COMBINE: Self::Combine = (op::Sum, Add);
-    const RESULT_BYTES: u64 = E::BYTES;
-    const TAKES_ZEROS: bool = false;
 
     #[inline(always)]
     fn start() -> Kept<T::Subtotal> {
@@ -441,24 +470,13 @@ impl<T: Averaged, E: Written<T>> Fold for CountAndSum<T, E> {
     }
 
     #[inline(always)]
-    fn absorb(kept: &mut Kept<T::Subtotal>, chain: usize, group: Group, _index: u64) {
-        kept.count += T::LANES as u32;
-        kept.sums[chain] = kept.sums[chain].plus(T::subtotal_of(group));
+    fn accumulate(kept: &mut Kept<T::Subtotal>, chain: usize, vector: Vector, _index: u64) {
+        kept.count += <Self as VectorReduction>::LANES as u32;
+        kept.sums[chain] = kept.sums[chain].plus(T::subtotal_of(vector));
     }
 
     #[inline(always)]
     fn close(Kept { count, sums }: Kept<T::Subtotal>) -> Self::Partial {
         (count.into(), total::<T>(sums))
-    }
-
-    #[inline(always)]
-    fn of(element: T, _index: u64) -> Self::Partial {
-        (1, T::tally(element.subtotal()))
-    }
-
-    #[inline(always)]
-    unsafe fn write((count, sum): Self::Partial, arguments: ReduceCut<T>) {
-        // SAFETY: the caller's contract.
-        unsafe { E::write(count, sum, arguments.output) };
     }
 }

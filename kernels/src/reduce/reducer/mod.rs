@@ -43,7 +43,9 @@ use warpfold_device::reduction::BulkRing;
 use warpfold_device::{
     Shared, Value, block, reducer_axis_kernels, reducer_kernel, reducer_kernels,
     reducer_segments_kernel, reducer_shape_kernels, reducer_view_kernels,
-    reduction::{Fold, FoldPairs, FoldWithin, RunsMemory, SegmentsMemory, in_place},
+    reduction::{
+        FilteredReduction, PairReduction, RunsMemory, SegmentsMemory, VectorReduction, in_place,
+    },
     shared_array,
 };
 
@@ -82,7 +84,7 @@ macro_rules! by_width {
 
         $(#[$attr])*
         #[inline(always)]
-        fn $name<F: Fold>() -> Shared<u32> {
+        fn $name<F: VectorReduction>() -> Shared<u32> {
             const { assert!(F::Partial::WORDS <= WIDE_WORDS) };
             if is_wide(F::Partial::WORDS) { *$name::wide() } else { *$name::narrow() }
         }
@@ -140,7 +142,7 @@ const _: () = assert!(layout(8, true).words <= layout(4, true).words);
 
 /// The memory of `segments`.
 #[inline(always)]
-fn segments_memory<F: Fold>() -> SegmentsMemory {
+fn segments_memory<F: VectorReduction>() -> SegmentsMemory {
     let staged: Shared<u32> = match size_of::<F::Element>() {
         1 => *byte_tiles(),
         2 => *half_tiles(),
@@ -199,7 +201,7 @@ macro_rules! reducers {
             type T = $ty;
             reducer_kernel! {
                 reducer_within ${concat($op, _, $dtype)} grid =
-                    within<$Op<T>>(ReduceWithin, warp_values::<<$Op<T> as FoldWithin>::Fold>())
+                    within<$Op<T>>(ReduceWithin, warp_values::<<$Op<T> as FilteredReduction>::Reduction>())
             }
         };
     )*};
@@ -227,11 +229,11 @@ macro_rules! reducers {
             type T = $ty;
             reducer_kernel! {
                 reducer_pair ${concat($op, _, $dtype)} aligned =
-                    pairs_aligned<$Op<T>>(ReducePair, warp_values::<<$Op<T> as FoldPairs>::Fold>())
+                    pairs_aligned<$Op<T>>(ReducePair, warp_values::<<$Op<T> as PairReduction>::Reduction>())
             }
             reducer_kernel! {
                 reducer_pair ${concat($op, _, $dtype)} shifted =
-                    pairs_shifted<$Op<T>>(ReducePair, warp_values::<<$Op<T> as FoldPairs>::Fold>())
+                    pairs_shifted<$Op<T>>(ReducePair, warp_values::<<$Op<T> as PairReduction>::Reduction>())
             }
         };
     )*};

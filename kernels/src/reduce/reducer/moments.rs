@@ -12,12 +12,11 @@
 
 use core::{convert::identity, marker::PhantomData};
 
-use warpfold_abi::arguments::ReduceCut;
 use warpfold_device::{
-    Value,
+    Value, combined_by,
     math::fma,
     op::{Number, Operation},
-    reduction::{CHAINS, Fold, Group},
+    reduction::{ACCUMULATORS, Reduction, Vector, VectorReduction},
     thread::Few,
     value,
 };
@@ -171,9 +170,6 @@ value! {
 /// Set in [`Moments::count`] where the squares are in units of 2^1200.
 const FAR: u64 = 1 << 63;
 
-/// Bytes of a mean and a variance.
-pub(super) const RESULT_BYTES: u64 = 2 * size_of::<f64>() as u64;
-
 impl<C: Center> Moments<C> {
     /// Those of one element. What is not finite has no distance from itself.
     #[inline(always)]
@@ -194,20 +190,13 @@ impl<C: Center> Moments<C> {
         if far && self.count & FAR == 0 { down } else { self.squares }
     }
 
-    /// Writes the mean, and the mean of the squared distances from it; of no elements NaN.
-    ///
-    /// # Safety
-    /// There are [`RESULT_BYTES`] to be written.
+    /// Returns the mean, and the mean of the squared distances from it; of no elements NaN.
     #[inline(always)]
-    unsafe fn write(self, output: *mut u64) {
+    fn finish(self) -> [f64; 2] {
         let variance = self.squares / self.elements() as f64;
         let is_far = C::HAS_FAR && self.count & FAR != 0;
-        let output = output.cast::<f64>();
-        // SAFETY: the caller's contract.
-        unsafe {
-            *output = if self.count == 0 { f64::NAN } else { self.mean.value() };
-            *output.add(1) = if is_far { variance * UP * UP } else { variance };
-        }
+        let mean = if self.count == 0 { f64::NAN } else { self.mean.value() };
+        [mean, if is_far { variance * UP * UP } else { variance }]
     }
 }
 
@@ -288,14 +277,14 @@ impl Distances {
 pub(super) struct Kept {
     count: u32,
     pivot: f64,
-    near: [Distances; CHAINS],
+    near: [Distances; ACCUMULATORS],
     /// Of far distances, each times [`DOWN`].
     far: Distances,
 }
 
 /// A finite element of a group, or 0 if there is none.
 #[inline(always)]
-fn pivot<T: Unpacked<Total: Real>>(group: Group) -> f64 {
+fn pivot<T: Unpacked<Total: Real>>(group: Vector) -> f64 {
     let finite = |a: T::Total, b: T::Total| if a.to_f64().is_finite() { a } else { b };
     let found = T::terms(group, identity).in_pairs(finite).to_f64();
     if found.is_finite() { found } else { 0.0 }
@@ -309,10 +298,10 @@ pub(super) type Spread<T> = SpreadOf<T, All>;
 pub(super) type NanSpread<T> = SpreadOf<T, Numbers>;
 
 impl<T: Floats, W: Which> SpreadOf<T, W> {
-    /// Takes a group one element after the other: some are far, or do not count.
+    /// Accumulates a vector one element after the other: some are far, or do not count.
     #[inline(always)]
-    fn absorb_each(kept: &mut Kept, chain: usize, group: Group) {
-        T::each(group, |element| {
+    fn accumulate_each(kept: &mut Kept, chain: usize, vector: Vector) {
+        T::each(vector, |element| {
             if !W::counts(element) {
                 return;
             }
@@ -328,28 +317,41 @@ impl<T: Floats, W: Which> SpreadOf<T, W> {
     }
 }
 
-impl<T: Floats, W: Which> Fold for SpreadOf<T, W> {
+impl<T: Floats, W: Which> Reduction for SpreadOf<T, W> {
     type Element = T;
-    type Accumulator = Kept;
     type Partial = Moments<<T::In as Real>::Center>;
-    type Combine = Merge;
-    type Continued = Self;
-    const COMBINE: Merge = Merge;
-    const RESULT_BYTES: u64 = RESULT_BYTES;
-    const TAKES_ZEROS: bool = false;
+    type Output = [f64; 2];
+    combined_by!(Merge);
+    const INDEXED: bool = false;
 
     #[inline(always)]
-    fn start() -> Kept {
-        Kept { count: 0, pivot: 0.0, near: [Distances::NONE; CHAINS], far: Distances::NONE }
+    fn map(element: T, _index: u64) -> Self::Partial {
+        let number = element.term();
+        if W::counts(number) { Moments::of(number.to_f64()) } else { Merge::IDENTITY }
     }
 
     #[inline(always)]
-    fn absorb(kept: &mut Kept, chain: usize, group: Group, _index: u64) {
+    fn finish(moments: Self::Partial) -> [f64; 2] {
+        moments.finish()
+    }
+}
+
+impl<T: Floats, W: Which> VectorReduction for SpreadOf<T, W> {
+    type Accumulator = Kept;
+    type Continued = Self;
+
+    #[inline(always)]
+    fn start() -> Kept {
+        Kept { count: 0, pivot: 0.0, near: [Distances::NONE; ACCUMULATORS], far: Distances::NONE }
+    }
+
+    #[inline(always)]
+    fn accumulate(kept: &mut Kept, chain: usize, vector: Vector, _index: u64) {
         if kept.count == 0 {
-            kept.pivot = pivot::<T>(group);
+            kept.pivot = pivot::<T>(vector);
         }
         let (pivot, mut distances) = (kept.pivot, Distances::NONE);
-        T::each(group, |element| distances.add(element.to_f64() - pivot));
+        T::each(vector, |element| distances.add(element.to_f64() - pivot));
         // A NaN is not near.
         let is_checked = <T::In as Real>::Center::HAS_FAR || W::SKIPS;
         let near = <T::In as Real>::Center::NEAR;
@@ -357,7 +359,7 @@ impl<T: Floats, W: Which> Fold for SpreadOf<T, W> {
             kept.count += T::LANES as u32;
             kept.near[chain] = kept.near[chain].plus(distances);
         } else {
-            Self::absorb_each(kept, chain, group);
+            Self::accumulate_each(kept, chain, vector);
         }
     }
 
@@ -381,17 +383,5 @@ impl<T: Floats, W: Which> Fold for SpreadOf<T, W> {
         }
         let (offset, squares) = near.centered(n);
         Moments { count: count.into(), mean: at(pivot, offset), squares }
-    }
-
-    #[inline(always)]
-    fn of(element: T, _index: u64) -> Self::Partial {
-        let number = element.term();
-        if W::counts(number) { Moments::of(number.to_f64()) } else { Merge::IDENTITY }
-    }
-
-    #[inline(always)]
-    unsafe fn write(moments: Self::Partial, arguments: ReduceCut<T>) {
-        // SAFETY: the caller's contract.
-        unsafe { moments.write(arguments.output) };
     }
 }

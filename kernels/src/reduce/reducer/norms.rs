@@ -8,11 +8,11 @@
 
 use core::marker::PhantomData;
 
-use warpfold_abi::arguments::ReduceCut;
 use warpfold_device::{
+    combined_by,
     math::{fma, sqrt},
-    op::{Number, Operation},
-    reduction::{Fold, Group},
+    op::Number,
+    reduction::{Reduction, Unrolled, Vector, VectorReduction},
     value,
 };
 
@@ -21,7 +21,6 @@ use super::{
     means::{Add, Additive},
     moments::Real,
     numbers::{All, Floats, Numbers, Which},
-    op::{Each, InChains},
 };
 
 /// The sum of the squares of floats.
@@ -123,90 +122,92 @@ impl SquareSum for InThreeScales {
     }
 }
 
-/// The square of each element that counts.
-pub(super) struct SquareOf<W>(PhantomData<W>);
+/// The root of the sum of the squares of the elements that count.
+pub(super) struct NormOf<T, W>(PhantomData<(T, W)>);
 /// The L2 norm of floats.
-pub(super) type FloatNorm<T> = InChains<T, SquareOf<All>>;
+pub(super) type FloatNorm<T> = Unrolled<NormOf<T, All>>;
 /// The L2 norm of the elements that are numbers.
-pub(super) type NanFloatNorm<T> = InChains<T, SquareOf<Numbers>>;
+pub(super) type NanFloatNorm<T> = Unrolled<NormOf<T, Numbers>>;
 
 type Squares<T> = <<T as Floats>::In as Real>::Squares;
 
-impl<T: Floats, W: Which> Each<T> for SquareOf<W> {
+impl<T: Floats, W: Which> Reduction for NormOf<T, W> {
+    type Element = T;
     type Partial = Squares<T>;
-    type Combine = Add;
-    const COMBINE: Add = Add;
-    const RESULT_BYTES: u64 = size_of::<f64>() as u64;
-    const TAKES_ZEROS: bool = true;
+    type Output = f64;
+    combined_by!(Add);
+    const INDEXED: bool = false;
+    const ZERO_PADDABLE: bool = true;
 
     #[inline(always)]
-    fn of(element: T) -> Squares<T> {
+    fn map(element: T, _index: u64) -> Squares<T> {
         let mut sum = Squares::<T>::NONE;
         sum.accumulate(W::term(element.term()).to_f64());
         sum
     }
 
     #[inline(always)]
-    fn of_group(group: Group) -> Squares<T> {
+    fn map_vector(vector: Vector, _index: u64) -> Squares<T> {
         let [least, most] = Squares::<T>::MEDIUM;
         let mut sum = 0.0;
-        T::each(group, |element| sum = fma(element.to_f64(), element.to_f64(), sum));
+        T::each(vector, |element| sum = fma(element.to_f64(), element.to_f64(), sum));
         // A NaN is in no range.
         let is_checked = least > 0.0 || W::SKIPS;
         if !is_checked || (least <= sum && sum <= most) {
             return Squares::<T>::of_medium(sum);
         }
         let mut sum = Squares::<T>::NONE;
-        T::each(group, |element| sum.accumulate(W::term(element).to_f64()));
+        T::each(vector, |element| sum.accumulate(W::term(element).to_f64()));
         sum
     }
 
     #[inline(always)]
-    unsafe fn write(sum: Squares<T>, output: *mut u64) {
-        // SAFETY: the caller's contract.
-        unsafe { *output.cast() = sum.root() };
+    fn finish(sum: Squares<T>) -> f64 {
+        sum.root()
     }
 }
 
 /// The L2 norm of integers.
 pub(super) struct ExactNorm<T>(PhantomData<T>);
 
-impl<T: Exact> Fold for ExactNorm<T> {
+impl<T: Exact> Reduction for ExactNorm<T> {
     type Element = T;
-    type Accumulator = T::Squares;
     type Partial = T::Squares;
-    type Combine = T::AddSquares;
-    type Continued = Self;
-    const COMBINE: T::AddSquares = T::ADD.2;
-    const RESULT_BYTES: u64 = size_of::<f64>() as u64;
-    const TAKES_ZEROS: bool = true;
+    type Output = f64;
+    combined_by!(T::AddSquares);
+    const INDEXED: bool = false;
+    const ZERO_PADDABLE: bool = true;
 
     #[inline(always)]
-    fn start() -> T::Squares {
-        T::AddSquares::IDENTITY
-    }
-
-    /// In one chain, as nothing but integer additions waits for the group before.
-    #[inline(always)]
-    fn absorb(kept: &mut T::Squares, _chain: usize, group: Group, _index: u64) {
-        let (_, squares) = T::group_sums(group);
-        *kept = T::AddSquares::combine(*kept, squares);
-    }
-
-    #[inline(always)]
-    fn close(kept: T::Squares) -> T::Squares {
-        kept
-    }
-
-    #[inline(always)]
-    fn of(element: T, _index: u64) -> T::Squares {
+    fn map(element: T, _index: u64) -> T::Squares {
         let (_, squares) = element.sums();
         squares
     }
 
     #[inline(always)]
-    unsafe fn write(squares: T::Squares, arguments: ReduceCut<T>) {
-        // SAFETY: the caller's contract.
-        unsafe { *arguments.output.cast() = sqrt(T::nearest_of_squares(squares)) };
+    fn finish(squares: T::Squares) -> f64 {
+        sqrt(T::nearest_of_squares(squares))
+    }
+}
+
+impl<T: Exact> VectorReduction for ExactNorm<T> {
+    type Accumulator = T::Squares;
+    type Continued = Self;
+
+    #[inline(always)]
+    fn start() -> T::Squares {
+        Self::IDENTITY
+    }
+
+    /// In one chain, as nothing but integer additions waits for the group before.
+    #[inline(always)]
+    fn accumulate(kept: &mut T::Squares, _chain: usize, vector: Vector, _index: u64) {
+        let (_, squares) = T::group_sums(vector);
+        *kept = Self::combine(*kept, squares);
+    }
+
+    #[inline(always)]
+    fn close(kept: T::Squares) -> T::Squares {
+        kept
     }
 }

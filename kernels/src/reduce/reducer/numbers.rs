@@ -4,8 +4,9 @@ use core::marker::PhantomData;
 
 use warpfold_abi::binned::{Running, Sums, Terms};
 use warpfold_device::{
+    combined_by,
     op::{self, Number, Operation, max_number_f32, max_number_f64, min_number_f32, min_number_f64},
-    reduction::Group,
+    reduction::{Reduction, Unrolled, Vector},
     thread::Few,
 };
 
@@ -13,8 +14,8 @@ use super::{
     item::{Item, Ordered, Unpacked},
     moments::Real,
     op::{
-        CountOf, Counted, Each, EndsOf, Extreme, ExtremeOf, InChains, Itself, Magnitude, PlaceOf,
-        Square, SumOf, Term, TermOf,
+        CountOf, Counted, EndsOf, Extreme, ExtremeOf, Itself, Magnitude, PlaceOf, Square, SumOf, Term,
+        TermOf,
     },
 };
 
@@ -70,7 +71,7 @@ pub(super) trait Floats:
 
     /// How many elements of a group are numbers.
     #[inline(always)]
-    fn count_numbers(group: Group) -> u32 {
+    fn count_numbers(group: Vector) -> u32 {
         let one_or_zero =
             |element: Self::In| if element.is_nan() { Self::In::ZERO } else { Self::In::ONE };
         Self::terms(group, one_or_zero).in_pairs(Number::add).to_count()
@@ -87,11 +88,11 @@ where
 /// What is added up of a number, and zero of NaN.
 pub(super) struct OfNumbers<M>(PhantomData<M>);
 /// The sum of the elements that are numbers.
-pub(super) type NanSum<T> = InChains<T, SumOf<OfNumbers<Itself>>>;
+pub(super) type NanSum<T> = Unrolled<SumOf<T, OfNumbers<Itself>>>;
 /// The sum of their squares.
-pub(super) type NanSumSq<T> = InChains<T, SumOf<OfNumbers<Square>>>;
+pub(super) type NanSumSq<T> = Unrolled<SumOf<T, OfNumbers<Square>>>;
 /// The sum of their magnitudes.
-pub(super) type NanSumAbs<T> = InChains<T, SumOf<OfNumbers<Magnitude>>>;
+pub(super) type NanSumAbs<T> = Unrolled<SumOf<T, OfNumbers<Magnitude>>>;
 
 impl<R: MaybeNan, M: Term<R>> Term<R> for OfNumbers<M> {
     #[inline(always)]
@@ -102,7 +103,7 @@ impl<R: MaybeNan, M: Term<R>> Term<R> for OfNumbers<M> {
 
 impl<T: Floats, M: Term<T::In>> TermOf<T> for OfNumbers<M> {
     #[inline(always)]
-    fn of_group(group: Group) -> T::In {
+    fn of_group(group: Vector) -> T::In {
         T::terms(group, Self::of).in_pairs(Number::add)
     }
 }
@@ -158,9 +159,9 @@ impl Which for Numbers {
 }
 
 /// The product of the elements that are numbers.
-pub(super) type NanProduct<T> = InChains<T, ProductOfNumbers>;
-/// The same, of what each element is.
-pub(super) struct ProductOfNumbers;
+pub(super) type NanProduct<T> = Unrolled<ProductOfNumbers<T>>;
+/// The same, as a thread maps and combines them.
+pub(super) struct ProductOfNumbers<T>(PhantomData<T>);
 
 /// The element, or one.
 #[inline(always)]
@@ -168,27 +169,33 @@ fn number_or_one<R: MaybeNan>(element: R) -> R {
     if element.is_nan() { R::ONE } else { element }
 }
 
-impl<T: Floats> Each<T> for ProductOfNumbers {
+impl<T: Floats> Reduction for ProductOfNumbers<T> {
+    type Element = T;
     type Partial = T::In;
-    type Combine = op::Product;
-    const COMBINE: op::Product = op::Product;
-    const TAKES_ZEROS: bool = false;
+    type Output = T::In;
+    combined_by!(op::Product);
+    const INDEXED: bool = false;
 
     #[inline(always)]
-    fn of(element: T) -> T::In {
+    fn map(element: T, _index: u64) -> T::In {
         number_or_one(element.total())
     }
 
     #[inline(always)]
-    fn of_group(group: Group) -> T::In {
-        T::terms(group, number_or_one).in_pairs(Number::multiply)
+    fn map_vector(vector: Vector, _index: u64) -> T::In {
+        T::terms(vector, number_or_one).in_pairs(Number::multiply)
+    }
+
+    #[inline(always)]
+    fn finish(product: T::In) -> T::In {
+        product
     }
 }
 
 /// Counts what is NaN.
 pub(super) struct IsNan;
 /// How many elements are NaN.
-pub(super) type NanCount<T> = InChains<T, CountOf<IsNan>>;
+pub(super) type NanCount<T> = Unrolled<CountOf<T, IsNan>>;
 
 impl<T: Floats> Counted<T> for IsNan {
     #[inline(always)]
@@ -197,17 +204,17 @@ impl<T: Floats> Counted<T> for IsNan {
     }
 
     #[inline(always)]
-    fn of_group(group: Group) -> u64 {
+    fn of_group(group: Vector) -> u64 {
         T::LANES - u64::from(T::count_numbers(group))
     }
 }
 
 /// The smallest number; NaN if there is none.
-pub(super) type NanMin<T> = InChains<T, ExtremeOf<LeastNumber>>;
+pub(super) type NanMin<T> = Unrolled<ExtremeOf<T, LeastNumber>>;
 /// The largest number; NaN if there is none.
-pub(super) type NanMax<T> = InChains<T, ExtremeOf<GreatestNumber>>;
+pub(super) type NanMax<T> = Unrolled<ExtremeOf<T, GreatestNumber>>;
 /// Both; NaN both if there is none.
-pub(super) type NanMinMax<T> = InChains<T, EndsOf<LeastNumber, GreatestNumber>>;
+pub(super) type NanMinMax<T> = Unrolled<EndsOf<T, LeastNumber, GreatestNumber>>;
 /// The place of the first smallest number; of the first NaN if there is none.
 pub(super) type NanArgMin<T> = PlaceOf<T, LeastNumber>;
 /// The place of the first largest number; of the first NaN if there is none.
@@ -229,8 +236,6 @@ macro_rules! number_extremes {
         }
 
         impl<R: MaybeNan + PartialOrd> Extreme<R> for $Name {
-            const OP: Self = Self;
-
             #[inline(always)]
             fn beats(a: R, b: R) -> bool {
                 a $before b || (b.is_nan() && !a.is_nan())

@@ -1,88 +1,15 @@
-//! Operations: what a thread keeps, and how 16 bytes go into it.
+//! Sums, products, counts, extremes and where they are.
 
 use core::{convert::identity, marker::PhantomData};
 
-use warpfold_abi::{arguments::ReduceCut, reducer::OUTPUT_BYTES};
+use warpfold_abi::arguments::ReduceCut;
 use warpfold_device::{
-    Value,
+    combined_by,
     op::{self, Number, Operation},
-    reduction::{CHAINS, Fold, Group, Located, NOWHERE, write_located},
+    reduction::{Located, NOWHERE, Reduction, Unrolled, Vector, VectorReduction, located},
 };
 
 use super::item::{Item, Ordered};
-
-/// What is made of each element, and of each group, and how two of those become one.
-pub(super) trait Each<T>: 'static {
-    /// What is made of elements.
-    type Partial: Value;
-    /// How two of those become one.
-    type Combine: Operation<Self::Partial>;
-    /// The operation as a value.
-    const COMBINE: Self::Combine;
-    /// Bytes of a result.
-    const RESULT_BYTES: u64 = size_of::<Self::Partial>() as u64;
-    /// Whether a group of zeros changes nothing.
-    const TAKES_ZEROS: bool;
-    /// What is made of one element.
-    fn of(element: T) -> Self::Partial;
-    /// What is made of a group.
-    fn of_group(group: Group) -> Self::Partial;
-    /// Of what a thread has made of groups.
-    #[inline(always)]
-    fn close(partial: Self::Partial) -> Self::Partial {
-        partial
-    }
-    /// Writes the result.
-    ///
-    /// # Safety
-    /// There are [`RESULT_BYTES`](Self::RESULT_BYTES) to be written, a whole number of results behind a
-    /// multiple of 8.
-    #[inline(always)]
-    unsafe fn write(result: Self::Partial, output: *mut u64) {
-        // SAFETY: the caller's contract.
-        unsafe { *output.cast() = result };
-    }
-}
-
-/// What is made of all elements, a group at a time, in chains that do not wait for each other.
-pub(super) struct InChains<T, E>(PhantomData<(T, E)>);
-
-impl<T: Copy + 'static, E: Each<T>> Fold for InChains<T, E> {
-    type Element = T;
-    type Accumulator = [E::Partial; CHAINS];
-    type Partial = E::Partial;
-    type Combine = E::Combine;
-    type Continued = Self;
-    const COMBINE: E::Combine = E::COMBINE;
-    const RESULT_BYTES: u64 = E::RESULT_BYTES;
-    const TAKES_ZEROS: bool = E::TAKES_ZEROS;
-
-    #[inline(always)]
-    fn start() -> Self::Accumulator {
-        [E::Combine::IDENTITY; CHAINS]
-    }
-
-    #[inline(always)]
-    fn absorb(kept: &mut Self::Accumulator, chain: usize, group: Group, _index: u64) {
-        kept[chain] = E::Combine::combine(kept[chain], E::of_group(group));
-    }
-
-    #[inline(always)]
-    fn close([a, b, c, d]: Self::Accumulator) -> E::Partial {
-        E::close(E::Combine::combine(E::Combine::combine(a, b), E::Combine::combine(c, d)))
-    }
-
-    #[inline(always)]
-    fn of(element: T, _index: u64) -> E::Partial {
-        E::of(element)
-    }
-
-    #[inline(always)]
-    unsafe fn write(result: E::Partial, arguments: ReduceCut<T>) {
-        // SAFETY: the caller's contract.
-        unsafe { E::write(result, arguments.output) };
-    }
-}
 
 /// What of a number is added up.
 pub(super) trait Term<N>: 'static {
@@ -93,7 +20,7 @@ pub(super) trait Term<N>: 'static {
 /// What of an element is added up.
 pub(super) trait TermOf<T: Item>: Term<T::Total> {
     /// The sum over a group; of zeros, zero.
-    fn of_group(group: Group) -> T::Total;
+    fn of_group(group: Vector) -> T::Total;
 }
 
 macro_rules! terms {
@@ -110,7 +37,7 @@ macro_rules! terms {
 
         impl<T: Item> TermOf<T> for $Name {
             #[inline(always)]
-            fn of_group(group: Group) -> T::Total {
+            fn of_group(group: Vector) -> T::Total {
                 T::$of_group(group)
             }
         }
@@ -127,28 +54,35 @@ terms! {
 }
 
 /// The sum of the elements' terms.
-pub(super) struct SumOf<M>(PhantomData<M>);
+pub(super) struct SumOf<T, M>(PhantomData<(T, M)>);
 /// The sum of the elements.
-pub(super) type Sum<T> = InChains<T, SumOf<Itself>>;
+pub(super) type Sum<T> = Unrolled<SumOf<T, Itself>>;
 /// The sum of the elements' squares.
-pub(super) type SumSq<T> = InChains<T, SumOf<Square>>;
+pub(super) type SumSq<T> = Unrolled<SumOf<T, Square>>;
 /// The sum of the elements' magnitudes.
-pub(super) type SumAbs<T> = InChains<T, SumOf<Magnitude>>;
+pub(super) type SumAbs<T> = Unrolled<SumOf<T, Magnitude>>;
 
-impl<T: Item, M: TermOf<T>> Each<T> for SumOf<M> {
+impl<T: Item, M: TermOf<T>> Reduction for SumOf<T, M> {
+    type Element = T;
     type Partial = T::Total;
-    type Combine = op::Sum;
-    const COMBINE: op::Sum = op::Sum;
-    const TAKES_ZEROS: bool = true;
+    type Output = T::Total;
+    combined_by!(op::Sum);
+    const INDEXED: bool = false;
+    const ZERO_PADDABLE: bool = true;
 
     #[inline(always)]
-    fn of(element: T) -> T::Total {
+    fn map(element: T, _index: u64) -> T::Total {
         M::of(element.total())
     }
 
     #[inline(always)]
-    fn of_group(group: Group) -> T::Total {
-        M::of_group(group)
+    fn map_vector(vector: Vector, _index: u64) -> T::Total {
+        M::of_group(vector)
+    }
+
+    #[inline(always)]
+    fn finish(sum: T::Total) -> T::Total {
+        sum
     }
 }
 
@@ -157,33 +91,40 @@ pub(super) trait Counted<T>: 'static {
     /// Whether an element does.
     fn counts(element: T) -> bool;
     /// How many elements of a group do; of zeros, none.
-    fn of_group(group: Group) -> u64;
+    fn of_group(group: Vector) -> u64;
 }
 
 /// How many elements count.
-pub(super) struct CountOf<C>(PhantomData<C>);
+pub(super) struct CountOf<T, C>(PhantomData<(T, C)>);
 
-impl<T, C: Counted<T>> Each<T> for CountOf<C> {
+impl<T: Copy + 'static, C: Counted<T>> Reduction for CountOf<T, C> {
+    type Element = T;
     type Partial = u64;
-    type Combine = op::Sum;
-    const COMBINE: op::Sum = op::Sum;
-    const TAKES_ZEROS: bool = true;
+    type Output = u64;
+    combined_by!(op::Sum);
+    const INDEXED: bool = false;
+    const ZERO_PADDABLE: bool = true;
 
     #[inline(always)]
-    fn of(element: T) -> u64 {
+    fn map(element: T, _index: u64) -> u64 {
         C::counts(element).into()
     }
 
     #[inline(always)]
-    fn of_group(group: Group) -> u64 {
-        C::of_group(group)
+    fn map_vector(vector: Vector, _index: u64) -> u64 {
+        C::of_group(vector)
+    }
+
+    #[inline(always)]
+    fn finish(count: u64) -> u64 {
+        count
     }
 }
 
 /// What is not zero.
 pub(super) struct IsNonZero;
 /// How many elements are not zero.
-pub(super) type NonZero<T> = InChains<T, CountOf<IsNonZero>>;
+pub(super) type NonZero<T> = Unrolled<CountOf<T, IsNonZero>>;
 
 impl<T: Item> Counted<T> for IsNonZero {
     #[inline(always)]
@@ -192,44 +133,46 @@ impl<T: Item> Counted<T> for IsNonZero {
     }
 
     #[inline(always)]
-    fn of_group(group: Group) -> u64 {
+    fn of_group(group: Vector) -> u64 {
         T::count_nonzero(group).into()
     }
 }
 
 /// The product of the elements.
-pub(super) type Product<T> = InChains<T, ProductOfAll>;
-/// The same, of what each element is.
-pub(super) struct ProductOfAll;
+pub(super) type Product<T> = Unrolled<ProductOf<T>>;
+/// The same, as a thread maps and combines them.
+pub(super) struct ProductOf<T>(PhantomData<T>);
 
-impl<T: Item> Each<T> for ProductOfAll {
+impl<T: Item> Reduction for ProductOf<T> {
+    type Element = T;
     type Partial = T::Total;
-    type Combine = op::Product;
-    const COMBINE: op::Product = op::Product;
-    const TAKES_ZEROS: bool = false;
+    type Output = T::Total;
+    combined_by!(op::Product);
+    const INDEXED: bool = false;
 
     #[inline(always)]
-    fn of(element: T) -> T::Total {
+    fn map(element: T, _index: u64) -> T::Total {
         element.total()
     }
 
     #[inline(always)]
-    fn of_group(group: Group) -> T::Total {
-        T::product(group)
+    fn map_vector(vector: Vector, _index: u64) -> T::Total {
+        T::product(vector)
+    }
+
+    #[inline(always)]
+    fn finish(product: T::Total) -> T::Total {
+        product
     }
 }
 
 /// Which extreme is looked for, among values that elements are compared in.
 pub(super) trait Extreme<A: Ordered>: Operation<A> + 'static {
-    /// The operation as a value.
-    const OP: Self;
     /// Whether `a` takes the place of `b`.
     fn beats(a: A, b: A) -> bool;
 }
 
 impl<A: Ordered> Extreme<A> for op::Min {
-    const OP: Self = Self;
-
     #[inline(always)]
     fn beats(a: A, b: A) -> bool {
         a.below(b)
@@ -237,8 +180,6 @@ impl<A: Ordered> Extreme<A> for op::Min {
 }
 
 impl<A: Ordered> Extreme<A> for op::Max {
-    const OP: Self = Self;
-
     #[inline(always)]
     fn beats(a: A, b: A) -> bool {
         a.above(b)
@@ -246,66 +187,60 @@ impl<A: Ordered> Extreme<A> for op::Max {
 }
 
 /// The most extreme element.
-pub(super) struct ExtremeOf<E>(PhantomData<E>);
+pub(super) struct ExtremeOf<T, E>(PhantomData<(T, E)>);
 /// The smallest element; NaN if there is one.
-pub(super) type Min<T> = InChains<T, ExtremeOf<op::Min>>;
+pub(super) type Min<T> = Unrolled<ExtremeOf<T, op::Min>>;
 /// The largest element; NaN if there is one.
-pub(super) type Max<T> = InChains<T, ExtremeOf<op::Max>>;
+pub(super) type Max<T> = Unrolled<ExtremeOf<T, op::Max>>;
 
-impl<T: Item, E: Extreme<T::Wide>> Each<T> for ExtremeOf<E> {
+impl<T: Item, E: Extreme<T::Wide>> Reduction for ExtremeOf<T, E> {
+    type Element = T;
     type Partial = T::Wide;
-    type Combine = E;
-    const COMBINE: E = E::OP;
-    const RESULT_BYTES: u64 = size_of::<T>() as u64;
-    const TAKES_ZEROS: bool = false;
+    type Output = T;
+    combined_by!(E);
+    const INDEXED: bool = false;
 
     #[inline(always)]
-    fn of(element: T) -> T::Wide {
+    fn map(element: T, _index: u64) -> T::Wide {
         element.wide()
     }
 
     #[inline(always)]
-    fn of_group(group: Group) -> T::Wide {
-        T::extreme::<E>(group)
+    fn map_vector(vector: Vector, _index: u64) -> T::Wide {
+        T::extreme::<E>(vector)
     }
 
     #[inline(always)]
-    unsafe fn write(wide: T::Wide, output: *mut u64) {
-        // SAFETY: the caller's contract.
-        unsafe { *output.cast() = T::narrow(wide) };
+    fn finish(wide: T::Wide) -> T {
+        T::narrow(wide)
     }
 }
 
-/// Two extremes, one behind the other.
-pub(super) struct EndsOf<L, G>(PhantomData<(L, G)>);
+/// Two extremes.
+pub(super) struct EndsOf<T, L, G>(PhantomData<(T, L, G)>);
 /// The smallest element and the largest one; NaN both if there is one.
-pub(super) type MinMax<T> = InChains<T, EndsOf<op::Min, op::Max>>;
+pub(super) type MinMax<T> = Unrolled<EndsOf<T, op::Min, op::Max>>;
 
-impl<T: Item, L: Extreme<T::Wide>, G: Extreme<T::Wide>> Each<T> for EndsOf<L, G> {
+impl<T: Item, L: Extreme<T::Wide>, G: Extreme<T::Wide>> Reduction for EndsOf<T, L, G> {
+    type Element = T;
     type Partial = (T::Wide, T::Wide);
-    type Combine = (L, G);
-    const COMBINE: (L, G) = (L::OP, G::OP);
-    const RESULT_BYTES: u64 = 2 * size_of::<T>() as u64;
-    const TAKES_ZEROS: bool = false;
+    type Output = [T; 2];
+    combined_by!((L, G));
+    const INDEXED: bool = false;
 
     #[inline(always)]
-    fn of(element: T) -> Self::Partial {
+    fn map(element: T, _index: u64) -> Self::Partial {
         (element.wide(), element.wide())
     }
 
     #[inline(always)]
-    fn of_group(group: Group) -> Self::Partial {
-        (T::extreme::<L>(group), T::extreme::<G>(group))
+    fn map_vector(vector: Vector, _index: u64) -> Self::Partial {
+        (T::extreme::<L>(vector), T::extreme::<G>(vector))
     }
 
     #[inline(always)]
-    unsafe fn write((least, greatest): Self::Partial, output: *mut u64) {
-        let output = output.cast();
-        // SAFETY: the caller's contract.
-        unsafe {
-            *output = T::narrow(least);
-            *output.add(1) = T::narrow(greatest);
-        }
+    fn finish((least, greatest): Self::Partial) -> [T; 2] {
+        [T::narrow(least), T::narrow(greatest)]
     }
 }
 
@@ -333,26 +268,36 @@ impl<A: Ordered, E: Extreme<A>> Operation<Located<A>> for First<E> {
     }
 }
 
-impl<T: Item, E: Extreme<T::Wide>> Fold for PlaceOf<T, E> {
+impl<T: Item, E: Extreme<T::Wide>> Reduction for PlaceOf<T, E> {
     type Element = T;
-    type Accumulator = Located<T::Wide>;
     type Partial = Located<T::Wide>;
-    type Combine = First<E>;
-    type Continued = Self;
-    const COMBINE: First<E> = First(PhantomData);
-    const RESULT_BYTES: u64 = OUTPUT_BYTES;
-    const TAKES_ZEROS: bool = false;
-    const NAMES_ELEMENTS: bool = true;
-    const INDEXED: bool = true;
+    type Output = [u64; 2];
+    combined_by!(First<E>);
 
     #[inline(always)]
-    fn start() -> Self::Accumulator {
-        Self::Combine::IDENTITY
+    fn map(element: T, index: u64) -> Self::Partial {
+        Located { value: element.wide(), index }
     }
 
     #[inline(always)]
-    fn absorb(kept: &mut Self::Accumulator, _chain: usize, group: Group, index: u64) {
-        let (value, lane) = T::first_extreme::<E>(group);
+    fn finish(partial: Self::Partial) -> [u64; 2] {
+        located(partial.index, T::narrow(partial.value))
+    }
+}
+
+impl<T: Item, E: Extreme<T::Wide>> VectorReduction for PlaceOf<T, E> {
+    type Accumulator = Located<T::Wide>;
+    type Continued = Self;
+    const RELOADS_INPUT: bool = true;
+
+    #[inline(always)]
+    fn start() -> Self::Accumulator {
+        Self::IDENTITY
+    }
+
+    #[inline(always)]
+    fn accumulate(kept: &mut Self::Accumulator, _chain: usize, vector: Vector, index: u64) {
+        let (value, lane) = T::first_extreme::<E>(vector);
         // Of equals the first stays; the identity gives way to its equals too.
         if E::beats(value, kept.value) || kept.index == NOWHERE {
             *kept = Located { value, index: index + lane };
@@ -365,13 +310,8 @@ impl<T: Item, E: Extreme<T::Wide>> Fold for PlaceOf<T, E> {
     }
 
     #[inline(always)]
-    fn of(element: T, index: u64) -> Self::Partial {
-        Located { value: element.wide(), index }
-    }
-
-    #[inline(always)]
-    fn absorb_one(kept: &mut Self::Partial, element: T, index: u64) {
-        // As of groups: the first of equals is there already.
+    fn accumulate_one(kept: &mut Self::Partial, element: T, index: u64) {
+        // As of vectors: the first of equals is there already.
         let value = element.wide();
         if E::beats(value, kept.value) || kept.index == NOWHERE {
             *kept = Located { value, index };
@@ -393,15 +333,15 @@ impl<T: Item, E: Extreme<T::Wide>> Fold for PlaceOf<T, E> {
         let ReduceCut { input, output, .. } = arguments;
         // SAFETY: the caller's contract; the element begins 8 bytes on.
         unsafe {
-            // Of no elements too, there is none to look for.
+            // An empty input has nothing to look up.
             if T::LOCATES || partial.index == NOWHERE {
-                write_located(output, partial.index, T::narrow(partial.value));
+                *output.cast() = Self::finish(partial);
                 return;
             }
             // The element itself: of equals -0 may have been kept of +0, and a NaN has lost its payload.
             let first = input.add(place_of(partial.index) as usize);
             let lane = first_lane(partial, arguments, first);
-            write_located(output, partial.index + lane, *first.add(lane as usize));
+            *output.cast() = located(partial.index + lane, *first.add(lane as usize));
         }
     }
 }

@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 
 use warpfold_device::{
     op::Number,
-    reduction::{CHAINS, FoldPairs, Group},
+    reduction::{ACCUMULATORS, PairReduction, Vector},
 };
 
 use super::{item::Item, op::Sum};
@@ -14,7 +14,7 @@ pub(super) trait PairTerm: 'static {
     /// Gives the term of two numbers.
     fn of<N: Number>(a: N, b: N) -> N;
     /// The sum over two groups; of zeros, zero.
-    fn of_groups<T: Item>(a: Group, b: Group) -> T::Total;
+    fn of_groups<T: Item>(a: Vector, b: Vector) -> T::Total;
 }
 
 /// The product of both.
@@ -29,7 +29,7 @@ impl PairTerm for Times {
     }
 
     #[inline(always)]
-    fn of_groups<T: Item>(a: Group, b: Group) -> T::Total {
+    fn of_groups<T: Item>(a: Vector, b: Vector) -> T::Total {
         T::dot(a, b)
     }
 }
@@ -41,7 +41,7 @@ impl PairTerm for DistanceSquared {
     }
 
     #[inline(always)]
-    fn of_groups<T: Item>(a: Group, b: Group) -> T::Total {
+    fn of_groups<T: Item>(a: Vector, b: Vector) -> T::Total {
         T::squared_distance(a, b)
     }
 }
@@ -53,16 +53,16 @@ pub(super) type Dot<T> = SumOfPairs<T, Times>;
 /// The sum of the squared differences.
 pub(super) type SquaredDistance<T> = SumOfPairs<T, DistanceSquared>;
 
-impl<T: Item, M: PairTerm> FoldPairs for SumOfPairs<T, M> {
-    type Fold = Sum<T>;
+impl<T: Item, M: PairTerm> PairReduction for SumOfPairs<T, M> {
+    type Reduction = Sum<T>;
 
     #[inline(always)]
-    fn absorb(kept: &mut [T::Total; CHAINS], chain: usize, first: Group, second: Group) {
+    fn accumulate(kept: &mut [T::Total; ACCUMULATORS], chain: usize, first: Vector, second: Vector) {
         kept[chain] = kept[chain].add(M::of_groups::<T>(first, second));
     }
 
     #[inline(always)]
-    fn of(first: T, second: T) -> T::Total {
+    fn map(first: T, second: T) -> T::Total {
         M::of(first.total(), second.total())
     }
 }

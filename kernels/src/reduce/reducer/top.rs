@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 
 use warpfold_device::{
     op,
-    reduction::{Group, Order},
+    reduction::{Order, Vector},
 };
 
 use super::{
@@ -49,7 +49,7 @@ impl<T: Item, E: Ranks<T::Wide>> Order for TopOf<T, E> {
     }
 
     #[inline(always)]
-    fn largest(group: Group) -> Self::Key {
+    fn largest(group: Vector) -> Self::Key {
         E::key(T::extreme::<E>(group))
     }
 }

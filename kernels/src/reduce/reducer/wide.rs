@@ -1,15 +1,15 @@
 //! Sums in a wider type than the usual one.
 
+use core::{convert::identity, marker::PhantomData};
+
 use warpfold_device::{
+    combined_by,
     op::{self, Number},
-    reduction::Group,
+    reduction::{Reduction, Unrolled, Vector},
     thread::Few,
 };
 
-use super::{
-    item::{Bf16, F16, Item, Unpacked},
-    op::{Each, InChains},
-};
+use super::item::{Bf16, F16, Item, Unpacked};
 
 /// A type whose elements can be added in a wider one.
 pub(super) trait Widest: Item {
@@ -18,18 +18,18 @@ pub(super) trait Widest: Item {
     /// The element in it, exactly.
     fn widest(self) -> Self::Widest;
     /// The sum of a group; of zeros, zero.
-    fn sum_widest(group: Group) -> Self::Widest;
-    /// Writes a sum.
-    ///
-    /// # Safety
-    /// There are as many bytes to be written, at a multiple of 8.
-    unsafe fn write(sum: Self::Widest, output: *mut u64);
+    fn sum_widest(group: Vector) -> Self::Widest;
+    /// A sum as it is written, at a multiple of 8.
+    type Output: Copy + 'static;
+    /// Returns it.
+    fn output(sum: Self::Widest) -> Self::Output;
 }
 
 macro_rules! widest {
-    ($($ty:ident in $wide:ident: $lanes:tt, written by $write:ident;)*) => {$(
+    ($($ty:ident in $wide:ident: $lanes:tt, written as $output:ty: $finish:expr;)*) => {$(
         impl Widest for $ty {
             type Widest = $wide;
+            type Output = $output;
 
             #[inline(always)]
             fn widest(self) -> $wide {
@@ -37,14 +37,13 @@ macro_rules! widest {
             }
 
             #[inline(always)]
-            fn sum_widest(group: Group) -> $wide {
+            fn sum_widest(group: Vector) -> $wide {
                 widest!(@ $lanes in $wide = <Self as Unpacked>::unpack(group))
             }
 
             #[inline(always)]
-            unsafe fn write(sum: $wide, output: *mut u64) {
-                // SAFETY: the caller's contract.
-                unsafe { $write(sum, output) };
+            fn output(sum: $wide) -> $output {
+                $finish(sum)
             }
         }
     )*};
@@ -56,64 +55,44 @@ macro_rules! widest {
 }
 
 widest! {
-    F16 in f64: [a b c d e f g h], written by write_double;
-    Bf16 in f64: [a b c d e f g h], written by write_double;
-    f32 in f64: [a b c d], written by write_double;
-    i64 in i128: [a b], written by write_signed;
-    u64 in u128: [a b], written by write_unsigned;
+    F16 in f64: [a b c d e f g h], written as f64: identity;
+    Bf16 in f64: [a b c d e f g h], written as f64: identity;
+    f32 in f64: [a b c d], written as f64: identity;
+    i64 in i128: [a b], written as [u64; 2]: |sum: i128| words(sum.cast_unsigned());
+    u64 in u128: [a b], written as [u64; 2]: words;
 }
 
-/// # Safety
-/// There are 8 bytes to be written, at a multiple of 8.
+/// The words of a sum of 128 bits, from the lowest one on: a result need not be at a multiple of 16.
 #[inline(always)]
-unsafe fn write_double(sum: f64, output: *mut u64) {
-    // SAFETY: the caller's contract.
-    unsafe { *output.cast() = sum };
-}
-
-/// # Safety
-/// There are 16 bytes to be written, at a multiple of 8, which need not be one of 16.
-#[inline(always)]
-unsafe fn write_unsigned(sum: u128, output: *mut u64) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        *output = sum as u64;
-        *output.add(1) = (sum >> 64) as u64;
-    }
-}
-
-/// # Safety
-/// As [`write_unsigned`].
-#[inline(always)]
-unsafe fn write_signed(sum: i128, output: *mut u64) {
-    // SAFETY: the caller's contract.
-    unsafe { write_unsigned(sum.cast_unsigned(), output) };
+fn words(sum: u128) -> [u64; 2] {
+    [sum as u64, (sum >> 64) as u64]
 }
 
 /// The sum of the elements in the wider type.
-pub(super) type WideSum<T> = InChains<T, SumInWidest>;
-/// The same, of what each element is there.
-pub(super) struct SumInWidest;
+pub(super) type WideSum<T> = Unrolled<WideSumOf<T>>;
+/// The same, as a thread maps and combines them.
+pub(super) struct WideSumOf<T>(PhantomData<T>);
 
-impl<T: Widest> Each<T> for SumInWidest {
+impl<T: Widest> Reduction for WideSumOf<T> {
+    type Element = T;
     type Partial = T::Widest;
-    type Combine = op::Sum;
-    const COMBINE: op::Sum = op::Sum;
-    const TAKES_ZEROS: bool = true;
+    type Output = T::Output;
+    combined_by!(op::Sum);
+    const INDEXED: bool = false;
+    const ZERO_PADDABLE: bool = true;
 
     #[inline(always)]
-    fn of(element: T) -> T::Widest {
+    fn map(element: T, _index: u64) -> T::Widest {
         element.widest()
     }
 
     #[inline(always)]
-    fn of_group(group: Group) -> T::Widest {
-        T::sum_widest(group)
+    fn map_vector(vector: Vector, _index: u64) -> T::Widest {
+        T::sum_widest(vector)
     }
 
     #[inline(always)]
-    unsafe fn write(sum: T::Widest, output: *mut u64) {
-        // SAFETY: the caller's contract.
-        unsafe { T::write(sum, output) };
+    fn finish(sum: T::Widest) -> T::Output {
+        T::output(sum)
     }
 }

@@ -2,17 +2,14 @@
 
 use core::{convert::identity, marker::PhantomData};
 
-use warpfold_abi::{
-    arguments::ReduceCut,
-    binned::{Float, Partial, Running, Terms},
-};
+use warpfold_abi::binned::{Float, Partial, Running, Terms};
 use warpfold_device::{
-    op::Operation,
-    reduction::{Fold, FoldWithin, Group},
+    combined_by,
+    reduction::{FilteredReduction, Reduction, Vector, VectorReduction},
 };
 
 use super::{
-    binned::{Ending, Part, Rounded},
+    binned::{Binned, Ending, Part, Rounded},
     exact::MergeCounted,
     item::{Item, Unpacked, between},
     means::{Additive, Averaged, CountAndSum, CountSumMean, Kept},
@@ -21,8 +18,8 @@ use super::{
 /// The number, the sum and the mean of the elements that lie in an interval.
 pub(super) struct Within<T>(PhantomData<T>);
 
-impl<T: Averaged> FoldWithin for Within<T> {
-    type Fold = CountAndSum<T, CountSumMean>;
+impl<T: Averaged> FilteredReduction for Within<T> {
+    type Reduction = CountAndSum<T, CountSumMean>;
     type Interval = T::Interval;
 
     #[inline(always)]
@@ -31,14 +28,14 @@ impl<T: Averaged> FoldWithin for Within<T> {
     }
 
     #[inline(always)]
-    fn absorb(kept: &mut Kept<T::Subtotal>, interval: T::Interval, chain: usize, group: Group) {
-        let (count, sum) = T::subtotal_within(group, interval);
+    fn accumulate(kept: &mut Kept<T::Subtotal>, interval: T::Interval, chain: usize, vector: Vector) {
+        let (count, sum) = T::subtotal_within(vector, interval);
         kept.count += count;
         kept.sums[chain] = kept.sums[chain].plus(sum);
     }
 
     #[inline(always)]
-    fn of(element: T, interval: T::Interval) -> (u64, T::Tally) {
+    fn map(element: T, interval: T::Interval) -> (u64, T::Tally) {
         if element.lies_in(interval) { (1, T::tally(element.subtotal())) } else { (0, T::Tally::NONE) }
     }
 }
@@ -46,19 +43,35 @@ impl<T: Averaged> FoldWithin for Within<T> {
 /// How many floats there are, their [binned](warpfold_abi::binned) sum, and their mean.
 pub(super) struct CountAndBinnedSum<T, E>(PhantomData<(T, E)>);
 
-impl<T, E> Fold for CountAndBinnedSum<T, E>
+impl<T, E> Reduction for CountAndBinnedSum<T, E>
 where
-    T: Unpacked<Total: Float, Terms: Terms<<T as Unpacked>::Total>>,
+    T: Unpacked<Total: Binned, Terms: Terms<<T as Unpacked>::Total>>,
     E: Ending<T::Total>,
 {
     type Element = T;
-    type Accumulator = (u32, Running<T::Total>);
     type Partial = (u64, Partial<T::Total>);
-    type Combine = MergeCounted;
+    type Output = E::Counted;
+    combined_by!(MergeCounted);
+    const INDEXED: bool = false;
+
+    #[inline(always)]
+    fn map(element: T, _index: u64) -> Self::Partial {
+        (1, Partial::of(element.term()))
+    }
+
+    #[inline(always)]
+    fn finish((count, sum): Self::Partial) -> E::Counted {
+        E::finish_counted(count, sum)
+    }
+}
+
+impl<T, E> VectorReduction for CountAndBinnedSum<T, E>
+where
+    T: Unpacked<Total: Binned, Terms: Terms<<T as Unpacked>::Total>>,
+    E: Ending<T::Total>,
+{
+    type Accumulator = (u32, Running<T::Total>);
     type Continued = Self;
-    const COMBINE: MergeCounted = MergeCounted;
-    const RESULT_BYTES: u64 = size_of::<u64>() as u64 + E::BYTES.next_multiple_of(8) + E::BYTES_OF_MEAN;
-    const TAKES_ZEROS: bool = false;
 
     #[inline(always)]
     fn start() -> Self::Accumulator {
@@ -67,29 +80,14 @@ where
 
     /// In one chain, as what waits for the terms before is integer additions alone.
     #[inline(always)]
-    fn absorb((count, kept): &mut Self::Accumulator, _chain: usize, group: Group, _index: u64) {
+    fn accumulate((count, kept): &mut Self::Accumulator, _chain: usize, vector: Vector, _index: u64) {
         *count += <T as Item>::LANES as u32;
-        kept.add(T::terms(group, identity));
+        kept.add(T::terms(vector, identity));
     }
 
     #[inline(always)]
     fn close((count, kept): Self::Accumulator) -> Self::Partial {
         (count.into(), kept.close())
-    }
-
-    #[inline(always)]
-    fn of(element: T, _index: u64) -> Self::Partial {
-        (1, Partial::of(element.term()))
-    }
-
-    #[inline(always)]
-    unsafe fn write((count, sum): Self::Partial, arguments: ReduceCut<T>) {
-        // SAFETY: the caller's contract.
-        unsafe {
-            *arguments.output = count;
-            E::write(sum, arguments.output.add(1));
-            E::write_mean(sum, count, arguments.output.add(2));
-        }
     }
 }
 
@@ -100,12 +98,12 @@ pub(super) type BinnedWithin<T> = BinnedWithinOf<T, Rounded>;
 /// Of which it is what one device has of it.
 pub(super) type BinnedWithinPart<T> = BinnedWithinOf<T, Part>;
 
-impl<T, E> FoldWithin for BinnedWithinOf<T, E>
+impl<T, E> FilteredReduction for BinnedWithinOf<T, E>
 where
-    T: Unpacked<Total: Float + PartialOrd, Terms: Terms<<T as Unpacked>::Total>>,
+    T: Unpacked<Total: Binned + PartialOrd, Terms: Terms<<T as Unpacked>::Total>>,
     E: Ending<T::Total>,
 {
-    type Fold = CountAndBinnedSum<T, E>;
+    type Reduction = CountAndBinnedSum<T, E>;
     /// As they are added, in which all elements are as far from one another as before.
     type Interval = [T::Total; 2];
 
@@ -116,13 +114,13 @@ where
 
     /// What is outside is a zero, which changes no sum.
     #[inline(always)]
-    fn absorb(
+    fn accumulate(
         (count, kept): &mut (u32, Running<T::Total>),
         interval: [T::Total; 2],
         _chain: usize,
-        group: Group,
+        vector: Vector,
     ) {
-        kept.add(Terms::map(T::terms(group, identity), |term| {
+        kept.add(Terms::map(T::terms(vector, identity), |term| {
             let inside = between(term, interval);
             *count += u32::from(inside);
             if inside { term } else { Float::ZERO }
@@ -130,7 +128,7 @@ where
     }
 
     #[inline(always)]
-    fn of(element: T, interval: [T::Total; 2]) -> (u64, Partial<T::Total>) {
+    fn map(element: T, interval: [T::Total; 2]) -> (u64, Partial<T::Total>) {
         let term = element.term();
         if between(term, interval) { (1, Partial::of(term)) } else { (0, Partial::ZERO) }
     }
