@@ -58,7 +58,8 @@ impl Kernel {
         Err(PyValueError::new_err(format!("{kernel} of {dtype} elements; {reason}")))
     }
 
-    /// Returns what it leaves for each result of elements of a type: the type of its values, and how many.
+    /// Returns what it leaves for each result of elements of a type: the type of its values, and how
+    /// many.
     fn left(self, dtype: DataType) -> (DataType, usize) {
         let elements = element_type(dtype);
         match self.kind.plain().for_elements(elements).written() {

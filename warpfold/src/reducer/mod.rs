@@ -136,11 +136,11 @@ impl Reducer {
         self.reduce(op::Sum, values)
     }
 
-    /// Returns a bound of the rounding error of an [`op::Sum`] or [`op::SumOfSquares`] of these elements,
-    /// relative to the sum of the terms' magnitudes; 0 for integers. Each addition that an element takes
-    /// part in rounds once: these are about n over the number of threads, and at least some 30. Sums of
-    /// `f16` and `bf16` are made and bounded in `f32`. Squares of `f32` and `f64` that underflow add an
-    /// error of the smallest positive number of their type each.
+    /// Returns a bound of the rounding error of an [`op::Sum`] or [`op::SumOfSquares`] of these
+    /// elements, relative to the sum of the terms' magnitudes; 0 for integers. Each addition that an
+    /// element takes part in rounds once: these are about n over the number of threads, and at least
+    /// some 30. Sums of `f16` and `bf16` are made and bounded in `f32`. Squares of `f32` and `f64` that
+    /// underflow add an error of the smallest positive number of their type each.
     ///
     /// There is no bound if an element is infinite or NaN, or if a partial sum overflows.
     /// ```

@@ -194,8 +194,8 @@ pub struct KeyedInto<'a, K: Key, T: Plain, R: Outcome> {
 }
 
 impl<T: Plain> Buffer<T> {
-    /// Returns the elements with a key for each: those of neighbouring equal keys are reduced to a result
-    /// of their own, which is in device memory with the key.
+    /// Returns the elements with a key for each: those of neighbouring equal keys are reduced to a
+    /// result of their own, which is in device memory with the key.
     ///
     /// Keys need not be in order; a key that comes again after others begins another run. Two integers
     /// are equal if all their bits are.
@@ -250,8 +250,8 @@ impl<'a, K: Key, T: Plain> Keyed<'a, K, T> {
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     ///
-    /// [`Reducer::reduce`] fails with [`Error::Runs`] for more runs than either has room for, after which
-    /// nothing is written; after an [`Error::Driver`] anything may be.
+    /// [`Reducer::reduce`] fails with [`Error::Runs`] for more runs than either has room for, after
+    /// which nothing is written; after an [`Error::Driver`] anything may be.
     pub fn into_outputs<R: Outcome>(
         self,
         keys: &'a mut Outputs<K>,
