@@ -124,7 +124,7 @@ pub use outputs::Outputs;
 pub use reducer::{
     DeviceOutput, Group, GroupInput, GroupOutputs, GroupRecording, GroupStreamed, OnStream, Pending,
     PendingRecording, Progress, Push, Recorded, RecordedOutputs, Recorder, Recording, Reducer, Results,
-    Running, Sharded, ShardedAxis, ShardedRows, Streamed, Way, custom,
+    Running, Sharded, ShardedAxis, ShardedKeys, ShardedRows, Streamed, Way, custom,
 };
 #[cfg(feature = "world")]
 pub use reducer::{Distributed, World};

@@ -42,14 +42,15 @@ use crate::{
 /// | [`Along`] | [`View::along`](crate::View::along) | [`RowsOperation`] | one for each kept position |
 /// | `&Segments` | [`Reducer::segments`] | [`RowsOperation`] | one for each segment |
 /// | [`Keyed`] | [`Buffer::by_key`] | [`RowsOperation`] | a [`ByKey`]: one for each run of equal keys |
+/// | [`KeyedInto`] | [`Keyed::into_outputs`] | [`RowsOperation`] | the number of runs |
 ///
 /// A [`RowsOperation`] is every [`Operation`] but [`WrappingSum`](crate::op::WrappingSum). [`Rows`],
 /// [`Axis`], [`Along`] and [`Filtered`] are accepted by value and by reference. The trait is sealed.
 #[diagnostic::on_unimplemented(
     message = "`{O}` does not reduce `{Self}`",
-    note = "`&Buffer` and `Counted`: any operation or tuple; `Rows`, `Axis`, `Along`, `&Segments`: any \
-            operation but `WrappingSum`; `&Buffer` and `Rows`: `Largest` and `Smallest`; `(&a, &b)`: \
-            `Dot` and `SquaredDistance`; `Filtered`: `Sum` and `Sum.reproducible()`; `Keyed`: as `Rows`"
+    note = "`&Buffer` and `Counted`: any operation or tuple; `Rows`, `Axis`, `Along`, `&Segments`, \
+            `Keyed`: any operation but `WrappingSum`; `&Buffer` and `Rows`: `Largest` and `Smallest`; \
+            `(&a, &b)`: `Dot` and `SquaredDistance`; `Filtered`: `Sum` and `Sum.reproducible()`"
 )]
 pub trait Input<O>: sealed::Input + Sized {
     /// The result on the host.
@@ -73,7 +74,8 @@ pub(crate) mod sealed {
 /// it: every [`Input`] but [`Keyed`] and [`KeyedInto`].
 #[diagnostic::on_unimplemented(
     message = "`{O}` does not reduce `{Self}` on a stream",
-    note = "a reduction by key waits for the number of runs: call `reduce` of the reducer"
+    note = "inputs by key are reduced by `Reducer::reduce` alone, which waits for the number of runs; for \
+            others, `Input` says which operations each takes"
 )]
 pub trait Enqueue<O>: Input<O> {
     /// The result in device memory: an [`Output`] for one, [`Outputs`] for several. Tuples have none:
@@ -108,7 +110,8 @@ pub(crate) use by_plan;
 /// every [`Enqueue`] but [`Counted`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be recorded",
-    note = "every other input can; reduce a counted buffer on a stream"
+    note = "counted buffers and inputs by key cannot: reduce the former on a stream, the latter by \
+            `Reducer::reduce`"
 )]
 pub trait Recordable {}
 

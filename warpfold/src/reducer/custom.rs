@@ -359,7 +359,9 @@ impl<R: Reduction> Custom<R> {
                 let n = elements.len();
                 return Ok(Some(format!(
                     "of {n} elements that repeat the samples one block makes {of_all:?}, and several \
-                     make {other:?}; parts must be combined to the same, whatever they are"
+                     make {other:?}; parts must be combined to the same, whatever they are; where the \
+                     kernels have a map_vector, combine_warp or ZERO_PADDABLE, compare it with map and \
+                     combine"
                 )));
             }
         }

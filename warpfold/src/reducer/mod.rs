@@ -31,8 +31,8 @@ pub(crate) use self::core::{Core, Inputs};
 #[cfg(feature = "world")]
 pub use group::{Distributed, World};
 pub use group::{
-    Group, GroupInput, GroupOutputs, GroupRecording, GroupStreamed, Sharded, ShardedAxis, ShardedRows,
-    Way,
+    Group, GroupInput, GroupOutputs, GroupRecording, GroupStreamed, Sharded, ShardedAxis, ShardedKeys,
+    ShardedRows, Way,
 };
 pub(crate) use host_results::{HostResults, Layout};
 pub use job::Job;
@@ -111,8 +111,9 @@ impl Reducer {
     /// # Errors
     /// - [`Error::OtherDevice`](crate::Error::OtherDevice),
     ///   [`Error::TooManyElements`](crate::Error::TooManyElements),
-    ///   [`Error::TopK`](crate::Error::TopK), [`Error::Pairs`](crate::Error::Pairs) and
-    ///   [`Error::Interval`](crate::Error::Interval) as [`reduce`](Self::reduce);
+    ///   [`Error::TopK`](crate::Error::TopK), [`Error::Pairs`](crate::Error::Pairs),
+    ///   [`Error::Runs`](crate::Error::Runs) and [`Error::Interval`](crate::Error::Interval) as
+    ///   [`reduce`](Self::reduce);
     /// - [`Error::View`](crate::Error::View) for axes that the kernels of views do not take, see
     ///   [`Along`](crate::Along);
     /// - [`Error::PtxMissing`](crate::Error::PtxMissing),
@@ -136,11 +137,11 @@ impl Reducer {
         self.reduce(op::Sum, values)
     }
 
-    /// Returns a bound of the rounding error of an [`op::Sum`] or [`op::SumOfSquares`] of these
-    /// elements, relative to the sum of the terms' magnitudes; 0 for integers. Each addition that an
-    /// element takes part in rounds once: these are about n over the number of threads, and at least
-    /// some 30. Sums of `f16` and `bf16` are made and bounded in `f32`. Squares of `f32` and `f64` that
-    /// underflow add an error of the smallest positive number of their type each.
+    /// Returns a bound of the rounding error of a [`BoundedSum`] of these elements, relative to the sum
+    /// of the terms' magnitudes; 0 for integers. Each addition that an element takes part in rounds
+    /// once: these are about n over the number of threads, and at least some 30. Sums of `f16` and
+    /// `bf16` are made and bounded in `f32`. Squares of `f32` and `f64` that underflow add an error of
+    /// the smallest positive number of their type each.
     ///
     /// There is no bound if an element is infinite or NaN, or if a partial sum overflows.
     /// ```
@@ -233,12 +234,14 @@ impl Reducer {
     /// ```
     ///
     /// # Errors
-    /// - [`Error::OtherDevice`](crate::Error::OtherDevice) for a buffer, a count or a program's own
-    ///   operation on another device;
+    /// - [`Error::OtherDevice`](crate::Error::OtherDevice) for a buffer, a count, outputs or a program's
+    ///   own operation on another device;
     /// - [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35 elements;
     /// - [`Error::TopK`](crate::Error::TopK) for a k that is not 1 to 32 or exceeds the length of a row,
     ///   and for more than 2^32 rows;
     /// - [`Error::Pairs`](crate::Error::Pairs) for buffers of different lengths;
+    /// - [`Error::Runs`](crate::Error::Runs) for keys that are not as many as the elements, and for more
+    ///   runs than outputs have room for;
     /// - [`Error::Interval`](crate::Error::Interval) for a bound that is NaN;
     /// - [`Error::CountTooLarge`](crate::Error::CountTooLarge) for a count above the buffer's length;
     /// - [`Error::View`](crate::Error::View) for axes that neither the kernels nor a copy can reduce,

@@ -78,8 +78,8 @@ impl<K: Key, I: Offset> fmt::Debug for Runs<K, I> {
     }
 }
 
-/// A result for each run of equal keys, in device memory: what
-/// [`Reducer::reduce`](crate::Reducer::reduce) makes of [`Buffer::by_key`].
+/// A result for each run of equal keys, in device memory, from
+/// [`Reducer::reduce`](crate::Reducer::reduce) of a [`Keyed`] input.
 pub struct ByKey<K, R> {
     /// The key of each run, in the order of the runs.
     pub keys: Buffer<K>,

@@ -42,7 +42,8 @@ impl Reducer {
     /// - [`Error::OtherDevice`] for keys of another device, and [`Error::TooManyElements`] for more than
     ///   2^35;
     /// - [`Error::Runs`] for more keys than the type of the offsets counts;
-    /// - those of [`prepare`](Self::prepare), at the first use;
+    /// - those of [`prepare`](Self::prepare), at the first use, which loads the kernels for an input
+    ///   [by key](Buffer::by_key) too;
     /// - [`Error::OutOfMemory`], or [`Error::Driver`] when a launch, a wait or a copy fails.
     pub fn runs<K: Key, I: Offset>(&self, keys: &Buffer<K>) -> Result<Runs<K, I>> {
         self.device().require("keys", keys.device())?;
@@ -185,7 +186,7 @@ impl<K: Key, T: Plain> Clone for Keyed<'_, K, T> {
 
 impl<K: Key, T: Plain> Copy for Keyed<'_, K, T> {}
 
-/// [`Keyed`] values whose results go to memory that is there, from [`Keyed::into_outputs`].
+/// [`Keyed`] values whose results go to existing outputs, from [`Keyed::into_outputs`].
 #[derive(Debug)]
 pub struct KeyedInto<'a, K: Key, T: Plain, R: Outcome> {
     keyed: Keyed<'a, K, T>,
@@ -194,8 +195,8 @@ pub struct KeyedInto<'a, K: Key, T: Plain, R: Outcome> {
 }
 
 impl<T: Plain> Buffer<T> {
-    /// Returns the elements with a key for each: those of neighbouring equal keys are reduced to a
-    /// result of their own, which is in device memory with the key.
+    /// Pairs each element with a key. Each run of equal neighbouring keys is reduced to one result; keys
+    /// and results stay in device memory.
     ///
     /// Keys need not be in order; a key that comes again after others begins another run. Two integers
     /// are equal if all their bits are.
@@ -214,9 +215,10 @@ impl<T: Plain> Buffer<T> {
     /// ```
     ///
     /// The keys are read twice, but for those among which no run begins: the first time counts the runs,
-    /// and the host waits for their number, so that there is room for just as many. So a stream does not
-    /// take this input. While it is reduced it has device memory of its own besides the result: 4 bytes
-    /// for each run, or 8 from 2^32 values on; 8 bytes for each 4 to 24 KiB of values; and some KiB.
+    /// and the host waits for their number, so that there is room for just as many: a stream does not
+    /// accept this input. While it is reduced it has device memory of its own besides the result: 4
+    /// bytes for each run, or 8 from 2^32 values on; 8 bytes for each 4 to 24 KiB of values; and some
+    /// KiB.
     ///
     /// ```compile_fail,E0277
     /// # use warpfold::{Device, Reducer, Selection, op};
@@ -234,8 +236,8 @@ impl<T: Plain> Buffer<T> {
 }
 
 impl<'a, K: Key, T: Plain> Keyed<'a, K, T> {
-    /// Returns the input whose results are left in memory that is there, from the first place on.
-    /// [`Reducer::reduce`] returns the number of runs; the places after them are left as they are.
+    /// Writes keys and results into existing outputs, from index 0 on. [`Reducer::reduce`] returns the
+    /// number of runs; the places after them are left as they are.
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};
@@ -243,15 +245,15 @@ impl<'a, K: Key, T: Plain> Keyed<'a, K, T> {
     /// # let reducer = Reducer::new(&device)?;
     /// let keys = device.upload(&[3_u8, 3, 7, 7, 7, 3])?;
     /// let values = device.upload(&[1_i32, 2, 4, 8, 16, 32])?;
-    /// let (mut of, mut largest) = (device.outputs(4)?, device.outputs(4)?);
-    /// let input = values.by_key(&keys).into_outputs(&mut of, &mut largest);
-    /// let runs = reducer.reduce(op::Max, input)?;
-    /// assert_eq!((runs, of.read()?, largest.read()?), (3, vec![3, 7, 3, 0], vec![2, 16, 32, 0]));
+    /// let (mut run_keys, mut largest) = (device.outputs(4)?, device.outputs(4)?);
+    /// let input = values.by_key(&keys).into_outputs(&mut run_keys, &mut largest);
+    /// assert_eq!(reducer.reduce(op::Max, input)?, 3);
+    /// assert_eq!((run_keys.read()?, largest.read()?), (vec![3, 7, 3, 0], vec![2, 16, 32, 0]));
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     ///
-    /// [`Reducer::reduce`] fails with [`Error::Runs`] for more runs than either has room for, after
-    /// which nothing is written; after an [`Error::Driver`] anything may be.
+    /// [`Reducer::reduce`] fails with [`Error::Runs`] for more runs than either has room for, and writes
+    /// nothing; after an [`Error::Driver`] anything may be written.
     pub fn into_outputs<R: Outcome>(
         self,
         keys: &'a mut Outputs<K>,

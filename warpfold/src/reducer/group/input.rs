@@ -26,7 +26,8 @@ use crate::{
 /// The trait is sealed.
 #[diagnostic::on_unimplemented(
     message = "`{O}` does not reduce `{Self}` of a group or world",
-    note = "operations of one result reduce `&sharded`, `sharded.rows(len)` and `sharded.axis(shape, axis)`"
+    note = "operations of one result reduce `&sharded`, `sharded.rows(len)`, `sharded.axis(shape, axis)` and \
+            `sharded.by_key(&keys)`"
 )]
 pub trait GroupInput<O, G = Group>: sealed::GroupInput + Sized {
     /// The result on the host.

@@ -24,7 +24,7 @@ use std::{
 
 use warpfold_driver::{Device as Ordinal, sys};
 
-pub use input::{GroupInput, ShardedAxis, ShardedRows};
+pub use input::{GroupInput, ShardedAxis, ShardedKeys, ShardedRows};
 pub(super) use launches::Shared;
 pub use outputs::GroupOutputs;
 pub use recording::GroupRecording;
