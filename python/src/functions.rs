@@ -109,6 +109,10 @@ functions! {
         "The L1 norm: the sum of the magnitudes.";
     l2_norm: L2, as_it_is, float, Some(0.0);
         "The L2 norm: the root of the sum of the squares, of which none overflows or vanishes on the way.";
+    hmean: HarmonicMean, as_it_is, float, Some(f64::NAN), everywhere;
+        "The harmonic mean: the number of elements over the sum of their reciprocals.";
+    third_central_moment: ThirdMoment, as_it_is, float, Some(f64::NAN);
+        "The third central moment: the mean of the cubed distances from the mean. Of floats alone.";
     max_norm: MinMax, magnitude, float, Some(0.0), everywhere;
         "The maximum norm: the largest magnitude, or NaN if any element is NaN.";
     logsumexp: LogSumExp, as_it_is, sum, Some(f64::NEG_INFINITY);
@@ -141,6 +145,10 @@ functions! {
         "The L1 norm of the elements that are no NaN; 0 if all are.";
     nanl2_norm: L2 skip_nan, as_it_is, float, Some(0.0);
         "The L2 norm of the elements that are no NaN; 0 if all are.";
+    nanhmean: HarmonicMean skip_nan, as_it_is, float, Some(f64::NAN), everywhere;
+        "The harmonic mean of the elements that are no NaN, or NaN if all are.";
+    nanthird_central_moment: ThirdMoment skip_nan, as_it_is, float, Some(f64::NAN);
+        "The third central moment of the elements that are no NaN, or NaN if all are. Of floats alone.";
     nanmax_norm: MinMax skip_nan, magnitude_of_numbers, float, Some(0.0), everywhere;
         "The maximum norm of the elements that are no NaN: the largest magnitude; 0 if all are.";
     count_nan: NanCount, as_it_is, index, Some(0.0), everywhere;

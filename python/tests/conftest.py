@@ -33,15 +33,21 @@ def small(dtype, shape, seed=0):
 
 
 #: Functions of floats alone, and those whose results are rounded on the way, besides those that take `ddof`.
-FLOATS_ALONE = ("logsumexp", "count_nan")
-ROUNDED = ("l2_norm", "mean", "logsumexp", "nanmean", "nanvar", "nanstd", "nanl2_norm")
+FLOATS_ALONE = ("logsumexp", "count_nan", "third_central_moment", "nanthird_central_moment")
+ROUNDED = ("l2_norm", "mean", "logsumexp", "nanmean", "nanvar", "nanstd", "nanl2_norm", "hmean", "nanhmean") + (
+    "third_central_moment",
+    "nanthird_central_moment",
+)
+#: Functions that are tried with numbers of one sign, and have the same bits everywhere of floats alone.
+HARMONIC = ("hmean", "nanhmean")
 #: Products, which have the same bits everywhere of integers alone.
 PRODUCTS = ("prod", "nanprod")
 
 
 def levels(name, dtype):
     """What `determinism` a function can be asked for, of a type."""
-    everywhere = ROWS[name].everywhere and not (name in PRODUCTS and is_float(dtype))
+    refused = (name in PRODUCTS and is_float(dtype)) or (name in HARMONIC and not is_float(dtype))
+    everywhere = ROWS[name].everywhere and not refused
     return ["run-to-run", "everywhere"] if everywhere else ["run-to-run"]
 
 

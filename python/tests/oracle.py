@@ -62,6 +62,15 @@ def _logsumexp(a, **how):
         return numpy.log(numpy.sum(numpy.exp(a - most), **how)) + most
 
 
+def _harmonic(a, **how):
+    with numpy.errstate(divide="ignore", invalid="ignore"):
+        return numpy.count_nonzero(~numpy.isnan(a), **how) / numpy.nansum(1 / a, **how)
+
+
+def _third_moment(mean):
+    return lambda a, axis=None, **how: mean((a - mean(a, axis=axis, keepdims=True)) ** 3, axis=axis, **how)
+
+
 def _of_numbers(function, of=lambda a: a):
     """A sum or a product without NaN, in the type that sums have."""
     return lambda a, **how: function(of(a.astype(_sum_type(a))), dtype=_sum_type(a), **how)
@@ -87,6 +96,8 @@ ORACLES = {
     "sum_of_magnitudes": _sum(numpy.abs),
     "l1_norm": _float(lambda a, **how: numpy.sum(numpy.abs(a), **how)),
     "l2_norm": _float(lambda a, **how: numpy.sqrt(numpy.sum(numpy.square(a), **how))),
+    "hmean": _float(_harmonic),
+    "third_central_moment": _float(_third_moment(numpy.mean)),
     "max_norm": _float(lambda a, **how: numpy.max(numpy.abs(a), initial=0, **how)),
     "logsumexp": _float(_logsumexp),
     "nansum": _of_numbers(numpy.nansum),
@@ -103,6 +114,8 @@ ORACLES = {
     "nansum_of_magnitudes": _of_numbers(numpy.nansum, numpy.abs),
     "nanl1_norm": _float(lambda a, **how: numpy.nansum(numpy.abs(a), **how)),
     "nanl2_norm": _float(lambda a, **how: numpy.sqrt(numpy.nansum(numpy.square(a), **how))),
+    "nanhmean": _float(_harmonic),
+    "nanthird_central_moment": _float(_third_moment(_quietly(numpy.nanmean))),
     "nanmax_norm": _float(lambda a, **how: numpy.nanmax(numpy.abs(a), initial=0, **how)),
     "count_nan": lambda a, **how: _typed(numpy.count_nonzero(numpy.isnan(a), **how), numpy.int64),
     "bitwise_and": numpy.bitwise_and.reduce,

@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import warpfold
-from conftest import PRODUCTS, ROUNDED, ROWS, TYPES, is_float, levels, quiet, same, small
+from conftest import HARMONIC, PRODUCTS, ROUNDED, ROWS, TYPES, is_float, levels, quiet, same, small
 from oracle import ORACLES
 from test_functions import takes
 
@@ -57,6 +57,8 @@ def of_shapes(name, count):
 def elements(name, dtype, shape):
     """Small integers; for products of floats so small that no order of them overflows."""
     values = small(dtype, shape)
+    if name in HARMONIC:
+        return (abs(values) + 1).astype(dtype)
     return numpy.where(values > 0, 1, -1).astype(dtype) if name in PRODUCTS and is_float(dtype) else values
 
 

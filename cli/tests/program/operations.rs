@@ -75,6 +75,7 @@ fn expected<T: Scalar + Element<Sum: Scalar>>(values: &[T]) -> Expected {
         ("variance", value(json!(double(spread.map(|spread| spread.variance))))),
         ("std", value(json!(double(spread.map(|spread| spread.standard_deviation()))))),
         ("l2", value(printed(of(op::L2Norm, values)))),
+        ("hmean", value(json!(double(of(op::HarmonicMean, values))))),
         ("maxnorm", value(printed(largest))),
     ]
 }
@@ -93,6 +94,10 @@ fn expected_of_integers<T: Scalar + Integer + Element<Sum: Scalar>>(values: &[T]
 fn expected_of_floats<T: Scalar + Float + Element<Sum: Scalar>>(values: &[T]) -> Expected {
     let mut all = expected(values);
     all.push(("logsumexp", json!({ "value": printed(of(op::LogSumExp, values)) })));
+    all.push(("moment3", json!({ "value": of(op::ThirdCentralMoment, values).map(printed) })));
+    all.push(("nanhmean", json!({ "value": of(op::HarmonicMean.skip_nan(), values).map(printed) })));
+    let moment = of(op::ThirdCentralMoment.skip_nan(), values);
+    all.push(("nanmoment3", json!({ "value": moment.map(printed) })));
     let value = |number: T::Sum| json!({ "value": printed(number) });
     all.push(("nansum", value(of(op::Sum.skip_nan(), values))));
     all.push(("nanproduct", value(of(op::Product.skip_nan(), values))));
@@ -122,7 +127,18 @@ fn expected_of_floats<T: Scalar + Float + Element<Sum: Scalar>>(values: &[T]) ->
 
 /// Whether a result is right: to the last bit, but where floats are rounded on the way.
 fn is_right(op: &str, found: &Value, expected: &Value) -> bool {
-    let rounded = matches!(op, "spread" | "variance" | "std" | "logsumexp" | "nanspread");
+    let rounded = matches!(
+        op,
+        "spread"
+            | "variance"
+            | "std"
+            | "logsumexp"
+            | "nanspread"
+            | "hmean"
+            | "nanhmean"
+            | "moment3"
+            | "nanmoment3"
+    );
     match (found.as_f64(), expected.as_f64()) {
         (Some(found), Some(expected)) if rounded => (found - expected).abs() <= 1e-5 * expected.abs(),
         _ => found == expected,

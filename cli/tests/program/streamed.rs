@@ -49,8 +49,11 @@ fn every_operation_of_every_type_is_that_of_a_file_that_is_held() {
             lines(folder.path(), &how)
         );
         // These are rounded, everywhere in another way.
-        let rounded =
-            if dtype.is_float() { "spread,std,logsumexp,nanspread" } else { "spread,variance" };
+        let rounded = if dtype.is_float() {
+            "spread,std,logsumexp,nanspread,hmean,moment3,nanhmean,nanmoment3"
+        } else {
+            "spread,variance,hmean"
+        };
         let how = format!("a.bin --dtype {dtype} --op {rounded}");
         let found = lines(folder.path(), &format!("{how} --stream --device sim"));
         for (found, held) in found.iter().zip(lines(folder.path(), &how)) {

@@ -22,6 +22,7 @@ use super::{
     grid::in_turn,
     in_vectors, launch_dependents_late,
     partial::{Cells, is_present, publish, take},
+    traits::output_bytes,
 };
 use crate::{
     Shared, Value, block,
@@ -115,7 +116,7 @@ unsafe fn write<F: VectorReduction>(
     output: *mut u64,
     column: u64,
 ) {
-    let output = output.wrapping_byte_add((column * F::OUTPUT_BYTES) as usize);
+    let output = output.wrapping_byte_add((column * output_bytes::<F>()) as usize);
     let (head, groups, singles, tile) = (0, 0, len, 0);
     let of = ReduceCut { input: first, head, groups, singles, tile, slots: null_mut(), output };
     // SAFETY: the caller's contract.

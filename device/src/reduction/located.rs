@@ -37,11 +37,15 @@ impl<A: Value> Value for Located<A> {
 /// Returns an index and the element there as a result of
 /// [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES). The element is followed by zeros: whole words
 /// are written, so that no memory has to be read for the rest of its sectors.
+///
+/// # Safety
+/// The element has no padding.
 #[inline(always)]
-pub fn located<T: Copy>(index: u64, element: T) -> [u64; 2] {
+pub unsafe fn located<T: Copy>(index: u64, element: T) -> [u64; 2] {
     const { assert!(size_of::<T>() <= size_of::<u64>()) };
     let mut word = 0;
-    // SAFETY: an element is plain bits, no larger than the word.
+    // SAFETY: the element is no larger than the word, whose alignment is the largest of any; the
+    // caller's contract.
     unsafe { (&raw mut word).cast::<T>().write(element) };
     [index, word]
 }

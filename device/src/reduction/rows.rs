@@ -35,6 +35,7 @@ use super::{
     finish::finish_by,
     grid::{cut, in_turn, value},
     in_vectors, launch_dependents_late,
+    traits::output_bytes,
 };
 use crate::{
     Value, block,
@@ -157,7 +158,7 @@ pub unsafe fn rows_few_elements<F: VectorReduction>(arguments: ReduceRows<F::Ele
 #[inline(always)]
 fn row_of<F: VectorReduction>(arguments: ReduceRows<F::Element>, row: u64) -> ReduceCut<F::Element> {
     let ReduceRows { input, len, pitch, output, .. } = arguments;
-    let output = output.wrapping_byte_add((row * F::OUTPUT_BYTES) as usize);
+    let output = output.wrapping_byte_add((row * output_bytes::<F>()) as usize);
     ReduceCut { output, ..cut(input.wrapping_add((row * pitch) as usize), len) }
 }
 
@@ -427,7 +428,7 @@ fn row_at<F: VectorReduction, U: Unit<F>>(
         singles,
         tile: 0,
         slots: null_mut(),
-        output: output.wrapping_byte_add((row * F::OUTPUT_BYTES) as usize),
+        output: output.wrapping_byte_add((row * output_bytes::<F>()) as usize),
     }
 }
 
@@ -499,15 +500,15 @@ fn accumulate_few<F: VectorReduction, U: Unit<F>>(
     index: u64,
 ) -> Few<F::Partial> {
     [
-        absorb_if::<F, U>(a, e, wanted(0), index),
-        absorb_if::<F, U>(b, f, wanted(1), index),
-        absorb_if::<F, U>(c, g, wanted(2), index),
-        absorb_if::<F, U>(d, h, wanted(3), index),
+        accumulate_if::<F, U>(a, e, wanted(0), index),
+        accumulate_if::<F, U>(b, f, wanted(1), index),
+        accumulate_if::<F, U>(c, g, wanted(2), index),
+        accumulate_if::<F, U>(d, h, wanted(3), index),
     ]
 }
 
 #[inline(always)]
-fn absorb_if<F: VectorReduction, U: Unit<F>>(
+fn accumulate_if<F: VectorReduction, U: Unit<F>>(
     mut kept: F::Partial,
     loaded: U,
     wanted: bool,

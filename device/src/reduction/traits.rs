@@ -71,21 +71,22 @@ pub const fn lanes<T>() -> u64 {
 /// warpfold_device::reducer! { complex_sum = ComplexSum; }
 /// ```
 pub trait Reduction: Sized + 'static {
-    /// What lies in memory: plain data of 1 to 64 bytes, `#[repr(C)]` if it is a struct. Any bits are a
-    /// value of it, and it has no padding.
+    /// The type of the elements in memory: plain data of 1 to 64 bytes, `#[repr(C)]` if it is a struct.
+    /// Any bits are a value of it, and it has no padding.
     ///
     /// Elements of 1, 2, 4, 8 and 16 bytes lie at multiples of their size, and are loaded 16 bytes at a
     /// time. Others lie at multiples of their alignment, and are loaded one by one, each by as many
     /// instructions as its fields need.
     type Element: Copy + 'static;
-    /// What is combined: a number, a tuple, or a struct that [`value!`](crate::value) declares, of
-    /// [`PARTIAL_WORDS`](warpfold_abi::reducer::PARTIAL_WORDS) words at most.
+    /// The partial result of some elements: a number, a tuple, or a struct that
+    /// [`value!`](crate::value) declares, of [`PARTIAL_WORDS`](warpfold_abi::reducer::PARTIAL_WORDS)
+    /// words at most.
     type Partial: Value;
-    /// The result: plain data of 1 to 64 bytes, `#[repr(C)]` if it is a struct, at multiples of at most
-    /// 8.
+    /// The result: plain data of 1 to 64 bytes without padding, `#[repr(C)]` if it is a struct, with an
+    /// alignment of at most 8.
     type Output: Copy + 'static;
 
-    /// Changes nothing that it is combined with. Its [`finish`](Self::finish) is the result of no
+    /// The identity of [`combine`](Self::combine). Its [`finish`](Self::finish) is the result of no
     /// elements.
     const IDENTITY: Self::Partial;
 
@@ -93,19 +94,23 @@ pub trait Reduction: Sized + 'static {
     /// of keys the work of finding it; where it does, `false` makes their results wrong.
     const INDEXED: bool = true;
 
-    /// Whether [`map_vector`](Self::map_vector) of 16 zero bytes is the identity, so that the last
-    /// vectors of a thread need no check: `true` is faster, and wrong where it does not hold.
+    /// Whether zero bytes change nothing: [`map_vector`](Self::map_vector) of 16 zero bytes is
+    /// [`IDENTITY`](Self::IDENTITY) for every index, past the end of the input too. A
+    /// [`VectorReduction`] leaves its accumulator as it is when it accumulates them. The kernels pass
+    /// them in place of vectors that are not there: `true` is faster, and gives wrong results where this
+    /// does not hold.
     const ZERO_PADDABLE: bool = false;
 
     /// Returns the partial result of one element; `index` is its place in the buffer, the row, on the
     /// axis, in the segment, or among the elements along some axes of a view, of which the last axis
-    /// varies fastest.
+    /// varies fastest. Of running reductions and groups it counts from the first element of all. Where
+    /// [`INDEXED`](Self::INDEXED) is `false`, it may be any number.
     fn map(element: Self::Element, index: u64) -> Self::Partial;
 
     /// Returns the partial result of the elements in 16 bytes, of which the first has this index.
     ///
     /// It combines the [`map`](Self::map) of each. Write your own where the elements of a vector are
-    /// reduced in fewer instructions together.
+    /// reduced in fewer instructions together. Not called for elements whose size does not divide 16.
     #[inline(always)]
     fn map_vector(vector: Vector, index: u64) -> Self::Partial {
         map_vector::<Self>(vector, index)
@@ -114,8 +119,9 @@ pub trait Reduction: Sized + 'static {
     /// Combines two partial results.
     fn combine(a: Self::Partial, b: Self::Partial) -> Self::Partial;
 
-    /// Combines the partial results of a warp's lanes by an instruction, if there is one for it; the
-    /// result is in every lane.
+    /// Combines the partial results of a warp's lanes by an instruction, if there is one for it. Returns
+    /// `None` in all lanes or in none, whatever the values are; otherwise in every lane what
+    /// [`combine`](Self::combine) makes of the lanes in `members`.
     ///
     /// # Safety
     /// All lanes that `members` names call it together, the calling lane among them.
@@ -186,13 +192,11 @@ impl<R: Reduction> Operation<R::Partial> for CombineOf<R> {
 /// [`Unrolled`](super::Unrolled) makes one of any [`Reduction`]. Those that a thread accumulates in
 /// another type than it hands on implement this themselves.
 pub trait VectorReduction: Reduction {
-    /// What a thread keeps while it loads.
+    /// A thread's state while it loads vectors.
     type Accumulator: Copy;
     /// The reduction for launches that each have only some of the elements. Its partial results say how
     /// many those are, if [`write`](Self::write) calls [`count`]; otherwise it is `Self`.
-    type Continued: VectorReduction<Element = Self::Element>;
-    /// Bytes of a result.
-    const OUTPUT_BYTES: u64 = size_of::<Self::Output>() as u64;
+    type Continued: VectorReduction<Element = Self::Element, Output = Self::Output>;
     /// Whether [`write`](Self::write) reads elements of the input again, which the partial result names.
     const RELOADS_INPUT: bool = false;
     /// Elements of a vector.
@@ -217,11 +221,12 @@ pub trait VectorReduction: Reduction {
     /// Writes the result of all elements.
     ///
     /// # Safety
-    /// The output has [`OUTPUT_BYTES`](Self::OUTPUT_BYTES) writable bytes, a whole number of results
+    /// There is room for an [`Output`](Reduction::Output) at the output, which is a whole number of them
     /// after a multiple of 8; the elements that `partial` names are readable in the input.
     #[inline(always)]
     unsafe fn write(partial: Self::Partial, arguments: ReduceCut<Self::Element>) {
-        // SAFETY: the caller's contract.
+        const { assert!(align_of::<Self::Output>() <= 8) };
+        // SAFETY: the caller's contract; a size is a multiple of the alignment, and that divides 8.
         unsafe { *arguments.output.cast() = Self::finish(partial) };
     }
 
@@ -239,6 +244,11 @@ pub trait VectorReduction: Reduction {
         // SAFETY: the caller's contract. Reductions that reload the input override this.
         unsafe { Self::write(partial, arguments) };
     }
+}
+
+/// Returns the bytes of a result.
+pub(super) const fn output_bytes<R: Reduction>() -> u64 {
+    size_of::<R::Output>() as u64
 }
 
 /// A shorter name of [`VectorReduction::Continued`], for macros.
@@ -262,10 +272,10 @@ pub(super) unsafe fn write_seen<F: VectorReduction>(
     partial: F::Partial,
     arguments: ReduceCut<F::Element>,
 ) {
-    const { assert!(F::OUTPUT_BYTES <= MOST_OUTPUT_BYTES) };
+    const { assert!(output_bytes::<F>() <= MOST_OUTPUT_BYTES) };
     let mut result = [0_u64; MOST_OUTPUT_BYTES as usize / size_of::<u64>()];
     let (from, to) = (result.as_mut_ptr(), arguments.output);
-    let whole = (F::OUTPUT_BYTES / size_of::<u64>() as u64) as usize;
+    let whole = (output_bytes::<F>() / size_of::<u64>() as u64) as usize;
     // SAFETY: there is room for the largest result, and at the output for this one; the caller's
     // contract.
     unsafe {
@@ -274,15 +284,15 @@ pub(super) unsafe fn write_seen<F: VectorReduction>(
             to.add(word).write_volatile(*from.add(word));
         }
         let (mut from, mut to) = (from.add(whole).cast::<u8>(), to.add(whole).cast::<u8>());
-        if F::OUTPUT_BYTES & 4 != 0 {
+        if output_bytes::<F>() & 4 != 0 {
             to.cast::<u32>().write_volatile(*from.cast());
             (from, to) = (from.add(4), to.add(4));
         }
-        if F::OUTPUT_BYTES & 2 != 0 {
+        if output_bytes::<F>() & 2 != 0 {
             to.cast::<u16>().write_volatile(*from.cast());
             (from, to) = (from.add(2), to.add(2));
         }
-        if F::OUTPUT_BYTES & 1 != 0 {
+        if output_bytes::<F>() & 1 != 0 {
             to.write_volatile(*from);
         }
     }

@@ -2,7 +2,7 @@
 
 use core::{marker::PhantomData, mem::transmute_copy};
 
-use super::traits::{ACCUMULATORS, Reduction, Vector, VectorReduction, lanes};
+use super::traits::{ACCUMULATORS, Reduction, Vector, VectorReduction, in_vectors, lanes};
 
 /// A [`Reduction`] of which a thread accumulates partial results, one for each of its loads in flight.
 pub struct Unrolled<R>(PhantomData<R>);
@@ -66,6 +66,9 @@ impl<R: Reduction> VectorReduction for Unrolled<R> {
 /// for elements that are loaded one by one.
 #[inline(always)]
 pub(super) fn map_vector<R: Reduction>(vector: Vector, index: u64) -> R::Partial {
+    if !in_vectors::<R::Element>() {
+        return R::IDENTITY;
+    }
     if size_of::<R::Element>() == size_of::<Vector>() {
         return R::map(element(vector), index);
     }

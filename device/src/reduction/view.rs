@@ -22,6 +22,7 @@ use super::{
     axis::{AxisScratch, Kept, Place, Single, meet_all},
     in_vectors, launch_dependents_late,
     rows::{One, Unit},
+    traits::output_bytes,
 };
 use crate::{
     block,
@@ -100,7 +101,7 @@ unsafe fn view<F: VectorReduction, U: Loaded<F>>(
             singles,
             tile: 0,
             slots: null_mut(),
-            output: output.wrapping_byte_add((at * F::OUTPUT_BYTES) as usize),
+            output: output.wrapping_byte_add((at * output_bytes::<F>()) as usize),
         };
         F::write_apart(met.first(), of, |index| reduced.distance(index / U::LEN) + index % U::LEN);
     }

@@ -262,6 +262,24 @@ def l2_norm(
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
+def hmean(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def third_central_moment(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
 def max_norm(
     values: Any,
     axis: _Axis = None,
@@ -398,6 +416,24 @@ def nanl1_norm(
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
 def nanl2_norm(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nanhmean(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nanthird_central_moment(
     values: Any,
     axis: _Axis = None,
     keepdims: bool = False,
@@ -598,6 +634,22 @@ def segment_l2_norm(
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
+def segment_hmean(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_third_central_moment(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
 def segment_max_norm(
     values: Any,
     offsets: Any,
@@ -719,6 +771,22 @@ def segment_nanl1_norm(
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
 def segment_nanl2_norm(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nanhmean(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nanthird_central_moment(
     values: Any,
     offsets: Any,
     *,

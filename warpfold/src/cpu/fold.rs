@@ -19,7 +19,7 @@ use super::{
 use crate::{
     input::filtered::Ends,
     names::{
-        Nan::{Propagate, Skip},
+        Nan::{self, Propagate, Skip},
         Op, OpKind,
         Order::{Reproducible, RunToRun},
         PairOp, WithinOp,
@@ -56,6 +56,9 @@ pub(super) fn of_integers<T: Integer>(op: Op, values: &[T]) -> Words {
         OpKind::Spread => moments(exact_moments(values)),
         OpKind::Mean => words(exact_moments(values).mean),
         OpKind::L1 => words(fold::<T, WideMagnitudes>(values) as f64),
+        OpKind::HarmonicMean => {
+            words(harmonic_mean(values, |value| Some(value.widest().cast_signed() as f64)))
+        }
         OpKind::L2 => {
             let (_, lower, upper) = fold::<T, ExactSums>(values);
             // The variance of one number whose square that would be, and whose sum is 0.
@@ -121,6 +124,18 @@ pub(super) fn of_floats<T: Real>(op: Op, values: &[T]) -> Words {
         }
         (OpKind::L2, Propagate, RunToRun) => words(norm(values, fold::<T, DoubleSum<Square>>(values))),
         (OpKind::L2, Skip, RunToRun) => words(norm(values, fold::<T, NumberSum<Square>>(values))),
+        (OpKind::HarmonicMean, nan, RunToRun) => {
+            words(harmonic_mean(values, |value| counted(nan, value).then(|| value.double())))
+        }
+        (OpKind::HarmonicMean, nan, Reproducible) => {
+            let count = values.len() as u64 - if nan == Skip { fold::<T, NanCount>(values) } else { 0 };
+            let term = |value: T| {
+                if counted(nan, value) { value.term().four_over() } else { T::Sum::ZERO }
+            };
+            let sum = fold_by(values, &|values| binned_sum(values, term), &Partial::plus);
+            words(4.0 / sum.mean(count))
+        }
+        (OpKind::ThirdMoment, nan, RunToRun) => words(third_moment(values, nan)),
         (OpKind::Spread, Propagate, _) => {
             let sums = fold::<T, BinnedMoments<Itself>>(values);
             moments(sums.moments(values.len() as u64))
@@ -180,6 +195,58 @@ fn norm<T: Real>(values: &[T], squares: f64) -> f64 {
     let square = |value: T| (magnitude(value) * scale).square();
     let squares = |values: &[T]| in_lanes(values, 0.0, |sum, value| sum + square(value), Add::add);
     fold_by(values, &squares, &|a: f64, b: f64| a + b).sqrt() / scale
+}
+
+/// Returns whether a float counts.
+fn counted<T: Real>(nan: Nan, value: T) -> bool {
+    nan == Propagate || !value.is_nan()
+}
+
+/// The harmonic mean of the elements that are numbers. The reciprocals of small ones are added apart: in
+/// both scales none overflows or is subnormal.
+fn harmonic_mean<T: Item>(values: &[T], number: impl Fn(T) -> Option<f64> + Sync) -> f64 {
+    let power = |exponent| 2_f64.powi(exponent);
+    let over =
+        |dividend: f64, number: f64| if number == 0.0 { f64::INFINITY } else { dividend / number };
+    let add = |(count, near, far): (u64, f64, f64), value| match number(value) {
+        None => (count, near, far),
+        Some(number) if number.abs() < power(-896) => {
+            (count + 1, near, far + over(1.0, number * power(128)))
+        }
+        Some(number) => (count + 1, near + over(power(64), number), far),
+    };
+    let meet = |a: (u64, f64, f64), b: (u64, f64, f64)| (a.0 + b.0, a.1 + b.1, a.2 + b.2);
+    let leaf = |values: &[T]| in_lanes(values, (0, 0.0, 0.0), add, meet);
+    let (count, near, far) = fold_by(values, &leaf, &meet);
+    let count = count as f64;
+    match far {
+        0.0 => count * power(64) / near,
+        _ => count / (far + near * power(-192)) * power(-128),
+    }
+}
+
+/// The third central moment of the floats that count, from their distances from the one nearest to the
+/// mean.
+fn third_moment<T: Real>(values: &[T], nan: Nan) -> f64 {
+    let count = values.len() as u64 - if nan == Skip { fold::<T, NanCount>(values) } else { 0 };
+    let term = |value: T| if counted(nan, value) { value.term() } else { T::Sum::ZERO };
+    let mean = fold_by(values, &|values| binned_sum(values, term), &Partial::plus).mean(count);
+    // An element, so that those of a constant have no distance: a mean is rounded.
+    let nearer = |a: f64, b: f64| if (b - mean).abs() < (a - mean).abs() { b } else { a };
+    let nearest = |near, value: T| if counted(nan, value) { nearer(near, value.double()) } else { near };
+    let leaf = |values: &[T]| in_lanes(values, f64::INFINITY, nearest, nearer);
+    let near = fold_by(values, &leaf, &nearer);
+    let add = |sums: [f64; 3], value: T| {
+        let distance = if counted(nan, value) { value.double() - near } else { 0.0 };
+        let square = distance * distance;
+        [sums[0] + distance, sums[1] + square, sums[2] + square * distance]
+    };
+    let meet = |a: [f64; 3], b: [f64; 3]| [a[0] + b[0], a[1] + b[1], a[2] + b[2]];
+    let [sum, squares, cubes] =
+        fold_by(values, &|values: &[T]| in_lanes(values, [0.0; 3], add, meet), &meet);
+    let count = count as f64;
+    let offset = sum / count;
+    (cubes - offset * (3.0 * squares - 2.0 * sum * offset)) / count
 }
 
 /// How many elements lie in an interval, and their sum in two words, of which there is one at least to

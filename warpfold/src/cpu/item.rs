@@ -60,6 +60,8 @@ pub(super) trait Number: Copy {
     fn magnitude(self) -> Self;
     /// Gives the element times itself, rounded.
     fn square(self) -> Self;
+    /// Gives 4 over the element, rounded; over a zero of either sign +∞.
+    fn four_over(self) -> Self;
 }
 
 /// Terms of binned sums, many at a time.
@@ -211,6 +213,10 @@ macro_rules! sums {
             #[inline(always)]
             fn square(self) -> Self {
                 self * self
+            }
+            #[inline(always)]
+            fn four_over(self) -> Self {
+                if self == 0.0 { Self::INFINITY } else { 4.0 / self }
             }
         }
 

@@ -27,6 +27,7 @@
 //! | [`Mean`] | `f64` | the same | `None` |
 //! | [`L1Norm`] | `f64` | [`Element::Sum`], `f64` for integers of 64 bits | 0 |
 //! | [`L2Norm`] | `f64` | the same | 0 |
+//! | [`HarmonicMean`], [`ThirdCentralMoment`] | `f64` | the same | `None` |
 //! | [`MaxNorm`] | `f64` | [`Ends`] | 0 |
 //! | [`CountNan`] of floats | `u64` | the same | 0 |
 //! | [`SumIn`] | the type that is given | the same | 0 |
@@ -44,15 +45,16 @@
 //!   integers, minima, maxima and their places, the k largest or smallest elements and theirs, counts,
 //!   and bitwise operations. No order changes them: they have the same bits on any device, for any
 //!   alignment and launch, of a buffer or of a row, and on the CPU.
-//! - *From call to call*: sums, products, dot products, squared distances, means, variances and
-//!   logarithms of sums of floats, with NaN or without. The same call on the same device, with as many
-//!   elements at the same alignment, of both buffers where there are two, gives the same bits each time.
-//!   Another device, alignment or version of this library may add in another order, and round otherwise.
+//! - *From call to call*: sums, products, dot products, squared distances, means, variances, third
+//!   central moments and logarithms of sums of floats, with NaN or without; and harmonic means. The same
+//!   call on the same device, with as many elements at the same alignment, of both buffers where there
+//!   are two, gives the same bits each time. Another device, alignment or version of this library may
+//!   add in another order, and round otherwise.
 //!
-//! `reproducible` brings sums, means and variances of floats from the second level to the first, dot
-//! products, squared distances and sums of [filtered](crate::Filtered) elements too, at the cost of
-//! more arithmetic. An operation that is at the first anyway it leaves as it is, and one that cannot be
-//! there does not have it, or does not compile: so the word in a program says what holds.
+//! `reproducible` brings sums, means, variances and harmonic means of floats from the second level to
+//! the first, dot products, squared distances and sums of [filtered](crate::Filtered) elements too, at
+//! the cost of more arithmetic. An operation that is at the first anyway it leaves as it is, and one
+//! that cannot be there does not have it, or does not compile: so the word in a program says what holds.
 //!
 //! There is no level below these, of results that may differ from call to call: a kernel whose blocks
 //! add to the result in the order in which they arrive needs it cleared before, and with that was
@@ -229,8 +231,8 @@ pub struct Dot;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SquaredDistance;
 
-modifiers!(Dot<T> reproducible<>);
-modifiers!(SquaredDistance<T> reproducible<>);
+modifiers!(Dot<T: Element> reproducible<>);
+modifiers!(SquaredDistance<T: Element> reproducible<>);
 
 impl sealed::Sealed for Dot {
     type Kind = kind::Pairs;
@@ -336,7 +338,8 @@ pub(crate) mod sealed {
     /// Those that have a result of numbers alone.
     #[diagnostic::on_unimplemented(
         message = "`{Self}` cannot leave out NaN",
-        note = "sums can, products, extremes, their places, and means with variances"
+        note = "sums, products, norms, extremes and their places, harmonic means, third central moments, \
+                and means with variances can"
     )]
     pub trait SkipsNan<T: Element>: Operation<T> {
         /// The result, unless it is that of no number.
@@ -393,7 +396,7 @@ impl<T: Element> Operation<T> for L1Norm {
 
 impl<T: Element> RowsOperation<T> for L1Norm {}
 
-modifiers!(L1Norm<T> skip_nan(|norm| norm) reproducible<Element>);
+modifiers!(L1Norm<T: Element> skip_nan(|norm| norm) reproducible<Element>);
 
 /// The maximum norm, as `f64`: the largest magnitude, or NaN if any element is NaN. Results of rows and
 /// in an [`Output`](crate::Output) are the [`Ends`] of the elements instead.
@@ -426,7 +429,7 @@ impl<T: Element> Operation<T> for MaxNorm {
 
 impl<T: Element> RowsOperation<T> for MaxNorm {}
 
-modifiers!(MaxNorm<T> skip_nan(|norm| if norm.is_nan() { 0.0 } else { norm }) reproducible<Element>);
+modifiers!(MaxNorm<T: Element> skip_nan(|norm| if norm.is_nan() { 0.0 } else { norm }) reproducible<Element>);
 
 macro_rules! operations {
     ($(
@@ -454,7 +457,7 @@ macro_rules! operations {
 
         $(impl<$T: $Bound> $of_rows<$T> for $Name {})?
 
-        $(modifiers!($Name<$T> $($modifiers)*);)?
+        $(modifiers!($Name<$T: $Bound> $($modifiers)*);)?
     )*};
     // Those of which no elements have a result, too.
     (@ value $op:ident $T:ident $Left:ty) => {
@@ -565,6 +568,40 @@ operations! {
     /// ```
     L2Norm<T: Element> = L2: f64, value, RowsOperation
         [skip_nan(|norm| norm) reproducible<Integer>];
+    /// The harmonic mean, as `f64`: the number of elements over the sum of their reciprocals. A zero of
+    /// either sign has the reciprocal ∞, and makes the mean 0. Where the sum is 0, because elements have
+    /// both signs or are infinite, the mean is ∞.
+    ///
+    /// Elements are rounded to `f64`, and so are reciprocals, of which none overflows or vanishes: a
+    /// mean of elements of one sign is off by (n + 4)·2^−53 of itself at most.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// let speeds = device.upload(&[60.0_f32, 20.0])?;
+    /// assert_eq!(reducer.reduce(op::HarmonicMean, &speeds)?, Some(30.0));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    HarmonicMean<T: Element> = HarmonicMean: f64, option, RowsOperation
+        [skip_nan(|mean| mean.filter(is_number)) reproducible<Float>];
+    /// The third central moment of floats, as `f64`: the mean of the cubed distances from the mean, in
+    /// one pass. Divided by the cube of the standard deviation it is the skewness.
+    ///
+    /// It is made as a [`MeanAndVariance`] is. For n elements it is off by 32·n·(n + 64)·2^−53 of the
+    /// mean of the cubed distances' magnitudes at most. Cubes are not scaled: with distances of 2^320
+    /// and more it may be infinite or NaN. If an element is NaN or infinite, it is NaN.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// let values = device.upload(&[1.0_f32, 1.0, 1.0, 5.0])?;
+    /// assert_eq!(reducer.reduce(op::ThirdCentralMoment, &values)?, Some(6.0));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ThirdCentralMoment<T: Float> = ThirdMoment: f64, option, RowsOperation
+        [skip_nan(|moment| moment.filter(is_number))];
     /// The mean, and the mean of the squared distances from it, both in one pass.
     ///
     /// Of integers the sum of n elements, that of their squares, and the difference of n times the

@@ -6,8 +6,8 @@ use half::{bf16, f16};
 
 #[cfg(doc)]
 use super::{
-    ArgMax, ArgMin, Dot, L1Norm, L2Norm, Max, MaxNorm, MeanAndVariance, Min, MinMax, Product,
-    SquaredDistance, SumOfMagnitudes, SumOfSquares,
+    ArgMax, ArgMin, Dot, HarmonicMean, L1Norm, L2Norm, Max, MaxNorm, MeanAndVariance, Min, MinMax,
+    Product, SquaredDistance, SumOfMagnitudes, SumOfSquares, ThirdCentralMoment,
 };
 use super::{Operation, PairOperation, RowsOperation, Sum, kind, sealed};
 use crate::{
@@ -93,9 +93,17 @@ use crate::{
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
+/// # Harmonic means
+/// It is for [`HarmonicMean`] of floats, whose terms are 4 over each element, each rounded once to
+/// [`Element::Sum`], and that of a zero of either sign is ∞. With A for their exact sum, of which the
+/// terms are rounded as those of a sum are, and n for their number, the mean is 4 divided by the
+/// quotient of A, rounded to `f64`, and n. So an element of `f32` or [`bf16`] of magnitude 2^−126 and
+/// less, or of `f64` of 2^−1022 and less, counts as a zero.
+///
 /// # Other operations
-/// For integers it applies to all of these and to [`Product`]. Operations whose result no order changes
-/// stay as they are. [`LogSumExp`](super::LogSumExp) and products of floats have no such result:
+/// For integers it applies to all of these but [`HarmonicMean`], and to [`Product`]. Operations whose
+/// result no order changes stay as they are. [`LogSumExp`](super::LogSumExp) and products of floats have
+/// no such result:
 ///
 /// ```compile_fail,E0277
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -184,11 +192,12 @@ impl<T: Element, O: sealed::SkipsNan<T> + sealed::Reproducible<T>> sealed::Skips
 /// ```
 ///
 /// It is for [`Sum`], [`SumOfSquares`], [`SumOfMagnitudes`], [`L1Norm`], [`L2Norm`], [`MaxNorm`],
-/// [`Product`], [`Min`], [`Max`], [`MinMax`], [`ArgMin`], [`ArgMax`] and [`MeanAndVariance`]. Where no
-/// element is a number sums and norms are 0 and the product is 1, and the others have no result: the
-/// host gets `None`, and device memory has NaN, with the index of the first element. The host gets
-/// `None` of a [`MeanAndVariance`] also where infinities leave no mean. A result has the same bits as
-/// far as that of the operation itself. Of integers it is the operation itself.
+/// [`Product`], [`Min`], [`Max`], [`MinMax`], [`ArgMin`], [`ArgMax`], [`MeanAndVariance`],
+/// [`HarmonicMean`] and [`ThirdCentralMoment`]. Where no element is a number sums and norms are 0 and
+/// the product is 1, and the others have no result: the host gets `None`, and device memory has NaN,
+/// with the index of the first element. The host gets `None` also of a [`MeanAndVariance`] or
+/// [`ThirdCentralMoment`] where infinities leave no number. A result has the same bits as far as that
+/// of the operation itself. Of integers it is the operation itself.
 ///
 /// A sum or a product is NaN all the same where numbers make one: infinities of both signs, or an
 /// infinity and a zero.
@@ -235,7 +244,7 @@ impl<T: Element, O: sealed::SkipsNan<T> + sealed::Reproducible<T>> sealed::Repro
 
 /// Gives an operation the methods of the modifiers that it can have.
 macro_rules! modifiers {
-    ($Name:ident<$T:ident> skip_nan(|$output:ident| $number:expr) $($more:tt)*) => {
+    ($Name:ident<$T:ident: $Elements:ident> skip_nan(|$output:ident| $number:expr) $($more:tt)*) => {
         impl $Name {
             /// Leaves NaN out.
             pub const fn skip_nan(self) -> SkipNan<Self> {
@@ -243,15 +252,15 @@ macro_rules! modifiers {
             }
         }
 
-        impl<$T: Element> sealed::SkipsNan<$T> for $Name {
+        impl<$T: $Elements> sealed::SkipsNan<$T> for $Name {
             fn number($output: Self::Output) -> Self::Output {
                 $number
             }
         }
 
-        modifiers!($Name<$T> $($more)*);
+        modifiers!($Name<$T: $Elements> $($more)*);
     };
-    ($Name:ident<$T:ident> reproducible<$($Bound:ident)?>) => {
+    ($Name:ident<$T:ident: $Elements:ident> reproducible<$($Bound:ident)?>) => {
         impl $Name {
             /// Makes the result have the same bits wherever it is made.
             pub const fn reproducible(self) -> Reproducible<Self> {
@@ -261,7 +270,7 @@ macro_rules! modifiers {
 
         $(impl<$T: $Bound> sealed::Reproducible<$T> for $Name {})?
     };
-    ($Name:ident<$T:ident>) => {};
+    ($Name:ident<$T:ident: $Elements:ident>) => {};
 }
 pub(super) use modifiers;
 

@@ -81,6 +81,8 @@ enum Reproducible {
     Anyway,
     /// Integers, and floats by kernels of their own.
     Binned,
+    /// Floats, by kernels of their own.
+    Floats,
     /// Integers.
     Integers,
     /// None.
@@ -180,6 +182,10 @@ kinds! {
     L1 = "l1": LongIntegers, Double, Zero, false, Anyway, Sum;
     /// L2 norm.
     L2 = "l2": All, Double, Zero, true, Integers, Sum;
+    /// Harmonic mean.
+    HarmonicMean = "hmean": All, Double, Nothing, true, Floats, Sum;
+    /// Third central moment.
+    ThirdMoment = "moment3": Floats, Double, Nothing, true, Never, Sum;
 }
 
 /// The combinations of modifiers.
@@ -214,7 +220,7 @@ impl Op {
         let Facts { skips_nan, reproducible, .. } = self.kind.facts();
         let skips = matches!(self.nan, Nan::Skip);
         (!skips || skips_nan)
-            && (!self.is_binned() || matches!(reproducible, Reproducible::Binned))
+            && (!self.is_binned() || matches!(reproducible, Reproducible::Binned | Reproducible::Floats))
             && (!self.wide || matches!(self.kind, OpKind::Sum) && !skips && !self.is_binned())
     }
 
@@ -314,7 +320,12 @@ impl Op {
     pub(crate) const fn is_wide(self, dtype: Dtype) -> bool {
         // Sums of shorter integers have fewer words.
         let of_integers = matches!(self.kind, OpKind::Spread) && !dtype.is_float() && dtype.size() >= 4;
-        self.has_products() || of_integers
+        let is_counted = matches!(self.kind, OpKind::HarmonicMean) && self.is_binned();
+        let of_floats = match self.kind {
+            OpKind::ThirdMoment => true,
+            _ => is_counted && matches!(dtype, Dtype::F64),
+        };
+        self.has_products() || of_integers || of_floats
     }
 
     /// Returns whether its result has the index of an element.
@@ -337,6 +348,7 @@ impl Op {
         match self.kind.facts().reproducible {
             Reproducible::Anyway => true,
             Reproducible::Binned => !self.wide || !dtype.is_float(),
+            Reproducible::Floats => dtype.is_float(),
             Reproducible::Integers => !dtype.is_float(),
             Reproducible::Never => false,
         }
@@ -346,7 +358,7 @@ impl Op {
     /// [have](Self::is_reproducible) one.
     pub const fn reproducible(self, dtype: Dtype) -> Self {
         match self.kind.facts().reproducible {
-            Reproducible::Binned if dtype.is_float() && !self.wide => {
+            Reproducible::Binned | Reproducible::Floats if dtype.is_float() && !self.wide => {
                 Self { order: Order::Reproducible, ..self }
             }
             _ => self,
@@ -434,10 +446,10 @@ mod tests {
     #[test]
     fn modifiers_are_for_floats_and_wide_sums_for_those_that_have_them() {
         let of = |dtype| Op::pairs().filter(move |pair| pair.1 == dtype).count();
-        // 13 kinds for all types, 3 for integers, one for those of 64 bits, 2 for floats.
-        assert_eq!([Dtype::I32, Dtype::U64].map(of), [16, 16 + 2]);
+        // 14 kinds for all types, 3 for integers, one for those of 64 bits, 3 for floats.
+        assert_eq!([Dtype::I32, Dtype::U64].map(of), [17, 17 + 2]);
         // With NaN left out, in bins, and both; `f64` has no wider sum.
-        assert_eq!([Dtype::F64, Dtype::F16].map(of), [15 + 11 + 4 + 4, 15 + 11 + 4 + 4 + 1]);
+        assert_eq!([Dtype::F64, Dtype::F16].map(of), [17 + 13 + 5 + 5, 17 + 13 + 5 + 5 + 1]);
     }
 
     #[test]

@@ -40,7 +40,7 @@ use warpfold_abi::{
     segments::{BLOCK, STAGES, items_per_thread},
 };
 
-use super::{CombineOf, VectorReduction, grid::cut};
+use super::{CombineOf, VectorReduction, grid::cut, traits::output_bytes};
 use crate::{
     Shared, Value, block, copy,
     grid::{launch_dependents, wait_grid_dependencies},
@@ -578,7 +578,7 @@ impl<F: VectorReduction> Span<F> {
     unsafe fn write(&self, value: F::Partial, segment: u32) {
         let ReduceSegments { input, output, .. } = self.arguments;
         let number = self.segment + u64::from(segment);
-        let output = output.wrapping_byte_add((number * F::OUTPUT_BYTES) as usize);
+        let output = output.wrapping_byte_add((number * output_bytes::<F>()) as usize);
         // SAFETY: there is a result for each segment; the caller's contract.
         unsafe {
             let (begin, end) = (self.begin_of(segment), self.begin_of(segment + 1));

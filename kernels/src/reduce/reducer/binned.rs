@@ -38,20 +38,21 @@ pub(super) type NanBinnedSumAbs<T> = BinnedSumOf<T, Magnitude, Numbers>;
 
 /// A type that binned sums are rounded to.
 pub(super) trait Binned: Float + Number {
-    /// The words of a sum.
+    /// The words of a sum, and zero: an even number.
     type Words: Copy + 'static;
-    /// Returns the words of a sum.
+    /// Returns them.
     fn words(sum: Partial<Self>) -> Self::Words;
 }
 
 macro_rules! binned {
     ($($ty:ident)*) => {$(
         impl Binned for $ty {
-            type Words = [u32; Partial::<$ty>::WORDS as usize];
+            type Words = [u32; Partial::<$ty>::WORDS as usize + 1];
 
             #[inline(always)]
             fn words(sum: Partial<$ty>) -> Self::Words {
-                let (mut words, mut at) = ([0; Partial::<$ty>::WORDS as usize], 0);
+                const { assert!(Partial::<$ty>::WORDS % 2 == 1) };
+                let (mut words, mut at) = ([0; Partial::<$ty>::WORDS as usize + 1], 0);
                 sum.give(&mut |word| {
                     words[at] = word;
                     at += 1;
@@ -83,7 +84,7 @@ pub(super) struct Part;
 
 impl<S: Binned> Ending<S> for Rounded {
     type Output = S;
-    type Counted = SumAndMean<S>;
+    type Counted = SumAndMean;
 
     #[inline(always)]
     fn finish(sum: Partial<S>) -> S {
@@ -91,7 +92,7 @@ impl<S: Binned> Ending<S> for Rounded {
     }
 
     #[inline(always)]
-    fn finish_counted(count: u64, sum: Partial<S>) -> SumAndMean<S> {
+    fn finish_counted(count: u64, sum: Partial<S>) -> SumAndMean {
         SumAndMean::new(count, sum.sum(), sum.wide().to_bits(), sum.mean(count))
     }
 }

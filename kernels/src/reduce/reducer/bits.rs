@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use warpfold_device::{
     Value, combined_by, op,
     op::Operation,
-    reduction::{Reduction, Unrolled, Vector},
+    reduction::{ACCUMULATORS, Reduction, Vector, VectorReduction},
     thread::Few,
 };
 
@@ -15,8 +15,8 @@ use super::item::Item;
 pub(super) trait Bits: Item {
     /// As many bits as elements are combined in.
     type Word: Value;
-    /// Returns the element as the lowest lane of a word whose other lanes are the identity.
-    fn word<O: Operation<Self::Word>>(self) -> Self::Word;
+    /// Returns the element as the lowest lane of a word. What the others are does not matter.
+    fn word(self) -> Self::Word;
     /// A group in one word.
     fn fold<O: Operation<Self::Word> + Operation<u32>>(group: Vector) -> Self::Word;
     /// The lanes of a word in its lowest one.
@@ -31,9 +31,8 @@ macro_rules! bits {
             type Word = $word;
 
             #[inline(always)]
-            fn word<O: Operation<$word>>(self) -> $word {
-                let others = !$word::from($unsigned::MAX);
-                (<O as Operation<$word>>::IDENTITY & others) | $word::from(self as $unsigned)
+            fn word(self) -> $word {
+                self as $unsigned as $word
             }
 
             #[inline(always)]
@@ -109,11 +108,11 @@ bitwise!(And: false Or: true Xor: true);
 /// The elements, bit by bit.
 pub(super) struct BitsOf<T, O>(PhantomData<(T, O)>);
 /// The bits that all elements have.
-pub(super) type And<T> = Unrolled<BitsOf<T, op::And>>;
+pub(super) type And<T> = BitsOf<T, op::And>;
 /// The bits that any element has.
-pub(super) type Or<T> = Unrolled<BitsOf<T, op::Or>>;
+pub(super) type Or<T> = BitsOf<T, op::Or>;
 /// The bits that an odd number of elements have.
-pub(super) type Xor<T> = Unrolled<BitsOf<T, op::Xor>>;
+pub(super) type Xor<T> = BitsOf<T, op::Xor>;
 
 impl<T: Bits, O: Bitwise + Operation<T::Word>> Reduction for BitsOf<T, O> {
     type Element = T;
@@ -125,16 +124,31 @@ impl<T: Bits, O: Bitwise + Operation<T::Word>> Reduction for BitsOf<T, O> {
 
     #[inline(always)]
     fn map(element: T, _index: u64) -> T::Word {
-        element.word::<O>()
-    }
-
-    #[inline(always)]
-    fn map_vector(vector: Vector, _index: u64) -> T::Word {
-        T::fold::<O>(vector)
+        element.word()
     }
 
     #[inline(always)]
     fn finish(word: T::Word) -> T {
-        T::lane(T::fold_lanes::<O>(word))
+        T::lane(word)
+    }
+}
+
+impl<T: Bits, O: Bitwise + Operation<T::Word>> VectorReduction for BitsOf<T, O> {
+    type Accumulator = [T::Word; ACCUMULATORS];
+    type Continued = Self;
+
+    #[inline(always)]
+    fn start() -> Self::Accumulator {
+        [Self::IDENTITY; ACCUMULATORS]
+    }
+
+    #[inline(always)]
+    fn accumulate(kept: &mut Self::Accumulator, chain: usize, vector: Vector, _index: u64) {
+        kept[chain] = Self::combine(kept[chain], T::fold::<O>(vector));
+    }
+
+    #[inline(always)]
+    fn close([a, b, c, d]: Self::Accumulator) -> T::Word {
+        T::fold_lanes::<O>(Self::combine(Self::combine(a, b), Self::combine(c, d)))
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! What the sums are, and what is made of them, is in [`warpfold_abi::moments`].
 
-use core::{convert::identity, marker::PhantomData};
+use core::marker::PhantomData;
 
 use warpfold_abi::{
-    binned::{Partial, Running, Sums, Terms},
+    binned::{Float, Partial, Running, Sums, Terms},
     moments::{MeanAndVariance, Moments, OfBfloats, OfDoubles, OfHalves, OfSingles, product},
 };
 use warpfold_device::{
@@ -423,34 +423,66 @@ impl<S: Sums> Operation<(u64, Partial<S>)> for MergeCounted {
     }
 }
 
-/// The mean and the variance of floats, with the same bits wherever they are made.
-pub(super) struct BinnedSpreadOf<T, W>(PhantomData<(T, W)>);
-/// Those of all elements.
-pub(super) type BinnedSpread<T> = BinnedSpreadOf<T, All>;
-/// Those of the elements that are numbers.
-pub(super) type NanBinnedSpread<T> = BinnedSpreadOf<T, Numbers>;
+/// A statistic of the number of elements and of [binned](warpfold_abi::binned) sums of a term of each.
+pub(super) trait BinnedStatistic<T: Unpacked>: 'static {
+    /// The sums.
+    type Sums: Sums<Term = T::Total>;
+    /// The result.
+    type Output: Copy + 'static;
+    /// Returns the term of an element.
+    fn term(number: T::Total) -> T::Total;
+    /// Returns the result.
+    fn finish(count: u64, sums: Partial<Self::Sums>) -> Self::Output;
+}
 
-impl<T: Binned, W: Which> Reduction for BinnedSpreadOf<T, W> {
+/// A [`BinnedStatistic`] of the elements that count, with the same bits wherever it is made.
+pub(super) struct CountedBins<T, W, S>(PhantomData<(T, W, S)>);
+
+impl<T, W, S> CountedBins<T, W, S>
+where
+    T: Unpacked<Total: Float + MaybeNan>,
+    W: Which,
+    S: BinnedStatistic<T>,
+{
+    /// Returns whether an element counts, and its term.
+    #[inline(always)]
+    fn counted(element: T) -> (u64, T::Total) {
+        let number = element.term();
+        if W::counts(number) { (1, S::term(number)) } else { (0, Float::ZERO) }
+    }
+}
+
+impl<T, W, S> Reduction for CountedBins<T, W, S>
+where
+    T: Unpacked<Total: Float + MaybeNan>,
+    W: Which,
+    S: BinnedStatistic<T>,
+{
     type Element = T;
-    type Partial = (u64, Partial<T::Moments>);
-    type Output = [f64; 2];
+    type Partial = (u64, Partial<S::Sums>);
+    type Output = S::Output;
     combined_by!(MergeCounted);
     const INDEXED: bool = false;
 
     #[inline(always)]
     fn map(element: T, _index: u64) -> Self::Partial {
-        let number = element.term();
-        (W::counts(number).into(), Partial::of(W::term(number)))
+        let (count, term) = Self::counted(element);
+        (count, Partial::of(term))
     }
 
     #[inline(always)]
-    fn finish((count, sums): Self::Partial) -> [f64; 2] {
-        output(sums.moments(count))
+    fn finish((count, sums): Self::Partial) -> S::Output {
+        S::finish(count, sums)
     }
 }
 
-impl<T: Binned, W: Which> VectorReduction for BinnedSpreadOf<T, W> {
-    type Accumulator = (u64, Running<T::Moments>);
+impl<T, W, S> VectorReduction for CountedBins<T, W, S>
+where
+    T: Unpacked<Total: Float + MaybeNan, Terms: Terms<<T as Unpacked>::Total>>,
+    W: Which,
+    S: BinnedStatistic<T>,
+{
+    type Accumulator = (u64, Running<S::Sums>);
     type Continued = Self;
 
     #[inline(always)]
@@ -461,7 +493,7 @@ impl<T: Binned, W: Which> VectorReduction for BinnedSpreadOf<T, W> {
     /// In one chain, as what waits for the terms before is integer additions alone.
     #[inline(always)]
     fn accumulate((count, kept): &mut Self::Accumulator, _chain: usize, vector: Vector, _index: u64) {
-        *count += u64::from(W::add(kept, T::terms(vector, identity)));
+        *count += u64::from(W::add(kept, T::terms(vector, S::term)));
     }
 
     #[inline(always)]
@@ -471,8 +503,30 @@ impl<T: Binned, W: Which> VectorReduction for BinnedSpreadOf<T, W> {
 
     #[inline(always)]
     fn accumulate_one((count, kept): &mut Self::Partial, element: T, _index: u64) {
-        let number = element.term();
-        *count += u64::from(W::counts(number));
-        kept.add(W::term(number));
+        let (counted, term) = Self::counted(element);
+        *count += counted;
+        kept.add(term);
+    }
+}
+
+/// The mean and the variance, from binned sums of elements and of their squares.
+pub(super) struct FromMoments;
+/// The mean and the variance of floats, with the same bits wherever they are made.
+pub(super) type BinnedSpread<T> = CountedBins<T, All, FromMoments>;
+/// Those of the floats that are numbers, likewise.
+pub(super) type NanBinnedSpread<T> = CountedBins<T, Numbers, FromMoments>;
+
+impl<T: Binned> BinnedStatistic<T> for FromMoments {
+    type Sums = T::Moments;
+    type Output = [f64; 2];
+
+    #[inline(always)]
+    fn term(number: T::Number) -> T::Number {
+        number
+    }
+
+    #[inline(always)]
+    fn finish(count: u64, sums: Partial<T::Moments>) -> [f64; 2] {
+        output(sums.moments(count))
     }
 }

@@ -341,23 +341,28 @@ impl<T: Averaged> Written<T> for MeanAlone {
 /// A number of elements, their sum, what its type has no room for, and their mean.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(super) struct SumAndMean<S> {
+pub(super) struct SumAndMean {
     count: u64,
-    sum: S,
-    /// At a multiple of 8, whatever the size of a sum.
+    /// The sum's words, the lower one first; of one word, and zero.
+    sum: [u32; 2],
     rest: u64,
     mean: f64,
 }
 
-impl<S> SumAndMean<S> {
+impl SumAndMean {
     #[inline(always)]
-    pub(super) fn new(count: u64, sum: S, rest: u64, mean: f64) -> Self {
-        Self { count, sum, rest, mean }
+    pub(super) fn new<S: Value>(count: u64, sum: S, rest: u64, mean: f64) -> Self {
+        let (mut words, mut at) = ([0; 2], 0);
+        sum.give(&mut |word| {
+            words[at] = word;
+            at += 1;
+        });
+        Self { count, sum: words, rest, mean }
     }
 }
 
 impl<T: Averaged> Written<T> for CountSumMean {
-    type Output = SumAndMean<T::Total>;
+    type Output = SumAndMean;
 
     #[inline(always)]
     fn finish(count: u64, sum: T::Tally) -> Self::Output {

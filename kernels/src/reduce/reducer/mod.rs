@@ -1,11 +1,11 @@
 //! The reducer: one launch for any number of elements, at the speed of the memory.
 //!
-//! The other variants teach; this is what programs call. Twelve element types, 39 operations, four on
+//! The other variants teach; this is what programs call. Twelve element types, 45 operations, four on
 //! pairs of elements, one on those of an interval and two orders, any alignment. How elements are
 //! loaded and how blocks meet is in `warpfold_device::reduction`, for any operation; what differs
 //! between the operations here is in `op.rs`, `moments.rs`, `bits.rs`, `exponentials.rs`, `binned.rs`,
-//! `exact.rs`, `numbers.rs`, `means.rs`, `norms.rs`, `wide.rs`, `pairs.rs`, `within.rs` and `top.rs`,
-//! between the element types in `item.rs`.
+//! `exact.rs`, `numbers.rs`, `means.rs`, `norms.rs`, `harmonic.rs`, `third_moment.rs`, `wide.rs`,
+//! `pairs.rs`, `within.rs` and `top.rs`, between the element types in `item.rs`.
 //!
 //! Shared memory: 32 partial results and, in `bulk`, three tiles (dynamic) and three mbarriers; a tile
 //! in `segments`; a queue per warp where the first elements in an order are found. Barriers: 1 per
@@ -17,6 +17,7 @@ mod binned;
 mod bits;
 mod exact;
 mod exponentials;
+mod harmonic;
 mod item;
 mod means;
 mod moments;
@@ -26,6 +27,7 @@ mod numbers;
 mod offsets;
 mod op;
 mod pairs;
+mod third_moment;
 mod top;
 mod wide;
 mod within;
@@ -56,6 +58,7 @@ use binned::{
 use bits::{And, Or, Xor};
 use exact::{BinnedSpread, ExactSpread, L1Norm, NanBinnedSpread};
 use exponentials::LogSumExp;
+use harmonic::{BinnedHarmonicMean, HarmonicMean, NanBinnedHarmonicMean, NanHarmonicMean};
 use item::{Bf16, F16};
 use means::Mean;
 use moments::{NanSpread, Spread};
@@ -65,6 +68,7 @@ use numbers::{
 };
 use op::{ArgMax, ArgMin, Max, Min, MinMax, NonZero, Product, Sum, SumAbs, SumSq};
 use pairs::{Dot, SquaredDistance};
+use third_moment::{NanThirdMoment, ThirdMoment};
 use top::{Largest, Smallest};
 use wide::WideSum;
 use within::{BinnedWithin, BinnedWithinPart, Within};
@@ -173,14 +177,16 @@ macro_rules! reducers {
         reducers!(@all "suite" $floats [sum Sum, min Min, max Max, sumsq SumSq, argmin ArgMin,
             argmax ArgMax]);
         reducers!(@all "library" $integers [sumabs SumAbs, product Product, minmax MinMax,
-            nonzero NonZero, spread ExactSpread, mean Mean, l2 ExactNorm, and And, or Or, xor Xor]);
+            nonzero NonZero, spread ExactSpread, mean Mean, l2 ExactNorm, hmean HarmonicMean, and And, or Or, xor Xor]);
         reducers!(@all "library" $floats [sumabs SumAbs, product Product, minmax MinMax,
             nonzero NonZero, spread Spread, mean Mean, l2 FloatNorm, nanl2 NanFloatNorm, binsum BinnedSum, binsumsq BinnedSumSq,
             binsumabs BinnedSumAbs, logsumexp LogSumExp, nansum NanSum, nanmin NanMin, nanmax NanMax,
             nanargmin NanArgMin, nanargmax NanArgMax, nanspread NanSpread, nancount NanCount,
             nansumsq NanSumSq, nansumabs NanSumAbs, nanproduct NanProduct, nanminmax NanMinMax,
             nanbinsum NanBinnedSum, nanbinsumsq NanBinnedSumSq, nanbinsumabs NanBinnedSumAbs,
-            binspread BinnedSpread, nanbinspread NanBinnedSpread]);
+            binspread BinnedSpread, nanbinspread NanBinnedSpread, hmean HarmonicMean,
+            nanhmean NanHarmonicMean, binhmean BinnedHarmonicMean, nanbinhmean NanBinnedHarmonicMean,
+            moment3 ThirdMoment, nanmoment3 NanThirdMoment]);
         reducers!(@all "library" $widened [widesum WideSum]);
         reducers!(@all "library" $double_words [l1 L1Norm]);
         reducers!(@pairs $integers [dot Dot, sqdist SquaredDistance]);

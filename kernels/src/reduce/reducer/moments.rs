@@ -284,7 +284,7 @@ pub(super) struct Kept {
 
 /// A finite element of a group, or 0 if there is none.
 #[inline(always)]
-fn pivot<T: Unpacked<Total: Real>>(group: Vector) -> f64 {
+pub(super) fn pivot<T: Unpacked<Total: Real>>(group: Vector) -> f64 {
     let finite = |a: T::Total, b: T::Total| if a.to_f64().is_finite() { a } else { b };
     let found = T::terms(group, identity).in_pairs(finite).to_f64();
     if found.is_finite() { found } else { 0.0 }

@@ -281,7 +281,8 @@ impl<T: Item, E: Extreme<T::Wide>> Reduction for PlaceOf<T, E> {
 
     #[inline(always)]
     fn finish(partial: Self::Partial) -> [u64; 2] {
-        located(partial.index, T::narrow(partial.value))
+        // SAFETY: elements are numbers.
+        unsafe { located(partial.index, T::narrow(partial.value)) }
     }
 }
 
@@ -331,7 +332,8 @@ impl<T: Item, E: Extreme<T::Wide>> VectorReduction for PlaceOf<T, E> {
         place_of: impl Fn(u64) -> u64,
     ) {
         let ReduceCut { input, output, .. } = arguments;
-        // SAFETY: the caller's contract; the element begins 8 bytes on.
+        // SAFETY: the caller's contract: there is room for two words at a multiple of 8, and the
+        // elements that `partial` names are readable; elements are numbers.
         unsafe {
             // An empty input has nothing to look up.
             if T::LOCATES || partial.index == NOWHERE {

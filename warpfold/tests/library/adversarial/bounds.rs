@@ -294,6 +294,8 @@ pub(crate) enum What {
     NonZero,
     NanCount,
     Spread,
+    HarmonicMean,
+    ThirdMoment,
     LogSumExp,
     And,
     Or,
@@ -453,6 +455,8 @@ pub(crate) fn expected(asked: Asked, set: &Set, on_cpu: bool) -> Expected {
             let of = |what| expected(Asked { what, ..asked }, set, on_cpu).expect("there are elements");
             Some([vec![count], of(What::Sum), of(What::Mean)].concat())
         }
+        What::HarmonicMean if set.facts(skips).elements.is_empty() => None,
+        What::HarmonicMean => one(harmonic_mean(&set.facts(skips).elements)),
         _ => match set.ty.sums {
             Some(sums) => of_floats(what, set.facts(skips), sums, on_cpu),
             None => Some(of_integers(what, set)),
@@ -620,6 +624,7 @@ fn of_floats(what: What, facts: &Facts, sums: Precision, on_cpu: bool) -> Expect
             let squared_off = deviations(terms).times(&of_deviation).times(&of_deviation);
             Some(vec![mean(terms, off, squared_off), variance(terms, &relative)])
         }
+        What::ThirdMoment => one(third_moment(facts)),
         What::Product => one(product(facts, sums, on_cpu)),
         What::LogSumExp => one(log_sum_exp(facts, sums)),
         what => unreachable!("{what:?} of floats"),
@@ -634,6 +639,52 @@ fn mean(terms: &Terms, off: Dyadic, squared_off: Dyadic) -> Want {
     let division = if terms.n == 1 { Dyadic::ZERO } else { division.plus(&smallest) };
     let off = off.plus(&division);
     Near { number: terms.sum.clone(), over, off, squared_off, precision: DOUBLES }
+}
+
+/// The number of elements over the sum of their reciprocals.
+fn harmonic_mean(elements: &[Number]) -> Want {
+    if elements.iter().any(|one| one.is_nan()) {
+        return Is(Float(f64::NAN));
+    } else if elements.iter().any(|one| one.is_zero()) {
+        return Is(Float(0.0));
+    }
+    let negative = elements.iter().filter(|one| one.is_negative()).count();
+    let reciprocals = elements.iter().filter(|one| one.is_finite()).map(|one| one.exact().reciprocal());
+    let sum = reciprocals.fold(Dyadic::ZERO, |sum, one| sum.plus(&one)).magnitude();
+    if sum.is_zero() || negative % elements.len() != 0 {
+        return Unsaid;
+    }
+    let n = Dyadic::integer(elements.len());
+    let relative = (elements.len() + 4) as f64 * DOUBLES.roundoff() * (1.0 + 1e-12);
+    let off = n.times(&Dyadic::of(relative)).plus(&sum.times(&Dyadic::power(DOUBLES.smallest)));
+    let number = if negative > 0 { Dyadic::ZERO.minus(&n) } else { n };
+    near(number, sum, off, DOUBLES)
+}
+
+/// The mean of the cubed distances from the mean.
+fn third_moment(facts: &Facts) -> Want {
+    let terms = &facts.terms;
+    if terms.special().is_some() {
+        return Is(Float(f64::NAN));
+    }
+    let n = Dyadic::integer(terms.n);
+    // n times each distance.
+    let distance = |one: &Number| one.exact().times(&n).minus(&terms.sum);
+    let cube = |distance: Dyadic| distance.times(&distance).times(&distance);
+    let distances: Vec<Dyadic> = facts.elements.iter().map(distance).collect();
+    let largest = n.times(&Dyadic::power(320));
+    if distances.iter().any(|distance| distance.magnitude() >= largest) {
+        return Unsaid;
+    }
+    let [mut number, mut magnitudes] = [Dyadic::ZERO; 2];
+    for distance in distances {
+        let cube = cube(distance);
+        (number, magnitudes) = (number.plus(&cube), magnitudes.plus(&cube.magnitude()));
+    }
+    let over = cube(n.clone()).times(&n);
+    let relative = 32.0 * terms.n as f64 * (terms.n + 64) as f64 * DOUBLES.roundoff();
+    let smallest = over.times(&Dyadic::power(DOUBLES.smallest)).times(&Dyadic::integer(8 * terms.n + 8));
+    near(number, over, magnitudes.times(&Dyadic::of(relative)).plus(&smallest), DOUBLES)
 }
 
 /// The exact product of two.
@@ -724,6 +775,16 @@ fn of_definition(what: What, facts: &Facts, sums: Precision) -> Expected {
             let taken: Vec<f64> = taken().collect();
             let of_any = || spread_everywhere(&taken, format).map(|part| Is(Float(part))).to_vec();
             (!taken.is_empty()).then(of_any)
+        }
+        What::HarmonicMean => {
+            let four_over = |one: f64| match one {
+                0.0 => f64::INFINITY,
+                _ if sums == SINGLES => f64::from(4.0 / one as f32),
+                _ => 4.0 / one,
+            };
+            let terms: Vec<f64> = taken().map(four_over).collect();
+            let of_any = || vec![Is(Float(4.0 / spread_everywhere(&terms, format)[0]))];
+            (!terms.is_empty()).then(of_any)
         }
         What::Within => {
             let sum = of(taken().collect());

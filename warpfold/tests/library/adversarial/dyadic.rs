@@ -62,6 +62,13 @@ impl Dyadic {
         Self { significand: &self.significand * &other.significand, exponent }
     }
 
+    /// Returns the reciprocal of a number that is not zero, off by 2^-160 of itself at most.
+    pub(crate) fn reciprocal(&self) -> Self {
+        let bits = self.significand.bits() as i64 + 160;
+        let significand = (BigInt::from(1) << bits) / &self.significand;
+        Self { significand, exponent: -self.exponent - bits }
+    }
+
     /// Returns the product of all factors, made of halves of them: long products meet their like.
     pub(crate) fn product(factors: &[Self]) -> Self {
         match factors {
@@ -159,6 +166,7 @@ fn dyadic_numbers_are_exact() {
     assert!(of(-3.0).times(&of(0.5)) == of(-1.5));
     assert!(of(5e-324) == Dyadic::power(-1074) && of(-2.0) < of(-1.0) && of(-1.0) < Dyadic::ZERO);
     assert_eq!((of(6.0).top(), of(6.0).unit(), of(-0.75).unit()), (3, 1, -2));
+    assert!(of(-0.25).reciprocal() == of(-4.0) && of(3.0).reciprocal().times(&of(6.0)) < of(2.0));
     assert!(Dyadic::product(&[of(0.1), of(-4.0), of(2.5)]) == of(0.1).times(&of(-10.0)));
     assert_eq!(Dyadic::integer(-1).wrapped(), u64::MAX);
     assert_eq!(of(1e20).plus(&Dyadic::integer(7)).wrapped(), (10_u128.pow(20) + 7) as u64);

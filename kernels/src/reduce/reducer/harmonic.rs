@@ -1,0 +1,180 @@
+//! The harmonic mean: the number of elements over the sum of their reciprocals.
+//!
+//! Reciprocals are added in double precision. Those of `f64` are added in two scales, in which none
+//! overflows or is subnormal. A zero of either sign has the reciprocal +∞.
+
+use core::{marker::PhantomData, ops::Div};
+
+use warpfold_abi::binned::{Float, Partial};
+use warpfold_device::{
+    combined_by,
+    op::{self, Number},
+    reduction::{Reduction, Unrolled},
+    value,
+};
+
+use super::{
+    exact::{BinnedStatistic, CountedBins},
+    item::{Item, Unpacked},
+    means::{Add, Additive},
+    moments::Real,
+    numbers::{All, Numbers, Which},
+};
+
+/// The harmonic mean of the elements that count.
+pub(super) struct HarmonicMeanOf<T, W>(PhantomData<(T, W)>);
+/// The harmonic mean of all elements.
+pub(super) type HarmonicMean<T> = Unrolled<HarmonicMeanOf<T, All>>;
+/// The harmonic mean of the elements that are numbers.
+pub(super) type NanHarmonicMean<T> = Unrolled<HarmonicMeanOf<T, Numbers>>;
+
+impl<T: Item<Total: Invertible>, W: Which> Reduction for HarmonicMeanOf<T, W> {
+    type Element = T;
+    type Partial = (u64, <T::Total as Invertible>::Sum);
+    type Output = f64;
+    combined_by!((op::Sum, Add));
+    const INDEXED: bool = false;
+
+    #[inline(always)]
+    fn map(element: T, _index: u64) -> Self::Partial {
+        let number = element.total().widened();
+        if W::counts(number) { (1, ReciprocalSum::of(number)) } else { Self::IDENTITY }
+    }
+
+    #[inline(always)]
+    fn finish((count, sum): Self::Partial) -> f64 {
+        sum.divide(count as f64)
+    }
+}
+
+/// A number whose reciprocal is added.
+pub(super) trait Invertible: Number {
+    /// The type of sums of reciprocals.
+    type Sum: ReciprocalSum;
+    /// Returns the nearest number of double precision.
+    fn widened(self) -> f64;
+}
+
+macro_rules! invertible {
+    ($($ty:ident in $Sum:ident: |$number:ident| $widened:expr;)*) => {$(
+        impl Invertible for $ty {
+            type Sum = $Sum;
+
+            #[inline(always)]
+            fn widened(self) -> f64 {
+                let $number = self;
+                $widened
+            }
+        }
+    )*};
+}
+
+invertible! {
+    i64 in f64: |number| number as f64;
+    u64 in f64: |number| number as f64;
+    f32 in f64: |number| number.to_f64();
+    f64 in Reciprocals: |number| number;
+}
+
+/// A sum of reciprocals.
+pub(super) trait ReciprocalSum: Additive {
+    /// Returns the reciprocal of a number.
+    fn of(number: f64) -> Self;
+    /// Divides a number by the sum.
+    fn divide(self, dividend: f64) -> f64;
+}
+
+/// Divides by a number; by zero of either sign to +∞.
+#[inline(always)]
+fn divide<N: Number + PartialEq + Div<Output = N>>(dividend: N, number: N) -> N {
+    if number == N::ZERO { N::LARGEST } else { dividend / number }
+}
+
+impl ReciprocalSum for f64 {
+    #[inline(always)]
+    fn of(number: f64) -> Self {
+        divide(1.0, number)
+    }
+
+    #[inline(always)]
+    fn divide(self, dividend: f64) -> f64 {
+        dividend / self
+    }
+}
+
+value! {
+    /// The sum of the reciprocals of `f64`.
+    pub(super) struct Reciprocals {
+        /// The sum of those of numbers from [`SMALL`] on, each times 2^64.
+        near: f64,
+        /// The sum of the others, each times 2^-128.
+        far: f64,
+    }
+}
+
+const fn power_of_two(exponent: i64) -> f64 {
+    f64::from_bits(((1023 + exponent) as u64) << 52)
+}
+
+/// The sum of 2^35 scaled reciprocals overflows neither of numbers below it nor of others.
+const SMALL: f64 = power_of_two(-896);
+
+impl Additive for Reciprocals {
+    const NONE: Self = Self { near: 0.0, far: 0.0 };
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        Self { near: self.near + other.near, far: self.far + other.far }
+    }
+}
+
+impl ReciprocalSum for Reciprocals {
+    #[inline(always)]
+    fn of(number: f64) -> Self {
+        let is_small = number.magnitude() < SMALL;
+        let (dividend, number) =
+            if is_small { (1.0, number * power_of_two(128)) } else { (power_of_two(64), number) };
+        let reciprocal = divide(dividend, number);
+        if is_small {
+            Self { far: reciprocal, ..Self::NONE }
+        } else {
+            Self { near: reciprocal, ..Self::NONE }
+        }
+    }
+
+    #[inline(always)]
+    fn divide(self, dividend: f64) -> f64 {
+        let Self { near, far } = self;
+        if far == 0.0 {
+            dividend * power_of_two(64) / near
+        } else {
+            dividend / (far + near * power_of_two(-192)) * power_of_two(-128)
+        }
+    }
+}
+
+/// The harmonic mean, from the binned sum of 4 over each element: of a normal number that is normal.
+pub(super) struct FromReciprocals;
+/// The harmonic mean of floats, with the same bits wherever it is made.
+pub(super) type BinnedHarmonicMean<T> = CountedBins<T, All, FromReciprocals>;
+/// The harmonic mean of the floats that are numbers, likewise.
+pub(super) type NanBinnedHarmonicMean<T> = CountedBins<T, Numbers, FromReciprocals>;
+
+impl<T> BinnedStatistic<T> for FromReciprocals
+where
+    T: Unpacked<Total: Float + Number + PartialEq + Div<Output = T::Total>>,
+{
+    type Sums = T::Total;
+    type Output = f64;
+
+    #[inline(always)]
+    fn term(number: T::Total) -> T::Total {
+        let two = <T::Total as Number>::ONE.add(Number::ONE);
+        divide(two.multiply(two), number)
+    }
+
+    #[inline(always)]
+    fn finish(count: u64, sum: Partial<T::Total>) -> f64 {
+        4.0 / sum.mean(count)
+    }
+}

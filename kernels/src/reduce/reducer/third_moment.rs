@@ -1,0 +1,174 @@
+//! The third central moment of floats in one pass.
+//!
+//! A thread adds up the distances of its elements from the first one, their squares and their cubes, as
+//! [`moments`](super::moments) does. Threads and blocks merge means and sums of the squared and cubed
+//! distances from the means (P. Pébay, *Formulas for Robust, One-Pass Parallel Computation of
+//! Covariances and Arbitrary-Order Statistical Moments*, Sandia Report SAND2008-6212, 2008).
+
+use core::marker::PhantomData;
+
+use warpfold_device::{
+    combined_by,
+    math::fma,
+    op::Operation,
+    reduction::{ACCUMULATORS, Reduction, Vector, VectorReduction},
+    value,
+};
+
+use super::{
+    moments::{Center, Offset, Real, pivot},
+    numbers::{All, Floats, Numbers, Which},
+};
+
+value! {
+    /// The moments of some elements.
+    pub(super) struct Moments {
+        /// The number of elements.
+        count: u64,
+        /// Their mean; of none any. Rounded, it would be off by as much as the deviation may be.
+        mean: Offset,
+        /// The sum of the squared distances from it.
+        squares: f64,
+        /// The sum of the cubed distances from it.
+        cubes: f64,
+    }
+}
+
+/// Merges the moments of two sets of elements.
+#[derive(Clone, Copy)]
+pub(super) struct Merge;
+
+impl Operation<Moments> for Merge {
+    const IDENTITY: Moments = Moments { count: 0, mean: Offset::NONE, squares: 0.0, cubes: 0.0 };
+
+    #[inline(always)]
+    fn combine(a: Moments, b: Moments) -> Moments {
+        let count = a.count + b.count;
+        // Of none, too, there is a number to divide by.
+        let share = b.count as f64 / Ord::max(count, 1) as f64;
+        let distance = a.mean.distance(b.mean);
+        let between = distance * distance * (a.count as f64 * share);
+        let crossed = (1.0 - share) * b.squares - share * a.squares;
+        let both = Moments {
+            count,
+            mean: a.mean.moved(distance * share),
+            squares: a.squares + b.squares + between,
+            cubes: a.cubes + b.cubes + distance * (between * (1.0 - 2.0 * share) + 3.0 * crossed),
+        };
+        // Exactly the other one.
+        if a.count == 0 {
+            b
+        } else if b.count == 0 {
+            a
+        } else {
+            both
+        }
+    }
+}
+
+/// The sums of some distances, of their squares and of their cubes.
+#[derive(Clone, Copy)]
+pub(super) struct Distances {
+    sum: f64,
+    squares: f64,
+    cubes: f64,
+}
+
+impl Distances {
+    const NONE: Self = Self { sum: 0.0, squares: 0.0, cubes: 0.0 };
+
+    #[inline(always)]
+    fn add(&mut self, distance: f64) {
+        let square = distance * distance;
+        self.sum += distance;
+        self.squares += square;
+        self.cubes = fma(square, distance, self.cubes);
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        Self {
+            sum: self.sum + other.sum,
+            squares: self.squares + other.squares,
+            cubes: self.cubes + other.cubes,
+        }
+    }
+}
+
+/// What a thread accumulates. No thread takes 2^32 elements.
+#[derive(Clone, Copy)]
+pub(super) struct Accumulator {
+    count: u32,
+    pivot: f64,
+    distances: [Distances; ACCUMULATORS],
+}
+
+/// The third central moment of the elements that count.
+pub(super) struct ThirdMomentOf<T, W>(PhantomData<(T, W)>);
+/// The third central moment of all elements.
+pub(super) type ThirdMoment<T> = ThirdMomentOf<T, All>;
+/// The third central moment of the elements that are numbers.
+pub(super) type NanThirdMoment<T> = ThirdMomentOf<T, Numbers>;
+
+impl<T: Floats, W: Which> Reduction for ThirdMomentOf<T, W> {
+    type Element = T;
+    type Partial = Moments;
+    type Output = f64;
+    combined_by!(Merge);
+    const INDEXED: bool = false;
+
+    #[inline(always)]
+    fn map(element: T, _index: u64) -> Self::Partial {
+        let number = element.term().to_f64();
+        // An element has no distance from itself, unless it is not finite: then that is NaN.
+        let distance = number - number;
+        let mean = Offset::at(number, 0.0);
+        let one = Moments { count: 1, mean, squares: distance, cubes: distance };
+        if W::counts(number) { one } else { Self::IDENTITY }
+    }
+
+    #[inline(always)]
+    fn finish(moments: Self::Partial) -> f64 {
+        moments.cubes / moments.count as f64
+    }
+}
+
+impl<T: Floats, W: Which> VectorReduction for ThirdMomentOf<T, W> {
+    type Accumulator = Accumulator;
+    type Continued = Self;
+
+    #[inline(always)]
+    fn start() -> Accumulator {
+        Accumulator { count: 0, pivot: 0.0, distances: [Distances::NONE; ACCUMULATORS] }
+    }
+
+    #[inline(always)]
+    fn accumulate(kept: &mut Accumulator, chain: usize, vector: Vector, _index: u64) {
+        if kept.count == 0 {
+            kept.pivot = pivot::<T>(vector);
+        }
+        let (mut count, mut distances) = (0, Distances::NONE);
+        T::each(vector, |element| {
+            let counts = W::counts(element);
+            count += u32::from(counts);
+            distances.add(if counts { element.to_f64() - kept.pivot } else { 0.0 });
+        });
+        kept.count += count;
+        kept.distances[chain] = kept.distances[chain].plus(distances);
+    }
+
+    #[inline(always)]
+    fn close(Accumulator { count, pivot, distances: [a, b, c, d] }: Accumulator) -> Self::Partial {
+        if count == 0 {
+            return Self::IDENTITY;
+        }
+        let Distances { sum, squares, cubes } = a.plus(b).plus(c.plus(d));
+        let offset = sum / f64::from(count);
+        Moments {
+            count: count.into(),
+            mean: Offset::at(pivot, offset),
+            squares: fma(-sum, offset, squares),
+            cubes: fma(-offset, fma(3.0, squares, -2.0 * sum * offset), cubes),
+        }
+    }
+}
