@@ -42,7 +42,7 @@
 //!
 //! A reference to such an operation is an [`op`](crate::op) like those of the library, in a tuple too:
 //! it reduces every [input](crate::Input) that operations of one result reduce, waiting, on a stream,
-//! into device memory, recorded, of a [`Group`](crate::Group) and by [keys](Buffer::by_key).
+//! into device memory, recorded, of a [`Group`](crate::Group) and by [keys](crate::Buffer::by_key).
 //! The result of no elements is what the operation makes of its identity.
 //!
 //! What some elements alone go into, because of a condition or a mask that lies in them, maps the others
