@@ -6,7 +6,7 @@ use pyo3::{exceptions::PyValueError, prelude::*};
 use warpfold::{
     Buffer, Outcome, Outputs, Plain, Stream,
     dlpack::{DataType, Layout},
-    internal::{Dtype, DynamicOp, Nan, Op, OpKind, Written, result_bytes},
+    internal::{Dtype, DynamicOp, Nan, Op, OpKind, Written, data_type, result_bytes},
     op,
 };
 
@@ -28,14 +28,9 @@ pub(crate) struct Kernel {
 
 /// The library's type of elements.
 fn element_type(dtype: DataType) -> Dtype {
-    let DataType { code, bits, .. } = elements::in_memory(dtype);
-    let prefix = match code {
-        0 => "i",
-        1 => "u",
-        4 => "bf",
-        _ => "f",
-    };
-    format!("{prefix}{bits}").parse().expect("every array is of one of the types")
+    let dtype = elements::in_memory(dtype);
+    let found = Dtype::ALL.iter().copied().find(|&one| data_type(one) == dtype);
+    found.expect("every array is of one of the types")
 }
 
 impl Kernel {
@@ -63,12 +58,7 @@ impl Kernel {
     fn left(self, dtype: DataType) -> (DataType, usize) {
         let elements = element_type(dtype);
         match self.kind.plain().for_elements(elements).written() {
-            Written::Sum => match elements.sum() {
-                Dtype::I64 => (DataType::of::<i64>(), 1),
-                Dtype::U64 => (DataType::of::<u64>(), 1),
-                Dtype::F64 => (DataType::of::<f64>(), 1),
-                _ => (DataType::of::<f32>(), 1),
-            },
+            Written::Sum => (data_type(elements.sum()), 1),
             Written::Element => (elements::in_memory(dtype), 1),
             Written::Ends => (elements::in_memory(dtype), 2),
             // The index and, in the other 8 bytes, the element.

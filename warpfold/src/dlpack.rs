@@ -63,13 +63,17 @@ impl DataType {
 
     /// The type of elements.
     pub fn of<T: Element>() -> Self {
-        let code = match T::DTYPE {
+        Self::of_dtype(T::DTYPE)
+    }
+
+    pub(crate) fn of_dtype(dtype: Dtype) -> Self {
+        let code = match dtype {
             Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => 0,
             Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => 1,
             Dtype::F16 | Dtype::F32 | Dtype::F64 => 2,
             Dtype::Bf16 => 4,
         };
-        let bits = u8::try_from(8 * size_of::<T>()).expect("elements have at most 64 bits");
+        let bits = u8::try_from(8 * dtype.size()).expect("elements have at most 64 bits");
         Self { code, bits, lanes: 1 }
     }
 }

@@ -7,6 +7,7 @@ use warpfold_driver::{Context, Driver, Stream as RawStream};
 
 use crate::{
     Axis, Device, Element, Plain, Reducer, Result, Rows, View,
+    dlpack::DataType,
     element::{Words, sealed::Outcome as _},
     input::{AnyTask, Task, buffer, rows::RowsTask},
     memory::Memory,
@@ -85,6 +86,11 @@ impl<T: Plain, R: Plain> Operation<T> for DynamicOp<R> {
 }
 
 impl<T: Plain, R: Plain> RowsOperation<T> for DynamicOp<R> {}
+
+/// The type of elements as DLPack has it.
+pub fn data_type(dtype: Dtype) -> DataType {
+    DataType::of_dtype(dtype)
+}
 
 /// The device of a context of any driver, be it a GPU's or the simulator's.
 ///
