@@ -111,7 +111,7 @@ fn op_code(op: Op) -> c_int {
         Op::Sum => 0,
         Op::Min => 1,
         Op::Max => 2,
-        Op::SumSq => 3,
+        Op::SumOfSquares => 3,
         Op::ArgMin => 4,
         Op::ArgMax => 5,
     }
@@ -141,8 +141,8 @@ fn written(op: Op, dtype: Dtype) -> (u64, Dtype) {
         // The element comes first. Its index is signed, and never below 0.
         (Op::ArgMin | Op::ArgMax, _) => (OUTPUT_BYTES / 2, Dtype::U64),
         // In 32 bits, which wrap around.
-        (Op::Sum | Op::SumSq, Dtype::I8 | Dtype::I16 | Dtype::I32) => (0, Dtype::I32),
-        (Op::Sum | Op::SumSq, Dtype::U8 | Dtype::U16 | Dtype::U32) => (0, Dtype::U32),
+        (Op::Sum | Op::SumOfSquares, Dtype::I8 | Dtype::I16 | Dtype::I32) => (0, Dtype::I32),
+        (Op::Sum | Op::SumOfSquares, Dtype::U8 | Dtype::U16 | Dtype::U32) => (0, Dtype::U32),
         _ => (0, op.result(dtype)),
     }
 }
@@ -296,7 +296,7 @@ mod tests {
             (Op::Sum, "sum"),
             (Op::Min, "least"),
             (Op::Max, "greatest"),
-            (Op::SumSq, "sum_of_squares"),
+            (Op::SumOfSquares, "sum_of_squares"),
             (Op::ArgMin, "index_of_least"),
             (Op::ArgMax, "index_of_greatest"),
         ] {
@@ -317,7 +317,7 @@ mod tests {
             for op in [Op::ArgMin, Op::ArgMax] {
                 assert_eq!(written(op, dtype), (8, Dtype::U64));
             }
-            assert_eq!(written(Op::Sum, dtype), written(Op::SumSq, dtype));
+            assert_eq!(written(Op::Sum, dtype), written(Op::SumOfSquares, dtype));
             let (offset, sum) = written(Op::Sum, dtype);
             assert!(offset == 0 && sum.size() == dtype.size().max(4), "{dtype}: {sum}");
             assert_eq!(sum.is_float(), dtype.is_float(), "{dtype}");

@@ -37,7 +37,9 @@ impl Derived {
     fn op(self, dtype: Dtype, level: Level) -> Op {
         match self.op.kind {
             // Its mean is reproducible.
-            OpKind::Mean if level == Level::Everywhere && dtype.is_float() => OpKind::Spread.plain(),
+            OpKind::Mean if level == Level::Everywhere && dtype.is_float() => {
+                OpKind::MeanAndVariance.plain()
+            }
             _ => self.op.for_elements(dtype),
         }
     }
@@ -50,11 +52,11 @@ const fn derived(name: &'static str, op: Op, rule: Rule) -> Derived {
 /// All statistics that follow from an operation.
 const DERIVED: [Derived; 7] = [
     derived("mean", OpKind::Mean.plain(), Rule::Mean),
-    derived("variance", OpKind::Spread.plain(), Rule::Variance),
-    derived("std", OpKind::Spread.plain(), Rule::Deviation),
-    derived("l1", OpKind::L1.plain(), Rule::L1),
+    derived("variance", OpKind::MeanAndVariance.plain(), Rule::Variance),
+    derived("std", OpKind::MeanAndVariance.plain(), Rule::Deviation),
+    derived("l1", OpKind::L1Norm.plain(), Rule::L1),
     derived("maxnorm", OpKind::MinMax.plain(), Rule::LargestMagnitude),
-    derived("nanl1", Op { nan: Nan::Skip, ..OpKind::L1.plain() }, Rule::L1),
+    derived("nanl1", Op { nan: Nan::Skip, ..OpKind::L1Norm.plain() }, Rule::L1),
     derived(
         "nanmaxnorm",
         Op { nan: Nan::Skip, ..OpKind::MinMax.plain() },
@@ -138,5 +140,5 @@ impl fmt::Display for Statistic {
 
 /// Whether users have its own name for it.
 fn has_name(op: Op) -> bool {
-    !op.is_binned() && !op.wide && !matches!(op.kind, OpKind::Mean | OpKind::L1)
+    !op.is_binned() && !op.wide && !matches!(op.kind, OpKind::Mean | OpKind::L1Norm)
 }

@@ -163,7 +163,7 @@ fn reduce<T: Arithmetic>(op: Op, values: &[T]) -> T {
     // ladder: end
     match op {
         Op::Sum => sum(|x| x),
-        Op::SumSq => sum(|x| x.multiply(x)),
+        Op::SumOfSquares => sum(|x| x.multiply(x)),
         Op::Min => fold(T::LARGEST, T::least),
         Op::Max => fold(T::SMALLEST, T::greatest),
         Op::ArgMin | Op::ArgMax => unreachable!("no variant has them: checked"),

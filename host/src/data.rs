@@ -294,7 +294,7 @@ impl Value {
     /// no value of one type.
     pub fn identity(op: Op, dtype: Dtype) -> Self {
         with_dtype!(dtype, T => match op {
-            Op::Sum | Op::SumSq => T::zeroed().value(),
+            Op::Sum | Op::SumOfSquares => T::zeroed().value(),
             Op::Min => T::LARGEST.value(),
             Op::Max => T::SMALLEST.value(),
             Op::ArgMin | Op::ArgMax => panic!("{op} has no identity"),

@@ -52,7 +52,7 @@ macro_rules! integers {
 
             fn marker(op: Op, _n: u64, turn: u64) -> Self {
                 match op {
-                    Op::Sum | Op::SumSq => Self::of_integer(1 + turn),
+                    Op::Sum | Op::SumOfSquares => Self::of_integer(1 + turn),
                     Op::Min | Op::ArgMin => Self::MIN + 1,
                     Op::Max | Op::ArgMax => Self::MAX - 1,
                 }
@@ -70,7 +70,7 @@ macro_rules! floats {
                 let of: fn(f64) -> Self = $of;
                 let uniform = f64::from(Self::random(bits)).abs();
                 // A root is rounded correctly, and so the same on any machine.
-                of(if op == Op::SumSq { uniform.sqrt() } else { uniform } * $largest)
+                of(if op == Op::SumOfSquares { uniform.sqrt() } else { uniform } * $largest)
             }
 
             fn marker(op: Op, n: u64, _turn: u64) -> Self {
@@ -79,7 +79,7 @@ macro_rules! floats {
                 let share = (n - 1).div_ceil(SHARE).max(1).next_power_of_two();
                 of(match op {
                     Op::Sum => (share as f64 * $largest).min($most),
-                    Op::SumSq => (1_u64 << share.ilog2().div_ceil(2)) as f64 * $largest,
+                    Op::SumOfSquares => (1_u64 << share.ilog2().div_ceil(2)) as f64 * $largest,
                     Op::Min | Op::ArgMin => -2.0,
                     Op::Max | Op::ArgMax => 2.0,
                 })
@@ -111,7 +111,7 @@ impl Data {
 
     /// Whether two operations have the same drawn elements.
     pub fn drawn_alike(dtype: Dtype, op: Op, other: Op) -> bool {
-        !dtype.is_float() || (op == Op::SumSq) == (other == Op::SumSq)
+        !dtype.is_float() || (op == Op::SumOfSquares) == (other == Op::SumOfSquares)
     }
 
     /// The element at an index.
@@ -167,7 +167,7 @@ mod tests {
                 assert!(least >= 0.0 && (0.99 * most..=most).contains(&greatest), "{dtype}: {greatest}");
                 let mean = elements.iter().sum::<f64>() / 1e5 / most;
                 assert!((0.49..0.51).contains(&mean), "{dtype}: {mean}");
-                let roots = Data::drawn(Op::SumSq, dtype, 100_000, 3);
+                let roots = Data::drawn(Op::SumOfSquares, dtype, 100_000, 3);
                 let squares = (0..roots.len()).map(|i| roots.get(i).to_f64().powi(2));
                 let mean = squares.sum::<f64>() / 1e5 / most.powi(2);
                 assert!((0.49..0.51).contains(&mean), "{dtype}: {mean}");
@@ -184,8 +184,8 @@ mod tests {
                 let share = marker(Op::Sum, dtype, n, 0).to_f64() / others.max(128.0 * most);
                 assert!((1.0 / 128.0..1.0 / 64.0 + 1e-9).contains(&share), "{dtype} {n}: {share}");
                 let squares = (n - 1) as f64 * most * most;
-                let share =
-                    marker(Op::SumSq, dtype, n, 0).to_f64().powi(2) / squares.max(128.0 * most * most);
+                let share = marker(Op::SumOfSquares, dtype, n, 0).to_f64().powi(2)
+                    / squares.max(128.0 * most * most);
                 assert!((1.0 / 128.0..1.0 / 32.0 + 1e-9).contains(&share), "{dtype} {n}: {share}");
             }
         }

@@ -79,7 +79,7 @@ impl Statistic {
         match self {
             Self::Of(op) => op,
             Self::Mean => Op::Sum,
-            Self::Norm => Op::SumSq,
+            Self::Norm => Op::SumOfSquares,
         }
     }
 }

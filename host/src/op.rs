@@ -37,7 +37,7 @@ some! {
     /// Largest element, or NaN if any element is NaN.
     Max,
     /// Sum of the elements' squares; integers wrap around.
-    SumSq,
+    SumOfSquares,
     /// Index of the first of the smallest elements, or of the first NaN if there is one.
     ArgMin,
     /// Index of the first of the largest elements, or of the first NaN if there is one.
@@ -54,14 +54,14 @@ impl Op {
     /// with its index.
     pub const fn fold(self) -> Self {
         match self {
-            Self::SumSq => Self::Sum,
+            Self::SumOfSquares => Self::Sum,
             other => other,
         }
     }
 
     /// Whether it has a value for no elements at all.
     pub const fn has_empty_value(self) -> bool {
-        matches!(self, Self::Sum | Self::SumSq)
+        matches!(self, Self::Sum | Self::SumOfSquares)
     }
 
     /// Type of the reducer's result for elements of `dtype`: u64 for an index, for sums [`Dtype::sum`],
@@ -70,7 +70,7 @@ impl Op {
         match self {
             Self::ArgMin | Self::ArgMax => Dtype::U64,
             Self::Min | Self::Max => dtype,
-            Self::Sum | Self::SumSq => dtype.sum(),
+            Self::Sum | Self::SumOfSquares => dtype.sum(),
         }
     }
 }
@@ -121,9 +121,9 @@ mod tests {
     #[test]
     fn only_sums_have_a_value_for_nothing() {
         let having: Vec<Op> = Op::ALL.iter().copied().filter(|op| op.has_empty_value()).collect();
-        assert_eq!(having, [Op::Sum, Op::SumSq]);
-        assert_eq!(Op::SumSq.fold(), Op::Sum);
-        assert!(Op::ALL.iter().all(|op| *op == Op::SumSq || op.fold() == *op));
+        assert_eq!(having, [Op::Sum, Op::SumOfSquares]);
+        assert_eq!(Op::SumOfSquares.fold(), Op::Sum);
+        assert!(Op::ALL.iter().all(|op| *op == Op::SumOfSquares || op.fold() == *op));
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn files_have_the_name() {
         assert_eq!(serde_json::to_string(&Op::ArgMax).unwrap(), "\"argmax\"");
-        assert_eq!(serde_json::from_str::<Op>("\"sumsq\"").unwrap(), Op::SumSq);
+        assert_eq!(serde_json::from_str::<Op>("\"sumsq\"").unwrap(), Op::SumOfSquares);
         let error = serde_json::from_str::<Op>("\"product\"").unwrap_err().to_string();
         assert!(error.contains("unknown operation `product`; there are sum, min, max"), "{error}");
     }

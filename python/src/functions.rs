@@ -1,20 +1,21 @@
-//! The functions of the package: one row each. The functions themselves, their documentation, the type
-//! stubs and the tests are made from these rows.
+//! The functions of the package: one for each operation of the library's table, and those that are made of
+//! an operation's results. The functions themselves, their documentation, the type stubs and the tests are
+//! made from these rows.
 
 use pyo3::prelude::*;
 
-use warpfold::internal::{Nan, OpKind};
+use warpfold::internal::{Dtype, Nan, Op, OpKind, Written};
 
 use crate::kernels::Kernel;
 
 /// A function for reductions.
 #[pyclass(frozen, get_all, module = "warpfold")]
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Function {
     /// Its name: NumPy's, or PyTorch's where NumPy has none.
     name: &'static str,
     /// What it computes, in a sentence.
-    summary: &'static str,
+    summary: String,
     /// The operation on the device.
     kernel: Kernel,
     /// What becomes of the values that the operation leaves: a name of `_finish.py`.
@@ -29,140 +30,105 @@ pub(crate) struct Function {
     pair: bool,
     /// Whether it takes an initial value.
     initial: bool,
-    /// Whether it may be asked for the same bits everywhere, if the operation has them.
-    everywhere: bool,
+}
+
+impl Function {
+    /// Returns the function of an operation; `None` if Python has functions of its own for each of the
+    /// numbers that it leaves.
+    fn of_operation(op: Op) -> Option<Self> {
+        let name = op.function()?;
+        let (finish, result, of_nothing) = match op.written() {
+            Written::Sum => ("as_it_is", "sum", None),
+            Written::Element | Written::Ends => ("as_it_is", "same", None),
+            Written::Place => ("index", "index", None),
+            Written::Count => ("as_it_is", "index", None),
+            Written::Double => ("as_it_is", "float", Some(f64::NAN)),
+            Written::Moments => return None,
+        };
+        let value = |word: u64| match op.written() {
+            Written::Sum | Written::Double => f64::from_bits(word),
+            _ => word.cast_signed() as f64,
+        };
+        let of_none = op.of_none(Dtype::F64).map(value).or(of_nothing);
+        let mut summary = match op.nan {
+            Nan::Propagate => op.kind.summary().to_owned(),
+            Nan::Skip => {
+                let all = op.kind.plain().function().expect("it has the operation itself");
+                let of_none = match (op.written(), of_none) {
+                    (Written::Place, _) => "the index of the first element".to_owned(),
+                    (_, value) => value.map_or("NaN".to_owned(), |value| value.to_string()),
+                };
+                format!("`{all}` of the elements that are not NaN; {of_none} if all are.")
+            }
+        };
+        if !op.kind.plain().takes(Dtype::I64) {
+            summary += " Of floats alone.";
+        }
+        Some(Self {
+            name,
+            summary,
+            kernel: Kernel { name, kind: op.kind, nan: op.nan },
+            finish,
+            result,
+            of_none,
+            ddof: false,
+            pair: op.written() == Written::Ends,
+            initial: matches!(name, "sum" | "prod" | "min" | "max"),
+        })
+    }
 }
 
 macro_rules! functions {
     ($(
-        $name:ident: $kind:ident $($skip:ident)?, $finish:ident, $result:ident, $of_none:expr $(, $flag:ident)*;
+        $name:ident: $kind:ident $nan:ident, $finish:ident, $result:ident, $of_none:expr, $ddof:literal, $pair:literal;
         $summary:literal;
     )*) => {
-        /// All functions that there are.
-        const FUNCTIONS: &[Function] = &[$(Function {
-            name: stringify!($name),
-            summary: $summary,
-            kernel: Kernel {
+        /// Returns the functions of what is made of operations' results.
+        fn others() -> impl Iterator<Item = Function> {
+            [$(Function {
                 name: stringify!($name),
-                kind: OpKind::$kind,
-                nan: functions!(@ $($skip)?),
-            },
-            finish: stringify!($finish),
-            result: stringify!($result),
-            of_none: $of_none,
-            $($flag: true,)*
-            ..NEITHER
-        }),*];
+                summary: $summary.to_owned(),
+                kernel: Kernel { name: stringify!($name), kind: OpKind::$kind, nan: Nan::$nan },
+                finish: stringify!($finish),
+                result: stringify!($result),
+                of_none: Some($of_none),
+                ddof: $ddof,
+                pair: $pair,
+                initial: false,
+            }),*]
+            .into_iter()
+        }
     };
-    (@ skip_nan) => { Nan::Skip };
-    (@) => { Nan::Propagate };
 }
 
-/// What a row says by its flags alone.
-const NEITHER: Function = Function {
-    name: "",
-    summary: "",
-    kernel: Kernel { name: "", kind: OpKind::Sum, nan: Nan::Propagate },
-    finish: "",
-    result: "",
-    of_none: None,
-    ddof: false,
-    pair: false,
-    initial: false,
-    everywhere: false,
-};
-
 functions! {
-    sum: Sum, as_it_is, sum, Some(0.0), everywhere, initial;
-        "The sum.";
-    prod: Product, as_it_is, sum, Some(1.0), everywhere, initial;
-        "The product. Of integers it wraps around.";
-    min: Min, as_it_is, same, None, everywhere, initial;
-        "The smallest element, or NaN if any element is NaN.";
-    max: Max, as_it_is, same, None, everywhere, initial;
-        "The largest element, or NaN if any element is NaN.";
-    aminmax: MinMax, as_it_is, same, None, everywhere, pair;
-        "The smallest element and the largest one, in one pass: a tuple.";
-    argmin: ArgMin, index, index, None, everywhere;
-        "The index of the first of the smallest elements, or of the first NaN.";
-    argmax: ArgMax, index, index, None, everywhere;
-        "The index of the first of the largest elements, or of the first NaN.";
-    mean: Mean, as_it_is, float, Some(f64::NAN);
-        "The arithmetic mean. No sum overflows or wraps around on the way.";
-    var: Spread, variance, float, Some(f64::NAN), ddof, everywhere;
+    // name: kind, NaN, finish, result, of no elements, takes `ddof`, returns two results
+    var: MeanAndVariance Propagate, variance, float, f64::NAN, true, false;
         "The variance: the sum of the squared distances from the mean, over n - ddof.";
-    std: Spread, deviation, float, Some(f64::NAN), ddof;
+    std: MeanAndVariance Propagate, deviation, float, f64::NAN, true, false;
         "The standard deviation: the root of the variance.";
-    var_mean: Spread, variance_and_mean, float, Some(f64::NAN), ddof, pair, everywhere;
+    var_mean: MeanAndVariance Propagate, variance_and_mean, float, f64::NAN, true, true;
         "The variance and the mean, in one pass: a tuple.";
-    any: NonZero, any, bool, Some(0.0), everywhere;
+    any: CountNonZero Propagate, any, bool, 0.0, false, false;
         "Whether any element is not zero. NaN is not zero.";
-    all: NonZero, all, bool, Some(1.0), everywhere;
+    all: CountNonZero Propagate, all, bool, 1.0, false, false;
         "Whether all elements are not zero. NaN is not zero.";
-    count_nonzero: NonZero, as_it_is, index, Some(0.0), everywhere;
-        "How many elements are not zero. NaN is not zero.";
-    sum_of_squares: SumSq, as_it_is, sum, Some(0.0), everywhere;
-        "The sum of the squares. Of integers it wraps around.";
-    sum_of_magnitudes: SumAbs, as_it_is, sum, Some(0.0), everywhere;
-        "The sum of the magnitudes.";
-    l1_norm: L1, as_it_is, float, Some(0.0), everywhere;
-        "The L1 norm: the sum of the magnitudes.";
-    l2_norm: L2, as_it_is, float, Some(0.0);
-        "The L2 norm: the root of the sum of the squares, of which none overflows or vanishes on the way.";
-    hmean: HarmonicMean, as_it_is, float, Some(f64::NAN), everywhere;
-        "The harmonic mean: the number of elements over the sum of their reciprocals.";
-    third_central_moment: ThirdMoment, as_it_is, float, Some(f64::NAN);
-        "The third central moment: the mean of the cubed distances from the mean. Of floats alone.";
-    max_norm: MinMax, magnitude, float, Some(0.0), everywhere;
+    max_norm: MinMax Propagate, magnitude, float, 0.0, false, false;
         "The maximum norm: the largest magnitude, or NaN if any element is NaN.";
-    logsumexp: LogSumExp, as_it_is, sum, Some(f64::NEG_INFINITY);
-        "The logarithm of the sum of e to the power of each element, which does not overflow on its way. Of floats alone.";
-    nansum: Sum skip_nan, as_it_is, sum, Some(0.0), everywhere;
-        "The sum of the elements that are no NaN; 0 if all are.";
-    nanprod: Product skip_nan, as_it_is, sum, Some(1.0), everywhere;
-        "The product of the elements that are no NaN; 1 if all are.";
-    nanmin: Min skip_nan, as_it_is, same, None, everywhere;
-        "The smallest element that is no NaN, or NaN if all are.";
-    nanmax: Max skip_nan, as_it_is, same, None, everywhere;
-        "The largest element that is no NaN, or NaN if all are.";
-    nanaminmax: MinMax skip_nan, as_it_is, same, None, everywhere, pair;
-        "The smallest element that is no NaN and the largest one, in one pass: a tuple; NaN both if all are.";
-    nanargmin: ArgMin skip_nan, index, index, None, everywhere;
-        "The index of the first of the smallest elements that are no NaN, or of the first element if all are.";
-    nanargmax: ArgMax skip_nan, index, index, None, everywhere;
-        "The index of the first of the largest elements that are no NaN, or of the first element if all are.";
-    nanmean: Spread skip_nan, mean_of_spread, float, Some(f64::NAN), everywhere;
-        "The arithmetic mean of the elements that are no NaN, or NaN if all are.";
-    nanvar: Spread skip_nan, variance, float, Some(f64::NAN), everywhere;
-        "The variance of the elements that are no NaN, as that of a whole population, or NaN if all are.";
-    nanstd: Spread skip_nan, deviation, float, Some(f64::NAN);
-        "The standard deviation of the elements that are no NaN, as that of a whole population.";
-    nansum_of_squares: SumSq skip_nan, as_it_is, sum, Some(0.0), everywhere;
-        "The sum of the squares of the elements that are no NaN; 0 if all are.";
-    nansum_of_magnitudes: SumAbs skip_nan, as_it_is, sum, Some(0.0), everywhere;
-        "The sum of the magnitudes of the elements that are no NaN; 0 if all are.";
-    nanl1_norm: L1 skip_nan, as_it_is, float, Some(0.0), everywhere;
-        "The L1 norm of the elements that are no NaN; 0 if all are.";
-    nanl2_norm: L2 skip_nan, as_it_is, float, Some(0.0);
-        "The L2 norm of the elements that are no NaN; 0 if all are.";
-    nanhmean: HarmonicMean skip_nan, as_it_is, float, Some(f64::NAN), everywhere;
-        "The harmonic mean of the elements that are no NaN, or NaN if all are.";
-    nanthird_central_moment: ThirdMoment skip_nan, as_it_is, float, Some(f64::NAN);
-        "The third central moment of the elements that are no NaN, or NaN if all are. Of floats alone.";
-    nanmax_norm: MinMax skip_nan, magnitude_of_numbers, float, Some(0.0), everywhere;
-        "The maximum norm of the elements that are no NaN: the largest magnitude; 0 if all are.";
-    count_nan: NanCount, as_it_is, index, Some(0.0), everywhere;
-        "How many elements are NaN. Of floats alone.";
-    bitwise_and: And, as_it_is, same, Some(-1.0), everywhere;
-        "The bits that all elements have.";
-    bitwise_or: Or, as_it_is, same, Some(0.0), everywhere;
-        "The bits that any element has.";
-    bitwise_xor: Xor, as_it_is, same, Some(0.0), everywhere;
-        "The bits that an odd number of elements have.";
+    nanmean: MeanAndVariance Skip, mean_of_spread, float, f64::NAN, false, false;
+        "`mean` of the elements that are not NaN; NaN if all are.";
+    nanvar: MeanAndVariance Skip, variance, float, f64::NAN, false, false;
+        "The variance of the elements that are not NaN, as that of a whole population; NaN if all are.";
+    nanstd: MeanAndVariance Skip, deviation, float, f64::NAN, false, false;
+        "The standard deviation of the elements that are not NaN, as that of a whole population; NaN if all are.";
+    nanl1_norm: L1Norm Skip, as_it_is, float, 0.0, false, false;
+        "`l1_norm` of the elements that are not NaN; 0 if all are.";
+    nanmax_norm: MinMax Skip, magnitude_of_numbers, float, 0.0, false, false;
+        "`max_norm` of the elements that are not NaN; 0 if all are.";
 }
 
 /// Returns the row of every function.
 #[pyfunction]
 pub(crate) fn functions() -> Vec<Function> {
-    FUNCTIONS.to_vec()
+    Op::all().filter_map(Function::of_operation).chain(others()).collect()
 }

@@ -40,15 +40,18 @@ ROUNDED = ("l2_norm", "mean", "logsumexp", "nanmean", "nanvar", "nanstd", "nanl2
 )
 #: Functions that are tried with numbers of one sign, and have the same bits everywhere of floats alone.
 HARMONIC = ("hmean", "nanhmean")
-#: Products, which have the same bits everywhere of integers alone.
+#: Products of many elements, which are tried with factors of their own.
 PRODUCTS = ("prod", "nanprod")
+#: Functions that have the same bits everywhere of integers alone.
+OF_INTEGERS = (*PRODUCTS, "mean", "l2_norm", "nanl2_norm")
+#: Functions that have them of no elements.
+NEVER = ("logsumexp", "third_central_moment", "nanthird_central_moment")
 
 
 def levels(name, dtype):
     """What `determinism` a function can be asked for, of a type."""
-    refused = (name in PRODUCTS and is_float(dtype)) or (name in HARMONIC and not is_float(dtype))
-    everywhere = ROWS[name].everywhere and not refused
-    return ["run-to-run", "everywhere"] if everywhere else ["run-to-run"]
+    refused = (name in OF_INTEGERS and is_float(dtype)) or (name in HARMONIC and not is_float(dtype)) or name in NEVER
+    return ["run-to-run"] if refused else ["run-to-run", "everywhere"]
 
 
 def spread(dtype, shape, seed=0):

@@ -11,7 +11,7 @@ NAMES = [name for name, row in ROWS.items() if row.initial]
 
 
 def test_these_functions_take_one():
-    assert NAMES == ["sum", "prod", "min", "max"]
+    assert sorted(NAMES) == ["max", "min", "prod", "sum"]
     with pytest.raises(TypeError):
         warpfold.mean(numpy.arange(3), initial=1)
 

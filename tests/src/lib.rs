@@ -167,8 +167,8 @@ pub fn show_last(op: Op, data: &mut Data, index: usize) {
         Op::Min | Op::ArgMin => -2 * LARGEST,
         Op::Max | Op::ArgMax => 2 * LARGEST,
         // It is not 0 as it is.
-        Op::Sum | Op::SumSq if dtype.is_float() => return,
-        Op::Sum | Op::SumSq => 1,
+        Op::Sum | Op::SumOfSquares if dtype.is_float() => return,
+        Op::Sum | Op::SumOfSquares => 1,
     };
     let mut last = Data::of_integers(dtype, 1, |_| beyond);
     if !dtype.is_float() {
@@ -188,7 +188,7 @@ pub fn small_integers(op: Op, dtype: Dtype, n: usize, seed: u64) -> Data {
         return Data::drawn(op, dtype, n, seed);
     }
     let Data::U64(bits) = Data::random(Dtype::U64, n, seed) else { unreachable!("asked for u64") };
-    let most = if op == Op::SumSq { 3 } else { LARGEST };
+    let most = if op == Op::SumOfSquares { 3 } else { LARGEST };
     let value = |i: usize| (bits[i] >> 40) as i64 % (2 * most) - most;
     Data::of_integers(dtype, n, |i| if value(i) < 0 { value(i) } else { value(i) + 1 })
 }

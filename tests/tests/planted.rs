@@ -208,9 +208,12 @@ fn launches_that_do_nothing_or_leave_the_last_element_out_are_caught() {
 fn a_reducer_that_does_nothing_or_leaves_the_last_element_out_is_caught() {
     let n = 20_000_u64;
     let options = Options { rounds: 5, warm_up: 1, ..Options::default() };
-    for (op, dtype) in
-        [(Op::Sum, Dtype::F32), (Op::SumSq, Dtype::Bf16), (Op::ArgMin, Dtype::I8), (Op::Max, Dtype::U64)]
-    {
+    for (op, dtype) in [
+        (Op::Sum, Dtype::F32),
+        (Op::SumOfSquares, Dtype::Bf16),
+        (Op::ArgMin, Dtype::I8),
+        (Op::Max, Dtype::U64),
+    ] {
         let id = catalogue::reducer_ptx(op, dtype);
         let empty = Empty::of(&id, &[&id]);
         let Sample { data, expected, .. } = warpfold_tests::random(op, dtype, n as usize, 4);

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt, str::FromStr};
 
-pub use crate::op::table::{Nan, Op, OpKind, Order, Written};
+pub use crate::op::builtin::{Nan, Op, OpKind, Order, Written};
 
 use crate::input::pairs::PartWords;
 

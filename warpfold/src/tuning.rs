@@ -351,7 +351,7 @@ mod tests {
         let one = |block| vec![grid(None, block, Blocks::Total(1))].into();
         let tuning = Tuning::generic().with((OpKind::Sum.plain(), Dtype::F16), one(512));
         let block =
-            |tuning: &Tuning, dtype| tuning.choice(OpKind::Xor.plain(), dtype, 1 << 20, HOPPER).block;
+            |tuning: &Tuning, dtype| tuning.choice(OpKind::BitXor.plain(), dtype, 1 << 20, HOPPER).block;
         assert_eq!([Dtype::I16, Dtype::U16].map(|dtype| block(&tuning, dtype)), [512; 2]);
         let tuning = tuning.with((OpKind::Sum.plain(), Dtype::I16), one(128));
         assert_eq!([Dtype::I16, Dtype::U16].map(|dtype| block(&tuning, dtype)), [128, 512]);

@@ -230,7 +230,7 @@ fn every_operation_of_every_type_is_the_librarys() {
     // in a type that they have no name for, and the L1 norm of long integers, which is `l1`.
     let all = expected_of_integers(&[1]).into_iter().chain(expected_of_floats(&[1.0]));
     let named: Vec<&str> = all.map(|(op, _)| op).collect();
-    let is_sum = |op: Op| op.is_binned() || op.wide || op.kind == OpKind::L1;
+    let is_sum = |op: Op| op.is_binned() || op.wide || op.kind == OpKind::L1Norm;
     assert!(Op::all().all(|op| is_sum(op) || named.contains(&op.name())));
 }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::{Arch, Dtype, Op};
 
 /// Operations of the reductions: those whose result is a value of the elements' type.
-const VALUES: &[Op] = &[Op::Sum, Op::Min, Op::Max, Op::SumSq];
+const VALUES: &[Op] = &[Op::Sum, Op::Min, Op::Max, Op::SumOfSquares];
 /// Element types of the reductions.
 const ALL: &[Dtype] = &[Dtype::I32, Dtype::U32, Dtype::I64, Dtype::U64, Dtype::F32, Dtype::F64];
 /// Every element type, those of the reductions first: the first of all is the default.

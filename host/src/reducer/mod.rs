@@ -140,7 +140,7 @@ impl Answer {
         let value = |dtype, word: u64| Value::from_bytes(dtype, &word.to_ne_bytes());
         match op {
             Op::ArgMin | Op::ArgMax => Self { value: value(dtype, second), index: Some(first) },
-            Op::Sum | Op::SumSq | Op::Min | Op::Max => {
+            Op::Sum | Op::SumOfSquares | Op::Min | Op::Max => {
                 Self { value: value(op.result(dtype), first), index: None }
             }
         }

@@ -41,9 +41,9 @@ impl Expected {
             Op::ArgMin | Op::ArgMax => exactly(Value::U64(n - 1), n.checked_sub(2).map(Value::U64)),
             // No ordinary element is as extreme as the marker, nor is the identity.
             Op::Min | Op::Max => exactly(marker, Some(Value::identity(op, dtype))),
-            Op::Sum | Op::SumSq if !dtype.is_float() => Vec::new(),
-            Op::Sum | Op::SumSq => {
-                let term = |x: f64| if op == Op::SumSq { x * x } else { x };
+            Op::Sum | Op::SumOfSquares if !dtype.is_float() => Vec::new(),
+            Op::Sum | Op::SumOfSquares => {
+                let term = |x: f64| if op == Op::SumOfSquares { x * x } else { x };
                 let others = (n - 1) as f64 * term(largest_ordinary(dtype));
                 let sum = |rest| float_sum(op, dtype, n, (rest, term(marker.to_f64()), others));
                 vec![sum(0.0), sum(others)]
@@ -57,7 +57,7 @@ fn float_sum(op: Op, dtype: Dtype, n: u64, (rest, marker, most): (f64, f64, f64)
     let precision = if dtype == Dtype::F64 { sums::DOUBLE } else { sums::SINGLE };
     let answer = |exact| Answer { value: (precision.round)(exact), exact };
     let Answer { value, exact } = answer(rest + marker);
-    let underflow = if op == Op::SumSq { n as f64 * precision.smallest } else { 0.0 };
+    let underflow = if op == Op::SumOfSquares { n as f64 * precision.smallest } else { 0.0 };
     let error_unit = ErrorUnit { roundoff: precision.roundoff, absolute_sum: most + marker, underflow };
     Expected { value, exact, error_unit: Some(error_unit), rest: Some(answer(rest)), op, n, drawn: true }
 }

@@ -97,7 +97,7 @@ impl Expected {
             return Err(Error::NoValue { statistic: op.into() });
         }
         Ok(match op {
-            Op::Sum | Op::SumSq => sums::sum(op, data, n),
+            Op::Sum | Op::SumOfSquares => sums::sum(op, data, n),
             _ => extremes::extreme(op, data, n),
         })
     }
@@ -126,7 +126,7 @@ impl Expected {
             (other, _) => other,
         };
         match self.op {
-            Op::Sum | Op::SumSq if of_type(self.value) != self.value => {
+            Op::Sum | Op::SumOfSquares if of_type(self.value) != self.value => {
                 let rest = self.rest.map(|rest| of_type(rest.value).into());
                 let Answer { value, exact } = of_type(self.value).into();
                 Self { value, exact, rest, ..self }

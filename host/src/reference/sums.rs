@@ -53,7 +53,7 @@ where
 {
     let term = |x: &T| {
         let wide: W = x.as_();
-        if op == Op::SumSq { wide.wrapping_mul(&wide) } else { wide }
+        if op == Op::SumOfSquares { wide.wrapping_mul(&wide) } else { wide }
     };
     let Some((last, others)) = values.split_last() else {
         return Expected::exactly(op, 0, value(W::zero()), None);
@@ -92,7 +92,8 @@ impl Compensated {
 
     fn of(op: Op, x: f64) -> Self {
         // A square's rounding error is exact as a fused multiply-add: x² = square + error.
-        let (sum, lost) = if op == Op::SumSq { (x * x, x.mul_add(x, -(x * x))) } else { (x, 0.0) };
+        let (sum, lost) =
+            if op == Op::SumOfSquares { (x * x, x.mul_add(x, -(x * x))) } else { (x, 0.0) };
         Self { sum, lost, absolute: sum.abs(), integers: sum.fract() == 0.0 && lost == 0.0 }
     }
 
@@ -111,7 +112,7 @@ fn floats<T: Copy + Into<f64> + Sync>(op: Op, values: &[T], precision: Precision
     let rest = pieces.into_iter().fold(Compensated::NOTHING, Compensated::add);
     let all = values.last().map_or(rest, |last| add(rest, last));
     let exact_in_any_order = all.integers && all.absolute <= 1.0 / precision.roundoff;
-    let underflow = if op == Op::SumSq { values.len() as f64 * precision.smallest } else { 0.0 };
+    let underflow = if op == Op::SumOfSquares { values.len() as f64 * precision.smallest } else { 0.0 };
     let (roundoff, underflow) =
         if exact_in_any_order { (0.0, 0.0) } else { (precision.roundoff, underflow) };
     let Answer { value, exact } = all.answer(precision);

@@ -29,7 +29,7 @@ fn the_first_elements_have_an_answer_too() {
 
 #[test]
 fn squares_are_summed() {
-    let of = |data: Data| Expected::of(Op::SumSq, &data).unwrap().value;
+    let of = |data: Data| Expected::of(Op::SumOfSquares, &data).unwrap().value;
     assert_eq!(of(Data::I32(vec![3, -4, 1 << 16])), Value::I64((1 << 32) + 25));
     assert_eq!(of(Data::F32(vec![0.5, -1.5])), Value::F32(2.5));
     // The squares alone round to 1e200 each; what they lack is what remains.
@@ -104,7 +104,7 @@ fn every_operation_of_every_type_is_that_of_a_loop() {
             for &op in Op::ALL {
                 let expected: f64 = match op {
                     Op::Sum => elements.iter().sum(),
-                    Op::SumSq => elements.iter().map(|x| x * x).sum(),
+                    Op::SumOfSquares => elements.iter().map(|x| x * x).sum(),
                     Op::Min => elements.iter().copied().fold(f64::INFINITY, f64::min),
                     Op::Max => elements.iter().copied().fold(f64::NEG_INFINITY, f64::max),
                     Op::ArgMin => extreme_by_loop(&elements, false) as f64,
@@ -127,14 +127,14 @@ fn random_elements_are_reduced_as_by_a_loop() {
     for &dtype in Dtype::ALL {
         let data = Data::random(dtype, n, 3);
         let elements = doubles(&data);
-        for op in [Op::Sum, Op::SumSq] {
+        for op in [Op::Sum, Op::SumOfSquares] {
             let expected = Expected::of(op, &data).unwrap();
             if dtype.is_float() {
-                let term = |x: &f64| if op == Op::SumSq { x * x } else { *x };
+                let term = |x: &f64| if op == Op::SumOfSquares { x * x } else { *x };
                 let sum: f64 = elements.iter().map(term).sum();
                 assert!((expected.exact - sum).abs() < 1e-6, "{op} {dtype}: {}", expected.exact - sum);
             } else if dtype.size() == 1 {
-                let term = |x: &f64| if op == Op::SumSq { x * x } else { *x };
+                let term = |x: &f64| if op == Op::SumOfSquares { x * x } else { *x };
                 assert_eq!(expected.value.to_f64(), elements.iter().map(term).sum::<f64>());
             }
             // The same from any number of threads.
@@ -173,17 +173,17 @@ fn narrow_sums_do_not_wrap_and_wide_ones_do() {
     let of = |op, data: &Data| Expected::of(op, data).unwrap().value;
     let signed = Data::I8(vec![i8::MIN; 300]);
     assert_eq!(of(Op::Sum, &signed), Value::I64(-128 * 300));
-    assert_eq!(of(Op::SumSq, &signed), Value::I64(128 * 128 * 300));
+    assert_eq!(of(Op::SumOfSquares, &signed), Value::I64(128 * 128 * 300));
     let unsigned = Data::U8(vec![u8::MAX; 300]);
     assert_eq!(of(Op::Sum, &unsigned), Value::U64(255 * 300));
-    assert_eq!(of(Op::SumSq, &unsigned), Value::U64(255 * 255 * 300));
+    assert_eq!(of(Op::SumOfSquares, &unsigned), Value::U64(255 * 255 * 300));
     assert_eq!(of(Op::Sum, &Data::U32(vec![u32::MAX, 2])), Value::U64((1 << 32) + 1));
-    assert_eq!(of(Op::SumSq, &Data::U64(vec![1 << 32, 3])), Value::U64(9));
+    assert_eq!(of(Op::SumOfSquares, &Data::U64(vec![1 << 32, 3])), Value::U64(9));
     assert_eq!(of(Op::Sum, &Data::I64(vec![i64::MIN, -1])), Value::I64(i64::MAX));
-    assert_eq!(of(Op::SumSq, &Data::I64(vec![i64::MIN, 5])), Value::I64(25));
+    assert_eq!(of(Op::SumOfSquares, &Data::I64(vec![i64::MIN, 5])), Value::I64(25));
     for &dtype in Dtype::ALL {
         let none = Data::from_bytes(dtype, &[]);
-        for op in [Op::Sum, Op::SumSq] {
+        for op in [Op::Sum, Op::SumOfSquares] {
             let value = of(op, &none);
             assert_eq!((value.dtype(), value.to_f64()), (op.result(dtype), 0.0));
         }
@@ -208,13 +208,13 @@ fn halves_are_added_in_single_precision() {
 
 #[test]
 fn a_square_may_underflow() {
-    let expected = |x: f32| Expected::of(Op::SumSq, &Data::F32(vec![x; 1000])).unwrap();
+    let expected = |x: f32| Expected::of(Op::SumOfSquares, &Data::F32(vec![x; 1000])).unwrap();
     // In single precision each square is 0.
     let check = expected(1e-30).check(Value::F32(0.0), 20);
     assert!(check.ok && check.allowed < 1e-41, "{check:?}");
     assert!(!expected(1e-10).check(Value::F32(0.0), 20).ok);
     let tiny = Data::Bf16(vec![half::bf16::from_f32(1e-30); 1000]);
-    assert!(Expected::of(Op::SumSq, &tiny).unwrap().check(Value::F32(0.0), 20).ok);
+    assert!(Expected::of(Op::SumOfSquares, &tiny).unwrap().check(Value::F32(0.0), 20).ok);
     let sum = Expected::of(Op::Sum, &Data::F32(vec![1e-40; 1000])).unwrap();
     assert!(!sum.check(Value::F32(0.0), 20).ok);
 }
@@ -225,7 +225,7 @@ fn squares_that_only_look_whole_may_be_rounded() {
     let root = |k: u32| (f64::from(k), f64::from(k).sqrt());
     let rounded = |(square, x): &(f64, f64)| x * x == *square && x.fract() != 0.0;
     let (square, x) = (2..100).map(root).find(rounded).expect("17 is one");
-    let expected = Expected::of(Op::SumSq, &Data::F64(vec![x; 10])).unwrap();
+    let expected = Expected::of(Op::SumOfSquares, &Data::F64(vec![x; 10])).unwrap();
     let check = expected.check(Value::F64(10.0 * square), 10);
     assert!(check.ok && check.allowed > 0.0, "{check:?}");
 }
@@ -426,7 +426,7 @@ fn a_marker_avoids_the_sums_of_planted_kernels() {
 fn the_closed_form_holds_of_real_elements() {
     for dtype in FLOATS {
         for n in [1, 2, 129, 1000, 100_003] {
-            for op in [Op::Sum, Op::SumSq] {
+            for op in [Op::Sum, Op::SumOfSquares] {
                 let real = Expected::mark(op, &mut Data::drawn(op, dtype, n, 2), n).unwrap();
                 let extremes = Expected::extremes_of_marked(op, dtype, n as u64);
                 let [least, greatest] = extremes[..] else { panic!("{extremes:?}") };
@@ -461,11 +461,11 @@ fn a_right_sum_is_well_inside_the_bound_up_to_two_to_the_24th() {
         for exponent in 10..=24 {
             // As deep as there is a bound: one addition per element, and one for the square.
             let n = (1_usize << exponent) - 1;
-            for op in [Op::Sum, Op::SumSq] {
+            for op in [Op::Sum, Op::SumOfSquares] {
                 let mut data = Data::drawn(op, Dtype::F32, n, seed);
                 let expected = Expected::mark(op, &mut data, n).unwrap();
                 let Data::F32(values) = &data else { unreachable!("asked for f32") };
-                let term = |x: f32| if op == Op::SumSq { x * x } else { x };
+                let term = |x: f32| if op == Op::SumOfSquares { x * x } else { x };
                 let sum = values.iter().fold(0.0_f32, |sum, &x| sum + term(x));
                 let check = expected.judge(Value::F32(sum), n as u64 + 1).unwrap();
                 let ratio = check.error / check.allowed;
@@ -482,10 +482,10 @@ fn a_sum_in_32_bits_is_right_when_it_is_the_lower_half() {
     let expected = |op, data: Data| Expected::of(op, &data).unwrap();
     let agrees = |expected: &Expected, value| expected.check(value, 1).ok;
     // 2^18 squares of -128 are 2^32.
-    let signed = expected(Op::SumSq, Data::I8([vec![-128; 1 << 18], vec![3]].concat()));
+    let signed = expected(Op::SumOfSquares, Data::I8([vec![-128; 1 << 18], vec![3]].concat()));
     assert!(agrees(&signed, Value::I32(9)) && !agrees(&signed, Value::I32(8)));
     assert!(agrees(&signed, Value::I64((1 << 32) + 9)) && !agrees(&signed, Value::I64(9)));
-    let unsigned = expected(Op::SumSq, Data::U8([vec![128; 1 << 18], vec![3]].concat()));
+    let unsigned = expected(Op::SumOfSquares, Data::U8([vec![128; 1 << 18], vec![3]].concat()));
     assert!(agrees(&unsigned, Value::U32(9)) && !agrees(&unsigned, Value::U32(10)));
     let negative = expected(Op::Sum, Data::I32(vec![i32::MIN, -1]));
     assert!(agrees(&negative, Value::I32(i32::MAX)) && !agrees(&negative, Value::I32(i32::MIN)));

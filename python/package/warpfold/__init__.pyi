@@ -103,16 +103,6 @@ def sum(
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
-def prod(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    initial: _Number = None,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
 def min(
     values: Any,
     axis: _Axis = None,
@@ -133,7 +123,7 @@ def max(
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
-def aminmax(
+def sum_of_squares(
     values: Any,
     axis: _Axis = None,
     keepdims: bool = False,
@@ -141,7 +131,7 @@ def aminmax(
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
-) -> Tuple[Any, Any]: ...
+) -> Any: ...
 def argmin(
     values: Any,
     axis: _Axis = None,
@@ -160,7 +150,233 @@ def argmax(
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
+def sum_of_magnitudes(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def prod(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    initial: _Number = None,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def aminmax(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Tuple[Any, Any]: ...
+def count_nonzero(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def bitwise_and(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def bitwise_or(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def bitwise_xor(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def logsumexp(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def count_nan(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
 def mean(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def l1_norm(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def l2_norm(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def hmean(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def third_central_moment(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nansum(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nanmin(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nanmax(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nansum_of_squares(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nanargmin(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nanargmax(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nansum_of_magnitudes(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nanprod(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nanaminmax(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Tuple[Any, Any]: ...
+def nanl2_norm(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nanhmean(
+    values: Any,
+    axis: _Axis = None,
+    keepdims: bool = False,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def nanthird_central_moment(
     values: Any,
     axis: _Axis = None,
     keepdims: bool = False,
@@ -217,142 +433,7 @@ def all(
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
-def count_nonzero(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def sum_of_squares(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def sum_of_magnitudes(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def l1_norm(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def l2_norm(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def hmean(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def third_central_moment(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
 def max_norm(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def logsumexp(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def nansum(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def nanprod(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def nanmin(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def nanmax(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def nanaminmax(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Tuple[Any, Any]: ...
-def nanargmin(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def nanargmax(
     values: Any,
     axis: _Axis = None,
     keepdims: bool = False,
@@ -388,52 +469,7 @@ def nanstd(
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
-def nansum_of_squares(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def nansum_of_magnitudes(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
 def nanl1_norm(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def nanl2_norm(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def nanhmean(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def nanthird_central_moment(
     values: Any,
     axis: _Axis = None,
     keepdims: bool = False,
@@ -451,51 +487,7 @@ def nanmax_norm(
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
-def count_nan(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def bitwise_and(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def bitwise_or(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def bitwise_xor(
-    values: Any,
-    axis: _Axis = None,
-    keepdims: bool = False,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
 def segment_sum(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_prod(
     values: Any,
     offsets: Any,
     *,
@@ -519,14 +511,14 @@ def segment_max(
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
-def segment_aminmax(
+def segment_sum_of_squares(
     values: Any,
     offsets: Any,
     *,
     determinism: _Determinism = "run-to-run",
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
-) -> Tuple[Any, Any]: ...
+) -> Any: ...
 def segment_argmin(
     values: Any,
     offsets: Any,
@@ -543,7 +535,207 @@ def segment_argmax(
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
+def segment_sum_of_magnitudes(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_prod(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_aminmax(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Tuple[Any, Any]: ...
+def segment_count_nonzero(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_bitwise_and(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_bitwise_or(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_bitwise_xor(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_logsumexp(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_count_nan(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
 def segment_mean(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_l1_norm(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_l2_norm(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_hmean(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_third_central_moment(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nansum(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nanmin(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nanmax(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nansum_of_squares(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nanargmin(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nanargmax(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nansum_of_magnitudes(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nanprod(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nanaminmax(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Tuple[Any, Any]: ...
+def segment_nanl2_norm(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nanhmean(
+    values: Any,
+    offsets: Any,
+    *,
+    determinism: _Determinism = "run-to-run",
+    stream: Any = None,
+    device: Optional[Union[str, Device]] = None,
+) -> Any: ...
+def segment_nanthird_central_moment(
     values: Any,
     offsets: Any,
     *,
@@ -594,127 +786,7 @@ def segment_all(
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
-def segment_count_nonzero(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_sum_of_squares(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_sum_of_magnitudes(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_l1_norm(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_l2_norm(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_hmean(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_third_central_moment(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
 def segment_max_norm(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_logsumexp(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_nansum(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_nanprod(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_nanmin(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_nanmax(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_nanaminmax(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Tuple[Any, Any]: ...
-def segment_nanargmin(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_nanargmax(
     values: Any,
     offsets: Any,
     *,
@@ -746,22 +818,6 @@ def segment_nanstd(
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
-def segment_nansum_of_squares(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_nansum_of_magnitudes(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
 def segment_nanl1_norm(
     values: Any,
     offsets: Any,
@@ -770,63 +826,7 @@ def segment_nanl1_norm(
     stream: Any = None,
     device: Optional[Union[str, Device]] = None,
 ) -> Any: ...
-def segment_nanl2_norm(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_nanhmean(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_nanthird_central_moment(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
 def segment_nanmax_norm(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_count_nan(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_bitwise_and(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_bitwise_or(
-    values: Any,
-    offsets: Any,
-    *,
-    determinism: _Determinism = "run-to-run",
-    stream: Any = None,
-    device: Optional[Union[str, Device]] = None,
-) -> Any: ...
-def segment_bitwise_xor(
     values: Any,
     offsets: Any,
     *,

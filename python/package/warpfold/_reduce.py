@@ -9,15 +9,11 @@ import numpy
 from . import _finish, _homes, _native
 
 
-def _everywhere(function, determinism):
+def _everywhere(determinism):
     if determinism == "run-to-run":
         return False
     if determinism != "everywhere":
         raise ValueError(f"determinism {determinism!r}; there are 'run-to-run' and 'everywhere'; give one of them")
-    if not function.everywhere:
-        raise ValueError(
-            f"{function.name} has the same bits from run to run only, not everywhere; use determinism='run-to-run'"
-        )
     return True
 
 
@@ -103,7 +99,7 @@ def _finished(function, home, raw, room, left, result, step, shape, count, ddof,
 
 
 def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0, initial=None):
-    everywhere = _everywhere(function, determinism)
+    everywhere = _everywhere(determinism)
     _ddof(ddof)
     if not isinstance(keepdims, (bool, numpy.bool_, int)):
         raise TypeError(f"keepdims {keepdims!r}; it must be True or False")
@@ -140,7 +136,7 @@ def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0
 
 
 def reduce_segments(function, values, offsets, determinism, stream, device, ddof=0):
-    everywhere = _everywhere(function, determinism)
+    everywhere = _everywhere(determinism)
     _ddof(ddof)
     home = _homes.of(values)(values, device, stream)
     _homes.refuse_masked(offsets, "offsets")
@@ -155,7 +151,7 @@ def reduce_segments(function, values, offsets, determinism, stream, device, ddof
 
 def within(kind, function, values, low, high, determinism, stream, device):
     """The `"count"`, `"sum"` or `"mean"` of the elements of an interval. `function` is the row of the sum."""
-    everywhere = _everywhere(function, determinism)
+    everywhere = _everywhere(determinism)
     home = _homes.of(values)(values, device, stream)
     left, _, _, _ = _types_of(function, home)
     with home.work():

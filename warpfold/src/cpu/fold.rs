@@ -47,19 +47,19 @@ pub(super) fn of_integers<T: Integer>(op: Op, values: &[T]) -> Words {
     match op.kind {
         OpKind::Sum if op.wide => words(fold::<T, WideSum>(values)),
         OpKind::Sum => words(fold::<T, WrappingSum<Itself>>(values)),
-        OpKind::SumSq => words(fold::<T, WrappingSum<Square>>(values)),
-        OpKind::SumAbs => words(fold::<T, WrappingSum<Magnitude>>(values)),
+        OpKind::SumOfSquares => words(fold::<T, WrappingSum<Square>>(values)),
+        OpKind::SumOfMagnitudes => words(fold::<T, WrappingSum<Magnitude>>(values)),
         OpKind::Product => words(fold::<T, WrappingProduct>(values)),
-        OpKind::And => words(fold::<T, And>(values)),
-        OpKind::Or => words(fold::<T, Or>(values)),
-        OpKind::Xor => words(fold::<T, Xor>(values)),
-        OpKind::Spread => moments(exact_moments(values)),
+        OpKind::BitAnd => words(fold::<T, And>(values)),
+        OpKind::BitOr => words(fold::<T, Or>(values)),
+        OpKind::BitXor => words(fold::<T, Xor>(values)),
+        OpKind::MeanAndVariance => moments(exact_moments(values)),
         OpKind::Mean => words(exact_moments(values).mean),
-        OpKind::L1 => words(fold::<T, WideMagnitudes>(values) as f64),
+        OpKind::L1Norm => words(fold::<T, WideMagnitudes>(values) as f64),
         OpKind::HarmonicMean => {
             words(harmonic_mean(values, |value| Some(value.widest().cast_signed() as f64)))
         }
-        OpKind::L2 => {
+        OpKind::L2Norm => {
             let (_, lower, upper) = fold::<T, ExactSums>(values);
             // The variance of one number whose square that would be, and whose sum is 0.
             words(MeanAndVariance::of_integers(1, 0, lower, upper).variance.sqrt())
@@ -79,23 +79,27 @@ pub(super) fn of_floats<T: Real>(op: Op, values: &[T]) -> Words {
     match (op.kind, op.nan, op.order) {
         (OpKind::Sum, ..) if op.wide => words(fold::<T, DoubleSum<Itself>>(values)),
         (OpKind::Sum, Propagate, RunToRun) => words(T::nearest(fold::<T, DoubleSum<Itself>>(values))),
-        (OpKind::SumSq, Propagate, RunToRun) => words(T::nearest(fold::<T, DoubleSum<Square>>(values))),
-        (OpKind::SumAbs, Propagate, RunToRun) => {
+        (OpKind::SumOfSquares, Propagate, RunToRun) => {
+            words(T::nearest(fold::<T, DoubleSum<Square>>(values)))
+        }
+        (OpKind::SumOfMagnitudes, Propagate, RunToRun) => {
             words(T::nearest(fold::<T, DoubleSum<Magnitude>>(values)))
         }
         (OpKind::Product, Propagate, RunToRun) => words(T::nearest(fold::<T, DoubleProduct>(values))),
         (OpKind::Sum, Propagate, Reproducible) => words(fold::<T, BinnedSum<Itself>>(values).sum()),
-        (OpKind::SumSq, Propagate, Reproducible) => words(fold::<T, BinnedSum<Square>>(values).sum()),
-        (OpKind::SumAbs, Propagate, Reproducible) => {
+        (OpKind::SumOfSquares, Propagate, Reproducible) => {
+            words(fold::<T, BinnedSum<Square>>(values).sum())
+        }
+        (OpKind::SumOfMagnitudes, Propagate, Reproducible) => {
             words(fold::<T, BinnedSum<Magnitude>>(values).sum())
         }
         (OpKind::Sum, Skip, Reproducible) => {
             words(fold::<T, BinnedSum<OfNumbers<Itself>>>(values).sum())
         }
-        (OpKind::SumSq, Skip, Reproducible) => {
+        (OpKind::SumOfSquares, Skip, Reproducible) => {
             words(fold::<T, BinnedSum<OfNumbers<Square>>>(values).sum())
         }
-        (OpKind::SumAbs, Skip, Reproducible) => {
+        (OpKind::SumOfMagnitudes, Skip, Reproducible) => {
             words(fold::<T, BinnedSum<OfNumbers<Magnitude>>>(values).sum())
         }
         (OpKind::LogSumExp, Propagate, RunToRun) => {
@@ -103,10 +107,14 @@ pub(super) fn of_floats<T: Real>(op: Op, values: &[T]) -> Words {
             words(T::nearest(if largest.is_finite() { largest + sum.ln() } else { largest }))
         }
         (OpKind::Sum, Skip, RunToRun) => words(T::nearest(fold::<T, NumberSum<Itself>>(values))),
-        (OpKind::SumSq, Skip, RunToRun) => words(T::nearest(fold::<T, NumberSum<Square>>(values))),
-        (OpKind::SumAbs, Skip, RunToRun) => words(T::nearest(fold::<T, NumberSum<Magnitude>>(values))),
+        (OpKind::SumOfSquares, Skip, RunToRun) => {
+            words(T::nearest(fold::<T, NumberSum<Square>>(values)))
+        }
+        (OpKind::SumOfMagnitudes, Skip, RunToRun) => {
+            words(T::nearest(fold::<T, NumberSum<Magnitude>>(values)))
+        }
         (OpKind::Product, Skip, RunToRun) => words(T::nearest(fold::<T, NumberProduct>(values))),
-        (OpKind::NanCount, ..) => words(fold::<T, NanCount>(values)),
+        (OpKind::CountNan, ..) => words(fold::<T, NanCount>(values)),
         (OpKind::Min, Skip, RunToRun) => words(fold::<T, NumberExtreme<Least>>(values).element::<T>()),
         (OpKind::Max, Skip, RunToRun) => {
             words(fold::<T, NumberExtreme<Greatest>>(values).element::<T>())
@@ -122,8 +130,10 @@ pub(super) fn of_floats<T: Real>(op: Op, values: &[T]) -> Words {
                 fold::<T, BinnedSum<Itself>>(values)
             }))
         }
-        (OpKind::L2, Propagate, RunToRun) => words(norm(values, fold::<T, DoubleSum<Square>>(values))),
-        (OpKind::L2, Skip, RunToRun) => words(norm(values, fold::<T, NumberSum<Square>>(values))),
+        (OpKind::L2Norm, Propagate, RunToRun) => {
+            words(norm(values, fold::<T, DoubleSum<Square>>(values)))
+        }
+        (OpKind::L2Norm, Skip, RunToRun) => words(norm(values, fold::<T, NumberSum<Square>>(values))),
         (OpKind::HarmonicMean, nan, RunToRun) => {
             words(harmonic_mean(values, |value| counted(nan, value).then(|| value.double())))
         }
@@ -135,12 +145,12 @@ pub(super) fn of_floats<T: Real>(op: Op, values: &[T]) -> Words {
             let sum = fold_by(values, &|values| binned_sum(values, term), &Partial::plus);
             words(4.0 / sum.mean(count))
         }
-        (OpKind::ThirdMoment, nan, RunToRun) => words(third_moment(values, nan)),
-        (OpKind::Spread, Propagate, _) => {
+        (OpKind::ThirdCentralMoment, nan, RunToRun) => words(third_moment(values, nan)),
+        (OpKind::MeanAndVariance, Propagate, _) => {
             let sums = fold::<T, BinnedMoments<Itself>>(values);
             moments(sums.moments(values.len() as u64))
         }
-        (OpKind::Spread, Skip, _) => {
+        (OpKind::MeanAndVariance, Skip, _) => {
             let count = values.len() as u64 - fold::<T, NanCount>(values);
             moments(fold::<T, BinnedMoments<OfNumbers<Itself>>>(values).moments(count))
         }
@@ -313,7 +323,7 @@ fn of_any<T: Item>(op: Op, values: &[T]) -> Words {
         }
         OpKind::ArgMin => fold::<T, Place<Least>>(values).words(),
         OpKind::ArgMax => fold::<T, Place<Greatest>>(values).words(),
-        OpKind::NonZero => words(fold::<T, NonZero>(values)),
+        OpKind::CountNonZero => words(fold::<T, NonZero>(values)),
         _ => unreachable!("{op} is no operation of these elements"),
     }
 }

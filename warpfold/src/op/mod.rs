@@ -64,19 +64,25 @@
 //! the same elements are reduced together in a tuple: see [`Operations`]. Results
 //! of parts are combined on the host by [`Combine`].
 
+pub(crate) mod builtin;
 mod combine;
 mod modifiers;
-pub(crate) mod table;
+mod table;
 
 pub use combine::Combine;
 pub use modifiers::{Reproducible, SkipNan, SumIn};
+pub use table::{
+    ArgMax, ArgMin, BitAnd, BitOr, BitXor, CountNan, CountNonZero, HarmonicMean, L1Norm, L2Norm,
+    LogSumExp, Max, Mean, MeanAndVariance, Min, MinMax, Product, Sum, SumOfMagnitudes, SumOfSquares,
+    ThirdCentralMoment,
+};
 
-use modifiers::{is_number, modifiers};
+use modifiers::modifiers;
 
 pub use crate::input::filtered::Interval;
 
 use crate::{
-    Bits, Element, Ends, Float, Integer, Located, Outcome, Plain, Spread,
+    Element, Ends, Integer, Outcome, Plain,
     element::{
         Words,
         sealed::{Element as _, Outcome as _},
@@ -357,32 +363,12 @@ pub(crate) mod sealed {
     }
 }
 
-/// The L1 norm, as `f64`: the sum of the magnitudes. Integers of 64 bits are added exactly and rounded
-/// once. Shorter ones are added in [`Element::Sum`], which has room for 2^31 elements of any value;
-/// floats as in [`SumOfMagnitudes`]. Results of rows and in an [`Output`](crate::Output) are `f64` for
-/// integers of 64 bits, otherwise [`Element::Sum`].
-///
-/// ```
-/// # use warpfold::{Device, Reducer, Selection, op};
-/// # let device = Device::open(Selection::Sim)?;
-/// # let reducer = Reducer::new(&device)?;
-/// let norm = reducer.reduce(op::L1Norm, &device.upload(&[i64::MIN, i64::MIN])?)?;
-/// assert_eq!(norm, 2_f64.powi(64));
-/// # Ok::<(), warpfold::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct L1Norm;
-
-impl sealed::Sealed for L1Norm {
-    type Kind = kind::Single;
-}
-
 impl<T: Element> Operation<T> for L1Norm {
     type Output = f64;
     type Left = T::Magnitudes;
 
     fn code(self) -> Code {
-        Code::BuiltIn(OpKind::L1.plain().for_elements(T::DTYPE), T::DTYPE)
+        Code::BuiltIn(OpKind::L1Norm.plain().for_elements(T::DTYPE), T::DTYPE)
     }
 
     fn of_none() -> Option<f64> {
@@ -396,7 +382,8 @@ impl<T: Element> Operation<T> for L1Norm {
 
 impl<T: Element> RowsOperation<T> for L1Norm {}
 
-modifiers!(L1Norm<T: Element> skip_nan(|norm| norm) reproducible<Element>);
+modifiers!(L1Norm<T: Element> skip_nan(|norm| norm));
+modifiers!(L1Norm<T: Element> reproducible<Element>);
 
 /// The maximum norm, as `f64`: the largest magnitude, or NaN if any element is NaN. Results of rows and
 /// in an [`Output`](crate::Output) are the [`Ends`] of the elements instead.
@@ -429,227 +416,32 @@ impl<T: Element> Operation<T> for MaxNorm {
 
 impl<T: Element> RowsOperation<T> for MaxNorm {}
 
-modifiers!(MaxNorm<T: Element> skip_nan(|norm| if norm.is_nan() { 0.0 } else { norm }) reproducible<Element>);
+modifiers!(MaxNorm<T: Element> skip_nan(|norm| if norm.is_nan() { 0.0 } else { norm }));
+modifiers!(MaxNorm<T: Element> reproducible<Element>);
 
-macro_rules! operations {
-    ($(
-        $(#[$attr:meta])*
-        $Name:ident<$T:ident: $Bound:ident> = $op:ident: $Left:ty, $kind:ident $(, $of_rows:ident)?
-            $([$($modifiers:tt)*])?;
-    )*) => {$(
-        $(#[$attr])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub struct $Name;
+/// The sum of integers in their own type, which wraps around.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WrappingSum;
 
-        impl sealed::Sealed for $Name {
-            type Kind = kind::Single;
-        }
-
-        impl<$T: $Bound> Operation<$T> for $Name {
-            type Left = $Left;
-
-            fn code(self) -> Code {
-                Code::BuiltIn(OpKind::$op.plain(), <$T as crate::element::sealed::Element>::DTYPE)
-            }
-
-            operations!(@ $kind $op $T $Left);
-        }
-
-        $(impl<$T: $Bound> $of_rows<$T> for $Name {})?
-
-        $(modifiers!($Name<$T: $Bound> $($modifiers)*);)?
-    )*};
-    // Those of which no elements have a result, too.
-    (@ value $op:ident $T:ident $Left:ty) => {
-        type Output = $Left;
-
-        fn of_none() -> Option<$Left> {
-            let mut words = Words::default();
-            words[0] = OpKind::$op.plain().of_none(<$T as crate::element::sealed::Element>::DTYPE)?;
-            Some(<$Left>::from_words(words))
-        }
-
-        fn decode(words: Words) -> $Left {
-            <$Left>::from_words(words)
-        }
-    };
-    // Those of which they have none.
-    (@ option $op:ident $T:ident $Left:ty) => {
-        type Output = Option<$Left>;
-
-        fn of_none() -> Option<Option<$Left>> {
-            Some(None)
-        }
-
-        fn decode(words: Words) -> Option<$Left> {
-            Some(<$Left>::from_words(words))
-        }
-    };
+impl sealed::Sealed for WrappingSum {
+    type Kind = kind::Single;
 }
 
-operations! {
-    /// The sum, in the type [`Element::Sum`].
-    Sum<T: Element> = Sum: T::Sum, value, RowsOperation
-        [skip_nan(|sum| sum) reproducible<Element>];
-    /// The sum of integers in their own type, which wraps around.
-    WrappingSum<T: Integer> = Sum: T, value [reproducible<Integer>];
-    /// The sum of the squares, in the type [`Element::Sum`]. Squares of 32 bits and more can wrap around
-    /// there from the second element on.
-    SumOfSquares<T: Element> = SumSq: T::Sum, value, RowsOperation
-        [skip_nan(|sum| sum) reproducible<Element>];
-    /// The sum of the magnitudes, in the type [`Element::Sum`]: the L1 norm. The magnitude of the
-    /// smallest `i64` is itself. Of floats it is off by [`Reducer::error_bound`] of itself at most.
-    ///
-    /// [`Reducer::error_bound`]: crate::Reducer::error_bound
-    SumOfMagnitudes<T: Element> = SumAbs: T::Sum, value, RowsOperation
-        [skip_nan(|sum| sum) reproducible<Element>];
-    /// The product, in the type [`Element::Sum`]; of integers it wraps around. Of n floats it is off by
-    /// (n − 1)u / (1 − (n − 1)u) of itself at most, where u is half a unit in the last place of 1 in
-    /// that type, unless it overflows or underflows on its way.
-    Product<T: Element> = Product: T::Sum, value, RowsOperation
-        [skip_nan(|product| product) reproducible<Integer>];
-    /// The smallest element, or NaN if any element is NaN.
-    Min<T: Element> = Min: T, option, RowsOperation
-        [skip_nan(|least| least.filter(is_number)) reproducible<Element>];
-    /// The largest element, or NaN if any element is NaN.
-    Max<T: Element> = Max: T, option, RowsOperation
-        [skip_nan(|greatest| greatest.filter(is_number)) reproducible<Element>];
-    /// The smallest element and the largest one, or NaN both if any element is NaN.
-    MinMax<T: Element> = MinMax: Ends<T>, option, RowsOperation
-        [skip_nan(|ends| ends.filter(|ends| is_number(&ends.min))) reproducible<Element>];
-    /// The first of the smallest elements, or the first NaN if there is one.
-    ArgMin<T: Element> = ArgMin: Located<T>, option, RowsOperation
-        [skip_nan(|least| least.filter(|least| is_number(&least.value))) reproducible<Element>];
-    /// The first of the largest elements, or the first NaN if there is one.
-    ArgMax<T: Element> = ArgMax: Located<T>, option, RowsOperation
-        [skip_nan(|greatest| greatest.filter(|greatest| is_number(&greatest.value))) reproducible<Element>];
-    /// How many elements are not zero. NaN is not zero, −0 is.
-    CountNonZero<T: Element> = NonZero: u64, value, RowsOperation [reproducible<Element>];
-    /// How many floats are NaN.
-    CountNan<T: Float> = NanCount: u64, value, RowsOperation [reproducible<Float>];
-    /// The arithmetic mean, as `f64`, which is in the range of the elements: no sum overflows or wraps
-    /// around on the way.
-    ///
-    /// Of integers the sum is exact, rounded to `f64` once, and once more by the division. Floats of up
-    /// to 32 bits are added in `f64`, and `f64` in `f64` of two scales: a mean is off by
-    /// [`Reducer::error_bound`] of the mean of the magnitudes at most, with that of `f64`, besides
-    /// the rounding of the division. NaN and infinities give what their sum would.
-    ///
-    /// ```
-    /// # use warpfold::{Device, Reducer, Selection, op};
-    /// # let device = Device::open(Selection::Sim)?;
-    /// # let reducer = Reducer::new(&device)?;
-    /// let values = device.upload(&[i64::MAX, i64::MAX, 1])?;
-    /// assert_eq!(reducer.reduce(op::Mean, &values)?, Some(6148914691236517205.0));
-    /// let values = device.upload(&[3e38_f32; 3])?;
-    /// assert_eq!(reducer.reduce(op::Mean, &values)?, Some(f64::from(3e38_f32)));
-    /// # Ok::<(), warpfold::Error>(())
-    /// ```
-    ///
-    /// [`Reducer::error_bound`]: crate::Reducer::error_bound
-    Mean<T: Element> = Mean: f64, option, RowsOperation [reproducible<Integer>];
-    /// The L2 norm, as `f64`: the root of the sum of the squares. No square overflows or vanishes on the
-    /// way to a norm that does not.
-    ///
-    /// The sum of the squares of integers is exact, rounded to `f64` once, and once more by the root.
-    /// The squares of floats of up to 32 bits are exact in `f64`, in which they are added, and those of
-    /// `f64` are added in three scales: the norm is off by half of what a sum of `f64` is, relative to
-    /// itself.
-    ///
-    /// ```
-    /// # use warpfold::{Device, Reducer, Selection, op};
-    /// # let device = Device::open(Selection::Sim)?;
-    /// # let reducer = Reducer::new(&device)?;
-    /// let large = 2_f64.powi(700);
-    /// let values = device.upload(&[3.0 * large, 4.0 * large])?;
-    /// assert_eq!(reducer.reduce(op::L2Norm, &values)?, 5.0 * large);
-    /// assert_eq!(reducer.reduce(op::L2Norm, &device.upload(&[i32::MIN])?)?, 2_f64.powi(31));
-    /// # Ok::<(), warpfold::Error>(())
-    /// ```
-    L2Norm<T: Element> = L2: f64, value, RowsOperation
-        [skip_nan(|norm| norm) reproducible<Integer>];
-    /// The harmonic mean, as `f64`: the number of elements over the sum of their reciprocals. A zero of
-    /// either sign has the reciprocal ∞, and makes the mean 0. Where the sum is 0, because elements have
-    /// both signs or are infinite, the mean is ∞.
-    ///
-    /// Elements are rounded to `f64`, and so are reciprocals, of which none overflows or vanishes: a
-    /// mean of elements of one sign is off by (n + 4)·2^−53 of itself at most.
-    ///
-    /// ```
-    /// # use warpfold::{Device, Reducer, Selection, op};
-    /// # let device = Device::open(Selection::Sim)?;
-    /// # let reducer = Reducer::new(&device)?;
-    /// let speeds = device.upload(&[60.0_f32, 20.0])?;
-    /// assert_eq!(reducer.reduce(op::HarmonicMean, &speeds)?, Some(30.0));
-    /// # Ok::<(), warpfold::Error>(())
-    /// ```
-    HarmonicMean<T: Element> = HarmonicMean: f64, option, RowsOperation
-        [skip_nan(|mean| mean.filter(is_number)) reproducible<Float>];
-    /// The third central moment of floats, as `f64`: the mean of the cubed distances from the mean, in
-    /// one pass. Divided by the cube of the standard deviation it is the skewness.
-    ///
-    /// It is made as a [`MeanAndVariance`] is. For n elements it is off by 32·n·(n + 64)·2^−53 of the
-    /// mean of the cubed distances' magnitudes at most. Cubes are not scaled: with distances of 2^320
-    /// and more it may be infinite or NaN. If an element is NaN or infinite, it is NaN.
-    ///
-    /// ```
-    /// # use warpfold::{Device, Reducer, Selection, op};
-    /// # let device = Device::open(Selection::Sim)?;
-    /// # let reducer = Reducer::new(&device)?;
-    /// let values = device.upload(&[1.0_f32, 1.0, 1.0, 5.0])?;
-    /// assert_eq!(reducer.reduce(op::ThirdCentralMoment, &values)?, Some(6.0));
-    /// # Ok::<(), warpfold::Error>(())
-    /// ```
-    ThirdCentralMoment<T: Float> = ThirdMoment: f64, option, RowsOperation
-        [skip_nan(|moment| moment.filter(is_number))];
-    /// The mean, and the mean of the squared distances from it, both in one pass.
-    ///
-    /// Of integers the sum of n elements, that of their squares, and the difference of n times the
-    /// latter and the square of the former are exact: both results are rounded to `f64` once, and once
-    /// more by each division by n, of which the mean has one and the variance two.
-    ///
-    /// Of floats a thread adds up, in `f64`, the distances of its elements from the first one, and their
-    /// squares; threads merge means and sums of the squared distances from them in `f64`. So a large
-    /// mean costs no digits of the variance, and neither a distance nor a square overflows on the way.
-    /// Where n is the number of elements and u is 2^−53, the variance is off by n·(n + 64)·u of itself
-    /// at most, and by some 64·u of it where the first element that a thread takes is no outlier.
-    ///
-    /// If an element is NaN or infinite, the variance is NaN, and the mean is what the sum would be.
-    MeanAndVariance<T: Element> = Spread: Spread, option, RowsOperation
-        [skip_nan(|spread| spread.filter(|spread| is_number(&spread.mean))) reproducible<Element>];
-    /// The natural logarithm of the sum of e to the power of each element, in the type [`Element::Sum`],
-    /// which neither overflows nor underflows on its way. NaN if any element is NaN, else ∞ if any is ∞,
-    /// and −∞ if all are −∞.
-    ///
-    /// The largest element is found along the way, and exponentials are made of the distances from it:
-    /// on a GPU by its own instructions, whose last bits its generations may give differently, where
-    /// that type is `f32`. A bound of the error is not stated.
-    ///
-    /// ```
-    /// # use warpfold::{Device, Reducer, Selection, op};
-    /// # let device = Device::open(Selection::Sim)?;
-    /// # let reducer = Reducer::new(&device)?;
-    /// // Half as likely each.
-    /// let logits = device.upload(&[-1000.0_f32, -1000.0])?;
-    /// let sum = reducer.reduce(op::LogSumExp, &logits)?;
-    /// assert!((sum - (-1000.0 + 2.0_f32.ln())).abs() < 1e-3);
-    /// # Ok::<(), warpfold::Error>(())
-    /// ```
-    ///
-    /// Integers have none:
-    ///
-    /// ```compile_fail,E0277
-    /// # use warpfold::{Device, Reducer, Selection, op};
-    /// # let device = Device::open(Selection::Sim)?;
-    /// # let reducer = Reducer::new(&device)?;
-    /// reducer.reduce(op::LogSumExp, &device.upload(&[1_i32, 2])?)?;
-    /// # Ok::<(), warpfold::Error>(())
-    /// ```
-    LogSumExp<T: Float> = LogSumExp: T::Sum, value, RowsOperation;
-    /// The bits that all elements have.
-    BitAnd<T: Bits> = And: T, value, RowsOperation [reproducible<Bits>];
-    /// The bits that any element has.
-    BitOr<T: Bits> = Or: T, value, RowsOperation [reproducible<Bits>];
-    /// The bits that an odd number of elements have.
-    BitXor<T: Bits> = Xor: T, value, RowsOperation [reproducible<Bits>];
+impl<T: Integer> Operation<T> for WrappingSum {
+    type Output = T;
+    type Left = T;
+
+    fn code(self) -> Code {
+        Operation::<T>::code(Sum)
+    }
+
+    fn of_none() -> Option<T> {
+        Some(T::zeroed())
+    }
+
+    fn decode(words: Words) -> T {
+        T::from_words(words)
+    }
 }
+
+modifiers!(WrappingSum<T: Integer> reproducible<Integer>);

@@ -11,7 +11,7 @@ use super::{
 };
 use super::{Operation, PairOperation, RowsOperation, Sum, kind, sealed};
 use crate::{
-    Bool, Element, Integer,
+    Bool, Element, Ends, Integer, Located, Spread,
     element::{Words, sealed::Outcome as _},
     names::{self, Op, OpKind},
     reducer::Code,
@@ -242,13 +242,13 @@ impl<T: Element, O: sealed::SkipsNan<T> + sealed::Reproducible<T>> sealed::Repro
 {
 }
 
-/// Gives an operation the methods of the modifiers that it can have.
+/// Gives an operation the method of a modifier.
 macro_rules! modifiers {
-    ($Name:ident<$T:ident: $Elements:ident> skip_nan(|$output:ident| $number:expr) $($more:tt)*) => {
+    ($Name:ident<$T:ident: $Elements:ident> skip_nan(|$output:ident| $number:expr)) => {
         impl $Name {
             /// Leaves NaN out.
-            pub const fn skip_nan(self) -> SkipNan<Self> {
-                SkipNan(self)
+            pub const fn skip_nan(self) -> $crate::op::SkipNan<Self> {
+                $crate::op::SkipNan(self)
             }
         }
 
@@ -257,26 +257,48 @@ macro_rules! modifiers {
                 $number
             }
         }
-
-        modifiers!($Name<$T: $Elements> $($more)*);
     };
     ($Name:ident<$T:ident: $Elements:ident> reproducible<$($Bound:ident)?>) => {
         impl $Name {
             /// Makes the result have the same bits wherever it is made.
-            pub const fn reproducible(self) -> Reproducible<Self> {
-                Reproducible(self)
+            pub const fn reproducible(self) -> $crate::op::Reproducible<Self> {
+                $crate::op::Reproducible(self)
             }
         }
 
         $(impl<$T: $Bound> sealed::Reproducible<$T> for $Name {})?
     };
-    ($Name:ident<$T:ident: $Elements:ident>) => {};
 }
 pub(super) use modifiers;
 
-/// Returns whether a value is not NaN, which alone differs from itself.
-pub(super) fn is_number<T: PartialOrd>(value: &T) -> bool {
-    value.partial_cmp(value).is_some()
+/// A result that is NaN where no element is a number.
+pub(super) trait MaybeNan {
+    /// Returns whether it is not NaN, which alone differs from itself.
+    fn is_number(&self) -> bool;
+}
+
+impl<T: Element> MaybeNan for T {
+    fn is_number(&self) -> bool {
+        self.partial_cmp(self).is_some()
+    }
+}
+
+impl<T: Element> MaybeNan for Ends<T> {
+    fn is_number(&self) -> bool {
+        self.min.is_number()
+    }
+}
+
+impl<T: Element> MaybeNan for Located<T> {
+    fn is_number(&self) -> bool {
+        self.value.is_number()
+    }
+}
+
+impl MaybeNan for Spread {
+    fn is_number(&self) -> bool {
+        self.mean.is_number()
+    }
 }
 
 /// A sum in the type `A`, from [`Sum::accumulate_in`].

@@ -1,127 +1,46 @@
-//! The table of operations: what is known of each kind, and the operations that modifiers make of it.
+//! The table of operations: a row has all that the library, its programs and Python's package know of an
+//! operation, besides its kernels and its arithmetic on the CPU.
 
-use std::{fmt, str::FromStr, sync::LazyLock};
+use super::{
+    Operation, RowsOperation,
+    builtin::{Facts, OfNone, Reproducible, Types, Written},
+    kind,
+    modifiers::{MaybeNan, modifiers},
+    sealed,
+};
+#[cfg(doc)]
+use crate::Reducer;
+use crate::{
+    Bits, Element, Ends, Float, Integer, Located, Spread,
+    element::{Words, sealed::Outcome as _},
+    reducer::Code,
+};
 
-use crate::names::{Dtype, UnknownName};
-
-/// An operation of the library's kernels: a kind and its modifiers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Op {
-    /// The kind: sum, minimum and so on.
-    pub kind: OpKind,
-    /// The treatment of NaN.
-    pub nan: Nan,
-    /// The guarantee about the order of additions.
-    pub order: Order,
-    /// Whether it adds in a wider type than [`Dtype::sum`].
-    pub wide: bool,
-}
-
-/// The treatment of NaN.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Nan {
-    /// It makes the result NaN.
-    Propagate,
-    /// Nothing: it is left out.
-    Skip,
-}
-
-/// The guarantee about the order of additions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Order {
-    /// The rounding of float sums, from device to device and launch to launch; the same call on the same
-    /// device is repeatable.
-    RunToRun,
-    /// Nothing: floats are added in bins of a fixed grid.
-    Reproducible,
-}
-
-/// The types of elements that a kind is for.
-#[derive(Clone, Copy)]
-enum Types {
-    All,
-    Integers,
-    LongIntegers,
-    Floats,
-}
-
-/// The result that kernels write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written {
-    /// A number in the type of sums.
-    Sum,
-    /// An element.
-    Element,
-    /// Two elements.
-    Ends,
-    /// An index and an element.
-    Place,
-    /// A `u64`.
-    Count,
-    /// An `f64`.
-    Double,
-    /// Two `f64`.
-    Moments,
-}
-
-/// The result of no elements.
-#[derive(Clone, Copy)]
-enum OfNone {
-    Nothing,
-    Zero,
-    One,
-    AllBits,
-    NegativeInfinity,
-}
-
-/// The elements whose result does not depend on their order.
-#[derive(Clone, Copy)]
-enum Reproducible {
-    /// All.
-    Anyway,
-    /// Integers, and floats by kernels of their own.
-    Binned,
-    /// Floats, by kernels of their own.
-    Floats,
-    /// Integers.
-    Integers,
-    /// None.
-    Never,
-}
-
-/// A kind's row of the table.
-struct Facts {
-    /// Names, by [`FORMS`].
-    names: [&'static str; FORMS.len()],
-    types: Types,
-    written: Written,
-    of_none: OfNone,
-    /// Kernels that leave NaN out exist.
-    skips_nan: bool,
-    reproducible: Reproducible,
-    /// The kind whose tuning it uses: itself, or one that loads alike.
-    measured_as: OpKind,
-}
-
-macro_rules! kinds {
+/// Declares the kinds of operations, and a type of each.
+///
+/// A row has the kind's name in PTX symbols and files, the name of Python's function, a summary; the
+/// trait of its elements, what its kernels write, the result of no elements, whether kernels that leave
+/// NaN out exist, which elements have reproducible results, and the kind whose tuning it uses.
+macro_rules! operations {
     ($(
         $(#[$attr:meta])*
-        $Kind:ident = $name:literal: $types:ident, $written:ident, $of_none:ident,
-            $skips_nan:literal, $reproducible:ident, $measured_as:ident;
+        $Name:ident = $name:literal, $function:literal, $summary:literal;
+            $Elements:ident: $written:ident, $of_none:ident, $skips_nan:tt, $reproducible:ident,
+            $measured_as:ident;
     )*) => {
         /// The kind of an operation.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum OpKind {
-            $($(#[$attr])* $Kind,)*
+            $(#[doc = $summary] $Name,)*
         }
 
         impl OpKind {
             /// All kinds.
-            pub const ALL: &[Self] = &[$(Self::$Kind),*];
+            pub const ALL: &[Self] = &[$(Self::$Name),*];
 
-            const fn facts(self) -> Facts {
+            pub(super) const fn facts(self) -> Facts {
                 match self {
-                    $(Self::$Kind => Facts {
+                    $(Self::$Name => Facts {
                         names: [
                             $name,
                             concat!("nan", $name),
@@ -129,7 +48,9 @@ macro_rules! kinds {
                             concat!("nanbin", $name),
                             concat!("wide", $name),
                         ],
-                        types: Types::$types,
+                        functions: [$function, concat!("nan", $function)],
+                        summary: $summary,
+                        types: Types::$Elements,
                         written: Written::$written,
                         of_none: OfNone::$of_none,
                         skips_nan: $skips_nan,
@@ -139,338 +60,273 @@ macro_rules! kinds {
                 }
             }
         }
-    };
-}
 
-kinds! {
-    // kind = name: types, written, of none, skips NaN, reproducible, measured as
-    /// Sum; integers wrap around.
-    Sum = "sum": All, Sum, Zero, true, Binned, Sum;
-    /// Smallest element.
-    Min = "min": All, Element, Nothing, true, Anyway, Min;
-    /// Largest element.
-    Max = "max": All, Element, Nothing, true, Anyway, Max;
-    /// Sum of the squares; integers wrap around.
-    SumSq = "sumsq": All, Sum, Zero, true, Binned, SumSq;
-    /// Index of the first of the smallest elements, or of the first NaN if it counts.
-    ArgMin = "argmin": All, Place, Nothing, true, Anyway, ArgMin;
-    /// Index of the first of the largest elements, or of the first NaN if it counts.
-    ArgMax = "argmax": All, Place, Nothing, true, Anyway, ArgMax;
-    /// Sum of the magnitudes; integers wrap around.
-    SumAbs = "sumabs": All, Sum, Zero, true, Binned, Sum;
-    /// Product; integers wrap around.
-    Product = "product": All, Sum, One, true, Integers, Sum;
-    /// The smallest element and the largest one.
-    MinMax = "minmax": All, Ends, Nothing, true, Anyway, Min;
-    /// How many elements are not zero.
-    NonZero = "nonzero": All, Count, Zero, false, Anyway, Sum;
-    /// The mean and the variance.
-    Spread = "spread": All, Moments, Nothing, true, Binned, Sum;
-    /// The bits that all elements have.
-    And = "and": Integers, Element, AllBits, false, Anyway, Sum;
-    /// The bits that any element has.
-    Or = "or": Integers, Element, Zero, false, Anyway, Sum;
-    /// The bits that an odd number of elements have.
-    Xor = "xor": Integers, Element, Zero, false, Anyway, Sum;
-    /// Logarithm of the sum of the exponentials.
-    LogSumExp = "logsumexp": Floats, Sum, NegativeInfinity, false, Never, Sum;
-    /// How many elements are NaN.
-    NanCount = "nancount": Floats, Count, Zero, false, Anyway, Sum;
-    /// Mean.
-    Mean = "mean": All, Double, Nothing, false, Integers, Sum;
-    /// L1 norm.
-    L1 = "l1": LongIntegers, Double, Zero, false, Anyway, Sum;
-    /// L2 norm.
-    L2 = "l2": All, Double, Zero, true, Integers, Sum;
-    /// Harmonic mean.
-    HarmonicMean = "hmean": All, Double, Nothing, true, Floats, Sum;
-    /// Third central moment.
-    ThirdMoment = "moment3": Floats, Double, Nothing, true, Never, Sum;
-}
+        $(
+            $(#[$attr])*
+            #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+            pub struct $Name;
 
-/// The combinations of modifiers.
-const FORMS: [(Nan, Order, bool); 5] = [
-    (Nan::Propagate, Order::RunToRun, false),
-    (Nan::Skip, Order::RunToRun, false),
-    (Nan::Propagate, Order::Reproducible, false),
-    (Nan::Skip, Order::Reproducible, false),
-    (Nan::Propagate, Order::RunToRun, true),
-];
-
-impl OpKind {
-    /// Returns the operation without modifiers.
-    pub const fn plain(self) -> Op {
-        Op { kind: self, nan: Nan::Propagate, order: Order::RunToRun, wide: false }
-    }
-}
-
-impl Op {
-    /// One more than the largest [`index`](Self::index).
-    pub(crate) const INDICES: usize = FORMS.len() * OpKind::ALL.len();
-
-    /// Returns all operations: those without modifiers first.
-    pub fn all() -> impl Iterator<Item = Self> + Clone {
-        let kinds =
-            |(nan, order, wide)| OpKind::ALL.iter().map(move |&kind| Self { kind, nan, order, wide });
-        FORMS.into_iter().flat_map(kinds).filter(|op| op.exists())
-    }
-
-    /// Returns whether its kind has these modifiers.
-    const fn exists(self) -> bool {
-        let Facts { skips_nan, reproducible, .. } = self.kind.facts();
-        let skips = matches!(self.nan, Nan::Skip);
-        (!skips || skips_nan)
-            && (!self.is_binned() || matches!(reproducible, Reproducible::Binned | Reproducible::Floats))
-            && (!self.wide || matches!(self.kind, OpKind::Sum) && !skips && !self.is_binned())
-    }
-
-    /// Returns the index of its modifiers in [`FORMS`].
-    const fn form(self) -> usize {
-        match (self.nan, self.order) {
-            _ if self.wide => 4,
-            (Nan::Propagate, Order::RunToRun) => 0,
-            (Nan::Skip, Order::RunToRun) => 1,
-            (Nan::Propagate, Order::Reproducible) => 2,
-            (Nan::Skip, Order::Reproducible) => 3,
-        }
-    }
-
-    /// Returns a number that no other operation has.
-    pub(crate) const fn index(self) -> usize {
-        self.form() * OpKind::ALL.len() + self.kind as usize
-    }
-
-    /// Returns the name that users, PTX symbols and files have for it.
-    pub const fn name(self) -> &'static str {
-        self.kind.facts().names[self.form()]
-    }
-
-    /// Returns whether elements of this type have it.
-    pub const fn takes(self, dtype: Dtype) -> bool {
-        let has_kind = match self.kind.facts().types {
-            Types::All => true,
-            Types::Integers => !dtype.is_float(),
-            Types::LongIntegers => !dtype.is_float() && dtype.size() == 8,
-            Types::Floats => dtype.is_float(),
-        };
-        let modified = matches!(self.nan, Nan::Skip) || self.is_binned();
-        self.exists()
-            && has_kind
-            && (!modified || dtype.is_float())
-            && (!self.wide || dtype.wide_sum_bytes().is_some())
-    }
-
-    /// Returns what its kernels write.
-    pub const fn written(self) -> Written {
-        self.kind.facts().written
-    }
-
-    /// Returns the bytes of the result that a kernel writes.
-    pub const fn result_bytes(self, dtype: Dtype) -> usize {
-        match (self.written(), dtype.wide_sum_bytes()) {
-            (Written::Sum, Some(bytes)) if self.wide => bytes,
-            (Written::Sum, _) => dtype.sum().size(),
-            (Written::Element, _) => dtype.size(),
-            (Written::Ends, _) => 2 * dtype.size(),
-            (Written::Place, _) => size_of::<u64>() + dtype.size(),
-            (Written::Count, _) => size_of::<u64>(),
-            (Written::Double, _) => size_of::<f64>(),
-            (Written::Moments, _) => 2 * size_of::<f64>(),
-        }
-    }
-
-    /// Returns the first word of its result of no elements, whose other words are zero; `None` if there
-    /// is no such result.
-    pub fn of_none(self, dtype: Dtype) -> Option<u64> {
-        let sum = |single: f32, double: f64, integer| match dtype.sum() {
-            Dtype::F32 => single.to_bits() as u64,
-            Dtype::F64 => double.to_bits(),
-            _ => integer,
-        };
-        match self.kind.facts().of_none {
-            OfNone::Nothing => None,
-            OfNone::Zero => Some(0),
-            OfNone::One => Some(sum(1.0, 1.0, 1)),
-            OfNone::AllBits => Some(u64::MAX),
-            OfNone::NegativeInfinity => Some(sum(f32::NEG_INFINITY, f64::NEG_INFINITY, 0)),
-        }
-    }
-
-    /// Returns whether no elements have a result.
-    pub const fn has_value_of_none(self) -> bool {
-        !matches!(self.kind.facts().of_none, OfNone::Nothing)
-    }
-
-    /// Returns whether its result of no elements is zero.
-    pub(crate) const fn is_zero_of_none(self) -> bool {
-        matches!(self.kind.facts().of_none, OfNone::Zero)
-    }
-
-    /// Returns whether it adds in bins, which hold no more than a certain number of terms.
-    pub const fn is_binned(self) -> bool {
-        matches!(self.order, Order::Reproducible)
-    }
-
-    /// Returns whether it adds up products of digits: instructions are its limit, not the memory.
-    pub(crate) const fn has_products(self) -> bool {
-        self.is_binned() && matches!(self.kind, OpKind::Spread)
-    }
-
-    /// Returns whether its partial results have more words than others, and its kernels more registers.
-    pub(crate) const fn is_wide(self, dtype: Dtype) -> bool {
-        // Sums of shorter integers have fewer words.
-        let of_integers = matches!(self.kind, OpKind::Spread) && !dtype.is_float() && dtype.size() >= 4;
-        let is_counted = matches!(self.kind, OpKind::HarmonicMean) && self.is_binned();
-        let of_floats = match self.kind {
-            OpKind::ThirdMoment => true,
-            _ => is_counted && matches!(dtype, Dtype::F64),
-        };
-        self.has_products() || of_integers || of_floats
-    }
-
-    /// Returns whether its result has the index of an element.
-    pub const fn has_places(self) -> bool {
-        matches!(self.kind, OpKind::ArgMin | OpKind::ArgMax)
-    }
-
-    /// Returns the operation whose tuning it uses.
-    pub(crate) const fn measured_as(self) -> Self {
-        match self.kind.facts().measured_as {
-            // Squares were measured without modifiers.
-            OpKind::SumSq if self.form() != 0 => OpKind::Sum.plain(),
-            kind => kind.plain(),
-        }
-    }
-
-    /// Returns whether elements of this type have a result of it that no order changes: its own, or that
-    /// of its [reproducible](Self::reproducible) form.
-    pub const fn is_reproducible(self, dtype: Dtype) -> bool {
-        match self.kind.facts().reproducible {
-            Reproducible::Anyway => true,
-            Reproducible::Binned => !self.wide || !dtype.is_float(),
-            Reproducible::Floats => dtype.is_float(),
-            Reproducible::Integers => !dtype.is_float(),
-            Reproducible::Never => false,
-        }
-    }
-
-    /// Returns the operation with a result that no order changes, of those that
-    /// [have](Self::is_reproducible) one.
-    pub const fn reproducible(self, dtype: Dtype) -> Self {
-        match self.kind.facts().reproducible {
-            Reproducible::Binned | Reproducible::Floats if dtype.is_float() && !self.wide => {
-                Self { order: Order::Reproducible, ..self }
+            impl sealed::Sealed for $Name {
+                type Kind = kind::Single;
             }
-            _ => self,
-        }
-    }
 
-    /// Returns the operation whose result of elements of a type is this one's: the L1 norm of elements
-    /// that have no kernels for it is the sum of their magnitudes.
-    pub const fn for_elements(self, dtype: Dtype) -> Self {
-        match self.kind {
-            OpKind::L1 if !self.kind.plain().takes(dtype) => Self { kind: OpKind::SumAbs, ..self },
-            _ => self,
-        }
-    }
+            operations!(@ $Elements $Name $written $of_none $skips_nan $reproducible);
+        )*
+    };
+    // Its results depend on the type of elements.
+    (@ LongInteger $($row:tt)*) => {};
+    (@ $Elements:ident $Name:ident $written:ident $of_none:ident $skips_nan:tt $reproducible:ident) => {
+        impl<T: $Elements> Operation<T> for $Name {
+            type Left = operations!(@left $written);
 
-    /// Returns the operation with NaN left out, or itself if elements of this type have no such
-    /// operation.
-    pub const fn skipping_nan(self, dtype: Dtype) -> Self {
-        match self.kind.facts().skips_nan && dtype.is_float() && !self.wide {
-            true => Self { nan: Nan::Skip, ..self },
-            false => self,
-        }
-    }
+            fn code(self) -> Code {
+                Code::BuiltIn(OpKind::$Name.plain(), T::DTYPE)
+            }
 
-    /// Returns every operation with every type that it takes.
-    pub fn pairs() -> impl Iterator<Item = (Self, Dtype)> + Clone {
-        let all = Self::all().flat_map(|op| Dtype::ALL.iter().map(move |&dtype| (op, dtype)));
-        all.filter(|(op, dtype)| op.takes(*dtype))
-    }
+            operations!(@output $of_none $Name);
+        }
+
+        impl<T: $Elements> RowsOperation<T> for $Name {}
+
+        operations!(@skips_nan $skips_nan $of_none $Name $Elements);
+        operations!(@reproducible $reproducible $Name $Elements);
+    };
+    (@left Sum) => { T::Sum };
+    (@left Element) => { T };
+    (@left Ends) => { Ends<T> };
+    (@left Place) => { Located<T> };
+    (@left Count) => { u64 };
+    (@left Double) => { f64 };
+    (@left Moments) => { Spread };
+    (@output Nothing $Name:ident) => {
+        type Output = Option<Self::Left>;
+
+        fn of_none() -> Option<Self::Output> {
+            Some(None)
+        }
+
+        fn decode(words: Words) -> Self::Output {
+            Some(Self::Left::from_words(words))
+        }
+    };
+    (@output $of_none:ident $Name:ident) => {
+        type Output = Self::Left;
+
+        fn of_none() -> Option<Self::Output> {
+            let mut words = Words::default();
+            words[0] = OpKind::$Name.plain().of_none(T::DTYPE)?;
+            Some(Self::Output::from_words(words))
+        }
+
+        fn decode(words: Words) -> Self::Output {
+            Self::Left::from_words(words)
+        }
+    };
+    (@skips_nan true Nothing $Name:ident $Elements:ident) => {
+        modifiers!($Name<T: $Elements> skip_nan(|result| result.filter(MaybeNan::is_number)));
+    };
+    (@skips_nan true $of_none:ident $Name:ident $Elements:ident) => {
+        modifiers!($Name<T: $Elements> skip_nan(|result| result));
+    };
+    (@skips_nan false $($row:tt)*) => {};
+    (@reproducible Anyway $Name:ident $Elements:ident) => {
+        modifiers!($Name<T: $Elements> reproducible<$Elements>);
+    };
+    (@reproducible Binned $Name:ident $Elements:ident) => {
+        modifiers!($Name<T: $Elements> reproducible<Element>);
+    };
+    (@reproducible Floats $Name:ident $Elements:ident) => {
+        modifiers!($Name<T: $Elements> reproducible<Float>);
+    };
+    (@reproducible Integers $Name:ident $Elements:ident) => {
+        modifiers!($Name<T: $Elements> reproducible<Integer>);
+    };
+    (@reproducible Never $($row:tt)*) => {};
 }
 
-impl fmt::Display for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Op {
-    type Err = UnknownName;
-
-    fn from_str(given: &str) -> Result<Self, UnknownName> {
-        static KNOWN: LazyLock<Vec<&str>> = LazyLock::new(|| Op::all().map(Op::name).collect());
-        let unknown = || UnknownName { what: "operation", given: given.to_owned(), known: &KNOWN };
-        Self::all().find(|op| op.name() == given).ok_or_else(unknown)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_leads_back_to_its_operation() {
-        assert!(Op::all().all(|op| op.name().parse() == Ok(op)));
-        let error = "median".parse::<Op>().unwrap_err().to_string();
-        let said =
-            "unknown operation `median`; there are sum, min, max, sumsq, argmin, argmax, sumabs, ";
-        assert!(error.starts_with(said), "{error}");
-    }
-
-    #[test]
-    fn every_operation_has_an_index_and_a_name_of_its_own() {
-        use std::collections::HashSet;
-        let all = Op::all().count();
-        assert_eq!(
-            Op::all().map(Op::index).filter(|&index| index < Op::INDICES).collect::<HashSet<_>>().len(),
-            all
-        );
-        assert_eq!(Op::all().map(Op::name).collect::<HashSet<_>>().len(), all);
-    }
-
-    #[test]
-    fn sums_of_integers_have_64_bits_and_no_result_more_than_its_place() {
-        use warpfold_abi::reducer::OUTPUT_BYTES;
-        for (op, dtype) in Op::pairs() {
-            let bytes = op.result_bytes(dtype);
-            assert!(bytes > 0 && bytes as u64 <= OUTPUT_BYTES, "{op} of {dtype}");
-            let sum = OpKind::Sum.plain().result_bytes(dtype);
-            assert_eq!(sum, if dtype.is_float() { dtype.size().max(4) } else { 8 }, "{dtype}");
-            assert_eq!(dtype.sum().is_float(), dtype.is_float(), "{dtype}");
-        }
-        assert_eq!((Dtype::I8.sum(), Dtype::U32.sum()), (Dtype::I64, Dtype::U64));
-    }
-
-    #[test]
-    fn modifiers_are_for_floats_and_wide_sums_for_those_that_have_them() {
-        let of = |dtype| Op::pairs().filter(move |pair| pair.1 == dtype).count();
-        // 14 kinds for all types, 3 for integers, one for those of 64 bits, 3 for floats.
-        assert_eq!([Dtype::I32, Dtype::U64].map(of), [17, 17 + 2]);
-        // With NaN left out, in bins, and both; `f64` has no wider sum.
-        assert_eq!([Dtype::F64, Dtype::F16].map(of), [17 + 13 + 5 + 5, 17 + 13 + 5 + 5 + 1]);
-    }
-
-    #[test]
-    fn modifiers_that_a_kind_lacks_make_an_operation_of_no_elements() {
-        let skip = |kind: OpKind| Op { nan: Nan::Skip, ..kind.plain() };
-        let reproducible = |op: Op| Op { order: Order::Reproducible, ..op };
-        let lacking = [
-            skip(OpKind::Mean),
-            reproducible(OpKind::Min.plain()),
-            reproducible(skip(OpKind::Product)),
-            Op { wide: true, ..skip(OpKind::Sum) },
-            Op { wide: true, ..OpKind::SumSq.plain() },
-        ];
-        for op in lacking {
-            assert!(Dtype::ALL.iter().all(|&dtype| !op.takes(dtype)), "{op:?}");
-        }
-    }
-
-    #[test]
-    fn what_was_measured_is_chosen_by_its_own_measurements() {
-        assert!(Op::all().all(|op| op.measured_as().measured_as() == op.measured_as()));
-        assert_eq!(OpKind::Max.plain().measured_as(), OpKind::Max.plain());
-    }
+operations! {
+    /// The sum, in the type [`Element::Sum`].
+    Sum = "sum", "sum", "The sum.";
+        Element: Sum, Zero, true, Binned, Sum;
+    /// The smallest element, or NaN if any element is NaN.
+    Min = "min", "min", "The smallest element, or NaN if any element is NaN.";
+        Element: Element, Nothing, true, Anyway, Min;
+    /// The largest element, or NaN if any element is NaN.
+    Max = "max", "max", "The largest element, or NaN if any element is NaN.";
+        Element: Element, Nothing, true, Anyway, Max;
+    /// The sum of the squares, in the type [`Element::Sum`]. Squares of 32 bits and more can wrap around
+    /// there from the second element on.
+    SumOfSquares = "sumsq", "sum_of_squares", "The sum of the squares. Of integers it wraps around.";
+        Element: Sum, Zero, true, Binned, SumOfSquares;
+    /// The first of the smallest elements, or the first NaN if there is one.
+    ArgMin = "argmin", "argmin", "The index of the first of the smallest elements, or of the first NaN.";
+        Element: Place, Nothing, true, Anyway, ArgMin;
+    /// The first of the largest elements, or the first NaN if there is one.
+    ArgMax = "argmax", "argmax", "The index of the first of the largest elements, or of the first NaN.";
+        Element: Place, Nothing, true, Anyway, ArgMax;
+    /// The sum of the magnitudes, in the type [`Element::Sum`]: the L1 norm. The magnitude of the
+    /// smallest `i64` is itself. Of floats it is off by [`Reducer::error_bound`] of itself at most.
+    ///
+    /// [`Reducer::error_bound`]: crate::Reducer::error_bound
+    SumOfMagnitudes = "sumabs", "sum_of_magnitudes", "The sum of the magnitudes.";
+        Element: Sum, Zero, true, Binned, Sum;
+    /// The product, in the type [`Element::Sum`]; of integers it wraps around. Of n floats it is off by
+    /// (n − 1)u / (1 − (n − 1)u) of itself at most, where u is half a unit in the last place of 1 in
+    /// that type, unless it overflows or underflows on its way.
+    Product = "product", "prod", "The product. Of integers it wraps around.";
+        Element: Sum, One, true, Integers, Sum;
+    /// The smallest element and the largest one, or NaN both if any element is NaN.
+    MinMax = "minmax", "aminmax", "The smallest element and the largest one, in one pass.";
+        Element: Ends, Nothing, true, Anyway, Min;
+    /// How many elements are not zero. NaN is not zero, −0 is.
+    CountNonZero = "nonzero", "count_nonzero", "How many elements are not zero. NaN is not zero.";
+        Element: Count, Zero, false, Anyway, Sum;
+    /// The mean, and the mean of the squared distances from it, both in one pass.
+    ///
+    /// Of integers the sum of n elements, that of their squares, and the difference of n times the
+    /// latter and the square of the former are exact: both results are rounded to `f64` once, and once
+    /// more by each division by n, of which the mean has one and the variance two.
+    ///
+    /// Of floats a thread adds up, in `f64`, the distances of its elements from the first one, and their
+    /// squares; threads merge means and sums of the squared distances from them in `f64`. So a large
+    /// mean costs no digits of the variance, and neither a distance nor a square overflows on the way.
+    /// Where n is the number of elements and u is 2^−53, the variance is off by n·(n + 64)·u of itself
+    /// at most, and by some 64·u of it where the first element that a thread takes is no outlier.
+    ///
+    /// If an element is NaN or infinite, the variance is NaN, and the mean is what the sum would be.
+    MeanAndVariance = "spread", "var_mean", "The mean and the variance, in one pass.";
+        Element: Moments, Nothing, true, Binned, Sum;
+    /// The bits that all elements have.
+    BitAnd = "and", "bitwise_and", "The bits that all elements have.";
+        Bits: Element, AllBits, false, Anyway, Sum;
+    /// The bits that any element has.
+    BitOr = "or", "bitwise_or", "The bits that any element has.";
+        Bits: Element, Zero, false, Anyway, Sum;
+    /// The bits that an odd number of elements have.
+    BitXor = "xor", "bitwise_xor", "The bits that an odd number of elements have.";
+        Bits: Element, Zero, false, Anyway, Sum;
+    /// The natural logarithm of the sum of e to the power of each element, in the type [`Element::Sum`],
+    /// which neither overflows nor underflows on its way. NaN if any element is NaN, else ∞ if any is ∞,
+    /// and −∞ if all are −∞.
+    ///
+    /// The largest element is found along the way, and exponentials are made of the distances from it:
+    /// on a GPU by its own instructions, whose last bits its generations may give differently, where
+    /// that type is `f32`. A bound of the error is not stated.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// // Half as likely each.
+    /// let logits = device.upload(&[-1000.0_f32, -1000.0])?;
+    /// let sum = reducer.reduce(op::LogSumExp, &logits)?;
+    /// assert!((sum - (-1000.0 + 2.0_f32.ln())).abs() < 1e-3);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// Integers have none:
+    ///
+    /// ```compile_fail,E0277
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// reducer.reduce(op::LogSumExp, &device.upload(&[1_i32, 2])?)?;
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    LogSumExp = "logsumexp", "logsumexp", "The logarithm of the sum of e to the power of each element, which does not overflow on its way.";
+        Float: Sum, NegativeInfinity, false, Never, Sum;
+    /// How many floats are NaN.
+    CountNan = "nancount", "count_nan", "How many elements are NaN.";
+        Float: Count, Zero, false, Anyway, Sum;
+    /// The arithmetic mean, as `f64`, which is in the range of the elements: no sum overflows or wraps
+    /// around on the way.
+    ///
+    /// Of integers the sum is exact, rounded to `f64` once, and once more by the division. Floats of up
+    /// to 32 bits are added in `f64`, and `f64` in `f64` of two scales: a mean is off by
+    /// [`Reducer::error_bound`] of the mean of the magnitudes at most, with that of `f64`, besides
+    /// the rounding of the division. NaN and infinities give what their sum would.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// let values = device.upload(&[i64::MAX, i64::MAX, 1])?;
+    /// assert_eq!(reducer.reduce(op::Mean, &values)?, Some(6148914691236517205.0));
+    /// let values = device.upload(&[3e38_f32; 3])?;
+    /// assert_eq!(reducer.reduce(op::Mean, &values)?, Some(f64::from(3e38_f32)));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// [`Reducer::error_bound`]: crate::Reducer::error_bound
+    Mean = "mean", "mean", "The arithmetic mean. No sum overflows or wraps around on the way.";
+        Element: Double, Nothing, false, Integers, Sum;
+    /// The L1 norm, as `f64`: the sum of the magnitudes. Integers of 64 bits are added exactly and rounded
+    /// once. Shorter ones are added in [`Element::Sum`], which has room for 2^31 elements of any value;
+    /// floats as in [`SumOfMagnitudes`]. Results of rows and in an [`Output`](crate::Output) are `f64` for
+    /// integers of 64 bits, otherwise [`Element::Sum`].
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// let norm = reducer.reduce(op::L1Norm, &device.upload(&[i64::MIN, i64::MIN])?)?;
+    /// assert_eq!(norm, 2_f64.powi(64));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    L1Norm = "l1", "l1_norm", "The L1 norm: the sum of the magnitudes.";
+        LongInteger: Double, Zero, false, Anyway, Sum;
+    /// The L2 norm, as `f64`: the root of the sum of the squares. No square overflows or vanishes on the
+    /// way to a norm that does not.
+    ///
+    /// The sum of the squares of integers is exact, rounded to `f64` once, and once more by the root.
+    /// The squares of floats of up to 32 bits are exact in `f64`, in which they are added, and those of
+    /// `f64` are added in three scales: the norm is off by half of what a sum of `f64` is, relative to
+    /// itself.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// let large = 2_f64.powi(700);
+    /// let values = device.upload(&[3.0 * large, 4.0 * large])?;
+    /// assert_eq!(reducer.reduce(op::L2Norm, &values)?, 5.0 * large);
+    /// assert_eq!(reducer.reduce(op::L2Norm, &device.upload(&[i32::MIN])?)?, 2_f64.powi(31));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    L2Norm = "l2", "l2_norm", "The L2 norm: the root of the sum of the squares, of which none overflows or vanishes on the way.";
+        Element: Double, Zero, true, Integers, Sum;
+    /// The harmonic mean, as `f64`: the number of elements over the sum of their reciprocals. A zero of
+    /// either sign has the reciprocal ∞, and makes the mean 0. Where the sum is 0, because elements have
+    /// both signs or are infinite, the mean is ∞.
+    ///
+    /// Elements are rounded to `f64`, and so are reciprocals, of which none overflows or vanishes: a
+    /// mean of elements of one sign is off by (n + 4)·2^−53 of itself at most.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// let speeds = device.upload(&[60.0_f32, 20.0])?;
+    /// assert_eq!(reducer.reduce(op::HarmonicMean, &speeds)?, Some(30.0));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    HarmonicMean = "hmean", "hmean", "The harmonic mean: the number of elements over the sum of their reciprocals.";
+        Element: Double, Nothing, true, Floats, Sum;
+    /// The third central moment of floats, as `f64`: the mean of the cubed distances from the mean, in
+    /// one pass. Divided by the cube of the standard deviation it is the skewness.
+    ///
+    /// It is made as a [`MeanAndVariance`] is. For n elements it is off by 32·n·(n + 64)·2^−53 of the
+    /// mean of the cubed distances' magnitudes at most. Cubes are not scaled: with distances of 2^320
+    /// and more it may be infinite or NaN. If an element is NaN or infinite, it is NaN.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Reducer, Selection, op};
+    /// # let device = Device::open(Selection::Sim)?;
+    /// # let reducer = Reducer::new(&device)?;
+    /// let values = device.upload(&[1.0_f32, 1.0, 1.0, 5.0])?;
+    /// assert_eq!(reducer.reduce(op::ThirdCentralMoment, &values)?, Some(6.0));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ThirdCentralMoment = "moment3", "third_central_moment", "The third central moment: the mean of the cubed distances from the mean.";
+        Float: Double, Nothing, true, Never, Sum;
 }

@@ -18,7 +18,7 @@ fn side(name: &str, compiler: &'static str, registers: u32, total: u32) -> Side 
 #[test]
 fn entries_are_named_by_variant_operation_and_type() {
     let sum = Entry::of("tree", "tree_sumsq_f64").unwrap();
-    assert_eq!((sum.variant, sum.op, sum.dtype), ("tree", Some(Op::SumSq), Dtype::F64));
+    assert_eq!((sum.variant, sum.op, sum.dtype), ("tree", Some(Op::SumOfSquares), Dtype::F64));
     let copy = Entry::of("copy_strided", "copy_strided_f32").unwrap();
     assert_eq!((copy.op, copy.dtype), (None, Dtype::F32));
     let bulk = Entry::of("reducer", "reducer_argmin_bf16_bulk").unwrap();

@@ -194,7 +194,7 @@ mod tests {
                             let job = job([matrices, len, width], dtype, address);
                             check(&job, shape, SLOT_BYTES);
                             let code = Code::BuiltIn(
-                                OpKind::Spread.plain().reproducible(Dtype::F32),
+                                OpKind::MeanAndVariance.plain().reproducible(Dtype::F32),
                                 Dtype::F32,
                             );
                             if dtype == Dtype::F32 {

@@ -274,7 +274,7 @@ mod tests {
                             check(
                                 &RowsTask {
                                     code: Code::BuiltIn(
-                                        OpKind::Spread.plain().reproducible(Dtype::F32),
+                                        OpKind::MeanAndVariance.plain().reproducible(Dtype::F32),
                                         dtype,
                                     ),
                                     ..job
