@@ -50,6 +50,8 @@ pub trait Number: Value {
     fn square(self) -> Self {
         self.multiply(self)
     }
+    /// Returns the nearest number of double precision.
+    fn to_f64(self) -> f64;
     /// The value without its sign; the smallest integer of a type, which has no counterpart, stays.
     fn magnitude(self) -> Self;
     /// The smaller one; NaN if either is NaN, as numpy's `minimum`.
@@ -106,6 +108,10 @@ macro_rules! integers {
             #[inline(always)]
             fn multiply(self, other: Self) -> Self {
                 self.wrapping_mul(other)
+            }
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self as f64
             }
             #[inline(always)]
             fn magnitude(self) -> Self {
@@ -184,6 +190,10 @@ macro_rules! floats {
             #[inline(always)]
             fn multiply(self, other: Self) -> Self {
                 self * other
+            }
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self.into()
             }
             #[inline(always)]
             fn magnitude(self) -> Self {

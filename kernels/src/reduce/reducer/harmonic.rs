@@ -1,7 +1,7 @@
 //! The harmonic mean: the number of elements over the sum of their reciprocals.
 //!
-//! Reciprocals are added in double precision. Those of `f64` are added in two scales, in which none
-//! overflows or is subnormal. A zero of either sign has the reciprocal +∞.
+//! Reciprocals are added in double precision, in two scales, in which none overflows or is subnormal. A
+//! zero of either sign has the reciprocal +∞.
 
 use core::{marker::PhantomData, ops::Div};
 
@@ -17,7 +17,6 @@ use super::{
     exact::{BinnedStatistic, CountedBins},
     item::{Item, Unpacked},
     means::{Add, Additive},
-    moments::Real,
     numbers::{All, Numbers, Which},
 };
 
@@ -28,82 +27,32 @@ pub(super) type HarmonicMean<T> = Unrolled<HarmonicMeanOf<T, All>>;
 /// The harmonic mean of the elements that are numbers.
 pub(super) type NanHarmonicMean<T> = Unrolled<HarmonicMeanOf<T, Numbers>>;
 
-impl<T: Item<Total: Invertible>, W: Which> Reduction for HarmonicMeanOf<T, W> {
+impl<T: Item, W: Which> Reduction for HarmonicMeanOf<T, W> {
     type Element = T;
-    type Partial = (u64, <T::Total as Invertible>::Sum);
+    type Partial = (u64, Reciprocals);
     type Output = f64;
     combined_by!((op::Sum, Add));
     const INDEXED: bool = false;
 
     #[inline(always)]
     fn map(element: T, _index: u64) -> Self::Partial {
-        let number = element.total().widened();
-        if W::counts(number) { (1, ReciprocalSum::of(number)) } else { Self::IDENTITY }
+        let number = element.total().to_f64();
+        if W::counts(number) { (1, Reciprocals::of::<T>(number)) } else { Self::IDENTITY }
     }
 
     #[inline(always)]
-    fn finish((count, sum): Self::Partial) -> f64 {
-        sum.divide(count as f64)
-    }
-}
-
-/// A number whose reciprocal is added.
-pub(super) trait Invertible: Number {
-    /// The type of sums of reciprocals.
-    type Sum: ReciprocalSum;
-    /// Returns the nearest number of double precision.
-    fn widened(self) -> f64;
-}
-
-macro_rules! invertible {
-    ($($ty:ident in $Sum:ident: |$number:ident| $widened:expr;)*) => {$(
-        impl Invertible for $ty {
-            type Sum = $Sum;
-
-            #[inline(always)]
-            fn widened(self) -> f64 {
-                let $number = self;
-                $widened
-            }
+    fn finish((count, Reciprocals { near, far }): Self::Partial) -> f64 {
+        let count = count as f64;
+        if far == 0.0 {
+            count * power_of_two(64) / near
+        } else {
+            count / (far + near * power_of_two(-192)) * power_of_two(-128)
         }
-    )*};
-}
-
-invertible! {
-    i64 in f64: |number| number as f64;
-    u64 in f64: |number| number as f64;
-    f32 in f64: |number| number.to_f64();
-    f64 in Reciprocals: |number| number;
-}
-
-/// A sum of reciprocals.
-pub(super) trait ReciprocalSum: Additive {
-    /// Returns the reciprocal of a number.
-    fn of(number: f64) -> Self;
-    /// Divides a number by the sum.
-    fn divide(self, dividend: f64) -> f64;
-}
-
-/// Divides by a number; by zero of either sign to +∞.
-#[inline(always)]
-fn divide<N: Number + PartialEq + Div<Output = N>>(dividend: N, number: N) -> N {
-    if number == N::ZERO { N::LARGEST } else { dividend / number }
-}
-
-impl ReciprocalSum for f64 {
-    #[inline(always)]
-    fn of(number: f64) -> Self {
-        divide(1.0, number)
-    }
-
-    #[inline(always)]
-    fn divide(self, dividend: f64) -> f64 {
-        dividend / self
     }
 }
 
 value! {
-    /// The sum of the reciprocals of `f64`.
+    /// A sum of reciprocals in two scales.
     pub(super) struct Reciprocals {
         /// The sum of those of numbers from [`SMALL`] on, each times 2^64.
         near: f64,
@@ -119,6 +68,20 @@ const fn power_of_two(exponent: i64) -> f64 {
 /// The sum of 2^35 scaled reciprocals overflows neither of numbers below it nor of others.
 const SMALL: f64 = power_of_two(-896);
 
+impl Reciprocals {
+    /// Returns the reciprocal of an element of type `T`.
+    #[inline(always)]
+    fn of<T>(number: f64) -> Self {
+        // No shorter type has such small numbers.
+        let is_small = size_of::<T>() == size_of::<f64>() && number.magnitude() < SMALL;
+        if is_small {
+            Self { far: divide(1.0, number * power_of_two(128)), ..Self::NONE }
+        } else {
+            Self { near: divide(power_of_two(64), number), ..Self::NONE }
+        }
+    }
+}
+
 impl Additive for Reciprocals {
     const NONE: Self = Self { near: 0.0, far: 0.0 };
 
@@ -128,29 +91,10 @@ impl Additive for Reciprocals {
     }
 }
 
-impl ReciprocalSum for Reciprocals {
-    #[inline(always)]
-    fn of(number: f64) -> Self {
-        let is_small = number.magnitude() < SMALL;
-        let (dividend, number) =
-            if is_small { (1.0, number * power_of_two(128)) } else { (power_of_two(64), number) };
-        let reciprocal = divide(dividend, number);
-        if is_small {
-            Self { far: reciprocal, ..Self::NONE }
-        } else {
-            Self { near: reciprocal, ..Self::NONE }
-        }
-    }
-
-    #[inline(always)]
-    fn divide(self, dividend: f64) -> f64 {
-        let Self { near, far } = self;
-        if far == 0.0 {
-            dividend * power_of_two(64) / near
-        } else {
-            dividend / (far + near * power_of_two(-192)) * power_of_two(-128)
-        }
-    }
+/// Divides by a number; by zero of either sign to +∞.
+#[inline(always)]
+fn divide<N: Number + PartialEq + Div<Output = N>>(dividend: N, number: N) -> N {
+    if number == N::ZERO { N::LARGEST } else { dividend / number }
 }
 
 /// The harmonic mean, from the binned sum of 4 over each element: of a normal number that is normal.

@@ -36,28 +36,18 @@ pub(super) trait Real: Number {
     type Sums: WideSum;
     /// What their squares are added in, so that no norm overflows.
     type Squares: SquareSum;
-    /// Gives the same number in double precision.
-    fn to_f64(self) -> f64;
 }
 
 impl Real for f32 {
     type Center = f64;
     type Sums = f64;
     type Squares = f64;
-    #[inline(always)]
-    fn to_f64(self) -> f64 {
-        self.into()
-    }
 }
 
 impl Real for f64 {
     type Center = Offset;
     type Sums = InTwoScales;
     type Squares = InThreeScales;
-    #[inline(always)]
-    fn to_f64(self) -> f64 {
-        self
-    }
 }
 
 /// 2^600, by which far distances are scaled up.

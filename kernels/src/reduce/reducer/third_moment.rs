@@ -10,13 +10,13 @@ use core::marker::PhantomData;
 use warpfold_device::{
     combined_by,
     math::fma,
-    op::Operation,
+    op::{Number, Operation},
     reduction::{ACCUMULATORS, Reduction, Vector, VectorReduction},
     value,
 };
 
 use super::{
-    moments::{Center, Offset, Real, pivot},
+    moments::{Center, Offset, pivot},
     numbers::{All, Floats, Numbers, Which},
 };
 

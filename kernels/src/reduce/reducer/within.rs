@@ -3,16 +3,14 @@
 use core::{convert::identity, marker::PhantomData};
 
 use warpfold_abi::binned::{Float, Partial, Running, Terms};
-use warpfold_device::{
-    combined_by,
-    reduction::{FilteredReduction, Reduction, Vector, VectorReduction},
-};
+use warpfold_device::reduction::{FilteredReduction, Vector};
 
 use super::{
     binned::{Binned, Ending, Part, Rounded},
-    exact::MergeCounted,
-    item::{Item, Unpacked, between},
+    exact::{BinnedStatistic, CountedBins},
+    item::{Unpacked, between},
     means::{Additive, Averaged, CountAndSum, CountSumMean, Kept},
+    numbers::{All, MaybeNan},
 };
 
 /// The number, the sum and the mean of the elements that lie in an interval.
@@ -40,58 +38,29 @@ impl<T: Averaged> FilteredReduction for Within<T> {
     }
 }
 
-/// How many floats there are, their [binned](warpfold_abi::binned) sum, and their mean.
-pub(super) struct CountAndBinnedSum<T, E>(PhantomData<(T, E)>);
+/// How many floats there are, their binned sum, and their mean: as `E` ends them.
+pub(super) struct Ended<E>(PhantomData<E>);
 
-impl<T, E> Reduction for CountAndBinnedSum<T, E>
+impl<T, E> BinnedStatistic<T> for Ended<E>
 where
-    T: Unpacked<Total: Binned, Terms: Terms<<T as Unpacked>::Total>>,
+    T: Unpacked<Total: Binned>,
     E: Ending<T::Total>,
 {
-    type Element = T;
-    type Partial = (u64, Partial<T::Total>);
+    type Sums = T::Total;
     type Output = E::Counted;
-    combined_by!(MergeCounted);
-    const INDEXED: bool = false;
 
     #[inline(always)]
-    fn map(element: T, _index: u64) -> Self::Partial {
-        (1, Partial::of(element.term()))
+    fn term(number: T::Total) -> T::Total {
+        number
     }
 
     #[inline(always)]
-    fn finish((count, sum): Self::Partial) -> E::Counted {
+    fn finish(count: u64, sum: Partial<T::Total>) -> E::Counted {
         E::finish_counted(count, sum)
     }
 }
 
-impl<T, E> VectorReduction for CountAndBinnedSum<T, E>
-where
-    T: Unpacked<Total: Binned, Terms: Terms<<T as Unpacked>::Total>>,
-    E: Ending<T::Total>,
-{
-    type Accumulator = (u32, Running<T::Total>);
-    type Continued = Self;
-
-    #[inline(always)]
-    fn start() -> Self::Accumulator {
-        (0, Running::new())
-    }
-
-    /// In one chain, as what waits for the terms before is integer additions alone.
-    #[inline(always)]
-    fn accumulate((count, kept): &mut Self::Accumulator, _chain: usize, vector: Vector, _index: u64) {
-        *count += <T as Item>::LANES as u32;
-        kept.add(T::terms(vector, identity));
-    }
-
-    #[inline(always)]
-    fn close((count, kept): Self::Accumulator) -> Self::Partial {
-        (count.into(), kept.close())
-    }
-}
-
-/// The same of the floats that lie in an interval.
+/// The number, the [binned](warpfold_abi::binned) sum and the mean of the floats that lie in an interval.
 pub(super) struct BinnedWithinOf<T, E>(PhantomData<(T, E)>);
 /// Of which the sum is rounded.
 pub(super) type BinnedWithin<T> = BinnedWithinOf<T, Rounded>;
@@ -100,10 +69,10 @@ pub(super) type BinnedWithinPart<T> = BinnedWithinOf<T, Part>;
 
 impl<T, E> FilteredReduction for BinnedWithinOf<T, E>
 where
-    T: Unpacked<Total: Binned + PartialOrd, Terms: Terms<<T as Unpacked>::Total>>,
+    T: Unpacked<Total: Binned + MaybeNan + PartialOrd, Terms: Terms<<T as Unpacked>::Total>>,
     E: Ending<T::Total>,
 {
-    type Reduction = CountAndBinnedSum<T, E>;
+    type Reduction = CountedBins<T, All, Ended<E>>;
     /// As they are added, in which all elements are as far from one another as before.
     type Interval = [T::Total; 2];
 
@@ -115,14 +84,14 @@ where
     /// What is outside is a zero, which changes no sum.
     #[inline(always)]
     fn accumulate(
-        (count, kept): &mut (u32, Running<T::Total>),
+        (count, kept): &mut (u64, Running<T::Total>),
         interval: [T::Total; 2],
         _chain: usize,
         vector: Vector,
     ) {
         kept.add(Terms::map(T::terms(vector, identity), |term| {
             let inside = between(term, interval);
-            *count += u32::from(inside);
+            *count += u64::from(inside);
             if inside { term } else { Float::ZERO }
         }));
     }
