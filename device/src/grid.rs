@@ -2,7 +2,7 @@
 //! collectives through global memory.
 //!
 //! All threads of the grid call a collective together; grid and blocks are one-dimensional, along x.
-//! Each works in the caller's device memory ([`Meeting`]) and in a shared array of
+//! Each works in the caller's device memory ([`GridScratch`]) and in a shared array of
 //! [`block::scratch_words`] words.
 //!
 //! | | launch | valid in |
@@ -82,7 +82,7 @@ pub unsafe fn sync(counter: *mut u32) {
 
 /// Device memory in which blocks meet.
 #[derive(Debug, Clone, Copy)]
-pub struct Meeting<T> {
+pub struct GridScratch<T> {
     /// One writable value per block.
     pub partials: *mut T,
     /// How blocks tell that they have arrived. Zero before the first launch, and used by one kind of
@@ -103,7 +103,7 @@ pub struct Meeting<T> {
 pub unsafe fn reduce_then<T: Value, O: Operation<T>, const LEN: usize>(
     value: T,
     op: O,
-    meeting: Meeting<T>,
+    meeting: GridScratch<T>,
     scratch: SharedArray<u32, LEN>,
     then: impl FnOnce(T),
 ) {
@@ -145,7 +145,7 @@ unsafe fn partials_before<T: Value, O: Operation<T>>(partials: *const T, count: 
 /// # Safety
 /// As [`all_reduce`]; `value` is valid in thread 0.
 #[inline(always)]
-unsafe fn publish<T: Value>(value: T, meeting: Meeting<T>) {
+unsafe fn publish<T: Value>(value: T, meeting: GridScratch<T>) {
     // SAFETY: a block's place is its own; the grid's barrier orders the writes before the reads.
     unsafe {
         if thread_idx_x() == 0 {
@@ -164,7 +164,7 @@ unsafe fn publish<T: Value>(value: T, meeting: Meeting<T>) {
 pub unsafe fn all_reduce<T: Value, O: Operation<T>, const LEN: usize>(
     value: T,
     op: O,
-    meeting: Meeting<T>,
+    meeting: GridScratch<T>,
     scratch: SharedArray<u32, LEN>,
 ) -> T {
     // SAFETY: the caller's contract; the grid's barrier is one of the block as well.
@@ -184,7 +184,7 @@ pub unsafe fn all_reduce<T: Value, O: Operation<T>, const LEN: usize>(
 pub unsafe fn exclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     value: T,
     op: O,
-    meeting: Meeting<T>,
+    meeting: GridScratch<T>,
     scratch: SharedArray<u32, LEN>,
 ) -> (T, T) {
     // SAFETY: the caller's contract; block barriers lie between the uses of `scratch`.
@@ -207,7 +207,7 @@ pub unsafe fn exclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
 pub unsafe fn inclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     value: T,
     op: O,
-    meeting: Meeting<T>,
+    meeting: GridScratch<T>,
     scratch: SharedArray<u32, LEN>,
 ) -> (T, T) {
     // SAFETY: the caller's contract.
@@ -220,7 +220,7 @@ pub unsafe fn inclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
 /// # Safety
 /// As [`all_reduce`], with the same `block` in all of them, which the grid has.
 #[inline(always)]
-pub unsafe fn broadcast<T: Value>(value: T, block: u32, meeting: Meeting<T>) -> T {
+pub unsafe fn broadcast<T: Value>(value: T, block: u32, meeting: GridScratch<T>) -> T {
     // SAFETY: the caller's contract.
     unsafe {
         publish(value, meeting);

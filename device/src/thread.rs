@@ -104,7 +104,7 @@ fences! {
 /// would lie in local memory.
 pub trait Few<T> {
     /// All into one, in pairs, the front half with the back half: a short chain of dependent steps.
-    fn in_pairs(self, combine: impl Fn(T, T) -> T) -> T;
+    fn tree_reduce(self, combine: impl Fn(T, T) -> T) -> T;
     /// Each combined with the other one in the same place.
     #[must_use]
     fn zipped(self, others: Self, combine: impl Fn(T, T) -> T) -> Self;
@@ -118,7 +118,7 @@ pub trait Few<T> {
 
 impl<T: Copy> Few<T> for [T; 1] {
     #[inline(always)]
-    fn in_pairs(self, _combine: impl Fn(T, T) -> T) -> T {
+    fn tree_reduce(self, _combine: impl Fn(T, T) -> T) -> T {
         self[0]
     }
     #[inline(always)]
@@ -137,7 +137,7 @@ impl<T: Copy> Few<T> for [T; 1] {
 
 impl<T: Copy> Few<T> for [T; 2] {
     #[inline(always)]
-    fn in_pairs(self, combine: impl Fn(T, T) -> T) -> T {
+    fn tree_reduce(self, combine: impl Fn(T, T) -> T) -> T {
         combine(self[0], self[1])
     }
     #[inline(always)]
@@ -157,9 +157,9 @@ impl<T: Copy> Few<T> for [T; 2] {
 
 impl<T: Copy> Few<T> for [T; 4] {
     #[inline(always)]
-    fn in_pairs(self, combine: impl Fn(T, T) -> T) -> T {
+    fn tree_reduce(self, combine: impl Fn(T, T) -> T) -> T {
         let [a, b, c, d] = self;
-        [combine(a, c), combine(b, d)].in_pairs(combine)
+        [combine(a, c), combine(b, d)].tree_reduce(combine)
     }
     #[inline(always)]
     fn zipped(self, others: Self, combine: impl Fn(T, T) -> T) -> Self {
@@ -181,9 +181,9 @@ impl<T: Copy> Few<T> for [T; 4] {
 
 impl<T: Copy> Few<T> for [T; 8] {
     #[inline(always)]
-    fn in_pairs(self, combine: impl Fn(T, T) -> T) -> T {
+    fn tree_reduce(self, combine: impl Fn(T, T) -> T) -> T {
         let [a, b, c, d, e, f, g, h] = self;
-        [combine(a, e), combine(b, f), combine(c, g), combine(d, h)].in_pairs(combine)
+        [combine(a, e), combine(b, f), combine(c, g), combine(d, h)].tree_reduce(combine)
     }
     #[inline(always)]
     fn zipped(self, others: Self, combine: impl Fn(T, T) -> T) -> Self {
@@ -209,7 +209,7 @@ impl<T: Copy> Few<T> for [T; 8] {
 /// 1, 2, 4 or 8 values of this thread into one, in pairs.
 #[inline(always)]
 pub fn reduce<T: Value, O: Operation<T>>(values: impl Few<T>, _op: O) -> T {
-    values.in_pairs(O::combine)
+    values.tree_reduce(O::combine)
 }
 
 /// 1, 2, 4 or 8 values of this thread, each combined with those before it.

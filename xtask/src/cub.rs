@@ -17,7 +17,7 @@ pub use warpfold_lab::builder::CUB_LIBRARY as LIBRARY;
 
 use crate::{
     arch::{for_this_gpu, supported_by},
-    build_ptx::fingerprint::Fingerprint,
+    build_ptx::fingerprint::{Fingerprint, Sources},
     doctor::Machine,
     files, process, suite,
     twins::Nvcc,
@@ -154,7 +154,7 @@ fn inputs(workspace: &Workspace, nvcc: &Nvcc) -> Result<Fingerprint> {
     // CUB is of its own release, whatever the compiler's.
     inputs.add("headers", cub_version(&nvcc.path).unwrap_or_default());
     inputs.add("flags", [OPTIMIZED, FLAGS].concat());
-    inputs.add_folder(&workspace.root.join(SOURCES), SOURCES)?;
+    inputs.add_folder(&workspace.root.join(SOURCES), SOURCES, Sources::Bytes)?;
     Ok(inputs)
 }
 

@@ -167,7 +167,7 @@ unsafe fn reduce_block<F: VectorReduction>(value: F::Partial, values: Scratch) -
                 let warp = warp as u32;
                 if warp < warps { values.get_value(warp) } else { F::IDENTITY }
             });
-            return few.in_pairs(F::combine);
+            return few.tree_reduce(F::combine);
         }
         let value = if tid < warps { values.get_value(tid) } else { F::IDENTITY };
         warp::reduce(value, CombineOf::<F>::OP)

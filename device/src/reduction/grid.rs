@@ -138,7 +138,7 @@ unsafe fn one_by_one<F: VectorReduction>(
         });
         start += u64::from(team.blocks) * tile;
     }
-    kept.in_pairs(F::combine)
+    kept.tree_reduce(F::combine)
 }
 
 /// Hands over what was loaded, one by one. Written out, because an array that an iterator owns would lie

@@ -128,7 +128,7 @@ pub unsafe fn rows_elements<F: VectorReduction>(arguments: ReduceRows<F::Element
 pub unsafe fn rows_many_groups<F: VectorReduction>(arguments: ReduceRows<F::Element>) {
     if in_vectors::<F::Element>() && !is_wide(F::Partial::WORDS) {
         // SAFETY: the caller's contract.
-        unsafe { packed::<F, InTurn>(arguments) };
+        unsafe { packed::<F, EvictNormal>(arguments) };
     }
 }
 
@@ -213,9 +213,9 @@ impl<F: VectorReduction> Unit<F> for Vector {
 
 /// A group that leaves the L2 cache in its turn.
 #[derive(Clone, Copy)]
-struct InTurn(Vector);
+struct EvictNormal(Vector);
 
-impl<F: VectorReduction> Unit<F> for InTurn {
+impl<F: VectorReduction> Unit<F> for EvictNormal {
     const LEN: u64 = F::LANES;
     const TWICE: bool = false;
     const ZEROS: bool = true;
@@ -271,7 +271,7 @@ impl<F: VectorReduction> Unit<F> for One<F::Element> {
 }
 
 /// Where a lane is in a warp whose rows have several lanes each.
-struct Seat {
+struct LaneSlot {
     /// Which of the batch's rows it is at.
     place: u32,
     /// Which of the row's lanes it is.
@@ -280,7 +280,7 @@ struct Seat {
     lanes_log2: u32,
 }
 
-impl Seat {
+impl LaneSlot {
     /// The seat of this thread, where each row has `share` lanes: a power of two.
     #[inline(always)]
     fn of(share: u64) -> Self {
@@ -330,7 +330,7 @@ const BATCHES: u32 = ACCUMULATORS as u32;
 #[inline(always)]
 unsafe fn packed<F: VectorReduction, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
     let ReduceRows { input, rows, pitch, share, .. } = arguments;
-    let Seat { place, first, lanes_log2 } = Seat::of(share);
+    let LaneSlot { place, first, lanes_log2 } = LaneSlot::of(share);
     let batch = WARP_SIZE >> lanes_log2;
     let most = if U::TWICE { 2 * BATCHES * batch } else { BATCHES * batch };
     launch_dependents();
@@ -369,7 +369,7 @@ unsafe fn packed<F: VectorReduction, U: Unit<F>>(arguments: ReduceRows<F::Elemen
 #[inline(always)]
 unsafe fn one_batch<F: VectorReduction, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
     let ReduceRows { input, rows, len, pitch, share, .. } = arguments;
-    let Seat { place, first, lanes_log2 } = Seat::of(share);
+    let LaneSlot { place, first, lanes_log2 } = LaneSlot::of(share);
     launch_dependents();
     let row = (thread_index() / u64::from(WARP_SIZE) << (WARP_SIZE.trailing_zeros() - lanes_log2))
         + u64::from(place);

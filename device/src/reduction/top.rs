@@ -218,11 +218,11 @@ impl<K: TopKey> Found<K> {
                 };
                 // The same for all lanes.
                 let mut candidates = candidates_for(self.bound);
-                let in_lanes = candidates.in_pairs(BitOr::bitor);
+                let in_lanes = candidates.tree_reduce(BitOr::bitor);
                 if in_lanes != 0 {
                     // Of fewer lanes the k-th largest key would be no larger than the bound.
                     if in_lanes.count_ones() >= self.k {
-                        self.expect(largest.in_pairs(Ord::max));
+                        self.expect(largest.tree_reduce(Ord::max));
                         candidates = candidates_for(self.bound);
                     }
                     let (mut groups, mut turn) = (loaded, 0);

@@ -4,7 +4,7 @@
 
 use crate::{prelude::*, reduce::Element};
 use warpfold_device::{
-    grid::Meeting,
+    grid::GridScratch,
     op::{Max, Min, Operation, Sum},
     thread, value, warp,
 };
@@ -155,7 +155,7 @@ unsafe fn of_cluster<T: Element>(input: *const T, output: *mut T) {
 /// as the last launch left it; the launch is cooperative.
 #[inline(always)]
 unsafe fn of_grid<T: Element>(input: *const T, partials: *mut T, counter: *mut u32, output: *mut T) {
-    let (out, meeting) = (Arrays::to(output), Meeting { partials, counter });
+    let (out, meeting) = (Arrays::to(output), GridScratch { partials, counter });
     // SAFETY: all threads take part; a barrier of the grid lies between two uses of the memory.
     unsafe {
         let value = *input.add(out.thread);
@@ -181,7 +181,7 @@ unsafe fn once<T: Element>(input: *const T, partials: *mut T, counter: *mut u32,
     // SAFETY: all threads take part.
     unsafe {
         let value = *input.add(grid::thread_index() as usize);
-        grid::reduce_then(value, Sum, Meeting { partials, counter }, scratch(), |sum| {
+        grid::reduce_then(value, Sum, GridScratch { partials, counter }, scratch(), |sum| {
             if thread_idx_x() == 0 {
                 *output = sum;
             }

@@ -4,16 +4,89 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Write,
     fs,
     hash::{DefaultHasher, Hash, Hasher},
+    io,
     path::Path,
 };
 
 use anyhow::{Context, Result};
+use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
 /// What went into a build, and what came out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Fingerprint(BTreeMap<String, String>);
+
+/// What of a Rust source file counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sources {
+    /// Every byte, as line tables depend on it.
+    Bytes,
+    /// The code without comments and documentation.
+    Code,
+}
+
+impl Sources {
+    /// Reads what counts of a file.
+    fn read(self, path: &Path) -> io::Result<Vec<u8>> {
+        let bytes = fs::read(path)?;
+        if self == Self::Bytes || path.extension() != Some("rs".as_ref()) {
+            return Ok(bytes);
+        }
+        let tokens = str::from_utf8(&bytes).ok().and_then(|text| text.parse().ok());
+        // What is no Rust counts byte by byte.
+        Ok(tokens.map_or(bytes, |tokens| {
+            let mut code = String::new();
+            push_code(tokens, &mut code);
+            code.into_bytes()
+        }))
+    }
+}
+
+/// Appends the tokens, each on a line, without those of documentation.
+fn push_code(tokens: TokenStream, code: &mut String) {
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        if matches!(&token, TokenTree::Punct(punct) if punct.as_char() == '#') {
+            let is_inner =
+                matches!(tokens.peek(), Some(TokenTree::Punct(bang)) if bang.as_char() == '!');
+            let bang = tokens.next_if(|_| is_inner);
+            if tokens.next_if(is_documentation).is_some() {
+                continue;
+            }
+            code.push_str(if bang.is_some() { "#\n!\n" } else { "#\n" });
+            continue;
+        }
+        match token {
+            TokenTree::Group(group) => {
+                let (open, close) = match group.delimiter() {
+                    Delimiter::Parenthesis => ("(\n", ")\n"),
+                    Delimiter::Brace => ("{\n", "}\n"),
+                    Delimiter::Bracket => ("[\n", "]\n"),
+                    Delimiter::None => ("", ""),
+                };
+                code.push_str(open);
+                push_code(group.stream(), code);
+                code.push_str(close);
+            }
+            TokenTree::Punct(punct) => {
+                code.push(punct.as_char());
+                // `>>` is one operator, `> >` are two.
+                code.push_str(if punct.spacing() == Spacing::Joint { "" } else { "\n" });
+            }
+            other => writeln!(code, "{other}").expect("a string takes all"),
+        }
+    }
+}
+
+/// Returns whether these are the brackets of `#[doc = …]`, which a comment `///` is as well.
+fn is_documentation(token: &TokenTree) -> bool {
+    let TokenTree::Group(group) = token else { return false };
+    let mut tokens = group.stream().into_iter();
+    let is_doc = matches!(tokens.next(), Some(TokenTree::Ident(name)) if name == "doc");
+    is_doc && matches!(tokens.next(), Some(TokenTree::Punct(equals)) if equals.as_char() == '=')
+}
 
 impl Fingerprint {
     /// Adds an input by its value.
@@ -25,7 +98,7 @@ impl Fingerprint {
     }
 
     /// Adds every file below a folder, as `<prefix>/<path>`; what editors hide there does not count.
-    pub(crate) fn add_folder(&mut self, folder: &Path, prefix: &str) -> Result<()> {
+    pub(crate) fn add_folder(&mut self, folder: &Path, prefix: &str, sources: Sources) -> Result<()> {
         let unreadable = || format!("{} cannot be read", folder.display());
         for entry in fs::read_dir(folder).with_context(unreadable)? {
             let entry = entry.with_context(unreadable)?;
@@ -35,11 +108,10 @@ impl Fingerprint {
             }
             let (path, name) = (entry.path(), format!("{prefix}/{name}"));
             if path.is_dir() {
-                self.add_folder(&path, &name)?;
+                self.add_folder(&path, &name, sources)?;
             } else {
-                let bytes =
-                    fs::read(&path).with_context(|| format!("{} cannot be read", path.display()))?;
-                self.add(&name, bytes);
+                let bytes = sources.read(&path);
+                self.add(&name, bytes.with_context(|| format!("{} cannot be read", path.display()))?);
             }
         }
         Ok(())
@@ -102,7 +174,7 @@ mod tests {
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
         let take = || {
             let mut fingerprint = Fingerprint::default();
-            fingerprint.add_folder(folder.path(), "kernels").unwrap();
+            fingerprint.add_folder(folder.path(), "kernels", Sources::Bytes).unwrap();
             fingerprint
         };
         fs::create_dir_all(folder.path().join("src")).unwrap();
@@ -117,5 +189,30 @@ mod tests {
         write("src/b.rs", "");
         assert_eq!(take().difference(&before).unwrap(), "kernels/src/b.rs changed");
         assert_eq!(before.difference(&take()).unwrap(), "kernels/src/b.rs is gone");
+    }
+
+    #[test]
+    fn comments_are_no_code() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.rs");
+        let code = |text: &str| {
+            fs::write(&path, text).unwrap();
+            Sources::Code.read(&path).unwrap()
+        };
+        let plain = code("#![no_std]\n#[inline]\nfn f(a: u32) -> bool { a >> 1 == 0 }");
+        let documented = "//! A file.\n#![no_std]\n\n/// Says whether.\n#[inline]\n// So.\n#[doc = \"More.\"]\n\
+            fn f(\n    a: u32,\n) -> bool {\n    /* a */ a >> 1 == 0\n}\n";
+        assert_ne!(code(documented), plain, "a comma");
+        assert_eq!(code(&documented.replace("u32,", "u32")), plain);
+        for other in [
+            "#![no_std]\n#[inline]\nfn f(a: u32) -> bool { a > > 1 == 0 }",
+            "#![no_std]\nfn f(a: u32) -> bool { a >> 1 == 0 }",
+            "#[no_std]\n#[inline]\nfn f(a: u32) -> bool { a >> 1 == 0 }",
+            "#![no_std]\n#[inline]\n#[doc(hidden)]\nfn f(a: u32) -> bool { a >> 1 == 0 }",
+            "#![no_std]\n#[inline]\nfn f(a: u32) -> bool { (a >> 1) == 0 }",
+        ] {
+            assert_ne!(code(other), plain, "{other}");
+        }
+        assert_eq!(code("fn f( {"), b"fn f( {");
     }
 }

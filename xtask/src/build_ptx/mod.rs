@@ -37,7 +37,7 @@ use crate::{
     workspace::Workspace,
 };
 use check::Allowance;
-use fingerprint::Fingerprint;
+use fingerprint::{Fingerprint, Sources};
 use output::{Made, Output};
 use split::Part;
 
@@ -191,7 +191,7 @@ pub fn ensure(workspace: &Workspace, request: &Request<'_>) -> Result<Built> {
     for features in compilations(request) {
         let job = Job { workspace, toolchain: &toolchain, arch, request, features };
         let output = job.output(&built.folder);
-        let inputs = job.inputs()?;
+        let inputs = job.inputs(Sources::Bytes)?;
         if output.stale(&inputs).is_some() {
             let _lock = output.lock()?;
             // Another process may have built it meanwhile.
@@ -219,14 +219,14 @@ fn compilations(request: &Request<'_>) -> impl Iterator<Item = &'static [Feature
     of.iter().copied()
 }
 
-/// Everything that the PTX of all kernels depends on.
+/// Everything that the code in the PTX of all kernels depends on, which is not where in a file it is from.
 ///
 /// # Errors
 /// An architecture that the compiler does not know, and files that cannot be read.
 pub(crate) fn inputs(workspace: &Workspace, request: &Request<'_>) -> Result<Fingerprint> {
     let (toolchain, arch) = toolchain(workspace, request)?;
     let features = &[Feature::Suite, Feature::Library];
-    Job { workspace, toolchain: &toolchain, arch, request, features }.inputs()
+    Job { workspace, toolchain: &toolchain, arch, request, features }.inputs(Sources::Code)
 }
 
 /// The architecture to build for.
@@ -308,7 +308,7 @@ impl Job<'_> {
     }
 
     /// Everything that the PTX depends on.
-    fn inputs(&self) -> Result<Fingerprint> {
+    fn inputs(&self, sources: Sources) -> Result<Fingerprint> {
         let mut inputs = Fingerprint::default();
         inputs.add("format", FORMAT);
         inputs.add("compiler", &self.toolchain.version);
@@ -328,7 +328,7 @@ impl Job<'_> {
         inputs.add("the library's variants", of_library);
         for name in self.workspace.device_crates() {
             let folder = self.workspace.root.join(name);
-            inputs.add_folder(&folder.join("src"), &format!("{name}/src"))?;
+            inputs.add_folder(&folder.join("src"), &format!("{name}/src"), sources)?;
             inputs.add_files(&folder, name, &["Cargo.toml"]);
         }
         match self.request.codegen {

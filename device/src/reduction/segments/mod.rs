@@ -27,7 +27,7 @@
 //! Barriers: 1 in a tile without ends, else 3, and 1 more where results have the place of elements; at a
 //! block's start 1, at its end 2, and 2 more where a segment comes from many blocks.
 
-mod hand_on;
+mod carry;
 mod tile;
 mod walk;
 
@@ -47,7 +47,7 @@ use crate::{
     thread::{block_idx_x, sync_threads, thread_idx_x},
     warp::{self, FULL_WARP, Shuffle},
 };
-use hand_on::{divided, first_open, hand_on, joining, of_blocks};
+use carry::{divided, first_open, joining, of_blocks, publish_carry};
 use tile::{Room, Staged, Tile, items};
 use walk::{NONE, Walk};
 
@@ -533,13 +533,13 @@ impl<F: VectorReduction> Span<F> {
                 }
                 let whole = block::reduce_in(open, CombineOf::<F>::OP, scratch);
                 if tid == 0 {
-                    hand_on::<F>(whole, true, arguments, number);
+                    publish_carry::<F>(whole, true, arguments, number);
                 }
                 return;
             }
             let whole = block::reduce_in(self.open, CombineOf::<F>::OP, scratch);
             if tid == 0 {
-                hand_on::<F>(whole, is_open, arguments, number);
+                publish_carry::<F>(whole, is_open, arguments, number);
             }
             let theirs = if before > FEW_BLOCKS {
                 let mine = of_blocks::<F>(arguments, first + tid, number, BLOCK);

@@ -15,9 +15,9 @@ use warpfold_device::{
 use super::{
     item::Unpacked,
     means::SumAndMean,
-    numbers::{All, MaybeNan, Numbers, Which},
     op::{Itself, Magnitude, Square, Term},
     pairs::{DistanceSquared, PairTerm, Times},
+    skip_nan::{All, MaybeNan, NanFilter, Numbers},
 };
 
 /// The [binned](warpfold_abi::binned) sum of the elements' terms, each rounded to the type of the sum.
@@ -124,7 +124,7 @@ impl<T, M, W, E> Reduction for BinnedSumOf<T, M, W, E>
 where
     T: Unpacked<Total: Binned + MaybeNan, Terms: Terms<<T as Unpacked>::Total>>,
     M: Term<T::Total>,
-    W: Which,
+    W: NanFilter,
     E: Ending<T::Total>,
 {
     type Element = T;
@@ -149,7 +149,7 @@ impl<T, M, W, E> VectorReduction for BinnedSumOf<T, M, W, E>
 where
     T: Unpacked<Total: Binned + MaybeNan, Terms: Terms<<T as Unpacked>::Total>>,
     M: Term<T::Total>,
-    W: Which,
+    W: NanFilter,
     E: Ending<T::Total>,
 {
     type Accumulator = Running<T::Total>;

@@ -60,12 +60,12 @@ macro_rules! bits {
 }
 
 bits! {
-    i8 as u8 in u32: [16, 8], |group| group.in_pairs(<O as Operation<u32>>::combine);
-    u8 as u8 in u32: [16, 8], |group| group.in_pairs(<O as Operation<u32>>::combine);
-    i16 as u16 in u32: [16], |group| group.in_pairs(<O as Operation<u32>>::combine);
-    u16 as u16 in u32: [16], |group| group.in_pairs(<O as Operation<u32>>::combine);
-    i32 as u32 in u32: [], |group| group.in_pairs(<O as Operation<u32>>::combine);
-    u32 as u32 in u32: [], |group| group.in_pairs(<O as Operation<u32>>::combine);
+    i8 as u8 in u32: [16, 8], |group| group.tree_reduce(<O as Operation<u32>>::combine);
+    u8 as u8 in u32: [16, 8], |group| group.tree_reduce(<O as Operation<u32>>::combine);
+    i16 as u16 in u32: [16], |group| group.tree_reduce(<O as Operation<u32>>::combine);
+    u16 as u16 in u32: [16], |group| group.tree_reduce(<O as Operation<u32>>::combine);
+    i32 as u32 in u32: [], |group| group.tree_reduce(<O as Operation<u32>>::combine);
+    u32 as u32 in u32: [], |group| group.tree_reduce(<O as Operation<u32>>::combine);
     i64 as u64 in u64: [], |group| double_word(group.in_halves(<O as Operation<u32>>::combine));
     u64 as u64 in u64: [], |group| double_word(group.in_halves(<O as Operation<u32>>::combine));
 }

@@ -19,7 +19,7 @@ use warpfold_device::{
 use super::{
     item::{Bf16, F16, Item, Packed, Unpacked, between},
     means::{Add, Averaged, Sum96},
-    numbers::{All, Floats, MaybeNan, Numbers, Which},
+    skip_nan::{All, Floats, MaybeNan, NanFilter, Numbers},
 };
 
 /// Returns a mean and a variance as they are written.
@@ -441,7 +441,7 @@ pub(super) struct CountedBins<T, W, S>(PhantomData<(T, W, S)>);
 impl<T, W, S> CountedBins<T, W, S>
 where
     T: Unpacked<Total: Float + MaybeNan>,
-    W: Which,
+    W: NanFilter,
     S: BinnedStatistic<T>,
 {
     /// Returns whether an element counts, and its term.
@@ -455,7 +455,7 @@ where
 impl<T, W, S> Reduction for CountedBins<T, W, S>
 where
     T: Unpacked<Total: Float + MaybeNan>,
-    W: Which,
+    W: NanFilter,
     S: BinnedStatistic<T>,
 {
     type Element = T;
@@ -479,7 +479,7 @@ where
 impl<T, W, S> VectorReduction for CountedBins<T, W, S>
 where
     T: Unpacked<Total: Float + MaybeNan, Terms: Terms<<T as Unpacked>::Total>>,
-    W: Which,
+    W: NanFilter,
     S: BinnedStatistic<T>,
 {
     type Accumulator = (u64, Running<S::Sums>);

@@ -101,11 +101,11 @@ where
         // Of elements in no order that is soon the exception.
         let sum = if next.same(largest) { sum } else { sum.multiply(largest.subtract(pivot).exp()) };
         let terms = T::terms(vector, |element| element.subtract(pivot).exp());
-        kept[chain] = (next, sum.add(terms.in_pairs(Number::add)));
+        kept[chain] = (next, sum.add(terms.tree_reduce(Number::add)));
     }
 
     #[inline(always)]
     fn close(kept: Self::Accumulator) -> Self::Partial {
-        kept.in_pairs(Self::combine)
+        kept.tree_reduce(Self::combine)
     }
 }

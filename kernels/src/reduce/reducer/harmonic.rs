@@ -17,7 +17,7 @@ use super::{
     exact::{BinnedStatistic, CountedBins},
     item::{Item, Unpacked},
     means::{Add, Additive},
-    numbers::{All, Numbers, Which},
+    skip_nan::{All, NanFilter, Numbers},
 };
 
 /// The harmonic mean of the elements that count.
@@ -27,7 +27,7 @@ pub(super) type HarmonicMean<T> = Unrolled<HarmonicMeanOf<T, All>>;
 /// The harmonic mean of the elements that are numbers.
 pub(super) type NanHarmonicMean<T> = Unrolled<HarmonicMeanOf<T, Numbers>>;
 
-impl<T: Item, W: Which> Reduction for HarmonicMeanOf<T, W> {
+impl<T: Item, W: NanFilter> Reduction for HarmonicMeanOf<T, W> {
     type Element = T;
     type Partial = (u64, Reciprocals);
     type Output = f64;

@@ -219,34 +219,34 @@ impl<T: Unpacked> Item for T {
 
     #[inline(always)]
     fn sum(group: Vector) -> T::Total {
-        T::terms(group, identity).in_pairs(Number::add)
+        T::terms(group, identity).tree_reduce(Number::add)
     }
 
     #[inline(always)]
     fn sum_squares(group: Vector) -> T::Total {
-        T::terms(group, Number::square).in_pairs(Number::add)
+        T::terms(group, Number::square).tree_reduce(Number::add)
     }
 
     #[inline(always)]
     fn sum_magnitudes(group: Vector) -> T::Total {
-        T::terms(group, Number::magnitude).in_pairs(Number::add)
+        T::terms(group, Number::magnitude).tree_reduce(Number::add)
     }
 
     #[inline(always)]
     fn dot(a: Vector, b: Vector) -> T::Total {
         let (a, b) = (T::terms(a, identity), T::terms(b, identity));
-        a.zipped(b, Times::of).in_pairs(Number::add)
+        a.zipped(b, Times::of).tree_reduce(Number::add)
     }
 
     #[inline(always)]
     fn squared_distance(a: Vector, b: Vector) -> T::Total {
         let (a, b) = (T::terms(a, identity), T::terms(b, identity));
-        a.zipped(b, DistanceSquared::of).in_pairs(Number::add)
+        a.zipped(b, DistanceSquared::of).tree_reduce(Number::add)
     }
 
     #[inline(always)]
     fn product(group: Vector) -> T::Total {
-        T::terms(group, identity).in_pairs(Number::multiply)
+        T::terms(group, identity).tree_reduce(Number::multiply)
     }
 
     #[inline(always)]
@@ -271,7 +271,7 @@ impl<T: Unpacked> Item for T {
 
     #[inline(always)]
     fn extreme<E: Extreme<T::Wide>>(group: Vector) -> T::Wide {
-        T::unpack(group).in_pairs(E::combine)
+        T::unpack(group).tree_reduce(E::combine)
     }
 
     #[inline(always)]
@@ -555,7 +555,7 @@ impl Item for i8 {
             // Four bytes have room in 32 bits.
             (byte(0) * byte(8) * (byte(16) * byte(24))).into()
         };
-        [of_word(a), of_word(b), of_word(c), of_word(d)].in_pairs(Number::multiply)
+        [of_word(a), of_word(b), of_word(c), of_word(d)].tree_reduce(Number::multiply)
     }
 
     #[inline(always)]
@@ -643,7 +643,7 @@ impl Item for u8 {
             // Four bytes have room in 32 bits.
             (byte(0) * byte(8) * (byte(16) * byte(24))).into()
         };
-        [of_word(a), of_word(b), of_word(c), of_word(d)].in_pairs(Number::multiply)
+        [of_word(a), of_word(b), of_word(c), of_word(d)].tree_reduce(Number::multiply)
     }
 
     #[inline(always)]
@@ -727,8 +727,8 @@ macro_rules! halves {
 
             #[inline(always)]
             fn sum(group: Vector) -> $total {
-                let of_word = |word| pair(word, $of_bits).in_pairs(Number::add);
-                group.map(of_word).in_pairs(Number::add).into()
+                let of_word = |word| pair(word, $of_bits).tree_reduce(Number::add);
+                group.map(of_word).tree_reduce(Number::add).into()
             }
 
             #[inline(always)]
@@ -742,7 +742,7 @@ macro_rules! halves {
                     let [a, b] = pair(word, $of_bits);
                     a.magnitude().add(b.magnitude())
                 };
-                group.map(of_word).in_pairs(Number::add).into()
+                group.map(of_word).tree_reduce(Number::add).into()
             }
 
             #[inline(always)]
@@ -751,7 +751,7 @@ macro_rules! halves {
                     let ([a, b], [c, d]) = (pair(first, $of_bits), pair(second, $of_bits));
                     $total::from(a) * $total::from(c) + $total::from(b) * $total::from(d)
                 };
-                [of_words(a, e), of_words(b, f), of_words(c, g), of_words(d, h)].in_pairs(Number::add)
+                [of_words(a, e), of_words(b, f), of_words(c, g), of_words(d, h)].tree_reduce(Number::add)
             }
 
             #[inline(always)]
@@ -762,13 +762,13 @@ macro_rules! halves {
                     let [first, second] = [(a, c), (b, d)].map(|(a, b)| i64::from(a as i32 - b as i32));
                     (first * first + second * second) as $total
                 };
-                [of_words(a, e), of_words(b, f), of_words(c, g), of_words(d, h)].in_pairs(Number::add)
+                [of_words(a, e), of_words(b, f), of_words(c, g), of_words(d, h)].tree_reduce(Number::add)
             }
 
             #[inline(always)]
             fn product([a, b, c, d]: Vector) -> $total {
-                let of_word = |word| $total::from(pair(word, $of_bits).in_pairs(Number::multiply));
-                [of_word(a), of_word(b), of_word(c), of_word(d)].in_pairs(Number::multiply)
+                let of_word = |word| $total::from(pair(word, $of_bits).tree_reduce(Number::multiply));
+                [of_word(a), of_word(b), of_word(c), of_word(d)].tree_reduce(Number::multiply)
             }
 
             #[inline(always)]
@@ -778,7 +778,7 @@ macro_rules! halves {
 
             #[inline(always)]
             fn count_nonzero(group: Vector) -> u32 {
-                group.map(nonzero_lanes::<0x7fff_7fff>).in_pairs(Number::add)
+                group.map(nonzero_lanes::<0x7fff_7fff>).tree_reduce(Number::add)
             }
 
             #[inline(always)]
@@ -812,7 +812,7 @@ macro_rules! halves {
                     (u32::from(a_inside) + u32::from(b_inside), sum)
                 };
                 let (a, b, c, d) = (of_word(a), of_word(b), of_word(c), of_word(d));
-                ([a.0, b.0, c.0, d.0].in_pairs(Number::add), [a.1, b.1, c.1, d.1].in_pairs(Number::add).into())
+                ([a.0, b.0, c.0, d.0].tree_reduce(Number::add), [a.1, b.1, c.1, d.1].tree_reduce(Number::add).into())
             }
         }
     )*};
@@ -900,6 +900,6 @@ where
     [A; N]: Few<A>,
 {
     shifts
-        .map(|shift| group.map(|word| of_bits(word << shift)).in_pairs(E::combine))
-        .in_pairs(E::combine)
+        .map(|shift| group.map(|word| of_bits(word << shift)).tree_reduce(E::combine))
+        .tree_reduce(E::combine)
 }

@@ -16,7 +16,7 @@ use warpfold_device::{
 use super::{
     item::{Bf16, F16, Item, Unpacked, between},
     moments::Real,
-    numbers::Floats,
+    skip_nan::Floats,
     wide::Widest,
 };
 

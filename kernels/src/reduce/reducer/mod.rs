@@ -4,7 +4,7 @@
 //! pairs of elements, one on those of an interval and two orders, any alignment. How elements are
 //! loaded and how blocks meet is in `warpfold_device::reduction`, for any operation; what differs
 //! between the operations here is in `op.rs`, `moments.rs`, `bits.rs`, `exponentials.rs`, `binned.rs`,
-//! `exact.rs`, `numbers.rs`, `means.rs`, `norms.rs`, `harmonic.rs`, `third_moment.rs`, `wide.rs`,
+//! `exact.rs`, `skip_nan.rs`, `means.rs`, `norms.rs`, `harmonic.rs`, `third_moment.rs`, `wide.rs`,
 //! `pairs.rs`, `within.rs` and `top.rs`, between the element types in `item.rs`.
 //!
 //! Shared memory: 32 partial results and, in `bulk`, three tiles (dynamic) and three mbarriers; a tile
@@ -22,11 +22,11 @@ mod item;
 mod means;
 mod moments;
 mod norms;
-mod numbers;
 #[cfg(feature = "library")]
 mod offsets;
 mod op;
 mod pairs;
+mod skip_nan;
 mod third_moment;
 mod top;
 mod wide;
@@ -63,11 +63,11 @@ use item::{Bf16, F16};
 use means::Mean;
 use moments::{NanSpread, Spread};
 use norms::{ExactNorm, FloatNorm, NanFloatNorm};
-use numbers::{
-    NanArgMax, NanArgMin, NanCount, NanMax, NanMin, NanMinMax, NanProduct, NanSum, NanSumAbs, NanSumSq,
-};
 use op::{ArgMax, ArgMin, Max, Min, MinMax, NonZero, Product, Sum, SumAbs, SumSq};
 use pairs::{Dot, SquaredDistance};
+use skip_nan::{
+    NanArgMax, NanArgMin, NanCount, NanMax, NanMin, NanMinMax, NanProduct, NanSum, NanSumAbs, NanSumSq,
+};
 use third_moment::{NanThirdMoment, ThirdMoment};
 use top::{Largest, Smallest};
 use wide::WideSum;

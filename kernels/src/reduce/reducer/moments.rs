@@ -25,7 +25,7 @@ use super::{
     item::Unpacked,
     means::{InTwoScales, WideSum},
     norms::{InThreeScales, SquareSum},
-    numbers::{All, Floats, Numbers, Which},
+    skip_nan::{All, Floats, NanFilter, Numbers},
 };
 
 /// Floating-point numbers that means are computed of.
@@ -276,7 +276,7 @@ pub(super) struct Kept {
 #[inline(always)]
 pub(super) fn pivot<T: Unpacked<Total: Real>>(group: Vector) -> f64 {
     let finite = |a: T::Total, b: T::Total| if a.to_f64().is_finite() { a } else { b };
-    let found = T::terms(group, identity).in_pairs(finite).to_f64();
+    let found = T::terms(group, identity).tree_reduce(finite).to_f64();
     if found.is_finite() { found } else { 0.0 }
 }
 
@@ -287,7 +287,7 @@ pub(super) type Spread<T> = SpreadOf<T, All>;
 /// The mean and the variance of the elements that are numbers.
 pub(super) type NanSpread<T> = SpreadOf<T, Numbers>;
 
-impl<T: Floats, W: Which> SpreadOf<T, W> {
+impl<T: Floats, W: NanFilter> SpreadOf<T, W> {
     /// Accumulates a vector one element after the other: some are far, or do not count.
     #[inline(always)]
     fn accumulate_each(kept: &mut Kept, chain: usize, vector: Vector) {
@@ -307,7 +307,7 @@ impl<T: Floats, W: Which> SpreadOf<T, W> {
     }
 }
 
-impl<T: Floats, W: Which> Reduction for SpreadOf<T, W> {
+impl<T: Floats, W: NanFilter> Reduction for SpreadOf<T, W> {
     type Element = T;
     type Partial = Moments<<T::In as Real>::Center>;
     type Output = [f64; 2];
@@ -326,7 +326,7 @@ impl<T: Floats, W: Which> Reduction for SpreadOf<T, W> {
     }
 }
 
-impl<T: Floats, W: Which> VectorReduction for SpreadOf<T, W> {
+impl<T: Floats, W: NanFilter> VectorReduction for SpreadOf<T, W> {
     type Accumulator = Kept;
     type Continued = Self;
 

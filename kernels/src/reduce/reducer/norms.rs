@@ -20,7 +20,7 @@ use super::{
     exact::Exact,
     means::{Add, Additive},
     moments::Real,
-    numbers::{All, Floats, Numbers, Which},
+    skip_nan::{All, Floats, NanFilter, Numbers},
 };
 
 /// The sum of the squares of floats.
@@ -131,7 +131,7 @@ pub(super) type NanFloatNorm<T> = Unrolled<NormOf<T, Numbers>>;
 
 type Squares<T> = <<T as Floats>::In as Real>::Squares;
 
-impl<T: Floats, W: Which> Reduction for NormOf<T, W> {
+impl<T: Floats, W: NanFilter> Reduction for NormOf<T, W> {
     type Element = T;
     type Partial = Squares<T>;
     type Output = f64;

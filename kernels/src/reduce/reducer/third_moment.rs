@@ -17,7 +17,7 @@ use warpfold_device::{
 
 use super::{
     moments::{Center, Offset, pivot},
-    numbers::{All, Floats, Numbers, Which},
+    skip_nan::{All, Floats, NanFilter, Numbers},
 };
 
 value! {
@@ -110,7 +110,7 @@ pub(super) type ThirdMoment<T> = ThirdMomentOf<T, All>;
 /// The third central moment of the elements that are numbers.
 pub(super) type NanThirdMoment<T> = ThirdMomentOf<T, Numbers>;
 
-impl<T: Floats, W: Which> Reduction for ThirdMomentOf<T, W> {
+impl<T: Floats, W: NanFilter> Reduction for ThirdMomentOf<T, W> {
     type Element = T;
     type Partial = Moments;
     type Output = f64;
@@ -133,7 +133,7 @@ impl<T: Floats, W: Which> Reduction for ThirdMomentOf<T, W> {
     }
 }
 
-impl<T: Floats, W: Which> VectorReduction for ThirdMomentOf<T, W> {
+impl<T: Floats, W: NanFilter> VectorReduction for ThirdMomentOf<T, W> {
     type Accumulator = Accumulator;
     type Continued = Self;
 

@@ -50,7 +50,7 @@ macro_rules! widest {
     // With names, because an array that `map` owns would lie in local memory where LLVM 7 compiles it.
     (@ [$($lane:ident)*] in $wide:ident = $unpacked:expr) => {{
         let [$($lane),*] = $unpacked;
-        [$($wide::from($lane)),*].in_pairs(Number::add)
+        [$($wide::from($lane)),*].tree_reduce(Number::add)
     }};
 }
 

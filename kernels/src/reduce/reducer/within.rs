@@ -10,7 +10,7 @@ use super::{
     exact::{BinnedStatistic, CountedBins},
     item::{Unpacked, between},
     means::{Additive, Averaged, CountAndSum, CountSumMean, Kept},
-    numbers::{All, MaybeNan},
+    skip_nan::{All, MaybeNan},
 };
 
 /// The number, the sum and the mean of the elements that lie in an interval.

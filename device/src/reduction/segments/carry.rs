@@ -103,7 +103,7 @@ impl Turn {
 /// # Safety
 /// As [`segments`](super::segments()), called by one thread of the block, once.
 #[inline(always)]
-pub(super) unsafe fn hand_on<F: VectorReduction>(
+pub(super) unsafe fn publish_carry<F: VectorReduction>(
     value: F::Partial,
     is_open: bool,
     arguments: ReduceSegments<F::Element>,

@@ -74,7 +74,7 @@ pub(super) trait Floats:
     fn count_numbers(group: Vector) -> u32 {
         let one_or_zero =
             |element: Self::In| if element.is_nan() { Self::In::ZERO } else { Self::In::ONE };
-        Self::terms(group, one_or_zero).in_pairs(Number::add).to_count()
+        Self::terms(group, one_or_zero).tree_reduce(Number::add).to_count()
     }
 }
 
@@ -104,12 +104,12 @@ impl<R: MaybeNan, M: Term<R>> Term<R> for OfNumbers<M> {
 impl<T: Floats, M: Term<T::In>> TermOf<T> for OfNumbers<M> {
     #[inline(always)]
     fn of_group(group: Vector) -> T::In {
-        T::terms(group, Self::of).in_pairs(Number::add)
+        T::terms(group, Self::of).tree_reduce(Number::add)
     }
 }
 
-/// Which elements are added to what is kept of [binned](warpfold_abi::binned) sums.
-pub(super) trait Which: 'static {
+/// The treatment of NaN.
+pub(super) trait NanFilter: 'static {
     /// Whether NaN is left out.
     const SKIPS: bool;
     /// Adds those of a few terms, and tells how many.
@@ -129,7 +129,7 @@ pub(super) struct All;
 /// Those that are numbers.
 pub(super) struct Numbers;
 
-impl Which for All {
+impl NanFilter for All {
     const SKIPS: bool = false;
 
     #[inline(always)]
@@ -144,7 +144,7 @@ impl Which for All {
     }
 }
 
-impl Which for Numbers {
+impl NanFilter for Numbers {
     const SKIPS: bool = true;
 
     #[inline(always)]
@@ -183,7 +183,7 @@ impl<T: Floats> Reduction for ProductOfNumbers<T> {
 
     #[inline(always)]
     fn map_vector(vector: Vector, _index: u64) -> T::In {
-        T::terms(vector, number_or_one).in_pairs(Number::multiply)
+        T::terms(vector, number_or_one).tree_reduce(Number::multiply)
     }
 
     #[inline(always)]
