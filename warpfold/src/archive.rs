@@ -1,6 +1,6 @@
-//! The PTX archives that the library embeds: the files of `ptx/`.
+//! The archives of PTX that the library embeds: the files of `ptx/`.
 //!
-//! It is a Zstandard stream (RFC 8878). Its first frame is a skippable one that holds the index:
+//! An archive is a Zstandard stream (RFC 8878). Its first frame is a skippable one that holds the index:
 //!
 //! ```text
 //! warpfold ptx 2
@@ -11,15 +11,15 @@
 //! reducer_max_f32.sm_80 9120
 //! ```
 //!
-//! A `frame` line gives the bytes of the next compressed frame; the lines below it name the texts in
-//! that frame, in order, with the bytes that each has in the frame. Names ascend over the whole archive
-//! and end in an architecture, so that the variants of a kernel are neighbours and compress well. A text
-//! is read by decompressing its frame up to the end of the text.
+//! A `frame` line gives the size in bytes of the next compressed frame. The lines below it name the
+//! texts of that frame, in order, with their sizes in the decompressed frame. Names end in an
+//! architecture; similar texts are neighbours, so that they compress well. A text is read by
+//! decompressing its frame up to the end of the text.
 //!
-//! Two kernels that differ in an instruction differ in the number of every register and label from
-//! there on. So texts are stored without these numbers, see [`decoded`]; `zstd -dc` prints them so. `+`
-//! in place of a number is the next number of its register class, or the next label, and a number d is
-//! the one that d others of its class have followed: `%r0` is the newest register `%r`, `$0` the newest
+//! Two kernels that differ in one instruction differ in the number of every later register and label. So
+//! texts are stored without these numbers, as `zstd -dc` prints them, and [`decoded`] restores them: `+`
+//! stands for the next number of a register class, or the next label; a number d stands for the one that
+//! d others of its class have followed, so that `%r0` is the newest register `%r` and `$0` the newest
 //! label. Numbers begin at 1, for registers again in each function, where `%r<9>` declares the class.
 
 use std::{
@@ -35,17 +35,17 @@ use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 /// The first line of an index.
 pub const HEAD: &str = "warpfold ptx 2";
 
-/// What the line of a frame begins with; no text can have it for a name.
+/// The first word of a frame's line in the index; no text may have this name.
 pub const FRAME: &str = "frame";
 
-/// The magic number of the frame that tools skip, as its bytes are in the archive.
+/// The magic number of a skippable frame, in the byte order of the archive.
 pub const SKIPPABLE: [u8; 4] = 0x184D_2A50_u32.to_le_bytes();
 
-/// Largest number of stored text bytes in a frame: an upper bound of what is decompressed for one text.
+/// Largest number of stored text bytes in a frame, which bounds what is decompressed for one text.
 /// [`decoded`] texts are longer.
 pub const MAX_TEXT: usize = 16 << 20;
 
-/// What is wrong with an archive.
+/// The reason why an archive cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damaged(String);
 
@@ -63,7 +63,7 @@ fn damaged<T>(what: impl Into<String>) -> Result<T> {
     Err(Damaged(what.into()))
 }
 
-/// An archive whose index has been read and found to fit what is behind it.
+/// An archive whose index has been read and agrees with the sizes of its frames.
 #[derive(Debug)]
 pub struct Archive<'a> {
     frames: Vec<Frame<'a>>,
@@ -82,11 +82,11 @@ struct File<'a> {
 }
 
 impl<'a> Archive<'a> {
-    /// Reads the index of an archive, and decompresses nothing.
+    /// Reads the index of an archive without decompressing anything.
     ///
     /// # Errors
-    /// [`Damaged`] for an index that cannot be read, or says other sizes than the archive has, or more
-    /// than [`MAX_TEXT`] for a frame, or names that do not ascend.
+    /// [`Damaged`] for an index that cannot be read, whose sizes are not those of the archive, or which
+    /// has more than [`MAX_TEXT`] bytes in a frame.
     pub fn open(archive: &'a [u8]) -> Result<Self> {
         let (index, mut rest) = split(archive)?;
         let mut lines = index.lines();
@@ -94,7 +94,6 @@ impl<'a> Archive<'a> {
             return damaged(format!("its first line is not `{HEAD}`"));
         }
         let mut frames = Vec::new();
-        let mut last = "";
         for line in lines {
             let (name, number) = entry(line)?;
             if name == FRAME {
@@ -105,10 +104,6 @@ impl<'a> Archive<'a> {
                 frames.push(Frame { compressed, files: Vec::new() });
                 continue;
             }
-            if name <= last {
-                return damaged(format!("`{name}` stands behind `{last}`"));
-            }
-            last = name;
             let Some(frame) = frames.last_mut() else {
                 return damaged(format!("`{name}` is in no frame"));
             };
@@ -120,15 +115,15 @@ impl<'a> Archive<'a> {
         Ok(Self { frames })
     }
 
-    /// Every name, in their order.
+    /// Returns all names.
     pub fn names(&self) -> impl Iterator<Item = &'a str> {
         self.frames.iter().flat_map(|frame| &frame.files).map(|file| file.name)
     }
 
-    /// The text of a name; none where the archive does not have it.
+    /// Returns the text with this name, or `None` if the archive does not have it.
     ///
     /// # Errors
-    /// [`Damaged`] where its frame does not decompress to what the index says.
+    /// [`Damaged`] if the frame does not decompress to the size in the index.
     pub fn text(&self, name: &str) -> Result<Option<String>> {
         let of_name = |frame: &'_ &Frame<'_>| frame.files.iter().any(|file| file.name == name);
         let Some(frame) = self.frames.iter().find(of_name) else { return Ok(None) };
@@ -136,7 +131,7 @@ impl<'a> Archive<'a> {
         Ok(texts.into_iter().next().map(|(_, text)| text))
     }
 
-    /// Every name and its text, in the order of the names.
+    /// Returns every name with its text.
     ///
     /// # Errors
     /// As [`Self::text`].
@@ -150,13 +145,12 @@ impl<'a> Archive<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Bytes of its text.
-    fn len(&self) -> usize {
+    fn text_len(&self) -> usize {
         self.files.last().map_or(0, |file| file.place.end)
     }
 
     fn push(&mut self, name: &'a str, len: usize) -> Result<()> {
-        let start = self.len();
+        let start = self.text_len();
         let Some(end) = start.checked_add(len).filter(|end| *end <= MAX_TEXT) else {
             return damaged(format!("with `{name}` a frame has more than {MAX_TEXT} bytes of text"));
         };
@@ -164,7 +158,6 @@ impl<'a> Frame<'a> {
         Ok(())
     }
 
-    /// The texts of some of its files.
     fn texts(&self, wanted: impl Fn(&File<'_>) -> bool) -> Result<Vec<(&'a str, String)>> {
         let wanted: Vec<&File<'a>> = self.files.iter().filter(|file| wanted(file)).collect();
         let bytes = self.decompressed(wanted.last().map_or(0, |file| file.place.end))?;
@@ -180,7 +173,6 @@ impl<'a> Frame<'a> {
         wanted.into_iter().map(text).collect()
     }
 
-    /// The first `len` bytes of its text. What comes after them is not decompressed.
     fn decompressed(&self, len: usize) -> Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(len);
         let mut read = || -> io::Result<u64> {
@@ -189,11 +181,10 @@ impl<'a> Frame<'a> {
             let mut text = StreamingDecoder::new_with_decoder(self.compressed, decoder)
                 .map_err(io::Error::other)?;
             text.by_ref().take(len as u64).read_to_end(&mut bytes)?;
-            let rest = if len == self.len() { 1 } else { 0 };
+            let rest = u64::from(len == self.text_len());
             io::copy(&mut text.take(rest), &mut io::sink())
         };
-        let more = read();
-        match more {
+        match read() {
             Ok(0) if bytes.len() == len => Ok(bytes),
             Ok(0) => damaged(format!("a frame has {} bytes of text in place of {len}", bytes.len())),
             Ok(_) => damaged(format!("a frame of {len} bytes of text: it has more")),
@@ -202,14 +193,14 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Returns a stored text with the numbers of registers and labels put back, or `None` if a distance
-/// reaches past the first one.
+/// Returns a stored text with the numbers of registers and labels restored, or `None` if a distance
+/// reaches past the first number.
 pub fn decoded(text: &str) -> Option<String> {
     let mut decoded = String::with_capacity(text.len() * 5 / 4);
     let mut classes: Vec<(&str, u32)> = Vec::new();
     let mut labels = 0;
     let mut rest = text;
-    // Optimized in debug builds too, which decode hundreds of megabytes.
+    // memchr is optimized in debug builds, too, which decode hundreds of megabytes.
     while let Some(start) = memchr2(b'%', b'$', rest.as_bytes()) {
         let (before, sigil, after) = (&rest[..start], rest.as_bytes()[start], &rest[start + 1..]);
         decoded.push_str(before);
@@ -220,7 +211,7 @@ pub fn decoded(text: &str) -> Option<String> {
         } else {
             let (name, behind) = class(after);
             if behind.starts_with('<') {
-                // Each function declares its own.
+                // Each function declares its own registers.
                 classes.retain(|(class, _)| *class != name);
                 classes.push((name, 0));
             }
@@ -239,14 +230,14 @@ pub fn decoded(text: &str) -> Option<String> {
     Some(decoded)
 }
 
-/// Splits the letters of a register's class from what follows.
+/// Splits the letters of a register class from the rest of the text.
 pub fn class(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(text.len()))
 }
 
-/// Reads what stands for a number after a class: `+` for the next one, or a distance from the newest.
-/// Returns that number and the rest of the text, `Some(None)` if the text begins with neither, and
-/// `None` for a distance past number 1.
+/// Resolves what stands for a number after a class: `+` for the next one, or a distance from the newest.
+/// Returns the number and the rest of the text, `Some(None)` if the text begins with neither, and `None`
+/// for a distance past number 1.
 fn numbered<'t>(text: &'t str, count: &mut u32) -> Option<Option<(u32, &'t str)>> {
     if let Some(behind) = text.strip_prefix('+') {
         *count = count.checked_add(1)?;
@@ -259,7 +250,6 @@ fn numbered<'t>(text: &'t str, count: &mut u32) -> Option<Option<(u32, &'t str)>
     Some(Some((number, behind)))
 }
 
-/// The index, and what is behind it.
 fn split(archive: &[u8]) -> Result<(&str, &[u8])> {
     let parts = || {
         let (magic, rest) = archive.split_first_chunk()?;
@@ -275,7 +265,7 @@ fn split(archive: &[u8]) -> Result<(&str, &[u8])> {
     }
 }
 
-/// A name, of which a file's can be made, and the number behind it.
+/// Parses a name, which must be valid as a file's name, and the number after it.
 fn entry(line: &str) -> Result<(&str, usize)> {
     let of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
     let (name, number) = line.split_once(' ').unwrap_or_default();
@@ -293,7 +283,7 @@ mod tests {
 
     use super::*;
 
-    /// An archive with this index, and these texts in a frame each, whose sizes stand for `{0}` and
+    /// Returns an archive with this index and one frame for each text, whose sizes replace `{0}` and
     /// `{1}`.
     fn archive(index: &str, texts: [&str; 2]) -> Vec<u8> {
         let frames = texts.map(|text| compress_to_vec(text.as_bytes(), CompressionLevel::Fastest));
@@ -328,14 +318,14 @@ mod tests {
         let read = ".entry a()\n.reg .b32 %r<4>;\n.reg .pred %p<2>;\n$L1:\nmov.u32 %r1, %tid.x;\nadd %r2, %r1, 7;\n\
             setp %p1, %r2, %r1;\n@%p1 bra $L2;\nbra $L1;\n$L2:\n.entry b()\n.reg .b32 %r<2>;\nmov %r1, 1;\nbra $L3;\n";
         assert_eq!(decoded(kept).as_deref(), Some(read));
-        // Of no class that is declared, and no label.
+        // No declared class, and no label.
         for same in ["", "%r+ %r1 %", "%clock64 $ $x $L", "%r<"] {
             assert_eq!(decoded(same).as_deref(), Some(same));
         }
         for damaged in ["%r<1>%r0", "%r<1>%r+%r1", "$0", "$+$1", "$+$4294967295"] {
             assert_eq!(decoded(damaged), None, "{damaged}");
         }
-        // No number, as its digits are too many.
+        // Not a number: it has too many digits.
         assert_eq!(decoded("$+$4294967296").as_deref(), Some("$L1$4294967296"));
     }
 
@@ -347,7 +337,6 @@ mod tests {
         assert!(Archive::open(&bytes).unwrap().frames.is_empty());
     }
 
-    /// What is said of an archive with one line in place of another.
     fn refused(from: &str, to: &str) -> String {
         assert!(INDEX.contains(from), "{from}");
         Archive::open(&archive(&INDEX.replace(from, to), TEXTS)).unwrap_err().to_string()
@@ -363,8 +352,6 @@ mod tests {
         says("frame {1}", "frame 999999", "`frame 999999`, but ");
         says("frame {1}", "frame 0", "bytes are behind its last frame");
         says("frame {0}\n", "", "`a` is in no frame");
-        says("b 0", "a 0", "`a` stands behind `a`");
-        says("c 2", "aa 2", "`aa` stands behind `b`");
         says("d 1", "d 16777217", "with `d` a frame has more than 16777216 bytes");
         says("c 2", "c 16777214", "with `c` a frame has more than 16777216 bytes");
         says("c 2", "c 18446744073709551615", "with `c` a frame has more than 16777216 bytes");
@@ -390,7 +377,7 @@ mod tests {
 
     #[test]
     fn a_window_beyond_the_bound_is_refused() {
-        // A frame's header that asks for 2^26 bytes, and a last block of one byte.
+        // A frame header that asks for a window of 2^26 bytes, and a last block of one byte.
         let frame = [0x28, 0xB5, 0x2F, 0xFD, 0, 16 << 3, 9, 0, 0, b'x'];
         let index = b"warpfold ptx 2\nframe 10\nd 1\n";
         let archive =
@@ -415,7 +402,7 @@ mod tests {
                 let opened = Archive::open(&changed);
                 assert!(place >= SKIPPABLE.len() || value == whole[place] || opened.is_err());
                 let Ok(archive) = opened else { continue };
-                // Other text, an error, or where nothing was changed the texts.
+                // Another text or an error, unless nothing was changed.
                 let texts = archive.texts();
                 assert!(value != whole[place] || texts.is_ok());
             }

@@ -52,6 +52,9 @@ pub struct Args {
     /// Compile all kernels for it, and fail when a text is not what comes out
     #[arg(long, requires = "check")]
     pub compile: bool,
+    /// Compile nothing, and write the archives again from the texts that they have
+    #[arg(long, conflicts_with_all = ["check", "text"])]
+    pub repack: bool,
     /// Build nothing, and write the texts that the library embeds as FOLDER/sm_90/reducer_sum_f32.ptx …
     #[arg(long, value_name = "FOLDER")]
     pub text: Option<PathBuf>,
@@ -74,8 +77,13 @@ pub fn run(args: &Args) -> Result<()> {
         check(&workspace)?;
         return if args.compile { check_texts(&workspace) } else { Ok(()) };
     }
-    let sources = sources(&workspace)?;
-    let files = all_made(&workspace)?;
+    let recorded = || -> Result<Fingerprint> {
+        Ok(Fingerprint::from_text(&fs::read_to_string(workspace.root.join(RECORD))?))
+    };
+    let (mut sources, files) = match args.repack {
+        true => (recorded()?, kept(&workspace)?),
+        false => (sources(&workspace)?, all_made(&workspace)?),
+    };
     let (text, mut packed) = (files.iter().map(|(_, text)| text.len()).sum::<usize>(), 0);
     let count = files.len();
     for (path, files) in places(&workspace).into_iter().zip(by_archive(files)) {
@@ -83,6 +91,7 @@ pub fn run(args: &Args) -> Result<()> {
         files::replace(&path, &archive)?;
         packed += archive.len();
     }
+    add_makers(&workspace, &mut sources);
     let record = RECORD_HEAD.to_owned() + &with_archives(&workspace, sources).to_text();
     files::replace(&workspace.root.join(RECORD), record)?;
     say!("{FOLDER}: {count} texts, {text} bytes in {packed}");
@@ -116,12 +125,17 @@ fn stale(why: &str) -> anyhow::Error {
 fn sources(workspace: &Workspace) -> Result<Fingerprint> {
     let (machine, variants) = (Machine::this(workspace), suite::variants());
     let mut sources = Fingerprint::default();
-    sources.add_files(&workspace.root.join("xtask/src"), "xtask/src", &MAKERS);
+    add_makers(workspace, &mut sources);
     for arch in ARCHS {
         sources
             .extend(&build_ptx::inputs(workspace, &request(arch, Kernels::All, &machine, &variants))?);
     }
     Ok(sources)
+}
+
+/// Adds the files of this tool that decide the texts and the archives.
+fn add_makers(workspace: &Workspace, sources: &mut Fingerprint) {
+    sources.add_files(&workspace.root.join("xtask/src"), "xtask/src", &MAKERS);
 }
 
 /// The same, with the archives.
