@@ -1,4 +1,4 @@
-//! Devices of this process that pass bytes to each other, and to those of other processes.
+//! NCCL communicators of this process's devices.
 
 use std::{
     ffi::c_int,
@@ -9,7 +9,7 @@ use std::{
 use super::{BYTES_TYPE, Config, IN_PROGRESS, Library, RawCommunicator, SUCCESS, UniqueId, Version};
 use crate::{Device, Error, Result, Stream};
 
-/// The ranks of a clique that this process has, each on a device of its own.
+/// The ranks of a clique that belong to this process, each on a device of its own.
 pub(crate) struct Clique {
     library: &'static Library,
     members: Vec<Member>,
@@ -20,27 +20,25 @@ struct Member {
     device: Device,
 }
 
-// SAFETY: NCCL takes calls of a communicator from any thread, of one at a time.
+// SAFETY: NCCL accepts calls on a communicator from any thread, one at a time.
 unsafe impl Send for Clique {}
 
-/// What a rank gives to all and takes from all, in the order of its stream.
+/// One rank's all-gather, in the order of its stream.
 #[derive(Clone, Copy)]
-pub(crate) struct Passage<'a> {
+pub(crate) struct AllGather<'a> {
     pub(crate) stream: &'a Stream,
-    /// Where the bytes are that this rank gives.
     pub(crate) from: u64,
-    /// Where those of all ranks go, one behind the other in the order of their numbers.
+    /// The address to which the bytes of all ranks go, in the order of the ranks.
     pub(crate) to: u64,
-    /// How many each gives.
     pub(crate) bytes: usize,
 }
 
 impl Clique {
-    /// Begins to make communicators for `members`, which are some of a clique's `size` ranks, each with
-    /// its device. They are there when [`is_ready`](Self::is_ready) says so.
+    /// Begins to create communicators for `members`, which are some of a clique's `size` ranks, each
+    /// with its device. They can be used when [`is_ready`](Self::is_ready) returns true.
     ///
     /// # Errors
-    /// [`Error::Nccl`], and [`Error::Driver`] where a device's context is lost.
+    /// [`Error::Nccl`]; [`Error::Driver`] if a device's context is lost.
     pub(crate) fn begin(
         library: &'static Library,
         members: &[(u32, &Device)],
@@ -61,17 +59,20 @@ impl Clique {
     }
 
     fn push(&mut self, rank: u32, device: &Device, size: u32, id: UniqueId) -> Result<()> {
-        let mut raw: RawCommunicator = ptr::null_mut();
-        let mut config = Config::that_does_not_block();
+        // Before 2.18 a thread of NCCL writes here again, any time after the group has been launched.
+        let raw: *mut RawCommunicator = Box::into_raw(Box::new(ptr::null_mut()));
+        let mut config = Config::non_blocking();
         let code = device.call("making a communicator", |_| {
-            // SAFETY: the device's context is current, which says which device it is; the communicator
-            // and the settings are those of this call, which keeps none of them.
+            // SAFETY: the device's context is current, which selects the device; the communicator is
+            // never freed, and NCCL copies the configuration.
             Ok(unsafe {
                 let (size, rank) = (size as c_int, rank as c_int);
                 let make = self.library.functions.ncclCommInitRankConfig;
-                make(&raw mut raw, size, id, rank, &raw mut config)
+                make(raw, size, id, rank, &raw mut config)
             })
         })?;
+        // SAFETY: it was initialized, and no thread of NCCL writes before the group is launched.
+        let raw = unsafe { *raw };
         if !raw.is_null() {
             self.members.push(Member { raw, device: device.clone() });
         }
@@ -82,56 +83,57 @@ impl Clique {
         self.library.version
     }
 
-    /// Begins to pass bytes, for each rank of this process, in their order, as many passages. All ranks
-    /// of the clique do so alike. They are enqueued when [`is_ready`](Self::is_ready) says so.
+    /// Begins as many all-gathers for each rank of this process, in the order of the ranks. All ranks
+    /// of the clique must do the same. They are enqueued when [`is_ready`](Self::is_ready) returns
+    /// true.
     ///
     /// # Errors
-    /// [`Error::Nccl`]: then the clique is of no use any more.
+    /// [`Error::Nccl`]: then the clique cannot be used any more.
     ///
     /// # Safety
-    /// The streams are of the ranks' devices. At `from` of a passage its `bytes` bytes are readable, and
-    /// at `to` there is room for `bytes` bytes of every rank of the clique. Nothing but what is enqueued
-    /// on the stream uses them until what is passed has ended, or the clique was aborted and the stream
-    /// has ended.
-    pub(crate) unsafe fn all_gather(&mut self, passages: &[&[Passage<'_>]]) -> Result<()> {
-        assert_eq!(passages.len(), self.members.len(), "each rank passes something");
+    /// The streams must be of the ranks' devices. At `from` of each all-gather `bytes` bytes must be
+    /// readable, and at `to` there must be space for `bytes` bytes of every rank of the clique. Nothing
+    /// but what is enqueued on the stream may use them until the all-gather has ended, or the clique
+    /// was aborted and the stream has ended.
+    pub(crate) unsafe fn all_gather(&mut self, gathers: &[&[AllGather<'_>]]) -> Result<()> {
+        assert_eq!(gathers.len(), self.members.len(), "each rank passes something");
         self.grouped("passing values", |clique| {
-            for (member, passages) in clique.members.iter().zip(passages) {
-                for passage in *passages {
-                    clique.pass(member, *passage)?;
+            for (member, gathers) in clique.members.iter().zip(gathers) {
+                for gather in *gathers {
+                    clique.enqueue(member, *gather)?;
                 }
             }
             Ok(())
         })
     }
 
-    fn pass(&self, member: &Member, passage: Passage<'_>) -> Result<()> {
-        let Passage { stream, from, to, bytes } = passage;
+    fn enqueue(&self, member: &Member, gather: AllGather<'_>) -> Result<()> {
+        let AllGather { stream, from, to, bytes } = gather;
         let code = member.device.call("passing values", |_| {
             let (from, to) = (from as usize as *const _, to as usize as *mut _);
-            let pass = self.library.functions.ncclAllGather;
-            // SAFETY: the contract of the caller's caller.
-            Ok(unsafe { pass(from, to, bytes, BYTES_TYPE, member.raw, stream.as_raw()) })
+            let all_gather = self.library.functions.ncclAllGather;
+            // SAFETY: the contract of `all_gather`.
+            Ok(unsafe { all_gather(from, to, bytes, BYTES_TYPE, member.raw, stream.as_raw()) })
         })?;
         self.library.check(begun(code), "passing values", Some(member.raw))
     }
 
-    /// Makes calls as one, so that those of several devices do not wait for each other.
+    /// Groups calls, so that those of several devices do not wait for each other.
     fn grouped(&mut self, doing: &str, calls: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        // SAFETY: a group of this thread, which is ended below whatever comes.
+        // SAFETY: this thread's group, which is ended below in any case.
         let started = unsafe { (self.library.functions.ncclGroupStart)() };
         self.library.check(started, doing, None)?;
         let made = calls(self);
-        // SAFETY: it was started above.
+        // SAFETY: the group was started above.
         let ended = unsafe { (self.library.functions.ncclGroupEnd)() };
         made?;
         self.library.check(begun(ended), doing, None)
     }
 
-    /// Whether everything that was begun is done, or enqueued on its stream.
+    /// Returns whether everything that was begun is done, or enqueued on its stream.
     ///
     /// # Errors
-    /// [`Error::Nccl`] where it never will be, also of what has been enqueued since.
+    /// [`Error::Nccl`] if it never will be, including what was enqueued since.
     pub(crate) fn is_ready(&self) -> Result<bool> {
         let mut ready = true;
         for Member { raw, .. } in &self.members {
@@ -145,18 +147,18 @@ impl Clique {
         Ok(ready)
     }
 
-    /// Waits until something is so, and asks for it more and more rarely. `check` is asked as often
-    /// whether to go on.
+    /// Polls a condition, less and less often, until it is true. `check` is called before each pause
+    /// and can end the wait.
     ///
     /// # Errors
-    /// Those of either.
+    /// The errors of `is_done` and of `check`.
     pub(crate) fn wait(
         &self,
-        is_so: impl Fn(&Self) -> Result<bool>,
+        is_done: impl Fn(&Self) -> Result<bool>,
         mut check: impl FnMut(Duration) -> Result<()>,
     ) -> Result<()> {
         let start = Instant::now();
-        while !is_so(self)? {
+        while !is_done(self)? {
             let waited = start.elapsed();
             check(waited)?;
             pause(waited);
@@ -164,14 +166,14 @@ impl Clique {
         Ok(())
     }
 
-    /// Ends whatever is under way here, without the other ranks. Their part of it never comes.
+    /// Ends everything that is in progress here, without the other ranks, which do not receive it.
     pub(crate) fn abort(&mut self) {
         self.end(self.library.functions.ncclCommAbort);
     }
 
     fn end(&mut self, end: unsafe extern "C" fn(RawCommunicator) -> i32) {
         for Member { raw, device } in self.members.drain(..) {
-            // SAFETY: the communicator is alive, and gone for everybody here from now on.
+            // SAFETY: the communicator is alive, and was removed, so that nothing uses it from now on.
             let ended = device.call("ending a communicator", |_| Ok(unsafe { end(raw) }));
             let ended = ended.and_then(|code| self.library.check(begun(code), "ending it", None));
             if let Err(error) = ended {
@@ -187,12 +189,11 @@ impl Drop for Clique {
     }
 }
 
-/// How long something is asked for all the time, and how rarely at most afterwards.
+/// The time in which a poll only yields, and the longest sleep between later polls.
 const SOON: Duration = Duration::from_micros(500);
 const RARELY: Duration = Duration::from_millis(20);
 
-/// Lets some time pass before something is asked for again: what passes a few bytes is done at once; a
-/// rank that computes may take hours.
+/// Pauses between polls: exchanging a few bytes takes no time, but a rank that computes may take hours.
 pub(crate) fn pause(waited: Duration) {
     if waited < SOON {
         thread::yield_now();
@@ -201,15 +202,14 @@ pub(crate) fn pause(waited: Duration) {
     }
 }
 
-/// A code that says that something was begun, as success.
 fn begun(code: c_int) -> c_int {
     if code == IN_PROGRESS { SUCCESS } else { code }
 }
 
-/// Refuses devices that NCCL cannot work on.
+/// Checks that NCCL can use a device.
 ///
 /// # Errors
-/// [`Error::Nccl`] for a simulated one, and for a context that is none of the CUDA runtime's.
+/// [`Error::Nccl`] for a simulated device, and for a context that is not the primary one.
 pub(crate) fn require(device: &Device) -> Result<()> {
     let reason = if device.info().simulated {
         format!("{} is no GPU, and NCCL is for GPUs; take another way", device.info().name)

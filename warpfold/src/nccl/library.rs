@@ -13,10 +13,9 @@ use libloading::os::unix::{Library as File, RTLD_LOCAL, RTLD_NOW};
 use super::{Code, Functions, OLDEST, PATH_VARIABLE, RawCommunicator, SUCCESS, UniqueId, Version};
 use crate::{Error, Result};
 
-/// The name under which NVIDIA's packages install it.
 const LIBRARY: &str = "libnccl.so.2";
 
-/// NCCL, which stays open.
+/// NCCL, which is never unloaded.
 pub(crate) struct Library {
     pub(super) functions: Functions,
     pub(crate) version: Version,
@@ -24,11 +23,11 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// The library of this machine: the one that `WARPFOLD_LIBNCCL` names, or that the dynamic linker
-    /// finds.
+    /// Loads the library that `WARPFOLD_LIBNCCL` names, or that the dynamic linker finds, at the first
+    /// call.
     ///
     /// # Errors
-    /// [`Error::Nccl`] where there is none, or one that is no NCCL, or older than what is needed.
+    /// [`Error::Nccl`] if there is none, or it is not NCCL or too old.
     pub(crate) fn load() -> Result<&'static Self> {
         static FOUND: OnceLock<Result<Library, String>> = OnceLock::new();
         let found = FOUND.get_or_init(|| {
@@ -47,10 +46,10 @@ impl Library {
         found.as_ref().map_err(|reason| Error::Nccl { reason: reason.clone() })
     }
 
-    /// What makes another clique than all others.
+    /// Creates the id of a new clique.
     ///
     /// # Errors
-    /// [`Error::Nccl`]
+    /// [`Error::Nccl`].
     pub(crate) fn unique_id(&self) -> Result<UniqueId> {
         let mut id = UniqueId([0; UniqueId::BYTES]);
         // SAFETY: the function writes `UniqueId::BYTES` bytes.
@@ -58,15 +57,19 @@ impl Library {
         self.check(code, "making an id", None).map(|()| id)
     }
 
-    /// What a call has come to.
-    pub(super) fn check(&self, code: Code, doing: &str, of: Option<RawCommunicator>) -> Result<()> {
+    pub(super) fn check(
+        &self,
+        code: Code,
+        doing: &str,
+        communicator: Option<RawCommunicator>,
+    ) -> Result<()> {
         if code == SUCCESS {
             return Ok(());
         }
-        // SAFETY: the communicator, if there is one, is alive; either text is a string of NCCL's, or
-        // null, which stays until the next call of this thread.
+        // SAFETY: the communicator, if there is one, is alive; each text is null or a string of NCCL's,
+        // which is valid until this thread's next call.
         let (what, last) = unsafe {
-            let last = (self.functions.ncclGetLastError)(of.unwrap_or_default());
+            let last = (self.functions.ncclGetLastError)(communicator.unwrap_or_default());
             (text((self.functions.ncclGetErrorString)(code)), text(last))
         };
         let more = if last.is_empty() { String::new() } else { format!(": {last}") };
@@ -76,7 +79,7 @@ impl Library {
 }
 
 /// # Safety
-/// A string, or null.
+/// `string` must be null or a valid string.
 unsafe fn text(string: *const std::ffi::c_char) -> String {
     if string.is_null() {
         return String::new();
@@ -86,14 +89,13 @@ unsafe fn text(string: *const std::ffi::c_char) -> String {
     said.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Opens a file as NCCL. The error says what is wrong with it.
 fn open(path: &std::ffi::OsStr) -> Result<Library, String> {
-    // SAFETY: loading a library runs its initialisers. They are those of NCCL as it is installed on the
-    // machine, or of what the user has named: as trusted as any library that the dynamic linker loads
-    // for this program.
+    // SAFETY: loading a library runs its initialisers. They are those of the installed NCCL, or of the
+    // file that the user has named: as trusted as any library that the dynamic linker loads for this
+    // program.
     let file =
         unsafe { File::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| innermost(&error))?;
-    // The functions are taken from it, and call into it, for good.
+    // Never unloaded, since the functions are used, and call each other, at any time.
     let file = ManuallyDrop::new(file);
     let name = path.to_string_lossy();
     // SAFETY: the function of this name has this type in every version of NCCL.
@@ -102,7 +104,7 @@ fn open(path: &std::ffi::OsStr) -> Result<Library, String> {
     if version < OLDEST {
         return Err(format!("{name} is NCCL {version}, older than {OLDEST}"));
     }
-    // SAFETY: NCCL of that version or a newer one has these functions, of these types.
+    // SAFETY: NCCL of this version or a newer one has these functions, with these types.
     let functions = unsafe { functions(&file) };
     let functions =
         functions.map_err(|missing| format!("{name}, NCCL {version}, has no `{missing}`"))?;
@@ -110,7 +112,7 @@ fn open(path: &std::ffi::OsStr) -> Result<Library, String> {
 }
 
 /// # Safety
-/// What is called `ncclGetVersion` is NCCL's.
+/// If the file has a function `ncclGetVersion`, it must be NCCL's.
 unsafe fn version_of(file: &File) -> Option<Version> {
     let mut version: c_int = 0;
     // SAFETY: the caller's contract; the function writes one number.
@@ -123,16 +125,16 @@ unsafe fn version_of(file: &File) -> Option<Version> {
 
 macro_rules! find {
     ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) -> $returned:ty;)*) => {
-        /// The functions, or the name of one that is not there.
+        /// Returns the functions, or the name of a missing one.
         ///
         /// # Safety
-        /// What has their names has their types.
+        /// Functions of these names in the file must have these types.
         unsafe fn functions(file: &File) -> Result<Functions, &'static str> {
             use super::*;
 
             let find = |name: &'static str, terminated: &'static [u8]| {
                 let terminated = CStr::from_bytes_with_nul(terminated).expect("it ends with a zero");
-                // SAFETY: as a raw pointer it claims no type.
+                // SAFETY: a raw pointer claims no type.
                 let found = unsafe { file.get::<*mut c_void>(terminated) };
                 found.ok().map(|symbol| *symbol).filter(|symbol| !symbol.is_null()).ok_or(name)
             };
@@ -152,7 +154,7 @@ macro_rules! find {
 
 super::for_each_function!(find);
 
-/// The dynamic linker's own message, which names the file, in one line.
+/// Returns the dynamic linker's own message, which names the file, in one line.
 fn innermost(error: &dyn StdError) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

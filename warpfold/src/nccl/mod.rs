@@ -1,11 +1,11 @@
-//! NCCL, NVIDIA's library of collectives between devices and hosts: found and opened while the program
-//! runs, so that no program needs it to be built or started.
+//! NCCL, NVIDIA's library of collectives between devices and hosts. It is loaded at run time, so no
+//! program needs it to be built or started.
 //!
-//! It carries partial results as bytes, from each device to all; what is made of them is the kernels'
-//! business, as without it. So a result has the same bits by NCCL as by any other way, and every
-//! operation, type and level goes by it. Communicators do not block: whoever waits for one can look
-//! after what else there is, and abort it when another rank has died. Nothing here asks for multicast;
-//! what NCCL does by itself its own environment variables say.
+//! NCCL gathers partial results as bytes, and the kernels combine them, as without it. So every
+//! operation, type and level of determinism can use NCCL, and a result has the same bits as by any
+//! other way. Communicators do not block: a thread that waits for one can poll other sources, and abort
+//! it when another rank has died. Nothing here asks for multicast; NCCL's own environment variables
+//! control what it does by itself.
 
 mod communicator;
 #[cfg_attr(not(target_os = "linux"), path = "nowhere.rs")]
@@ -13,16 +13,16 @@ mod library;
 
 use std::ffi::{c_char, c_int, c_void};
 
-pub(crate) use communicator::{Clique, Passage, pause, require};
+pub(crate) use communicator::{AllGather, Clique, pause, require};
 pub(crate) use library::Library;
 
 /// The environment variable that, when set and not empty, names the library to open.
 const PATH_VARIABLE: &str = "WARPFOLD_LIBNCCL";
 
-/// The oldest version that has communicators that do not block.
+/// The oldest version that has non-blocking communicators.
 const OLDEST: Version = Version(21_400);
 
-/// What tells a clique of ranks from all others: rank 0 makes it, and all others are told.
+/// Identifies a clique of ranks among all others. Rank 0 creates it and sends it to the other ranks.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct UniqueId([u8; Self::BYTES]);
@@ -30,9 +30,8 @@ pub(crate) struct UniqueId([u8; Self::BYTES]);
 impl UniqueId {
     const BYTES: usize = 128;
 
-    /// The id that has such bytes, if they are as many.
     #[cfg(feature = "world")]
-    pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().map(Self).ok()
     }
 
@@ -42,43 +41,42 @@ impl UniqueId {
     }
 }
 
-/// A version of NCCL, as it writes it in a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Version(c_int);
 
 impl std::fmt::Display for Version {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Until 2.8 a minor version had one place.
+        // Up to 2.8, the minor version had one digit.
         let minor = if self.0 < 10_000 { 10 } else { 100 };
         write!(f, "{}.{}.{}", self.0 / (100 * minor), self.0 / 100 % minor, self.0 % 100)
     }
 }
 
-/// What a call returns.
+/// `ncclResult_t`.
 type Code = c_int;
 
 const SUCCESS: Code = 0;
 const IN_PROGRESS: Code = 7;
 
-/// A communicator, as NCCL has it.
+/// `ncclComm_t`.
 type RawCommunicator = *mut c_void;
 
-/// A type of elements: bytes.
+/// `ncclUint8`.
 const BYTES_TYPE: c_int = 1;
 
-/// How a communicator is made, as NCCL 2.14 has it; newer ones take the rest for unset.
+/// `ncclConfig_t` of NCCL 2.14. Newer versions treat their further fields as unset.
 #[repr(C)]
 struct Config {
     size: usize,
     magic: u32,
     version: c_int,
     blocking: c_int,
-    /// What fills up the struct of that version, and is a field since: unset.
+    /// Padding in that version, and a field in newer ones: unset.
     unset: c_int,
 }
 
 impl Config {
-    const fn that_does_not_block() -> Self {
+    const fn non_blocking() -> Self {
         Self {
             size: size_of::<Self>(),
             magic: 0xcafe_beef,
@@ -89,7 +87,6 @@ impl Config {
     }
 }
 
-/// Calls a macro with the functions that are used, by their names and types.
 macro_rules! for_each_function {
     ($make:ident) => {
         $make! {
@@ -124,7 +121,6 @@ use for_each_function;
 
 macro_rules! table {
     ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) -> $returned:ty;)*) => {
-        /// The functions of NCCL's library.
         #[expect(non_snake_case, reason = "they are called as NCCL calls them")]
         struct Functions {
             $($name: unsafe extern "C" fn($($kind),*) -> $returned,)*

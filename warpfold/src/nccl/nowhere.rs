@@ -1,9 +1,9 @@
-//! NCCL where there is none.
+//! The stand-in for NCCL on systems other than Linux.
 
 use super::{Code, Functions, RawCommunicator, UniqueId, Version};
 use crate::{Error, Result};
 
-/// NCCL, which is not there.
+/// NCCL, which cannot be loaded: no value of this type exists.
 pub(crate) struct Library {
     pub(super) functions: Functions,
     pub(crate) version: Version,
