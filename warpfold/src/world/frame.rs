@@ -1,7 +1,7 @@
-//! Messages between the ranks and the hub: a length of four bytes, the lowest first, and a body.
+//! Messages between the ranks and the hub: a length of four bytes, little-endian, and a body.
 //!
-//! Whatever comes from another process is bounded: a message in its bytes, and each read and write of
-//! one by a time, so that a peer that sends byte by byte, or takes nothing, holds up nobody for longer.
+//! Messages are limited in size, and each read and write of one in time, so that a peer that sends byte
+//! by byte, or reads nothing, delays others no longer than that.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -11,18 +11,15 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// Changes with every change of the messages, or of what passes between ranks by them.
+/// To be incremented with each change of the messages, or of what ranks exchange in them.
 pub(super) const VERSION: u32 = 2;
 
-/// A rank's part of an exchange, or why it has none.
-pub(super) type Given = Result<Vec<u8>, String>;
+pub(super) type Part = Result<Vec<u8>, String>;
 
 pub(super) trait Message: Serialize + for<'a> Deserialize<'a> {
-    /// Most bytes of such a message.
     const MOST_BYTES: u32;
 }
 
-/// The first message of a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Hello {
     pub(super) magic: [u8; 8],
@@ -30,7 +27,6 @@ pub(super) struct Hello {
     pub(super) job: u64,
     pub(super) size: u32,
     pub(super) rank: u32,
-    /// The kind of its device.
     pub(super) device: String,
 }
 
@@ -39,64 +35,55 @@ impl Hello {
 }
 
 impl Message for Hello {
-    // Anybody who connects may send one.
+    // Any program that connects may send one.
     const MOST_BYTES: u32 = 4 << 10;
 }
 
-/// A later message of a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Said {
-    /// The exchange that it takes part in, and its part.
-    Gather { what: String, given: Given },
-    /// It waits for what passes between ranks elsewhere, for the exchange of this number; for longer
-    /// than it wants to, or because it was asked.
+pub(super) enum Request {
+    /// The rank's part of an exchange, with the exchange's name.
+    Gather { what: String, part: Part },
+    /// The rank waits for the exchange by NCCL of this number: for too long, or because it was asked.
     Waits { number: u64, too_long: bool },
-    /// It cannot go on, and why.
+    /// The rank cannot go on, for this reason.
     Broken(String),
-    /// It leaves. The number is that of the exchanges elsewhere in which it has taken part.
+    /// The rank leaves, after it took part in this number of exchanges by NCCL.
     Bye(u64),
 }
 
-impl Message for Said {
-    // Sixteen KiB of a program's own, and two texts of `MOST_TEXT` bytes.
+impl Message for Request {
+    // 16 KiB of a program's own, and two texts of `MOST_TEXT` bytes.
     const MOST_BYTES: u32 = 32 << 10;
 }
 
-/// A message of the hub.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Answer {
-    /// All ranks have come.
     Welcome,
-    /// The parts of all ranks, in their order.
     All(Vec<Vec<u8>>),
-    /// The exchange has failed, of which all ranks know.
+    /// The exchange has failed on all ranks, for this reason.
     Void(String),
-    /// Ranks that wait for what passes elsewhere are to answer.
+    /// A request to all ranks that wait for an exchange by NCCL to say so.
     WhoWaits,
-    /// There are no more exchanges.
     Lost(String),
 }
 
 impl Message for Answer {
-    // The parts of 31 ranks, each shorter than what the rank has said.
+    // The parts of 31 ranks, each shorter than a rank's request.
     const MOST_BYTES: u32 = 1 << 20;
 }
 
-/// Most bytes of a text that a rank says: the name of an exchange, or a reason.
 pub(super) const MOST_TEXT: usize = 4 << 10;
 
-/// A text of at most [`MOST_TEXT`] bytes.
 pub(super) fn cut(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(MOST_TEXT));
     text
 }
 
-/// Sends a message until a time.
 pub(super) fn send<M: Message>(stream: &mut TcpStream, message: &M, end: Instant) -> io::Result<()> {
     let body = postcard::to_allocvec(message).map_err(io::Error::other)?;
     let len = u32::try_from(body.len()).ok().filter(|&len| len <= M::MOST_BYTES);
     let len = len.ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "a message is too long"))?;
-    // At once, so that nothing waits for an answer in between.
+    // In one piece, so that the body does not wait for an acknowledgement of the length.
     let frame = [&len.to_le_bytes(), &*body].concat();
     let mut left = &frame[..];
     while !left.is_empty() {
@@ -111,7 +98,6 @@ pub(super) fn send<M: Message>(stream: &mut TcpStream, message: &M, end: Instant
     Ok(())
 }
 
-/// Receives a message until a time, if there is one.
 pub(super) fn receive<M: Message>(stream: &mut TcpStream, end: Option<Instant>) -> io::Result<M> {
     let malformed = || io::Error::new(ErrorKind::InvalidData, "malformed message");
     let mut len = [0; 4];
@@ -138,7 +124,7 @@ fn read(stream: &mut TcpStream, mut bytes: &mut [u8], end: Option<Instant>) -> i
     Ok(())
 }
 
-/// The time until `end`, for a timeout of a socket, which cannot be 0.
+/// Returns the time until `end` as a socket's timeout, which must not be 0.
 fn time_left(end: Option<Instant>) -> io::Result<Option<Duration>> {
     let left = end.map(|end| end.saturating_duration_since(Instant::now()));
     if left == Some(Duration::ZERO) { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }

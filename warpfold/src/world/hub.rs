@@ -1,8 +1,8 @@
-//! What ranks meet at: a thread of rank 0's process, with which each rank is connected.
+//! The hub of a world: a thread of rank 0's process, to which each rank is connected.
 //!
-//! It waits until all have come, and then hands what each brings to all of them, exchange by exchange.
-//! As a connection of its own waits for each rank, one that dies is noticed at once, whatever the others
-//! do.
+//! It waits until all ranks have joined, and then sends the parts of all ranks to each of them,
+//! exchange by exchange. One thread reads from each connection, so a rank that dies is noticed at once,
+//! whatever the others do.
 
 use std::{
     io,
@@ -15,53 +15,49 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::frame::{Answer, Given, Hello, Said, VERSION, receive, send};
+use super::frame::{Answer, Hello, Part, Request, VERSION, receive, send};
 
-/// How often a listener without a connection is asked again.
+/// Interval at which a listener without a connection is polled.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long a new connection may take to send its first message, and a rank to take an answer.
+/// Time limit for a new connection to send its first message, and for a rank to accept an answer.
 const PROMPT: Duration = Duration::from_secs(10);
-/// Most connections at once whose first message is awaited; others wait to be accepted.
+/// Maximum number of connections whose first message is pending; others wait to be accepted.
 const MOST_GREETED: usize = 64;
-/// Most events of each rank that wait to be taken.
 const EVENTS: usize = 4;
-/// How long ranks have to say whether they wait.
+/// Time limit for ranks to report that they wait.
 const ROLL_CALL: Duration = Duration::from_secs(2);
-/// How long the hub stays to see that its last answers are taken.
+/// Time limit for ranks to read the last answer and close their connections.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Ends when all ranks have gone, which dropping it waits for.
+/// The hub's thread. It ends when all ranks have left, which dropping this waits for.
 pub(super) struct Hub(Option<JoinHandle<()>>);
 
-/// What comes from connections.
 enum Event {
     Hello(Hello, TcpStream),
-    Said(u32, io::Result<Said>),
+    /// A rank's request, or the end of its connection.
+    Request(u32, io::Result<Request>),
 }
 
-/// What is under way.
-struct Under {
-    /// What each rank has brought to an exchange.
-    brought: Vec<Option<(String, Given)>>,
-    /// Where one waits for too long for what passes elsewhere, who does.
+struct Pending {
+    parts: Vec<Option<(String, Part)>>,
+    /// After a rank has waited too long for an exchange by NCCL, the ranks that wait for one.
     waits: Option<Vec<bool>>,
-    /// Until when ranks must have come, or gone, where one waits.
-    end: Option<Instant>,
-    /// How many events were taken after that, which may have come before.
+    /// The time by which all ranks must have sent their parts or left, once one has.
+    deadline: Option<Instant>,
+    /// The number of events handled after the deadline, which may have arrived before it.
     late: usize,
 }
 
 struct Ranks {
-    /// Those of ranks that take what they are told.
+    /// The connections of ranks that accept answers.
     streams: Vec<Option<TcpStream>>,
-    /// Those that have said that they go, and how much they have taken part in.
-    gone: Vec<Option<u64>>,
+    /// For ranks that have left, the number of exchanges by NCCL in which they took part.
+    departed: Vec<Option<u64>>,
     events: Receiver<Event>,
     timeout: Duration,
 }
 
 impl Hub {
-    /// Listens for the ranks of such a job.
     pub(super) fn start(
         listener: TcpListener,
         (job, size): (u64, u32),
@@ -71,7 +67,7 @@ impl Hub {
         let thread = thread::Builder::new().name("warpfold-world".to_owned());
         let thread = thread.spawn(move || {
             let admitted = admit(&listener, (job, size), timeout);
-            // Whoever comes now is refused.
+            // Later connections are refused.
             drop(listener);
             if let Some(ranks) = admitted {
                 ranks.serve();
@@ -84,21 +80,21 @@ impl Hub {
 impl Drop for Hub {
     fn drop(&mut self) {
         if let Some(thread) = self.0.take() {
-            // Of a thread that has panicked the other ranks hear, as its connections are closed.
+            // If the thread has panicked, its connections are closed, which the ranks notice.
             let _ = thread.join();
         }
     }
 }
 
-/// Waits until all ranks have come, and says so to each; or why not to those that have.
+/// Waits until all ranks have joined, and welcomes them or sends them the reason why not.
 fn admit(listener: &TcpListener, (job, size): (u64, u32), timeout: Duration) -> Option<Ranks> {
     let end = Instant::now() + timeout;
-    // A rank that says more than is taken waits, and fills no memory here.
+    // Bounded, so that a rank that sends too much is blocked and does not fill the memory.
     let (sender, events) = sync_channel(EVENTS * size as usize);
     let greeted = Arc::new(());
     let mut streams: Vec<Option<TcpStream>> = (0..size).map(|_| None).collect();
     let mut first: Option<Hello> = None;
-    let trouble = 'coming: loop {
+    let failure = 'joining: loop {
         let may_greet = Arc::strong_count(&greeted) <= MOST_GREETED;
         let accepted = if may_greet { listener.accept().ok() } else { None };
         match accepted {
@@ -107,19 +103,18 @@ fn admit(listener: &TcpListener, (job, size): (u64, u32), timeout: Duration) -> 
         }
         for event in events.try_iter() {
             let Event::Hello(hello, mut stream) = event else { continue };
-            // Whoever is none of us gets no answer.
+            // Other programs and jobs get no answer.
             if hello.magic != Hello::MAGIC || hello.job != job {
                 continue;
             }
-            match refused(&hello, size, &streams, first.as_ref()) {
+            match mismatch(&hello, size, &streams, first.as_ref()) {
                 None => {
                     streams[hello.rank as usize] = Some(stream);
                     first.get_or_insert(hello);
                 }
-                // It is of the job, which was started wrongly.
                 Some(reason) => {
                     let _ = send(&mut stream, &Answer::Lost(reason.clone()), Instant::now() + PROMPT);
-                    break 'coming Some(reason);
+                    break 'joining Some(reason);
                 }
             }
         }
@@ -127,30 +122,29 @@ fn admit(listener: &TcpListener, (job, size): (u64, u32), timeout: Duration) -> 
             break None;
         }
         if Instant::now() > end {
-            let missing = names(streams.iter().map(Option::is_none));
+            let missing = list(streams.iter().map(Option::is_none));
             break Some(format!("{missing} of {size} did not come within {} s", timeout.as_secs_f32()));
         }
     };
-    let mut ranks = Ranks { gone: vec![None; size as usize], streams, events, timeout };
-    if let Some(reason) = trouble {
-        ranks.lose(&reason);
+    let mut ranks = Ranks { departed: vec![None; size as usize], streams, events, timeout };
+    if let Some(reason) = failure {
+        ranks.end(&reason);
         return None;
     }
     let mut numbered = ranks.streams.iter().flatten().zip(0..);
-    let listened =
-        numbered.try_for_each(|(stream, rank)| listen(rank, stream.try_clone()?, sender.clone()));
-    if let Err(error) = listened {
-        ranks.lose(&format!("rank 0 cannot listen to all ranks: {error}"));
+    let spawned =
+        numbered.try_for_each(|(stream, rank)| spawn_reader(rank, stream.try_clone()?, sender.clone()));
+    if let Err(error) = spawned {
+        ranks.end(&format!("rank 0 cannot listen to all ranks: {error}"));
         return None;
     }
-    ranks.tell(&Answer::Welcome);
+    ranks.broadcast(&Answer::Welcome);
     Some(ranks)
 }
 
-/// Receives the first message of a new connection.
 fn greet(mut stream: TcpStream, sender: SyncSender<Event>, greeted: Arc<()>) {
     let end = Instant::now() + PROMPT;
-    // Where there is no thread for it the connection ends.
+    // Without a thread the connection is closed.
     let _ = thread::Builder::new().spawn(move || {
         let ready = stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true));
         if let (Ok(()), Ok(hello)) = (ready, receive(&mut stream, Some(end))) {
@@ -160,8 +154,7 @@ fn greet(mut stream: TcpStream, sender: SyncSender<Event>, greeted: Arc<()>) {
     });
 }
 
-/// Why a rank does not fit to those that are there.
-fn refused(
+fn mismatch(
     hello: &Hello,
     size: u32,
     streams: &[Option<TcpStream>],
@@ -184,159 +177,159 @@ fn refused(
     ))
 }
 
-/// Hands on what a rank says, to the end of its connection.
-fn listen(rank: u32, mut stream: TcpStream, sender: SyncSender<Event>) -> io::Result<()> {
-    let hand_on = move || {
+fn spawn_reader(rank: u32, mut stream: TcpStream, sender: SyncSender<Event>) -> io::Result<()> {
+    let forward = move || {
         loop {
-            let said = receive(&mut stream, None);
-            let ends = said.is_err();
-            if sender.send(Event::Said(rank, said)).is_err() || ends {
+            let request = receive(&mut stream, None);
+            let ends = request.is_err();
+            if sender.send(Event::Request(rank, request)).is_err() || ends {
                 break;
             }
         }
     };
-    thread::Builder::new().spawn(hand_on).map(drop)
+    thread::Builder::new().spawn(forward).map(drop)
 }
 
 impl Ranks {
-    /// Serves exchanges until all have gone, or one is lost.
     fn serve(mut self) {
-        let mut now = Under { brought: vec![None; self.streams.len()], waits: None, end: None, late: 0 };
+        let parts = vec![None; self.streams.len()];
+        let mut pending = Pending { parts, waits: None, deadline: None, late: 0 };
         let reason = loop {
-            let event = self.next(&mut now);
-            if let Some(reason) = self.take(event, &mut now) {
+            let event = self.next_event(&mut pending);
+            if let Some(reason) = self.handle(event, &mut pending) {
                 break reason;
             }
-            if self.gone.iter().all(Option::is_some) {
+            if self.departed.iter().all(Option::is_some) {
                 return;
             }
-            let waits = now.brought.iter().position(Option::is_some);
-            let left = self.gone.iter().position(Option::is_some);
+            let waits = pending.parts.iter().position(Option::is_some);
+            let left = self.departed.iter().position(Option::is_some);
             if let (Some(rank), Some(left)) = (waits, left) {
                 break has_left(left, rank);
             }
-            if now.brought.iter().all(Option::is_some) {
-                let brought = now.brought.iter_mut().map(|brought| brought.take().expect("all have"));
-                self.tell(&answer(brought));
-                (now.end, now.late) = (None, 0);
+            if pending.parts.iter().all(Option::is_some) {
+                let parts = pending.parts.iter_mut().map(|part| part.take().expect("all have"));
+                self.broadcast(&answer(parts));
+                (pending.deadline, pending.late) = (None, 0);
             }
         };
-        self.lose(&reason);
+        self.end(&reason);
     }
 
-    /// The next event, or that there is none in time. Of a rank that never ends to say something no
-    /// more is taken after that time than may have come before.
-    fn next(&self, now: &mut Under) -> Result<Event, RecvTimeoutError> {
-        let Some(end) = now.end else {
+    /// Returns the next event, or an error after the deadline. A rank that never stops sending cannot
+    /// postpone that: after the deadline only as many events are handled as may have arrived before.
+    fn next_event(&self, pending: &mut Pending) -> Result<Event, RecvTimeoutError> {
+        let Some(deadline) = pending.deadline else {
             return self.events.recv().map_err(|_| RecvTimeoutError::Disconnected);
         };
-        let left = end.saturating_duration_since(Instant::now());
+        let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            now.late += 1;
-            // Those of the channel, and one of each thread that waits for room there.
-            if now.late > (EVENTS + 1) * self.streams.len() {
+            pending.late += 1;
+            // The channel's events, and one of each thread that is blocked on the channel.
+            if pending.late > (EVENTS + 1) * self.streams.len() {
                 return Err(RecvTimeoutError::Timeout);
             }
         }
         self.events.recv_timeout(left)
     }
 
-    /// Takes note of what has come, or that nothing has in time. Says why it is over, if it is.
-    fn take(&mut self, event: Result<Event, RecvTimeoutError>, now: &mut Under) -> Option<String> {
-        if let Ok(Event::Said(rank, Ok(said))) = &event {
-            let is_twice = matches!(said, Said::Gather { .. }) && now.brought[*rank as usize].is_some();
-            if is_twice || self.gone[*rank as usize].is_some() {
-                return Some(malformed(*rank));
-            }
+    /// Handles an event or a timeout. Returns the reason if it ends the world.
+    fn handle(
+        &mut self,
+        event: Result<Event, RecvTimeoutError>,
+        pending: &mut Pending,
+    ) -> Option<String> {
+        let (rank, request) = match event {
+            Ok(Event::Request(rank, request)) => (rank as usize, request),
+            // A connection that comes too late gets no answer.
+            Ok(Event::Hello(..)) => return None,
+            Err(_) => return Some(self.missing(pending)),
+        };
+        let has_departed = self.departed[rank].is_some();
+        let request = match request {
+            Ok(request) => request,
+            Err(_) if has_departed => return None,
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Some(malformed(rank)),
+            Err(_) => return Some(format!("rank {rank} is gone: its connection has ended")),
+        };
+        let is_second = matches!(request, Request::Gather { .. }) && pending.parts[rank].is_some();
+        if is_second || has_departed {
+            return Some(malformed(rank));
         }
-        match event {
-            Ok(Event::Said(rank, Ok(Said::Gather { what, given }))) => {
-                now.end.get_or_insert_with(|| Instant::now() + self.timeout);
-                now.brought[rank as usize] = Some((what, given));
+        match request {
+            Request::Gather { what, part } => {
+                pending.deadline.get_or_insert_with(|| Instant::now() + self.timeout);
+                pending.parts[rank] = Some((what, part));
             }
-            Ok(Event::Said(rank, Ok(Said::Waits { number, too_long }))) => {
-                let left = self.gone.iter().position(|gone| gone.is_some_and(|done| done < number));
-                if let Some(left) = left {
-                    return Some(has_left(left, rank as usize));
+            Request::Waits { number, too_long } => {
+                let has_missed = |done: &Option<u64>| done.is_some_and(|done| done < number);
+                if let Some(left) = self.departed.iter().position(has_missed) {
+                    return Some(has_left(left, rank));
                 }
-                if now.waits.is_none() && too_long {
-                    now.waits = Some(vec![false; now.brought.len()]);
-                    now.end = Some(Instant::now() + ROLL_CALL);
-                    self.tell(&Answer::WhoWaits);
+                if pending.waits.is_none() && too_long {
+                    pending.waits = Some(vec![false; pending.parts.len()]);
+                    pending.deadline = Some(Instant::now() + ROLL_CALL);
+                    self.broadcast(&Answer::WhoWaits);
                 }
-                if let Some(waits) = &mut now.waits {
-                    waits[rank as usize] = true;
+                if let Some(waits) = &mut pending.waits {
+                    waits[rank] = true;
                 }
             }
-            Ok(Event::Said(rank, Ok(Said::Broken(reason)))) => {
-                return Some(format!("rank {rank} cannot go on: {reason}"));
-            }
-            Ok(Event::Said(rank, Ok(Said::Bye(done)))) => {
-                self.gone[rank as usize] = Some(done);
-                // The hub ends with its process' rank 0, which does not wait for others for longer.
-                now.end.get_or_insert_with(|| Instant::now() + self.timeout);
-                // Whoever waits for more than that waits in vain.
-                self.tell(&Answer::WhoWaits);
-            }
-            Ok(Event::Said(rank, Err(_))) if self.gone[rank as usize].is_some() => {}
-            Ok(Event::Said(rank, Err(error))) => {
-                return Some(match error.kind() {
-                    io::ErrorKind::InvalidData => malformed(rank),
-                    _ => format!("rank {rank} is gone: its connection has ended"),
-                });
-            }
-            // A stray rank, which is told nothing.
-            Ok(Event::Hello(..)) => {}
-            Err(_) => {
-                let timeout = self.timeout.as_secs_f32();
-                let Some(waits) = &now.waits else {
-                    if let Some(left) = self.gone.iter().position(Option::is_some) {
-                        let others = names(self.gone.iter().map(Option::is_none));
-                        let reason =
-                            format!("rank {left} has left, and {others} did not within {timeout} s");
-                        return Some(reason);
-                    }
-                    let missing = names(now.brought.iter().map(Option::is_none));
-                    return Some(format!("{missing} did not come within {timeout} s"));
-                };
-                let (here, all) = (now.brought.iter().map(Option::is_some), waits.iter());
-                let missing: Vec<bool> =
-                    std::iter::zip(here, all).map(|(here, waits)| !here && !waits).collect();
-                return Some(match missing.contains(&true) {
-                    true => format!("{} did not come within {timeout} s", names(missing.into_iter())),
-                    false => {
-                        format!("nothing passes between the ranks within {timeout} s, who all wait")
-                    }
-                });
+            Request::Broken(reason) => return Some(format!("rank {rank} cannot go on: {reason}")),
+            Request::Bye(done) => {
+                self.departed[rank] = Some(done);
+                // Rank 0's process waits for the hub, and must not wait for other ranks for ever.
+                pending.deadline.get_or_insert_with(|| Instant::now() + self.timeout);
+                // A rank that waits for a later exchange than this one's last waits in vain.
+                self.broadcast(&Answer::WhoWaits);
             }
         }
         None
     }
 
-    /// Tells all that are there, the first rank last: when that knows, all others do.
-    fn tell(&mut self, answer: &Answer) {
+    fn missing(&self, pending: &Pending) -> String {
+        let timeout = self.timeout.as_secs_f32();
+        let Some(waits) = &pending.waits else {
+            if let Some(left) = self.departed.iter().position(Option::is_some) {
+                let others = list(self.departed.iter().map(Option::is_none));
+                return format!("rank {left} has left, and {others} did not within {timeout} s");
+            }
+            let missing = list(pending.parts.iter().map(Option::is_none));
+            return format!("{missing} did not come within {timeout} s");
+        };
+        let missing =
+            std::iter::zip(&pending.parts, waits).map(|(part, waits)| part.is_none() && !waits);
+        let missing: Vec<bool> = missing.collect();
+        match missing.contains(&true) {
+            true => format!("{} did not come within {timeout} s", list(missing.into_iter())),
+            false => format!("nothing passes between the ranks within {timeout} s, who all wait"),
+        }
+    }
+
+    /// Sends an answer to all ranks, to rank 0 last: when it knows, all others do.
+    fn broadcast(&mut self, answer: &Answer) {
         for stream in self.streams.iter_mut().rev() {
-            let told = stream.as_mut().map(|to| send(to, answer, Instant::now() + PROMPT));
-            if let Some(Err(_)) = told
+            let sent = stream.as_mut().map(|stream| send(stream, answer, Instant::now() + PROMPT));
+            if let Some(Err(_)) = sent
                 && let Some(stream) = stream.take()
             {
-                // Nobody waits for it twice. That it is gone its connection tells.
+                // It is not waited for again. Its reader reports the end of the connection.
                 let _ = stream.shutdown(Shutdown::Both);
             }
         }
     }
 
-    /// Tells all that it is over, and stays until they have heard it.
-    fn lose(&mut self, reason: &str) {
-        self.tell(&Answer::Lost(reason.to_owned()));
+    /// Sends the world's end to all ranks, and waits until they have closed their connections.
+    fn end(&mut self, reason: &str) {
+        self.broadcast(&Answer::Lost(reason.to_owned()));
         for stream in self.streams.iter().flatten() {
             let _ = stream.shutdown(Shutdown::Write);
         }
         let end = Instant::now() + LINGER;
-        let mut there = self.streams.iter().flatten().count();
-        while there > 0 && Instant::now() < end {
+        let mut open = self.streams.iter().flatten().count();
+        while open > 0 && Instant::now() < end {
             match self.events.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(Event::Said(_, Err(_))) => there -= 1,
+                Ok(Event::Request(_, Err(_))) => open -= 1,
                 Ok(_) => {}
                 Err(_) => break,
             }
@@ -345,7 +338,7 @@ impl Ranks {
 }
 
 impl Drop for Ranks {
-    /// Ends the threads that listen.
+    /// Ends the threads that read from the connections.
     fn drop(&mut self) {
         for stream in self.streams.iter().flatten() {
             let _ = stream.shutdown(Shutdown::Both);
@@ -353,23 +346,22 @@ impl Drop for Ranks {
     }
 }
 
-/// What comes of an exchange.
-fn answer(brought: impl Iterator<Item = (String, Given)>) -> Answer {
-    let (whats, given): (Vec<String>, Vec<Given>) = brought.unzip();
+fn answer(parts: impl Iterator<Item = (String, Part)>) -> Answer {
+    let (whats, parts): (Vec<String>, Vec<Part>) = parts.unzip();
     if let Some(other) = whats.iter().position(|what| *what != whats[0]) {
         return Answer::Void(format!(
             "rank 0 is at {}, rank {other} at {}; each rank makes the same calls in the same order",
             whats[0], whats[other]
         ));
     }
-    let failed = given.iter().enumerate().find_map(|(rank, given)| Some((rank, given.as_ref().err()?)));
+    let failed = parts.iter().enumerate().find_map(|(rank, part)| Some((rank, part.as_ref().err()?)));
     match failed {
         Some((rank, reason)) => Answer::Void(format!("rank {rank} failed: {reason}")),
-        None => Answer::All(given.into_iter().flatten().collect()),
+        None => Answer::All(parts.into_iter().flatten().collect()),
     }
 }
 
-fn malformed(rank: u32) -> String {
+fn malformed(rank: usize) -> String {
     format!("rank {rank} sent a malformed message")
 }
 
@@ -377,8 +369,7 @@ fn has_left(left: usize, rank: usize) -> String {
     format!("rank {left} has left, and rank {rank} waits for it")
 }
 
-/// Names ranks by their numbers.
-fn names(which: impl Iterator<Item = bool>) -> String {
+fn list(which: impl Iterator<Item = bool>) -> String {
     let ranks: Vec<String> =
         which.enumerate().filter(|(_, which)| *which).map(|(rank, _)| rank.to_string()).collect();
     match ranks.as_slice() {

@@ -1,5 +1,4 @@
-//! Processes that work together, on one host or several: how they find each other, and what passes
-//! between them.
+//! Connections between the processes of a world, on one host or several.
 
 mod frame;
 mod hub;
@@ -14,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use frame::{Answer, Given, Hello, Said, VERSION, cut, receive, send};
+use frame::{Answer, Hello, Part, Request, VERSION, cut, receive, send};
 use hub::Hub;
 
 pub use rendezvous::Rendezvous;
@@ -22,90 +21,80 @@ pub(crate) use rendezvous::fnv1a;
 
 use crate::{Error, Result, error::in_one_line};
 
-/// How often somebody who is not there yet is called again.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long a rank waits to hear what has happened before it says that it cannot go on.
-const HEARSAY: Duration = Duration::from_secs(1);
-/// How much longer than the hub a rank waits for the hub itself.
+/// Time that a rank that cannot go on waits for another rank's reason before it reports its own.
+const REASON: Duration = Duration::from_secs(1);
+/// Time that a rank waits for the hub, beyond the hub's own timeout.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long the hub may take to take a message.
+/// Time limit for the hub to accept a message.
 const PROMPT: Duration = Duration::from_secs(10);
-/// Most messages that are taken of the hub by a rank that does not wait for one.
 const MOST_AT_ONCE: usize = 16;
 
-/// The connection of a rank with all others. One by itself has none.
+/// The connection of a rank with all others, through the hub; none in a world of one rank.
 pub(crate) struct Wire(Option<Connection>);
 
 struct Connection {
     stream: TcpStream,
-    /// How many ranks there are.
     size: usize,
     /// How long the hub waits for ranks.
     timeout: Duration,
-    /// Why there are no more exchanges, if so.
+    /// The reason if the world has ended.
     lost: Option<String>,
-    /// How many things have passed elsewhere, with the one that passes now.
-    passed: u64,
-    /// Whether rank 0 has asked which ranks wait.
+    /// The number of exchanges by NCCL, including the current one.
+    exchanges: u64,
+    /// Set after the hub has asked which ranks wait.
     was_asked: bool,
-    /// Of rank 0, which waits for it at its end.
+    /// On rank 0. Dropping it waits for its end.
     _hub: Option<Hub>,
 }
 
 impl Wire {
-    /// Waits until all ranks have come, with devices of one kind.
     pub(crate) fn join(meeting: &Rendezvous, device: String) -> Result<Self> {
         let Rendezvous { rank, size, address, job, timeout, .. } = meeting;
         if *size == 1 {
             return Ok(Self(None));
         }
-        let refuse = |reason: String| Err(Error::World { reason: in_one_line(&reason) });
+        let refuse = |reason: String| Error::World { reason: in_one_line(&reason) };
         let hub = match rank {
-            0 => {
-                match listen(address).and_then(|listener| Hub::start(listener, (*job, *size), *timeout))
-                {
-                    Ok(hub) => Some(hub),
-                    Err(error) => {
-                        return refuse(format!(
-                            "rank 0 cannot listen at {address} ({error}); set WARPFOLD_ADDRESS=host:port in \
+            0 => listen(address)
+                .and_then(|listener| Hub::start(listener, (*job, *size), *timeout))
+                .map(Some)
+                .map_err(|error| {
+                    refuse(format!(
+                        "rank 0 cannot listen at {address} ({error}); set WARPFOLD_ADDRESS=host:port in \
                          all ranks, a free port of its host"
-                        ));
-                    }
-                }
-            }
+                    ))
+                })?,
             _ => None,
         };
-        let mut stream = match connect(address, *timeout) {
-            Ok(stream) => stream,
-            Err(error) => {
-                return refuse(format!(
-                    "rank {rank} finds no rank 0 at {address} within {} s ({error})",
-                    timeout.as_secs_f32()
-                ));
-            }
-        };
+        let mut stream = connect(address, *timeout).map_err(|error| {
+            refuse(format!(
+                "rank {rank} finds no rank 0 at {address} within {} s ({error})",
+                timeout.as_secs_f32()
+            ))
+        })?;
         let hello =
             Hello { magic: Hello::MAGIC, version: VERSION, job: *job, size: *size, rank: *rank, device };
-        let said = stream
+        let answer = stream
             .set_nodelay(true)
             .and_then(|()| send(&mut stream, &hello, Instant::now() + PROMPT))
             .and_then(|()| receive(&mut stream, Some(Instant::now() + *timeout + GRACE)));
-        match said {
+        match answer {
             Ok(Answer::Welcome) => Ok(Self(Some(Connection {
                 stream,
                 size: *size as usize,
                 timeout: *timeout,
                 lost: None,
-                passed: 0,
+                exchanges: 0,
                 was_asked: false,
                 _hub: hub,
             }))),
-            Ok(Answer::Lost(reason)) => refuse(reason),
-            Ok(_) => refuse(format!("{address} does not answer as warpfold's rank 0")),
-            Err(error) => refuse(format!(
+            Ok(Answer::Lost(reason)) => Err(refuse(reason)),
+            Ok(_) => Err(refuse(format!("{address} does not answer as warpfold's rank 0"))),
+            Err(error) => Err(refuse(format!(
                 "{address} does not admit rank {rank} ({}); is it of another job?",
-                said_of(&error)
-            )),
+                describe(&error)
+            ))),
         }
     }
 
@@ -114,92 +103,86 @@ impl Wire {
         self.0.as_ref().is_some_and(|connection| connection.was_asked)
     }
 
-    /// Counts a thing that is about to pass between all ranks elsewhere.
-    pub(crate) fn passes(&mut self) {
+    /// Counts an exchange by NCCL that is about to begin.
+    pub(crate) fn begin_exchange(&mut self) {
         if let Some(connection) = &mut self.0 {
-            connection.passed += 1;
+            connection.exchanges += 1;
             if connection.was_asked {
-                connection.say_that_it_waits(false);
+                connection.report_waiting(false);
             }
         }
     }
 
-    /// Why there are no more exchanges, as far as is known by now: for who waits for the ranks
-    /// elsewhere.
-    pub(crate) fn lost_meanwhile(&mut self) -> Option<Error> {
-        self.0.as_mut()?.lost_meanwhile(true)
+    /// Polls for the world's end while this rank waits for an exchange by NCCL.
+    pub(crate) fn lost_while_waiting(&mut self) -> Option<Error> {
+        self.0.as_mut()?.poll_lost(true)
     }
 
-    /// The same for who does not wait.
-    pub(crate) fn lost_by_now(&mut self) -> Option<Error> {
-        self.0.as_mut()?.lost_meanwhile(false)
+    /// Polls for the world's end while this rank waits for nothing.
+    pub(crate) fn lost_so_far(&mut self) -> Option<Error> {
+        self.0.as_mut()?.poll_lost(false)
     }
 
-    /// Says that this rank waits for the others elsewhere for too long, and comes to know which are
-    /// missing.
-    pub(crate) fn waits_too_long(&mut self) -> Error {
+    /// Reports that this rank has waited too long, and returns the world's end, which names the missing
+    /// ranks.
+    pub(crate) fn waited_too_long(&mut self) -> Error {
         match &mut self.0 {
             Some(connection) => {
-                connection.say_that_it_waits(true);
-                connection.wait_for_the_end()
+                connection.report_waiting(true);
+                connection.wait_until_lost()
             }
-            None => over("nothing comes of what this rank waits for"),
+            None => lost_error("nothing comes of what this rank waits for"),
         }
     }
 
-    /// The end of a world of which there are no more exchanges; it has a reason of its own if it is of
-    /// one rank.
-    pub(crate) fn over(&self, alone: &str) -> Error {
+    /// Returns the error of a world that has ended, for the given reason if the connection has none.
+    pub(crate) fn ended(&self, reason: &str) -> Error {
         let lost = self.0.as_ref().and_then(|connection| connection.lost.as_deref());
-        over(lost.unwrap_or(alone))
+        lost_error(lost.unwrap_or(reason))
     }
 
-    /// Says that this rank cannot go on, without asking what the others know.
-    pub(crate) fn fails(&mut self, reason: &str) {
+    pub(crate) fn fail(&mut self, reason: &str) {
         if let Some(connection) = self.0.as_mut().filter(|connection| connection.lost.is_none()) {
-            connection.say(&Said::Broken(cut(reason.to_owned())));
-            connection.wait_for_the_end();
+            connection.send(&Request::Broken(cut(reason.to_owned())));
+            connection.wait_until_lost();
         }
     }
 
-    /// Says that this rank cannot go on; unless the others know better what has happened.
-    pub(crate) fn cannot_go_on(&mut self, reason: &str) -> Option<Error> {
+    /// As [`fail`](Self::fail), unless the world ends for another rank's reason, which this returns.
+    pub(crate) fn fail_unless_lost(&mut self, reason: &str) -> Option<Error> {
         let connection = self.0.as_mut()?;
-        let end = Instant::now() + HEARSAY;
+        let end = Instant::now() + REASON;
         while Instant::now() < end {
-            if let Some(lost) = connection.lost_meanwhile(false) {
+            if let Some(lost) = connection.poll_lost(false) {
                 return Some(lost);
             }
             thread::sleep(PAUSE);
         }
-        self.fails(reason);
+        self.fail(reason);
         None
     }
 
-    /// What each rank brings, in their order. All name what they are about, alike.
-    pub(crate) fn gather(&mut self, what: &str, given: Result<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
-        let Some(connection) = &mut self.0 else { return Ok(vec![given?]) };
-        let (given, failed) = match given {
-            Ok(given) => (Ok(given), None),
+    /// Gathers a part of each rank, in their order. `what` must be the same on all ranks.
+    pub(crate) fn gather(&mut self, what: &str, part: Result<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+        let Some(connection) = &mut self.0 else { return Ok(vec![part?]) };
+        let (part, failed) = match part {
+            Ok(part) => (Ok(part), None),
             Err(error) => (Err(cut(crate::error::in_full(&error))), Some(error)),
         };
-        let answer = connection.exchange(cut(what.to_owned()), given);
-        match failed {
-            // What went wrong here is what is said here.
-            Some(error) => Err(error),
-            None => answer,
-        }
+        let answer = connection.exchange(cut(what.to_owned()), part);
+        // A rank that failed returns its own error.
+        failed.map_or(answer, Err)
     }
 }
 
 impl Connection {
-    fn exchange(&mut self, what: String, given: Given) -> Result<Vec<Vec<u8>>> {
+    fn exchange(&mut self, what: String, part: Part) -> Result<Vec<Vec<u8>>> {
         if self.lost.is_none() {
-            self.say(&Said::Gather { what, given });
+            self.send(&Request::Gather { what, part });
         }
-        let end = self.patience();
+        let deadline = self.deadline();
         while self.lost.is_none() {
-            match self.hear(true, end) {
+            match self.receive(true, deadline) {
                 Some(Answer::All(parts)) if parts.len() == self.size => return Ok(parts),
                 Some(Answer::All(parts)) => {
                     let (found, size) = (parts.len(), self.size);
@@ -208,105 +191,103 @@ impl Connection {
                 Some(Answer::Void(reason)) => {
                     return Err(Error::World { reason: in_one_line(&reason) });
                 }
-                // What it waits for is here.
+                // `receive` has handled the message.
                 Some(_) | None => {}
             }
         }
         Err(self.lost_error())
     }
 
-    /// Until when the hub must have answered.
-    fn patience(&self) -> Instant {
+    /// Returns the time by which the hub must have answered.
+    fn deadline(&self) -> Instant {
         Instant::now() + self.timeout + GRACE
     }
 
-    /// Says something. What becomes of it the answer tells.
-    fn say(&mut self, said: &Said) {
-        if let Err(error) = send(&mut self.stream, said, Instant::now() + PROMPT) {
+    /// Sends a request; errors surface with the answer.
+    fn send(&mut self, request: &Request) {
+        if let Err(error) = send(&mut self.stream, request, Instant::now() + PROMPT) {
             match error.kind() {
-                // It may have said why before.
+                // The hub may have sent the reason before it closed the connection.
                 io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {}
-                _ => self.lost = Some(format!("rank 0 is gone: {}", said_of(&error))),
+                _ => self.lost = Some(format!("rank 0 is gone: {}", describe(&error))),
             }
         }
     }
 
-    /// Waits until a time for the next message of the hub, and returns it if it is for the caller.
-    fn hear(&mut self, waits: bool, end: Instant) -> Option<Answer> {
-        match receive(&mut self.stream, Some(end)) {
+    /// Returns the hub's next message if it answers an exchange. `waits` is set while this rank waits
+    /// for others.
+    fn receive(&mut self, waits: bool, deadline: Instant) -> Option<Answer> {
+        match receive(&mut self.stream, Some(deadline)) {
             Ok(Answer::Lost(reason)) => self.lost = Some(in_one_line(&reason)),
             Ok(Answer::WhoWaits) => {
-                // Asked once, it also says so of each later wait: the rank that has left may have taken
-                // part in what this one waits for now, and not in what follows.
+                // From now on each wait is reported: the rank that has left may have taken part in the
+                // current exchange, but not in the next.
                 self.was_asked = true;
                 if waits {
-                    self.say_that_it_waits(false);
+                    self.report_waiting(false);
                 }
             }
             Ok(Answer::Welcome) => self.lost = Some("rank 0 sent a malformed message".to_owned()),
             Ok(answer) => return Some(answer),
-            Err(error) => self.lost = Some(format!("rank 0 is gone: {}", said_of(&error))),
+            Err(error) => self.lost = Some(format!("rank 0 is gone: {}", describe(&error))),
         }
         None
     }
 
-    fn lost_meanwhile(&mut self, waits: bool) -> Option<Error> {
+    fn poll_lost(&mut self, waits: bool) -> Option<Error> {
         for _ in 0..MOST_AT_ONCE {
-            if self.lost.is_some() || !self.has_come() {
+            if self.lost.is_some() || !self.has_input() {
                 break;
             }
-            // Nothing else is said to a rank that has not asked.
-            if self.hear(waits, self.patience()).is_some() {
+            // There is no answer without a request.
+            if self.receive(waits, self.deadline()).is_some() {
                 self.lost = Some("rank 0 answers, and was not asked".to_owned());
             }
         }
         self.lost.is_some().then(|| self.lost_error())
     }
 
-    /// Whether the hub has said something, or is gone.
-    fn has_come(&self) -> bool {
+    fn has_input(&self) -> bool {
         let looked = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut [0]));
         let restored = self.stream.set_nonblocking(false);
         let waits = looked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
         !waits || restored.is_err()
     }
 
-    fn say_that_it_waits(&mut self, too_long: bool) {
-        let number = self.passed;
-        self.say(&Said::Waits { number, too_long });
+    fn report_waiting(&mut self, too_long: bool) {
+        let number = self.exchanges;
+        self.send(&Request::Waits { number, too_long });
     }
 
-    /// Waits for the end of the world.
-    fn wait_for_the_end(&mut self) -> Error {
-        let end = self.patience();
+    fn wait_until_lost(&mut self) -> Error {
+        let deadline = self.deadline();
         while self.lost.is_none() {
-            self.hear(true, end);
+            self.receive(true, deadline);
         }
         self.lost_error()
     }
 
     fn lost_error(&self) -> Error {
-        over(self.lost.as_deref().unwrap_or_default())
+        lost_error(self.lost.as_deref().unwrap_or_default())
     }
 }
 
-/// The end of a world.
-fn over(reason: &str) -> Error {
+fn lost_error(reason: &str) -> Error {
     Error::Lost { what: "the world", reason: format!("{reason}; start all ranks again") }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
         if self.lost.is_none() {
-            // Whoever does not hear it notices the end of the connection.
-            let _ = send(&mut self.stream, &Said::Bye(self.passed), Instant::now() + PROMPT);
+            // If this fails, the hub notices the end of the connection.
+            let bye = Request::Bye(self.exchanges);
+            let _ = send(&mut self.stream, &bye, Instant::now() + PROMPT);
         }
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 }
 
-/// What became of a connection, in words.
-fn said_of(error: &io::Error) -> String {
+fn describe(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it does not answer in time".to_owned(),
         io::ErrorKind::UnexpectedEof
@@ -317,7 +298,7 @@ fn said_of(error: &io::Error) -> String {
     }
 }
 
-/// Listens at a port: for this host alone where the host's name says so, else for all.
+/// Listens at an address: on the loopback interface if the host's name is that, else on all interfaces.
 fn listen(address: &str) -> io::Result<TcpListener> {
     let (host, port) = address.rsplit_once(':').ok_or(io::ErrorKind::InvalidInput)?;
     let port: u16 = port.parse().map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -328,7 +309,6 @@ fn listen(address: &str) -> io::Result<TcpListener> {
     }
 }
 
-/// Connects as soon as somebody listens.
 fn connect(address: &str, timeout: Duration) -> io::Result<TcpStream> {
     let end = Instant::now() + timeout;
     loop {

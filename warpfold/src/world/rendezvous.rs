@@ -1,21 +1,20 @@
-//! Which process this is of those that work together, and where they find each other.
+//! The place of a process in a world, and the address where the processes meet.
 
 use std::{env, time::Duration};
 
 use crate::{Error, Result, Way, error::in_one_line};
 
-/// Most processes of a world: a warp has a lane for each, and one for what brings them together.
+/// The same as the maximum number of devices of a group.
 const MOST_RANKS: u32 = warpfold_abi::meeting::MOST_MEMBERS - 1;
 
-/// What a launcher sets in each process that it starts.
 struct Launcher {
     name: &'static str,
     rank: &'static str,
     size: &'static str,
     local_rank: &'static str,
-    /// Of how many on the same host, or on how many hosts.
+    /// The number of ranks on the same host, or of hosts.
     local: Local,
-    /// What together is another one in each job of a host.
+    /// Variables that together distinguish the jobs of a host.
     job: &'static [&'static str],
 }
 
@@ -25,7 +24,7 @@ enum Local {
     Unknown,
 }
 
-/// Those that are known, an inner one before one that may have started it.
+/// Known launchers; an inner one precedes one that may have started it.
 const LAUNCHERS: [Launcher; 4] = [
     Launcher {
         name: "torchrun",
@@ -61,61 +60,55 @@ const LAUNCHERS: [Launcher; 4] = [
     },
 ];
 
-/// Where rank 0 listens, in place of what a launcher says: `host:port`.
 const ADDRESS: &str = "WARPFOLD_ADDRESS";
-/// Seconds to wait for other ranks.
 const TIMEOUT: &str = "WARPFOLD_TIMEOUT";
-
-/// The way by which values pass, in place of the one that the ranks choose.
 const WAY: &str = "WARPFOLD_WAY";
 
-/// How long ranks wait for each other if nothing else is said, as PyTorch's do.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// The same as PyTorch's.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// The longest time that ranks wait for each other, by which points in time are there to add it to.
-const LONGEST: Duration = Duration::from_hours(100 * 365 * 24);
+/// A longer timeout could overflow when added to a point in time.
+const MAX_TIMEOUT: Duration = Duration::from_hours(100 * 365 * 24);
 
-/// Which of the processes that work together this one is, and where they find each other: what a
-/// [`World`](crate::World) is made from.
+/// The rank of this process, the number of ranks, and the address where they meet. A
+/// [`World`](crate::World) is made from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendezvous {
     pub(crate) rank: u32,
     pub(crate) size: u32,
     local_rank: u32,
-    /// Where rank 0 listens, `host:port`.
     pub(crate) address: String,
-    /// What tells jobs of one host apart.
     pub(crate) job: u64,
     pub(crate) timeout: Duration,
-    /// What the ranks are to take, if anybody says so.
     pub(crate) way: Option<Way>,
 }
 
 impl Rendezvous {
-    /// What the launcher of this process says in its environment:
+    /// Reads what the launcher of this process has set in its environment:
     ///
     /// | launcher | rank and size | where rank 0 is |
     /// |---|---|---|
-    /// | torchrun, or by hand | `RANK`, `WORLD_SIZE` | `MASTER_ADDR`, at the port behind `MASTER_PORT` |
+    /// | torchrun, or by hand | `RANK`, `WORLD_SIZE` | `MASTER_ADDR`, at the port after `MASTER_PORT` |
     /// | mpirun of Open MPI | `OMPI_COMM_WORLD_RANK`, `…_SIZE` | this host, if all ranks are there |
     /// | mpiexec of MPICH | `PMI_RANK`, `PMI_SIZE` | this host, if all ranks are there |
     /// | srun | `SLURM_PROCID`, `SLURM_STEP_NUM_TASKS` | the first host of `SLURM_STEP_NODELIST` |
     ///
-    /// `WARPFOLD_ADDRESS=host:port` says where rank 0 is whatever the launcher; `WARPFOLD_TIMEOUT` how
-    /// many seconds ranks wait for each other; `WARPFOLD_WAY`, `nccl` or `copies`, by which [`Way`]
-    /// values pass. Without a launcher there is one rank.
+    /// For any launcher, `WARPFOLD_ADDRESS=host:port` sets where rank 0 is, `WARPFOLD_TIMEOUT` the
+    /// number of seconds that ranks wait for each other, and `WARPFOLD_WAY`, `nccl` or `copies`, the
+    /// [`Way`] by which they exchange partial results. Without a launcher there is one rank.
     ///
     /// # Errors
-    /// [`Error::World`] for variables that are no numbers or do not go together, and where nothing says
-    /// at which host rank 0 is.
+    /// [`Error::World`] for variables that are not numbers or do not match each other, and if none
+    /// gives the host of rank 0.
     pub fn from_env() -> Result<Self> {
         Self::from_vars(&|name| env::var(name).ok())
     }
 
-    /// The process `rank` of `size` processes, the first of which listens at `address`: `host:port`.
+    /// Describes the process `rank` of `size` processes, the first of which listens at `address`:
+    /// `host:port`.
     ///
     /// # Errors
-    /// [`Error::World`] for a rank that is not below the size, and for no ranks or more than 31.
+    /// [`Error::World`] for a rank that is not less than the size, and for no ranks or more than 31.
     pub fn new(rank: u32, size: u32, address: impl Into<String>) -> Result<Self> {
         if !(1..=MOST_RANKS).contains(&size) {
             return refuse(format!("{size} ranks; a world has 1 to {MOST_RANKS}"));
@@ -123,43 +116,42 @@ impl Rendezvous {
         if rank >= size {
             return refuse(format!("rank {rank} of {size}; ranks are 0 to {}", size - 1));
         }
-        let (local_rank, address, job, timeout, way) = (rank, address.into(), 0, PATIENCE, None);
+        let (local_rank, address, job, timeout, way) = (rank, address.into(), 0, DEFAULT_TIMEOUT, None);
         Ok(Self { rank, size, local_rank, address, job, timeout, way })
     }
 
-    /// The same with a way by which values pass between the ranks, all of which take the same one:
-    /// [`Way::Nccl`], or [`Way::Copies`], which is by connections with rank 0. If nothing is said, it is
-    /// NCCL where each rank has it, of one version, and a GPU of its own.
+    /// Sets the way by which ranks exchange partial results, the same for all ranks: [`Way::Nccl`], or
+    /// [`Way::Copies`] over connections with rank 0. The default is NCCL if all ranks have the same
+    /// version of it and a GPU of their own.
     #[must_use]
     pub fn with_way(self, way: Way) -> Self {
         Self { way: Some(way), ..self }
     }
 
-    /// The same with another rank among the processes of the same host, which says which device to
-    /// take.
+    /// Sets the rank among the processes of the same host, which selects the device.
     #[must_use]
     pub fn with_local_rank(self, local_rank: u32) -> Self {
         Self { local_rank, ..self }
     }
 
-    /// The same with another limit for how long a rank waits for others: until all have come, and at
-    /// each exchange. It is 600 seconds if nothing is said; more than 100 years are 100 years.
+    /// Sets how long a rank waits for others, until all have joined and at each exchange. The default
+    /// is 600 seconds, the maximum 100 years.
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
-        Self { timeout: timeout.min(LONGEST), ..self }
+        Self { timeout: timeout.min(MAX_TIMEOUT), ..self }
     }
 
-    /// Which one this process is.
+    /// Returns the number of this process.
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// How many there are.
+    /// Returns the number of processes.
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// Which one this process is of those on its host.
+    /// Returns the number of this process among those on its host.
     pub fn local_rank(&self) -> u32 {
         self.local_rank
     }
@@ -174,7 +166,7 @@ impl Rendezvous {
         };
         let timeout = match number(TIMEOUT)? {
             Some(0) => return refuse(format!("{TIMEOUT} is 0; give 1 second or more")),
-            seconds => seconds.map_or(PATIENCE, |seconds| Duration::from_secs(seconds.into())),
+            seconds => seconds.map_or(DEFAULT_TIMEOUT, |seconds| Duration::from_secs(seconds.into())),
         };
         let way = match var(WAY).as_deref() {
             None | Some("") => None,
@@ -214,7 +206,6 @@ impl Rendezvous {
     }
 }
 
-/// Where rank 0 listens, if anything says so.
 fn address(
     launcher: &Launcher,
     var: &dyn Fn(&str) -> Option<String>,
@@ -236,7 +227,7 @@ fn address(
         false => format!("{host}:{port}"),
     };
     if let Some(host) = var("MASTER_ADDR") {
-        // The launcher's own store listens at the port itself.
+        // The port itself is that of the launcher's own store.
         let port = match number("MASTER_PORT")? {
             None => port,
             Some(port @ 1..=65_534) => Some(port as u16 + 1),
@@ -260,7 +251,7 @@ fn address(
     Ok(hosts.and_then(|hosts| first_host(&hosts)).map(|host| at(host, port)))
 }
 
-/// The first of a list of hosts as Slurm writes it: `gpu[03-07,9],login`.
+/// Returns the first of a list of hosts in Slurm's format: `gpu[03-07,9],login`.
 fn first_host(list: &str) -> Option<String> {
     let (mut host, mut rest) = (String::new(), list);
     loop {
@@ -274,14 +265,13 @@ fn first_host(list: &str) -> Option<String> {
     (!host.is_empty()).then_some(host)
 }
 
-/// A number for a text, by the hash FNV-1a.
 pub(crate) fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// Variables of the environment hold anything.
+/// Returns an error in one line, since environment variables may have line breaks.
 fn refuse<T>(reason: String) -> Result<T> {
     Err(Error::World { reason: in_one_line(&reason) })
 }
@@ -346,7 +336,6 @@ mod tests {
         assert_eq!((found.rank, found.size, found.local_rank), (2, 4, 2));
         let port = found.address.strip_prefix("127.0.0.1:").unwrap().parse::<u16>().unwrap();
         assert!((20_000..32_000).contains(&port));
-        // Another job of the same host.
         let mut other = OPEN_MPI;
         other[4].1 = "host-41812@2";
         assert_ne!(of(&other).unwrap().job, found.job);
@@ -362,12 +351,12 @@ mod tests {
         one_host[3].1 = "1";
         assert!(of(&one_host).unwrap().address.starts_with("127.0.0.1:"));
 
-        // An address of the user's stands above all of them.
+        // The user's address precedes the launcher's.
         let own =
             [&SLURM[..], &[("WARPFOLD_ADDRESS", "10.0.0.1:7000"), ("WARPFOLD_TIMEOUT", "9")]].concat();
         let found = of(&own).unwrap();
         assert_eq!((found.address.as_str(), found.timeout), ("10.0.0.1:7000", Duration::from_secs(9)));
-        // The inner launcher is asked.
+        // The inner launcher is used.
         let both = [&SLURM[..], &OPEN_MPI[..]].concat();
         assert_eq!(of(&both).unwrap().size, 4);
     }
@@ -393,7 +382,7 @@ mod tests {
             "torchrun does not say where rank 0 of 2 is; set WARPFOLD_ADDRESS=host:port in all ranks, a \
              free port of its host"
         );
-        // Of several hosts Open MPI names none.
+        // Open MPI does not name the hosts.
         let mut hosts = OPEN_MPI;
         hosts[3].1 = "2";
         assert!(refused(&hosts).starts_with("Open MPI does not say where rank 0 of 4 is"));

@@ -1,4 +1,4 @@
-//! Peers that do not keep to the messages: whatever they send, a rank has an error of one line, in time.
+//! Peers that violate the protocol: whatever they send, a rank returns an error of one line in time.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -9,24 +9,22 @@ use std::{
 
 use super::{
     Wire,
-    frame::{Answer, Hello, Said, VERSION, receive, send},
+    frame::{Answer, Hello, Request, VERSION, receive, send},
     rendezvous::Rendezvous,
 };
 use crate::Result;
 
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// What a rank may take until it has its error: the timeout, what it waits longer for the hub, and what
-/// a busy machine takes.
+/// Time limit for an error: `TIMEOUT`, the grace for the hub, and delays of a busy machine.
 const IN_TIME: Duration = Duration::from_secs(60);
 
-/// A text that must not come through as it is.
 const HOSTILE: &str = "one\ntwo\r\u{1b}[2J\u{202e}three";
 
 fn in_a_while() -> Instant {
     Instant::now() + Duration::from_secs(30)
 }
 
-/// Sends bytes one by one for longer than anybody waits.
+/// Sends bytes one by one for longer than any timeout.
 fn trickle(stream: &mut TcpStream, bytes: &[u8]) {
     for byte in bytes.iter().cycle().take(100) {
         if stream.write_all(&[*byte]).is_err() {
@@ -36,8 +34,7 @@ fn trickle(stream: &mut TcpStream, bytes: &[u8]) {
     }
 }
 
-/// A connection that stays open until its peer ends it.
-fn wait_for_the_end(mut stream: TcpStream) {
+fn read_to_end(mut stream: TcpStream) {
     let _ = stream.set_read_timeout(Some(IN_TIME));
     while stream.read(&mut [0; 4096]).is_ok_and(|read| read > 0) {}
 }
@@ -50,7 +47,6 @@ fn meeting(rank: u32, size: u32, address: &str, timeout: Duration) -> Rendezvous
     Rendezvous::new(rank, size, address).unwrap().with_timeout(timeout)
 }
 
-/// The error of a call, which is of one line and in time.
 #[track_caller]
 fn error_of<T>(case: &str, call: impl FnOnce() -> Result<T>) -> String {
     let start = Instant::now();
@@ -64,7 +60,6 @@ fn error_of<T>(case: &str, call: impl FnOnce() -> Result<T>) -> String {
 
 type Peer = fn(&mut TcpStream);
 
-/// What rank 1 says of a rank 0 that answers its exchange so.
 fn error_of_rank_1(case: &str, answers: Peer) -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -73,14 +68,14 @@ fn error_of_rank_1(case: &str, answers: Peer) -> String {
             let (mut stream, _) = listener.accept().unwrap();
             receive::<Hello>(&mut stream, Some(in_a_while())).unwrap();
             send(&mut stream, &Answer::Welcome, in_a_while()).unwrap();
-            receive::<Said>(&mut stream, Some(in_a_while())).unwrap();
+            receive::<Request>(&mut stream, Some(in_a_while())).unwrap();
             answers(&mut stream);
-            wait_for_the_end(stream);
+            read_to_end(stream);
         });
         let mut wire = Wire::join(&meeting(1, 2, &address, TIMEOUT), String::new()).unwrap();
         let error = error_of(case, || wire.gather("a test", Ok(vec![1])));
-        // From then on at once.
-        error_of(case, || wire.lost_by_now().map_or(Ok(()), Err).and(wire.gather("it", Ok(vec![]))));
+        // Later calls fail at once.
+        error_of(case, || wire.lost_so_far().map_or(Ok(()), Err).and(wire.gather("it", Ok(vec![]))));
         error
     })
 }
@@ -109,7 +104,7 @@ fn a_rank_0_that_answers_anything_is_an_error_in_time() {
                 to.set_nonblocking(true).unwrap();
                 let start = Instant::now();
                 while start.elapsed() < IN_TIME / 2 {
-                    // That it waits, which it is asked all the time.
+                    // `Answer::WhoWaits`, again and again.
                     let written = to.write(&[1, 0, 0, 0, 3]);
                     if written.is_err_and(|error| error.kind() != ErrorKind::WouldBlock) {
                         break;
@@ -147,7 +142,7 @@ fn what_is_no_rank_0_does_not_let_anybody_wait() {
             let (mut stream, _) = listener.accept().unwrap();
             receive::<Hello>(&mut stream, Some(in_a_while())).unwrap();
             answers(&mut stream);
-            wait_for_the_end(stream);
+            read_to_end(stream);
         });
         let joined = || Wire::join(&meeting(1, 2, &address, TIMEOUT), String::new());
         let error = error_of(case, joined);
@@ -156,7 +151,6 @@ fn what_is_no_rank_0_does_not_let_anybody_wait() {
     }
 }
 
-/// A peer that says it is rank 1 of two, with a device of such a name.
 fn rank_1(address: &str, device: &str) -> TcpStream {
     let start = Instant::now();
     let mut stream = loop {
@@ -174,11 +168,11 @@ fn rank_1(address: &str, device: &str) -> TcpStream {
 
 #[test]
 fn a_rank_that_says_anything_is_an_error_in_time() {
-    fn tell(stream: &mut TcpStream, said: &Said) {
+    fn tell(stream: &mut TcpStream, said: &Request) {
         let _ = send(stream, said, in_a_while());
     }
-    fn gather(what: &str) -> Said {
-        Said::Gather { what: what.to_owned(), given: Ok(Vec::new()) }
+    fn gather(what: &str) -> Request {
+        Request::Gather { what: what.to_owned(), part: Ok(Vec::new()) }
     }
     let cases: [(&str, Peer, &str); 11] = [
         ("nothing", |_| {}, "rank 1 did not come within 2 s"),
@@ -186,16 +180,16 @@ fn a_rank_that_says_anything_is_an_error_in_time() {
         ("a length", |to| to.write_all(&[0, 0, 1, 0]).unwrap(), "rank 1 sent a malformed message"),
         ("half a message", |to| to.write_all(&[9, 0, 0]).unwrap(), "rank 1 did not come within"),
         ("byte by byte", |to| trickle(to, &[255, 15, 0, 0, 0]), "rank 1 did not come within"),
-        ("a hostile end", |to| tell(to, &Said::Broken(HOSTILE.to_owned())), "go on: one\\ntwo\\r"),
+        ("a hostile end", |to| tell(to, &Request::Broken(HOSTILE.to_owned())), "go on: one\\ntwo\\r"),
         ("another name", |to| tell(to, &gather(HOSTILE)), "rank 1 at one\\ntwo\\r\\u{1b}[2J\\u{202e}"),
         (
             "a failure",
-            |to| tell(to, &Said::Gather { what: "a test".into(), given: Err(HOSTILE.into()) }),
+            |to| tell(to, &Request::Gather { what: "a test".into(), part: Err(HOSTILE.into()) }),
             "rank 1 failed: one\\ntwo\\r",
         ),
         (
             "a part after its end",
-            |to| [Said::Bye(0), gather("a test")].iter().for_each(|said| tell(to, said)),
+            |to| [Request::Bye(0), gather("a test")].iter().for_each(|said| tell(to, said)),
             "rank 1 ",
         ),
         (
@@ -207,7 +201,7 @@ fn a_rank_that_says_anything_is_an_error_in_time() {
             "a flood",
             |to| {
                 let start = Instant::now();
-                let waits = Said::Waits { number: 0, too_long: false };
+                let waits = Request::Waits { number: 0, too_long: false };
                 while start.elapsed() < IN_TIME / 2 && send(to, &waits, in_a_while()).is_ok() {}
             },
             "rank 1 did not come within 2 s",
@@ -223,12 +217,12 @@ fn a_rank_that_says_anything_is_an_error_in_time() {
                         let mut stream = rank_1(&address, "");
                         receive::<Answer>(&mut stream, Some(in_a_while())).unwrap();
                         says(&mut stream);
-                        wait_for_the_end(stream);
+                        read_to_end(stream);
                     }
                 });
                 let mut wire = Wire::join(&meeting(0, 2, &address, TIMEOUT), String::new()).unwrap();
                 let mut error = String::new();
-                // Of some cases the first exchange still comes to an end.
+                // In some cases the first exchanges still succeed.
                 for _ in 0..1000 {
                     if let Err(failed) = wire.gather("a test", Ok(vec![1])) {
                         error = error_of(case, || Err::<(), _>(failed));
@@ -243,20 +237,18 @@ fn a_rank_that_says_anything_is_an_error_in_time() {
     });
 }
 
-/// The name of a device, too, comes from elsewhere.
 #[test]
 fn a_device_of_a_hostile_name_is_named_in_one_line() {
     let address = free_address();
     thread::scope(|scope| {
-        scope.spawn(|| wait_for_the_end(rank_1(&address, HOSTILE)));
+        scope.spawn(|| read_to_end(rank_1(&address, HOSTILE)));
         let joined = || Wire::join(&meeting(0, 2, &address, TIMEOUT * 10), String::new());
-        // Whichever of the two comes first.
         let error = error_of("a device", joined);
         assert!(error.contains("one\\ntwo\\r\\u{1b}[2J\\u{202e}three"), "{error}");
     });
 }
 
-/// Rank 0 ends though another one neither leaves nor closes its connection.
+/// A rank that neither leaves nor closes its connection.
 #[test]
 fn rank_0_does_not_wait_for_ever_for_a_rank_that_stays() {
     let address = free_address();
@@ -293,12 +285,12 @@ fn the_longest_timeout_is_one() {
             assert_eq!(of_rank.join().unwrap(), [[0], [1]]);
         }
     });
-    // None at all is an error.
+    // A timeout of zero is an error.
     error_of("no time", || Wire::join(&meeting(1, 2, &free_address(), Duration::ZERO), String::new()));
     error_of("no time", || Wire::join(&meeting(0, 2, &free_address(), Duration::ZERO), String::new()));
 }
 
-/// A rank is asked who waits while it waits for what the rank that leaves has still taken part in.
+/// The hub asks a rank whether it waits during an exchange in which the leaving rank still took part.
 #[test]
 fn a_rank_that_has_left_is_named_to_one_that_waits_for_it_later() {
     let address = free_address();
@@ -306,18 +298,17 @@ fn a_rank_that_has_left_is_named_to_one_that_waits_for_it_later() {
     let error = thread::scope(|scope| {
         scope.spawn(|| {
             let mut leaving = join(1);
-            leaving.passes();
+            leaving.begin_exchange();
         });
         let mut staying = join(0);
-        staying.passes();
-        // Until it has been asked, and answered.
+        staying.begin_exchange();
         while !staying.was_asked() {
-            assert!(staying.lost_meanwhile().is_none());
+            assert!(staying.lost_while_waiting().is_none());
         }
-        staying.passes();
+        staying.begin_exchange();
         let start = Instant::now();
         loop {
-            match staying.lost_meanwhile() {
+            match staying.lost_while_waiting() {
                 Some(error) => break error.to_string(),
                 None => assert!(start.elapsed() < TIMEOUT, "nothing is heard of it"),
             }

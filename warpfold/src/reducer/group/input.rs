@@ -1,4 +1,4 @@
-//! What a group and a world reduce, and by which of their reductions.
+//! The inputs of a group and a world, and the operations that reduce each.
 
 #[cfg(feature = "world")]
 use super::{Distributed, World};
@@ -33,13 +33,11 @@ pub trait GroupInput<O, G = Group>: sealed::GroupInput + Sized {
     /// The result on the host.
     type Output;
 
-    /// Reduces and waits for the result.
     #[doc(hidden)]
     fn reduce(self, op: O, group: &G) -> Result<Self::Output>;
 }
 
 mod sealed {
-    /// The inputs of this module.
     pub trait GroupInput {}
 }
 
@@ -71,11 +69,11 @@ pub struct ShardedKeys<'a, K: Plain, T: Plain> {
 }
 
 impl<T: Plain> Sharded<T> {
-    /// Returns the elements with a key for each, as [`Buffer::by_key`](crate::Buffer::by_key) does. Each
-    /// device has whole runs of equal neighbouring keys, and their results stay there.
+    /// Returns the elements with a key for each, as [`Buffer::by_key`](crate::Buffer::by_key) does.
+    /// Each device has whole runs of equal neighbouring keys, and their results stay there.
     ///
     /// [`Group::reduce`] fails with [`Error::Runs`](crate::Error::Runs) for a run that continues on the
-    /// next device, and where a device has not as many keys as elements.
+    /// next device, and if a device has different numbers of keys and elements.
     pub fn by_key<'a, K: Key>(&'a self, keys: &'a Sharded<K>) -> ShardedKeys<'a, K, T> {
         ShardedKeys { keys, values: self }
     }
@@ -98,13 +96,10 @@ impl<T: Plain> Sharded<T> {
     }
 }
 
-/// How operations of a kind reduce the elements `V` of a group or world `G`.
+/// Reduction of the elements `V` of a group or world `G`, by operations of one kind.
 #[diagnostic::on_unimplemented(message = "`{O}` does not reduce `&{V}`")]
 pub trait ReduceShared<O, G, V> {
-    /// The same as [`GroupInput::Output`].
     type Output;
-
-    /// Reduces and waits for the result.
     fn reduce(op: O, group: &G, values: &V) -> Result<Self::Output>;
 }
 
@@ -171,8 +166,7 @@ macro_rules! shared {
         }
 
         impl<T: Plain> $V<T> {
-            /// Returns the elements that are in an interval, as
-            /// [`Buffer::filter`](crate::Buffer::filter) does.
+            /// Returns the elements in an interval, as [`Buffer::filter`](crate::Buffer::filter) does.
             pub fn filter(&self, range: impl std::ops::RangeBounds<T>) -> Filtered<'_, T, Self> {
                 Filtered::new(self, range)
             }
@@ -184,13 +178,10 @@ shared!(Group, Sharded);
 #[cfg(feature = "world")]
 shared!(World, Distributed);
 
-/// How operations of a kind reduce the rows of a group's devices.
+/// Reduction of rows on a group's devices, by operations of one kind.
 #[diagnostic::on_unimplemented(message = "`{O}` does not reduce rows of `{T}`")]
 pub trait ReduceShardedRows<O, T: Plain> {
-    /// The same as [`GroupInput::Output`].
     type Output;
-
-    /// Reduces and waits for the results.
     fn reduce(op: O, group: &Group, rows: ShardedRows<'_, T>) -> Result<Self::Output>;
 }
 
@@ -244,23 +235,24 @@ impl<T: Element, O: RowsOperation<T>> GroupInput<O> for &[Segments<T>] {
 
 impl Group {
     /// Reduces an [input](GroupInput) of all devices by an [operation](crate::op), or by a tuple of
-    /// operations, and waits for the result. Each device reads its own elements; one partial result of
-    /// each passes between them.
+    /// operations, and waits for the result. Each device reads its own elements; only one partial
+    /// result of each is exchanged.
     ///
-    /// A tuple takes as many launches on each device as it takes on one. Results of pairs and filtered
-    /// elements are added in the order of the devices; with [`Reproducible`] they have the bits of one
-    /// device that has all elements.
+    /// On each device, a tuple takes as many launches as on a single device. Results of pairs and
+    /// filtered elements are added in the order of the devices; with [`Reproducible`] they have the
+    /// bits of one device that has all elements.
     ///
     /// # Errors
-    /// - [`Error::Group`](crate::Error::Group) for elements of another group, and for segments that are
-    ///   not those of each device;
-    /// - [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35 on a device, or
-    ///   more than 2^48 together, or of sums in [`Reproducible`] 2^35;
+    /// - [`Error::Group`](crate::Error::Group) for elements of another group, and unless there are
+    ///   segments for each device;
+    /// - [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35 on a device or
+    ///   2^48 in all; for [`Reproducible`] sums, for more than 2^35 in all;
     /// - [`Error::Rows`](crate::Error::Rows), [`Error::Axis`](crate::Error::Axis) or
-    ///   [`Error::Pairs`](crate::Error::Pairs) where a device does not have whole ones;
-    /// - those of [`Reducer::reduce`](crate::Reducer::reduce): no result is written then, and the group
-    ///   goes on working; [`Error::OtherDevice`](crate::Error::OtherDevice) for a program's own
-    ///   operation, which [`reduce_by`](Self::reduce_by) takes.
+    ///   [`Error::Pairs`](crate::Error::Pairs) if a device does not have whole rows, arrays or pairs;
+    /// - the errors of [`Reducer::reduce`](crate::Reducer::reduce): no result is written then, and the
+    ///   group can still be used;
+    /// - [`Error::OtherDevice`](crate::Error::OtherDevice) for a program's own operation: use
+    ///   [`reduce_by`](Self::reduce_by).
     pub fn reduce<O, I: GroupInput<O>>(&self, op: O, input: I) -> Result<I::Output> {
         input.reduce(op, self)
     }
@@ -273,16 +265,16 @@ impl Group {
 #[cfg(feature = "world")]
 impl World {
     /// Reduces an [input](GroupInput) of all ranks by an [operation](crate::op), or by a tuple of
-    /// operations, and returns the same result on every rank. Of all ranks.
+    /// operations, and returns the same result on every rank. Collective.
     ///
     /// The launches of a tuple are combined one after the other. Results of pairs and filtered elements
     /// are added in the order of the ranks; with [`Reproducible`] they have the bits of one rank that
     /// has all elements.
     ///
     /// # Errors
-    /// [`Error::World`](crate::Error::World) for elements of another world, where another rank fails,
-    /// and where ranks reduce by different operations;
-    /// [`Error::TooManyElements`](crate::Error::TooManyElements) as of a [`Group`]; those of
+    /// [`Error::World`](crate::Error::World) for elements of another world, if another rank fails, and
+    /// if ranks reduce by different operations;
+    /// [`Error::TooManyElements`](crate::Error::TooManyElements) as for a [`Group`]; the errors of
     /// [`Reducer::reduce`](crate::Reducer::reduce); [`Error::Lost`](crate::Error::Lost).
     pub fn reduce<O, I: GroupInput<O, Self>>(&self, op: O, input: I) -> Result<I::Output> {
         input.reduce(op, self)

@@ -1,77 +1,68 @@
-//! Reductions of what a group's devices have.
+//! Reductions of the elements of a group's devices to one result.
 
 use std::{iter, mem, sync::Arc};
 
-use super::{Group, GroupOutputs, Member, Sharded, Way, meeting::Meeting, outputs::Places};
+use super::{
+    Group, GroupOutputs, Member, Sharded, Way, check_len, meeting::Meeting, outputs::ResultMemory,
+};
 use crate::{
     Buffer, Error, Plain, Result,
     element::RESULT_WORDS,
     input::buffer::{ContinuedTask, together},
     op::{Operation, Operations},
-    reducer::{
-        Carried, Code, HostResults, Inputs, Running, Span, core::Underway, host_results::Layout,
-        job::Place, running::MOST,
-    },
+    reducer::{Carried, Code, Inputs, Running, Span, core::Underway, host_results::Layout, job::Place},
     stream::{Event, LastWrite},
 };
 
-/// What all launches of a reduction use until the last of them has ended.
+/// The memory that all launches of a reduction use until the last of them has ended.
 pub(crate) struct Shared {
     meeting: Arc<Meeting>,
-    /// Where results stay, or in whose words of the host they are waited for, as those of which launch.
     results: Results,
 }
 
 enum Results {
-    Stay(Arc<Places>),
-    OfHost(Arc<Meeting>, usize),
+    OnDevices(Arc<ResultMemory>),
+    /// The results of the meeting, at the position of the launch of this number.
+    OnHost(Arc<Meeting>, usize),
 }
 
 impl Shared {
-    /// Of a reduction whose result stays nowhere.
-    pub(super) fn of(meeting: Arc<Meeting>) -> Self {
-        Self { results: Results::OfHost(meeting.clone(), 0), meeting }
+    pub(super) fn without_outputs(meeting: Arc<Meeting>) -> Self {
+        Self { results: Results::OnHost(meeting.clone(), 0), meeting }
     }
 
-    /// Where the result goes on a device, if it goes there by itself.
+    /// Returns the address to which a launch on this device writes the result, if it does.
     pub(super) fn result_on(&self, rank: usize) -> Option<u64> {
         match &self.results {
-            Results::Stay(places) => Some(places.memories[rank].address()),
-            Results::OfHost(..) => (rank == 0).then_some(self.results().0),
+            Results::OnDevices(memory) => Some(memory.memories[rank].address()),
+            Results::OnHost(..) => (rank == 0).then_some(self.results().0),
         }
     }
 
-    /// Where the launches meet.
     pub(super) fn meeting(&self) -> &Meeting {
         &self.meeting
     }
 
-    /// Where the result goes, and the further places for it.
+    /// Returns the address of the first result, and the address and the number of the others'
+    /// distances.
     fn results(&self) -> (u64, (u64, u32)) {
         match &self.results {
-            Results::Stay(places) => (places.first(), places.others()),
-            Results::OfHost(meeting, launch) => (meeting.results.address(launch * RESULT_WORDS), (0, 0)),
-        }
-    }
-
-    /// Where results stay, if they do.
-    fn places(&self) -> Option<&Arc<Places>> {
-        match &self.results {
-            Results::Stay(places) => Some(places),
-            Results::OfHost(..) => None,
+            Results::OnDevices(memory) => (memory.first(), memory.others()),
+            Results::OnHost(meeting, launch) => (meeting.results.address(launch * RESULT_WORDS), (0, 0)),
         }
     }
 }
 
-/// The launches of a reduction, each with its device's number.
+/// The launches of a reduction, each with the index of its device.
 pub(super) type Launches = Vec<(usize, Underway)>;
 
 impl Group {
-    /// Reduces the elements of all devices by an operation that is loaded on each: that of the device of
-    /// a number.
+    /// Reduces the elements of all devices by an operation that is loaded on each. `op` returns the one
+    /// of the device with a given index.
     ///
     /// # Errors
-    /// As [`reduce`](Self::reduce), and [`Error::OtherDevice`] for an operation of another device.
+    /// The errors of [`reduce`](Self::reduce); [`Error::OtherDevice`] for an operation of another
+    /// device.
     pub fn reduce_by<T: Plain, O: Operation<T>>(
         &self,
         op: impl Fn(usize) -> O,
@@ -80,11 +71,11 @@ impl Group {
         if let Some(of_none) = O::of_none().filter(|_| values.is_empty()) {
             return self.require(values).map(|()| of_none);
         }
-        // Whoever says them may panic: before anything is launched.
+        // `op` may panic, so it is called before the first launch.
         let codes: Vec<Code> = (0..self.members().len()).map(|rank| op(rank).code()).collect();
         let layout = Layout::of_one(codes[0].result_bytes());
         let meeting = self.run(&[codes], values, layout)?;
-        Ok(HostResults::new(&meeting.results, 0, layout).take().result::<T, O>(0))
+        Ok(meeting.take(layout).result::<T, O>(0))
     }
 
     pub(super) fn reduce_many<T: Plain, O: Operations<T>>(
@@ -100,13 +91,13 @@ impl Group {
         let on_each = |code: &Code| vec![code.clone(); self.members().len()];
         let codes: Vec<Vec<Code>> = codes.iter().flatten().map(on_each).collect();
         let meeting = self.run(&codes, values, layout)?;
-        let results = HostResults::new(&meeting.results, 0, layout).take();
+        let results = meeting.take(layout);
         Ok(O::decode(results.of_none_if(values.is_empty())))
     }
 
-    /// Makes the results of several reductions of the same elements, and waits for them: by those of
-    /// `codes` of a reduction's and a device's number. The meeting that is returned has the results, as
-    /// the layout says.
+    /// Runs several reductions of the same elements and waits for them. `codes[i][rank]` is the
+    /// operation of reduction `i` on a device. The returned meeting has the results, in the given
+    /// layout.
     fn run<T: Plain>(
         &self,
         codes: &[Vec<Code>],
@@ -117,12 +108,12 @@ impl Group {
         if self.way() == Way::Peers {
             return self.run_peers(codes, values, layout);
         }
-        // The first one has room for the results of all.
+        // The first meeting has space for the results of all reductions.
         let first = self.meeting()?;
         let mut under_way: Vec<(Arc<Shared>, Launches)> = Vec::new();
         let enqueued = codes.iter().enumerate().try_for_each(|(launch, codes)| {
             let meeting = if launch == 0 { first.clone() } else { self.meeting()? };
-            let shared = Arc::new(Shared { meeting, results: Results::OfHost(first.clone(), launch) });
+            let shared = Arc::new(Shared { meeting, results: Results::OnHost(first.clone(), launch) });
             let launches = self.enqueue(|rank| codes[rank].clone(), values, &shared)?;
             under_way.push((shared, launches));
             Ok(())
@@ -137,14 +128,14 @@ impl Group {
         failed.map_or(Ok(first), Err)
     }
 
-    /// The result of what running reductions have together, one of each device, in their order; more may
-    /// be pushed behind. Places are those that the reductions have: begin each
+    /// Returns the combined result of running reductions, one on each device, in their order; more
+    /// elements may be pushed afterwards. Indices are those of the running reductions: begin each
     /// [at the index](crate::Running::starting_at) that its first element has among all.
     ///
     /// # Errors
-    /// [`Error::Group`] where they are not as many as the devices, and [`Error::OtherDevice`] for one
-    /// that is not on the device of its place; [`Error::TooManyElements`] as [`reduce`](Self::reduce);
-    /// those of [`Running::result`].
+    /// [`Error::Group`] unless there is one for each device; [`Error::OtherDevice`] for one on another
+    /// device than its position says; [`Error::TooManyElements`] as for [`reduce`](Self::reduce); the
+    /// errors of [`Running::result`].
     pub fn result<T: Plain, O: Operation<T>>(&self, running: &[Running<T, O>]) -> Result<O::Output> {
         let (given, needed) = (running.len(), self.members().len());
         if given != needed {
@@ -154,30 +145,26 @@ impl Group {
         for (device, running) in iter::zip(self.devices(), running) {
             device.require("running reduction", running.device())?;
         }
-        let (op, n) = (running[0].op(), running.iter().map(Running::len).sum());
-        let most = op.code().most_running().unwrap_or(MOST);
-        if n > most {
-            return Err(Error::TooManyElements { n, most });
-        }
+        let (code, n) = (running[0].op().code(), running.iter().map(Running::len).sum());
+        check_len(&code, n)?;
         if let Some(of_none) = O::of_none().filter(|_| n == 0) {
             return Ok(of_none);
         }
         let cells = running.iter().map(Running::cell).collect::<Result<Vec<_>>>()?;
-        let none = self.members()[0].reducer.device().upload::<T>(&[])?;
-        let (meeting, code) = (self.meeting()?, op.code());
+        let empty = self.members()[0].reducer.device().upload::<T>(&[])?;
+        let meeting = self.meeting()?;
         self.members()[0]
-            .together(&meeting, (&code, 0), &cells, &none)
+            .combine(&meeting, (&code, 0), &cells, &empty)
             .map_err(|(error, shared)| self.abandon(&shared, error))?;
-        let layout = Layout::of_one(code.result_bytes());
-        Ok(HostResults::new(&meeting.results, 0, layout).take().result::<T, O>(0))
+        Ok(meeting.take(Layout::of_one(code.result_bytes())).result::<T, O>(0))
     }
 
-    /// Leaves the result of any [operation](crate::op) on the elements of all devices in the memory of
-    /// each device, without waiting: whoever reads it there waits.
+    /// Reduces the elements of all devices by an [operation](crate::op) to the memory of each device,
+    /// without waiting: reading the result there waits.
     ///
     /// # Errors
-    /// As [`reduce`](Self::reduce); [`Error::Group`] for outputs of another group; and
-    /// [`Error::NoElements`] of none, for what has no result of none.
+    /// The errors of [`reduce`](Self::reduce); [`Error::Group`] for outputs of another group;
+    /// [`Error::NoElements`] if there are none and the operation has no result of none.
     pub fn reduce_into<T: Plain, O: Operation<T>>(
         &self,
         op: O,
@@ -191,23 +178,23 @@ impl Group {
         }
         let ranks = taking_part(values).iter().fold(0, |ranks, (rank, ..)| ranks | 1 << rank);
         outputs.precede(ranks)?;
-        let results = Results::Stay(outputs.places().clone());
+        let results = Results::OnDevices(outputs.memory().clone());
         let shared = Arc::new(Shared { meeting: self.meeting()?, results });
         let launches = self.enqueue(|_| code.clone(), values, &shared)?;
-        let handed_on = match self.way() {
+        let distributed = match self.way() {
             Way::Peers => Ok(None),
-            Way::Nccl | Way::Copies => self.hand_on(&launches, &shared).map(Some),
+            Way::Nccl | Way::Copies => self.distribute(&launches, outputs.memory(), &shared).map(Some),
         };
         let ends = launches.iter().map(|(_, launch)| launch.end().clone()).collect();
         for (rank, launch) in launches {
             self.members()[rank].reducer.core().detach(launch);
         }
-        let written = match handed_on.map_err(|error| self.abandon(&shared, error))? {
-            // Whichever arrives last writes.
+        let written = match distributed.map_err(|error| self.abandon(&shared, error))? {
+            // The launch that arrives last writes.
             None => LastWrite::UntilAll(ends),
-            Some(end) => {
-                let written = LastWrite::Until(end.end().clone());
-                self.members()[0].reducer.core().detach(end);
+            Some(distributed) => {
+                let written = LastWrite::Until(distributed.end().clone());
+                self.members()[0].reducer.core().detach(distributed);
                 written
             }
         };
@@ -222,18 +209,12 @@ impl Group {
         Err(Error::Group { reason: "elements of another group; share them out by this one".to_owned() })
     }
 
-    /// Refuses elements of another group, and more of them than a reduction takes.
     fn require_few<T: Plain>(&self, code: &Code, values: &Sharded<T>) -> Result<()> {
         self.require(values)?;
-        let most = code.most_running().unwrap_or(MOST);
-        if values.len() > most {
-            return Err(Error::TooManyElements { n: values.len(), most });
-        }
-        Ok(())
+        check_len(code, values.len())
     }
 
-    /// Enqueues a launch on each device that has elements, and what else it takes until the result is
-    /// where it goes first.
+    /// Enqueues a reduction up to the first write of the result.
     fn enqueue<T: Plain>(
         &self,
         code: impl Fn(usize) -> Code,
@@ -250,14 +231,13 @@ impl Group {
         match enqueued {
             Ok(()) => Ok(launches),
             Err(error) => {
-                // What went wrong first is what is said.
+                // The first error is returned.
                 let _ = self.wait_for(launches);
                 Err(self.abandon(shared, error))
             }
         }
     }
 
-    /// One launch each, the last of which to arrive leaves the result.
     fn enqueue_peers<T: Plain>(
         &self,
         code: &impl Fn(usize) -> Code,
@@ -267,9 +247,10 @@ impl Group {
     ) -> Result<()> {
         let parts = taking_part(values);
         let (result, others) = shared.results();
-        // The first device's comes last: whoever arrives last has the meeting in his own memory then.
+        // The first device comes last, so that the last launch to arrive has the meeting in its own
+        // memory.
         for (at, &(rank, before, part)) in parts.iter().enumerate().rev() {
-            let place = shared.meeting.among(at as u32, parts.len() as u32);
+            let place = shared.meeting.peer_place(at as u32, parts.len() as u32);
             let place = Place { result, others, ..place };
             let launch = self.members()[rank].launch(code(rank), part, before, place, shared)?;
             launches.push((rank, launch));
@@ -277,7 +258,6 @@ impl Group {
         Ok(())
     }
 
-    /// One launch each, a copy of what it leaves, and one more launch on the first device.
     fn enqueue_copies<T: Plain>(
         &self,
         code: &impl Fn(usize) -> Code,
@@ -287,40 +267,45 @@ impl Group {
     ) -> Result<()> {
         let (parts, first) = (taking_part(values), &self.members()[0]);
         for (at, &(rank, before, part)) in parts.iter().enumerate() {
-            let place = shared.meeting.alone(rank);
+            let place = shared.meeting.local_place(rank);
             let launch = self.members()[rank].launch(code(rank), part, before, place, shared)?;
             launches.push((rank, launch));
-            let (from, to) = shared.meeting.copy(rank, at as u32 + 1);
+            let (from, to) = shared.meeting.copy_addresses(rank, at as u32 + 1);
             self.copy((0, to), (rank, from), warpfold_abi::meeting::CELL_BYTES as usize, rank)?;
             let copied = Event::new(self.members()[rank].reducer.device())?;
             copied.record(&self.members()[rank].stream)?;
             copied.precede(&first.stream)?;
         }
         let (result, others) = shared.results();
-        let place = shared.meeting.over_copies(parts.len() as u32);
-        // The others are copied to, by whoever asks for them.
+        let place = shared.meeting.combine_place(parts.len() as u32);
+        // `distribute` copies the result to the other devices.
         let place = Place { result, others: (others.0, 0), ..place };
-        let none = values.parts()[0].slice(..0)?;
-        launches.push((0, first.launch(code(0), &none, 0, place, shared)?));
+        let empty = values.parts()[0].slice(..0)?;
+        launches.push((0, first.launch(code(0), &empty, 0, place, shared)?));
         Ok(())
     }
 
-    /// Enqueues what brings the result to where it stays besides, and what keeps all of it until then.
-    fn hand_on(&self, launches: &Launches, shared: &Arc<Shared>) -> Result<Underway> {
+    /// Enqueues the copies of the result to the other devices, if any. The returned handle keeps all
+    /// memory alive until they have it.
+    fn distribute(
+        &self,
+        launches: &Launches,
+        results: &ResultMemory,
+        shared: &Arc<Shared>,
+    ) -> Result<Underway> {
         let first = &self.members()[0];
         for (_, launch) in launches.iter().filter(|(rank, _)| *rank != 0) {
             launch.end().precede(&first.stream)?;
         }
-        let places = shared.places().expect("the results stay somewhere");
         if self.way() == Way::Copies {
-            for (rank, memory) in places.memories.iter().enumerate().skip(1) {
-                self.copy((rank, memory.address()), (0, places.first()), places.bytes, 0)?;
+            for (rank, memory) in results.memories.iter().enumerate().skip(1) {
+                self.copy((rank, memory.address()), (0, results.first()), results.bytes, 0)?;
             }
         }
-        first.reducer.core().keep_on(&first.stream, &places.memories[0], shared)
+        first.reducer.core().keep_on(&first.stream, &results.memories[0], shared)
     }
 
-    /// Copies from one device to another, in the order of the stream of a third one.
+    /// Copies from one device to another, on the stream of the device `by`.
     fn copy(
         &self,
         (to, to_address): (usize, u64),
@@ -332,15 +317,14 @@ impl Group {
         let (to, from) = ((to_address, context(to)), (from_address, context(from)));
         let Member { reducer, stream } = &self.members()[by];
         reducer.device().call("copying between devices", |driver| {
-            // SAFETY: the contexts are alive; both places are of the reduction, which keeps them until
-            // the copy has ended, and nothing else uses them meanwhile.
+            // SAFETY: the contexts are alive; both addresses are in memory of the reduction, which
+            // keeps it until the copy has ended, and nothing else uses it meanwhile.
             unsafe { driver.memcpy_peer_async(to, from, bytes, stream.raw()) }
         })
     }
 
-    /// Waits until launches have ended, and says what went wrong first.
     fn wait_for(&self, launches: Launches) -> Result<()> {
-        let mut failed = self.outlast(&launches).err();
+        let mut failed = self.wait_unless_nccl_fails(&launches).err();
         for (rank, launch) in launches {
             let core = self.members()[rank].reducer.core();
             if let Err(error) = core.finish(launch, |_, _| ()) {
@@ -350,9 +334,9 @@ impl Group {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Waits for whatever is left of a reduction that failed, and has nobody use its meeting again.
+    /// Waits for the rest of a reduction that failed, whose meeting is not used again.
     fn abandon(&self, shared: &Arc<Shared>, error: Error) -> Error {
-        self.spoil(&shared.meeting);
+        self.discard_meeting(&shared.meeting);
         for member in self.members() {
             if !member.stream.has_ended() {
                 mem::forget((self.clone(), shared.clone()));
@@ -364,7 +348,6 @@ impl Group {
 }
 
 impl Member {
-    /// Enqueues a launch on this device.
     pub(super) fn launch<T: Plain>(
         &self,
         code: Code,
@@ -380,51 +363,51 @@ impl Member {
         part.precede(stream)?;
         core.sweep();
         let inputs = Inputs { group: Some(shared), ..Inputs::of(&task, part.memory()) };
-        // SAFETY: the stream is of the device; the elements are those of the buffer, which never change.
-        // The meeting is this reduction's alone, each of its places has one launch, and all reach it: it
-        // is on the first device, which the others reach, or on their own. It, the result and its copies
-        // are kept by each launch until that has ended.
+        // SAFETY: the stream is of the device; the elements are those of the buffer, which never
+        // change. This reduction alone uses the meeting, and each place in it has one launch. All
+        // launches can access it: it is on the first device, which the others can access, or on their
+        // own device. Each launch keeps it, the result and its copies until it has ended.
         unsafe { core.enqueue(stream, inputs, None) }
     }
 
-    /// Makes the result of partial results, as that of which launch of a call that waits, by a launch on
-    /// this device, whose meeting it is; an empty one is left out. `none` is a buffer without elements.
-    /// With an error comes what the launch shares, which may still run, and whose meeting nobody may use
-    /// again.
-    pub(super) fn together<T: Plain>(
+    /// Combines partial results, but empty ones, by a launch on this device, which has the meeting, and
+    /// waits. The result goes to the position of the launch on the host; `empty` is an empty buffer.
+    ///
+    /// With an error, returns the memory of the launch, which may still run. The meeting must not be
+    /// used again.
+    pub(super) fn combine<T: Plain>(
         &self,
         meeting: &Arc<Meeting>,
         launch: (&Code, usize),
         cells: &[Vec<u8>],
-        none: &Buffer<T>,
+        empty: &Buffer<T>,
     ) -> Result<(), (Error, Arc<Shared>)> {
         let cells: Vec<&[u8]> =
             cells.iter().map(Vec::as_slice).filter(|cell| !cell.is_empty()).collect();
         match meeting.put(&cells) {
-            Ok(()) => self.over_all(meeting, launch, cells.len() as u32, none),
-            Err(error) => Err((error, Arc::new(Shared::of(meeting.clone())))),
+            Ok(()) => self.combine_copied(meeting, launch, cells.len() as u32, empty),
+            Err(error) => Err((error, Arc::new(Shared::without_outputs(meeting.clone())))),
         }
     }
 
-    /// The same of `cells` partial results that are in the meeting.
-    pub(super) fn over_all<T: Plain>(
+    /// As [`combine`](Self::combine), of `cells` partial results that are in the meeting.
+    pub(super) fn combine_copied<T: Plain>(
         &self,
         meeting: &Arc<Meeting>,
         (code, launch): (&Code, usize),
         cells: u32,
-        none: &Buffer<T>,
+        empty: &Buffer<T>,
     ) -> Result<(), (Error, Arc<Shared>)> {
-        let results = Results::OfHost(meeting.clone(), launch);
+        let results = Results::OnHost(meeting.clone(), launch);
         let shared = Arc::new(Shared { meeting: meeting.clone(), results });
-        let place = Place { result: shared.results().0, ..meeting.over_copies(cells) };
-        self.launch(code.clone(), none, 0, place, &shared)
+        let place = Place { result: shared.results().0, ..meeting.combine_place(cells) };
+        self.launch(code.clone(), empty, 0, place, &shared)
             .and_then(|launch| self.reducer.core().finish(launch, |_, _| ()))
             .map_err(|error| (error, shared))
     }
 }
 
-/// The devices that have elements, with how many come before those and the elements; the first one where
-/// none has any.
+/// Returns each device that has elements, or the first if none has: index, elements before, buffer.
 pub(super) fn taking_part<T: Plain>(values: &Sharded<T>) -> Vec<(usize, u64, &Buffer<T>)> {
     let mut before = 0;
     let parts = values.parts().iter().enumerate().map(|(rank, part)| {

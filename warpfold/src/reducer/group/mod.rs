@@ -1,4 +1,4 @@
-//! Several devices of one host as one.
+//! Groups of devices, whose buffers are reduced as one.
 
 mod input;
 mod launches;
@@ -33,34 +33,33 @@ pub use streamed::GroupStreamed;
 #[cfg(feature = "world")]
 pub use world::{Distributed, World};
 
-use super::Reducer;
+use super::{Code, Reducer, running::MOST};
 use crate::{Device, DeviceInfo, Error, Result, Selection, Stream, error::in_full};
 use meeting::Meeting;
 use nccl::Collectives;
 
-/// How the devices of a group bring their values together.
+/// How the devices of a group, or the ranks of a world, exchange their partial results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Way {
-    /// Each launch stores its value in the memory of one of them, which all reach, and counts itself
-    /// there; the last one to arrive writes the result. A reduction is one launch a device. It needs
-    /// access from each device to each other one, with atomics, as NVLink has them.
+    /// Each launch stores its partial result in the memory of one of the devices and counts itself
+    /// there; the last launch to arrive writes the result. A reduction is one launch per device. It
+    /// needs peer access with atomics between all devices, as NVLink provides it.
     Peers,
-    /// NCCL passes the values of all to all, over whatever joins them, and one more launch where the
-    /// result is wanted makes it of them. It needs NVIDIA's `libnccl.so.2`, 2.14 or newer, which is
-    /// looked for when the program runs, and GPUs.
+    /// NCCL gathers the partial results on all devices, over whatever connects them, and one more
+    /// launch on each device that gets the result combines them. It needs GPUs and NVIDIA's
+    /// `libnccl.so.2`, 2.14 or newer, which is loaded at run time.
     Nccl,
-    /// The driver copies the values to the first device, through the host where need be, and one more
-    /// launch there makes the result of them. Between processes connections with the first one carry
-    /// them.
+    /// The driver copies the partial results to the first device, through the host if necessary, and
+    /// one more launch there combines them. Between processes, connections with rank 0 carry them.
     Copies,
 }
 
-/// Most devices of a group, or ranks of a world: a warp has a lane for each, and one for what brings
-/// copies together.
-const MOST: usize = warpfold_abi::meeting::MOST_MEMBERS as usize - 1;
+/// Maximum number of devices of a group or ranks of a world: a warp has a lane for each, and one for
+/// the launch that combines copies.
+const MAX_MEMBERS: usize = warpfold_abi::meeting::MOST_MEMBERS as usize - 1;
 
-/// Several devices of one process, whose buffers are reduced as one. Clones are the same group.
+/// Several devices of one process, whose buffers are reduced as one. Clones refer to the same group.
 ///
 /// ```no_run
 /// use warpfold::{Group, Selection, op};
@@ -72,54 +71,51 @@ const MOST: usize = warpfold_abi::meeting::MOST_MEMBERS as usize - 1;
 /// ```
 ///
 /// # Results
-/// The elements are those of the first device, then those of the second, and so on: a place counts from
-/// the first element of the first one. The same parts on as many devices of the same kind give the same
-/// bits on each call. What has the same bits [everywhere](crate::op#the-same-bits) has those of one
-/// device with all elements, however they are shared out.
+/// The elements are those of the first device, then those of the second, and so on: indices count from
+/// the first element of the first device. The same parts on as many devices of the same kind give the
+/// same bits on each call. An operation that has the same bits [everywhere](crate::op#the-same-bits)
+/// has those of one device with all elements, however they are split between the devices.
 #[derive(Clone)]
 pub struct Group(Arc<Inner>);
 
 struct Inner {
     members: Box<[Member]>,
     way: Way,
-    /// What [`Way::Nccl`] passes values by.
     collectives: Option<Collectives>,
-    /// Those that were used until now, and may still be.
+    /// All that were created and have not failed, in use or not.
     meetings: Mutex<Vec<Arc<Meeting>>>,
 }
 
-/// A device of a group.
 struct Member {
     reducer: Reducer,
-    /// Where the group enqueues.
     stream: Stream,
 }
 
 impl Group {
-    /// Opens devices, and makes a group of a reducer of each, as [`new`](Self::new) does.
+    /// Opens devices and creates a group with a new reducer on each, as [`new`](Self::new) does.
     ///
     /// # Errors
-    /// Those of [`Device::open`] and of [`new`](Self::new).
+    /// The errors of [`Device::open`] and of [`new`](Self::new).
     pub fn open(devices: &[Selection]) -> Result<Self> {
         let reducer = |&device| Reducer::new(&Device::open(device)?);
         Self::new(&devices.iter().map(reducer).collect::<Result<Vec<_>>>()?)
     }
 
-    /// A group of the devices of reducers: by [`Way::Peers`] where each reaches each other one, else by
-    /// [`Way::Nccl`] where that is to be had, else by [`Way::Copies`]. Which it is [`way`](Self::way)
-    /// says, and the log says why.
+    /// Creates a group of the reducers' devices, by [`Way::Peers`] if each device can access each other
+    /// one, else by [`Way::Nccl`] if that is available, else by [`Way::Copies`]. [`way`](Self::way)
+    /// returns which, and the log says why.
     ///
     /// # Errors
-    /// [`Error::Group`] for no devices or more than 31, for one that is there twice, and for devices of
+    /// [`Error::Group`] for no devices or more than 31, for a device given twice, and for devices of
     /// different kinds; [`Error::Driver`] when the driver refuses.
     pub fn new(reducers: &[Reducer]) -> Result<Self> {
         check(reducers)?;
         let count = reducers.len();
         let Some(missing) = missing_access(reducers)? else {
             log::info!("warpfold groups {count} devices by {:?}", Way::Peers);
-            return Self::made(reducers, Way::Peers);
+            return Self::with_way(reducers, Way::Peers);
         };
-        Self::made(reducers, Way::Nccl)
+        Self::with_way(reducers, Way::Nccl)
             .inspect(|_| log::info!("warpfold groups {count} devices by {:?}: {missing}", Way::Nccl))
             .or_else(|error| match error {
                 Error::Nccl { .. } => {
@@ -128,18 +124,17 @@ impl Group {
                         "warpfold groups {count} devices by {:?}: {missing}; {reason}",
                         Way::Copies
                     );
-                    Self::made(reducers, Way::Copies)
+                    Self::with_way(reducers, Way::Copies)
                 }
                 other => Err(other),
             })
     }
 
-    /// The same by a way of the caller's.
+    /// Creates a group that exchanges partial results in the given way.
     ///
     /// # Errors
-    /// As [`new`](Self::new), [`Error::Group`] for [`Way::Peers`] where one of them does not reach
-    /// another one, and [`Error::Nccl`] for [`Way::Nccl`] where there is none that works on these
-    /// devices.
+    /// The errors of [`new`](Self::new); [`Error::Group`] for [`Way::Peers`] if a device cannot access
+    /// another one; [`Error::Nccl`] for [`Way::Nccl`] if no NCCL works on these devices.
     pub fn by(way: Way, reducers: &[Reducer]) -> Result<Self> {
         check(reducers)?;
         if way == Way::Peers
@@ -148,35 +143,34 @@ impl Group {
             let reason = format!("{missing}; take `Way::Nccl` or `Way::Copies`");
             return Err(Error::Group { reason });
         }
-        Self::made(reducers, way)
+        Self::with_way(reducers, way)
     }
 
-    fn made(reducers: &[Reducer], way: Way) -> Result<Self> {
+    fn with_way(reducers: &[Reducer], way: Way) -> Result<Self> {
         if way == Way::Peers {
             for (device, peer) in pairs(reducers) {
-                reach(device, peer)?;
+                enable_peer_access(device, peer)?;
             }
         }
         let member = |reducer: &Reducer| {
             Ok(Member { reducer: reducer.clone(), stream: reducer.device().stream()? })
         };
-        let collectives = (way == Way::Nccl).then(|| Collectives::of(reducers)).transpose()?;
+        let collectives = (way == Way::Nccl).then(|| Collectives::new(reducers)).transpose()?;
         let members = reducers.iter().map(member).collect::<Result<_>>()?;
         Ok(Self(Arc::new(Inner { members, way, collectives, meetings: Mutex::default() })))
     }
 
-    /// How its devices bring their values together.
+    /// Returns how the devices exchange their partial results.
     pub fn way(&self) -> Way {
         self.0.way
     }
 
-    /// A reducer of each device, in their order: for what is on one alone, and to load a program's own
-    /// operation on each.
+    /// Returns the reducer of each device, in their order: to reduce what is on one device alone, or to
+    /// load a program's own operation on each.
     pub fn reducers(&self) -> impl ExactSizeIterator<Item = &Reducer> {
         self.0.members.iter().map(|member| &member.reducer)
     }
 
-    /// Returns the devices, in their order.
     fn devices(&self) -> impl ExactSizeIterator<Item = &Device> {
         self.reducers().map(Reducer::device)
     }
@@ -193,19 +187,17 @@ impl fmt::Debug for Group {
     }
 }
 
-/// The device of each with that of each other one.
 fn pairs(reducers: &[Reducer]) -> impl Iterator<Item = (&Device, &Device)> {
-    let places = (0..reducers.len()).flat_map(|one| (0..reducers.len()).map(move |other| (one, other)));
-    let different = places.filter(|(one, other)| one != other);
+    let indices = (0..reducers.len()).flat_map(|one| (0..reducers.len()).map(move |other| (one, other)));
+    let different = indices.filter(|(one, other)| one != other);
     different.map(|(one, other)| (reducers[one].device(), reducers[other].device()))
 }
 
-/// Refuses what is no group.
 fn check(reducers: &[Reducer]) -> Result<()> {
     let refuse = |reason| Err(Error::Group { reason });
     let count = reducers.len();
-    if !(1..=MOST).contains(&count) {
-        return refuse(format!("{count} devices; a group has 1 to {MOST}"));
+    if !(1..=MAX_MEMBERS).contains(&count) {
+        return refuse(format!("{count} devices; a group has 1 to {MAX_MEMBERS}"));
     }
     for (one, other) in pairs(reducers) {
         if is_same(one, other) {
@@ -215,7 +207,12 @@ fn check(reducers: &[Reducer]) -> Result<()> {
     check_kinds(reducers.iter().map(|reducer| reducer.device().info()))
 }
 
-/// Refuses devices whose launches would be others, and so the bits that they give.
+fn check_len(code: &Code, n: u64) -> Result<()> {
+    let most = code.most_running().unwrap_or(MOST);
+    if n > most { Err(Error::TooManyElements { n, most }) } else { Ok(()) }
+}
+
+/// Refuses devices of different kinds: their launches, and so the bits of the results, would differ.
 fn check_kinds<'a>(mut devices: impl Iterator<Item = &'a DeviceInfo>) -> Result<()> {
     let kind = |info: &DeviceInfo| (info.capability, info.multiprocessors);
     let first = devices.next().expect("a group has a device");
@@ -230,7 +227,7 @@ fn check_kinds<'a>(mut devices: impl Iterator<Item = &'a DeviceInfo>) -> Result<
     }
 }
 
-/// What devices must have alike.
+/// Describes what the devices of all ranks must have in common.
 #[cfg(feature = "world")]
 fn kind_of(device: &Device) -> String {
     let info = device.info();
@@ -239,7 +236,6 @@ fn kind_of(device: &Device) -> String {
     format!("{} with compute capability {major}.{minor} and {count} multiprocessors", info.name)
 }
 
-/// What a device is called beside others.
 fn name(device: &Device) -> String {
     name_of(device.info())
 }
@@ -248,12 +244,11 @@ fn name_of(info: &DeviceInfo) -> String {
     format!("{} {}", info.name, info.ordinal)
 }
 
-/// Whether two are of the same GPU, be it in different contexts.
+/// Returns whether both are the same GPU, possibly in different contexts.
 fn is_same(one: &Device, other: &Device) -> bool {
     std::ptr::eq(one.driver(), other.driver()) && one.info().ordinal == other.info().ordinal
 }
 
-/// Why [`Way::Peers`] is not to be had, if it is not.
 fn missing_access(reducers: &[Reducer]) -> Result<Option<String>> {
     let ordinal = |device: &Device| Ordinal::from_raw(device.info().ordinal.cast_signed());
     for (device, peer) in pairs(reducers) {
@@ -274,11 +269,10 @@ fn missing_access(reducers: &[Reducer]) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// Lets a device reach all memory of another one. Nobody takes that back: others in the process may rely
-/// on it, too.
-fn reach(device: &Device, peer: &Device) -> Result<()> {
+/// Enables access to another device's memory for good, since other code in the process may rely on it.
+fn enable_peer_access(device: &Device, peer: &Device) -> Result<()> {
     device.call("reaching another device's memory", |driver| {
-        // SAFETY: the context is alive as long as the device is borrowed.
+        // SAFETY: the context is alive while the device is borrowed.
         let enabled = unsafe { driver.ctx_enable_peer_access(peer.context()) };
         enabled.or_else(|error| match error.code {
             sys::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => Ok(()),

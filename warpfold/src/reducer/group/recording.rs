@@ -1,11 +1,10 @@
-//! Reductions of a group recorded once and run as one: a CUDA graph of a launch on each device for each
-//! of them.
+//! Recorded reductions of a group: a CUDA graph of one launch per reduction and device.
 
 use std::{fmt, iter, sync::Arc};
 
 use warpfold_abi::meeting;
 
-use super::{Group, Sharded, Way, launches::taking_part};
+use super::{Group, Sharded, Way, check_len, launches::taking_part};
 use crate::{
     Buffer, Error, Plain, Result, Stream,
     element::RESULT_WORDS,
@@ -14,45 +13,44 @@ use crate::{
     op::Operation,
     reducer::{
         Carried, Core, HostResults, Span, host_results::Layout, job::Place, kernels::Places, pool,
-        recording::Graph, running::MOST,
+        recording::Graph,
     },
     stream::Event,
 };
 
-/// Reductions of a [`Group`] that were recorded once, from [`Group::record`], and run as one launch of
-/// the host's: each device does its part of one after the other, and meets the others by itself.
+/// Reductions of a [`Group`], recorded by [`Group::record`] and run as one launch of the host. Each
+/// device does its part of one reduction after the other, and the devices combine their partial results
+/// without the host.
 ///
-/// It holds the elements and has memory of its own for what the launches use.
+/// A recording holds the elements, and has its own memory for everything else that the launches use.
 pub struct GroupRecording<T: Plain, O: Operation<T>> {
-    // Dropped first: it refers to the rest.
+    // Dropped first, because it refers to the rest.
     graph: Graph,
-    kept: Arc<Kept>,
+    resources: Arc<Resources>,
     op: O,
     inputs: Vec<Sharded<T>>,
-    /// Where it is launched, on the first device.
+    /// The stream of the replays, on the first device.
     stream: Stream,
-    /// Whether a replay has failed, which may still run and have left anything in the meetings.
+    /// Set after a replay has failed: it may still run, and the counters may have any value.
     is_lost: bool,
 }
 
-/// What launches use besides elements.
-struct Kept {
+struct Resources {
     group: Group,
-    /// On each device, and what its launches leave of their own elements.
     slots: Vec<Memory>,
+    /// For each device, space for the result of its own elements in each reduction.
     outputs: Vec<Memory>,
-    /// On the first device one meeting for each reduction.
+    /// One meeting for each reduction, on the first device.
     meetings: Memory,
     results: HostWords,
 }
 
-/// Bytes between results of a device's own.
 const OUTPUT_BYTES: u64 = (RESULT_WORDS * size_of::<u64>()) as u64;
 
 impl Group {
-    /// Records reductions by an [operation](crate::op), one of what each of the given elements are, to
-    /// be run as one. They run one behind the other on each device, while the next one may begin on
-    /// another.
+    /// Records reductions by an [operation](crate::op), one of each of the given inputs, to run them as
+    /// one. On each device they run one after the other; one device may begin the next while another
+    /// still runs the one before.
     ///
     /// ```
     /// use warpfold::{Group, Selection, op};
@@ -65,8 +63,9 @@ impl Group {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Group`] for elements of another group, and for a group that is not by [`Way::Peers`];
-    /// those of [`reduce`](Self::reduce); [`Error::Driver`] when the driver refuses a recording.
+    /// [`Error::Group`] for elements of another group, and for a group that does not use
+    /// [`Way::Peers`]; the errors of [`reduce`](Self::reduce); [`Error::Driver`] when the driver
+    /// refuses a recording.
     pub fn record<T: Plain, O: Operation<T>>(
         &self,
         op: O,
@@ -76,25 +75,23 @@ impl Group {
             let reason = format!("a recording of a group by {:?}; make one by Way::Peers", self.way());
             return Err(Error::Group { reason });
         }
-        let most = op.code().most_running().unwrap_or(MOST);
+        let code = op.code();
         for values in inputs {
             self.require(values)?;
-            if values.len() > most {
-                return Err(Error::TooManyElements { n: values.len(), most });
-            }
+            check_len(&code, values.len())?;
             values.parts().iter().try_for_each(Buffer::settle)?;
         }
-        let kept = Arc::new(Kept::new(self, inputs.len())?);
+        let resources = Arc::new(Resources::new(self, inputs.len())?);
         let streams: Vec<Stream> =
             self.devices().map(|device| device.stream()).collect::<Result<_>>()?;
-        let launches = kept.launches(op, inputs)?;
+        let launches = resources.launches(op, inputs)?;
         let begin = Event::new(streams[0].device())?;
         let ends: Vec<Event> = self.devices().skip(1).map(Event::new).collect::<Result<_>>()?;
         let graph = Graph::record(&streams[0], || {
             begin.record(&streams[0])?;
             streams[1..].iter().try_for_each(|stream| begin.precede(stream))?;
             for launch in &launches {
-                // SAFETY: whoever runs the graph sees to the rest.
+                // SAFETY: the contract is about the time when the graph runs; `run` upholds it.
                 unsafe { launch.enqueue(&streams[launch.rank]) }?;
             }
             for (stream, end) in iter::zip(&streams[1..], &ends) {
@@ -105,11 +102,11 @@ impl Group {
         })?;
         let inputs = inputs.iter().map(|values| (*values).clone()).collect();
         let stream = streams.into_iter().next().expect("a group has a device");
-        Ok(GroupRecording { graph, kept, op, inputs, stream, is_lost: false })
+        Ok(GroupRecording { graph, resources, op, inputs, stream, is_lost: false })
     }
 }
 
-impl Kept {
+impl Resources {
     fn new(group: &Group, count: usize) -> Result<Self> {
         let outputs = |device| Memory::new(device, count as u64 * OUTPUT_BYTES);
         let members = group.members().len() as u32;
@@ -125,7 +122,7 @@ impl Kept {
         })
     }
 
-    /// All launches, those of a device one behind the other.
+    /// Returns all launches, sorted by device.
     fn launches<T: Plain, O: Operation<T>>(
         &self,
         op: O,
@@ -160,7 +157,6 @@ impl Kept {
     }
 }
 
-/// A launch to be recorded.
 struct Launch<'k> {
     rank: usize,
     core: &'k Core,
@@ -171,7 +167,7 @@ struct Launch<'k> {
 
 impl Launch<'_> {
     /// # Safety
-    /// As [`Task::enqueue`] says, of what is recorded whenever that runs.
+    /// As for [`Task::enqueue`], each time the recorded launch runs.
     unsafe fn enqueue(&self, stream: &Stream) -> Result<()> {
         let places = Places { recording: true, ..Places::new(self.slots, self.output, stream.raw()) };
         // SAFETY: the stream is of the device; the caller's contract.
@@ -180,42 +176,43 @@ impl Launch<'_> {
 }
 
 impl<T: Plain, O: Operation<T>> GroupRecording<T, O> {
-    /// How many reductions there are.
+    /// Returns the number of reductions.
     pub fn len(&self) -> usize {
         self.inputs.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no reductions.
     pub fn is_empty(&self) -> bool {
         self.inputs.is_empty()
     }
 
-    /// Runs all of them, and waits for their results, which come in the order of the elements.
+    /// Runs all reductions and returns their results in the order of the inputs.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the launch or a reduction fails: then nothing of the results is there, and
-    /// [`Error::Lost`] says so from then on.
+    /// [`Error::Driver`] when the launch or a reduction fails: then there are no results, and later
+    /// calls return [`Error::Lost`].
     pub fn run(&mut self) -> Result<Vec<O::Output>> {
         if self.is_lost {
             let reason = "a replay has failed and may still run; record anew".to_owned();
             return Err(Error::Lost { what: "recording", reason });
         }
-        // SAFETY: all that was recorded is held here, where one replay at a time uses it, since this is
-        // borrowed for writing until it has ended; or for good, where that is not known. Elements never
-        // change. The counters of the meetings are zero again behind a replay that went well.
+        // SAFETY: `self` holds all memory that was recorded, or it is leaked below if the end of a
+        // replay is not known. It is borrowed mutably until the replay has ended, so one replay at a
+        // time uses it. Elements never change. The counters of the meetings are zero again after a
+        // successful replay.
         let launched = unsafe { self.graph.launch(&self.stream) };
         let waited = self.stream.wait_out();
         if let Err(failed) = &waited
             && !failed.ended
         {
             let inputs: Vec<Sharded<T>> = self.inputs.clone();
-            std::mem::forget((self.kept.clone(), inputs));
+            std::mem::forget((self.resources.clone(), inputs));
         }
         let done = launched.and(waited.map_err(|failed| failed.error));
         done.inspect_err(|_| self.is_lost = true)?;
         let layout = Layout::of_one(self.op.code().result_bytes());
         let results = self.inputs.iter().enumerate().map(|(input, values)| {
-            let results = HostResults::new(&self.kept.results, input * RESULT_WORDS, layout);
+            let results = HostResults::new(&self.resources.results, input * RESULT_WORDS, layout);
             match O::of_none().filter(|_| values.is_empty()) {
                 Some(of_none) => of_none,
                 None => results.take().result::<T, O>(0),
@@ -228,7 +225,7 @@ impl<T: Plain, O: Operation<T>> GroupRecording<T, O> {
 impl<T: Plain, O: Operation<T>> fmt::Debug for GroupRecording<T, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut recording = f.debug_struct("GroupRecording");
-        recording.field("group", &self.kept.group).field("operation", &self.op.code());
+        recording.field("group", &self.resources.group).field("operation", &self.op.code());
         recording.field("len", &self.len()).finish_non_exhaustive()
     }
 }

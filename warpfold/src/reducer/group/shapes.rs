@@ -1,4 +1,4 @@
-//! Reductions of what lies on a group's devices in whole pieces, each of which one device reduces.
+//! Reductions of rows, axes, segments, pairs and other inputs that are whole on each device of a group.
 
 use std::iter;
 
@@ -10,6 +10,7 @@ use crate::{
     element::sealed::Element as _,
     geometry::elements_of,
     input::{
+        Enqueue,
         filtered::{WithinPart, WithinTask},
         pairs::{PartWords, sum_of_parts},
     },
@@ -26,16 +27,9 @@ impl Group {
         len: usize,
     ) -> Result<Vec<O::Left>> {
         self.require(values)?;
-        // All are checked before the first launch.
+        // All inputs are checked before the first launch.
         let rows: Vec<_> = values.parts().iter().map(|part| part.rows(len)).collect::<Result<_>>()?;
-        let mut under_way = Vec::new();
-        for (member, rows) in iter::zip(self.members(), &rows) {
-            let device = member.reducer.device();
-            let mut results = device.outputs::<O::Left>(rows.count())?;
-            member.reducer.on(&member.stream).reduce_into(op, rows, &mut results)?;
-            under_way.push(results);
-        }
-        read_all(&under_way)
+        self.reduce_each(op, &rows, |rows| rows.count())
     }
 
     pub(super) fn reduce_segments<T: Element, O: RowsOperation<T>>(
@@ -52,14 +46,7 @@ impl Group {
         for (device, segments) in iter::zip(self.devices(), segments) {
             device.require("segments", segments.buffer().device())?;
         }
-        let mut under_way = Vec::new();
-        for (member, segments) in iter::zip(self.members(), segments) {
-            let device = member.reducer.device();
-            let mut results = device.outputs::<O::Left>(segments.count())?;
-            member.reducer.on(&member.stream).reduce_into(op, segments, &mut results)?;
-            under_way.push(results);
-        }
-        read_all(&under_way)
+        self.reduce_each(op, segments, |segments| segments.count())
     }
 
     pub(super) fn reduce_axis<T: Plain, O: RowsOperation<T>>(
@@ -76,13 +63,7 @@ impl Group {
             part.axis(&all, axis.saturating_add(1))
         });
         let arrays: Vec<_> = arrays.collect::<Result<_>>()?;
-        let mut under_way = Vec::new();
-        for (member, array) in iter::zip(self.members(), &arrays) {
-            let mut results = member.reducer.device().outputs::<O::Left>(array.count())?;
-            member.reducer.on(&member.stream).reduce_into(op, array, &mut results)?;
-            under_way.push(results);
-        }
-        read_all(&under_way)
+        self.reduce_each(op, &arrays, |array| array.count())
     }
 
     pub(super) fn reduce_by_key<K: Key, T: Plain, O: RowsOperation<T>>(
@@ -125,7 +106,6 @@ impl Group {
         Ok(results.into_iter().fold(T::Sum::zeroed(), T::Sum::ADD))
     }
 
-    /// What the kernels of an operation leave on each device.
     fn results_of_pairs<T: Element, R: Plain>(
         &self,
         op: PairOp,
@@ -134,14 +114,8 @@ impl Group {
     ) -> Result<Vec<R>> {
         self.require(a)?;
         self.require(b)?;
-        let mut under_way: Vec<Output<R>> = Vec::new();
-        for (member, (a, b)) in iter::zip(self.members(), iter::zip(a.parts(), b.parts())) {
-            let device = member.reducer.device();
-            let (plan, mut result) = (Plan::<R>::of_pairs(op, [a, b], device)?, device.output()?);
-            member.reducer.on(&member.stream).leave(&plan, &mut result)?;
-            under_way.push(result);
-        }
-        under_way.iter().map(Output::read).collect()
+        let parts = iter::zip(self.devices(), iter::zip(a.parts(), b.parts()));
+        self.run_each(parts.map(|(device, (a, b))| Plan::of_pairs(op, [a, b], device)))
     }
 
     pub(super) fn reduce_within<T: Element>(
@@ -150,19 +124,14 @@ impl Group {
         values: &Sharded<T>,
     ) -> Result<Within<T::Sum>> {
         if let Some(part) = range.op().part() {
-            return Ok(Within::of_parts(&self.results_within(
-                part,
-                &range,
-                values,
-                WithinPart::default,
-            )?));
+            let parts = self.results_within(part, &range, values, WithinPart::default)?;
+            return Ok(Within::of_parts(&parts));
         }
         let results =
             self.results_within::<T, Within<T::Sum>>(range.op(), &range, values, Within::none)?;
         Ok(results.into_iter().fold(Within::none(), Within::and))
     }
 
-    /// What the kernel of a sum leaves on each device.
     fn results_within<T: Element, R: Outcome>(
         &self,
         op: WithinOp,
@@ -171,16 +140,11 @@ impl Group {
         none: fn() -> R,
     ) -> Result<Vec<R>> {
         self.require(values)?;
-        let mut under_way: Vec<Output<R>> = Vec::new();
-        for (member, part) in iter::zip(self.members(), values.parts()) {
-            let device = member.reducer.device();
-            let job = WithinTask::of(op, range.bounds(), part, device)?;
-            let plan = Plan::of_interval(job, part, |results| R::from_words(results.get(0)), none);
-            let mut result = device.output()?;
-            member.reducer.on(&member.stream).leave(&plan, &mut result)?;
-            under_way.push(result);
-        }
-        under_way.iter().map(Output::read).collect()
+        let plans = iter::zip(self.devices(), values.parts()).map(|(device, part)| {
+            let task = WithinTask::of(op, range.bounds(), part, device)?;
+            Ok(Plan::of_interval(task, part, |results| R::from_words(results.get(0)), none))
+        });
+        self.run_each(plans)
     }
 
     pub(super) fn top_k_rows<T: Element, O: TopK>(
@@ -191,14 +155,7 @@ impl Group {
     ) -> Result<Vec<Located<T>>> {
         self.require(values)?;
         let rows: Vec<_> = values.parts().iter().map(|part| part.rows(len)).collect::<Result<_>>()?;
-        let mut under_way = Vec::new();
-        for (member, rows) in iter::zip(self.members(), &rows) {
-            let found = rows.count() * op.k();
-            let mut results = member.reducer.device().outputs::<Located<T>>(found)?;
-            member.reducer.on(&member.stream).reduce_into(op, rows, &mut results)?;
-            under_way.push(results);
-        }
-        read_all(&under_way)
+        self.reduce_each(op, &rows, |rows| rows.count() * op.k())
     }
 
     pub(super) fn top_k<T: Element, O: TopK>(
@@ -221,24 +178,48 @@ impl Group {
         }
         self.members()[0].reducer.first_of(op, &candidates)
     }
+
+    /// Reduces an input, which has `count` results, on each device, and returns all results.
+    fn reduce_each<O: Copy, I: Enqueue<O, Left = Outputs<R>>, R: Outcome>(
+        &self,
+        op: O,
+        inputs: impl IntoIterator<Item = I>,
+        count: impl Fn(&I) -> usize,
+    ) -> Result<Vec<R>> {
+        let mut outputs: Vec<Outputs<R>> = Vec::new();
+        for (member, input) in iter::zip(self.members(), inputs) {
+            let mut output = member.reducer.device().outputs(count(&input))?;
+            member.reducer.on(&member.stream).reduce_into(op, input, &mut output)?;
+            outputs.push(output);
+        }
+        let results: Vec<Vec<R>> = outputs.iter().map(Outputs::read).collect::<Result<_>>()?;
+        Ok(results.concat())
+    }
+
+    fn run_each<'p, R: Outcome>(
+        &self,
+        plans: impl Iterator<Item = Result<Plan<'p, R>>>,
+    ) -> Result<Vec<R>> {
+        let mut outputs: Vec<Output<R>> = Vec::new();
+        for (member, plan) in iter::zip(self.members(), plans) {
+            let (plan, mut output) = (plan?, member.reducer.device().output()?);
+            member.reducer.on(&member.stream).leave(&plan, &mut output)?;
+            outputs.push(output);
+        }
+        outputs.iter().map(Output::read).collect()
+    }
 }
 
 impl Reducer {
-    /// The first ones of what was found in several parts, one behind the other.
+    /// Selects the first `op.k()` of the elements that were found in several parts.
     pub(super) fn first_of<T: Element, O: TopK>(
         &self,
         op: O,
         candidates: &[Located<T>],
     ) -> Result<Vec<Located<T>>> {
-        // Of equal ones the first index comes first: in a part, and so of all.
+        // Candidates are in the order of the parts, so among equal ones the first has the first index.
         let values: Vec<T> = candidates.iter().map(|candidate| candidate.value).collect();
         let found = self.reduce(op, &self.device().upload(&values)?)?;
         Ok(found.into_iter().map(|found| candidates[found.index as usize]).collect())
     }
-}
-
-/// The results of all devices, one behind the other.
-fn read_all<R: Outcome>(each: &[Outputs<R>]) -> Result<Vec<R>> {
-    let results: Vec<Vec<R>> = each.iter().map(Outputs::read).collect::<Result<_>>()?;
-    Ok(results.concat())
 }

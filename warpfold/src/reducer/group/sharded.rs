@@ -5,20 +5,20 @@ use std::{fmt, thread};
 use super::Group;
 use crate::{Buffer, Error, Plain, Result};
 
-/// Elements of which each device of a [`Group`] has some: a buffer on each, of any lengths, whose
-/// elements come in the order of the devices. They never change.
+/// Elements that are distributed over the devices of a [`Group`]: a buffer on each, of any length, in
+/// the order of the devices. They never change.
 pub struct Sharded<T> {
     group: Group,
     parts: Box<[Buffer<T>]>,
 }
 
 impl Group {
-    /// Copies elements to the devices, to each about as many. They are there when this returns.
+    /// Copies elements to the devices, about as many to each, and waits until they are there.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], or [`Error::Driver`] when a copy fails.
+    /// [`Error::OutOfMemory`]; [`Error::Driver`] when a copy fails.
     pub fn upload<T: Plain>(&self, values: &[T]) -> Result<Sharded<T>> {
-        // Whole groups of 16 bytes, so that each part begins as aligned as memory is.
+        // A multiple of 16 elements, and so of 16 bytes, keeps the alignment of each part.
         let share = values.len().div_ceil(self.members().len()).next_multiple_of(16);
         let part = |rank: usize| {
             let [start, end] = [rank, rank + 1].map(|rank| (rank * share).min(values.len()));
@@ -36,11 +36,11 @@ impl Group {
         self.sharded(uploaded?)
     }
 
-    /// Buffers that are there, one on each device, as elements of the group.
+    /// Returns existing buffers, one on each device, as elements of the group.
     ///
     /// # Errors
-    /// [`Error::Group`] where they are not as many as the devices, and [`Error::OtherDevice`] for a
-    /// buffer that is not on the device of its place.
+    /// [`Error::Group`] unless there is one for each device; [`Error::OtherDevice`] for a buffer on
+    /// another device than its position says.
     pub fn sharded<T: Plain>(&self, parts: Vec<Buffer<T>>) -> Result<Sharded<T>> {
         let (given, needed) = (parts.len(), self.members().len());
         if given != needed {
@@ -55,29 +55,29 @@ impl Group {
 }
 
 impl<T> Clone for Sharded<T> {
-    /// Gives another handle of the same elements.
+    /// Returns another handle of the same elements.
     fn clone(&self) -> Self {
         Self { group: self.group.clone(), parts: self.parts.clone() }
     }
 }
 
 impl<T: Plain> Sharded<T> {
-    /// The group on whose devices they are.
+    /// Returns the group that has the elements.
     pub fn group(&self) -> &Group {
         &self.group
     }
 
-    /// Those of each device, in their order.
+    /// Returns the elements of each device, in their order.
     pub fn parts(&self) -> &[Buffer<T>] {
         &self.parts
     }
 
-    /// How many there are on all devices.
+    /// Returns the number of elements on all devices.
     pub fn len(&self) -> u64 {
         self.parts.iter().map(|part| part.len() as u64).sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,4 +1,4 @@
-//! Reductions of data that is on no device, by several of them at once.
+//! Reductions, by several devices at once, of data that is on no device.
 
 use std::{
     fmt, io, iter,
@@ -14,29 +14,27 @@ use std::{
     time::Instant,
 };
 
-use super::Group;
+use super::{Group, check_len};
 use crate::{
     Error, Plain, Progress, Result,
     op::Operation,
     reducer::{
         Reducer, Running,
-        running::MOST,
         streamed::{BUFFERS, BYTES, OnProgress, THREADS},
     },
     source::Source,
 };
 
-/// Each device's elements are a multiple of this number, so that what it reads of a file begins at a
-/// page.
+/// Each device's number of elements is a multiple of this, so that its part of a file begins at a page.
 const SHARE: u64 = 4096;
 
 impl Group {
-    /// A reduction of elements that are on no device and need not fit there, as
-    /// [`Reducer::stream`] is: each device reads a part of the source of its own, at the same time, over
-    /// its own bus. What it does begins with [`reduce`](GroupStreamed::reduce).
+    /// Prepares a reduction of elements that are on no device and need not fit there, as
+    /// [`Reducer::stream`] does: each device reads a part of the source of its own, at the same time,
+    /// over its own bus. [`reduce`](GroupStreamed::reduce) starts it.
     ///
     /// A source that does not know its length, or can only be read [in order](Source::is_in_order), is
-    /// read by one thread, which one bus keeps up with: the first device takes all of it.
+    /// read by one thread. One bus keeps up with that thread, so the first device takes all elements.
     ///
     /// ```no_run
     /// use warpfold::{Group, Selection, op, source};
@@ -56,8 +54,8 @@ impl Group {
 
 /// A reduction of a [source](crate::source) by a group, from [`Group::stream`].
 ///
-/// The result is that of all elements in their order, as of a [`Group`]: the same from call to call, for
-/// as many devices of a kind and a given size of buffers; and one that has the same bits
+/// The result is that of all elements in their order, as for a [`Group`]: the same from call to call
+/// for as many devices of a kind and a given size of buffers. An operation that has the same bits
 /// [everywhere](crate::op#the-same-bits) has those of a [`Buffer`](crate::Buffer) with all elements.
 pub struct GroupStreamed<'a, T, S> {
     group: &'a Group,
@@ -70,49 +68,50 @@ pub struct GroupStreamed<'a, T, S> {
 }
 
 impl<'a, T: Plain, S: Source<T>> GroupStreamed<'a, T, S> {
-    /// Takes `count` buffers of `bytes` bytes each for every device, on the host and on the device.
+    /// Uses `count` buffers of `bytes` bytes each for every device, on the host and on the device.
     #[must_use]
     pub fn buffers(self, count: usize, bytes: usize) -> Self {
         Self { buffers: count, bytes, ..self }
     }
 
-    /// Has `threads` threads fill the buffers of each device.
+    /// Fills the buffers of each device with `threads` threads.
     #[must_use]
     pub fn threads(self, threads: usize) -> Self {
         Self { threads, ..self }
     }
 
-    /// Is told on the calling thread how far all devices are together, each time that a buffer has come
-    /// to one.
+    /// Calls `call` on the calling thread with the progress of all devices together, each time that a
+    /// buffer has reached a device.
     #[must_use]
     pub fn on_progress(self, call: impl FnMut(&Progress) + 'a) -> Self {
         Self { on_progress: Some(Box::new(call)), ..self }
     }
 
-    /// Reads all elements and reduces them, by any [operation](crate::op).
+    /// Reads all elements and reduces them by an [operation](crate::op).
     ///
     /// # Errors
-    /// Those of [`Streamed::reduce`](crate::Streamed::reduce) and [`Group::reduce`]. There is no result
-    /// of a part of the elements: where one device fails, the others stop.
+    /// The errors of [`Streamed::reduce`](crate::Streamed::reduce) and [`Group::reduce`]. A part of the
+    /// elements has no result: if one device fails, the others stop.
     ///
     /// # Panics
-    /// When the source does.
+    /// If the source panics.
     pub fn reduce<O: Operation<T> + Send>(self, op: O) -> Result<O::Output> {
         self.reduce_by(|_| op)
     }
 
-    /// The same, by an operation that is loaded on each device: that of the device of a number.
+    /// Reads all elements and reduces them by an operation that is loaded on each device. `op` returns
+    /// the one of the device with a given index.
     ///
     /// # Errors
-    /// As [`reduce`](Self::reduce), and [`Error::OtherDevice`] for an operation of another device.
+    /// The errors of [`reduce`](Self::reduce); [`Error::OtherDevice`] for an operation of another
+    /// device.
     ///
     /// # Panics
-    /// When the source does.
+    /// If the source panics.
     pub fn reduce_by<O: Operation<T> + Send>(mut self, op: impl Fn(usize) -> O) -> Result<O::Output> {
-        let (group, of) = (self.group, self.source.elements());
-        let most = op(0).code().most_running().unwrap_or(MOST);
-        if let Some(n) = of.filter(|&n| n > most) {
-            return Err(Error::TooManyElements { n, most });
+        let (group, code) = (self.group, op(0).code());
+        if let Some(n) = self.source.elements() {
+            check_len(&code, n)?;
         }
         let parts = self.parts();
         let begin = |(rank, (reducer, &(start, _))): (usize, (&Reducer, &(u64, _)))| {
@@ -125,7 +124,7 @@ impl<'a, T: Plain, S: Source<T>> GroupStreamed<'a, T, S> {
         group.result(&running)
     }
 
-    /// Where each device's part of the source begins, and how many elements it has, where that is known.
+    /// Returns where each device's part of the source begins, and its number of elements if known.
     fn parts(&self) -> Vec<(u64, Option<u64>)> {
         let count = self.group.members().len() as u64;
         match self.source.elements().filter(|_| !self.source.is_in_order()) {
@@ -144,7 +143,6 @@ impl<'a, T: Plain, S: Source<T>> GroupStreamed<'a, T, S> {
         }
     }
 
-    /// Has each device read its part.
     fn push<O: Operation<T> + Send>(
         &self,
         parts: &[(u64, Option<u64>)],
@@ -158,7 +156,7 @@ impl<'a, T: Plain, S: Source<T>> GroupStreamed<'a, T, S> {
         thread::scope(|scope| {
             let each = iter::zip(self.group.reducers(), iter::zip(parts, running)).enumerate();
             let threads: Vec<_> = each
-                // Of no elements the first device says whether they could be reduced.
+                // Without elements the first device runs, too: it reports if they cannot be reduced.
                 .filter(|&(rank, (_, (&(_, len), _)))| rank == 0 || len != Some(0))
                 .map(|(rank, (reducer, (&(start, len), running)))| {
                     let (source, stop, sender) = (&self.source, &stop, sender.clone());
@@ -168,18 +166,18 @@ impl<'a, T: Plain, S: Source<T>> GroupStreamed<'a, T, S> {
                         let part = Part { source, start, len, stop };
                         let stream = reducer.stream(part).buffers(buffers, bytes).threads(threads);
                         let stream = stream.on_progress(|at| {
-                            // Nobody asks for it if the caller's thread is gone.
+                            // The receiver is gone if the caller's thread is.
                             let _ = sender.send((rank, at.elements, at.bytes));
                         });
                         let pushed = stream.push_to(&mut [running]);
                         if let Err(error) = pushed {
-                            stop.because(among_all(error, start));
+                            stop.fail(in_source(error, start));
                         }
                     })
                 })
                 .collect();
             drop(sender);
-            tell(&progress, devices, of, start, call);
+            report_progress(&progress, devices, of, start, call);
             for thread in threads {
                 if let Err(panicked) = thread.join() {
                     panic::resume_unwind(panicked);
@@ -198,8 +196,7 @@ impl<T, S> fmt::Debug for GroupStreamed<'_, T, S> {
     }
 }
 
-/// Tells how far all are together, until the last of them is done.
-fn tell(
+fn report_progress(
     progress: &Receiver<(usize, u64, u64)>,
     devices: usize,
     of: Option<u64>,
@@ -216,26 +213,25 @@ fn tell(
     }
 }
 
-/// An error in a part that begins so far into the source.
-fn among_all(error: Error, start: u64) -> Error {
+/// Moves the position of an error in a part to that in the source, in which the part begins at `start`.
+fn in_source(error: Error, start: u64) -> Error {
     match error {
         Error::Source { at, source } => Error::Source { at: start + at, source },
         other => other,
     }
 }
 
-/// Whether all are to stop, and what went wrong first.
 #[derive(Default)]
 struct Stop {
-    is_asked: AtomicBool,
+    is_set: AtomicBool,
     reason: Mutex<Option<Error>>,
 }
 
 impl Stop {
-    /// Of what went wrong afterwards, as those that are stopped do, nothing is said.
-    fn because(&self, error: Error) {
+    /// Stops all devices. Later errors are dropped: those are of devices that were stopped.
+    fn fail(&self, error: Error) {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        self.is_asked.store(true, Ordering::Relaxed);
+        self.is_set.store(true, Ordering::Relaxed);
     }
 
     fn reason(self) -> Result<()> {
@@ -243,18 +239,17 @@ impl Stop {
     }
 }
 
-/// Has the others stop where the source panics.
+/// Stops the other devices if the source panics.
 struct StopIfPanicking<'a>(&'a Stop);
 
 impl Drop for StopIfPanicking<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.is_asked.store(true, Ordering::Relaxed);
+            self.0.is_set.store(true, Ordering::Relaxed);
         }
     }
 }
 
-/// Some elements of a source, until all are to stop.
 struct Part<'a, S> {
     source: &'a S,
     start: u64,
@@ -268,7 +263,7 @@ impl<T, S: Source<T>> Source<T> for Part<'_, S> {
     }
 
     fn read_at(&self, start: u64, into: &mut [T]) -> io::Result<usize> {
-        if self.stop.is_asked.load(Ordering::Relaxed) {
+        if self.stop.is_set.load(Ordering::Relaxed) {
             return Err(io::Error::other("another device's part of it has failed"));
         }
         let room = self.len.map_or(u64::MAX, |len| len.saturating_sub(start)).min(into.len() as u64);

@@ -1,4 +1,4 @@
-//! Reductions by stores to peers' memory that a call waits for: it sees the results come.
+//! Reductions by [`Way::Peers`](super::Way::Peers) that a call waits for by polling the host's results.
 
 use std::{cmp::Reverse, mem, sync::Arc};
 
@@ -10,16 +10,14 @@ use crate::{
     input::{Task, buffer::ContinuedTask},
     reducer::{
         Carried, Code, Span,
-        core::{Begun, Core},
+        core::Begun,
         host_results::{Awaited, Layout},
         job::Place,
     },
 };
 
 impl Group {
-    /// Makes the results of several reductions of the same elements, each by a launch on each device
-    /// that has elements: by those of `codes` of a reduction's and a device's number. The meeting that
-    /// is returned has the results, as the layout says.
+    /// As [`run`](Self::run), by one launch on each device that has elements.
     pub(super) fn run_peers<T: Plain>(
         &self,
         codes: &[Vec<Code>],
@@ -30,7 +28,7 @@ impl Group {
         let (parts, results) = (taking_part(values), &meetings[0].results);
         let tasks = |(at, &(rank, before, part)): (usize, &(usize, u64, &Buffer<T>))| {
             let of_each = codes.iter().zip(&meetings).enumerate().map(|(number, (codes, meeting))| {
-                let place = meeting.among(at as u32, parts.len() as u32);
+                let place = meeting.peer_place(at as u32, parts.len() as u32);
                 let place = Place { result: results.address(number * RESULT_WORDS), ..place };
                 self.members()[rank].task(codes[rank].clone(), part, before, place)
             });
@@ -38,14 +36,16 @@ impl Group {
         };
         let tasks: Vec<_> = parts.iter().enumerate().map(tasks).collect::<Result<_>>()?;
         let reads: Option<u64> = tasks.iter().flatten().map(|(_, bytes)| *bytes).sum();
-        let mut cores: Vec<_> = parts.iter().map(|&(rank, ..)| (rank, self.core(rank))).collect();
+        let core = |rank: usize| self.members()[rank].reducer.core();
+        let mut cores: Vec<_> = parts.iter().map(|&(rank, ..)| (rank, core(rank))).collect();
         cores.sort_by_key(|(_, core)| core.place());
         let begun = cores.into_iter().map(|(rank, core)| {
             core.sweep();
             Ok((rank, core.begin()?))
         });
         let mut begun: Vec<(usize, Begun<'_>)> = begun.collect::<Result<_>>()?;
-        // The first device's come last: whoever arrives last has the meeting in his own memory then.
+        // The first device comes last, so that the last launch to arrive has the meeting in its own
+        // memory.
         begun.sort_by_key(|(rank, _)| Reverse(*rank));
         let awaited = Awaited::new(results, 0, layout);
         let mut launches: Vec<(Begun<'_>, Result<()>)> = Vec::with_capacity(parts.len());
@@ -53,14 +53,14 @@ impl Group {
             let is_going_on = launches.last().is_none_or(|(_, launched)| launched.is_ok());
             let launched = tasks.iter().filter(|_| is_going_on).try_for_each(|(task, _)| {
                 // SAFETY: the elements are those of the buffer, which is borrowed until this returns,
-                // and kept below where that is not enough. Each meeting is that of a reduction alone,
-                // each of its places has one launch, and all reach it: it is on the first device. All
-                // are waited for below.
+                // and leaked below if that is not enough. Each meeting belongs to one reduction, each
+                // place in it to one launch, and all launches can access it: it is on the first device.
+                // All are waited for below.
                 unsafe { begun.launch(task, |stream| part.precede(stream)) }
             });
             launches.push((begun, launched));
         }
-        // Each of them is asked.
+        // No short circuit: each of them is polled.
         let are_done = || launches.iter().fold(true, |all, (begun, _)| all & begun.is_done());
         let is_launched = launches.iter().all(|(_, launched)| launched.is_ok());
         if is_launched && reads.is_some_and(|bytes| awaited.come(are_done, bytes)) {
@@ -75,21 +75,17 @@ impl Group {
             }
         }
         let Some(failed) = failed else { return Ok(meetings[0].clone()) };
-        meetings.iter().for_each(|meeting| self.spoil(meeting));
+        meetings.iter().for_each(|meeting| self.discard_meeting(meeting));
         let memories: Vec<_> = parts.iter().map(|(.., part)| part.memory().clone()).collect();
         let codes = codes.to_vec();
         Err(failed.or_keep(|| mem::forget((self.clone(), meetings.clone(), memories, codes))))
     }
-
-    fn core(&self, rank: usize) -> &Arc<Core> {
-        self.members()[rank].reducer.core()
-    }
 }
 
 impl Member {
-    /// A launch on this device, whose kernels are loaded, and how many bytes it reads if it can be seen
-    /// to be over: it meets the others when nothing else is left for it to do, and the last of them
-    /// writes the result then.
+    /// Returns a task for this device, whose kernels are loaded, and the number of bytes that it reads
+    /// if its end can be seen in the results. Arriving is a launch's last action, and the last one to
+    /// arrive writes them.
     fn task<T: Plain>(
         &self,
         code: Code,
@@ -98,7 +94,7 @@ impl Member {
         place: Place,
     ) -> Result<(ContinuedTask, Option<u64>)> {
         let span = Span::of(code, part, self.reducer.device())?;
-        // Kernels of a program's own may go as soon as they have ended.
+        // A program's own kernels may be unloaded after the call, so their launches must have ended.
         let bytes = span.code.is_built_in().then(|| span.bytes());
         let carried = Carried { before, address: 0, meeting: Some(place) };
         let task = ContinuedTask { span, carried };

@@ -1,33 +1,30 @@
-//! Several processes as one, each with a device.
+//! Several processes, each with a device, whose elements are reduced as one.
 
 use std::{
     any::type_name,
     fmt, mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError},
 };
 
 use warpfold_abi::meeting::CELL_BYTES;
 
 use super::{
-    Member, Shared, Way, kind_of,
+    Member, Shared, Way, check_len, kind_of,
     meeting::Meeting,
-    passing::{Note, Passing, agree},
+    passing::{NcclExchange, Status, agree},
 };
 use crate::{
     Buffer, Device, Error, Plain, Result, Selection,
     input::buffer::together,
     op::{Operation, Operations},
-    reducer::{
-        Code, HostResults, Reducer, Running, core::Underway, host_results::Layout, running::MOST,
-    },
+    reducer::{Code, Reducer, Running, core::Underway, host_results::Layout, running::MOST},
     world::{Rendezvous, Wire},
 };
 
-/// Most bytes that a rank may tell the others at a time.
 const MOST_BYTES: usize = 16 << 10;
 
-/// Several processes as one, each with a device of its own: on one host, or on several. A launcher that
-/// is there starts them, as `mpirun`, `srun` or `torchrun`.
+/// Several processes as one, each with a device of its own, on one host or several. An existing
+/// launcher starts them, such as `mpirun`, `srun` or `torchrun`.
 ///
 /// ```
 /// use warpfold::{World, op};
@@ -44,20 +41,21 @@ const MOST_BYTES: usize = 16 << 10;
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// What is said to be *of all ranks* each of them calls, in the same order; it returns when all have.
-/// Each reduces what it has by one launch, and what passes between them is one partial result of each:
-/// by NCCL where each rank has it and a GPU of its own, else by connections with rank 0, as
-/// [`way`](Self::way) says. Rank 0 listens in either case where the [`Rendezvous`] says. Nobody asks
-/// there who connects, so that it is for networks whose hosts trust each other.
+/// All ranks must make the calls that are marked *collective*, in the same order; each returns when all
+/// ranks have called it. Each rank reduces its own elements by one launch, and the ranks exchange one
+/// partial result each: by NCCL if each rank has it and a GPU of its own, else by connections with rank
+/// 0, see [`way`](Self::way). Rank 0 listens in either case where the [`Rendezvous`] says. Connections
+/// are not authenticated, so the network must be one whose hosts trust each other.
 ///
 /// # Results
-/// The elements are those of rank 0, then those of rank 1, and so on, as those of a
-/// [`Group`](crate::Group) are; every rank has the same result, bit by bit.
+/// The elements are those of rank 0, then those of rank 1, and so on, as in a [`Group`](crate::Group);
+/// every rank has the same result, bit by bit.
 ///
 /// # Errors
-/// Where one rank cannot do its part, [`Error::World`] says so in all others, and where they do not do
-/// the same; then nothing of the result is there, and they go on. A rank that ends, or does not come in
-/// time, ends the world: [`Error::Lost`] names it in all others, now and ever after.
+/// If a rank cannot do its part, or ranks make different calls, the other ranks return
+/// [`Error::World`]. There is no result then, and the world can still be used. A rank that ends, or
+/// does not come in time, ends the world: the other ranks return [`Error::Lost`], which names it, from
+/// then on.
 #[derive(Clone)]
 pub struct World(Arc<Inner>);
 
@@ -66,20 +64,19 @@ struct Inner {
     size: u32,
     way: Way,
     member: Member,
-    /// For one call at a time.
+    /// Locked for the whole of a collective call.
     state: Mutex<State>,
 }
 
 pub(super) struct State {
     wire: Wire,
-    /// What [`Way::Nccl`] passes values by.
-    passing: Option<Passing>,
-    /// What reductions use until one fails.
+    nccl: Option<NcclExchange>,
+    /// Replaced after a failure.
     meeting: Option<Arc<Meeting>>,
 }
 
-/// Elements of which each rank of a [`World`] has some, of any number, in the order of the ranks. They
-/// never change.
+/// Elements that are distributed over the ranks of a [`World`]: any number on each, in the order of the
+/// ranks. They never change.
 pub struct Distributed<T> {
     world: World,
     part: Buffer<T>,
@@ -88,11 +85,11 @@ pub struct Distributed<T> {
 }
 
 impl World {
-    /// The processes that the launcher of this one has started, as [`Rendezvous::from_env`] finds out,
-    /// each with the GPU of its number on its host, or the simulator where there is none. Of all ranks.
+    /// Joins the processes that this one's launcher has started, as found by [`Rendezvous::from_env`].
+    /// Each uses the GPU whose number is its local rank, or the simulator without a driver. Collective.
     ///
     /// # Errors
-    /// Those of [`Rendezvous::from_env`], of [`Device::open`] and of [`join`](Self::join).
+    /// The errors of [`Rendezvous::from_env`], [`Device::open`] and [`join`](Self::join).
     pub fn from_env() -> Result<Self> {
         let rendezvous = Rendezvous::from_env()?;
         let device = match Device::open(Selection::CudaOrdinal(rendezvous.local_rank())) {
@@ -102,100 +99,104 @@ impl World {
         Self::join(&rendezvous, &Reducer::new(&device)?)
     }
 
-    /// The processes that meet at a place, each with a reducer's device. Of all ranks.
+    /// Joins the processes that meet at `rendezvous`, each with a reducer's device. Collective.
     ///
     /// # Errors
-    /// [`Error::World`] where not all come in time, where two are the same rank, do not agree how many
-    /// they are or have devices of different kinds, where rank 0 cannot listen, and where values cannot
-    /// pass by the [way](Rendezvous::with_way) that is asked for; [`Error::Driver`] when the driver
-    /// refuses.
+    /// [`Error::World`] if not all ranks come in time, if two have the same number, different sizes or
+    /// devices of different kinds, if rank 0 cannot listen, and if the requested
+    /// [way](Rendezvous::with_way) is unavailable; [`Error::Driver`] when the driver refuses.
     pub fn join(rendezvous: &Rendezvous, reducer: &Reducer) -> Result<Self> {
         let stream = reducer.device().stream()?;
         let mut wire = Wire::join(rendezvous, kind_of(reducer.device()))?;
-        let passing = Passing::agreed(&mut wire, rendezvous, reducer)?;
+        let nccl = NcclExchange::negotiate(&mut wire, rendezvous, reducer)?;
         let (rank, size) = (rendezvous.rank(), rendezvous.size());
-        let way = if passing.is_some() { Way::Nccl } else { Way::Copies };
+        let way = if nccl.is_some() { Way::Nccl } else { Way::Copies };
         log::info!("warpfold is rank {rank} of {size}");
         let member = Member { reducer: reducer.clone(), stream };
-        let state = Mutex::new(State { wire, passing, meeting: None });
+        let state = Mutex::new(State { wire, nccl, meeting: None });
         Ok(Self(Arc::new(Inner { rank, size, way, member, state })))
     }
 
-    /// How the ranks pass values: by NCCL, or by [`Way::Copies`], which is by connections with rank 0.
-    /// The log says why.
+    /// Returns how the ranks exchange partial results: by [`Way::Nccl`], or by [`Way::Copies`] over
+    /// connections with rank 0. The log says why.
     pub fn way(&self) -> Way {
         self.0.way
     }
 
-    /// Which one this process is.
+    /// Returns the number of this process.
     pub fn rank(&self) -> u32 {
         self.0.rank
     }
 
-    /// How many there are.
+    /// Returns the number of processes.
     pub fn size(&self) -> u32 {
         self.0.size
     }
 
-    /// The reducer of this process: for what it has by itself, as whole rows.
+    /// Returns the reducer of this process, to reduce what it has by itself, such as whole rows.
     pub fn reducer(&self) -> &Reducer {
         &self.0.member.reducer
     }
 
-    /// Waits until all ranks are here. Of all ranks.
+    /// Waits until all ranks have called this. Collective.
     ///
     /// # Errors
     /// [`Error::World`] or [`Error::Lost`].
     pub fn barrier(&self) -> Result<()> {
-        self.numbers(&mut self.state(), "a barrier", Ok(0)).map(drop)
+        self.gather_numbers(&mut self.state(), "a barrier", Ok(0)).map(drop)
     }
 
-    /// Whether all ranks are there still, as far as is known by now: for one that computes for long
-    /// before it needs the others. It takes microseconds and waits for nobody; any rank may ask as often
-    /// as it likes.
+    /// Returns an error if a rank is known to be lost, so that a long computation that will need the
+    /// other ranks can stop early. Not collective: it takes microseconds, does not wait, and can be
+    /// called at any time.
     ///
     /// # Errors
-    /// [`Error::Lost`] with what has become of a rank.
+    /// [`Error::Lost`] with the reason.
     pub fn check(&self) -> Result<()> {
-        // Whoever has the state for himself waits for the others, and hears of their end.
-        let Ok(mut state) = self.0.state.try_lock() else { return Ok(()) };
-        state.wire.lost_by_now().map_or(Ok(()), Err)
+        // A call that holds the lock waits for the other ranks and notices their end.
+        let mut state = match self.0.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(state)) => state.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(()),
+        };
+        state.wire.lost_so_far().map_or(Ok(()), Err)
     }
 
-    /// Ends the world, because this rank cannot do its part: all others are told why at once, those that
-    /// wait, and those that [check](Self::check).
+    /// Ends the world because this rank cannot do its part. The reason reaches all other ranks at once,
+    /// whether they wait or [check](Self::check).
     pub fn fail(&self, reason: &str) {
-        let State { wire, passing, .. } = &mut *self.state();
-        wire.fails(reason);
-        if let Some(passing) = passing {
-            passing.leave(wire);
+        let State { wire, nccl, .. } = &mut *self.state();
+        wire.fail(reason);
+        if let Some(nccl) = nccl {
+            nccl.leave(wire);
         }
     }
 
-    /// A few bytes of each rank, in their order: what a program has to tell the others. Of all ranks.
+    /// Returns a few bytes of each rank, in their order. Collective.
     ///
     /// # Errors
     /// [`Error::World`] for more than 16 KiB; [`Error::Lost`].
     pub fn gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let given = match bytes.len() {
+        let own = match bytes.len() {
             ..=MOST_BYTES => Ok(bytes.to_vec()),
             len => Err(Error::World {
                 reason: format!("{len} bytes of a rank for the others; give {MOST_BYTES} or fewer"),
             }),
         };
-        self.tell(&mut self.state(), "bytes", given)
+        self.gather_bytes(&mut self.state(), "bytes", own)
     }
 
-    /// What each rank has, as elements of all. Of all ranks.
+    /// Returns the buffers of all ranks as elements of the world. Collective.
     ///
     /// # Errors
-    /// [`Error::OtherDevice`] for a buffer of another device than this rank's, then [`Error::World`] in
-    /// all others; [`Error::World`] where ranks have elements of different types;
-    /// [`Error::TooManyElements`] for more than 2^48 of all ranks; [`Error::Lost`].
+    /// [`Error::OtherDevice`] for a buffer on another device than this rank's, and [`Error::World`] in
+    /// the other ranks then; [`Error::World`] if ranks have elements of different types;
+    /// [`Error::TooManyElements`] for more than 2^48 in all; [`Error::Lost`].
     pub fn distributed<T: Plain>(&self, part: Buffer<T>) -> Result<Distributed<T>> {
-        let given = self.reducer().device().require("buffer", part.device());
+        let checked = self.reducer().device().require("buffer", part.device());
         let what = format!("elements of {}", short(type_name::<T>()));
-        let lengths = self.numbers(&mut self.state(), &what, given.map(|()| part.len() as u64))?;
+        let len = checked.map(|()| part.len() as u64);
+        let lengths = self.gather_numbers(&mut self.state(), &what, len)?;
         let n = lengths.iter().fold(0_u64, |all, &len| all.saturating_add(len));
         if n > MOST {
             return Err(Error::TooManyElements { n, most: MOST });
@@ -210,8 +211,8 @@ impl World {
         values: &Distributed<T>,
     ) -> Result<O::Output> {
         let state = &mut *self.state();
-        let given = self.begin(state, &op.code(), values);
-        self.together(state, "", op, given, &|| values.part.slice(..0))
+        let local = self.launch_local(state, &op.code(), values);
+        self.reduce_parts(state, "", op, local, &|| values.part.slice(..0))
     }
 
     pub(super) fn reduce_many<T: Plain, O: Operations<T>>(
@@ -223,33 +224,33 @@ impl World {
         let of_none = O::of_none();
         let (codes, layout) = together(&ops.codes(), values.is_empty());
         for (launch, code) in codes.iter().flatten().enumerate() {
-            let given = self.begin(state, code, values);
+            let local = self.launch_local(state, code, values);
             let what = format!("launch {launch}: {code}");
-            let none = || values.part.slice(..0);
-            self.bring(state, &what, (code, launch), given, of_none.is_some(), &none)?;
+            let empty = || values.part.slice(..0);
+            self.combine(state, &what, (code, launch), local, of_none.is_some(), &empty)?;
         }
         if let Some(of_none) = of_none.filter(|_| values.is_empty()) {
             return Ok(of_none);
         }
         let meeting = self.meeting(state)?;
-        let results = HostResults::new(&meeting.results, 0, layout).take();
+        let results = meeting.take(layout);
         Ok(O::decode(results.of_none_if(values.is_empty())))
     }
 
-    /// The result of what each rank has pushed to a running reduction of its own, on each of them; more
-    /// may be pushed behind. Places are those that the reductions have: begin each
-    /// [at the index](Running::starting_at) that its first element has among all. Of all ranks.
+    /// Returns, on each rank, the combined result of one running reduction of each rank; more elements
+    /// may be pushed afterwards. Indices are those of the running reductions: begin each
+    /// [at the index](Running::starting_at) that its first element has among all. Collective.
     ///
     /// # Errors
-    /// As [`reduce`](Self::reduce); those of [`Running::result`]; [`Error::OtherDevice`] for one of
-    /// another device than this rank's.
+    /// The errors of [`reduce`](Self::reduce) and [`Running::result`]; [`Error::OtherDevice`] for one
+    /// on another device than this rank's.
     pub fn result<T: Plain, O: Operation<T>>(&self, running: &Running<T, O>) -> Result<O::Output> {
         let state = &mut *self.state();
         let device = self.reducer().device();
-        let own = || device.require("running reduction", running.device());
-        let cell = own().and_then(|()| running.cell());
-        let given = cell.and_then(|cell| self.put(state, running.len(), cell));
-        self.together(state, "running ", running.op(), given, &|| device.upload::<T>(&[]))
+        let checked = device.require("running reduction", running.device());
+        let cell = checked.and_then(|()| running.cell());
+        let local = cell.and_then(|cell| self.put_local(state, running.len(), cell));
+        self.reduce_parts(state, "running ", running.op(), local, &|| device.upload::<T>(&[]))
     }
 
     pub(super) fn require<T>(&self, values: &Distributed<T>) -> Result<()> {
@@ -259,201 +260,200 @@ impl World {
         Err(Error::World { reason: "elements of another world; make them by this one".to_owned() })
     }
 
-    /// Enqueues that this rank's elements, if it has any, become a partial result, in its cell.
-    fn begin<T: Plain>(&self, state: &mut State, code: &Code, values: &Distributed<T>) -> Result<Mine> {
+    fn launch_local<T: Plain>(
+        &self,
+        state: &mut State,
+        code: &Code,
+        values: &Distributed<T>,
+    ) -> Result<LocalPart> {
         self.require(values)?;
         let elements = values.part.len() as u64;
-        // Nothing is launched where it would be in vain.
-        if elements == 0 || values.len > most(code) {
-            return Ok(Mine { elements, value: Value::None });
+        // With too many elements `combine` fails on every rank.
+        if elements == 0 || check_len(code, values.len).is_err() {
+            return Ok(LocalPart { elements, value: PartialResult::None });
         }
         let meeting = self.meeting(state)?;
-        let shared = Arc::new(Shared::of(meeting.clone()));
-        let (part, place) = (&values.part, meeting.alone(0));
+        let shared = Arc::new(Shared::without_outputs(meeting.clone()));
+        let (part, place) = (&values.part, meeting.local_place(0));
         let launched = self.0.member.launch(code.clone(), part, values.before, place, &shared);
         let launched = launched.map_err(|error| self.abandon(state, shared.clone(), error))?;
-        Ok(Mine { elements, value: Value::Launched(launched, shared) })
+        Ok(LocalPart { elements, value: PartialResult::Launched(launched, shared) })
     }
 
-    /// Puts what was made of the elements until now, if there are any, in this rank's cell.
-    fn put(&self, state: &mut State, elements: u64, cell: Vec<u8>) -> Result<Mine> {
+    /// Sets this rank's partial result. NCCL needs it on the device.
+    fn put_local(&self, state: &mut State, elements: u64, cell: Vec<u8>) -> Result<LocalPart> {
         if cell.is_empty() {
-            return Ok(Mine { elements, value: Value::None });
+            return Ok(LocalPart { elements, value: PartialResult::None });
         }
-        if state.passing.is_some() {
-            self.meeting(state)?.put_own(&cell)?;
+        if state.nccl.is_some() {
+            self.meeting(state)?.put_local(&cell)?;
         }
-        Ok(Mine { elements, value: Value::Here(cell) })
+        Ok(LocalPart { elements, value: PartialResult::OnHost(cell) })
     }
 
-    /// The result of what ranks have. `none` gives a buffer without elements.
-    fn together<T: Plain, O: Operation<T>>(
+    fn reduce_parts<T: Plain, O: Operation<T>>(
         &self,
         state: &mut State,
         how: &str,
         op: O,
-        given: Result<Mine>,
-        none: &dyn Fn() -> Result<Buffer<T>>,
+        local: Result<LocalPart>,
+        empty: &dyn Fn() -> Result<Buffer<T>>,
     ) -> Result<O::Output> {
         let (code, of_none) = (op.code(), O::of_none());
         let what = format!("{how}{code}");
-        let n = self.bring(state, &what, (&code, 0), given, of_none.is_some(), none)?;
+        let n = self.combine(state, &what, (&code, 0), local, of_none.is_some(), empty)?;
         if let Some(of_none) = of_none.filter(|_| n == 0) {
             return Ok(of_none);
         }
         let layout = Layout::of_one(code.result_bytes());
-        Ok(HostResults::new(&self.meeting(state)?.results, 0, layout).take().result::<T, O>(0))
+        Ok(self.meeting(state)?.take(layout).result::<T, O>(0))
     }
 
-    /// Leaves the result of what ranks have in the words of the host, as that of a launch of several,
-    /// unless it is known of no elements and there are none. Says how many elements they have.
-    fn bring<T: Plain>(
+    /// Combines the parts of all ranks, leaves the result on the host, and returns the number of
+    /// elements.
+    fn combine<T: Plain>(
         &self,
         state: &mut State,
         what: &str,
         launch: (&Code, usize),
-        given: Result<Mine>,
+        local: Result<LocalPart>,
         is_known_of_none: bool,
-        none: &dyn Fn() -> Result<Buffer<T>>,
+        empty: &dyn Fn() -> Result<Buffer<T>>,
     ) -> Result<u64> {
-        let cells = match state.passing {
-            Some(_) => self.cells_passed(state, what, given),
-            None => self.cells_told(state, what, given),
+        let gathered = match state.nccl {
+            Some(_) => self.gather_by_nccl(state, what, local),
+            None => self.gather_by_connections(state, what, local),
         }?;
-        let (n, most) = (cells.elements, most(launch.0));
-        if n > most {
-            return Err(Error::TooManyElements { n, most });
-        }
+        let n = gathered.elements;
+        check_len(launch.0, n)?;
         if is_known_of_none && n == 0 {
             return Ok(n);
         }
         let (meeting, member) = (self.meeting(state)?, &self.0.member);
-        let made = match cells.told {
-            Some(told) => member.together(&meeting, launch, &told, &none()?),
-            None => member.over_all(&meeting, launch, self.0.size, &none()?),
+        let combined = match gathered.cells {
+            Some(cells) => member.combine(&meeting, launch, &cells, &empty()?),
+            None => member.combine_copied(&meeting, launch, self.0.size, &empty()?),
         };
-        made.map(|()| n).map_err(|(error, shared)| self.abandon(state, shared, error))
+        combined.map(|()| n).map_err(|(error, shared)| self.abandon(state, shared, error))
     }
 
-    /// What ranks have, by their connections.
-    fn cells_told(&self, state: &mut State, what: &str, given: Result<Mine>) -> Result<Cells> {
-        let given = given.and_then(|mine| {
-            let (len, cell) = (mine.elements.to_le_bytes(), self.told(state, mine.value)?);
-            Ok([len.to_vec(), cell].concat())
-        });
-        let (mut elements, mut told) = (0_u64, Vec::new());
-        for given in state.wire.gather(what, given)? {
-            let Some((len, cell)) = given.split_first_chunk() else { return Err(other_version()) };
-            elements = elements.saturating_add(u64::from_le_bytes(*len));
-            match cell.len() as u64 {
-                0 => {}
-                CELL_BYTES => told.push(cell.to_vec()),
-                _ => return Err(other_version()),
-            }
-        }
-        Ok(Cells { elements, told: Some(told) })
-    }
-
-    /// This rank's cell, on the host.
-    fn told(&self, state: &mut State, value: Value) -> Result<Vec<u8>> {
-        match value {
-            Value::None => Ok(Vec::new()),
-            Value::Here(cell) => Ok(cell),
-            Value::Launched(launch, shared) => {
-                self.finish(state, launch, shared)?;
-                self.meeting(state)?.value(0)
-            }
-        }
-    }
-
-    /// What ranks have, by NCCL: of all it is on this device, unless one has none.
-    fn cells_passed(&self, state: &mut State, what: &str, given: Result<Mine>) -> Result<Cells> {
-        let with_value = |mine: &Mine| (mine.elements, !matches!(mine.value, Value::None));
-        let note = Note::new(what, given.as_ref().map(with_value));
-        let notes = self.pass(state, note);
-        // The launch has ended by now, or never will.
-        let finished = match given {
-            Ok(Mine { value: Value::Launched(launch, shared), .. }) => {
-                self.finish(state, launch, shared)
-            }
-            given => given.map(drop),
-        };
-        let notes = notes?;
-        if !agree(&notes) {
-            // All come to this, and each is told what the others are at.
-            state.wire.gather(what, finished.map(|()| Vec::new()))?;
-            return Err(other_version());
-        }
-        if let Err(error) = finished {
-            let State { wire, passing, .. } = state;
-            let passing = passing.as_mut().expect("it has passed them");
-            return Err(passing.end(wire, &self.0.member.stream, error));
-        }
-        let elements = notes.iter().fold(0_u64, |all, note| all.saturating_add(note.elements));
-        if notes.iter().all(|note| note.has_value == 1) {
-            return Ok(Cells { elements, told: None });
-        }
-        let all = self.meeting(state)?.values(self.0.size)?;
-        let cells = std::iter::zip(all.chunks(CELL_BYTES as usize), &notes);
-        let told = cells.filter(|(_, note)| note.has_value == 1).map(|(cell, _)| cell.to_vec());
-        Ok(Cells { elements, told: Some(told.collect()) })
-    }
-
-    /// Passes what this rank is at, and its cell, to all.
-    fn pass(&self, state: &mut State, note: Note) -> Result<Vec<Note>> {
-        let meeting = match self.meeting(state) {
-            Ok(meeting) => meeting,
-            Err(error) => {
-                let State { wire, passing, .. } = state;
-                let passing = passing.as_mut().expect("the world is by NCCL");
-                return Err(passing.end(wire, &self.0.member.stream, error));
-            }
-        };
-        let State { wire, passing, .. } = state;
-        let passing = passing.as_mut().expect("the world is by NCCL");
-        // SAFETY: the meeting's memory has a cell, and room for those of all; what uses it is enqueued
-        // on this stream, or waited for. It is kept below while something of it may be under way.
-        let passed = unsafe { passing.exchange(wire, &self.0.member.stream, note, meeting.passage(0)) };
-        passed.map_err(|error| self.abandon(state, Arc::new(Shared::of(meeting)), error))
-    }
-
-    /// A few bytes of each rank, in their order. All name what they are about, alike.
-    pub(super) fn tell(
+    fn gather_by_connections(
         &self,
         state: &mut State,
         what: &str,
-        given: Result<Vec<u8>>,
-    ) -> Result<Vec<Vec<u8>>> {
-        if state.passing.is_some() {
-            let note = Note::new(what, given.as_ref().map(|_| (0, false)));
-            self.pass(state, note)?;
-        }
-        // It says as well where ranks did not agree.
-        state.wire.gather(what, given)
-    }
-
-    /// A number of each rank, in their order. All name what it is about, alike.
-    fn numbers(&self, state: &mut State, what: &str, given: Result<u64>) -> Result<Vec<u64>> {
-        if state.passing.is_some() {
-            let note = Note::new(what, given.as_ref().map(|&number| (number, false)));
-            let notes = self.pass(state, note)?;
-            if agree(&notes) {
-                return Ok(notes.iter().map(|note| note.elements).collect());
+        local: Result<LocalPart>,
+    ) -> Result<Gathered> {
+        let own = local.and_then(|local| {
+            let (len, cell) = (local.elements.to_le_bytes(), self.read_cell(state, local.value)?);
+            Ok([len.to_vec(), cell].concat())
+        });
+        let (mut elements, mut cells) = (0_u64, Vec::new());
+        for part in state.wire.gather(what, own)? {
+            let Some((len, cell)) = part.split_first_chunk() else { return Err(other_version()) };
+            elements = elements.saturating_add(u64::from_le_bytes(*len));
+            match cell.len() as u64 {
+                0 => {}
+                CELL_BYTES => cells.push(cell.to_vec()),
+                _ => return Err(other_version()),
             }
         }
-        let told = state.wire.gather(what, given.map(|number| number.to_le_bytes().to_vec()))?;
-        let number = |bytes: &Vec<u8>| bytes.as_slice().try_into().map(u64::from_le_bytes);
-        told.iter().map(number).collect::<Result<_, _>>().map_err(|_| other_version())
+        Ok(Gathered { elements, cells: Some(cells) })
     }
 
-    /// Waits for a launch.
+    fn read_cell(&self, state: &mut State, value: PartialResult) -> Result<Vec<u8>> {
+        match value {
+            PartialResult::None => Ok(Vec::new()),
+            PartialResult::OnHost(cell) => Ok(cell),
+            PartialResult::Launched(launch, shared) => {
+                self.finish(state, launch, shared)?;
+                self.meeting(state)?.local_value(0)
+            }
+        }
+    }
+
+    fn gather_by_nccl(
+        &self,
+        state: &mut State,
+        what: &str,
+        local: Result<LocalPart>,
+    ) -> Result<Gathered> {
+        let summary = |local: &LocalPart| (local.elements, !matches!(local.value, PartialResult::None));
+        let statuses = self.exchange(state, Status::new(what, local.as_ref().map(summary)));
+        // The launch has ended by now, or it never will.
+        let finished = match local {
+            Ok(LocalPart { value: PartialResult::Launched(launch, shared), .. }) => {
+                self.finish(state, launch, shared)
+            }
+            local => local.map(drop),
+        };
+        let statuses = statuses?;
+        if !agree(&statuses) {
+            // All ranks get here, and this returns why the statuses differ.
+            state.wire.gather(what, finished.map(|()| Vec::new()))?;
+            return Err(other_version());
+        }
+        finished.map_err(|error| self.end(state, error))?;
+        let elements = statuses.iter().fold(0_u64, |all, status| all.saturating_add(status.elements));
+        if statuses.iter().all(|status| status.has_value == 1) {
+            return Ok(Gathered { elements, cells: None });
+        }
+        let all = self.meeting(state)?.gathered_values(self.0.size)?;
+        let cells = std::iter::zip(all.chunks(CELL_BYTES as usize), &statuses);
+        let cells = cells.filter(|(_, status)| status.has_value == 1).map(|(cell, _)| cell.to_vec());
+        Ok(Gathered { elements, cells: Some(cells.collect()) })
+    }
+
+    fn exchange(&self, state: &mut State, status: Status) -> Result<Vec<Status>> {
+        let meeting = self.meeting(state).map_err(|error| self.end(state, error))?;
+        let State { wire, nccl, .. } = state;
+        let nccl = nccl.as_mut().expect("the world is by NCCL");
+        // SAFETY: the meeting's memory has a cell, and space for those of all ranks. What uses it is
+        // enqueued on this stream or was waited for. It is leaked below if it may still be in use.
+        let statuses =
+            unsafe { nccl.exchange(wire, &self.0.member.stream, status, meeting.gather_addresses(0)) };
+        statuses.map_err(|error| self.abandon(state, Arc::new(Shared::without_outputs(meeting)), error))
+    }
+
+    /// Aborts NCCL, which ends the world.
+    fn end(&self, state: &mut State, error: Error) -> Error {
+        let State { wire, nccl, .. } = state;
+        nccl.as_mut().expect("the world is by NCCL").end(wire, &self.0.member.stream, error)
+    }
+
+    /// Gathers a few bytes of each rank, in their order. `what` must be the same on all ranks.
+    pub(super) fn gather_bytes(
+        &self,
+        state: &mut State,
+        what: &str,
+        own: Result<Vec<u8>>,
+    ) -> Result<Vec<Vec<u8>>> {
+        if state.nccl.is_some() {
+            self.exchange(state, Status::new(what, own.as_ref().map(|_| (0, false))))?;
+        }
+        // This fails if the statuses differ.
+        state.wire.gather(what, own)
+    }
+
+    /// As [`gather_bytes`](Self::gather_bytes), for a number of each rank.
+    fn gather_numbers(&self, state: &mut State, what: &str, own: Result<u64>) -> Result<Vec<u64>> {
+        if state.nccl.is_some() {
+            let status = Status::new(what, own.as_ref().map(|&number| (number, false)));
+            let statuses = self.exchange(state, status)?;
+            if agree(&statuses) {
+                return Ok(statuses.iter().map(|status| status.elements).collect());
+            }
+        }
+        let numbers = state.wire.gather(what, own.map(|number| number.to_le_bytes().to_vec()))?;
+        let number = |bytes: &Vec<u8>| bytes.as_slice().try_into().map(u64::from_le_bytes);
+        numbers.iter().map(number).collect::<Result<_, _>>().map_err(|_| other_version())
+    }
+
     fn finish(&self, state: &mut State, launch: Underway, shared: Arc<Shared>) -> Result<()> {
         let done = self.0.member.reducer.core().finish(launch, |_, _| ());
         done.map_err(|error| self.abandon(state, shared, error))
     }
 
-    /// Has nobody use the meeting of a launch that failed, whose counter may be anything, and which may
-    /// still run.
+    /// Drops the meeting of a failed launch: its counter may have any value. Leaks it if still in use.
     fn abandon(&self, state: &mut State, shared: Arc<Shared>, error: Error) -> Error {
         state.meeting = None;
         if !self.0.member.stream.has_ended() {
@@ -475,60 +475,57 @@ impl World {
     }
 }
 
-/// What a rank has.
-struct Mine {
+struct LocalPart {
     elements: u64,
-    value: Value,
+    value: PartialResult,
 }
 
-/// A partial result, by its kind.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
-enum Value {
+enum PartialResult {
     None,
-    /// In this rank's cell when a launch has ended.
+    /// In this rank's cell when the launch has ended.
     Launched(Underway, Arc<Shared>),
-    /// On the host, and of [`Way::Nccl`] in the cell, too.
-    Here(Vec<u8>),
+    /// Also in this rank's cell for [`Way::Nccl`].
+    OnHost(Vec<u8>),
 }
 
-/// What all ranks have.
-struct Cells {
+struct Gathered {
     elements: u64,
-    /// The cells of those that have any; if they are not here, those of all are where NCCL has put them.
-    told: Option<Vec<Vec<u8>>>,
+    /// The cells of ranks that have any. `None` if all do, and NCCL has gathered them in the meeting.
+    cells: Option<Vec<Vec<u8>>>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let State { wire, passing, .. } = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(passing) = passing {
-            passing.leave(wire);
+        let State { wire, nccl, .. } = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(nccl) = nccl {
+            nccl.leave(wire);
         }
     }
 }
 
 impl<T: Plain> Distributed<T> {
-    /// The world whose ranks have them.
+    /// Returns the world that has the elements.
     pub fn world(&self) -> &World {
         &self.world
     }
 
-    /// Those of this rank.
+    /// Returns the elements of this rank.
     pub fn part(&self) -> &Buffer<T> {
         &self.part
     }
 
-    /// How many the ranks before this one have.
+    /// Returns the number of elements of the ranks before this one.
     pub fn before(&self) -> u64 {
         self.before
     }
 
-    /// How many all ranks have.
+    /// Returns the number of elements of all ranks.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether no rank has any.
+    /// Returns whether no rank has elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -557,22 +554,17 @@ impl<T: Plain> fmt::Debug for Distributed<T> {
     }
 }
 
-/// Most elements of all ranks.
-fn most(code: &Code) -> u64 {
-    code.most_running().unwrap_or(MOST)
-}
-
 pub(super) fn other_version() -> Error {
     Error::World { reason: "a rank is of another version of warpfold; build all of one".to_owned() }
 }
 
-/// A type's name without the modules that it lies in, and those of its parameters.
+/// Removes the module paths from the name of a type and of its parameters.
 pub(super) fn short(name: &str) -> String {
-    let mut said = String::new();
+    let mut shortened = String::new();
     for part in name.split_inclusive(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')) {
-        said.push_str(part.rsplit("::").next().unwrap_or(part));
+        shortened.push_str(part.rsplit("::").next().unwrap_or(part));
     }
-    said
+    shortened
 }
 
 #[cfg(test)]
