@@ -1,13 +1,13 @@
 //! The kernels' parameters: one struct per signature, with a field per parameter.
 //!
-//! A kernel is declared from the struct and takes it apart by field names; the host fills it by field
-//! names. So no two arguments can be exchanged on either side: a pointer that is read (`*const`) does
-//! not fit a field that is written (`*mut`), and two counts have different names.
+//! Kernels are declared from the struct and destructure it by field name; the host fills it by field
+//! name. Neither side can therefore swap two arguments: a pointer for reading (`*const`) does not fit a
+//! field for writing (`*mut`), and two counts have different names.
 //!
-//! Each struct has a macro of the same name, which hands its fields on: `Reduce!(declare! [tokens])`
-//! becomes `declare! { [tokens] input: *const T, n: u64, output: *mut T }`. The macro that declares
-//! entry points uses it to write the parameter list of the PTX entry, in which every field is a
-//! parameter of its own.
+//! Each struct has a macro of the same name, which passes its fields on: `Reduce!(declare! [tokens])`
+//! expands to `declare! { [tokens] input: *const T, n: u64, output: *mut T }`. The macro that declares
+//! kernels uses it to write the parameter list of the PTX entry, in which every field is a separate
+//! parameter.
 //!
 //! ```
 //! use core::ptr::{without_provenance, without_provenance_mut};
@@ -18,7 +18,7 @@
 //! # let _ = arguments;
 //! ```
 //!
-//! What is written does not go where something is read, nor the other way round:
+//! Inputs and outputs cannot be swapped:
 //!
 //! ```compile_fail,E0308
 //! use core::ptr::{without_provenance, without_provenance_mut};
@@ -29,7 +29,7 @@
 //! # let _ = arguments;
 //! ```
 //!
-//! Nor does a count go where an address is expected:
+//! Nor can counts and addresses:
 //!
 //! ```compile_fail,E0308
 //! use core::ptr::{without_provenance, without_provenance_mut};
@@ -40,32 +40,30 @@
 //! # let _ = arguments;
 //! ```
 
-/// One parameter of a kernel, as it lies in its struct.
+/// One parameter of a kernel, as a field of its struct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameter {
-    /// The name of the field.
+    /// Name of the field.
     pub name: &'static str,
-    /// Bytes from the start of the struct.
+    /// Offset in the struct, in bytes.
     pub offset: usize,
-    /// Bytes that it takes.
+    /// Size in bytes.
     pub size: usize,
-    /// Whether it is an address.
+    /// True if the parameter is an address.
     pub pointer: bool,
 }
 
 /// The parameters of a kernel.
 ///
 /// # Safety
-/// The type must be `#[repr(C)]`, without padding, its fields must be those that
-/// [`PARAMETERS`](Self::PARAMETERS) lists, and their order must be that of the kernel's parameters.
+/// The type must be `#[repr(C)]`, without padding, and have the fields that
+/// [`PARAMETERS`](Self::PARAMETERS) lists, in the order of the kernel's parameters.
 pub unsafe trait Arguments: Copy {
-    /// The parameters in the kernel's order.
+    /// The parameters, in the kernel's order.
     const PARAMETERS: &'static [Parameter];
 }
 
-/// What a field of the suite's structs is.
 trait Field {
-    /// Whether it is an address.
     const POINTER: bool;
 }
 
@@ -90,9 +88,9 @@ macro_rules! arguments {
             $($(#[$field_attr])* pub $field: $ty,)*
         }
 
-        // SAFETY: the struct is `repr(C)`, the list is made of its own fields, and the assertion below
-        // excludes padding. The kernel's parameters are written from the same fields, by the macro of
-        // the same name.
+        // SAFETY: the struct is `repr(C)`, the list is built from its own fields, and the assertion
+        // below excludes padding. The kernel's parameters are written from the same fields, by the macro
+        // of the same name.
         unsafe impl $(<$T: Copy>)? Arguments for $Name $(<$T>)? {
             const PARAMETERS: &'static [Parameter] = &[$(Parameter {
                 name: stringify!($field),
@@ -106,8 +104,8 @@ macro_rules! arguments {
     )*};
 }
 
-/// Declares the macro of a struct. Its dollar signs come in from outside, because a macro that declares
-/// another cannot write them.
+/// Declares the macro of a struct. The dollar signs are passed in, because a macro that declares another
+/// one cannot write them.
 macro_rules! hand_on {
     ($Name:ident, $($field:ident: $ty:ty),*) => {
         hand_on!(@ ($) $Name, $($field: $ty),*);
@@ -124,45 +122,44 @@ macro_rules! hand_on {
 }
 
 arguments! {
-    /// Of a reduction whose blocks, clusters or grid leave their values in `output`, without any other
-    /// memory.
+    /// Parameters of a reduction that needs no memory besides its input and output.
     Reduce<T> {
-        /// The elements: `n` readable ones.
+        /// `n` readable elements.
         input: *const T,
-        /// How many there are.
+        /// Number of elements.
         n: u64,
-        /// The results: as many writable elements as the kernel's documentation says.
+        /// The results: as many writable elements as the kernel's documentation states.
         output: *mut T,
     }
 
-    /// Of a reduction in one launch, whose blocks meet in global memory.
+    /// Parameters of a reduction in one launch, whose blocks exchange values in global memory.
     ReduceOnce<T> {
-        /// The elements: `n` readable ones.
+        /// `n` readable elements.
         input: *const T,
-        /// How many there are.
+        /// Number of elements.
         n: u64,
         /// One writable element per block.
         partials: *mut T,
-        /// How the blocks tell that they have arrived. Zero before the first launch.
+        /// Arrival counter of the blocks. Zero before the first launch.
         counter: *mut u32,
         /// The result: one writable element.
         output: *mut T,
     }
 
-    /// Of the reducer's kernels. The host says how the input is cut: it knows the address, and every
-    /// instruction in front of the first load costs a small input time.
+    /// Parameters of the reducer's kernels. The host cuts the input, because it knows the address and
+    /// every instruction before the first load delays small inputs.
     ReduceCut<T> {
-        /// The elements: `head + groups * (16 / size_of::<T>()) + (singles - head)` readable ones.
+        /// `head + groups * (16 / size_of::<T>()) + (singles - head)` readable elements.
         input: *const T,
-        /// Elements before the first 16-byte boundary.
+        /// Number of elements before the first 16-byte boundary.
         head: u64,
-        /// Whole groups of 16 bytes from there on. Elements whose size does not divide 16 are a group
-        /// each, and there are no others.
+        /// Number of whole 16-byte groups after the head. If the element size does not divide 16, each
+        /// element is a group and there are no others.
         groups: u64,
-        /// Elements before and behind the groups: fewer than two groups' worth, as the host cuts them.
+        /// Number of elements before and after the groups: fewer than two groups' worth.
         singles: u64,
-        /// Groups that a block of the `grid` kernel reads before it moves on by a grid of them; not
-        /// zero. The `bulk` kernel has a size of its own and does not look at it.
+        /// Groups that a block of the `grid` kernel reads per step of its grid-stride loop; not zero.
+        /// Ignored by the `bulk` kernel, whose tile size is fixed.
         tile: u64,
         /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
         slots: *mut u64,
@@ -170,427 +167,415 @@ arguments! {
         output: *mut u64,
     }
 
-    /// Of the reducer's kernels for pairs: the elements of two inputs that have the same index. The host
-    /// cuts both alike, at the 16-byte boundaries of the first one.
+    /// Parameters of the reducer's kernels for pairs of elements with the same index in two inputs. The
+    /// host cuts both alike, at the 16-byte boundaries of the first one.
     ReducePair<T> {
-        /// The first input's elements, as many readable ones as of [`ReduceCut`].
+        /// Elements of the first input, as many readable ones as in [`ReduceCut`].
         first: *const T,
-        /// As many readable ones of the second input. Of the `aligned` kernel its groups lie at
-        /// multiples of 16, too. Of the `shifted` kernel they do not, and each of them is a part of two
-        /// groups that do, of which all elements are readable: those of the first and the last one, too.
+        /// As many readable elements of the second input. In the `aligned` kernel its groups are 16-byte
+        /// aligned, too. In the `shifted` kernel each of them straddles two aligned groups, all of whose
+        /// elements are readable, even for the first and the last group.
         second: *const T,
-        /// Elements before the first group, which begins at a 16-byte boundary of the first input.
+        /// Number of elements before the first group, at a 16-byte boundary of the first input.
         head: u64,
-        /// Whole groups of 16 bytes of each input.
+        /// Number of whole 16-byte groups of each input.
         groups: u64,
-        /// Elements of each input before and behind the groups: fewer than four groups' worth.
+        /// Number of elements of each input before and after the groups: fewer than four groups' worth.
         singles: u64,
-        /// Groups of each input that a block reads before it moves on by a grid of them: at most
+        /// Groups of each input that a block reads per step of its grid-stride loop; at most
         /// [`PAIRS_IN_FLIGHT`](crate::reducer::PAIRS_IN_FLIGHT) per thread, and not zero.
         tile: u64,
         /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
         slots: *mut u64,
-        /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned. Of a
-        /// part of a sum [`PART_BYTES`](crate::reducer::PART_BYTES).
+        /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned, or
+        /// [`PART_BYTES`](crate::reducer::PART_BYTES) for one device's part of a sum.
         output: *mut u64,
     }
 
-    /// Of the reducer's kernels that count and add up the elements that lie in an interval.
+    /// Parameters of the reducer's kernels that count and sum the elements in an interval.
     ReduceWithin<T> {
-        /// The elements: as many readable ones as of [`ReduceCut`].
+        /// Elements, as many readable ones as in [`ReduceCut`].
         input: *const T,
-        /// The least element of the interval: its own bits, in the lowest ones. No NaN.
+        /// Bits of the interval's least element, in the low bits; not NaN.
         low: u64,
-        /// The greatest element of the interval, likewise, which is not less than the least one.
+        /// Bits of the interval's greatest element, likewise; not less than the least one.
         high: u64,
-        /// Elements before the first 16-byte boundary.
+        /// Number of elements before the first 16-byte boundary.
         head: u64,
-        /// Whole groups of 16 bytes from there on.
+        /// Number of whole 16-byte groups after the head.
         groups: u64,
-        /// Elements before and behind the groups: fewer than two groups' worth.
+        /// Number of elements before and after the groups: fewer than two groups' worth.
         singles: u64,
-        /// Groups that a block reads before it moves on by a grid of them; not zero.
+        /// Groups that a block reads per step of its grid-stride loop; not zero.
         tile: u64,
         /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
         slots: *mut u64,
-        /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned. How
-        /// many elements lie in the interval takes the first 8, their sum what follows.
+        /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned. The
+        /// first 8 are the number of elements in the interval, the rest their sum.
         output: *mut u64,
     }
 
-    /// Of the reducer's kernels that read how many elements there are, and cut the input themselves.
+    /// Parameters of the reducer's kernels that read the element count and cut the input themselves.
     ReduceCounted<T> {
-        /// The elements: `most` readable ones.
+        /// `most` readable elements.
         input: *const T,
-        /// How many of them to take, from the first on: `count_words` readable words of 32 bits, the
-        /// lower half first. More than `most` are taken for `most`.
+        /// Number of leading elements to reduce, clamped to `most`: `count_words` readable 32-bit words,
+        /// the lower half first.
         count: *const u32,
         /// Words of the count: 1 or 2.
         count_words: u64,
-        /// Most elements that are taken.
+        /// Maximum number of elements.
         most: u64,
         /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
         slots: *mut u64,
-        /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned. Of no
-        /// elements it is what changes nothing: 0 for a sum, 1 for a product, the largest value of the
-        /// type for a minimum, the smallest for a maximum, and the index of all ones; of a mean NaN.
+        /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned. For no
+        /// elements it is the identity: 0 for a sum, 1 for a product, the largest value of the type for
+        /// a minimum, the smallest for a maximum, with an index of all ones; for a mean NaN.
         output: *mut u64,
-        /// The count as it was found: 8 writable bytes, 8-aligned.
+        /// The count that was read: 8 writable bytes, 8-aligned.
         found: *mut u64,
     }
 
-    /// Of the reducer's kernels whose elements come behind others, which launches before have reduced.
+    /// Parameters of the reducer's kernels that continue a reduction of earlier launches.
     ReduceContinued<T> {
-        /// The elements, as of [`ReduceCut`].
+        /// The elements, as in [`ReduceCut`].
         input: *const T,
-        /// Elements before the first 16-byte boundary.
+        /// Number of elements before the first 16-byte boundary.
         head: u64,
-        /// Whole groups of 16 bytes from there on, as of [`ReduceCut`].
+        /// Number of whole 16-byte groups after the head, as in [`ReduceCut`].
         groups: u64,
-        /// Elements before and behind the groups: fewer than two groups' worth.
+        /// Number of elements before and after the groups: fewer than two groups' worth.
         singles: u64,
-        /// Groups that a block reads before it moves on by a grid of them; not zero.
+        /// Groups that a block reads per step of its grid-stride loop; not zero.
         tile: u64,
-        /// How many elements came before: the index of the first of these; 0 begins anew.
+        /// Number of earlier elements, the index of the first of these; 0 starts a new reduction.
         before: u64,
-        /// What was made of them: [`CARRIED_BYTES`](crate::reducer::CARRIED_BYTES) bytes, 8-aligned,
-        /// which the kernel reads unless nothing came before, and leaves as they are with these
-        /// elements. Null where nothing is carried: then those before are somebody else's.
+        /// Partial result of the earlier elements: [`CARRIED_BYTES`](crate::reducer::CARRIED_BYTES)
+        /// bytes, 8-aligned, which the kernel reads unless `before` is 0 and updates with these
+        /// elements. Null if nothing is carried, because the earlier elements are reduced elsewhere.
         carried: *mut u32,
         /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
         slots: *mut u64,
-        /// The result of all elements until now: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable
-        /// bytes, 8-aligned. Where these elements change nothing it is left as it is.
+        /// The result of all elements so far: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable
+        /// bytes, 8-aligned. Not written if these elements do not change it.
         output: *mut u64,
-        /// Where launches on several devices [meet](crate::meeting), 8-aligned, all of it as they left
-        /// it or zero; null where this launch is by itself, and then nothing of what follows is looked
-        /// at.
+        /// The [meeting](crate::meeting) of launches on several devices, 8-aligned, all zero or as
+        /// earlier launches left it. Null for a launch on its own, which ignores the fields below.
         meeting: *mut u32,
-        /// Which of its cells is this launch's.
+        /// Index of this launch's cell.
         rank: u64,
-        /// How many cells have a value when the last launch arrives; not zero, and at most
+        /// Number of cells that have a value when the last launch arrives; not zero, and at most
         /// [`MOST_MEMBERS`](crate::meeting::MOST_MEMBERS).
         members: u64,
-        /// How many launches arrive there, at most 2^32; not zero.
+        /// Number of launches that arrive, at most 2^32; not zero.
         arrivals: u64,
-        /// Where the last one puts the result of all members: as the output.
+        /// Address of the result of all members, which the last launch writes; as `output`.
         result: *mut u64,
-        /// Where it puts it besides: how many bytes behind the result, wrapping around, each further
-        /// place is.
+        /// Byte offsets from `result`, wrapping around, of further copies of that result.
         others: *const u64,
-        /// How many those are: fewer than [`MOST_MEMBERS`](crate::meeting::MOST_MEMBERS).
+        /// Number of further copies: less than [`MOST_MEMBERS`](crate::meeting::MOST_MEMBERS).
         copies: u64,
     }
 
-    /// Of the reducer's kernels that give each row of a matrix a result of its own. They cut every row
-    /// themselves: rows begin at different distances from a 16-byte boundary.
+    /// Parameters of the reducer's kernels with one result per row of a matrix. They cut every row
+    /// themselves, because rows begin at different distances from a 16-byte boundary.
     ReduceRows<T> {
-        /// The matrix: the first row, of readable elements.
+        /// The matrix, from its first row on: readable elements.
         input: *const T,
-        /// How many rows there are; not zero.
+        /// Number of rows; not zero.
         rows: u64,
-        /// Elements of a row; not zero.
+        /// Number of elements per row; not zero.
         len: u64,
-        /// How many elements behind a row's first one the next row's is. They may lie apart or overlap.
+        /// Distance between rows' first elements, in elements. Rows may have gaps or overlap.
         pitch: u64,
-        /// Of the `grid` kernel blocks per row, not zero. Of those with lanes for a row their number, a
-        /// power of two of at most 32. The `warp` kernel does not look at it.
+        /// For the `grid` kernel, blocks per row; not zero. For kernels with several lanes per row,
+        /// their number: a power of two of at most 32. Ignored by the `warp` kernel.
         share: u64,
-        /// Of the `grid` kernel groups that a block reads before it moves on by as many blocks as a row
-        /// has; not zero. The others do not look at it.
+        /// Groups that a `grid` block reads per step along a row; not zero. Ignored by other kernels.
         tile: u64,
-        /// Of the `grid` kernel with more than one block per row
-        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero. Nothing else looks at it.
+        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero, for the `grid` kernel with
+        /// more than one block per row. Ignored otherwise.
         slots: *mut u64,
-        /// The results, row after row and nothing between them, at a multiple of 8: of a sum values of
-        /// the sum's type, of an extreme elements, of a place
-        /// [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES), the index in the row and the element.
+        /// The results, row after row without gaps, 8-aligned: values of the sum's type for sums,
+        /// elements for extremes, and for indices [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) each,
+        /// the index in the row and the element.
         output: *mut u64,
     }
 
-    /// Of the reducer's kernels that find the elements of each row of a matrix that come first in an
+    /// Parameters of the reducer's top-k kernels: the first elements of each row of a matrix in some
     /// order. They cut every row themselves.
     ReduceTop<T> {
         /// The matrix: `rows * len` readable elements, row after row.
         input: *const T,
-        /// How many rows there are; not zero.
+        /// Number of rows; not zero.
         rows: u64,
-        /// Elements of a row; not zero.
+        /// Number of elements per row; not zero.
         len: u64,
-        /// How many to find of each row: not zero, and at most `len` and
+        /// Number of elements to find per row: not zero, and at most `len` and
         /// [`MOST_TOP`](crate::reducer::MOST_TOP).
         k: u64,
-        /// Of the `grid` kernel blocks per row, not zero. The `warp` kernel does not look at it.
+        /// Blocks per row for the `grid` kernel, not zero. Ignored by the `warp` kernel.
         share: u64,
-        /// Groups that a block of the `grid` kernel reads before it moves on by as many blocks as a row
-        /// has, or a warp of the `warp` kernel before it looks at them; not zero, and at most
+        /// Groups that a block of the `grid` kernel reads per step of its loop over a row, or a warp of
+        /// the `warp` kernel before it examines them; not zero, and at most
         /// [`GROUPS_IN_FLIGHT`](crate::reducer::GROUPS_IN_FLIGHT) per thread.
         tile: u64,
-        /// Of the `grid` kernel with more than one block per row
-        /// [`TOP_SLOT_BYTES`](crate::reducer::TOP_SLOT_BYTES) per block, all zero. Nothing else looks at
-        /// it.
+        /// [`TOP_SLOT_BYTES`](crate::reducer::TOP_SLOT_BYTES) per block, all zero, for the `grid` kernel
+        /// with more than one block per row. Ignored otherwise.
         slots: *mut u64,
-        /// The results, `k` of each row in their order, row after row and nothing between them:
-        /// [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) each, the index in the row and the element, at
-        /// a multiple of 8.
+        /// The results, row after row without gaps, 8-aligned: `k` per row in order,
+        /// [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) each, the index in the row and the element.
         output: *mut u64,
     }
 
-    /// Of the reducer's kernels that give each column of each of many matrices a result of its own: an
-    /// array's axis of `len`, with `matrices` in front of it and `width` behind it.
+    /// Parameters of the reducer's kernels with one result per column of each of many matrices: an array
+    /// of shape `matrices` × `len` × `width`, reduced along `len`.
     ReduceAxis<T> {
-        /// The matrices: the first one's first row, of readable elements.
+        /// The matrices, from the first one's first row on: readable elements.
         input: *const T,
-        /// How many matrices there are; not zero.
+        /// Number of matrices; not zero.
         matrices: u64,
-        /// How many elements behind a matrix' first one the next matrix' is.
+        /// Distance between the first elements of neighbouring matrices, in elements.
         apart: u64,
-        /// Rows of a matrix: elements of a column; not zero.
+        /// Number of rows per matrix, the elements of a column; not zero.
         len: u64,
-        /// How many elements behind a row's first one the next row's is.
+        /// Distance between the first elements of neighbouring rows, in elements.
         pitch: u64,
-        /// Columns of a matrix; not zero.
+        /// Number of columns per matrix; not zero.
         width: u64,
-        /// Blocks per strip of columns, not zero and less than 2^31. The `lanes` kernel does not look at
-        /// it.
+        /// Blocks per strip of columns, not zero and less than 2^31. Ignored by the `lanes` kernel.
         share: u64,
-        /// Threads of a block that are side by side: packs or elements that a strip is wide, not zero
-        /// and no more than a block has threads. The `lanes` kernel does not look at it.
+        /// Threads of a block side by side, which is the width of a strip in packs or elements: not
+        /// zero, and at most the block size. Ignored by the `lanes` kernel.
         across: u64,
-        /// With more than one block per strip
-        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) for each block's columns, all zero. Nothing else
-        /// looks at it.
+        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per column of each block, all zero, with more than
+        /// one block per strip. Ignored otherwise.
         slots: *mut u64,
-        /// The results, column after column and nothing between them, as those of rows are. The index of
-        /// a place is the row's in its matrix.
+        /// The results, column after column, as in [`ReduceRows`]. An index is a row's in its matrix.
         output: *mut u64,
     }
 
-    /// Of the reducer's kernels that give each position on some axes of an array a result of its own, of
-    /// the elements along the others, whose strides may be any.
+    /// Parameters of the reducer's kernels that reduce an array of any strides along some axes, with one
+    /// result per position on the other axes, which are kept.
     ///
-    /// The positions of either kind are counted along up to three axes, of which the first one runs
-    /// fastest, and the last one, `outer`, has no length: it ends where the positions do. An axis that
-    /// is not there has length 1, and the strides of `outer`. Strides are elements, of groups, too.
+    /// Kept and reduced positions are each counted along up to three axes, of which the first varies
+    /// fastest. The last, `outer`, has no length, because it ends with the positions. A missing axis has
+    /// length 1 and the strides of `outer`. Strides are in elements, even those of groups.
     ReduceView<T> {
-        /// The element at the first position of all axes. All that the positions reach are readable.
+        /// Element at the first position of all axes. All elements at positions are readable.
         input: *const T,
-        /// How many results there are; not zero, and at most 2^31.
+        /// Number of results; not zero, and at most 2^31.
         results: u64,
-        /// Lengths of the axes that results are counted along; not zero.
+        /// Length of the first kept axis; not zero.
         kept_len_0: u64,
-        /// How many there are along the second axis that is kept.
+        /// Length of the second kept axis; not zero.
         kept_len_1: u64,
-        /// The strides of the axes that are kept: this one is of the first.
+        /// Stride of the first kept axis.
         kept_stride_0: u64,
-        /// The stride of the second axis that is kept.
+        /// Stride of the second kept axis.
         kept_stride_1: u64,
-        /// The stride of the outermost axis that is kept.
+        /// Stride of the outermost kept axis.
         kept_stride_outer: u64,
-        /// How many results behind a position's one the next one's is on these axes.
+        /// Stride of the results along the first kept axis, in results.
         output_stride_0: u64,
-        /// The stride of the results along the second axis.
+        /// Stride of the results along the second kept axis.
         output_stride_1: u64,
-        /// The stride of the results along the outermost axis.
+        /// Stride of the results along the outermost kept axis.
         output_stride_outer: u64,
-        /// Lengths of the axes that the units of a result are counted along: elements, or in the
-        /// `groups` kernel groups of 16 bytes. Not zero, and at most 2^31.
+        /// Length of the first reduced axis in units: elements, or in the `groups` kernel groups of 16
+        /// bytes. Not zero, and at most 2^31.
         reduced_len_0: u64,
-        /// How many there are along the second axis that is reduced.
+        /// Length of the second reduced axis; likewise.
         reduced_len_1: u64,
-        /// The strides of the axes that are reduced: this one is of the first.
+        /// Stride of the first reduced axis.
         reduced_stride_0: u64,
-        /// The stride of the second axis that is reduced.
+        /// Stride of the second reduced axis.
         reduced_stride_1: u64,
-        /// The stride of the outermost axis that is reduced.
+        /// Stride of the outermost reduced axis.
         reduced_stride_outer: u64,
-        /// How many units each of the threads that share a result takes, at least.
+        /// Minimum number of units for each thread that shares a result.
         units: u64,
-        /// How many of them take one more: the first ones.
+        /// Number of these threads, the first ones, that take one more unit.
         rest: u64,
-        /// Whether neighbouring threads have neighbouring units of a result; else they have units of
+        /// Nonzero if neighbouring threads take neighbouring units of a result; else they take units of
         /// neighbouring results.
         along: u64,
-        /// Results of a block: a power of two, as its threads are, and no more than those.
+        /// Results per block: a power of two, as the block size is, and at most that.
         across: u64,
         /// Blocks that share these `across` results; not zero and less than 2^20.
         share: u64,
-        /// With more than one block per result [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) for each
-        /// block's results, all zero. Nothing else looks at it.
+        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per result of each block, all zero, with more than
+        /// one block per result. Ignored otherwise.
         slots: *mut u64,
-        /// The results, as those of rows are. The index of a place counts elements as units are counted.
+        /// The results, as in [`ReduceRows`]. An index counts elements in the order of the units.
         output: *mut u64,
     }
 
-    /// Of the kernel that says what a program's own reduction is made of.
+    /// Parameters of the kernel that reports the facts of a user-defined reduction.
     DescribeReduction {
         /// A writable [`Facts`](crate::custom::Facts), 8-aligned.
         output: *mut u64,
     }
 
-    /// Of the kernel that tries the laws of a program's own reduction on all pairs of some elements.
+    /// Parameters of the kernel that tests a user-defined reduction's laws on all pairs of elements.
     ReduceLaws<T> {
-        /// The elements: `n` readable ones.
+        /// `n` readable elements.
         input: *const T,
-        /// How many there are: at most [`MOST_LAW_ELEMENTS`](crate::custom::MOST_LAW_ELEMENTS).
+        /// Number of elements: at most [`MOST_LAW_ELEMENTS`](crate::custom::MOST_LAW_ELEMENTS).
         n: u64,
-        /// [`LAW_RESULTS`](crate::custom::LAW_RESULTS) writable results for each pair of elements,
-        /// 8-aligned: of the pair (i, j) from `(i * n + j) * LAW_RESULTS` on.
+        /// [`LAW_RESULTS`](crate::custom::LAW_RESULTS) writable results per pair of elements, 8-aligned;
+        /// those of the pair (i, j) begin at `(i * n + j) * LAW_RESULTS`.
         output: *mut u64,
     }
 
-    /// Of the reducer's kernel that gives each of many segments a result of its own, and of which the
-    /// offsets have been looked at. Blocks are of [`BLOCK`](crate::segments::BLOCK) threads, one for
-    /// each `per_block` tiles.
+    /// Parameters of the reducer's kernel with one result per segment, whose offsets were checked. One
+    /// block of [`BLOCK`](crate::segments::BLOCK) threads per `per_block` tiles.
     ReduceSegments<T> {
-        /// The elements of all segments: `n` readable ones, at the first offset.
+        /// Elements of all segments: `n` readable ones, from the first offset on.
         input: *const T,
-        /// How many there are.
+        /// Number of elements.
         n: u64,
-        /// How many segments there are; not zero.
+        /// Number of segments; not zero.
         segments: u64,
-        /// Where they begin and end: one more than there are segments, of `offset_words` readable words
-        /// of 32 bits each, the lower half first, in ascending order.
+        /// Offsets of the segments and the end of the last one, ascending: `segments + 1`, of
+        /// `offset_words` readable 32-bit words each, the lower half first.
         offsets: *const u32,
         /// Words of an offset: 1 or 2.
         offset_words: u64,
-        /// The first offset. The last one is `n` more.
+        /// The first offset; the last one is `n` more.
         first: u64,
-        /// For each tile how many segments end before it, and for the end of the last one.
+        /// Number of segments that end before each tile, and before the end of the last one.
         starts: *const u64,
-        /// How many tiles there are.
+        /// Number of tiles.
         tiles: u64,
-        /// How many of them a block takes one after the other: 1 to
-        /// [`MOST_TILES`](crate::segments::MOST_TILES).
+        /// Tiles that a block processes in turn: 1 to [`MOST_TILES`](crate::segments::MOST_TILES).
         per_block: u64,
-        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) for each of the `ring` blocks that are under way
-        /// at once, all zero.
+        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) for each of `ring` blocks, all zero.
         slots: *mut u64,
-        /// How many blocks have slots; 2 or more. The blocks that run at a time may be as many.
+        /// Number of blocks with slots: 2 or more, and at least the number of blocks that run at once.
         ring: u64,
-        /// The results, as those of [`ReduceRows`]. Of an empty segment what a count of zero leaves.
+        /// The results, as in [`ReduceRows`]; for an empty segment that of no elements in
+        /// [`ReduceCounted`].
         output: *mut u64,
     }
 
-    /// Of the kernel that looks at segments' offsets. Any launch of one dimension, in blocks of whole
-    /// warps.
+    /// Parameters of the kernel that checks segment offsets. Any one-dimensional launch in whole warps.
     CheckOffsets {
-        /// As those of [`ReduceSegments`], in any order.
+        /// Offsets as in [`ReduceSegments`], but in any order.
         offsets: *const u32,
         /// Words of an offset: 1 or 2.
         offset_words: u64,
-        /// How many segments there are; not zero.
+        /// Number of segments; not zero.
         segments: u64,
-        /// The largest offset that may be.
+        /// Largest allowed offset.
         most: u64,
-        /// Elements and ends of a tile.
+        /// Number of elements and segment ends per tile.
         tile: u64,
         /// [`REPORT_WORDS`](crate::segments::REPORT_WORDS) words, all zero.
         report: *mut u64,
-        /// As those of [`ReduceSegments`]: `tiles` writable words.
+        /// Starts of tiles as in [`ReduceSegments`]: `tiles` writable words.
         starts: *mut u64,
-        /// How many tiles to look for.
+        /// Number of entries of `starts`.
         tiles: u64,
     }
 
-    /// Of the kernel that finds where on the path tiles begin, of offsets that are in order. Any launch
-    /// of one dimension.
+    /// Parameters of the kernel that finds where tiles begin on the path. Any one-dimensional launch.
     FindTiles {
-        /// As those of [`ReduceSegments`].
+        /// Offsets as in [`ReduceSegments`].
         offsets: *const u32,
         /// Words of an offset: 1 or 2.
         offset_words: u64,
-        /// How many segments there are; not zero.
+        /// Number of segments; not zero.
         segments: u64,
-        /// Elements and ends of a tile.
+        /// Number of elements and segment ends per tile.
         tile: u64,
-        /// As those of [`ReduceSegments`]: `tiles` writable words.
+        /// Starts of tiles as in [`ReduceSegments`]: `tiles` writable words.
         starts: *mut u64,
-        /// How many tiles to look for.
+        /// Number of entries of `starts`.
         tiles: u64,
     }
 
-    /// Of the kernel that counts runs of equal keys. Blocks are of [`BLOCK`](crate::runs::BLOCK)
-    /// threads, any number of them.
+    /// Parameters of the kernel that counts runs of equal keys. Any number of blocks of
+    /// [`BLOCK`](crate::runs::BLOCK) threads.
     CountRuns<T> {
-        /// The keys: `n` readable ones.
+        /// `n` readable keys.
         keys: *const T,
-        /// How many there are; not zero.
+        /// Number of keys; not zero.
         n: u64,
-        /// One writable word per block: how many runs begin in its piece of the keys.
+        /// One writable word per block: the number of runs that begin in its piece of the keys.
         counts: *mut u64,
         /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
         slots: *mut u64,
-        /// How many runs there are: 8 writable bytes, 8-aligned.
+        /// Number of runs: 8 writable bytes, 8-aligned.
         output: *mut u64,
     }
 
-    /// Of the kernel that writes runs of equal keys, in as many blocks as [`CountRuns`] had.
+    /// Parameters of the kernel that writes runs of equal keys, with as many blocks as [`CountRuns`].
     WriteRuns<T> {
-        /// The keys: `n` readable ones.
+        /// `n` readable keys.
         keys: *const T,
-        /// How many there are; not zero.
+        /// Number of keys; not zero.
         n: u64,
-        /// What the blocks have counted: one readable word per block.
+        /// The blocks' counts: one readable word per block.
         counts: *const u64,
-        /// The runs' keys: as many writable ones as there are runs.
+        /// The runs' keys: one writable key per run.
         heads: *mut T,
-        /// Where runs begin, and where the last one ends: one more than there are runs, of
-        /// `offset_words` writable words of 32 bits each, the lower half first.
+        /// Offsets of the runs and the end of the last one: one more than runs, of `offset_words`
+        /// writable 32-bit words each, the lower half first.
         offsets: *mut u32,
         /// Words of an offset: 1 or 2.
         offset_words: u64,
     }
 
-    /// Of the strided copy: `output[i] = input[i * stride]`.
+    /// Parameters of the strided copy: `output[i] = input[i * stride]`.
     CopyStrided<T> {
         /// (n - 1) · stride + 1 readable elements.
         input: *const T,
-        /// Elements of the output.
+        /// Number of elements to copy.
         n: u64,
-        /// Distance of the elements that are read.
+        /// Distance between the elements read.
         stride: u64,
         /// `n` writable elements, none of them in `input`.
         output: *mut T,
     }
 
-    /// Of the copy by index: `output[i] = input[index[i]]`.
+    /// Parameters of the gather: `output[i] = input[index[i]]`.
     CopyRandom<T> {
-        /// Readable elements at every index.
+        /// Elements, readable at every index.
         input: *const T,
-        /// Indices, of which `n` are readable.
+        /// `n` readable indices.
         index: *const u32,
-        /// Elements of the output.
+        /// Number of elements to copy.
         n: u64,
         /// `n` writable elements, none of them in `input` or `index`.
         output: *mut T,
     }
 
-    /// Of a transpose: `output[x * height + y] = input[y * width + x]`.
+    /// Parameters of a transpose: `output[x * height + y] = input[y * width + x]`.
     Transpose<T> {
         /// The matrix: `width * height` readable elements, row after row.
         input: *const T,
-        /// Columns of the input.
+        /// Number of columns of the input.
         width: u64,
-        /// Rows of the input.
+        /// Number of rows of the input.
         height: u64,
-        /// As many writable elements, none of them in `input`.
+        /// `width * height` writable elements, none of them in `input`.
         output: *mut T,
     }
 
-    /// Of the kernel that takes the place of others' data in the cache, by reading its own.
+    /// Parameters of the kernel that evicts other data from the cache by reading its own.
     Sweep {
-        /// 16 readable bytes per vector, all zero, from a multiple of 16.
+        /// 16 readable bytes per vector, all zero, 16-byte aligned.
         memory: *mut u8,
-        /// Vectors of 16 bytes.
+        /// Number of 16-byte vectors.
         vectors: u64,
     }
 
-    /// Of a kernel without parameters.
+    /// Parameters of a kernel without any.
     Empty {}
 }
 
-/// Whether the fields fill the struct: what [`Arguments`] asks for.
+/// Returns whether the fields are 8 bytes each and fill the struct, as [`Arguments`] requires.
 const fn fills<A: Arguments>() -> bool {
     let (mut end, mut at) = (0, 0);
     while at < A::PARAMETERS.len() {
@@ -604,7 +589,6 @@ const fn fills<A: Arguments>() -> bool {
     end == size_of::<A>()
 }
 
-/// All parameters of the suite are of 8 bytes, so that no struct of them has padding.
 const _: () = assert!(
     fills::<Reduce<f32>>()
         && fills::<ReduceOnce<f32>>()
@@ -635,7 +619,6 @@ const _: () = assert!(
 mod tests {
     use super::*;
 
-    /// What a macro that declares a kernel sees.
     macro_rules! listed {
         ([$($context:tt)*] $($field:ident: $ty:ty),*) => {
             (stringify!($($context)*), [$((stringify!($field), stringify!($ty))),*])
@@ -648,7 +631,7 @@ mod tests {
         assert_eq!(context, "a b");
         let names: [&str; 5] = fields.map(|(name, _)| name);
         assert_eq!(names, ["input", "n", "partials", "counter", "output"]);
-        // Compilers differ in where they put the spaces of a type.
+        // Compilers print types with different spaces.
         assert!(fields[3].1.split_whitespace().flat_map(str::chars).eq("*mutu32".chars()));
         let listed = ReduceOnce::<u8>::PARAMETERS.iter().map(|parameter| parameter.name);
         assert!(listed.eq(names));
@@ -665,7 +648,7 @@ mod tests {
         let start = (&raw const arguments).cast::<u8>();
         for (parameter, expected) in CopyStrided::<f32>::PARAMETERS.iter().zip(1_u64..) {
             assert_eq!(parameter.pointer, ["input", "output"].contains(&parameter.name));
-            // SAFETY: offset and size are those of a field of 8 bytes, which holds a plain number.
+            // SAFETY: offset and size are those of an 8-byte field, which holds a plain number.
             let found = unsafe { start.add(parameter.offset).cast::<u64>().read() };
             assert_eq!((parameter.size, found), (8, expected), "{}", parameter.name);
         }

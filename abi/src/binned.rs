@@ -1,27 +1,27 @@
-//! Binned sums: sums of floats whose bits depend on no order.
+//! Binned sums: sums of floats that have the same bits in any order.
 //!
 //! # The result
-//! The terms are numbers of the type in which the sum is given, `f32` or `f64`. With the constants of
-//! the table, a term belongs to *bin* t if t is the least integer, of those from the lowest bin on, with
-//! |term| < 2^((t + 1)W - 1). Let t be the highest bin that any term belongs to. The sum is that of all
-//! terms, each rounded to a multiple of the *unit* 2^((t - K + 1)W): they are added exactly, and the sum
-//! is rounded once to the type. Both roundings are to nearest, and to even where two are equally near;
-//! what is too large becomes an infinity. A sum of 0 is +0. If any term is NaN, or there are infinities
-//! of both signs, the sum is NaN; else it is the infinity, if there is one.
+//! Terms have the type of the sum, `f32` or `f64`. With the constants of the table, a term belongs to
+//! *bin* t, the least integer from the lowest bin on with |term| < 2^((t + 1)W - 1). Let t be the
+//! highest bin of any term. Each term is rounded to a multiple of the *unit* 2^((t - K + 1)W), the
+//! rounded terms are added exactly, and the sum is rounded once to the type. Both roundings are to
+//! nearest, ties to even; a sum that is too large becomes an infinity. A sum of 0 is +0. If any term is
+//! NaN, or there are infinities of both signs, the sum is NaN; otherwise, if there is an infinity, the
+//! sum is that infinity.
 //!
-//! | type | W: bits of a bin | K: digits that are kept | bins | unit over the largest magnitude |
+//! | type | W: bits of a bin | K: digits kept | bins | unit / largest magnitude |
 //! |---|--:|--:|---|---|
 //! | `f32` | 23 | 3 | -5 to 5 | at most 2^-45 |
 //! | `f64` | 28 | 4 | -36 to 36 | at most 2^-83 |
 //!
-//! All of that is said of the terms as a set. So the sum depends neither on their order nor on who adds
-//! which of them, and another program on another machine has the same one.
+//! This defines the sum by the set of its terms. It depends neither on their order nor on their
+//! distribution over threads, and is the same in other programs and on other machines.
 //!
-//! A term is off by half a unit at most: n terms by n * 2^-46 of the largest magnitude in `f32`, and by
-//! n * 2^-84 of it in `f64`, besides the rounding of the result. Where the unit divides all terms, the
-//! result is their exact sum, rounded once: so it is for half-precision numbers, for integers below 2^68
-//! in `f32` and below 2^111 in `f64`, and for numbers that all belong to the lowest bin, whose unit
-//! divides the smallest number that there is.
+//! The error of a term is at most half a unit. For n terms it is at most n * 2^-46 of the largest
+//! magnitude in `f32` and n * 2^-84 in `f64`, besides the rounding of the result. If the unit divides
+//! all terms, the result is their exact sum, rounded once. This holds for half-precision numbers, for
+//! integers below 2^68 in `f32` and below 2^111 in `f64`, and for terms that all belong to the lowest
+//! bin, whose unit divides the smallest number.
 //!
 //! ```
 //! use warpfold_abi::binned::Running;
@@ -33,122 +33,120 @@
 //! ```
 //!
 //! # How it is computed
-//! A term is scaled by 2^(-tW), and its digits are split off from the front. An `f32` plus 1.5 * 2^23 is
-//! rounded to an integer, of two equally near ones to the even one, which is in the last places of the
-//! sum: that is the first digit. What remains is exact, and at most a half; plus 1.5 * 2^(23 - W), it
-//! gives the next W bits, and so on. Digits are added as integers.
+//! A term is scaled by 2^(-tW), and its digits are extracted from the front. Adding 1.5 * 2^23 rounds an
+//! `f32` to an integer, ties to even, in the last places of the sum: this is the first digit. The
+//! remainder is exact and at most one half; adding 1.5 * 2^(23 - W) gives the next W bits, and so on.
+//! Digits are added as integers.
 //!
-//! (A scaled term is exact unless it is so small that all its digits are 0, whatever its last bits are.
-//! So the digits are the same where a compiler fuses the scaling with the addition behind it.)
+//! (Scaling is exact unless the scaled term is so small that all its digits are 0. So the digits are the
+//! same if a compiler fuses the scaling with the addition.)
 //!
-//! Nobody has to know the highest bin before. Whoever adds begins with the lowest one as the first. When
-//! a term belongs to a higher one, that becomes the first; the digits move down by as many places, and
-//! those that fall out at the end are dropped. What is left is what would have been kept from the start:
+//! The highest bin need not be known in advance. Addition starts with the lowest bin as the first. When
+//! a term belongs to a higher one, that becomes the first bin; the digits move down by as many places,
+//! and digits past the last place are dropped. The rest equals what the new first bin would have given
+//! from the start:
 //!
-//! - The digits of a term down to any place make up the term rounded to a multiple of that place. For
-//!   what is split off in front of it is a multiple of the place before, and so an even multiple of this
-//!   one: the nearest multiple to the whole term is it and the nearest one to the remainder, and of two
-//!   equally near ones the even one of both is the same.
-//! - So the digits make up the same whichever bin is the first, as long as the term belongs to no higher
-//!   one.
-//! - The places behind a new first bin are old places, whose digits stay, or places above them. At those
-//!   a term that came before has the digit 0: it is less than half of the place above its bin.
+//! - The digits of a term down to any place add up to the term, rounded to a multiple of that place. For
+//!   the part that was extracted before is a multiple of the previous place, and therefore an even
+//!   multiple of this one. The multiple nearest to the whole term is that part plus the multiple nearest
+//!   to the remainder, and ties go to the same even multiple.
+//! - So the digits add up to the same for any first bin, if the term belongs to no higher one.
+//! - The places of a new first bin are old places, which keep their digits, or places above them. At
+//!   these, earlier terms have the digit 0, because they are below half of the place above their bin.
 //!
-//! Nor does it matter in which of several parts of a sum a term is: two parts meet with the higher of
-//! their first bins as the first of both.
+//! It does not matter either which of several partial sums has a term: two partial sums are added with
+//! the higher of their first bins.
 //!
-//! A digit is at most 2^(W - 1) in magnitude, so that an `i64` holds the sums of those of 2^35 terms.
+//! A digit is at most 2^(W - 1) in magnitude, so that an `i64` holds the sum of 2^35 of them.
 //!
-//! (Sums in bins of a fixed grid, of which the highest few are kept: J. Demmel and H. D. Nguyen,
-//! *Parallel Reproducible Summation*, IEEE Transactions on Computers 64, 2015. There sums of digits are
-//! floats, which are renormalised.)
+//! (Bins of a fixed grid, of which the highest few are kept: J. Demmel and H. D. Nguyen, *Parallel
+//! Reproducible Summation*, IEEE Transactions on Computers 64, 2015. Their sums of digits are floats,
+//! which are renormalised.)
 
-/// What is kept of terms: the sums of their digits. An `f32` or an `f64` stands for those of binned
-/// sums.
+/// Sums of the digits of terms. `f32` and `f64` implement it for binned sums.
 pub trait Sums: Copy + 'static {
-    /// What the terms are.
+    /// Type of the terms.
     type Term: Float;
-    /// 32-bit words that the sums are handed on in.
+    /// Number of 32-bit words that the sums are exchanged as.
     const WORDS: u32;
-    /// Terms whose digits [`Kept`](Self::Kept) holds for sure, besides what it was made of.
+    /// Number of terms that [`Kept`](Self::Kept) has room for after [`keep`](Self::keep).
     const CAPACITY: u32;
-    /// The digits of a term, the highest first.
+    /// Digits of a term, the highest first.
     type Near: Copy;
-    /// The sums of the digits of 2^35 terms.
+    /// Sums of the digits of up to 2^35 terms.
     type Digits: Copy;
-    /// The sums of the digits of what one thread adds.
+    /// A thread's own sums of digits.
     type Kept: Copy;
-    /// The digits of no terms.
+    /// The sums of no terms.
     const NOTHING: Self::Digits;
 
-    /// The digits of a scaled term that [fits](Self::fits) and [is short](Self::is_short).
+    /// Returns the digits of a scaled term that [fits](Self::fits) and [is short](Self::is_short).
     fn digits(scaled: Self::Term) -> Self::Near;
     /// Adds the digits of a term.
     fn deposit(kept: &mut Self::Kept, digits: Self::Near);
-    /// What is kept where the sums are these, and this bin, counted from the lowest, is the first.
+    /// Starts a thread's sums from these, with this first bin, counted from the lowest.
     fn keep(digits: Self::Digits, bin: u32) -> Self::Kept;
-    /// The sums of all that was added.
+    /// Returns the sums of everything added.
     fn total(kept: Self::Kept) -> Self::Digits;
-    /// The sums of two.
+    /// Adds two sums with the same first bin.
     fn plus(a: Self::Digits, b: Self::Digits) -> Self::Digits;
-    /// The sums, where the first bin is `bins` bins above the one before.
+    /// Returns the sums with the first bin raised by `bins`.
     fn lowered(digits: Self::Digits, bins: u32) -> Self::Digits;
-    /// Each integer that the sums are, by a function.
+    /// Applies a function to each integer of the sums.
     fn map(digits: Self::Digits, of: &mut impl Each) -> Self::Digits;
 
-    /// The sums, where each of those integers has been added up over the lanes of a warp.
+    /// Normalises sums whose integers were each added up over the lanes of a warp.
     #[inline(always)]
     fn of_lanes(digits: Self::Digits) -> Self::Digits {
         digits
     }
 
-    /// Whether a scaled term that fits has no other digits than [`digits`](Self::digits) gives.
+    /// Returns whether [`digits`](Self::digits) covers all digits of a scaled term that fits.
     #[inline(always)]
     fn is_short(_kept: &Self::Kept, _scaled: Self::Term) -> bool {
         true
     }
 
-    /// Adds the other digits that a few scaled terms have, and gives the terms without them.
+    /// Adds the digits that [`digits`](Self::digits) does not cover; returns the terms without them.
     #[inline(always)]
     fn shortened<T: Terms<Self::Term>>(_kept: &mut Self::Kept, scaled: T) -> T {
         scaled
     }
 
-    /// The scale of a bin, counted from the lowest: what terms are measured by where it is the first.
+    /// Returns the scale of terms for a first bin, counted from the lowest.
     #[inline(always)]
     fn scale(bin: u32) -> Self::Term {
         Float::scale(bin)
     }
 
-    /// A term in the scale of the first bin.
+    /// Scales a term for the first bin.
     #[inline(always)]
     fn scaled(term: Self::Term, scale: Self::Term) -> Self::Term {
         term.times(scale)
     }
 
-    /// Whether a scaled term belongs to the first bin, which has this scale, or to a lower one. What is
-    /// not finite does not.
+    /// Returns whether a scaled term is finite and in the first bin, of this scale, or a lower one.
     #[inline(always)]
     fn fits(scaled: Self::Term, _scale: Self::Term) -> bool {
         scaled.fits()
     }
 
-    /// The bin of a finite term, counted from the lowest.
+    /// Returns the bin of a finite term, counted from the lowest.
     #[inline(always)]
     fn bin(term: Self::Term) -> u32 {
         term.bin()
     }
 }
 
-/// What is done with each of some integers.
+/// A function on 64-bit and 32-bit integers.
 pub trait Each {
-    /// With one of 64 bits.
+    /// Maps a 64-bit integer.
     fn double(&mut self, number: i64) -> i64;
-    /// With one of 32 bits.
+    /// Maps a 32-bit integer.
     fn single(&mut self, number: i32) -> i32;
 }
 
-/// The words of integers, each passed through a function: of those of 64 bits the low one first.
+/// Maps integers as 32-bit words, the low word of 64 bits first.
 struct EachWord<'a, F>(&'a mut F);
 
 impl<F: FnMut(u32) -> u32> Each for EachWord<'_, F> {
@@ -165,48 +163,47 @@ impl<F: FnMut(u32) -> u32> Each for EachWord<'_, F> {
     }
 }
 
-/// The type of a binned sum and of its terms: `f32` or `f64`.
+/// Types of binned sums and their terms: `f32` and `f64`.
 pub trait Float: Sums<Term = Self> {
-    /// Bits of a bin.
+    /// Bits per bin.
     const WIDTH: u32;
-    /// Digits that are kept.
+    /// Number of digits kept.
     const PLACES: u32;
-    /// The lowest bin. The highest one is as far above 0.
+    /// Lowest bin; the highest is its negative.
     const LOWEST: i32;
-    /// The exponent of the power of two by which no sum of 2^35 terms is too large for an `f64`.
+    /// Exponent h such that no sum of 2^35 terms, divided by 2^h, overflows an `f64`.
     const HEADROOM: i32;
-    /// The number 0 of the type.
+    /// The number 0.
     const ZERO: Self;
 
-    /// The number of the larger magnitude; no NaN may be among them.
+    /// Returns the number of larger magnitude; neither may be NaN.
     #[must_use]
     fn larger(self, other: Self) -> Self;
-    /// The bin of a finite number, counted from the lowest.
+    /// Returns the bin of a finite number, counted from the lowest.
     fn bin(self) -> u32;
-    /// What of [`Partial::specials`] this number sets: nothing if it is finite.
+    /// Returns the [`Partial::specials`] flags of this number; 0 if it is finite.
     fn specials(self) -> u32;
-    /// What terms are multiplied by where this bin, counted from the lowest, is the first.
+    /// Returns the factor that scales terms for this first bin, counted from the lowest.
     fn scale(bin: u32) -> Self;
-    /// The product of a term and a scale.
+    /// Returns the product of a term and a scale.
     fn times(self, scale: Self) -> Self;
-    /// Whether a scaled term belongs to the first bin or a lower one. A NaN does not.
+    /// Returns whether a scaled term belongs to the first bin or a lower one. False for NaN.
     fn fits(self) -> bool;
-    /// The nearest number to the sum of finite terms.
+    /// Returns the number nearest to the sum of finite terms.
     fn nearest(digits: Self::Digits, bin: u32) -> Self;
     /// Returns whether the sum of finite terms is negative, and a value and an exponent such that
     /// `value * 2^exponent` rounds as the sum's magnitude does.
     fn front(digits: Self::Digits, bin: u32) -> (bool, u64, i32);
-    /// The sum of terms that are not all finite.
+    /// Returns the sum of terms that are not all finite.
     fn special(specials: u32) -> Self;
 }
 
-/// In [`Partial::specials`]: a term is +infinity.
+/// Flag in [`Partial::specials`] of +infinity.
 const POSITIVE: u32 = 1;
-/// In [`Partial::specials`]: a term is -infinity. Both: or one is NaN.
+/// Flag in [`Partial::specials`] of -infinity. With both flags, the sum is NaN.
 const NEGATIVE: u32 = 2;
 
-/// The front of a sum: `value * 2^exponent`. Where the value has 64 bits, its lowest one is also set if
-/// anything behind it is.
+/// Leading bits of a sum: `value * 2^exponent`. If `value` has 64 bits, bit 0 also records dropped bits.
 #[derive(Clone, Copy)]
 struct Front {
     value: u64,
@@ -214,10 +211,10 @@ struct Front {
 }
 
 impl Front {
-    /// With `digit` behind it, the next digit, which has `width` bits.
+    /// Appends the next digit, of `width` bits.
     #[inline(always)]
     fn then(self, digit: u64, width: u32) -> Self {
-        // For how many of the digit's bits there is room; if not for all, there is none afterwards.
+        // Bits of the digit that fit. If some do not, none of any later digit do.
         let room = Ord::min(leading_zeros(self.value), width);
         let left = width - room;
         let lost = digit & ((1 << left) - 1) != 0;
@@ -226,9 +223,8 @@ impl Front {
     }
 }
 
-/// The zeros in front of a number's highest bit; of 0 one less than there are. `u64::leading_zeros`
-/// cannot be asked: rust-cuda's compiler takes it to be more than any digit has bits, whatever the
-/// number is.
+/// Returns the number of leading zeros, 63 for 0. Not `u64::leading_zeros`, whose result rust-cuda's
+/// compiler assumes to exceed the width of a digit, whatever the number is.
 #[inline(always)]
 pub(crate) fn leading_zeros(mut number: u64) -> u32 {
     let (mut zeros, mut step) = (0, u64::BITS / 2);
@@ -242,26 +238,26 @@ pub(crate) fn leading_zeros(mut number: u64) -> u32 {
     zeros
 }
 
-/// Digits have names, because an array that a loop goes over may lie in local memory on a GPU.
+/// Digits are named, because a GPU may place an array that a loop indexes in local memory.
 macro_rules! floats {
     ($(
         $Float:ident as $Bits:ident, $power:ident: bins of $width:literal bits, up to $highest:literal;
         $places:literal digits $digits:tt, carried $carried:tt, kept $kept:tt;
     )*) => {$(
-        /// A power of two that is a normal number.
+        /// Returns a power of two that is a normal number.
         pub(crate) const fn $power(exponent: i32) -> $Float {
             let biased = exponent + $Float::MAX_EXP - 1;
             $Float::from_bits((biased as $Bits) << ($Float::MANTISSA_DIGITS - 1))
         }
 
         const _: () = {
-            // The highest bin takes the largest number, and its scale is a normal number.
+            // The highest bin holds the largest number, and its scale is a normal number.
             assert!(($highest + 1) * $width > $Float::MAX_EXP);
             assert!($highest * $width < $Float::MAX_EXP - 1);
             // The lowest unit divides the smallest number.
             let smallest = $Float::MIN_EXP - $Float::MANTISSA_DIGITS as i32;
             assert!(($highest + <$Float as Float>::PLACES as i32 - 1) * $width >= -smallest);
-            // A digit of either sign has room in the last places of a sum.
+            // A signed digit fits in the last places of a sum.
             assert!($width < $Float::MANTISSA_DIGITS);
         };
 
@@ -279,7 +275,7 @@ macro_rules! floats {
 
             #[inline(always)]
             fn bin(self) -> u32 {
-                // The least biased exponent of the second bin is this and WIDTH.
+                // Least biased exponent of the second bin, minus WIDTH.
                 const FIRST: u32 = ($Float::MAX_EXP - 2 - $highest * $width) as u32;
                 let exponent = (self.abs().to_bits() >> ($Float::MANTISSA_DIGITS - 1)) as u32;
                 exponent.saturating_sub(FIRST) / $width
@@ -338,7 +334,7 @@ macro_rules! floats {
         [$($from:ident to $to:ident),*]) => {
         #[inline(always)]
         fn front(digits: Self::Digits, bin: u32) -> (bool, u64, i32) {
-            // All but the first from 0 to 2^WIDTH - 1.
+            // Normalises all digits but the first to 0..2^WIDTH.
             let carried = |digits: Self::Digits| {
                 let [mut $first $(, mut $digit)*] = digits;
                 $(
@@ -360,8 +356,9 @@ macro_rules! floats {
         #[inline(always)]
         fn nearest(digits: Self::Digits, bin: u32) -> Self {
             let (negative, value, exponent) = Self::front(digits, bin);
-            // That is the one rounding: a sum so small that the product is subnormal is a multiple of
-            // the smallest number, as all terms are. In two steps, as the power alone may be too small.
+            // The only rounding is that of `value`: a sum so small that the product is subnormal is a
+            // multiple of the smallest number, as all terms are. Two factors, because the power alone
+            // may be too small.
             let half = exponent / 2;
             let magnitude = value as Self * $power(half) * $power(exponent - half);
             if negative { -magnitude } else { magnitude }
@@ -377,7 +374,7 @@ macro_rules! floats {
 
         #[inline(always)]
         fn digits(scaled: Self) -> Self::Near {
-            /// So large that the last place of sums with it is that of a digit.
+            /// Returns a constant so large that the last place of sums with it is that of the digit.
             const fn large(place: i32) -> $Float {
                 1.5 * $power($Float::MANTISSA_DIGITS as i32 - 1 - place * $width)
             }
@@ -393,7 +390,7 @@ macro_rules! floats {
 
         #[inline(always)]
         fn plus(a: Self::Digits, b: Self::Digits) -> Self::Digits {
-            // Of a term that does not fit there are no digits, and the sum is thrown away.
+            // Wraps: a term that does not fit has meaningless digits, and its sum is discarded.
             [a[$first_place].wrapping_add(b[$first_place]) $(, a[$place].wrapping_add(b[$place]))*]
         }
 
@@ -414,7 +411,7 @@ macro_rules! floats {
             [of.double(digits[$first_place]) $(, of.double(digits[$place]))*]
         }
     };
-    // In 64 bits at once.
+    // Kept in 64 bits.
     (@kept [i64 $($place:literal)*]) => {
         const CAPACITY: u32 = u32::MAX;
         type Kept = Self::Digits;
@@ -434,7 +431,7 @@ macro_rules! floats {
             kept
         }
     };
-    // In 32 bits, which is cheaper, and from time to time in 64.
+    // Kept in 32 bits, which is cheaper, and moved to 64 bits from time to time.
     (@kept [i32 $($place:literal)*]) => {
         const CAPACITY: u32 = (i32::MAX >> (<Self as Float>::WIDTH - 1)) as u32;
         type Kept = (Self::Near, Self::Digits);
@@ -464,27 +461,27 @@ floats! {
         kept [i64 0 1 2 3];
 }
 
-/// Where the specials begin in the word that has the bin, too.
+/// First bit of the specials in the word that they share with the bin.
 const SPECIALS_FROM: u32 = 16;
 
-/// The sum of some terms, to which others can be added. 2^35 terms have room.
+/// Sum of up to 2^35 terms, to which others can be added.
 #[derive(Debug, Clone, Copy)]
 pub struct Partial<S: Sums> {
-    /// The sums of the terms' digits, the first of them in units of 2^(tW) for the first bin t.
+    /// Sums of the terms' digits, the first in units of 2^(tW) for the first bin t.
     pub digits: S::Digits,
-    /// The first bin, counted from the lowest: no finite term belongs to a higher one.
+    /// First bin, counted from the lowest: no finite term belongs to a higher one.
     pub bin: u32,
-    /// What terms are not finite: 1 for +infinity, 2 for -infinity, 3 for both of them or NaN.
+    /// Flags of terms that are not finite: 1 for +infinity, 2 for -infinity, 3 for both or NaN.
     pub specials: u32,
 }
 
 impl<S: Sums> Partial<S> {
-    /// The sum of no terms. All its words are 0.
+    /// The sum of no terms, whose words are all 0.
     pub const ZERO: Self = Self { digits: S::NOTHING, bin: 0, specials: 0 };
-    /// Words that it is handed on in: those of the sums, and one that has the bin and the specials.
+    /// Number of 32-bit words: those of the sums, and one for the bin and the specials.
     pub const WORDS: u32 = S::WORDS + 1;
 
-    /// The sum whose words are those of this one, each passed through a function.
+    /// Returns the sum with `through` applied to each word.
     #[inline(always)]
     #[must_use]
     pub fn map_words(self, through: &mut impl FnMut(u32) -> u32) -> Self {
@@ -493,7 +490,7 @@ impl<S: Sums> Partial<S> {
         Self { digits, bin: word % (1 << SPECIALS_FROM), specials: word >> SPECIALS_FROM }
     }
 
-    /// The sum of a single term.
+    /// Returns the sum of a single term.
     #[inline(always)]
     pub fn of(term: S::Term) -> Self {
         let mut sum = Self::ZERO;
@@ -501,7 +498,7 @@ impl<S: Sums> Partial<S> {
         sum
     }
 
-    /// Adds a term: for who has no [`Running`] sum.
+    /// Adds a term, without the need for a [`Running`] sum.
     #[inline(always)]
     pub fn add(&mut self, term: S::Term) {
         let scale = S::scale(self.bin);
@@ -518,14 +515,14 @@ impl<S: Sums> Partial<S> {
         self.digits = S::total(kept);
     }
 
-    /// Behind another first bin, which is no lower.
+    /// Returns the sum with its first bin raised to `bin`.
     #[inline(always)]
     #[must_use]
     pub fn behind(self, bin: u32) -> Self {
         Self { digits: S::lowered(self.digits, bin - self.bin), bin, ..self }
     }
 
-    /// Of the terms of both.
+    /// Returns the sum of the terms of both.
     #[inline(always)]
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
@@ -536,19 +533,19 @@ impl<S: Sums> Partial<S> {
 }
 
 impl<S: Float> Partial<S> {
-    /// The sum of the terms.
+    /// Returns the sum of the terms.
     #[inline(always)]
     pub fn sum(self) -> S {
         if self.specials == 0 { S::nearest(self.digits, self.bin) } else { S::special(self.specials) }
     }
 
-    /// The sum of the terms, rounded to `f64`, over the number of elements: NaN of none.
+    /// Returns the sum of the terms, rounded to `f64`, divided by the number of elements; NaN for none.
     #[inline(always)]
     pub fn mean(self, count: u64) -> f64 {
         self.scaled(count, 0)
     }
 
-    /// The sum of the terms, times 2^-[`HEADROOM`](Float::HEADROOM), rounded to `f64`.
+    /// Returns the sum of the terms, times 2^-[`HEADROOM`](Float::HEADROOM), rounded to `f64`.
     #[inline(always)]
     pub fn wide(self) -> f64 {
         self.scaled(1, -S::HEADROOM)
@@ -569,16 +566,16 @@ impl<S: Float> Partial<S> {
 
 /// A few terms, which are added together.
 pub trait Terms<S>: Copy {
-    /// How many terms there are.
+    /// Number of terms.
     const LEN: u32;
-    /// Hands them over one by one.
+    /// Calls `take` with each term.
     fn each(self, take: impl FnMut(S));
-    /// Each of them changed.
+    /// Returns the terms with `of` applied to each.
     #[must_use]
     fn map(self, of: impl FnMut(S) -> S) -> Self;
 }
 
-/// Written out, for the reason that [`floats`] has.
+/// Unrolled for the same reason as [`floats`].
 macro_rules! terms {
     ($([$($term:ident)*];)*) => {$(
         impl<S: Copy> Terms<S> for [S; [$(stringify!($term)),*].len()] {
@@ -606,45 +603,43 @@ terms! {
     [a b c d e f g h];
 }
 
-/// A sum of terms that come a few at a time: what a thread keeps.
+/// A thread's sum, to which a few terms at a time are added.
 #[derive(Clone, Copy)]
 pub struct Running<S: Sums> {
     kept: S::Kept,
-    /// That of the first bin.
     scale: S::Term,
     bin: u32,
     specials: u32,
-    /// Terms that there is room for.
+    /// Number of terms that can be added before the digits must be moved.
     room: u32,
 }
 
 impl<S: Sums> Running<S> {
-    /// Makes the sum of no terms.
+    /// Creates the sum of no terms.
     #[inline(always)]
     pub fn new() -> Self {
         Self::of(Partial::ZERO)
     }
 
-    /// Of the terms of a partial sum.
     #[inline(always)]
     fn of(Partial { digits, bin, specials }: Partial<S>) -> Self {
         let (kept, scale) = (S::keep(digits, bin), S::scale(bin));
         Self { kept, scale, bin, specials, room: S::CAPACITY }
     }
 
-    /// Adds a few terms, of which there are 2^35 in all at most.
+    /// Adds terms, up to 2^35 in all.
     #[inline(always)]
     pub fn add<T: Terms<S::Term>>(&mut self, terms: T) {
         self.add_unless_nan::<T, false>(terms);
     }
 
-    /// Adds those of a few terms that are not NaN, and tells how many there are of them.
+    /// Adds the terms that are not NaN, and returns their number.
     #[inline(always)]
     pub fn add_numbers<T: Terms<S::Term>>(&mut self, terms: T) -> u32 {
         self.add_unless_nan::<T, true>(terms)
     }
 
-    /// Adds a few terms, where `SKIPS` those that are not NaN, and tells how many.
+    /// Adds the terms, without NaNs if `SKIPS`, and returns the number of terms added.
     #[inline(always)]
     fn add_unless_nan<T: Terms<S::Term>, const SKIPS: bool>(&mut self, terms: T) -> u32 {
         const { assert!(T::LEN <= S::CAPACITY) };
@@ -653,7 +648,7 @@ impl<S: Sums> Running<S> {
         let mut fit = self.has_room_for(scaled);
         let mut short = true;
         scaled.each(|term| short &= S::is_short(&self.kept, term));
-        // One branch, as hardly any terms take it. Those that are NaN do, so that no other is asked.
+        // A single branch, which few terms take. NaNs do not fit, so that others need no check for NaN.
         if !(fit & short) {
             let mut terms = terms;
             if SKIPS && !fit {
@@ -676,13 +671,12 @@ impl<S: Sums> Running<S> {
         added
     }
 
-    /// Terms in the scale of the first bin.
     #[inline(always)]
     fn scaled<T: Terms<S::Term>>(&self, terms: T) -> T {
         terms.map(|term| S::scaled(term, self.scale))
     }
 
-    /// Whether scaled terms all belong to the first bin or a lower one, and can be added now.
+    /// Returns whether the scaled terms all belong to the first bin or a lower one, and have room.
     #[inline(always)]
     fn has_room_for<T: Terms<S::Term>>(&self, scaled: T) -> bool {
         let mut fit = S::CAPACITY == u32::MAX || self.room >= T::LEN;
@@ -690,8 +684,8 @@ impl<S: Sums> Running<S> {
         fit
     }
 
-    /// Makes terms fit, which is seldom needed: takes note of those that are not finite, and leaves them
-    /// out.
+    /// Slow path: raises the first bin and empties the 32-bit digits so that the terms fit. Records
+    /// those that are not finite and replaces them by 0.
     #[inline(always)]
     fn make_room<T: Terms<S::Term>>(&mut self, terms: T) -> T {
         let mut sum = self.close();
@@ -707,7 +701,7 @@ impl<S: Sums> Running<S> {
         finite
     }
 
-    /// The sum of the terms.
+    /// Returns the sum of the terms.
     #[inline(always)]
     pub fn close(self) -> Partial<S> {
         Partial { digits: S::total(self.kept), bin: self.bin, specials: self.specials }

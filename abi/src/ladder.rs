@@ -1,15 +1,15 @@
-//! Sizes that single kernels of the ladder are written for.
+//! Sizes of individual kernels of the ladder.
 
-/// Blocks of a cluster of the `cluster` kernel: as many as every device with clusters grants.
+/// Blocks per cluster of the `cluster` kernel: what every device with clusters supports.
 pub const CLUSTER_BLOCKS: u32 = 8;
 
-/// Tiles in shared memory of the `bulk_copy` kernel: one that is combined, the others under way.
+/// Tiles of the `bulk_copy` kernel in shared memory: one is reduced, the others are in flight.
 pub const BULK_COPY_STAGES: u32 = 4;
-/// Bytes of one of its tiles.
+/// Bytes per tile of the `bulk_copy` kernel.
 pub const BULK_COPY_TILE_BYTES: u32 = 8 * 1024;
 
 const _: () = assert!(CLUSTER_BLOCKS.is_power_of_two());
-// A thread of the largest block takes whole groups of 16 bytes of a tile.
+// Tiles consist of whole 16-byte groups.
 const _: () = assert!(BULK_COPY_TILE_BYTES.is_multiple_of(16));
-// Static shared memory of a block is limited to 48 KiB.
+// Static shared memory is limited to 48 KiB per block.
 const _: () = assert!(BULK_COPY_STAGES * BULK_COPY_TILE_BYTES < 48 * 1024);

@@ -1,11 +1,11 @@
-//! What the kernels and the host agree on, each fact once.
+//! Parameters, layouts, sizes and arithmetic shared by the kernels and the host library.
 //!
-//! The kernels' parameters ([`arguments`]), the sizes that a kernel is written for and a launch must
-//! respect ([`ladder`], [`transpose`], [`segments`]), how the blocks of the reducer hand over their
-//! values ([`reducer`]) and its launches on several devices theirs ([`meeting`]), what the reductions of
-//! others are limited to ([`custom`]), and sums, means and variances that have the same bits wherever
-//! they are made ([`binned`], [`moments`]). The crate has no dependencies: both compilers of the kernels
-//! and the host's compiler read the same constants, structs and arithmetic.
+//! This covers the kernels' parameters ([`arguments`]), the sizes that kernels are written for and
+//! launches must respect ([`ladder`], [`transpose`], [`segments`], [`runs`]), the exchange of partial
+//! results between the reducer's blocks ([`reducer`]) and between devices ([`meeting`]), the limits of
+//! user-defined reductions ([`custom`]), and sums, means and variances with reproducible bits
+//! ([`binned`], [`moments`]). The crate has no dependencies, so that both compilers of the kernels and
+//! the host's compiler can build it.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch))]
 
@@ -25,6 +25,5 @@ pub use arguments::{Arguments, Parameter};
 /// Threads of a warp.
 pub const WARP_SIZE: u32 = 32;
 
-/// The smallest and the largest block that the suite's one-dimensional kernels take, in threads. Blocks
-/// are powers of two.
+/// Block sizes of the suite's one-dimensional kernels, in threads: the powers of two in this range.
 pub const BLOCK_SIZES: core::ops::RangeInclusive<u32> = WARP_SIZE..=1024;

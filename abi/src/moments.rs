@@ -1,25 +1,23 @@
-//! Means and variances whose bits depend on no order.
+//! Means and variances that have the same bits in any order.
 //!
-//! The variance of n numbers is (n * sum of squares - square of the sum) / n^2. In floats that is a
-//! difference of large numbers, of which rounding leaves little. Here the numbers are integers times a
-//! unit, both sums are exact, and so is the difference.
+//! The variance of n numbers is (n * sum of squares - square of the sum) / n^2. In floats, rounding
+//! leaves little of this difference of large numbers. Here the numbers are integers times a unit, so
+//! that both sums and the difference are exact.
 //!
 //! # The result
-//! Of integers, the numbers are the elements. Of floats, they are the elements as a
-//! [binned sum](crate::binned) takes them: each rounded to a multiple of the unit that the largest
-//! magnitude decides on. With A for their sum and B for the sum of their squares:
+//! For integers, the numbers are the elements. For floats, they are the elements as in a
+//! [binned sum](crate::binned), each rounded to a multiple of the unit that the largest magnitude
+//! determines. With A for their sum and B for the sum of their squares:
 //!
 //! - The mean is A, rounded to `f64`, divided by n.
-//! - The variance is n * B - A^2, which is never below 0, rounded to `f64`, divided by n, and by n
-//!   again.
-//! - If any element is not finite, there is no variance. The mean is then the special value that the
-//!   binned sum is.
+//! - The variance is n * B - A^2, never below 0, rounded to `f64`, divided by n, and by n again.
+//! - If any element is not finite, the variance is NaN and the mean the binned sum's special value.
 //!
-//! Roundings are to nearest, ties to even. (Units are powers of two, by which results are multiplied at
-//! last. Only a result that is subnormal or too large is rounded there.) Where all elements are equal,
-//! the unit divides them, and the variance is exactly 0.
+//! Roundings are to nearest, ties to even. (The unit is a power of two, by which results are multiplied
+//! last. This rounds only results that are subnormal or too large.) If all elements are equal, the unit
+//! divides them, and the variance is exactly 0.
 //!
-//! All of that is said of the elements as a set, and depends on no order.
+//! This defines the result by the set of elements, in any order.
 //!
 //! ```
 //! use warpfold_abi::{binned::Running, moments::{MeanAndVariance, OfSingles}};
@@ -32,23 +30,23 @@
 //! ```
 //!
 //! # How it is computed
-//! A rounded element is the sum of its K digits, of W bits each, as integers times their places. Its
-//! square is the sum of the products of any two of its digits, times both places. So the sums of these
-//! products, K(K + 1) / 2 integers, are kept beside the sums of the digits. When the first bin rises by
-//! one, each digit becomes the next one, the last one falls out, and so it is with the products: the sum
-//! of those of the digits i and k is that of the digits i + 1 and k + 1 then. What is left is what would
-//! have been kept from the start, because the digits are.
+//! A rounded element is the sum of its K digits of W bits, as integers times their places. Its square is
+//! the sum of the products of any two digits, times both places. So the sums of these K(K + 1) / 2
+//! products are kept as integers beside the sums of the digits. When the first bin rises by one, each
+//! digit becomes the next one, and the last is dropped. The sum of products of digits i and k becomes
+//! that of digits i + 1 and k + 1. As for the digits, this equals what the new first bin would have
+//! given from the start.
 //!
-//! A product has 2W - 2 bits and a sign, its sum over 2^35 elements 35 more. That is kept in two
-//! integers: a lower one, which is carried into the upper one before it can overflow, and by everyone
-//! who hands it on.
+//! A product has 2W - 2 bits and a sign, and a sum over 2^35 elements 35 bits more. It is kept in two
+//! integers; the lower is carried into the upper before it can overflow or is exchanged.
 //!
-//! An `f16` needs no bins, as all there are of them are multiples of 2^-24 below 2^16: the unit divides
-//! them all, whichever it is. Their sum is kept as it is, and so are the sums of their squares' fronts,
-//! which are multiples of 2^-8, and of what remains of the squares.
+//! An `f16` needs no bins, because all are multiples of 2^-24 below 2^16, which every unit divides.
+//! Their sum is kept exactly. Each square is split into a front, a multiple of 2^-8, and the rest, and
+//! both are summed.
 //!
-//! A `bf16` has 8 significant bits, so two digits unless it is far below the largest element: three sums
-//! of products are kept of those, and the others go the way of an `f32`.
+//! A `bf16` has 8 significant bits, and therefore two digits unless it is far below the largest element.
+//! The three sums of products of these two digits have a fast path; all others are computed as for
+//! `f32`.
 
 mod bfloats;
 mod halves;
@@ -58,18 +56,17 @@ use crate::binned::{Each, Float, Partial, Sums, leading_zeros, power_f32, power_
 pub use bfloats::{KeptOfBfloats, OfBfloats};
 pub use halves::{KeptOfHalves, OfHalves};
 
-/// A mean, and the mean of the squared distances from it. Of no elements both are NaN.
+/// Mean and variance, the mean of the squared distances from the mean. Both are NaN for no elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanAndVariance {
-    /// The mean of the elements.
+    /// Mean of the elements.
     pub mean: f64,
-    /// The variance of the elements.
+    /// Variance of the elements.
     pub variance: f64,
 }
 
 impl MeanAndVariance {
-    /// Of `count` integers, with this sum, and the sums of the lower and of the upper 64 bits of their
-    /// squares.
+    /// Computes both from `count` integers' sum and the sums of their squares' lower and upper 64 bits.
     #[inline(always)]
     pub fn of_integers(count: u64, sum: i128, lower: u128, upper: u128) -> Self {
         let [low, high] = halves(sum.cast_unsigned());
@@ -81,14 +78,12 @@ impl MeanAndVariance {
     }
 }
 
-/// The low half of a number, and the high one.
 #[inline(always)]
 fn halves(number: u128) -> [u64; 2] {
     [number as u64, (number >> 64) as u64]
 }
 
-/// The mean of `count` numbers with this sum, and the mean of the squared distances from it. The sum has
-/// no more than three words, the sum of squares no more than five, and their results have room.
+/// Computes both from a sum of at most three words and a sum of squares of at most five.
 #[inline(always)]
 fn mean_and_variance(count: u64, sum: Words, squares: Words) -> MeanAndVariance {
     let is_negative = sum.is_negative();
@@ -102,9 +97,9 @@ fn mean_and_variance(count: u64, sum: Words, squares: Words) -> MeanAndVariance 
     }
 }
 
-/// An integer of either sign, in words of 64 bits, the lowest one first: what 2^35 elements make of
-/// 128-bit squares has room, and the difference of what `f64` make, which is below 2^292. The words have
-/// names, because an array that a loop goes over may lie in local memory on a GPU.
+/// A signed integer in 64-bit words, the lowest first. Holds the results for 2^35 elements with 128-bit
+/// squares, and the difference for `f64`, which is below 2^292. The words are named, because an array
+/// that a loop indexes may be placed in a GPU's local memory.
 #[derive(Clone, Copy)]
 struct Words([u64; 6]);
 
@@ -140,7 +135,7 @@ impl Words {
         Self([a, b, c, d, e, f])
     }
 
-    /// Times a power of two, by less than 64 bits.
+    /// Multiplies by 2^`bits`, below 2^64.
     #[inline(always)]
     fn raised(self, bits: u32) -> Self {
         if bits == 0 {
@@ -157,14 +152,14 @@ impl Words {
         ])
     }
 
-    /// With another digit of either sign behind it, of `width` bits.
+    /// Appends a signed digit of `width` bits.
     #[inline(always)]
     fn then(self, digit: i64, width: u32) -> Self {
         let sign = (digit >> (i64::BITS - 1)).cast_unsigned();
         self.raised(width).plus(Self([digit.cast_unsigned(), sign, sign, sign, sign, sign]))
     }
 
-    /// The product of a number of no more than five words and another one, which has no more than that.
+    /// Multiplies a number of at most five words, whose product has at most five, too.
     #[inline(always)]
     fn times(self, number: u64) -> Self {
         let Self([a, b, c, d, e, _]) = self;
@@ -174,7 +169,7 @@ impl Words {
         Self([a, b, f, g, e, 0]).plus(Self([0, c, d, h, i, 0]))
     }
 
-    /// The square of a number of no more than three words.
+    /// Squares a number of at most three words.
     #[inline(always)]
     fn squared(self) -> Self {
         let Self([a, b, c, ..]) = self;
@@ -184,7 +179,7 @@ impl Words {
         Self([d, e, f, g, h, i]).plus(mixed.raised(1))
     }
 
-    /// The nearest number, of one that is not negative.
+    /// Returns the `f64` nearest to a non-negative number.
     #[inline(always)]
     fn nearest(self) -> f64 {
         let Self([a, b, c, d, e, f]) = self;
@@ -200,21 +195,19 @@ impl Words {
     }
 }
 
-/// The front of a number, as far as its words have come.
+/// Leading words of a number, whose words are appended one by one.
 #[derive(Clone, Copy)]
 struct Front {
-    /// The highest word that is not 0.
+    /// Highest word that is not 0.
     high: u64,
-    /// The word below it.
     low: u64,
-    /// How many words have come behind the highest one.
+    /// Number of words appended after the highest.
     behind: u32,
-    /// Whether any bit is set behind those two.
+    /// True if any later bit is set.
     rest: bool,
 }
 
 impl Front {
-    /// With the next word below.
     #[inline(always)]
     fn then(self, word: u64) -> Self {
         let Self { high, low, behind, rest } = self;
@@ -242,8 +235,8 @@ fn with_borrow(a: u64, b: u64, borrow: bool) -> (u64, bool) {
     (rest, under | more)
 }
 
-/// The product, its low half first. Not in 128 bits, of which rust-cuda's compiler makes the product of
-/// the low halves alone.
+/// Returns the product, the low half first. Not a 128-bit product, for which rust-cuda's compiler
+/// computes only that of the low halves.
 #[inline(always)]
 pub fn product(a: u64, b: u64) -> [u64; 2] {
     const LOW: u64 = 0xffff_ffff;
@@ -253,24 +246,25 @@ pub fn product(a: u64, b: u64) -> [u64; 2] {
     [low & LOW | middle << 32, high + (left >> 32) + (right >> 32) + (middle >> 32)]
 }
 
-/// A number times a power of two that need not be a number itself. The number is 0 or above 2^-71, which
-/// is less than 1 by the squares of 2^35, and below 2^293.
+/// Returns `number * 2^exponent`; the power alone may be out of range. The number is 0 or from 2^-71
+/// (which is below 1 / (2^35)^2) to 2^293.
 #[inline(always)]
 fn scaled(number: f64, exponent: i32) -> f64 {
-    // The first product is no subnormal number, so that rounding is left to the second. Beyond what both
-    // can do all numbers overflow, or come to nothing.
+    // The first product is never subnormal, so that only the second one rounds. Beyond the clamped
+    // exponents, every number overflows or becomes 0.
     let first = Ord::clamp(exponent, -950, 950);
     let second = Ord::clamp(exponent - first, -550, 250);
     number * power_f64(first) * power_f64(second)
 }
 
-/// A sum with a product more.
+/// Returns `sum + a * b`.
 #[cfg(target_arch = "nvptx64")]
 #[inline(always)]
 fn with_product(sum: i64, a: i32, b: i32) -> i64 {
     let all;
-    // One instruction: of a number that was the lower half of an `f64`, compilers multiply all 64 bits.
-    // SAFETY: it has no other effect.
+    // A single instruction, because compilers multiply all 64 bits if a number was the lower half of an
+    // `f64`.
+    // SAFETY: arithmetic on registers.
     unsafe {
         core::arch::asm!(
             "mad.wide.s32 {0}, {1}, {2}, {3};",
@@ -281,19 +275,18 @@ fn with_product(sum: i64, a: i32, b: i32) -> i64 {
     all
 }
 
-/// A sum with a product more.
 #[cfg(not(target_arch = "nvptx64"))]
 #[inline(always)]
 fn with_product(sum: i64, a: i32, b: i32) -> i64 {
     sum.wrapping_add(i64::from(a) * i64::from(b))
 }
 
-/// The same of numbers in double precision, where all is exact.
+/// Returns `sum + a * b`, where all is exact.
 #[cfg(target_arch = "nvptx64")]
 #[inline(always)]
 fn with_product_f64(sum: f64, a: f64, b: f64) -> f64 {
     let all;
-    // SAFETY: it has no other effect.
+    // SAFETY: arithmetic on registers.
     unsafe {
         core::arch::asm!(
             "fma.rn.f64 {0}, {1}, {2}, {3};",
@@ -304,21 +297,20 @@ fn with_product_f64(sum: f64, a: f64, b: f64) -> f64 {
     all
 }
 
-/// The same of numbers in double precision, where all is exact.
 #[cfg(not(target_arch = "nvptx64"))]
 #[inline(always)]
 fn with_product_f64(sum: f64, a: f64, b: f64) -> f64 {
     sum + a * b
 }
 
-/// The sums that means and variances are made of.
+/// Sums that determine means and variances.
 pub trait Moments: Sums {
-    /// The mean and the variance of `count` finite elements.
+    /// Returns the mean and variance of `count` finite elements.
     fn of(digits: Self::Digits, bin: u32, count: u64) -> MeanAndVariance;
 }
 
 impl<S: Moments> Partial<S> {
-    /// The mean and the variance of the elements, of which there are `count`.
+    /// Returns the mean and variance of the elements, whose number is `count`.
     #[inline(always)]
     pub fn moments(self, count: u64) -> MeanAndVariance {
         if self.specials == 0 {
@@ -328,17 +320,16 @@ impl<S: Moments> Partial<S> {
     }
 }
 
-/// The sums of K digits, and of the P products of two of them.
+/// Sums of K digits, and of the P products of two of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Products<const K: usize, const P: usize> {
     digits: [i64; K],
     low: [i64; P],
-    /// In units of 2^`CARRIED`, of which a low one that is carried has less than one.
+    /// In units of 2^`CARRIED`; carried low sums are below one unit.
     high: [i32; P],
 }
 
-/// Digits and products have names, because an array that a loop goes over may lie in local memory on a
-/// GPU.
+/// Digits and products are named, because a GPU may place an array that a loop indexes in local memory.
 macro_rules! moments {
     ($(
         $(#[$attr:meta])*
@@ -352,14 +343,12 @@ macro_rules! moments {
         pub struct $Name;
 
         impl $Name {
-            /// How many products there are.
             const PRODUCTS: usize = [$($at),*].len();
-            /// How many digits there are.
             const DIGITS: usize = [$($place),*].len();
-            /// Bits of a low sum that is carried.
+            /// Number of bits of a carried low sum.
             const CARRIED: u32 = $carried;
 
-            /// With low sums carried into the high ones, of which each has changed by as much.
+            /// Carries low sums into the high ones; `carry` returns a low sum's units of 2^`CARRIED`.
             #[inline(always)]
             fn carried(
                 Products { digits, low, high }: <Self as Sums>::Digits,
@@ -376,9 +365,9 @@ macro_rules! moments {
         const _: () = {
             assert!($Name::DIGITS as u32 == $Float::PLACES);
             let bits = 2 * ($Float::WIDTH - 1);
-            // As many products as are added before a low sum is carried, beside one that is.
+            // A low sum has room for a carried one and `CAPACITY` products.
             assert!(<$Name as Sums>::CAPACITY as u64 <= (1 << (63 - bits)) - (1 << ($Name::CARRIED - bits)));
-            // Those of 2^35 terms have room in a high sum, and the low ones of a warp in 64 bits.
+            // A high sum has room for 2^35 terms, and 64 bits for the low sums of a warp.
             assert!(bits + 35 - $Name::CARRIED < 31 && $Name::CARRIED + 5 <= 64);
         };
 
@@ -444,13 +433,13 @@ macro_rules! moments {
                 let high = squares([$(high[$at].into()),*]).raised(Self::CARRIED);
                 let MeanAndVariance { mean, variance } =
                     mean_and_variance(count, sum, squares(low).plus(high));
-                // That of the sum.
+                // Exponent of the sum's unit.
                 let unit = ($Float::LOWEST + bin as i32 + 1 - $Float::PLACES as i32) * $Float::WIDTH as i32;
                 MeanAndVariance { mean: scaled(mean, unit), variance: scaled(variance, 2 * unit) }
             }
         }
     )*};
-    // Products of integers.
+    // Integer products.
     (@kept i64 $Float:ident [$($place:literal)*] [$($at:literal $i:literal $k:literal)*]) => {
         const CAPACITY: u32 =
             (1 << (65 - 2 * $Float::WIDTH)) - (1 << (Self::CARRIED + 2 - 2 * $Float::WIDTH));
@@ -465,8 +454,8 @@ macro_rules! moments {
 
         #[inline(always)]
         fn deposit(kept: &mut Self::Kept, digits: Self::Near) {
-            // The high ones are not written, not even as they are: rust-cuda's compiler would take them
-            // apart into bytes for each element.
+            // Leaves `high` alone: if it is written, even unchanged, rust-cuda's compiler splits it into
+            // bytes.
             kept.digits = [$(with_product(kept.digits[$place], digits[$place], 1)),*];
             kept.low = [$(with_product(kept.low[$at], digits[$i], digits[$k])),*];
         }
@@ -481,8 +470,8 @@ macro_rules! moments {
             Self::carried(kept, |low| low >> Self::CARRIED)
         }
     };
-    // Products of digits in double precision, which a GPU makes four times as fast, and adds up exactly
-    // as long as the sum is below 2^53. They are in units of a power of two.
+    // Products in double precision, in units of a power of two. A GPU computes these four times as fast,
+    // and sums below 2^53 are exact.
     (@kept f64 $Float:ident [$($place:literal)*] [$($at:literal $i:literal $k:literal)*]) => {
         const CAPACITY: u32 =
             (1 << (55 - 2 * $Float::WIDTH)) - (1 << (Self::CARRIED + 2 - 2 * $Float::WIDTH));
@@ -517,28 +506,28 @@ macro_rules! moments {
     };
 }
 
-/// The three digits of an `f32`.
+/// Digits of an `f32`, as integers and in double precision.
 #[derive(Debug, Clone, Copy)]
 pub struct InDoubles {
     digits: [i32; 3],
-    /// The same times their [units](Self::unit).
+    /// The digits times their [units](Self::unit).
     doubles: [f64; 3],
 }
 
 impl InDoubles {
-    /// What a digit of 1 is in double precision: that of the second one is converted as it is.
+    /// Returns the double-precision value of a digit of 1. The second digit is converted unscaled.
     const fn unit(digit: usize) -> f64 {
         if digit == 1 { power_f64(-(f32::WIDTH as i32)) } else { 1.0 }
     }
 
-    /// So large that the last place of sums with it is that of a digit.
+    /// Constants so large that the last place of sums with them is that of a digit.
     const LARGE: [f32; 3] = [Self::large(0), Self::large(1), Self::large(2)];
 
     const fn large(place: i32) -> f32 {
         1.5 * power_f32(f32::MANTISSA_DIGITS as i32 - 1 - place * f32::WIDTH as i32)
     }
 
-    /// The digit in the last places of a sum with a [large](Self::LARGE) number.
+    /// Extracts the digit from the last places of a sum with a constant of [`LARGE`](Self::LARGE).
     #[inline(always)]
     fn digit(sum: f32, place: usize) -> i32 {
         sum.to_bits().wrapping_sub(Self::LARGE[place].to_bits()).cast_signed()
@@ -546,7 +535,7 @@ impl InDoubles {
 
     #[inline(always)]
     fn of(scaled: f32) -> Self {
-        /// A double whose last place is 1, with this number behind its first digit.
+        /// Returns 2^52 + `bits`.
         const fn behind(bits: u32) -> f64 {
             f64::from_bits((0x433_u64 << 52) | bits as u64)
         }
@@ -556,14 +545,14 @@ impl InDoubles {
         let b = rest + Self::LARGE[1];
         let second = b - Self::LARGE[1];
         let c = rest - second + Self::LARGE[2];
-        // The last one without a conversion, of which a GPU makes few at a time.
+        // Without a conversion instruction, of which a GPU executes few at a time.
         let third = behind(c.to_bits()) - const { behind(Self::LARGE[2].to_bits()) };
         let digits = [Self::digit(a, 0), Self::digit(b, 1), Self::digit(c, 2)];
         Self { digits, doubles: [first.into(), second.into(), third] }
     }
 }
 
-/// What a thread keeps of the digits of `f32`.
+/// A thread's sums for [`OfSingles`].
 #[derive(Debug, Clone, Copy)]
 pub struct KeptInDoubles {
     near: [i32; 3],
@@ -573,13 +562,13 @@ pub struct KeptInDoubles {
 }
 
 moments! {
-    /// Of `f32`, in double precision where that is faster.
+    /// Sums of `f32`, in double precision where that is faster.
     OfSingles: digits of f32 [a 0 b 1 c 2], next [0, a, b];
         products [aa 0 = 0 0  ab 1 = 0 1  ac 2 = 0 2  bb 3 = 1 1  bc 4 = 1 2  cc 5 = 2 2],
             next [0, 0, 0, aa, ab, bb];
         by place [1 aa] [2 ab] [2 ac 1 bb] [2 bc] [1 cc];
         low ones of 50 bits, kept f64;
-    /// Of `f64`, as integers.
+    /// Sums of `f64`, as integers.
     OfDoubles: digits of f64 [a 0 b 1 c 2 d 3], next [0, a, b, c];
         products [aa 0 = 0 0  ab 1 = 0 1  ac 2 = 0 2  ad 3 = 0 3  bb 4 = 1 1  bc 5 = 1 2  bd 6 = 1 3
                 cc 7 = 2 2  cd 8 = 2 3  dd 9 = 3 3],

@@ -1,33 +1,33 @@
-//! Segments: how elements and segments are shared by blocks, and what a look at their offsets reports.
+//! Segmented reduction: how blocks divide elements and segments, and the report on segment offsets.
 //!
-//! The elements of all segments and the segments' ends make one *path*: each segment's elements, then
-//! its end. A block has a *tile* of it, which is as long for all blocks: many elements, many ends of
-//! empty segments, or some of each, so that no lengths make one block work longer than another (D.
-//! Merrill and M. Garland, *Merge-based Parallel Sparse Matrix-Vector Multiplication*, SC16).
+//! All segments form one *path*: each segment's elements, followed by its end. A block processes *tiles*
+//! of the path, all of the same length, which may be many elements, many ends of empty segments, or a
+//! mix, so that all blocks do equal work for any segment lengths (D. Merrill and M. Garland,
+//! *Merge-based Parallel Sparse Matrix-Vector Multiplication*, SC16).
 
 use crate::reducer::{GROUP_BYTES, GROUPS_IN_FLIGHT};
 
-/// Threads of a block.
+/// Threads per block.
 pub const BLOCK: u32 = 128;
 
-/// Most tiles that a block takes one after the other.
+/// Maximum number of tiles that a block processes in turn.
 pub const MOST_TILES: u32 = 16;
 
-/// Tiles in shared memory: one that is worked on, the others under way.
+/// Tiles in shared memory: one is processed, the others are in flight.
 pub const STAGES: u32 = 3;
 
-/// Bytes of a line of the cache, at whose boundaries tiles are brought: a copy of a warp that lies
-/// across them takes more of what connects the memory with the multiprocessors.
+/// Bytes of a cache line. Tiles are copied from line boundaries on, because a warp's copy across them
+/// takes more bandwidth between memory and multiprocessors.
 pub const LINE_BYTES: u32 = 128;
 
-/// Whether elements of `element_bytes` bytes are brought to shared memory, not read where they are.
+/// Returns whether elements of `element_bytes` bytes are staged in shared memory, not read in place.
 pub const fn is_staged(element_bytes: u32) -> bool {
     crate::custom::in_groups(element_bytes as u64)
 }
 
-/// Elements and ends of a thread, for elements of `element_bytes` bytes. Odd, so that neighbouring
-/// threads read other banks of shared memory; and, of elements that are [staged](is_staged), no more
-/// than a block has groups for, of which the first and the last need not be whole.
+/// Returns the number of elements and segment ends per thread. It is odd, so that neighbouring threads
+/// read different banks of shared memory. [Staged](is_staged) elements must also fit into the groups
+/// that a block has, of which the first and the last may be partial.
 pub const fn items_per_thread(element_bytes: u32) -> u32 {
     let of_groups = GROUPS_IN_FLIGHT * GROUP_BYTES / element_bytes;
     match of_groups.saturating_sub(1) | 1 {
@@ -37,33 +37,33 @@ pub const fn items_per_thread(element_bytes: u32) -> u32 {
     }
 }
 
-/// Elements and ends of a tile.
+/// Returns the number of elements and segment ends per tile.
 pub const fn tile_items(element_bytes: u32) -> u32 {
     BLOCK * items_per_thread(element_bytes)
 }
 
-/// Where the parts of a block's shared memory begin, in 32-bit words.
+/// Layout of a block's shared memory, in 32-bit words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// Of a tile: the groups that have its elements, and behind them half a word for each end of a
-    /// segment. There are [`STAGES`], from the beginning on.
+    /// Size of one of the [`STAGES`], which begin at word 0: the groups with a tile's elements, then
+    /// half a word per segment end.
     pub tile: u32,
-    /// Half a word for each element, where results have no place instead of elements; else nothing.
+    /// Offset of half a word per element; empty if results can replace the elements.
     pub places: u32,
-    /// A bit for each element, and one word more.
+    /// Offset of one bit per element and one word more.
     pub flags: u32,
-    /// How many words those are.
+    /// Size of the flags.
     pub flag_words: u32,
-    /// Two words for each tile of the block.
+    /// Offset of two words per tile of the block.
     pub tiles: u32,
-    /// Words of all parts.
+    /// Size of all parts.
     pub words: u32,
 }
 
-/// The layout for elements of `element_bytes` bytes; `in_place` if results need no places of their own.
+/// Returns the layout for elements of `element_bytes` bytes; `in_place` if results replace elements.
 pub const fn layout(element_bytes: u32, in_place: bool) -> Layout {
     let items = tile_items(element_bytes);
-    // An end takes no more than the element that a tile has less for it; of bytes it takes one more.
+    // A segment end takes half a word, at most an element's size, except for single bytes.
     let bytes = items * if element_bytes < 2 || !is_staged(element_bytes) { 2 } else { element_bytes };
     let tile = (bytes + LINE_BYTES + 2 * GROUP_BYTES).next_multiple_of(LINE_BYTES) / 4;
     let places = STAGES * tile;
@@ -73,19 +73,19 @@ pub const fn layout(element_bytes: u32, in_place: bool) -> Layout {
     Layout { tile, places, flags, flag_words, tiles, words: tiles + 2 * MOST_TILES }
 }
 
-/// Words of shared memory beside that layout, where a partial result has `words`: for the collectives,
-/// which keep one of each of 32 warps and one of the block; and for another one that the block keeps,
-/// with two words more.
+/// Returns the words of shared memory beside that layout for partial results of `words` words: one for
+/// each of 32 warps and one for the block, which the collectives need, and another one with two words
+/// more for the block.
 pub const fn scratch_words(words: u32) -> u32 {
     (crate::WARP_SIZE + 2) * words + 2
 }
 
-/// 64-bit words of the report on offsets: all zero before, then
+/// 64-bit words of the report on segment offsets, all zero before the check:
 ///
-/// 0. the ones' complement of the number of the first segment that is none, or zero if all are;
+/// 0. the ones' complement of the index of the first invalid segment, or zero if all are valid;
 /// 1. the first offset;
 /// 2. the last offset;
-/// 3. whether some segment is not as long as the first one: 1 if so.
+/// 3. 1 if some segment's length differs from the first one's.
 pub const REPORT_WORDS: u64 = 4;
 
 const _: () = assert!(items_per_thread(8) == 7 && items_per_thread(4) == 15);

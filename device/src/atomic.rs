@@ -1,22 +1,20 @@
 //! Atomics on global memory, with explicit order and scope.
 //!
-//! Written in PTX because `core::sync::atomic` serves under neither code generator: rustc's NVPTX
-//! target drops the ordering of read-modify-writes (rust-lang/rust#136480), and
-//! `rustc_codegen_nvvm` does not support it.
+//! Written in PTX because neither code generator supports `core::sync::atomic`: rustc's NVPTX target
+//! drops the ordering of read-modify-writes (rust-lang/rust#136480), and `rustc_codegen_nvvm` lacks it.
 
 use core::arch::asm;
 
-/// How an atomic orders the thread's other accesses. One type per order, because the order is part
-/// of the instruction.
+/// Memory order of an atomic. One type per order, because the order is part of the instruction.
 pub trait Order {
     #[doc(hidden)]
     const ACQ_REL: bool;
 }
 
-/// Orders nothing: only the atomic itself is indivisible.
+/// No ordering of other accesses.
 pub struct Relaxed;
-/// Earlier accesses of this thread are seen by whoever reads the new value; later ones see what was
-/// published with the value read.
+/// Acquire and release: this thread's earlier accesses are visible to threads that read the new value,
+/// and its later ones see what was published with the value read.
 pub struct AcqRel;
 
 impl Order for Relaxed {
@@ -26,7 +24,7 @@ impl Order for AcqRel {
     const ACQ_REL: bool = true;
 }
 
-/// Which threads an atomic is indivisible for.
+/// Threads among which an operation is atomic.
 pub trait Scope {
     #[doc(hidden)]
     const WIDTH: Width;
@@ -43,7 +41,7 @@ pub enum Width {
 pub struct Block;
 /// The threads of the device.
 pub struct Device;
-/// All threads of the machine, the host's among them.
+/// All threads of the machine, including the host's.
 pub struct System;
 
 impl Scope for Block {
@@ -56,7 +54,7 @@ impl Scope for System {
     const WIDTH: Width = Width::System;
 }
 
-/// One `atom` instruction in each order and scope; the match is resolved at compile time.
+/// One `atom` instruction per order and scope; the match is resolved at compile time.
 macro_rules! atom {
     ($order:ty, $scope:ty, $class:ident, $op:literal, $address:expr $(, $operand:expr)*) => {{
         let old;
@@ -89,17 +87,17 @@ macro_rules! atom {
     };
 }
 
-/// Element types with atomic addition, minimum and maximum. Each returns the value before.
+/// Element types with atomic addition, minimum and maximum. Each method returns the previous value.
 ///
 /// # Safety of every method
 /// `address` must point to live, aligned global memory that other threads access only atomically.
 #[allow(clippy::missing_safety_doc)]
 pub trait Atomic: Copy {
-    /// Adds; integers wrap around, floats round to nearest.
+    /// Adds `value`; integers wrap around, floats round to nearest.
     unsafe fn fetch_add<O: Order, S: Scope>(address: *mut Self, value: Self) -> Self;
-    /// Keeps the smaller; NaN wins.
+    /// Stores the smaller of both values; NaN if either is NaN.
     unsafe fn fetch_min<O: Order, S: Scope>(address: *mut Self, value: Self) -> Self;
-    /// Keeps the larger; NaN wins.
+    /// Stores the larger of both values; NaN if either is NaN.
     unsafe fn fetch_max<O: Order, S: Scope>(address: *mut Self, value: Self) -> Self;
 }
 
@@ -122,7 +120,7 @@ macro_rules! integers {
     )*};
 }
 
-// Two's complement: there is no `add.s64`, and `add.u64` is the same.
+// In two's complement `add.u64` also adds signed integers; there is no `add.s64`.
 integers! {
     u32, reg32: "add.u32", "min.u32", "max.u32";
     i32, reg32: "add.s32", "min.s32", "max.s32";
@@ -130,7 +128,7 @@ integers! {
     i64, reg64: "add.u64", "min.s64", "max.s64";
 }
 
-/// PTX has no atomic minimum or maximum of floats: compare-and-swap until nobody came between.
+/// PTX has no atomic minimum or maximum of floats, so these loop over compare-and-swap.
 macro_rules! floats {
     ($($ty:ty, $bits:ty, $class:ident: $add:literal, $cas:literal, $min:path, $max:path;)*) => {$(
         impl Atomic for $ty {
@@ -150,7 +148,7 @@ macro_rules! floats {
     )*};
     (@update $ty:ty, $bits:ty, $order:ty, $scope:ty, $class:ident, $cas:literal, $address:ident,
      |$old:ident| $new:expr) => {{
-        // SAFETY: the caller's contract. Volatile: other threads change it.
+        // SAFETY: the caller's contract. Volatile, because other threads write it.
         let mut seen: $bits = unsafe { $address.cast::<$bits>().read_volatile() };
         loop {
             let $old = <$ty>::from_bits(seen);
@@ -169,8 +167,8 @@ floats! {
     f64, u64, reg64: "add.f64", "cas.b64", crate::op::min_nan_f64, crate::op::max_nan_f64;
 }
 
-/// Counts up and wraps: stores 0 where the value was `last` or more, else the value plus one; returns
-/// the value before. A counter of blocks that resets itself for the next launch.
+/// Increments the value, or resets it to 0 if it is `last` or more; returns the previous value. A
+/// counter of blocks thus resets itself for the next launch.
 ///
 /// # Safety
 /// `address` must point to live, aligned global memory that other threads access only atomically.
@@ -179,7 +177,7 @@ pub unsafe fn fetch_inc<O: Order, S: Scope>(address: *mut u32, last: u32) -> u32
     atom!(O, S, reg32, "inc.u32", address, last)
 }
 
-/// Reads a counter that other blocks change, and sees what they published before they changed it.
+/// Loads a counter with acquire order: what other blocks published before they changed it is visible.
 ///
 /// # Safety
 /// `address` must point to live, aligned global memory that other threads write only atomically.
@@ -197,7 +195,7 @@ pub unsafe fn load_acquire(address: *const u32) -> u32 {
     value
 }
 
-/// Reads a cell that another block writes with [`store_relaxed`]; says nothing of other memory.
+/// Loads a cell that another block writes with [`store_relaxed`]; does not order other accesses.
 ///
 /// # Safety
 /// `address` must point to live, aligned global memory that other threads access only atomically.
@@ -215,11 +213,10 @@ pub unsafe fn load_relaxed(address: *const u64) -> u64 {
     value
 }
 
-/// Writes a cell that another block reads with [`load_relaxed`], all 8 bytes at once; orders nothing
-/// else.
+/// Stores 8 bytes at once, for another block's [`load_relaxed`]; does not order other accesses.
 ///
 /// # Safety
-/// As [`load_relaxed`].
+/// Same as [`load_relaxed`].
 #[inline(always)]
 pub unsafe fn store_relaxed(address: *mut u64, value: u64) {
     // SAFETY: the caller's contract.

@@ -1,7 +1,7 @@
-//! Binned sums of floats among threads: the same bits whoever adds which of them.
+//! Order-independent sums of floats across threads.
 //!
-//! What they are, and what a thread does, is in [`warpfold_abi::binned`]. Here is how threads and blocks
-//! meet: a [`Partial`] is a [`Value`], and [`Merge`] the operation on it, for all collectives.
+//! [`warpfold_abi::binned`] defines the sums and what a thread computes. Here, [`Partial`] is a
+//! [`Value`] and [`Merge`] the operation on it, for all collectives.
 
 use warpfold_abi::binned::{Each, Partial, Sums};
 
@@ -32,7 +32,7 @@ impl<S: Sums> Value for Partial<S> {
     }
 }
 
-/// The terms of two partial sums together.
+/// Addition of partial sums.
 #[derive(Debug, Clone, Copy)]
 pub struct Merge;
 
@@ -44,7 +44,7 @@ impl<S: Sums> Operation<Partial<S>> for Merge {
         a.plus(b)
     }
 
-    /// Behind the same first bin in all lanes, digits are added like other integers.
+    /// With the same first bin in all lanes, digits add like any integers.
     #[inline(always)]
     unsafe fn in_hardware(value: Partial<S>, members: u32) -> Option<Partial<S>> {
         // SAFETY: the caller's contract.
@@ -57,13 +57,13 @@ impl<S: Sums> Operation<Partial<S>> for Merge {
     }
 }
 
-/// The sums of integers over these lanes of a warp.
+/// Sums each integer over these lanes of a warp.
 struct OfWarp(u32);
 
 impl Each for OfWarp {
     #[inline(always)]
     fn double(&mut self, number: i64) -> i64 {
-        // SAFETY: only made by `in_hardware`, whose caller's contract it is.
+        // SAFETY: only constructed by `in_hardware`, under its caller's contract.
         unsafe { number.sum_of_warp(self.0) }.unwrap_or(number)
     }
 

@@ -1,16 +1,16 @@
-//! The threads of a block: collectives through shared memory.
+//! Collectives of a block's threads, through shared memory.
 //!
-//! Blocks are one-dimensional, along x, and of any size up to 1024; the last warp need not be whole. All
-//! threads of the block call a collective together. Each works in an array that the caller declares and
-//! that is large enough for one value per warp and one more, which its type proves:
+//! Blocks are one-dimensional, along x, of up to 1024 threads; the last warp may be partial. All threads
+//! of the block call a collective together. Each works in an array that the caller declares, with room
+//! for one value per warp and one more, which is checked at compile time:
 //!
 //! ```ignore
 //! shared_array! { fn scratch: my_kernel_scratch = [u32; block::scratch_words::<f32>()] }
 //! let sum = unsafe { block::reduce(value, Sum, scratch()) };
 //! ```
 //!
-//! A block barrier must lie between two collectives that use the same array, because a thread may leave
-//! the first one while others still read. Bank conflicts: none for values of one word.
+//! A block barrier must separate two collectives that use the same array, because a thread may leave the
+//! first one while others still read. Values of one word cause no bank conflicts.
 //!
 //! | | valid in | block barriers |
 //! |---|---|--:|
@@ -19,8 +19,7 @@
 //! | [`inclusive_scan`], [`exclusive_scan`] | all threads | 2 |
 //! | [`broadcast`] | all threads | 1 |
 //!
-//! Votes are barriers: [`thread::sync_threads_count`](crate::thread::sync_threads_count) and its
-//! siblings.
+//! Votes are barriers, such as [`thread::sync_threads_count`](crate::thread::sync_threads_count).
 
 use crate::{
     Shared, SharedArray, Value,
@@ -29,18 +28,16 @@ use crate::{
     warp::{self, WARP_SIZE, lane_id},
 };
 
-/// Most warps of a block.
 const MAX_WARPS: u32 = 32;
 
-/// Where the value of the whole block is, behind those of its warps.
+/// Index of the block's value, after those of its warps.
 const WHOLE: u32 = MAX_WARPS;
 
-/// Words of shared memory that collectives on values of this type work in.
+/// Returns the words of shared memory that collectives on this type need.
 pub const fn scratch_words<T: Value>() -> usize {
     ((MAX_WARPS + 1) * T::WORDS) as usize
 }
 
-/// Refuses to compile where the array is too small for the type.
 struct Fits<T, const LEN: usize>(core::marker::PhantomData<T>);
 
 impl<T: Value, const LEN: usize> Fits<T, LEN> {
@@ -48,23 +45,22 @@ impl<T: Value, const LEN: usize> Fits<T, LEN> {
         assert!(LEN >= scratch_words::<T>(), "scratch needs block::scratch_words::<T>() words");
 }
 
-/// Warps of the block, the last one perhaps not whole.
 #[inline(always)]
 fn warps() -> u32 {
     block_dim_x().div_ceil(WARP_SIZE)
 }
 
-/// Tells the compiler that the block is made of whole warps, so that collectives need not ask.
+/// Tells the compiler that the block consists of whole warps, so that collectives need no check.
 ///
 /// # Safety
-/// The launch's blocks are of a multiple of 32 threads.
+/// The launch's block size is a multiple of 32.
 #[inline(always)]
 pub unsafe fn assume_whole_warps() {
     // SAFETY: the caller's contract.
     unsafe { core::hint::assert_unchecked(block_dim_x() % WARP_SIZE == 0) };
 }
 
-/// The values of the block's threads into one, valid in the first warp. One block barrier.
+/// Reduces the values of the block's threads; the result is valid in the first warp. One block barrier.
 ///
 /// # Safety
 /// Called by all threads of the block, none of which still uses `scratch`.
@@ -79,25 +75,24 @@ pub unsafe fn reduce<T: Value, O: Operation<T>, const LEN: usize>(
     unsafe { reduce_in(value, op, *scratch) }
 }
 
-/// [`reduce`], in memory of which the caller knows that there are [`scratch_words`].
+/// [`reduce`] in memory of unchecked length.
 ///
 /// # Safety
-/// As [`reduce`], and the memory is large enough.
+/// Same as [`reduce`]; the memory has [`scratch_words`] words.
 #[inline(always)]
 pub(crate) unsafe fn reduce_in<T: Value, O: Operation<T>>(value: T, op: O, scratch: Shared<u32>) -> T {
-    // SAFETY: the caller's contract; the other warps' part is over.
+    // SAFETY: the caller's contract.
     unsafe {
         let value = reduce_warps(value, op, scratch);
         if thread_idx_x() < WARP_SIZE { combine_warps(op, scratch) } else { value }
     }
 }
 
-/// [`reduce`], for a first warp that goes on with the result at once: `then` is called in its lanes, in
-/// the branch that it is in already. (Behind a function that returns, the two sides of that branch would
-/// have to meet again first.)
+/// [`reduce`], which calls `then` with the result in the lanes of the first warp, inside the branch that
+/// only this warp takes. (After a return, both sides of the branch would have to reconverge first.)
 ///
 /// # Safety
-/// As [`reduce`].
+/// Same as [`reduce`].
 #[inline(always)]
 pub unsafe fn reduce_then<T: Value, O: Operation<T>, const LEN: usize>(
     value: T,
@@ -115,14 +110,13 @@ pub unsafe fn reduce_then<T: Value, O: Operation<T>, const LEN: usize>(
     }
 }
 
-/// Leaves the value of each warp in `scratch`, behind a block barrier.
+/// Writes the value of each warp to `scratch` and waits at a block barrier.
 ///
 /// # Safety
-/// As [`reduce`].
+/// Same as [`reduce`].
 #[inline(always)]
 unsafe fn reduce_warps<T: Value, O: Operation<T>>(value: T, op: O, scratch: Shared<u32>) -> T {
-    // SAFETY: lane 0 of warp w, which every warp has, writes value w of the array, which has one per
-    // warp.
+    // SAFETY: every warp has a lane 0, which writes the warp's own value of the array.
     unsafe {
         let value = warp::reduce(value, op);
         if lane_id() == 0 {
@@ -133,27 +127,26 @@ unsafe fn reduce_warps<T: Value, O: Operation<T>>(value: T, op: O, scratch: Shar
     }
 }
 
-/// The values of the warps into one, valid in all lanes of the calling warp.
+/// Reduces the values of the warps; the result is valid in all lanes of the calling warp.
 ///
 /// # Safety
-/// Called by all lanes of a warp, behind the barrier of [`reduce_warps`]; if that warp is not whole, it
-/// must be the only one of the block.
+/// Called by all lanes of a warp after the barrier of [`reduce_warps`]; a partial warp must be the only
+/// one.
 #[inline(always)]
 unsafe fn combine_warps<T: Value, O: Operation<T>>(op: O, scratch: Shared<u32>) -> T {
     let lane = lane_id();
-    // SAFETY: the warps have written their values; a warp that is not whole is the only one, and its
-    // lane 0 has it.
+    // SAFETY: the warps have written their values; if a warp is partial, its lane 0 reads the only one.
     unsafe {
         let value = if lane < warps() { scratch.get_value(lane) } else { O::IDENTITY };
         warp::reduce(value, op)
     }
 }
 
-/// The values of the block's threads into one, valid in all threads. One block barrier in a block of
-/// whole warps, each of which combines the warps' values for itself; two in another.
+/// Reduces the values of the block's threads; the result is valid in all threads. One block barrier if
+/// the block consists of whole warps, each of which combines the warps' values itself; else two.
 ///
 /// # Safety
-/// As [`reduce`].
+/// Same as [`reduce`].
 #[inline(always)]
 pub unsafe fn all_reduce<T: Value, O: Operation<T>, const LEN: usize>(
     value: T,
@@ -178,11 +171,11 @@ pub unsafe fn all_reduce<T: Value, O: Operation<T>, const LEN: usize>(
     }
 }
 
-/// Each thread's value combined with those of the threads before it, in their order, and the value of
-/// the whole block; both valid in all threads. Two block barriers.
+/// Combines each thread's value with those of the threads before it, in thread order. Returns that and
+/// the value of the whole block, both valid in all threads. Two block barriers.
 ///
 /// # Safety
-/// As [`reduce`].
+/// Same as [`reduce`].
 #[inline(always)]
 pub unsafe fn inclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     value: T,
@@ -197,11 +190,11 @@ pub unsafe fn inclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     }
 }
 
-/// The values of the threads before each thread, combined in their order, which is the identity in
-/// thread 0; and the value of the whole block. Both valid in all threads. Two block barriers.
+/// Combines the values of the threads before each thread, in thread order; the identity in thread 0.
+/// Returns that and the value of the whole block, both valid in all threads. Two block barriers.
 ///
 /// # Safety
-/// As [`reduce`].
+/// Same as [`reduce`].
 #[inline(always)]
 pub unsafe fn exclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     value: T,
@@ -217,11 +210,10 @@ pub unsafe fn exclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     }
 }
 
-/// The values of the warps before this one, combined in their order, and those of all warps. Two block
-/// barriers.
+/// Combines the values of the warps before this one, in order, and of all warps. Two block barriers.
 ///
 /// # Safety
-/// As [`reduce`], with the inclusive scan of the warp.
+/// Same as [`reduce`]; `scanned` is the inclusive scan of the warp.
 #[inline(always)]
 unsafe fn before_warp<T: Value, O: Operation<T>, const LEN: usize>(
     scanned: T,
@@ -230,8 +222,8 @@ unsafe fn before_warp<T: Value, O: Operation<T>, const LEN: usize>(
 ) -> (T, T) {
     const { Fits::<T, LEN>::CHECK };
     let (tid, block) = (thread_idx_x(), block_dim_x());
-    // SAFETY: the last lane of warp w writes value w; the first warp replaces it by what is before warp
-    // w. If the first warp is not whole, it is the only one.
+    // SAFETY: the last lane of warp w writes value w, which the first warp replaces by the value of the
+    // warps before w. A partial first warp is the only one.
     unsafe {
         if lane_id() == WARP_SIZE - 1 || tid == block - 1 {
             scratch.set_value(tid / WARP_SIZE, scanned);
@@ -253,10 +245,10 @@ unsafe fn before_warp<T: Value, O: Operation<T>, const LEN: usize>(
     }
 }
 
-/// The value of thread `thread`, in all threads. One block barrier.
+/// Returns the value of thread `thread` in all threads. One block barrier.
 ///
 /// # Safety
-/// As [`reduce`], with the same `thread` in all of them, which the block has.
+/// Same as [`reduce`]; `thread` must be in the block and the same in all threads.
 #[inline(always)]
 pub unsafe fn broadcast<T: Value, const LEN: usize>(
     value: T,
@@ -264,7 +256,7 @@ pub unsafe fn broadcast<T: Value, const LEN: usize>(
     scratch: SharedArray<u32, LEN>,
 ) -> T {
     const { Fits::<T, LEN>::CHECK };
-    // SAFETY: one thread writes, and all read behind the barrier.
+    // SAFETY: one thread writes, and all read after the barrier.
     unsafe {
         if thread_idx_x() == thread {
             scratch.set_value(WHOLE, value);

@@ -1,17 +1,17 @@
-//! Thread-block clusters (compute capability 9.0): blocks that run together and reach each other's
+//! Thread-block clusters (compute capability 9.0): co-scheduled blocks with access to each other's
 //! shared memory.
 //!
-//! The launch says how many blocks a cluster has, along x. All threads of the cluster call a collective
-//! together; blocks are as [`block`] wants them. Each collective works in an array of [`scratch_words`]
-//! words, of the same name in all blocks, and is valid in all threads of the cluster.
+//! The launch sets the number of blocks per cluster, along x. All threads of the cluster call a
+//! collective together; blocks are as in [`block`]. Each collective works in an array of
+//! [`scratch_words`] words, the same one in all blocks, and its result is valid in all threads.
 //!
 //! | | block barriers | cluster barriers |
 //! |---|--:|--:|
 //! | [`all_reduce`] | 1 | 2 |
-//! | [`exclusive_scan`] | 2 | 2 |
+//! | [`exclusive_scan`], [`inclusive_scan`] | 2 | 2 |
 //! | [`broadcast`] | 0 | 2 |
 //!
-//! A cluster barrier must lie between two collectives that use the same array.
+//! A cluster barrier must separate two collectives that use the same array.
 
 use core::{arch::asm, marker::PhantomData};
 
@@ -28,7 +28,7 @@ macro_rules! registers {
         #[inline(always)]
         pub fn $name() -> u32 {
             let value;
-            // SAFETY: reads a special register; it does not change while a thread runs.
+            // SAFETY: reads a special register, which does not change while a thread runs.
             unsafe {
                 asm!(
                     concat!("mov.u32 {0}, ", $register, ";"),
@@ -42,14 +42,13 @@ macro_rules! registers {
 }
 
 registers! {
-    /// Index of this block in its cluster; 0 without clusters.
+    /// Returns the index of this block in its cluster; 0 without clusters.
     cluster_rank = "%cluster_ctarank";
-    /// Blocks of the cluster; 1 without clusters.
+    /// Returns the number of blocks of the cluster; 1 without clusters.
     cluster_dim = "%cluster_nctarank";
 }
 
-/// First half of the cluster barrier: this thread has arrived, and what it wrote before is seen by
-/// whoever waits.
+/// Arrives at the cluster barrier; publishes this thread's writes to the threads that [`wait`].
 ///
 /// # Safety
 /// Every thread of the cluster that has not exited must arrive once and then wait once, in turns.
@@ -59,29 +58,27 @@ pub unsafe fn arrive() {
     unsafe { gpu::cluster_arrive() }
 }
 
-/// [`arrive`] that publishes nothing: only says that this thread has come so far.
+/// [`arrive`] that orders no memory accesses.
 ///
 /// # Safety
-/// As [`arrive`].
+/// Same as [`arrive`].
 #[inline(always)]
 pub unsafe fn arrive_relaxed() {
     // SAFETY: the caller's contract.
     unsafe { gpu::cluster_arrive_relaxed() }
 }
 
-/// Second half of the cluster barrier: goes on when every thread of the cluster has arrived, and sees
-/// what they published.
+/// Waits until all threads of the cluster have arrived and their published writes are visible.
 ///
 /// # Safety
-/// As [`arrive`].
+/// Same as [`arrive`].
 #[inline(always)]
 pub unsafe fn wait() {
     // SAFETY: the caller's contract.
     unsafe { gpu::cluster_wait() }
 }
 
-/// Cluster barrier: every thread of the cluster arrives, then all go on. Orders the memory accesses of
-/// the cluster's threads.
+/// Waits until every thread of the cluster has arrived; orders their memory accesses.
 ///
 /// # Safety
 /// Every thread of the cluster that has not exited must reach the same barrier.
@@ -94,24 +91,23 @@ pub unsafe fn sync() {
     }
 }
 
-/// An array in the shared memory of one block of the cluster, for all of its blocks: distributed shared
-/// memory.
+/// An array in the shared memory of one block, accessible to its cluster (distributed shared memory).
 #[derive(Clone, Copy)]
 pub struct Remote<T> {
-    /// Offset in the cluster's shared window, which 32 bits always hold.
+    /// Offset in the cluster's shared window, which always fits 32 bits.
     address: u32,
     elements: PhantomData<*mut T>,
 }
 
 impl<T: Word> Shared<T> {
-    /// The array of the same name in block `rank` of the cluster.
+    /// Returns the same array of block `rank` of the cluster.
     ///
     /// # Safety
     /// `rank` must be below [`cluster_dim`].
     #[inline(always)]
     pub unsafe fn of_block(self, rank: u32) -> Remote<T> {
         let address;
-        // SAFETY: arithmetic on an address; nothing is accessed.
+        // SAFETY: address arithmetic; nothing is accessed.
         unsafe {
             asm!(
                 "mapa.shared::cluster.u32 {0}, {1}, {2};",
@@ -129,10 +125,10 @@ impl<T: Word> Remote<T> {
         self.address.wrapping_add(index.wrapping_mul(size_of::<T>() as u32))
     }
 
-    /// Element `index`.
+    /// Reads element `index`.
     ///
     /// # Safety
-    /// As [`Remote::set`], and the element must have been written before.
+    /// Same as [`Remote::set`], and the element must have been written before.
     #[inline(always)]
     pub unsafe fn get(self, index: u32) -> T {
         // SAFETY: the caller's contract.
@@ -142,9 +138,9 @@ impl<T: Word> Remote<T> {
     /// Writes element `index`.
     ///
     /// # Safety
-    /// `index` must be inside the array. The block that owns it must have begun and must not exit before
-    /// this: a cluster barrier lies before and another one behind. A barrier of the cluster must lie
-    /// between this write and another thread's access.
+    /// `index` must be inside the array. The block that owns it must have started and must not exit
+    /// before this access, which takes a cluster barrier before and another one after. A cluster barrier
+    /// must separate this write from another thread's access.
     #[inline(always)]
     pub unsafe fn set(self, index: u32, value: T) {
         // SAFETY: the caller's contract.
@@ -153,10 +149,10 @@ impl<T: Word> Remote<T> {
 }
 
 impl Remote<u32> {
-    /// Writes value `index` of an array of such values.
+    /// Writes value `index` of an array of multi-word values.
     ///
     /// # Safety
-    /// As [`set`](Self::set), of all its words.
+    /// Same as [`set`](Self::set), for all words of the value.
     #[inline(always)]
     pub unsafe fn set_value<T: Value>(self, index: u32, value: T) {
         let mut at = index.wrapping_mul(T::WORDS);
@@ -168,16 +164,14 @@ impl Remote<u32> {
     }
 }
 
-/// Most blocks of a cluster, on any device.
+/// Maximum number of blocks per cluster, on any device.
 const MAX_BLOCKS: u32 = 16;
 
-/// Words of shared memory that collectives on values of this type work in: one value per block, behind
-/// what [`block`] needs.
+/// Returns the words that collectives on this type need: those of [`block`], and one value per block.
 pub const fn scratch_words<T: Value>() -> usize {
     block::scratch_words::<T>() + (MAX_BLOCKS * T::WORDS) as usize
 }
 
-/// Refuses to compile where the array is too small for the type.
 struct Fits<T, const LEN: usize>(PhantomData<T>);
 
 impl<T: Value, const LEN: usize> Fits<T, LEN> {
@@ -185,23 +179,23 @@ impl<T: Value, const LEN: usize> Fits<T, LEN> {
         assert!(LEN >= scratch_words::<T>(), "scratch needs cluster::scratch_words::<T>() words");
 }
 
-/// Where the value of a block is, in the array of every block.
+/// Returns the index of a block's value in every block's array.
 #[inline(always)]
 fn place<T: Value>(rank: u32) -> u32 {
     (block::scratch_words::<T>() as u32) / T::WORDS + rank
 }
 
-/// Hands this block's value to all blocks of the cluster. Two cluster barriers: the first one because
-/// shared memory may be written from outside only once its block has begun, the second one publishes.
+/// Writes this block's value to the arrays of all blocks. Two cluster barriers: the first because a
+/// block's shared memory is writable only after it has started, the second to publish.
 ///
 /// # Safety
-/// As [`all_reduce`]; `value` is the block's, valid in its first warp, or in its first 16 threads.
+/// Same as [`all_reduce`]; `value` is the block's, valid in thread 0.
 #[inline(always)]
 unsafe fn exchange<T: Value, const LEN: usize>(value: T, scratch: SharedArray<u32, LEN>) {
     const { Fits::<T, LEN>::CHECK };
     let rank = cluster_rank();
-    // SAFETY: all blocks have begun behind the first barrier; none leaves before the second one; every
-    // block writes a place of its own in every array.
+    // SAFETY: all blocks have started after the first barrier, and none exits before the second; every
+    // block writes its own element of each array.
     unsafe {
         sync();
         if thread_idx_x() == 0 {
@@ -215,10 +209,10 @@ unsafe fn exchange<T: Value, const LEN: usize>(value: T, scratch: SharedArray<u3
     }
 }
 
-/// The values of the blocks from `from` to below `to`, combined in their order.
+/// Combines the values of the blocks below `to`, in rank order.
 ///
 /// # Safety
-/// Behind [`exchange`]; blocks below `to` are in the cluster.
+/// Called after [`exchange`]; blocks below `to` are in the cluster.
 #[inline(always)]
 unsafe fn combine_blocks<T: Value, O: Operation<T>, const LEN: usize>(
     scratch: SharedArray<u32, LEN>,
@@ -233,11 +227,10 @@ unsafe fn combine_blocks<T: Value, O: Operation<T>, const LEN: usize>(
     value
 }
 
-/// The values of all threads of the cluster into one, valid in all of them.
+/// Reduces the values of all threads of the cluster.
 ///
 /// # Safety
-/// Called by all threads of the cluster, none of which still uses `scratch`, and whose blocks take the
-/// same way.
+/// Called by all threads of the cluster, none of which still uses `scratch`, in uniform control flow.
 #[inline(always)]
 pub unsafe fn all_reduce<T: Value, O: Operation<T>, const LEN: usize>(
     value: T,
@@ -251,11 +244,11 @@ pub unsafe fn all_reduce<T: Value, O: Operation<T>, const LEN: usize>(
     }
 }
 
-/// The values of the cluster's threads before each thread, combined in their order, blocks by rank; and
-/// the value of the whole cluster. Both valid in all threads.
+/// Combines the values of the cluster's threads before each thread, in thread order, blocks by rank.
+/// Returns that and the value of the whole cluster.
 ///
 /// # Safety
-/// As [`all_reduce`].
+/// Same as [`all_reduce`].
 #[inline(always)]
 pub unsafe fn exclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     value: T,
@@ -272,10 +265,10 @@ pub unsafe fn exclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     }
 }
 
-/// [`exclusive_scan`] that takes each thread's own value in.
+/// [`exclusive_scan`] that includes each thread's own value.
 ///
 /// # Safety
-/// As [`all_reduce`].
+/// Same as [`all_reduce`].
 #[inline(always)]
 pub unsafe fn inclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     value: T,
@@ -287,17 +280,17 @@ pub unsafe fn inclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     (O::combine(before, value), whole)
 }
 
-/// The value of thread 0 of block `rank`, in all threads of the cluster.
+/// Returns the value of thread 0 of block `rank` in all threads of the cluster.
 ///
 /// # Safety
-/// As [`all_reduce`], with the same `rank` in all of them, which the cluster has.
+/// Same as [`all_reduce`]; `rank` must be in the cluster and the same in all threads.
 #[inline(always)]
 pub unsafe fn broadcast<T: Value, const LEN: usize>(
     value: T,
     rank: u32,
     scratch: SharedArray<u32, LEN>,
 ) -> T {
-    // SAFETY: the caller's contract; every block hands its first thread's value to all.
+    // SAFETY: the caller's contract; every block sends its first thread's value to all blocks.
     unsafe {
         exchange(value, scratch);
         scratch.get_value(place::<T>(rank))

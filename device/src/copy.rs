@@ -1,17 +1,15 @@
-//! Asynchronous copies of a thread from global to shared memory (`cp.async`).
-//!
-//! A thread starts them and goes on; what they bring needs no registers meanwhile.
+//! Asynchronous copies of a thread from global to shared memory (`cp.async`), which occupy no registers.
 
 use core::arch::asm;
 
 use crate::Shared;
 
-/// Starts to copy 16 bytes. They do not stay in L1.
+/// Starts a copy of 16 bytes, which bypasses L1.
 ///
 /// # Safety
-/// Both sides must be of 16 bytes and start at a multiple of 16; `from` is readable global memory that
-/// nobody writes meanwhile. Nobody may access `to` before this thread has waited for their batch by
-/// [`wait`] and, in other threads, a barrier has come after that.
+/// Both sides must be 16 bytes and 16-byte aligned; `from` must be readable global memory that is not
+/// written meanwhile. `to` must not be accessed before this thread has waited for the copy's batch by
+/// [`wait`] and, by other threads, not before a barrier after that.
 #[inline(always)]
 pub unsafe fn copy16(to: Shared<u32>, from: *const u32) {
     // SAFETY: the caller's contract.
@@ -24,16 +22,16 @@ pub unsafe fn copy16(to: Shared<u32>, from: *const u32) {
     }
 }
 
-/// Makes a batch of the copies that this thread has started since the last one, of none too.
+/// Commits this thread's copies since the last commit as one batch, which may be empty.
 #[inline(always)]
 pub fn commit() {
-    // SAFETY: orders this thread's own copies, and does nothing else.
+    // SAFETY: affects only this thread's own copies.
     unsafe { asm!("cp.async.commit_group;", options(nostack, preserves_flags)) }
 }
 
-/// Waits until no more than the last `BATCHES` batches of this thread are under way.
+/// Waits until at most the last `BATCHES` batches of this thread are in flight.
 #[inline(always)]
 pub fn wait<const BATCHES: u32>() {
-    // SAFETY: orders this thread's own copies, and does nothing else.
+    // SAFETY: affects only this thread's own copies.
     unsafe { asm!("cp.async.wait_group {0};", const BATCHES, options(nostack, preserves_flags)) }
 }

@@ -1,17 +1,15 @@
-//! The blocks of a launch: where a thread is in it, what launches have to do with each other, and
-//! collectives through global memory.
+//! Thread indices in the grid, overlap of launches, and collectives through global memory.
 //!
-//! All threads of the grid call a collective together; grid and blocks are one-dimensional, along x.
-//! Each works in the caller's device memory ([`GridScratch`]) and in a shared array of
-//! [`block::scratch_words`] words.
+//! All threads of the grid call a collective together; grid and blocks are one-dimensional, along x. A
+//! collective needs device memory ([`GridScratch`]) and [`block::scratch_words`] of shared memory.
 //!
 //! | | launch | valid in |
 //! |---|---|---|
-//! | [`reduce_then`] | any | thread 0 of the block that is last to arrive |
+//! | [`reduce_then`] | any | the first warp of the last block to arrive |
 //! | [`all_reduce`], [`exclusive_scan`], [`inclusive_scan`], [`broadcast`] | cooperative | all threads |
 //!
-//! A block barrier must lie between two collectives that use the same array, and two launches that may
-//! overlap need memory of their own.
+//! A block barrier must separate collectives that use the same array. Overlapping launches need separate
+//! memory.
 
 use crate::{
     SharedArray, Value,
@@ -21,54 +19,53 @@ use crate::{
     thread::{block_dim_x, block_idx_x, grid_dim_x, sync_threads, thread_idx_x},
 };
 
-/// Index of this thread in the grid. 64 bits, because grids of more than 2^32 threads are legal.
+/// Returns the index of this thread in the grid. 64 bits, because grids may exceed 2^32 threads.
 #[inline(always)]
 pub fn thread_index() -> u64 {
     u64::from(block_idx_x()) * u64::from(block_dim_x()) + u64::from(thread_idx_x())
 }
 
-/// Threads of the whole grid: the step of a grid-stride loop.
+/// Returns the number of threads of the grid: the step of a grid-stride loop.
 #[inline(always)]
 pub fn threads() -> u64 {
     u64::from(grid_dim_x()) * u64::from(block_dim_x())
 }
 
-/// `cudaTriggerProgrammaticLaunchCompletion()`: the next launch of the stream may start, if it was made
-/// to overlap with this one. Does nothing before compute capability 9.0.
+/// `cudaTriggerProgrammaticLaunchCompletion()`: allows the stream's next launch to start if it was
+/// enqueued to overlap this one. No effect before compute capability 9.0.
 #[inline(always)]
 pub fn launch_dependents() {
     #[cfg(warpfold_sm_90)]
-    // SAFETY: it only lets other kernels run, which see to their own dependencies.
+    // SAFETY: only lets dependent kernels start, which wait for their own dependencies.
     unsafe {
         core::arch::asm!("griddepcontrol.launch_dependents;", options(nostack, preserves_flags));
     }
 }
 
-/// `cudaGridDependencySynchronize()`: waits until the launches before this one in the stream are over,
-/// and sees what they have written. Returns at once in a launch that was not made to overlap with them.
-/// Does nothing before compute capability 9.0, where there are no others.
+/// `cudaGridDependencySynchronize()`: waits until the stream's earlier launches have completed and their
+/// writes are visible. Returns at once in a launch that was not enqueued to overlap them. No effect
+/// before compute capability 9.0, which has no overlapping launches.
 #[inline(always)]
 pub fn wait_grid_dependencies() {
     #[cfg(warpfold_sm_90)]
-    // SAFETY: it waits and does nothing else.
+    // SAFETY: waits and has no other effect.
     unsafe {
         core::arch::asm!("griddepcontrol.wait;", options(nostack, preserves_flags));
     }
 }
 
-/// Barrier over the whole grid: every block arrives, then all go on. Orders the memory accesses of all
-/// threads.
+/// Waits until every block of the grid has arrived; orders the memory accesses of all threads.
 ///
-/// Each block adds to `counter`, block 0 so much that the top bit flips when all have arrived. That
-/// works from either state of the bit: the counter starts at zero once and is never reset.
+/// Each block adds to `counter`, block 0 an amount that flips the top bit once all have arrived. This
+/// works from either state of the bit, so the counter starts at zero and is never reset.
 ///
 /// # Safety
 /// All threads of all blocks must call it, all blocks must be resident together (a cooperative launch),
-/// and `counter` must be used by this barrier alone.
+/// and no other code may use `counter`.
 #[inline(always)]
 pub unsafe fn sync(counter: *mut u32) {
     const FLIPPED: u32 = 1 << 31;
-    // SAFETY: the caller's contract; the block barriers make thread 0 speak for its block.
+    // SAFETY: the caller's contract; the block barriers let thread 0 arrive for its block.
     unsafe {
         sync_threads();
         if thread_idx_x() == 0 {
@@ -80,24 +77,22 @@ pub unsafe fn sync(counter: *mut u32) {
     }
 }
 
-/// Device memory in which blocks meet.
+/// Device memory that the blocks of a grid exchange values in.
 #[derive(Debug, Clone, Copy)]
 pub struct GridScratch<T> {
     /// One writable value per block.
     pub partials: *mut T,
-    /// How blocks tell that they have arrived. Zero before the first launch, and used by one kind of
-    /// collective alone: those of a cooperative launch leave it in another state than [`reduce_then`]
-    /// does.
+    /// Arrival counter, zero before the first launch. To be used by one kind of collective only: those
+    /// of a cooperative launch leave it in another state than [`reduce_then`].
     pub counter: *mut u32,
 }
 
-/// The values of all threads of the grid into one, in one launch of any kind: blocks leave theirs in
-/// memory, and the last one to arrive combines them in their order, so that the result does not depend
-/// on which one that is. `then` is called in its first warp. Three block barriers. The counter is zero
-/// again afterwards.
+/// Reduces the values of all threads of the grid in one launch of any kind. Blocks write their values to
+/// memory, and the last block to arrive combines them in block order, whichever block is last, and calls
+/// `then` in its first warp. Three block barriers. Resets the counter to zero.
 ///
 /// # Safety
-/// Called by all threads of the grid; `meeting` is as its fields say, and nothing else uses it or
+/// Called by all threads of the grid; `meeting` is as its fields require, and nothing else uses it or
 /// `scratch`.
 #[inline(always)]
 pub unsafe fn reduce_then<T: Value, O: Operation<T>, const LEN: usize>(
@@ -108,8 +103,8 @@ pub unsafe fn reduce_then<T: Value, O: Operation<T>, const LEN: usize>(
     then: impl FnOnce(T),
 ) {
     let last = grid_dim_x() - 1;
-    // SAFETY: a block's place in `partials` is its own until it is counted, which publishes it; the last
-    // block has acquired all of them. The barrier's answer is the same for all threads of a block.
+    // SAFETY: a block owns its element of `partials` until it increments the counter, which publishes
+    // it; the last block has acquired all of them. The vote is the same for all threads of a block.
     unsafe {
         let value = block::reduce(value, op, scratch);
         let mut arrived = 0;
@@ -125,7 +120,7 @@ pub unsafe fn reduce_then<T: Value, O: Operation<T>, const LEN: usize>(
     }
 }
 
-/// This thread's share of the first `count` blocks' values.
+/// Combines this thread's share of the first `count` blocks' values.
 ///
 /// # Safety
 /// They were published in `partials` and acquired by this block.
@@ -140,13 +135,13 @@ unsafe fn partials_before<T: Value, O: Operation<T>>(partials: *const T, count: 
     value
 }
 
-/// Publishes the value of each block, and waits for those of all others.
+/// Publishes the value of each block and waits for those of all others.
 ///
 /// # Safety
-/// As [`all_reduce`]; `value` is valid in thread 0.
+/// Same as [`all_reduce`]; `value` is valid in thread 0.
 #[inline(always)]
 unsafe fn publish<T: Value>(value: T, meeting: GridScratch<T>) {
-    // SAFETY: a block's place is its own; the grid's barrier orders the writes before the reads.
+    // SAFETY: a block owns its element; the grid barrier orders the writes before the reads.
     unsafe {
         if thread_idx_x() == 0 {
             *meeting.partials.add(block_idx_x() as usize) = value;
@@ -155,11 +150,11 @@ unsafe fn publish<T: Value>(value: T, meeting: GridScratch<T>) {
     }
 }
 
-/// The values of all threads of the grid into one, valid in all of them.
+/// Reduces the values of all threads of the grid; the result is valid in all of them.
 ///
 /// # Safety
-/// Called by all threads of a cooperative launch; `meeting` is as its fields say, and nothing else uses
-/// it or `scratch`. A barrier of the grid must lie between two collectives that use the same memory.
+/// Called by all threads of a cooperative launch; `meeting` is as its fields require, and nothing else
+/// uses it or `scratch`. A grid barrier must separate two collectives that use the same memory.
 #[inline(always)]
 pub unsafe fn all_reduce<T: Value, O: Operation<T>, const LEN: usize>(
     value: T,
@@ -167,19 +162,18 @@ pub unsafe fn all_reduce<T: Value, O: Operation<T>, const LEN: usize>(
     meeting: GridScratch<T>,
     scratch: SharedArray<u32, LEN>,
 ) -> T {
-    // SAFETY: the caller's contract; the grid's barrier is one of the block as well.
+    // SAFETY: the caller's contract; the grid barrier is also a block barrier.
     unsafe {
         publish(block::reduce(value, op, scratch), meeting);
         block::all_reduce(partials_before::<T, O>(meeting.partials, grid_dim_x()), op, scratch)
     }
 }
 
-/// The values of the grid's threads before each thread, combined in their order, and the value of the
-/// whole grid; both valid in all threads. The operation must be commutative here, because the blocks'
-/// values are reduced.
+/// Combines the values of the grid's threads before each thread. Returns that and the value of the whole
+/// grid, both valid in all threads. Reduces blocks' values, so that the operation must be commutative.
 ///
 /// # Safety
-/// As [`all_reduce`].
+/// Same as [`all_reduce`].
 #[inline(always)]
 pub unsafe fn exclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     value: T,
@@ -187,7 +181,7 @@ pub unsafe fn exclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     meeting: GridScratch<T>,
     scratch: SharedArray<u32, LEN>,
 ) -> (T, T) {
-    // SAFETY: the caller's contract; block barriers lie between the uses of `scratch`.
+    // SAFETY: the caller's contract; block barriers separate the uses of `scratch`.
     unsafe {
         let (before, of_block) = block::exclusive_scan(value, op, scratch);
         publish(of_block, meeting);
@@ -199,10 +193,10 @@ pub unsafe fn exclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     }
 }
 
-/// [`exclusive_scan`] that takes each thread's own value in.
+/// [`exclusive_scan`] that includes each thread's own value.
 ///
 /// # Safety
-/// As [`all_reduce`].
+/// Same as [`all_reduce`].
 #[inline(always)]
 pub unsafe fn inclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     value: T,
@@ -215,10 +209,10 @@ pub unsafe fn inclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     (O::combine(before, value), whole)
 }
 
-/// The value of thread 0 of block `block`, in all threads of the grid.
+/// Returns the value of thread 0 of block `block` in all threads of the grid.
 ///
 /// # Safety
-/// As [`all_reduce`], with the same `block` in all of them, which the grid has.
+/// Same as [`all_reduce`]; `block` must be in the grid and the same in all threads.
 #[inline(always)]
 pub unsafe fn broadcast<T: Value>(value: T, block: u32, meeting: GridScratch<T>) -> T {
     // SAFETY: the caller's contract.

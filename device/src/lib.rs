@@ -1,6 +1,6 @@
-//! What kernels in Rust are made of: GPU primitives, and collectives by scope.
+//! GPU primitives and collectives by scope, for kernels written in Rust.
 //!
-//! For crates of kernels that are compiled to PTX, by the stock compiler's NVPTX target or by
+//! Crates of kernels that use it are compiled to PTX by the stock compiler's NVPTX target, or by
 //! rust-cuda's `rustc_codegen_nvvm` (feature `nvvm`). One source serves both.
 //!
 //! ```ignore
@@ -23,35 +23,33 @@
 //! }
 //! ```
 //!
-//! `examples/softmax` of the repository is a crate of kernels that uses it: how it is built, launched
-//! and tested.
+//! `examples/softmax` in the repository is such a crate: how it is built, launched and tested.
 //!
 //! # Scopes
 //!
-//! | module | who works together | what it has |
+//! | module | participants | contents |
 //! |---|---|---|
-//! | [`thread`] | nobody | coordinates, fences, the block's barriers, values of one thread combined |
+//! | [`thread`] | one thread | coordinates, fences, the block's barriers, reduce and scans of one thread's values |
 //! | [`warp`] | the 32 lanes of a warp | shuffles, votes, barrier; reduce, scans, broadcast |
 //! | [`block`] | the threads of a block | reduce, all-reduce, scans, broadcast |
-//! | [`cluster`] | the blocks of a cluster (compute capability 9.0) | barrier, distributed shared memory; all-reduce, scan, broadcast |
-//! | [`grid`] | the blocks of a launch | barrier, overlap of launches; reduce in one launch, all-reduce, scan, broadcast |
+//! | [`cluster`] | the blocks of a cluster (compute capability 9.0) | barrier, distributed shared memory; all-reduce, scans, broadcast |
+//! | [`grid`] | the blocks of a launch | barrier, overlap of launches; reduce in one launch, all-reduce, scans, broadcast |
 //!
-//! [`reduction`] has whole kernels: arrays of any length to one value, or to one for each row, by any
-//! operation. [`reducer!`] declares those of one's own [`Reduction`](reduction::Reduction), which
-//! `warpfold::Reducer` launches; `examples/statistics` has some.
-//! [`binned`] has sums of floats that have the same bits in any order.
+//! [`reduction`] has complete kernels, which reduce arrays of any length to one value or to one per row
+//! by any operation. [`reducer!`] declares the kernels of a user-defined
+//! [`Reduction`](reduction::Reduction), which `warpfold::Reducer` launches; `examples/statistics` has
+//! some. [`binned`] has sums of floats that have the same bits in any order.
 //!
-//! A collective moves any [`Value`] and combines by any [`Operation`](op::Operation), a user's own among
-//! them; several values go together as a tuple. Sums of integers of 32 and 64 bits, and extremes and
-//! bitwise operations of those of 32, take the hardware's reduction of a warp by themselves. Blocks need
-//! not be whole warps. What a collective needs of shared memory is an argument whose type says how much
-//! there is; too little does not compile.
+//! A collective takes any [`Value`] and any [`Operation`](op::Operation), including user-defined ones; a
+//! tuple combines several values at once. Sums of 32- and 64-bit integers, and extremes and bitwise
+//! operations of 32-bit ones, use the hardware's warp reduction. Blocks need not be whole warps. The
+//! type of a collective's shared memory states its length; too small an array does not compile.
 //!
 //! # Names
 //!
-//! What `cuda_std` has is called as there ([`thread::thread_idx_x`], [`thread::sync_threads`],
-//! [`warp::warp_vote_ballot`]). Barriers are unsafe here, because threads that miss one are undefined
-//! behaviour.
+//! Functions that `cuda_std` also has keep its names ([`thread::thread_idx_x`],
+//! [`thread::sync_threads`], [`warp::warp_vote_ballot`]). Barriers are unsafe here, because a thread
+//! that misses one is undefined behaviour.
 //!
 //! | here | CUDA C |
 //! |---|---|
@@ -76,15 +74,14 @@
 //! | [`cluster::arrive`], [`cluster::wait`], [`cluster::sync`] | `__cluster_barrier_arrive()`, …, `cluster.sync()` |
 //! | [`Shared::of_block`], [`cluster::Remote`] | `cluster.map_shared_rank(p, rank)` |
 //!
-//! [`bulk`] and [`cluster`] need compute capability 9.0; the crate that is compiled for it says so with
-//! `--cfg warpfold_sm_90`.
+//! [`bulk`] and [`cluster`] need compute capability 9.0 and exist only with `--cfg warpfold_sm_90`.
 #![no_std]
 #![feature(abi_ptx, asm_experimental_arch, link_llvm_intrinsics, stdarch_nvptx)]
-// The names of a reducer's kernels.
+// For the names of a reducer's kernels.
 #![feature(macro_metavar_expr_concat)]
-// For what is large in a closure: what is not inlined hands its values on through local memory.
+// For `#[inline]` on large closures: one that is not inlined passes its values through local memory.
 #![feature(stmt_expr_attributes)]
-// Barriers, shuffles and votes exist only as LLVM intrinsics here.
+// Barriers, shuffles and votes are available only as LLVM intrinsics.
 #![allow(internal_features)]
 
 mod gpu;

@@ -1,4 +1,4 @@
-//! Exponentials and logarithms, and what they are made of.
+//! Exponentials, logarithms and the instructions that they are built on.
 
 use core::{arch::asm, f32::consts};
 
@@ -24,29 +24,29 @@ macro_rules! instructions {
 }
 
 instructions! {
-    /// 2 to the power of `x`, within 2 units in the last place; what is below 2^−126 is 0. Of 0 it is
-    /// exactly 1.
+    /// Returns 2 to the power of `x`, within 2 units in the last place; results below 2^−126 are 0.
+    /// `exp2(0)` is exactly 1.
     exp2(x) reg32 f32 = "ex2.approx.ftz.f32";
-    /// The binary logarithm, off by 2^−22 at most between 0.5 and 2, and by 2^−22 of itself elsewhere.
-    /// Of what is below 2^−126 it is −∞, of what is below −2^−126 NaN.
+    /// Returns the binary logarithm, with an absolute error of at most 2^−22 between 0.5 and 2, and a
+    /// relative error of at most 2^−22 elsewhere. It is −∞ below 2^−126 and NaN below −2^−126.
     log2(x) reg32 f32 = "lg2.approx.ftz.f32";
-    /// `a * b + c`, rounded once.
+    /// Returns `a * b + c`, rounded once.
     fma(a, b, c) reg64 f64 = "fma.rn.f64";
-    /// The square root, rounded to nearest.
+    /// Returns the square root, rounded to nearest.
     sqrt(x) reg64 f64 = "sqrt.rn.f64";
 }
 
 /// Numbers with an exponential and a logarithm.
 pub trait Exponential: Sized {
-    /// e to the power of a number that is not above 0; of −∞ it is 0, of 0 exactly 1.
+    /// Returns e to the power of a number that is not positive; 0 for −∞, exactly 1 for 0.
     ///
-    /// Off by 2^−22 of itself and |x|·2^−23 more in `f32`, by 2^−51 in `f64`; what is below the least
-    /// normal number is 0.
+    /// The relative error is at most 2^−22 + |x|·2^−23 in `f32` and 2^−51 in `f64`; results below the
+    /// least normal number are 0.
     fn exp(self) -> Self;
-    /// The natural logarithm of a number of at least 1, off by 2^−22 of the larger one of itself and 1
-    /// in `f32`, by 2^−51 of it in `f64`.
+    /// Returns the natural logarithm of a number of at least 1. The error is at most 2^−22 in `f32` and
+    /// 2^−51 in `f64`, relative to the larger of the logarithm and 1.
     fn ln(self) -> Self;
-    /// Whether it is neither infinite nor NaN.
+    /// Returns whether the number is neither infinite nor NaN.
     fn is_finite(self) -> bool;
 }
 
@@ -67,29 +67,28 @@ impl Exponential for f32 {
     }
 }
 
-/// Added and subtracted again it leaves the nearest integer, which is in the lowest bits of the sum.
+/// Adding it rounds to an integer in the sum's lowest bits; subtracting it again returns that integer.
 const ROUNDER: f64 = 1.5 * (1u64 << 52) as f64;
 
-/// Multiples of it by integers of 11 bits are exact: ln 2 without its last digits.
+/// ln 2 without its last digits, so that products with 11-bit integers are exact.
 const LN_2_HIGH: f64 = f64::from_bits(core::f64::consts::LN_2.to_bits() & !0xffff_ffff);
 
-/// ln 2 minus [`LN_2_HIGH`], to 53 bits: with 0x1.abc9e3b39803fp-56, which is what the nearest double
-/// lacks.
+/// ln 2 minus [`LN_2_HIGH`], to 53 bits; 0x1.abc9e3b39803fp-56 is the error of the nearest double.
 const LN_2_LOW: f64 = (core::f64::consts::LN_2 - LN_2_HIGH) + f64::from_bits(0x3c7a_bc9e_3b39_803f);
 
-/// Below it the exponential is no normal number.
+/// Below it the exponential is not a normal number.
 const LEAST: f64 = -708.0;
 
 impl Exponential for f64 {
-    /// 2^k e^r, where k is the integer nearest to x / ln 2, and e^r the first 14 terms of its series:
-    /// |r| is at most ln 2 / 2, and the 15th term so below 2^−57.
+    /// Computes 2^k e^r, where k is the integer nearest to x / ln 2, and e^r the first 14 terms of its
+    /// series: |r| is at most ln 2 / 2, so that the 15th term is below 2^−57.
     #[inline(always)]
     fn exp(self) -> Self {
         let rounded = fma(self, core::f64::consts::LOG2_E, ROUNDER);
         let k = rounded - ROUNDER;
         let r = fma(k, -LN_2_LOW, fma(k, -LN_2_HIGH, self));
         let mut series = 1.0 / 6_227_020_800.0;
-        // 1/12!, …, 1/1!, 1/0!. Written out: an array would lie in local memory.
+        // 1/12!, …, 1/1!, 1/0!. Unrolled, because an array would be placed in local memory.
         series = fma(series, r, 1.0 / 479_001_600.0);
         series = fma(series, r, 1.0 / 39_916_800.0);
         series = fma(series, r, 1.0 / 3_628_800.0);
@@ -103,7 +102,7 @@ impl Exponential for f64 {
         series = fma(series, r, 0.5);
         series = fma(series, r, 1.0);
         series = fma(series, r, 1.0);
-        // k is in the lowest bits of the sum, and goes to the exponent.
+        // Adds k, the lowest bits of `rounded`, to the exponent.
         let scaled = f64::from_bits(series.to_bits().wrapping_add(rounded.to_bits() << 52));
         if self >= LEAST {
             scaled
@@ -114,10 +113,10 @@ impl Exponential for f64 {
         }
     }
 
-    /// The logarithm in `f32`, y, and that of x e^−y, which is near 1, by the first terms of its series.
+    /// Adds y, the logarithm in `f32`, and that of x e^−y, which is near 1, by a short series.
     #[inline(always)]
     fn ln(self) -> Self {
-        // Up to 2^35 elements are summed, so `f32` has room for the logarithm's argument.
+        // `f32` holds the argument: up to 2^35 elements are summed.
         let near = f64::from((self as f32).ln());
         let rest = fma(self, (-near).exp(), -1.0);
         near + rest * fma(rest, fma(rest, 1.0 / 3.0, -0.5), 1.0)

@@ -1,20 +1,15 @@
-//! 16-byte accesses: loads from global memory with a cache hint, stores to it, and loads from shared
-//! memory.
+//! 16-byte accesses to global memory, with cache hints for loads, and to shared memory.
 
 use core::arch::asm;
 
 use crate::{Shared, Word};
 
-/// How a 16-byte load treats the caches. One type per hint, because the hint is part of the
-/// instruction.
+/// Cache policy of a 16-byte load. One type per hint, because the hint is part of the instruction.
 pub trait CacheHint {
-    /// Loads four words of 32 bits.
     #[doc(hidden)]
     unsafe fn load_4x32(address: *const u32) -> [u32; 4];
-    /// Loads two words of 64 bits.
     #[doc(hidden)]
     unsafe fn load_2x64(address: *const u64) -> [u64; 2];
-    /// Four 32-bit words where `wanted`, else zeros.
     #[doc(hidden)]
     unsafe fn load_4x32_if(address: *const u32, wanted: bool) -> [u32; 4];
 }
@@ -56,7 +51,7 @@ macro_rules! cache_hints {
             #[inline(always)]
             unsafe fn load_4x32_if(address: *const u32, wanted: bool) -> [u32; 4] {
                 let (a, b, c, d);
-                // SAFETY: the caller's contract (`load16_if`); nothing is read unless wanted.
+                // SAFETY: the caller's contract (`load16_if`); nothing is read unless `wanted`.
                 unsafe {
                     asm!(
                         "{{",
@@ -68,7 +63,7 @@ macro_rules! cache_hints {
                         "mov.b32 {3}, 0;",
                         concat!("@wanted ld.global", $hint, ".v4.b32 {{{0}, {1}, {2}, {3}}}, [{4}];"),
                         "}}",
-                        // Written before the address is read: registers of their own.
+                        // Not `lateout`: the outputs are written before the address is read.
                         out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d,
                         in(reg64) address, in(reg32) u32::from(wanted),
                         options(pure, readonly, nostack, preserves_flags),
@@ -81,24 +76,24 @@ macro_rules! cache_hints {
 }
 
 cache_hints! {
-    /// Cached everywhere, the default.
+    /// The default: cached in all levels.
     Cached = "";
-    /// Read once: not kept in L1 (`L1::no_allocate`).
+    /// Data that is read once: not allocated in L1 (`L1::no_allocate`).
     Streaming = ".L1::no_allocate";
-    /// Kept in L1 only until something else wants the line (`L1::evict_first`).
+    /// First to be evicted from L1 (`L1::evict_first`).
     EvictFirst = ".L1::evict_first";
 }
 
-/// When what a load brings leaves the L2 cache.
+/// L2 eviction policy of a load.
 #[derive(Clone, Copy)]
 pub struct Eviction(u64);
 
 impl Eviction {
-    /// In its turn. What is not kept in L1 leaves L2 before everything else otherwise.
+    /// Returns the normal policy. By default, lines not allocated in L1 are the first that L2 evicts.
     #[inline(always)]
     pub fn in_turn() -> Self {
         let policy;
-        // SAFETY: makes a number of nothing.
+        // SAFETY: creates a policy value and accesses no memory.
         unsafe {
             asm!(
                 "createpolicy.fractional.L2::evict_normal.b64 {}, 1.0;",
@@ -110,13 +105,13 @@ impl Eviction {
     }
 }
 
-/// Element types of which 16 bytes hold a whole number.
+/// Element types whose size divides 16 bytes.
 pub trait Lanes16: Word {
-    /// As many elements as 16 bytes hold.
+    /// Array of as many elements as 16 bytes hold.
     type Lanes: AsRef<[Self]> + AsMut<[Self]> + Copy;
-    /// How many those are.
+    /// Length of [`Lanes`](Self::Lanes).
     const LANES: u32 = 16 / size_of::<Self>() as u32;
-    /// The same value in every lane.
+    /// Returns `value` in every lane.
     fn splat(value: Self) -> Self::Lanes;
     #[doc(hidden)]
     unsafe fn load<H: CacheHint>(address: *const Self) -> Self::Lanes;
@@ -156,7 +151,6 @@ macro_rules! lanes {
 lanes!(load_4x32, store_4x32, shared_4x32, u32, 4: u32 i32 f32);
 lanes!(load_2x64, store_2x64, shared_2x64, u64, 2: u64 i64 f64);
 
-/// Four 32-bit words to global memory.
 #[inline(always)]
 unsafe fn store_4x32(address: *mut u32, [a, b, c, d]: [u32; 4]) {
     // SAFETY: the caller's contract (`store16`).
@@ -169,7 +163,6 @@ unsafe fn store_4x32(address: *mut u32, [a, b, c, d]: [u32; 4]) {
     }
 }
 
-/// Two 64-bit words to global memory.
 #[inline(always)]
 unsafe fn store_2x64(address: *mut u64, [a, b]: [u64; 2]) {
     // SAFETY: the caller's contract (`store16`).
@@ -182,7 +175,6 @@ unsafe fn store_2x64(address: *mut u64, [a, b]: [u64; 2]) {
     }
 }
 
-/// Four 32-bit words at an offset of the shared window.
 #[inline(always)]
 unsafe fn shared_4x32(address: u32) -> [u32; 4] {
     let (a, b, c, d);
@@ -198,7 +190,6 @@ unsafe fn shared_4x32(address: u32) -> [u32; 4] {
     [a, b, c, d]
 }
 
-/// Two 64-bit words at an offset of the shared window.
 #[inline(always)]
 unsafe fn shared_2x64(address: u32) -> [u64; 2] {
     let (a, b);
@@ -216,8 +207,8 @@ unsafe fn shared_2x64(address: u32) -> [u64; 2] {
 /// Loads 16 bytes from global memory in one instruction.
 ///
 /// # Safety
-/// `address` must point to 16 readable bytes of global memory, be a multiple of 16, and no thread
-/// may write them while this one could still read.
+/// `address` must point to 16 readable bytes of global memory and be 16-byte aligned; no thread may
+/// write them while this one could still read.
 #[inline(always)]
 pub unsafe fn load16<T: Lanes16, H: CacheHint>(address: *const T) -> T::Lanes {
     // SAFETY: the caller's contract.
@@ -227,7 +218,7 @@ pub unsafe fn load16<T: Lanes16, H: CacheHint>(address: *const T) -> T::Lanes {
 /// Stores 16 bytes to global memory in one instruction.
 ///
 /// # Safety
-/// `address` must point to 16 writable bytes of global memory, be a multiple of 16, and no other thread
+/// `address` must point to 16 writable bytes of global memory and be 16-byte aligned; no other thread
 /// may access them meanwhile.
 #[inline(always)]
 pub unsafe fn store16<T: Lanes16>(address: *mut T, lanes: T::Lanes) {
@@ -235,25 +226,25 @@ pub unsafe fn store16<T: Lanes16>(address: *mut T, lanes: T::Lanes) {
     unsafe { T::store(address, lanes) }
 }
 
-/// 16 bytes of global memory where `wanted`, else zeros, without a branch: several such loads are under
-/// way at once whatever their conditions.
+/// Loads 16 bytes of global memory if `wanted`, else returns zeros. Predicated and without a branch, so
+/// that several such loads are in flight at once, whatever their conditions.
 ///
 /// # Safety
-/// Where `wanted`, as [`load16`].
+/// If `wanted`, same as [`load16`].
 #[inline(always)]
 pub unsafe fn load16_if<H: CacheHint>(address: *const u32, wanted: bool) -> [u32; 4] {
     // SAFETY: the caller's contract.
     unsafe { H::load_4x32_if(address, wanted) }
 }
 
-/// The same, which leaves the L2 cache as is said, and is not kept in L1.
+/// [`load16_if`] with an L2 eviction policy; does not allocate in L1.
 ///
 /// # Safety
-/// Where `wanted`, as [`load16`].
+/// If `wanted`, same as [`load16`].
 #[inline(always)]
 pub unsafe fn load16_evicted_if(address: *const u32, wanted: bool, eviction: Eviction) -> [u32; 4] {
     let (a, b, c, d);
-    // SAFETY: the caller's contract; nothing is read unless wanted.
+    // SAFETY: the caller's contract; nothing is read unless `wanted`.
     unsafe {
         asm!(
             "{{",
@@ -265,7 +256,7 @@ pub unsafe fn load16_evicted_if(address: *const u32, wanted: bool, eviction: Evi
             "mov.b32 {3}, 0;",
             "@wanted ld.global.L1::no_allocate.L2::cache_hint.v4.b32 {{{0}, {1}, {2}, {3}}}, [{4}], {6};",
             "}}",
-            // Written before the address is read: registers of their own.
+            // Not `lateout`: the outputs are written before the address is read.
             out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d,
             in(reg64) address, in(reg32) u32::from(wanted), in(reg64) eviction.0,
             options(pure, readonly, nostack, preserves_flags),
@@ -275,13 +266,13 @@ pub unsafe fn load16_evicted_if(address: *const u32, wanted: bool, eviction: Evi
 }
 
 impl<T: Lanes16> Shared<T> {
-    /// Elements `group * LANES` and on, 16 bytes in one instruction. Neighbouring lanes that read
-    /// neighbouring groups meet no bank conflicts.
+    /// Reads elements from `group * LANES` on, 16 bytes in one instruction. Neighbouring lanes that read
+    /// neighbouring groups cause no bank conflicts.
     ///
     /// # Safety
-    /// The group must be inside an array that starts at a multiple of 16, as every
-    /// [`shared_array!`](crate::shared_array) does, its elements written before, and a barrier must
-    /// lie between this read and another thread's write.
+    /// The group must be written before, inside a 16-byte aligned array, as every
+    /// [`shared_array!`](crate::shared_array) is. A barrier must separate this read from other threads'
+    /// writes.
     #[inline(always)]
     pub unsafe fn get16(self, group: u32) -> T::Lanes {
         // SAFETY: the caller's contract.
@@ -290,12 +281,12 @@ impl<T: Lanes16> Shared<T> {
 }
 
 impl Shared<u32> {
-    /// Writes words `4 * group` and on, 16 bytes in one instruction. Neighbouring lanes that write
-    /// neighbouring groups meet no bank conflicts.
+    /// Writes words from `4 * group` on, 16 bytes in one instruction. Neighbouring lanes that write
+    /// neighbouring groups cause no bank conflicts.
     ///
     /// # Safety
-    /// The group must be inside an array that starts at a multiple of 16, and a barrier must lie between
-    /// this write and another thread's access.
+    /// The group must be inside a 16-byte aligned array. A barrier must separate this write from another
+    /// thread's access.
     #[inline(always)]
     pub unsafe fn set16(self, group: u32, [a, b, c, d]: [u32; 4]) {
         // SAFETY: the caller's contract.

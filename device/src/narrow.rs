@@ -22,14 +22,13 @@ macro_rules! dot_products {
 }
 
 dot_products! {
-    /// `sum` and the products of the words' four signed bytes, in one instruction.
+    /// Returns `sum` plus the products of the words' four signed bytes, in one instruction.
     dot_i8: i32 = "dp4a.s32.s32";
-    /// `sum` and the products of the words' four unsigned bytes, in one instruction.
+    /// Returns `sum` plus the products of the words' four unsigned bytes, in one instruction.
     dot_u8: u32 = "dp4a.u32.u32";
 }
 
-/// The two halves of a word, the lower one first, as numbers of IEEE half precision; single precision
-/// has them all.
+/// Converts the two half-precision numbers of a word to `f32`, exactly; the lower half is first.
 #[inline(always)]
 pub fn widen_f16x2(word: u32) -> [f32; 2] {
     let (low, high);
@@ -49,7 +48,7 @@ pub fn widen_f16x2(word: u32) -> [f32; 2] {
     [low, high]
 }
 
-/// The number of IEEE half precision that is closest, in its bits.
+/// Returns the bits of the nearest IEEE half-precision number.
 #[inline(always)]
 pub fn narrow_f16(value: f32) -> u16 {
     let bits: u16;

@@ -1,25 +1,25 @@
-//! Operations: how two values become one.
+//! Operations that combine two values.
 
 use core::{arch::asm, convert::identity};
 
 use crate::{Value, gpu};
 
-/// An associative and commutative operation with a neutral element.
+/// An associative and commutative operation with an identity.
 ///
-/// Scans combine in the order of the threads and need associativity alone; reductions exchange operands.
-/// (Floating-point addition is neither to the last bit. The collectives combine in an order that the
-/// number of threads decides, so that the same launch gives the same bits.)
+/// Scans combine in thread order and need associativity only; reductions also exchange operands.
+/// (Floating-point addition is neither, to the last bit. Collectives combine in an order that depends
+/// only on the number of threads, so that equal launches give equal bits.)
 ///
-/// A user's own operation is a type that implements this.
+/// Implement it for user-defined operations.
 pub trait Operation<T: Value>: Copy {
-    /// Changes nothing when combined with anything.
+    /// Value that changes nothing when combined.
     const IDENTITY: T;
 
-    /// Two values into one.
+    /// Combines two values.
     fn combine(a: T, b: T) -> T;
 
-    /// The values of a warp into one, in every lane, where the hardware has an instruction for it.
-    /// Whoever calls it shuffles where there is none.
+    /// Reduces a warp's values, in every lane, if there is an instruction for it; else the caller
+    /// shuffles.
     ///
     /// # Safety
     /// All lanes named in `members` call it together, the calling lane among them.
@@ -29,40 +29,40 @@ pub trait Operation<T: Value>: Copy {
     }
 }
 
-/// Numbers, with the operations that [`Sum`], [`Product`], [`Min`] and [`Max`] are made of.
+/// Numbers, with the operations behind [`Sum`], [`Product`], [`Min`] and [`Max`].
 pub trait Number: Value {
-    /// The neutral element of addition.
+    /// Identity of addition.
     const ZERO: Self;
-    /// The neutral element of multiplication.
+    /// Identity of multiplication.
     const ONE: Self;
-    /// Nothing is larger: the neutral element of the minimum.
+    /// Largest value, the identity of the minimum.
     const LARGEST: Self;
-    /// Nothing is smaller: the neutral element of the maximum.
+    /// Smallest value, the identity of the maximum.
     const SMALLEST: Self;
-    /// Sum; integers wrap around, floats round to nearest.
+    /// Adds; integers wrap around, floats round to nearest.
     fn add(self, other: Self) -> Self;
-    /// Difference; integers wrap around, floats round to nearest.
+    /// Subtracts; integers wrap around, floats round to nearest.
     fn subtract(self, other: Self) -> Self;
-    /// Product; integers wrap around, floats round to nearest.
+    /// Multiplies; integers wrap around, floats round to nearest.
     fn multiply(self, other: Self) -> Self;
-    /// The value times itself.
+    /// Returns the value times itself.
     #[inline(always)]
     fn square(self) -> Self {
         self.multiply(self)
     }
-    /// Returns the nearest number of double precision.
+    /// Returns the nearest `f64`.
     fn to_f64(self) -> f64;
-    /// The value without its sign; the smallest integer of a type, which has no counterpart, stays.
+    /// Returns the absolute value; a signed type's smallest integer, which has none, stays as it is.
     fn magnitude(self) -> Self;
-    /// The smaller one; NaN if either is NaN, as numpy's `minimum`.
+    /// Returns the smaller one; NaN if either is NaN, like numpy's `minimum`.
     fn least(self, other: Self) -> Self;
-    /// The larger one; NaN if either is NaN, as numpy's `maximum`.
+    /// Returns the larger one; NaN if either is NaN, like numpy's `maximum`.
     fn greatest(self, other: Self) -> Self;
 
     /// [`Operation::in_hardware`] of [`Sum`].
     ///
     /// # Safety
-    /// As [`Operation::in_hardware`].
+    /// Same as [`Operation::in_hardware`].
     #[doc(hidden)]
     #[inline(always)]
     unsafe fn sum_of_warp(self, _members: u32) -> Option<Self> {
@@ -72,7 +72,7 @@ pub trait Number: Value {
     /// [`Operation::in_hardware`] of [`Min`].
     ///
     /// # Safety
-    /// As [`Operation::in_hardware`].
+    /// Same as [`Operation::in_hardware`].
     #[doc(hidden)]
     #[inline(always)]
     unsafe fn least_of_warp(self, _members: u32) -> Option<Self> {
@@ -82,7 +82,7 @@ pub trait Number: Value {
     /// [`Operation::in_hardware`] of [`Max`].
     ///
     /// # Safety
-    /// As [`Operation::in_hardware`].
+    /// Same as [`Operation::in_hardware`].
     #[doc(hidden)]
     #[inline(always)]
     unsafe fn greatest_of_warp(self, _members: u32) -> Option<Self> {
@@ -157,11 +157,11 @@ integers! {
     u8 = identity;
 }
 
-/// A sum of 64 bits by the hardware's of 32: in three pieces of 22 bits, of which 32 have room in a
-/// word. None waits for another, while five shuffles of two words each do.
+/// Sums 64-bit values by the hardware's 32-bit sums of three 22-bit pieces; 32 pieces fit in a word. The
+/// three are independent, whereas the five shuffles of two words each wait for one another.
 ///
 /// # Safety
-/// As [`Operation::in_hardware`].
+/// Same as [`Operation::in_hardware`].
 #[inline(always)]
 unsafe fn sum_in_pieces(value: u64, members: u32) -> u64 {
     const BITS: u32 = 22;
@@ -216,25 +216,25 @@ floats! {
     f64: min_nan_f64, max_nan_f64;
 }
 
-/// Addition: the sum of both.
+/// Addition.
 #[derive(Debug, Clone, Copy)]
 pub struct Sum;
-/// Multiplication: the product of both.
+/// Multiplication.
 #[derive(Debug, Clone, Copy)]
 pub struct Product;
-/// The smallest value of both.
+/// Minimum.
 #[derive(Debug, Clone, Copy)]
 pub struct Min;
-/// The largest value of both.
+/// Maximum.
 #[derive(Debug, Clone, Copy)]
 pub struct Max;
-/// Bitwise and, of integers; of `bool`, whether all are.
+/// Bitwise and of integers, logical and of `bool`.
 #[derive(Debug, Clone, Copy)]
 pub struct And;
-/// Bitwise or, of integers; of `bool`, whether any is.
+/// Bitwise or of integers, logical or of `bool`.
 #[derive(Debug, Clone, Copy)]
 pub struct Or;
-/// Bitwise exclusive or, of integers; of `bool`, whether an odd number is.
+/// Bitwise exclusive or of integers, parity of `bool`.
 #[derive(Debug, Clone, Copy)]
 pub struct Xor;
 
@@ -294,7 +294,7 @@ bitwise! {
 
 macro_rules! tuples {
     ($(($($Op:ident: $T:ident . $at:tt),*);)*) => {$(
-        /// Several values together, each by an operation of its own.
+        /// Tuples of values, each combined by its own operation.
         impl<$($T: Value, $Op: Operation<$T>),*> Operation<($($T,)*)> for ($($Op,)*) {
             const IDENTITY: ($($T,)*) = ($($Op::IDENTITY,)*);
             #[inline(always)]
@@ -331,30 +331,27 @@ macro_rules! extremes {
 }
 
 extremes! {
-    /// The smaller of two numbers, NaN if either is NaN; -0 is smaller than +0. One instruction
-    /// from sm_80 on.
+    /// Returns the smaller number, NaN if either is NaN; -0 is below +0. One instruction from sm_80 on.
     min_nan_f32(reg32 f32) = "min.NaN.f32";
-    /// The larger of two numbers, NaN if either is NaN; +0 is larger than -0. One instruction from
-    /// sm_80 on.
+    /// Returns the larger number, NaN if either is NaN; +0 is above -0. One instruction from sm_80 on.
     max_nan_f32(reg32 f32) = "max.NaN.f32";
-    /// The smaller of two numbers; if one is NaN the other, if both are NaN; -0 is smaller than +0.
+    /// Returns the smaller number, NaN only if both are NaN; -0 is smaller than +0.
     min_number_f32(reg32 f32) = "min.f32";
-    /// The larger of two numbers; if one is NaN the other, if both are NaN; +0 is larger than -0.
+    /// Returns the larger number, NaN only if both are NaN; +0 is larger than -0.
     max_number_f32(reg32 f32) = "max.f32";
-    /// The smaller of two numbers; if one is NaN the other, if both are NaN; -0 is smaller than +0.
+    /// Returns the smaller number, NaN only if both are NaN; -0 is smaller than +0.
     min_number_f64(reg64 f64) = "min.f64";
-    /// The larger of two numbers; if one is NaN the other, if both are NaN; +0 is larger than -0.
+    /// Returns the larger number, NaN only if both are NaN; +0 is larger than -0.
     max_number_f64(reg64 f64) = "max.f64";
 }
 
-/// The smaller of two numbers, NaN if either is NaN; -0 is smaller than +0. PTX has no instruction for
-/// it: the plain one drops a NaN, which is put back.
+/// Returns the smaller number, NaN if either is; -0 is below +0. PTX has `min.f64`, which drops NaN.
 #[inline(always)]
 pub fn min_nan_f64(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() { f64::NAN } else { min_number_f64(a, b) }
 }
 
-/// The larger of two numbers, NaN if either is NaN; +0 is larger than -0.
+/// Returns the larger number, NaN if either is NaN; +0 is larger than -0.
 #[inline(always)]
 pub fn max_nan_f64(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() { f64::NAN } else { max_number_f64(a, b) }

@@ -4,22 +4,22 @@ use core::{arch::asm, marker::PhantomData, ops::Deref};
 
 use crate::{Value, gpu::ptx};
 
-/// A 4- or 8-byte plain value: what shared memory, shuffles and vector loads move as bits.
+/// Plain values of 4 or 8 bytes, which shared memory, shuffles and vector loads move as bits.
 ///
 /// # Safety
 /// `Bits` must have the size of `Self`, and both must accept every bit pattern.
 pub unsafe trait Word: Value {
-    /// The unsigned integer of the same size.
+    /// Unsigned integer of the same size.
     type Bits: ptx::SharedBits;
-    /// Gives the bits of the value.
+    /// Returns the bits of the value.
     fn to_bits(self) -> Self::Bits;
-    /// The value that has these bits.
+    /// Returns the value with these bits.
     fn from_bits(bits: Self::Bits) -> Self;
 }
 
 macro_rules! words {
     ($($ty:ty as $bits:ty: $to:expr, $from:expr;)*) => {$(
-        // SAFETY: same size, and integers and floats accept every bit pattern.
+        // SAFETY: the sizes are equal, and integers and floats accept every bit pattern.
         unsafe impl Word for $ty {
             type Bits = $bits;
             #[inline(always)]
@@ -43,10 +43,10 @@ words! {
     f64 as u64: f64::to_bits, f64::from_bits;
 }
 
-/// An array in shared memory, known by its offset in the block's shared window.
+/// An array in shared memory, stored as its offset in the block's shared window.
 ///
-/// Not a pointer: both code generators turn a pointer to shared memory into a generic one, which the
-/// hardware must resolve at each access. Reads and writes here are `ld.shared` and `st.shared`.
+/// Not a pointer, because both code generators make a shared pointer generic, which the hardware must
+/// resolve at each access. Accesses here are `ld.shared` and `st.shared`.
 #[derive(Clone, Copy)]
 pub struct Shared<T> {
     address: u32,
@@ -54,36 +54,34 @@ pub struct Shared<T> {
 }
 
 impl<T: Word> Shared<T> {
-    /// The array that starts at this offset of the shared window.
     #[doc(hidden)]
     #[inline(always)]
     pub fn from_address(address: u32) -> Self {
         Self { address, elements: PhantomData }
     }
 
-    /// The same bytes as elements of another type.
+    /// Reinterprets the bytes as elements of another type.
     #[inline(always)]
     pub fn cast<U: Word>(self) -> Shared<U> {
         Shared::from_address(self.address)
     }
 
-    /// Its offset in the shared window.
     #[inline(always)]
     pub(crate) fn address(self) -> u32 {
         self.address
     }
 
-    /// The part from element `index` on.
+    /// Returns the part from element `index` on.
     #[inline(always)]
     pub fn at(self, index: u32) -> Self {
         Self::from_address(self.address.wrapping_add(index.wrapping_mul(size_of::<T>() as u32)))
     }
 
-    /// Element `index`.
+    /// Reads element `index`.
     ///
     /// # Safety
-    /// `index` must be inside the array, the element written before, and a barrier must lie between
-    /// this read and another thread's write.
+    /// `index` must be inside the array and the element written before; a barrier must separate this
+    /// read from another thread's write.
     #[inline(always)]
     pub unsafe fn get(self, index: u32) -> T {
         // SAFETY: the caller's contract.
@@ -93,8 +91,8 @@ impl<T: Word> Shared<T> {
     /// Writes element `index`.
     ///
     /// # Safety
-    /// `index` must be inside the array, and a barrier must lie between this write and another
-    /// thread's access.
+    /// `index` must be inside the array; a barrier must separate this write from another thread's
+    /// access.
     #[inline(always)]
     pub unsafe fn set(self, index: u32, value: T) {
         // SAFETY: the caller's contract.
@@ -102,12 +100,12 @@ impl<T: Word> Shared<T> {
     }
 }
 
-/// Values of any kind, as words.
+/// Access to multi-word values.
 impl Shared<u32> {
-    /// Value `index` of an array of such values.
+    /// Reads value `index` of an array of such values.
     ///
     /// # Safety
-    /// As [`get`](Self::get), of all its words.
+    /// Same as [`get`](Self::get), for all words of the value.
     #[inline(always)]
     pub unsafe fn get_value<T: Value>(self, index: u32) -> T {
         let mut at = index.wrapping_mul(T::WORDS);
@@ -122,7 +120,7 @@ impl Shared<u32> {
     /// Writes value `index` of an array of such values.
     ///
     /// # Safety
-    /// As [`set`](Self::set), of all its words.
+    /// Same as [`set`](Self::set), for all words of the value.
     #[inline(always)]
     pub unsafe fn set_value<T: Value>(self, index: u32, value: T) {
         let mut at = index.wrapping_mul(T::WORDS);
@@ -134,22 +132,22 @@ impl Shared<u32> {
     }
 }
 
-/// Access to parts of words.
+/// Access to parts of words and at byte offsets.
 impl Shared<u32> {
-    /// The part that begins `bytes` bytes later, a multiple of 4.
+    /// Returns the part from `bytes` on, a multiple of 4.
     #[inline(always)]
     pub(crate) fn behind(self, bytes: u32) -> Self {
         Self::from_address(self.address.wrapping_add(bytes))
     }
 
-    /// The `index`th half of a word, the lower one first.
+    /// Reads 16-bit half `index`; the lower half of a word is first.
     ///
     /// # Safety
-    /// As [`get`](Self::get).
+    /// Same as [`get`](Self::get).
     #[inline(always)]
     pub unsafe fn get_half(self, index: u32) -> u32 {
         let value;
-        // SAFETY: the caller's contract; a register takes what is narrower, and fills up with zeros.
+        // SAFETY: the caller's contract; a load narrower than the register is zero-extended.
         unsafe {
             asm!(
                 "ld.shared.u16 {0}, [{1}];",
@@ -160,10 +158,10 @@ impl Shared<u32> {
         value
     }
 
-    /// Writes the `index`th half of a word, of which the other half stays.
+    /// Writes 16-bit half `index` and leaves the word's other half unchanged.
     ///
     /// # Safety
-    /// As [`set`](Self::set).
+    /// Same as [`set`](Self::set).
     #[inline(always)]
     pub unsafe fn set_half(self, index: u32, value: u32) {
         // SAFETY: the caller's contract.
@@ -181,10 +179,10 @@ impl Shared<u32> {
         self.address.wrapping_add(index.wrapping_mul(2))
     }
 
-    /// Sets bits of word `index`, whatever other threads set there at once.
+    /// Sets bits of word `index` atomically.
     ///
     /// # Safety
-    /// The word must be inside the array, and other threads access it likewise, or behind a barrier.
+    /// The word must be inside the array; other threads access it by this method or across a barrier.
     #[inline(always)]
     pub unsafe fn set_bits(self, index: u32, bits: u32) {
         // SAFETY: the caller's contract.
@@ -203,7 +201,6 @@ impl Shared<u32> {
 pub struct SharedArray<T, const LEN: usize>(Shared<T>);
 
 impl<T: Word, const LEN: usize> SharedArray<T, LEN> {
-    /// The array that starts at this offset of the shared window.
     #[doc(hidden)]
     #[inline(always)]
     pub fn from_address(address: u32) -> Self {
@@ -220,15 +217,14 @@ impl<T, const LEN: usize> Deref for SharedArray<T, LEN> {
     }
 }
 
-/// Declares a static shared array of the block and gives a function that returns it, as a
-/// [`SharedArray`](crate::SharedArray). Every such array starts at a multiple of 16 bytes.
+/// Declares a static shared array of the block, 16-byte aligned, and a function that returns it as a
+/// [`SharedArray`](crate::SharedArray).
 ///
 /// ```ignore
 /// shared_array! { fn flag: single_pass_last_block_flag = [u32; 1] }
 /// let is_last = flag();
 /// ```
-/// The second name is the PTX symbol: unique in the crate of kernels, so prefixed with the kernel's
-/// name.
+/// The second name is the PTX symbol, unique in the crate: prefix it with the kernel's name.
 #[macro_export]
 macro_rules! shared_array {
     ($(#[$attr:meta])* $vis:vis fn $function:ident: $symbol:ident = [$ty:ty; $len:expr]) => {
@@ -242,9 +238,8 @@ macro_rules! shared_array {
     };
 }
 
-/// Declares the block's dynamic shared memory and gives a function that returns it as elements of any
-/// type, as many as the launch asked bytes for. It starts at a multiple of 16 bytes. Once in a crate of
-/// kernels.
+/// Declares the block's dynamic shared memory, 16-byte aligned, and a function that returns it as
+/// elements of any type; the launch sets its size in bytes. Once per crate of kernels.
 ///
 /// ```ignore
 /// dynamic_shared! { pub fn dynamic_shared: my_dynamic_shared }

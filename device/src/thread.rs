@@ -1,5 +1,5 @@
-//! A single thread: where it is, what it orders, and its own values combined. And the block's barriers,
-//! which are here because `cuda_std` has them here.
+//! Coordinates, fences and operations on the values of a single thread; also the block's barriers, which
+//! `cuda_std` has in this module, too.
 
 use core::arch::{asm, nvptx};
 
@@ -17,34 +17,33 @@ macro_rules! coordinates {
 }
 
 coordinates! {
-    /// Index of this thread in its block, along x.
+    /// Returns the index of this thread in its block, along x.
     thread_idx_x = _thread_idx_x;
-    /// Index of this thread in its block, along y.
+    /// Returns the index of this thread in its block, along y.
     thread_idx_y = _thread_idx_y;
-    /// Index of this thread in its block, along z.
+    /// Returns the index of this thread in its block, along z.
     thread_idx_z = _thread_idx_z;
-    /// Index of this block in the grid, along x.
+    /// Returns the index of this block in the grid, along x.
     block_idx_x = _block_idx_x;
-    /// Index of this block in the grid, along y.
+    /// Returns the index of this block in the grid, along y.
     block_idx_y = _block_idx_y;
-    /// Index of this block in the grid, along z.
+    /// Returns the index of this block in the grid, along z.
     block_idx_z = _block_idx_z;
-    /// Threads of a block, along x.
+    /// Returns the number of threads per block, along x.
     block_dim_x = _block_dim_x;
-    /// Threads of a block, along y.
+    /// Returns the number of threads per block, along y.
     block_dim_y = _block_dim_y;
-    /// Threads of a block, along z.
+    /// Returns the number of threads per block, along z.
     block_dim_z = _block_dim_z;
-    /// Blocks of the grid, along x.
+    /// Returns the number of blocks of the grid, along x.
     grid_dim_x = _grid_dim_x;
-    /// Blocks of the grid, along y.
+    /// Returns the number of blocks of the grid, along y.
     grid_dim_y = _grid_dim_y;
-    /// Blocks of the grid, along z.
+    /// Returns the number of blocks of the grid, along z.
     grid_dim_z = _grid_dim_z;
 }
 
-/// Block barrier: every thread of the block arrives, then all go on. Orders shared and global
-/// accesses of the block's threads.
+/// Waits until every thread of the block has arrived; orders their shared and global accesses.
 ///
 /// # Safety
 /// Every thread of the block that has not exited must reach the same barrier.
@@ -59,7 +58,7 @@ macro_rules! block_votes {
         $(#[$attr])*
         ///
         /// # Safety
-        /// As [`sync_threads`].
+        /// Same as [`sync_threads`].
         #[inline(always)]
         pub unsafe fn $name(predicate: u32) -> u32 {
             // SAFETY: the caller's contract.
@@ -69,11 +68,11 @@ macro_rules! block_votes {
 }
 
 block_votes! {
-    /// Block barrier that tells every thread how many gave something other than zero.
+    /// Block barrier; returns the number of threads whose predicate is nonzero.
     sync_threads_count = barrier_count;
-    /// Block barrier that tells every thread whether all gave something other than zero: 0 if not.
+    /// Block barrier; returns nonzero if the predicate of every thread is nonzero.
     sync_threads_and = barrier_and;
-    /// Block barrier that tells every thread whether any gave something other than zero: 0 if not.
+    /// Block barrier; returns nonzero if the predicate of any thread is nonzero.
     sync_threads_or = barrier_or;
 }
 
@@ -89,29 +88,29 @@ macro_rules! fences {
 }
 
 fences! {
-    /// `__threadfence_block()`: what this thread wrote before is seen by every thread of its block
-    /// before what it writes after.
+    /// `__threadfence_block()`: every thread of the block sees this thread's earlier writes before its
+    /// later ones.
     block_fence = "cta";
-    /// `__threadfence()`: what this thread wrote before is seen by every thread of the device before
-    /// what it writes after.
+    /// `__threadfence()`: every thread of the device sees this thread's earlier writes before its later
+    /// ones.
     device_fence = "gpu";
-    /// `__threadfence_system()`: the same for every thread of the machine, the host's and other devices'
-    /// among them.
+    /// `__threadfence_system()`: the same for every thread of the machine, including the host and other
+    /// devices.
     system_fence = "sys";
 }
 
-/// Values of one thread: as many as are written out here, because an array that a loop walks through
-/// would lie in local memory.
+/// Arrays of 1, 2, 4 or 8 values of one thread. The operations are unrolled by hand, because an array
+/// that a loop indexes is placed in local memory.
 pub trait Few<T> {
-    /// All into one, in pairs, the front half with the back half: a short chain of dependent steps.
+    /// Reduces the values as a tree, first half with second half: a short chain of dependent steps.
     fn tree_reduce(self, combine: impl Fn(T, T) -> T) -> T;
-    /// Each combined with the other one in the same place.
+    /// Combines each value with the other array's value at the same index.
     #[must_use]
     fn zipped(self, others: Self, combine: impl Fn(T, T) -> T) -> Self;
-    /// Each combined with those before it.
+    /// Combines each value with those before it.
     #[must_use]
     fn running(self, combine: impl Fn(T, T) -> T) -> Self;
-    /// Each replaced by the one before it, and the first one by another.
+    /// Shifts the values up by one index and puts `first` at index 0.
     #[must_use]
     fn shifted(self, first: T) -> Self;
 }
@@ -206,20 +205,20 @@ impl<T: Copy> Few<T> for [T; 8] {
     }
 }
 
-/// 1, 2, 4 or 8 values of this thread into one, in pairs.
+/// Reduces 1, 2, 4 or 8 values of this thread as a tree.
 #[inline(always)]
 pub fn reduce<T: Value, O: Operation<T>>(values: impl Few<T>, _op: O) -> T {
     values.tree_reduce(O::combine)
 }
 
-/// 1, 2, 4 or 8 values of this thread, each combined with those before it.
+/// Returns the inclusive scan of 1, 2, 4 or 8 values of this thread.
 #[inline(always)]
 #[must_use]
 pub fn inclusive_scan<T: Value, O: Operation<T>, V: Few<T>>(values: V, _op: O) -> V {
     values.running(O::combine)
 }
 
-/// Those before each of 1, 2, 4 or 8 values of this thread, combined; the identity for the first one.
+/// Returns the exclusive scan of 1, 2, 4 or 8 values of this thread; the first result is the identity.
 #[inline(always)]
 #[must_use]
 pub fn exclusive_scan<T: Value, O: Operation<T>, V: Few<T>>(values: V, _op: O) -> V {

@@ -1,22 +1,20 @@
-//! Values that threads hand to each other.
+//! Plain values that threads exchange.
 
-/// Plain data that threads hand to each other, as 32-bit words: through shuffles, through shared memory,
-/// from block to block.
+/// Plain data that threads exchange as 32-bit words, through shuffles, shared memory or global memory.
 ///
 /// Numbers, `bool`, tuples and arrays of values are values; [`value!`](crate::value) declares a struct
-/// that is one. The words are passed on one by one and not as an array, which would lie in local memory.
+/// that is one. Words are passed one by one and not as an array, which would be placed in local memory.
 pub trait Value: Copy + 'static {
-    /// How many words it is.
+    /// Number of words.
     const WORDS: u32;
-    /// Hands out its words, in their order.
+    /// Passes the words to `to`, in order.
     fn give(self, to: &mut impl FnMut(u32));
-    /// The value of words that come in their order.
+    /// Builds the value from words, in order.
     fn take(from: &mut impl FnMut() -> u32) -> Self;
-    /// The value whose words are those of this one, each passed through a function.
+    /// Returns the value with `through` applied to each word.
     fn map_words(self, through: &mut impl FnMut(u32) -> u32) -> Self;
 }
 
-/// Types of up to four bytes: one word.
 macro_rules! words {
     ($($ty:ty: $to:expr, $from:expr;)*) => {$(
         impl Value for $ty {
@@ -48,7 +46,6 @@ words! {
     bool: u32::from, |word| word != 0;
 }
 
-/// Types of eight bytes: the low word, then the high one.
 macro_rules! double_words {
     ($($ty:ty: $to:expr, $from:expr;)*) => {$(
         impl Value for $ty {
@@ -80,7 +77,6 @@ double_words! {
     f64: f64::to_bits, f64::from_bits;
 }
 
-/// Types of sixteen bytes: the low half, then the high one.
 macro_rules! quad_words {
     ($($ty:ty)*) => {$(
         impl Value for $ty {
@@ -151,7 +147,7 @@ impl<T: Value, const LEN: usize> Value for [T; LEN] {
     }
 }
 
-/// Declares a struct of values that is a [`Value`](crate::Value) itself.
+/// Declares a struct of values that is itself a [`Value`](crate::Value).
 ///
 /// ```ignore
 /// value! {
@@ -178,7 +174,7 @@ macro_rules! value {
             }
             #[inline(always)]
             fn take(from: &mut impl FnMut() -> u32) -> Self {
-                // Fields are evaluated as they are written.
+                // Fields are evaluated in the order in which they are written.
                 Self { $($field: $crate::Value::take(from)),* }
             }
             #[inline(always)]

@@ -1,7 +1,6 @@
-//! The 32 lanes of a warp: shuffles, votes, and collectives that need neither shared memory nor a block
-//! barrier.
+//! Shuffles, votes and collectives of a warp's 32 lanes, without shared memory or block barriers.
 //!
-//! Blocks are one-dimensional here, along x: lane k of warp w is thread 32 w + k.
+//! Blocks are one-dimensional, along x: lane k of warp w is thread 32 w + k.
 
 use core::arch::asm;
 
@@ -14,7 +13,7 @@ use crate::{
 /// Threads of a warp.
 pub const WARP_SIZE: u32 = 32;
 
-/// The member mask that names every lane of a warp.
+/// Member mask of all 32 lanes.
 pub const FULL_WARP: u32 = u32::MAX;
 
 macro_rules! registers {
@@ -37,15 +36,14 @@ macro_rules! registers {
 }
 
 registers! {
-    /// Lane of this thread in its warp, 0 to 31.
+    /// Returns the lane of this thread in its warp, 0 to 31.
     lane_id = "mov.u32 {0}, %laneid", pure;
-    /// The lanes that execute this together just now. Which those are is the hardware's choice: a branch
-    /// that all lanes take alike may still have parted them.
+    /// Returns the mask of lanes that execute this together. The hardware decides which: even a branch
+    /// that all lanes take alike may have split them.
     activemask = "activemask.b32 {0}",;
 }
 
-/// The lanes of this warp that the block has: all of them, but for the last warp of a block whose
-/// threads are no multiple of 32.
+/// Returns the mask of this warp's lanes that exist: all of them, except in a partial last warp.
 #[inline(always)]
 pub fn members() -> u32 {
     let rest = block_dim_x() % WARP_SIZE;
@@ -66,7 +64,7 @@ pub unsafe fn sync_warp(mask: u32) {
     unsafe { gpu::bar_warp_sync(mask) }
 }
 
-/// Whether the predicate is true in all lanes of `mask`, told to each of them.
+/// Returns whether the predicate is true in all lanes of `mask`.
 ///
 /// # Safety
 /// Every lane named in `mask` must call it with the same mask, the calling lane among them.
@@ -76,40 +74,40 @@ pub unsafe fn warp_vote_all(mask: u32, predicate: bool) -> bool {
     unsafe { gpu::vote_all(mask, predicate) }
 }
 
-/// Whether the predicate is true in any lane of `mask`, told to each of them.
+/// Returns whether the predicate is true in any lane of `mask`.
 ///
 /// # Safety
-/// As [`warp_vote_all`].
+/// Same as [`warp_vote_all`].
 #[inline(always)]
 pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
     // SAFETY: the caller's contract.
     unsafe { gpu::vote_any(mask, predicate) }
 }
 
-/// The lanes of `mask` in which the predicate is true, told to each of them.
+/// Returns the mask of those lanes of `mask` in which the predicate is true.
 ///
 /// # Safety
-/// As [`warp_vote_all`].
+/// Same as [`warp_vote_all`].
 #[inline(always)]
 pub unsafe fn warp_vote_ballot(mask: u32, predicate: bool) -> u32 {
     // SAFETY: the caller's contract.
     unsafe { gpu::vote_ballot(mask, predicate) }
 }
 
-/// Shuffles over a whole warp: a lane reads another lane's value, one instruction per word.
+/// Shuffles over a whole warp, one instruction per word.
 ///
 /// # Safety of every method
 /// All lanes named in `mask` must execute the same shuffle together, the calling lane among them. A
 /// value read from a lane outside `mask` is undefined.
 #[allow(clippy::missing_safety_doc)]
 pub trait Shuffle: Value {
-    /// The value of lane `lane + delta`, or the own one where there is no such lane.
+    /// Returns the value of lane `lane + delta`, or the caller's own if there is no such lane.
     unsafe fn shuffle_down(self, mask: u32, delta: u32) -> Self;
-    /// The value of lane `lane - delta`, or the own one where there is no such lane.
+    /// Returns the value of lane `lane - delta`, or the caller's own if there is no such lane.
     unsafe fn shuffle_up(self, mask: u32, delta: u32) -> Self;
-    /// The value of lane `lane ^ lane_mask`.
+    /// Returns the value of lane `lane ^ lane_mask`.
     unsafe fn shuffle_xor(self, mask: u32, lane_mask: u32) -> Self;
-    /// The value of lane `lane`.
+    /// Returns the value of lane `lane`.
     unsafe fn shuffle_idx(self, mask: u32, lane: u32) -> Self;
 }
 
@@ -142,30 +140,29 @@ macro_rules! warp_reductions {
 }
 
 warp_reductions! {
-    /// The sum over the lanes of `mask`, wrapping around, in one instruction (compute capability 8.0).
+    /// Returns the wrapping sum over the lanes of `mask`, in one instruction (compute capability 8.0).
     redux_add_i32: i32 = redux_add;
-    /// The smallest value of the lanes of `mask`, in one instruction (compute capability 8.0).
+    /// Returns the minimum over the lanes of `mask`, in one instruction (compute capability 8.0).
     redux_min_i32: i32 = redux_min;
-    /// The largest value of the lanes of `mask`, in one instruction (compute capability 8.0).
+    /// Returns the maximum over the lanes of `mask`, in one instruction (compute capability 8.0).
     redux_max_i32: i32 = redux_max;
-    /// The sum over the lanes of `mask`, wrapping around, in one instruction (compute capability 8.0).
+    /// Returns the wrapping sum over the lanes of `mask`, in one instruction (compute capability 8.0).
     redux_add_u32: u32 = redux_add;
-    /// The smallest value of the lanes of `mask`, in one instruction (compute capability 8.0).
+    /// Returns the minimum over the lanes of `mask`, in one instruction (compute capability 8.0).
     redux_min_u32: u32 = redux_umin;
-    /// The largest value of the lanes of `mask`, in one instruction (compute capability 8.0).
+    /// Returns the maximum over the lanes of `mask`, in one instruction (compute capability 8.0).
     redux_max_u32: u32 = redux_umax;
 }
 
-/// The values of a warp's lanes into one, valid in every lane: by one instruction where the hardware has
-/// it, else by five shuffles per word.
+/// Reduces the values of the warp's lanes; the result is valid in every lane. One instruction where the
+/// hardware has it, else five shuffles per word.
 ///
 /// # Safety
-/// All lanes of the warp that the block has call it together.
+/// All lanes of the warp that exist call it together.
 #[inline(always)]
 pub unsafe fn reduce<T: Value, O: Operation<T>>(value: T, _op: O) -> T {
     let members = members();
-    // SAFETY: the caller's contract; members are the same for all lanes of the warp, so that they take
-    // one way.
+    // SAFETY: the caller's contract; `members` is the same in all lanes, and so is the branch.
     unsafe {
         if let Some(result) = O::in_hardware(value, members) {
             result
@@ -177,12 +174,12 @@ pub unsafe fn reduce<T: Value, O: Operation<T>>(value: T, _op: O) -> T {
     }
 }
 
-/// Words of values that are reduced in a loop. Unrolled, their combinations would be more instructions
-/// than a short launch runs before it has loaded them.
+/// Minimum number of words of values that are reduced in a loop: unrolled, a short launch would mostly
+/// wait for its instructions to be loaded.
 const ROLLED_WORDS: u32 = 6;
 
-/// The distance of the first lanes that are combined. The compiler does not unroll a loop that begins
-/// with a number that it does not know.
+/// Returns the lane distance of the first step. For large values the constant is hidden in assembly,
+/// because the compiler unrolls loops whose start it knows.
 #[inline(always)]
 fn first_distance<T: Value>() -> u32 {
     const HALF: u32 = WARP_SIZE / 2;
@@ -190,7 +187,7 @@ fn first_distance<T: Value>() -> u32 {
         return HALF;
     }
     let half;
-    // SAFETY: moves a number.
+    // SAFETY: moves a constant into a register.
     unsafe {
         asm!("mov.u32 {0}, {1};", out(reg32) half, const HALF, options(pure, nomem, nostack, preserves_flags));
     }
@@ -210,7 +207,7 @@ unsafe fn reduce_by_xor<T: Value, O: Operation<T>>(mut value: T) -> T {
     value
 }
 
-/// Of the first lanes of a warp, all that there are: lane 0 collects, and the others take its result.
+/// Reduces the first lanes of a partial warp in lane 0, which broadcasts the result.
 ///
 /// # Safety
 /// All lanes named in `members`, which are the first ones, call it together.
@@ -219,7 +216,7 @@ unsafe fn reduce_front<T: Value, O: Operation<T>>(mut value: T, members: u32) ->
     let count = members.count_ones();
     let mut delta = first_distance::<T>();
     while delta > 0 {
-        // SAFETY: the caller's contract. What comes from a lane that is not there is not used.
+        // SAFETY: the caller's contract. The value of a lane that does not exist is discarded.
         let other = unsafe { value.shuffle_down(members, delta) };
         if lane_id() + delta < count {
             value = O::combine(value, other);
@@ -230,10 +227,10 @@ unsafe fn reduce_front<T: Value, O: Operation<T>>(mut value: T, members: u32) ->
     unsafe { value.shuffle_idx(members, 0) }
 }
 
-/// Each lane's value combined with those of the lanes before it, in their order.
+/// Combines each lane's value with those of the lanes before it, in lane order.
 ///
 /// # Safety
-/// As [`reduce`].
+/// Same as [`reduce`].
 #[inline(always)]
 pub unsafe fn inclusive_scan<T: Value, O: Operation<T>>(mut value: T, _op: O) -> T {
     let (members, lane) = (members(), lane_id());
@@ -249,21 +246,20 @@ pub unsafe fn inclusive_scan<T: Value, O: Operation<T>>(mut value: T, _op: O) ->
     value
 }
 
-/// The values of the lanes before each lane, combined in their order; the identity in lane 0.
+/// Combines the values of the lanes before each lane, in lane order; the identity in lane 0.
 ///
 /// # Safety
-/// As [`reduce`].
+/// Same as [`reduce`].
 #[inline(always)]
 pub unsafe fn exclusive_scan<T: Value, O: Operation<T>>(value: T, op: O) -> T {
     // SAFETY: the caller's contract.
     unsafe { before_lane::<T, O>(inclusive_scan(value, op)) }
 }
 
-/// The exclusive scan of what an inclusive scan gave: the value of the lane before, and the identity in
-/// lane 0.
+/// Turns an inclusive scan into an exclusive one.
 ///
 /// # Safety
-/// As [`reduce`].
+/// Same as [`reduce`].
 #[inline(always)]
 pub(crate) unsafe fn before_lane<T: Value, O: Operation<T>>(scanned: T) -> T {
     // SAFETY: the caller's contract; the lane before is a member.
@@ -271,10 +267,10 @@ pub(crate) unsafe fn before_lane<T: Value, O: Operation<T>>(scanned: T) -> T {
     if lane_id() == 0 { O::IDENTITY } else { before }
 }
 
-/// The value of lane `lane`, in every lane.
+/// Returns the value of lane `lane` in every lane.
 ///
 /// # Safety
-/// As [`reduce`], with the same `lane` in all of them, which the block has.
+/// Same as [`reduce`]; `lane` must exist and be the same in all lanes.
 #[inline(always)]
 pub unsafe fn broadcast<T: Value>(value: T, lane: u32) -> T {
     // SAFETY: the caller's contract.

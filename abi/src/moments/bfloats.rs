@@ -1,30 +1,30 @@
-//! The sums of `bf16` and of their squares, which have few digits each.
+//! Sums of `bf16` elements, which have few digits each, and of their squares.
 
 use super::{MeanAndVariance, Moments, OfSingles, Products, with_product, with_product_f64};
 use crate::binned::{Each, Float, Sums, Terms, power_f32, power_f64};
 
-/// Of `bf16` in `f32`, or of others of 8 significant bits: they have two digits, unless they are far
-/// below the largest one.
+/// Sums of `bf16` in `f32`, or of other numbers of 8 significant bits. They have two digits, unless they
+/// are far below the largest one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OfBfloats;
 
-/// What a thread keeps of numbers of 8 bits. Those in double precision are in the units of the numbers
-/// themselves, so that nothing is scaled, and exact.
+/// A thread's sums for [`OfBfloats`]. Those in double precision are exact, and in the units of the
+/// numbers, so that nothing is scaled.
 #[derive(Debug, Clone, Copy)]
 pub struct KeptOfBfloats {
     /// So large that the last place of sums with it is that of the first digit.
     large: f64,
-    /// Numbers of this magnitude and above have no third digit.
+    /// Least magnitude of numbers that surely have no third digit.
     least: f32,
     first: i32,
     second: f64,
-    /// Of the first digit and itself, of both, and of the second and itself.
+    /// Sums of the first digit's squares, of the products of both, and of the second's squares.
     products: [f64; 3],
-    /// What had no more room, and all that a third digit has a part in.
+    /// Sums moved here for lack of room, and all products with a third digit.
     others: Products<3, 6>,
 }
 
-/// Bits of a first digit, and in all products of two.
+/// Bits of a first digit, and of all products of two.
 const BITS: u32 = f32::WIDTH - 1;
 
 /// Significant bits of a number.
@@ -34,21 +34,20 @@ const _: () = {
     let most = OfBfloats::CAPACITY as u64;
     assert!(most << BITS < 1 << 31);
     assert!(most << (2 * BITS) <= 1 << f64::MANTISSA_DIGITS);
-    // A number with a third digit is so far below the unit of the first one that it has none there.
+    // A number with a third digit is too far below the first digit's unit to have a first digit.
     assert!(SIGNIFICANT < f32::WIDTH - 1);
 };
 
 impl KeptOfBfloats {
-    /// [`large`](Self::large) where the unit of first digits is 1.
+    /// [`large`](Self::large) for a unit of 1.
     const LARGE: f64 = 1.5 * power_f64(f64::MANTISSA_DIGITS as i32 - 1);
 
-    /// A digit, in the last places of a sum with a large number whose last 32 bits are 0.
+    /// Extracts the digit from the last places of a sum with a large number whose last 32 bits are 0.
     #[inline(always)]
     fn digit(sum: f64) -> i32 {
         (sum.to_bits() as u32).cast_signed()
     }
 
-    /// Adds a number that has no third digit.
     #[inline(always)]
     fn add(&mut self, number: f32) {
         let number = f64::from(number);
@@ -65,11 +64,10 @@ impl KeptOfBfloats {
         ];
     }
 
-    /// Adds the third digit of a number, and gives the number without it. Where there is one, there is
-    /// no first digit.
+    /// Adds a number's third digit and returns the number without it. Such a number has no first digit.
     #[inline(always)]
     fn add_third(&mut self, number: f32) -> f32 {
-        /// Units of one digit in those of the next.
+        /// Unit of a digit relative to that of the previous one.
         const NEXT: f64 = power_f64(-(f32::WIDTH as i32));
         let (number, large) = (f64::from(number), self.large * NEXT);
         let sum = number + large;
@@ -81,7 +79,7 @@ impl KeptOfBfloats {
         (number - rest) as f32
     }
 
-    /// The first bin, times the bits of one.
+    /// Returns the exponent of the first digit's unit.
     #[inline(always)]
     fn place(&self) -> i32 {
         const MANTISSA: u32 = f64::MANTISSA_DIGITS - 1;
@@ -115,8 +113,8 @@ impl Sums for OfBfloats {
 
     #[inline(always)]
     fn shortened<T: Terms<f32>>(kept: &mut Self::Kept, numbers: T) -> T {
-        // Zeros have no digit at all. As integers, for which bits are shifted that are used nowhere
-        // else: what is compared in the same way as before would have to be kept until here.
+        // Zeros wrap to the largest value, as they have no digits. Compared as shifted integers, because
+        // the result of the same comparison as in `is_short` would be kept until here.
         let short = |number: f32| (number.to_bits() << 1).wrapping_sub(1);
         let mut are_short = true;
         numbers.each(|number| are_short &= short(number) >= short(kept.least));
@@ -126,7 +124,7 @@ impl Sums for OfBfloats {
     #[inline(always)]
     fn keep(others: Self::Digits, bin: u32) -> Self::Kept {
         let place = (f32::LOWEST + bin as i32) * f32::WIDTH as i32;
-        // Where the least is subnormal, another one will do: nothing is said of what is below.
+        // A least magnitude that is subnormal is raised: smaller numbers need not have a third digit.
         let least = Ord::max(place - (f32::WIDTH - SIGNIFICANT + 1) as i32, f32::MIN_EXP - 1);
         KeptOfBfloats {
             large: 1.5 * power_f64(f64::MANTISSA_DIGITS as i32 - 1 + place),
@@ -173,11 +171,11 @@ impl Sums for OfBfloats {
         OfSingles::of_lanes(digits)
     }
 
-    /// What is above all magnitudes that belong to a bin.
+    /// Returns the bound of all magnitudes that belong to a bin.
     #[inline(always)]
     fn scale(bin: u32) -> f32 {
         let above = (f32::LOWEST + bin as i32 + 1) * f32::WIDTH as i32 - 1;
-        // Which is infinite for the highest one.
+        // Infinity for the highest bin.
         power_f32(Ord::min(above, f32::MAX_EXP))
     }
 

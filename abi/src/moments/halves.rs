@@ -1,21 +1,21 @@
-//! The sums of `f16` and of their squares, for which there is no need of bins.
+//! Sums of `f16` elements and of their squares, which need no bins.
 
 use super::{MeanAndVariance, Moments, Products, Words, mean_and_variance, scaled, with_product_f64};
 use crate::binned::{Each, Sums, power_f64};
 
-/// Of `f16`, or of others that are multiples of 2^-24 below 2^16.
+/// Sums of `f16`, or of other numbers that are multiples of 2^-24 below 2^16.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OfHalves;
 
 impl OfHalves {
-    /// The unit of the numbers is 2 to this, that of their squares twice.
+    /// Exponent of the numbers' unit; twice that for squares.
     const UNIT: i32 = -24;
-    /// Bits of a square behind its front, in the units of squares.
+    /// Bits of a square after its front, in units of squares.
     const BEHIND: u32 = 40;
-    /// Bits of a low sum that is carried.
+    /// Number of bits of a carried low sum.
     const CARRIED: u32 = 48;
 
-    /// With low sums carried into the high ones, of which each has changed by as much.
+    /// Carries low sums into the high ones; `carry` returns a low sum's units of 2^`CARRIED`.
     #[inline(always)]
     fn carried(
         Products { digits, low: [a, b, c], high: [d, e, f] }: <Self as Sums>::Digits,
@@ -31,31 +31,30 @@ impl OfHalves {
     }
 }
 
-/// What a thread keeps of numbers of a fixed unit. All of it is exact in double precision.
+/// A thread's sums for [`OfHalves`], exact in double precision.
 #[derive(Debug, Clone, Copy)]
 pub struct KeptOfHalves {
     sum: f64,
-    /// The sum of fronts above [`LARGE`](Self::LARGE).
+    /// Sum of the fronts, plus [`LARGE`](Self::LARGE).
     fronts: f64,
     rests: f64,
     high: [i32; 3],
 }
 
 impl KeptOfHalves {
-    /// The unit of fronts is 2 to this.
+    /// Exponent of the fronts' unit.
     const FRONT: i32 = 2 * OfHalves::UNIT + OfHalves::BEHIND as i32;
-    /// So large that the last place of sums with it is the unit of fronts.
+    /// So large that the last place of sums with it is the fronts' unit.
     const LARGE: f64 = power_f64(f64::MANTISSA_DIGITS as i32 - 1 + Self::FRONT);
 }
 
 const _: () = {
-    // Of numbers, of fronts, and more than of what remains of a square.
+    // Bits of numbers and of fronts, in their units; the rests of squares have fewer.
     let bits = 40;
     let units = (1_u64 << bits) as f64;
     assert!(units * power_f64(OfHalves::UNIT) == 65_536.0);
     assert!(units * power_f64(KeptOfHalves::FRONT) == 65_536.0 * 65_536.0);
-    // As many as are added before a sum is carried, beside one that is, are below 2^52 units: so fronts
-    // have the same last place all the time.
+    // A carried sum and `CAPACITY` terms are below 2^52 units: the sum of fronts keeps its last place.
     let most = ((OfHalves::CAPACITY as u64) << bits) + (1 << OfHalves::CARRIED);
     assert!(most <= 1 << (f64::MANTISSA_DIGITS - 1));
     assert!(bits + 35 - OfHalves::CARRIED < 31 && OfHalves::CARRIED + 5 <= 64);
@@ -66,7 +65,7 @@ impl Sums for OfHalves {
     const WORDS: u32 = 9;
     const CAPACITY: u32 = (1 << 12) - (1 << 8);
     type Near = f64;
-    /// The sum, that of the squares' fronts, and that of what remains of them.
+    /// `low` has the sum, the sum of the squares' fronts, and that of their rests.
     type Digits = Products<0, 3>;
     type Kept = KeptOfHalves;
     const NOTHING: Self::Digits = Products { digits: [], low: [0; 3], high: [0; 3] };
@@ -76,7 +75,7 @@ impl Sums for OfHalves {
         scaled.into()
     }
 
-    /// A square's front is what the fronts' sum grows by, rounded as it is.
+    /// A square's front is the difference that the rounded sum of fronts makes.
     #[inline(always)]
     fn deposit(kept: &mut Self::Kept, number: f64) {
         let fronts = with_product_f64(kept.fronts, number, number);
@@ -113,7 +112,7 @@ impl Sums for OfHalves {
         Self::carried(Products { digits: [], low, high }, |low| low >> Self::CARRIED)
     }
 
-    /// All of them are in one bin.
+    /// There is only one bin.
     #[inline(always)]
     fn lowered(digits: Self::Digits, _bins: u32) -> Self::Digits {
         digits

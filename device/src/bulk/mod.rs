@@ -1,14 +1,13 @@
-//! Bulk asynchronous copies from global to shared memory, and the mbarriers that tell when they have
-//! landed (compute capability 9.0).
+//! Bulk asynchronous copies from global to shared memory, and mbarriers (compute capability 9.0).
 //!
-//! An mbarrier counts phases. A phase is over when as many arrivals as [`Mbarrier::init`] asked for have
-//! come and all bytes announced have landed; the next one then begins by itself. A waiter names the
-//! phase by its parity, 0 for the first, so it must have seen a phase end before the one after it may
-//! end: with more than one phase open to a waiter, their parities would be taken for each other.
+//! An mbarrier counts phases. A phase ends when the number of arrivals given to [`Mbarrier::init`] and
+//! all announced bytes have arrived; the next one then begins. Waiting threads name a phase by its
+//! parity, 0 for the first. They must therefore observe the end of each phase before the following one
+//! can end; else the parities of two phases would be confused.
 //!
-//! Copies belong to the asynchronous proxy, which goes to shared memory by a way of its own. What a copy
-//! wrote is visible to whoever has waited for it. Reads of a buffer are over before the next copy into
-//! it if a block barrier lies between; after writes by threads a proxy fence would be needed, too.
+//! Copies use the asynchronous proxy. What a copy wrote is visible to the threads that have waited for
+//! it. A block barrier suffices to order reads of a buffer before the next copy into it; writes by
+//! threads would need a proxy fence, too.
 
 mod ring;
 
@@ -18,25 +17,25 @@ pub use ring::Ring;
 
 use crate::{Shared, Word};
 
-/// A barrier in shared memory, 8 bytes.
+/// A barrier of 8 bytes in shared memory.
 #[derive(Clone, Copy)]
 pub struct Mbarrier {
     address: u32,
 }
 
 impl Mbarrier {
-    /// The barrier in this cell.
+    /// Returns the barrier stored in this cell.
     #[inline(always)]
     pub fn at(cell: Shared<u64>) -> Self {
         Self { address: cell.address() }
     }
 
-    /// Makes the cell a barrier whose phases take `arrivals` arrivals each, in phase 0.
+    /// Initialises the barrier, in phase 0, with `arrivals` arrivals per phase.
     ///
     /// # Safety
-    /// The cell must be the block's own, and no barrier yet. [`fence_mbarrier_init`] must lie between
-    /// this and the first copy, a block barrier between this and another thread's use, and the cell
-    /// must not be used as ordinary memory afterwards.
+    /// The cell must belong to the block and not be a barrier yet, and must not be used as ordinary
+    /// memory afterwards. [`fence_mbarrier_init`] must come between this and the first copy, a block
+    /// barrier between this and another thread's use.
     #[inline(always)]
     pub unsafe fn init(self, arrivals: u32) {
         // SAFETY: the caller's contract.
@@ -49,11 +48,11 @@ impl Mbarrier {
         }
     }
 
-    /// Announces `bytes` that will land in this phase, and arrives.
+    /// Announces `bytes` that will arrive in this phase, and arrives.
     ///
     /// # Safety
-    /// The barrier must be initialised, the phase must have an arrival and 2^20 - 1 bytes left to take,
-    /// and copies of `bytes` bytes in all must be started on it.
+    /// The barrier must be initialised, the phase must have room for an arrival and for `bytes` (at most
+    /// 2^20 - 1 in all), and copies of `bytes` bytes in total must be started on it.
     #[inline(always)]
     pub unsafe fn arrive_expect(self, bytes: u32) {
         // SAFETY: the caller's contract.
@@ -66,24 +65,24 @@ impl Mbarrier {
         }
     }
 
-    /// Waits for the end of the phase of this parity; what landed in it is then visible to this thread.
+    /// Waits for the end of the phase of this parity, whose copies are then visible to this thread.
     ///
     /// # Safety
-    /// The barrier must be initialised, and the phase must be the current one or the one before.
+    /// The barrier must be initialised, and the phase must be the current one or its predecessor.
     #[inline(always)]
     pub unsafe fn wait(self, parity: u32) {
         // SAFETY: the caller's contract.
         while !unsafe { self.try_wait(parity) } {}
     }
 
-    /// Waits for a time that the hardware chooses; whether the phase is over.
+    /// Waits for a time that the hardware chooses; returns whether the phase has ended.
     ///
     /// # Safety
-    /// As [`Mbarrier::wait`].
+    /// Same as [`Mbarrier::wait`].
     #[inline(always)]
     unsafe fn try_wait(self, parity: u32) -> bool {
         let over: u32;
-        // No `readonly`: nothing may be read before that the copy writes.
+        // Not `readonly`: no read of the copy's destination may be moved before it.
         // SAFETY: the caller's contract.
         unsafe {
             asm!(
@@ -100,24 +99,24 @@ impl Mbarrier {
     }
 }
 
-/// Makes mbarriers that this thread has initialised known to the copies that it starts after.
+/// Makes the mbarriers that this thread has initialised visible to its later copies.
 #[inline(always)]
 pub fn fence_mbarrier_init() {
-    // SAFETY: orders memory accesses and does nothing else.
+    // SAFETY: orders memory accesses and has no other effect.
     unsafe { asm!("fence.proxy.async.shared::cta;", options(nostack, preserves_flags)) }
 }
 
-/// Starts to copy `bytes` from global to shared memory and returns; they land in the current phase of
-/// `barrier`, on which they must have been announced. One thread copies for the block.
+/// Starts a copy of `bytes` from global to shared memory, which completes in the current phase of
+/// `barrier`, where the bytes must have been announced. One thread copies for the block.
 ///
 /// # Safety
-/// Both sides must be of `bytes` bytes, start at a multiple of 16, and `bytes` must be one; `from`
-/// is readable global memory that nobody writes meanwhile. Nobody may access `to` before the phase is
-/// over, all reads of what it held must lie before a block barrier, and the block must not exit before
-/// the phase is over.
+/// Both sides must have `bytes` bytes and be 16-byte aligned, and `bytes` must be a multiple of 16.
+/// `from` must be readable global memory that is not written meanwhile. `to` must not be accessed before
+/// the phase has ended, a block barrier must separate all reads of its old contents from the copy, and
+/// the block must not exit before the phase has ended.
 #[inline(always)]
 pub unsafe fn copy_bulk<T: Word>(to: Shared<T>, from: *const T, bytes: u32, barrier: Mbarrier) {
-    // The own block's addresses are valid in the cluster's window, whose name this instruction wants.
+    // A block's own addresses are valid in the cluster's window, which the instruction takes.
     // SAFETY: the caller's contract.
     unsafe {
         asm!(

@@ -1,8 +1,8 @@
-//! Instructions that threads execute together, as intrinsics that both compilers' LLVM knows.
+//! Convergent instructions, as intrinsics that both compilers' LLVM knows.
 //!
-//! `cuda_std` has functions for most of them. Its `sync_threads` and its shuffles call wrappers in a
-//! bitcode file of its own, which are not marked convergent, so that LLVM 7 may copy a barrier into both
-//! sides of a branch. The names here are LLVM's own, whose attributes it knows.
+//! `cuda_std` has functions for most of them, but its `sync_threads` and shuffles call wrappers in a
+//! bitcode file that are not marked convergent, so that LLVM 7 may copy a barrier into both sides of a
+//! branch. These are LLVM's own names, whose attributes it knows.
 
 unsafe extern "C" {
     #[link_name = "llvm.nvvm.barrier0"]
@@ -37,7 +37,7 @@ const LAST_LANE: u32 = 31;
 macro_rules! together {
     ($($name:ident($($argument:ident: $ty:ty),*) $(-> $result:ty)? = $intrinsic:ident($($given:expr),*);)*) => {$(
         /// # Safety
-        /// The threads that the instruction names execute it together: the block's, or those in `mask`.
+        /// All threads that take part execute it together: those of the block, or those in `mask`.
         #[inline(always)]
         pub(crate) unsafe fn $name($($argument: $ty),*) $(-> $result)? {
             // SAFETY: the caller's contract.

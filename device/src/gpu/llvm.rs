@@ -1,4 +1,4 @@
-//! The stock compiler's NVPTX target: what LLVM 22 has and LLVM 7 has not.
+//! The stock compiler's NVPTX target: intrinsics that LLVM 22 has and LLVM 7 lacks.
 
 unsafe extern "C" {
     #[link_name = "llvm.nvvm.redux.sync.add"]
@@ -19,7 +19,6 @@ unsafe extern "C" {
     fn redux_sync_xor(value: u32, mask: u32) -> u32;
 }
 
-/// The halves of the cluster's barrier.
 #[cfg(warpfold_sm_90)]
 pub(crate) mod cluster {
     unsafe extern "C" {
@@ -34,8 +33,7 @@ pub(crate) mod cluster {
     macro_rules! cluster_barriers {
         ($($name:ident = $intrinsic:ident;)*) => {$(
             /// # Safety
-            /// Every thread of the cluster that has not exited arrives once and then waits once, in
-            /// turns.
+            /// Every thread of the cluster that has not exited alternates between arrival and wait.
             #[inline(always)]
             pub(crate) unsafe fn $name() {
                 // SAFETY: the caller's contract.
@@ -74,7 +72,7 @@ warp_reductions! {
     redux_xor = redux_sync_xor;
 }
 
-/// Declares device entry points. Under rust-cuda the crate that calls it depends on `cuda_std`.
+/// Declares kernels. Under rust-cuda the calling crate must depend on `cuda_std`.
 ///
 /// ```ignore
 /// kernel! {
@@ -86,14 +84,14 @@ warp_reductions! {
 macro_rules! kernel {
     ($($(#[$attr:meta])* pub fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)*) => {$(
         $(#[$attr])*
-        // SAFETY: the crate that declares kernels gives each symbol once: two would not assemble.
+        // SAFETY: a crate of kernels defines each symbol once; duplicates do not assemble.
         #[unsafe(no_mangle)]
         pub unsafe extern "ptx-kernel" fn $name($($arg: $ty),*) $body
     )*};
 }
 
-/// Declares a shared array by name, at module scope of the PTX. A Rust static cannot stand in: this
-/// target has no way to put one into the shared address space.
+/// Declares a named shared array at module scope of the PTX. Not a Rust static, because this target
+/// cannot place one in the shared address space.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! shared_static {
@@ -105,7 +103,7 @@ macro_rules! shared_static {
     };
 }
 
-/// Declares the block's dynamic shared memory by name: an array without a size, which the launch gives.
+/// Declares the block's dynamic shared memory: an array without a size, which the launch sets.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! dynamic_shared_static {
@@ -114,7 +112,6 @@ macro_rules! dynamic_shared_static {
     };
 }
 
-/// Address of a shared array in the shared window.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! shared_address {
@@ -132,8 +129,8 @@ macro_rules! shared_address {
     }};
 }
 
-/// Where a panic would end: kernels are written so that none is left in the PTX (build-ptx rejects a
-/// file that calls anything), but the language wants a handler. cuda_std brings its own.
+/// The language requires a handler, although no panic remains in the PTX: build-ptx rejects files that
+/// call anything. `cuda_std` has its own handler.
 #[panic_handler]
 fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
     loop {}

@@ -1,12 +1,12 @@
-//! What the two compilers do differently, and the instructions that everything else is made of. Nothing
-//! outside this folder has a `cfg` for the code generator.
+//! Differences of the two compilers, and the instructions that everything else is built on. Only this
+//! folder has a `cfg` for the code generator.
 //!
-//! `llvm` is the NVPTX target of the stock compiler, `nvvm` is rust-cuda's `rustc_codegen_nvvm`. They
-//! differ in how a kernel and a shared array are declared, and in what keeps an instruction that several
-//! threads execute together *convergent*: neither moved into a branch nor copied into both of its sides.
-//! Inline assembly is convergent under neither. So barriers, shuffles and votes are intrinsics that the
-//! LLVM in question knows, because what it knows of them includes that they are convergent. Whatever a
-//! single thread executes is written in PTX, in [`ptx`], and serves both.
+//! `llvm` is the stock compiler's NVPTX target, `nvvm` is rust-cuda's `rustc_codegen_nvvm`. They declare
+//! kernels and shared arrays differently, and keep instructions that several threads execute together
+//! *convergent* (neither moved into a branch nor copied into both of its sides) by different means.
+//! Neither treats inline assembly as convergent. Barriers, shuffles and votes are therefore intrinsics
+//! that the respective LLVM knows to be convergent. Instructions of a single thread are written in PTX,
+//! in [`ptx`], for both.
 
 mod intrinsics;
 pub(crate) mod ptx;
@@ -28,8 +28,7 @@ pub(crate) use intrinsics::{
     shuffle_up, shuffle_xor, vote_all, vote_any, vote_ballot,
 };
 
-/// 16 bytes at a multiple of 16: what shared arrays are made of, because wide loads and bulk copies want
-/// that alignment.
+/// Unit of shared arrays: 16 bytes, with the alignment that wide loads and bulk copies require.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]

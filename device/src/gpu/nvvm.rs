@@ -1,18 +1,16 @@
-//! rust-cuda's rustc_codegen_nvvm: LLVM 7 in front of libNVVM.
+//! rust-cuda's `rustc_codegen_nvvm`: LLVM 7 in front of libNVVM.
 
 use core::arch::asm;
 
 use super::bar_warp_sync;
 
-/// The halves of the cluster's barrier.
 #[cfg(warpfold_sm_90)]
 pub(crate) mod cluster {
     use super::super::barrier;
 
     unsafe extern "C" {
-        /// All halves of the cluster's barrier, told apart by a constant. libNVVM knows it, LLVM 7 does
-        /// not, and so takes it for an ordinary function: one that it may copy into both sides of a
-        /// branch.
+        /// All parts of the cluster barrier, selected by a constant. libNVVM knows it, but LLVM 7 takes
+        /// it for an ordinary function, which it may copy into both sides of a branch.
         #[link_name = "llvm.nvvm.cluster.barrier"]
         fn cluster_barrier(part: u32);
     }
@@ -24,16 +22,15 @@ pub(crate) mod cluster {
     macro_rules! cluster_barriers {
         ($($name:ident = $part:expr;)*) => {$(
             /// # Safety
-            /// Every thread of the cluster that has not exited arrives once and then waits once, in
-            /// turns.
+            /// Every thread of the cluster that has not exited alternates between arrival and wait.
             #[inline(always)]
             pub(crate) unsafe fn $name() {
-                // A block of code with a convergent instruction is not copied. The block's barrier is
-                // one, LLVM 7 knows it, and next to the cluster's it costs little; it stands beside each
-                // half for that alone. (A warp's barrier did it with a constant mask, which names lanes
-                // that the last warp may not have, and did not do it with one that is computed.)
-                // SAFETY: the caller's contract; all threads of the block come here, as those of the
-                // cluster do.
+                // LLVM 7 does not copy a basic block that has a convergent instruction. The block
+                // barrier, which it knows, is only there for that, and costs little next to the
+                // cluster's. (A warp barrier worked with a constant mask, which names lanes that the
+                // last warp may lack, but not with a computed one.)
+                // SAFETY: the caller's contract; all threads of the cluster, so all of the block,
+                // arrive.
                 unsafe {
                     barrier();
                     cluster_barrier($part);
@@ -56,9 +53,8 @@ macro_rules! warp_reductions {
         #[inline(always)]
         pub(crate) unsafe fn $name(mask: u32, value: u32) -> u32 {
             let result;
-            // LLVM 7 takes asm for what one thread does by itself. The warp's barrier, which it knows,
-            // stands beside it against copies; as the cluster's barrier shows, that is no proof where
-            // the mask is computed.
+            // LLVM 7 treats asm as an instruction of a single thread. The warp barrier, which it knows,
+            // is to prevent copies; for a computed mask this is no proof, as the cluster barrier shows.
             // SAFETY: the caller's contract.
             unsafe {
                 bar_warp_sync(mask);
@@ -73,7 +69,7 @@ macro_rules! warp_reductions {
     )*};
 }
 
-// LLVM 7 is older than the instruction.
+// Assembly, because LLVM 7 is older than the instruction.
 warp_reductions! {
     redux_add = "add.u32";
     redux_min = "min.s32";
@@ -85,7 +81,7 @@ warp_reductions! {
     redux_xor = "xor.b32";
 }
 
-/// Declares device entry points. Under rust-cuda the crate that calls it depends on `cuda_std`.
+/// Declares kernels. Under rust-cuda the calling crate must depend on `cuda_std`.
 #[macro_export]
 macro_rules! kernel {
     ($($(#[$attr:meta])* pub fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)*) => {$(
@@ -95,30 +91,29 @@ macro_rules! kernel {
     )*};
 }
 
-/// Declares a shared array by name. Module-level asm is not part of NVVM IR, so it is a static; its name
-/// is kept, because [`shared_address!`] writes it.
+/// Declares a named shared array: a static, because NVVM IR has no module-level asm. It keeps its name,
+/// because [`shared_address!`] uses it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! shared_static {
     ($name:ident, $bytes:expr) => {
         #[cuda_std::address_space(shared)]
         #[allow(non_upper_case_globals)]
-        // SAFETY: the crate that declares shared arrays gives each symbol once: two would not assemble.
+        // SAFETY: a crate of kernels defines each symbol once; duplicates do not assemble.
         #[unsafe(no_mangle)]
         static mut $name: [core::mem::MaybeUninit<$crate::Bytes16>; (($bytes) as usize).div_ceil(16)] =
             [const { core::mem::MaybeUninit::uninit() }; (($bytes) as usize).div_ceil(16)];
     };
 }
 
-/// Declares the block's dynamic shared memory by name: an array of no elements, which becomes one
-/// without a size. (With a size, as cuda_std's has, ptxas ignores that it is external and lays the
-/// launch's memory over whatever static array follows.)
+/// Declares the block's dynamic shared memory: an array of length 0, which becomes one without a size.
+/// (With a size, as in cuda_std, ptxas ignores that it is external: it overlaps the next static array.)
 #[doc(hidden)]
 #[macro_export]
 macro_rules! dynamic_shared_static {
     ($name:ident) => {
         unsafe extern "C" {
-            // cuda_std's attribute does not take an external static; this is what it stands for.
+            // cuda_std's attribute, which stands for this one, rejects external statics.
             #[nvvm_internal::addrspace(3)]
             #[allow(non_upper_case_globals, improper_ctypes)]
             static mut $name: [u128; 0];
@@ -126,11 +121,10 @@ macro_rules! dynamic_shared_static {
     };
 }
 
-/// Address of a shared array in the shared window.
+/// Returns the address of a shared array in the shared window.
 ///
-/// The instruction names the array itself, so that the address never was a generic one: converted to
-/// generic and back, it comes out of LLVM with one of the two conversions missing. The pointer in the
-/// comment keeps the array from being taken for unused.
+/// The instruction names the array, so that the address is never a generic one: LLVM drops one of the
+/// conversions to generic and back. The pointer in the PTX comment keeps the array in use.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! shared_address {

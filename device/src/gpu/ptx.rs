@@ -1,16 +1,13 @@
-//! What is written in PTX, for both code generators.
+//! Instructions in PTX, for both code generators.
 
 use core::arch::asm;
 
-/// Bits that `ld.shared` and `st.shared` move.
+/// Bits that `ld.shared` and `st.shared` move. Addresses are offsets in the block's shared window, in
+/// `…_cluster` in the cluster's.
 pub trait SharedBits: Copy {
-    /// Reads at an offset of the shared window.
     unsafe fn load(address: u32) -> Self;
-    /// Writes at an offset of the shared window.
     unsafe fn store(self, address: u32);
-    /// Reads at an offset of the cluster's shared window.
     unsafe fn load_cluster(address: u32) -> Self;
-    /// Writes at an offset of the cluster's shared window.
     unsafe fn store_cluster(self, address: u32);
 }
 

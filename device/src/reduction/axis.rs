@@ -1,14 +1,12 @@
 //! The kernels for an axis of an array that is not its last one: a result for every column of each of
 //! many equally large matrices, which begin at equal distances, as their rows do.
 //!
-//! - [`axis_packs`], [`axis_spaced`], [`axis_singles`]: a block has a *strip* of neighbouring columns of
-//!   a matrix, and as many of its threads side by side as that is wide: in each load, all of them read
-//!   one row's part of the strip, and threads above each other different rows. A thread has up to four
-//!   neighbouring columns, four that are apart, or one. Few strips are shared by as many blocks as fill
-//!   the device.
-//! - [`axis_lanes`]: a thread for each column. Matrices that are too small for a block.
+//! - [`axis_packs`], [`axis_spaced`], [`axis_singles`]: a block reduces a *strip* of neighbouring
+//!   columns. In each load, its threads side by side read one row's part of the strip, and those above
+//!   them other rows. If there are few strips, several blocks share each, to fill the device.
+//! - [`axis_lanes`]: a thread for each column, for matrices that are too small for a block.
 //!
-//! Every column is combined in places that the shape and the launch decide: reproducible.
+//! Results are reproducible: the shape and the launch decide where each value is combined.
 
 use core::{marker::PhantomData, ptr::null_mut};
 
@@ -30,17 +28,18 @@ use crate::{
     thread::{block_dim_x, block_idx_x, sync_threads, thread_idx_x},
 };
 
-/// Shared memory of a block for one partial result per thread, of which there are
-/// [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) at most, or
-/// [`WIDE_AXIS_BLOCK`](warpfold_abi::reducer::WIDE_AXIS_BLOCK).
+/// Shared memory of a block for one partial result per thread, at most
+/// [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) or
+/// [`WIDE_AXIS_BLOCK`](warpfold_abi::reducer::WIDE_AXIS_BLOCK) of them.
 pub type AxisScratch = Shared<u32>;
 
+/// Reduces columns, up to four neighbouring ones (a pack) per thread.
+///
 /// # Safety
-/// The arguments are what their fields say; every row begins at a multiple of as many bytes as a pack
-/// has, and is a whole number of packs. The slots are zero when the launches before this one in the
-/// stream are over, and no other stream uses them. Blocks are whole warps of at most
-/// [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) threads, as many as there are strips, times
-/// `share`. The operation is not [wide](is_wide).
+/// The arguments are as their fields document; rows begin at multiples of a pack's size and are whole
+/// packs; the operation is not [wide](is_wide). The slots are as for [`grid`](super::grid()). There are
+/// `share` blocks per strip, of whole warps, of at most
+/// [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) threads.
 #[inline(always)]
 pub unsafe fn axis_packs<F: VectorReduction>(arguments: ReduceAxis<F::Element>, scratch: AxisScratch) {
     if !is_wide(F::Partial::WORDS) {
@@ -49,6 +48,8 @@ pub unsafe fn axis_packs<F: VectorReduction>(arguments: ReduceAxis<F::Element>, 
     }
 }
 
+/// Reduces columns, four per thread, `across` columns apart.
+///
 /// # Safety
 /// As [`axis_packs`], but the input may begin anywhere.
 #[inline(always)]
@@ -59,16 +60,20 @@ pub unsafe fn axis_spaced<F: VectorReduction>(arguments: ReduceAxis<F::Element>,
     }
 }
 
+/// Reduces columns, one per thread.
+///
 /// # Safety
-/// As [`axis_packs`], but the input may begin anywhere, and the operation be any.
+/// As [`axis_packs`], but the input may begin anywhere, and the operation may be wide.
 #[inline(always)]
 pub unsafe fn axis_singles<F: VectorReduction>(arguments: ReduceAxis<F::Element>, scratch: AxisScratch) {
     // SAFETY: the caller's contract.
     unsafe { strip::<F, Single>(arguments, scratch) };
 }
 
+/// Reduces columns, each by one thread alone.
+///
 /// # Safety
-/// The arguments are what their fields say.
+/// The arguments are as their fields document.
 #[inline(always)]
 pub unsafe fn axis_lanes<F: VectorReduction>(arguments: ReduceAxis<F::Element>) {
     let ReduceAxis { input, matrices, apart, len, pitch, width, output, .. } = arguments;
@@ -84,7 +89,7 @@ pub unsafe fn axis_lanes<F: VectorReduction>(arguments: ReduceAxis<F::Element>) 
             let loaded: [_; ACCUMULATORS] = core::array::from_fn(|k| {
                 let wanted = row + (k as u64) < len;
                 let address = if wanted { row + k as u64 } else { row } * pitch;
-                // SAFETY: the row is one of the matrix.
+                // SAFETY: the row is in the matrix.
                 unsafe { *first.wrapping_add(address as usize) }
             });
             in_turn(loaded, |k, element| {
@@ -104,10 +109,8 @@ pub unsafe fn axis_lanes<F: VectorReduction>(arguments: ReduceAxis<F::Element>) 
     }
 }
 
-/// Writes the result of a column whose first element this is.
-///
 /// # Safety
-/// There is a place for it; the value is of the column's elements.
+/// `first` is the column's first element; the value is that of the column; the output has room for it.
 #[inline(always)]
 unsafe fn write<F: VectorReduction>(
     value: F::Partial,
@@ -123,34 +126,29 @@ unsafe fn write<F: VectorReduction>(
     unsafe { F::write_apart(value, of, |row| row * pitch) };
 }
 
-/// Most words of a thread's values whose cells are interleaved with those of its neighbours. Addresses
-/// of more would take more registers than a block of
-/// [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) threads has.
+/// Most words of a thread's values whose cells are interleaved with its neighbours'. The addresses of
+/// more would not fit the registers of [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) threads.
 const INTERLEAVED_WORDS: u32 = 16;
 
-/// Elements of a row that a thread loads.
 type Few<T> = [T; ACCUMULATORS];
 
-/// Which columns of a strip a thread has: at most four.
+/// A thread's columns of a strip: at most four, from `first` on, `distance` apart.
 pub(super) trait Columns<T> {
-    /// How many columns a thread has.
     const LEN: usize;
-    /// How far the next one is, in a strip of `across` threads side by side.
+    /// Returns the distance between a thread's columns, in a strip of `across` threads side by side.
     fn distance(across: u32) -> u32;
-    /// The first one's place in the strip, for one of the threads side by side.
     fn first(beside: u32) -> u32;
-    /// Loads a row's elements, of which there are `wanted`, or all of those at `any`.
+    /// Loads the first `wanted` elements of a row, and others from `any` in place of the rest.
     ///
     /// # Safety
-    /// They are readable at both places, if they are to be together at a multiple of their size.
+    /// The elements are readable at both addresses, which are aligned to a pack for [`Packed`].
     unsafe fn load(address: *const T, across: u32, wanted: u32, any: *const T) -> Few<T>;
 }
 
-/// Neighbouring ones, which are loaded at once: up to four, of 16 bytes at most.
+/// Neighbouring columns, up to four, which one load of at most 16 bytes reads.
 struct Packed;
-/// Four as far apart as a strip has threads side by side: neighbours load, and write, neighbours.
+/// Four columns, `across` apart, so that neighbouring threads access neighbouring elements.
 struct Spaced;
-/// One column for a thread.
 pub(super) struct Single;
 
 impl<T: Copy> Columns<T> for Packed {
@@ -171,10 +169,9 @@ impl<T: Copy> Columns<T> for Packed {
 
     #[inline(always)]
     unsafe fn load(address: *const T, _across: u32, wanted: u32, any: *const T) -> Few<T> {
-        // One pack or another, so that there is no branch, and loads do not wait for each other.
+        // Always loads some pack: without a branch, loads do not wait for each other.
         let address = if wanted > 0 { address } else { any };
-        // SAFETY: the caller's contract; the words have as many bytes as the elements that are taken
-        // from them, and elements are plain bits.
+        // SAFETY: the caller's contract; elements are plain bits, as many as the word has.
         unsafe {
             match size_of::<T>() * <Self as Columns<T>>::LEN {
                 _ if !in_vectors::<T>() => [*address; ACCUMULATORS],
@@ -230,21 +227,16 @@ impl<T: Copy> Columns<T> for Single {
     }
 }
 
-/// Memory of a pack, at a multiple of its size.
 #[derive(Clone, Copy)]
 #[repr(C, align(4))]
 struct Bytes4([u32; 1]);
-/// A word of 8 bytes.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Bytes8([u32; 2]);
-/// A word of 16 bytes.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 struct Bytes16([u32; 4]);
 
-/// The elements in loaded bytes, of which there are `len`.
-///
 /// # Safety
 /// The bytes are those of `len` elements.
 #[inline(always)]
@@ -257,7 +249,7 @@ unsafe fn elements<T: Copy, B: Copy>(bytes: &B, len: usize) -> Few<T> {
     })
 }
 
-/// The values of a thread's columns: what blocks hand on together.
+/// One thread's column partials, published together.
 pub(super) struct Kept<F: VectorReduction, C>(Few<F::Partial>, PhantomData<C>);
 
 impl<F: VectorReduction, C> Clone for Kept<F, C> {
@@ -275,7 +267,6 @@ impl<F: VectorReduction, C: Columns<F::Element>> Kept<F, C> {
         Self([F::IDENTITY; ACCUMULATORS], PhantomData)
     }
 
-    /// Of the first column alone.
     #[inline(always)]
     pub(super) fn of_first(value: F::Partial) -> Self {
         let mut kept = Self::new();
@@ -283,13 +274,11 @@ impl<F: VectorReduction, C: Columns<F::Element>> Kept<F, C> {
         kept
     }
 
-    /// The first column's value.
     #[inline(always)]
     pub(super) fn first(self) -> F::Partial {
         self.0[0]
     }
 
-    /// Takes a row's elements of the columns that there are.
     #[inline(always)]
     fn accumulate(&mut self, elements: Few<F::Element>, wanted: u32, row: u64) {
         in_turn(elements, |at, element| {
@@ -315,7 +304,7 @@ impl<F: VectorReduction, C: Columns<F::Element> + 'static> Value for Kept<F, C> 
     #[inline(always)]
     fn take(from: &mut impl FnMut() -> u32) -> Self {
         let mut value = |at| if at < C::LEN { F::Partial::take(from) } else { F::IDENTITY };
-        // Written out, as an array of large values that a function fills would lie in local memory.
+        // Written out: an array of large values that a function fills would be placed in local memory.
         Self([value(0), value(1), value(2), value(3)], PhantomData)
     }
 
@@ -327,31 +316,23 @@ impl<F: VectorReduction, C: Columns<F::Element> + 'static> Value for Kept<F, C> 
     }
 }
 
-/// A thread's place among those of all blocks that have a strip of columns together.
+/// A thread's position in a strip: in block `part` of `share`, thread `beside` of `across` side by side,
+/// and `above` of `height` above each other. Threads with `above >= height` have no columns.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// Which strip the block has.
     pub(super) strip: u32,
-    /// Which block of the strip it is in.
     pub(super) part: u32,
-    /// How many those are.
     pub(super) share: u32,
-    /// Which of a block's threads side by side it is.
     pub(super) beside: u32,
-    /// How many those are.
     pub(super) across: u32,
-    /// Which of the threads above each other it is, if it is less than their number.
     pub(super) above: u32,
-    /// How many those are.
     pub(super) height: u32,
-    /// How much larger the number of the thread above is.
+    /// Distance between the numbers of a thread and of the one above it.
     pub(super) up: u32,
-    /// How many columns it has, if it takes part.
+    /// Columns of this thread.
     pub(super) wanted: u32,
 }
 
-/// A strip of columns.
-///
 /// # Safety
 /// As [`axis_packs`] for packs, otherwise as the others.
 #[inline(always)]
@@ -360,7 +341,7 @@ unsafe fn strip<F: VectorReduction, C: Columns<F::Element> + 'static>(
     scratch: AxisScratch,
 ) {
     let ReduceAxis { input, apart, len, pitch, width, share, across, slots, output, .. } = arguments;
-    // None is 0, which the compiler does not know.
+    // Neither is 0, which the compiler does not know.
     let (share, across) = (Ord::max(share as u32, 1), Ord::max(across as u32, 1));
     let strip_len = u64::from(across) * C::LEN as u64;
     let strips = Ord::max(width.div_ceil(strip_len) as u32, 1);
@@ -381,9 +362,8 @@ unsafe fn strip<F: VectorReduction, C: Columns<F::Element> + 'static>(
     let first = input.wrapping_add((matrix * apart + column) as usize);
     let place = Place { strip, part, share, beside, across, above, height, up: across, wanted };
     launch_dependents_late();
-    // SAFETY: the caller's contract: a block's rows and columns lie inside; its blocks but the last fill
-    // cells of their own, which that one takes when it has been dispatched behind them; all threads of a
-    // block take the same way.
+    // SAFETY: the caller's contract: rows and columns are in the input; blocks fill their own cells, and
+    // a strip's last block, dispatched last, takes them; all threads of a block reach the same barriers.
     unsafe {
         block::assume_whole_warps();
         let kept = rows::<F, C>(arguments, first, place);
@@ -400,14 +380,12 @@ unsafe fn strip<F: VectorReduction, C: Columns<F::Element> + 'static>(
     }
 }
 
-/// The values of all threads that have a strip together into one for each column: in the lowest threads
-/// of the last block, which have columns. All others have none.
+/// Combines the values of all threads of a strip. Returns one for each column, in the threads of the
+/// last block with `above == 0` that have columns; `None` in all others.
 ///
 /// # Safety
-/// Called once, by all threads of blocks of whole warps, which are no larger than the scratch. The slots
-/// have room for the columns of as many blocks as there are, and are zero when the launches before this
-/// one in the stream are over; no other stream uses them. A strip's last block is dispatched behind its
-/// others.
+/// Called once, by all threads of blocks of whole warps, no larger than the scratch. The slots are as
+/// for [`grid`](super::grid()), with room for all blocks' columns. A strip's last block starts last.
 #[inline(always)]
 pub(super) unsafe fn meet_all<F: VectorReduction, C: Columns<F::Element> + 'static>(
     mut kept: Kept<F, C>,
@@ -416,7 +394,7 @@ pub(super) unsafe fn meet_all<F: VectorReduction, C: Columns<F::Element> + 'stat
     scratch: AxisScratch,
 ) -> Option<Kept<F, C>> {
     let Place { strip, part, share, beside, across, above, height, wanted, .. } = place;
-    // SAFETY: the caller's contract: blocks but the last fill cells of their own, which that one takes.
+    // SAFETY: the caller's contract: the last block takes the cells that each other block fills once.
     unsafe {
         wait_grid_dependencies();
         let first_cell = u64::from(strip) * u64::from(share * across * Kept::<F, C>::WORDS);
@@ -450,8 +428,7 @@ pub(super) unsafe fn meet_all<F: VectorReduction, C: Columns<F::Element> + 'stat
     Some(kept)
 }
 
-/// This thread's rows of a strip, of which blocks take some after each other, from the `first` of its
-/// columns on.
+/// Accumulates this thread's rows of a strip; `first` is the address of its first column.
 ///
 /// # Safety
 /// As [`strip`].
@@ -463,13 +440,13 @@ unsafe fn rows<F: VectorReduction, C: Columns<F::Element>>(
 ) -> Kept<F, C> {
     let ReduceAxis { input, len, pitch, .. } = arguments;
     let Place { wanted, above, height, part, share, across, .. } = place;
-    // Of few bytes twice as many loads have to be under way.
+    // Small loads need twice as many in flight.
     let twice = C::LEN * size_of::<F::Element>() <= 8;
     let turn = height * if twice { 2 * ACCUMULATORS as u32 } else { ACCUMULATORS as u32 };
     let mut kept = Kept::<F, C>::new();
     let mut start = u64::from(part) * u64::from(turn);
     while start < len {
-        // Both fit 32 bits, in which the comparisons below are cheap.
+        // Both fit 32 bits, where comparisons are cheap.
         let rest = Ord::min(len - start, u64::from(turn)) as u32;
         let mine = first.wrapping_add(((start + u64::from(above)) * pitch) as usize);
         let load = |from: u32| -> [Few<F::Element>; ACCUMULATORS] {
@@ -477,7 +454,7 @@ unsafe fn rows<F: VectorReduction, C: Columns<F::Element>>(
                 let row = (from + k as u32) * height;
                 let address = mine.wrapping_add((u64::from(row) * pitch) as usize);
                 let wanted = if row + above < rest { wanted } else { 0 };
-                // SAFETY: the caller's contract; the first elements are there.
+                // SAFETY: the caller's contract; the input has a first element.
                 unsafe { C::load(address, across, wanted, input) }
             })
         };
@@ -490,7 +467,6 @@ unsafe fn rows<F: VectorReduction, C: Columns<F::Element>>(
         };
         let loaded = load(0);
         if twice {
-            // Before the first ones are used.
             let more = load(ACCUMULATORS as u32);
             accumulate(&mut kept, loaded, 0);
             accumulate(&mut kept, more, ACCUMULATORS as u32);
@@ -502,10 +478,10 @@ unsafe fn rows<F: VectorReduction, C: Columns<F::Element>>(
     kept
 }
 
-/// The values of threads above each other into one, in the lowest.
+/// Combines the values of threads above each other; the lowest one's result is valid.
 ///
 /// # Safety
-/// Called once, by all threads of a block of at most as many threads as the scratch has places.
+/// Called once, by all threads of a block, for each of which the scratch has room.
 #[inline(always)]
 unsafe fn meet<F: VectorReduction, C: Columns<F::Element>>(
     kept: Kept<F, C>,
@@ -521,11 +497,11 @@ unsafe fn meet<F: VectorReduction, C: Columns<F::Element>>(
         }
         let mut value = value;
         let mut step = height.next_power_of_two() / 2;
-        // SAFETY: a thread's place is its own until a barrier, behind which one below reads it; all
-        // threads of the block come to all barriers.
+        // SAFETY: a thread's element in the scratch is its own until the barrier, after which a lower
+        // thread reads it; all threads of the block reach all barriers.
         unsafe {
             while step > 0 {
-                // Whoever hands on a value has combined it by then, and does so once.
+                // Each value is stored once, after it has been combined.
                 if above >= step && above < 2 * step && above < height {
                     scratch.set_value(tid, value);
                 }
@@ -535,7 +511,7 @@ unsafe fn meet<F: VectorReduction, C: Columns<F::Element>>(
                 }
                 step /= 2;
             }
-            // The places are written anew for the next column.
+            // The scratch is reused for the next column.
             sync_threads();
         }
         met.0[at] = value;

@@ -18,16 +18,15 @@ use crate::{
     thread::{block_dim_x, block_idx_x, grid_dim_x, thread_idx_x},
 };
 
-/// The ring of tiles of the kernel [`bulk`].
+/// The ring of tiles of [`bulk`].
 pub type BulkRing = Ring<BULK_STAGES, BULK_TILE_BYTES>;
 
-/// Does nothing of elements that are loaded one by one.
+/// Reduces a buffer through a ring of tiles. Does nothing for elements that are loaded one by one.
 ///
 /// # Safety
-/// As [`grid`](super::grid()), but for the tile, which is not used; the launch gives
-/// [`BULK_SHARED_BYTES`](warpfold_abi::reducer::BULK_SHARED_BYTES) of dynamic shared memory, and blocks
-/// are of a power of two of at most [`BULK_LARGEST_BLOCK`](warpfold_abi::reducer::BULK_LARGEST_BLOCK)
-/// threads.
+/// As [`grid`](super::grid()), without the tile; the launch provides
+/// [`BULK_SHARED_BYTES`](warpfold_abi::reducer::BULK_SHARED_BYTES) of dynamic shared memory; the block
+/// size is a power of two, at most [`BULK_LARGEST_BLOCK`](warpfold_abi::reducer::BULK_LARGEST_BLOCK).
 #[inline(always)]
 pub unsafe fn bulk<F: VectorReduction>(
     arguments: ReduceCut<F::Element>,
@@ -45,10 +44,10 @@ pub unsafe fn bulk<F: VectorReduction>(
     let mut start = u64::from(block_idx_x()) * u64::from(BULK_TILE_GROUPS);
     let accumulate = |tile: Shared<u64>| {
         let mut at = tid;
-        // Whole turns: the block's threads are a power of two, at most 512.
+        // No remainder: the block size is a power of two, at most 512.
         while at < BULK_TILE_GROUPS {
             let loaded: [_; ACCUMULATORS] = core::array::from_fn(|k| {
-                // SAFETY: the group lies in the tile, which starts at a multiple of 16 and has landed.
+                // SAFETY: the group is in the tile, which begins at a multiple of 16 and has landed.
                 unsafe { tile.cast::<u32>().get16(at + k as u32 * block) }
             });
             in_turn(loaded, |k, group| {
@@ -59,12 +58,11 @@ pub unsafe fn bulk<F: VectorReduction>(
         }
         start += u64::from(grid_dim_x()) * u64::from(BULK_TILE_GROUPS);
     };
-    // SAFETY: the ring's memory is this kernel's own; whole tiles lie inside and start at a 16-byte
-    // boundary.
+    // SAFETY: only this kernel uses the ring; whole tiles are in the input, at 16-byte boundaries.
     unsafe { ring.for_each_tile(group_at(arguments, 0).cast(), tiles, accumulate) };
-    // Groups behind the last whole tile.
+    // Groups after the last whole tile.
     let mut rest = tiles * u64::from(BULK_TILE_GROUPS) + thread_index();
-    // SAFETY: groups below `groups` lie inside; the caller's contract.
+    // SAFETY: groups below `groups` are in the input; the caller's contract.
     unsafe {
         while rest < groups {
             let group = load16::<u32, Streaming>(group_at(arguments, rest));

@@ -1,5 +1,4 @@
-//! The `continued` kernel: its elements come behind others, which launches before have reduced, or
-//! launches on other devices reduce meanwhile.
+//! The `continued` kernel, for elements after those that earlier launches or other devices reduce.
 
 use warpfold_abi::arguments::{ReduceContinued, ReduceCut};
 
@@ -10,19 +9,19 @@ use crate::{
     warp::{WARP_SIZE, lane_id},
 };
 
+/// Reduces a buffer, and combines the result with that of the elements before it.
+///
 /// # Safety
-/// As of [`grid`](super::grid()); `carried` holds what a launch of the same kernel before this one in
-/// the stream has left there for the first `before` elements. Where there is a meeting, it and what is
-/// said of it are as [`ReduceContinued`] has them, and the launches that arrive there are of this
-/// kernel.
+/// As [`grid`](super::grid()); `carried` holds what an earlier launch of this kernel in the stream has
+/// stored for the first `before` elements. A meeting, if any, is as [`ReduceContinued`] documents, and
+/// is of launches of this kernel only.
 #[inline(always)]
 pub unsafe fn continued<F: VectorReduction>(arguments: ReduceContinued<F::Element>, scratch: Scratch) {
     launch_dependents();
     let ReduceContinued { input, head, groups, singles, tile, before, carried, slots, output, .. } =
         arguments;
     let (cut, team) = (ReduceCut { input, head, groups, singles, tile, slots, output }, Team::grid());
-    // SAFETY: the caller's contract. One thread alone writes what is carried, and the output; the first
-    // warp goes to the meeting whole.
+    // SAFETY: the caller's contract. One thread writes `carried` and the output; a whole warp meets.
     unsafe {
         let value = value::<F>(cut, team, before);
         let then = #[inline(always)]
@@ -34,8 +33,7 @@ pub unsafe fn continued<F: VectorReduction>(arguments: ReduceContinued<F::Elemen
                 let is_first = before == 0 || carried.is_null();
                 let earlier = if is_first { F::IDENTITY } else { load::<F::Partial>(carried) };
                 value = F::combine(earlier, value);
-                // What an earlier element has decided is there already, and may name that element, which
-                // is none of this launch's.
+                // An unchanged result is written already, and may name an element of an earlier launch.
                 if carried.is_null() || replace(value, carried, is_first) {
                     let among_all = ReduceCut { head: before + head, ..cut };
                     F::write_apart(value, among_all, |index| index - before);
@@ -62,8 +60,7 @@ pub(super) unsafe fn load<P: Value>(words: *const u32) -> P {
     })
 }
 
-/// Puts a value in the place of another one, and says whether a word of it differs, or whether there was
-/// none before.
+/// Replaces a value, and returns whether a word of it has changed, or it is the first one.
 ///
 /// # Safety
 /// There is room for the value's words, which are readable unless it is the first one.

@@ -1,4 +1,4 @@
-//! The `counted` kernel: how many elements there are is read from device memory.
+//! The `counted` kernel, which reads the number of elements from device memory.
 
 use warpfold_abi::{
     WARP_SIZE,
@@ -14,16 +14,18 @@ use crate::{
     thread::{block_dim_x, block_idx_x, grid_dim_x, thread_idx_x},
 };
 
+/// Reduces a buffer whose length is in device memory.
+///
 /// # Safety
-/// The arguments are what their fields say. The slots are zero when the launches before this one in the
-/// stream are over, and no other stream uses them. Blocks are whole warps, of a power of two of threads,
-/// and so many that `most` elements make fewer than 2^32 tiles of a warp's groups.
+/// The arguments are as their fields document; `most` elements are fewer than 2^32 times a warp's 32
+/// groups. The slots are as for [`grid`](super::grid()). The block size is a power of two, of whole
+/// warps.
 #[inline(always)]
 pub unsafe fn counted<F: VectorReduction>(arguments: ReduceCounted<F::Element>, scratch: Scratch) {
     let ReduceCounted { input, count, count_words, most, slots, output, found } = arguments;
-    // What the launches before have written may be the count.
+    // An earlier launch may write the count.
     wait_grid_dependencies();
-    // SAFETY: the caller's contract; fewer elements than there are remain inside.
+    // SAFETY: the caller's contract; the first `n` elements are readable, because `n` is at most `most`.
     unsafe {
         let mut given = u64::from(*count);
         if count_words > 1 {
@@ -38,8 +40,8 @@ pub unsafe fn counted<F: VectorReduction>(arguments: ReduceCounted<F::Element>, 
     }
 }
 
-/// Groups of a tile, such that all blocks have as many rounds and the last one is as full as the others:
-/// what the host says of the other kernels, in divisions of 32 bits, which are far shorter.
+/// Returns the groups per tile with which all blocks have as many rounds, the last one as full as the
+/// others, as the host does for the other kernels. Divisions of 32 bits are far shorter.
 #[inline(always)]
 fn tile(groups: u64) -> u64 {
     let blocks = grid_dim_x();
@@ -50,9 +52,8 @@ fn tile(groups: u64) -> u64 {
     u64::from(at_least_one(steps, blocks * rounds) * WARP_SIZE)
 }
 
-/// `n` over `by`, rounded up, and 1 where that is 0.
 #[inline(always)]
 fn at_least_one(n: u32, by: u32) -> u32 {
-    // No divisor here is 0, which the compiler does not know.
+    // No divisor is 0 here, which the compiler does not know.
     Ord::max(n.div_ceil(Ord::max(by, 1)), 1)
 }

@@ -1,4 +1,4 @@
-//! What the host asks of a user's [`Reduction`]: its types, and whether its laws hold.
+//! Kernels by which the host checks a user's [`Reduction`]: its types and its laws.
 
 use warpfold_abi::{
     arguments::{DescribeReduction, ReduceLaws},
@@ -9,7 +9,6 @@ use warpfold_abi::{
 use super::Reduction;
 use crate::{Value, grid::thread_index};
 
-/// What the kernels and the host cannot do without, said when a reduction is compiled.
 const fn check<R: Reduction>() {
     let (element, output) = (size_of::<R::Element>() as u64, size_of::<R::Output>() as u64);
     assert!(
@@ -27,10 +26,10 @@ const fn check<R: Reduction>() {
     );
 }
 
-/// Says what the reduction is made of, so that the host can compare it with what it takes it for.
+/// Writes the [`Facts`] of a reduction, which the host compares with its own types.
 ///
 /// # Safety
-/// The arguments are what their fields say.
+/// The arguments are as their fields document.
 #[inline(always)]
 pub unsafe fn describe<R: Reduction>(DescribeReduction { output }: DescribeReduction) {
     const { check::<R>() };
@@ -49,10 +48,10 @@ pub unsafe fn describe<R: Reduction>(DescribeReduction { output }: DescribeReduc
     }
 }
 
-/// What the laws of a reduction say is equal, of each pair of some elements.
+/// Writes, for each pair of some elements, the results that the laws of a reduction say are equal.
 ///
 /// # Safety
-/// The arguments are what their fields say; there are as many threads as pairs, or more.
+/// The arguments are as their fields document; there are at least as many threads as pairs.
 #[inline(always)]
 pub unsafe fn laws<R: Reduction>(arguments: ReduceLaws<R::Element>) {
     let ReduceLaws { input, n, output } = arguments;
@@ -60,14 +59,14 @@ pub unsafe fn laws<R: Reduction>(arguments: ReduceLaws<R::Element>) {
     if pair >= n * n {
         return;
     }
-    // It is not 0 here, which the compiler does not know; pairs are counted in 32 bits.
+    // `n` is not 0 here, which the compiler does not know; pairs fit 32 bits.
     let (n, small) = (Ord::max(n as u32, 1), pair as u32);
     let (i, j) = (small / n, small % n);
     // SAFETY: the indices are those of elements.
     let of = |index: u32| R::map(unsafe { *input.add(index as usize) }, index.into());
     let (a, b, c) = (of(i), of(j), of((i + j + 1) % n));
     let first = output.cast::<R::Output>().wrapping_add(pair as usize * LAW_RESULTS);
-    // SAFETY: there is room for the results of every pair.
+    // SAFETY: the output has room for the results of every pair.
     unsafe {
         *first = R::finish(a);
         *first.add(1) = R::finish(R::combine(R::IDENTITY, a));

@@ -1,7 +1,7 @@
 //! The macros that declare a reducer's kernels.
 
-/// Declares the kernels of one's own [`Reduction`](crate::reduction::Reduction)s, under names that
-/// `warpfold::custom` finds. A name is an identifier, and unique in the crate of kernels, which needs
+/// Declares the kernels of [`Reduction`](crate::reduction::Reduction)s, under names that
+/// `warpfold::custom` finds. A name is an identifier, unique in the crate of kernels, which needs
 /// `#![feature(abi_ptx, asm_experimental_arch, macro_metavar_expr_concat)]`.
 ///
 /// ```ignore
@@ -11,10 +11,10 @@
 /// }
 /// ```
 ///
-/// For each it declares the kernels of [`reduction`](crate::reduction), those of compute capability 9.0
-/// where the crate is compiled for it (`--cfg warpfold_sm_90`), and two small ones: by
-/// [`describe`](crate::reduction::describe()) the host compares types when it loads the kernels, and by
-/// [`laws`](crate::reduction::laws()) it tries what a reduction must keep to.
+/// Declares for each the kernels of [`reduction`](crate::reduction) that take any reduction, those of
+/// compute capability 9.0 if the crate is compiled for it (`--cfg warpfold_sm_90`), and two small ones:
+/// the host compares types by [`describe`](crate::reduction::describe()) when it loads the kernels, and
+/// tests the laws of a reduction by [`laws`](crate::reduction::laws()).
 #[macro_export]
 macro_rules! reducer {
     ($($name:ident = $Reduction:ty;)+) => {$(
@@ -72,8 +72,8 @@ macro_rules! reducer {
     )+};
 }
 
-/// Declares the kernels of a reduction, whose elements are called `T` where this
-/// is called, with its shared memory: partial results of the warps, and the ring of `bulk`.
+/// Declares the kernels for buffers. The caller names the elements `T`; the shared memory is for partial
+/// results of the warps, and for the ring of `bulk`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! reducer_kernels {
@@ -85,9 +85,8 @@ macro_rules! reducer_kernels {
     };
 }
 
-/// Declares the kernels of a reduction for buffers whose length the host does not
-/// know, for those that come behind others, and for rows, likewise. They are in files of their own:
-/// whoever has neither does without.
+/// Declares the kernels for counted and continued buffers and for rows, in files of their own, so that
+/// programs without them need not load them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! reducer_shape_kernels {
@@ -107,8 +106,7 @@ macro_rules! reducer_shape_kernels {
     };
 }
 
-/// Declares the kernels of a reduction for an axis that is not the last,
-/// likewise, with shared memory for a partial result per thread.
+/// Declares the kernels for an axis that is not the last; the shared memory has a value per thread.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! reducer_axis_kernels {
@@ -122,7 +120,6 @@ macro_rules! reducer_axis_kernels {
     };
 }
 
-/// Declares the kernels of a reduction for views, likewise.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! reducer_view_kernels {
@@ -132,7 +129,6 @@ macro_rules! reducer_view_kernels {
     };
 }
 
-/// Declares the kernel of a reduction for segments, likewise.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! reducer_segments_kernel {
@@ -141,8 +137,8 @@ macro_rules! reducer_segments_kernel {
     };
 }
 
-/// Declares `<prefix>_<name>_<kernel>`: a function of [`reduction`](crate::reduction), with the
-/// parameters of a struct of `warpfold-abi`.
+/// Declares `<prefix>_<name>_<kernel>`: a function of [`reduction`](crate::reduction), with the fields
+/// of a struct of `warpfold-abi` as parameters.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! reducer_kernel {
@@ -152,12 +148,12 @@ macro_rules! reducer_kernel {
             $crate::reducer_kernel![$prefix $name $kernel $body $F, $Arguments $(, $memory)*]
         );
     };
-    // What the struct's macro hands back, with its fields.
+    // Called back by the struct's macro, with its fields.
     ([$prefix:ident $name:ident $kernel:ident $body:ident $F:ty, $Arguments:ident $(, $memory:expr)*]
         $($field:ident: $field_ty:ty),*) => {
         $crate::kernel! {
             #[doc = concat!("`", stringify!($body), "` for `", stringify!($name), "`.")]
-            // It is reached by its symbol.
+            // Reached by its symbol.
             #[allow(unreachable_pub)]
             pub fn ${concat($prefix, _, $name, _, $kernel)}($($field: $field_ty),*) {
                 let arguments = $crate::abi::arguments::$Arguments { $($field),* };
@@ -168,7 +164,7 @@ macro_rules! reducer_kernel {
     };
 }
 
-/// What is there for compute capability 9.0 alone. The crate that calls it need not know the `cfg`.
+/// Expands its tokens for compute capability 9.0 only. The calling crate need not know the `cfg`.
 #[cfg(warpfold_sm_90)]
 #[doc(hidden)]
 #[macro_export]
@@ -176,7 +172,6 @@ macro_rules! sm_90_only {
     ($($tokens:tt)*) => { $($tokens)* };
 }
 
-/// What is there for compute capability 9.0 alone.
 #[cfg(not(warpfold_sm_90))]
 #[doc(hidden)]
 #[macro_export]

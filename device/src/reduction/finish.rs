@@ -1,4 +1,4 @@
-//! How the kernels end: the elements that no group covers, and the blocks' values into one.
+//! The end of a kernel: the elements outside of all groups, and the reduction across blocks.
 
 use warpfold_abi::{arguments::ReduceCut, reducer::PRESENT};
 
@@ -14,8 +14,8 @@ use crate::{
     warp::{self, WARP_SIZE, lane_id},
 };
 
-/// The element of this thread that no group covers, if it has one: there are fewer than two groups'
-/// worth, for the threads of the team's first block. `first` is the index of the first element.
+/// Returns the partial result of this thread's single: an element outside of all groups. The team's
+/// first block has them, fewer than two groups' worth. `first` is the index of the first element.
 ///
 /// # Safety
 /// The input is readable; a block of the team has no fewer threads than there are singles.
@@ -25,12 +25,12 @@ pub(super) unsafe fn single<F: VectorReduction>(
     team: Team,
     first: u64,
 ) -> F::Partial {
-    // SAFETY: singles lie in front of the groups and behind them.
+    // SAFETY: singles are before and after the groups, inside the input.
     let of = |index: u64| F::map(unsafe { *arguments.input.add(index as usize) }, first + index);
     of_single(arguments, team, F::IDENTITY, of)
 }
 
-/// What is made of the index of this thread's element that no group covers, or what is there for none.
+/// Returns `of` of the index of this thread's single, or `none`.
 #[inline(always)]
 pub(super) fn of_single<T, P>(
     arguments: ReduceCut<T>,
@@ -46,10 +46,10 @@ pub(super) fn of_single<T, P>(
     of(if tid < head { tid } else { tid + groups * lanes::<T>() })
 }
 
-/// The values of all threads of a team of whole blocks into the result.
+/// Reduces the values of all threads of a team of whole blocks, and writes the result.
 ///
 /// # Safety
-/// Called once, by all threads of the team, whose last block is dispatched behind the others; the
+/// Called once, by all threads of the team, whose last block is dispatched after the others; the
 /// contract of [`grid`](super::grid()). The output is at a multiple of 8.
 #[inline(always)]
 pub(super) unsafe fn finish<F: VectorReduction>(
@@ -71,8 +71,7 @@ pub(super) unsafe fn finish<F: VectorReduction>(
     }
 }
 
-/// The same, for whoever writes the result by other means: in one thread, when the launches before are
-/// over.
+/// As [`finish`], but one thread passes the result to `write`, after the earlier launches.
 ///
 /// # Safety
 /// As [`finish`].
@@ -94,8 +93,8 @@ pub(super) unsafe fn finish_by<F: VectorReduction>(
     unsafe { finish_then::<F>(value, slots, team, scratch, by_one) };
 }
 
-/// The same, and all threads of the last block go on with the value, which the first warp has, and their
-/// numbers in the block.
+/// As [`finish`], but all threads of the last block call `then` with the value, which is valid in the
+/// first warp, and their index in the block.
 ///
 /// # Safety
 /// As [`finish`].
@@ -108,8 +107,8 @@ pub(super) unsafe fn finish_then<F: VectorReduction>(
     then: impl FnOnce(F::Partial, u32),
 ) {
     let (tid, last) = (thread_idx_x(), team.blocks - 1);
-    // SAFETY: each block but the last fills its cells, once; the last one takes each once; all threads
-    // of a block take the same way.
+    // SAFETY: each block but the last fills its cells once; the last one takes each once; all threads of
+    // a block reach the same barriers.
     unsafe {
         block::assume_whole_warps();
         // ladder: ending
@@ -136,21 +135,20 @@ pub(super) unsafe fn finish_then<F: VectorReduction>(
     }
 }
 
-/// Shared memory of a block for one partial result per warp: 32 times as many words as one has.
+/// Shared memory for one partial result per warp of a block: 32 times the words of one.
 pub type Scratch = Shared<u32>;
 
-/// Warps of a block whose values need no shuffles.
+/// Most warps of a block whose values are combined without shuffles.
 const FEW_WARPS: u32 = 8;
 
-/// The values of a block's threads into one, in every lane of the first warp.
+/// Reduces the values of a block's threads. The result is valid in all lanes of the first warp.
 ///
 /// # Safety
 /// Called once, by all threads of a block of whole warps.
 #[inline(always)]
 unsafe fn reduce_block<F: VectorReduction>(value: F::Partial, values: Scratch) -> F::Partial {
     let (tid, warps) = (thread_idx_x(), block_dim_x() / WARP_SIZE);
-    // SAFETY: warps are whole; lane 0 of warp w writes element w before the barrier, and the first warp
-    // reads the elements that were written.
+    // SAFETY: lane 0 of each warp writes its element before the barrier; no others are read.
     unsafe {
         let value = warp::reduce(value, CombineOf::<F>::OP);
         if lane_id() == 0 {
@@ -160,8 +158,8 @@ unsafe fn reduce_block<F: VectorReduction>(value: F::Partial, values: Scratch) -
         if tid >= WARP_SIZE {
             return value;
         }
-        // A few small values are read by all lanes alike and combined in less time than shuffles take;
-        // of larger ones so many at once would cost registers, and so resident blocks.
+        // All lanes read a few small values and combine them redundantly in less time than shuffles
+        // take. Larger values would cost registers, and so resident blocks.
         if F::Partial::WORDS <= 2 && warps <= FEW_WARPS {
             let few: [_; FEW_WARPS as usize] = core::array::from_fn(|warp| {
                 let warp = warp as u32;

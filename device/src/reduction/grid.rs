@@ -10,10 +10,12 @@ use crate::{
 };
 use warpfold_abi::{arguments::ReduceCut, reducer::GROUP_BYTES};
 
+/// Reduces a buffer, in one launch.
+///
 /// # Safety
-/// The arguments are what their fields say; `tile` is at most 4 groups per thread of a block. The slots
-/// are zero when the launches before this one in the stream are over, and no other stream uses them.
-/// Blocks are whole warps. Of the launches that this one may overlap with none writes the input.
+/// The arguments are as their fields document; `tile` is at most 4 groups per thread of a block. The
+/// slots are zero once the earlier launches of the stream have completed, and no other stream uses them.
+/// Blocks are whole warps. No launch that this one may overlap with writes the input.
 #[inline(always)]
 pub unsafe fn grid<F: VectorReduction>(arguments: ReduceCut<F::Element>, scratch: Scratch) {
     launch_dependents();
@@ -24,31 +26,30 @@ pub unsafe fn grid<F: VectorReduction>(arguments: ReduceCut<F::Element>, scratch
     }
 }
 
-/// This thread's share of the elements, of which the first one has the index `first`, as one value.
+/// Reduces this thread's share of the elements, of which the first one has the index `first`.
 ///
 /// # Safety
-/// The elements are readable; the tile is at most 4 groups per thread of a block of the team, and not
-/// zero.
+/// The elements are readable; the tile is not zero, and at most 4 groups per thread of the team's
+/// blocks.
 #[inline(always)]
 pub(super) unsafe fn value<F: VectorReduction>(
     arguments: ReduceCut<F::Element>,
     team: Team,
     first: u64,
 ) -> F::Partial {
-    // SAFETY: the input's bounds are the loader's business; the caller's contract.
+    // SAFETY: the caller's contract.
     unsafe {
         if !in_vectors::<F::Element>() {
             return one_by_one::<F>(arguments, team, first);
         }
-        // First, so that its load does not wait for the others.
+        // Loaded first, so that it does not wait for the other loads.
         let single = single::<F>(arguments, team, first);
         let kept = accumulate_tiles::<F>(arguments, team, first);
         F::combine(F::close(kept), single)
     }
 }
 
-/// Elements, cut at their 16-byte boundaries if they are loaded in groups; without a tile, slots or a
-/// place for the result.
+/// Cuts elements at 16-byte boundaries if they are loaded in groups. Sets no tile, slots or output.
 #[inline(always)]
 pub(super) fn cut<T>(input: *const T, n: u64) -> ReduceCut<T> {
     let head = if in_vectors::<T>() {
@@ -62,16 +63,13 @@ pub(super) fn cut<T>(input: *const T, n: u64) -> ReduceCut<T> {
     ReduceCut { input, head, groups, singles, tile: 0, slots: null_mut(), output: null_mut() }
 }
 
-/// The address of a group.
 #[inline(always)]
 pub(super) fn group_at<T>(arguments: ReduceCut<T>, group: u64) -> *const u32 {
     arguments.input.wrapping_add((arguments.head + group * lanes::<T>()) as usize).cast()
 }
 
-/// The groups of this thread: tile after tile of its block, as many tiles apart as the team has blocks.
-///
 /// # Safety
-/// The input is readable; the tile is at most 4 groups per thread of the block, and not zero.
+/// The input is readable; the tile is not zero, and at most 4 groups per thread of the block.
 #[inline(always)]
 unsafe fn accumulate_tiles<F: VectorReduction>(
     arguments: ReduceCut<F::Element>,
@@ -105,7 +103,7 @@ unsafe fn accumulate_tiles<F: VectorReduction>(
     kept
 }
 
-/// The elements of this thread, where a group is one of them: as [`accumulate_tiles`].
+/// As [`accumulate_tiles`], for elements that are loaded one by one, each of which is a group.
 ///
 /// # Safety
 /// As [`accumulate_tiles`].
@@ -120,13 +118,12 @@ unsafe fn one_by_one<F: VectorReduction>(
     let mut kept = [F::IDENTITY; ACCUMULATORS];
     let mut start = u64::from(team.block) * tile;
     while start < groups {
-        // Both fit 32 bits, in which the comparisons below are cheap.
         let len = Ord::min(groups - start, tile) as u32;
         let loaded: [_; ACCUMULATORS] = core::array::from_fn(|k| {
             let at = tid + k as u32 * block;
-            // One element or another, so that there is no branch, and loads do not wait for each other.
+            // Always loads some element: without a branch, loads do not wait for each other.
             let at = if at < len { at } else { 0 };
-            // SAFETY: elements below `len` lie inside, of which there is one.
+            // SAFETY: elements below `len` are in the input, and `len` is not zero.
             unsafe { *input.add((start + u64::from(at)) as usize) }
         });
         in_turn(loaded, |k, element| {
@@ -141,8 +138,8 @@ unsafe fn one_by_one<F: VectorReduction>(
     kept.tree_reduce(F::combine)
 }
 
-/// Hands over what was loaded, one by one. Written out, because an array that an iterator owns would lie
-/// in local memory.
+/// Passes the loaded values to `take`, one by one. Unrolled by hand, because an array that an iterator
+/// owns would be placed in local memory.
 #[inline(always)]
 pub(super) fn in_turn<L>([a, b, c, d]: [L; ACCUMULATORS], mut take: impl FnMut(usize, L)) {
     take(0, a);
@@ -151,7 +148,7 @@ pub(super) fn in_turn<L>([a, b, c, d]: [L; ACCUMULATORS], mut take: impl FnMut(u
     take(3, d);
 }
 
-/// As [`in_turn`], and collects what comes of each.
+/// As [`in_turn`], and returns the results.
 #[inline(always)]
 pub(super) fn each_in_turn<L, M>(
     [a, b, c, d]: [L; ACCUMULATORS],

@@ -1,17 +1,17 @@
-//! Values with their places.
+//! Values with an index.
 
 use crate::Value;
 
-/// A value and where its group of elements, or it alone, begins.
+/// A value with the index of its element, or of the first element of its group.
 #[derive(Clone, Copy)]
 pub struct Located<A> {
-    /// The value of the element.
+    /// The value.
     pub value: A,
-    /// The index; [`NOWHERE`] for what stands for no element.
+    /// The index, or [`NOWHERE`] for a value of no element.
     pub index: u64,
 }
 
-/// The index of no element: above all others.
+/// The index of no element, larger than all others.
 pub const NOWHERE: u64 = u64::MAX;
 
 impl<A: Value> Value for Located<A> {
@@ -34,9 +34,9 @@ impl<A: Value> Value for Located<A> {
     }
 }
 
-/// Returns an index and the element there as a result of
-/// [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES). The element is followed by zeros: whole words
-/// are written, so that no memory has to be read for the rest of its sectors.
+/// Returns an index and its element as a result of
+/// [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES). Zeros follow the element: partial writes would
+/// have to read the rest of their sectors.
 ///
 /// # Safety
 /// The element has no padding.
@@ -44,8 +44,7 @@ impl<A: Value> Value for Located<A> {
 pub unsafe fn located<T: Copy>(index: u64, element: T) -> [u64; 2] {
     const { assert!(size_of::<T>() <= size_of::<u64>()) };
     let mut word = 0;
-    // SAFETY: the element is no larger than the word, whose alignment is the largest of any; the
-    // caller's contract.
+    // SAFETY: the element is no larger than the word, and no more aligned; the caller's contract.
     unsafe { (&raw mut word).cast::<T>().write(element) };
     [index, word]
 }

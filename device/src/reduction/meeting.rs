@@ -1,8 +1,7 @@
-//! Where launches on several devices meet, so that a group of devices needs one launch each.
+//! The meeting of launches on several devices, so that a group of devices needs one launch each.
 //!
-//! As blocks do inside one device, each launch leaves its value where the others can reach it; but
-//! nobody waits: it also counts itself, and the last one to arrive finds all values there. So launches
-//! may run in any order, one behind the other too.
+//! Each launch stores its value and counts itself, and the last one reads all values. None waits, so the
+//! launches may run in any order, one after the other too.
 
 use warpfold_abi::{
     arguments::{ReduceContinued, ReduceCut},
@@ -21,21 +20,19 @@ use crate::{
     warp::{self, FULL_WARP, lane_id, sync_warp, warp_vote_ballot},
 };
 
-/// Words of a cell, and of what comes before the cells.
 const CELL: usize = CELL_BYTES as usize / size_of::<u32>();
 const HEAD: usize = HEAD_BYTES as usize / size_of::<u32>();
 
-/// Where in a cell the result begins, and its words.
 const RESULT: usize = CARRIED_BYTES as usize / size_of::<u32>();
 const RESULT_WORDS: usize = OUTPUT_BYTES as usize / size_of::<u64>();
 
-/// Leaves a value of this launch, which lane 0 has, with the result at its output, and counts the
-/// launch. The last one to arrive writes the result of all.
+/// Publishes this launch's value, which lane 0 has, and its result, and counts the launch. The last one
+/// to arrive writes the result of all.
 ///
 /// # Safety
-/// Called once in a launch, by a whole warp, behind the launch's output. The arguments are as
-/// [`ReduceContinued`] says of a meeting: each rank has one launch, and nothing else uses the meeting,
-/// the result or its copies until the last of them has ended.
+/// Called once per launch, by a whole warp, after the launch has written its output. The arguments are
+/// as [`ReduceContinued`] documents for a meeting: each rank has one launch, and nothing else uses the
+/// meeting, the result or its copies until the last of them has ended.
 #[inline(always)]
 pub(super) unsafe fn meet<F: VectorReduction>(
     value: F::Partial,
@@ -44,8 +41,8 @@ pub(super) unsafe fn meet<F: VectorReduction>(
     let ReduceContinued { output, meeting, rank, members, arrivals, result, others, copies, .. } =
         arguments;
     let lane = lane_id();
-    // SAFETY: the caller's contract. A cell is written by one launch, before that counts itself; all are
-    // read behind the last count, which has acquired what came before the others.
+    // SAFETY: the caller's contract. A launch writes its cell before it counts itself; all are read
+    // after the last count, which has acquired these writes.
     unsafe {
         let mut is_last = 0;
         if lane == 0 {
@@ -60,21 +57,21 @@ pub(super) unsafe fn meet<F: VectorReduction>(
         if warp::broadcast(is_last, 0) == 0 {
             return;
         }
-        // What lane 0 has acquired is there for the others, too.
+        // Orders the reads of the other lanes after lane 0's acquire, too.
         sync_warp(FULL_WARP);
         let is_member = u64::from(lane) < members;
         let theirs = if is_member { load(cell(meeting, lane.into())) } else { F::IDENTITY };
-        // Lanes combine the same values in another order; one of them says what comes out.
+        // Lanes combine the same values in different orders; the result of one of them is used.
         let all = warp::broadcast(warp::reduce(theirs, CombineOf::<F>::OP), 0);
         let mut winner = 0;
         if F::RELOADS_INPUT {
-            // Only the member that has an element could read it again, and has left it.
+            // Only the member that has the named element could reload it; its cell has the result.
             let decides = warp_vote_ballot(FULL_WARP, is_member && are_equal(theirs, all));
             winner = decides.trailing_zeros();
         }
         if u64::from(lane) <= copies {
-            // By distances, because of an address from memory the compiler does not know that it is one
-            // of global memory.
+            // The copies are given by distances, because the compiler would not know that an address
+            // loaded from memory is in global memory.
             let behind = if lane == 0 { 0 } else { *others.add(lane as usize - 1) };
             let place = result.wrapping_byte_add(behind as usize);
             if F::RELOADS_INPUT {
@@ -96,7 +93,7 @@ unsafe fn cell(meeting: *mut u32, rank: u64) -> *mut u32 {
     unsafe { meeting.add(HEAD + rank as usize * CELL) }
 }
 
-/// Each word in one piece, because the host may look for it meanwhile.
+/// Copies a result, each word by one store, because the host may poll it.
 ///
 /// # Safety
 /// There is a result, and room for one.
@@ -108,7 +105,6 @@ unsafe fn copy_result(from: *const u64, to: *mut u64) {
     }
 }
 
-/// Whether two values have the same words.
 #[inline(always)]
 fn are_equal<P: Value>(one: P, other: P) -> bool {
     let mut words = [0; warpfold_abi::reducer::WIDE_WORDS as usize];

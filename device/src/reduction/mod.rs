@@ -1,53 +1,46 @@
 //! Reductions of arrays of any length in one launch, at the speed of the memory, by any operation.
 //!
-//! The collectives of the other modules combine what threads have. The kernels here load it, too: they
-//! are those of `warpfold::Reducer`, for any [`VectorReduction`], which [`Unrolled`] makes of a
-//! [`Reduction`]; [`reducer!`](crate::reducer) declares them. Five ways of loading, and one ending:
+//! The collectives of the other modules combine values that threads have; the kernels here load them,
+//! too. They are the kernels of `warpfold::Reducer`, for any [`VectorReduction`], which [`Unrolled`]
+//! makes of a [`Reduction`]; [`reducer!`](crate::reducer) declares them.
 //!
-//! - [`grid`]: 16-byte loads into registers, four under way per thread. The input is read in
-//!   rounds, in each of which every block reads one contiguous tile and all blocks together one
-//!   contiguous piece: what is under way at a time stays close together, which the memory rewards. Tiles
-//!   are as long as makes all blocks work equally long, down to inputs of one block.
-//! - [`bulk`](bulk()): bulk asynchronous copies into a ring of three tiles of 32 KiB. No registers,
-//!   few instructions; the faster one for inputs of gigabytes (compute capability 9.0).
-//! - [`counted`](counted()): [`grid`] for a number of elements that device memory holds. The others
-//!   leave it to the host how the input is cut.
-//! - [`continued`](continued()): [`grid`] for elements that come behind others, of which launches before
-//!   have left what they made; and for a member of a group of devices, whose launches
-//!   [meet](warpfold_abi::meeting).
-//! - [`pairs_aligned`], [`pairs_shifted`]: [`grid`] for two inputs, whose elements go together, by an
-//!   operation that is a [`PairReduction`].
-//! - [`within`](within()): [`grid`] for the elements that lie in an interval, by an operation that is a
-//!   [`FilteredReduction`].
-//! - [`rows_grid`], [`rows_warp`], [`rows_groups`], [`rows_elements`], [`rows_many_groups`],
-//!   [`rows_few_groups`], [`rows_few_elements`]: a result for every row of a matrix, by a grid, a
-//!   block, a warp or a few lanes per row.
-//! - [`axis_packs`], [`axis_spaced`], [`axis_singles`], [`axis_lanes`]: a result for every column of
-//!   matrices, which are an axis of an array that is not its last one.
-//! - Elements whose size does not divide 16 are loaded one by one, four under way per thread, in the
-//!   same rounds. They have no [`bulk`](bulk()) kernel, and no [`rows_groups`].
-//! - [`view_groups`], [`view_elements`]: a result for each position on some axes of an array of any
-//!   strides.
-//! - [`segments`](segments()): a result for every one of many pieces whose lengths differ.
-//! - [`top_grid`], [`top_warp`]: no reduction to one value, but the elements that come first in an
-//!   [`Order`], of a buffer or of every row of a matrix.
-//! - [`count_runs`], [`write_runs`]: no reduction; they find the pieces that have equal keys.
-//! - The ending: every block reduces its values in its warps, and publishes one in cells of its own,
-//!   where the last block waits for it and reduces them all with its own. A cell holds half data, half
-//!   mark, so that a relaxed store and a relaxed load are enough: no fence, no counter, no second
-//!   launch. Who takes a value empties its cells: ready for the next launch without a memset.
-//! - A block waits only for blocks before it, which wait for nobody: it needs no cooperative launch.
-//! - Launches may overlap with the one before (programmatic dependent launch): a block reads its part of
-//!   the input at once, and waits for the launches before only when it touches cells or output. So
-//!   nothing that still runs before it in the stream may write the input.
-//! - Reproducible: every value is combined in a place that n, the tile, the block and the grid decide.
+//! - [`grid`](grid()): 16-byte loads into registers, four in flight per thread. In each round every
+//!   block reads one contiguous tile, and all blocks one contiguous piece: memory is faster when the
+//!   loads in flight are close together. Tiles are sized so that all blocks do equal work, down to
+//!   inputs of one block.
+//! - [`bulk`](bulk()): bulk asynchronous copies into a ring of three tiles of 32 KiB. No registers, few
+//!   instructions; faster for inputs of gigabytes (compute capability 9.0).
+//! - Variants of [`grid`](grid()): [`counted`](counted()) for a count in device memory, which the host
+//!   cannot cut; [`continued`](continued()) for elements that follow those of earlier launches, and for
+//!   groups of devices, whose launches [meet](warpfold_abi::meeting); [`pairs_aligned`] and
+//!   [`pairs_shifted`] for two inputs, by a [`PairReduction`]; [`within`](within()) for an interval, by
+//!   a [`FilteredReduction`].
+//! - [`rows_grid`] and others: a result per row of a matrix, by blocks, a warp or a few lanes per row.
+//! - [`axis_packs`] and others: a result per column of matrices, for an axis that is not the last.
+//! - [`view_groups`], [`view_elements`]: a result per position on some axes of an array of any strides.
+//! - [`segments`](segments()): a result for each of many pieces of different lengths.
+//! - [`top_grid`], [`top_warp`]: the first elements in an [`Order`], of a buffer or of every row.
+//! - [`count_runs`], [`write_runs`]: the pieces that have equal keys.
+//!
+//! Elements whose size does not divide 16 are loaded one by one, four in flight per thread, in the same
+//! rounds. They have no [`bulk`](bulk()) kernel, and no [`rows_groups`].
+//!
+//! Every block reduces its values and publishes one in its own cells, where the last block waits for it
+//! and combines it with its own. A cell holds half data, half mark, so that a relaxed store and a
+//! relaxed load are enough: no fence, no counter, no second launch. The block that takes a value clears
+//! its cells, so the next launch needs no memset. Decoupled look-back scans pass on prefixes in the same
+//! way, in one word with their flag (D. Merrill and M. Garland, *Single-pass Parallel Prefix Scan with
+//! Decoupled Look-back*, NVIDIA Technical Report NVR-2016-002). A block waits only for blocks before it,
+//! which wait for none, so no cooperative launch is needed.
+//!
+//! Launches may overlap with the one before (programmatic dependent launch): a block reads its part of
+//! the input at once, and waits for earlier launches only before it accesses cells or output. So no
+//! launch that may still run before it in the stream may write the input.
+//!
+//! Results are reproducible: n, the tile, the block and the grid decide where each value is combined.
 //!
 //! Shared memory: [`Scratch`], which is 32 partial results; in `bulk` three tiles (dynamic) and three
 //! mbarriers. Barriers: 1 per block; in `bulk` 1 more per tile.
-//!
-//! A value that travels in one word with its flag is how decoupled look-back scans hand on prefixes
-//! (D. Merrill and M. Garland, *Single-pass Parallel Prefix Scan with Decoupled Look-back*, NVIDIA
-//! Technical Report NVR-2016-002).
 
 mod axis;
 #[cfg(warpfold_sm_90)]
@@ -104,10 +97,10 @@ use crate::{
     thread::{block_idx_x, grid_dim_x},
 };
 
-/// As [`launch_dependents`], for launches of very many short blocks: only those that start last say it.
-/// Those before have ended by then, or soon have; and each block that says so takes the GPU some time
-/// (1.2 ns on an H200), whether another launch is there or not. What has few blocks, or long ones, says
-/// it in each: the comparison costs some kernels more in registers than it saves them.
+/// As [`launch_dependents`], for launches of very many short blocks: only the last blocks trigger, as
+/// each trigger takes 1.2 ns on an H200, even without a dependent launch. Earlier blocks end soon
+/// anyway. Kernels with few or long blocks trigger in all: for some the comparison costs more registers
+/// than it saves.
 #[inline(always)]
 fn launch_dependents_late() {
     const LAST: u32 = 2048;

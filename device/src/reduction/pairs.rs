@@ -1,13 +1,10 @@
 //! The kernels for pairs: elements of two inputs that have the same index.
 //!
-//! They load as [`grid`](super::grid()) does, 16 bytes of each input at a time, with half as many pairs
-//! of groups under way per thread as that one has groups: as many bytes. What differs between the two is
-//! where the second input lies when the first one's groups begin at 16-byte boundaries:
-//!
-//! - `aligned`: at such boundaries, too.
-//! - `shifted`: elsewhere. What goes with a group is put together from parts of the two aligned groups
-//!   that it lies in. A neighbouring thread loads one of them as well, at the same time, so that the
-//!   memory is asked for it once; the caches are told to keep it.
+//! They load as [`grid`](super::grid()) does, 16 bytes of each input at a time, with as many bytes in
+//! flight, so half as many pairs of groups. The first input's groups begin at 16-byte boundaries; those
+//! of the second one do, too (`aligned`), or do not (`shifted`). A shifted group is assembled from the
+//! two aligned groups that contain it. A neighbouring thread loads one of these at the same time, so
+//! that memory is read once; the caches are told to keep it.
 
 use warpfold_abi::{
     arguments::{ReduceCut, ReducePair},
@@ -25,10 +22,9 @@ use crate::{
     memory::{Cached, Streaming, load16_if},
 };
 
-/// Pairs of groups that a thread has under way.
 const PAIRS: usize = PAIRS_IN_FLIGHT as usize;
 
-/// A reduction of pairs of elements: how a pair goes into the partial results of another reduction.
+/// A reduction of pairs of elements, which go into the partial results of another reduction.
 pub trait PairReduction: Sized + 'static {
     /// The reduction that combines and finishes them. Its elements have 1, 2, 4 or 8 bytes.
     type Reduction: VectorReduction;
@@ -42,42 +38,43 @@ type Element<P> = <<P as PairReduction>::Reduction as Reduction>::Element;
 type Accumulator<P> = <<P as PairReduction>::Reduction as VectorReduction>::Accumulator;
 type Partial<P> = <<P as PairReduction>::Reduction as Reduction>::Partial;
 
+/// Reduces pairs, with both inputs' groups at 16-byte boundaries.
+///
 /// # Safety
-/// The arguments are what their fields say of the `aligned` kernel. The slots are zero when the launches
-/// before this one in the stream are over, and no other stream uses them. Blocks are whole warps, and
-/// have a thread for each single element. Of the launches that this one may overlap with none writes the
-/// inputs.
+/// The arguments are as their fields document for the `aligned` kernel. The slots are as for
+/// [`grid`](super::grid()). Blocks are whole warps, and have a thread for each single element. No launch
+/// that this one may overlap with writes the inputs.
 #[inline(always)]
 pub unsafe fn pairs_aligned<P: PairReduction>(arguments: ReducePair<Element<P>>, scratch: Scratch) {
     // SAFETY: the caller's contract; the second input's groups are aligned.
     unsafe { pairs::<P, Aligned>(arguments, Aligned, scratch) };
 }
 
+/// Reduces pairs, with the second input's groups between 16-byte boundaries.
+///
 /// # Safety
-/// As [`pairs_aligned`], of the `shifted` kernel.
+/// As [`pairs_aligned`], for the `shifted` kernel.
 #[inline(always)]
 pub unsafe fn pairs_shifted<P: PairReduction>(arguments: ReducePair<Element<P>>, scratch: Scratch) {
     let groups = arguments.second.wrapping_add(arguments.head as usize);
     let by = Shifted { bytes: groups.addr() as u32 % GROUP_BYTES };
-    // SAFETY: the caller's contract; each of the second input's groups begins `by.bytes` bytes behind a
-    // boundary, and what it is a part of is readable.
+    // SAFETY: the caller's contract; each of the second input's groups begins `by.bytes` bytes past a
+    // boundary, and the aligned groups that contain it are readable.
     unsafe { pairs::<P, Shifted>(arguments, by, scratch) };
 }
 
-/// Where the second input's groups lie.
+/// The alignment of the second input's groups.
 trait Place: Copy {
-    /// What is loaded of a group.
     type Loaded: Copy;
-    /// Loads a group where wanted, else zeros.
+    /// Loads a group if wanted, otherwise zeros.
     ///
     /// # Safety
-    /// Where wanted, what the group is a part of is readable, and the group lies as this says.
+    /// If wanted, the aligned groups that contain the group are readable, and `self` is its alignment.
     unsafe fn load(self, group: *const u32, wanted: bool) -> Self::Loaded;
-    /// The group, of elements of a type.
+    /// Returns the loaded group, of elements of type `T`.
     fn group<T>(self, loaded: Self::Loaded) -> Vector;
 }
 
-/// Both begin at 16-byte boundaries.
 #[derive(Clone, Copy)]
 struct Aligned;
 
@@ -96,7 +93,7 @@ impl Place for Aligned {
     }
 }
 
-/// The second input's groups begin `bytes` bytes behind 16-byte boundaries: whole elements, not zero.
+/// Groups `bytes` bytes past 16-byte boundaries: whole elements, not zero.
 #[derive(Clone, Copy)]
 struct Shifted {
     bytes: u32,
@@ -117,14 +114,14 @@ impl Place for Shifted {
         }
     }
 
-    /// Written out word by word: an array that is indexed would lie in local memory.
+    /// Written out word by word: an indexed array would be placed in local memory.
     #[inline(always)]
     fn group<T>(self, [[a, b, c, d], [e, f, g, h]]: [Vector; 2]) -> Vector {
         const { assert!(size_of::<T>() <= 8) };
         if size_of::<T>() == 8 {
             return [c, d, e, f];
         }
-        // By eight bytes, by four, and by what is left.
+        // Shifts by eight bytes, by four, and by the rest.
         let far = self.bytes & 8 != 0;
         let by_two = |near: u32, away: u32| if far { away } else { near };
         let (a, b, c, d, e, f) =
@@ -142,7 +139,7 @@ impl Place for Shifted {
 }
 
 /// # Safety
-/// As [`pairs_aligned`], where the second input's groups lie as `place` says.
+/// As [`pairs_aligned`], with the second input's groups aligned as `place` says.
 #[inline(always)]
 unsafe fn pairs<P: PairReduction, S: Place>(
     arguments: ReducePair<Element<P>>,
@@ -157,7 +154,7 @@ unsafe fn pairs<P: PairReduction, S: Place>(
     let team = Team::grid();
     // SAFETY: the caller's contract.
     unsafe {
-        // First, so that its loads do not wait for the others.
+        // Loaded first, so that it does not wait for the other loads.
         let of = |at: u64| P::map(*first.input.add(at as usize), *second.input.add(at as usize));
         let single = of_single(first, team, P::Reduction::IDENTITY, of);
         let kept = P::Reduction::close(accumulate_tiles::<P, S>(first, second, place, team));
@@ -165,9 +162,6 @@ unsafe fn pairs<P: PairReduction, S: Place>(
     }
 }
 
-/// The pairs of groups of this thread: tile after tile of its block, as many tiles apart as the grid has
-/// blocks.
-///
 /// # Safety
 /// As [`pairs`].
 #[inline(always)]
@@ -182,14 +176,14 @@ unsafe fn accumulate_tiles<P: PairReduction, S: Place>(
     let mut kept = P::Reduction::start();
     let mut start = u64::from(team.block) * tile;
     while start < groups {
-        // Both fit 32 bits, in which the comparisons below are cheap.
+        // Both fit 32 bits, where comparisons are cheap.
         let len = Ord::min(groups - start, tile) as u32;
         let mine = start + u64::from(tid);
         let (of_first, of_second) = (group_at(first, mine), group_at(second, mine));
         let loaded: [_; PAIRS] = core::array::from_fn(|k| {
             let at = k as u32 * block;
             let words = at as usize * 4;
-            // SAFETY: groups below `len` lie inside of both inputs, where the caller says.
+            // SAFETY: groups below `len` are in both inputs, aligned as the caller says.
             unsafe {
                 (
                     load16_if::<Streaming>(of_first.wrapping_add(words), tid + at < len),

@@ -1,4 +1,4 @@
-//! Partial results on their way from block to block.
+//! Partial results that blocks pass to each other.
 
 use core::arch::asm;
 
@@ -9,7 +9,7 @@ use crate::{
     atomic::{load_relaxed, store_relaxed},
 };
 
-/// The cells that a value travels in, a word in each.
+/// The cells of a value, one for each of its words.
 #[derive(Clone, Copy)]
 pub(super) struct Cells {
     first: *mut u64,
@@ -18,29 +18,28 @@ pub(super) struct Cells {
 }
 
 impl Cells {
-    /// Returns the cells of a block's value, which are contiguous.
     #[inline(always)]
     pub(super) fn of<P: Value>(slots: *mut u64, block: u32) -> Self {
         Self { first: slots.wrapping_add((block * P::WORDS) as usize), apart: 1 }
     }
 
-    /// Returns the cells of a thread's value, interleaved with those of the `across` threads beside it:
-    /// the same word of neighbours is contiguous, so that a warp's access is coalesced.
+    /// Returns the cells of a thread's value, interleaved with those of the `across` threads beside it,
+    /// so that a warp's access is coalesced.
     #[inline(always)]
     pub(super) fn interleaved<P: Value>(slots: *mut u64, block: u32, beside: u32, across: u32) -> Self {
         let first = block * P::WORDS * across + beside;
         Self { first: slots.wrapping_add(first as usize), apart: across }
     }
 
-    /// Hides the distance from the compiler, which would else keep the address of every cell in a
-    /// register over the loop that waits for them.
+    /// Hides the distance from the compiler, which would otherwise keep the address of every cell in a
+    /// register across the loop that waits for them.
     #[inline(always)]
     fn addressed_anew(self) -> Self {
         if self.apart == 1 {
             return self;
         }
         let apart;
-        // SAFETY: moves a number.
+        // SAFETY: copies a register.
         unsafe {
             asm!("mov.u32 {0}, {1};", out(reg32) apart, in(reg32) self.apart, options(nomem, nostack, preserves_flags));
         }
@@ -53,11 +52,11 @@ impl Cells {
     }
 }
 
-/// Gives a value to whoever takes it. A word travels in one cell with a mark that it is there,
-/// [`PRESENT`] or a multiple of it, so that neither a fence nor a counter is needed.
+/// Publishes a value. Each cell holds a word with a mark, [`PRESENT`] or a multiple of it, so that
+/// neither a fence nor a counter is needed.
 ///
 /// # Safety
-/// There is a cell for each word; they are empty, and one thread of the grid fills them.
+/// There is a cell for each word; they are empty, and only one thread of the grid fills them.
 #[inline(always)]
 pub(super) unsafe fn publish<P: Value>(value: P, cells: Cells, mark: u64) {
     let mut word = 0;
@@ -68,16 +67,15 @@ pub(super) unsafe fn publish<P: Value>(value: P, cells: Cells, mark: u64) {
     });
 }
 
-/// Whether a mark is that of a block that publishes once.
 #[inline(always)]
 pub(super) fn is_present(cell: u64) -> bool {
     cell & PRESENT != 0
 }
 
-/// Waits until all cells are `left`.
+/// Waits until all cells equal `left`.
 ///
 /// # Safety
-/// There is a cell for each word; who leaves them so does not wait for this block.
+/// There is a cell for each word; the block that stores `left` does not wait for this one.
 #[inline(always)]
 pub(super) unsafe fn await_left<P: Value>(cells: Cells, left: u64) {
     let mut others = 1;
@@ -90,10 +88,10 @@ pub(super) unsafe fn await_left<P: Value>(cells: Cells, left: u64) {
     }
 }
 
-/// Stores `left`, which is no value, in all cells.
+/// Stores `left`, which is not a value, in all cells.
 ///
 /// # Safety
-/// There is a cell for each word; nobody else writes them meanwhile.
+/// There is a cell for each word; no other thread writes them meanwhile.
 #[inline(always)]
 pub(super) unsafe fn leave<P: Value>(cells: Cells, left: u64) {
     let cells = cells.addressed_anew();
@@ -103,11 +101,11 @@ pub(super) unsafe fn leave<P: Value>(cells: Cells, left: u64) {
     }
 }
 
-/// Waits until all cells have a mark, takes their value, and stores `left` in them.
+/// Waits until all cells have a mark, stores `left` in them, and returns their value.
 ///
 /// # Safety
-/// There is a cell for each word; one thread of the grid takes the value, and the block that publishes
-/// it does not wait for this one.
+/// There is a cell for each word; only one thread of the grid takes the value, and the block that
+/// publishes it does not wait for this one.
 #[inline(always)]
 pub(super) unsafe fn take<P: Value>(cells: Cells, has_mark: impl Fn(u64) -> bool, left: u64) -> P {
     // SAFETY: the caller's contract: the cells were filled, and are not filled again before this.
@@ -123,7 +121,7 @@ pub(super) unsafe fn take<P: Value>(cells: Cells, has_mark: impl Fn(u64) -> bool
     }
 }
 
-/// What the cells hold, and whether all of them have a mark; else it is no value yet.
+/// Returns the value in the cells, and whether all of them have a mark; otherwise it is incomplete.
 ///
 /// # Safety
 /// There is a cell for each word.

@@ -1,26 +1,21 @@
-//! The kernels for rows: a result for each of many equally long pieces of the input, which begin at
-//! equal distances.
+//! The kernels for rows: a result for each of many equally long pieces of the input, equally far apart.
 //!
-//! What is best for a row depends on its length alone, and differs in who shares it:
+//! Which is best depends on a row's length alone:
 //!
-//! - `grid`: one or more blocks. Long rows; few rows are shared by as many blocks as fill the device.
-//! - `warp`: one warp, which takes row after row. Rows of a few KiB, wherever they begin.
-//! - `groups`: one to 32 lanes, 16 bytes each at a time. Short rows that all begin at 16-byte
-//!   boundaries.
-//! - `elements`: one to 32 lanes, an element each at a time. Short rows that begin anywhere.
-//! - `many_groups`: as `groups`, for rows whose results the L2 cache has no room for: what is read
-//!   leaves it in its turn, not first.
-//! - `few_groups`, `few_elements`: the same for so few rows that every lane has one at most.
+//! - `grid`: one or more blocks per row. Long rows; few rows are shared by several blocks each.
+//! - `warp`: one warp, row after row. Rows of a few KiB, wherever they begin.
+//! - `groups`: one to 32 lanes per row, by 16 bytes. Short rows that all begin at 16-byte boundaries.
+//! - `elements`: one to 32 lanes per row, by elements. Short rows that begin anywhere.
+//! - `many_groups`: as `groups`, if results exceed the L2 cache: what is read is not evicted first.
+//! - `few_groups`, `few_elements`: the same for at most one row per lane.
 //!
-//! The last three are kernels of their own. In one function the compiler of machine code gave all loops
-//! fewer registers than their loads need to be under way together.
+//! The last three are separate kernels, because in one function ptxas gave all loops too few registers
+//! to keep their loads in flight together.
 //!
-//! In `groups`, `many_groups` and `elements` a warp has several rows at a time, and several such
-//! *batches* of rows under way: in each load neighbouring lanes read what lies side by side, and no load
-//! waits for another one's row.
+//! In `groups`, `many_groups` and `elements` a warp has several rows at a time, and several *batches* of
+//! these in flight: neighbouring lanes read contiguous memory, and no load waits for another row's.
 //!
-//! Every row is combined in places that its length, its distance from a 16-byte boundary and the launch
-//! decide: reproducible.
+//! Results are reproducible: length, alignment to 16 bytes and launch decide where values are combined.
 
 use core::ptr::null_mut;
 
@@ -45,23 +40,24 @@ use crate::{
     warp::{self, FULL_WARP, Shuffle},
 };
 
+/// Reduces rows, each by one or more blocks.
+///
 /// # Safety
-/// The arguments are what their fields say; `tile` is at most 4 groups per thread of a block. The slots
-/// are zero when the launches before this one in the stream are over, and no other stream uses them.
-/// Blocks are whole warps, as many as `rows * share`.
+/// The arguments are as their fields document; `tile` is at most 4 groups per thread of a block. The
+/// slots are as for [`grid`](super::grid()). There are `rows * share` blocks, of whole warps.
 #[inline(always)]
 pub unsafe fn rows_grid<F: VectorReduction>(arguments: ReduceRows<F::Element>, scratch: Scratch) {
     launch_dependents_late();
     let ReduceRows { share, tile, slots, .. } = arguments;
-    // It is not 0, which the compiler does not know.
+    // Never 0, which the compiler does not know.
     let blocks = Ord::max(share as u32, 1);
     let (row, block) = (block_idx_x() / blocks, block_idx_x() % blocks);
     let first_cell = u64::from(row) * u64::from(blocks * room_words(F::Partial::WORDS));
     let slots = slots.wrapping_add(first_cell as usize);
     let row = ReduceCut { tile, slots, ..row_of::<F>(arguments, u64::from(row)) };
     let team = Team { thread: thread_idx_x(), threads: block_dim_x(), block, blocks };
-    // SAFETY: the caller's contract. The blocks of a row lie side by side, the last one behind the
-    // others. Results lie one behind the other, wherever their own alignment lets them.
+    // SAFETY: the caller's contract. A row's blocks are consecutive, and the last starts after the
+    // others. Results are contiguous, each aligned to its type.
     unsafe {
         let write = #[inline(always)]
         |value| F::write(value, row);
@@ -69,8 +65,10 @@ pub unsafe fn rows_grid<F: VectorReduction>(arguments: ReduceRows<F::Element>, s
     }
 }
 
+/// Reduces rows, each by one warp.
+///
 /// # Safety
-/// The arguments are what their fields say. Blocks are whole warps.
+/// The arguments are as their fields document. Blocks are whole warps.
 #[inline(always)]
 pub unsafe fn rows_warp<F: VectorReduction>(arguments: ReduceRows<F::Element>) {
     const TILE: u64 = (ACCUMULATORS as u32 * WARP_SIZE) as u64;
@@ -78,14 +76,13 @@ pub unsafe fn rows_warp<F: VectorReduction>(arguments: ReduceRows<F::Element>) {
     let team = Team { thread: lane, threads: WARP_SIZE, block: 0, blocks: 1 };
     let mut row = thread_index() / u64::from(WARP_SIZE);
     launch_dependents_late();
-    // SAFETY: the caller's contract; a row is the same for all lanes of a warp, which are more than
-    // there are single elements.
+    // SAFETY: the caller's contract; a warp's lanes have the same row, and are more than its singles.
     unsafe {
         block::assume_whole_warps();
         while row < arguments.rows {
             let cut = ReduceCut { tile: TILE, ..row_of::<F>(arguments, row) };
             let value = warp::reduce(value::<F>(cut, team, 0), CombineOf::<F>::OP);
-            // In each turn: a wait behind the first costs nothing, a flag would take a register.
+            // Repeated waits cost nothing; a flag would take a register.
             wait_grid_dependencies();
             if lane == 0 {
                 F::write(value, cut);
@@ -95,11 +92,12 @@ pub unsafe fn rows_warp<F: VectorReduction>(arguments: ReduceRows<F::Element>) {
     }
 }
 
-/// Does nothing of elements that are loaded one by one, nor by operations that are [wide](is_wide).
+/// Reduces rows, by some lanes each, in groups. Only for elements that are loaded as vectors, and
+/// operations that are not [wide](is_wide); does nothing for others.
 ///
 /// # Safety
-/// The arguments are what their fields say. Every row is at a multiple of 16, `len` elements are whole
-/// groups and fewer than 2^31. Blocks are whole warps.
+/// The arguments are as their fields document. Every row is at a multiple of 16, and `len` is a whole
+/// number of groups, less than 2^31. Blocks are whole warps.
 #[inline(always)]
 pub unsafe fn rows_groups<F: VectorReduction>(arguments: ReduceRows<F::Element>) {
     if in_vectors::<F::Element>() && !is_wide(F::Partial::WORDS) {
@@ -108,10 +106,10 @@ pub unsafe fn rows_groups<F: VectorReduction>(arguments: ReduceRows<F::Element>)
     }
 }
 
-/// Does nothing by operations that are [wide](is_wide).
+/// Reduces rows, each by some lanes, in elements. Does nothing for [wide](is_wide) operations.
 ///
 /// # Safety
-/// The arguments are what their fields say. `len` is less than 2^31. Blocks are whole warps.
+/// The arguments are as their fields document. `len` is less than 2^31. Blocks are whole warps.
 #[inline(always)]
 pub unsafe fn rows_elements<F: VectorReduction>(arguments: ReduceRows<F::Element>) {
     if !is_wide(F::Partial::WORDS) {
@@ -120,7 +118,7 @@ pub unsafe fn rows_elements<F: VectorReduction>(arguments: ReduceRows<F::Element
     }
 }
 
-/// As [`rows_groups`], where the L2 cache has no room for all results.
+/// Reduces rows as [`rows_groups`] does, if the results do not fit in the L2 cache.
 ///
 /// # Safety
 /// As [`rows_groups`].
@@ -132,7 +130,7 @@ pub unsafe fn rows_many_groups<F: VectorReduction>(arguments: ReduceRows<F::Elem
     }
 }
 
-/// As [`rows_groups`], for rows of which each lane has one at most.
+/// Reduces rows as [`rows_groups`] does, at most one per lane.
 ///
 /// # Safety
 /// As [`rows_groups`]; there are as many lanes as the rows need.
@@ -144,7 +142,7 @@ pub unsafe fn rows_few_groups<F: VectorReduction>(arguments: ReduceRows<F::Eleme
     }
 }
 
-/// As [`rows_elements`], for rows of which each lane has one at most.
+/// Reduces rows as [`rows_elements`] does, at most one per lane.
 ///
 /// # Safety
 /// As [`rows_elements`]; there are as many lanes as the rows need.
@@ -154,7 +152,6 @@ pub unsafe fn rows_few_elements<F: VectorReduction>(arguments: ReduceRows<F::Ele
     unsafe { one_batch::<F, One<F::Element>>(arguments) };
 }
 
-/// A row's elements, cut, and where its result goes.
 #[inline(always)]
 fn row_of<F: VectorReduction>(arguments: ReduceRows<F::Element>, row: u64) -> ReduceCut<F::Element> {
     let ReduceRows { input, len, pitch, output, .. } = arguments;
@@ -162,29 +159,24 @@ fn row_of<F: VectorReduction>(arguments: ReduceRows<F::Element>, row: u64) -> Re
     ReduceCut { output, ..cut(input.wrapping_add((row * pitch) as usize), len) }
 }
 
-/// What a lane loads at once of a short row, or a thread of a view.
+/// A unit that a lane of a short row, or a thread of a view, loads at once.
 pub(super) trait Unit<F: VectorReduction>: Copy {
-    /// Elements of the unit that is loaded.
     const LEN: u64;
-    /// Whether it is so small that twice as many have to be under way.
+    /// `true` if units are so small that twice as many have to be in flight.
     const TWICE: bool;
-    /// Whether what is loaded where nothing is wanted is zeros.
+    /// `true` if loads that are not wanted return zeros.
     const ZEROS: bool;
-    /// What all loads take.
     type Policy: Copy;
-    /// Makes the policy of its loads.
     fn policy() -> Self::Policy;
-    /// Loads the one at `address` where wanted.
-    ///
     /// # Safety
-    /// Where wanted, it is readable at `address`, a group at a multiple of 16; an element is at `any`.
+    /// If wanted, the unit is readable at `address`, a group at a multiple of 16. `any` has an element.
     unsafe fn load(
         address: *const F::Element,
         wanted: bool,
         any: *const F::Element,
         policy: Self::Policy,
     ) -> Self;
-    /// Takes it into a value of those before; its first element has this index.
+    /// Combines the unit into the value of those before; its first element has this index.
     fn accumulate(self, kept: &mut F::Partial, index: u64);
 }
 
@@ -211,7 +203,7 @@ impl<F: VectorReduction> Unit<F> for Vector {
     }
 }
 
-/// A group that leaves the L2 cache in its turn.
+/// A group that the L2 cache evicts in its turn.
 #[derive(Clone, Copy)]
 struct EvictNormal(Vector);
 
@@ -243,7 +235,6 @@ impl<F: VectorReduction> Unit<F> for EvictNormal {
     }
 }
 
-/// A single element for a lane.
 #[derive(Clone, Copy)]
 pub(super) struct One<T>(T);
 
@@ -258,7 +249,7 @@ impl<F: VectorReduction> Unit<F> for One<F::Element> {
 
     #[inline(always)]
     unsafe fn load(address: *const F::Element, wanted: bool, any: *const F::Element, (): ()) -> Self {
-        // One element or another, so that there is no branch, and loads do not wait for each other.
+        // Always loads some element: without a branch, loads do not wait for each other.
         let address = if wanted { address } else { any };
         // SAFETY: the caller's contract.
         Self(unsafe { *address })
@@ -270,18 +261,17 @@ impl<F: VectorReduction> Unit<F> for One<F::Element> {
     }
 }
 
-/// Where a lane is in a warp whose rows have several lanes each.
+/// A lane's position in a warp with several lanes per row.
 struct LaneSlot {
-    /// Which of the batch's rows it is at.
+    /// Row of the batch.
     place: u32,
-    /// Which of the row's lanes it is.
+    /// Lane of the row.
     first: u32,
-    /// The logarithm of how many these are.
     lanes_log2: u32,
 }
 
 impl LaneSlot {
-    /// The seat of this thread, where each row has `share` lanes: a power of two.
+    /// Returns this thread's position, with `share` lanes per row: a power of two.
     #[inline(always)]
     fn of(share: u64) -> Self {
         let lanes_log2 = (share as u32).trailing_zeros();
@@ -290,43 +280,40 @@ impl LaneSlot {
     }
 }
 
-/// What a lane has of the rows that its warp reduces at a time: in every batch a part of one row.
+/// A lane's rows among those that its warp reduces at a time: one in every batch.
 #[derive(Clone, Copy)]
 struct Turn<T> {
-    /// The first batch's row.
+    /// Row in the first batch.
     row: u64,
-    /// Where that row begins in memory.
     start: *const T,
-    /// Which row of each batch it is.
+    /// Position of the row in its batch.
     place: u32,
-    /// Rows of a batch.
+    /// Rows per batch.
     batch: u32,
-    /// Rows of the turn, of all batches.
+    /// Rows of all batches.
     rows: u32,
 }
 
 impl<T> Turn<T> {
-    /// Whether there is a row in a batch.
     #[inline(always)]
     fn has(self, batch: u32) -> bool {
         self.place + batch * self.batch < self.rows
     }
 
-    /// Where the row of a batch begins.
     #[inline(always)]
     fn start_of(self, batch: u32, pitch: u64) -> *const T {
         self.start.wrapping_add((u64::from(batch * self.batch) * pitch) as usize)
     }
 }
 
-/// Batches whose loads are taken together.
+/// Batches whose loads are in flight together.
 const BATCHES: u32 = ACCUMULATORS as u32;
 
-/// Several rows per warp, `share` lanes for each, and several batches of them.
+/// Reduces several rows per warp, with `share` lanes for each, in several batches.
 ///
 /// # Safety
-/// The arguments are what their fields say. `len` is less than 2^31, a multiple of the unit's; of a
-/// group every row is at a multiple of 16. Blocks are whole warps.
+/// The arguments are as their fields document. `len` is less than 2^31, and a multiple of the unit's; if
+/// the unit is a group, every row is at a multiple of 16. Blocks are whole warps.
 #[inline(always)]
 unsafe fn packed<F: VectorReduction, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
     let ReduceRows { input, rows, pitch, share, .. } = arguments;
@@ -360,12 +347,11 @@ unsafe fn packed<F: VectorReduction, U: Unit<F>>(arguments: ReduceRows<F::Elemen
     }
 }
 
-/// One batch of rows for each warp, of which the launch has enough: for rows that are so few that the
-/// time is that of one of them. No more is done than they need, and a row's loads are under way
-/// together.
+/// Reduces one batch of rows per warp, with a row's loads in flight together: for so few rows that one's
+/// latency decides.
 ///
 /// # Safety
-/// As [`packed`].
+/// As [`packed`]; there are as many lanes as the rows need.
 #[inline(always)]
 unsafe fn one_batch<F: VectorReduction, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
     let ReduceRows { input, rows, len, pitch, share, .. } = arguments;
@@ -379,14 +365,14 @@ unsafe fn one_batch<F: VectorReduction, U: Unit<F>>(arguments: ReduceRows<F::Ele
     let policy = U::policy();
     let mut kept = F::IDENTITY;
     let mut step = first;
-    // As often in all lanes.
+    // Uniform in a warp.
     let mut left = units;
     while left > 0 {
         let unit_of = |k: u32| step + k * lanes;
         let loaded: Few<U> = core::array::from_fn(|k| {
             let unit = unit_of(k as u32);
             let address = start.wrapping_add((u64::from(unit) * U::LEN) as usize);
-            // SAFETY: what is wanted lies in a row that there is; the first element is there.
+            // SAFETY: wanted units are in an existing row; the input has a first element.
             unsafe { U::load(address, is_there && unit < units, input, policy) }
         });
         in_turn(loaded, |k, loaded| {
@@ -400,18 +386,18 @@ unsafe fn one_batch<F: VectorReduction, U: Unit<F>>(arguments: ReduceRows<F::Ele
     }
     let mut distance = lanes / 2;
     while distance > 0 {
-        // SAFETY: all lanes of the warp come here together.
+        // SAFETY: all lanes of the warp reach this together.
         kept = F::combine(kept, unsafe { kept.shuffle_xor(FULL_WARP, distance) });
         distance /= 2;
     }
     wait_grid_dependencies();
     if first == 0 && is_there {
-        // SAFETY: there is a result for every row; the value is of the row's elements.
+        // SAFETY: the output has a result for every row; the value is of the row's elements.
         unsafe { F::write(kept, row_at::<F, U>(arguments, row, start)) };
     }
 }
 
-/// A row as what writes its result takes it.
+/// Returns a row as the argument of [`VectorReduction::write`].
 #[inline(always)]
 fn row_at<F: VectorReduction, U: Unit<F>>(
     arguments: ReduceRows<F::Element>,
@@ -419,7 +405,7 @@ fn row_at<F: VectorReduction, U: Unit<F>>(
     input: *const F::Element,
 ) -> ReduceCut<F::Element> {
     let ReduceRows { len, output, .. } = arguments;
-    // Only in groups is an element looked for; all others are single.
+    // Only results of groups are looked up by element; all other elements are singles.
     let (groups, singles) = if U::LEN > 1 { (len / U::LEN, 0) } else { (0, len) };
     ReduceCut {
         input,
@@ -432,11 +418,9 @@ fn row_at<F: VectorReduction, U: Unit<F>>(
     }
 }
 
-/// A value for each of some batches.
 type Few<P> = [P; ACCUMULATORS];
 
-/// The values of a turn's rows, in every lane that shares them: of the first batches, and of as many
-/// more where units are small.
+/// Reduces a turn's rows: the first batches, and as many more if units are small. All lanes get values.
 ///
 /// # Safety
 /// As [`packed`]; called by all lanes of a warp together.
@@ -459,14 +443,14 @@ unsafe fn accumulate_rows<F: VectorReduction, U: Unit<F>>(
             core::array::from_fn(|k| {
                 let batch = from + k as u32;
                 let address = turn.start_of(batch, pitch).wrapping_add(index as usize);
-                // SAFETY: what is wanted lies in a row that there is; the first element is there.
+                // SAFETY: wanted units are in an existing row; the input has a first element.
                 unsafe { U::load(address, unit < units && turn.has(batch), input, policy) }
             })
         };
         let wanted = |batch| (U::ZEROS && F::ZERO_PADDABLE) || (unit < units && turn.has(batch));
         let loaded = load(0);
         if U::TWICE {
-            // Before the first ones are used.
+            // Issued before the first loads are used.
             let more = load(BATCHES);
             front = accumulate_few::<F, U>(front, loaded, |k| wanted(k), index);
             back = accumulate_few::<F, U>(back, more, |k| wanted(BATCHES + k), index);
@@ -477,7 +461,7 @@ unsafe fn accumulate_rows<F: VectorReduction, U: Unit<F>>(
     }
     let mut distance = lanes / 2;
     while distance > 0 {
-        // SAFETY: all lanes of the warp come here together.
+        // SAFETY: all lanes of the warp reach this together.
         unsafe {
             front = meet::<F>(front, distance);
             if U::TWICE {
@@ -489,9 +473,8 @@ unsafe fn accumulate_rows<F: VectorReduction, U: Unit<F>>(
     (front, back)
 }
 
-/// Each value with what was loaded for it, where that is wanted. The values have names, and the function
-/// is one of its own, because what closures take that LLVM 7 finds too long for where they are called
-/// would lie in local memory.
+/// Accumulates each unit if wanted. Not a closure, because LLVM 7 places what closures take in local
+/// memory if they are too long to be inlined; the values have names for the same reason.
 #[inline(always)]
 fn accumulate_few<F: VectorReduction, U: Unit<F>>(
     [a, b, c, d]: Few<F::Partial>,
@@ -520,8 +503,8 @@ fn accumulate_if<F: VectorReduction, U: Unit<F>>(
     kept
 }
 
-/// Each value with that of the lane at a distance. The values have names, because an array that `map`
-/// owns would lie in local memory where LLVM 7 compiles it.
+/// Combines each value with that of the lane at a distance. The values have names, because LLVM 7 places
+/// an array that `map` owns in local memory.
 ///
 /// # Safety
 /// All lanes of a warp call it together.
@@ -533,8 +516,6 @@ unsafe fn meet<F: VectorReduction>([a, b, c, d]: Few<F::Partial>, distance: u32)
     [with_other(a), with_other(b), with_other(c), with_other(d)]
 }
 
-/// Writes the results of some batches.
-///
 /// # Safety
 /// As [`packed`]; called by one lane of each row.
 #[inline(always)]
@@ -549,7 +530,7 @@ unsafe fn write<F: VectorReduction, U: Unit<F>>(
         if turn.has(batch) {
             let row = turn.row + u64::from(batch * turn.batch);
             let start = turn.start_of(batch, arguments.pitch);
-            // SAFETY: there is a result for every row; the value is of the row's elements.
+            // SAFETY: the output has a result for every row; the value is of the row's elements.
             unsafe { F::write(value, row_at::<F, U>(arguments, row, start)) };
         }
     });

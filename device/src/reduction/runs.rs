@@ -1,20 +1,18 @@
 //! The kernels that find runs: neighbouring keys that are equal.
 //!
-//! Two launches of as many blocks, of which each has a contiguous piece of the keys:
+//! Two launches of equally many blocks, each with a contiguous piece of the keys:
 //!
-//! - [`count_runs`] counts the runs that begin in each block's piece. The last block takes the others'
-//!   counts, as that of a [`grid`](super::grid()) takes values, and their sum is the result.
-//! - [`write_runs`] adds up the counts of the blocks before, which says where a block's runs go, and
-//!   writes for each run its key and the place of its first element. A block in whose piece no run
-//!   begins does not read it again.
+//! - [`count_runs`] counts the runs that begin in each block's piece. The last block adds up all counts,
+//!   which it takes from the others as in [`grid`](super::grid()).
+//! - [`write_runs`] adds up the counts of earlier blocks, to find where a block's runs go, and writes
+//!   each run's key and the position of its first element. A piece without runs is not read again.
 //!
-//! Between them the host learns how many runs there are, and so what room they need. That is why it is
-//! not a single launch: one that writes what it finds at once needs room for as many runs as keys. No
-//! result depends on the order in which blocks run.
+//! In between, the host allocates memory for the runs: a single launch would need memory for as many
+//! runs as keys. No result depends on the order in which blocks run.
 //!
-//! A thread loads aligned groups of 16 bytes, neighbouring lanes neighbouring groups; the key before
-//! comes from the lane before, that of a warp from memory. In a tile the places of the runs are gathered
-//! in shared memory, so that they are written to global memory in one piece.
+//! A thread loads aligned groups of 16 bytes. The key before a group comes from the lane before; that of
+//! a warp from memory. The positions of a tile's runs are gathered in shared memory, so that they are
+//! written to global memory contiguously.
 //!
 //! Shared memory: [`RunsMemory`]. Barriers: 1 in a block that counts and 3 in the last; 2 in one that
 //! writes, and 3 more per tile.
@@ -41,23 +39,23 @@ use crate::{
     warp::{FULL_WARP, Shuffle, lane_id},
 };
 
-/// Shared memory for a block's collectives on numbers of 8 bytes.
+/// Shared memory for a block's collectives on 8-byte numbers.
 pub type RunsScratch = SharedArray<u32, { block::scratch_words::<u64>() }>;
 
 /// Shared memory of [`write_runs`].
 #[derive(Clone, Copy)]
 pub struct RunsMemory {
-    /// Where in a tile runs begin.
+    /// Positions in a tile at which runs begin.
     pub places: SharedArray<u32, { TILE_KEYS as usize }>,
     /// Memory for the block's collectives.
     pub scratch: RunsScratch,
 }
 
-/// Keys by their size: equal if all bits are.
+/// A key, compared by its bits.
 pub trait RunKey: Copy + 'static {
-    /// The last two words of a group that ends with this key; of the first one only what the key has.
+    /// Returns the last two words of a group that ends with this key, with zeros in place of other keys.
     fn at_end(self) -> [u32; 2];
-    /// Which keys of a group differ from the one before, a bit each, by the last two words before it.
+    /// Returns a bit per key that differs from the one before it; `before` are the words before those.
     fn differing(group: Vector, before: [u32; 2]) -> u32;
 }
 
@@ -71,9 +69,9 @@ impl RunKey for u8 {
     fn differing(group: Vector, [_, before]: [u32; 2]) -> u32 {
         let bits = |word: u32, before: u32| {
             let changed = word ^ (word << 8 | before >> 24);
-            // The highest bit of each byte that is not zero.
+            // Sets the highest bit of each byte that is not zero.
             let bytes = ((changed & 0x7f7f_7f7f) + 0x7f7f_7f7f | changed) & 0x8080_8080;
-            // Those four bits side by side: no two products meet in one.
+            // Gathers those four bits: no two products overlap.
             (bytes >> 7).wrapping_mul(0x1020_4080) >> 28
         };
         let [a, b, c, d] = group;
@@ -127,15 +125,14 @@ impl RunKey for u64 {
 /// Counts the runs that begin in each block's piece.
 ///
 /// # Safety
-/// The arguments are what their fields say, and blocks of [`BLOCK`] threads. The slots are zero when the
-/// launches before this one in the stream are over, and no other stream uses them. Blocks start in the
-/// order of their numbers.
+/// The arguments are as their fields document. The slots are as for [`grid`](super::grid()). Blocks have
+/// [`BLOCK`] threads, and start in the order of their numbers.
 #[inline(always)]
 pub unsafe fn count_runs<K: RunKey>(arguments: CountRuns<K>, scratch: RunsScratch) {
     let CountRuns { keys, n, counts, slots, output } = arguments;
     let (block, last) = (block_idx_x(), grid_dim_x() - 1);
-    // SAFETY: the caller's contract; all threads of a block have the same tiles. Each block but the last
-    // fills its cells, once; the last one, which the others do not wait for, takes each once.
+    // SAFETY: the caller's contract; a block's threads have the same tiles. Each block but the last
+    // fills its cells once; the last one, for which the others do not wait, takes each once.
     unsafe {
         block::assume_whole_warps();
         let keys = Keys { keys, n };
@@ -170,18 +167,17 @@ pub unsafe fn count_runs<K: RunKey>(arguments: CountRuns<K>, scratch: RunsScratc
     }
 }
 
-/// Writes the runs that begin in each block's piece, behind those of the blocks before it.
+/// Writes the runs that begin in each block's piece, after those of the blocks before it.
 ///
 /// # Safety
-/// The arguments are what their fields say, blocks of [`BLOCK`] threads, and there are as many of them
-/// as have counted.
+/// The arguments are as their fields document; grid and blocks are those of [`count_runs`].
 #[inline(always)]
 pub unsafe fn write_runs<K: RunKey>(arguments: WriteRuns<K>, memory: RunsMemory) {
     let WriteRuns { keys, n, counts, .. } = arguments;
     let RunsMemory { places, scratch } = memory;
     let keys = Keys { keys, n };
-    // SAFETY: the caller's contract. All threads of a block have the same tiles, and the same counts of
-    // them, so that they come to the same barriers; these lie between the uses of shared memory.
+    // SAFETY: the caller's contract. Tiles and counts are uniform in a block, so all its threads reach
+    // the same barriers, which separate the uses of shared memory.
     unsafe {
         block::assume_whole_warps();
         let mut before = 0;
@@ -192,7 +188,7 @@ pub unsafe fn write_runs<K: RunKey>(arguments: WriteRuns<K>, memory: RunsMemory)
         }
         let mut written = block::all_reduce(before, Sum, scratch);
         sync_threads();
-        // Where no run begins any more, the keys need not be read.
+        // The keys after the piece's last run need not be read.
         let mut left = *counts.add(block_idx_x() as usize);
         let Range { start: mut number, end } = keys.piece();
         while number < end && left > 0 {
@@ -217,12 +213,11 @@ pub unsafe fn write_runs<K: RunKey>(arguments: WriteRuns<K>, memory: RunsMemory)
     }
 }
 
-/// Writes up to four of a tile's runs, a block's threads apart, whose keys are loaded before any is
-/// written.
+/// Writes up to four of a tile's runs, from `at` on, [`BLOCK`] apart, with all keys loaded before any is
+/// written. The tile begins at key `first` and has `count` runs, after `written` earlier ones.
 ///
 /// # Safety
-/// As [`write_runs`], with the number of the tile's first key, which of its runs is the first, how many
-/// it has and how many are written before, behind the barrier after [`Heads::gather`].
+/// As [`write_runs`], after the barrier that follows [`Heads::gather`].
 #[inline(always)]
 unsafe fn write_four<K: RunKey>(
     arguments: WriteRuns<K>,
@@ -233,9 +228,9 @@ unsafe fn write_four<K: RunKey>(
 ) {
     let WriteRuns { keys, heads, .. } = arguments;
     let loaded: [(u64, K); ACCUMULATORS] = core::array::from_fn(|k| {
-        // One run or another, so that there is no branch, and loads do not wait for each other.
+        // Always loads some run: without a branch, loads do not wait for each other.
         let run = Ord::min(at + k as u32 * BLOCK, count - 1);
-        // SAFETY: the place of a run is there, and its key.
+        // SAFETY: the run has a place, which is that of a key.
         unsafe {
             let element = first.wrapping_add(places.get(run).into());
             (element, *keys.add(element as usize))
@@ -245,7 +240,7 @@ unsafe fn write_four<K: RunKey>(
         let run = at + k as u32 * BLOCK;
         if run < count {
             let run = written + u64::from(run);
-            // SAFETY: the caller's contract: there is a key and an offset for each run.
+            // SAFETY: the caller's contract: the outputs have room for each run.
             unsafe {
                 *heads.add(run as usize) = key;
                 write_offset(arguments, run, element);
@@ -255,7 +250,7 @@ unsafe fn write_four<K: RunKey>(
 }
 
 /// # Safety
-/// As [`write_runs`]; the offset is one of those that there are.
+/// As [`write_runs`]; the offset exists.
 #[inline(always)]
 unsafe fn write_offset<K>(arguments: WriteRuns<K>, at: u64, offset: u64) {
     let WriteRuns { offsets, offset_words, .. } = arguments;
@@ -269,39 +264,34 @@ unsafe fn write_offset<K>(arguments: WriteRuns<K>, at: u64, offset: u64) {
     }
 }
 
-/// All keys that are searched.
 #[derive(Clone, Copy)]
 struct Keys<K> {
     keys: *const K,
     n: u64,
 }
 
-/// Groups of which some keys are looked at together. Places in it are counted from the first group's
-/// beginning, which may be before the first key.
+/// Consecutive groups, whose first one may begin before the first key. Places count from there.
 #[derive(Clone, Copy)]
 struct Tile {
     groups: *const u32,
-    /// The first place that has a key: in the first group.
+    /// First place with a key, in the first group.
     begin: u32,
-    /// The place behind the last key.
+    /// Place after the last key.
     end: u32,
-    /// The number of the key at the first place; before the first key it has wrapped around.
+    /// Index of the key at the first place; wrapped around if that is before the first key.
     first: u64,
 }
 
 impl<K: RunKey> Keys<K> {
-    /// Keys of a group.
     const LANES: u32 = GROUP_BYTES / size_of::<K>() as u32;
-    /// Groups of a tile.
     const TILE: u32 = tile_groups(size_of::<K>() as u32);
 
-    /// Places before the first key in its group.
+    /// Returns the number of places before the first key in its group.
     #[inline(always)]
     fn skew(self) -> u32 {
         self.keys.addr() as u32 % GROUP_BYTES / size_of::<K>() as u32
     }
 
-    /// The tiles of this block.
     #[inline(always)]
     fn piece(self) -> Range<u64> {
         let places = self.n + u64::from(self.skew());
@@ -326,11 +316,10 @@ impl<K: RunKey> Keys<K> {
     }
 }
 
-/// For each of a thread's groups in a tile, the keys with which runs begin, a bit each.
+/// A bit for each key that begins a run, for each of a thread's groups in a tile.
 #[derive(Clone, Copy)]
 struct Heads([u32; ACCUMULATORS]);
 
-/// Each of some values with its partner.
 #[inline(always)]
 fn zip<A, B>(
     [a, b, c, d]: [A; ACCUMULATORS],
@@ -339,19 +328,17 @@ fn zip<A, B>(
     [(a, e), (b, f), (c, g), (d, h)]
 }
 
-/// The number of a group in its tile.
 #[inline(always)]
 fn group_of(k: usize) -> u32 {
     thread_idx_x() + k as u32 * BLOCK
 }
 
-/// All of four numbers of 16 bits together.
+/// Sums four packed 16-bit numbers.
 #[inline(always)]
 fn all(packed: u64) -> u32 {
     nth(packed, 0) + nth(packed, 1) + nth(packed, 2) + nth(packed, 3)
 }
 
-/// One of four numbers of 16 bits.
 #[inline(always)]
 fn nth(packed: u64, k: usize) -> u32 {
     (packed >> (16 * k)) as u32 & 0xffff
@@ -359,7 +346,7 @@ fn nth(packed: u64, k: usize) -> u32 {
 
 impl Heads {
     /// # Safety
-    /// The keys are readable; called by all threads of the block, of a tile that there is.
+    /// The keys are readable; called by all threads of the block, with an existing tile.
     #[inline(always)]
     unsafe fn of<K: RunKey>(keys: Keys<K>, tile: Tile) -> Self {
         let Tile { groups, begin, end, first } = tile;
@@ -370,17 +357,17 @@ impl Heads {
             has(k) && place >= begin && place + lanes <= end
         };
         let loaded: [Vector; ACCUMULATORS] = core::array::from_fn(|k| {
-            // SAFETY: a group that has keys alone is readable, and begins at a multiple of 16.
+            // SAFETY: a group that consists of keys is readable, and begins at a multiple of 16.
             unsafe { load16_if::<Streaming>(groups.wrapping_add(group_of(k) as usize * 4), is_whole(k)) }
         });
-        // The key before those of the warp: all lanes load the same one, so that there is no branch, and
-        // the loads are under way with the others.
+        // The key before the warp's keys: all lanes load the same one, so that there is no branch, and
+        // the loads are in flight with the others.
         let before_warp: [K; ACCUMULATORS] = core::array::from_fn(|k| {
             let place = (group_of(k) - lane_id()) * lanes;
             let before = first.wrapping_add(place.into()).wrapping_sub(1);
             let wanted = k < groups_per_thread(bytes) as usize && place < end && before < keys.n;
             let at = if wanted { before } else { 0 };
-            // SAFETY: a key that there is, or the first one, which there is.
+            // SAFETY: loads an existing key; there is a first one.
             unsafe { *keys.keys.add(at as usize) }
         });
         let loaded = zip(loaded, before_warp);
@@ -390,11 +377,11 @@ impl Heads {
             let mut group = group;
             if has(k) && !is_whole(k) {
                 let readable = begin * bytes..end * bytes;
-                // SAFETY: the words' bytes that are keys are readable.
+                // SAFETY: the bytes in `readable` are keys.
                 let part = |at: u32| unsafe { word(groups, place * bytes / 4 + at, readable.clone()) };
                 group = [part(0), part(1), part(2), part(3)];
             }
-            // SAFETY: all lanes of the warp come here.
+            // SAFETY: all lanes of the warp reach this.
             let mut before = unsafe { [group[2], group[3]].shuffle_up(FULL_WARP, 1) };
             let has_before = has(k) && number.cast_signed() > 0;
             if lane_id() == 0 {
@@ -403,7 +390,7 @@ impl Heads {
             if !has(k) {
                 return 0;
             }
-            // The first of all keys is different from none, and so would be one behind the last.
+            // The first of all keys begins a run; places past the last key do not.
             let first_bit = if has_before { 0 } else { 1 << begin };
             let last = Ord::min(end - place, lanes);
             let none_before = if has_before { 0 } else { first_bit - 1 };
@@ -418,7 +405,7 @@ impl Heads {
         count
     }
 
-    /// The counts of the groups, in 16 bits each: no tile has more runs.
+    /// Packs the groups' counts in 16 bits each: no tile has more runs.
     #[inline(always)]
     fn packed(self) -> u64 {
         let mut packed = 0;
@@ -426,11 +413,11 @@ impl Heads {
         packed
     }
 
-    /// Leaves the places in the tile at which runs begin in shared memory, in their order.
+    /// Stores the places where runs begin in shared memory, in their order.
     ///
     /// # Safety
-    /// By all threads of the block, with the packed counts of those before and of all; nobody still
-    /// reads the places.
+    /// Called by all threads of the block after all reads of `places`, with the packed counts of earlier
+    /// threads and of all.
     #[inline(always)]
     unsafe fn gather<K: RunKey>(
         self,
@@ -443,8 +430,7 @@ impl Heads {
             let (mut heads, mut at) = (heads, behind + nth(before, k));
             while heads != 0 {
                 let place = group_of(k) * Keys::<K>::LANES + heads.trailing_zeros();
-                // SAFETY: there is room for as many runs as a tile has keys, and each has a number of
-                // its own.
+                // SAFETY: there is room for a run per key of a tile, and each run has its own index.
                 unsafe { places.set(at, place) };
                 heads &= heads - 1;
                 at += 1;

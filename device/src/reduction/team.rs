@@ -1,22 +1,19 @@
-//! Who reduces one input together: a grid, or the part of one that a row has.
+//! The threads that reduce one input together: a grid, or a row's part of one.
 
 use crate::thread::{block_dim_x, block_idx_x, grid_dim_x, thread_idx_x};
 
-/// A thread's place among those that reduce one input together.
+/// A thread's position in a team.
 #[derive(Clone, Copy)]
 pub(super) struct Team {
-    /// Which thread of its block; of a warp alone, which lane.
+    /// Thread of the block; lane if the team is a single warp.
     pub(super) thread: u32,
-    /// Threads of a block.
+    /// Threads per block.
     pub(super) threads: u32,
-    /// Which block of the team.
     pub(super) block: u32,
-    /// Blocks of the team.
     pub(super) blocks: u32,
 }
 
 impl Team {
-    /// The whole grid as one team.
     #[inline(always)]
     pub(super) fn grid() -> Self {
         let (thread, threads) = (thread_idx_x(), block_dim_x());

@@ -1,20 +1,18 @@
-//! The kernels for the elements that come first in an order, with their places: of a matrix's rows, of
-//! which a buffer is one.
+//! The kernels for the first elements in an order, with indices: of a buffer or each row of a matrix.
 //!
-//! - A warp keeps the first elements that it has found, one in each lane, in order. Of the groups that
-//!   it loads it compares the largest key with that of the k-th one of them: nearly always that is all.
-//! - Where k lanes or more have a group with a larger key, the k-th largest of the lanes' largest keys
-//!   is what is compared with from then on: as many elements are no smaller.
-//! - What may be among the first k goes to a queue in shared memory. When there are as many as lanes,
-//!   they are sorted by shuffles, and merged with those that the warp has. So where every element is
-//!   among the first k of those before it, the cost is that of a sort and a merge for each 32 elements.
-//! - The warps of a block meet in shared memory, in pairs. The blocks of a row meet as those of
-//!   [`grid`](super::grid()) do: all but the last publish what they have found, in cells of their own.
+//! - A warp keeps the first elements so far, one per lane, in order. It compares the largest key of each
+//!   loaded group with the k-th of them: nearly always that is all.
+//! - If k lanes or more have a group with a larger key, the k-th largest of the lanes' largest keys
+//!   becomes the bound of comparisons: as many elements are no smaller.
+//! - Candidates go to a queue in shared memory. When it has one per lane, they are sorted by shuffles
+//!   and merged with the warp's elements. So if every element is among the first k of those before it,
+//!   the cost is a sort and a merge per 32 elements.
+//! - The warps of a block combine theirs in shared memory, in pairs; the blocks of a row as in
+//!   [`grid`](super::grid()): all but the last publish theirs in their own cells.
 //!
-//! The order of keys and indices together is total: two elements are never equal. So whatever launch
-//! finds them, they are the same.
+//! Keys and indices together have a total order, so the result does not depend on the launch.
 //!
-//! Barriers: one for each time that the number of a block's warps can be halved.
+//! Barriers: one per halving of the number of a block's warps.
 
 use core::ops::BitOr;
 
@@ -39,9 +37,9 @@ use crate::{
     warp::{FULL_WARP, Shuffle, sync_warp, warp_vote_all, warp_vote_any, warp_vote_ballot},
 };
 
-/// What elements are compared by: of two the larger one comes first.
+/// A key that elements are compared by: the larger one comes first.
 pub trait TopKey: Value + Ord {
-    /// The key that none is below.
+    /// The least key.
     const LEAST: Self;
 }
 
@@ -53,41 +51,41 @@ impl TopKey for u64 {
     const LEAST: Self = 0;
 }
 
-/// An order of elements, in which equal ones come as they lie.
+/// An order of elements; equal ones are in the order of their indices.
 pub trait Order: Sized + 'static {
-    /// What lies in memory: plain bits, of 1, 2, 4 or 8 bytes, at a multiple of its size.
+    /// The type of the elements: plain bits of 1, 2, 4 or 8 bytes, at a multiple of their size.
     type Element: Copy + 'static;
-    /// What elements are compared by.
+    /// The type of the keys that elements are compared by.
     type Key: TopKey;
-    /// That of an element.
+    /// Returns the key of an element.
     fn key(element: Self::Element) -> Self::Key;
-    /// The largest one of a group's elements.
+    /// Returns the largest key in a group.
     fn largest(group: Vector) -> Self::Key;
 }
 
 /// Shared memory of a block: a queue for each warp.
 pub type TopMemory = SharedArray<u32, { (TOP_BLOCK / WARP_SIZE * TOP_QUEUE * TOP_WORDS) as usize }>;
 
-/// One or more blocks for each row.
+/// Finds the first elements of rows, each by one or more blocks.
 ///
 /// # Safety
-/// The arguments are what their fields say; `tile` is at most 4 groups per thread of a block. The slots
-/// are zero when the launches before this one in the stream are over, and no other stream uses them.
-/// Blocks are whole warps, as many as `rows * share`, of [`TOP_BLOCK`] threads at most.
+/// The arguments are as their fields document; `tile` is at most 4 groups per thread of a block. The
+/// slots are as for [`grid`](super::grid()). There are `rows * share` blocks of whole warps, of at most
+/// [`TOP_BLOCK`] threads.
 #[inline(always)]
 pub unsafe fn top_grid<O: Order>(arguments: ReduceTop<O::Element>, memory: TopMemory) {
     launch_dependents_late();
     let ReduceTop { k, share, tile, slots, .. } = arguments;
-    // It is not 0, which the compiler does not know.
+    // Never 0, which the compiler does not know.
     let blocks = Ord::max(share as u32, 1);
     let (row, block) = (block_idx_x() / blocks, block_idx_x() % blocks);
     let cells = u64::from(row * blocks) * k * u64::from(Located::<O::Key>::WORDS);
     let slots = slots.wrapping_add(cells as usize);
     let team = Team { thread: thread_idx_x(), threads: block_dim_x(), block, blocks };
     let row = u64::from(row);
-    // SAFETY: the caller's contract. The blocks of a row lie side by side, the last one behind the
-    // others: each of those fills its cells, once, and the last one takes each once. All threads of a
-    // block take the same way.
+    // SAFETY: the caller's contract. A row's blocks are consecutive, and the last starts after the
+    // others, which fill their cells once; it takes each once. All threads of a block reach the same
+    // barriers.
     unsafe {
         let mut found = Found::<O::Key>::none(k as u32, memory);
         found.accumulate::<O, true>(ReduceCut { tile, ..row_of(arguments, row) }, team);
@@ -108,11 +106,11 @@ pub unsafe fn top_grid<O: Order>(arguments: ReduceTop<O::Element>, memory: TopMe
     }
 }
 
-/// A warp for each row.
+/// Finds the first elements of rows, each by one warp.
 ///
 /// # Safety
-/// The arguments are what their fields say. Blocks are whole warps, of [`TOP_BLOCK`] threads at most,
-/// with one for each row.
+/// The arguments are as their fields document. There is a warp per row, in blocks of at most
+/// [`TOP_BLOCK`] threads.
 #[inline(always)]
 pub unsafe fn top_warp<O: Order>(arguments: ReduceTop<O::Element>, memory: TopMemory) {
     let thread = thread_idx_x() % WARP_SIZE;
@@ -122,8 +120,7 @@ pub unsafe fn top_warp<O: Order>(arguments: ReduceTop<O::Element>, memory: TopMe
     if row >= arguments.rows {
         return;
     }
-    // SAFETY: the caller's contract; all lanes of a warp have the same row, and are more than there are
-    // single elements in it.
+    // SAFETY: the caller's contract; a warp's lanes have the same row, and are more than its singles.
     unsafe {
         let mut found = Found::<O::Key>::none(arguments.k as u32, memory);
         found.accumulate::<O, false>(ReduceCut { tile: arguments.tile, ..row_of(arguments, row) }, team);
@@ -132,39 +129,35 @@ pub unsafe fn top_warp<O: Order>(arguments: ReduceTop<O::Element>, memory: TopMe
     }
 }
 
-/// A row's elements, cut.
 #[inline(always)]
 fn row_of<T>(ReduceTop { input, len, .. }: ReduceTop<T>, row: u64) -> ReduceCut<T> {
     cut(input.wrapping_add((row * len) as usize), len)
 }
 
-/// Whether the first of two comes before the second. What stands for no element comes before nothing.
+/// Returns whether `a` comes before `b`. The value of no element precedes none.
 #[inline(always)]
 fn precedes<K: TopKey>(a: Located<K>, b: Located<K>) -> bool {
     a.value > b.value || (a.value == b.value && a.index < b.index)
 }
 
-/// What a warp has found. Its methods are called by all lanes of the warp together.
+/// The elements that a warp has found. All lanes of the warp call its methods together.
 struct Found<K> {
     k: u32,
     lane: u32,
-    /// The first elements, one in each lane, in order.
+    /// The first elements, in order of lanes.
     first: Located<K>,
-    /// What does not come before it is not wanted: the k-th of them; or a key and no place, where more
-    /// is known than what was found by now.
+    /// Elements that do not precede it are discarded: the k-th of `first`, or a larger key, without an
+    /// index, from [`expect`](Self::expect).
     bound: Located<K>,
-    /// Those that wait, which are fewer than lanes between two calls, lie in a ring.
+    /// A ring of candidates; between calls fewer than lanes.
     queue: Shared<u32>,
-    /// The place of the first one that waits.
     begin: u32,
     waiting: u32,
 }
 
 impl<K: TopKey> Found<K> {
-    /// What stands for no element.
     const NONE: Located<K> = Located { value: K::LEAST, index: NOWHERE };
 
-    /// Nothing yet, of `k` elements that are looked for.
     #[inline(always)]
     fn none(k: u32, memory: TopMemory) -> Self {
         const { assert!(Located::<K>::WORDS <= TOP_WORDS) };
@@ -173,12 +166,12 @@ impl<K: TopKey> Found<K> {
         Self { k, lane, first: Self::NONE, bound: Self::NONE, queue, begin: 0, waiting: 0 }
     }
 
-    /// Takes this warp's share of the elements. With `AHEAD` those that come next are under way while
-    /// others are looked at, which is worth its registers if there are no more warps than needed.
+    /// Finds the first elements of this warp's share. With `AHEAD`, the next groups are loaded
+    /// meanwhile, which is worth its registers if there are no more warps than needed.
     ///
     /// # Safety
-    /// They are readable; the tile is at most 4 groups per thread of a block of the team, and not zero.
-    /// A block has no fewer threads than there are single elements.
+    /// The elements are readable; the tile is not zero, and at most 4 groups per thread of the team's
+    /// blocks, which have no fewer threads than there are singles.
     #[inline(always)]
     unsafe fn accumulate<O: Order<Key = K>, const AHEAD: bool>(
         &mut self,
@@ -189,11 +182,11 @@ impl<K: TopKey> Found<K> {
         let ReduceCut { input, head, groups, tile, .. } = elements;
         let mut start = u64::from(team.block) * tile;
         let stride = u64::from(team.blocks) * tile;
-        // SAFETY: singles lie in front of the groups and behind them; the caller's contract.
+        // SAFETY: singles are before and after the groups, inside the input; the caller's contract.
         unsafe {
             let mut next = load(elements, team, start);
             let of = |index: u64| Located { value: O::key(*input.add(index as usize)), index };
-            // They are fewer than lanes, and nothing waits: there is room, and no need to sort.
+            // Fewer than lanes, in an empty queue: no need to sort.
             self.push(of_single(elements, team, Self::NONE, of), true);
             while start < groups {
                 let loaded = next;
@@ -216,11 +209,11 @@ impl<K: TopKey> Found<K> {
                         warp_vote_ballot(FULL_WARP, is_there && precedes(largest, bound))
                     })
                 };
-                // The same for all lanes.
+                // Uniform in the warp.
                 let mut candidates = candidates_for(self.bound);
                 let in_lanes = candidates.tree_reduce(BitOr::bitor);
                 if in_lanes != 0 {
-                    // Of fewer lanes the k-th largest key would be no larger than the bound.
+                    // With fewer lanes, the k-th largest key would not exceed the bound.
                     if in_lanes.count_ones() >= self.k {
                         self.expect(largest.tree_reduce(Ord::max));
                         candidates = candidates_for(self.bound);
@@ -245,14 +238,14 @@ impl<K: TopKey> Found<K> {
         }
     }
 
-    /// Learns that each lane has an element with this key, which is offered later on: what is below the
-    /// k-th largest of these keys is not among the first k.
+    /// Raises the bound, as each lane has an element with the key `largest`, which is offered later:
+    /// elements below the k-th largest of these keys are not among the first k.
     ///
     /// # Safety
     /// All lanes of the warp call it together.
     #[inline(always)]
     unsafe fn expect(&mut self, largest: K) {
-        // SAFETY: the caller's contract; k is at most the number of lanes, and not 0.
+        // SAFETY: the caller's contract; k is 1 to the number of lanes.
         unsafe {
             let sorted = sorted_backwards(largest, self.lane, |a, b| a > b);
             let value = sorted.shuffle_idx(FULL_WARP, WARP_SIZE - self.k);
@@ -262,9 +255,8 @@ impl<K: TopKey> Found<K> {
         }
     }
 
-    /// Takes those of the lanes' groups that are among the first k. Each lane's group, if it has one,
-    /// begins at this index, `LANES` behind that of the lane before. `candidates` are the lanes whose
-    /// groups have such elements, one at least.
+    /// Offers the elements of the lanes' groups. A lane's group, if any, begins at `index`, `LANES`
+    /// after that of the lane before. `candidates`, not zero, are the lanes with some of the first k.
     ///
     /// # Safety
     /// All lanes of the warp call it together.
@@ -277,13 +269,13 @@ impl<K: TopKey> Found<K> {
         candidates: u32,
     ) {
         let each = lanes::<O::Element>() as u32;
-        // Either one element of each group after the other; or of few groups one after the other, whose
-        // elements go to a lane each.
+        // Either an element of each group at a time; or, for few candidates, a group at a time, whose
+        // elements are spread over the lanes.
         let shared = 2 * candidates.count_ones() <= each;
         let (mut rest, mut candidates, mut turn) = (group, candidates, 0);
         let begin = index - u64::from(self.lane * each);
         loop {
-            // SAFETY: the caller's contract; all lanes take the same way.
+            // SAFETY: the caller's contract; branches are uniform in the warp.
             unsafe {
                 let (element, place, wanted) = if shared {
                     let [a, b, c, d] = group;
@@ -308,15 +300,14 @@ impl<K: TopKey> Found<K> {
         }
     }
 
-    /// Lets each lane's element wait where wanted, if it is among the first k.
+    /// Appends each lane's element to the queue if wanted and among the first k.
     ///
     /// # Safety
-    /// All lanes of the warp call it together, where fewer wait than there are lanes.
+    /// All lanes of the warp call it together; fewer candidates wait than there are lanes.
     #[inline(always)]
     unsafe fn push(&mut self, element: Located<K>, wanted: bool) {
         let wanted = wanted && precedes(element, self.bound);
-        // SAFETY: the places behind those that wait are free, for as many as lanes; what has read them
-        // before came before a barrier of the warp.
+        // SAFETY: the queue has room for one more per lane; a warp barrier follows earlier reads of it.
         unsafe {
             let pushed = warp_vote_ballot(FULL_WARP, wanted);
             if wanted {
@@ -328,15 +319,15 @@ impl<K: TopKey> Found<K> {
         }
     }
 
-    /// Takes those that wait, but no more of them than there are lanes.
+    /// Merges the candidates of the queue, at most one per lane.
     ///
     /// # Safety
     /// All lanes of the warp call it together.
     #[inline(always)]
     unsafe fn sort_in(&mut self) {
         let count = Ord::min(self.waiting, WARP_SIZE);
-        // SAFETY: the caller's contract. What is read was written before the first barrier, and may be
-        // written anew behind the second one.
+        // SAFETY: the caller's contract. What is read was written before the first barrier, and is
+        // overwritten only after the second one.
         unsafe {
             sync_warp(FULL_WARP);
             let element = if self.lane < count {
@@ -351,13 +342,13 @@ impl<K: TopKey> Found<K> {
         }
     }
 
-    /// Takes as many elements as there are lanes, which are in order from the last lane to the first.
+    /// Merges one element per lane, in order from the last lane to the first.
     ///
     /// # Safety
     /// All lanes of the warp call it together.
     #[inline(always)]
     unsafe fn merge(&mut self, backwards: Located<K>) {
-        // One half of each bitonic sequence, which is itself one.
+        // The first half of the bitonic sequence, itself bitonic.
         let mut first = if precedes(backwards, self.first) { backwards } else { self.first };
         let mut distance = WARP_SIZE / 2;
         while distance > 0 {
@@ -366,36 +357,36 @@ impl<K: TopKey> Found<K> {
             distance /= 2;
         }
         self.first = first;
-        // SAFETY: the caller's contract; k is at most the number of lanes, and not 0.
+        // SAFETY: the caller's contract; k is 1 to the number of lanes.
         let last = unsafe { first.shuffle_idx(FULL_WARP, self.k - 1) };
         if precedes(last, self.bound) {
             self.bound = last;
         }
     }
 
-    /// Takes what the blocks before this one publish, each warp of this block that of some of them,
-    /// several at a time, so that no load waits for another one. The cells are empty afterwards.
+    /// Merges what the blocks before this one publish, and clears their cells. Each warp takes some
+    /// blocks, several at a time, so that no load waits for another.
     ///
     /// # Safety
-    /// Called by all threads of the block; `slots` has cells for `k` elements of each block; nobody else
-    /// takes what those before `block` publish, each of which does so, and waits for nobody.
+    /// Called by all threads of the block; `slots` has cells for `k` elements of each block; only these
+    /// threads take what the blocks before `block` publish, all of which do, and wait for none.
     #[inline(always)]
     unsafe fn take_others(&mut self, slots: *mut u64, block: u32) {
         let (k, warps) = (self.k, block_dim_x() / WARP_SIZE);
-        // The k-th element is in the lane of the same distance from the end; lanes before it have none.
+        // Elements are taken in the order of `merge`; lanes before the k-th have none.
         let place = WARP_SIZE - 1 - self.lane;
         let mut first = thread_idx_x() / WARP_SIZE;
         while first < block {
             let of = |turn: usize| {
                 let other = first + turn as u32 * warps;
                 let wanted = other < block && place < k;
-                // Where none is wanted, one that is there, so that there is no branch.
+                // If none is wanted, reads an existing one: no branch.
                 let other = if other < block { other } else { first };
                 (other * k + Ord::min(place, k - 1), wanted)
             };
             let cells = |at: u32| Cells::of::<Located<K>>(slots, at);
-            // SAFETY: the caller's contract. All lanes have seen what they wait for before any cell is
-            // left empty, each by the one lane that has taken it.
+            // SAFETY: the caller's contract. Cells are cleared after all lanes have seen theirs filled,
+            // each by the one lane that has taken it.
             unsafe {
                 let mut elements = loop {
                     let mut all = true;
@@ -425,17 +416,17 @@ impl<K: TopKey> Found<K> {
         }
     }
 
-    /// Takes what all warps of the block have found into the first one.
+    /// Merges the elements of all warps of the block into the first one's.
     ///
     /// # Safety
-    /// Called by all threads of the block, in none of whose warps anything waits.
+    /// Called by all threads of the block; all queues are empty.
     #[inline(always)]
     unsafe fn meet_warps(&mut self, memory: TopMemory) {
         let (warp, warps) = (thread_idx_x() / WARP_SIZE, block_dim_x() / WARP_SIZE);
         let mut distance = 1;
         while distance < warps {
-            // SAFETY: a warp writes its elements once, to a queue of its own in which nothing waits,
-            // before the barrier; another one reads them behind it.
+            // SAFETY: a warp stores its elements once, in its own, empty queue, before the barrier,
+            // after which another one reads them.
             unsafe {
                 if warp % (2 * distance) == distance {
                     self.queue.set_value(self.lane, self.first);
@@ -450,10 +441,8 @@ impl<K: TopKey> Found<K> {
         }
     }
 
-    /// Writes the first k elements of a row.
-    ///
     /// # Safety
-    /// The arguments are what their fields say; these are the first elements of that row.
+    /// The arguments are as their fields document; these are the first elements of that row.
     #[inline(always)]
     unsafe fn write<T: Copy>(&self, arguments: ReduceTop<T>, row: u64) {
         let ReduceTop { input, len, k, output, .. } = arguments;
@@ -462,8 +451,8 @@ impl<K: TopKey> Found<K> {
         }
         let result = row * k + u64::from(self.lane);
         let index = self.first.index;
-        // SAFETY: the caller's contract; a row has k elements and more. The element itself is read
-        // again: a key is the same for zeros of both signs, and for every NaN.
+        // SAFETY: the caller's contract; a row has at least k elements. The element itself is reloaded,
+        // because zeros of both signs share a key, as do all NaNs.
         unsafe {
             let output = output.byte_add((result * OUTPUT_BYTES) as usize);
             *output.cast() = located(index, *input.add((row * len + index) as usize));
@@ -471,13 +460,12 @@ impl<K: TopKey> Found<K> {
     }
 }
 
-/// The queue of a warp.
 #[inline(always)]
 fn queue_of<K: TopKey>(memory: TopMemory, warp: u32) -> Shared<u32> {
     memory.at(warp * TOP_QUEUE * Located::<K>::WORDS)
 }
 
-/// The groups of this thread from the tile on that begins at group `start`; zeros where there are none.
+/// Loads this thread's groups of the tile that begins at group `start`; zeros past its end.
 ///
 /// # Safety
 /// The elements are readable; the tile is at most 4 groups per thread of a block of the team.
@@ -492,14 +480,12 @@ unsafe fn load<T>(elements: ReduceCut<T>, team: Team, start: u64) -> [Vector; AC
     })
 }
 
-/// The values with the second one in front, so that a loop takes each of them in its turn: an array that
-/// is indexed would lie in local memory.
+/// Rotates the values, for loops over them: an indexed array would be placed in local memory.
 #[inline(always)]
 fn turned<L>([a, b, c, d]: [L; ACCUMULATORS]) -> [L; ACCUMULATORS] {
     [b, c, d, a]
 }
 
-/// A group's first element.
 #[inline(always)]
 fn front<T: Copy>([a, b, ..]: Vector) -> T {
     let word = u64::from(b) << 32 | u64::from(a);
@@ -507,8 +493,8 @@ fn front<T: Copy>([a, b, ..]: Vector) -> T {
     unsafe { (&raw const word).cast::<T>().read() }
 }
 
-/// Some element of a group. Words are chosen by masks: of a choice by conditions rust-cuda's LLVM 7
-/// makes a choice of addresses, for which it puts the group into local memory.
+/// Returns element `at` of a group. Words are selected by masks: rust-cuda's LLVM 7 turns conditions
+/// into a selection of addresses, for which it places the group in local memory.
 #[inline(always)]
 fn nth<T: Copy>([a, b, c, d]: Vector, at: u32) -> T {
     let bytes = at * size_of::<T>() as u32;
@@ -520,7 +506,7 @@ fn nth<T: Copy>([a, b, c, d]: Vector, at: u32) -> T {
     front([one_of(a, b, 4) >> (bytes % 4 * 8), b, 0, 0])
 }
 
-/// A group without its first element.
+/// Removes a group's first element.
 #[inline(always)]
 fn behind<T>([a, b, c, d]: Vector) -> Vector {
     match size_of::<T>() {
@@ -534,10 +520,10 @@ fn behind<T>([a, b, c, d]: Vector) -> Vector {
     }
 }
 
-/// This lane's value, or that of the lane at a distance: the one that comes first, or the other one.
+/// Returns the first or the other one of this lane's value and that of the lane at a distance.
 ///
 /// # Safety
-/// All lanes of a warp call it together, of two at a distance one with `wants_first`.
+/// All lanes of a warp call it together; of two lanes at a distance, one has `wants_first`.
 #[inline(always)]
 unsafe fn exchanged<V: Value>(
     mine: V,
@@ -550,7 +536,7 @@ unsafe fn exchanged<V: Value>(
     if precedes(other, mine) == wants_first { other } else { mine }
 }
 
-/// The lanes' values in order from the last lane to the first: a bitonic sort.
+/// Sorts the lanes' values in order from the last lane to the first (bitonic sort).
 ///
 /// # Safety
 /// All lanes of a warp call it together.
@@ -558,7 +544,7 @@ unsafe fn exchanged<V: Value>(
 unsafe fn sorted_backwards<V: Value>(mut mine: V, lane: u32, precedes: impl Fn(V, V) -> bool) -> V {
     let (mut sorted, mut distance) = (2, 1);
     while sorted <= WARP_SIZE {
-        // Pieces of `sorted` lanes get sorted, every second one the other way around.
+        // Sorts pieces of `sorted` lanes, every second one in reverse.
         let wants_first = (lane & distance != 0) == (lane & sorted == 0);
         // SAFETY: the caller's contract.
         mine = unsafe { exchanged(mine, distance, wants_first, &precedes) };

@@ -1,4 +1,4 @@
-//! What the kernels ask of an operation.
+//! The traits of the operations that the kernels run.
 
 use core::marker::PhantomData;
 
@@ -11,10 +11,10 @@ use warpfold_abi::{
 use super::unrolled::map_vector;
 use crate::{Value, op::Operation};
 
-/// A vector of elements: 16 bytes as they are loaded.
+/// A vector of elements: 16 bytes, as loaded.
 pub type Vector = [u32; 4];
 
-/// Accumulators of a thread, none of which waits for another: one for each of its loads in flight.
+/// Accumulators per thread: one for each of its loads in flight, so that none waits for another.
 pub const ACCUMULATORS: usize = GROUPS_IN_FLIGHT as usize;
 
 /// Returns whether elements are loaded as vectors of 16 bytes. Others are loaded one by one.
@@ -22,25 +22,25 @@ pub const fn in_vectors<T>() -> bool {
     warpfold_abi::custom::in_groups(size_of::<T>() as u64)
 }
 
-/// Returns the elements of a vector; 1 of those that are loaded one by one.
+/// Returns the number of elements per vector; 1 for elements that are loaded one by one.
 pub const fn lanes<T>() -> u64 {
     if in_vectors::<T>() { GROUP_BYTES as u64 / size_of::<T>() as u64 } else { 1 }
 }
 
-/// A reduction: every element is mapped to a partial result, partial results are combined, and the last
-/// one is finished.
+/// A reduction: every element is mapped to a partial result, these are combined, and the last is
+/// finished.
 ///
-/// The operations of `warpfold::op` are such types, and so are yours: [`reducer!`](crate::reducer)
-/// declares the kernels, which are those of [`reduction`](super). On the host `warpfold::custom` loads
-/// them, and `warpfold::Reducer` launches them.
+/// The operations of `warpfold::op` implement it, and so can yours: [`reducer!`](crate::reducer)
+/// declares the kernels of [`reduction`](super) for them, which `warpfold::custom` loads on the host,
+/// and `warpfold::Reducer` launches.
 ///
-/// Elements are combined in an order that the launch decides, and the identity is combined with some of
+/// The launch decides the order in which elements are combined, and combines the identity with some of
 /// them. So, for all partial results:
 ///
-/// - `combine` is associative and commutative. Sums of floats are that but for their rounding.
+/// - `combine` is associative and commutative, up to rounding for sums of floats.
 /// - [`IDENTITY`](Self::IDENTITY) changes nothing that it is combined with, on either side.
 ///
-/// `warpfold::custom::Custom::check` tries both on samples.
+/// `warpfold::custom::Custom::check` tests both on samples.
 ///
 /// ```ignore
 /// /// The sum of complex numbers.
@@ -71,46 +71,43 @@ pub const fn lanes<T>() -> u64 {
 /// warpfold_device::reducer! { complex_sum = ComplexSum; }
 /// ```
 pub trait Reduction: Sized + 'static {
-    /// The type of the elements in memory: plain data of 1 to 64 bytes, `#[repr(C)]` if it is a struct.
-    /// Any bits are a value of it, and it has no padding.
+    /// The type of the elements in memory: plain data of 1 to 64 bytes without padding, of which all bit
+    /// patterns are valid; `#[repr(C)]` if it is a struct.
     ///
-    /// Elements of 1, 2, 4, 8 and 16 bytes lie at multiples of their size, and are loaded 16 bytes at a
-    /// time. Others lie at multiples of their alignment, and are loaded one by one, each by as many
-    /// instructions as its fields need.
+    /// Elements of 1, 2, 4, 8 and 16 bytes are aligned to their size, and loaded 16 bytes at a time.
+    /// Others are loaded one by one, each by as many instructions as its fields need.
     type Element: Copy + 'static;
-    /// The partial result of some elements: a number, a tuple, or a struct that
-    /// [`value!`](crate::value) declares, of [`PARTIAL_WORDS`](warpfold_abi::reducer::PARTIAL_WORDS)
-    /// words at most.
+    /// The partial result of some elements: a number, a tuple, or a [`value!`](crate::value!) struct, of
+    /// at most [`PARTIAL_WORDS`](warpfold_abi::reducer::PARTIAL_WORDS) words.
     type Partial: Value;
-    /// The result: plain data of 1 to 64 bytes without padding, `#[repr(C)]` if it is a struct, with an
-    /// alignment of at most 8.
+    /// The result: plain data of 1 to 64 bytes without padding, aligned to at most 8; `#[repr(C)]` if it
+    /// is a struct.
     type Output: Copy + 'static;
 
-    /// The identity of [`combine`](Self::combine). Its [`finish`](Self::finish) is the result of no
-    /// elements.
+    /// The identity of [`combine`](Self::combine). The result of no elements is its
+    /// [`finish`](Self::finish).
     const IDENTITY: Self::Partial;
 
-    /// Whether [`map`](Self::map) looks at the index. Where it does not, `false` saves segments and runs
-    /// of keys the work of finding it; where it does, `false` makes their results wrong.
+    /// `true` if [`map`](Self::map) uses the index. `false` saves segments and runs of keys the work of
+    /// finding it, and makes their results wrong if `map` does use it.
     const INDEXED: bool = true;
 
-    /// Whether zero bytes change nothing: [`map_vector`](Self::map_vector) of 16 zero bytes is
-    /// [`IDENTITY`](Self::IDENTITY) for every index, past the end of the input too. A
-    /// [`VectorReduction`] leaves its accumulator as it is when it accumulates them. The kernels pass
-    /// them in place of vectors that are not there: `true` is faster, and gives wrong results where this
-    /// does not hold.
+    /// `true` if zero bytes change nothing: [`map_vector`](Self::map_vector) of zeros is
+    /// [`IDENTITY`](Self::IDENTITY) for every index, past the end of the input too, and a
+    /// [`VectorReduction`] leaves its accumulator as it is. The kernels then pass zeros for missing
+    /// vectors, which is faster; `true` gives wrong results where this does not hold.
     const ZERO_PADDABLE: bool = false;
 
-    /// Returns the partial result of one element; `index` is its place in the buffer, the row, on the
-    /// axis, in the segment, or among the elements along some axes of a view, of which the last axis
-    /// varies fastest. Of running reductions and groups it counts from the first element of all. Where
+    /// Returns the partial result of one element. `index` is its position in the buffer, row, axis or
+    /// segment, or among the elements along the reduced axes of a view, whose last axis varies fastest.
+    /// For running reductions and groups of devices it counts from the first element of all. If
     /// [`INDEXED`](Self::INDEXED) is `false`, it may be any number.
     fn map(element: Self::Element, index: u64) -> Self::Partial;
 
-    /// Returns the partial result of the elements in 16 bytes, of which the first has this index.
+    /// Returns the partial result of a vector whose first element has this index.
     ///
-    /// It combines the [`map`](Self::map) of each. Write your own where the elements of a vector are
-    /// reduced in fewer instructions together. Not called for elements whose size does not divide 16.
+    /// Combines the [`map`](Self::map) of each element. Override it if a vector can be reduced in fewer
+    /// instructions as a whole. Not called for elements whose size does not divide 16.
     #[inline(always)]
     fn map_vector(vector: Vector, index: u64) -> Self::Partial {
         map_vector::<Self>(vector, index)
@@ -119,12 +116,12 @@ pub trait Reduction: Sized + 'static {
     /// Combines two partial results.
     fn combine(a: Self::Partial, b: Self::Partial) -> Self::Partial;
 
-    /// Combines the partial results of a warp's lanes by an instruction, if there is one for it. Returns
-    /// `None` in all lanes or in none, whatever the values are; otherwise in every lane what
-    /// [`combine`](Self::combine) makes of the lanes in `members`.
+    /// Combines the partial results of a warp's lanes by a hardware instruction, if there is one.
+    /// Returns `None` in all lanes or in none, whatever the values are; otherwise returns the
+    /// [`combine`](Self::combine) of the lanes in `members` in every lane.
     ///
     /// # Safety
-    /// All lanes that `members` names call it together, the calling lane among them.
+    /// All lanes in `members` call it together, the calling lane among them.
     #[inline(always)]
     unsafe fn combine_warp(_partial: Self::Partial, _members: u32) -> Option<Self::Partial> {
         None
@@ -134,8 +131,8 @@ pub trait Reduction: Sized + 'static {
     fn finish(partial: Self::Partial) -> Self::Output;
 }
 
-/// [`Reduction::IDENTITY`], [`combine`](Reduction::combine) and
-/// [`combine_warp`](Reduction::combine_warp) of an [`Operation`].
+/// Implements [`Reduction::IDENTITY`], [`combine`](Reduction::combine) and
+/// [`combine_warp`](Reduction::combine_warp) by an [`Operation`].
 #[macro_export]
 macro_rules! combined_by {
     ($Operation:ty) => {
@@ -156,11 +153,10 @@ macro_rules! combined_by {
     };
 }
 
-/// The combination of a reduction's partial results, for the collectives.
+/// The combining operation of a reduction, for the collectives.
 pub struct CombineOf<R>(PhantomData<R>);
 
 impl<R> CombineOf<R> {
-    /// The operation as a value.
     pub(super) const OP: Self = Self(PhantomData);
 }
 
@@ -187,32 +183,32 @@ impl<R: Reduction> Operation<R::Partial> for CombineOf<R> {
     }
 }
 
-/// A reduction as the kernels run it: what a thread accumulates while it loads 16 bytes at a time.
+/// A reduction in the form that the kernels run: threads accumulate vectors of 16 bytes.
 ///
-/// [`Unrolled`](super::Unrolled) makes one of any [`Reduction`]. Those that a thread accumulates in
-/// another type than it hands on implement this themselves.
+/// [`Unrolled`](super::Unrolled) implements it for any [`Reduction`]. Reductions whose accumulator is
+/// not made of their partial results implement it themselves.
 pub trait VectorReduction: Reduction {
     /// A thread's state while it loads vectors.
     type Accumulator: Copy;
-    /// The reduction for launches that each have only some of the elements. Its partial results say how
-    /// many those are, if [`write`](Self::write) calls [`count`]; otherwise it is `Self`.
+    /// The reduction for launches that each cover only some of the elements. If [`write`](Self::write)
+    /// calls [`count`], its partial results include the number of elements; otherwise it is `Self`.
     type Continued: VectorReduction<Element = Self::Element, Output = Self::Output>;
-    /// Whether [`write`](Self::write) reads elements of the input again, which the partial result names.
+    /// `true` if [`write`](Self::write) rereads elements of the input that the partial result names.
     const RELOADS_INPUT: bool = false;
-    /// Elements of a vector.
+    /// Elements per vector.
     const LANES: u64 = lanes::<Self::Element>();
 
     /// Returns the accumulator of no elements.
     fn start() -> Self::Accumulator;
 
-    /// Accumulates the vector of which the first element has this index, larger than those before.
-    /// `chain` is below [`ACCUMULATORS`]. Not called for elements that are loaded one by one.
+    /// Accumulates a vector whose first element has this index, which is larger than those before.
+    /// `chain` is less than [`ACCUMULATORS`]. Not called for elements that are loaded one by one.
     fn accumulate(accumulator: &mut Self::Accumulator, chain: usize, vector: Vector, index: u64);
 
-    /// Returns the partial result of what a thread has accumulated.
+    /// Returns the partial result of an accumulator.
     fn close(accumulator: Self::Accumulator) -> Self::Partial;
 
-    /// Combines an element into the partial result of elements before it, or of none.
+    /// Combines an element into the partial result of the elements before it, if any.
     #[inline(always)]
     fn accumulate_one(partial: &mut Self::Partial, element: Self::Element, index: u64) {
         *partial = Self::combine(*partial, Self::map(element, index));
@@ -230,8 +226,8 @@ pub trait VectorReduction: Reduction {
         unsafe { *arguments.output.cast() = Self::finish(partial) };
     }
 
-    /// Writes the result of elements that are not contiguous: the element of each index is as many
-    /// elements after the input as `place_of` says, and a vector has its elements from there on.
+    /// Writes the result of elements that are not contiguous: the element, or vector, of an index is
+    /// located `place_of(index)` elements past the input.
     ///
     /// # Safety
     /// As [`write`](Self::write), where the elements that `partial` names are at those places.
@@ -246,24 +242,21 @@ pub trait VectorReduction: Reduction {
     }
 }
 
-/// Returns the bytes of a result.
 pub(super) const fn output_bytes<R: Reduction>() -> u64 {
     size_of::<R::Output>() as u64
 }
 
-/// A shorter name of [`VectorReduction::Continued`], for macros.
+/// Short name of [`VectorReduction::Continued`], for macros.
 pub type ContinuedOf<R> = <R as VectorReduction>::Continued;
 
-/// Returns the number of elements of a result, in a launch that has all of them: not for a
-/// [`VectorReduction::Continued`].
+/// Returns the number of elements of a result, unless it is a [`VectorReduction::Continued`]'s.
 #[inline(always)]
 pub fn count<T>(of: ReduceCut<T>) -> u64 {
     of.groups * lanes::<T>() + of.singles
 }
 
-/// Writes the result of a whole launch as [`VectorReduction::write`] does, the last thing that the
-/// launch does: in stores of 8 bytes, and smaller ones for the rest, because the host may poll the
-/// output meanwhile.
+/// Writes the result of a whole launch, as its last action: as [`VectorReduction::write`], but in stores
+/// of 8 bytes, and smaller ones for the rest, because the host may poll the output.
 ///
 /// # Safety
 /// As [`VectorReduction::write`]; the output is at a multiple of 8.
@@ -276,8 +269,7 @@ pub(super) unsafe fn write_seen<F: VectorReduction>(
     let mut result = [0_u64; MOST_OUTPUT_BYTES as usize / size_of::<u64>()];
     let (from, to) = (result.as_mut_ptr(), arguments.output);
     let whole = (output_bytes::<F>() / size_of::<u64>() as u64) as usize;
-    // SAFETY: there is room for the largest result, and at the output for this one; the caller's
-    // contract.
+    // SAFETY: both `result` and the output have room for this result; the caller's contract.
     unsafe {
         F::write(partial, ReduceCut { output: from, ..arguments });
         for word in 0..whole {

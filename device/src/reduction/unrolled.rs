@@ -1,10 +1,10 @@
-//! Any reduction as the kernels run it: accumulators that do not wait for each other.
+//! Any reduction in the form that the kernels run, with independent accumulators.
 
 use core::{marker::PhantomData, mem::transmute_copy};
 
 use super::traits::{ACCUMULATORS, Reduction, Vector, VectorReduction, in_vectors, lanes};
 
-/// A [`Reduction`] of which a thread accumulates partial results, one for each of its loads in flight.
+/// A [`Reduction`] with a partial result per load in flight as accumulator.
 pub struct Unrolled<R>(PhantomData<R>);
 
 impl<R: Reduction> Reduction for Unrolled<R> {
@@ -62,7 +62,7 @@ impl<R: Reduction> VectorReduction for Unrolled<R> {
     }
 }
 
-/// Combines the elements of a vector in pairs: its halves, and halves of those, down to an element. Not
+/// Combines the elements of a vector as a tree: its halves, and their halves, down to an element. Not
 /// for elements that are loaded one by one.
 #[inline(always)]
 pub(super) fn map_vector<R: Reduction>(vector: Vector, index: u64) -> R::Partial {
@@ -77,7 +77,6 @@ pub(super) fn map_vector<R: Reduction>(vector: Vector, index: u64) -> R::Partial
     R::combine(map_pair::<R>([a, b], index), map_pair::<R>([c, d], index + half))
 }
 
-/// Maps elements of 8 bytes, or smaller ones.
 #[inline(always)]
 fn map_pair<R: Reduction>(pair: [u32; 2], index: u64) -> R::Partial {
     if size_of::<R::Element>() == size_of::<[u32; 2]>() {
@@ -88,7 +87,6 @@ fn map_pair<R: Reduction>(pair: [u32; 2], index: u64) -> R::Partial {
     R::combine(map_word::<R>(a, index), map_word::<R>(b, index + quarter))
 }
 
-/// Maps elements of 4 bytes, or smaller ones.
 #[inline(always)]
 fn map_word<R: Reduction>(word: u32, index: u64) -> R::Partial {
     if size_of::<R::Element>() == size_of::<u32>() {
@@ -98,7 +96,6 @@ fn map_word<R: Reduction>(word: u32, index: u64) -> R::Partial {
     R::combine(map_half::<R>(word as u16, index), map_half::<R>((word >> 16) as u16, index + eighth))
 }
 
-/// Maps elements of 2 bytes, or smaller ones.
 #[inline(always)]
 fn map_half<R: Reduction>(half: u16, index: u64) -> R::Partial {
     if size_of::<R::Element>() == size_of::<u16>() {
@@ -107,10 +104,8 @@ fn map_half<R: Reduction>(half: u16, index: u64) -> R::Partial {
     R::combine(R::map(element(half as u8), index), R::map(element((half >> 8) as u8), index + 1))
 }
 
-/// Returns the element of these bits.
 #[inline(always)]
 fn element<B: Copy, T: Copy>(bits: B) -> T {
-    // SAFETY: `element` is called with as many bits as the element has, or in code that never runs; any
-    // bits are a value of it.
+    // SAFETY: called with as many bits as an element has, or in code that never runs; any bits are one.
     unsafe { transmute_copy(&bits) }
 }

@@ -1,17 +1,14 @@
-//! The kernels for views: a result for each position on some axes of an array, of the elements along its
-//! others, whatever their strides are.
+//! The kernels for views: a result for each position on some axes of an array, of any strides.
 //!
-//! - [`view_groups`]: 16 bytes at a time, where the elements along the fastest reduced axis lie one
-//!   behind the other in whole groups.
-//! - [`view_elements`]: an element at a time. All others.
+//! - [`view_groups`]: 16 bytes at a time, if the fastest reduced axis is contiguous, in whole groups.
+//! - [`view_elements`]: an element at a time.
 //!
-//! A block has some results *across*, and several threads *above* each other for each of them, which
-//! take its units in turn; few results are shared by as many blocks as fill the device. Neighbouring
-//! threads are side by side or above each other, whichever is the shorter way in memory. From unit to
-//! unit a thread's place on the axes is carried on like an odometer's wheels, by as many units as all
-//! threads take at a time: nothing is divided on the way.
+//! A block has `across` results and several threads above each other for each of them, which take its
+//! units in turn; if there are few results, each is shared by several blocks, so that the device is
+//! full. Neighbouring threads are side by side or above each other, whichever is closer in memory. A
+//! thread's position on the axes advances like an odometer from unit to unit, without divisions.
 //!
-//! Every result is combined in places that the shape, the strides and the launch decide: reproducible.
+//! Results are reproducible: shape, strides and launch decide where each value is combined.
 
 use core::ptr::null_mut;
 
@@ -29,10 +26,10 @@ use crate::{
     thread::{block_dim_x, block_idx_x, thread_idx_x},
 };
 
-/// Does nothing of elements that are loaded one by one.
+/// Reduces axes of a view by loads of 16 bytes. Does nothing for elements that are loaded one by one.
 ///
 /// # Safety
-/// As [`view_elements`]; a unit is a group of 16 bytes, and all of them begin at multiples of 16.
+/// As [`view_elements`]; units are groups of 16 bytes, all at multiples of 16.
 #[inline(always)]
 pub unsafe fn view_groups<F: VectorReduction>(arguments: ReduceView<F::Element>, scratch: AxisScratch) {
     if in_vectors::<F::Element>() {
@@ -41,11 +38,12 @@ pub unsafe fn view_groups<F: VectorReduction>(arguments: ReduceView<F::Element>,
     }
 }
 
+/// Reduces axes of a view, element by element.
+///
 /// # Safety
-/// The arguments are what their fields say. The slots are zero when the launches before this one in the
-/// stream are over, and no other stream uses them. Blocks are whole warps of at most
-/// [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) threads, a power of two; `share` for each `across`
-/// results or what is left of them.
+/// The arguments are as their fields document. The slots are as for [`grid`](super::grid()). Blocks are
+/// whole warps, of a power of two of at most [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) threads;
+/// there are `share` of them for each `across` results, and for the remainder.
 #[inline(always)]
 pub unsafe fn view_elements<F: VectorReduction>(
     arguments: ReduceView<F::Element>,
@@ -65,7 +63,7 @@ unsafe fn view<F: VectorReduction, U: Loaded<F>>(
     let ReduceView { input, results, units, rest, slots, output, .. } = arguments;
     let (kept, reduced) = (Axes::kept(arguments), Axes::reduced(arguments));
     let (share, across) = (Ord::max(arguments.share as u32, 1), arguments.across as u32);
-    // Threads of a block are a power of two, too.
+    // The block size is a power of two, too.
     let height = block_dim_x() >> across.trailing_zeros();
     let (strip, part) = (block_idx_x() / share, block_idx_x() % share);
     let along = arguments.along != 0;
@@ -76,15 +74,14 @@ unsafe fn view<F: VectorReduction, U: Loaded<F>>(
     let result = strip * across + beside;
     let wanted = u32::from(u64::from(result) < results);
     let place = Place { strip, part, share, beside, across, above, height, up, wanted };
-    // Where there is no result, none is read either.
     let position = kept.position(if wanted > 0 { result } else { 0 });
     let first = input.wrapping_add(position.along(kept.strides) as usize);
     let (start, step) = (part * height + above, share * height);
     let left = units + u64::from(u64::from(start) < rest);
     let left = if wanted > 0 { left } else { 0 };
     launch_dependents_late();
-    // SAFETY: the caller's contract: the units of a result that there is lie inside, as does the first
-    // element; all threads of a block take the same way where they meet.
+    // SAFETY: the caller's contract: the units of an existing result are in the input, as is the first
+    // element; all threads of a block reach the same barriers.
     unsafe {
         block::assume_whole_warps();
         let value = value::<F, U>(first, input, &reduced, [start, step], left);
@@ -92,7 +89,7 @@ unsafe fn view<F: VectorReduction, U: Loaded<F>>(
         let Some(met) = met else { return };
         let at = position.along(output_strides(arguments));
         let all = units * u64::from(step) + rest;
-        // Only in groups is an element looked for; all others are single.
+        // Only results of groups are looked up by element; all other elements are singles.
         let (groups, singles) = if U::LEN > 1 { (all, 0) } else { (0, all) };
         let of = ReduceCut {
             input: first,
@@ -107,11 +104,10 @@ unsafe fn view<F: VectorReduction, U: Loaded<F>>(
     }
 }
 
-/// The value of `left` units of a result whose first element is `first`: that of number `start`, and
-/// each one that is a step further.
+/// Reduces `left` units of the result that begins at `first`, from unit `start` on, `step` apart.
 ///
 /// # Safety
-/// They are readable along the axes, groups at multiples of 16, and so is the element at `any`.
+/// The units are readable, groups at multiples of 16, and so is the element at `any`.
 #[inline(always)]
 unsafe fn value<F: VectorReduction, U: Loaded<F>>(
     first: *const F::Element,
@@ -125,7 +121,7 @@ unsafe fn value<F: VectorReduction, U: Loaded<F>>(
     let mut kept = U::start();
     let turn = if U::TWICE { 2 * PAIR as u64 } else { PAIR as u64 };
     while left > 0 {
-        // It fits 32 bits, in which the comparisons below are cheap.
+        // It fits 32 bits, where comparisons are cheap.
         let wanted = Ord::min(left, turn) as u32;
         let mut load = |from: u32| -> [U; PAIR] {
             core::array::from_fn(|k| {
@@ -146,7 +142,7 @@ unsafe fn value<F: VectorReduction, U: Loaded<F>>(
         };
         let loaded = load(0);
         if U::TWICE {
-            // Before the first ones are used.
+            // Issued before the first loads are used.
             let more = load(PAIR as u32);
             accumulate(loaded, 0);
             accumulate(more, PAIR as u32);
@@ -159,19 +155,15 @@ unsafe fn value<F: VectorReduction, U: Loaded<F>>(
     U::close(kept)
 }
 
-/// Groups that a thread has under way at once, and half as many elements. More would take registers that
-/// its place on the axes takes.
+/// Groups in flight per thread, and half its elements. More would take the position's registers.
 const PAIR: usize = 2;
 
-/// What a thread loads at once, and what it keeps of all of them.
+/// A unit that a thread loads, and how it is accumulated.
 trait Loaded<F: VectorReduction>: Unit<F> {
-    /// What it keeps, in chains that do not wait for each other.
     type Kept: Copy;
-    /// Before the first one.
     fn start() -> Self::Kept;
-    /// Takes it into a chain; its first element has this index, larger than those before in the chain.
+    /// Accumulates the unit; its first element has this index, larger than those before in the chain.
     fn keep(self, kept: &mut Self::Kept, chain: usize, index: u64);
-    /// After the last one.
     fn close(kept: Self::Kept) -> F::Partial;
 }
 
@@ -213,19 +205,16 @@ impl<F: VectorReduction> Loaded<F> for One<F::Element> {
     }
 }
 
-/// Axes that have an end: the outermost has none.
+/// Axes with a length: the outermost has none.
 const INNER: usize = 2;
 
-/// Axes, the fastest one first. The last one ends where the positions do.
+/// Axes, the fastest one first. The outermost one ends where the positions do.
 #[derive(Clone, Copy)]
 struct Axes {
-    /// How long they are; not zero.
     lens: [u32; INNER],
-    /// Elements from one position to the next.
     strides: [u64; INNER + 1],
 }
 
-/// A place on axes.
 #[derive(Clone, Copy)]
 struct Position([u32; INNER + 1]);
 
@@ -246,17 +235,16 @@ impl Axes {
         Self { lens: [reduced_len_0 as u32, reduced_len_1 as u32], strides }
     }
 
-    /// Where the position of this number is.
     #[inline(always)]
     fn position(&self, number: u32) -> Position {
         let [a, b] = self.lens;
-        // None is 0, which the compiler does not know.
+        // Neither is 0, which the compiler does not know.
         let (a, b) = (Ord::max(a, 1), Ord::max(b, 1));
         let rows = number / a;
         Position([number % a, rows % b, rows / b])
     }
 
-    /// How far the position of this number, of any size, is behind the first one.
+    /// Returns the distance of position `number`, of any size, from the first one, in elements.
     #[inline(always)]
     fn distance(&self, number: u64) -> u64 {
         let ([a, b], [s, t, u]) = (self.lens, self.strides);
@@ -267,7 +255,6 @@ impl Axes {
 }
 
 impl Position {
-    /// How far it is behind the first one, by these strides.
     #[inline(always)]
     fn along(self, [s, t, u]: [u64; INNER + 1]) -> u64 {
         let Self([i, j, k]) = self;
@@ -275,24 +262,22 @@ impl Position {
     }
 }
 
-/// How many results behind each other the positions' are.
 #[inline(always)]
 fn output_strides<T>(arguments: ReduceView<T>) -> [u64; INNER + 1] {
     let ReduceView { output_stride_0, output_stride_1, output_stride_outer, .. } = arguments;
     [output_stride_0, output_stride_1, output_stride_outer]
 }
 
-/// A place on axes that goes on by equal steps.
+/// A position on axes that advances by equal steps.
 struct Odometer {
-    /// Elements behind the first position.
     at: u64,
-    /// The places on the axes that end, and how much a step adds to each.
+    /// Digits of the position on the axes with a length, and what a step adds to each.
     wheels: [u32; INNER],
     steps: [u32; INNER],
     lens: [u32; INNER],
-    /// Elements of a step, as long as no wheel goes over its end.
+    /// Elements of a step without a carry.
     distance: u64,
-    /// What is to be added to them for each one that does: the way back, and a position of the next.
+    /// Correction of `at` for a carry: back along the axis, and one position on along the next.
     turns: [u64; INNER],
 }
 
@@ -313,11 +298,10 @@ impl Odometer {
         }
     }
 
-    /// Goes on by a step.
     #[inline(always)]
     fn advance(&mut self) {
         self.at = self.at.wrapping_add(self.distance);
-        // What is not there is the same for all threads. The next axis has the outer one's stride then.
+        // An absent axis has length 1, for all threads alike, and the outermost stride, for the carry.
         if self.lens[0] > 1 {
             let carry = self.turn(0, 0);
             if self.lens[1] > 1 {
@@ -326,8 +310,8 @@ impl Odometer {
         }
     }
 
-    /// Turns a wheel, and says how far that turns the next one. Both what it shows and what is added are
-    /// less than its length, which is at most 2^31.
+    /// Advances one digit and returns the carry. Both the digit and what is added are less than the
+    /// axis' length, which is at most 2^31.
     #[inline(always)]
     fn turn(&mut self, at: usize, carried: u32) -> u32 {
         let (len, shown) = (self.lens[at], self.wheels[at] + self.steps[at] + carried);

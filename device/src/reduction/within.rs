@@ -13,19 +13,17 @@ use crate::{
     memory::{Streaming, load16_if},
 };
 
-/// A reduction of the elements in an interval: how they go into the partial results of another
-/// reduction.
+/// A reduction of the elements in an interval, which go into the partial results of another reduction.
 pub trait FilteredReduction: Sized + 'static {
     /// The reduction that combines and finishes them. Its elements have 1, 2, 4 or 8 bytes.
     type Reduction: VectorReduction;
-    /// The interval's ends, as elements are compared with them.
+    /// The interval's ends, in the form that elements are compared with.
     type Interval: Copy;
-    /// Those of a launch: [`ReduceWithin::low`] and [`ReduceWithin::high`].
+    /// Returns the interval from [`ReduceWithin::low`] to [`ReduceWithin::high`].
     fn interval(low: u64, high: u64) -> Self::Interval;
-    /// Accumulates the elements of a vector that are in the interval. No thread accumulates 2^32
-    /// elements.
+    /// Accumulates the elements of a vector that are in the interval. No thread has 2^32 elements.
     fn accumulate(kept: &mut Accumulator<Self>, interval: Self::Interval, chain: usize, group: Vector);
-    /// Returns the partial result of one element: the identity if it is outside.
+    /// Returns the partial result of one element: the identity if it is outside the interval.
     fn map(element: Element<Self>, interval: Self::Interval) -> Partial<Self>;
 }
 
@@ -33,8 +31,10 @@ type Element<W> = <<W as FilteredReduction>::Reduction as Reduction>::Element;
 type Accumulator<W> = <<W as FilteredReduction>::Reduction as VectorReduction>::Accumulator;
 type Partial<W> = <<W as FilteredReduction>::Reduction as Reduction>::Partial;
 
+/// Reduces the elements of a buffer that are in an interval.
+///
 /// # Safety
-/// As of [`grid`](super::grid()), with no more than 2^36 elements.
+/// As [`grid`](super::grid()), with at most 2^36 elements.
 #[inline(always)]
 pub unsafe fn within<W: FilteredReduction>(arguments: ReduceWithin<Element<W>>, scratch: Scratch) {
     const { assert!(in_vectors::<Element<W>>()) };
@@ -42,9 +42,9 @@ pub unsafe fn within<W: FilteredReduction>(arguments: ReduceWithin<Element<W>>, 
     let ReduceWithin { input, low, high, head, groups, singles, tile, slots, output } = arguments;
     let cut = ReduceCut { input, head, groups, singles, tile, slots, output };
     let (interval, team) = (W::interval(low, high), Team::grid());
-    // SAFETY: the caller's contract; single elements lie in front of the groups and behind them.
+    // SAFETY: the caller's contract; singles are before and after the groups, inside the input.
     unsafe {
-        // First, so that its load does not wait for the others.
+        // Loaded first, so that it does not wait for the other loads.
         let of = |at: u64| W::map(*input.add(at as usize), interval);
         let single = of_single(cut, team, W::Reduction::IDENTITY, of);
         let kept = W::Reduction::close(accumulate_tiles::<W>(cut, interval, team));
@@ -52,8 +52,8 @@ pub unsafe fn within<W: FilteredReduction>(arguments: ReduceWithin<Element<W>>, 
     }
 }
 
-/// The groups of this thread: tile after tile of its block, as many tiles apart as the grid has blocks.
-/// A tile has a group for each thread of a warp at least, so that a thread takes at most a 32nd of all.
+/// Accumulates this thread's groups, tile by tile, as [`grid`](super::grid()) does. A tile has at least
+/// a group per lane of a warp, so a thread takes at most a 32nd of all.
 ///
 /// # Safety
 /// As [`within`].
@@ -68,7 +68,7 @@ unsafe fn accumulate_tiles<W: FilteredReduction>(
     let mut kept = W::Reduction::start();
     let mut start = u64::from(team.block) * tile;
     while start < groups {
-        // Both fit 32 bits, in which the comparisons below are cheap.
+        // Both fit 32 bits, where comparisons are cheap.
         let len = Ord::min(groups - start, tile) as u32;
         let mine = group_at(arguments, start + u64::from(tid));
         let loaded: [_; ACCUMULATORS] = core::array::from_fn(|k| {
@@ -77,7 +77,7 @@ unsafe fn accumulate_tiles<W: FilteredReduction>(
             unsafe { load16_if::<Streaming>(mine.wrapping_add(at as usize * 4), tid + at < len) }
         });
         in_turn(loaded, |k, group| {
-            // Zeros may lie in the interval.
+            // Padding must not be accumulated, as zero may be in the interval.
             if tid + (k as u32 * block) < len {
                 W::accumulate(&mut kept, interval, k, group);
             }

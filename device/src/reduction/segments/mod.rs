@@ -1,31 +1,26 @@
 //! The kernel for segments: a result for each of many pieces of the input, whose lengths differ.
 //!
-//! Each block has some *tiles* of the path that elements and ends of segments make
-//! ([`warpfold_abi::segments`]), one after the other, and so as much work as any other, whatever the
-//! lengths are. While it works on one, the elements of the next ones are on their way to shared memory,
-//! from a boundary of a line of the cache on, unless they have a size that does not divide 16: those are
-//! read where they are. What it does with a tile depends on that alone:
+//! The elements and the ends of segments form a path ([`warpfold_abi::segments`]). Each block takes some
+//! consecutive *tiles* of it, so all blocks do equal work for any lengths. While a block works on a
+//! tile, the next ones are copied to shared memory, from a cache line's boundary on; elements whose size
+//! does not divide 16 are read from global memory instead.
 //!
-//! - No segment ends in it: all threads reduce its elements as [`grid`](super::grid()) does, and keep
-//!   what they have.
-//! - Segments end in it: a bit for each element says whether it is a segment's last one. Each thread
-//!   walks as many elements as any other, one by one, and leaves what ends there in the place of its
-//!   last element, from where results are written side by side; or, where they are larger than elements,
-//!   writes them at once. What ends first in a thread was begun by threads before it: a scan over the
-//!   block's threads finds their part.
+//! - In a tile without segment ends, all threads accumulate elements as [`grid`](super::grid()) does.
+//! - Otherwise a bit per element flags the last one of a segment. Each thread walks equally many
+//!   elements, one by one, and stores a segment's result in the place of its last element, from where
+//!   results are written coalesced; results larger than elements are written at once. A scan over the
+//!   block's threads adds what earlier threads have of the first segment that ends in a thread.
 //!
-//! A segment that began in blocks before is joined by the block in which it ends, or, where it goes on
-//! for very many blocks, by every so manieth block for those before: each block publishes the value of
-//! what is open at its end, in cells as in [`partial`](super::partial). Cells are used again by later
-//! blocks, so that they say whose turn it is. A block waits only for blocks before it, and at its own
-//! end, so that those are at their ends, too.
+//! Each block publishes its carry: the value of the segment that is open at its end, in cells as in
+//! [`partial`](super::partial). The block in which the segment ends combines all; for very many blocks,
+//! some fold in the carries before them. Cells are reused by later blocks, so they tell whose turn it
+//! is. A block waits only at its end, and only for blocks before it, which are at their ends, too.
 //!
-//! Every value is combined in a place that the offsets, the distance of the first element from a 16-byte
-//! boundary and the launch decide: reproducible.
+//! Results are reproducible: offsets, alignment to 16 bytes and launch decide where values are combined.
 //!
-//! Shared memory: [`SegmentsMemory`].
-//! Barriers: 1 in a tile without ends, else 3, and 1 more where results have the place of elements; at a
-//! block's start 1, at its end 2, and 2 more where a segment comes from many blocks.
+//! Shared memory: [`SegmentsMemory`]. Barriers: 1 in a tile without ends, else 3, and 1 more where
+//! results have the place of elements; at a block's start 1, at its end 2, and 2 more to combine many
+//! blocks.
 
 mod carry;
 mod tile;
@@ -55,40 +50,38 @@ pub use tile::in_place;
 
 pub(super) use tile::word;
 
-/// Shared memory of the kernel.
+/// Shared memory of [`segments`].
 #[derive(Clone, Copy)]
 pub struct SegmentsMemory {
-    /// What [`layout`](warpfold_abi::segments::layout) says for elements of the type, from a multiple of
-    /// 16 bytes on.
+    /// [`layout`](warpfold_abi::segments::layout) for elements of the type, at a multiple of 16 bytes.
     pub staged: Shared<u32>,
     /// [`scratch_words`](warpfold_abi::segments::scratch_words) for the block's collectives.
     pub scratch: Shared<u32>,
 }
 
-/// Blocks whose values the thread that closes a segment takes alone.
+/// Most blocks whose carries one thread combines alone.
 const FEW_BLOCKS: u32 = 2;
 
-/// Warps of a block.
 const WARPS: u32 = BLOCK / WARP_SIZE;
 
+/// Reduces segments.
+///
 /// # Safety
-/// The arguments are what their fields say, and the launch is. The slots are zero when the launches
-/// before this one in the stream are over, and no other stream uses them. Blocks start in the order of
-/// their numbers.
+/// The arguments and the launch are as their fields document. The slots are as for
+/// [`grid`](super::grid()). Blocks start in the order of their numbers.
 #[inline(always)]
 pub unsafe fn segments<F: VectorReduction>(
     arguments: ReduceSegments<F::Element>,
     memory: SegmentsMemory,
 ) {
     launch_dependents();
-    // SAFETY: the caller's contract. How many tiles a block has, and whether segments end in one, is the
-    // same for all its threads.
+    // SAFETY: the caller's contract. The number of tiles, and of ends in each, is uniform in a block.
     unsafe {
         block::assume_whole_warps();
         let (mut span, first) = Span::<F>::begin(arguments, memory);
         span.fetch(first, 0);
         let mut ahead = span.look_ahead(first);
-        // What the tiles are is there.
+        // Publishes the tiles that `begin` has stored.
         sync_threads();
         let mut tile = first;
         let (mut turn, mut stage) = (0, 0);
@@ -98,7 +91,7 @@ pub unsafe fn segments<F: VectorReduction>(
         wait_grid_dependencies();
         loop {
             copy::wait::<{ STAGES - 2 }>();
-            // The tile is there, and everybody has left the one before, to whose place another comes.
+            // The tile has been copied, and all threads have left the one that is overwritten next.
             sync_threads();
             span.fetch_if_there(turn + STAGES - 1, if stage == 0 { STAGES - 1 } else { stage - 1 });
             turn += 1;
@@ -121,68 +114,66 @@ pub unsafe fn segments<F: VectorReduction>(
     }
 }
 
-/// The lower halves of the offsets where this thread's first segments of a tile end. Two numbers with
-/// names: of an array the compiler would make one number of 64 bits, and wait for what is loaded.
+/// Lower halves of the offsets of this thread's first ends in a tile. Named fields, because the compiler
+/// would merge an array into a 64-bit number, and wait for the loads.
 #[derive(Clone, Copy)]
 struct Ahead {
     first: u32,
     second: u32,
 }
 
-/// A block's part of the path, and how far it has come.
+/// A block's part of the path.
 struct Span<F: VectorReduction> {
     arguments: ReduceSegments<F::Element>,
     scratch: Shared<u32>,
     room: Room,
-    /// How many tiles it has.
     tiles: u32,
-    /// The first element of the block.
+    /// The block's first element.
     input: *const F::Element,
-    /// The number of that.
+    /// Index of the element at `input`.
     element: u64,
-    /// The first segment of the block.
+    /// The block's first segment.
     segment: u64,
-    /// Where that ends: the lower half of an offset.
+    /// Lower half of its end's offset.
     ends: *const u32,
-    /// Words of an offset.
     words: u32,
-    /// The lower half of the offset of the first element.
+    /// Lower half of the first element's offset.
     origin: u32,
-    /// Elements and ends from there on, or as many as a block has tiles for.
+    /// Elements and ends from the block's start on, limited to those that its tiles can reach.
     path: u32,
-    /// Elements before its first one, and from there on, as far as [`Staged::fetch`] wants to know.
+    /// Elements before the block's first one, and from it on, limited to what [`Staged::fetch`] needs.
     before: u32,
     rest: u32,
-    /// What this thread has of the segment that is open, from tiles before.
+    /// This thread's part of the open segment, from earlier tiles.
     open: F::Partial,
-    /// Whether any thread has something of it.
+    /// `true` if any thread has such a part.
     is_open: bool,
 }
 
-/// What a block keeps until its end, by the place where it is.
+/// Shared memory that a block keeps until its end.
 #[derive(Clone, Copy)]
 struct Kept(Shared<u32>);
 
 impl Kept {
-    /// Behind what the collectives on values of a type work in.
+    /// The memory after the scratch of collectives for `P`.
     #[inline(always)]
     fn behind<P: Value>(scratch: Shared<u32>) -> Self {
         Self(scratch.at(block::scratch_words::<P>() as u32))
     }
 
-    /// How many blocks before have a part of the segment in which the block begins.
+    /// Returns the number of earlier blocks with a part of the block's first segment.
     #[inline(always)]
     fn blocks_before(self) -> Shared<u32> {
         self.0
     }
 
-    /// A bit for each warp in which a segment has ended.
+    /// Returns a bit for each warp in which a segment has ended.
     #[inline(always)]
     fn closing(self) -> Shared<u32> {
         self.0.at(1)
     }
 
-    /// The value of that segment, without what blocks before have of it.
+    /// Returns the first segment's value without the parts of earlier blocks.
     #[inline(always)]
     fn value(self) -> Shared<u32> {
         self.0.at(2)
@@ -190,14 +181,11 @@ impl Kept {
 }
 
 impl<F: VectorReduction> Span<F> {
-    /// Elements and ends of a thread.
     const ITEMS: u32 = items_per_thread(size_of::<F::Element>() as u32);
 
-    /// Whether a partial result has room in the place of an element.
     const IN_PLACE: bool = in_place::<F>();
 
-    /// The part, and its first tile. The others, and the rest of shared memory, are there behind a
-    /// barrier.
+    /// Returns the block's part and its first tile. The others, like all shared memory, need a barrier.
     ///
     /// # Safety
     /// As [`segments`], called by all threads of the block.
@@ -209,7 +197,7 @@ impl<F: VectorReduction> Span<F> {
         let per_block = per_block as u32;
         let first = block_idx_x() * per_block;
         let tiles = Ord::min(per_block, tiles as u32 - first);
-        // SAFETY: there is a number for each tile and for the end of the last one.
+        // SAFETY: `starts` has an entry for each tile and for the end of the last one.
         unsafe {
             let starts = starts.add(first as usize);
             let segment = *starts;
@@ -246,7 +234,7 @@ impl<F: VectorReduction> Span<F> {
         }
     }
 
-    /// A tile in which these segments begin it and the next one.
+    /// Returns the tile that begins in `segment`, where the tile after it begins in `next`.
     #[inline(always)]
     fn tile_of(&self, turn: u32, [segment, next]: [u32; 2]) -> Tile {
         let from = turn * items::<F>();
@@ -255,10 +243,8 @@ impl<F: VectorReduction> Span<F> {
         Tile { segment, element: from - segment, len: items - ends, ends }
     }
 
-    /// A tile of the block.
-    ///
     /// # Safety
-    /// There is one; a barrier lies behind [`begin`](Self::begin).
+    /// The tile exists, and a barrier follows [`begin`](Self::begin).
     #[inline(always)]
     unsafe fn tile(&self, turn: u32) -> Tile {
         // SAFETY: the caller's contract.
@@ -275,10 +261,8 @@ impl<F: VectorReduction> Span<F> {
         Staged::of(self.input, tile, self.room.stage(stage))
     }
 
-    /// Starts to bring a tile, as a batch of copies.
-    ///
     /// # Safety
-    /// As [`segments`], called by all threads of the block, which have left the tile that was there.
+    /// As [`segments`], called by all threads of the block, which no longer read the stage.
     #[inline(always)]
     unsafe fn fetch(&self, tile: Tile, stage: u32) {
         // SAFETY: the caller's contract.
@@ -286,7 +270,7 @@ impl<F: VectorReduction> Span<F> {
         copy::commit();
     }
 
-    /// The same, of a tile that is looked up; a batch of none where the block has no more.
+    /// Starts to copy a tile, or commits an empty batch past the block's last tile.
     ///
     /// # Safety
     /// As [`fetch`](Self::fetch).
@@ -300,26 +284,22 @@ impl<F: VectorReduction> Span<F> {
         }
     }
 
-    /// Loads where this thread's first segments of a tile end.
-    ///
     /// # Safety
     /// As [`segments`].
     #[inline(always)]
     unsafe fn look_ahead(&self, tile: Tile) -> Ahead {
         let load = |end: u32| {
-            // One or another, so that there is no branch, and nothing waits for what is loaded. If none
-            // ends in the tile, one goes on behind it.
+            // Always loads some end: without a branch, nothing waits for the loads. If no segment ends
+            // in the tile, there is an end after it.
             let end = if end < tile.ends { end } else { 0 };
-            // SAFETY: there is such an end.
+            // SAFETY: the end exists.
             unsafe { self.end_at(tile, end) }
         };
         Ahead { first: load(thread_idx_x()), second: load(thread_idx_x() + BLOCK) }
     }
 
-    /// The lower half of the offset where a tile's segment ends.
-    ///
     /// # Safety
-    /// As [`segments`]; it ends in the tile.
+    /// As [`segments`]; the segment ends in the tile.
     #[inline(always)]
     unsafe fn end_at(&self, tile: Tile, number: u32) -> u32 {
         let index = (tile.segment + number) * self.words;
@@ -327,17 +307,16 @@ impl<F: VectorReduction> Span<F> {
         unsafe { *self.ends.add(index as usize) }
     }
 
-    /// Where such an offset is, behind the tile's first element. The lower half is enough: the
-    /// difference is small.
+    /// Returns an offset relative to the tile's first element: so small that lower halves suffice.
     #[inline(always)]
     fn behind(&self, tile: Tile, offset: u32) -> u32 {
         offset.wrapping_sub(self.origin + tile.element)
     }
 
-    /// Takes a tile without an end.
+    /// Accumulates a tile without an end.
     ///
     /// # Safety
-    /// As [`segments`], called by all threads of the block, behind the barrier after the tile's copies.
+    /// As [`segments`], called by all threads of the block, after the barrier that follows the copies.
     #[inline(always)]
     unsafe fn pass(&mut self, tile: Tile, staged: Staged) {
         // SAFETY: the caller's contract.
@@ -349,17 +328,15 @@ impl<F: VectorReduction> Span<F> {
         self.is_open = true;
     }
 
-    /// Where a segment of the block begins.
-    ///
     /// # Safety
-    /// As [`segments`]; there is one.
+    /// As [`segments`]; the segment exists.
     #[inline(always)]
     unsafe fn begin_of(&self, segment: u32) -> u64 {
         // SAFETY: the caller's contract.
         unsafe { offset(self.arguments, self.segment + u64::from(segment)) }
     }
 
-    /// Takes a tile with ends, of which `ahead` is this thread's first.
+    /// Reduces a tile with ends; `ahead` are this thread's first ones.
     ///
     /// # Safety
     /// As [`pass`](Self::pass).
@@ -367,7 +344,7 @@ impl<F: VectorReduction> Span<F> {
     unsafe fn close(&mut self, tile: Tile, staged: Staged, ahead: Ahead) {
         let (tid, kept) = (thread_idx_x(), self.kept());
         let (lane, warp) = (tid % WARP_SIZE, tid / WARP_SIZE);
-        // SAFETY: the caller's contract; all threads come to all barriers.
+        // SAFETY: the caller's contract; all threads reach all barriers.
         unsafe {
             self.mark_ends(tile, staged, ahead);
             if self.is_open {
@@ -387,7 +364,7 @@ impl<F: VectorReduction> Span<F> {
             let closing = kept.closing().get(0);
             self.room.clear_flags();
             self.finish_first(tile, staged, walk, part, closing);
-            // What a thread has behind the last end of all is open.
+            // The value after the tile's last end stays open.
             let others = part.closing >> lane >> 1 | closing >> warp >> 1;
             self.open = if others == 0 { walk.open } else { F::IDENTITY };
             self.is_open = staged.ends::<F::Element>().get_half(tile.ends - 1) < tile.len;
@@ -398,19 +375,18 @@ impl<F: VectorReduction> Span<F> {
         }
     }
 
-    /// What the lanes before have of the segment that ends first in this one, as far as they are in the
-    /// warp; and leaves what the warp has of the segment that is open at its end.
+    /// Returns the part that earlier lanes of the warp have of the segment that ends first in this one,
+    /// and stores the warp's part of the segment that is open at its end.
     ///
     /// # Safety
     /// As [`close`](Self::close), by all lanes of each warp, before a barrier.
     #[inline(always)]
     unsafe fn join_warp(&self, walk: Walk<F>) -> Part<F> {
         let (lane, warp) = (thread_idx_x() % WARP_SIZE, thread_idx_x() / WARP_SIZE);
-        // SAFETY: all lanes come here; each warp has a value and a bit of its own.
+        // SAFETY: all lanes take part; each warp has its own value and bit.
         unsafe {
             let closing = warp::warp_vote_ballot(FULL_WARP, walk.first != NONE);
-            // The lane from which on values go on to this one: the last that closes, or the first of
-            // all.
+            // The first lane whose values reach this one: the last that closes a segment, or lane 0.
             let through = closing & (u32::MAX >> (WARP_SIZE - 1 - lane));
             let from = if through == 0 { 0 } else { WARP_SIZE - 1 - through.leading_zeros() };
             let mut value = walk.open;
@@ -437,8 +413,8 @@ impl<F: VectorReduction> Span<F> {
     /// Finishes the segment that ends first in each thread.
     ///
     /// # Safety
-    /// As [`close`](Self::close), behind the barrier after [`join_warp`](Self::join_warp); `closing` has
-    /// a bit for each warp in which a segment ends.
+    /// As [`close`](Self::close), after the barrier that follows [`join_warp`](Self::join_warp);
+    /// `closing` has a bit for each warp in which a segment ends.
     #[inline(always)]
     unsafe fn finish_first(
         &self,
@@ -451,9 +427,9 @@ impl<F: VectorReduction> Span<F> {
         let (tid, places) = (thread_idx_x(), staged.ends::<F::Element>());
         let (lane, mut warp) = (tid % WARP_SIZE, tid / WARP_SIZE);
         let lower = part.closing & !(u32::MAX << lane);
-        // SAFETY: the values of warps before are there.
+        // SAFETY: the values of earlier warps are stored.
         unsafe {
-            // No element of the first segment is in the tile.
+            // The first segment has no element in the tile.
             let ended_before = places.get_half(0) == 0;
             if ended_before && tid == 0 {
                 self.finish(F::IDENTITY, tile);
@@ -482,14 +458,14 @@ impl<F: VectorReduction> Span<F> {
         }
     }
 
-    /// Finishes the segment that ends first in the tile, to whose value that of tiles before comes.
-    /// Blocks before may have a part of the block's first one, whose value is kept for them.
+    /// Finishes the segment that ends first in the tile, with the parts of earlier tiles. The value of
+    /// the block's first one is kept until [`end`](Self::end), as earlier blocks may have parts of it.
     ///
     /// # Safety
     /// As [`finish_first`](Self::finish_first), by one thread of the block.
     #[inline(always)]
     unsafe fn finish(&self, mut value: F::Partial, tile: Tile) {
-        // SAFETY: the warps have left what they have, if they have something.
+        // SAFETY: the warps have stored their parts, if there are any.
         unsafe {
             if self.is_open {
                 let mut warp = WARPS;
@@ -506,8 +482,8 @@ impl<F: VectorReduction> Span<F> {
         }
     }
 
-    /// Hands on what is open at the block's end, and finishes what blocks before have begun. In this
-    /// block, `ended` segments have ended.
+    /// Publishes the value that is open at the block's end, and finishes the block's first segment with
+    /// the parts of earlier blocks. `ended` is the number of segments that have ended in the block.
     ///
     /// # Safety
     /// As [`segments`], called by all threads of the block.
@@ -515,11 +491,11 @@ impl<F: VectorReduction> Span<F> {
     unsafe fn end(self, ended: u32) {
         let Self { arguments, scratch, is_open, .. } = self;
         let (tid, number, kept) = (thread_idx_x(), block_idx_x(), self.kept());
-        // SAFETY: the caller's contract; all threads take one way.
+        // SAFETY: the caller's contract; all threads of the block reach the same barriers.
         unsafe {
             if tid == 0 {
-                // Through memory, because the compiler would compute parts of it on either side of a
-                // branch, and not know that all threads have the same.
+                // Passed through memory: the compiler would compute parts of it on either side of a
+                // branch, not knowing that it is uniform.
                 kept.blocks_before().set(0, number - self.first_open());
             }
             sync_threads();
@@ -556,22 +532,19 @@ impl<F: VectorReduction> Span<F> {
         }
     }
 
-    /// The first block that has a part of the segment in which this one begins, and has not handed it to
-    /// another.
+    /// Returns the first block that still has a part of the segment in which this block begins.
     ///
     /// # Safety
     /// As [`segments`].
     #[inline(always)]
     unsafe fn first_open(&self) -> u32 {
         let ReduceSegments { per_block, ring, .. } = self.arguments;
-        // SAFETY: before the last end there is a segment.
+        // SAFETY: there is one more offset than segments.
         let begin = Ord::min(unsafe { self.begin_of(0) }, self.element);
         let tile = ((begin + self.segment) / u64::from(items::<F>())) as u32;
         first_open(divided(tile, Ord::max(per_block as u32, 1)).0, block_idx_x(), ring)
     }
 
-    /// Writes the result of a segment of the block.
-    ///
     /// # Safety
     /// As [`segments`]; the value is that of the segment.
     #[inline(always)]
@@ -579,7 +552,7 @@ impl<F: VectorReduction> Span<F> {
         let ReduceSegments { input, output, .. } = self.arguments;
         let number = self.segment + u64::from(segment);
         let output = output.wrapping_byte_add((number * output_bytes::<F>()) as usize);
-        // SAFETY: there is a result for each segment; the caller's contract.
+        // SAFETY: the output has a result for each segment; the caller's contract.
         unsafe {
             let (begin, end) = (self.begin_of(segment), self.begin_of(segment + 1));
             let of = ReduceCut { output, ..cut(input.wrapping_add(begin as usize), end - begin) };
@@ -588,9 +561,9 @@ impl<F: VectorReduction> Span<F> {
     }
 }
 
-/// What its warp does.
+/// A lane's view of its warp.
 struct Part<F: VectorReduction> {
-    /// What lanes before have of the segment that is open where this one begins.
+    /// Earlier lanes' part of the segment that is open where this lane begins.
     before: F::Partial,
     /// A bit for each lane in which a segment ends.
     closing: u32,
@@ -605,7 +578,7 @@ impl<F: VectorReduction> Clone for Part<F> {
 
 impl<F: VectorReduction> Copy for Part<F> {}
 
-/// The same number, which the compiler does not load again from the kernel's parameters.
+/// Keeps a number in a register, instead of loading it again from the kernel's parameters.
 #[inline(always)]
 fn in_register(number: u32) -> u32 {
     let kept;
@@ -616,10 +589,10 @@ fn in_register(number: u32) -> u32 {
     kept
 }
 
-/// Offset `index`, counted from the first one.
+/// Returns offset `index`, relative to the first one.
 ///
 /// # Safety
-/// As [`segments`]; there is such an offset.
+/// As [`segments`]; the offset exists.
 #[inline(always)]
 unsafe fn offset<T>(arguments: ReduceSegments<T>, index: u64) -> u64 {
     let ReduceSegments { offsets, offset_words, first, .. } = arguments;
@@ -627,10 +600,10 @@ unsafe fn offset<T>(arguments: ReduceSegments<T>, index: u64) -> u64 {
     unsafe { read_offset(offsets, offset_words, index) }.wrapping_sub(first)
 }
 
-/// Offset `index` of one or two words.
+/// Returns offset `index`, of one or two words.
 ///
 /// # Safety
-/// There is such an offset, readable, and at a multiple of its size.
+/// The offset is readable, at a multiple of its size.
 #[inline(always)]
 pub unsafe fn read_offset(offsets: *const u32, words: u64, index: u64) -> u64 {
     // SAFETY: the caller's contract.

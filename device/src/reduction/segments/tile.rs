@@ -1,4 +1,4 @@
-//! A tile of the path, and how its elements come to shared memory.
+//! A tile of the path, and the copies of its elements to shared memory.
 
 use warpfold_abi::{
     reducer::GROUP_BYTES,
@@ -8,42 +8,37 @@ use warpfold_abi::{
 use super::super::{ACCUMULATORS, VectorReduction, grid::in_turn};
 use crate::{Shared, Value, copy::copy16, thread::thread_idx_x};
 
-/// Elements and ends of a tile.
 pub(super) const fn items<F: VectorReduction>() -> u32 {
     const { tile_items(size_of::<F::Element>() as u32) }
 }
 
-/// Whether a partial result has room in the place of an element.
+/// Returns whether a partial result fits in the place of an element.
 pub const fn in_place<F: VectorReduction>() -> bool {
     !F::INDEXED && staged::<F::Element>() && F::Partial::WORDS as usize * 4 <= size_of::<F::Element>()
 }
 
-/// Whether elements are brought to shared memory.
+/// Returns whether elements are copied to shared memory.
 pub(super) const fn staged<T>() -> bool {
     const { is_staged(size_of::<T>() as u32) }
 }
 
-/// A tile of a block, as it lies behind the block's first element and segment.
+/// A tile, relative to the block's first element and segment.
 #[derive(Clone, Copy)]
 pub(super) struct Tile {
-    /// The segment in which it begins.
     pub(super) segment: u32,
-    /// The tile's first element.
     pub(super) element: u32,
-    /// Elements of the tile.
     pub(super) len: u32,
-    /// Ends of segments in the tile.
+    /// Number of segment ends.
     pub(super) ends: u32,
 }
 
 impl Tile {
-    /// In one word, without the segment.
+    /// Packs the tile into one word, without the segment, which [`unpacked`](Self::unpacked) derives.
     #[inline(always)]
     pub(super) fn packed(self) -> u64 {
         u64::from(self.ends << 16 | self.len) << 32 | u64::from(self.element)
     }
 
-    /// The block's tile of this number.
     #[inline(always)]
     pub(super) fn unpacked<F: VectorReduction>(packed: u64, number: u32) -> Self {
         let (element, both) = (packed as u32, (packed >> 32) as u32);
@@ -52,7 +47,6 @@ impl Tile {
     }
 }
 
-/// Shared memory of a block, in the parts that [`Layout`] says.
 #[derive(Clone, Copy)]
 pub(super) struct Room {
     whole: Shared<u32>,
@@ -65,29 +59,25 @@ impl Room {
         Self { whole, layout: const { layout(size_of::<F::Element>() as u32, in_place::<F>()) } }
     }
 
-    /// Where a tile is.
     #[inline(always)]
     pub(super) fn stage(self, stage: u32) -> Shared<u32> {
         self.whole.at(stage * self.layout.tile)
     }
 
-    /// Halves of words: for each element that is a segment's last one, which.
+    /// Returns half words: for each element that is a segment's last one, the number of the segment.
     #[inline(always)]
     pub(super) fn places(self) -> Shared<u32> {
         self.whole.at(self.layout.places)
     }
 
-    /// A bit for each element that is a segment's last one.
+    /// Returns a bit for each element, set if it is a segment's last one.
     #[inline(always)]
     pub(super) fn flags(self) -> Shared<u32> {
         self.whole.at(self.layout.flags)
     }
 
-    /// Clears all of those.
-    ///
     /// # Safety
-    /// Called by all threads of the block, none of which uses them on this side of the next barrier, or
-    /// did behind the last one.
+    /// Called by all threads of the block; none uses the flags between the last barrier and the next.
     #[inline(always)]
     pub(super) unsafe fn clear_flags(self) {
         let tid = thread_idx_x();
@@ -97,28 +87,25 @@ impl Room {
         }
     }
 
-    /// The tiles of the block.
     #[inline(always)]
     pub(super) fn tiles(self) -> Shared<u64> {
         self.whole.at(self.layout.tiles).cast()
     }
 }
 
-/// The elements of a tile, in shared memory or, if they are not [`staged`], where they are.
+/// The elements of a tile: in shared memory, or in global memory if they are not [`staged`].
 #[derive(Clone, Copy)]
 pub(super) struct Staged {
-    /// The first of them, where they are.
+    /// The first element in global memory.
     first: *const u8,
-    /// The line of memory in which the first of them lies, and on.
+    /// The copy, from the cache line of the first element on.
     groups: Shared<u32>,
-    /// Bytes of the line before that.
+    /// Bytes before the first element in that line.
     skew: u32,
-    /// How many there are.
     len: u32,
 }
 
 impl Staged {
-    /// Those of a tile, in this place; the block's first element is at `input`.
     #[inline(always)]
     pub(super) fn of<T>(input: *const T, tile: Tile, groups: Shared<u32>) -> Self {
         let at = input.addr() as u32 + tile.element * size_of::<T>() as u32;
@@ -127,15 +114,14 @@ impl Staged {
         Self { first, groups, skew, len: tile.len }
     }
 
-    /// Starts to bring them from global memory. They are there when all threads have waited for their
-    /// copies and come to a barrier. Groups may have elements of other tiles, but none from before the
-    /// first element of all or behind the last one: there are `before` elements before the block's
-    /// first one, or more, if those are a group; and `rest` from there on, or more, if those are what a
-    /// block has, and a group.
+    /// Starts to copy the elements. The copy is complete after all threads have waited for their copies
+    /// and passed a barrier. Groups may contain elements of other tiles, but must be inside the input:
+    /// `before` is the number of elements before the block's first one, limited to no less than a group;
+    /// `rest` the number from there on, limited to no less than those of the block and a group.
     ///
     /// # Safety
-    /// As [`segments`](super::segments()), called by all threads of the block, none of which still reads
-    /// there.
+    /// As [`segments`](super::segments()), called by all threads of the block, after their reads from
+    /// it.
     #[inline(always)]
     pub(super) unsafe fn fetch<T>(self, input: *const T, tile: Tile, [before, rest]: [u32; 2]) {
         if !staged::<T>() {
@@ -155,7 +141,7 @@ impl Staged {
             let group = tid + k * BLOCK;
             if group < end && (k > 0 || group >= begin) {
                 let words = k * BLOCK * 4;
-                // SAFETY: the group lies inside, at a 16-byte boundary, and has a place.
+                // SAFETY: the group is in the input, at a 16-byte boundary, and has room.
                 unsafe { copy16(place.at(words), mine.wrapping_add(words as usize)) };
             }
         }
@@ -165,10 +151,10 @@ impl Staged {
         }
     }
 
-    /// Brings of the first and the last group what is inside: a thread has a word.
+    /// Copies the first and the last group if they are partly outside the input, a word per thread.
     ///
     /// # Safety
-    /// As [`fetch`](Self::fetch); groups from `begin` up to `end` are brought by others.
+    /// As [`fetch`](Self::fetch), which copies the groups in `begin..end`.
     #[inline(always)]
     unsafe fn fetch_edges<T>(self, line: *const u32, [begin, end, groups]: [u32; 3]) {
         let Self { groups: to, skew, len, .. } = self;
@@ -177,28 +163,26 @@ impl Staged {
         let wanted = groups > first && tid < if groups > first + 1 { 8 } else { 4 };
         if wanted && (group < begin || group >= end) {
             let at = group * 4 + tid % 4;
-            // SAFETY: the elements are readable; the group has a place.
+            // SAFETY: the elements are readable; the group has room.
             unsafe { to.set(at, word(line, at, skew..skew + len * size_of::<T>() as u32)) };
         }
     }
 
-    /// Halves of words, behind the elements: where in the tile segments end.
+    /// Returns half words after the elements: where in the tile each segment ends.
     #[inline(always)]
     pub(super) fn ends<T>(self) -> Shared<u32> {
         let bytes = if staged::<T>() { self.skew + self.len * size_of::<T>() as u32 } else { 0 };
         self.groups.behind(bytes.next_multiple_of(GROUP_BYTES))
     }
 
-    /// Where element `index` lies, of whole words.
+    /// Returns the place of element `index`, which has whole words.
     #[inline(always)]
     pub(super) fn place<T>(self, index: u32) -> Shared<u32> {
         self.groups.behind(self.skew + index * size_of::<T>() as u32)
     }
 
-    /// Element `index` of the tile.
-    ///
     /// # Safety
-    /// It is there, behind a barrier.
+    /// The element exists, and a barrier follows its copy.
     #[inline(always)]
     pub(super) unsafe fn element<T: Copy>(self, index: u32) -> T {
         let at = self.skew + index * size_of::<T>() as u32;
@@ -222,11 +206,10 @@ impl Staged {
         }
     }
 
-    /// All of a thread's elements as one value, where all belong to one segment, of which the tile's
-    /// first element has this index.
+    /// Reduces a thread's elements of a tile in one segment; `first` is the first element's index there.
     ///
     /// # Safety
-    /// They are there, behind a barrier; called by threads of the block.
+    /// The elements have been copied, before a barrier; called by threads of the block.
     #[inline(always)]
     pub(super) unsafe fn value<F: VectorReduction>(self, first: u64) -> F::Partial {
         if !staged::<F::Element>() {
@@ -246,7 +229,7 @@ impl Staged {
         let (groups, before) = ((len - head) / lanes, skew.div_ceil(GROUP_BYTES));
         let loaded: [_; ACCUMULATORS] = core::array::from_fn(|k| {
             let at = tid + k as u32 * BLOCK;
-            // SAFETY: whole groups are there behind the head.
+            // SAFETY: whole groups follow the head.
             if at < groups { unsafe { from.get16(before + at) } } else { [0; 4] }
         });
         let mut kept = F::start();
@@ -259,7 +242,7 @@ impl Staged {
         let (mut value, singles) = (F::close(kept), len - groups * lanes);
         if tid < singles {
             let index = if tid < head { tid } else { tid + groups * lanes };
-            // SAFETY: singles lie in front of the groups and behind them.
+            // SAFETY: singles are before and after the groups, in the tile.
             let single = F::map(unsafe { self.element(index) }, first + u64::from(index));
             value = F::combine(value, single);
         }
@@ -267,10 +250,10 @@ impl Staged {
     }
 }
 
-/// A word of which the bytes in a range are readable; the others are zero.
+/// Returns a word whose bytes outside of `readable` are zero.
 ///
 /// # Safety
-/// They are.
+/// The bytes in `readable` are readable.
 #[inline(always)]
 pub(in super::super) unsafe fn word(base: *const u32, at: u32, readable: core::ops::Range<u32>) -> u32 {
     let mut word = 0;

@@ -1,4 +1,4 @@
-//! What the threads of a block do with a tile in which segments end: each walks its elements one by one.
+//! Tiles in which segments end: each thread walks its elements one by one.
 
 use warpfold_abi::segments::BLOCK;
 
@@ -8,17 +8,14 @@ use super::{
 };
 use crate::{Shared, reduction::VectorReduction, thread::thread_idx_x};
 
-/// No segment of a tile.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// What a thread finds among its elements.
 pub(super) struct Walk<F: VectorReduction> {
-    /// The value before the first end, of which threads before may have a part, unless it is in the
-    /// place of an element.
+    /// The value before the first end, if not in an element's place. Earlier threads may have a part.
     pub(super) held: F::Partial,
-    /// The segment that ends there, or, in its place, that segment's last element; or [`NONE`].
+    /// The segment that ends first, or with results in place its last element; or [`NONE`].
     pub(super) first: u32,
-    /// The value behind the last end.
+    /// The value after the last end.
     pub(super) open: F::Partial,
 }
 
@@ -32,15 +29,15 @@ impl<F: VectorReduction> Clone for Walk<F> {
 impl<F: VectorReduction> Copy for Walk<F> {}
 
 impl<F: VectorReduction> Span<F> {
-    /// Leaves where segments of a tile end, a bit for each, and, where results have no place instead of
-    /// elements, which it is; and writes the results of segments that have no element.
+    /// Stores where segments of a tile end, and flags their last elements; without results in place,
+    /// also stores their numbers, and writes the results of empty segments.
     ///
     /// # Safety
     /// As [`close`](Self::close).
     #[inline(always)]
     pub(super) unsafe fn mark_ends(&self, tile: Tile, staged: Staged, ahead: Ahead) {
         let tid = thread_idx_x();
-        // SAFETY: offsets of the tile's segments are there.
+        // SAFETY: the offsets of the tile's segments are readable.
         unsafe {
             self.mark_end(tile, staged, tid, ahead.first);
             self.mark_end(tile, staged, tid + BLOCK, ahead.second);
@@ -52,8 +49,6 @@ impl<F: VectorReduction> Span<F> {
         }
     }
 
-    /// The same of one end, if there is one, by its offset.
-    ///
     /// # Safety
     /// As [`close`](Self::close), called once for each end.
     #[inline(always)]
@@ -62,7 +57,7 @@ impl<F: VectorReduction> Span<F> {
             return;
         }
         let to = self.behind(tile, offset);
-        // SAFETY: each thread writes halves of its own.
+        // SAFETY: each thread writes its own half words.
         unsafe {
             staged.ends::<F::Element>().set_half(end, to);
             if !Self::IN_PLACE && end > 0 {
@@ -79,10 +74,10 @@ impl<F: VectorReduction> Span<F> {
         }
     }
 
-    /// This thread's bits: of its elements, which it walks.
+    /// Returns the flags of this thread's elements.
     ///
     /// # Safety
-    /// As [`close`](Self::close), behind the barrier after [`mark_ends`](Self::mark_ends).
+    /// As [`close`](Self::close), after the barrier that follows [`mark_ends`](Self::mark_ends).
     #[inline(always)]
     unsafe fn bits(&self) -> u32 {
         // SAFETY: the caller's contract.
@@ -90,14 +85,14 @@ impl<F: VectorReduction> Span<F> {
         bits & ((1 << Self::ITEMS) - 1)
     }
 
-    /// Walks this thread's elements of a tile, and leaves the value of each segment that ends there in
-    /// the place of its last element; of the first one without what other threads have.
+    /// Walks this thread's elements, and stores the value of each segment that ends there in the place
+    /// of its last element; the first one's value lacks the parts of other threads.
     ///
     /// # Safety
     /// As [`bits`](Self::bits).
     #[inline(always)]
     pub(super) unsafe fn walk_in_place(&self, tile: Tile, staged: Staged) -> Walk<F> {
-        // SAFETY: the caller's contract; a thread's elements are whole steps.
+        // SAFETY: the caller's contract; `STEP` divides a thread's elements.
         unsafe {
             if Self::ITEMS.is_multiple_of(5) {
                 self.walk_by::<5>(tile, staged)
@@ -109,10 +104,10 @@ impl<F: VectorReduction> Span<F> {
         }
     }
 
-    /// The same, `STEP` elements at a time, all of which are read before the first is done with.
+    /// Walks `STEP` elements at a time, which are all loaded before the first is accumulated.
     ///
     /// # Safety
-    /// As [`walk_in_place`](Self::walk_in_place), by a number that divides a thread's elements.
+    /// As [`walk_in_place`](Self::walk_in_place); `STEP` divides a thread's elements.
     #[inline(always)]
     unsafe fn walk_by<const STEP: usize>(&self, tile: Tile, staged: Staged) -> Walk<F> {
         // SAFETY: the caller's contract.
@@ -120,8 +115,7 @@ impl<F: VectorReduction> Span<F> {
         let first = if bits == 0 { NONE } else { from + bits.trailing_zeros() };
         let (mut open, mut bits, mut at) = (F::IDENTITY, bits, from);
         while at < from + Self::ITEMS {
-            // SAFETY: elements of the tile are there. An end's place is this thread's, which has read
-            // it.
+            // SAFETY: elements of the tile are readable; this thread has read those that it overwrites.
             unsafe {
                 if at + STEP as u32 <= tile.len {
                     let loaded: [_; STEP] =
@@ -154,15 +148,15 @@ impl<F: VectorReduction> Span<F> {
         Walk { held: F::IDENTITY, first, open }
     }
 
-    /// Writes what [`walk_in_place`](Self::walk_in_place) has left, but for the tile's first segment.
+    /// Writes the results that [`walk_in_place`](Self::walk_in_place) has stored, but for the first one.
     ///
     /// # Safety
-    /// As [`close`](Self::close), behind a barrier after [`finish_first`](Self::finish_first).
+    /// As [`close`](Self::close), after a barrier that follows [`finish_first`](Self::finish_first).
     #[inline(always)]
     pub(super) unsafe fn write_in_place(&self, tile: Tile, staged: Staged) {
         let places = staged.ends::<F::Element>();
         let mut end = thread_idx_x();
-        // SAFETY: places and values are there.
+        // SAFETY: ends and values are stored.
         unsafe {
             if end == 0 {
                 end += BLOCK;
@@ -180,8 +174,7 @@ impl<F: VectorReduction> Span<F> {
         }
     }
 
-    /// Walks this thread's elements of a tile, and writes the results of segments that begin and end
-    /// there.
+    /// Walks this thread's elements, and writes the results of segments that begin and end there.
     ///
     /// # Safety
     /// As [`bits`](Self::bits).
@@ -189,7 +182,7 @@ impl<F: VectorReduction> Span<F> {
     pub(super) unsafe fn walk(&self, tile: Tile, staged: Staged) -> Walk<F> {
         let (places, from) = (self.room.places(), thread_idx_x() * Self::ITEMS);
         let mut walk = Walk { held: F::IDENTITY, first: NONE, open: F::IDENTITY };
-        // SAFETY: elements, bits and places are there, and for each bit which segment it is of.
+        // SAFETY: elements and flags are readable, and for each flag the segment's number.
         unsafe {
             let mut index = if F::INDEXED { self.index_of(tile, staged, from) } else { 0 };
             let bits = self.bits();
@@ -197,7 +190,7 @@ impl<F: VectorReduction> Span<F> {
             let element = |at| if at < to { Some(staged.element::<F::Element>(at)) } else { None };
             let (mut at, mut next) = (from, element(from));
             while let Some(this) = next {
-                // Before this one is done with.
+                // Loaded before this one is accumulated.
                 next = element(at + 1);
                 F::accumulate_one(&mut walk.open, this, index);
                 index += 1;
@@ -217,15 +210,13 @@ impl<F: VectorReduction> Span<F> {
         walk
     }
 
-    /// The index in its segment of element `at` of a tile.
-    ///
     /// # Safety
     /// As [`bits`](Self::bits).
     #[inline(always)]
     unsafe fn index_of(&self, tile: Tile, staged: Staged, at: u32) -> u64 {
         let places = staged.ends::<F::Element>();
         let (mut least, mut most) = (0, tile.ends);
-        // SAFETY: numbers are below that of ends.
+        // SAFETY: indices are below the number of ends.
         unsafe {
             while least < most {
                 let middle = (least + most) / 2;
@@ -244,10 +235,10 @@ impl<F: VectorReduction> Span<F> {
     }
 }
 
-/// 32 bits from one on.
+/// Returns 32 bits from bit `from` on.
 ///
 /// # Safety
-/// There is a word behind the one that has it.
+/// The word after the one with the first bit exists.
 #[inline(always)]
 unsafe fn bits_from(words: Shared<u32>, from: u32) -> u32 {
     // SAFETY: the caller's contract.
