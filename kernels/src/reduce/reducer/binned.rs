@@ -1,4 +1,4 @@
-//! Sums of floats that have the same bits wherever they are made.
+//! Reproducible sums of floats, whose bits depend on no order.
 
 use core::{convert::identity, marker::PhantomData};
 
@@ -20,27 +20,20 @@ use super::{
     skip_nan::{All, MaybeNan, NanFilter, Numbers},
 };
 
-/// The [binned](warpfold_abi::binned) sum of the elements' terms, each rounded to the type of the sum.
-/// That of NaN is NaN.
+/// The [binned](warpfold_abi::binned) sum of the elements' terms, each rounded to the type of the sum. A
+/// NaN that `W` does not skip makes it NaN.
 pub(super) struct BinnedSumOf<T, M, W = All, E = Rounded>(PhantomData<(T, M, W, E)>);
-/// The binned sum of the elements.
 pub(super) type BinnedSum<T> = BinnedSumOf<T, Itself>;
-/// The binned sum of the elements' squares.
 pub(super) type BinnedSumSq<T> = BinnedSumOf<T, Square>;
-/// The binned sum of the elements' magnitudes.
 pub(super) type BinnedSumAbs<T> = BinnedSumOf<T, Magnitude>;
-/// The binned sum of the elements that are numbers.
 pub(super) type NanBinnedSum<T> = BinnedSumOf<T, Itself, Numbers>;
-/// The binned sum of their squares.
 pub(super) type NanBinnedSumSq<T> = BinnedSumOf<T, Square, Numbers>;
-/// The binned sum of their magnitudes.
 pub(super) type NanBinnedSumAbs<T> = BinnedSumOf<T, Magnitude, Numbers>;
 
 /// A type that binned sums are rounded to.
 pub(super) trait Binned: Float + Number {
-    /// The words of a sum, and zero: an even number.
+    /// The words of a sum, followed by a zero word to make their number even.
     type Words: Copy + 'static;
-    /// Returns them.
     fn words(sum: Partial<Self>) -> Self::Words;
 }
 
@@ -65,21 +58,18 @@ macro_rules! binned {
 
 binned!(f32 f64);
 
-/// What is written of a binned sum.
+/// The output format of a binned sum.
 pub(super) trait Ending<S: Binned>: 'static {
-    /// The result.
     type Output: Copy + 'static;
-    /// The result of elements that are counted.
+    /// The result for a sum with a count.
     type Counted: Copy + 'static;
-    /// Returns the result.
     fn finish(sum: Partial<S>) -> Self::Output;
-    /// Returns the result of elements that are counted.
     fn finish_counted(count: u64, sum: Partial<S>) -> Self::Counted;
 }
 
-/// The nearest number to the sum is written.
+/// The nearest number to the sum.
 pub(super) struct Rounded;
-/// The words of the sum are written, for those of other devices to be added to it.
+/// The words of the sum, to be added to those of other devices.
 pub(super) struct Part;
 
 impl<S: Binned> Ending<S> for Rounded {
@@ -97,7 +87,6 @@ impl<S: Binned> Ending<S> for Rounded {
     }
 }
 
-/// A number of elements, and the words of their sum.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct CountedWords<W> {
@@ -160,7 +149,7 @@ where
         Running::new()
     }
 
-    /// In one chain, as what waits for the terms before is integer additions alone.
+    /// Uses one accumulator, because only integer additions depend on the terms before.
     #[inline(always)]
     fn accumulate(kept: &mut Self::Accumulator, _chain: usize, vector: Vector, _index: u64) {
         W::add(kept, T::terms(vector, M::of));
@@ -179,13 +168,9 @@ where
 
 /// The binned sum of the pairs' terms, each rounded to the type of the sum.
 pub(super) struct BinnedSumOfPairs<T, M, E>(PhantomData<(T, M, E)>);
-/// The binned sum of the products.
 pub(super) type BinnedDot<T> = BinnedSumOfPairs<T, Times, Rounded>;
-/// The binned sum of the squared differences.
 pub(super) type BinnedSquaredDistance<T> = BinnedSumOfPairs<T, DistanceSquared, Rounded>;
-/// The part of that of the products that one device has.
 pub(super) type BinnedDotPart<T> = BinnedSumOfPairs<T, Times, Part>;
-/// The part of that of the squared differences that one device has.
 pub(super) type BinnedSquaredDistancePart<T> = BinnedSumOfPairs<T, DistanceSquared, Part>;
 
 impl<T, M, E> PairReduction for BinnedSumOfPairs<T, M, E>

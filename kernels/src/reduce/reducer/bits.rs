@@ -1,4 +1,4 @@
-//! Bitwise operations. A lane of a word is not looked at before the end.
+//! Bitwise operations on whole words, whose lanes are combined at the end.
 
 use core::marker::PhantomData;
 
@@ -11,17 +11,15 @@ use warpfold_device::{
 
 use super::item::Item;
 
-/// An integer as bits.
 pub(super) trait Bits: Item {
-    /// As many bits as elements are combined in.
+    /// The word that elements are combined in.
     type Word: Value;
-    /// Returns the element as the lowest lane of a word. What the others are does not matter.
+    /// Returns the element as the lowest lane of a word; the other lanes are arbitrary.
     fn word(self) -> Self::Word;
-    /// A group in one word.
+    /// Combines the words of a vector into one.
     fn fold<O: Operation<Self::Word> + Operation<u32>>(group: Vector) -> Self::Word;
-    /// The lanes of a word in its lowest one.
+    /// Combines the lanes of a word into its lowest one.
     fn fold_lanes<O: Operation<Self::Word>>(word: Self::Word) -> Self::Word;
-    /// The lowest lane of a word.
     fn lane(word: Self::Word) -> Self;
 }
 
@@ -70,13 +68,12 @@ bits! {
     u64 as u64 in u64: [], |group| double_word(group.in_halves(<O as Operation<u32>>::combine));
 }
 
-/// Eight bytes of two words.
 #[inline(always)]
 fn double_word([low, high]: [u32; 2]) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// The halves of a group into one.
+/// Combination of the halves of a vector into one.
 trait Halves {
     fn in_halves(self, combine: impl Fn(u32, u32) -> u32) -> [u32; 2];
 }
@@ -89,9 +86,8 @@ impl Halves for Vector {
     }
 }
 
-/// An operation on bits.
 pub(super) trait Bitwise: Operation<u32> + Operation<u64> + 'static {
-    /// Whether zeros change nothing.
+    /// `true` if zeros are an identity.
     const ZERO_PADDABLE: bool;
 }
 
@@ -105,13 +101,10 @@ macro_rules! bitwise {
 
 bitwise!(And: false Or: true Xor: true);
 
-/// The elements, bit by bit.
+/// The elements combined by `O`.
 pub(super) struct BitsOf<T, O>(PhantomData<(T, O)>);
-/// The bits that all elements have.
 pub(super) type And<T> = BitsOf<T, op::And>;
-/// The bits that any element has.
 pub(super) type Or<T> = BitsOf<T, op::Or>;
-/// The bits that an odd number of elements have.
 pub(super) type Xor<T> = BitsOf<T, op::Xor>;
 
 impl<T: Bits, O: Bitwise + Operation<T::Word>> Reduction for BitsOf<T, O> {

@@ -1,6 +1,5 @@
-//! Means and variances by exact sums, whose bits depend on no order: of integers, and of floats in bins.
-//!
-//! What the sums are, and what is made of them, is in [`warpfold_abi::moments`].
+//! Means and variances from exact sums, whose bits depend on no order: of integers, and of floats in
+//! bins. [`warpfold_abi::moments`] defines the sums and the results.
 
 use core::marker::PhantomData;
 
@@ -22,35 +21,29 @@ use super::{
     skip_nan::{All, Floats, MaybeNan, NanFilter, Numbers},
 };
 
-/// Returns a mean and a variance as they are written.
 #[inline(always)]
 fn output(MeanAndVariance { mean, variance }: MeanAndVariance) -> [f64; 2] {
     [mean, variance]
 }
 
-/// Integers, of which the sum and that of the squares are made in types in which those of 2^35 elements
-/// have room.
+/// Integers with types that hold the sum and the sum of squares of 2^35 elements.
 pub(super) trait Exact: Item {
-    /// What they are added in.
     type Sum: Number;
-    /// What their squares are added in.
     type Squares: Value;
-    /// How two sums of squares become one.
+    /// The addition of two sums of squares.
     type AddSquares: Operation<Self::Squares>;
-    /// The element, and its square.
+    /// Returns the element and its square.
     fn sums(self) -> (Self::Sum, Self::Squares);
-    /// The sum of a group, and that of its squares.
     fn group_sums(group: Vector) -> (Self::Sum, Self::Squares);
-    /// Of `count` elements, with such sums.
+    /// Returns the mean and the variance of `count` elements with these sums.
     fn moments(count: u64, sum: Self::Sum, squares: Self::Squares) -> MeanAndVariance;
-    /// Rounds a sum of squares to the nearest number.
     fn nearest_of_squares(squares: Self::Squares) -> f64;
 }
 
-/// Rounds a sum of fewer than 2^35 magnitudes or products to the nearest number.
+/// Rounds a sum of fewer than 2^35 magnitudes or products to the nearest `f64`.
 #[inline(always)]
 fn nearest(sum: u128) -> f64 {
-    // Nearly all sums have 64 bits, and every row has one.
+    // A short path, because each row rounds a sum and nearly all sums fit in 64 bits.
     if sum >> 64 == 0 {
         sum as u64 as f64
     } else {
@@ -59,7 +52,7 @@ fn nearest(sum: u128) -> f64 {
 }
 
 macro_rules! exact {
-    // Whose sums over a group are exact in 64 bits.
+    // Integers whose sums, also of the squares of 2^35 elements, are exact in 64 bits.
     (short: $($ty:ty, squares in $squares:ty;)*) => {$(
         impl Exact for $ty {
             type Sum = <Self as Item>::Total;
@@ -87,7 +80,7 @@ macro_rules! exact {
             }
         }
     )*};
-    // Whose sums over a group are exact in 64 bits; the squares of 2^35 elements need 96.
+    // Sums over a vector are exact in 64 bits, but the squares of 2^35 elements need 96.
     (longer: $($ty:ident)*) => {$(
         impl Exact for $ty {
             type Sum = <Self as Item>::Total;
@@ -115,7 +108,7 @@ macro_rules! exact {
             }
         }
     )*};
-    // Whose squares are, one by one.
+    // Only single squares are exact in 64 bits.
     (words: $($ty:ident)*) => {$(
         impl Exact for $ty {
             type Sum = i128;
@@ -145,7 +138,7 @@ macro_rules! exact {
             }
         }
     )*};
-    // Whose squares have 128 bits: the lower halves and the upper ones are added each.
+    // Squares have 128 bits; their lower and upper halves are added separately.
     (double_words: $($ty:ident: |$element:ident| $magnitude:expr;)*) => {$(
         impl Exact for $ty {
             type Sum = i128;
@@ -174,7 +167,7 @@ macro_rules! exact {
 
             #[inline(always)]
             fn nearest_of_squares(squares: (u128, u128)) -> f64 {
-                // The squares of as many numbers whose sum is 0.
+                // The variance of one element with a sum of 0 is the sum of squares.
                 Self::moments(1, 0, squares).variance
             }
         }
@@ -243,7 +236,7 @@ macro_rules! averaged {
             $ty in $subtotal, $subtotal: |group, interval| Self::sum(group), Self::count_and_sum(group, interval);
         )*}
     };
-    // Those of which a group has few.
+    // Types with few lanes in a vector.
     (native: $($ty:ident in $subtotal:ident, $tally:ident;)*) => {
         averaged! {$(
             $ty in $subtotal, $tally: |group, interval| Self::group_sums(group).0 as $subtotal, {
@@ -274,11 +267,9 @@ averaged! {
     u64 in i128, i128;
 }
 
-/// Integers whose magnitudes may not have room in their type of sums.
+/// Integers whose magnitudes may not fit in [`Item::Total`].
 pub(super) trait Magnitude: Unpacked + 'static {
-    /// Returns the magnitude of the element.
     fn magnitude(self) -> u64;
-    /// Returns the sum of a group's magnitudes.
     fn magnitudes(group: Vector) -> i128;
 }
 
@@ -305,9 +296,7 @@ magnitudes! {
     u64: |element| element;
 }
 
-/// The L1 norm of integers of 64 bits.
 pub(super) type L1Norm<T> = Unrolled<L1NormOf<T>>;
-/// The same, as a thread maps and combines them.
 pub(super) struct L1NormOf<T>(PhantomData<T>);
 
 impl<T: Magnitude> Reduction for L1NormOf<T> {
@@ -365,7 +354,7 @@ impl<T: Exact> VectorReduction for ExactSpread<T> {
         Self::IDENTITY
     }
 
-    /// In one chain, as nothing but integer additions waits for the group before.
+    /// Uses one accumulator, because only integer additions depend on the vector before.
     #[inline(always)]
     fn accumulate(kept: &mut Self::Accumulator, _chain: usize, vector: Vector, _index: u64) {
         let (sum, squares) = T::group_sums(vector);
@@ -378,13 +367,12 @@ impl<T: Exact> VectorReduction for ExactSpread<T> {
     }
 }
 
-/// Floats, and the binned sums of them and of their squares.
+/// Floats with binned sums of elements and of their squares.
 pub(super) trait Binned:
     Floats<In = Self::Number> + Unpacked<Total = Self::Number, Terms: Terms<Self::Number>>
 {
-    /// What they are added in.
     type Number: MaybeNan;
-    /// The sums that are kept.
+    /// The sums of the elements and of their squares.
     type Moments: Moments<Term = Self::Number>;
 }
 
@@ -404,7 +392,6 @@ binned! {
     f64 in f64, OfDoubles;
 }
 
-/// The counts and the sums of two sets.
 #[derive(Clone, Copy)]
 pub(super) struct MergeCounted;
 
@@ -423,19 +410,16 @@ impl<S: Sums> Operation<(u64, Partial<S>)> for MergeCounted {
     }
 }
 
-/// A statistic of the number of elements and of [binned](warpfold_abi::binned) sums of a term of each.
+/// A statistic of the number of elements and of the [binned](warpfold_abi::binned) sum of a term of
+/// each.
 pub(super) trait BinnedStatistic<T: Unpacked>: 'static {
-    /// The sums.
     type Sums: Sums<Term = T::Total>;
-    /// The result.
     type Output: Copy + 'static;
-    /// Returns the term of an element.
     fn term(number: T::Total) -> T::Total;
-    /// Returns the result.
     fn finish(count: u64, sums: Partial<Self::Sums>) -> Self::Output;
 }
 
-/// A [`BinnedStatistic`] of the elements that count, with the same bits wherever it is made.
+/// A reproducible [`BinnedStatistic`] of the elements that `W` counts.
 pub(super) struct CountedBins<T, W, S>(PhantomData<(T, W, S)>);
 
 impl<T, W, S> CountedBins<T, W, S>
@@ -444,7 +428,7 @@ where
     W: NanFilter,
     S: BinnedStatistic<T>,
 {
-    /// Returns whether an element counts, and its term.
+    /// Returns 1 and the element's term if it counts, otherwise zeros.
     #[inline(always)]
     fn counted(element: T) -> (u64, T::Total) {
         let number = element.term();
@@ -490,7 +474,7 @@ where
         (0, Running::new())
     }
 
-    /// In one chain, as what waits for the terms before is integer additions alone.
+    /// Uses one accumulator, because only integer additions depend on the terms before.
     #[inline(always)]
     fn accumulate((count, kept): &mut Self::Accumulator, _chain: usize, vector: Vector, _index: u64) {
         *count += u64::from(W::add(kept, T::terms(vector, S::term)));
@@ -509,11 +493,9 @@ where
     }
 }
 
-/// The mean and the variance, from binned sums of elements and of their squares.
+/// The mean and the variance from binned sums of elements and of their squares.
 pub(super) struct FromMoments;
-/// The mean and the variance of floats, with the same bits wherever they are made.
 pub(super) type BinnedSpread<T> = CountedBins<T, All, FromMoments>;
-/// Those of the floats that are numbers, likewise.
 pub(super) type NanBinnedSpread<T> = CountedBins<T, Numbers, FromMoments>;
 
 impl<T: Binned> BinnedStatistic<T> for FromMoments {

@@ -1,9 +1,8 @@
 //! The logarithm of the sum of the exponentials, in one pass.
 //!
-//! What a thread keeps is the largest element so far, and the sum of the exponentials of what is between
-//! it and the elements: none is above 1, so the sum neither overflows nor vanishes. Where a larger
-//! element comes, the sum is scaled (M. Milakov and N. Gimelshein, *Online normalizer calculation for
-//! softmax*, 2018).
+//! A thread keeps the largest element so far, and the sum of e to the power of each element minus it. No
+//! exponential is above 1, so the sum neither overflows nor vanishes. A larger element rescales the sum
+//! (M. Milakov and N. Gimelshein, *Online normalizer calculation for softmax*, 2018).
 
 use core::marker::PhantomData;
 
@@ -20,31 +19,29 @@ use super::{
     moments::Real,
 };
 
-/// Floats that exponentials are summed in.
 pub(super) trait Float: Real + Ordered + Exponential {}
 
 impl Float for f32 {}
 impl Float for f64 {}
 
-/// The largest of some elements, and the sum of e to the power of each minus the largest. Where that is
-/// no finite number, the sum is none either, or 0, and does not matter.
+/// The largest element, and the sum of e to the power of each element minus it. If the largest element
+/// is not finite, the sum is 0 or not finite either, and unused.
 type Exponentials<R> = (R, R);
 
-/// What elements are measured from: the largest of them. All of −∞ are measured from 0, so that they
-/// add 0, and so that a difference of theirs is no NaN.
+/// Returns the number that is subtracted from elements: the largest one if it is finite, otherwise 0, so
+/// that −∞ adds 0 and −∞ − (−∞) does not occur.
 #[inline(always)]
 fn pivot<R: Float>(largest: R) -> R {
     if largest.is_finite() { largest } else { R::ZERO }
 }
 
-/// Those of two sets.
 #[derive(Clone, Copy)]
 pub(super) struct Merge;
 
 impl<R: Float + Value> Operation<Exponentials<R>> for Merge {
     const IDENTITY: Exponentials<R> = (R::SMALLEST, R::ZERO);
 
-    /// One of the two sums is scaled: exponentials are long in `f64`.
+    /// Scales only one of the two sums, because exponentials are expensive in `f64`.
     #[inline(always)]
     fn combine(a: Exponentials<R>, b: Exponentials<R>) -> Exponentials<R> {
         let (above, below) = if b.0.above(a.0) { (b, a) } else { (a, b) };
@@ -53,7 +50,6 @@ impl<R: Float + Value> Operation<Exponentials<R>> for Merge {
     }
 }
 
-/// The logarithm of the sum of the elements' exponentials.
 pub(super) struct LogSumExp<T>(PhantomData<T>);
 
 impl<T, R> Reduction for LogSumExp<T>
@@ -98,7 +94,7 @@ where
         let (largest, sum) = kept[chain];
         let next = largest.greatest(<T as Item>::extreme::<op::Max>(vector));
         let pivot = pivot(next);
-        // Of elements in no order that is soon the exception.
+        // In unordered input, a new maximum soon becomes rare.
         let sum = if next.same(largest) { sum } else { sum.multiply(largest.subtract(pivot).exp()) };
         let terms = T::terms(vector, |element| element.subtract(pivot).exp());
         kept[chain] = (next, sum.add(terms.tree_reduce(Number::add)));

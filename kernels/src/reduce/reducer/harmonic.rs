@@ -1,6 +1,6 @@
 //! The harmonic mean: the number of elements over the sum of their reciprocals.
 //!
-//! Reciprocals are added in double precision, in two scales, in which none overflows or is subnormal. A
+//! Reciprocals are added in double precision, in two scales, so that none overflows or is subnormal. A
 //! zero of either sign has the reciprocal +∞.
 
 use core::{marker::PhantomData, ops::Div};
@@ -20,11 +20,8 @@ use super::{
     skip_nan::{All, NanFilter, Numbers},
 };
 
-/// The harmonic mean of the elements that count.
 pub(super) struct HarmonicMeanOf<T, W>(PhantomData<(T, W)>);
-/// The harmonic mean of all elements.
 pub(super) type HarmonicMean<T> = Unrolled<HarmonicMeanOf<T, All>>;
-/// The harmonic mean of the elements that are numbers.
 pub(super) type NanHarmonicMean<T> = Unrolled<HarmonicMeanOf<T, Numbers>>;
 
 impl<T: Item, W: NanFilter> Reduction for HarmonicMeanOf<T, W> {
@@ -52,11 +49,10 @@ impl<T: Item, W: NanFilter> Reduction for HarmonicMeanOf<T, W> {
 }
 
 value! {
-    /// A sum of reciprocals in two scales.
     pub(super) struct Reciprocals {
-        /// The sum of those of numbers from [`SMALL`] on, each times 2^64.
+        /// The reciprocals of magnitudes from [`SMALL`] on, each times 2^64.
         near: f64,
-        /// The sum of the others, each times 2^-128.
+        /// The other reciprocals, each times 2^-128.
         far: f64,
     }
 }
@@ -65,14 +61,13 @@ const fn power_of_two(exponent: i64) -> f64 {
     f64::from_bits(((1023 + exponent) as u64) << 52)
 }
 
-/// The sum of 2^35 scaled reciprocals overflows neither of numbers below it nor of others.
+/// The least magnitude with a near reciprocal: no sum of 2^35 reciprocals overflows in either scale.
 const SMALL: f64 = power_of_two(-896);
 
 impl Reciprocals {
-    /// Returns the reciprocal of an element of type `T`.
     #[inline(always)]
     fn of<T>(number: f64) -> Self {
-        // No shorter type has such small numbers.
+        // Only `f64` has such small numbers.
         let is_small = size_of::<T>() == size_of::<f64>() && number.magnitude() < SMALL;
         if is_small {
             Self { far: divide(1.0, number * power_of_two(128)), ..Self::NONE }
@@ -91,17 +86,16 @@ impl Additive for Reciprocals {
     }
 }
 
-/// Divides by a number; by zero of either sign to +∞.
+/// Divides; a divisor of zero of either sign gives +∞.
 #[inline(always)]
 fn divide<N: Number + PartialEq + Div<Output = N>>(dividend: N, number: N) -> N {
     if number == N::ZERO { N::LARGEST } else { dividend / number }
 }
 
-/// The harmonic mean, from the binned sum of 4 over each element: of a normal number that is normal.
+/// The harmonic mean from the binned sum of 4 / x, which is a normal number for each normal x but the
+/// smallest magnitude, for which it overflows.
 pub(super) struct FromReciprocals;
-/// The harmonic mean of floats, with the same bits wherever it is made.
 pub(super) type BinnedHarmonicMean<T> = CountedBins<T, All, FromReciprocals>;
-/// The harmonic mean of the floats that are numbers, likewise.
 pub(super) type NanBinnedHarmonicMean<T> = CountedBins<T, Numbers, FromReciprocals>;
 
 impl<T> BinnedStatistic<T> for FromReciprocals

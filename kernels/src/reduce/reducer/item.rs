@@ -1,4 +1,4 @@
-//! Element types as they lie in memory, 16 bytes at a time.
+//! Element types in memory, processed in vectors of 16 bytes.
 
 use core::{convert::identity, ops::Shr};
 
@@ -14,72 +14,60 @@ use warpfold_device::{
     thread::Few,
 };
 
-/// An element type in memory.
+/// An element type in memory. Sums over zero vectors are zero.
 pub(super) trait Item: Copy + 'static {
-    /// What elements are compared in: holds every one of them exactly.
+    /// The type that elements are compared in, which holds each of them exactly.
     type Wide: Ordered;
-    /// What they are added in.
+    /// The type that elements are added in.
     type Total: Number;
-    /// The ends of an interval, as elements are compared with them.
+    /// The bounds of an interval, as elements are compared with them.
     type Interval: Copy;
-    /// Elements of a group.
     const LANES: u64 = lanes::<Self>();
-    /// The element as it is compared.
     fn wide(self) -> Self::Wide;
-    /// The element as it is added.
     fn total(self) -> Self::Total;
-    /// The element that was widened.
+    /// Returns the element that was widened.
     fn narrow(wide: Self::Wide) -> Self;
-    /// The sum of a group; of zeros, zero.
     fn sum(group: Vector) -> Self::Total;
-    /// The sum of a group's squares; of zeros, zero.
     fn sum_squares(group: Vector) -> Self::Total;
-    /// The sum of a group's magnitudes; of zeros, zero.
     fn sum_magnitudes(group: Vector) -> Self::Total;
-    /// The sum of the products of two groups' elements in the same places; of zeros, zero.
     fn dot(a: Vector, b: Vector) -> Self::Total;
-    /// The sum of the squares of their differences; of zeros, zero.
     fn squared_distance(a: Vector, b: Vector) -> Self::Total;
-    /// The product of a group.
     fn product(group: Vector) -> Self::Total;
-    /// Whether the element is not zero.
     fn is_nonzero(self) -> bool;
-    /// How many elements of a group are not zero.
     fn count_nonzero(group: Vector) -> u32;
-    /// The interval of all elements that are not below one and not above another, of these bits.
+    /// Returns the closed interval between the elements with these bits.
     fn interval(low: u64, high: u64) -> Self::Interval;
-    /// Whether the element lies in it; NaN lies in none.
+    /// Returns whether the element is in the interval; a NaN is in none.
     fn lies_in(self, interval: Self::Interval) -> bool;
-    /// The most extreme element of a group; NaN if there is one.
+    /// Returns the most extreme element of a vector; `E` decides about NaN.
     fn extreme<E: Extreme<Self::Wide>>(group: Vector) -> Self::Wide;
-    /// Whether the place of an extreme in its group is found along with it. Of many lanes that would
-    /// take longer than the memory does.
+    /// `true` if [`first_extreme`](Self::first_extreme) finds the lane too. For many lanes that would
+    /// take longer than loading from memory.
     const LOCATES: bool;
-    /// The first most extreme element of a group, or its first NaN, and its place there if this type
-    /// locates; else as [`extreme`](Self::extreme), and 0.
+    /// Returns the first most extreme element of a vector and its lane, if the type
+    /// [locates](Self::LOCATES); otherwise [`extreme`](Self::extreme) and 0.
     fn first_extreme<E: Extreme<Self::Wide>>(group: Vector) -> (Self::Wide, u64);
 }
 
-/// Integers of which a word has several, which are counted and added without being taken apart.
+/// Integers of which a word holds several.
 pub(super) trait Packed: Item {
-    /// Returns how many elements of a group lie in an interval, and their sum.
+    /// Returns how many elements of a vector are in an interval, and their sum.
     fn count_and_sum(group: Vector, interval: Self::Interval) -> (u32, Self::Total);
 }
 
-/// Order with the rule of numpy's `argmin` and `argmax`: a NaN comes before all numbers.
+/// The order of numpy's `argmin` and `argmax`, in which a NaN comes before all numbers.
 pub(super) trait Ordered: Number + PartialOrd {
-    /// An unsigned integer of the same size.
     type Key: TopKey;
-    /// One that is the larger where the number is, the same where neither comes before the other, and
-    /// the largest of all for a NaN.
+    /// Returns an unsigned integer of the same size that is larger where the number is, equal where
+    /// neither number comes before the other, and the largest of all for a NaN.
     fn ascending(self) -> Self::Key;
-    /// The same where the number is the smaller.
+    /// Returns such a key for the reverse order; a NaN still has the largest.
     fn descending(self) -> Self::Key;
-    /// Whether this takes the other's place as the minimum.
+    /// Returns whether this replaces `other` as the minimum.
     fn below(self, other: Self) -> bool;
-    /// Whether this takes the other's place as the maximum.
+    /// Returns whether this replaces `other` as the maximum.
     fn above(self, other: Self) -> bool;
-    /// Whether neither comes before the other.
+    /// Returns whether neither comes before the other.
     fn same(self, other: Self) -> bool;
 }
 
@@ -113,7 +101,7 @@ macro_rules! ordered {
             #[inline(always)]
             fn ascending(self) -> $key {
                 const SIGN: $key = 1 << (<$key>::BITS - 1);
-                // Zero of either sign is the same.
+                // +0 and -0 have the same key.
                 let bits = if self == 0.0 { 0 } else { self.to_bits() };
                 let place = if bits & SIGN == 0 { bits | SIGN } else { !bits };
                 if self.is_nan() { <$key>::MAX } else { place }
@@ -142,7 +130,7 @@ macro_rules! ordered {
 
 ordered!(integers: i32 as u32 u32 as u32 i64 as u64 u64 as u64; floats: f32 as u32 f64 as u64);
 
-/// The first of the lanes that none of the others comes before, and its place.
+/// The search for the first extreme lane, with its index.
 trait First<A> {
     fn first(self, before: impl Fn(A, A) -> bool) -> (A, u64);
 }
@@ -164,35 +152,28 @@ impl<A: Copy> First<A> for [A; 4] {
     }
 }
 
-/// An element type whose groups are taken apart into numbers.
+/// An element type whose vectors are unpacked into numbers.
 pub(super) trait Unpacked: Copy + 'static {
-    /// What an element is compared in.
     type Wide: Ordered;
-    /// What it is added in.
     type Total: Number;
-    /// A group's elements as they are compared.
+    /// The elements of a vector, as they are compared.
     type Lanes: Few<Self::Wide>;
-    /// A group's elements as they are added.
+    /// The elements of a vector, as they are added.
     type Terms: Few<Self::Total>;
-    /// Says the same as [`Item::LOCATES`].
     const LOCATES: bool;
-    /// The element as it is compared.
     fn widen(self) -> Self::Wide;
-    /// The element that was widened.
     fn narrow(wide: Self::Wide) -> Self;
-    /// The element as it is added.
     fn term(self) -> Self::Total;
-    /// The elements of a group, widened.
     fn unpack(group: Vector) -> Self::Lanes;
-    /// The elements of a group, each changed as it is to be added.
+    /// Returns the elements of a vector, each mapped by `of`, to be added.
     fn terms(group: Vector, of: impl Fn(Self::Total) -> Self::Total) -> Self::Terms;
-    /// Hands out the elements of a group, one after the other.
+    /// Calls `take` with each element of a vector, in order.
     fn each(group: Vector, take: impl FnMut(Self::Total));
-    /// How many elements of a group are not zero.
     fn nonzero(group: Vector) -> u32;
-    /// The element of these bits, the lowest ones.
+    /// Returns the element in the lowest bits.
     fn of_bits(bits: u64) -> Self;
-    /// The first of them that none of the others comes before, and its place; for types that locate.
+    /// Returns the first element that no other comes before, and its lane. Called only for types that
+    /// locate.
     fn first(group: Vector, before: impl Fn(Self::Wide, Self::Wide) -> bool) -> (Self::Wide, u64);
 }
 
@@ -280,14 +261,14 @@ impl<T: Unpacked> Item for T {
     }
 }
 
-/// Whether a number is neither below the one nor above the other; without a branch.
+/// Returns whether a number is in a closed interval, without a branch.
 #[inline(always)]
 pub(super) fn between<A: PartialOrd>(number: A, [low, high]: [A; 2]) -> bool {
     (low <= number) & (number <= high)
 }
 
-/// Numbers that the machine compares as they lie in memory. The lanes have names, because an array that
-/// `map` owns would lie in local memory where LLVM 7 compiles it.
+/// Implements [`Unpacked`] for numbers that the hardware compares in their memory format. Lanes are
+/// named, because LLVM 7 places an array that `map` owns in local memory.
 macro_rules! native {
     ($unpack:ident $lanes:tt: $($ty:ident added in $total:ident;)*) => {
         $(native!(@one $unpack $lanes $ty $total);)*
@@ -353,7 +334,7 @@ native! { double_words [a b]:
     f64 added in f64;
 }
 
-/// Hands out eight numbers. They have names, for the reason that those of [`native!`] have.
+/// Calls `take` with each of eight numbers, which are named for the reason given at [`native!`].
 #[inline(always)]
 fn each_of([a, b, c, d, e, f, g, h]: [f32; 8], mut take: impl FnMut(f32)) {
     take(a);
@@ -366,13 +347,11 @@ fn each_of([a, b, c, d, e, f, g, h]: [f32; 8], mut take: impl FnMut(f32)) {
     take(h);
 }
 
-/// Lanes of four bytes.
 #[inline(always)]
 fn words<T: Word<Bits = u32>>(group: Vector) -> [T; 4] {
     group.map(T::from_bits)
 }
 
-/// Lanes of eight bytes.
 #[inline(always)]
 fn double_words<T: Word<Bits = u64>>([a, b, c, d]: Vector) -> [T; 2] {
     [(a, b), (c, d)].map(|(low, high)| T::from_bits(u64::from(high) << 32 | u64::from(low)))
@@ -456,7 +435,7 @@ impl Unpacked for Bf16 {
         f32::from_bits(u32::from(self.0) << 16)
     }
 
-    /// Of a number that was one.
+    /// Truncates, which is exact for a widened bfloat16.
     #[inline(always)]
     fn narrow(value: f32) -> Self {
         Self((value.to_bits() >> 16) as u16)
@@ -516,7 +495,7 @@ impl Item for i8 {
         self.into()
     }
 
-    /// Of the identities too, which lie outside.
+    /// Clamps, because identities are out of range.
     #[inline(always)]
     fn narrow(wide: i32) -> Self {
         Ord::clamp(wide, Self::MIN.into(), Self::MAX.into()) as Self
@@ -542,7 +521,7 @@ impl Item for i8 {
         dot_i8(d, h, dot_i8(c, g, dot_i8(b, f, dot_i8(a, e, 0)))).into()
     }
 
-    /// Of the squares and the products, which are exact.
+    /// Computes a² + b² − 2ab, whose three sums are exact.
     #[inline(always)]
     fn squared_distance(a: Vector, b: Vector) -> i64 {
         Self::sum_squares(a) + Self::sum_squares(b) - 2 * Self::dot(a, b)
@@ -552,7 +531,7 @@ impl Item for i8 {
     fn product([a, b, c, d]: Vector) -> i64 {
         let of_word = |word: u32| -> i64 {
             let byte = |shift: u32| i32::from((word >> shift) as i8);
-            // Four bytes have room in 32 bits.
+            // The product of four bytes fits in 32 bits.
             (byte(0) * byte(8) * (byte(16) * byte(24))).into()
         };
         [of_word(a), of_word(b), of_word(c), of_word(d)].tree_reduce(Number::multiply)
@@ -630,7 +609,7 @@ impl Item for u8 {
         dot_u8(d, h, dot_u8(c, g, dot_u8(b, f, dot_u8(a, e, 0)))).into()
     }
 
-    /// Of the squares and the products, which are exact.
+    /// Computes a² + b² − 2ab, whose three sums are exact.
     #[inline(always)]
     fn squared_distance(a: Vector, b: Vector) -> u64 {
         Self::sum_squares(a) + Self::sum_squares(b) - 2 * Self::dot(a, b)
@@ -640,7 +619,7 @@ impl Item for u8 {
     fn product([a, b, c, d]: Vector) -> u64 {
         let of_word = |word: u32| -> u64 {
             let byte = |shift: u32| u32::from((word >> shift) as u8);
-            // Four bytes have room in 32 bits.
+            // The product of four bytes fits in 32 bits.
             (byte(0) * byte(8) * (byte(16) * byte(24))).into()
         };
         [of_word(a), of_word(b), of_word(c), of_word(d)].tree_reduce(Number::multiply)
@@ -699,8 +678,8 @@ impl Packed for u8 {
     }
 }
 
-/// Integers of 16 bits. Their sums have room in 32 bits over a group, their products in pairs; sums of
-/// products have none, and are made in 64 bits.
+/// Implements [`Item`] for integers of 16 bits. The sum of a vector and the product of a pair fit in 32
+/// bits; sums of products are made in 64.
 macro_rules! halves {
     ($($ty:ident in $wide:ident, $total:ident: $of_bits:expr;)*) => {$(
         impl Item for $ty {
@@ -719,7 +698,7 @@ macro_rules! halves {
                 self.into()
             }
 
-            /// Of the identities too, which lie outside.
+            /// Clamps, because identities are out of range.
             #[inline(always)]
             fn narrow(wide: $wide) -> Self {
                 Ord::clamp(wide, Self::MIN.into(), Self::MAX.into()) as Self
@@ -758,7 +737,7 @@ macro_rules! halves {
             fn squared_distance([a, b, c, d]: Vector, [e, f, g, h]: Vector) -> $total {
                 let of_words = |first, second| {
                     let ([a, b], [c, d]) = (pair(first, $of_bits), pair(second, $of_bits));
-                    // Distances have 17 bits, of either sign.
+                    // Differences have 17 bits, sign included, and their squares overflow an `i32`.
                     let [first, second] = [(a, c), (b, d)].map(|(a, b)| i64::from(a as i32 - b as i32));
                     (first * first + second * second) as $total
                 };
@@ -823,20 +802,20 @@ halves! {
     u16 in u32, u64: identity;
 }
 
-/// The lower half of a word and the upper one, extended as their type is.
+/// Returns the lower and the upper half of a word, sign- or zero-extended as their type is.
 #[inline(always)]
 fn pair<A: Shr<u32, Output = A>>(word: u32, of_bits: impl Fn(u32) -> A) -> [A; 2] {
     [of_bits(word << 16) >> 16, of_bits(word) >> 16]
 }
 
-/// Four bytes of one: a dot product with them adds the bytes of a word.
+/// A one in each byte: a dot product with it sums the bytes of a word.
 const ONES: u32 = 0x0101_0101;
 
-/// An interval of bytes of either kind, for four of them at a time: in each byte of a word the same.
+/// An interval of signed or unsigned bytes, replicated to all four bytes of a word.
 #[derive(Clone, Copy)]
 pub(super) struct Bytes {
     low: u32,
-    /// How far the greatest one is from the least.
+    /// The upper bound minus the lower one.
     reach: u32,
 }
 
@@ -847,49 +826,48 @@ impl Bytes {
         Self { low: four(low), reach: four(high.wrapping_sub(low)) }
     }
 
-    /// 1 in each byte that lies inside. Modulo 256 its distance from the least one is at most the
-    /// greatest one's, whatever the sign; nothing is carried from byte to byte.
+    /// Returns a word with 1 in each byte that is in the interval: modulo 256, such a byte is at most
+    /// `reach` above the lower bound, whatever the sign. No carry crosses bytes.
     #[inline(always)]
     fn inside(self, word: u32) -> u32 {
         const TOP: u32 = 0x8080_8080;
         let Self { low, reach } = self;
         let distance = ((word | TOP) - (low & !TOP)) ^ ((word ^ !low) & TOP);
-        // The top bits of those whose lower seven are no more than the reach's.
+        // Top bits are set where the lower seven bits of `distance` are at most those of `reach`.
         let lower = (reach | TOP) - (distance & !TOP);
         let inside = (reach & !distance) | (!(reach ^ distance) & lower);
         (inside >> 7) & ONES
     }
 }
 
-/// The magnitudes of a word's four signed bytes, as unsigned ones.
+/// Returns the magnitudes of a word's four signed bytes, as unsigned bytes.
 #[inline(always)]
 fn magnitudes(word: u32) -> u32 {
     let negative = (word >> 7) & ONES;
-    // Nothing is carried from byte to byte: a magnitude is at most 128.
+    // No carry crosses bytes: a magnitude is at most 128.
     (word ^ (negative * 0xff)) + negative
 }
 
-/// How many of a word's four bytes are not zero.
 #[inline(always)]
 fn nonzero_bytes(word: u32) -> u32 {
     nonzero_lanes::<0x7f7f_7f7f>(word)
 }
 
-/// How many of a word's lanes are not zero, of which `LOW` has all bits but the top ones.
+/// Counts the non-zero lanes of a word; `LOW` has all bits set but the top one of each lane.
 #[inline(always)]
 fn nonzero_lanes<const LOW: u32>(word: u32) -> u32 {
     ((((word & LOW) + LOW) | word) & !LOW).count_ones()
 }
 
-/// How many of a word's two floating-point numbers of 16 bits are not zero, of either sign.
+/// Counts the 16-bit floats of a word that are neither +0 nor -0.
 #[inline(always)]
 fn nonzero_halves(word: u32) -> u32 {
     const LOW: u32 = 0x7fff_7fff;
     (((word & LOW) + LOW) & !LOW).count_ones()
 }
 
-/// The most extreme lane of a group, in the top bits of a word. Each lane of a word in turn is shifted
-/// to the top, where it rules the comparison of whole words; what lies below it does no harm.
+/// Returns the most extreme lane of a vector, in the top bits of a word. Each lane is shifted to the
+/// top, where it decides the comparison of whole words; the bits below it cannot change the result.
 #[inline(always)]
 fn top_lanes<A: Ordered, E: Extreme<A>, const N: usize>(
     group: Vector,

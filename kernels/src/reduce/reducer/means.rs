@@ -1,7 +1,7 @@
-//! Means, and sums of which none of 2^35 elements overflows on the way to one.
+//! Means, and sums in which 2^35 elements do not overflow.
 //!
-//! A launch that has all elements of a result knows how many they are, and threads hand on sums alone:
-//! with the number beside them, columns and short rows would take up to twice as long.
+//! A launch that has all elements of a result knows their number, so its partial results are sums alone.
+//! With a count beside each sum, columns and short rows would take up to twice as long.
 
 use core::marker::PhantomData;
 
@@ -20,11 +20,9 @@ use super::{
     wide::Widest,
 };
 
-/// Sums that are added part by part.
+/// A representation of a sum.
 pub(super) trait Additive: Value {
-    /// The sum of nothing.
     const NONE: Self;
-    /// Returns the sum of both.
     fn plus(self, other: Self) -> Self;
 }
 
@@ -44,8 +42,8 @@ macro_rules! additive {
 additive!(f64 i64 u64 i128 u128);
 
 value! {
-    /// A sum of integers in 96 bits, which has room for 2^35 products of 16 bits, or elements of 32. In
-    /// 128, what threads keep would lie in local memory by rust-cuda's compiler.
+    /// A sum of integers in 96 bits, which holds 2^35 products of 16 bits or elements of 32 bits. With
+    /// 128 bits, rust-cuda's compiler would place accumulators in local memory.
     pub(super) struct Sum96 {
         low: u64,
         high: i32,
@@ -91,7 +89,6 @@ impl From<Sum96> for i128 {
     }
 }
 
-/// Addition of [`Additive`] sums.
 #[derive(Clone, Copy)]
 pub(super) struct Add;
 
@@ -104,24 +101,22 @@ impl<S: Additive> Operation<S> for Add {
     }
 }
 
-/// Sums of floats that do not overflow where their mean does not.
+/// A sum of floats that does not overflow where their mean does not.
 pub(super) trait WideSum: Additive {
-    /// The largest magnitude that is added as it is.
+    /// The largest magnitude that is added unscaled.
     const NEAR: f64;
-    /// The sum of numbers, which is no larger than [`NEAR`](Self::NEAR).
+    /// Returns a sum whose value is `sum`, of a magnitude up to [`NEAR`](Self::NEAR).
     fn of_near(sum: f64) -> Self;
     /// Adds a number of any magnitude.
     fn accumulate(&mut self, number: f64);
-    /// Returns the nearest number.
     fn rounded(self) -> f64;
-    /// Returns the nearest number to the sum times
+    /// Returns the nearest `f64` to the sum times
     /// 2^-[`HEADROOM`](warpfold_abi::binned::Float::HEADROOM).
     fn wide(self) -> f64;
-    /// Divides the sum by a number of elements.
     fn over(self, count: f64) -> f64;
 }
 
-/// Of floats that are added in a wider type.
+/// For floats that are added in a wider type.
 impl WideSum for f64 {
     const NEAR: f64 = f64::INFINITY;
 
@@ -152,17 +147,15 @@ impl WideSum for f64 {
 }
 
 value! {
-    /// A sum of `f64`: what is above [`NEAR`](WideSum::NEAR) is added times 2^-64, apart from the
-    /// others.
+    /// A sum of `f64`, in which numbers above [`NEAR`](WideSum::NEAR) are added separately, times 2^-64.
     pub(super) struct InTwoScales {
         near: f64,
         far: f64,
     }
 }
 
-/// 2^64, by which far numbers are scaled up.
+/// The unit of far numbers: 2^64.
 const UP: f64 = f64::from_bits((1023 + 64) << 52);
-/// The inverse of [`UP`], by which they are scaled down.
 const DOWN: f64 = 1.0 / UP;
 
 impl Additive for InTwoScales {
@@ -175,7 +168,7 @@ impl Additive for InTwoScales {
 }
 
 impl InTwoScales {
-    /// Returns both sums, divided by a number, as one number.
+    /// Returns the sum of both fields, divided by `over`.
     #[inline(always)]
     fn scaled(self, over: f64) -> f64 {
         let is_near = self.far == 0.0;
@@ -217,33 +210,27 @@ impl WideSum for InTwoScales {
     }
 }
 
-/// A type whose elements have a mean.
 pub(super) trait Averaged: Item {
-    /// The type of a thread's sums, of which none of 2^32 elements overflows.
+    /// The type of a thread's sums, in which 2^32 elements do not overflow.
     type Subtotal: Additive;
-    /// The type of sums of which none of 2^35 elements overflows.
+    /// The type of sums in which 2^35 elements do not overflow.
     type Tally: Additive;
-    /// Returns the element as a sum.
     fn subtotal(self) -> Self::Subtotal;
-    /// Returns the sum of a group.
     fn subtotal_of(group: Vector) -> Self::Subtotal;
-    /// Returns how many elements of a group lie in an interval, and their sum.
     fn subtotal_within(group: Vector, interval: Self::Interval) -> (u32, Self::Subtotal);
-    /// Widens a thread's sum.
     fn tally(subtotal: Self::Subtotal) -> Self::Tally;
-    /// Rounds a sum to the type of sums.
+    /// Converts a sum to [`Item::Total`]: of integers the lower bits, of floats the nearest number.
     fn total_of(sum: Self::Tally) -> Self::Total;
-    /// Returns what the type of sums has no room for: of integers the upper half of 128 bits, of floats
-    /// the bits of the sum as `f64`, of which [`WideSum::wide`] says the scale.
+    /// Returns what [`Item::Total`] has no room for: of integers the upper half of 128 bits, of floats
+    /// the bits of [`WideSum::wide`].
     fn rest_of(sum: Self::Tally) -> u64;
-    /// Divides a sum by the number of its elements.
     fn mean_of(sum: Self::Tally, count: u64) -> f64;
 }
 
-/// Returns how many elements of a group count, and their sum.
+/// Returns how many elements of a vector count, and their sum.
 #[inline(always)]
 fn gather<T: Floats>(group: Vector, counts: impl Fn(T::In) -> bool) -> (u32, <T::In as Real>::Sums) {
-    // What is added to −0 is itself.
+    // −0 is the exact identity of addition.
     let (mut count, mut sum) = (0, -0.0);
     T::each(group, |element| {
         let is_in = counts(element);
@@ -316,17 +303,13 @@ averaged! {
     f64 in f64: |group| gather::<Self>(group, |_| true).1;
 }
 
-/// What is written of a number of elements and their sum.
+/// The output format of a count and a sum.
 pub(super) trait Written<T: Averaged>: 'static {
-    /// The result.
     type Output: Copy + 'static;
-    /// Returns it.
     fn finish(count: u64, sum: T::Tally) -> Self::Output;
 }
 
-/// The mean alone is written.
 pub(super) struct MeanAlone;
-/// The number, the sum in two words and the mean are written.
 pub(super) struct CountSumMean;
 
 impl<T: Averaged> Written<T> for MeanAlone {
@@ -338,12 +321,12 @@ impl<T: Averaged> Written<T> for MeanAlone {
     }
 }
 
-/// A number of elements, their sum, what its type has no room for, and their mean.
+/// The output of [`CountSumMean`].
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct SumAndMean {
     count: u64,
-    /// The sum's words, the lower one first; of one word, and zero.
+    /// The sum's words, the lower one first; a sum of one word is followed by zero.
     sum: [u32; 2],
     rest: u64,
     mean: f64,
@@ -370,24 +353,22 @@ impl<T: Averaged> Written<T> for CountSumMean {
     }
 }
 
-/// A thread's sums, in chains that do not wait for each other.
+/// A thread's sums, in independent accumulators.
 pub(super) type Subtotals<T> = [<T as Averaged>::Subtotal; ACCUMULATORS];
 
-/// Returns a thread's sums before the first element. They are written out: repeated, those of 128 bits
-/// would lie in local memory by rust-cuda's compiler.
+/// Returns empty accumulators. They are written out, because rust-cuda's compiler would place a repeated
+/// array of 128-bit sums in local memory.
 #[inline(always)]
 fn none<T: Averaged>() -> Subtotals<T> {
     let none = T::Subtotal::NONE;
     [none, none, none, none]
 }
 
-/// Returns what a thread's sums are together.
 #[inline(always)]
 fn total<T: Averaged>([a, b, c, d]: Subtotals<T>) -> T::Tally {
     T::tally(a.plus(b).plus(c.plus(d)))
 }
 
-/// The mean of the elements.
 pub(super) struct Mean<T>(PhantomData<T>);
 
 impl<T: Averaged> Reduction for Mean<T> {
@@ -403,7 +384,8 @@ impl<T: Averaged> Reduction for Mean<T> {
         T::tally(element.subtotal())
     }
 
-    /// Returns the sum, which [`write`](VectorReduction::write) divides: it alone knows by how many.
+    /// Returns the sum undivided, because only [`write`](VectorReduction::write) knows the number of
+    /// elements.
     #[inline(always)]
     fn finish(sum: T::Tally) -> f64 {
         T::mean_of(sum, 1)
@@ -436,15 +418,14 @@ impl<T: Averaged> VectorReduction for Mean<T> {
     }
 }
 
-/// What a thread keeps of elements that are counted.
+/// A thread's count and sums, for elements that are counted.
 #[derive(Clone, Copy)]
 pub(super) struct Kept<S> {
-    /// How many there are: no thread takes 2^32 of them.
+    /// Does not overflow: no thread takes 2^32 elements.
     pub(super) count: u32,
     pub(super) sums: [S; ACCUMULATORS],
 }
 
-/// The number of the elements and their sum.
 pub(super) struct CountAndSum<T, E>(PhantomData<(T, E)>);
 
 impl<T: Averaged, E: Written<T>> Reduction for CountAndSum<T, E> {

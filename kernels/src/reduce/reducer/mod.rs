@@ -1,15 +1,14 @@
-//! The reducer: one launch for any number of elements, at the speed of the memory.
+//! The reducer: one launch for any number of elements, at memory bandwidth.
 //!
-//! The other variants teach; this is what programs call. Twelve element types, 45 operations, four on
-//! pairs of elements, one on those of an interval and two orders, any alignment. How elements are
-//! loaded and how blocks meet is in `warpfold_device::reduction`, for any operation; what differs
-//! between the operations here is in `op.rs`, `moments.rs`, `bits.rs`, `exponentials.rs`, `binned.rs`,
-//! `exact.rs`, `skip_nan.rs`, `means.rs`, `norms.rs`, `harmonic.rs`, `third_moment.rs`, `wide.rs`,
-//! `pairs.rs`, `within.rs` and `top.rs`, between the element types in `item.rs`.
+//! The other variants teach; this one is what programs call. It has twelve element types, 45 operations,
+//! four on pairs of elements, one on the elements in an interval and two orders, at any alignment.
+//! `warpfold_device::reduction` loads elements and combines the results of blocks, for any operation.
+//! Here `item.rs` has what differs between the element types, `offsets.rs` the check of segment offsets,
+//! and the other files have the operations.
 //!
-//! Shared memory: 32 partial results and, in `bulk`, three tiles (dynamic) and three mbarriers; a tile
-//! in `segments`; a queue per warp where the first elements in an order are found. Barriers: 1 per
-//! block; in `bulk` 1 more per tile, in `segments` up to 5, and up to 4 of those orders.
+//! Shared memory: 32 partial results; in `bulk` also three tiles (dynamic) and three mbarriers; in
+//! `segments` its tiles; in the top-k kernels one queue per warp. Barriers: 1 per block; in `bulk` 1
+//! more per tile, in `segments` up to 5, in the top-k kernels up to 4.
 //!
 //! Source: the suite's own.
 
@@ -73,7 +72,7 @@ use top::{Largest, Smallest};
 use wide::WideSum;
 use within::{BinnedWithin, BinnedWithinPart, Within};
 
-/// Declares shared memory of kernels: for partial results as most operations have, and for wide ones.
+/// Declares shared memory in two sizes, for normal partial results and for [wide](is_wide) ones.
 macro_rules! by_width {
     ($($(#[$attr:meta])* $name:ident: $narrow:ident, $wide:ident = |$words:ident| $len:expr;)*) => {$(
         mod $name {
@@ -98,10 +97,9 @@ macro_rules! by_width {
 by_width! {
     /// One partial result per warp.
     warp_values: reducer_warp_values, reducer_wide_warp_values = |words| words * WARP_SIZE;
-    /// One partial result per thread of a block that reduces columns, or of views.
+    /// One partial result per thread of a block that reduces columns or views.
     column_values: reducer_column_values, reducer_wide_column_values =
         |words| words * if is_wide(words) { WIDE_AXIS_BLOCK } else { AXIS_BLOCK };
-    /// What the collectives of `segments` work in.
     segments_scratch: reducer_segments_scratch, reducer_wide_segments_scratch =
         |words| scratch_words(words);
 }
@@ -112,7 +110,8 @@ shared_array! {
     fn landed: reducer_landed = [u64; warpfold_abi::reducer::BULK_STAGES]
 }
 
-/// Declares what `segments` works in, by the size of an element and whether results have their places.
+/// Declares the tiles of `segments` by element size in bytes, and by whether a partial result fits in
+/// the place of its element.
 macro_rules! tiles {
     ($($name:ident: $symbol:ident = ($bytes:literal, $in_place:literal);)*) => {$(
         shared_array! { fn $name: $symbol = [u32; layout($bytes, $in_place).words] }
@@ -127,24 +126,21 @@ tiles! {
 }
 
 shared_array! {
-    /// Where in a tile of `write_runs` runs begin.
+    /// Positions in a tile of `write_runs` at which runs begin.
     fn run_places: reducer_run_places = [u32; TILE_KEYS]
 }
 
 shared_array! {
-    /// A queue for each warp of a block that finds the first elements.
     fn top_queues: reducer_top_queues = [u32; TOP_BLOCK / WARP_SIZE * TOP_QUEUE * TOP_WORDS]
 }
 
 shared_array! {
-    /// What the collectives of runs work in.
     fn runs_scratch: reducer_runs_scratch = [u32; block::scratch_words::<u64>()]
 }
 
 const _: () = assert!(layout(8, false).words <= layout(4, false).words);
 const _: () = assert!(layout(8, true).words <= layout(4, true).words);
 
-/// The memory of `segments`.
 #[inline(always)]
 fn segments_memory<F: VectorReduction>() -> SegmentsMemory {
     let staged: Shared<u32> = match size_of::<F::Element>() {
@@ -156,13 +152,11 @@ fn segments_memory<F: VectorReduction>() -> SegmentsMemory {
     SegmentsMemory { staged, scratch: segments_scratch::<F>() }
 }
 
-/// The memory of `write_runs`.
 #[inline(always)]
 fn runs_memory() -> RunsMemory {
     RunsMemory { places: run_places(), scratch: runs_scratch() }
 }
 
-/// The ring of `bulk`.
 #[cfg(warpfold_sm_90)]
 #[inline(always)]
 fn ring() -> BulkRing {
@@ -247,7 +241,7 @@ macro_rules! reducers {
         $(reducers!(@each $part $dtype $ty, $ops);)*
     };
     (@each $part:literal $dtype:ident $ty:ty, [$($op:ident $Op:ident),*]) => {$(
-        // A scope of its own for `T`.
+        // A scope for the alias `T`.
         #[cfg(feature = $part)]
         const _: () = {
             type T = $ty;
@@ -273,7 +267,7 @@ reducers! {
     double_words [i64 = i64, u64 = u64]
 }
 
-/// Declares the kernels that find runs of equal keys, for each size of a key.
+/// Declares the kernels that find runs of equal keys, for each key size.
 macro_rules! runs {
     ($($Key:ident)*) => {$(
         #[cfg(feature = "library")]

@@ -1,14 +1,15 @@
 //! Means and variances of floats in one pass.
 //!
-//! A thread measures its elements from a *pivot*, the first of them, and adds up the distances and their
-//! squares in double precision. Where the mean is large beside the deviation, the distances are small,
-//! and no difference of large sums is taken. Threads and blocks merge means and sums of the squared
-//! distances from the means (T. F. Chan, G. H. Golub and R. J. LeVeque, *Algorithms for Computing the
-//! Sample Variance: Analysis and Recommendations*, The American Statistician 37, 1983).
+//! A thread takes a *pivot*, a finite element of its first vector if there is one, and adds up the
+//! distances of its elements from the pivot, and their squares, in double precision. Where the mean is
+//! large compared with the deviation, the distances are small, so that no large sums cancel. Threads and
+//! blocks merge means and sums of the squared distances from the means (T. F. Chan, G. H. Golub and R.
+//! J. LeVeque, *Algorithms for Computing the Sample Variance: Analysis and Recommendations*, The
+//! American Statistician 37, 1983).
 //!
-//! Of `f64`, a mean is kept as a pivot and an offset, because half a unit in the last place of the mean
-//! may be as much as the deviation; and squared distances above 2^960 are kept in units of 2^1200, so
-//! that none overflows on the way to a variance that does not.
+//! For `f64`, a mean is kept as a pivot and an offset, because half a unit in the last place of the mean
+//! may be as much as the deviation. Squared distances above 2^960 are kept in units of 2^1200, so that
+//! none overflows on the way to a variance that does not.
 
 use core::{convert::identity, marker::PhantomData};
 
@@ -28,13 +29,13 @@ use super::{
     skip_nan::{All, Floats, NanFilter, Numbers},
 };
 
-/// Floating-point numbers that means are computed of.
+/// A float type, with the types of its statistics.
 pub(super) trait Real: Number {
-    /// How precisely their means are kept.
+    /// The representation of a mean.
     type Center: Center;
-    /// What they are added in, so that no mean overflows.
+    /// The type of sums, in which no mean overflows.
     type Sums: WideSum;
-    /// What their squares are added in, so that no norm overflows.
+    /// The type of sums of squares, in which no norm overflows.
     type Squares: SquareSum;
 }
 
@@ -50,28 +51,25 @@ impl Real for f64 {
     type Squares = InThreeScales;
 }
 
-/// 2^600, by which far distances are scaled up.
+/// The unit of far distances: 2^600.
 const UP: f64 = f64::from_bits((1023 + 600) << 52);
-/// The inverse of [`UP`], by which they are scaled down.
 const DOWN: f64 = 1.0 / UP;
 
-/// A mean, as precise as distances between means need it.
+/// A mean, precise enough for the distance between two of them.
 pub(super) trait Center: Value {
-    /// The largest distance that is *near*: whose square is kept in units of 1.
+    /// The largest *near* distance, whose square is kept in units of 1.
     const NEAR: f64;
-    /// Whether any distance of finite elements is far.
+    /// `true` if a distance between finite elements can be far.
     const HAS_FAR: bool;
-    /// The mean of no elements.
     const NONE: Self;
-    /// The mean at this distance from a number.
+    /// Returns the mean `pivot + offset`.
     fn at(pivot: f64, offset: f64) -> Self;
-    /// The mean as a number.
     fn value(self) -> f64;
-    /// How far another mean is above this one.
+    /// Returns `other` minus this mean.
     fn distance(self, other: Self) -> f64;
-    /// The same times [`DOWN`], where it may be more than the largest number.
+    /// Returns the distance times [`DOWN`], for distances that may overflow.
     fn far_distance(self, other: Self) -> f64;
-    /// The mean that is a finite distance above this one.
+    /// Returns the mean that is a finite distance above this one.
     fn moved(self, distance: f64) -> Self;
 }
 
@@ -107,7 +105,7 @@ impl Center for f64 {
 }
 
 value! {
-    /// The mean of `f64`: the sum of both, which is not rounded.
+    /// A mean of `f64`: the sum of both fields, which is not rounded.
     pub(super) struct Offset {
         pivot: f64,
         offset: f64,
@@ -146,41 +144,39 @@ impl Center for Offset {
 }
 
 value! {
-    /// The moments of some elements.
     pub(super) struct Moments<C> {
-        /// How many there are; and [`FAR`].
+        /// The number of elements, and the flag [`FAR`].
         count: u64,
-        /// Their mean; of none any.
+        /// The mean, which is arbitrary for no elements.
         mean: C,
-        /// The sum of the squared distances from it.
+        /// The sum of the squared distances from the mean.
         squares: f64,
     }
 }
 
-/// Set in [`Moments::count`] where the squares are in units of 2^1200.
+/// Set in [`Moments::count`] if the squares are in units of 2^1200.
 const FAR: u64 = 1 << 63;
 
 impl<C: Center> Moments<C> {
-    /// Those of one element. What is not finite has no distance from itself.
+    /// Returns the moments of one element. One that is not finite has a distance of NaN from itself.
     #[inline(always)]
     fn of(element: f64) -> Self {
         Self { count: 1, mean: C::at(element, 0.0), squares: element - element }
     }
 
-    /// How many elements there are.
     #[inline(always)]
     fn elements(self) -> u64 {
         self.count & !FAR
     }
 
-    /// The squares, in units of 2^1200 if they are to be `far`.
+    /// Returns the squares, in units of 2^1200 if `far`.
     #[inline(always)]
     fn squares_in(self, far: bool) -> f64 {
         let down = self.squares * DOWN * DOWN;
         if far && self.count & FAR == 0 { down } else { self.squares }
     }
 
-    /// Returns the mean, and the mean of the squared distances from it; of no elements NaN.
+    /// Returns the mean and the variance, both NaN for no elements.
     #[inline(always)]
     fn finish(self) -> [f64; 2] {
         let variance = self.squares / self.elements() as f64;
@@ -190,7 +186,6 @@ impl<C: Center> Moments<C> {
     }
 }
 
-/// The moments of all elements of two sets.
 #[derive(Clone, Copy)]
 pub(super) struct Merge;
 
@@ -201,7 +196,7 @@ impl<C: Center> Operation<Moments<C>> for Merge {
     fn combine(a: Moments<C>, b: Moments<C>) -> Moments<C> {
         let (before, behind) = (a.elements(), b.elements());
         let count = before + behind;
-        // Of none, too, there is a number to divide by.
+        // Avoids 0 / 0 if both are empty.
         let share = behind as f64 / Ord::max(count, 1) as f64;
         let weight = before as f64 * share;
         let distance = a.mean.distance(b.mean);
@@ -211,7 +206,7 @@ impl<C: Center> Operation<Moments<C>> for Merge {
         let mean = if moved.value().is_finite() {
             moved
         } else {
-            // One is infinite or NaN, or what is between them is more than the largest number.
+            // A mean is infinite or NaN, or the distance between both overflows.
             C::at(if C::HAS_FAR { from * (1.0 - share) + to * share } else { from + to }, 0.0)
         };
         let is_near = distance.magnitude() <= C::NEAR && (a.count | b.count) & FAR == 0;
@@ -219,7 +214,7 @@ impl<C: Center> Operation<Moments<C>> for Merge {
         let scaled = if is_far { a.mean.far_distance(b.mean) } else { distance };
         let squares = a.squares_in(is_far) + b.squares_in(is_far) + scaled * scaled * weight;
         let both = Moments { count: if is_far { count | FAR } else { count }, mean, squares };
-        // Exactly the other one.
+        // Empty moments leave the others exactly as they are.
         if before == 0 {
             b
         } else if behind == 0 {
@@ -230,7 +225,6 @@ impl<C: Center> Operation<Moments<C>> for Merge {
     }
 }
 
-/// The sum of some distances, and that of their squares.
 #[derive(Clone, Copy)]
 pub(super) struct Distances {
     sum: f64,
@@ -238,7 +232,7 @@ pub(super) struct Distances {
 }
 
 impl Distances {
-    // What is added to −0 is itself.
+    // −0 is the exact identity of addition.
     const NONE: Self = Self { sum: -0.0, squares: 0.0 };
 
     #[inline(always)]
@@ -252,8 +246,8 @@ impl Distances {
         Self { sum: self.sum + other.sum, squares: self.squares + other.squares }
     }
 
-    /// The mean of `count` such distances, and the sum of the squared distances from it, which rounding
-    /// leaves no less than 0.
+    /// Returns the mean of `count` distances and the sum of the squared distances from it, which
+    /// rounding must not make negative.
     #[inline(always)]
     fn centered(self, count: f64) -> (f64, f64) {
         let mean = self.sum / count;
@@ -262,17 +256,17 @@ impl Distances {
     }
 }
 
-/// What a thread keeps of some groups. No thread takes 2^32 elements.
+/// A thread's accumulator. No thread takes 2^32 elements.
 #[derive(Clone, Copy)]
 pub(super) struct Kept {
     count: u32,
     pivot: f64,
     near: [Distances; ACCUMULATORS],
-    /// Of far distances, each times [`DOWN`].
+    /// Far distances, each times [`DOWN`].
     far: Distances,
 }
 
-/// A finite element of a group, or 0 if there is none.
+/// Returns a finite element of a vector, or 0 if there is none.
 #[inline(always)]
 pub(super) fn pivot<T: Unpacked<Total: Real>>(group: Vector) -> f64 {
     let finite = |a: T::Total, b: T::Total| if a.to_f64().is_finite() { a } else { b };
@@ -282,13 +276,11 @@ pub(super) fn pivot<T: Unpacked<Total: Real>>(group: Vector) -> f64 {
 
 /// The mean and the variance of the elements that count.
 pub(super) struct SpreadOf<T, W>(PhantomData<(T, W)>);
-/// The mean and the variance of all elements.
 pub(super) type Spread<T> = SpreadOf<T, All>;
-/// The mean and the variance of the elements that are numbers.
 pub(super) type NanSpread<T> = SpreadOf<T, Numbers>;
 
 impl<T: Floats, W: NanFilter> SpreadOf<T, W> {
-    /// Accumulates a vector one element after the other: some are far, or do not count.
+    /// Accumulates a vector element by element: some are far, or do not count.
     #[inline(always)]
     fn accumulate_each(kept: &mut Kept, chain: usize, vector: Vector) {
         T::each(vector, |element| {
@@ -342,7 +334,7 @@ impl<T: Floats, W: NanFilter> VectorReduction for SpreadOf<T, W> {
         }
         let (pivot, mut distances) = (kept.pivot, Distances::NONE);
         T::each(vector, |element| distances.add(element.to_f64() - pivot));
-        // A NaN is not near.
+        // A sum with a NaN fails the comparison below, as a far distance does.
         let is_checked = <T::In as Real>::Center::HAS_FAR || W::SKIPS;
         let near = <T::In as Real>::Center::NEAR;
         if !is_checked || distances.squares <= near * near {
@@ -365,7 +357,7 @@ impl<T: Floats, W: NanFilter> VectorReduction for SpreadOf<T, W> {
             let near = Distances { sum: near.sum * DOWN, squares: near.squares * DOWN * DOWN };
             let (offset, squares) = far.plus(near).centered(n);
             let (count, whole) = (u64::from(count) | FAR, offset * UP);
-            // A mean is in the range of the elements, but its offset may not be in that of `f64`.
+            // The mean is in the range of the elements, but its offset may overflow.
             let half = pivot * 0.5 + offset * (UP * 0.5);
             let has_offset = whole.is_finite() && (pivot + whole).is_finite();
             let mean = if has_offset { at(pivot, whole) } else { at(half * 2.0, 0.0) };

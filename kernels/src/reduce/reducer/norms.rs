@@ -1,4 +1,4 @@
-//! The L2 norm: the root of the sum of the squares, of which none overflows or vanishes on the way to a
+//! The L2 norm: the square root of the sum of squares. No square overflows or vanishes on the way to a
 //! norm that does not.
 //!
 //! The squares of floats of up to 32 bits are added in double precision, in which they are exact. Those
@@ -23,20 +23,17 @@ use super::{
     skip_nan::{All, Floats, NanFilter, Numbers},
 };
 
-/// The sum of the squares of floats.
 pub(super) trait SquareSum: Additive {
-    /// The least sum, other than 0, and the largest one, of the squares of a group's elements whose own
-    /// scale it is.
+    /// The smallest sum, other than 0, and the largest one of a vector's squares that is added unscaled.
     const MEDIUM: [f64; 2];
-    /// The sum of squares that is in [`MEDIUM`](Self::MEDIUM).
+    /// Returns a sum whose value is `sum`, which is in the range [`MEDIUM`](Self::MEDIUM).
     fn of_medium(sum: f64) -> Self;
     /// Adds the square of a number of any magnitude.
     fn accumulate(&mut self, number: f64);
-    /// Returns the square root.
     fn root(self) -> f64;
 }
 
-/// Of floats whose squares are in the range of `f64`.
+/// For floats whose squares are in the range of `f64`.
 impl SquareSum for f64 {
     const MEDIUM: [f64; 2] = [0.0, f64::INFINITY];
 
@@ -57,13 +54,11 @@ impl SquareSum for f64 {
 }
 
 value! {
-    /// The sum of the squares of `f64`, in three scales.
     pub(super) struct InThreeScales {
-        /// Of numbers below 2^-450, each times 2^600.
+        /// Numbers below 2^-450, each times 2^600 before it is squared.
         small: f64,
-        /// Of numbers between those two.
         medium: f64,
-        /// Of numbers above 2^480, each times 2^-600.
+        /// Numbers above 2^480, each times 2^-600 before it is squared.
         large: f64,
     }
 }
@@ -89,7 +84,7 @@ impl Additive for InThreeScales {
 }
 
 impl SquareSum for InThreeScales {
-    // A square that vanishes beside such a sum is less than 2^-170 of it.
+    // A square that underflows is less than 2^-170 of such a sum.
     const MEDIUM: [f64; 2] = [power_of_two(-900), power_of_two(960)];
 
     #[inline(always)]
@@ -122,11 +117,8 @@ impl SquareSum for InThreeScales {
     }
 }
 
-/// The root of the sum of the squares of the elements that count.
 pub(super) struct NormOf<T, W>(PhantomData<(T, W)>);
-/// The L2 norm of floats.
 pub(super) type FloatNorm<T> = Unrolled<NormOf<T, All>>;
-/// The L2 norm of the elements that are numbers.
 pub(super) type NanFloatNorm<T> = Unrolled<NormOf<T, Numbers>>;
 
 type Squares<T> = <<T as Floats>::In as Real>::Squares;
@@ -151,7 +143,7 @@ impl<T: Floats, W: NanFilter> Reduction for NormOf<T, W> {
         let [least, most] = Squares::<T>::MEDIUM;
         let mut sum = 0.0;
         T::each(vector, |element| sum = fma(element.to_f64(), element.to_f64(), sum));
-        // A NaN is in no range.
+        // A NaN fails the range test, and is then skipped or added below.
         let is_checked = least > 0.0 || W::SKIPS;
         if !is_checked || (least <= sum && sum <= most) {
             return Squares::<T>::of_medium(sum);
@@ -167,7 +159,6 @@ impl<T: Floats, W: NanFilter> Reduction for NormOf<T, W> {
     }
 }
 
-/// The L2 norm of integers.
 pub(super) struct ExactNorm<T>(PhantomData<T>);
 
 impl<T: Exact> Reduction for ExactNorm<T> {
@@ -199,7 +190,7 @@ impl<T: Exact> VectorReduction for ExactNorm<T> {
         Self::IDENTITY
     }
 
-    /// In one chain, as nothing but integer additions waits for the group before.
+    /// Uses one accumulator, because only integer additions depend on the vector before.
     #[inline(always)]
     fn accumulate(kept: &mut T::Squares, _chain: usize, vector: Vector, _index: u64) {
         let (_, squares) = T::group_sums(vector);

@@ -1,5 +1,5 @@
-//! What is read of the offsets of segments before anything reads by them: whether they are in order, and
-//! where on the path tiles begin.
+//! Checks of segment offsets before other kernels use them: whether they are in order, and where tiles
+//! begin on the [path](warpfold_abi::segments) of elements and segment ends.
 
 use warpfold_abi::arguments::{CheckOffsets, FindTiles};
 use warpfold_device::{
@@ -9,7 +9,7 @@ use warpfold_device::{
     warp::{self, FULL_WARP, lane_id},
 };
 
-/// Declares an entry with the fields of its struct as parameters.
+/// Declares a kernel with the fields of its argument struct as parameters.
 macro_rules! entry {
     ([$(#[$attr:meta])* $name:ident = $body:ident($Arguments:ident)] $($field:ident: $ty:ty),*) => {
         warpfold_device::kernel! {
@@ -23,13 +23,13 @@ macro_rules! entry {
 }
 
 warpfold_abi::CheckOffsets!(entry![
-    /// Finds the first segment that is none, and where on the path tiles begin. Any launch of one
-    /// dimension, in blocks of whole warps.
+    /// Finds the first invalid segment, and where tiles begin on the path. Any launch of one dimension,
+    /// in blocks of whole warps.
     reducer_offsets_check = check(CheckOffsets)
 ]);
 
 warpfold_abi::FindTiles!(entry![
-    /// Finds where on the path tiles begin. Any launch of one dimension.
+    /// Finds where tiles begin on the path. Any launch of one dimension.
     reducer_offsets_tiles = find_tiles(FindTiles)
 ]);
 
@@ -38,7 +38,7 @@ warpfold_abi::FindTiles!(entry![
 #[inline(always)]
 unsafe fn check(arguments: CheckOffsets) {
     let CheckOffsets { segments, most, tile, report, starts, tiles, .. } = arguments;
-    // SAFETY: offsets up to `segments` are there, and all words of the report.
+    // SAFETY: offsets 0 to `segments` are readable, and all words of the report are writable.
     unsafe {
         let offset = |index| read_offset(arguments.offsets, arguments.offset_words, index);
         let first = offset(0);
@@ -51,15 +51,15 @@ unsafe fn check(arguments: CheckOffsets) {
         while segment < segments {
             let (begin, end) = (offset(segment), offset(segment + 1));
             if begin > end || end > most {
-                // The first one has the largest complement.
+                // The lowest index has the largest complement.
                 Atomic::fetch_max::<Relaxed, Device>(report, !segment);
                 break;
             }
             differs |= end - begin != len;
             segment += threads();
         }
-        // Once for a warp, and not where another one has said it: else all threads would queue up for
-        // one word.
+        // Once per warp, and only while the flag is clear; otherwise all threads would contend for one
+        // word.
         let differs = warp::warp_vote_any(FULL_WARP, differs);
         if differs && lane_id() == 0 && load_relaxed(report.add(3)) == 0 {
             Atomic::fetch_max::<Relaxed, Device>(report.add(3), 1);
@@ -71,16 +71,16 @@ unsafe fn check(arguments: CheckOffsets) {
 }
 
 /// # Safety
-/// The arguments are what their fields say, but that the offsets may be in any order.
+/// The arguments are what their fields say, except that offsets may be in any order.
 #[inline(always)]
 unsafe fn find_tiles(arguments: FindTiles) {
     let FindTiles { offsets, offset_words, segments, tile, starts, tiles } = arguments;
-    // SAFETY: offsets up to `segments` are there.
+    // SAFETY: offsets 0 to `segments` are readable.
     let offset = |index| unsafe { read_offset(offsets, offset_words, index) };
     let (first, mut at) = (offset(0), thread_index());
     while at < tiles {
-        // How many ends are before the tile on the path. Of offsets in any order it is some number of
-        // them.
+        // Binary search for the number of segment ends before the tile on the path. Of unordered offsets
+        // it finds some number up to `segments`.
         let (mut least, mut more) = (0, segments);
         while least < more {
             let middle = least + (more - least) / 2;

@@ -1,4 +1,4 @@
-//! Sums, products, counts, extremes and where they are.
+//! Sums, products, counts, extremes and their positions.
 
 use core::{convert::identity, marker::PhantomData};
 
@@ -11,15 +11,14 @@ use warpfold_device::{
 
 use super::item::{Item, Ordered};
 
-/// What of a number is added up.
+/// A map from numbers to the terms of a sum.
 pub(super) trait Term<N>: 'static {
-    /// What of a number is added up.
     fn of(number: N) -> N;
 }
 
-/// What of an element is added up.
+/// A [`Term`] with its sum over a vector.
 pub(super) trait TermOf<T: Item>: Term<T::Total> {
-    /// The sum over a group; of zeros, zero.
+    /// Returns the sum of a vector's terms; a zero vector gives zero.
     fn of_group(group: Vector) -> T::Total;
 }
 
@@ -45,21 +44,15 @@ macro_rules! terms {
 }
 
 terms! {
-    /// Adds up the elements themselves.
     Itself: identity, sum;
-    /// Adds up the elements' squares.
     Square: Number::square, sum_squares;
-    /// Adds up the elements' magnitudes.
     Magnitude: Number::magnitude, sum_magnitudes;
 }
 
 /// The sum of the elements' terms.
 pub(super) struct SumOf<T, M>(PhantomData<(T, M)>);
-/// The sum of the elements.
 pub(super) type Sum<T> = Unrolled<SumOf<T, Itself>>;
-/// The sum of the elements' squares.
 pub(super) type SumSq<T> = Unrolled<SumOf<T, Square>>;
-/// The sum of the elements' magnitudes.
 pub(super) type SumAbs<T> = Unrolled<SumOf<T, Magnitude>>;
 
 impl<T: Item, M: TermOf<T>> Reduction for SumOf<T, M> {
@@ -86,15 +79,13 @@ impl<T: Item, M: TermOf<T>> Reduction for SumOf<T, M> {
     }
 }
 
-/// Which elements are counted.
+/// A predicate that selects elements to count.
 pub(super) trait Counted<T>: 'static {
-    /// Whether an element does.
     fn counts(element: T) -> bool;
-    /// How many elements of a group do; of zeros, none.
+    /// Returns how many elements of a vector are counted; a zero vector has none.
     fn of_group(group: Vector) -> u64;
 }
 
-/// How many elements count.
 pub(super) struct CountOf<T, C>(PhantomData<(T, C)>);
 
 impl<T: Copy + 'static, C: Counted<T>> Reduction for CountOf<T, C> {
@@ -121,9 +112,7 @@ impl<T: Copy + 'static, C: Counted<T>> Reduction for CountOf<T, C> {
     }
 }
 
-/// What is not zero.
 pub(super) struct IsNonZero;
-/// How many elements are not zero.
 pub(super) type NonZero<T> = Unrolled<CountOf<T, IsNonZero>>;
 
 impl<T: Item> Counted<T> for IsNonZero {
@@ -138,9 +127,7 @@ impl<T: Item> Counted<T> for IsNonZero {
     }
 }
 
-/// The product of the elements.
 pub(super) type Product<T> = Unrolled<ProductOf<T>>;
-/// The same, as a thread maps and combines them.
 pub(super) struct ProductOf<T>(PhantomData<T>);
 
 impl<T: Item> Reduction for ProductOf<T> {
@@ -166,9 +153,9 @@ impl<T: Item> Reduction for ProductOf<T> {
     }
 }
 
-/// Which extreme is looked for, among values that elements are compared in.
+/// An extreme of values of type [`Item::Wide`]. A NaN beats all numbers by `op::Min` and `op::Max`.
 pub(super) trait Extreme<A: Ordered>: Operation<A> + 'static {
-    /// Whether `a` takes the place of `b`.
+    /// Returns whether `a` replaces `b` as the extreme.
     fn beats(a: A, b: A) -> bool;
 }
 
@@ -186,11 +173,8 @@ impl<A: Ordered> Extreme<A> for op::Max {
     }
 }
 
-/// The most extreme element.
 pub(super) struct ExtremeOf<T, E>(PhantomData<(T, E)>);
-/// The smallest element; NaN if there is one.
 pub(super) type Min<T> = Unrolled<ExtremeOf<T, op::Min>>;
-/// The largest element; NaN if there is one.
 pub(super) type Max<T> = Unrolled<ExtremeOf<T, op::Max>>;
 
 impl<T: Item, E: Extreme<T::Wide>> Reduction for ExtremeOf<T, E> {
@@ -216,9 +200,7 @@ impl<T: Item, E: Extreme<T::Wide>> Reduction for ExtremeOf<T, E> {
     }
 }
 
-/// Two extremes.
 pub(super) struct EndsOf<T, L, G>(PhantomData<(T, L, G)>);
-/// The smallest element and the largest one; NaN both if there is one.
 pub(super) type MinMax<T> = Unrolled<EndsOf<T, op::Min, op::Max>>;
 
 impl<T: Item, L: Extreme<T::Wide>, G: Extreme<T::Wide>> Reduction for EndsOf<T, L, G> {
@@ -244,17 +226,15 @@ impl<T: Item, L: Extreme<T::Wide>, G: Extreme<T::Wide>> Reduction for EndsOf<T, 
     }
 }
 
-/// The place of the first most extreme element, and that element.
+/// The index of the first most extreme element, and that element.
 ///
-/// Of types that do not locate, the extreme of a group with the group's place is enough while loading:
-/// which of its elements it is is looked up once, for the one group that is left at the end.
+/// If the type does not [locate](Item::LOCATES), the loading loop keeps a vector's extreme with the
+/// vector's index. The lane is looked up once, in the one vector that remains at the end.
 pub(super) struct PlaceOf<T, E>(PhantomData<(T, E)>);
-/// The place of the first smallest element; of the first NaN if there is one.
 pub(super) type ArgMin<T> = PlaceOf<T, op::Min>;
-/// The place of the first largest element; of the first NaN if there is one.
 pub(super) type ArgMax<T> = PlaceOf<T, op::Max>;
 
-/// The more extreme of two located values; of equals the first.
+/// The more extreme of two located values; of equal ones, the one at the lower index.
 #[derive(Clone, Copy)]
 pub(super) struct First<E>(PhantomData<E>);
 
@@ -281,7 +261,7 @@ impl<T: Item, E: Extreme<T::Wide>> Reduction for PlaceOf<T, E> {
 
     #[inline(always)]
     fn finish(partial: Self::Partial) -> [u64; 2] {
-        // SAFETY: elements are numbers.
+        // SAFETY: elements are numbers, which have no padding.
         unsafe { located(partial.index, T::narrow(partial.value)) }
     }
 }
@@ -299,7 +279,8 @@ impl<T: Item, E: Extreme<T::Wide>> VectorReduction for PlaceOf<T, E> {
     #[inline(always)]
     fn accumulate(kept: &mut Self::Accumulator, _chain: usize, vector: Vector, index: u64) {
         let (value, lane) = T::first_extreme::<E>(vector);
-        // Of equals the first stays; the identity gives way to its equals too.
+        // Indices ascend, so the first of equal values stays. A value equal to the identity still
+        // replaces it.
         if E::beats(value, kept.value) || kept.index == NOWHERE {
             *kept = Located { value, index: index + lane };
         }
@@ -312,7 +293,7 @@ impl<T: Item, E: Extreme<T::Wide>> VectorReduction for PlaceOf<T, E> {
 
     #[inline(always)]
     fn accumulate_one(kept: &mut Self::Partial, element: T, index: u64) {
-        // As of vectors: the first of equals is there already.
+        // As in `accumulate`.
         let value = element.wide();
         if E::beats(value, kept.value) || kept.index == NOWHERE {
             *kept = Located { value, index };
@@ -332,15 +313,16 @@ impl<T: Item, E: Extreme<T::Wide>> VectorReduction for PlaceOf<T, E> {
         place_of: impl Fn(u64) -> u64,
     ) {
         let ReduceCut { input, output, .. } = arguments;
-        // SAFETY: the caller's contract: there is room for two words at a multiple of 8, and the
-        // elements that `partial` names are readable; elements are numbers.
+        // SAFETY: by the caller's contract, there is room for two words at a multiple of 8, and the
+        // elements that `partial` names are readable; elements are numbers, which have no padding.
         unsafe {
             // An empty input has nothing to look up.
             if T::LOCATES || partial.index == NOWHERE {
                 *output.cast() = Self::finish(partial);
                 return;
             }
-            // The element itself: of equals -0 may have been kept of +0, and a NaN has lost its payload.
+            // Reload the element: a zero may have the other sign in `partial`, and a NaN has lost its
+            // payload.
             let first = input.add(place_of(partial.index) as usize);
             let lane = first_lane(partial, arguments, first);
             *output.cast() = located(partial.index + lane, *first.add(lane as usize));
@@ -348,8 +330,8 @@ impl<T: Item, E: Extreme<T::Wide>> VectorReduction for PlaceOf<T, E> {
     }
 }
 
-/// How far the element that a partial result comes from is behind the `first` one that it names: the
-/// first equal one of that one's group, or itself, if it is a single one.
+/// Returns the distance from `first` to the element that a partial result comes from: the first equal
+/// element of the vector at `first`, or 0 if `first` is a single element.
 ///
 /// # Safety
 /// The elements that `partial` names are readable from `first` on.
@@ -360,16 +342,17 @@ unsafe fn first_lane<T: Item>(
     first: *const T,
 ) -> u64 {
     let ReduceCut { head, groups, .. } = arguments;
-    // A single element that was part of a piece may have such an index, too, but at no boundary.
+    // A single element that was part of a piece may have an index in this range, but not at a vector
+    // boundary.
     let in_group = partial.index >= head
         && partial.index < head + groups * T::LANES
         && (partial.index - head).is_multiple_of(T::LANES);
     let lanes = if in_group { T::LANES } else { 1 };
     let (mut found, mut lane) = (0, lanes);
-    // From the back, so that the first one stays, and no load waits for the one before.
+    // Backwards, so that the first match remains and no load depends on the one before.
     while lane > 0 {
         lane -= 1;
-        // SAFETY: the group lies inside.
+        // SAFETY: by the caller's contract, all lanes are readable from `first` on.
         if unsafe { *first.add(lane as usize) }.wide().same(partial.value) {
             found = lane;
         }

@@ -1,4 +1,4 @@
-//! Operations on pairs: the elements of two inputs that have the same index.
+//! Operations on pairs: the elements of two inputs with the same index.
 
 use core::marker::PhantomData;
 
@@ -9,17 +9,14 @@ use warpfold_device::{
 
 use super::{item::Item, op::Sum};
 
-/// What of a pair is added up.
+/// A map from pairs to the terms of a sum.
 pub(super) trait PairTerm: 'static {
-    /// Gives the term of two numbers.
     fn of<N: Number>(a: N, b: N) -> N;
-    /// The sum over two groups; of zeros, zero.
+    /// Returns the sum of two vectors' terms; zero vectors give zero.
     fn of_groups<T: Item>(a: Vector, b: Vector) -> T::Total;
 }
 
-/// The product of both.
 pub(super) struct Times;
-/// The square of their difference.
 pub(super) struct DistanceSquared;
 
 impl PairTerm for Times {
@@ -46,11 +43,8 @@ impl PairTerm for DistanceSquared {
     }
 }
 
-/// The sum of the pairs' terms.
 pub(super) struct SumOfPairs<T, M>(PhantomData<(T, M)>);
-/// The sum of the products.
 pub(super) type Dot<T> = SumOfPairs<T, Times>;
-/// The sum of the squared differences.
 pub(super) type SquaredDistance<T> = SumOfPairs<T, DistanceSquared>;
 
 impl<T: Item, M: PairTerm> PairReduction for SumOfPairs<T, M> {

@@ -1,4 +1,4 @@
-//! Operations on those elements alone that are numbers: NaN is left out.
+//! Operations that skip NaN: only elements that are numbers count.
 
 use core::marker::PhantomData;
 
@@ -19,17 +19,14 @@ use super::{
     },
 };
 
-/// Floats, of which some are no numbers.
 pub(super) trait MaybeNan: Real + Ordered {
-    /// That there is none.
     const NAN: Self;
-    /// Whether it is no number.
     fn is_nan(self) -> bool;
-    /// The integer that this is, below 2^32; any, if it is none.
+    /// Converts an integer below 2^32; any other value gives an arbitrary result.
     fn to_count(self) -> u32;
-    /// The smaller one that is a number.
+    /// Returns the smaller number; NaN only if both are NaN.
     fn least_number(self, other: Self) -> Self;
-    /// The larger one that is a number.
+    /// Returns the larger number; NaN only if both are NaN.
     fn greatest_number(self, other: Self) -> Self;
 }
 
@@ -62,14 +59,12 @@ maybe_nan! {
     f64: min_number_f64, max_number_f64;
 }
 
-/// A type of floats, in the numbers that it is reduced in.
+/// A float element type, which is reduced in the float type [`In`](Self::In).
 pub(super) trait Floats:
     Unpacked<Wide = Self::In, Total = Self::In> + Item<Wide = Self::In, Total = Self::In>
 {
-    /// The type of those numbers.
     type In: MaybeNan;
 
-    /// How many elements of a group are numbers.
     #[inline(always)]
     fn count_numbers(group: Vector) -> u32 {
         let one_or_zero =
@@ -85,13 +80,10 @@ where
     type In = R;
 }
 
-/// What is added up of a number, and zero of NaN.
+/// The term `M` of a number, and zero for NaN.
 pub(super) struct OfNumbers<M>(PhantomData<M>);
-/// The sum of the elements that are numbers.
 pub(super) type NanSum<T> = Unrolled<SumOf<T, OfNumbers<Itself>>>;
-/// The sum of their squares.
 pub(super) type NanSumSq<T> = Unrolled<SumOf<T, OfNumbers<Square>>>;
-/// The sum of their magnitudes.
 pub(super) type NanSumAbs<T> = Unrolled<SumOf<T, OfNumbers<Magnitude>>>;
 
 impl<R: MaybeNan, M: Term<R>> Term<R> for OfNumbers<M> {
@@ -110,23 +102,21 @@ impl<T: Floats, M: Term<T::In>> TermOf<T> for OfNumbers<M> {
 
 /// The treatment of NaN.
 pub(super) trait NanFilter: 'static {
-    /// Whether NaN is left out.
     const SKIPS: bool;
-    /// Adds those of a few terms, and tells how many.
+    /// Adds the terms that count, and returns their number.
     fn add<S: Sums, T: Terms<S::Term>>(kept: &mut Running<S>, terms: T) -> u32;
-    /// Whether an element counts.
     fn counts<R: MaybeNan>(element: R) -> bool;
 
-    /// What is added of an element: zero if it does not count.
+    /// Returns the element, or zero if it does not count.
     #[inline(always)]
     fn term<R: MaybeNan>(element: R) -> R {
         if Self::counts(element) { element } else { R::ZERO }
     }
 }
 
-/// All elements, NaN among them.
+/// All elements count, NaN included.
 pub(super) struct All;
-/// Those that are numbers.
+/// The elements other than NaN count.
 pub(super) struct Numbers;
 
 impl NanFilter for All {
@@ -158,12 +148,9 @@ impl NanFilter for Numbers {
     }
 }
 
-/// The product of the elements that are numbers.
 pub(super) type NanProduct<T> = Unrolled<ProductOfNumbers<T>>;
-/// The same, as a thread maps and combines them.
 pub(super) struct ProductOfNumbers<T>(PhantomData<T>);
 
-/// The element, or one.
 #[inline(always)]
 fn number_or_one<R: MaybeNan>(element: R) -> R {
     if element.is_nan() { R::ONE } else { element }
@@ -192,9 +179,8 @@ impl<T: Floats> Reduction for ProductOfNumbers<T> {
     }
 }
 
-/// Counts what is NaN.
 pub(super) struct IsNan;
-/// How many elements are NaN.
+/// The number of elements that are NaN.
 pub(super) type NanCount<T> = Unrolled<CountOf<T, IsNan>>;
 
 impl<T: Floats> Counted<T> for IsNan {
@@ -209,15 +195,11 @@ impl<T: Floats> Counted<T> for IsNan {
     }
 }
 
-/// The smallest number; NaN if there is none.
+// Extremes skip NaN unless all elements are NaN; the index is then that of the first one.
 pub(super) type NanMin<T> = Unrolled<ExtremeOf<T, LeastNumber>>;
-/// The largest number; NaN if there is none.
 pub(super) type NanMax<T> = Unrolled<ExtremeOf<T, GreatestNumber>>;
-/// Both; NaN both if there is none.
 pub(super) type NanMinMax<T> = Unrolled<EndsOf<T, LeastNumber, GreatestNumber>>;
-/// The place of the first smallest number; of the first NaN if there is none.
 pub(super) type NanArgMin<T> = PlaceOf<T, LeastNumber>;
-/// The place of the first largest number; of the first NaN if there is none.
 pub(super) type NanArgMax<T> = PlaceOf<T, GreatestNumber>;
 
 macro_rules! number_extremes {
@@ -245,8 +227,6 @@ macro_rules! number_extremes {
 }
 
 number_extremes! {
-    /// The smaller of two that is a number.
     LeastNumber: least_number, <;
-    /// The larger of two that is a number.
     GreatestNumber: greatest_number, >;
 }

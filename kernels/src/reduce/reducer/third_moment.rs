@@ -1,6 +1,6 @@
 //! The third central moment of floats in one pass.
 //!
-//! A thread adds up the distances of its elements from the first one, their squares and their cubes, as
+//! A thread adds up the distances of its elements from a pivot, their squares and their cubes, as
 //! [`moments`](super::moments) does. Threads and blocks merge means and sums of the squared and cubed
 //! distances from the means (P. Pébay, *Formulas for Robust, One-Pass Parallel Computation of
 //! Covariances and Arbitrary-Order Statistical Moments*, Sandia Report SAND2008-6212, 2008).
@@ -21,20 +21,18 @@ use super::{
 };
 
 value! {
-    /// The moments of some elements.
     pub(super) struct Moments {
-        /// The number of elements.
         count: u64,
-        /// Their mean; of none any. Rounded, it would be off by as much as the deviation may be.
+        /// The mean, which is arbitrary for no elements. Rounded, it could be off by as much as the
+        /// deviation.
         mean: Offset,
-        /// The sum of the squared distances from it.
+        /// The sum of the squared distances from the mean.
         squares: f64,
-        /// The sum of the cubed distances from it.
+        /// The sum of the cubed distances from the mean.
         cubes: f64,
     }
 }
 
-/// Merges the moments of two sets of elements.
 #[derive(Clone, Copy)]
 pub(super) struct Merge;
 
@@ -44,7 +42,7 @@ impl Operation<Moments> for Merge {
     #[inline(always)]
     fn combine(a: Moments, b: Moments) -> Moments {
         let count = a.count + b.count;
-        // Of none, too, there is a number to divide by.
+        // Avoids 0 / 0 if both are empty.
         let share = b.count as f64 / Ord::max(count, 1) as f64;
         let distance = a.mean.distance(b.mean);
         let between = distance * distance * (a.count as f64 * share);
@@ -55,7 +53,7 @@ impl Operation<Moments> for Merge {
             squares: a.squares + b.squares + between,
             cubes: a.cubes + b.cubes + distance * (between * (1.0 - 2.0 * share) + 3.0 * crossed),
         };
-        // Exactly the other one.
+        // Empty moments leave the others exactly as they are.
         if a.count == 0 {
             b
         } else if b.count == 0 {
@@ -66,7 +64,6 @@ impl Operation<Moments> for Merge {
     }
 }
 
-/// The sums of some distances, of their squares and of their cubes.
 #[derive(Clone, Copy)]
 pub(super) struct Distances {
     sum: f64,
@@ -95,7 +92,7 @@ impl Distances {
     }
 }
 
-/// What a thread accumulates. No thread takes 2^32 elements.
+/// A thread's accumulator. No thread takes 2^32 elements.
 #[derive(Clone, Copy)]
 pub(super) struct Accumulator {
     count: u32,
@@ -103,11 +100,8 @@ pub(super) struct Accumulator {
     distances: [Distances; ACCUMULATORS],
 }
 
-/// The third central moment of the elements that count.
 pub(super) struct ThirdMomentOf<T, W>(PhantomData<(T, W)>);
-/// The third central moment of all elements.
 pub(super) type ThirdMoment<T> = ThirdMomentOf<T, All>;
-/// The third central moment of the elements that are numbers.
 pub(super) type NanThirdMoment<T> = ThirdMomentOf<T, Numbers>;
 
 impl<T: Floats, W: NanFilter> Reduction for ThirdMomentOf<T, W> {
@@ -120,7 +114,7 @@ impl<T: Floats, W: NanFilter> Reduction for ThirdMomentOf<T, W> {
     #[inline(always)]
     fn map(element: T, _index: u64) -> Self::Partial {
         let number = element.term().to_f64();
-        // An element has no distance from itself, unless it is not finite: then that is NaN.
+        // 0, or NaN if the element is not finite.
         let distance = number - number;
         let mean = Offset::at(number, 0.0);
         let one = Moments { count: 1, mean, squares: distance, cubes: distance };

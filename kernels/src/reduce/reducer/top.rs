@@ -1,4 +1,4 @@
-//! The orders by which the first elements are found.
+//! The orders of the top-k kernels.
 
 use core::marker::PhantomData;
 
@@ -12,16 +12,14 @@ use super::{
     op::Extreme,
 };
 
-/// Elements from the most extreme one on, a NaN before all.
+/// The order from the most extreme element on, with NaN before all numbers.
 pub(super) struct TopOf<T, E>(PhantomData<(T, E)>);
-/// From the largest one on.
 pub(super) type Largest<T> = TopOf<T, op::Max>;
-/// From the smallest one on.
 pub(super) type Smallest<T> = TopOf<T, op::Min>;
 
-/// An extreme that all elements are ordered by.
+/// An extreme with keys that order all elements.
 pub(super) trait Ranks<A: Ordered>: Extreme<A> {
-    /// An unsigned integer that is the larger one of two exactly where `a` takes the place of `b`.
+    /// Returns a key that is the larger of two exactly if its value [beats](Extreme::beats) the other.
     fn key(a: A) -> A::Key;
 }
 

@@ -1,4 +1,4 @@
-//! Sums in a wider type than the usual one.
+//! Sums in a wider type than [`Item::Total`].
 
 use core::{convert::identity, marker::PhantomData};
 
@@ -11,17 +11,14 @@ use warpfold_device::{
 
 use super::item::{Bf16, F16, Item, Unpacked};
 
-/// A type whose elements can be added in a wider one.
 pub(super) trait Widest: Item {
-    /// The type that is wide enough.
+    /// The wider type, which holds each element exactly.
     type Widest: Number;
-    /// The element in it, exactly.
     fn widest(self) -> Self::Widest;
-    /// The sum of a group; of zeros, zero.
+    /// Returns the sum of a vector; a zero vector gives zero.
     fn sum_widest(group: Vector) -> Self::Widest;
-    /// A sum as it is written, at a multiple of 8.
+    /// The sum as it is written, at a multiple of 8.
     type Output: Copy + 'static;
-    /// Returns it.
     fn output(sum: Self::Widest) -> Self::Output;
 }
 
@@ -47,7 +44,7 @@ macro_rules! widest {
             }
         }
     )*};
-    // With names, because an array that `map` owns would lie in local memory where LLVM 7 compiles it.
+    // Lanes are named, because LLVM 7 places an array that `map` owns in local memory.
     (@ [$($lane:ident)*] in $wide:ident = $unpacked:expr) => {{
         let [$($lane),*] = $unpacked;
         [$($wide::from($lane)),*].tree_reduce(Number::add)
@@ -62,15 +59,13 @@ widest! {
     u64 in u128: [a b], written as [u64; 2]: words;
 }
 
-/// The words of a sum of 128 bits, from the lowest one on: a result need not be at a multiple of 16.
+/// Returns the words of a sum, the lowest one first: a result need not be at a multiple of 16.
 #[inline(always)]
 fn words(sum: u128) -> [u64; 2] {
     [sum as u64, (sum >> 64) as u64]
 }
 
-/// The sum of the elements in the wider type.
 pub(super) type WideSum<T> = Unrolled<WideSumOf<T>>;
-/// The same, as a thread maps and combines them.
 pub(super) struct WideSumOf<T>(PhantomData<T>);
 
 impl<T: Widest> Reduction for WideSumOf<T> {

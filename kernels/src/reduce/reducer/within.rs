@@ -1,4 +1,4 @@
-//! How many elements lie in an interval, their sum and their mean.
+//! The number, the sum and the mean of the elements in an interval.
 
 use core::{convert::identity, marker::PhantomData};
 
@@ -13,7 +13,6 @@ use super::{
     skip_nan::{All, MaybeNan},
 };
 
-/// The number, the sum and the mean of the elements that lie in an interval.
 pub(super) struct Within<T>(PhantomData<T>);
 
 impl<T: Averaged> FilteredReduction for Within<T> {
@@ -38,7 +37,7 @@ impl<T: Averaged> FilteredReduction for Within<T> {
     }
 }
 
-/// How many floats there are, their binned sum, and their mean: as `E` ends them.
+/// The count, the binned sum and the mean, in the output format `E`.
 pub(super) struct Ended<E>(PhantomData<E>);
 
 impl<T, E> BinnedStatistic<T> for Ended<E>
@@ -60,11 +59,9 @@ where
     }
 }
 
-/// The number, the [binned](warpfold_abi::binned) sum and the mean of the floats that lie in an interval.
+/// The count, the [binned](warpfold_abi::binned) sum and the mean of the floats in an interval.
 pub(super) struct BinnedWithinOf<T, E>(PhantomData<(T, E)>);
-/// Of which the sum is rounded.
 pub(super) type BinnedWithin<T> = BinnedWithinOf<T, Rounded>;
-/// Of which it is what one device has of it.
 pub(super) type BinnedWithinPart<T> = BinnedWithinOf<T, Part>;
 
 impl<T, E> FilteredReduction for BinnedWithinOf<T, E>
@@ -73,7 +70,7 @@ where
     E: Ending<T::Total>,
 {
     type Reduction = CountedBins<T, All, Ended<E>>;
-    /// As they are added, in which all elements are as far from one another as before.
+    /// The bounds in the type of sums, which preserves the order of elements.
     type Interval = [T::Total; 2];
 
     #[inline(always)]
@@ -81,7 +78,7 @@ where
         [T::of_bits(low).term(), T::of_bits(high).term()]
     }
 
-    /// What is outside is a zero, which changes no sum.
+    /// Replaces elements outside the interval by zero, which changes no sum.
     #[inline(always)]
     fn accumulate(
         (count, kept): &mut (u64, Running<T::Total>),
