@@ -1,4 +1,4 @@
-//! The shapes of input: a module each, with the task that launches its kernels.
+//! The shapes of input, one module each, with the task that launches its kernels.
 
 pub(crate) mod axis;
 pub(crate) mod buffer;
@@ -56,40 +56,36 @@ pub trait Input<O>: sealed::Input + Sized {
     /// The result on the host.
     type Output;
 
-    /// Reduces and waits for the result.
     #[doc(hidden)]
     fn reduce(self, op: O, reducer: &Reducer) -> Result<Self::Output>;
 
-    /// Loads the kernels that [`reduce`](Self::reduce) launches.
     #[doc(hidden)]
     fn prepare(self, op: O, reducer: &Reducer) -> Result<()>;
 }
 
 pub(crate) mod sealed {
-    /// The inputs of this module.
     pub trait Input {}
 }
 
-/// An input that is reduced without waiting for the device, so that [`OnStream`](crate::OnStream) takes
-/// it: every [`Input`] but [`Keyed`] and [`KeyedInto`].
+/// An input that can be reduced without waiting for the device, as [`OnStream`](crate::OnStream)
+/// requires: every [`Input`] except [`Keyed`] and [`KeyedInto`].
 #[diagnostic::on_unimplemented(
     message = "`{O}` does not reduce `{Self}` on a stream",
     note = "inputs by key are reduced by `Reducer::reduce` alone, which waits for the number of runs; for \
             others, `Input` says which operations each takes"
 )]
 pub trait Enqueue<O>: Input<O> {
-    /// The result in device memory: an [`Output`] for one, [`Outputs`] for several. Tuples have none:
-    /// theirs is [`Infallible`].
+    /// The result in device memory: an [`Output`] for one result, [`Outputs`] for several, and
+    /// [`Infallible`] for tuples, which have none there.
     type Left: DeviceOutput;
 
-    /// Checks operation and input, and chooses the kernels.
     #[doc(hidden)]
     fn plan<'p>(self, op: O, device: &Device) -> Result<Plan<'p, Self::Output>>
     where
         Self: 'p;
 }
 
-/// The methods of [`Input`] for an input that is planned.
+/// Implements the methods of [`Input`] by [`Enqueue::plan`].
 macro_rules! by_plan {
     ($O:ty) => {
         fn reduce(self, op: $O, reducer: &crate::Reducer) -> crate::Result<Self::Output> {
@@ -106,8 +102,8 @@ macro_rules! by_plan {
 }
 pub(crate) use by_plan;
 
-/// An input whose number of elements does not change, so that a [`Recorder`](crate::Recorder) takes it:
-/// every [`Enqueue`] but [`Counted`].
+/// An input whose number of elements is fixed, as a [`Recorder`](crate::Recorder) requires: every
+/// [`Enqueue`] except [`Counted`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be recorded",
     note = "counted buffers and inputs by key cannot: reduce the former on a stream, the latter by \

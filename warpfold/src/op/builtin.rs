@@ -1,4 +1,4 @@
-//! The operations of the library's kernels as values of one type: a kind and its modifiers.
+//! The operations of the library's kernels as values of one type.
 
 use std::{fmt, str::FromStr, sync::LazyLock};
 
@@ -14,30 +14,30 @@ pub struct Op {
     pub nan: Nan,
     /// The guarantee about the order of additions.
     pub order: Order,
-    /// Whether it adds in a wider type than [`Dtype::sum`].
+    /// Sums have a wider type than [`Dtype::sum`].
     pub wide: bool,
 }
 
 /// The treatment of NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Nan {
-    /// It makes the result NaN.
+    /// The result is NaN if an element is.
     Propagate,
-    /// Nothing: it is left out.
+    /// NaN is skipped.
     Skip,
 }
 
 /// The guarantee about the order of additions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Order {
-    /// The rounding of float sums, from device to device and launch to launch; the same call on the same
-    /// device is repeatable.
+    /// The same call on the same device is repeatable; the rounding of float sums may differ between
+    /// devices and launches.
     RunToRun,
-    /// Nothing: floats are added in bins of a fixed grid.
+    /// The result is the same everywhere: floats are added in bins of a fixed grid.
     Reproducible,
 }
 
-/// The types of elements that a kind is for, by the trait that they have.
+/// The types of elements that a kind takes, by their trait.
 #[derive(Clone, Copy)]
 pub(super) enum Types {
     Element,
@@ -75,35 +75,33 @@ pub(super) enum OfNone {
     NegativeInfinity,
 }
 
-/// The elements whose result does not depend on their order.
+/// The elements with a result that does not depend on their order.
 #[derive(Clone, Copy)]
 pub(super) enum Reproducible {
-    /// All.
+    /// All, without separate kernels.
     Anyway,
-    /// Integers, and floats by kernels of their own.
+    /// Integers, and floats by separate kernels.
     Binned,
-    /// Floats, by kernels of their own.
+    /// Floats, by separate kernels.
     Floats,
-    /// Integers.
     Integers,
-    /// None.
     Never,
 }
 
-/// A kind's row of the table.
+/// A row of the table of operations.
 pub(super) struct Facts {
-    /// Names, by [`FORMS`].
+    /// The names, in the order of [`FORMS`].
     pub(super) names: [&'static str; FORMS.len()],
-    /// The names of Python's functions, of all elements and of those that are not NaN.
+    /// The names of the Python functions, without and with skipped NaN.
     pub(super) functions: [&'static str; 2],
     pub(super) summary: &'static str,
     pub(super) types: Types,
     pub(super) written: Written,
     pub(super) of_none: OfNone,
-    /// Kernels that leave NaN out exist.
+    /// Kernels that skip NaN exist.
     pub(super) skips_nan: bool,
     pub(super) reproducible: Reproducible,
-    /// The kind whose tuning it uses: itself, or one that loads alike.
+    /// The kind whose tuning it uses: itself, or one that loads elements alike.
     pub(super) measured_as: OpKind,
 }
 
@@ -122,7 +120,7 @@ impl OpKind {
         Op { kind: self, nan: Nan::Propagate, order: Order::RunToRun, wide: false }
     }
 
-    /// Returns what it computes, in a sentence.
+    /// Returns a one-sentence description.
     pub const fn summary(self) -> &'static str {
         self.facts().summary
     }
@@ -139,7 +137,7 @@ impl Op {
         FORMS.into_iter().flat_map(kinds).filter(|op| op.exists())
     }
 
-    /// Returns whether its kind has these modifiers.
+    /// Returns whether the kind has these modifiers.
     const fn exists(self) -> bool {
         let Facts { skips_nan, reproducible, .. } = self.kind.facts();
         let skips = matches!(self.nan, Nan::Skip);
@@ -159,17 +157,17 @@ impl Op {
         }
     }
 
-    /// Returns a number that no other operation has.
+    /// Returns a number that is unique to the operation.
     pub(crate) const fn index(self) -> usize {
         self.form() * OpKind::ALL.len() + self.kind as usize
     }
 
-    /// Returns the name that users, PTX symbols and files have for it.
+    /// Returns the name for users, PTX symbols and files.
     pub const fn name(self) -> &'static str {
         self.kind.facts().names[self.form()]
     }
 
-    /// Returns the name of Python's function for it, if it has no modifier but the treatment of NaN.
+    /// Returns the name of the Python function, if it has no modifier except skipped NaN.
     pub const fn function(self) -> Option<&'static str> {
         match (self.exists(), self.form()) {
             (true, form @ (0 | 1)) => Some(self.kind.facts().functions[form]),
@@ -177,7 +175,7 @@ impl Op {
         }
     }
 
-    /// Returns whether elements of this type have it.
+    /// Returns whether it exists for elements of this type.
     pub const fn takes(self, dtype: Dtype) -> bool {
         let has_kind = match self.kind.facts().types {
             Types::Element => true,
@@ -192,12 +190,12 @@ impl Op {
             && (!self.wide || dtype.wide_sum_bytes().is_some())
     }
 
-    /// Returns what its kernels write.
+    /// Returns the kind of result that its kernels write.
     pub const fn written(self) -> Written {
         self.kind.facts().written
     }
 
-    /// Returns the bytes of the result that a kernel writes.
+    /// Returns the size of the result that a kernel writes.
     pub const fn result_bytes(self, dtype: Dtype) -> usize {
         match (self.written(), dtype.wide_sum_bytes()) {
             (Written::Sum, Some(bytes)) if self.wide => bytes,
@@ -211,7 +209,7 @@ impl Op {
         }
     }
 
-    /// Returns the first word of its result of no elements, whose other words are zero; `None` if there
+    /// Returns the first word of the result of no elements, whose other words are zero; `None` if there
     /// is no such result.
     pub fn of_none(self, dtype: Dtype) -> Option<u64> {
         let sum = |single: f32, double: f64, integer| match dtype.sum() {
@@ -228,40 +226,38 @@ impl Op {
         }
     }
 
-    /// Returns whether no elements have a result.
+    /// Returns whether there is a result of no elements.
     pub const fn has_value_of_none(self) -> bool {
         !matches!(self.kind.facts().of_none, OfNone::Nothing)
     }
 
-    /// Returns whether its result of no elements is zero.
+    /// Returns whether the result of no elements is zero.
     pub(crate) const fn is_zero_of_none(self) -> bool {
         matches!(self.kind.facts().of_none, OfNone::Zero)
     }
 
-    /// Returns whether it adds in bins, which hold no more than a certain number of terms.
+    /// Returns whether it adds in bins, which have room for a limited number of terms.
     pub const fn is_binned(self) -> bool {
         matches!(self.order, Order::Reproducible)
     }
 
-    /// Returns whether it adds up products of digits: instructions are its limit, not the memory.
+    /// Returns whether it adds products of digits, and so is limited by instructions, not by memory.
     pub(crate) const fn has_products(self) -> bool {
         self.is_binned() && matches!(self.kind, OpKind::MeanAndVariance)
     }
 
     /// Returns whether its partial results have more words than others, and its kernels more registers.
     pub(crate) const fn is_wide(self, dtype: Dtype) -> bool {
-        // Sums of shorter integers have fewer words.
-        let of_integers =
-            matches!(self.kind, OpKind::MeanAndVariance) && !dtype.is_float() && dtype.size() >= 4;
-        let is_counted = matches!(self.kind, OpKind::HarmonicMean) && self.is_binned();
-        let of_floats = match self.kind {
+        match self.kind {
+            // Sums of shorter integers have fewer words.
+            OpKind::MeanAndVariance => self.is_binned() || !dtype.is_float() && dtype.size() >= 4,
+            OpKind::HarmonicMean => self.is_binned() && matches!(dtype, Dtype::F64),
             OpKind::ThirdCentralMoment => true,
-            _ => is_counted && matches!(dtype, Dtype::F64),
-        };
-        self.has_products() || of_integers || of_floats
+            _ => false,
+        }
     }
 
-    /// Returns whether its result has the index of an element.
+    /// Returns whether the result has the index of an element.
     pub const fn has_places(self) -> bool {
         matches!(self.kind, OpKind::ArgMin | OpKind::ArgMax)
     }
@@ -269,14 +265,14 @@ impl Op {
     /// Returns the operation whose tuning it uses.
     pub(crate) const fn measured_as(self) -> Self {
         match self.kind.facts().measured_as {
-            // Squares were measured without modifiers.
+            // Squares were measured only without modifiers.
             OpKind::SumOfSquares if self.form() != 0 => OpKind::Sum.plain(),
             kind => kind.plain(),
         }
     }
 
-    /// Returns whether elements of this type have a result of it that no order changes: its own, or that
-    /// of its [reproducible](Self::reproducible) form.
+    /// Returns whether elements of this type have a result that does not depend on their order: by the
+    /// operation itself, or by its [reproducible](Self::reproducible) form.
     pub const fn is_reproducible(self, dtype: Dtype) -> bool {
         match self.kind.facts().reproducible {
             Reproducible::Anyway => true,
@@ -287,8 +283,8 @@ impl Op {
         }
     }
 
-    /// Returns the operation with a result that no order changes, of those that
-    /// [have](Self::is_reproducible) one.
+    /// Returns the form whose result does not depend on the order of elements, if it
+    /// [exists](Self::is_reproducible).
     pub const fn reproducible(self, dtype: Dtype) -> Self {
         match self.kind.facts().reproducible {
             Reproducible::Binned | Reproducible::Floats if dtype.is_float() && !self.wide => {
@@ -298,8 +294,8 @@ impl Op {
         }
     }
 
-    /// Returns the operation whose result of elements of a type is this one's: the L1 norm of elements
-    /// that have no kernels for it is the sum of their magnitudes.
+    /// Returns the operation with the same result for elements of this type: the sum of magnitudes for
+    /// an L1 norm without kernels, otherwise itself.
     pub const fn for_elements(self, dtype: Dtype) -> Self {
         match self.kind {
             OpKind::L1Norm if !self.kind.plain().takes(dtype) => {
@@ -309,8 +305,7 @@ impl Op {
         }
     }
 
-    /// Returns the operation with NaN left out, or itself if elements of this type have no such
-    /// operation.
+    /// Returns the operation that skips NaN, or itself if there is none for elements of this type.
     pub const fn skipping_nan(self, dtype: Dtype) -> Self {
         match self.kind.facts().skips_nan && dtype.is_float() && !self.wide {
             true => Self { nan: Nan::Skip, ..self },
@@ -383,7 +378,7 @@ mod tests {
         let of = |dtype| Op::pairs().filter(move |pair| pair.1 == dtype).count();
         // 14 kinds for all types, 3 for integers, one for those of 64 bits, 3 for floats.
         assert_eq!([Dtype::I32, Dtype::U64].map(of), [17, 17 + 2]);
-        // With NaN left out, in bins, and both; `f64` has no wider sum.
+        // With skipped NaN, in bins, and both; `f64` has no wider sum.
         assert_eq!([Dtype::F64, Dtype::F16].map(of), [17 + 13 + 5 + 5, 17 + 13 + 5 + 5 + 1]);
     }
 

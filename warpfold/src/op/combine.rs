@@ -10,8 +10,8 @@ use crate::{
     },
 };
 
-/// Operations that combine the results of two inputs into the result of both. Either may be an initial
-/// value.
+/// An operation that combines the results of two inputs into the result of both. Either may be an
+/// initial value.
 ///
 /// ```
 /// use warpfold::{Device, Reducer, Selection, op::{self, Combine}};
@@ -24,10 +24,10 @@ use crate::{
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// Results are those of the host, `R`: of sums and products [`Element::Sum`]. Integers wrap around,
+/// `R` is the type of results on the host: [`Element::Sum`] for sums and products. Integers wrap around,
 /// floats are rounded once, and NaN is the minimum and the maximum of NaN and anything. The combination
 /// of two [`Reproducible`] sums is rounded again, so that it depends on where the input was cut. Means
-/// and variances are not combined: their results lack the number of elements.
+/// and variances cannot be combined: their results lack the number of elements.
 ///
 /// ```compile_fail,E0599
 /// # use warpfold::op::{self, Combine};
@@ -76,18 +76,17 @@ impl<R, O: Combine<R>> Combine<R> for Reproducible<O> {
     }
 }
 
-/// Returns the smaller or the larger one in the order of the kernels: NaN if either is NaN, and −0 is
-/// below +0.
+/// Returns the smaller or the larger value as the kernels do: NaN if either is NaN, and −0 is below +0.
 fn extreme<T: Element>(a: T, b: T, smaller: bool) -> T {
     let is_nan = |value: T| value.partial_cmp(&value).is_none();
-    // Two equal numbers that differ are zeros.
+    // Equal numbers with different bits are zeros.
     let below = |a: T, b: T| a < b || a == b && T::TO_F64(a).is_sign_negative();
     if is_nan(a) || !is_nan(b) && below(a, b) == smaller { a } else { b }
 }
 
 /// Combines two integers by an operation whose lower bits depend on their lower bits alone.
-fn in_words<T: Element>(a: T, b: T, of: fn(u64, u64) -> u64) -> T {
-    element_of(of(word_of(a), word_of(b)))
+fn in_words<T: Element>(a: T, b: T, op: fn(u64, u64) -> u64) -> T {
+    element_of(op(word_of(a), word_of(b)))
 }
 
 fn multiply<T: Element>(a: T, b: T) -> T {

@@ -1,4 +1,4 @@
-//! The operations, as values: what [`Reducer::reduce`](crate::Reducer::reduce) and its like take.
+//! The operations, as values for [`Reducer::reduce`](crate::Reducer::reduce) and similar methods.
 //!
 //! ```
 //! use warpfold::{Device, Reducer, Selection, op};
@@ -9,7 +9,7 @@
 //! assert_eq!(reducer.reduce(op::CountNonZero, &values)?, 3);
 //! let ends = reducer.reduce(op::MinMax, &values)?.expect("there are elements");
 //! assert_eq!((ends.min, ends.max), (-7, 3));
-//! // Of every row of a matrix.
+//! // A result for each row of a matrix.
 //! assert_eq!(reducer.reduce(op::SumOfMagnitudes, &values.rows(2)?)?, [3, 9]);
 //! # Ok::<(), warpfold::Error>(())
 //! ```
@@ -39,30 +39,30 @@
 //! | [`Largest`], [`Smallest`] | [`Located`] each | the same | none |
 //!
 //! # The same bits
-//! How far two results may be compared bit by bit depends on the operation:
+//! Whether two results have the same bits depends on the operation:
 //!
-//! - *Wherever they are made*: sums, products, dot products, squared distances, means and variances of
-//!   integers, minima, maxima and their places, the k largest or smallest elements and theirs, counts,
-//!   and bitwise operations. No order changes them: they have the same bits on any device, for any
-//!   alignment and launch, of a buffer or of a row, and on the CPU.
+//! - *Everywhere*: sums, products, dot products, squared distances, means and variances of integers;
+//!   minima, maxima and the k largest or smallest elements, with their indices; counts; and bitwise
+//!   operations. They do not depend on the order: they have the same bits on any device, for any
+//!   alignment and launch, for a buffer or a row, and on the CPU.
 //! - *From call to call*: sums, products, dot products, squared distances, means, variances, third
-//!   central moments and logarithms of sums of floats, with NaN or without; and harmonic means. The same
-//!   call on the same device, with as many elements at the same alignment, of both buffers where there
-//!   are two, gives the same bits each time. Another device, alignment or version of this library may
-//!   add in another order, and round otherwise.
+//!   central moments and logarithms of sums of floats, with or without NaN; and harmonic means. The same
+//!   call on the same device, with the same number of elements at the same alignment, in both buffers if
+//!   there are two, gives the same bits each time. Another device, alignment or version of this library
+//!   may add in another order, and round differently.
 //!
-//! `reproducible` brings sums, means, variances and harmonic means of floats from the second level to
-//! the first, dot products, squared distances and sums of [filtered](crate::Filtered) elements too, at
-//! the cost of more arithmetic. An operation that is at the first anyway it leaves as it is, and one
-//! that cannot be there does not have it, or does not compile: so the word in a program says what holds.
+//! `reproducible` raises sums, means, variances and harmonic means of floats from the second level to
+//! the first, also dot products, squared distances and sums of [filtered](crate::Filtered) elements, at
+//! the cost of more arithmetic. It does not change an operation that is at the first level anyway, and
+//! it does not exist, or does not compile, for an operation that cannot reach it: its presence in a
+//! program is a guarantee.
 //!
 //! There is no level below these, of results that may differ from call to call: a kernel whose blocks
-//! add to the result in the order in which they arrive needs it cleared before, and with that was
-//! nowhere faster by more than half a percent on an H200.
+//! add to the result in the order in which they arrive needs the result cleared before, and with this
+//! was nowhere faster by more than half a percent on an H200.
 //!
-//! A program's own operation is taken as well: see [`custom`](crate::custom). Several operations on
-//! the same elements are reduced together in a tuple: see [`Operations`]. Results
-//! of parts are combined on the host by [`Combine`].
+//! Programs can define [their own operations](crate::custom). A tuple reduces the same elements by
+//! several operations: see [`Operations`]. [`Combine`] combines the results of parts on the host.
 
 pub(crate) mod builtin;
 mod combine;
@@ -91,45 +91,46 @@ use crate::{
     names::{self, OpKind},
     reducer::{Code, Codes, HostResults},
 };
+#[cfg(doc)]
+use crate::{Located, Spread};
 
 /// An operation on elements of type `T`: one of this module, or a reference to a program's own
 /// ([`Custom`](crate::custom::Custom)). The trait is sealed.
 pub trait Operation<T: Plain>: sealed::Sealed<Kind = kind::Single> + Copy {
-    /// What the host gets: an `Option` where no elements have no result.
+    /// The result on the host: an `Option` if there may be none for no elements.
     type Output: Copy;
-    /// What is left in device memory.
+    /// The result in device memory.
     type Left: Outcome;
 
-    /// Whose kernels it takes.
     #[doc(hidden)]
     fn code(self) -> Code;
 
-    /// The result of no elements, where no kernel is asked for it.
+    /// Returns the result of no elements, if it needs no kernel.
     #[doc(hidden)]
     fn of_none() -> Option<Self::Output>;
 
-    /// The result in what a kernel has written.
+    /// Reads the result that a kernel has written.
     #[doc(hidden)]
     fn decode(words: Words) -> Self::Output;
 }
 
-/// An operation of which every row of a matrix, or segment, can have a result of its own: all but
+/// An operation that can have a result for each row of a matrix, or each segment: all except
 /// [`WrappingSum`].
 pub trait RowsOperation<T: Plain>: Operation<T> {}
 
-/// A sum whose rounding error [`Reducer::error_bound`](crate::Reducer::error_bound) bounds: [`Sum`],
-/// [`SumOfSquares`] or [`SumOfMagnitudes`]. The trait is sealed.
+/// A sum with a bound of its rounding error, [`Reducer::error_bound`](crate::Reducer::error_bound):
+/// [`Sum`], [`SumOfSquares`] or [`SumOfMagnitudes`]. The trait is sealed.
 pub trait BoundedSum<T: Element>: Operation<T> {}
 
 impl<T: Element> BoundedSum<T> for Sum {}
 impl<T: Element> BoundedSum<T> for SumOfSquares {}
 impl<T: Element> BoundedSum<T> for SumOfMagnitudes {}
 
-/// Two to six operations on the same elements, in a tuple, which
-/// [`Reducer::reduce`](crate::Reducer::reduce) takes in place of one. The trait is sealed.
+/// A tuple of two to six operations on the same elements, which
+/// [`Reducer::reduce`](crate::Reducer::reduce) takes in place of a single one. The trait is sealed.
 ///
-/// Each operation has the result, bit for bit, that it has alone. The host waits once for all, and a
-/// launch gives the results of several operations where its kernel has them:
+/// Each result is, bit for bit, that of the operation alone. The host waits once for all, and a launch
+/// produces the results of several operations if its kernel computes them:
 ///
 /// | operations among those of a tuple | launches |
 /// |---|---|
@@ -137,33 +138,32 @@ impl<T: Element> BoundedSum<T> for SumOfMagnitudes {}
 /// | [`Sum`] and [`WrappingSum`] | 1 |
 /// | [`Reproducible`] around an operation that it does not change, and that operation | 1 |
 /// | [`Min`] and [`Max`], with or without [`MinMax`] or [`MaxNorm`] | 1 |
-/// | [`L1Norm`] and [`SumOfMagnitudes`], but of integers of 64 bits | 1 |
+/// | [`L1Norm`] and [`SumOfMagnitudes`], except for integers of 64 bits | 1 |
 /// | [`MinMax`], and [`Min`] or [`Max`] | 1 |
-/// | the same of numbers, each in [`SkipNan`] | 1 |
-/// | of integers, [`ArgMin`] and [`Min`] | 1 |
-/// | of integers, [`ArgMax`] and [`Max`] | 1 |
+/// | the same, each in [`SkipNan`] | 1 |
+/// | [`ArgMin`] and [`Min`] of integers | 1 |
+/// | [`ArgMax`] and [`Max`] of integers | 1 |
 /// | any other | 1 each |
 ///
-/// Launches come one behind the other on the same stream, and each reads all elements: those that the
-/// L2 cache holds it need not read from memory again. A program's own operation, of which no elements
-/// have a result too, is launched even where the others are not.
+/// Launches follow each other on the same stream, and each reads all elements, from the L2 cache if it
+/// holds them. A program's own operation, which has a result of no elements, is launched even if the
+/// others are not.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no tuple of two to six operations on elements of type `{T}`",
     note = "each must be an operation on them, of `warpfold::op` or a reference to a program's own"
 )]
 pub trait Operations<T: Plain>: sealed::Sealed<Kind = kind::Together> + Copy {
-    /// A tuple of what the host gets of each.
+    /// The tuple of the results on the host.
     type Output;
 
-    /// Whose kernels they take.
     #[doc(hidden)]
     fn codes(self) -> [Option<Code>; MOST_TOGETHER];
 
-    /// The results of no elements, where no kernel is asked for any.
+    /// Returns the results of no elements, if none of them needs a kernel.
     #[doc(hidden)]
     fn of_none() -> Option<Self::Output>;
 
-    /// The results in what kernels have written.
+    /// Reads the results that kernels have written.
     #[doc(hidden)]
     fn decode(results: HostResults<'_>) -> Self::Output;
 }
@@ -202,11 +202,11 @@ together! {
     (A 0, B 1, C 2, D 3, E 4, F 5);
 }
 
-/// An operation on pairs, the elements of two buffers that have the same index. Its result is of the
-/// type [`Element::Sum`], and 0 of no pairs. The trait is sealed.
+/// An operation on pairs of elements that have the same index in two buffers. Its result has the type
+/// [`Element::Sum`], and is 0 for no pairs. The trait is sealed.
 ///
-/// The buffers have the same length; both may be the same one. Where they begin equally far from a
-/// multiple of 16 bytes, as uploaded buffers do, they are read in the fewest loads.
+/// The buffers have the same length; both may be the same one. If they begin equally far from a multiple
+/// of 16 bytes, as uploaded buffers do, they are read with the fewest loads.
 ///
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -218,22 +218,21 @@ together! {
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 pub trait PairOperation: sealed::Sealed<Kind = kind::Pairs> + Copy {
-    /// Whose kernels it takes of elements of a type.
     #[doc(hidden)]
     fn op(dtype: names::Dtype) -> names::PairOp;
 }
 
-/// The dot product: the sum of the pairs' products, in the type [`Element::Sum`]. Of integers it wraps
-/// around, which products of 32 bits and more can do from the second pair on. Products of floats are
-/// rounded to that type, where those of 16 bits have room, unless they overflow or underflow; and added
-/// in the order of the launch, as those of a [`Sum`] are.
+/// The dot product: the sum of the products of pairs, in the type [`Element::Sum`]. For integers it
+/// wraps around, which is possible from the second pair on if they have 32 bits or more. Products of
+/// floats are rounded to that type, in which those of 16-bit floats are exact unless they overflow or
+/// underflow, and added in the order of the launch, as by a [`Sum`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dot;
 
-/// The sum of the squares of the pairs' differences, in the type [`Element::Sum`]: the square of the
-/// Euclidean distance. Differences of integers are exact, but for those of 64 bits, which wrap around in
-/// their own type; squares and their sum wrap around as those of a [`SumOfSquares`] do. Differences of
-/// floats and their squares are rounded to that type, and added as those of a [`Dot`] are.
+/// The squared Euclidean distance: the sum of the squares of the pairs' differences, in the type
+/// [`Element::Sum`]. Differences of integers are exact, except those of 64 bits, which wrap around in
+/// their own type; squares and their sum wrap around as those of a [`SumOfSquares`]. Differences of
+/// floats and their squares are rounded to that type, and added as by a [`Dot`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SquaredDistance;
 
@@ -260,30 +259,29 @@ impl PairOperation for SquaredDistance {
     }
 }
 
-/// The search for the k elements of a buffer, or of every row, that come first: [`Largest`] or
-/// [`Smallest`], of 1 to 32 elements, with their indices. The trait is sealed.
+/// A search for the k [`Largest`] or [`Smallest`] elements of a buffer, or of every row, with their
+/// indices; k is 1 to 32. The trait is sealed.
 ///
-/// Of a buffer with fewer elements all are found. Many elements in no order take little longer than
-/// their extreme does; it takes longest where each of them comes before those at smaller indices.
+/// In a buffer with fewer elements all are found. For many elements in random order the search takes
+/// little longer than that for the extreme; it is slowest if each element precedes those at smaller
+/// indices in the result.
 ///
-/// The elements come in a total order: of two that are equal, as zeros of both signs are, the one with
-/// the smaller index comes first, and a NaN comes before all that are none, whichever is asked for. So
-/// the first one is that of [`ArgMax`] or [`ArgMin`].
+/// The result is in a total order: of two equal elements, as zeros of both signs are, the one with the
+/// smaller index is first, and NaN precedes all numbers in both searches. So the first element is that
+/// of [`ArgMax`] or [`ArgMin`].
 pub trait TopK: sealed::Sealed<Kind = kind::Top> + Copy {
-    /// Whose kernels it takes.
     #[doc(hidden)]
     const OP: names::TopOp;
 
-    /// Returns how many elements come first.
     #[doc(hidden)]
     fn k(self) -> usize;
 }
 
-/// The largest elements, from the largest one on; the field says how many of them, 1 to 32.
+/// The largest elements in descending order; the field is their number, 1 to 32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Largest(pub usize);
 
-/// The smallest elements, from the smallest one on; the field says how many of them, 1 to 32.
+/// The smallest elements in ascending order; the field is their number, 1 to 32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Smallest(pub usize);
 
@@ -313,52 +311,46 @@ impl TopK for Smallest {
 
 /// The kinds of operations, by which an [`Input`](crate::Input) chooses how to reduce its elements.
 pub(crate) mod kind {
-    /// One result of each element or piece.
+    /// One result, or one for each row or segment.
     pub struct Single;
     /// A tuple of operations.
     pub struct Together;
-    /// One result of two buffers.
     pub struct Pairs;
-    /// The first elements in an order.
     pub struct Top;
-    /// An interval, which is no operation by itself.
+    /// An interval, which is not an operation by itself.
     pub struct Interval;
 }
 
 pub(crate) mod sealed {
     use super::{Element, Operation, Plain, names};
 
-    /// The operations of this module and those of programs.
     pub trait Sealed {
         /// One of the types of [`kind`](super::kind).
         type Kind;
     }
 
-    /// Those that have a result with the same bits everywhere.
     #[diagnostic::on_unimplemented(
         message = "`{Self}` of `{T}` has no result with the same bits everywhere",
         note = "sums, means and variances have one, and operations whose result no order changes"
     )]
     pub trait Reproducible<T: Element>: Operation<T> {}
 
-    /// Those that have a result of numbers alone.
     #[diagnostic::on_unimplemented(
         message = "`{Self}` cannot leave out NaN",
         note = "sums, products, norms, extremes and their places, harmonic means, third central moments, \
                 and means with variances can"
     )]
     pub trait SkipsNan<T: Element>: Operation<T> {
-        /// The result, unless it is that of no number.
+        /// Replaces the result of elements none of which is a number by that of no elements.
         fn number(output: Self::Output) -> Self::Output;
     }
 
-    /// What elements can be added in.
+    /// A type in which elements can be added.
     #[diagnostic::on_unimplemented(
         message = "elements of type `{T}` cannot be added in `{Self}`",
         note = "they can in their type `Element::Sum`, those of 64 bits in 128 bits, and floats in `f64`"
     )]
     pub trait Accumulates<T: Element>: Plain {
-        /// Whose kernels do it.
         const OP: names::Op;
     }
 }
@@ -386,7 +378,7 @@ modifiers!(L1Norm<T: Element> skip_nan(|norm| norm));
 modifiers!(L1Norm<T: Element> reproducible<Element>);
 
 /// The maximum norm, as `f64`: the largest magnitude, or NaN if any element is NaN. Results of rows and
-/// in an [`Output`](crate::Output) are the [`Ends`] of the elements instead.
+/// results in an [`Output`](crate::Output) are the [`Ends`] of the elements instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaxNorm;
 

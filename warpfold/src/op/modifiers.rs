@@ -1,4 +1,4 @@
-//! Modifiers of operations: reproducible results, NaN left out, and sums in a wider type.
+//! Modifiers of operations: reproducible results, skipped NaN, and sums in a wider type.
 
 use std::marker::PhantomData;
 
@@ -17,9 +17,9 @@ use crate::{
     reducer::Code,
 };
 
-/// An operation whose result has the same bits wherever it is made: on any GPU, in any launch, at any
-/// alignment, of a buffer or of a row, in the simulator, and on the CPU. The `reproducible` method of an
-/// operation returns it; generic code writes `Reproducible(op)`.
+/// An operation whose result has the same bits everywhere: on any GPU, in any launch, at any alignment,
+/// for a buffer or a row, in the simulator, and on the CPU. The `reproducible` method of an operation
+/// returns it; generic code writes `Reproducible(op)`.
 ///
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -27,33 +27,33 @@ use crate::{
 /// # let reducer = Reducer::new(&device)?;
 /// let values = device.upload(&[1e30_f32, 1.0, -1e30, 0.1, -0.1])?;
 /// let sum = reducer.reduce(op::Sum.reproducible(), &values)?;
-/// // In any order, and cut in any way.
+/// // The same in another order.
 /// let values = device.upload(&[0.1_f32, -1e30, -0.1, 1e30, 1.0])?;
 /// assert_eq!(reducer.reduce(op::Sum.reproducible(), &values)?.to_bits(), sum.to_bits());
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// Of floats it is for [`Sum`], [`SumOfSquares`] and [`SumOfMagnitudes`], whose terms are the elements,
-/// their squares or their magnitudes, each rounded once to [`Element::Sum`]. The sum is defined by the
-/// set of the terms alone:
+/// For floats, it applies to [`Sum`], [`SumOfSquares`] and [`SumOfMagnitudes`], whose terms are the
+/// elements, their squares or their magnitudes, each rounded once to [`Element::Sum`]. The sum is
+/// defined by the set of the terms alone:
 ///
 /// - Let t be the least integer, −5 or more in `f32` and −36 or more in `f64`, such that all finite
 ///   terms are below 2^((t + 1)W − 1) in magnitude, where W is 23 in `f32` and 28 in `f64`.
 /// - Round every term to a multiple of 2^((t − 2)W) in `f32`, of 2^((t − 3)W) in `f64`, ties to even.
-/// - Add these multiples exactly, and round the sum once to the type, ties to even; what is too large is
-///   an infinity, and a sum of 0 is +0.
-/// - If there is a NaN, or infinities of both signs, the sum is NaN; else it is the infinity, if there
-///   is one.
+/// - Add these multiples exactly, and round the sum once to the type, ties to even; a sum that is too
+///   large is an infinity, and a sum of 0 is +0.
+/// - If there is a NaN, or infinities of both signs, the sum is NaN; otherwise it is the infinity, if
+///   there is one.
 ///
-/// So n terms are off by n·2^−46 of the largest magnitude at most in `f32`, and by n·2^−84 of it in
-/// `f64`, besides the rounding of the result. Nothing but the result is rounded of sums of
+/// So the error of n terms, besides the rounding of the result, is at most n·2^−46 of the largest
+/// magnitude in `f32`, and n·2^−84 of it in `f64`. Only the result is rounded for sums of
 /// [`f16`](struct@f16), of `f32` that are integers below 2^68, and of `f64` that are integers below
 /// 2^111. The definition does not change between versions of this library.
 ///
-/// It is for [`Dot`] and [`SquaredDistance`] as well, whose terms are the products, or the squares of
-/// the differences: the elements are converted to [`Element::Sum`], and each product, difference and
-/// square is rounded once. And it is for these sums in [`SkipNan`], whose terms are those of the numbers
-/// alone:
+/// It applies to [`Dot`] and [`SquaredDistance`] as well, whose terms are the products, or the squares
+/// of the differences: the elements are converted to [`Element::Sum`], and each product, difference and
+/// square is rounded once. It also applies to these sums in [`SkipNan`], whose terms are those of the
+/// numbers alone:
 ///
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -66,21 +66,21 @@ use crate::{
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// That of [`Sum`] also adds up [`Filtered`](crate::Filtered) elements; on the CPU it is written
-/// around the [interval](super::Interval) instead.
+/// The reproducible [`Sum`] also reduces [`Filtered`](crate::Filtered) elements; on the CPU,
+/// `Reproducible` is written around the [interval](super::Interval) instead.
 ///
 /// # Means and variances
-/// It is for [`MeanAndVariance`] as well, in [`SkipNan`] too: for those of the elements, each rounded to
-/// a multiple of 2^((t − 2)W) in `f32` and below, of 2^((t − 3)W) in `f64`, as the terms of a sum are.
-/// With A for the sum of n such numbers and B for that of their squares, both of which are exact:
+/// It applies to [`MeanAndVariance`], in [`SkipNan`] too, whose elements are rounded as the terms of a
+/// sum are, to multiples of 2^((t − 2)W) in `f32` and narrower types, of 2^((t − 3)W) in `f64`. With A
+/// for the sum of n such numbers and B for the sum of their squares, both of which are exact:
 ///
 /// - The mean is A, rounded to `f64`, divided by n.
 /// - The variance is n·B − A², which is exact and never below 0, rounded to `f64`, divided by n, and
 ///   divided by n again.
-/// - If there is an element that is not finite, the variance is NaN, and the mean is what the sum is.
+/// - If there is an element that is not finite, the variance is NaN, and the mean equals the sum.
 ///
-/// So a constant has the variance 0, and elements that are far from 0 beside their deviation lose
-/// nothing but what they have lost before they came here:
+/// So the variance of a constant is 0, and elements whose deviation is small compared with their
+/// magnitude lose no further precision:
 ///
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -94,16 +94,16 @@ use crate::{
 /// ```
 ///
 /// # Harmonic means
-/// It is for [`HarmonicMean`] of floats, whose terms are 4 over each element, each rounded once to
-/// [`Element::Sum`], and that of a zero of either sign is ∞. With A for their exact sum, of which the
-/// terms are rounded as those of a sum are, and n for their number, the mean is 4 divided by the
-/// quotient of A, rounded to `f64`, and n. So an element of `f32` or [`bf16`] of magnitude 2^−126 and
-/// less, or of `f64` of 2^−1022 and less, counts as a zero.
+/// It applies to [`HarmonicMean`] of floats, whose terms are 4 divided by each element, rounded once to
+/// [`Element::Sum`], or ∞ for a zero of either sign. With A for their exact sum, whose terms are rounded
+/// as those of a sum are, and n for their number, the mean is 4 divided by the quotient of A, rounded to
+/// `f64`, and n. So elements of magnitude 2^−126 and less in `f32` or [`bf16`], or 2^−1022 and less in
+/// `f64`, count as zeros.
 ///
 /// # Other operations
-/// For integers it applies to all of these but [`HarmonicMean`], and to [`Product`]. Operations whose
-/// result no order changes stay as they are. [`LogSumExp`](super::LogSumExp) and products of floats have
-/// no such result:
+/// For integers it applies to all of these except [`HarmonicMean`], and to [`Product`]. Operations whose
+/// result does not depend on the order are unchanged. [`LogSumExp`](super::LogSumExp) and products of
+/// floats have no reproducible result:
 ///
 /// ```compile_fail,E0277
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -126,7 +126,7 @@ use crate::{
 pub struct Reproducible<O>(pub O);
 
 impl<O> Reproducible<O> {
-    /// Leaves NaN out.
+    /// Skips NaN.
     pub const fn skip_nan(self) -> SkipNan<Self> {
         SkipNan(self)
     }
@@ -172,8 +172,8 @@ impl<T: Element, O: sealed::SkipsNan<T> + sealed::Reproducible<T>> sealed::Skips
     }
 }
 
-/// An operation that leaves NaN out. The `skip_nan` method of an operation returns
-/// it; generic code writes `SkipNan(op)`.
+/// An operation that skips NaN. The `skip_nan` method of an operation returns it; generic code writes
+/// `SkipNan(op)`.
 ///
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -184,28 +184,28 @@ impl<T: Element, O: sealed::SkipsNan<T> + sealed::Reproducible<T>> sealed::Skips
 /// assert_eq!(reducer.reduce(op::Sum.skip_nan(), &values)?, 6.0);
 /// let least = reducer.reduce(op::ArgMin.skip_nan(), &values)?.expect("there are numbers");
 /// assert_eq!((least.index, least.value), (2, -1.0));
-/// let spread = reducer.reduce(op::MeanAndVariance.skip_nan(), &values)?.expect("likewise");
+/// let spread = reducer.reduce(op::MeanAndVariance.skip_nan(), &values)?.expect("there are numbers");
 /// let numbers = 4 - reducer.reduce(op::CountNan, &values)?;
 /// assert_eq!((spread.mean, numbers), (2.0, 3));
 /// assert!((spread.sample_variance(numbers) - 7.0).abs() < 1e-5);
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// It is for [`Sum`], [`SumOfSquares`], [`SumOfMagnitudes`], [`L1Norm`], [`L2Norm`], [`MaxNorm`],
+/// It applies to [`Sum`], [`SumOfSquares`], [`SumOfMagnitudes`], [`L1Norm`], [`L2Norm`], [`MaxNorm`],
 /// [`Product`], [`Min`], [`Max`], [`MinMax`], [`ArgMin`], [`ArgMax`], [`MeanAndVariance`],
-/// [`HarmonicMean`] and [`ThirdCentralMoment`]. Where no element is a number sums and norms are 0 and
-/// the product is 1, and the others have no result: the host gets `None`, and device memory has NaN,
-/// with the index of the first element. The host gets `None` also of a [`MeanAndVariance`] or
-/// [`ThirdCentralMoment`] where infinities leave no number. A result has the same bits as far as that
-/// of the operation itself. Of integers it is the operation itself.
+/// [`HarmonicMean`] and [`ThirdCentralMoment`]. If no element is a number, sums and norms are 0 and the
+/// product is 1. The other operations then have no result: `None` on the host, and NaN in device memory,
+/// with the index of the first element. [`MeanAndVariance`] and [`ThirdCentralMoment`] are also `None`
+/// on the host if infinities make them NaN. A result is as reproducible as that of the operation itself.
+/// For integers it is the operation itself.
 ///
-/// A sum or a product is NaN all the same where numbers make one: infinities of both signs, or an
-/// infinity and a zero.
+/// A sum or a product of numbers can still be NaN: with infinities of both signs, or an infinity and a
+/// zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SkipNan<O>(pub O);
 
 impl<O> SkipNan<O> {
-    /// Makes the result have the same bits wherever it is made.
+    /// Makes the result have the same bits everywhere.
     pub const fn reproducible(self) -> Reproducible<Self> {
         Reproducible(self)
     }
@@ -242,11 +242,11 @@ impl<T: Element, O: sealed::SkipsNan<T> + sealed::Reproducible<T>> sealed::Repro
 {
 }
 
-/// Gives an operation the method of a modifier.
+/// Implements the method of a modifier for an operation.
 macro_rules! modifiers {
     ($Name:ident<$T:ident: $Elements:ident> skip_nan(|$output:ident| $number:expr)) => {
         impl $Name {
-            /// Leaves NaN out.
+            /// Skips NaN.
             pub const fn skip_nan(self) -> $crate::op::SkipNan<Self> {
                 $crate::op::SkipNan(self)
             }
@@ -260,7 +260,7 @@ macro_rules! modifiers {
     };
     ($Name:ident<$T:ident: $Elements:ident> reproducible<$($Bound:ident)?>) => {
         impl $Name {
-            /// Makes the result have the same bits wherever it is made.
+            /// Makes the result have the same bits everywhere.
             pub const fn reproducible(self) -> $crate::op::Reproducible<Self> {
                 $crate::op::Reproducible(self)
             }
@@ -271,9 +271,8 @@ macro_rules! modifiers {
 }
 pub(super) use modifiers;
 
-/// A result that is NaN where no element is a number.
+/// A result that is NaN if no element is a number.
 pub(super) trait MaybeNan {
-    /// Returns whether it is not NaN, which alone differs from itself.
     fn is_number(&self) -> bool;
 }
 
@@ -327,8 +326,8 @@ impl Sum {
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     ///
-    /// Beside [`Element::Sum`] there are `f64` for [`f16`](struct@f16), [`bf16`] and `f32`,
-    /// `i128` for `i64`, and `u128` for `u64`, in which no sum of a buffer overflows.
+    /// `A` may be [`Element::Sum`], `f64` for [`f16`](struct@f16), [`bf16`] and `f32`, `i128` for `i64`,
+    /// or `u128` for `u64`; no sum of a buffer overflows in 128 bits.
     ///
     /// ```compile_fail,E0277
     /// # use warpfold::{Device, Reducer, Selection, op};
@@ -343,7 +342,7 @@ impl Sum {
 }
 
 impl<A> SumIn<A> {
-    /// Makes the result have the same bits wherever it is made.
+    /// Makes the result have the same bits everywhere.
     pub const fn reproducible(self) -> Reproducible<Self> {
         Reproducible(self)
     }

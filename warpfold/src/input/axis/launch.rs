@@ -1,17 +1,17 @@
-//! Which kernel the columns of matrices take, and how much of the device each has. Pure arithmetic: no
-//! device takes part.
+//! The choice of kernel and grid for the columns of matrices, by arithmetic alone.
 //!
-//! Neighbouring columns are a strip. A block's threads are as many side by side as the strip is wide,
-//! and above each other for different rows:
+//! Neighbouring columns form a strip. A block has `across` threads side by side, one for each unit of
+//! the strip's width, and several of these rows of threads (`above`), which take different rows of the
+//! matrix:
 //!
-//! - Where there are strips for the whole device, each has a block. Strips are as wide as they can be
-//!   while there are still enough of them: the fewer threads lie above each other, the less a block's
-//!   end costs.
-//! - Fewer strips have several blocks each. They are narrow, because blocks hand on a value for each of
-//!   their columns, and blocks are large, so that there are few.
+//! - If there are enough strips for the whole device, each has one block. Strips are as wide as possible
+//!   while there are still enough of them: the fewer threads share a column, the cheaper is the end of a
+//!   block, which combines their values.
+//! - Otherwise, each strip has several blocks. Strips are narrow, because a block publishes a value for
+//!   each column, and blocks are large, so that there are few.
 //!
-//! The widths, the blocks' sizes and how many a multiprocessor has were chosen by a sweep of them over
-//! f32 matrices of 2 to 2^26 rows on an H200: docs/performance.md of the repository.
+//! The widths, the block sizes and the number of blocks per multiprocessor are the result of a sweep
+//! over f32 matrices of 2 to 2^26 rows on an H200: docs/performance.md of the repository.
 
 use warpfold_abi::{
     WARP_SIZE,
@@ -22,37 +22,36 @@ use warpfold_abi::{
 use super::AxisTask;
 use crate::{names::AxisKernel, tuning::Shape};
 
-/// Threads of a block: as many of these as the kernels' registers allow.
+/// Block sizes in threads; the largest that the kernels' registers allow is the limit of an operation.
 pub(crate) const BLOCKS: &[u32] = &[AXIS_BLOCK, 256, 128, 64, 32];
-/// Columns that a thread has, where it has several, and rows that it has under way: what the kernels
-/// have.
+/// Columns of a thread that has several, and rows that a thread has in flight, as in the kernels.
 const FEW: u64 = GROUPS_IN_FLIGHT as u64;
-/// Matrices of fewer bytes have no block: a thread takes a column.
+/// Smaller matrices have one thread per column.
 const LANES_BYTES: u64 = 2 << 10;
-/// Narrower matrices that begin anywhere have a column per thread.
+/// Unaligned matrices of fewer columns have one column per thread.
 const SPACED: u64 = 64;
-/// Threads of a block whose strip is its own.
+/// Threads of a block that has a strip to itself.
 const ALONE: u64 = 256;
-/// Such strips are as wide as the first of these that leaves enough of them.
+/// Widths of such strips: the first that leaves enough strips is used.
 const WIDTHS: [u64; 3] = [128, 64, 32];
-/// Columns of so few rows have strips as wide as a block.
+/// Columns of at most this many rows have strips as wide as a block.
 const SHORT: u64 = 16;
-/// Rows that a thread takes, if that leaves a block a warp.
+/// Rows per thread, if that leaves a block a warp.
 const ROWS: u64 = 16;
-/// Threads of a multiprocessor that are kept busy, and where strips are very narrow.
+/// Threads per multiprocessor that keep it busy, and the same for very narrow strips.
 const BUSY: u64 = 1024;
 const BUSY_NARROW: u64 = 1536;
-/// Threads side by side of a very narrow strip.
+/// Threads across a very narrow strip.
 const NARROW: u64 = 4;
 
 /// The launch of a reduction along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AxisLaunch {
-    /// Which kernel is launched.
+    /// The kernel.
     pub kernel: AxisKernel,
-    /// Blocks per strip; 1 of `lanes`.
+    /// Blocks per strip; 1 for `lanes`.
     pub share: u32,
-    /// Packs or elements that a strip is wide; 1 of `lanes`.
+    /// Threads across a strip; 1 for `lanes`.
     pub across: u32,
     /// Threads of a block.
     pub block: u32,
@@ -61,69 +60,68 @@ pub struct AxisLaunch {
 }
 
 impl AxisLaunch {
-    /// Bytes of slots that a launch may take.
+    /// Bytes of slots that a launch may use.
     pub(crate) const SLOTS: u64 = 4 << 20;
 
-    /// The launch for matrices that have elements.
-    pub(crate) fn new(job: &AxisTask, shape: Shape) -> Self {
-        let size = job.code.element_bytes();
-        if job.matrices > 1 && job.len * job.width * size < LANES_BYTES {
-            return Self::lanes(job);
+    /// Returns the launch for matrices that have elements.
+    pub(crate) fn new(task: &AxisTask, shape: Shape) -> Self {
+        let size = task.code.element_bytes();
+        if task.matrices > 1 && task.len * task.width * size < LANES_BYTES {
+            return Self::lanes(task);
         }
         let pack = pack_len(size);
-        let apart = if job.matrices > 1 { job.apart } else { 0 };
-        let in_packs = [job.width, job.pitch, apart].iter().all(|len| len.is_multiple_of(pack));
-        let aligned = job.address.is_multiple_of(pack * size) && in_packs;
-        if job.code.is_wide() {
-            return Self::strips(job, shape, AxisKernel::Singles, 1);
-        }
-        if aligned && pack > 1 {
-            Self::strips(job, shape, AxisKernel::Packs, pack)
-        } else if job.width >= SPACED {
-            Self::strips(job, shape, AxisKernel::Spaced, FEW)
+        let apart = if task.matrices > 1 { task.apart } else { 0 };
+        let in_packs = [task.width, task.pitch, apart].iter().all(|len| len.is_multiple_of(pack));
+        let aligned = task.address.is_multiple_of(pack * size) && in_packs;
+        let (kernel, each) = if task.code.is_wide() {
+            (AxisKernel::Singles, 1)
+        } else if aligned && pack > 1 {
+            (AxisKernel::Packs, pack)
+        } else if task.width >= SPACED {
+            (AxisKernel::Spaced, FEW)
         } else {
-            Self::strips(job, shape, AxisKernel::Singles, 1)
-        }
+            (AxisKernel::Singles, 1)
+        };
+        Self::strips(task, shape, kernel, each)
     }
 
-    fn lanes(job: &AxisTask) -> Self {
-        let block = job.code.largest_blocks().axis.min(128);
-        let blocks = (job.matrices * job.width).div_ceil(u64::from(block));
+    fn lanes(task: &AxisTask) -> Self {
+        let block = task.code.largest_blocks().axis.min(128);
+        let blocks = (task.matrices * task.width).div_ceil(u64::from(block));
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX).min(i32::MAX.cast_unsigned());
         Self { kernel: AxisKernel::Lanes, share: 1, across: 1, block, blocks }
     }
 
-    /// Strips in which each thread has `each` columns.
-    fn strips(job: &AxisTask, shape: Shape, kernel: AxisKernel, each: u64) -> Self {
-        let units = job.width.div_ceil(each);
-        let largest = u64::from(job.code.largest_blocks().axis);
+    /// Returns the launch with `each` columns per thread.
+    fn strips(task: &AxisTask, shape: Shape, kernel: AxisKernel, each: u64) -> Self {
+        let units = task.width.div_ceil(each);
+        let largest = u64::from(task.code.largest_blocks().axis);
         let block = largest.min(ALONE);
-        let strips = |across: u64| job.matrices * units.div_ceil(across);
+        let strips = |across: u64| task.matrices * units.div_ceil(across);
         let resident = |block: u64, busy: u64| u64::from(shape.multiprocessors) * (busy / block);
         let alone = resident(block, BUSY);
         // Narrow matrices are one strip each.
         let widths = WIDTHS.map(|width| width.min(units).min(block));
-        // Nearly as many will do.
+        // Nine tenths of the blocks that keep the device busy are enough.
         let found = widths.into_iter().find(|&across| strips(across) * 10 >= alone * 9);
         if let Some(across) = found {
-            let across = if job.len <= SHORT { block.min(units) } else { across };
-            let above = (block / across).min(job.len.div_ceil(ROWS)).max(1);
+            let across = if task.len <= SHORT { block.min(units) } else { across };
+            let above = (block / across).min(task.len.div_ceil(ROWS)).max(1);
             return Self::of(kernel, across, above, 1, strips(across));
         }
-        let most = largest;
         let across = match kernel {
             AxisKernel::Packs if units > 2 * NARROW && units <= 16 => units.div_ceil(2),
             AxisKernel::Packs if units >= 32 => 16,
             AxisKernel::Spaced => 32.min(units),
-            _ => units.min(most),
+            _ => units.min(largest),
         };
-        let above = (most / across).min(job.len.div_ceil(FEW));
+        let above = (largest / across).min(task.len.div_ceil(FEW));
         let narrow = across <= NARROW || kernel != AxisKernel::Packs;
-        let room = resident(most, if narrow { BUSY_NARROW } else { BUSY });
-        let turns = job.len.div_ceil(above * FEW);
-        let slots = Self::SLOTS / job.code.slot_bytes() / (across * each) / strips(across);
+        let room = resident(largest, if narrow { BUSY_NARROW } else { BUSY });
+        let turns = task.len.div_ceil(above * FEW);
+        let slots = Self::SLOTS / task.code.slot_bytes() / (across * each) / strips(across);
         let least = (room / strips(across)).max(1);
-        // More blocks than the device holds are no harm; that the last of them are few is one.
+        // More blocks than are resident at once cost nothing, unless the last round has few of them.
         let busy = |share: u64| {
             let blocks = strips(across) * share;
             blocks as f64 / (blocks.div_ceil(room) * room) as f64
@@ -132,7 +130,8 @@ impl AxisLaunch {
         let best =
             shares.fold(least, |best, share| if busy(share) > busy(best) * 1.1 { share } else { best });
         let share = best.min(slots).clamp(1, turns);
-        // All blocks of a strip have as many turns, and the last one is as full as it can be.
+        // All blocks of a strip have the same number of turns, the last one as many of these as
+        // possible.
         let share = turns.div_ceil(turns.div_ceil(share));
         Self::of(kernel, across, above, share, strips(across) * share)
     }
@@ -145,7 +144,7 @@ impl AxisLaunch {
     }
 }
 
-/// How many elements of `size` bytes each a thread loads at once, as it is in the kernels.
+/// Returns the number of elements of `size` bytes that a thread loads at once, as in the kernels.
 fn pack_len(size: u64) -> u64 {
     if in_groups(size) { (u64::from(GROUP_BYTES) / size).min(FEW) } else { 1 }
 }
@@ -164,20 +163,12 @@ mod tests {
     const H200: Shape = Shape::H200;
     const SMALL: Shape = Shape { arch: Arch::OLDEST, multiprocessors: 4, ..H200 };
 
-    fn job([matrices, len, width]: [u64; 3], dtype: Dtype, address: u64) -> AxisTask {
+    fn task([matrices, len, width]: [u64; 3], dtype: Dtype, address: u64) -> AxisTask {
         let code = Code::BuiltIn(OpKind::Sum.plain(), dtype);
-        AxisTask {
-            code,
-            matrices,
-            apart: len * width,
-            len,
-            pitch: width,
-            width,
-            address: 0x1000 + address,
-        }
+        let (apart, pitch, address) = (len * width, width, 0x1000 + address);
+        AxisTask { code, matrices, apart, len, pitch, width, address }
     }
 
-    /// What a kernel is promised holds for every shape.
     #[test]
     fn every_shape_has_a_launch_that_its_kernel_takes() {
         let sizes = || (0..36).flat_map(|log2| [1_u64 << log2, (1 << log2) + 1, 3 << log2]);
@@ -191,14 +182,14 @@ mod tests {
                         [(Dtype::I8, 3), (Dtype::I8, 0), (Dtype::F32, 0), (Dtype::F64, 8)]
                     {
                         for shape in [H200, SMALL] {
-                            let job = job([matrices, len, width], dtype, address);
-                            check(&job, shape, SLOT_BYTES);
+                            let task = task([matrices, len, width], dtype, address);
+                            check(&task, shape, SLOT_BYTES);
                             let code = Code::BuiltIn(
                                 OpKind::MeanAndVariance.plain().reproducible(Dtype::F32),
                                 Dtype::F32,
                             );
                             if dtype == Dtype::F32 {
-                                check(&AxisTask { code, ..job }, shape, WIDE_SLOT_BYTES);
+                                check(&AxisTask { code, ..task }, shape, WIDE_SLOT_BYTES);
                             }
                         }
                     }
@@ -207,37 +198,37 @@ mod tests {
         }
     }
 
-    fn check(job: &AxisTask, shape: Shape, slot_bytes: u64) {
-        let launch = AxisLaunch::new(job, shape);
+    fn check(task: &AxisTask, shape: Shape, slot_bytes: u64) {
+        let launch = AxisLaunch::new(task, shape);
         let AxisLaunch { kernel, share, across, block, blocks } = launch;
-        let what = format!("{launch:?} of {job:?}");
+        let what = format!("{launch:?} of {task:?}");
         assert!(blocks > 0 && block.is_multiple_of(32) && i32::try_from(blocks).is_ok(), "{what}");
-        let size = job.code.element_bytes();
+        let size = task.code.element_bytes();
         let pack = if kernel == AxisKernel::Packs { pack_len(size) } else { 1 };
         let each = if kernel == AxisKernel::Spaced { FEW } else { pack };
         if kernel == AxisKernel::Lanes {
-            assert!(u64::from(blocks) * u64::from(block) >= job.matrices * job.width, "{what}");
+            assert!(u64::from(blocks) * u64::from(block) >= task.matrices * task.width, "{what}");
             return;
         }
-        assert!(kernel == AxisKernel::Singles || !job.code.is_wide(), "{what}");
+        assert!(kernel == AxisKernel::Singles || !task.code.is_wide(), "{what}");
         assert!(block <= AXIS_BLOCK && (1..=block).contains(&across), "{what}");
-        assert!(job.address.is_multiple_of(pack * size) && job.width.is_multiple_of(pack), "{what}");
-        assert!(job.pitch.is_multiple_of(pack), "{what}");
-        assert!(job.matrices == 1 || job.apart.is_multiple_of(pack), "{what}");
-        let strips = job.matrices * job.width.div_ceil(u64::from(across) * each);
+        assert!(task.address.is_multiple_of(pack * size) && task.width.is_multiple_of(pack), "{what}");
+        assert!(task.pitch.is_multiple_of(pack), "{what}");
+        assert!(task.matrices == 1 || task.apart.is_multiple_of(pack), "{what}");
+        let strips = task.matrices * task.width.div_ceil(u64::from(across) * each);
         assert_eq!(u64::from(blocks), strips * u64::from(share), "{what}");
         let slots = u64::from(blocks) * u64::from(across) * each * slot_bytes;
         assert!(share == 1 || slots <= AxisLaunch::SLOTS, "{what}");
         let turn = u64::from(block / across) * FEW;
-        assert!(u64::from(share - 1) * turn < job.len, "an idle block: {what}");
+        assert!(u64::from(share - 1) * turn < task.len, "an idle block: {what}");
     }
 
-    /// As the sweep found them.
+    /// Checks choices that the sweep found best.
     #[test]
     fn narrow_matrices_have_blocks_above_each_other_and_wide_ones_beside() {
         let of = |shape| {
             let AxisLaunch { kernel, share, across, block, .. } =
-                AxisLaunch::new(&job(shape, Dtype::F32, 0), H200);
+                AxisLaunch::new(&task(shape, Dtype::F32, 0), H200);
             (kernel, share, across, block)
         };
         let (packs, spaced, singles) = (AxisKernel::Packs, AxisKernel::Spaced, AxisKernel::Singles);

@@ -1,4 +1,4 @@
-//! Arrays of several dimensions, and what lies along some of them.
+//! Reductions along an axis, or several neighbouring axes, of an array.
 
 mod launch;
 mod task;
@@ -24,11 +24,11 @@ use crate::{
 /// position on the axis; several axes count as one. The last axis is reduced as [`Rows`](crate::Rows).
 pub struct Axis<'a, T> {
     buffer: &'a Buffer<T>,
-    /// Positions on the axes in front.
+    /// Positions on the axes before.
     outer: usize,
     /// Elements of a result.
     len: usize,
-    /// Positions on the axes behind.
+    /// Positions on the axes after.
     inner: usize,
 }
 
@@ -53,10 +53,10 @@ impl<'a, T: Plain> Axis<'a, T> {
                 "{given} of a shape of {dimensions} dimensions; give one or more of 0 up to {dimensions}"
             ));
         }
-        // Only an axis of length 0 among the others lets a product be more.
-        let some = |lens: &[usize]| elements_of(lens).unwrap_or(usize::MAX);
-        let (outer, inner) = (some(&shape[..axes.start]), some(&shape[axes.end..]));
-        let len = some(&shape[axes]);
+        // A product overflows only if one of the other axes has length 0.
+        let product = |lens: &[usize]| elements_of(lens).unwrap_or(usize::MAX);
+        let (outer, inner) = (product(&shape[..axes.start]), product(&shape[axes.end..]));
+        let len = product(&shape[axes]);
         if len == 0 && outer > 0 && inner > 0 {
             return refused(format!(
                 "an axis of 0 elements in a shape of {shape:?}; give 1 or more to every result"
@@ -67,7 +67,7 @@ impl<'a, T: Plain> Axis<'a, T> {
 
     /// Returns the number of results.
     pub fn count(&self) -> usize {
-        // The factors of a product that is no more than there are elements, unless one is 0.
+        // At most the number of elements, unless a length is 0.
         self.outer.saturating_mul(self.inner)
     }
 
@@ -81,11 +81,10 @@ impl<'a, T: Plain> Axis<'a, T> {
         self.buffer
     }
 
-    /// A reduction of them, which must be on `device` and not too many.
     pub(crate) fn task(&self, code: Code, device: &Device) -> Result<AxisTask> {
         let Span { code, address, .. } = Span::of(code, self.buffer, device)?;
         let (matrices, len, width) = (self.outer as u64, self.len as u64, self.inner as u64);
-        // No more than there are elements, unless there are none.
+        // At most the number of elements, unless there are none.
         let (apart, pitch) = (len.saturating_mul(width), width);
         Ok(AxisTask { code, matrices, apart, len, pitch, width, address })
     }
@@ -108,27 +107,25 @@ impl<T: Plain> fmt::Debug for Axis<'_, T> {
     }
 }
 
-/// An operation along an axis of an array in device memory: on the columns of matrices that begin at
-/// equal distances, as their rows do.
+/// A reduction of the columns of matrices that begin at equal distances, as their rows do.
 #[derive(Debug, Clone)]
 pub(crate) struct AxisTask {
     pub(crate) code: Code,
-    /// How many matrices there are.
     pub(crate) matrices: u64,
-    /// How many elements behind a matrix' first one the next matrix' is.
+    /// Elements from the start of a matrix to that of the next one.
     pub(crate) apart: u64,
-    /// Rows of a matrix: elements of a result. Not zero, unless there are no results.
+    /// Rows of a matrix, and elements of a result. Not zero, unless there are no results.
     pub(crate) len: u64,
-    /// How many elements behind a row's first one the next row's is.
+    /// Elements from the start of a row to that of the next one.
     pub(crate) pitch: u64,
     /// Columns of a matrix.
     pub(crate) width: u64,
-    /// Where the first element is: a multiple of their size.
+    /// A multiple of an element's size.
     pub(crate) address: u64,
 }
 
 impl AxisTask {
-    /// Returns the task: columns of one element each are rows.
+    /// Returns the task. Matrices of a single column are reduced as rows.
     pub(crate) fn task(self) -> AnyTask {
         if self.width != 1 {
             return AnyTask::Axis(self);
@@ -152,7 +149,7 @@ impl<T: Plain, O: RowsOperation<T>> Enqueue<O> for Axis<'_, T> {
         Self: 'p,
     {
         let task = self.task(op.code(), device)?.task();
-        let what = ("results of an axis", (|reason| Error::Axis { reason }) as fn(String) -> Error);
-        Ok(Plan::of_several(task, self.buffer(), self.count(), what))
+        let refused = |reason| Error::Axis { reason };
+        Ok(Plan::of_several(task, self.buffer(), self.count(), ("results of an axis", refused)))
     }
 }

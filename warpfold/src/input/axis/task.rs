@@ -1,4 +1,4 @@
-//! The launch of the kernels for an axis that is not the last.
+//! The launch of the kernels for an axis other than the last.
 
 use std::ptr;
 
@@ -42,13 +42,11 @@ impl Task for AxisTask {
             output: ptr::without_provenance_mut(places.output as usize),
         };
         kernels.device().call("launching a reduction along an axis", |driver| {
-            // SAFETY: the launch is one that the kernel takes:
-            // - It reads and writes what the matrices are, and no more.
-            // - Where strips have several blocks, their columns have no more slots than there are, which
-            //   are zero.
-            // - Packs are given aligned rows alone, and blocks are no larger than the kernel's scratch.
-            // - The kernel was compared with the arguments when it was loaded.
-            // - The caller answers for the memory.
+            // SAFETY: the launch meets the kernel's contract:
+            // - It reads the elements and writes the results of the matrices, and nothing else.
+            // - If strips have several blocks, there are slots for all their columns, which are zero.
+            // - The `packs` kernel gets aligned rows only, and blocks fit the kernel's shared memory.
+            // - Its parameters were checked at load; the caller is responsible for the memory.
             unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
         })
     }

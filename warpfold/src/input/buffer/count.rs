@@ -1,4 +1,4 @@
-//! Numbers of elements that device memory holds.
+//! Numbers of elements that are stored in device memory.
 
 use std::{any::Any, fmt, sync::Arc};
 
@@ -11,14 +11,14 @@ use crate::{
 /// from [`Buffer::counted`].
 ///
 /// A count above the buffer's length is clamped to it: a result on the host is then the error
-/// [`CountTooLarge`](crate::Error::CountTooLarge), and one in device memory is that of all elements.
-/// For a count of 0 the result in device memory is 0 for sums and counts, 1 for products, NaN for means
-/// and variances, −∞ for logarithms of sums, all bits for [`BitAnd`](crate::op::BitAnd), and for
-/// extremes the identity: infinity or the type's largest integer for a minimum, the opposite for a
-/// maximum, at the index `u64::MAX`. A program's own operation has what it makes of its identity.
+/// [`CountTooLarge`](crate::Error::CountTooLarge), and one in device memory is that of all elements. For
+/// a count of 0 the result in device memory is 0 for sums and counts, 1 for products, NaN for means and
+/// variances, −∞ for logarithms of sums, all bits for [`BitAnd`](crate::op::BitAnd), and for extremes
+/// the identity: infinity or the type's largest integer for a minimum, the opposite for a maximum, at
+/// the index `u64::MAX`. For a program's own operation it is the result of the operation's identity.
 ///
 /// A sum of floats has the same bits on each call with the same count and buffer length. A shorter
-/// buffer that has the counted elements alone may be added in another order.
+/// buffer with the counted elements alone may be added in another order.
 pub struct Counted<'a, T> {
     pub(crate) buffer: &'a Buffer<T>,
     pub(crate) count: &'a Count<'a>,
@@ -39,14 +39,14 @@ impl<T: Plain> fmt::Debug for Counted<'_, T> {
     }
 }
 
-/// The address of a count in device memory, and how many words of 32 bits it has.
+/// The address and the number of 32-bit words of a count in device memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CountAt {
     pub(crate) address: u64,
     pub(crate) words: u32,
 }
 
-/// A number of elements in device memory, such as an earlier kernel on the stream has counted. The
+/// A number of elements in device memory, for example counted by an earlier kernel on the stream. The
 /// device reads it when the reduction runs; the host neither knows it nor waits for it.
 ///
 /// It is the argument of [`Buffer::counted`].
@@ -55,22 +55,22 @@ pub struct Count<'a>(Source<'a>);
 
 #[derive(Clone)]
 enum Source<'a> {
-    /// Somebody else's memory, and how many words of 32 bits it has.
+    /// Borrowed memory, and its number of 32-bit words.
     Foreign(Arc<Memory>, u32),
-    /// A result, which nothing replaces as long as it is borrowed.
+    /// A result, which is not replaced while it is borrowed.
     Result(&'a Output<u64>),
 }
 
 impl<'a> Count<'a> {
     /// Borrows a `u32` in memory that another library owns: 4 bytes at `address`, a `CUdeviceptr` and a
-    /// multiple of 4. `owner` is kept as long as this, its clones and the reductions that read it.
+    /// multiple of 4. `owner` is dropped after this, its clones and the reductions that read it.
     ///
     /// ```
     /// use warpfold::{Count, Device, Reducer, Selection, op};
     ///
     /// let device = Device::open(Selection::Sim)?;
     /// let (reducer, stream) = (Reducer::new(&device)?, device.stream()?);
-    /// // A kernel of yours would have left this there.
+    /// // In a program, a kernel writes this.
     /// let kept = device.upload(&[3_u32])?;
     /// // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
     /// let count = unsafe { Count::from_raw_u32(&device, kept.as_device_ptr(), kept.clone())? };
@@ -81,12 +81,12 @@ impl<'a> Count<'a> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Foreign`](crate::Error::Foreign) for an address that is 0, or no multiple of 4.
+    /// [`Error::Foreign`](crate::Error::Foreign) for an address that is 0 or not a multiple of 4.
     ///
     /// # Safety
     /// - 4 bytes must be readable there by kernels of this device, until `owner` is dropped.
-    /// - While a reduction may read them, nothing may write them. What has written them before must be
-    ///   done, or the reduction's stream [wait](Stream::wait_for_event) for it.
+    /// - While a reduction may read them, nothing may write them. Earlier writes must have completed, or
+    ///   the reduction's stream must [wait](Stream::wait_for_event) for them.
     pub unsafe fn from_raw_u32(
         device: &Device,
         address: u64,
@@ -98,10 +98,10 @@ impl<'a> Count<'a> {
     }
 
     /// Borrows a `u64` in memory that another library owns: 8 bytes at `address`, a `CUdeviceptr` and a
-    /// multiple of 8. `owner` is kept as long as this, its clones and the reductions that read it.
+    /// multiple of 8. `owner` is dropped after this, its clones and the reductions that read it.
     ///
     /// # Errors
-    /// [`Error::Foreign`](crate::Error::Foreign) for an address that is 0, or no multiple of 8.
+    /// [`Error::Foreign`](crate::Error::Foreign) for an address that is 0 or not a multiple of 8.
     ///
     /// # Safety
     /// As [`from_raw_u32`](Self::from_raw_u32), for 8 bytes.
@@ -147,7 +147,7 @@ impl<'a> Count<'a> {
         CountAt { address: self.memory().address(), words }
     }
 
-    /// Makes a stream wait for what writes it.
+    /// Makes a stream wait for the kernel that writes the count.
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
         self.device().require("count", stream.device())?;
         match self.0 {
@@ -156,7 +156,7 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// Says until when what was enqueued reads it.
+    /// Records the event until which an enqueued reduction reads the count.
     pub(crate) fn read_until(&self, end: &Arc<Event>) {
         if let Source::Result(result) = self.0 {
             result.read_until(end);

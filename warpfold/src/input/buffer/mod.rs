@@ -1,4 +1,4 @@
-//! The elements of a buffer, or as many of them as device memory says.
+//! Reductions of a buffer's elements, all or as many as a count in device memory.
 
 mod count;
 mod task;
@@ -18,18 +18,15 @@ use crate::{
     reducer::{DeviceOutput, Plan, Span},
 };
 
-/// How operations of a kind reduce a buffer's elements.
+/// A kind of operations that reduces a buffer's elements.
 #[diagnostic::on_unimplemented(
     message = "`{O}` does not reduce a buffer of `{T}`",
     note = "`Dot` and `SquaredDistance` take a pair of buffers: `reduce(op, (&a, &b))`"
 )]
 pub trait ReduceElements<O, T: Plain> {
-    /// The same as [`Input::Output`].
     type Output;
-    /// The same as [`Enqueue::Left`].
     type Left: DeviceOutput;
 
-    /// Plans the reduction of all elements, or of as many as a count says.
     fn plan<'p>(
         op: O,
         values: &'p Buffer<T>,
@@ -70,7 +67,6 @@ impl<T: Plain, O: Operations<T>> ReduceElements<O, T> for kind::Together {
     }
 }
 
-/// Returns the reduction of elements, or of as many as a count says if there is one.
 fn elements(span: Span, count: Option<CountAt>) -> AnyTask {
     match count {
         None => AnyTask::Elements(span),
@@ -117,7 +113,7 @@ impl<T: Plain, O: sealed::Sealed<Kind: ReduceElements<O, T> + Countable>> Enqueu
     }
 }
 
-/// Kinds of operations that take as many elements as a count says.
+/// A kind of operations that reduces [`Counted`] elements.
 pub trait Countable {}
 
 impl Countable for kind::Single {}

@@ -19,14 +19,14 @@ use crate::{
     tuning::Choice,
 };
 
-/// As many elements of a buffer as a count says.
+/// A reduction of the first elements of a buffer, as many as a count in device memory.
 #[derive(Debug, Clone)]
 pub(crate) struct CountedTask {
     pub(crate) span: Span,
     pub(crate) count: CountAt,
 }
 
-/// The elements of a buffer, added to those of earlier launches.
+/// A reduction of a buffer's elements that continues that of earlier launches.
 #[derive(Debug, Clone)]
 pub(crate) struct ContinuedTask {
     pub(crate) span: Span,
@@ -67,13 +67,12 @@ impl Task for Span {
             output: ptr::without_provenance_mut(places.output as usize),
         };
         kernels.device().call("launching a reduction", |driver| {
-            // SAFETY: the launch is one that the kernel takes:
+            // SAFETY: the launch meets the kernel's contract:
             // - The input is cut at its 16-byte boundaries.
-            // - The block has a size of the kernel's own, and a tile no more groups than its threads
-            //   load at once.
+            // - The block has one of the kernel's sizes, and a tile no more groups than its threads load
+            //   at once.
             // - There are no more blocks than slots, and the slots are zero.
-            // - The kernel was compared with the arguments when it was loaded.
-            // - The caller answers for the memory.
+            // - Its parameters were checked at load; the caller is responsible for the memory.
             unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
         })
     }
@@ -107,12 +106,11 @@ impl Task for CountedTask {
             found: ptr::without_provenance_mut(found as usize),
         };
         kernels.device().call("launching a counted reduction", |driver| {
-            // SAFETY: the launch is one that the kernel takes:
-            // - It reads no more elements than there are, whatever the count is.
-            // - The block has a size of the kernel's own.
+            // SAFETY: the launch meets the kernel's contract:
+            // - It reads at most `span.n` elements, whatever the count is.
+            // - The block has one of the kernel's sizes.
             // - There are no more blocks than slots, and the slots are zero.
-            // - The kernel was compared with the arguments when it was loaded.
-            // - The caller answers for the memory.
+            // - Its parameters were checked at load; the caller is responsible for the memory.
             unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
         })
     }
@@ -156,18 +154,18 @@ impl Task for ContinuedTask {
             copies: place.others.1.into(),
         };
         kernels.device().call("launching a running reduction", |driver| {
-            // SAFETY: the launch is one that the kernel takes:
+            // SAFETY: the launch meets the kernel's contract:
             // - The input is cut at its 16-byte boundaries; block, tile and number of blocks are those
             //   of `planned`, and the slots are zero.
             // - The running state was left by the same kernel after `before` elements.
-            // - The kernel was compared with the arguments when it was loaded.
-            // - The caller answers for the memory and the meeting.
+            // - Its parameters were checked at load; the caller is responsible for the memory and the
+            //   meeting.
             unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
         })
     }
 }
 
-/// Returns the launch of elements: the tuning's choice, unless another is given.
+/// Returns the launch for the elements, by `choice` or else by the tuning.
 pub(crate) fn plan(kernels: &Kernels, span: &Span, choice: Option<Choice>) -> Result<Launch> {
     planned(kernels, Family::Buffer, span, choice).map(|(_, launch)| launch)
 }
@@ -196,7 +194,7 @@ fn planned<'k>(
     Ok((entry, Launch::new(span.extent(), choice, room(kernels, entry, choice))))
 }
 
-/// Returns the kernel of a choice that a caller made: no other runs instead.
+/// Returns the kernel of a caller's choice, or an error, because no other kernel may run instead.
 fn entry_of(loaded: &LoadedKernels, choice: Choice, arch: Arch) -> Result<&Entry> {
     choice.check(arch).map_err(|reason| Error::Choice { reason })?;
     loaded.get(choice.kernel as usize).ok_or_else(|| {
@@ -205,9 +203,9 @@ fn entry_of(loaded: &LoadedKernels, choice: Choice, arch: Arch) -> Result<&Entry
     })
 }
 
-/// Returns the choice for a sum of `bytes` bytes, for another kernel in the blocks of `grid`, and the
-/// room for its blocks. Where sums of this size take another kernel than `grid`, nothing was measured
-/// of `grid`.
+/// Returns the tuning's choice for a sum of `bytes` bytes, for another kernel with the blocks of `grid`,
+/// and the room for its blocks. If the tuning prefers the bulk kernel for such sums, it has no
+/// measurement of `grid`, and a default is returned.
 pub(crate) fn choose_as_sum(
     kernels: &Kernels,
     entry: &Entry,
@@ -224,7 +222,6 @@ pub(crate) fn choose_as_sum(
     (choice, room(kernels, entry, choice))
 }
 
-/// Returns the room for a kernel's blocks.
 fn room(kernels: &Kernels, entry: &Entry, choice: Choice) -> Room {
     let device = kernels.device();
     Room {

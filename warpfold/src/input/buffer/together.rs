@@ -1,4 +1,4 @@
-//! Several operations on the same elements, in no more launches than they need.
+//! Several operations on the same elements, in as few launches as possible.
 
 use std::{array, fmt, iter, sync::Arc};
 
@@ -11,26 +11,21 @@ use crate::{
     reducer::{Code, Codes, Kernels, Layout, Places, Span},
 };
 
-/// Most operations that are reduced together.
+/// The maximum number of operations of a tuple.
 pub(crate) const MOST_TOGETHER: usize = 6;
 
 /// Several operations on the elements of a buffer.
 #[derive(Clone)]
 pub(crate) struct TogetherTask {
-    /// Those of each launch.
+    /// One operation per launch.
     codes: Codes,
-    /// How many elements there are.
     n: u64,
-    /// Where the first one is.
     address: u64,
-    /// What says how many to take, if not the host.
     count: Option<CountAt>,
     layout: Layout,
 }
 
 impl TogetherTask {
-    /// Operations on the elements of a buffer, which must be on `device` and not too many, or on as many
-    /// of them as a count says if there is one.
     pub(crate) fn of<T: Plain>(
         wanted: &Codes,
         values: &Buffer<T>,
@@ -45,18 +40,13 @@ impl TogetherTask {
         Ok(Self { codes, n, address, count, layout })
     }
 
-    /// Returns its launches, as tasks of their own.
+    /// Returns the launches as tasks.
     fn tasks(&self) -> impl Iterator<Item = AnyTask> {
         let &Self { n, address, count, .. } = self;
         self.codes
             .iter()
             .flatten()
             .map(move |code| elements(Span { code: code.clone(), n, address }, count))
-    }
-
-    /// Where the words of each launch are, from those of the first on.
-    fn outputs(first: u64) -> impl Iterator<Item = u64> {
-        iter::successors(Some(first), |output| Some(output + (RESULT_WORDS * size_of::<u64>()) as u64))
     }
 }
 
@@ -82,9 +72,10 @@ impl Task for TogetherTask {
     }
 
     unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
-        let mut tasks = self.tasks().zip(Self::outputs(places.output));
-        tasks.try_for_each(|(task, output)| {
-            // SAFETY: each launch has words of its own; the caller's contract.
+        let bytes = (RESULT_WORDS * size_of::<u64>()) as u64;
+        let outputs = iter::successors(Some(places.output), |output| Some(output + bytes));
+        self.tasks().zip(outputs).try_for_each(|(task, output)| {
+            // SAFETY: each launch has its own words of the output; the caller's contract.
             unsafe { task.enqueue(kernels, &Places { output, ..*places }) }
         })
     }
@@ -102,8 +93,8 @@ impl fmt::Debug for TogetherTask {
     }
 }
 
-/// Returns the launches that give all wanted results, and where each result is stored. If `of_none`,
-/// there are no elements, and only operations are launched that have a result of none.
+/// Returns the launches that produce all wanted results, and the layout of these. If `of_none`, there
+/// are no elements, and only operations whose kernels reduce no elements are launched.
 pub(crate) fn together(wanted: &Codes, of_none: bool) -> (Codes, Layout) {
     let launched = |code: &&Code| !of_none || code.reduces_none();
     let wanted = wanted.each_ref().map(|code| code.as_ref().filter(launched));
@@ -122,23 +113,24 @@ pub(crate) fn together(wanted: &Codes, of_none: bool) -> (Codes, Layout) {
     (codes, layout)
 }
 
-/// Returns the fewest kernels that give all wanted results.
+/// Returns the fewest kernels that produce all wanted results.
 fn launches(wanted: [Option<&Code>; MOST_TOGETHER]) -> Codes {
-    let is_given = |(at, code): (usize, &Code)| {
+    let is_covered = |index: usize, code: &Code| {
         let mut others = wanted.iter().enumerate().filter_map(|(other, code)| Some((other, (*code)?)));
-        // Of those that are the same the first is launched.
+        // Of equal operations the first is launched.
         others.any(|(other, by)| {
-            start_within(by, code).is_some() && (other < at || start_within(code, by).is_none())
+            start_within(by, code).is_some() && (other < index || start_within(code, by).is_none())
         })
     };
-    let mut codes: Codes = array::from_fn(|at| wanted[at].filter(|code| !is_given((at, code))).cloned());
-    let at = |codes: &Codes, wanted: Op| {
-        codes.iter().position(|code| matches!(code, Some(Code::BuiltIn(op, _)) if *op == wanted))
-    };
-    // The smallest and the largest element have a kernel that finds both, with NaN or without.
+    let mut codes: Codes =
+        array::from_fn(|index| wanted[index].filter(|code| !is_covered(index, code)).cloned());
+    // One kernel finds both the minimum and the maximum.
     for nan in [Nan::Propagate, Nan::Skip] {
-        let of = |kind: OpKind| Op { nan, ..kind.plain() };
-        if let (Some(min), Some(max)) = (at(&codes, of(OpKind::Min)), at(&codes, of(OpKind::Max)))
+        let position = |kind: OpKind| {
+            let wanted = Op { nan, ..kind.plain() };
+            codes.iter().position(|code| matches!(code, Some(Code::BuiltIn(op, _)) if *op == wanted))
+        };
+        if let (Some(min), Some(max)) = (position(OpKind::Min), position(OpKind::Max))
             && let Some(Code::BuiltIn(op, _)) = &mut codes[min]
         {
             op.kind = OpKind::MinMax;
@@ -148,7 +140,8 @@ fn launches(wanted: [Option<&Code>; MOST_TOGETHER]) -> Codes {
     codes
 }
 
-/// The byte of a kernel's result at which that of an operation begins, if it is there with all its bits.
+/// Returns the byte of a kernel's result at which that of another operation is stored, if its bits are
+/// always the same.
 fn start_within(result: &Code, wanted: &Code) -> Option<u8> {
     match (result, wanted) {
         (Code::BuiltIn(op, dtype), Code::BuiltIn(wanted, _)) => match (op.kind, wanted.kind) {
@@ -156,7 +149,7 @@ fn start_within(result: &Code, wanted: &Code) -> Option<u8> {
             _ if op.nan != wanted.nan => None,
             (OpKind::MinMax, OpKind::Min) => Some(0),
             (OpKind::MinMax, OpKind::Max) => Some(dtype.size() as u8),
-            // Behind the index. Of floats it is the first of equal elements, whose bits may differ.
+            // After the index. For floats it is the first of equal elements, whose bits may differ.
             (OpKind::ArgMin, OpKind::Min) | (OpKind::ArgMax, OpKind::Max) if !dtype.is_float() => {
                 Some(size_of::<u64>() as u8)
             }

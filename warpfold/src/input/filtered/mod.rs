@@ -1,4 +1,4 @@
-//! Elements that lie in an interval: how many they are, and their sum.
+//! The number and the sum of the elements in an interval.
 
 mod task;
 
@@ -13,14 +13,14 @@ use crate::{
     Buffer, Device, Element, Error, Output, Result,
     element::sealed::Outcome as _,
     element::word_of,
-    geometry::{Extent, MAX_ELEMENTS},
+    geometry::Extent,
     input::{
         Enqueue, Input, by_plan,
         pairs::{PART_WORDS, sum_of_parts},
     },
     names::{Dtype, WithinOp},
     op::{Reproducible, Sum, kind, sealed::Sealed},
-    reducer::{HostResults, Plan},
+    reducer::{HostResults, Plan, require_few},
 };
 
 /// The number of [`Filtered`] elements and their sum, both 0 if there are none. Two values are equal if
@@ -30,12 +30,12 @@ use crate::{
 /// mean as `f64` at offset 24.
 #[derive(Debug, Clone, Copy)]
 pub struct Within<S> {
-    /// How many elements lie inside.
+    /// The number of elements inside.
     pub count: u64,
     /// Their sum, in the type [`Element::Sum`]; that of integers wraps around.
     pub sum: S,
-    /// What that type has no room for: of integers the upper half of the sum, of floats the bits of the
-    /// sum in `f64`, times 2^-64 if they are `f64` themselves.
+    /// The part of the sum that this type has no room for: the upper half of integers, or the bits of
+    /// the sum of floats as `f64`, which is scaled by 2^-64 if the elements are `f64`.
     pub(crate) rest: u64,
 }
 
@@ -46,7 +46,7 @@ impl<S: PartialEq> PartialEq for Within<S> {
 }
 
 impl<S: Element> Within<S> {
-    /// `count` elements whose sum is this one.
+    /// Creates a value from the number of elements and their sum.
     pub fn new(count: u64, sum: S) -> Self {
         let rest = match S::DTYPE {
             Dtype::I64 => (word_of(sum).cast_signed() >> 63).cast_unsigned(),
@@ -56,11 +56,11 @@ impl<S: Element> Within<S> {
         Self { count, sum, rest }
     }
 
-    /// The exponent of what the rest of a sum of floats is scaled by.
+    /// The exponent of the scale of `rest` for floats, against overflow.
     const HEADROOM: i32 = if size_of::<S>() == size_of::<f64>() { 64 } else { 0 };
 
-    /// The arithmetic mean of the elements inside, as [`op::Mean`](crate::op::Mean) makes it: no sum
-    /// overflows or wraps around on the way. `None` of no elements.
+    /// Returns the arithmetic mean of the elements inside, as [`op::Mean`](crate::op::Mean) computes it,
+    /// whose sum neither overflows nor wraps around. `None` if there are no elements.
     pub fn mean(&self) -> Option<f64> {
         let (n, sum) = (self.count as f64, S::TO_F64(self.sum));
         let mean = match S::DTYPE {
@@ -71,17 +71,16 @@ impl<S: Element> Within<S> {
         (self.count > 0).then_some(mean)
     }
 
-    /// The exact sum of integers.
+    /// Returns the exact sum of integers.
     fn whole(&self) -> i128 {
         i128::from(self.rest.cast_signed()) << 64 | i128::from(word_of(self.sum))
     }
 
-    /// That of no elements.
     pub(crate) fn none() -> Self {
         Self::new(0, S::zeroed())
     }
 
-    /// That of these elements and of others behind them.
+    /// Returns the value of these elements and of others after them.
     pub(crate) fn and(self, other: Self) -> Self {
         let rest = match S::DTYPE {
             Dtype::I64 | Dtype::U64 => (self.whole().wrapping_add(other.whole()) >> 64) as u64,
@@ -91,7 +90,7 @@ impl<S: Element> Within<S> {
         Self { count, sum: S::ADD(self.sum, other.sum), rest }
     }
 
-    /// That of the elements of several devices, of which each has a part.
+    /// Combines the parts of several devices.
     pub(crate) fn of_parts(parts: &[WithinPart]) -> Self {
         let (sum, wide) = sum_of_parts(parts.iter().map(|&[_, ref sum @ ..]| *sum));
         let count = parts.iter().fold(0_u64, |all, [count, ..]| all.saturating_add(*count));
@@ -99,13 +98,13 @@ impl<S: Element> Within<S> {
     }
 }
 
-/// The elements of a buffer that are in an interval, from [`Buffer::filter`]. A [`Sum`]
-/// of them counts and adds them in one launch, and returns a [`Within`].
+/// The elements of a buffer that are in an interval, from [`Buffer::filter`]. A [`Sum`] counts and adds
+/// them in one launch, and returns a [`Within`].
 ///
 /// The interval is any range of the standard library or a pair of [`Bound`]s. A range whose end precedes
 /// its start is empty. NaN is in no interval, and zeros of both signs are equal. The number and the sum
-/// of integers have the same bits on every device; floats are added as a [`Sum`] adds
-/// them, in the order of the launch or [reproducibly](Reproducible).
+/// of integers have the same bits on every device; floats are added as by a [`Sum`], in the order of the
+/// launch or [reproducibly](Reproducible).
 ///
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, Within, op::Sum};
@@ -120,7 +119,7 @@ impl<S: Element> Within<S> {
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// A condition of another kind is a program's [own](crate::custom) operation.
+/// For a condition of another kind, define an [operation of your own](crate::custom).
 ///
 /// The elements `V` are a buffer, or those of a [`Group`](crate::Group) or `World`.
 pub struct Filtered<'a, T, V = Buffer<T>> {
@@ -149,22 +148,20 @@ impl<T: fmt::Debug, V: fmt::Debug> fmt::Debug for Filtered<'_, T, V> {
     }
 }
 
-/// What one of several devices has: a count, and the words of a part of the sum.
+/// One device's part of a result: a count, and the words of the part of the sum.
 pub(crate) type WithinPart = [u64; 1 + PART_WORDS];
 
-/// The intervals of [`cpu::reduce_within`](crate::cpu::reduce_within): a range of any kind that the
-/// standard library has, a pair of [`Bound`]s, and [`Reproducible`] around one for a sum with the same
-/// bits wherever it is made. The trait is sealed.
+/// An interval of [`cpu::reduce_within`](crate::cpu::reduce_within): a range of any kind of the standard
+/// library or a pair of [`Bound`]s, or [`Reproducible`] around one for a sum with the same bits
+/// everywhere. The trait is sealed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no interval of elements of type `{T}`",
     note = "a range of them is, a pair of `Bound`s, and `Reproducible` around one"
 )]
 pub trait Interval<T: Element>: Sealed {
-    /// Where it begins and where it ends.
     #[doc(hidden)]
     fn bounds(&self) -> (Bound<T>, Bound<T>);
 
-    /// Whose kernels it takes.
     #[doc(hidden)]
     fn op(&self) -> WithinOp {
         WithinOp::Sum
@@ -205,15 +202,13 @@ impl<T: Element, R: Interval<T>> Interval<T> for Reproducible<R> {
     }
 }
 
-/// Elements in the order in which intervals have them.
+/// Elements in ascending order, without NaN.
 pub trait Neighbours: Copy {
-    /// No element is below; of floats but NaN.
     const LEAST: Self;
-    /// No element is above, likewise.
     const GREATEST: Self;
-    /// The least element above one, which is no NaN, if there is one.
+    /// Returns the next greater element, which is not NaN, if there is one.
     fn above(element: Self) -> Option<Self>;
-    /// The greatest element below one, likewise.
+    /// Returns the next smaller element, which is not NaN, if there is one.
     fn below(element: Self) -> Option<Self>;
 }
 
@@ -239,7 +234,6 @@ macro_rules! floats {
         impl Neighbours for $ty {
             const LEAST: Self = Self::NEG_INFINITY;
             const GREATEST: Self = Self::INFINITY;
-            /// The next bits: upwards of a positive number, downwards of a negative one.
             fn above(element: Self) -> Option<Self> {
                 const SIGN: $bits = 1 << (<$bits>::BITS - 1);
                 let bits = element.to_bits();
@@ -264,7 +258,7 @@ floats! {
     f64 as u64;
 }
 
-/// The least and the greatest element of an interval that has any, by their bits.
+/// The bits of the least and the greatest element of a non-empty interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ends {
     pub(crate) low: u64,
@@ -272,7 +266,7 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Those between two bounds; `None` where no element lies there.
+    /// Returns the ends of the interval between two bounds; `None` if it has no elements.
     pub(crate) fn of<T: Element>((start, end): (Bound<T>, Bound<T>)) -> Result<Option<Self>> {
         for (bound, end) in [(start, "lower"), (end, "upper")] {
             if let Bound::Included(bound) | Bound::Excluded(bound) = bound
@@ -297,27 +291,25 @@ impl Ends {
         Ok(ends.map(|(low, high)| Self { low: word_of(low), high: word_of(high) }))
     }
 
-    /// The same two as elements.
     #[cfg(feature = "cpu")]
     pub(crate) fn elements<T: bytemuck::Pod>(self) -> [T; 2] {
         [self.low, self.high].map(crate::element::element_of)
     }
 }
 
-/// Elements in device memory, of which those count that lie in an interval.
+/// A reduction of the elements in an interval, in device memory.
 #[derive(Debug, Clone)]
 pub(crate) struct WithinTask {
     pub(crate) op: WithinOp,
     pub(crate) dtype: Dtype,
     pub(crate) interval: Ends,
-    /// How many elements there are; none where nothing lies in the interval.
+    /// The length of the buffer; 0 if the interval is empty.
     pub(crate) n: u64,
-    /// Where they are: a multiple of an element's size.
+    /// A multiple of an element's size.
     pub(crate) address: u64,
 }
 
 impl WithinTask {
-    /// The elements of a buffer, which must be on `device`.
     pub(crate) fn of<T: Element>(
         op: WithinOp,
         bounds: (Bound<T>, Bound<T>),
@@ -325,7 +317,8 @@ impl WithinTask {
         device: &Device,
     ) -> Result<Self> {
         device.require("buffer", values.device())?;
-        let n = check(values.len())?;
+        let n = values.len() as u64;
+        require_few(n)?;
         let (n, interval) = match Ends::of(bounds)? {
             Some(interval) => (n, interval),
             None => (0, Ends { low: 0, high: 0 }),
@@ -333,53 +326,44 @@ impl WithinTask {
         Ok(Self { op, dtype: T::DTYPE, interval, n, address: values.as_device_ptr() })
     }
 
-    /// How the buffer is cut.
     pub(crate) fn extent(&self) -> Extent {
         Extent::of(self.address, self.n, self.dtype.size() as u64)
     }
 
-    /// Bytes of the buffer.
     pub(crate) fn bytes(&self) -> u64 {
         self.n * self.dtype.size() as u64
     }
 }
 
-/// The number of elements, `n`, which must not be too large.
-pub(crate) fn check(n: usize) -> Result<u64> {
-    let n = n as u64;
-    if n > MAX_ELEMENTS { Err(Error::TooManyElements { n, most: MAX_ELEMENTS }) } else { Ok(n) }
-}
-
 macro_rules! filtered {
-    ($([$($O:tt)*] $op:ident => $which:expr;)*) => {$(
-        impl<T: Element> Input<$($O)*> for Filtered<'_, T> {
+    ($($O:ty: $op:expr;)*) => {$(
+        impl<T: Element> Input<$O> for Filtered<'_, T> {
             type Output = Within<T::Sum>;
 
-            by_plan!($($O)*);
+            by_plan!($O);
         }
 
-        impl<T: Element> Enqueue<$($O)*> for Filtered<'_, T> {
+        impl<T: Element> Enqueue<$O> for Filtered<'_, T> {
             type Left = Output<Within<T::Sum>>;
 
-            fn plan<'p>(self, _op: $($O)*, device: &Device) -> Result<Plan<'p, Self::Output>>
+            fn plan<'p>(self, _op: $O, device: &Device) -> Result<Plan<'p, Self::Output>>
             where
                 Self: 'p,
             {
-                let $op = crate::names::WithinOp::Sum;
-                let job = WithinTask::of($which, self.bounds, self.values, device)?;
-                let decode: fn(HostResults<'_>) -> Self::Output = |results| match results.is_of_none() {
+                let task = WithinTask::of($op, self.bounds, self.values, device)?;
+                let decode = |results: HostResults<'_>| match results.is_of_none() {
                     true => Within::none(),
                     false => Within::from_words(results.get(0)),
                 };
-                Ok(Plan::of_interval(job, self.values, decode, Within::none))
+                Ok(Plan::of_interval(task, self.values, decode, Within::none))
             }
         }
     )*};
 }
 
 filtered! {
-    [Sum] op => op;
-    [Reproducible<Sum>] op => op.reproducible(T::DTYPE);
+    Sum: WithinOp::Sum;
+    Reproducible<Sum>: WithinOp::Sum.reproducible(T::DTYPE);
 }
 
 #[cfg(test)]
@@ -388,7 +372,6 @@ mod tests {
 
     use super::*;
 
-    /// Every value of 16 bits, in the order of the numbers.
     #[test]
     fn neighbours_of_halves_are_those_of_a_sorted_list() {
         fn check<T: Neighbours + PartialOrd + Debug>(of_bits: fn(u16) -> T) {
@@ -437,7 +420,7 @@ mod tests {
             assert_eq!(of(empty), None, "{empty:?}");
         }
         assert_eq!((of((Excluded(127), Unbounded)), of((Unbounded, Excluded(-128)))), (None, None));
-        // Zeros of both signs are the same place.
+        // Zeros of both signs are equal.
         assert!(Ends::of((0.0_f32..=-0.0).bounds()).unwrap().is_some());
         assert!(Ends::of((-0.0_f32..0.0).bounds()).unwrap().is_none());
         for (range, end) in [(f32::NAN..1.0, "lower"), (1.0..f32::NAN, "upper")] {

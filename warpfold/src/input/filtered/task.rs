@@ -30,7 +30,7 @@ impl Task for WithinTask {
     }
 
     fn seen_at_end(&self) -> Option<u64> {
-        // More bytes are copied of a part than its kernel writes.
+        // A part is copied with zeros after it that its kernel does not write.
         (!self.op.is_part()).then(|| self.bytes())
     }
 
@@ -56,14 +56,13 @@ impl Task for WithinTask {
             output: ptr::without_provenance_mut(places.output as usize),
         };
         kernels.device().call("launching a reduction of an interval", |driver| {
-            // SAFETY: the launch is one that the kernel takes:
+            // SAFETY: the launch meets the kernel's contract:
             // - The input is cut at its 16-byte boundaries, and has no more elements than a buffer may.
-            // - The ends are elements of the type, of which the first is not above the second.
-            // - The block has a size of the kernel's own, and a tile no more groups than its threads
-            //   load at once, and no fewer than a warp has threads.
+            // - The ends are elements of the type, the first not above the second.
+            // - The block has one of the kernel's sizes, and a tile no more groups than its threads load
+            //   at once, and no fewer than a warp has threads.
             // - There are no more blocks than slots, and the slots are zero.
-            // - The kernel was compared with the arguments when it was loaded.
-            // - The caller answers for the memory.
+            // - Its parameters were checked at load; the caller is responsible for the memory.
             unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
         })
     }

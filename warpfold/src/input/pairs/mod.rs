@@ -1,4 +1,4 @@
-//! Pairs: the elements of two buffers that have the same index.
+//! Pairs of elements that have the same index in two buffers.
 
 mod task;
 
@@ -10,32 +10,30 @@ use warpfold_abi::{
 use crate::{
     Buffer, Device, Element, Error, Output, Result,
     element::{element_of, word_of},
-    geometry::{Extent, MAX_ELEMENTS},
+    geometry::Extent,
     input::{self, Enqueue, Input, Recordable, by_plan},
     names::{Dtype, PairOp},
     op::PairOperation,
-    reducer::Plan,
+    reducer::{Plan, require_few},
 };
 
-/// What one of several devices has of a sum: the words of a [`Partial`], and zeros behind them.
+/// One device's part of a sum: the words of a [`Partial`], followed by zeros.
 pub(crate) type PartWords = [u64; PART_WORDS];
 
-/// How many words that are.
 pub(crate) const PART_WORDS: usize = PART_BYTES as usize / size_of::<u64>();
 
-/// Pairs in device memory, and what reduces them.
+/// A reduction of pairs in device memory.
 #[derive(Debug, Clone)]
 pub(crate) struct PairsTask {
     pub(crate) op: PairOp,
     pub(crate) dtype: Dtype,
-    /// How many there are.
     pub(crate) n: u64,
-    /// Where the first one's elements are: multiples of an element's size.
+    /// Multiples of an element's size.
     pub(crate) addresses: [u64; 2],
 }
 
 impl PairsTask {
-    /// The pairs of two buffers, which must be on `device` and of the same length.
+    /// Returns the reduction of two buffers, which must be on `device` and of the same length.
     pub(crate) fn of<T: Element>(
         op: PairOp,
         [first, second]: [&Buffer<T>; 2],
@@ -48,24 +46,22 @@ impl PairsTask {
         Ok(Self { op, dtype: T::DTYPE, n, addresses })
     }
 
-    /// How both buffers are cut.
     pub(crate) fn extent(&self) -> Extent {
         Extent::of_pairs(self.addresses, self.n, self.dtype.size() as u64)
     }
 
-    /// Bytes of both buffers.
     pub(crate) fn bytes(&self) -> u64 {
         2 * self.n * self.dtype.size() as u64
     }
 
-    /// Whether both begin equally far from a 16-byte boundary.
+    /// Returns whether both begin equally far from a 16-byte boundary.
     pub(crate) fn is_aligned(&self) -> bool {
         let [first, second] = self.addresses;
         first % u64::from(GROUP_BYTES) == second % u64::from(GROUP_BYTES)
     }
 }
 
-/// How many pairs two inputs make that have `first` and `second` elements.
+/// Returns the number of pairs of two inputs of `first` and `second` elements.
 pub(crate) fn check(first: usize, second: usize) -> Result<u64> {
     if first != second {
         let reason = format!(
@@ -74,24 +70,24 @@ pub(crate) fn check(first: usize, second: usize) -> Result<u64> {
         );
         return Err(Error::Pairs { reason });
     }
-    let n = first as u64;
-    if n > MAX_ELEMENTS { Err(Error::TooManyElements { n, most: MAX_ELEMENTS }) } else { Ok(n) }
+    require_few(first as u64)?;
+    Ok(first as u64)
 }
 
-/// The sum of what several devices have of it, in the type of the sum, which is a float, and as
-/// [`Partial::wide`] has it.
+/// Adds the parts of several devices. Returns the sum, whose type is a float, and its value by
+/// [`Partial::wide`].
 pub(crate) fn sum_of_parts<S: Element>(parts: impl Iterator<Item = PartWords>) -> (S, f64) {
-    fn of<F: Float>(parts: impl Iterator<Item = PartWords>) -> (F, f64) {
+    fn add<F: Float>(parts: impl Iterator<Item = PartWords>) -> (F, f64) {
         let sum = parts.map(part_of::<F>).fold(Partial::ZERO, Partial::plus);
         (sum.sum(), sum.wide())
     }
     let (word, wide) = match S::DTYPE {
         Dtype::F32 => {
-            let (sum, wide) = of::<f32>(parts);
+            let (sum, wide) = add::<f32>(parts);
             (word_of(sum), wide)
         }
         Dtype::F64 => {
-            let (sum, wide) = of::<f64>(parts);
+            let (sum, wide) = add::<f64>(parts);
             (word_of(sum), wide)
         }
         dtype => unreachable!("sums in {dtype} have no parts"),
@@ -104,8 +100,8 @@ fn part_of<F: Float>(words: PartWords) -> Partial<F> {
     Partial::<F>::ZERO.map_words(&mut |_| words.next().expect("there are words for any part"))
 }
 
-/// Whether words from elsewhere are parts that devices can have of one sum in this type: of as many
-/// terms, all together, as digits have room for.
+/// Returns whether received words are valid parts of one sum in this type, which together have no more
+/// terms than their digits have room for.
 #[cfg(feature = "world")]
 pub(crate) fn are_parts<S: Element>(parts: impl Iterator<Item = PartWords>) -> bool {
     use warpfold_abi::binned::Each;
@@ -125,7 +121,7 @@ pub(crate) fn are_parts<S: Element>(parts: impl Iterator<Item = PartWords>) -> b
     }
 
     fn are<F: Float>(mut parts: impl Iterator<Item = PartWords>) -> bool {
-        // Each of 2^35 terms has a digit of at most 2^(WIDTH - 1) in each place.
+        // Each of up to 2^35 terms adds at most 2^(WIDTH - 1) to a digit.
         let most = 1_u64 << (35 + F::WIDTH - 1);
         let mut all = 0_u64;
         parts.all(|words| {
@@ -167,7 +163,6 @@ impl<T> Recordable for (&Buffer<T>, &Buffer<T>) {}
 mod tests {
     use super::*;
 
-    /// The words of a part of a sum in `f64`: its digits, its first bin and what is not finite.
     fn part(digits: [i64; 4], bin: u64, specials: u64) -> PartWords {
         let mut words = PartWords::default();
         words[..4].copy_from_slice(&digits.map(i64::cast_unsigned));

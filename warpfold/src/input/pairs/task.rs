@@ -30,7 +30,7 @@ impl Task for PairsTask {
     }
 
     fn seen_at_end(&self) -> Option<u64> {
-        // More bytes are copied of a part than its kernel writes.
+        // A part is copied with zeros after it that its kernel does not write.
         (!self.op.is_part()).then(|| self.bytes())
     }
 
@@ -57,15 +57,14 @@ impl Task for PairsTask {
             output: ptr::without_provenance_mut(places.output as usize),
         };
         kernels.device().call("launching a reduction of pairs", |driver| {
-            // SAFETY: the launch is one that the kernel takes:
-            // - Both inputs are cut at the first one's 16-byte boundaries; it is the kernel for where
-            //   the second one's groups lie, and what `shifted` reads around them is inside of the
-            //   input.
-            // - The block has a size of the kernel's own, no fewer threads than there are single
-            //   elements, and a tile no more groups than its threads load at once.
+            // SAFETY: the launch meets the kernel's contract:
+            // - Both inputs are cut at the first one's 16-byte boundaries. The kernel suits the
+            //   alignment of the second one's groups, and the elements around them that `shifted` reads
+            //   are inside the input.
+            // - The block has one of the kernel's sizes and no fewer threads than there are single
+            //   elements; a tile has no more groups than these threads load at once.
             // - There are no more blocks than slots, and the slots are zero.
-            // - The kernel was compared with the arguments when it was loaded.
-            // - The caller answers for the memory.
+            // - Its parameters were checked at load; the caller is responsible for the memory.
             unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
         })
     }

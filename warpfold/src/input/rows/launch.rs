@@ -1,22 +1,21 @@
-//! Which kernel a matrix takes, and how much of the device each row. Pure arithmetic: no device takes
-//! part.
+//! The choice of kernel and grid for the rows of a matrix, by arithmetic alone.
 //!
-//! A GPU's memory is busy when every multiprocessor has some 64 KiB of loads under way, wherever they
-//! belong: rows need not be long for that, but there must be enough lanes with something to load, and
-//! neighbours must load what lies side by side. From the longest rows to the shortest:
+//! A GPU's memory is busy when every multiprocessor has about 64 KiB of loads in flight, from whichever
+//! rows: rows need not be long for that, but enough lanes must have something to load, and neighbouring
+//! lanes must load neighbouring addresses. From the longest rows to the shortest:
 //!
-//! - Rows of 3 KiB and more have blocks of their own, so that no row's end leaves much of the device
-//!   without work. Fewer rows than blocks that the device holds are shared by several blocks each.
-//! - Rows down to 2 KiB have a warp, whose lanes have four loads under way; rows that begin anywhere
-//!   down to 512 bytes.
-//! - Below that a warp takes several rows at once. A row has as many lanes as 16-byte groups, or, where
-//!   it begins anywhere, one for each two or three of its elements.
+//! - Rows of 3 KiB and more have blocks of their own, so that the end of a row leaves little of the
+//!   device idle. If there are fewer rows than resident blocks, several blocks share a row.
+//! - Rows down to 2 KiB, and unaligned ones down to 512 bytes, have a warp, whose lanes have four loads
+//!   in flight.
+//! - Shorter rows share a warp. A row has a lane for each 16-byte group or, if it is unaligned, for each
+//!   two or three elements.
 //!
-//! Where all rows are under way at once, reading takes as long as a single load, and what a block or a
-//! warp does behind it is the rest: then a row has one block at most, and a lane one row.
+//! If all rows are in flight at once, reading takes as long as a single load, and the rest is what a
+//! block or a warp does after it: then a row has at most one block, and a lane at most one row.
 //!
-//! The limits, and how many rows a warp takes one after the other, are what sweeps of all kernels over
-//! f32 rows of 3 to 10 001 elements found on an H200: docs/performance.md of the repository.
+//! The limits, and the number of rows that a warp takes one after the other, are the result of sweeps of
+//! all kernels over f32 rows of 3 to 10 001 elements on an H200: docs/performance.md of the repository.
 
 use warpfold_abi::{
     WARP_SIZE,
@@ -29,50 +28,49 @@ use crate::{geometry::balanced_tile, input::top::TopTask, names::RowsKernel, tun
 
 const GROUP_BYTES: u64 = reducer::GROUP_BYTES as u64;
 
-/// Rows of fewer bytes have no block of their own.
+/// Shorter rows have no block of their own.
 const BLOCK_BYTES: u64 = 3 << 10;
-/// But if rows are few, they have a block from this number of bytes on.
+/// The same limit if rows are few.
 const FEW_ROWS_BLOCK_BYTES: u64 = 2 << 10;
-/// Rows per multiprocessor below which they are few: a quarter of the warps that it holds.
+/// Rows are few if there are fewer per multiprocessor: a quarter of its resident warps.
 const FEW_ROWS: u64 = 16;
-/// Rows of fewer bytes have but lanes of a warp, where all begin at 16-byte boundaries.
+/// Shorter rows share a warp, if all begin at 16-byte boundaries.
 const GROUPS_BYTES: u64 = 2 << 10;
-/// Likewise where they begin anywhere.
+/// The same limit for unaligned rows.
 const ELEMENTS_BYTES: u64 = 512;
-/// Loads of single elements take an instruction each: of longer rows of bytes they would be too many.
+/// The same in elements, each of which takes a load: long rows of bytes would take too many.
 const ELEMENTS_LEN: u64 = 256;
-/// Rows of fewer bytes are taken one after the other by a warp of their own: a block costs more than
-/// they do.
+/// Warps take shorter rows one after the other, because starting a block costs more than such a row.
 const WARP_ROUNDS_BYTES: u64 = 2 << 10;
-/// Rounds of blocks where warps take one turn after the other, if there is work for this number of
-/// rounds: the last one leaves little without work.
+/// Rounds of blocks, if there is enough work, whose warps take several turns each: the last round leaves
+/// little of the device idle.
 const ROUNDS: u64 = 16;
-/// Rows of fewer groups have no block of 512 threads: the last of its tiles would be too short.
+/// Rows of fewer groups have no block of 512 threads, whose last tile would be too short.
 const LARGE_BLOCK_GROUPS: u64 = 8 << 10;
-/// Threads of a block of the grid kernel, the largest first.
+/// Block sizes of the grid kernel, the largest first.
 pub(crate) const BLOCKS: &[u32] = &[512, 256, 128, 64];
-/// Elements of a short row that begins anywhere for each of its lanes.
+/// Elements per lane of a short unaligned row.
 const ELEMENTS_PER_LANE: u64 = 3;
-/// Threads of a block of warps that have no more rows than their lanes are shared by.
+/// Block size for warps of a single batch of rows.
 const ONE_BATCH_BLOCK: u32 = 64;
-/// Batches of rows that a warp has under way: of groups, and of elements.
+/// Batches of rows that a warp has in flight, with loads of groups and of elements.
 const GROUP_BATCHES: u64 = 4;
 const ELEMENT_BATCHES: u64 = 8;
 
-/// Warps of a multiprocessor that find the first elements of few rows. More would load no faster, and
-/// each has the first ones of its own to find.
+/// Warps per multiprocessor for top-k of few rows. More would load no faster, and each has to find k
+/// elements of its own.
 const TOP_WARPS: u64 = 16;
-/// Groups of a row for each of them at least: those that its lanes have under way.
+/// The least number of groups of a row for each of these warps: as many as its lanes have in flight.
 const TOP_WARP_GROUPS: u64 = (WARP_SIZE * GROUPS_IN_FLIGHT) as u64;
-/// Threads of a block of warps that have rows of their own.
+/// Block size for top-k with a warp per row.
 const TOP_ROWS_BLOCK: u32 = 128;
 
 /// The launch of a reduction of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowsLaunch {
-    /// Which kernel is launched.
+    /// The kernel.
     pub kernel: RowsKernel,
-    /// Blocks or lanes per row, whichever the kernel takes; 1 where it takes neither.
+    /// Blocks per row of the grid kernel, lanes per row of kernels whose rows share a warp; otherwise 1.
     pub share: u32,
     /// Threads of a block.
     pub block: u32,
@@ -83,38 +81,37 @@ pub struct RowsLaunch {
 }
 
 impl RowsLaunch {
-    /// The launch for a matrix that has rows.
-    pub(crate) fn new(job: &RowsTask, shape: Shape) -> Self {
-        let size = job.code.element_bytes();
-        let bytes = job.len * size;
-        let boundaries = [job.address, bytes, job.pitch * size];
-        let starts = boundaries.iter().all(|at| at.is_multiple_of(GROUP_BYTES));
-        let aligned = starts && in_groups(size);
-        let few = job.rows < FEW_ROWS * u64::from(shape.multiprocessors);
+    /// Returns the launch for a matrix that has rows.
+    pub(crate) fn new(task: &RowsTask, shape: Shape) -> Self {
+        let size = task.code.element_bytes();
+        let bytes = task.len * size;
+        let boundaries = [task.address, bytes, task.pitch * size];
+        let aligned = in_groups(size) && boundaries.iter().all(|at| at.is_multiple_of(GROUP_BYTES));
+        let few = task.rows < FEW_ROWS * u64::from(shape.multiprocessors);
         if aligned && bytes < GROUPS_BYTES {
-            Self::packed(job, shape, RowsKernel::Groups, bytes / GROUP_BYTES)
-        } else if !aligned && bytes < ELEMENTS_BYTES && job.len < ELEMENTS_LEN {
-            Self::packed(job, shape, RowsKernel::Elements, job.len)
+            Self::packed(task, shape, RowsKernel::Groups, bytes / GROUP_BYTES)
+        } else if !aligned && bytes < ELEMENTS_BYTES && task.len < ELEMENTS_LEN {
+            Self::packed(task, shape, RowsKernel::Elements, task.len)
         } else if bytes < BLOCK_BYTES && !(few && bytes >= FEW_ROWS_BLOCK_BYTES) {
             let rounds = (bytes < WARP_ROUNDS_BYTES).then_some(ROUNDS);
             let block = if rounds.is_some() { 128 } else { 64 };
-            Self::warps(RowsKernel::Warp, 1, job.rows, block, rounds, shape)
+            Self::warps(RowsKernel::Warp, 1, task.rows, block, rounds, shape)
         } else {
-            Self::grid(job, shape, if in_groups(size) { bytes / GROUP_BYTES } else { job.len })
+            Self::grid(task, shape, if in_groups(size) { bytes / GROUP_BYTES } else { task.len })
         }
     }
 
-    /// The launch that finds the first elements of rows, of which there are some, by a kernel for this:
-    /// a warp for each row, or as many as fill the device where rows are few.
-    pub(crate) fn of_top(job: &TopTask, shape: Shape) -> Self {
-        let groups = job.len * job.dtype.size() as u64 / GROUP_BYTES;
-        let room = TOP_WARPS * u64::from(shape.multiprocessors) / job.rows;
+    /// Returns the launch of a top-k search in one or more rows: a warp for each row, or as many as fill
+    /// the device if rows are few.
+    pub(crate) fn of_top(task: &TopTask, shape: Shape) -> Self {
+        let groups = task.len * task.dtype.size() as u64 / GROUP_BYTES;
+        let room = TOP_WARPS * u64::from(shape.multiprocessors) / task.rows;
         let warps = room.min(groups.div_ceil(TOP_WARP_GROUPS));
         if warps <= 1 {
             let tile = TOP_WARP_GROUPS as u32;
             return Self {
                 tile,
-                ..Self::warps(RowsKernel::Warp, 1, job.rows, TOP_ROWS_BLOCK, None, shape)
+                ..Self::warps(RowsKernel::Warp, 1, task.rows, TOP_ROWS_BLOCK, None, shape)
             };
         }
         let in_block = warps.min((TOP_BLOCK / WARP_SIZE).into());
@@ -125,38 +122,39 @@ impl RowsLaunch {
             kernel: RowsKernel::Grid,
             share: u32::try_from(per_row).expect("fewer than warps of a device"),
             block,
-            blocks: u32::try_from(job.rows * per_row).expect("fewer than warps of a device"),
+            blocks: u32::try_from(task.rows * per_row).expect("fewer than warps of a device"),
             tile: u32::try_from(tile).expect("at most 4 groups per thread"),
         }
     }
 
-    /// Blocks per row, so that as much of the device as can be has work until the end.
-    fn grid(job: &RowsTask, shape: Shape, groups: u64) -> Self {
-        if let Some(alone) = Self::block_per_row(job, shape, groups) {
+    /// Returns the launch of the grid kernel that keeps as much of the device as possible busy until the
+    /// end.
+    fn grid(task: &RowsTask, shape: Shape, groups: u64) -> Self {
+        if let Some(alone) = Self::block_per_row(task, shape, groups) {
             return alone;
         }
-        // At most four groups per thread need no larger block.
+        // Larger blocks would leave threads without their four groups.
         let largest = u32::try_from(groups / 4).unwrap_or(u32::MAX);
         let largest = if groups < LARGE_BLOCK_GROUPS { largest.min(256) } else { largest };
-        let largest = largest.min(job.code.largest_blocks().rows);
-        // Where rows have several blocks, there are slots for those of 128 threads that are resident.
-        let least = if u64::from(shape.resident_blocks(64)) / job.rows > 1 { 128 } else { 64 };
-        let sizes = BLOCKS.iter().copied();
-        let sizes = sizes.filter(|&size| size >= least && size <= largest.max(least));
+        let largest = largest.min(task.code.largest_blocks().rows);
+        // Blocks that share a row need slots, of which there is one for each resident block of 128
+        // threads.
+        let least = if u64::from(shape.resident_blocks(64)) / task.rows > 1 { 128 } else { 64 };
+        let sizes = least..=largest.max(least);
         let mut best = (0.0, least, 1);
-        for block in sizes {
+        for &block in BLOCKS.iter().filter(|size| sizes.contains(*size)) {
             let resident = u64::from(shape.resident_blocks(block));
-            let per_row = (resident / job.rows).max(1);
-            let blocks = job.rows * per_row;
+            let per_row = (resident / task.rows).max(1);
+            let blocks = task.rows * per_row;
             let rounds = blocks.div_ceil(resident);
             let busy = blocks as f64 / (rounds * resident) as f64;
-            // A tenth less is worth a larger block, whose ending is rarer.
+            // A smaller block, whose end comes more often, has to keep a tenth more busy.
             if busy > best.0 * 1.1 {
                 best = (busy, block, per_row);
             }
         }
         let (_, block, per_row) = best;
-        // No thread without a group.
+        // Every thread has a group.
         let per_row = per_row.min(groups / u64::from(block)).max(1);
         let tile = balanced_tile(groups, per_row, block, GROUPS_IN_FLIGHT);
         let per_row = per_row.min(groups.div_ceil(tile)).max(1);
@@ -164,29 +162,29 @@ impl RowsLaunch {
             kernel: RowsKernel::Grid,
             share: u32::try_from(per_row).expect("at most as many as are resident"),
             block,
-            blocks: u32::try_from(job.rows * per_row).expect("at most 2^35 elements, 2^10 in a row"),
+            blocks: u32::try_from(task.rows * per_row).expect("at most 2^35 elements, 2^10 in a row"),
             tile: u32::try_from(tile).expect("at most 4 groups per thread"),
         }
     }
 
-    /// A block per row, where all of them are resident at once and each has its row under way as soon as
-    /// it starts: several would read no faster, and have to meet.
-    fn block_per_row(job: &RowsTask, shape: Shape, groups: u64) -> Option<Self> {
+    /// Returns the launch of a block per row, if all blocks are resident at once and each has its whole
+    /// row in flight at its start: several would read no faster, and have to combine their values.
+    fn block_per_row(task: &RowsTask, shape: Shape, groups: u64) -> Option<Self> {
         let block = u32::try_from(groups.div_ceil(GROUPS_IN_FLIGHT.into()).next_power_of_two()).ok()?;
         let block = block.max(WARP_SIZE * 2);
-        let fits = block <= job.code.largest_blocks().rows.min(BLOCKS[0]);
-        let fits = fits && job.rows <= shape.resident_blocks(block).into();
+        let fits = block <= task.code.largest_blocks().rows.min(BLOCKS[0])
+            && task.rows <= shape.resident_blocks(block).into();
         fits.then(|| Self {
             kernel: RowsKernel::Grid,
             share: 1,
             block,
-            blocks: u32::try_from(job.rows).expect("no more than are resident"),
+            blocks: u32::try_from(task.rows).expect("no more than are resident"),
             tile: block * GROUPS_IN_FLIGHT,
         })
     }
 
-    /// Lanes per row, for rows of `units` units.
-    fn packed(job: &RowsTask, shape: Shape, kernel: RowsKernel, units: u64) -> Self {
+    /// Returns the launch of a kernel whose warps are shared by rows of `units` units each.
+    fn packed(task: &RowsTask, shape: Shape, kernel: RowsKernel, units: u64) -> Self {
         let of_elements = kernel == RowsKernel::Elements;
         let (batches, lanes) = if of_elements {
             (ELEMENT_BATCHES, lanes(units.div_ceil(ELEMENTS_PER_LANE)))
@@ -194,23 +192,23 @@ impl RowsLaunch {
             (GROUP_BATCHES, lanes(units))
         };
         let at_once = u64::from(WARP_SIZE / lanes);
-        let warps = job.rows.div_ceil(at_once);
+        let warps = task.rows.div_ceil(at_once);
         let resident = u64::from(shape.resident_blocks(ONE_BATCH_BLOCK) * ONE_BATCH_BLOCK / WARP_SIZE);
-        if warps <= resident / 2 || job.code.is_wide() {
+        if warps <= resident / 2 || task.code.is_wide() {
             let kernel = if of_elements { RowsKernel::FewElements } else { RowsKernel::FewGroups };
             return Self::warps(kernel, lanes, warps, ONE_BATCH_BLOCK, None, shape);
         }
-        // What is read had better leave the L2 cache before the results, if it has room for these.
-        let results_stay = job.rows * job.code.result_bytes() as u64 <= shape.l2_bytes / 2;
+        // Elements should leave the L2 cache before the results, if it has room for these.
+        let results_stay = task.rows * task.code.result_bytes() as u64 <= shape.l2_bytes / 2;
         let kernel = if of_elements || results_stay { kernel } else { RowsKernel::ManyGroups };
-        let turns = job.rows.div_ceil(batches * at_once);
-        // With two lanes per row at most, a turn has enough rows to be all that a warp does.
+        let turns = task.rows.div_ceil(batches * at_once);
+        // With at most two lanes per row, one turn has enough rows for a warp.
         let rounds = (of_elements && lanes > 2).then_some(ROUNDS);
         Self::warps(kernel, lanes, turns, 128, rounds, shape)
     }
 
-    /// Warps for `turns` turns of a warp: a warp for each turn, or at most the warps of `rounds` rounds
-    /// of the device, of which all take equally many turns.
+    /// Returns the launch of a warp for each of `turns` turns, or of at most as many as are resident in
+    /// `rounds` rounds, which take equally many turns.
     fn warps(
         kernel: RowsKernel,
         share: u32,
@@ -230,7 +228,7 @@ impl RowsLaunch {
     }
 }
 
-/// Lanes for `units` units: a power of two.
+/// Returns the number of lanes for `units` units, a power of two.
 fn lanes(units: u64) -> u32 {
     u32::try_from(units.next_power_of_two().min(WARP_SIZE.into())).expect("at most 32")
 }
@@ -249,15 +247,14 @@ mod tests {
     const H200: Shape = Shape::H200;
     const SMALL: Shape = Shape { arch: Arch::OLDEST, multiprocessors: 4, ..H200 };
 
-    fn job(rows: u64, len: u64, dtype: Dtype, address: u64) -> RowsTask {
+    fn task(rows: u64, len: u64, dtype: Dtype, address: u64) -> RowsTask {
         RowsTask { code: Code::BuiltIn(OpKind::Sum.plain(), dtype), rows, len, pitch: len, address }
     }
 
     fn of(rows: u64, len: u64) -> RowsLaunch {
-        RowsLaunch::new(&job(rows, len, Dtype::F32, 0x1000), H200)
+        RowsLaunch::new(&task(rows, len, Dtype::F32, 0x1000), H200)
     }
 
-    /// What a kernel is promised holds for every matrix.
     #[test]
     fn every_matrix_has_a_launch_that_its_kernel_takes() {
         let lens = (0..36).flat_map(|log2| [1_u64 << log2, (1 << log2) + 1, (1 << log2) * 3 / 2]);
@@ -268,19 +265,11 @@ mod tests {
                     [(Dtype::I8, 3), (Dtype::I8, 0), (Dtype::F32, 0), (Dtype::F64, 8)]
                 {
                     for shape in [H200, SMALL] {
-                        let job = job(rows, len, dtype, 0x1000 + address);
-                        check(&job, shape);
+                        let task = task(rows, len, dtype, 0x1000 + address);
+                        check(&task, shape);
                         if dtype.is_float() {
-                            check(
-                                &RowsTask {
-                                    code: Code::BuiltIn(
-                                        OpKind::MeanAndVariance.plain().reproducible(Dtype::F32),
-                                        dtype,
-                                    ),
-                                    ..job
-                                },
-                                shape,
-                            );
+                            let op = OpKind::MeanAndVariance.plain().reproducible(Dtype::F32);
+                            check(&RowsTask { code: Code::BuiltIn(op, dtype), ..task }, shape);
                         }
                     }
                 }
@@ -288,42 +277,42 @@ mod tests {
         }
     }
 
-    fn check(job: &RowsTask, shape: Shape) {
-        let launch = RowsLaunch::new(job, shape);
+    fn check(task: &RowsTask, shape: Shape) {
+        let launch = RowsLaunch::new(task, shape);
         let RowsLaunch { kernel, share, block, blocks, tile } = launch;
-        let what = format!("{launch:?} of {job:?}");
+        let what = format!("{launch:?} of {task:?}");
         assert!(blocks > 0 && block.is_multiple_of(32) && i32::try_from(blocks).is_ok(), "{what}");
-        let bytes = job.len * job.code.element_bytes();
+        let bytes = task.len * task.code.element_bytes();
         let warps = u64::from(blocks * (block / 32));
         let in_batches =
             matches!(kernel, RowsKernel::Groups | RowsKernel::ManyGroups | RowsKernel::Elements);
-        assert!(!in_batches || !job.code.is_wide(), "{what}");
+        assert!(!in_batches || !task.code.is_wide(), "{what}");
         match kernel {
             RowsKernel::Grid => {
-                assert_eq!(u64::from(blocks), job.rows * u64::from(share), "{what}");
+                assert_eq!(u64::from(blocks), task.rows * u64::from(share), "{what}");
                 assert!(tile > 0 && tile <= 4 * block, "{what}");
-                // Slots are as many as blocks of 128 threads that the device holds.
+                // There are as many slots as resident blocks of 128 threads.
                 assert!(share == 1 || blocks <= shape.resident_blocks(128), "{what}");
                 assert!(share == 1 || block >= 128, "{what}");
                 assert!(u64::from(share - 1) * u64::from(tile) < bytes / 16, "an idle block: {what}");
             }
-            RowsKernel::Warp => assert!(warps < job.rows + 8, "{what}"),
+            RowsKernel::Warp => assert!(warps < task.rows + 8, "{what}"),
             RowsKernel::Groups
             | RowsKernel::ManyGroups
             | RowsKernel::Elements
             | RowsKernel::FewGroups
             | RowsKernel::FewElements => {
                 assert!(share.is_power_of_two() && share <= 32 && bytes < 2048, "{what}");
-                let aligned = job.address.is_multiple_of(16) && bytes.is_multiple_of(16);
+                let aligned = task.address.is_multiple_of(16) && bytes.is_multiple_of(16);
                 let (of_groups, batches) = match kernel {
                     RowsKernel::Groups | RowsKernel::ManyGroups => (true, 4),
                     RowsKernel::Elements => (false, 8),
                     few => (few == RowsKernel::FewGroups, 1),
                 };
                 assert_eq!(of_groups, aligned, "{what}");
-                let turns = job.rows.div_ceil(batches * u64::from(32 / share));
+                let turns = task.rows.div_ceil(batches * u64::from(32 / share));
                 assert!(warps < turns + 8, "{what}");
-                // A lane of few rows takes one, and no more.
+                // The kernels without batches take one row per lane.
                 assert!(batches > 1 || warps >= turns, "{what}");
             }
         }
@@ -335,10 +324,10 @@ mod tests {
         {
             for (rows, len) in [(rows, len), (rows, len * 3 / 2 + 1), (rows * 3 / 2 + 1, len)] {
                 for (shape, dtype) in [(H200, Dtype::F32), (SMALL, Dtype::F32), (H200, Dtype::I8)] {
-                    let job = TopTask { op: TopOp::Largest, dtype, rows, len, k: 1, address: 0x1000 };
-                    let launch = RowsLaunch::of_top(&job, shape);
+                    let task = TopTask { op: TopOp::Largest, dtype, rows, len, k: 1, address: 0x1000 };
+                    let launch = RowsLaunch::of_top(&task, shape);
                     let RowsLaunch { kernel, share, block, blocks, tile } = launch;
-                    let what = format!("{launch:?} of {job:?}");
+                    let what = format!("{launch:?} of {task:?}");
                     assert!(block.is_multiple_of(32) && block <= TOP_BLOCK, "{what}");
                     assert!(tile > 0 && u64::from(tile) <= 4 * u64::from(block), "{what}");
                     if kernel == RowsKernel::Warp {
@@ -351,18 +340,18 @@ mod tests {
                     assert!(share > 0, "{what}");
                     let groups = len * dtype.size() as u64 / 16;
                     assert!(u64::from(share - 1) * u64::from(tile) < groups, "an idle block: {what}");
-                    // Each single element of a row has a thread.
+                    // Each element of a row outside its groups has a thread.
                     assert!(u64::from(block) >= 2 * 16 / dtype.size() as u64, "{what}");
                     let slots = u64::from(blocks) * TOP_SLOT_BYTES;
                     assert!(share == 1 || slots <= AxisLaunch::SLOTS, "{what}");
                 }
             }
         }
-        // One block for a multiprocessor; a warp for a row where these are as many as fill the device.
+        // A block per multiprocessor, or a warp per row if rows are as many as fill the device.
         let of = |rows, len| {
-            let job =
+            let task =
                 TopTask { op: TopOp::Largest, dtype: Dtype::F32, rows, len, k: 1, address: 0x1000 };
-            let RowsLaunch { kernel, share, block, .. } = RowsLaunch::of_top(&job, H200);
+            let RowsLaunch { kernel, share, block, .. } = RowsLaunch::of_top(&task, H200);
             (kernel, share, block)
         };
         assert_eq!(of(1, 1 << 28), (RowsKernel::Grid, 132, 512));
@@ -402,7 +391,7 @@ mod tests {
 
     #[test]
     fn few_rows_are_shared_by_no_blocks_and_no_batches() {
-        // As long as a block has them under way at once, and all blocks are resident.
+        // If a block has the whole row in flight and all blocks are resident.
         let grid = |rows, len| (of(rows, len).share, of(rows, len).block);
         assert_eq!([grid(256, 4096), grid(16, 4096), grid(1024, 1024)], [(1, 256), (1, 256), (1, 64)]);
         assert_eq!([grid(256, 8192), grid(100, 8192 + 4)], [(1, 512), (8, 256)]);
@@ -418,7 +407,7 @@ mod tests {
         let stay = |rows, len| of(rows, len).kernel == RowsKernel::Groups;
         assert!(stay(1 << 22, 64) && stay(1 << 22, 4) && !stay(1 << 23, 32) && !stay(1 << 26, 4));
         let without = Shape { l2_bytes: 0, ..H200 };
-        let launch = RowsLaunch::new(&job(1 << 20, 4, Dtype::F32, 0x1000), without);
+        let launch = RowsLaunch::new(&task(1 << 20, 4, Dtype::F32, 0x1000), without);
         assert_eq!(launch.kernel, RowsKernel::ManyGroups);
     }
 
@@ -430,13 +419,13 @@ mod tests {
 
     #[test]
     fn short_turns_are_taken_one_after_the_other_equally_many_by_each_warp() {
-        // 129 elements from anywhere: as many blocks as sixteen rounds of the device have, or fewer.
+        // Unaligned rows of 129 elements: at most the blocks of sixteen rounds.
         let launch = of(1 << 21, 129);
         let most = ROUNDS as u32 * H200.resident_blocks(launch.block);
         assert!(launch.blocks <= most && launch.blocks > most / 2, "{launch:?}");
-        // Long ones have a warp each, of which two are a block.
+        // Long rows have a warp each, with two warps per block.
         assert_eq!(of(1 << 19, 512).blocks, 1 << 18);
-        // Few of them, too.
+        // So have few rows, with four.
         assert_eq!(of(100, 129).blocks, 25);
     }
 }

@@ -1,4 +1,4 @@
-//! Matrices: equally long rows of a buffer.
+//! Rows: a buffer as a matrix.
 
 mod launch;
 mod task;
@@ -58,14 +58,13 @@ impl<'a, T: Plain> Rows<'a, T> {
         self.buffer
     }
 
-    /// A reduction of them, which must be on `device` and not too many.
     pub(crate) fn task(&self, code: Code, device: &Device) -> Result<RowsTask> {
         let span = Span::of(code, self.buffer, device)?;
         Ok(RowsTask::contiguous(span, self.len as u64))
     }
 }
 
-/// Whether elements are rows of a length.
+/// Returns an error unless rows of `len` elements divide `elements` elements.
 pub(crate) fn check(elements: usize, len: usize) -> Result<()> {
     let reason = if len == 0 {
         "rows of 0 elements; give 1 or more".to_owned()
@@ -96,32 +95,30 @@ impl<T: Plain> fmt::Debug for Rows<'_, T> {
     }
 }
 
-/// Rows in device memory, and what reduces them.
+/// A reduction of rows in device memory.
 #[derive(Debug, Clone)]
 pub(crate) struct RowsTask {
     pub(crate) code: Code,
-    /// Number of rows.
     pub(crate) rows: u64,
     /// Elements of a row; not zero.
     pub(crate) len: u64,
-    /// How many elements behind a row's first one the next row's is.
+    /// Elements from the start of a row to that of the next one.
     pub(crate) pitch: u64,
-    /// Where the first one is: a multiple of what [`Buffer`] says.
+    /// The address of the first element, aligned as in a [`Buffer`].
     pub(crate) address: u64,
 }
 
 impl RowsTask {
-    /// Elements as rows of `len` elements each, which lie one after the other.
+    /// Returns the reduction of rows of `len` elements without gaps between them.
     ///
     /// # Panics
-    /// For rows of no elements.
+    /// If `len` is 0.
     pub(crate) fn contiguous(span: Span, len: u64) -> Self {
         let Span { code, n, address } = span;
         Self { code, rows: n / len, len, pitch: len, address }
     }
 
-    /// Returns the task: a single row is reduced as the buffer that it is, for which launches were
-    /// measured.
+    /// Returns the task. A single row is reduced as a buffer, whose launches are tuned by measurements.
     pub(crate) fn task(self) -> AnyTask {
         if self.rows != 1 {
             return AnyTask::Rows(self);
@@ -131,7 +128,7 @@ impl RowsTask {
     }
 }
 
-/// How operations of a kind reduce rows.
+/// A kind of operations that reduces rows.
 #[diagnostic::on_unimplemented(
     message = "`{O}` does not reduce rows of `{T}`",
     note = "any operation of one result but `WrappingSum` does, and `Largest` and `Smallest`"
@@ -140,7 +137,6 @@ pub trait ReduceRows<O, T: Plain> {
     /// One result of a row, or one of k.
     type Result: Outcome;
 
-    /// Plans the reduction of all rows.
     fn plan<'p>(op: O, rows: Rows<'p, T>, device: &Device) -> Result<Plan<'p, Vec<Self::Result>>>;
 }
 
@@ -149,8 +145,8 @@ impl<T: Plain, O: RowsOperation<T>> ReduceRows<O, T> for kind::Single {
 
     fn plan<'p>(op: O, rows: Rows<'p, T>, device: &Device) -> Result<Plan<'p, Vec<O::Left>>> {
         let task = rows.task(op.code(), device)?.task();
-        let what = ("rows", (|reason| Error::Rows { reason }) as fn(String) -> Error);
-        Ok(Plan::of_several(task, rows.buffer(), rows.count(), what))
+        let refused = |reason| Error::Rows { reason };
+        Ok(Plan::of_several(task, rows.buffer(), rows.count(), ("rows", refused)))
     }
 }
 

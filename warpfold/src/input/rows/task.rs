@@ -40,12 +40,11 @@ impl Task for RowsTask {
             output: ptr::without_provenance_mut(places.output as usize),
         };
         kernels.device().call("launching a reduction of rows", |driver| {
-            // SAFETY: the launch is one that the kernel takes:
-            // - It reads and writes what the rows are, and no more.
-            // - Where rows have several blocks, these are no more than there are slots, which are zero.
-            // - Groups are given aligned rows alone.
-            // - The kernel was compared with the arguments when it was loaded.
-            // - The caller answers for the memory.
+            // SAFETY: the launch meets the kernel's contract:
+            // - It reads the elements and writes the results of the rows, and nothing else.
+            // - If rows have several blocks, there are no more blocks than slots, which are zero.
+            // - Kernels that load groups get aligned rows only.
+            // - Its parameters were checked at load; the caller is responsible for the memory.
             unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
         })
     }

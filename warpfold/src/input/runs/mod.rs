@@ -1,4 +1,4 @@
-//! Runs: neighbouring keys that are equal.
+//! Runs of equal neighbouring keys.
 
 mod reduce;
 mod task;
@@ -9,9 +9,9 @@ use std::fmt;
 
 use crate::{Buffer, Offset, Outcome, Outputs, Plain, input::segments::SegmentsTask};
 
-/// A type of keys: an integer of 8, 16, 32 or 64 bits, with a sign or without. The trait is sealed.
+/// A type of keys: a signed or unsigned integer of 8, 16, 32 or 64 bits. The trait is sealed.
 ///
-/// Floats are none, because whether two of them are equal has more than one answer:
+/// Floats are no keys, because there is more than one definition of their equality:
 ///
 /// ```compile_fail,E0277
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -24,7 +24,6 @@ use crate::{Buffer, Offset, Outcome, Outputs, Plain, input::segments::SegmentsTa
 pub trait Key: Plain + Eq + sealed::Key {}
 
 mod sealed {
-    /// What has no more types than those of this module.
     pub trait Key {}
 }
 
@@ -37,7 +36,7 @@ macro_rules! keys {
 
 keys!(i8 u8 i16 u16 i32 u32 i64 u64);
 
-/// Runs of equal neighbouring keys, in device memory, from [`Reducer::runs`](crate::Reducer::runs).
+/// Runs of equal neighbouring keys in device memory, from [`Reducer::runs`](crate::Reducer::runs).
 pub struct Runs<K, I> {
     keys: Buffer<K>,
     offsets: Buffer<I>,
@@ -48,24 +47,25 @@ impl<K: Key, I: Offset> Runs<K, I> {
         Self { keys, offsets }
     }
 
-    /// How many runs there are.
+    /// Returns the number of runs.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there are none, because there are no keys.
+    /// Returns whether there are no runs, because there are no keys.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// The key of each run, in the order of the runs. A key that comes again behind others is there
-    /// again.
+    /// Returns the key of each run, in the order of the runs. A key that occurs again after others is
+    /// repeated.
     pub fn keys(&self) -> &Buffer<K> {
         &self.keys
     }
 
-    /// Where runs begin, and behind them how many keys there are: run `i` has the keys from `offsets[i]`
-    /// to before `offsets[i + 1]`. It is what [`Reducer::segments`](crate::Reducer::segments) takes.
+    /// Returns the start of each run, followed by the number of keys: run `i` has the keys from
+    /// `offsets[i]` to before `offsets[i + 1]`. [`Reducer::segments`](crate::Reducer::segments) takes
+    /// these offsets.
     pub fn offsets(&self) -> &Buffer<I> {
         &self.offsets
     }
@@ -88,12 +88,12 @@ pub struct ByKey<K, R> {
 }
 
 impl<K: Key, R: Outcome> ByKey<K, R> {
-    /// How many runs there are.
+    /// Returns the number of runs.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there are none, because there are no keys.
+    /// Returns whether there are no runs, because there are no keys.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
@@ -106,37 +106,35 @@ impl<K: Key, R: Outcome> fmt::Debug for ByKey<K, R> {
     }
 }
 
-/// Keys in device memory of which the runs are counted.
+/// The count of the runs of keys in device memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunsTask {
-    /// Where the first key is: a multiple of its size.
+    /// The address of the first key; a multiple of its size.
     pub(crate) address: u64,
-    /// How many there are.
     pub(crate) n: u64,
-    /// Bytes of a key: 1, 2, 4 or 8.
+    /// 1, 2, 4 or 8.
     pub(crate) key_bytes: u32,
-    /// Blocks of the launch that counts, and of that which writes.
+    /// Blocks of each of the launches that count and write.
     pub(crate) blocks: u32,
-    /// Where the counts of the blocks go, a word each.
+    /// The address of the blocks' counts, a word each.
     pub(crate) counts: u64,
 }
 
-/// Runs that were counted, and where they go.
+/// The output of the keys and offsets of runs that were counted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriteRunsTask {
     pub(crate) runs: RunsTask,
-    /// Where the runs' keys go.
+    /// The address for the runs' keys.
     pub(crate) heads: u64,
-    /// Where their offsets go.
     pub(crate) offsets: u64,
-    /// Words of 32 bits of an offset.
+    /// 32-bit words of an offset.
     pub(crate) offset_words: u64,
 }
 
-/// Runs that were counted, and the reduction of the values that they have.
+/// The output of runs that were counted, and the reduction of their values.
 #[derive(Debug, Clone)]
 pub(crate) struct ByKeyTask {
     pub(crate) write: WriteRunsTask,
-    /// By the offsets that are written.
+    /// By the offsets that `write` writes.
     pub(crate) segments: SegmentsTask,
 }

@@ -1,23 +1,21 @@
-//! Reductions by key: a result for each run of equal neighbouring keys.
+//! Reductions by key: one result for each run of equal neighbouring keys.
 
 use std::{mem, sync::Arc};
 
 use super::{ByKeyTask, RunsTask, WriteRunsTask, task::blocks};
 use crate::{
     Buffer, ByKey, Device, Error, Input, Key, Offset, Outcome, Outputs, Plain, Result, Runs, Segments,
-    geometry::MAX_ELEMENTS,
     input::{self, Task},
     kernel_file::{Family, KernelFile},
     memory::Memory,
     op::RowsOperation,
-    reducer::{Code, Reducer},
+    reducer::{Code, Reducer, require_few},
     stream::LastWrite,
 };
 
 impl Reducer {
-    /// The runs of equal neighbouring keys: the key of each, and where it begins. Any number of
-    /// reductions may follow, of values in the same order, which the offsets cut into
-    /// [segments](Self::segments):
+    /// Finds the runs of equal neighbouring keys: the key of each run, and its start. The offsets divide
+    /// values in the same order into [segments](Self::segments), for any number of reductions:
     ///
     /// ```
     /// use warpfold::{Device, Reducer, Selection, op};
@@ -35,15 +33,14 @@ impl Reducer {
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     ///
-    /// While it works it has some KiB of device memory besides the result: 8 bytes for each block of a
-    /// launch.
+    /// The call needs some KiB of device memory besides the result: 8 bytes for each block of a launch.
     ///
     /// # Errors
     /// - [`Error::OtherDevice`] for keys of another device, and [`Error::TooManyElements`] for more than
     ///   2^35;
-    /// - [`Error::Runs`] for more keys than the type of the offsets counts;
-    /// - those of [`prepare`](Self::prepare), at the first use, which loads the kernels for an input
-    ///   [by key](Buffer::by_key) too;
+    /// - [`Error::Runs`] for more keys than the type of the offsets can count;
+    /// - those of [`prepare`](Self::prepare), at the first use, which loads the kernels for an input [by
+    ///   key](Buffer::by_key), too;
     /// - [`Error::OutOfMemory`], or [`Error::Driver`] when a launch, a wait or a copy fails.
     pub fn runs<K: Key, I: Offset>(&self, keys: &Buffer<K>) -> Result<Runs<K, I>> {
         self.device().require("keys", keys.device())?;
@@ -54,16 +51,16 @@ impl Reducer {
         }
         let counted = self.count_runs(keys)?;
         let heads = self.room_for::<K>(counted.runs)?;
-        let (job, offsets) = self.to_write::<I>(&counted, &heads)?;
-        if job.is_empty() {
-            // There is one offset: none.
+        let (task, offsets) = self.to_write::<I>(&counted, &heads)?;
+        if task.is_empty() {
+            // The only offset is 0.
             self.device().clear(offsets.memory())?;
         } else {
             let core = self.core();
-            // SAFETY: the keys are those of the buffer, which never change, so that there are as many
-            // runs as were counted; for these there is room. All is borrowed or owned until this
-            // returns, and kept below where that is not enough.
-            let written = unsafe { core.reduce_into(&job, offsets.as_device_ptr()) };
+            // SAFETY: the keys of a buffer never change, so that there is room for their runs, which
+            // were counted. All memory is borrowed or owned until this returns, and leaked below if the
+            // kernel may still run then.
+            let written = unsafe { core.reduce_into(&task, offsets.as_device_ptr()) };
             written.map_err(|failed| {
                 failed.or_keep(|| {
                     counted.counts.keep_for_good();
@@ -75,35 +72,32 @@ impl Reducer {
         Ok(Runs::new(Buffer::written(heads, counted.runs, LastWrite::default()), offsets))
     }
 
-    /// Counts the runs of keys of this device.
     fn count_runs<K: Key>(&self, keys: &Buffer<K>) -> Result<Counted> {
         let (device, n, key_bytes) = (self.device(), keys.len() as u64, size_of::<K>() as u32);
-        if n > MAX_ELEMENTS {
-            return Err(Error::TooManyElements { n, most: MAX_ELEMENTS });
-        }
+        require_few(n)?;
         let core = self.core();
         let blocks = if n == 0 { 0 } else { blocks(core.kernels(), key_bytes, n)? };
         let counts = Memory::new(device, u64::from(blocks) * size_of::<u64>() as u64)?;
-        let (address, counts_at) = (keys.as_device_ptr(), counts.address());
-        let job = RunsTask { address, n, key_bytes, blocks, counts: counts_at };
-        if job.is_empty() {
-            return Ok(Counted { job, counts, runs: 0 });
+        let address = keys.as_device_ptr();
+        let task = RunsTask { address, n, key_bytes, blocks, counts: counts.address() };
+        if task.is_empty() {
+            return Ok(Counted { task, counts, runs: 0 });
         }
         keys.settle()?;
         core.sweep();
-        // SAFETY: the keys are those of the buffer, which is borrowed until this returns, and there is a
-        // word for each block. They are kept below where that is not enough.
-        let counted = unsafe { core.reduce(&job, |results| results.get(0)) };
+        // SAFETY: the buffer of the keys is borrowed until this returns, and there is a word for each
+        // block. Both are leaked below if the kernel may still run then.
+        let counted = unsafe { core.reduce(&task, |results| results.get(0)) };
         let words = counted.map_err(|failed| {
             failed.or_keep(|| {
                 counts.keep_for_good();
                 mem::forget((core.clone(), keys.memory().clone()));
             })
         })?;
-        Ok(Counted { job, counts, runs: words[0] as usize })
+        Ok(Counted { task, counts, runs: words[0] as usize })
     }
 
-    /// Memory for the keys of `runs` runs.
+    /// Allocates memory for the keys of `runs` runs.
     fn room_for<K: Key>(&self, runs: usize) -> Result<Arc<Memory>> {
         Ok(Arc::new(Memory::new(self.device(), (runs * size_of::<K>()) as u64)?))
     }
@@ -117,32 +111,32 @@ impl Reducer {
         let offsets = counted.runs as u64 + 1;
         let offset_bytes = size_of::<I>() as u64;
         let memory = Arc::new(Memory::new(self.device(), offsets * offset_bytes)?);
-        let job = WriteRunsTask {
-            runs: counted.job,
+        let task = WriteRunsTask {
+            runs: counted.task,
             heads: heads.address(),
             offsets: memory.address(),
             offset_words: offset_bytes / 4,
         };
-        Ok((job, Buffer::written(memory, offsets as usize, LastWrite::default())))
+        Ok((task, Buffer::written(memory, offsets as usize, LastWrite::default())))
     }
 
-    /// Reduces the values of the runs that were counted, and writes their keys. There are no more than
-    /// there is room for.
+    /// Writes the keys of the runs that were counted, and the results of their values, to memory that
+    /// has room for them.
     fn reduce_counted<K: Key, T: Plain>(
         &self,
         code: Code,
-        given: (&Buffer<K>, &Buffer<T>),
+        inputs: (&Buffer<K>, &Buffer<T>),
         counted: &Counted,
-        to: [&Arc<Memory>; 2],
+        outputs: [&Arc<Memory>; 2],
     ) -> Result<()> {
-        match counted.job.n {
+        match counted.task.n {
             0 => Ok(()),
-            n if n <= u32::MAX.into() => self.reduce_runs::<K, T, u32>(code, given, counted, to),
-            _ => self.reduce_runs::<K, T, u64>(code, given, counted, to),
+            n if n <= u32::MAX.into() => self.reduce_runs::<K, T, u32>(code, inputs, counted, outputs),
+            _ => self.reduce_runs::<K, T, u64>(code, inputs, counted, outputs),
         }
     }
 
-    /// The same, by offsets of a type. There are runs.
+    /// As [`reduce_counted`](Self::reduce_counted), for one or more runs, with offsets of type `I`.
     fn reduce_runs<K: Key, T: Plain, I: Offset>(
         &self,
         code: Code,
@@ -155,23 +149,23 @@ impl Reducer {
         let task = ByKeyTask { write, segments: segments.task(code) };
         values.settle()?;
         let core = self.core();
-        // SAFETY: keys and values are those of the buffers, which never change, so that there are as
-        // many runs as were counted; for these there is room. All is borrowed or owned until this
-        // returns, and kept below where that is not enough.
+        // SAFETY: the keys of a buffer never change, so that there is room for their runs, which were
+        // counted. All memory is borrowed or owned until this returns, and leaked below if the kernels
+        // may still run then.
         let reduced = unsafe { core.reduce_into(&task, results.address()) };
         reduced.map_err(|failed| {
             failed.or_keep(|| {
                 counted.counts.keep_for_good();
-                let given = (keys.memory().clone(), values.memory().clone());
-                let written = (heads.clone(), segments.offsets().clone(), results.clone());
-                mem::forget((core.clone(), task.kept_codes(), given, written));
+                let inputs = (keys.memory().clone(), values.memory().clone());
+                let outputs = (heads.clone(), segments.offsets().clone(), results.clone());
+                mem::forget((core.clone(), task.kept_codes(), inputs, outputs));
             })
         })
     }
 }
 
-/// Values with a key for each, from [`Buffer::by_key`]: an [`Input`] of which every run of equal
-/// neighbouring keys has a result.
+/// Values with a key for each, from [`Buffer::by_key`]: an [`Input`] with one result for each run of
+/// equal neighbouring keys.
 #[derive(Debug)]
 pub struct Keyed<'a, K: Key, T: Plain> {
     keys: &'a Buffer<K>,
@@ -186,7 +180,7 @@ impl<K: Key, T: Plain> Clone for Keyed<'_, K, T> {
 
 impl<K: Key, T: Plain> Copy for Keyed<'_, K, T> {}
 
-/// [`Keyed`] values whose results go to existing outputs, from [`Keyed::into_outputs`].
+/// [`Keyed`] values with existing outputs for the results, from [`Keyed::into_outputs`].
 #[derive(Debug)]
 pub struct KeyedInto<'a, K: Key, T: Plain, R: Outcome> {
     keyed: Keyed<'a, K, T>,
@@ -198,8 +192,7 @@ impl<T: Plain> Buffer<T> {
     /// Pairs each element with a key. Each run of equal neighbouring keys is reduced to one result; keys
     /// and results stay in device memory.
     ///
-    /// Keys need not be in order; a key that comes again after others begins another run. Two integers
-    /// are equal if all their bits are.
+    /// Keys need not be in order; a key that occurs again after others begins another run.
     ///
     /// ```
     /// use warpfold::{Device, Reducer, Selection, op};
@@ -214,11 +207,10 @@ impl<T: Plain> Buffer<T> {
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     ///
-    /// The keys are read twice, but for those among which no run begins: the first time counts the runs,
-    /// and the host waits for their number, so that there is room for just as many: a stream does not
-    /// accept this input. While it is reduced it has device memory of its own besides the result: 4
-    /// bytes for each run, or 8 from 2^32 values on; 8 bytes for each 4 to 24 KiB of values; and some
-    /// KiB.
+    /// The keys are read twice, except for those among which no run begins. A first launch counts the
+    /// runs, and the host waits for their number to allocate memory for the results; therefore a stream
+    /// does not accept this input. The reduction needs device memory besides the result: 4 bytes for
+    /// each run, or 8 from 2^32 values on; 8 bytes for each 4 to 24 KiB of values; and some KiB.
     ///
     /// ```compile_fail,E0277
     /// # use warpfold::{Device, Reducer, Selection, op};
@@ -229,15 +221,15 @@ impl<T: Plain> Buffer<T> {
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     ///
-    /// [`Reducer::reduce`] fails with [`Error::Runs`] for keys that are not as many as the elements.
+    /// [`Reducer::reduce`] fails with [`Error::Runs`] if there are not as many keys as elements.
     pub fn by_key<'a, K: Key>(&'a self, keys: &'a Buffer<K>) -> Keyed<'a, K, T> {
         Keyed { keys, values: self }
     }
 }
 
 impl<'a, K: Key, T: Plain> Keyed<'a, K, T> {
-    /// Writes keys and results into existing outputs, from index 0 on. [`Reducer::reduce`] returns the
-    /// number of runs; the places after them are left as they are.
+    /// Writes keys and results to existing outputs, from index 0 on. [`Reducer::reduce`] returns the
+    /// number of runs; the elements after these are left unchanged.
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};
@@ -252,8 +244,8 @@ impl<'a, K: Key, T: Plain> Keyed<'a, K, T> {
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     ///
-    /// [`Reducer::reduce`] fails with [`Error::Runs`] for more runs than either has room for, and writes
-    /// nothing; after an [`Error::Driver`] anything may be written.
+    /// [`Reducer::reduce`] fails with [`Error::Runs`] for more runs than either output has room for, and
+    /// writes nothing; after an [`Error::Driver`] the outputs are unspecified.
     pub fn into_outputs<R: Outcome>(
         self,
         keys: &'a mut Outputs<K>,
@@ -262,7 +254,7 @@ impl<'a, K: Key, T: Plain> Keyed<'a, K, T> {
         KeyedInto { keyed: self, keys, results }
     }
 
-    /// Refuses what cannot be reduced by key, before anything is launched.
+    /// Returns an error unless the operation and the buffers fit each other and the device.
     fn check(self, code: &Code, device: &Device) -> Result<()> {
         let Self { keys, values } = self;
         device.require("keys", keys.device())?;
@@ -276,7 +268,7 @@ impl<'a, K: Key, T: Plain> Keyed<'a, K, T> {
         Ok(())
     }
 
-    /// Loads the kernels: those of runs, and those of segments of any lengths.
+    /// Loads the kernels of runs, and those of segments of any lengths.
     fn load(self, code: Code, reducer: &Reducer) -> Result<()> {
         self.check(&code, reducer.device())?;
         let kernels = reducer.core().kernels();
@@ -311,24 +303,24 @@ impl<K: Key, T: Plain, R: Outcome, O: RowsOperation<T, Left = R>> Input<O> for K
     type Output = usize;
 
     fn reduce(self, op: O, reducer: &Reducer) -> Result<usize> {
-        let (code, Self { keyed, keys: of, results }) = (op.code(), self);
+        let (code, Self { keyed, keys, results }) = (op.code(), self);
         keyed.check(&code, reducer.device())?;
-        reducer.device().require("outputs", of.device())?;
+        reducer.device().require("outputs", keys.device())?;
         reducer.device().require("outputs", results.device())?;
         let counted = reducer.count_runs(keyed.keys)?;
         let runs = counted.runs;
-        if runs > of.len().min(results.len()) {
-            let (keys, results) = (of.len(), results.len());
+        if runs > keys.len().min(results.len()) {
+            let (keys, results) = (keys.len(), results.len());
             let reason = format!(
                 "{runs} runs; there is room for {keys} keys and {results} results; make outputs for {runs}"
             );
             return Err(Error::Runs { reason });
         }
-        // What was enqueued to write there before is done first.
-        of.settle()?;
+        // Earlier writes to the outputs must have completed.
+        keys.settle()?;
         results.settle()?;
-        let memories = [of.memory(), results.memory()];
-        reducer.reduce_counted(code, (keyed.keys, keyed.values), &counted, memories)?;
+        let outputs = [keys.memory(), results.memory()];
+        reducer.reduce_counted(code, (keyed.keys, keyed.values), &counted, outputs)?;
         Ok(runs)
     }
 
@@ -337,11 +329,9 @@ impl<K: Key, T: Plain, R: Outcome, O: RowsOperation<T, Left = R>> Input<O> for K
     }
 }
 
-/// Runs that were counted.
 struct Counted {
-    job: RunsTask,
-    /// How many begin in the piece of each block.
+    task: RunsTask,
+    /// The number of runs that begin in the keys of each block.
     counts: Memory,
-    /// How many there are.
     runs: usize,
 }

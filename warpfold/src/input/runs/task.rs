@@ -17,12 +17,11 @@ use crate::{
     reducer::{Code, Kernels, Layout, Places, Workspace, launch_with},
 };
 
-/// The numbers of the kernels of [`KernelFile::Runs`].
+/// The kernels of [`KernelFile::Runs`].
 const COUNT: usize = 0;
 const WRITE: usize = 1;
 
-/// Returns the number of blocks that count the runs of `n` keys of `key_bytes` bytes; as many write
-/// them.
+/// Returns the number of blocks that count, and of those that write, the runs of `n` keys.
 pub(super) fn blocks(kernels: &Kernels, key_bytes: u32, n: u64) -> Result<u32> {
     let loaded = kernels.file(KernelFile::of_runs(key_bytes))?;
     let resident = loaded.entry(COUNT).resident_of(0).min(loaded.entry(WRITE).resident_of(0));
@@ -32,7 +31,7 @@ pub(super) fn blocks(kernels: &Kernels, key_bytes: u32, n: u64) -> Result<u32> {
 
 impl RunsTask {
     /// # Safety
-    /// As [`launch_with`], of a kernel for keys of the task's size.
+    /// As [`launch_with`], for a kernel of keys of the task's size.
     unsafe fn launch<A: Arguments>(
         &self,
         kernel: usize,
@@ -43,8 +42,8 @@ impl RunsTask {
         let function = kernels.file(KernelFile::of_runs(self.key_bytes))?.entry(kernel).function;
         let shape = LaunchShape::new([self.blocks, 1, 1], [BLOCK, 1, 1]);
         kernels.device().call("launching a search for runs", |driver| {
-            // SAFETY: blocks are of as many threads as the kernel takes, which was compared with its
-            // arguments when it was loaded; the caller's contract.
+            // SAFETY: blocks have the size that the kernel requires, whose parameters were checked when
+            // it was loaded; the caller's contract.
             unsafe { launch_with(driver, function, &shape, places.stream, arguments) }
         })
     }
@@ -72,7 +71,7 @@ impl Task for RunsTask {
             output: ptr::without_provenance_mut(places.output as usize),
         };
         // SAFETY: the kernel reads the keys, of which there are some, and writes a word for each block;
-        // there are no more blocks than slots, which are zero; the caller answers for the memory.
+        // there are no more blocks than slots, which are zero; the caller is responsible for the memory.
         unsafe { self.launch(COUNT, kernels, places, &arguments) }
     }
 }
@@ -96,8 +95,8 @@ impl Task for WriteRunsTask {
             offsets: ptr::without_provenance_mut(offsets as usize),
             offset_words,
         };
-        // SAFETY: the kernel reads the keys and the counts of as many blocks, and writes a key and an
-        // offset for each run that was counted, and one offset more; the caller answers for the memory.
+        // SAFETY: the kernel reads the keys and one count per block, and writes a key and an offset for
+        // each run that was counted, and one more offset; the caller is responsible for the memory.
         unsafe { runs.launch(WRITE, kernels, places, &arguments) }
     }
 }
@@ -120,7 +119,7 @@ impl Task for ByKeyTask {
     unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
         let Self { write, segments } = self;
         let task = segments.clone().task();
-        // SAFETY: the offsets are in order when they are written, and there is room for the starts of
+        // SAFETY: the offsets that the first launch writes ascend, and there is room for the starts of
         // tiles; the caller's contract.
         unsafe {
             write.enqueue(kernels, places)?;

@@ -1,4 +1,4 @@
-//! The check of segments' offsets.
+//! The check of segment offsets.
 
 use std::mem;
 
@@ -11,23 +11,23 @@ use crate::{
 };
 
 /// # Segments
-/// Every segment of a buffer is reduced to a result of its own, all of them by one launch. Segments have
-/// any lengths: work is divided by elements and segments together, so that neither a few long segments
-/// nor many short or empty ones among them leave a part of the device without work.
+/// Each segment of a buffer is reduced to one result, all of them by one launch. Segments have any
+/// lengths: work is divided by elements and segments together, so that neither a few long segments nor
+/// many short or empty ones among them leave a part of the device idle.
 ///
-/// Segments that are found to be of one length are reduced as the [`Rows`](crate::Rows) that they are.
+/// Segments of equal length are detected and reduced as [`Rows`](crate::Rows).
 ///
-/// An empty segment has the result of no elements: 0 for sums and counts, 1 for a product, all bits for
-/// those that all elements have, NaN both for mean and variance; and for extremes the value that gives
-/// way to every other: for a minimum infinity or the type's largest integer, for a maximum the opposite;
-/// of a located one at the index `u64::MAX`.
+/// An empty segment has the result of no elements: 0 for sums and counts, 1 for products, all bits for
+/// [`BitAnd`](crate::op::BitAnd), NaN for both mean and variance, and for extremes the identity:
+/// infinity or the type's largest integer for a minimum, the opposite for a maximum, at the index
+/// `u64::MAX` if it is located.
 impl Reducer {
-    /// The segments of a buffer that offsets in device memory describe: segment `i` has the elements
-    /// from `offsets[i]` to before `offsets[i + 1]`, so that there is one offset more than there are
-    /// segments. The first one need not be 0, nor the last one the buffer's length.
+    /// Makes the segments of a buffer that offsets in device memory describe: segment `i` has the
+    /// elements from `offsets[i]` to before `offsets[i + 1]`, so that there is one more offset than
+    /// there are segments. The first offset need not be 0, nor the last one the buffer's length.
     ///
-    /// A kernel looks at all offsets and notes what a reduction finds segments by; the host waits for
-    /// it. Any number of reductions then do without.
+    /// A kernel checks all offsets and prepares the division of work, and the host waits for it. Any
+    /// number of reductions can follow without another check.
     ///
     /// ```
     /// use warpfold::{Device, Reducer, Selection, op};
@@ -46,7 +46,7 @@ impl Reducer {
     /// # Errors
     /// - [`Error::OtherDevice`](crate::Error::OtherDevice) for a buffer or offsets of another device,
     ///   and [`Error::TooManyElements`](crate::Error::TooManyElements) for a buffer of more than 2^35;
-    /// - [`Error::Segments`](crate::Error::Segments) for offsets that are none, descend, or are not
+    /// - [`Error::Segments`](crate::Error::Segments) for no offsets, for offsets that descend or are not
     ///   all inside the buffer, and for more than 2^35 segments;
     /// - those of [`prepare`](Self::prepare), at the first use;
     /// - [`Error::OutOfMemory`](crate::Error::OutOfMemory), or
@@ -60,24 +60,24 @@ impl Reducer {
         device.require("buffer", values.device())?;
         require_few(values.len() as u64)?;
         device.require("offsets", offsets.device())?;
-        let job = OffsetsTask::of(values, offsets)?;
-        let report = Memory::new(device, job.bytes())?;
-        if job.is_empty() {
-            return Ok(Segments::new(values, offsets, job, report, [0, 0]));
+        let task = OffsetsTask::of(values, offsets)?;
+        let report = Memory::new(device, task.bytes())?;
+        if task.is_empty() {
+            return Ok(Segments::new(values, offsets, task, report, [0, 0]));
         }
         device.clear(&report)?;
         offsets.settle()?;
         let core = self.core();
         core.sweep();
-        // SAFETY: the offsets are those of the buffer, which is borrowed until this returns, and there
-        // is room for the report. They are kept below where that is not enough.
-        let looked = unsafe { core.reduce_into(&job, report.address()) };
-        looked.map_err(|failed| {
+        // SAFETY: the buffer of the offsets is borrowed until this returns, and there is room for the
+        // report. Both are leaked below if the kernel may still run then.
+        let checked = unsafe { core.reduce_into(&task, report.address()) };
+        checked.map_err(|failed| {
             failed.or_keep(|| {
                 report.keep_for_good();
                 mem::forget((core.clone(), offsets.memory().clone()));
             })
         })?;
-        Segments::checked(values, offsets, job, report)
+        Segments::checked(values, offsets, task, report)
     }
 }

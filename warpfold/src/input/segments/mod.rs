@@ -1,4 +1,4 @@
-//! Segments: pieces of a buffer whose lengths differ, described by offsets in device memory.
+//! Segments: pieces of a buffer, of any lengths, described by offsets in device memory.
 
 mod check;
 mod task;
@@ -21,9 +21,7 @@ use crate::{
 pub trait Offset: Integer + sealed::Offset {}
 
 mod sealed {
-    /// What the library knows of an offset's type.
     pub trait Offset {
-        /// The largest offset of the type.
         const LARGEST: u64;
     }
 }
@@ -40,67 +38,62 @@ macro_rules! offsets {
 
 offsets!(u32 u64 i32 i64);
 
-/// Pieces of a buffer, each of any length, one behind the other, from
+/// Consecutive pieces of a buffer, each of any length, from
 /// [`Reducer::segments`](crate::Reducer::segments).
 ///
-/// [Reduced](crate::Reducer::reduce), every segment has a result of its own, all of them by one launch.
-/// It shares the memory of the elements and of the offsets, and has some
-/// of its own: 8 bytes for each 4 to 24 KiB of elements. Clones are the same segments.
+/// [`Reducer::reduce`](crate::Reducer::reduce) returns one result for each segment, from one launch. The
+/// type shares the memory of the elements and of the offsets, and owns 8 bytes for each 4 to 24 KiB of
+/// elements. Clones are the same segments.
 #[derive(Clone)]
 pub struct Segments<T> {
     values: Buffer<T>,
     count: usize,
     /// Elements of all segments.
     len: u64,
-    /// The first of them.
+    /// The first offset.
     first: u64,
-    /// Whether all segments have as many.
+    /// All segments have the same length.
     equal: bool,
     offsets: Arc<Offsets>,
 }
 
-/// What a kernel finds segments by.
+/// The offsets of segments, and the starts of tiles that were found from them.
 pub(crate) struct Offsets {
-    /// Of the offsets themselves.
     _memory: Arc<Memory>,
     address: u64,
-    /// Words of 32 bits of an offset.
+    /// 32-bit words of an offset.
     words: u64,
-    /// A report on the offsets, and behind it where tiles begin.
+    /// The report on the offsets, followed by the starts of tiles.
     report: Memory,
 }
 
-/// A look at offsets in device memory, which is never of none.
+/// The check of one or more offsets in device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OffsetsTask {
     pub(crate) address: u64,
     pub(crate) words: u64,
     pub(crate) segments: u64,
-    /// The largest offset that may be.
+    /// The largest valid offset.
     pub(crate) most: u64,
-    /// Elements and ends of a tile.
+    /// Elements and segment ends of a tile.
     pub(crate) tile: u64,
 }
 
 impl OffsetsTask {
-    /// That of a buffer of elements, which has one offset more than there are segments.
+    /// Returns the check of the offsets of `values`, one more than there are segments.
     ///
     /// # Errors
     /// [`Error::Segments`] for no offsets, and for too many.
     pub(crate) fn of<T: Plain, I: Offset>(values: &Buffer<T>, offsets: &Buffer<I>) -> Result<Self> {
-        let segments = match (offsets.len() as u64).checked_sub(1) {
-            Some(segments) if segments <= MAX_ELEMENTS => segments,
-            Some(segments) => {
-                let reason = format!(
-                    "{segments} segments; there may be {MAX_ELEMENTS}; give a part of the offsets"
-                );
-                return Err(Error::Segments { reason });
-            }
-            None => {
-                let reason = "0 offsets; give one more than there are segments".to_owned();
-                return Err(Error::Segments { reason });
-            }
+        let refused = |reason| Err(Error::Segments { reason });
+        let Some(segments) = (offsets.len() as u64).checked_sub(1) else {
+            return refused("0 offsets; give one more than there are segments".to_owned());
         };
+        if segments > MAX_ELEMENTS {
+            return refused(format!(
+                "{segments} segments; there may be {MAX_ELEMENTS}; give a part of the offsets"
+            ));
+        }
         Ok(Self {
             address: offsets.as_device_ptr(),
             words: size_of::<I>() as u64 / 4,
@@ -110,42 +103,42 @@ impl OffsetsTask {
         })
     }
 
-    /// Places of which the kernel says where tiles begin there: as many as the longest path has, and its
-    /// end.
+    /// Returns the number of tile starts that the kernel writes: one for each tile of the longest
+    /// possible input, and the end of the last one.
     pub(crate) fn tiles(&self) -> u64 {
         (self.segments + self.most).div_ceil(self.tile) + 1
     }
 
-    /// Bytes of the report, and where tiles begin.
+    /// Returns the size of the report and the starts of tiles.
     pub(crate) fn bytes(&self) -> u64 {
         (REPORT_WORDS + self.tiles()) * size_of::<u64>() as u64
     }
 }
 
-/// Blocks of a multiprocessor, which its shared memory limits: those of sums of `f32` on an H200.
+/// Resident blocks per multiprocessor, limited by shared memory: those of sums of `f32` on an H200.
 const RESIDENT_BLOCKS: u64 = 8;
-/// Rounds of blocks, if there is more than one.
+/// The least number of rounds of blocks, if there is more than one.
 const FEWEST_ROUNDS: u64 = 4;
 
-/// Elements and ends of a tile, for elements of `element_bytes` bytes.
+/// Returns the number of elements and segment ends of a tile.
 fn tile_of(element_bytes: u64) -> u64 {
     tile_items(element_bytes as u32).into()
 }
 
 impl<T: Plain> Segments<T> {
-    /// Segments whose offsets were looked at.
+    /// Returns the segments that the report of a completed check describes.
     ///
     /// # Errors
-    /// [`Error::Segments`] for offsets that descend, or are not all inside, and [`Error::Driver`] when
-    /// they cannot be copied.
+    /// [`Error::Segments`] for offsets that descend or are not all inside the buffer, and
+    /// [`Error::Driver`] when a copy fails.
     pub(crate) fn checked<I: Offset>(
         values: &Buffer<T>,
         offsets: &Buffer<I>,
-        job: OffsetsTask,
+        task: OffsetsTask,
         report: Memory,
     ) -> Result<Self> {
         let words = REPORT_WORDS as usize;
-        // SAFETY: the report begins with `words` words, and the kernel that writes it is done.
+        // SAFETY: the report begins with `words` words, and the kernel that writes it has completed.
         let found = unsafe { values.device().copy_out::<u64>(report.address(), words) }?;
         let (wrong, first, last, differs) = (found[0], found[1], found[2], found[3]);
         if wrong != 0 {
@@ -159,19 +152,19 @@ impl<T: Plain> Segments<T> {
             );
             return Err(Error::Segments { reason });
         }
-        let segments = Self::new(values, offsets, job, report, [first, last]);
+        let segments = Self::new(values, offsets, task, report, [first, last]);
         Ok(Self { equal: differs == 0, ..segments })
     }
 
-    /// Segments between two offsets, which are in order if the report says so.
+    /// Returns the segments between the first and the last offset, with lengths that may differ.
     pub(crate) fn new<I: Offset>(
         values: &Buffer<T>,
         offsets: &Buffer<I>,
-        job: OffsetsTask,
+        task: OffsetsTask,
         report: Memory,
         [first, last]: [u64; 2],
     ) -> Self {
-        let OffsetsTask { address, words, segments, .. } = job;
+        let OffsetsTask { address, words, segments, .. } = task;
         let offsets = Offsets { _memory: offsets.memory().clone(), address, words, report };
         Self {
             values: values.clone(),
@@ -183,23 +176,23 @@ impl<T: Plain> Segments<T> {
         }
     }
 
-    /// All of a buffer, in segments by offsets that are yet to be written, as those of runs of keys are.
+    /// Returns all of a buffer as segments whose offsets, those of runs of keys, are yet to be written.
     pub(crate) fn of_runs<I: Offset>(values: &Buffer<T>, offsets: &Buffer<I>) -> Result<Self> {
-        let (job, device) = (OffsetsTask::of(values, offsets)?, values.device());
-        let report = Memory::new(device, job.bytes())?;
+        let (task, device) = (OffsetsTask::of(values, offsets)?, values.device());
+        let report = Memory::new(device, task.bytes())?;
         let len = values.len() as u64;
-        // No run is empty.
-        let equal = job.segments == 1 || job.segments == len;
-        Ok(Self { equal, ..Self::new(values, offsets, job, report, [0, len]) })
+        // One run has all elements, or, as none is empty, each has one.
+        let equal = task.segments == 1 || task.segments == len;
+        Ok(Self { equal, ..Self::new(values, offsets, task, report, [0, len]) })
     }
 
-    /// How many segments there are.
+    /// Returns the number of segments.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Elements of all segments together: fewer than the buffer has where the first offset is not 0 or
-    /// the last one not the buffer's end.
+    /// Returns the number of elements of all segments: fewer than the buffer has if the first offset is
+    /// not 0 or the last one not the buffer's length.
     pub fn elements(&self) -> u64 {
         self.len
     }
@@ -213,7 +206,6 @@ impl<T: Plain> Segments<T> {
         &self.offsets
     }
 
-    /// A reduction of them.
     pub(crate) fn task(&self, code: Code) -> SegmentsTask {
         let Offsets { address, words, ref report, .. } = *self.offsets;
         SegmentsTask {
@@ -238,43 +230,40 @@ impl<T: Plain> fmt::Debug for Segments<T> {
     }
 }
 
-/// An operation on segments in device memory.
+/// A reduction of segments in device memory.
 #[derive(Debug, Clone)]
 pub(crate) struct SegmentsTask {
     pub(crate) code: Code,
-    /// How many segments there are.
     pub(crate) segments: u64,
-    /// Elements of all segments together.
+    /// Elements of all segments.
     pub(crate) n: u64,
-    /// Where the first one is: a multiple of their size.
+    /// The address of the first element of the first segment; a multiple of an element's size.
     pub(crate) address: u64,
-    /// The first of the offsets.
+    /// The first offset.
     pub(crate) first: u64,
     /// The address of the offsets.
     pub(crate) offsets: u64,
-    /// Words of 32 bits of an offset.
+    /// 32-bit words of an offset.
     pub(crate) offset_words: u64,
-    /// Where the kernel finds the tiles' beginnings.
+    /// The address of the starts of tiles.
     pub(crate) starts: u64,
-    /// Whether all have the same length.
+    /// All segments have the same length.
     pub(crate) equal: bool,
 }
 
 impl SegmentsTask {
-    /// Elements and ends of a tile.
     pub(crate) fn tile(&self) -> u64 {
         tile_of(self.code.element_bytes())
     }
 
-    /// Blocks of the launch: one for each tile.
     pub(crate) fn tiles(&self) -> u64 {
         (self.segments + self.n).div_ceil(self.tile())
     }
 
-    /// How many tiles a block takes one after the other: a tile is brought while the one before is
-    /// worked on, which the first one of a block has to go without. All blocks are resident at once
-    /// where that is enough; else there are several rounds of them, so that the last one leaves little
-    /// without work.
+    /// Returns the number of tiles that a block takes one after the other: a tile is loaded while the
+    /// one before is reduced, except for the first one of a block. All blocks are resident at once if
+    /// that is enough; otherwise there are several rounds of blocks, so that the last round leaves
+    /// little of the device idle.
     pub(crate) fn tiles_per_block(&self, shape: Shape) -> u64 {
         let resident = u64::from(shape.multiprocessors) * RESIDENT_BLOCKS;
         let rounds = match self.tiles().div_ceil(resident * u64::from(MOST_TILES)) {
@@ -284,7 +273,7 @@ impl SegmentsTask {
         self.tiles().div_ceil(resident * rounds).max(1)
     }
 
-    /// Returns the task: segments of one length are rows, whose kernels do without offsets.
+    /// Returns the task. Segments of equal length are reduced as rows, whose kernels need no offsets.
     pub(crate) fn task(self) -> AnyTask {
         let Self { segments, n, address, equal, .. } = self;
         if !equal || n == 0 {
@@ -311,8 +300,8 @@ impl<T: Plain, O: RowsOperation<T>> Enqueue<O> for &Segments<T> {
         let code = op.code();
         code.require_device(device)?;
         let task = self.task(code).task();
-        let what = ("segments", (|reason| Error::Segments { reason }) as fn(String) -> Error);
-        let plan = Plan::of_several(task, self.buffer(), self.count(), what);
+        let refused = |reason| Error::Segments { reason };
+        let plan = Plan::of_several(task, self.buffer(), self.count(), ("segments", refused));
         Ok(plan.between(self.offsets()))
     }
 }

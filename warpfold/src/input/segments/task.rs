@@ -1,4 +1,4 @@
-//! The launches of the kernels for segments, and of those that read their offsets.
+//! The launches of the kernels for segments and their offsets.
 
 use std::ptr;
 
@@ -16,7 +16,7 @@ use crate::{
     reducer::{Code, Kernels, Places, Workspace, launch_with},
 };
 
-/// The numbers of the kernels of [`KernelFile::Offsets`].
+/// The kernels of [`KernelFile::Offsets`].
 const CHECK: usize = 0;
 const FIND_TILES: usize = 1;
 
@@ -45,11 +45,9 @@ impl Task for OffsetsTask {
         };
         let shape = LaunchShape::new([blocks, 1, 1], [BLOCK, 1, 1]);
         kernels.device().call("checking segment offsets", |driver| {
-            // SAFETY: the launch is one that the kernel takes:
-            // - It reads the offsets, as many as there are, whatever they say, and writes the report and
-            //   where tiles begin.
-            // - The kernel was compared with the arguments when it was loaded.
-            // - The caller answers for the memory.
+            // SAFETY: the launch meets the kernel's contract:
+            // - It reads the offsets, of any values, and writes the report and the starts of tiles.
+            // - Its parameters were checked at load; the caller is responsible for the memory.
             unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
         })
     }
@@ -59,10 +57,10 @@ impl SegmentsTask {
     /// Enqueues the search for the start of each tile, for segments whose offsets are in order.
     ///
     /// # Safety
-    /// As [`Task::enqueue`], of the segments; there must be room for the starts of tiles.
+    /// As [`Task::enqueue`] for the segments; there must be room for the starts of tiles.
     pub(crate) unsafe fn enqueue_tiles(&self, kernels: &Kernels, places: &Places) -> Result<()> {
         let entry = kernels.file(KernelFile::Offsets)?.entry(FIND_TILES);
-        // And the end of the last one.
+        // One more for the end of the last tile.
         let tiles = self.tiles() + 1;
         let arguments = FindTiles {
             offsets: ptr::without_provenance(self.offsets as usize),
@@ -74,10 +72,9 @@ impl SegmentsTask {
         };
         let shape = LaunchShape::new([blocks_for(kernels, tiles), 1, 1], [BLOCK, 1, 1]);
         kernels.device().call("finding the first segment of each tile", |driver| {
-            // SAFETY: the launch is one that the kernel takes:
-            // - It reads the offsets, as many as there are, and writes where tiles begin.
-            // - The kernel was compared with the arguments when it was loaded.
-            // - The caller answers for the memory.
+            // SAFETY: the launch meets the kernel's contract:
+            // - It reads the offsets and writes the starts of tiles.
+            // - Its parameters were checked at load; the caller is responsible for the memory.
             unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
         })
     }
@@ -117,18 +114,17 @@ impl Task for SegmentsTask {
         };
         let shape = places.shape([blocks, BLOCK], entry.overlaps);
         kernels.device().call("launching a reduction of segments", |driver| {
-            // SAFETY: the launch is one that the kernel takes:
-            // - The offsets were checked: they ascend and lie inside the elements, and `starts` was
+            // SAFETY: the launch meets the kernel's contract:
+            // - The offsets were checked: they ascend and are inside the buffer, and `starts` was
             //   computed from them.
             // - There are blocks for all tiles, and the ring has as many slots as there are, all zero.
-            // - The kernel was compared with the arguments when it was loaded.
-            // - The caller answers for the memory.
+            // - Its parameters were checked at load; the caller is responsible for the memory.
             unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
         })
     }
 }
 
-/// Returns the number of blocks that have `threads` threads together, or as many as are resident.
+/// Returns the number of blocks that `threads` threads need, or that are resident, if fewer.
 fn blocks_for(kernels: &Kernels, threads: u64) -> u32 {
     let resident = kernels.device().info().shape().resident_blocks(BLOCK);
     u32::try_from(threads.div_ceil(BLOCK.into())).unwrap_or(u32::MAX).min(resident)

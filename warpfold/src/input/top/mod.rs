@@ -1,4 +1,4 @@
-//! Top-k: the elements that come first in an order, of a buffer or of every row of a matrix.
+//! Top-k: the k largest or smallest elements of a buffer, or of every row of a matrix.
 
 mod task;
 
@@ -6,7 +6,6 @@ use warpfold_abi::reducer::MOST_TOP;
 
 use crate::{
     Buffer, Count, Device, Element, Error, Located, Outputs, Result,
-    geometry::MAX_ELEMENTS,
     input::{
         AnyTask,
         buffer::ReduceElements,
@@ -14,29 +13,28 @@ use crate::{
     },
     names::{Dtype, OpKind, TopOp},
     op::{TopK, kind},
-    reducer::{Code, Plan},
+    reducer::{Code, Plan, require_few},
 };
 
-/// Most rows: each has a warp, of a grid that has no more than 2^31 blocks.
+/// The maximum number of rows: each may have a warp, and a grid has fewer than 2^31 blocks.
 const MOST_ROWS: u64 = 1 << 32;
 
-/// Elements in device memory of which the first ones are to be found: of each row of a matrix.
+/// A top-k search in each row of a matrix in device memory.
 #[derive(Debug, Clone)]
 pub(crate) struct TopTask {
     pub(crate) op: TopOp,
     pub(crate) dtype: Dtype,
-    /// How many rows there are.
     pub(crate) rows: u64,
     /// Elements of a row; not zero if there is a row.
     pub(crate) len: u64,
-    /// How many to find of each row: as many as a row has, at most.
+    /// Results of a row; at most `len`.
     pub(crate) k: u64,
-    /// Where the first one is: a multiple of their size.
+    /// A multiple of an element's size.
     pub(crate) address: u64,
 }
 
 impl TopTask {
-    /// Those of a buffer, which must be on `device`: all, if there are fewer than k.
+    /// Returns the search in a buffer on `device`, for all its elements if there are fewer than k.
     pub(crate) fn of_buffer<T: Element, O: TopK>(
         op: O,
         buffer: &Buffer<T>,
@@ -54,7 +52,7 @@ impl TopTask {
         })
     }
 
-    /// Those of every row, which must be on `device` and have k elements or more.
+    /// Returns the search in rows on `device`, which must have k elements or more.
     pub(crate) fn of_rows<T: Element, O: TopK>(
         op: O,
         rows: &Rows<'_, T>,
@@ -63,16 +61,15 @@ impl TopTask {
         let values = rows.buffer();
         let k = check_rows(op, values.len(), rows.row_len())? as u64;
         let (rows, len) = (rows.count() as u64, rows.row_len() as u64);
-        let job = Self { rows, len, k, ..Self::of_buffer(op, values, device)? };
+        let task = Self { rows, len, k, ..Self::of_buffer(op, values, device)? };
         if rows > MOST_ROWS {
             let reason = format!("{rows} rows; give at most {MOST_ROWS}, of a slice of the buffer");
             return Err(Error::TopK { reason });
         }
-        Ok(job)
+        Ok(task)
     }
 
-    /// Returns the search for the place of the largest or smallest element, which finds the same one, if
-    /// k is 1.
+    /// Returns the reduction to the first extreme and its index, which has the same result, if k is 1.
     pub(crate) fn of_one(&self) -> Option<AnyTask> {
         let &Self { op, dtype, rows, len, k, address } = self;
         let op = match op {
@@ -83,24 +80,24 @@ impl TopTask {
         (k == 1).then(|| RowsTask { code, rows, len, pitch: len, address }.task())
     }
 
-    /// How many are found in all.
+    /// Returns the number of results of all rows.
     pub(crate) fn count(&self) -> usize {
         (self.rows * self.k) as usize
     }
 }
 
-/// How many to find of `elements` elements.
+/// Returns k, or an error if k or the number of elements is out of range.
 pub(crate) fn check<O: TopK>(op: O, elements: usize) -> Result<usize> {
     let k = op.k();
     if k == 0 || k > MOST_TOP as usize {
         let reason = format!("the {} {k} elements are asked for; give 1 to {MOST_TOP}", O::OP);
         return Err(Error::TopK { reason });
     }
-    let n = elements as u64;
-    if n > MAX_ELEMENTS { Err(Error::TooManyElements { n, most: MAX_ELEMENTS }) } else { Ok(k) }
+    require_few(elements as u64)?;
+    Ok(k)
 }
 
-/// How many to find of each row of `len` elements; there are `elements` in all.
+/// As [`check`], for rows of `len` elements that have `elements` elements in all.
 pub(crate) fn check_rows<O: TopK>(op: O, elements: usize, len: usize) -> Result<usize> {
     let k = check(op, elements)?;
     if k > len {
@@ -123,7 +120,7 @@ impl<T: Element, O: TopK> ReduceElements<O, T> for kind::Top {
     ) -> Result<Plan<'p, Self::Output>> {
         let mut plan = Plan::of_top(TopTask::of_buffer(op, values, device)?, values);
         if let Some(several) = &mut plan.several {
-            // So few fit into the host memory that kernels write.
+            // The kernel writes them to host memory, which has room for them.
             several.copy = None;
         }
         Ok(plan)

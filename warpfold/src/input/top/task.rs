@@ -36,8 +36,8 @@ impl Task for TopTask {
 
     unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
         if let Some(task) = self.of_one() {
-            // SAFETY: that task writes a result of `OUTPUT_BYTES` for each row, as this one does for k =
-            // 1; the caller's contract.
+            // SAFETY: for k = 1 both tasks write one result of `OUTPUT_BYTES` for each row; the caller's
+            // contract.
             return unsafe { task.enqueue(kernels, places) };
         }
         let launch = RowsLaunch::of_top(self, kernels.device().info().shape());
@@ -54,13 +54,12 @@ impl Task for TopTask {
             output: ptr::without_provenance_mut(places.output as usize),
         };
         kernels.device().call("launching a search for first elements", |driver| {
-            // SAFETY: the launch is one that the kernel takes:
-            // - It reads what the rows are, each of which has k elements, and writes k results of each.
-            // - Blocks have no more threads than there are queues for, and a tile no more groups than
-            //   these load at once; a row has no more single elements than a block has threads.
-            // - Where rows have several blocks, there are slots for all of them, which are zero.
-            // - The kernel was compared with the arguments when it was loaded.
-            // - The caller answers for the memory.
+            // SAFETY: the launch meets the kernel's contract:
+            // - It reads the rows, of k elements or more, and writes k results for each.
+            // - A block has no more threads than the kernel has queues for, a tile no more groups than
+            //   these threads load at once, and a row no more single elements than a block has threads.
+            // - If rows have several blocks, each block has a slot, and the slots are zero.
+            // - Its parameters were checked at load; the caller is responsible for the memory.
             unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
         })
     }

@@ -1,29 +1,29 @@
-//! Axes as a reduction needs them: as few as there can be, in an order of its choice.
+//! The axes of a view as a reduction needs them: merged as far as possible, in an order of its choice.
 
 use std::cmp::Reverse;
 
 use super::{MOST_AXES, refused};
 use crate::Result;
 
-/// Axes of either kind that the kernels take: two that end, and an outer one.
+/// The maximum number of reduced axes, and of other axes, of the kernels, including the outermost one,
+/// whose length they do not need.
 pub(super) const MOST_ON_DEVICE: usize = 3;
 
-/// Most results, and positions on an axis along which is reduced that has another one outside of it.
+/// The maximum number of results, and of positions on a reduced axis that is not the outermost one.
 const MOST_POSITIONS: u64 = 1 << 31;
 
 /// An axis of more than one position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dim {
-    /// How many positions it has.
     pub(crate) len: u64,
-    /// Elements from one to the next.
+    /// Elements from one position to the next.
     pub(crate) stride: u64,
-    /// Results from one to the next; none of an axis along which is reduced.
+    /// Results from one position to the next; 0 for a reduced axis.
     pub(crate) output: u64,
 }
 
 impl Dim {
-    /// What a single position is.
+    /// A single position.
     const ONE: Self = Self { len: 1, stride: 1, output: 0 };
 }
 
@@ -32,19 +32,18 @@ impl Dim {
 pub(crate) struct Axes<const MOST: usize> {
     count: usize,
     dims: [Dim; MOST],
-    /// Whether it is reduced along them.
     reduced: bool,
 }
 
 impl Axes<MOST_AXES> {
-    /// Axes by their lengths and strides, in the order in which positions on them are counted. Those
-    /// along which is reduced are one at least.
+    /// Returns merged axes from lengths and strides, in the order in which positions are counted: at
+    /// least one axis if `reduced`.
     pub(super) fn new(axes: impl DoubleEndedIterator<Item = (u64, u64)> + Clone, reduced: bool) -> Self {
         let mut own = Self { count: 0, dims: [Dim::ONE; MOST_AXES], reduced };
         let mut output = if reduced { 0 } else { 1 };
         for (to, (len, stride)) in own.dims.iter_mut().zip(axes.rev()) {
             *to = Dim { len, stride, output };
-            // Where there are elements it is less than 2^64.
+            // Less than 2^64 unless there are no elements.
             output = output.saturating_mul(len);
             own.count += 1;
         }
@@ -52,8 +51,7 @@ impl Axes<MOST_AXES> {
         own.merged()
     }
 
-    /// Without axes of one position, and with one axis for neighbours whose positions are as far from
-    /// each other as if they were one.
+    /// Removes axes of one position, and merges neighbouring axes whose positions are equally spaced.
     fn merged(&self) -> Self {
         let mut merged = Self { count: 0, ..*self };
         for &dim in self.as_slice().iter().filter(|dim| dim.len != 1) {
@@ -72,14 +70,13 @@ impl Axes<MOST_AXES> {
         merged
     }
 
-    /// The same in the order of their strides, largest first, for who does not mind in which order
-    /// positions are taken.
+    /// Sorts the axes by their strides, largest first, which changes the order of the positions.
     pub(super) fn by_strides(mut self) -> Self {
         self.dims[..self.count].sort_by_key(|dim| Reverse(dim.stride));
         self.merged()
     }
 
-    /// Refuses more or longer axes than the kernels take.
+    /// Returns the axes for the kernels, or an error if they are too many or too long.
     pub(super) fn on_device(self) -> Result<Axes<MOST_ON_DEVICE>> {
         let (count, kind) =
             (self.count, if self.reduced { "along which is reduced" } else { "with results" });
@@ -108,27 +105,25 @@ impl Axes<MOST_AXES> {
 }
 
 impl<const MOST: usize> Axes<MOST> {
-    /// The slowest one first.
     pub(crate) fn as_slice(&self) -> &[Dim] {
         &self.dims[..self.count]
     }
 
-    /// How many positions there are on all of them together.
+    /// Returns the product of the lengths.
     pub(crate) fn positions(&self) -> u64 {
         self.as_slice().iter().fold(1, |all, dim| all.saturating_mul(dim.len))
     }
 
-    /// The one whose neighbours are closest, if there is one: the last.
     pub(crate) fn fastest(&self) -> Option<&Dim> {
         self.as_slice().last()
     }
 }
 
 impl Axes<MOST_ON_DEVICE> {
-    /// As the kernels count them: the fastest first, in units of `unit` elements, of which it has a
-    /// whole number, and at the end the slowest one, whose length is not needed. An axis that is not
-    /// there has length 1 and the slowest one's strides.
-    pub(crate) fn wheels(&self, unit: u64) -> [Dim; MOST_ON_DEVICE] {
+    /// Returns the digits of a position as the kernels count them: the fastest axis first, in units of
+    /// `unit` elements, of which it has a whole number, and last the slowest axis, whose length they do
+    /// not need. A missing axis has length 1 and the slowest one's strides.
+    pub(crate) fn digits(&self, unit: u64) -> [Dim; MOST_ON_DEVICE] {
         let Self { mut count, mut dims, .. } = *self;
         if let Some(fastest) = dims[..count].last_mut() {
             (fastest.len, fastest.stride) = (fastest.len / unit, fastest.stride * unit);
@@ -139,15 +134,15 @@ impl Axes<MOST_ON_DEVICE> {
             [] => (Dim::ONE, [].as_slice()),
             [outer, inner @ ..] => (*outer, inner),
         };
-        let mut wheels = [Dim { len: 1, ..outer }; MOST_ON_DEVICE];
-        for (wheel, dim) in wheels.iter_mut().zip(inner.iter().rev()) {
-            *wheel = *dim;
+        let mut digits = [Dim { len: 1, ..outer }; MOST_ON_DEVICE];
+        for (digit, dim) in digits.iter_mut().zip(inner.iter().rev()) {
+            *digit = *dim;
         }
-        wheels
+        digits
     }
 }
 
-/// Whether the positions of two neighbouring axes are those of one axis.
+/// Returns whether the positions of two neighbouring axes are equally spaced, as those of one axis.
 fn follows(outer: &Dim, inner: &Dim) -> bool {
     let whole = |each: u64| each.checked_mul(inner.len);
     whole(inner.stride) == Some(outer.stride) && whole(inner.output) == Some(outer.output)
@@ -166,17 +161,17 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_that_lie_one_behind_the_other_are_one_axis() {
+    fn contiguous_neighbours_are_one_axis() {
         assert_eq!(found(&axes(true, &[(2, 12), (3, 4), (4, 1)])), [(24, 1, 0)]);
         assert_eq!(found(&axes(true, &[(2, 24), (3, 4), (4, 1)])), [(2, 24, 0), (12, 1, 0)]);
         assert_eq!(found(&axes(false, &[(2, 12), (3, 4), (4, 1)])), [(24, 1, 1)]);
-        // In another order they are so along which is reduced, where the order does not matter.
+        // In another order only if the order of positions does not matter, as on reduced axes.
         let back = [(4, 1), (3, 4), (2, 12)];
         assert_eq!(axes(true, &back).as_slice().len(), 3);
         assert_eq!(found(&axes(true, &back).by_strides()), [(24, 1, 0)]);
-        // Results have their order even so.
-        let kept = axes(false, &back).by_strides();
-        assert_eq!(found(&kept), [(2, 12, 1), (3, 4, 2), (4, 1, 6)]);
+        // Results keep their order.
+        let sorted = axes(false, &back).by_strides();
+        assert_eq!(found(&sorted), [(2, 12, 1), (3, 4, 2), (4, 1, 6)]);
     }
 
     #[test]
@@ -205,14 +200,14 @@ mod tests {
     }
 
     #[test]
-    fn wheels_begin_with_the_fastest_axis_and_end_with_the_slowest() {
+    fn digits_begin_with_the_fastest_axis_and_end_with_the_slowest() {
         let all = |axes: &Axes<MOST_AXES>, unit| {
-            axes.on_device().unwrap().wheels(unit).map(|dim| (dim.len, dim.stride))
+            axes.on_device().unwrap().digits(unit).map(|dim| (dim.len, dim.stride))
         };
         let three = axes(true, &[(5, 1000), (6, 100), (8, 1)]);
         assert_eq!(all(&three, 1), [(8, 1), (6, 100), (1, 1000)]);
         assert_eq!(all(&three, 4)[0], (2, 4));
-        // A unit that is all of an axis leaves the others.
+        // An axis of a single unit is omitted if there are others.
         assert_eq!(all(&three, 8), [(6, 100), (1, 1000), (1, 1000)]);
         let one = axes(true, &[(8, 1)]);
         assert_eq!(all(&one, 8)[2], (1, 8));

@@ -7,8 +7,8 @@ use crate::{
 };
 
 impl Reducer {
-    /// Copies the elements of each result side by side, where the axes are more than the kernels take;
-    /// `None` where they are not, and where no copy helps.
+    /// Copies the elements of each result to contiguous rows if the kernels do not take the axes.
+    /// Returns `None` if they do, or if no copy helps.
     pub(super) fn gathered_rows<T: Plain>(
         &self,
         along: &Along<'_, T>,
@@ -17,7 +17,7 @@ impl Reducer {
         if along.count() == 0 || along.has_few_axes(code.is_indexed()) {
             return Ok(None);
         }
-        // As words of the elements' size, whose bits none of these changes.
+        // As integers of the elements' size, to copy all bits unchanged.
         match size_of::<T>() {
             1 => self.gathered::<T, u8>(along),
             2 => self.gathered::<T, u16>(along),
@@ -27,8 +27,8 @@ impl Reducer {
         }
     }
 
-    /// Copies elements so that those of each result are side by side, which must be words of type `W`;
-    /// none if the kernels do not take a step of that, either.
+    /// Copies the elements of each result to contiguous rows, as integers `W` of the elements' size, or
+    /// returns `None` if the kernels do not take a step of this, either.
     ///
     /// Each step moves one run of neighbouring reduced axes to the end. A view without gaps then has
     /// three axes: those before the run, those after it, and the run.
@@ -41,15 +41,15 @@ impl Reducer {
         let mut copied = false;
         let mut left = reduced.iter().filter(|&&reduced| reduced).count();
         while left > 0 {
-            let whole = match copied {
-                true => words.view(&lens)?,
-                false => words.view_strided(view.offset(), &lens, &strides)?,
+            let whole = if copied {
+                words.view(&lens)?
+            } else {
+                words.view_strided(view.offset(), &lens, &strides)?
             };
             let first = reduced.iter().position(|&reduced| reduced).expect("some are left");
             let count = reduced[first..].iter().take_while(|&&reduced| reduced).count().min(left);
-            let order = |axes: std::ops::Range<usize>| axes.collect::<Vec<_>>();
-            let order = [order(0..first), order(first + count..lens.len()), order(first..first + count)]
-                .concat();
+            let after = first + count;
+            let order: Vec<_> = (0..first).chain(after..lens.len()).chain(first..after).collect();
             let moved = whole.permuted(&order)?.each();
             if !moved.has_few_axes(false) {
                 return Ok(None);

@@ -1,10 +1,9 @@
-//! Which kernel a view takes, and how much of the device each result has. Pure arithmetic: no device
-//! takes part.
+//! The choice of kernel and grid for views, by arithmetic alone.
 //!
-//! Neighbouring threads go the shorter way in memory: from unit to unit of a result, or from result to
-//! result. A block has several results, so that none of its threads are idle, and as many threads for
-//! each as leave them a few units each; few results are shared by as many blocks as fill the device. The
-//! numbers are those of rows and columns, and were not swept for views.
+//! Neighbouring threads take what is closer in memory: neighbouring units of a result, or units of
+//! neighbouring results. A block has several results, so that none of its threads are idle, and each
+//! thread has a few units of a result. If results are few, as many blocks as fill the device share each
+//! of them. The constants are those of rows and columns, and were not swept for views.
 
 use warpfold_abi::{
     WARP_SIZE,
@@ -15,26 +14,26 @@ use warpfold_abi::{
 use super::{Dim, ViewTask};
 use crate::{input::axis::AxisLaunch, names::ViewKernel, tuning::Shape};
 
-/// Threads of a block: as many of these as the kernels' registers allow.
+/// Block sizes in threads; the largest that the kernels' registers allow is the limit of an operation.
 pub(crate) const BLOCKS: &[u32] = &[256, 128, 64, 32];
-/// Units that a thread has under way: what the kernels have.
+/// Units that a thread has in flight, as in the kernels.
 const FEW: u64 = GROUPS_IN_FLIGHT as u64;
-/// Threads of a multiprocessor that are kept busy.
+/// Threads per multiprocessor that keep it busy.
 const BUSY: u64 = 1536;
-/// Neighbouring units that threads load at a time, so that they are of whole sectors.
+/// The least number of neighbouring units that threads load, to fill whole sectors.
 const SECTOR: u64 = 8;
-/// Results of so few units have a thread each, if it is results that neighbour.
+/// Neighbouring results of at most this many units have a thread each.
 const SHORT: u64 = 16;
-/// Neighbouring results of a block otherwise, if that leaves enough blocks, and if not.
+/// Otherwise the neighbouring results of a block, if that leaves enough blocks, and if not.
 const WIDE: u64 = 64;
 const NARROW: u64 = 32;
 
 /// The launch of a reduction along axes of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ViewLaunch {
-    /// Which kernel is launched.
+    /// The kernel.
     pub kernel: ViewKernel,
-    /// Whether neighbouring threads have neighbouring units of a result.
+    /// Neighbouring threads take neighbouring units of a result.
     pub along: bool,
     /// Results of a block.
     pub across: u32,
@@ -47,15 +46,15 @@ pub struct ViewLaunch {
 }
 
 impl ViewLaunch {
-    pub(crate) fn new(job: &ViewTask, shape: Shape) -> Self {
-        let block = u64::from(job.code.largest_blocks().view);
+    pub(crate) fn new(task: &ViewTask, shape: Shape) -> Self {
+        let block = u64::from(task.code.largest_blocks().view);
         let fastest = |dims: Option<&Dim>| dims.map_or(u64::MAX, |dim| dim.stride);
-        let along = fastest(job.reduced.fastest()) < fastest(job.kept.fastest());
-        let kernel = if has_groups(job) { ViewKernel::Groups } else { ViewKernel::Elements };
-        let units = job.len / unit(kernel, job);
+        let along = fastest(task.reduced.fastest()) < fastest(task.kept.fastest());
+        let kernel = if has_groups(task) { ViewKernel::Groups } else { ViewKernel::Elements };
+        let units = task.len / unit(kernel, task);
         let busy = u64::from(shape.multiprocessors) * (BUSY / block);
-        let strips = |across: u64| job.results.div_ceil(across);
-        // Threads that a result has: as many as have something to load, a power of two.
+        let strips = |across: u64| task.results.div_ceil(across);
+        // Threads of a result that have something to load, a power of two.
         let most_above = units.div_ceil(FEW).next_power_of_two().min(block);
         let (across, above) = if along {
             let above = most_above.max(units.min(SECTOR).next_power_of_two());
@@ -63,13 +62,13 @@ impl ViewLaunch {
         } else {
             let wide = if strips(WIDE) >= busy { WIDE } else { NARROW };
             let across = if units <= SHORT { block } else { wide };
-            let across = across.min(job.results.next_power_of_two()).min(block);
+            let across = across.min(task.results.next_power_of_two()).min(block);
             (across, most_above.min(block / across))
         };
-        let across = across.min(job.results.next_power_of_two());
+        let across = across.min(task.results.next_power_of_two());
         let above = above.max(u64::from(WARP_SIZE).div_ceil(across));
         let strips = strips(across);
-        let slots = AxisLaunch::SLOTS / job.code.slot_bytes() / across / strips;
+        let slots = AxisLaunch::SLOTS / task.code.slot_bytes() / across / strips;
         let most = slots.min(units.div_ceil(above * FEW)).max(1);
         let share = (busy / strips).clamp(1, most);
         let number = |n: u64| u32::try_from(n).expect("at most 2^35 elements, 2^4 in a block");
@@ -83,35 +82,35 @@ impl ViewLaunch {
         }
     }
 
-    /// Threads of all blocks that share a result.
+    /// Returns the number of threads that share a result.
     pub(crate) fn threads_of_a_result(&self) -> u64 {
         u64::from(self.block / self.across) * u64::from(self.share)
     }
 
-    /// Elements of a unit.
-    pub(crate) fn unit(&self, job: &ViewTask) -> u64 {
-        unit(self.kernel, job)
+    /// Returns the number of elements of a unit.
+    pub(crate) fn unit(&self, task: &ViewTask) -> u64 {
+        unit(self.kernel, task)
     }
 }
 
-fn unit(kernel: ViewKernel, job: &ViewTask) -> u64 {
+fn unit(kernel: ViewKernel, task: &ViewTask) -> u64 {
     match kernel {
-        ViewKernel::Groups => u64::from(GROUP_BYTES) / job.code.element_bytes(),
+        ViewKernel::Groups => u64::from(GROUP_BYTES) / task.code.element_bytes(),
         ViewKernel::Elements => 1,
     }
 }
 
-/// Whether the elements of all results are whole groups of 16 bytes at multiples of 16.
-fn has_groups(job: &ViewTask) -> bool {
-    if !in_groups(job.code.element_bytes()) {
+/// Returns whether the elements of all results are whole groups of 16 bytes at multiples of 16.
+fn has_groups(task: &ViewTask) -> bool {
+    if !in_groups(task.code.element_bytes()) {
         return false;
     }
-    let lanes = unit(ViewKernel::Groups, job);
-    let Some((fastest, slower)) = job.reduced.as_slice().split_last() else { return false };
-    let mut others = job.kept.as_slice().iter().chain(slower);
+    let lanes = unit(ViewKernel::Groups, task);
+    let Some((fastest, slower)) = task.reduced.as_slice().split_last() else { return false };
+    let mut others = task.kept.as_slice().iter().chain(slower);
     fastest.stride == 1
         && fastest.len.is_multiple_of(lanes)
-        && job.address.is_multiple_of(GROUP_BYTES.into())
+        && task.address.is_multiple_of(GROUP_BYTES.into())
         && others.all(|dim| dim.stride.is_multiple_of(lanes))
 }
 
@@ -129,7 +128,7 @@ mod tests {
     const H200: Shape = Shape::H200;
     const SMALL: Shape = Shape { arch: Arch::OLDEST, multiprocessors: 4, ..H200 };
 
-    fn job(kept: &[(u64, u64)], reduced: &[(u64, u64)], dtype: Dtype) -> ViewTask {
+    fn task(kept: &[(u64, u64)], reduced: &[(u64, u64)], dtype: Dtype) -> ViewTask {
         let axes = |axes: &[(u64, u64)], reduced| Axes::new(axes.iter().copied(), reduced).on_device();
         let (kept, reduced) = (axes(kept, false).unwrap(), axes(reduced, true).unwrap());
         let (results, len) = (kept.positions(), reduced.positions());
@@ -143,26 +142,25 @@ mod tests {
         }
     }
 
-    fn check(job: &ViewTask, shape: Shape) -> ViewLaunch {
-        let launch = ViewLaunch::new(job, shape);
+    fn check(task: &ViewTask, shape: Shape) -> ViewLaunch {
+        let launch = ViewLaunch::new(task, shape);
         let ViewLaunch { across, share, block, blocks, .. } = launch;
-        let what = format!("{launch:?} of {job:?}");
+        let what = format!("{launch:?} of {task:?}");
         assert!(block.is_power_of_two() && (32..=256).contains(&block), "{what}");
         assert!(across.is_power_of_two() && across <= block && i32::try_from(blocks).is_ok(), "{what}");
-        let strips = job.results.div_ceil(across.into());
+        let strips = task.results.div_ceil(across.into());
         assert_eq!(u64::from(blocks), strips * u64::from(share), "{what}");
         assert!(share > 0 && share < 1 << 20, "{what}");
-        // Numbers of results, and of threads that share one, are of 32 bits in the kernels.
+        // The kernels count results, and threads that share one, in 32 bits.
         assert!(strips * u64::from(across) < 1 << 32, "{what}");
         let slots = u64::from(blocks) * u64::from(across) * SLOT_BYTES;
         assert!(share == 1 || slots <= AxisLaunch::SLOTS, "{what}");
         let each = u64::from(block / across);
-        let units = job.len / launch.unit(job);
+        let units = task.len / launch.unit(task);
         assert!(u64::from(share - 1) * each < units, "an idle block: {what}");
         launch
     }
 
-    /// What a kernel is promised holds for every view.
     #[test]
     fn every_view_has_a_launch_that_its_kernel_takes() {
         let sizes = || (0..36).flat_map(|log2| [1_u64 << log2, (1 << log2) + 1, 3 << log2]);
@@ -174,7 +172,7 @@ mod tests {
                 for strides in [(1, 3), (3, 1), (16, 1), (1, 1), (5, 7)] {
                     for shape in [H200, SMALL] {
                         for dtype in [Dtype::I8, Dtype::F32, Dtype::F64] {
-                            check(&job(&[(results, strides.0)], &[(len, strides.1)], dtype), shape);
+                            check(&task(&[(results, strides.0)], &[(len, strides.1)], dtype), shape);
                         }
                     }
                 }
@@ -186,7 +184,7 @@ mod tests {
     fn neighbouring_threads_go_the_shorter_way() {
         let (groups, elements) = (ViewKernel::Groups, ViewKernel::Elements);
         let of = |kept: &[(u64, u64)], reduced: &[(u64, u64)]| {
-            let launch = check(&job(kept, reduced, Dtype::F32), H200);
+            let launch = check(&task(kept, reduced, Dtype::F32), H200);
             (launch.kernel, launch.along, launch.across, launch.share)
         };
         // The first axis and the last one of 64 × 4096 × 1024.
@@ -194,7 +192,7 @@ mod tests {
         // Every second element, of all and of each row.
         assert_eq!(of(&[], &[(1 << 28, 2)]), (elements, true, 1, 792));
         assert_eq!(of(&[(1 << 24, 32)], &[(16, 2)]), (elements, true, 32, 1));
-        // A length or a stride that leaves no whole groups.
+        // A length or a stride that makes groups unaligned.
         assert_eq!(of(&[(4096, 1024)], &[(64, 1 << 22), (1023, 1)]).0, elements);
         assert_eq!(of(&[(4096, 1025)], &[(64, 1 << 22), (1024, 1)]).0, elements);
         assert_eq!(of(&[(4096, 1)], &[(64, 1 << 22), (1024, 1)]).0, elements);

@@ -1,4 +1,4 @@
-//! Arrays of any strides in a buffer, and what lies along some of their axes.
+//! Strided arrays in a buffer, and reductions along any of their axes.
 
 mod axes;
 mod copy;
@@ -19,7 +19,6 @@ use crate::{
     reducer::{Code, Plan, Reducer, Span},
 };
 
-/// Most axes of a view.
 const MOST_AXES: usize = 8;
 
 /// Some of a buffer's elements as an array of up to 8 axes, from [`Buffer::view`] and
@@ -37,7 +36,7 @@ const MOST_AXES: usize = 8;
 /// let array = buffer.view(&[2, 3, 4])?;
 /// // Along the first axis and the last one.
 /// assert_eq!(reducer.reduce(op::Sum, array.along(&[0, 2])?)?, [60, 92, 124]);
-/// // The first two of every four elements, of which a result for each row and each column.
+/// // The first two of every four elements: a result for each row, and for each column.
 /// let part = array.slice(2, 0..2, 1)?;
 /// assert_eq!(reducer.reduce(op::Max, part.along(&[2])?)?, [1, 5, 9, 13, 17, 21]);
 /// assert_eq!(reducer.reduce(op::Max, part.transposed().along(&[1, 2])?)?, [20, 21]);
@@ -45,12 +44,12 @@ const MOST_AXES: usize = 8;
 /// ```
 pub struct View<'a, T> {
     buffer: &'a Buffer<T>,
-    /// Elements of the buffer in front of the first one.
+    /// The index in the buffer of the first element.
     offset: usize,
-    /// How many axes there are.
+    /// The number of axes.
     count: usize,
     lens: [usize; MOST_AXES],
-    /// Of an axis of fewer than two positions 1.
+    /// 1 for an axis of fewer than two positions.
     strides: [usize; MOST_AXES],
 }
 
@@ -71,7 +70,7 @@ impl<'a, T: Plain> View<'a, T> {
         let mut stride = 1;
         for (own, &len) in view.strides[..shape.len()].iter_mut().zip(shape).rev() {
             *own = if len > 1 { stride } else { 1 };
-            // No more than there are elements, where there are some.
+            // At most the number of elements, unless there are none.
             stride = stride.saturating_mul(len);
         }
         Ok(view)
@@ -114,7 +113,7 @@ impl<'a, T: Plain> View<'a, T> {
         Ok(view)
     }
 
-    /// A view whose strides are still to be said.
+    /// Returns a view whose strides are yet to be set.
     fn empty(buffer: &'a Buffer<T>, offset: usize, shape: &[usize]) -> Result<Self> {
         let count = shape.len();
         if !(1..=MOST_AXES).contains(&count) {
@@ -125,7 +124,7 @@ impl<'a, T: Plain> View<'a, T> {
         Ok(Self { buffer, offset, count, lens, strides })
     }
 
-    /// Refuses positions that are not inside the buffer.
+    /// Returns an error unless all positions are inside the buffer.
     fn check(&self) -> Result<()> {
         let (shape, strides, len) = (self.shape(), self.strides(), self.buffer.len());
         let is_empty = shape.contains(&0);
@@ -168,7 +167,7 @@ impl<'a, T: Plain> View<'a, T> {
         self.offset
     }
 
-    /// Returns the number of positions on all axes together.
+    /// Returns the number of positions, the product of all lengths.
     pub fn len(&self) -> usize {
         self.product(|_| true)
     }
@@ -178,11 +177,11 @@ impl<'a, T: Plain> View<'a, T> {
         self.len() == 0
     }
 
-    /// The product of some axes' lengths.
-    fn product(&self, of: impl Fn(usize) -> bool) -> usize {
+    /// Returns the product of the lengths of selected axes.
+    fn product(&self, is_selected: impl Fn(usize) -> bool) -> usize {
         let mut lens = [1; MOST_AXES];
-        (0..self.count).filter(|&axis| of(axis)).for_each(|axis| lens[axis] = self.lens[axis]);
-        // Only an axis of length 0 among the others lets it be more.
+        (0..self.count).filter(|&axis| is_selected(axis)).for_each(|axis| lens[axis] = self.lens[axis]);
+        // The product overflows only if one of the other axes has length 0.
         elements_of(&lens).unwrap_or(usize::MAX)
     }
 
@@ -195,7 +194,7 @@ impl<'a, T: Plain> View<'a, T> {
         view
     }
 
-    /// The same elements with the axes in another order: the first one of the new view is the axis of
+    /// Returns the view with its axes in another order: the first axis of the new view is the axis of
     /// this one that `order` names first.
     ///
     /// # Errors
@@ -213,10 +212,10 @@ impl<'a, T: Plain> View<'a, T> {
         Ok(view)
     }
 
-    /// Every `step`-th position of a range on an axis, and all on the others.
+    /// Returns the view of every `step`-th position of a range on one axis.
     ///
     /// # Errors
-    /// [`Error::View`] for an axis that there is not, positions that it does not have, and a step of 0.
+    /// [`Error::View`] for an axis or positions that do not exist, and for a step of 0.
     pub fn slice(&self, axis: usize, positions: Range<usize>, step: usize) -> Result<Self> {
         self.require_axis(axis)?;
         let (Range { start, end }, len) = (positions, self.lens[axis]);
@@ -231,7 +230,7 @@ impl<'a, T: Plain> View<'a, T> {
         }
         let mut view = *self;
         view.lens[axis] = (end - start).div_ceil(step);
-        // Where nothing is left nothing begins anywhere, and strides may be of any size.
+        // The strides of an empty view may be so large that the product overflows.
         view.offset += if view.is_empty() { 0 } else { start * self.strides[axis] };
         let stride = self.strides[axis].saturating_mul(step);
         view.strides[axis] = if view.lens[axis] > 1 { stride } else { 1 };
@@ -246,7 +245,7 @@ impl<'a, T: Plain> View<'a, T> {
         refused(format!("axis {axis} of a view of {count} axes; give one of 0 up to {count}"))
     }
 
-    /// Returns each element as a result of its own.
+    /// Returns the reduction of each element to itself.
     pub(crate) fn each(&self) -> Along<'a, T> {
         Along { view: *self, reduced: [false; MOST_AXES] }
     }
@@ -254,8 +253,8 @@ impl<'a, T: Plain> View<'a, T> {
     /// Returns the elements along some axes, for [`reduce`](crate::Reducer::reduce).
     ///
     /// # Errors
-    /// [`Error::View`] for an axis that there is not, one that is named twice, and none at all; and for
-    /// axes without positions where there are results.
+    /// [`Error::View`] for an axis that does not exist or is named twice, for no axes, and for results
+    /// without elements.
     pub fn along(&self, axes: &[usize]) -> Result<Along<'a, T>> {
         let mut reduced = [false; MOST_AXES];
         for &axis in axes {
@@ -302,16 +301,15 @@ impl<T: Plain> fmt::Debug for View<'_, T> {
 /// result counts positions on the reduced axes, the last of them fastest.
 ///
 /// Neighbouring axes whose elements are contiguous count as one axis. Elements that form
-/// [rows](crate::Rows), or an [axis](crate::Axis) of matrices, are reduced by those kernels at any
-/// distance; contiguous ones get the same bits as `Rows` and `Axis`. All other strides have kernels for
-/// at most three reduced and three other axes, 2^31 results, and 2^31 positions on each reduced axis but
-/// one: the one with the largest stride, or the first one for operations that look at indices.
-/// [`Reducer::reduce`](crate::Reducer::reduce) takes more axes of a view without gaps if elements have
-/// 1, 2, 4 or 8 bytes: it copies them on the device, once for each run of neighbouring reduced axes, and
-/// reduces the rows of the last copy.
+/// [rows](crate::Rows), or an [axis](crate::Axis) of matrices, at any distance from each other, are
+/// reduced by the kernels for these; contiguous ones have the same bits as results of `Rows` and `Axis`.
+/// Kernels for all other strides take at most three reduced and three other axes, 2^31 results, and 2^31
+/// positions on each reduced axis but one: that with the largest stride, or the first one for operations
+/// that use indices. [`Reducer::reduce`](crate::Reducer::reduce) takes more axes of a view without gaps
+/// if elements have 1, 2, 4 or 8 bytes: it copies the elements on the device, once for each run of
+/// neighbouring reduced axes, and reduces the rows of the last copy.
 pub struct Along<'a, T> {
     view: View<'a, T>,
-    /// Whether each axis is reduced.
     reduced: [bool; MOST_AXES],
 }
 
@@ -345,27 +343,23 @@ impl<'a, T: Plain> Along<'a, T> {
         (&self.view, &self.reduced[..self.view.count])
     }
 
-    /// Whether there are no more axes of either kind than the kernels take.
+    /// Returns whether neither the reduced axes nor the others are more than the kernels take.
     pub(crate) fn has_few_axes(&self, is_indexed: bool) -> bool {
-        let reduced = self.axes(true);
-        let reduced = if is_indexed { reduced } else { reduced.by_strides() };
-        [self.axes(false).by_strides(), reduced].iter().all(|of| of.as_slice().len() <= MOST_ON_DEVICE)
+        let axes = [self.axes(false).by_strides(), self.reduced_axes(is_indexed)];
+        axes.iter().all(|axes| axes.as_slice().len() <= MOST_ON_DEVICE)
     }
 
-    /// A reduction of them, which must be on `device` and not too many.
     pub(crate) fn task(&self, code: Code, device: &Device) -> Result<AnyTask> {
         let View { buffer, offset, .. } = self.view;
         let Span { code, n, address } = Span::within(code, buffer, offset, self.view.len(), device)?;
         if n == 0 {
-            // There is nothing to launch, whatever it is.
+            // An empty task of any kind.
             return Ok(RowsTask { code, rows: 0, len: 1, pitch: 1, address }.task());
         }
-        let (kept, reduced) = (self.axes(false), self.axes(true));
+        let (kept, reduced) = (self.axes(false), self.reduced_axes(code.is_indexed()));
         let results = kept.positions();
-        // The index of a place counts the positions in the order of the axes.
-        let reduced = if code.is_indexed() { reduced } else { reduced.by_strides() };
         let task = match (kept.as_slice(), reduced.as_slice()) {
-            // A row, or rows; columns that have one element are rows, too.
+            // Columns of one element are reduced as rows, too.
             (&[], &[Dim { len, stride: 1, .. }]) => {
                 RowsTask { code, rows: 1, len, pitch: len, address }.task()
             }
@@ -387,7 +381,14 @@ impl<'a, T: Plain> Along<'a, T> {
         Ok(task)
     }
 
-    /// The reduced axes or the others, as few as there can be.
+    /// Returns the reduced axes, sorted by stride unless the operation uses indices, which count
+    /// positions in the order of the axes.
+    fn reduced_axes(&self, is_indexed: bool) -> Axes<MOST_AXES> {
+        let axes = self.axes(true);
+        if is_indexed { axes } else { axes.by_strides() }
+    }
+
+    /// Returns the reduced axes or the others, merged as far as possible.
     fn axes(&self, reduced: bool) -> Axes<MOST_AXES> {
         let View { count, lens, strides, .. } = self.view;
         let chosen = (0..count).filter(|&axis| self.reduced[axis] == reduced);
@@ -395,20 +396,17 @@ impl<'a, T: Plain> Along<'a, T> {
     }
 }
 
-/// An operation on what lies along some axes of an array of any strides in device memory, of which there
-/// are elements.
+/// A reduction along some axes of a strided array in device memory, which has elements.
 #[derive(Debug, Clone)]
 pub(crate) struct ViewTask {
     pub(crate) code: Code,
-    /// The axes on which each position has a result: at most three.
+    /// The axes on which each position has a result.
     pub(crate) kept: Axes<MOST_ON_DEVICE>,
-    /// Those along which the elements of a result lie: at most three.
     pub(crate) reduced: Axes<MOST_ON_DEVICE>,
-    /// How many results there are.
     pub(crate) results: u64,
     /// Elements of each result.
     pub(crate) len: u64,
-    /// Where the first element is: a multiple of their size.
+    /// A multiple of an element's size.
     pub(crate) address: u64,
 }
 
@@ -433,7 +431,7 @@ impl<T: Plain, O: RowsOperation<T>> Enqueue<O> for Along<'_, T> {
         Self: 'p,
     {
         let task = self.task(op.code(), device)?;
-        let what = ("results of a view", (|reason| Error::View { reason }) as fn(String) -> Error);
-        Ok(Plan::of_several(task, self.buffer(), self.count(), what))
+        let refused = |reason| Error::View { reason };
+        Ok(Plan::of_several(task, self.buffer(), self.count(), ("results of a view", refused)))
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 
 impl Task for ViewTask {
     fn is_empty(&self) -> bool {
-        // A view without elements is made another task.
+        // A view without elements becomes an empty task of rows.
         false
     }
 
@@ -31,8 +31,8 @@ impl Task for ViewTask {
         let entry = kernels.family(Family::View, &self.code)?.entry(launch.kernel as usize);
         let shape = places.shape([launch.blocks, launch.block], entry.overlaps);
         let unit = launch.unit(self);
-        let [kept_0, kept_1, kept_outer] = self.kept.wheels(1);
-        let [reduced_0, reduced_1, reduced_outer] = self.reduced.wheels(unit);
+        let [kept_0, kept_1, kept_outer] = self.kept.digits(1);
+        let [reduced_0, reduced_1, reduced_outer] = self.reduced.digits(unit);
         let (units, threads) = (self.len / unit, launch.threads_of_a_result());
         let arguments = ReduceView::<u8> {
             input: ptr::without_provenance(self.address as usize),
@@ -59,13 +59,12 @@ impl Task for ViewTask {
             output: ptr::without_provenance_mut(places.output as usize),
         };
         kernels.device().call("launching a reduction along axes of a view", |driver| {
-            // SAFETY: the launch is one that the kernel takes:
-            // - It reads and writes what the view's positions are, and no more.
-            // - Where results have several blocks, there are slots for each block's, which are zero.
-            // - Groups are whole, and begin at multiples of 16, where they are given; blocks are a power
-            //   of two, and no larger than the kernel's scratch.
-            // - The kernel was compared with the arguments when it was loaded.
-            // - The caller answers for the memory.
+            // SAFETY: the launch meets the kernel's contract:
+            // - It reads the positions of the view and writes its results, and nothing else.
+            // - If results have several blocks, there are slots for the results of each, which are zero.
+            // - The `groups` kernel gets whole groups at multiples of 16; block sizes are powers of two
+            //   and fit the kernel's shared memory.
+            // - Its parameters were checked at load; the caller is responsible for the memory.
             unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
         })
     }
