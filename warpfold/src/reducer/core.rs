@@ -1,4 +1,4 @@
-//! What a reducer is made of, and how it launches.
+//! The shared core of a reducer, and how it launches tasks.
 
 use std::{
     collections::VecDeque,
@@ -19,100 +19,86 @@ use crate::{
     memory::Memory, stream::Event,
 };
 
-/// What a reducer is made of, and a reduction under way keeps alive.
+/// The kernels and the memory of a reducer, which every reduction in flight keeps alive.
 pub(crate) struct Core {
     kernels: Kernels,
     pool: Pool,
-    /// Reductions under way that nobody waits for.
     detached: Mutex<VecDeque<Underway>>,
-    /// What the last stream of elements has left for the next.
+    /// The ring of the last streamed reduction, kept for the next one.
     ring: Mutex<Option<Ring>>,
 }
 
-/// What a reduction on somebody's stream uses until its end.
+/// The resources of a reduction on a stream, held until it has finished.
 pub(crate) struct Underway {
     cell: Cell,
-    /// What kernels write to the cell.
-    in_cell: Layout,
-    /// What is in the cell until then, and the bytes that are read, if the results can be seen to come.
+    /// The words of the cell that kernels write; none if the results go to an output.
+    layout: Layout,
+    /// If the host may poll for the results: the mark that they replace, and the bytes of the input.
     awaited: Option<(Mark, u64)>,
-    _input: Option<Arc<Memory>>,
-    /// What has the second elements of pairs.
-    _second: Option<Arc<Memory>>,
-    /// Where its segments are.
+    /// The elements and the output.
+    _memories: [Option<Arc<Memory>>; 3],
     _offsets: Option<Arc<Offsets>>,
-    /// Where the result goes, if not to the cell.
-    _output: Option<Arc<Memory>>,
-    /// What says how many elements to take.
     count: Option<Arc<Memory>>,
-    /// What it shares with launches on other devices.
     _group: Option<Arc<Shared>>,
-    /// What has the kernels, if any are launched.
     _codes: Codes,
 }
 
-/// A workspace with whose stream tasks are enqueued that have to be waited for.
+/// A leased workspace with pending tasks.
 pub(super) struct Begun<'c> {
     core: &'c Core,
     lease: Lease<'c>,
 }
 
 impl Begun<'_> {
-    /// Enqueues a task that is not empty, behind what `precede` has the stream wait for. A result of its
-    /// own goes to the workspace.
+    /// Enqueues a non-empty task after the work that `precede` makes the stream wait for. Its output is
+    /// the workspace.
     ///
     /// # Safety
-    /// Whatever this returns, [`seen`](Self::seen) or [`finish`](Self::finish) must be called. Until
-    /// then, or for good if that fails with work that may still run, the elements must be readable on
-    /// this device, nothing write them, and what the task says of a meeting hold. The kernels are
-    /// [prepared](Task::prepare).
+    /// [`seen`](Self::seen) or [`finish`](Self::finish) must be called afterwards, even after an error.
+    /// Until then, or forever if `finish` fails with work that may still run, the elements must be
+    /// readable on this device, nothing may write them, and the memory of the task's meeting must be
+    /// reachable and used by this reduction alone. The kernels must be [prepared](Task::prepare).
     pub(super) unsafe fn launch(
         &self,
         task: &dyn Task,
         precede: impl FnOnce(&Stream) -> Result<()>,
     ) -> Result<()> {
         precede(self.lease.stream())?;
-        // SAFETY: the slots are ready, and zero again behind each task. The workspace is kept until its
-        // wait is over, or for good; the caller's contract.
+        // SAFETY: the slots are ready, and each task leaves them zero. The workspace is kept until the
+        // wait for it has ended, or forever; the caller's contract.
         unsafe { self.core.launch(&self.lease, task, self.lease.output()) }
     }
 
-    /// Whether all of it has ended, well or not.
     pub(super) fn is_done(&self) -> bool {
         self.lease.is_done()
     }
 
-    /// Takes it that what the tasks were for was seen to be there.
+    /// Marks the tasks complete; their results were observed.
     pub(super) fn seen(mut self) {
         self.lease.seen();
         self.lease.used();
     }
 
-    /// Waits for the end of all, with what became of enqueueing them.
+    /// Waits for all tasks. `launched` is the outcome of enqueueing them.
     pub(super) fn finish(self, launched: Result<()>) -> Result<(), Failed<Error>> {
-        self.lease.outlast(launched).map(Lease::used)
+        self.lease.wait_or_leak(launched).map(Lease::used)
     }
 }
 
-/// What a reduction on a stream is of.
+/// A task for a stream, and the memory that it uses.
 #[derive(Clone, Copy)]
 pub(crate) struct Inputs<'a> {
-    /// The task, which is not empty.
+    /// Not empty.
     pub(crate) task: &'a dyn Task,
-    /// What has the task's elements.
     pub(crate) memory: &'a Arc<Memory>,
-    /// What has the second ones, if they are pairs.
+    /// The second elements of pairs.
     pub(crate) second: Option<&'a Arc<Memory>>,
-    /// What has their segments' offsets, if they have segments.
     pub(crate) offsets: Option<&'a Arc<Offsets>>,
-    /// The number of elements to take, if device memory holds it.
     pub(crate) count: Option<&'a Count<'a>>,
-    /// What launches on other devices use, too, if it is one of several.
     pub(crate) group: Option<&'a Arc<Shared>>,
 }
 
 impl<'a> Inputs<'a> {
-    /// Of elements of a single buffer, without offsets.
     pub(crate) fn of(task: &'a dyn Task, memory: &'a Arc<Memory>) -> Self {
         Self { task, memory, second: None, offsets: None, count: None, group: None }
     }
@@ -136,12 +122,12 @@ impl Core {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reduces, waits for the results and reads them. The task is not empty, and the host knows how many
-    /// elements it has.
+    /// Reduces a non-empty task, waits, and passes the results to `read`. The host must know the number
+    /// of elements.
     ///
     /// # Safety
-    /// The task must have single results. Its elements must be readable on this device, and nothing
-    /// write them until this returns; or ever, where it fails with work that may still run.
+    /// The task must have single results. Its elements must be readable on this device, and nothing may
+    /// write them until this returns, or ever if it fails with work that may still run.
     pub(crate) unsafe fn reduce<R>(
         &self,
         task: &dyn Task,
@@ -154,75 +140,74 @@ impl Core {
         Ok(results)
     }
 
-    /// As [`reduce`](Self::reduce), to any number of results in device memory.
+    /// Reduces a task as [`reduce`](Self::reduce) does, to any number of results in device memory.
     ///
     /// # Safety
-    /// As [`reduce`](Self::reduce); at `output` there must be room for the results, which nothing else
-    /// uses until this returns, or ever, where it fails with work that may still run.
+    /// As [`reduce`](Self::reduce). `output` must have room for the results, and nothing else may use it
+    /// until this returns, or ever if it fails with work that may still run.
     pub(crate) unsafe fn reduce_into(&self, task: &dyn Task, output: u64) -> Result<(), Failed<Error>> {
         // SAFETY: the caller's contract.
         unsafe { self.run(task, Some(output)) }?.used();
         Ok(())
     }
 
-    /// Enqueues a task on the stream of a workspace and waits for it. The workspace, to which the
-    /// results go if there is no `output`, is handed back if all went well.
+    /// Enqueues a task on the stream of a workspace, waits for it, and returns the workspace, which
+    /// holds the results if there is no `output`.
     ///
     /// # Safety
     /// As [`reduce_into`](Self::reduce_into), or as [`reduce`](Self::reduce) without `output`.
     unsafe fn run(&self, task: &dyn Task, output: Option<u64>) -> Result<Lease<'_>, Failed<Error>> {
         task.prepare(&self.kernels).map_err(Failed::not_begun)?;
         let mut lease = self.pool.lease(None).map_err(Failed::not_begun)?;
-        // SAFETY: the workspace is ours, and its stream is used by its holder alone.
+        // SAFETY: the workspace is leased, and its stream is used by its holder alone.
         let ready = unsafe { lease.make_ready(None) };
         let bytes = task.seen_at_end().filter(|_| output.is_none());
         let awaited = bytes.map(|bytes| (lease.awaited(task.layout()), bytes));
         let output = output.unwrap_or_else(|| lease.output());
-        // SAFETY: the slots are ready; the workspace is kept until its wait is over, or for good; the
-        // caller answers for the elements and the output.
+        // SAFETY: the slots are ready. The workspace is kept until the wait for it has ended, or
+        // forever; the caller answers for the elements and the output.
         let launched = ready.and_then(|()| unsafe { self.launch(&lease, task, output) });
         let is_done = || lease.is_done();
         if launched.is_ok() && awaited.is_some_and(|(results, bytes)| results.come(is_done, bytes)) {
             lease.seen();
             return Ok(lease);
         }
-        lease.outlast(launched)
+        lease.wait_or_leak(launched)
     }
 
-    /// Enqueues a task on the stream of a workspace, which is ready.
+    /// Enqueues a task on the stream of a workspace whose slots are ready.
     ///
     /// # Safety
-    /// The workspace must be kept until the task has ended; otherwise as [`run`](Self::run).
+    /// The workspace must be kept until the task has finished; otherwise as [`run`](Self::run).
     unsafe fn launch(&self, lease: &Lease<'_>, task: &dyn Task, output: u64) -> Result<()> {
         let places = Places::new(lease.slots(), output, lease.stream().raw());
         // SAFETY: the caller's contract.
         unsafe { task.enqueue(&self.kernels, &places) }
     }
 
-    /// A workspace for tasks that have to be waited for. Whoever takes one of several reducers each
-    /// takes them in the order of [`place`](Self::place), so that nobody waits for somebody who waits
-    /// for him.
+    /// Leases a workspace for tasks that must be waited for. A caller that leases from several reducers
+    /// does so in the order of [`place`](Self::place), which rules out a deadlock.
     pub(super) fn begin(&self) -> Result<Begun<'_>> {
         let mut lease = self.pool.lease(None)?;
-        // SAFETY: the workspace is ours, and its stream is used by its holder alone.
+        // SAFETY: the workspace is leased, and its stream is used by its holder alone.
         unsafe { lease.make_ready(None) }?;
         Ok(Begun { core: self, lease })
     }
 
-    /// Where it is in an order of all that there are.
+    /// Returns the position in a total order of all cores.
     pub(super) fn place(self: &Arc<Self>) -> usize {
         Arc::as_ptr(self).addr()
     }
 
-    /// Enqueues a task that is not empty. Its results go to `output`, or else to a cell of the
-    /// library's.
+    /// Enqueues a non-empty task. Its results go to `output`, or without one to a cell in host memory.
     ///
     /// # Safety
-    /// The stream and the task's count must be of this device. The task's elements and offsets must be
-    /// those of the inputs, and nothing write them until the end of what is returned; `output` must have
-    /// room for the results, and nothing else but later work on the stream use it. Without `output` the
-    /// task must have single results. Nothing may enqueue what writes the count before this has
-    /// returned.
+    /// - The stream and the task's count must be of this device.
+    /// - The task's elements and offsets must be those of `inputs`, and nothing may write them until the
+    ///   returned reduction has finished.
+    /// - `output` must have room for the results, and only later work on the stream may use it. Without
+    ///   `output` the task must have single results.
+    /// - Nothing may enqueue a write of the count before this returns.
     pub(crate) unsafe fn enqueue(
         self: &Arc<Self>,
         stream: &Stream,
@@ -239,17 +224,16 @@ impl Core {
         let underway = Underway {
             awaited: bytes.map(|bytes| (cell.mark(layout), bytes)),
             cell,
-            in_cell: if output.is_some() { Layout::default() } else { layout },
-            _input: Some(memory.clone()),
-            _second: second.cloned(),
+            layout: if output.is_some() { Layout::default() } else { layout },
+            _memories: [Some(memory.clone()), second.cloned(), output.cloned()],
             _offsets: offsets.cloned(),
-            _output: output.cloned(),
             count: count.map(|count| count.memory().clone()),
             _group: group.cloned(),
             _codes: task.kept_codes(),
         };
         let address = output.map_or_else(|| underway.cell.address(), |output| output.address());
-        // SAFETY: what is named is kept by `underway` until it has ended; the caller's contract.
+        // SAFETY: `underway` keeps the inputs and the output until the task has finished; the caller's
+        // contract.
         match unsafe { self.enqueue_to(stream, task, address, &underway.cell) } {
             Ok(()) => {
                 if let Some(count) = count {
@@ -261,40 +245,40 @@ impl Core {
         }
     }
 
-    /// Enqueues zeros where the result of no elements goes.
+    /// Enqueues a clear of `output`, where zero is the result of no elements.
     ///
     /// # Safety
-    /// The stream must be of this device; nothing but later work on it uses `output`.
+    /// The stream must be of this device, and only later work on it may use `output`.
     pub(crate) unsafe fn enqueue_zero(
         self: &Arc<Self>,
         stream: &Stream,
         output: &Arc<Memory>,
     ) -> Result<Underway> {
-        let underway = self.nothing(output)?;
-        // SAFETY: the memory is kept by `underway` until this has ended; the caller's contract.
+        let underway = self.holding(output)?;
+        // SAFETY: `underway` keeps the memory until this has finished; the caller's contract.
         let enqueued = unsafe { output.clear_on(stream) };
-        self.ended_by(stream, underway, enqueued)
+        self.record_end(stream, underway, enqueued)
     }
 
-    /// Keeps what a group's launches use, and memory, until what is enqueued on a stream of this device
-    /// now has ended.
+    /// Keeps memory and the resources of a group's launches until the work enqueued so far on a stream
+    /// of this device has finished.
     pub(super) fn keep_on(
         self: &Arc<Self>,
         stream: &Stream,
         memory: &Arc<Memory>,
         group: &Arc<Shared>,
     ) -> Result<Underway> {
-        let underway = Underway { _group: Some(group.clone()), ..self.nothing(memory)? };
-        self.ended_by(stream, underway, Ok(()))
+        let underway = Underway { _group: Some(group.clone()), ..self.holding(memory)? };
+        self.record_end(stream, underway, Ok(()))
     }
 
-    /// What is under way where nothing is, but for some memory.
-    fn nothing(&self, memory: &Arc<Memory>) -> Result<Underway> {
-        Ok(Underway { _input: Some(memory.clone()), ..Underway::until_end_of(self.pool.cell()?) })
+    /// Returns the resources of a reduction that holds nothing but a cell and `memory`.
+    fn holding(&self, memory: &Arc<Memory>) -> Result<Underway> {
+        let _memories = [Some(memory.clone()), None, None];
+        Ok(Underway { _memories, ..Underway::until_end_of(self.pool.cell()?) })
     }
 
-    /// Records the end of what was enqueued on a stream, if it was.
-    fn ended_by(
+    fn record_end(
         self: &Arc<Self>,
         stream: &Stream,
         underway: Underway,
@@ -306,12 +290,12 @@ impl Core {
         }
     }
 
-    /// Enqueues a task with a workspace, and records its end in a cell, which also has the place for
-    /// what a count has said.
+    /// Enqueues a task with a leased workspace, and records its end in `cell`, which also receives the
+    /// number of elements that a counted kernel finds.
     ///
     /// # Safety
-    /// The stream must be of this device. What the task reads, `output` and the cell, which nothing else
-    /// uses, must live until the task has ended; otherwise as [`enqueue`](Self::enqueue).
+    /// The stream must be of this device. The task's input, `output` and the cell must live until the
+    /// task has finished, and nothing else may use the cell; otherwise as [`enqueue`](Self::enqueue).
     unsafe fn enqueue_to(
         &self,
         stream: &Stream,
@@ -320,42 +304,42 @@ impl Core {
         cell: &Cell,
     ) -> Result<(), Failed<Error>> {
         let mut lease = self.pool.lease(Some(stream)).map_err(Failed::not_begun)?;
-        // SAFETY: the workspace is ours until its use on this stream is marked or waited for below.
+        // SAFETY: the workspace is leased until its use on this stream is marked or waited for below.
         let ready = unsafe { lease.make_ready(Some(stream)) };
         let places = Places::new(lease.slots(), output, stream.raw());
         let places = Places { found: Some(cell.found_address()), ..places };
-        // SAFETY: the slots are ready, and the workspace is kept as said above; the caller's contract.
+        // SAFETY: the slots are ready, and the workspace is kept as stated above; the caller's contract.
         let enqueue = |places: &Places| unsafe { task.enqueue(&self.kernels, places) };
         match ready.and_then(|()| enqueue(&places)).and_then(|()| cell.end.record(stream)) {
             Ok(()) => {
                 lease.used_until(&cell.end);
                 Ok(())
             }
-            // The launch may be under way even so.
+            // The launch may be in flight despite the error.
             Err(error) => Err(lease.fail(Err(error), stream.wait_out())),
         }
     }
 
-    /// Waits for what was enqueued here, and reads its results and what it has found for a count, if it
-    /// has one.
+    /// Waits for an enqueued reduction, and passes its results to `read`, with the number of elements
+    /// that the kernel found if it has a count.
     pub(crate) fn finish<R>(
         self: &Arc<Self>,
         underway: Underway,
         read: impl FnOnce(HostResults<'_>, Option<u64>) -> R,
     ) -> Result<R> {
-        // A child of the process may have neither the words nor who unlocks the pool.
+        // A forked child may have neither the host words nor the thread that unlocks the pool.
         if let Err(error) = self.device().require_process() {
             return Err(self.lose(underway, Failed { error, ended: false }));
         }
         if underway.results_come() {
-            let read = read(underway.cell.take(underway.in_cell), None);
-            // Of it nothing is left but its end, for which nobody waits, and no memory is kept.
+            let read = read(underway.cell.take(underway.layout), None);
+            // The kernels only have to exit. No caller waits for that, and they use no memory any more.
             self.detach(Underway { _codes: underway._codes, ..Underway::until_end_of(underway.cell) });
             return Ok(read);
         }
         match underway.cell.end.wait_out() {
             Ok(()) => {
-                let results = underway.cell.take(underway.in_cell);
+                let results = underway.cell.take(underway.layout);
                 let found = underway.count.is_some().then(|| underway.cell.found());
                 let read = read(results, found);
                 self.pool.give(underway.cell);
@@ -365,7 +349,7 @@ impl Core {
         }
     }
 
-    /// Lets go of what a failed launch uses, or keeps it for good if that may still run.
+    /// Releases the resources of a failed launch, or leaks them if it may still run.
     fn lose(self: &Arc<Self>, underway: Underway, failed: Failed<Error>) -> Error {
         if failed.ended {
             self.pool.give(underway.cell);
@@ -375,13 +359,14 @@ impl Core {
         failed.error
     }
 
-    /// Keeps what nobody waits for until it has ended.
+    /// Keeps the resources of a reduction that no caller waits for until it has finished.
     pub(crate) fn detach(&self, underway: Underway) {
         self.detached.lock().unwrap_or_else(PoisonError::into_inner).push_back(underway);
     }
 
-    /// Lets go of what has ended since. A call asks about one that has not, another one each time: so
-    /// many that are under way cost it no more than one, and one that takes long holds up no others.
+    /// Releases the resources of detached reductions that have finished. A call stops at the first that
+    /// is in flight, and moves it to the back: it costs one query however many are in flight, and a long
+    /// reduction does not hold up the others.
     pub(crate) fn sweep(&self) {
         while self.device().is_of_this_process() {
             let mut detached = self.detached.lock().unwrap_or_else(PoisonError::into_inner);
@@ -390,7 +375,7 @@ impl Core {
                 detached.push_back(next);
                 return;
             }
-            // Whoever owned the elements may use the reducer while he gives them up.
+            // Dropping the memory can run an owner's code, which may use this reducer.
             drop(detached);
             self.pool.give(next.cell);
         }
@@ -398,30 +383,27 @@ impl Core {
 }
 
 impl Underway {
-    /// What uses nothing but a cell.
+    /// Returns the resources of a reduction that holds nothing but a cell.
     fn until_end_of(cell: Cell) -> Self {
         Self {
             cell,
-            in_cell: Layout::default(),
+            layout: Layout::default(),
             awaited: None,
-            _input: None,
-            _second: None,
+            _memories: Default::default(),
             _offsets: None,
-            _output: None,
             count: None,
             _group: None,
             _codes: Codes::default(),
         }
     }
 
-    /// Whether its results can be seen to come, and have come within a while.
+    /// Polls for the results for a while if the host may, and returns whether they have arrived.
     fn results_come(&self) -> bool {
         let is_done = || self.cell.end.is_done().unwrap_or(true);
         self.awaited
-            .is_some_and(|(mark, bytes)| self.cell.awaited(mark, self.in_cell).come(is_done, bytes))
+            .is_some_and(|(mark, bytes)| self.cell.awaited(mark, self.layout).come(is_done, bytes))
     }
 
-    /// Whether its end is known without waiting.
     pub(crate) fn is_ready(&self) -> Result<bool> {
         self.cell.end.is_done()
     }
@@ -430,7 +412,7 @@ impl Underway {
         &self.cell.end
     }
 
-    /// Whether it runs no more, well or not.
+    /// Returns whether it has finished, successfully or not.
     fn has_ended(&self) -> bool {
         self.is_ready().unwrap_or_else(|error| error.is_sticky())
     }
@@ -446,11 +428,11 @@ impl Drop for Core {
                 mem::forget(underway);
             }
         }
-        // All other uses of the pool were by reductions that have a share of this, and so are over, but
-        // for the very end of those whose results were seen.
-        all_ended &= self.pool.settle();
+        // All other uses of the pool belonged to reductions that held a reference to this core, so they
+        // have finished, except for the exit of kernels whose results were observed.
+        all_ended &= self.pool.wait_idle();
         if !all_ended {
-            // What still runs needs its slots, its code and its context.
+            // Work that may still run needs its slots, its code and its context.
             self.pool.keep_for_good();
             self.kernels.keep_for_good();
         }
@@ -462,10 +444,10 @@ mod tests {
     use super::*;
     use crate::{Reducer, Selection};
 
-    /// What is under way is left alone, one asked a call, and the workspace that is in use on the stream
-    /// is taken without asking.
+    /// A sweep queries one reduction in flight and leaves it; the workspace in use on the stream is
+    /// leased without a query.
     #[test]
-    fn who_sweeps_waits_for_nothing() {
+    fn a_sweep_queries_one_reduction_and_waits_for_none() {
         let device = Device::open(Selection::Sim).unwrap();
         let (reducer, values) = (Reducer::new(&device).unwrap(), device.upload(&[1_u8, 2]).unwrap());
         let (stream, mut sum) = (device.stream().unwrap(), device.output().unwrap());
@@ -475,7 +457,7 @@ mod tests {
             reducer.on(&stream).reduce_into(crate::op::Sum, &values, &mut sum).unwrap();
             let asked =
                 ["cuEventQuery", "cuStreamQuery", "cuStreamWaitEvent"].map(|call| log.count(call));
-            // What writes the sum comes before on the stream.
+            // The earlier write of the sum is on the same stream.
             assert_eq!(asked, [queries, 0, 0]);
         }
         assert_eq!(underway(), 2);
@@ -485,10 +467,10 @@ mod tests {
         assert_eq!((log.count("cuEventQuery"), underway()), (2, 0));
     }
 
-    /// The words of the host say that a sum is there before anything waits for its kernel, which a query
-    /// makes the simulator run; kernels of whose end more is needed are waited for.
+    /// A sum is observed in host memory without a wait: the poll's query makes the simulator run the
+    /// kernel. Results in device memory need a wait.
     #[test]
-    fn a_result_that_comes_is_not_waited_for() {
+    fn an_observed_result_needs_no_wait() {
         let device = Device::open(Selection::Sim).unwrap();
         let (reducer, stream) = (Reducer::new(&device).unwrap(), device.stream().unwrap());
         let values = device.upload(&[1_i32, 2, -7]).unwrap();
@@ -498,9 +480,8 @@ mod tests {
             log.count("cuStreamSynchronize") + log.count("cuEventSynchronize")
         };
         let mut of_a_buffer = || assert_eq!(reducer.sum(&values).unwrap(), -4);
-        // This loads the kernel, and makes a workspace.
+        // Loads the kernel and creates a workspace.
         of_a_buffer();
-        // Its own stream, again and again.
         assert_eq!((0..3).map(|_| waits(&mut of_a_buffer)).sum::<u64>(), 0);
         let mut on_a_stream = || {
             let sum =
@@ -520,7 +501,7 @@ mod tests {
         assert_ne!(waits(&mut of_rows), 0);
     }
 
-    /// Kernels go when their launches have ended, and not before.
+    /// Kernels are unloaded after their launches have finished, not before.
     #[test]
     fn what_was_seen_and_not_waited_for_is_so_in_the_end() {
         let device = Device::open(Selection::Sim).unwrap();

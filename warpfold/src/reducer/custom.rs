@@ -1,10 +1,9 @@
-//! Operations of a program's own, on elements of its own: written in Rust for the GPU with
-//! `warpfold-device`, launched by a [`Reducer`] as the library's are.
+//! Operations that a program defines, on elements of its own: written in Rust for the GPU with
+//! `warpfold-device`, and launched by a [`Reducer`] like those of the library.
 //!
-//! In a crate of kernels an operation is a type with `warpfold_device::reduction::Reduction`, which says
-//! how an element is mapped, how two partial results are combined and how the last one is finished; and
-//! a line of `warpfold_device::reducer!`, which gives it a name and declares its kernels. Compiled to
-//! PTX, they are loaded here:
+//! In a crate of kernels, an operation is a type with `warpfold_device::reduction::Reduction`, whose
+//! functions map an element, combine two partial results and finish the last one. A line of
+//! `warpfold_device::reducer!` names it and declares its kernels. Their PTX is loaded here:
 //!
 //! ```no_run
 //! use bytemuck::{Pod, Zeroable};
@@ -40,13 +39,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A reference to such an operation is an [`op`](crate::op) like those of the library, in a tuple too:
-//! it reduces every [input](crate::Input) that operations of one result reduce, waiting, on a stream,
-//! into device memory, recorded, of a [`Group`](crate::Group) and by [keys](crate::Buffer::by_key).
-//! The result of no elements is what the operation makes of its identity.
+//! A reference to such an operation is an [`op`] like those of the library, also in a tuple.
+//! It reduces every [input](crate::Input) that operations of one result reduce: with a wait, on a
+//! stream, into device memory, recorded, of a [`Group`](crate::Group) and by
+//! [keys](crate::Buffer::by_key). The result of no elements is its finished identity.
 //!
-//! What some elements alone go into, because of a condition or a mask that lies in them, maps the others
-//! to the identity; here of how many even numbers there are, and their sum:
+//! An operation on selected elements, such as those that meet a condition or have a mask bit set, maps
+//! the others to the identity. This one counts and adds up the even numbers:
 //!
 //! ```ignore
 //! impl Reduction for SumOfEven {
@@ -69,15 +68,15 @@
 //! }
 //! ```
 //!
-//! Of the elements of an interval that is [`Buffer::filter`](crate::Buffer::filter).
+//! [`Buffer::filter`](crate::Buffer::filter) selects the elements of an interval.
 //!
 //! | | limit |
 //! |---|---|
-//! | an element | 1 to 64 bytes; those of 1, 2, 4, 8 and 16 are loaded 16 bytes at a time |
+//! | an element | 1 to 64 bytes; elements of 1, 2, 4, 8 and 16 bytes are loaded 16 bytes at a time |
 //! | a partial result | 9 words of 32 bits |
-//! | a result | 1 to 64 bytes, at multiples of 8 at most |
+//! | a result | 1 to 64 bytes, aligned to at most 8 |
 //!
-//! The repository's `examples/statistics` is such a program, with its kernels.
+//! The repository's `examples/statistics` is such a program with its kernels.
 
 use std::{any::type_name, borrow::Cow, fmt, marker::PhantomData, mem, ptr, sync::Arc};
 
@@ -109,26 +108,26 @@ use crate::{
     tuning::{Blocks, Choice, Tuning},
 };
 
-/// Memory for what kernels say of themselves: those of another version may say more, before they are
-/// told from those of this one.
+/// Bytes for the facts that a kernel writes. One of another version may write more of them, before the
+/// host has compared its format.
 const FACTS_BYTES: u64 = 256;
 
 const _: () = assert!(size_of::<Facts>() as u64 <= FACTS_BYTES);
 
-/// What the host knows of an operation: its name, and the types that go in and come out.
+/// The host's description of an operation: its name, and the types of its elements and results.
 ///
-/// Both are laid out as those of the kernels: structs are `#[repr(C)]` on both sides. Sizes and
+/// Both types are laid out as in the kernels: structs are `#[repr(C)]` on both sides. Sizes and
 /// alignments are compared when the operation is [loaded](Module::operation).
 pub trait Reduction {
-    /// What `warpfold_device::reducer!` calls it.
+    /// The name in `warpfold_device::reducer!`.
     const NAME: &'static str;
-    /// What lies in memory.
+    /// The type of an element in memory.
     type Element: Plain;
-    /// The type of the result.
+    /// The type of a result.
     type Output: Plain;
 }
 
-/// PTX of a program's own operations, on a device. Clones are the same.
+/// PTX of a program's own operations, loaded on a device. Clones share it.
 #[derive(Clone)]
 pub struct Module {
     ptx: Arc<Ptx>,
@@ -136,33 +135,33 @@ pub struct Module {
 }
 
 impl Module {
-    /// Hands a device the PTX of a crate of kernels.
+    /// Loads the PTX of a crate of kernels on a device.
     ///
     /// # Errors
-    /// [`Error::PtxRejected`] for PTX that the device does not take.
+    /// [`Error::PtxRejected`] for PTX that the device does not accept.
     ///
     /// # Safety
-    /// - The PTX must be what a compiler has made of kernels that `warpfold_device::reducer!` declares,
-    ///   and of nothing else under their names.
-    /// - What these reductions do must be sound for elements of any bits.
+    /// - The PTX must be a compiler's output for kernels that `warpfold_device::reducer!` declares, and
+    ///   must have nothing else under their names.
+    /// - These reductions must be sound for elements of any bit pattern.
     pub unsafe fn load(device: &Device, ptx: impl Into<Cow<'static, str>>) -> Result<Self> {
         let ptx = Ptx { origin: "the program's PTX".to_owned(), text: ptx.into(), arch: Arch::OLDEST };
         let raw = Arc::new(RawModule::load(device, &ptx)?);
         Ok(Self { ptx: Arc::new(ptx), raw })
     }
 
-    /// The device that it is on.
+    /// Returns the device.
     pub fn device(&self) -> &Device {
         self.raw.device()
     }
 
-    /// One of the operations.
+    /// Returns an operation of the module.
     ///
     /// # Errors
-    /// - [`Error::PtxRejected`] if there is none of that name, and [`Error::WrongParameters`] if its
-    ///   kernels are launched otherwise;
-    /// - [`Error::Custom`] if its elements or results are others than here;
-    /// - [`Error::Driver`] when the kernel fails that is asked for them.
+    /// - [`Error::PtxRejected`] if none has that name, and [`Error::WrongParameters`] if its kernels
+    ///   have other parameters;
+    /// - [`Error::Custom`] if its elements or results differ from those of `R`;
+    /// - [`Error::Driver`] if the kernel that describes them fails.
     pub fn operation<R: Reduction>(&self) -> Result<Custom<R>> {
         let facts = self.facts(R::NAME)?;
         compare::<R>(facts).map_err(|reason| Error::Custom { name: R::NAME, reason })?;
@@ -187,12 +186,12 @@ impl Module {
         Ok(Custom { loaded: Arc::new(loaded), reduction: PhantomData })
     }
 
-    /// What an operation's kernels say that it is.
+    /// Returns the facts that an operation's kernels were compiled for.
     fn facts(&self, name: &str) -> Result<Facts> {
         let memory = Memory::new(self.device(), FACTS_BYTES)?;
         let arguments =
             DescribeReduction { output: ptr::without_provenance_mut(memory.address() as usize) };
-        // SAFETY: the memory has room for the facts, and is kept if the kernel may still write them.
+        // SAFETY: the memory has room for the facts, and is leaked if the kernel may still write them.
         unsafe {
             self.run("describe", name, 1, &arguments, || memory.keep_for_good())?;
             let words = self.device().copy_out(memory.address(), Facts::WORDS)?;
@@ -200,11 +199,11 @@ impl Module {
         }
     }
 
-    /// Runs one of an operation's small kernels, and waits for it.
+    /// Runs one of an operation's small kernels and waits for it.
     ///
     /// # Safety
-    /// The arguments are what their fields say, for `threads` threads. What they name lives until this
-    /// returns, or for good once `keep` is called.
+    /// The arguments must be valid for `threads` threads. The memory that they name must live until this
+    /// returns, or forever once `keep` is called.
     unsafe fn run<A: Arguments>(
         &self,
         kernel: &str,
@@ -219,7 +218,7 @@ impl Module {
         let (function, stream) = (self.raw.function(&entry)?, self.device().stream()?);
         let shape = LaunchShape::new([threads.div_ceil(BLOCK), 1, 1], [BLOCK, 1, 1]);
         let launched = self.device().call("asking a kernel", |driver| {
-            // SAFETY: the kernel was compared with the arguments; the caller's contract.
+            // SAFETY: the kernel's parameters were compared with the arguments; the caller's contract.
             unsafe { launch_with(driver, function, &shape, stream.raw(), arguments) }
         });
         let waited = stream.wait_out().map_err(|failed| {
@@ -232,7 +231,7 @@ impl Module {
     }
 }
 
-/// Says what is otherwise in the kernels than here.
+/// Compares the kernels' types with those of the host, and describes the first difference.
 fn compare<R: Reduction>(facts: Facts) -> Result<(), String> {
     if facts.format != FORMAT {
         return Err("its kernels are of another version of warpfold-device; compile them with that of \
@@ -263,22 +262,22 @@ impl fmt::Debug for Module {
     }
 }
 
-/// A program's own operation, loaded on a device. A reference to it is an [`Operation`]; clones are the
-/// same one.
+/// A program's own operation, loaded on a device. A reference to it is an [`Operation`]; clones share
+/// it.
 pub struct Custom<R> {
     loaded: Arc<Loaded>,
     reduction: PhantomData<fn() -> R>,
 }
 
 impl<R: Reduction> Custom<R> {
-    /// Tries on samples what the operation must keep to, because a launch combines elements in any order
-    /// and some of them with the identity. For a program's tests.
+    /// Tests the laws of the operation on samples, because a launch combines elements in any order, and
+    /// some of them with the identity. It is meant for a program's tests.
     ///
-    /// Of all pairs of samples, and of triples, it looks whether the identity changes anything, whether
-    /// the combination is commutative, and whether it is associative; then, of some tens of thousands of
-    /// elements that repeat the samples, whether launches that cut them otherwise agree. All of it is
-    /// done by the operation's kernels. `agree` says whether two results are the same: by their bits for
-    /// integers, within what rounding may do for sums of floats.
+    /// For all pairs of samples, and for triples, it checks that the identity changes nothing and that
+    /// the combination is commutative and associative. Then it checks, with some tens of thousands of
+    /// elements that repeat the samples, that launches which divide them differently agree. All of this
+    /// runs in the operation's kernels. `agree` returns whether two results are the same: bit by bit for
+    /// integers, within the rounding for sums of floats.
     ///
     /// ```no_run
     /// # fn check<R: warpfold::custom::Reduction<Element = f32, Output = f32>>(
@@ -291,8 +290,8 @@ impl<R: Reduction> Custom<R> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Custom`] with the first samples of which something does not hold, and for no samples or
-    /// more than 64; [`Error::Driver`] when a kernel fails.
+    /// [`Error::Custom`] with the first samples that break a law, and for no samples or more than 64;
+    /// [`Error::Driver`] if a kernel fails.
     pub fn check(
         &self,
         samples: &[R::Element],
@@ -300,8 +299,8 @@ impl<R: Reduction> Custom<R> {
     ) -> Result<()> {
         let failed = |reason| Error::Custom { name: R::NAME, reason };
         if samples.is_empty() || samples.len() > MOST_LAW_ELEMENTS {
-            let given = samples.len();
-            return Err(failed(format!("{given} samples; give 1 to {MOST_LAW_ELEMENTS}")));
+            let n = samples.len();
+            return Err(failed(format!("{n} samples; give 1 to {MOST_LAW_ELEMENTS}")));
         }
         let results = self.laws(samples)?;
         for (pair, results) in results.chunks_exact(LAW_RESULTS).enumerate() {
@@ -311,7 +310,7 @@ impl<R: Reduction> Custom<R> {
         self.split(samples, &mut agree)?.map_or(Ok(()), |reason| Err(failed(reason)))
     }
 
-    /// What the laws say is equal, for each pair of samples.
+    /// Returns the results that the laws compare, for each pair of samples.
     fn laws(&self, samples: &[R::Element]) -> Result<Vec<R::Output>> {
         let Loaded { module, facts, .. } = &*self.loaded;
         let device = module.device();
@@ -328,21 +327,21 @@ impl<R: Reduction> Custom<R> {
             values.memory().keep_for_good();
         };
         // SAFETY: the samples are readable and there is room for the results of every pair, both until
-        // the kernel has ended, or for good; there is a thread for each pair.
+        // the kernel has finished, or forever; there is one thread for each pair.
         unsafe {
             module.run("laws", R::NAME, pairs as u32, &arguments, keep)?;
             device.copy_out(memory.address(), pairs * LAW_RESULTS)
         }
     }
 
-    /// What differs between launches that cut the same elements otherwise.
+    /// Returns the first difference between launches that divide the same elements differently.
     fn split(
         &self,
         samples: &[R::Element],
         agree: &mut impl FnMut(&R::Output, &R::Output) -> bool,
     ) -> Result<Option<String>> {
         let device = self.loaded.device();
-        // Whole tiles of the bulk kernel, and something behind them.
+        // Whole tiles of the bulk kernel, and a rest.
         let least = 2 * BULK_TILE_BYTES as usize / size_of::<R::Element>() + 1;
         let rows = least.div_ceil(samples.len());
         let elements = samples.repeat(rows);
@@ -390,7 +389,7 @@ impl<R: Reduction> Custom<R> {
     }
 }
 
-/// The law that results of a pair of samples break, in words.
+/// Returns a description of the law that the results of a pair of samples break.
 fn broken_law<T: Plain, O: Plain>(
     samples: &[T],
     [i, j]: [usize; 2],
@@ -460,7 +459,6 @@ impl<R: Reduction> RowsOperation<R::Element> for &Custom<R> {}
 mod tests {
     use super::*;
 
-    /// Of operations on numbers, with what they take for their identity.
     fn first_broken(combine: fn(i64, i64) -> i64, identity: i64) -> Option<String> {
         let samples = [3_i64, 5, 8];
         (0..9).find_map(|pair| {
@@ -491,7 +489,7 @@ mod tests {
             );
         };
         says(first_broken(|a, b| a + b, 1), ["sample 0 (3) makes 3 alone, and 4", "IDENTITY"]);
-        // Neutral on the right side alone.
+        // Neutral on the right only.
         says(first_broken(|a, b| a - b, 0), ["sample 0 (3) makes 3 alone, and -3", "IDENTITY"]);
         let first = |a: i64, b: i64| if a == 0 { b } else { a };
         says(first_broken(first, 0), ["samples 0 and 1 (3 and 5) make 3, and 5", "commutative"]);

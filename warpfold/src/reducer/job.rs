@@ -1,4 +1,4 @@
-//! What is reduced how, and what comes out.
+//! The operations and the elements of a task.
 
 use std::{fmt, sync::Arc};
 
@@ -12,36 +12,33 @@ use crate::{
     names::{Dtype, Op, OpKind},
 };
 
-/// The operations of a task.
 pub(crate) type Codes = [Option<Code>; MOST_TOGETHER];
 
-/// Whose kernels a reduction takes.
+/// The operation of a reduction, which selects its kernels.
 #[derive(Clone)]
 pub enum Code {
-    /// Those of an operation and type of the library's, which the reducer loads.
+    /// An operation and a type of the library's, whose kernels the reducer loads.
     BuiltIn(Op, Dtype),
-    /// Those that a program has brought and loaded.
+    /// An operation of the program's own, with its loaded kernels.
     Custom(Arc<Loaded>),
 }
 
 impl Code {
-    /// Bytes of an element.
     pub(crate) fn element_bytes(&self) -> u64 {
         match self {
             Self::BuiltIn(_, dtype) => dtype.size() as u64,
-            Self::Custom(loaded) => loaded.element_bytes(),
+            Self::Custom(loaded) => loaded.facts.element_bytes,
         }
     }
 
-    /// Bytes of a result, without those that fill up its place.
+    /// Returns the bytes of a result, without padding.
     pub(crate) fn result_bytes(&self) -> usize {
         match self {
             Self::BuiltIn(op, dtype) => op.result_bytes(*dtype),
-            Self::Custom(loaded) => loaded.output_bytes(),
+            Self::Custom(loaded) => loaded.facts.output_bytes as usize,
         }
     }
 
-    /// Refuses kernels that another device has loaded.
     pub(crate) fn require_device(&self, device: &Device) -> Result<()> {
         match self {
             Self::BuiltIn(..) => Ok(()),
@@ -49,16 +46,15 @@ impl Code {
         }
     }
 
-    /// What it is called.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::BuiltIn(op, _) => op.name(),
-            Self::Custom(loaded) => loaded.name(),
+            Self::Custom(loaded) => loaded.name,
         }
     }
 
-    /// The operation and type by whose measurements its launches are chosen. Those of a program's own
-    /// are none that were measured; they read as much.
+    /// Returns the operation and type whose measured tuning applies. A program's own operations were not
+    /// measured; they read as much as a sum of `f32`.
     pub(crate) fn measured_as(&self) -> (Op, Dtype) {
         match *self {
             Self::BuiltIn(op, dtype) => (op, dtype),
@@ -66,7 +62,6 @@ impl Code {
         }
     }
 
-    /// Most threads of its kernels' blocks.
     pub(crate) fn largest_blocks(&self) -> LargestBlocks {
         match self {
             Self::BuiltIn(..) if self.is_wide() => LargestBlocks::WIDE,
@@ -75,40 +70,38 @@ impl Code {
         }
     }
 
-    /// Whether what it makes of elements depends on their indices.
+    /// Returns whether the value of an element depends on its index.
     pub(crate) fn is_indexed(&self) -> bool {
         match self {
             Self::BuiltIn(op, _) => op.has_places(),
-            Self::Custom(loaded) => loaded.is_indexed(),
+            Self::Custom(loaded) => loaded.facts.indexed != 0,
         }
     }
 
-    /// Whether zeros are its result of no elements.
+    /// Returns whether its result of no elements is zero.
     pub(crate) fn is_zero_of_none(&self) -> bool {
         matches!(self, Self::BuiltIn(op, _) if op.is_zero_of_none())
     }
 
-    /// Most elements that come piece by piece, where there is a bound of its own.
+    /// Returns the most elements of a running reduction, if the operation has a bound of its own.
     pub(crate) fn most_running(&self) -> Option<u64> {
         matches!(self, Self::BuiltIn(op, _) if op.is_binned()).then_some(MAX_ELEMENTS)
     }
 
-    /// Bytes of device memory that a block's partial result takes on its way.
+    /// Returns the bytes of a block's slot, which holds its partial result.
     pub(crate) fn slot_bytes(&self) -> u64 {
         if self.is_wide() { WIDE_SLOT_BYTES } else { SLOT_BYTES }
     }
 
-    /// Whether it is [wide](warpfold_abi::reducer::is_wide).
     pub(crate) fn is_wide(&self) -> bool {
         matches!(*self, Self::BuiltIn(op, dtype) if op.is_wide(dtype))
     }
 
-    /// Whether the library has its kernels.
     pub(crate) fn is_built_in(&self) -> bool {
         matches!(self, Self::BuiltIn(..))
     }
 
-    /// Whether its kernels have to be asked for the result of no elements.
+    /// Returns whether the result of no elements takes a launch.
     pub(crate) fn reduces_none(&self) -> bool {
         !self.is_built_in()
     }
@@ -119,8 +112,8 @@ impl fmt::Display for Code {
         match self {
             Self::BuiltIn(op, dtype) => write!(f, "{op} of {dtype}"),
             Self::Custom(loaded) => {
-                let (name, bytes) = (loaded.name(), loaded.element_bytes());
-                write!(f, "{name} of {bytes} bytes, with results of {}", loaded.output_bytes())
+                let (bytes, result_bytes) = (self.element_bytes(), self.result_bytes());
+                write!(f, "{} of {bytes} bytes, with results of {result_bytes}", loaded.name)
             }
         }
     }
@@ -130,28 +123,27 @@ impl fmt::Debug for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BuiltIn(op, dtype) => write!(f, "{op}_{dtype}"),
-            Self::Custom(loaded) => f.write_str(loaded.name()),
+            Self::Custom(loaded) => f.write_str(loaded.name),
         }
     }
 }
 
-/// Elements in device memory, and what reduces them.
+/// A range of elements in device memory, and the operation that reduces them.
 #[derive(Debug, Clone)]
 pub(crate) struct Span {
     pub(crate) code: Code,
-    /// How many there are.
     pub(crate) n: u64,
-    /// Where the first one is: a multiple of what [`Buffer`] says.
+    /// The address of the first element, aligned as [`Buffer`] requires.
     pub(crate) address: u64,
 }
 
 impl Span {
-    /// A buffer's elements, which must be on `device` and not too many.
+    /// Returns all elements of a buffer, which must be on `device` and not too many.
     pub(crate) fn of<T: Plain>(code: Code, buffer: &Buffer<T>, device: &Device) -> Result<Self> {
         Self::within(code, buffer, 0, buffer.len(), device)
     }
 
-    /// `n` elements of a buffer from the element `offset` on, likewise.
+    /// Returns `n` elements of a buffer from the element `offset` on, likewise.
     pub(crate) fn within<T: Plain>(
         code: Code,
         buffer: &Buffer<T>,
@@ -167,10 +159,6 @@ impl Span {
         Ok(span)
     }
 
-    /// Refuses more elements than a reduction takes.
-    ///
-    /// # Errors
-    /// [`Error::TooManyElements`]
     pub(crate) fn check(&self) -> Result<()> {
         require_few(self.n)
     }
@@ -179,16 +167,13 @@ impl Span {
         Extent::of(self.address, self.n, self.code.element_bytes())
     }
 
-    /// Bytes of the elements; at most 2^41.
+    /// Returns the bytes of the elements, at most 2^41.
     pub(crate) fn bytes(&self) -> u64 {
         self.n * self.code.element_bytes()
     }
 }
 
 /// Refuses more elements than a reduction takes.
-///
-/// # Errors
-/// [`Error::TooManyElements`]
 pub(crate) fn require_few(n: u64) -> Result<()> {
     if n > MAX_ELEMENTS {
         return Err(Error::TooManyElements { n, most: MAX_ELEMENTS });
@@ -196,51 +181,46 @@ pub(crate) fn require_few(n: u64) -> Result<()> {
     Ok(())
 }
 
-/// What a launch finds that was made of the elements before its own, or is made meanwhile.
+/// The running state that a launch continues, or its meeting with launches on other devices.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Carried {
-    /// How many elements came before.
+    /// The number of earlier elements.
     pub(crate) before: u64,
-    /// Where that is which was made of them, and where that of all is left:
-    /// [`CARRIED_BYTES`](warpfold_abi::reducer::CARRIED_BYTES), 8-aligned; 0 for nowhere.
+    /// The address of the running state, which the launch updates:
+    /// [`CARRIED_BYTES`](warpfold_abi::reducer::CARRIED_BYTES), 8-aligned; 0 for none.
     pub(crate) address: u64,
-    /// Where it meets the launches of other devices, if it does.
     pub(crate) meeting: Option<Place>,
 }
 
 /// A launch's place in a [meeting](warpfold_abi::meeting).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
-    /// The address of the meeting.
     pub(crate) meeting: u64,
-    /// Which cell is the launch's.
+    /// The index of the launch's cell.
     pub(crate) rank: u32,
-    /// How many cells have a value in the end.
+    /// The number of cells that have a value when all launches have arrived.
     pub(crate) members: u32,
-    /// How many launches arrive.
     pub(crate) arrivals: u64,
-    /// Where the result goes.
     pub(crate) result: u64,
-    /// Where the distances of further places for it are, and how many.
+    /// The address and the number of the offsets from the result to its further copies.
     pub(crate) others: (u64, u32),
 }
 
 impl Place {
-    /// Of a launch that meets nobody.
     pub(crate) const NONE: Self =
         Self { meeting: 0, rank: 0, members: 0, arrivals: 0, result: 0, others: (0, 0) };
 }
 
-/// A reduction by an operation of the library's, as the suite names it.
+/// A reduction by an operation of the library's, with the operation and the type as values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Job {
-    /// The operation that is done.
+    /// The operation.
     pub op: Op,
-    /// Type of the elements.
+    /// The type of the elements.
     pub dtype: Dtype,
-    /// How many there are.
+    /// The number of elements.
     pub n: u64,
-    /// Where the first one is: a multiple of their size.
+    /// The address of the first element: a multiple of their size.
     pub address: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The reducer's kernels: loaded at first use, found again without a lock or an allocation.
+//! The reducer's kernels: loaded at first use, then found without a lock or an allocation.
 
 use std::{
     ffi::c_void,
@@ -18,12 +18,12 @@ use crate::{
     tuning::{Choice, Tuning},
 };
 
-/// The kernels of a device, and which of them to take.
+/// The kernels of a device, and the tuning that chooses between them.
 pub(crate) struct Kernels {
     device: Device,
     source: PtxSource,
     tuning: Tuning,
-    /// By [`KernelFile::index`].
+    /// Indexed by [`KernelFile::index`].
     loaded: Box<[OnceLock<Box<LoadedKernels>>]>,
     /// Held while kernels are loaded, so that the driver compiles each once.
     loading: Mutex<()>,
@@ -43,7 +43,7 @@ impl Kernels {
         &self.tuning
     }
 
-    /// Returns the kernels of a file, which it loads at the first call.
+    /// Returns the kernels of a file, which the first call loads.
     pub(crate) fn file(&self, file: KernelFile) -> Result<&LoadedKernels> {
         let cell = &self.loaded[file.index()];
         if let Some(loaded) = cell.get() {
@@ -58,11 +58,11 @@ impl Kernels {
         Ok(cell.get_or_init(|| Box::new(loaded)))
     }
 
-    /// Returns the kernels of an operation, which it loads at the first call if they are the library's.
+    /// Returns the kernels of an operation. The first call loads those of the library's.
     pub(crate) fn family<'k>(&'k self, family: Family, code: &'k Code) -> Result<&'k LoadedKernels> {
         match code {
             &Code::BuiltIn(op, dtype) => self.file(KernelFile::Reduction(family, op, dtype)),
-            Code::Custom(custom) => Ok(custom.kernels(family)),
+            Code::Custom(custom) => Ok(&custom.families[family as usize]),
         }
     }
 
@@ -76,7 +76,7 @@ impl Kernels {
         };
         let KernelFile::Reduction(family, op, dtype) = file else { return load(&ptx) };
         // Launches are planned before loading, for blocks that nearly all kernels allow. The device's
-        // compiler is told of the block only if a kernel's registers do not allow it: without a limit
+        // compiler is given the block size only if a kernel's registers do not allow it: without a limit
         // most kernels have fewer registers.
         let planned = Code::BuiltIn(op, dtype).largest_blocks();
         let block = match family {
@@ -95,7 +95,7 @@ impl Kernels {
         if loaded.allow(family, block)? {
             return Ok(loaded);
         }
-        // A text that is not embedded may have such a directive already.
+        // PTX that is not embedded may already have such a directive.
         Ok(load(&ptx.for_blocks_of(block)).unwrap_or(loaded))
     }
 
@@ -105,19 +105,17 @@ impl Kernels {
     }
 }
 
-/// Threads of the largest block where instructions are the limit and threads need many registers.
+/// Threads of the largest block where instructions are the limit and each thread needs many registers.
 const LARGEST_BLOCK: u32 = 512;
 
-/// The kernels of a file.
 pub(crate) struct LoadedKernels {
-    /// By the kernel's number.
     entries: Box<[Entry]>,
     module: Arc<Module>,
 }
 
 impl LoadedKernels {
-    /// Finds kernels of a module whose names begin with `name`. `overlaps` says whether they may overlap
-    /// with the launch before.
+    /// Looks up the kernels of a module whose names begin with `name`. `overlaps` is whether they may
+    /// overlap with the previous launch.
     pub(super) fn new(
         module: &Arc<Module>,
         kernels: &[Kernel],
@@ -129,12 +127,11 @@ impl LoadedKernels {
         Ok(Self { entries, module: module.clone() })
     }
 
-    /// Returns the kernel of a number.
     pub(crate) fn entry(&self, kernel: usize) -> &Entry {
         &self.entries[kernel]
     }
 
-    /// Returns the kernel of a number, if the PTX has it.
+    /// Returns the kernel of a number if the PTX has it.
     pub(crate) fn get(&self, kernel: usize) -> Option<&Entry> {
         self.entries.get(kernel)
     }
@@ -149,16 +146,16 @@ impl LoadedKernels {
         Ok(sizes[sizes.len() - 1])
     }
 
-    /// Returns whether a block of `block` threads of each kernel with large blocks fits the registers.
+    /// Returns whether the registers allow blocks of `block` threads, for each kernel with large blocks.
     fn allow(&self, family: Family, block: u32) -> Result<bool> {
         let large = match family {
-            // The other kernels for rows have small blocks always.
+            // The other kernels for rows always have small blocks.
             Family::Rows => &self.entries[RowsKernel::Grid as usize..][..1],
             _ => &self.entries,
         };
         self.module.device().call("preparing a kernel", |driver| {
             for entry in large {
-                // SAFETY: the function is there as long as the module.
+                // SAFETY: the function lives as long as the module.
                 if unsafe { resident_blocks(driver, entry.function, block, 0) }? == 0 {
                     return Ok(false);
                 }
@@ -171,9 +168,8 @@ impl LoadedKernels {
 /// A kernel, with its occupancy.
 pub(crate) struct Entry {
     pub(crate) function: Function,
-    /// Blocks resident at once, for each of its block sizes.
+    /// Blocks resident on the device at once, for each of the kernel's block sizes.
     resident: [u32; MAX_BLOCK_SIZES],
-    /// Whether it may overlap with the launch before.
     pub(crate) overlaps: bool,
 }
 
@@ -186,7 +182,7 @@ impl Entry {
         }
         let (shared, multiprocessors) = (kernel.shared_bytes, device.info().multiprocessors);
         device.call("preparing a kernel", |driver| {
-            // SAFETY: the function is there as long as the module.
+            // SAFETY: the function lives as long as the module.
             unsafe {
                 if shared > 0 {
                     let attribute = sys::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -200,31 +196,29 @@ impl Entry {
         })
     }
 
-    /// Returns the same choice, in smaller blocks if the kernel takes too many registers for such large
-    /// ones.
+    /// Returns the choice, with smaller blocks if the kernel's registers do not allow such large ones.
     pub(crate) fn fitting(&self, choice: Choice) -> Choice {
         let sizes = choice.kernel.block_sizes().iter().zip(&self.resident).rev();
         let mut fit = sizes.filter(|&(&size, &resident)| size <= choice.block && resident > 0);
         fit.next().map_or(choice, |(&block, _)| choice.in_blocks_of(block))
     }
 
-    /// Returns the blocks of a choice that are resident at once; at least 1, which the driver refuses if
-    /// need be.
+    /// Returns the blocks of a choice that are resident at once. It is at least 1, so that the driver
+    /// refuses a launch that cannot run.
     pub(crate) fn resident(&self, choice: Choice) -> u32 {
         let mut sizes = choice.kernel.block_sizes().iter();
         let size = sizes.position(|&size| size == choice.block);
         size.map_or(1, |size| self.resident_of(size))
     }
 
-    /// Returns the blocks of one of the kernel's sizes that are resident at once, at least 1.
+    /// Returns the resident blocks of one of the kernel's block sizes, at least 1.
     pub(crate) fn resident_of(&self, size: usize) -> u32 {
         self.resident[size].max(1)
     }
 }
 
-/// How many blocks of `block` threads and `shared_bytes` bytes of dynamic shared memory a multiprocessor
-/// holds: none where a launch of one would fail. The driver's own count leaves out what `.maxntid`
-/// allows.
+/// Returns how many blocks of `block` threads and `shared_bytes` bytes of dynamic shared memory a
+/// multiprocessor holds; 0 if a launch of one would fail. The driver's own count ignores `.maxntid`.
 ///
 /// # Safety
 /// The function's module must be alive.
@@ -245,42 +239,38 @@ unsafe fn resident_blocks(
     }
 }
 
-/// Where a launch goes, and what it writes.
+/// The addresses and the stream of a launch.
 pub(crate) struct Places {
     /// Slots that nothing else uses.
     pub(crate) slots: u64,
-    /// Where the result goes.
     pub(crate) output: u64,
-    /// For what a count has said, if the launch reads one.
+    /// The address for the number of elements that a counted launch finds.
     pub(crate) found: Option<u64>,
-    /// The queue in which it is enqueued.
     pub(crate) stream: RawStream,
-    /// In place of the tuning's choice.
+    /// Replaces the tuning's choice.
     pub(crate) choice: Option<Choice>,
-    /// Whether the stream records.
     pub(crate) recording: bool,
 }
 
 impl Places {
-    /// On a stream that does not record, by the tuning's choice.
     pub(crate) fn new(slots: u64, output: u64, stream: RawStream) -> Self {
         Self { slots, output, found: None, stream, choice: None, recording: false }
     }
 
-    /// Returns a launch of `blocks` blocks of `block` threads each. If `overlaps`, the kernel may
-    /// overlap with the previous launch of a recording: it waits for that before it touches slots or
-    /// output, and reads only elements and the starts of segments before, which nothing writes. Without
-    /// a recording an overlap gains nothing.
+    /// Returns the shape of a launch of `blocks` blocks of `block` threads each. With `overlaps` the
+    /// kernel may overlap with the previous launch of a recording: it waits for that before it accesses
+    /// slots or output, and before reads only elements and the starts of segments, which nothing writes.
+    /// Outside of a recording an overlap gains nothing.
     pub(crate) fn shape(&self, [blocks, block]: [u32; 2], overlaps: bool) -> LaunchShape {
         let overlapping = overlaps && self.recording;
         LaunchShape { overlapping, ..LaunchShape::new([blocks, 1, 1], [block, 1, 1]) }
     }
 }
 
-/// Passes each field as the parameter that it is.
+/// Launches a kernel with each field of `arguments` as a parameter.
 ///
 /// # Safety
-/// As [`Driver::launch`]; the function's parameters are those of `A`.
+/// As [`Driver::launch`]; the function's parameters must be those of `A`.
 pub(crate) unsafe fn launch_with<A: Arguments>(
     driver: &'static Driver,
     function: Function,
@@ -296,7 +286,7 @@ pub(crate) unsafe fn launch_with<A: Arguments>(
         *pointer = start.wrapping_byte_add(parameter.offset);
     }
     let pointers = &mut pointers[..A::PARAMETERS.len()];
-    // SAFETY: each pointer is at a field of a struct that lives through the call, which only reads
-    // them; the caller's contract.
+    // SAFETY: each pointer is at a field of a struct that outlives the call, which only reads them; the
+    // caller's contract.
     unsafe { driver.launch(function, shape, stream, Parameters::Pointers(pointers)) }
 }

@@ -1,4 +1,4 @@
-//! The reducer: what a program calls to reduce what is in device memory.
+//! The reducer, which programs call to reduce device memory.
 
 mod core;
 pub mod custom;
@@ -41,22 +41,21 @@ pub(crate) use kernels::{Entry, Kernels, LoadedKernels, Places, launch_with};
 pub use on_stream::OnStream;
 pub use pending::Pending;
 pub use plan::DeviceOutput;
-pub(crate) use plan::Elements;
-pub(crate) use plan::Plan;
+pub(crate) use plan::{Elements, Plan};
 pub(crate) use pool::{Workspace, slots};
 pub use recording::{PendingRecording, Recorded, RecordedOutputs, Recorder, Recording, Results};
 pub use running::{Push, Running};
 pub use streamed::{Progress, Streamed};
 
-/// Workspaces that a reducer makes at most. Each serves one reduction at a time, and further reductions
-/// wait for one of them. More would not help: a few fill any GPU.
+/// The most workspaces of a reducer. Each serves one reduction at a time, and further reductions wait
+/// for one. More would not help: a few fill any GPU.
 const WORKSPACES: usize = 16;
 
 /// Reduces buffers of one device. Clones are the same reducer.
 ///
 /// # Calls
-/// A reduction is one launch, apart from tuples, which take as many as their operations need, from keys,
-/// and from views that have to be copied first. A single result, a tuple and the first elements of a
+/// A reduction is one launch, except for tuples, which take as many as their operations need, for keys,
+/// and for views that have to be copied first. A single result, a tuple and the first elements of a
 /// buffer are written to host memory by the kernel, without an allocation or a copy; several results go
 /// to new device memory and are copied from there. The methods of this type wait for the result, those
 /// of [`on`](Self::on) do not, and a [recording](Self::record) runs several reductions as one launch.
@@ -64,31 +63,30 @@ const WORKSPACES: usize = 16;
 /// [`prepare`](Self::prepare) does ahead of time.
 ///
 /// # Threads
-/// Any number of threads may use a reducer at once. It has a pool of workspaces, which grows as they
-/// do; a call that finds all of them in use takes the first that comes free.
+/// Any number of threads may use a reducer at once. It has a pool of workspaces that grows with their
+/// number; a call that finds all of them in use takes the first that becomes free.
 ///
 /// # Results
-/// Sums of integers are made in 64 bits, whatever the elements have, and wrap around there, which takes
-/// at least 2^32 elements of 32 bits. Extremes of floats are NaN if any element is NaN, and sums follow
-/// the rules of their type. The same call gives the same bits on the same device at the same alignment
-/// of the first element: the order of additions is that of the launch's geometry, not that in which
-/// blocks end. What has the same bits on other devices too is said at [`op`](op#the-same-bits).
+/// Integers are summed in 64 bits, whatever their size, and wrap around there, which takes at least 2^32
+/// elements of 32 bits. Extremes of floats are NaN if any element is NaN, and sums follow the rules of
+/// their type. The same call gives the same bits on the same device at the same alignment of the first
+/// element: the launch geometry determines the order of additions, not the order in which blocks finish.
+/// The results that have the same bits on other devices too are listed at [`op`](op#the-same-bits).
 #[derive(Clone)]
 pub struct Reducer(Arc<Core>);
 
 impl Reducer {
-    /// Makes a reducer for a device.
+    /// Creates a reducer for a device.
     ///
     /// # Errors
-    /// None today; the first reduction says what the device lacks.
+    /// None today; the first reduction reports what the device lacks.
     pub fn new(device: &Device) -> Result<Self> {
         Ok(Self::of_ptx(device, PtxSource::from_environment()))
     }
 
-    /// The same, with kernels from elsewhere.
     pub(crate) fn of_ptx(device: &Device, source: PtxSource) -> Self {
         let tuning = if device.info().simulated {
-            // Its tables would be of a GPU that has far more multiprocessors.
+            // The built-in tables are of GPUs with far more multiprocessors.
             Tuning::generic()
         } else {
             Tuning::built_in(device.info().arch())
@@ -140,10 +138,11 @@ impl Reducer {
     /// Returns a bound of the rounding error of a [`BoundedSum`] of these elements, relative to the sum
     /// of the terms' magnitudes; 0 for integers. Each addition that an element takes part in rounds
     /// once: these are about n over the number of threads, and at least some 30. Sums of `f16` and
-    /// `bf16` are made and bounded in `f32`. Squares of `f32` and `f64` that underflow add an error of
-    /// the smallest positive number of their type each.
+    /// `bf16` are computed and bounded in `f32`. Each square of an `f32` or `f64` that underflows adds
+    /// an error of the smallest positive number of its type.
     ///
     /// There is no bound if an element is infinite or NaN, or if a partial sum overflows.
+    ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};
     /// # let device = Device::open(Selection::Sim)?;
@@ -190,7 +189,7 @@ impl Reducer {
         self.reduce(op::Mean, values)
     }
 
-    /// Returns the dot product: the sum of the products of the elements that have the same index, 0 of
+    /// Returns the dot product: the sum of the products of elements with the same index, 0 if there are
     /// none; see [`op::Dot`].
     ///
     /// # Errors
@@ -257,12 +256,13 @@ impl Reducer {
         input.reduce(op, self)
     }
 
-    /// Returns the reductions on a stream, which do not wait for results.
+    /// Returns a handle for reductions on a stream, which do not wait for results.
     pub fn on<'a>(&'a self, stream: &'a Stream) -> OnStream<'a> {
-        OnStream::new(self, stream)
+        OnStream { reducer: self, stream }
     }
 
-    /// Records reductions, to be run one after the other by a single launch as often as wanted.
+    /// Returns a recorder of reductions, which a single launch then runs one after the other, as often
+    /// as wanted.
     pub fn record(&self) -> Recorder {
         Recorder::new(&self.0)
     }

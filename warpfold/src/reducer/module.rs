@@ -1,4 +1,4 @@
-//! PTX that a device has loaded.
+//! PTX modules that a device has loaded.
 
 use std::ffi::CString;
 
@@ -6,18 +6,19 @@ use warpfold_driver::{Function, Module as RawModule, PtxError, sys};
 
 use crate::{Device, Error, Result, arch::Arch, ptx::Ptx};
 
-/// PTX that a device has compiled and loaded, until this is dropped.
+/// PTX that a device has compiled and loaded. Dropping it unloads it.
 pub(super) struct Module {
     device: Device,
     raw: RawModule,
-    /// Where the PTX comes from.
     origin: String,
     overlaps: bool,
 }
 
 impl Module {
+    /// Compiles and loads PTX.
+    ///
     /// # Errors
-    /// [`Error::PtxRejected`] for PTX that the device does not take.
+    /// [`Error::PtxRejected`] for PTX that the device does not accept.
     pub(super) fn load(device: &Device, ptx: &Ptx) -> Result<Self> {
         let raw = device.call("loading kernels", |driver| Ok(driver.module_load_ptx(&ptx.text)))?;
         let raw = raw.map_err(|error| rejected(&ptx.origin, error))?;
@@ -29,21 +30,21 @@ impl Module {
         &self.device
     }
 
-    /// Whether the library's kernels in it wait themselves for the launch before: PTX for older
-    /// architectures cannot.
+    /// Returns whether the library's kernels in it may overlap with the previous launch, for which they
+    /// wait by themselves. PTX for older architectures cannot.
     pub(super) fn overlaps(&self) -> bool {
         self.overlaps
     }
 
-    /// A kernel by the name of its entry. It must not be used when the module is gone.
+    /// Returns a kernel by its entry's name. It must not be used after the module is dropped.
     ///
     /// # Errors
-    /// [`Error::PtxRejected`] for a kernel that the device does not take: a simulated one loads what
-    /// else is in the text.
+    /// [`Error::PtxRejected`] for a kernel that the device does not accept: a simulated device loads the
+    /// other kernels of the text.
     pub(super) fn function(&self, entry: &str) -> Result<Function> {
         let entry = CString::new(entry).expect("names have no zero");
         let found = self.device.call("preparing a kernel", |driver| {
-            // SAFETY: the module is loaded as long as `self`.
+            // SAFETY: the module is loaded as long as `self` lives.
             match unsafe { driver.module_get_function(self.raw, &entry) } {
                 Err(error) if error.code == sys::CUDA_ERROR_INVALID_PTX => Ok(Err(error)),
                 found => found.map(Ok),
@@ -63,8 +64,8 @@ fn rejected(origin: &str, error: PtxError) -> Error {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // SAFETY: the module is ours; whoever enqueued its kernels has waited for them, or keeps this
-        // for good.
+        // SAFETY: the module is ours. Callers that enqueued its kernels have waited for them, or leak
+        // the module.
         self.device.give_back(|driver| unsafe { driver.module_unload(self.raw) });
     }
 }

@@ -1,9 +1,9 @@
-//! Reductions on a stream, which the host does not wait for.
+//! Reductions on a stream, for which the host does not wait.
 
 use super::{Pending, Reducer};
 use crate::{Device, Result, Stream, input::Enqueue};
 
-/// The reductions of a [`Reducer`] on a [`Stream`], from [`Reducer::on`]. They do not wait for it.
+/// The reductions of a [`Reducer`] on a [`Stream`], from [`Reducer::on`]. They do not wait for results.
 ///
 /// ```
 /// use warpfold::{Device, Reducer, Selection, op};
@@ -12,14 +12,14 @@ use crate::{Device, Result, Stream, input::Enqueue};
 /// let (reducer, stream) = (Reducer::new(&device)?, device.stream()?);
 /// let values = device.upload(&[3.0_f32, -1.0, 7.5])?;
 /// let largest = reducer.on(&stream).reduce(op::ArgMax, &values)?;
-/// // Meanwhile the host goes on.
+/// // The host continues meanwhile.
 /// let largest = largest.wait()?.expect("there are elements");
 /// assert_eq!((largest.index, largest.value), (2, 7.5));
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// The elements and whatever else the device uses are kept until it has finished, and released by a
-/// later call of the reducer, or with it.
+/// The elements and all other resources are kept until the device has finished with them, and released
+/// by a later call of the reducer, or when it is dropped.
 #[derive(Debug, Clone, Copy)]
 pub struct OnStream<'a> {
     pub(super) reducer: &'a Reducer,
@@ -27,10 +27,6 @@ pub struct OnStream<'a> {
 }
 
 impl<'a> OnStream<'a> {
-    pub(super) fn new(reducer: &'a Reducer, stream: &'a Stream) -> Self {
-        Self { reducer, stream }
-    }
-
     /// Enqueues [`Reducer::reduce`] and returns its pending result.
     ///
     /// # Errors
@@ -68,13 +64,13 @@ impl<'a> OnStream<'a> {
     ///   no elements and the result of no elements is not 0;
     /// - [`Error::Rows`](crate::Error::Rows), [`Error::Axis`](crate::Error::Axis),
     ///   [`Error::View`](crate::Error::View), [`Error::Segments`](crate::Error::Segments) or
-    ///   [`Error::TopK`](crate::Error::TopK) if [`Outputs`](crate::Outputs) have another length than the
-    ///   results.
+    ///   [`Error::TopK`](crate::Error::TopK) if the length of [`Outputs`](crate::Outputs) is not the
+    ///   number of results.
     pub fn reduce_into<O, I: Enqueue<O>>(self, op: O, input: I, output: &mut I::Left) -> Result<()> {
         self.leave(&input.plan(op, self.device()?)?, output)
     }
 
-    /// Returns the device, to which the stream must belong.
+    /// Returns the device, after a check that the stream belongs to it.
     pub(super) fn device(self) -> Result<&'a Device> {
         let device = self.reducer.device();
         device.require("stream", self.stream.device())?;

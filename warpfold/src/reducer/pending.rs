@@ -1,4 +1,4 @@
-//! Reductions that are still under way.
+//! Results of reductions in flight.
 
 use std::{fmt, sync::Arc};
 
@@ -11,32 +11,32 @@ use crate::{Error, Result, memory::Memory};
 
 /// The result of a reduction that was enqueued on a [`Stream`](crate::Stream).
 ///
-/// Until the end of the reduction it keeps the elements and whatever else the device uses. Dropping it
-/// waits for that end. Leaking it leaks all that as well, so that the device never writes to freed
-/// memory; the reducer goes on working.
+/// It keeps the elements and all other resources until the reduction has finished. Dropping it waits for
+/// that. Leaking it leaks the resources too, so that the device never writes to freed memory; the
+/// reducer continues to work.
 #[must_use = "dropping it waits for the result and throws it away"]
 pub struct Pending<R>(State<R>);
 
 enum State<R> {
-    /// Of no elements, for which nothing was launched.
+    /// The result of no elements, without a launch.
     Ready(R),
     Running {
         work: Work,
         decode: fn(HostResults<'_>) -> R,
-        /// How many elements there are, of which the device may count fewer.
+        /// The number of elements, or an upper bound if device memory holds the number.
         len: u64,
     },
-    /// Of several results in device memory.
+    /// Several results in device memory.
     Copied { work: Work, from: InDevice<R> },
 }
 
-/// Device memory, the number of results there, and what copies them.
+/// Device memory, the number of results in it, and the function that copies them.
 pub(super) type InDevice<R> = (Arc<Memory>, usize, CopyOut<R>);
 
-/// What the device uses, which is waited for when it is dropped.
+/// A reduction in flight; dropping it waits.
 struct Work {
     core: Arc<Core>,
-    /// Taken when the wait is over.
+    /// Taken by the wait.
     underway: Option<Underway>,
 }
 
@@ -64,54 +64,53 @@ impl<R> Pending<R> {
     /// host.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) if the reduction, earlier work on the device or the copy
-    /// of several results has failed; [`Error::CountTooLarge`] for a [count](crate::Counted) above the
-    /// buffer's length; [`Error::Forked`] in a child of the process.
+    /// [`Error::Driver`] if the reduction, earlier work on the device or the copy of several results has
+    /// failed; [`Error::CountTooLarge`] for a [count](crate::Counted) above the buffer's length;
+    /// [`Error::Forked`] in a child of the process.
     pub fn wait(self) -> Result<R> {
-        let (mut work, decode, len) = match self.0 {
-            State::Ready(result) => return Ok(result),
-            State::Running { work, decode, len } => (work, decode, len),
+        match self.0 {
+            State::Ready(result) => Ok(result),
+            State::Running { mut work, decode, len } => {
+                work.finish(|results, found| match found.unwrap_or(len) {
+                    count if count > len => Err(Error::CountTooLarge { count, len }),
+                    count => Ok(decode(results.of_none_if(count == 0))),
+                })?
+            }
             State::Copied { mut work, from: (memory, count, copy) } => {
-                let underway = work.take();
-                work.core.finish(underway, |_, _| ())?;
+                work.finish(|_, _| ())?;
                 // SAFETY: the kernel that wrote the results has finished, and `memory` outlives the
                 // copy, which is waited for.
-                return unsafe { copy(work.core.device(), memory.address(), count) };
+                unsafe { copy(work.core.device(), memory.address(), count) }
             }
-        };
-        let underway = work.take();
-        work.core.finish(underway, |results, found| match found.unwrap_or(len) {
-            count if count > len => Err(Error::CountTooLarge { count, len }),
-            count => Ok(decode(results.of_none_if(count == 0))),
-        })?
+        }
     }
 
     /// Returns whether the reduction has finished, so that [`wait`](Self::wait) only has to copy or
     /// decode its results.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) if it has failed, or earlier work on the device.
+    /// [`Error::Driver`] if it has failed, or earlier work on the device.
     pub fn is_ready(&self) -> Result<bool> {
         match &self.0 {
             State::Ready(_) => Ok(true),
             State::Running { work, .. } | State::Copied { work, .. } => {
-                work.underway.as_ref().map_or(Ok(true), |underway| underway.is_ready())
+                work.underway.as_ref().map_or(Ok(true), Underway::is_ready)
             }
         }
     }
 }
 
 impl Work {
-    fn take(&mut self) -> Underway {
-        self.underway.take().expect("a result is waited for once")
+    fn finish<T>(&mut self, read: impl FnOnce(HostResults<'_>, Option<u64>) -> T) -> Result<T> {
+        let underway = self.underway.take().expect("a result is waited for once");
+        self.core.finish(underway, read)
     }
 }
 
 impl Drop for Work {
     fn drop(&mut self) {
         if let Some(underway) = self.underway.take() {
-            // What went wrong in a launch that nobody waits for concerns nobody, but for the memory,
-            // which is dealt with.
+            // No caller reads this error, and `finish` leaks memory that may still be in use.
             let _ = self.core.finish(underway, |_, _| ());
         }
     }

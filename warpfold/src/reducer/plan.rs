@@ -25,13 +25,11 @@ mod output_memory {
 
     /// Device memory for results, as launches use it.
     pub trait OutputMemory: Any + Send + Sync {
-        /// Returns the number of results.
         fn results(&self) -> usize;
         /// Makes a stream wait for earlier writes and reads of the memory.
         fn precede(&self, stream: &Stream) -> Result<()>;
         /// Waits for earlier writes and reads.
         fn wait_ready(&self) -> Result<()>;
-        /// Returns the memory itself.
         fn memory(&self) -> &Arc<Memory>;
         /// Records the event after which the last enqueued write has finished.
         fn written_until(&mut self, end: Arc<Event>);
@@ -97,45 +95,42 @@ device_outputs! {
     Outputs: |outputs| outputs.len();
 }
 
-/// A reduction that is ready to be launched.
+/// A reduction that is ready to run.
 pub struct Plan<'p, R> {
     pub(crate) task: AnyTask,
-    /// The buffers with the elements: one, or two of pairs.
+    /// One buffer, or the two of pairs.
     buffers: [Option<Elements<'p>>; 2],
     pub(crate) offsets: Option<&'p Arc<Offsets>>,
-    /// The number of elements to take, if device memory holds it.
     pub(crate) count: Option<&'p Count<'p>>,
-    /// Elements of a buffer.
+    /// The number of elements in the buffer.
     len: u64,
-    /// Reads the result where kernels have written it in host memory.
     pub(crate) decode: fn(HostResults<'_>) -> R,
-    /// The result, if it is known without a launch.
+    /// The result if no launch is needed.
     pub(crate) empty: Option<R>,
     pub(crate) several: Option<Several<R>>,
 }
 
-/// Copies a number of results from an address of a device; unsafe as that reads its memory.
+/// Copies a number of results from an address of a device. The function is unsafe because it reads that
+/// memory.
 pub(crate) type CopyOut<R> = unsafe fn(&Device, u64, usize) -> Result<R>;
 
-/// The number and the layout of results, where there may be more than one.
+/// The number and the layout of results that may be several.
 pub(crate) struct Several<R> {
     pub(crate) count: usize,
-    /// The bytes of each result.
     pub(crate) bytes: u64,
-    /// Copies them from device memory; `None` if kernels write them to host memory.
+    /// Copies the results from device memory; `None` if kernels write them to host memory.
     pub(crate) copy: Option<CopyOut<R>>,
-    /// Their name in errors, and the error.
+    /// The name of results in errors, and the constructor of the error.
     what: (&'static str, fn(String) -> Error),
 }
 
 impl<R> Several<R> {
-    /// Bytes of device memory that they take: those of [`Outputs::bytes_of`].
+    /// Returns the bytes of device memory for all results, as [`Outputs::bytes_of`].
     pub(crate) fn all_bytes(&self) -> u64 {
         (self.count as u64).saturating_mul(self.bytes).max(OUTPUT_BYTES)
     }
 }
 
-/// A buffer's memory, and what writes it.
 #[derive(Clone, Copy)]
 pub(crate) struct Elements<'p> {
     pub(crate) memory: &'p Arc<Memory>,
@@ -143,7 +138,6 @@ pub(crate) struct Elements<'p> {
 }
 
 impl<'p, R> Plan<'p, R> {
-    /// Plans a task that has a single result.
     pub(crate) fn of_one<T: Plain>(
         task: AnyTask,
         values: &'p Buffer<T>,
@@ -155,17 +149,15 @@ impl<'p, R> Plan<'p, R> {
         Self { task, buffers, offsets: None, count: None, len, decode, empty, several: None }
     }
 
-    /// Sets the number of elements to take, which device memory holds.
     pub(crate) fn counted(self, count: Option<&'p Count<'p>>) -> Self {
         Self { count, ..self }
     }
 
-    /// Sets the offsets of the task's segments.
     pub(crate) fn between(self, offsets: &'p Arc<Offsets>) -> Self {
         Self { offsets: Some(offsets), ..self }
     }
 
-    /// Plans a task on pairs, whose result is zero of no pairs.
+    /// Plans a task on pairs, whose result for no pairs is zero.
     pub(crate) fn of_pairs<T: Element>(
         op: PairOp,
         [a, b]: [&'p Buffer<T>; 2],
@@ -183,32 +175,34 @@ impl<'p, R> Plan<'p, R> {
         Ok(Self { buffers: [Some(a.elements()), Some(b.elements())], ..plan })
     }
 
-    /// Plans a task on the elements of an interval. `none` makes the result of no elements.
+    /// Plans a task on the elements of an interval. `none` returns the result of no elements.
     pub(crate) fn of_interval<T: Element>(
-        job: WithinTask,
+        task: WithinTask,
         values: &'p Buffer<T>,
         decode: fn(HostResults<'_>) -> R,
         none: fn() -> R,
     ) -> Self {
-        Self::of_one(AnyTask::Within(job), values, decode, || Some(none()))
+        Self::of_one(AnyTask::Within(task), values, decode, || Some(none()))
     }
 
-    /// Whether the result is that of no elements.
+    /// Returns whether the result is that of no elements.
     pub(crate) fn is_of_none(&self) -> bool {
         self.len == 0 || self.task.is_empty()
     }
 
-    /// Waits until the elements are there.
     pub(crate) fn wait_ready(&self) -> Result<()> {
         self.buffers.iter().flatten().try_for_each(|elements| elements.written.settle())
     }
 
-    /// Makes a stream wait until the elements are there.
     fn precede(&self, stream: &Stream) -> Result<()> {
         self.buffers.iter().flatten().try_for_each(|elements| elements.written.precede(stream))
     }
 
-    /// The memory of the buffers.
+    /// Returns the results to copy from device memory, and the function that copies them.
+    fn copied(&self) -> Option<(&Several<R>, CopyOut<R>)> {
+        self.several.as_ref().and_then(|several| Some((several, several.copy?)))
+    }
+
     pub(crate) fn memories(&self) -> [Option<&'p Arc<Memory>>; 2] {
         self.buffers.map(|elements| elements.map(|elements| elements.memory))
     }
@@ -220,7 +214,7 @@ impl<'p, R> Plan<'p, R> {
         Inputs { second, offsets, count, ..Inputs::of(&*self.task, first) }
     }
 
-    /// Refuses outputs for more or fewer results.
+    /// Refuses outputs of another number of results.
     pub(crate) fn require_room(&self, results: usize) -> Result<()> {
         let Some(Several { count, what: (what, refused), .. }) = self.several else { return Ok(()) };
         if results == count {
@@ -233,7 +227,6 @@ impl<'p, R> Plan<'p, R> {
 }
 
 impl<'p, R: Outcome> Plan<'p, Vec<R>> {
-    /// Plans a task that has `count` results in device memory.
     pub(crate) fn of_several<T: Plain>(
         task: AnyTask,
         values: &'p Buffer<T>,
@@ -245,15 +238,15 @@ impl<'p, R: Outcome> Plan<'p, Vec<R>> {
         Self { several: Some(several), ..plan }
     }
 
-    /// Plans the search for the first elements.
-    pub(crate) fn of_top<T: Plain>(job: TopTask, values: &'p Buffer<T>) -> Self {
+    pub(crate) fn of_top<T: Plain>(task: TopTask, values: &'p Buffer<T>) -> Self {
         let what = ("elements to find", (|reason| Error::TopK { reason }) as fn(String) -> Error);
-        Self::of_several(AnyTask::Top(job.clone()), values, job.count(), what)
+        let count = task.count();
+        Self::of_several(AnyTask::Top(task), values, count, what)
     }
 }
 
 impl Reducer {
-    /// Runs a plan, and waits for its result.
+    /// Runs a plan and waits for its result.
     pub(crate) fn run<R>(&self, plan: Plan<'_, R>) -> Result<R> {
         if let Some(empty) = plan.empty {
             return Ok(empty);
@@ -266,7 +259,7 @@ impl Reducer {
         let core = self.core();
         core.sweep();
         let device = self.device();
-        let copied = plan.several.as_ref().and_then(|several| Some((several, several.copy?)));
+        let copied = plan.copied();
         let memory = copied.map(|(several, _)| Memory::new(device, several.all_bytes()));
         let outputs = memory.transpose()?.map(Arc::new);
         let keep = || {
@@ -291,7 +284,7 @@ impl Reducer {
 }
 
 impl OnStream<'_> {
-    /// Enqueues a plan whose result comes to the host.
+    /// Enqueues a plan whose result is copied to the host.
     pub(crate) fn submit<R>(self, plan: Plan<'_, R>) -> Result<Pending<R>> {
         if let Some(empty) = plan.empty {
             return Ok(Pending::ready(empty));
@@ -299,12 +292,10 @@ impl OnStream<'_> {
         plan.precede(self.stream)?;
         let core = self.reducer.core();
         core.sweep();
-        let Some((several, copy)) =
-            plan.several.as_ref().and_then(|several| Some((several, several.copy?)))
-        else {
-            // SAFETY: the stream belongs to the device. Buffers are never written once their elements
-            // are there, and `Underway` keeps them until the kernel has finished. A count that is an
-            // `Output` is borrowed here; whatever writes it next waits for this launch.
+        let Some((several, copy)) = plan.copied() else {
+            // SAFETY: the stream belongs to the device. Buffers are never written again once they have
+            // elements, and `Underway` keeps them until the kernel has finished. A count that is an
+            // `Output` is borrowed here; its next write waits for this launch.
             let underway = unsafe { core.enqueue(self.stream, plan.inputs(), None) }?;
             return Ok(Pending::running(core, underway, plan.decode, plan.len));
         };
@@ -317,7 +308,7 @@ impl OnStream<'_> {
     /// Enqueues a plan whose results stay in device memory.
     pub(crate) fn leave<R>(self, plan: &Plan<'_, R>, output: &mut impl DeviceOutput) -> Result<()> {
         plan.require_room(output.results())?;
-        // Earlier writes of the output on another stream come first.
+        // Earlier writes of the output may be on another stream.
         output.precede(self.stream)?;
         if plan.several.is_some() && plan.task.is_empty() {
             return Ok(());
@@ -326,9 +317,9 @@ impl OnStream<'_> {
         let core = self.reducer.core();
         core.sweep();
         let underway = if !plan.task.is_empty() {
-            // SAFETY: the stream belongs to the device. Buffers and offsets are never written once they
-            // are there. The output is borrowed mutably, so it is not the count; it has room for all
-            // results, and its earlier uses precede this launch.
+            // SAFETY: the stream belongs to the device. Buffers and offsets are never written again once
+            // they have elements. The output is borrowed mutably, so it is not the count; it has room
+            // for all results, and its earlier uses precede this launch.
             unsafe { core.enqueue(self.stream, plan.inputs(), Some(output.memory())) }?
         } else {
             plan.task.require_zero_of_none()?;

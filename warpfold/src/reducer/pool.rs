@@ -1,13 +1,15 @@
-//! What launches write besides results of the user's: slots through which blocks hand on their values,
-//! and words for results. Both come from a pool, so that any number of threads may reduce at once.
+//! The workspaces and result cells of a reducer, in a pool that lets any number of threads reduce at
+//! once.
 //!
-//! A workspace, with its slots, is somebody's for the length of a call. A call that enqueues leaves the
-//! workspace in use on the device; the next one may have it all the same, on any stream, and makes that
-//! stream wait for the end of the use before. So whoever waits here waits for a call of another thread,
-//! never for something that a user still holds, and nobody waits forever: a call that has workspaces of
-//! several devices at once takes one of each, in the same order as all others.
+//! A workspace has the slots through which blocks publish their partial results. It is leased for the
+//! length of a call. A call that only enqueues returns the workspace while the device still uses it. The
+//! next call may lease it even so, for any stream, and makes that stream wait for the end of the
+//! previous use. A lease therefore waits for calls of other threads only, never for a value that a user
+//! holds. There is no deadlock: a call that leases workspaces of several devices leases one of each, in
+//! the same order as all other calls.
 //!
-//! Words for results are small, and belong to a [`Pending`](super::Pending) as long as it is there.
+//! A cell has the host words for the results of one reduction. It is small, and belongs to a
+//! [`Pending`](super::Pending) as long as that lives.
 
 use std::{
     mem,
@@ -26,21 +28,21 @@ use crate::{
     stream::Event,
 };
 
-/// Cells that are made at once: what a page of locked memory holds many of.
+/// Cells of an allocation: a page of locked memory holds several.
 const CELLS: usize = 32;
 
-/// What one launch after the other may use.
+/// Memory that one launch after the other uses, and the stream of calls that wait.
 pub(crate) struct Workspace {
     slots: Memory,
-    /// For a call that waits: where it enqueues, and its results.
     stream: Stream,
+    /// Results of calls that wait.
     results: HostWords,
-    /// The end of its last use on a stream of somebody's, if that may still be under way.
+    /// The end of the last use on a caller's stream, if that use may be in flight.
     end: Option<Arc<Event>>,
-    /// Whether something on its own stream may not have ended that nobody waits for: a launch whose
-    /// results were seen to be there.
+    /// True if its own stream may have unfinished work that no call waits for, such as the exit of a
+    /// launch whose results were observed.
     ending: bool,
-    /// Whether slots may be something other than zero, because a launch failed.
+    /// True if slots may be nonzero because a launch failed.
     unsettled: bool,
 }
 
@@ -56,31 +58,30 @@ impl Workspace {
         })
     }
 
-    /// Blocks that there are slots for: as many as a device can hold.
+    /// Returns the number of blocks with slots: the most that the device holds at once.
     pub(crate) fn most_blocks(device: &Device) -> u32 {
         device.info().shape().resident_blocks(KernelKind::Grid.block_sizes()[0])
     }
 
-    /// Waits for launches whose results are there, or says that their end is not known.
-    fn settle(&mut self) -> bool {
+    /// Waits for launches whose results were observed, and returns whether they have finished.
+    fn wait_idle(&mut self) -> bool {
         let has_ended = !self.ending || self.stream.has_ended();
         self.ending = !has_ended;
         has_ended
     }
 
-    /// Whether a stream is where it was used last: what is enqueued there comes behind that use.
+    /// Returns whether the last use was on `stream`, whose later work is ordered after it.
     fn is_in_use_on(&self, stream: &Stream) -> bool {
         self.end.as_ref().is_some_and(|end| end.is_on(stream))
     }
 
-    /// Whether no use of it is under way.
     fn is_free(&self) -> bool {
-        // What cannot be asked counts as under way.
+        // If the query fails, the use counts as in flight.
         self.end.as_ref().is_none_or(|end| end.is_done().unwrap_or(false))
     }
 }
 
-/// Slots of a workspace's size, all zero.
+/// Allocates the slots of a workspace, all zero.
 pub(crate) fn slots(device: &Device) -> Result<Memory> {
     let bytes = u64::from(Workspace::most_blocks(device)) * WIDE_SLOT_BYTES;
     let slots = Memory::new(device, bytes.max(AxisLaunch::SLOTS))?;
@@ -88,10 +89,10 @@ pub(crate) fn slots(device: &Device) -> Result<Memory> {
     Ok(slots)
 }
 
-/// Words of a cell: results, and the count of elements that a kernel has found.
+/// Words of a cell: the results, and the number of elements that a counted kernel finds.
 const CELL_WORDS: usize = Layout::MOST_WORDS + 1;
 
-/// Words for the results of a task, and an event for its end.
+/// Host words for the results of a task, and an event for its end.
 pub(crate) struct Cell {
     words: Arc<HostWords>,
     first: usize,
@@ -99,53 +100,48 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Where kernels put the results.
     pub(super) fn address(&self) -> u64 {
         self.words.address(self.first)
     }
 
-    /// Where a kernel that counts puts how many elements it was to take.
     pub(super) fn found_address(&self) -> u64 {
         self.words.address(self.first + Layout::MOST_WORDS)
     }
 
-    /// Marks where results go that are to be seen when they come.
+    /// Marks the words of results for which the host will poll.
     pub(super) fn mark(&self, layout: Layout) -> Mark {
         Awaited::new(&self.words, self.first, layout).mark()
     }
 
-    /// The results that were marked so.
     pub(super) fn awaited(&self, mark: Mark, layout: Layout) -> Awaited<'_> {
         Awaited::marked(&self.words, self.first, layout, mark)
     }
 
-    /// Takes the results of launches that have ended well, or whose results have come.
+    /// Reads the results of launches that have finished, or whose results were observed.
     pub(super) fn take(&self, layout: Layout) -> HostResults<'_> {
         HostResults::new(&self.words, self.first, layout).take()
     }
 
-    /// The number of elements that such a launch was to take, if it counts.
+    /// Returns the number of elements that a counted kernel found.
     pub(super) fn found(&self) -> u64 {
         self.words.take(self.first + Layout::MOST_WORDS, size_of::<u64>());
         self.words.get(self.first + Layout::MOST_WORDS)
     }
 }
 
-/// The workspaces and cells of a reducer.
 pub(crate) struct Pool {
     device: Device,
-    /// Most workspaces that there are at once.
     bound: usize,
     state: Mutex<State>,
-    /// A workspace was returned, or one may be made in the place of one that was lost.
+    /// Notified when a workspace is returned, or was lost so that another may be made.
     returned: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// Those that are nobody's, the last one used at the end.
+    /// Workspaces that are not leased, the last used at the end.
     workspaces: Vec<Workspace>,
-    /// Workspaces that there are, with those that are somebody's.
+    /// The number of workspaces, including leased ones.
     made: usize,
     cells: Vec<Cell>,
 }
@@ -157,17 +153,14 @@ impl Pool {
         Self { device, bound, state, returned }
     }
 
-    /// A panic while the lock was held can have lost a workspace, never have broken one.
+    /// Ignores poisoning: a panic under the lock can lose a workspace, but not break one.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A workspace, for a stream or else its own: one that is in use on that stream, for which nobody is
-    /// asked, else one that is not in use on the device, else a new one, else the one whose use began
-    /// first; and where all are somebody's, the first that is returned.
-    ///
-    /// # Errors
-    /// Those of making one.
+    /// Leases a workspace for `stream`, or for its own stream. Chooses the workspace in use on `stream`,
+    /// which takes no query, else one that is not in use on the device, else a new one, else the one
+    /// whose use began first. If all are leased, it waits for the first that is returned.
     pub(super) fn lease(&self, stream: Option<&Stream>) -> Result<Lease<'_>> {
         self.device.require_process()?;
         let mut state = self.state();
@@ -176,11 +169,10 @@ impl Pool {
             if let Some(stream) = stream
                 && let Some(at) = workspaces.rposition(|workspace| workspace.is_in_use_on(stream))
             {
-                let workspace = state.workspaces.remove(at);
-                return Ok(self.leased(workspace));
+                return Ok(self.leased(state.workspaces.remove(at)));
             }
-            // From the end: what was used last is in the caches.
-            if let Some(at) = state.workspaces.iter().rposition(|workspace| workspace.is_free()) {
+            // From the end, because the last used is in the caches.
+            if let Some(at) = state.workspaces.iter().rposition(Workspace::is_free) {
                 let mut workspace = state.workspaces.remove(at);
                 workspace.end = None;
                 return Ok(self.leased(workspace));
@@ -188,11 +180,11 @@ impl Pool {
             if state.made < self.bound {
                 state.made += 1;
                 drop(state);
-                return self.make();
+                let made = Workspace::new(&self.device).inspect_err(|_| self.lose());
+                return made.map(|workspace| self.leased(workspace));
             }
             if !state.workspaces.is_empty() {
-                let workspace = state.workspaces.remove(0);
-                return Ok(self.leased(workspace));
+                return Ok(self.leased(state.workspaces.remove(0)));
             }
             state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -202,26 +194,12 @@ impl Pool {
         Lease { pool: self, workspace: Some(workspace) }
     }
 
-    fn make(&self) -> Result<Lease<'_>> {
-        match Workspace::new(&self.device) {
-            Ok(workspace) => Ok(self.leased(workspace)),
-            Err(error) => {
-                self.lose();
-                Err(error)
-            }
-        }
-    }
-
-    /// Counts a workspace less.
+    /// Decrements the number of workspaces.
     fn lose(&self) {
         self.state().made -= 1;
         self.returned.notify_one();
     }
 
-    /// A cell, which goes back by [`give`](Self::give).
-    ///
-    /// # Errors
-    /// Those of making some.
     pub(super) fn cell(&self) -> Result<Cell> {
         self.device.require_process()?;
         if let Some(cell) = self.state().cells.pop() {
@@ -238,25 +216,25 @@ impl Pool {
         Ok(cell)
     }
 
-    /// Waits for launches whose results are there, or says that the end of one is not known.
-    pub(super) fn settle(&mut self) -> bool {
+    /// Waits for launches whose results were observed, and returns whether all have finished.
+    pub(super) fn wait_idle(&mut self) -> bool {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // Each of them is asked.
-        state.workspaces.iter_mut().fold(true, |all, workspace| all & workspace.settle())
+        // Not `all`, because each workspace is to be waited for.
+        state.workspaces.iter_mut().fold(true, |all, workspace| all & workspace.wait_idle())
     }
 
-    /// Leaves all workspaces for good where they are: they may still be in use.
+    /// Leaks all workspaces, which may still be in use.
     pub(super) fn keep_for_good(&mut self) {
         mem::forget(mem::take(self.state.get_mut().unwrap_or_else(PoisonError::into_inner)));
     }
 
-    /// Takes a cell back that nothing on the device uses any more.
+    /// Takes back a cell that the device no longer uses.
     pub(super) fn give(&self, cell: Cell) {
         self.state().cells.push(cell);
     }
 }
 
-/// A workspace that is the caller's, until this is dropped.
+/// A leased workspace, which a drop returns to the pool.
 pub(super) struct Lease<'p> {
     pool: &'p Pool,
     workspace: Option<Workspace>,
@@ -271,37 +249,33 @@ impl Lease<'_> {
         self.workspace.as_mut().expect("it is there until the end")
     }
 
-    /// The stream for a call that waits.
     pub(super) fn stream(&self) -> &Stream {
         &self.workspace().stream
     }
 
-    /// Where the slots are.
     pub(super) fn slots(&self) -> u64 {
         self.workspace().slots.address()
     }
 
-    /// Where kernels put the results of a call that waits.
     pub(super) fn output(&self) -> u64 {
         self.workspace().results.address(0)
     }
 
-    /// The results of a call that waits, before it has enqueued what writes them.
+    /// Marks the results of a call that waits, before it enqueues the launches that write them.
     pub(super) fn awaited(&self, layout: Layout) -> Awaited<'_> {
         Awaited::new(&self.workspace().results, 0, layout)
     }
 
-    /// Takes the results of a call that has waited.
     pub(super) fn take(&self, layout: Layout) -> HostResults<'_> {
         HostResults::new(&self.workspace().results, 0, layout).take()
     }
 
-    /// Makes the slots good for what is enqueued from now on, on its own stream or another of the pool's
-    /// device.
+    /// Prepares the slots for work that is enqueued from now on, on the workspace's own stream or
+    /// another of the pool's device.
     ///
     /// # Safety
-    /// The slots must be used by what is enqueued on that stream alone, until
-    /// [`used_until`](Self::used_until), or until it was waited for.
+    /// Only work on that stream may use the slots until [`used_until`](Self::used_until), or until the
+    /// work was waited for.
     pub(super) unsafe fn make_ready(&mut self, other: Option<&Stream>) -> Result<()> {
         let Workspace { slots, stream: own, end, ending, unsettled, .. } = self.workspace_mut();
         let stream = other.unwrap_or(own);
@@ -315,37 +289,38 @@ impl Lease<'_> {
             *ending = false;
         }
         if *unsettled {
-            // SAFETY: what used the slots before is done before this begins; the caller's contract.
+            // SAFETY: earlier uses of the slots finish before this begins; the caller's contract.
             unsafe { slots.clear_on(stream) }?;
             *unsettled = false;
-            // Whoever gives it back without having used it has not waited for that.
+            // If the lease is returned unused, the clear is still pending.
             *ending |= other.is_none();
         }
         Ok(())
     }
 
-    /// Leaves it in use on the device until an event, which was recorded behind that use.
+    /// Returns the workspace, which the device uses until an event that was recorded after that use.
     pub(super) fn used_until(mut self, end: &Arc<Event>) {
         self.workspace_mut().end = Some(end.clone());
     }
 
-    /// Returns it after a use that was waited for.
+    /// Returns the workspace after a use that was waited for.
     pub(super) fn used(mut self) {
         self.workspace_mut().end = None;
     }
 
-    /// Whether all on its own stream has ended, well or not.
+    /// Returns whether all work on its own stream has finished, successfully or not.
     pub(super) fn is_done(&self) -> bool {
         self.stream().is_done().unwrap_or(true)
     }
 
-    /// Notes that results on its own stream are there of a launch that was not waited for.
+    /// Notes that results on its own stream were observed, of a launch that was not waited for.
     pub(super) fn seen(&mut self) {
         self.workspace_mut().ending = true;
     }
 
-    /// Waits for what was launched on its own stream, if all went well.
-    pub(super) fn outlast(mut self, launched: Result<()>) -> Result<Self, Failed<Error>> {
+    /// Waits for its own stream. If `launched` or the wait is an error, returns the workspace to the
+    /// pool, or leaks it if a launch may still use it.
+    pub(super) fn wait_or_leak(mut self, launched: Result<()>) -> Result<Self, Failed<Error>> {
         let waited = self.stream().wait_out();
         if launched.is_ok() && waited.is_ok() {
             self.workspace_mut().ending = false;
@@ -354,7 +329,7 @@ impl Lease<'_> {
         Err(self.fail(launched, waited))
     }
 
-    /// Returns it after a use in which something failed; but if a launch may still use it, never.
+    /// Returns the workspace after a failure, or leaks it if a launch may still use it.
     pub(super) fn fail(
         mut self,
         launched: Result<()>,
@@ -362,7 +337,7 @@ impl Lease<'_> {
     ) -> Failed<Error> {
         let ended = waited.as_ref().map_or_else(|failed| failed.ended, |()| true);
         if ended {
-            // Kernels leave the slots at zero only if they come to their end.
+            // Only kernels that finish leave the slots at zero.
             self.workspace_mut().unsettled = true;
         } else {
             mem::forget(self.workspace.take());
@@ -396,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_all_workspaces_taken_waits_for_the_first_that_is_returned() {
+    fn a_lease_waits_for_the_first_returned_workspace_if_all_are_leased() {
         let pool = pool(2);
         let (first, second) = (pool.lease(None).unwrap(), pool.lease(None).unwrap());
         let taken = [first.slots(), second.slots()];
@@ -414,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_or_cannot_be_made_leaves_its_place_to_another() {
+    fn a_lost_or_failed_workspace_can_be_replaced() {
         let pool = pool(1);
         let lost = pool.lease(None).unwrap();
         let slots = lost.slots();
@@ -432,8 +407,7 @@ mod tests {
         assert_ne!(pool.lease(None).unwrap().slots(), slots);
     }
 
-    /// A use on a stream that was not waited for orders the next one behind it; one that is over is for
-    /// nobody to wait for.
+    /// A use that was not waited for precedes the next one; a finished use is not waited for.
     #[test]
     fn a_workspace_in_use_on_the_device_goes_to_the_next_call_behind_that_use() {
         let pool = pool(1);
@@ -444,7 +418,7 @@ mod tests {
         unsafe { lease.workspace().slots.clear_on(&stream) }.unwrap();
         cell.end.record(&stream).unwrap();
         lease.used_until(&cell.end);
-        // Waits that are enqueued, on the workspace's own stream.
+        // Counts the waits that are enqueued on the workspace's own stream.
         let waits = |mut lease: Lease<'_>| {
             let log = warpfold_sim_driver::record_calls();
             // SAFETY: nothing is enqueued.
@@ -452,7 +426,7 @@ mod tests {
             log.count("cuStreamWaitEvent")
         };
         assert_eq!(waits(pool.lease(None).unwrap()), 1);
-        // So it is where nobody knows whether that use is over.
+        // If the query fails, the use counts as in flight.
         let fault = warpfold_sim_driver::inject(warpfold_sim_driver::Fault {
             function: "cuEventQuery",
             call: 1,
@@ -467,8 +441,8 @@ mod tests {
         pool.give(cell);
     }
 
-    /// What is under way on a workspace's own stream, for which nobody waits, comes before what another
-    /// stream does with it: a launch whose results were seen, and zeros for a call that then failed.
+    /// Unfinished work on a workspace's own stream precedes a use on another one: the exit of a launch
+    /// whose results were observed, and a clear for a call that then failed.
     #[test]
     fn a_workspace_goes_to_another_stream_behind_what_is_under_way_on_its_own() {
         let pool = pool(1);
@@ -495,7 +469,7 @@ mod tests {
         assert_eq!(waits(pool.lease(Some(&other)).unwrap()), 1);
     }
 
-    /// The event goes on to another reduction, whose end is none of this workspace's.
+    /// The event is reused by another reduction, whose end does not concern this workspace.
     #[test]
     fn a_use_that_was_waited_for_leaves_no_end_behind() {
         let pool = pool(1);
@@ -510,7 +484,7 @@ mod tests {
         let pool = pool(1);
         let (cell, other) = (pool.cell().unwrap(), pool.cell().unwrap());
         let (address, others) = (cell.address(), other.address());
-        // Results and a count each, and no more between them.
+        // Each cell has results and a count, and no padding.
         assert_eq!(address.abs_diff(others), (CELL_WORDS * 8) as u64);
         pool.give(cell);
         assert_eq!(pool.cell().unwrap().address(), address);

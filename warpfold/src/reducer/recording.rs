@@ -28,8 +28,7 @@ use crate::{
     stream::Event,
 };
 
-/// Reductions that are being put together to a [`Recording`], from
-/// [`Reducer::record`](super::Reducer::record).
+/// The reductions for a [`Recording`], from [`Reducer::record`](super::Reducer::record).
 ///
 /// ```
 /// use warpfold::{Device, Reducer, Selection, op};
@@ -45,8 +44,8 @@ use crate::{
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// Reductions by any operation of one result, and of rows, axes, views and segments, have their results
-/// on the host, or in device memory that the recording takes over:
+/// Reductions by any operation of one result, and of rows, axes, views and segments, write their results
+/// to the host, or to device memory that the recording takes over:
 ///
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -65,35 +64,30 @@ use crate::{
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// The results of a vector are written by the kernel into page-locked memory of the host, across the
-/// bus, and copied from there each time that they are asked for.
+/// Kernels write several results to page-locked host memory, across the bus, and [`Results::get`] copies
+/// them from there each time.
 pub struct Recorder {
     core: Arc<Core>,
-    /// Its number, which no other has.
     id: u64,
     parts: Vec<Part>,
-    /// Words of the host that their results take.
     words: usize,
 }
 
 /// One reduction, or several operations on the same elements.
 struct Part {
     task: AnyTask,
-    /// What holds the elements; those of pairs are in two places.
     _inputs: [Option<Arc<Memory>>; 2],
-    /// What has their offsets, if they have segments.
     _offsets: Option<Arc<Offsets>>,
-    place: Place,
+    place: Target,
 }
 
-/// Where the results of a part go.
-enum Place {
-    /// Those of a buffer's elements: to words of the host, from one of the recording's on.
+/// The memory for a part's results.
+enum Target {
+    /// Words of the host, from the recording's word `first` on.
     Host { first: usize, of_none: bool },
-    /// Those of a task with several: likewise, `count` results of `bytes` bytes each, one after the
-    /// other.
+    /// The same, for `count` results of `bytes` bytes each, one after the other.
     Pieces { first: usize, count: usize, bytes: usize },
-    /// To outputs that are the recording's, which are there.
+    /// Outputs that the recording owns.
     Outputs { address: u64, outputs: Box<dyn OutputMemory> },
 }
 
@@ -118,18 +112,36 @@ impl Recorder {
         Self { core: core.clone(), id, parts: Vec::new(), words: 0 }
     }
 
-    /// The device of what it takes.
     pub(super) fn device(&self) -> &Device {
         self.core.device()
     }
 
-    /// Makes a recording of them, with memory of its own for what they write.
+    /// Creates the recording, with memory of its own for what the reductions write.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], or [`Error::Driver`] when the driver cannot record, or has no page-locked
+    /// [`Error::OutOfMemory`], or [`Error::Driver`] if the driver cannot record, or has no page-locked
     /// memory for the results.
     pub fn finish(self) -> Result<Recording> {
-        Recording::new(self)
+        let Self { core, id, parts, words } = self;
+        let device = core.device();
+        let mut inner = Inner {
+            graph: None,
+            slots: pool::slots(device)?,
+            results: HostWords::new(device, words)?,
+            stream: Stream::new(device)?,
+            end: Event::new(device)?,
+            unsettled: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
+            id,
+            parts,
+            core: core.clone(),
+        };
+        if launched(&inner.parts).next().is_some() {
+            // SAFETY: nothing runs yet; `Inner::launch` answers for the graph's launches.
+            let graph = Graph::record(&inner.stream, || unsafe { inner.enqueue() })?;
+            inner.graph = Some(graph);
+        }
+        Ok(Recording(Arc::new(inner)))
     }
 
     /// Adds a reduction whose result is copied to the host, and loads its kernels. Waits until the input
@@ -145,13 +157,13 @@ impl Recorder {
         let plan = input.plan(op, self.device())?;
         let (place, words) = match &plan.several {
             None => {
-                let place = Place::Host { first: self.words, of_none: plan.is_of_none() };
+                let place = Target::Host { first: self.words, of_none: plan.is_of_none() };
                 (place, plan.task.layout().words())
             }
             Some(several) => {
                 let (count, bytes) = (several.count, several.bytes as usize);
                 let words = several.all_bytes().div_ceil(size_of::<u64>() as u64);
-                (Place::Pieces { first: self.words, count, bytes }, words as usize)
+                (Target::Pieces { first: self.words, count, bytes }, words as usize)
             }
         };
         let decode = plan.decode;
@@ -160,12 +172,12 @@ impl Recorder {
         Ok(Recorded { recording: self.id, index, decode })
     }
 
-    /// Adds a reduction into device memory that belongs to the recording from now on, and loads its
-    /// kernels. Waits until the input has been written, and for earlier uses of the output.
+    /// Adds a reduction into device memory, which the recording owns from now on, and loads its kernels.
+    /// Waits until the input has been written, and for earlier uses of the output.
     ///
     /// # Errors
-    /// As [`reduce`](Self::reduce), and those of an output as
-    /// [`OnStream::reduce_into`](super::OnStream::reduce_into) has them.
+    /// As [`reduce`](Self::reduce), and those for outputs of
+    /// [`OnStream::reduce_into`](super::OnStream::reduce_into).
     pub fn reduce_into<O, I: Enqueue<O> + Recordable>(
         &mut self,
         op: O,
@@ -175,30 +187,29 @@ impl Recorder {
         let plan = input.plan(op, self.device())?;
         plan.require_room(output.results())?;
         self.device().require("outputs", output.memory().device())?;
-        // Earlier writes of the output come first, and launches that read it as a count.
+        // Earlier writes of the output must finish, and launches that read it as a count.
         output.wait_ready()?;
         if plan.several.is_none() && plan.task.is_empty() {
             plan.task.require_zero_of_none()?;
             self.device().clear(output.memory())?;
         }
-        let place = Place::Outputs { address: output.memory().address(), outputs: Box::new(output) };
+        let place = Target::Outputs { address: output.memory().address(), outputs: Box::new(output) };
         let index = self.add(plan, place)?;
         Ok(RecordedOutputs { recording: self.id, index, results: PhantomData })
     }
 
-    /// Adds a part, and says which it is. What it reads must be there: a replay waits for nothing but
-    /// what is before it on its stream.
-    fn add<R>(&mut self, plan: Plan<'_, R>, place: Place) -> Result<usize> {
+    /// Adds a part and returns its index. Waits for the input, because a replay waits only for earlier
+    /// work on its stream.
+    fn add<R>(&mut self, plan: Plan<'_, R>, place: Target) -> Result<usize> {
         plan.wait_ready()?;
         if !plan.task.is_empty() {
-            // A graph records launches alone, so the kernels are loaded before.
+            // A graph can record launches, but not the loading of kernels.
             plan.task.prepare(self.core.kernels())?;
         }
-        let inputs = plan.memories().map(Option::<&_>::cloned);
         self.parts.push(Part {
-            task: plan.task,
-            _inputs: inputs,
+            _inputs: plan.memories().map(Option::<&_>::cloned),
             _offsets: plan.offsets.cloned(),
+            task: plan.task,
             place,
         });
         Ok(self.parts.len() - 1)
@@ -207,51 +218,28 @@ impl Recorder {
 
 /// Reductions that run one after the other as one launch, a CUDA graph.
 ///
-/// It holds the buffers and their offsets, the outputs that were handed to it, and memory of its own for
-/// what else the reductions write; one replay at a time uses it. A replay allocates nothing.
+/// It holds the buffers and their offsets, the outputs that it took over, and memory of its own for
+/// everything else that the reductions write; one replay at a time uses it. A replay allocates nothing.
 pub struct Recording(Arc<Inner>);
 
 struct Inner {
-    // Dropped first: it refers to the rest.
+    // Dropped first, because it refers to the rest.
     graph: Option<Graph>,
     core: Arc<Core>,
     slots: Memory,
     results: HostWords,
     /// For replays that wait.
     stream: Stream,
-    /// The end of the last replay.
     end: Event,
-    /// Whether slots may be something other than zero, because a replay failed.
+    /// True if slots may be nonzero because a replay failed.
     unsettled: AtomicBool,
-    /// Whether a replay may still be under way whose end nothing marks.
+    /// True if a replay may be in flight whose end no event marks.
     lost: AtomicBool,
     id: u64,
     parts: Vec<Part>,
 }
 
 impl Recording {
-    fn new(Recorder { core, id, parts, words }: Recorder) -> Result<Self> {
-        let device = core.device();
-        let mut inner = Inner {
-            graph: None,
-            slots: pool::slots(device)?,
-            results: HostWords::new(device, words)?,
-            stream: Stream::new(device)?,
-            end: Event::new(device)?,
-            unsettled: AtomicBool::new(false),
-            lost: AtomicBool::new(false),
-            id,
-            parts,
-            core: core.clone(),
-        };
-        if launched(&inner.parts).next().is_some() {
-            // SAFETY: nothing runs yet; who launches the graph sees to the rest.
-            let graph = Graph::record(&inner.stream, || unsafe { inner.enqueue() })?;
-            inner.graph = Some(graph);
-        }
-        Ok(Self(Arc::new(inner)))
-    }
-
     /// Returns the number of reductions.
     pub fn len(&self) -> usize {
         self.0.parts.len()
@@ -262,32 +250,31 @@ impl Recording {
         self.0.parts.is_empty()
     }
 
-    /// Runs all of them and waits for the results.
+    /// Runs all reductions and waits for the results.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the launch or a reduction fails, and [`Error::Lost`] after a failure that
+    /// [`Error::Driver`] if the launch or a reduction fails, and [`Error::Lost`] after a failure that
     /// left open whether the replay still runs.
     pub fn run(&mut self) -> Result<Results<'_>> {
         self.start(&self.0.stream)?.wait()
     }
 
-    /// Launches all of them on a stream and returns at once.
+    /// Launches all reductions on a stream and returns at once.
     ///
     /// # Errors
-    /// As [`run`](Self::run), and [`Error::OtherDevice`] for the stream of
-    /// another device.
+    /// As [`run`](Self::run), and [`Error::OtherDevice`] for the stream of another device.
     pub fn launch(&mut self, stream: &Stream) -> Result<PendingRecording<'_>> {
         self.0.core.device().require("stream", stream.device())?;
         self.start(stream)
     }
 
-    /// Launches everything. The caller has borrowed the recording for itself, for as long as what comes
-    /// out lives.
+    /// Launches all reductions. The caller has borrowed the recording exclusively for as long as the
+    /// returned replay lives.
     fn start(&self, stream: &Stream) -> Result<PendingRecording<'_>> {
         let inner = &self.0;
-        // SAFETY: a share of everything is kept until the wait is over, here or by what is returned;
-        // and for good where the wait leaves that open. A caller who leaks what is returned keeps the
-        // shares for good.
+        // SAFETY: a reference to all resources is kept until the wait has ended, here or by the returned
+        // replay, and forever if the wait leaves open what still runs. A caller that leaks the replay
+        // leaks that reference.
         let launched = unsafe { inner.launch(stream) }.and_then(|()| inner.end.record(stream));
         if let Err(error) = launched {
             inner.unsettled.store(true, Ordering::Relaxed);
@@ -303,32 +290,32 @@ impl Recording {
 
 impl Inner {
     /// # Safety
-    /// The caller keeps `self` until what is enqueued has ended, and enqueues one replay at a time, but
-    /// for those that were leaked.
+    /// The caller must keep `self` until the enqueued work has finished, and enqueue one replay at a
+    /// time, apart from leaked ones.
     unsafe fn launch(&self, stream: &Stream) -> Result<()> {
         let Some(graph) = &self.graph else { return Ok(()) };
         if self.lost.load(Ordering::Relaxed) {
             let reason = "a replay has failed and may still run; record anew".to_owned();
             return Err(Error::Lost { what: "recording", reason });
         }
-        // A replay that was leaked may be under way still.
+        // A leaked replay may be in flight.
         self.end.precede(stream)?;
         if self.unsettled.load(Ordering::Relaxed) {
-            // SAFETY: what used the slots before is done before this begins; the caller's contract.
+            // SAFETY: earlier uses of the slots finish before this begins; the caller's contract.
             unsafe { self.slots.clear_on(stream) }?;
             self.unsettled.store(false, Ordering::Relaxed);
         }
         for part in &self.parts {
-            let Place::Outputs { outputs, .. } = &part.place else { continue };
+            let Target::Outputs { outputs, .. } = &part.place else { continue };
             // Launches that take the output as their count may still read it.
             outputs.precede(stream)?;
         }
-        // SAFETY: what was recorded names the buffers, offsets, slots, results and outputs, which `self`
-        // holds. Outputs are those of one part alone, because each was handed over.
+        // SAFETY: the recorded work uses the buffers, offsets, slots, results and outputs that `self`
+        // holds. No two parts share outputs, because each part took over its own.
         unsafe { graph.launch(stream) }
     }
 
-    /// Enqueues one reduction after the other on its own stream, which records.
+    /// Enqueues the reductions one after the other on its own stream, which records.
     ///
     /// # Safety
     /// As [`launch`](Self::launch).
@@ -336,52 +323,50 @@ impl Inner {
         let Self { core, slots, stream, results, parts, .. } = self;
         for part in launched(parts) {
             let output = match part.place {
-                Place::Host { first, .. } | Place::Pieces { first, .. } => results.address(first),
-                Place::Outputs { address, .. } => address,
+                Target::Host { first, .. } | Target::Pieces { first, .. } => results.address(first),
+                Target::Outputs { address, .. } => address,
             };
             let places = Places::new(slots.address(), output, stream.raw());
             let places = Places { recording: true, ..places };
-            // SAFETY: the task is of a buffer, and of offsets if it has some, that `self` holds; the
-            // words and outputs have room for its results, and are no other part's; one launch follows
-            // the other on the stream, so that each has the slots to itself; the caller's contract.
+            // SAFETY: `self` holds the task's buffers and offsets. The words or outputs have room for
+            // its results and belong to this part alone. Launches follow each other on the stream, so
+            // that each has the slots to itself; the caller's contract.
             unsafe { part.task.enqueue(core.kernels(), &places) }?;
         }
         Ok(())
     }
 
-    /// The results of a part that come to the host.
-    fn of(&self, part: &Part) -> Option<HostResults<'_>> {
+    fn host_results(&self, part: &Part) -> Option<HostResults<'_>> {
         match part.place {
-            Place::Host { first, of_none } => {
+            Target::Host { first, of_none } => {
                 Some(HostResults::new(&self.results, first, part.task.layout()).of_none_if(of_none))
             }
-            Place::Pieces { first, count, bytes } => {
+            Target::Pieces { first, count, bytes } => {
                 Some(HostResults::new(&self.results, first, Layout::of_pieces(count, bytes)))
             }
-            Place::Outputs { .. } => None,
+            Target::Outputs { .. } => None,
         }
     }
 
-    /// The part of a number, of a recording of a number.
     fn part(&self, recording: u64, index: usize) -> &Part {
         assert_eq!(self.id, recording, "a reduction of another recording");
         &self.parts[index]
     }
 }
 
-/// A replay under way on a stream. Dropping it waits; leaking it leaks what the device uses.
+/// A replay in flight on a stream. Dropping it waits; leaking it leaks the resources in use.
 #[must_use = "dropping it waits for the results and throws them away"]
 pub struct PendingRecording<'r> {
     recording: &'r Inner,
-    /// Keeps everything alive for a replay that is leaked. Taken when the wait is over.
+    /// Keeps the resources of a leaked replay alive. Taken by the wait.
     work: Option<Arc<Inner>>,
 }
 
 impl<'r> PendingRecording<'r> {
-    /// Waits for the results. Later work on the stream is not waited for.
+    /// Waits for the results, but not for later work on the stream.
     ///
     /// # Errors
-    /// [`Error::Driver`] with what went wrong.
+    /// [`Error::Driver`] if a reduction has failed.
     pub fn wait(mut self) -> Result<Results<'r>> {
         self.finish()?;
         Ok(Results { recording: self.recording })
@@ -401,8 +386,8 @@ impl<'r> PendingRecording<'r> {
             work.unsettled.store(true, Ordering::Relaxed);
             failed.or_keep(|| mem::forget(work.clone()))
         })?;
-        // Here and not where somebody looks at one, which may be twice or never.
-        for results in launched(&work.parts).filter_map(|part| work.of(part)) {
+        // Once for each replay, while `Results::get` may be called twice or never.
+        for results in launched(&work.parts).filter_map(|part| work.host_results(part)) {
             results.take();
         }
         Ok(())
@@ -411,34 +396,34 @@ impl<'r> PendingRecording<'r> {
 
 impl Drop for PendingRecording<'_> {
     fn drop(&mut self) {
-        // As with a single reduction: an error that nobody waits for concerns nobody.
+        // As for a single reduction, no caller reads this error.
         let _ = self.finish();
     }
 }
 
-/// The results of a replay. They are borrowed from the recording, which cannot run again meanwhile.
+/// The results of a replay. They borrow the recording, which cannot run again meanwhile.
 #[derive(Clone, Copy)]
 pub struct Results<'r> {
     recording: &'r Inner,
 }
 
 impl<'r> Results<'r> {
-    /// Returns the result of a reduction, or its results.
+    /// Returns the result or the results of a reduction.
     ///
     /// # Panics
-    /// When it is of another recording.
+    /// If it is of another recording.
     pub fn get<R>(&self, recorded: &Recorded<R>) -> R {
         let part = self.recording.part(recorded.recording, recorded.index);
-        (recorded.decode)(self.recording.of(part).expect("it comes to the host"))
+        (recorded.decode)(self.recording.host_results(part).expect("it comes to the host"))
     }
 
     /// Returns the results of a reduction in device memory.
     ///
     /// # Panics
-    /// When it is of another recording.
+    /// If it is of another recording.
     pub fn outputs<D: DeviceOutput>(&self, recorded: &RecordedOutputs<D>) -> &'r D {
         let part = self.recording.part(recorded.recording, recorded.index);
-        let Place::Outputs { outputs, .. } = &part.place else { unreachable!("they were handed over") };
+        let Target::Outputs { outputs, .. } = &part.place else { unreachable!("they were handed over") };
         (&**outputs as &dyn Any).downcast_ref().expect("they are what was handed over")
     }
 
@@ -453,31 +438,31 @@ impl<'r> Results<'r> {
     }
 }
 
-/// What was enqueued on a stream while that recorded.
+/// The recorded work of a stream, ready to launch.
 pub(super) struct Graph {
     device: Device,
     raw: GraphExec,
 }
 
 impl Graph {
-    /// Records what `work` enqueues on a stream; none of it runs.
+    /// Records the work that `work` enqueues on a stream; none of it runs.
     pub(super) fn record(stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<Self> {
         let device = stream.device().clone();
         let raw = stream.raw();
         let mut worked = Ok(());
-        // In one entry of the context, so that a recording that was begun is ended: a thread that
+        // One entry of the context, so that a recording is ended once it has begun: a thread that
         // records may not even allocate.
         let made = device.call("recording", |driver| {
-            // Only calls of this thread that cannot be recorded are refused meanwhile.
+            // In this mode only calls of this thread that cannot be recorded are refused.
             let mode = sys::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-            // SAFETY: the stream is alive; nobody else has the graph, and what is made of it does not
+            // SAFETY: the stream is alive. Only this function has the graph, and its instance does not
             // need it.
             unsafe {
                 driver.stream_begin_capture(raw, mode)?;
                 worked = work();
                 let ended = driver.stream_end_capture(raw);
                 let made = ended.clone().and_then(|graph| driver.graph_instantiate(graph));
-                // What failed in passing may have left the stream recording.
+                // A transient failure may have left the stream recording.
                 let graph = ended.or_else(|_| driver.stream_end_capture(raw));
                 if let Err(error) = graph.and_then(|graph| driver.graph_destroy(graph)) {
                     log::debug!("{error}");
@@ -485,16 +470,16 @@ impl Graph {
                 made
             }
         });
-        // From here on dropping it gives it back.
+        // From here on a drop releases it.
         let graph = made.map(|raw| Self { device, raw });
         worked.and(graph)
     }
 
-    /// Enqueues all of it.
+    /// Enqueues the recorded work.
     ///
     /// # Safety
-    /// All memory that was recorded must live until what is enqueued has ended. The stream must be of
-    /// the device.
+    /// All memory that was recorded must live until the enqueued work has finished. The stream must be
+    /// of the graph's device.
     pub(super) unsafe fn launch(&self, stream: &Stream) -> Result<()> {
         self.device.call("launching a recording", |driver| {
             // SAFETY: the graph is ours; the caller's contract.
@@ -505,12 +490,12 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and gone for everybody else; a launch under way is finished.
+        // SAFETY: the graph is ours and not used again; a launch in flight still finishes.
         self.device.give_back(|driver| unsafe { driver.graph_exec_destroy(self.raw) });
     }
 }
 
-/// Those that a replay launches.
+/// Returns the parts that a replay launches.
 fn launched(parts: &[Part]) -> impl Iterator<Item = &Part> {
     parts.iter().filter(|part| !part.task.is_empty())
 }

@@ -1,4 +1,4 @@
-//! Reductions of elements that come piece by piece.
+//! Reductions of elements that arrive in pieces.
 
 use std::{fmt, marker::PhantomData, mem, sync::Arc};
 
@@ -16,13 +16,13 @@ use crate::{
     op::Operation,
 };
 
-/// Most elements of all pieces together.
+/// The most elements of all pieces together.
 pub(super) const MOST: u64 = 1 << 48;
 
-/// A reduction of elements that come piece by piece, from [`Reducer::running`]: of data that is larger
-/// than the device's memory, or is not there at once. What was made of the pieces until now stays in
-/// device memory, and each [`push`](Self::push) enqueues one launch, which takes it from there;
-/// nothing is waited for until the [result](Self::result) is asked for.
+/// A reduction of elements that arrive in pieces, from [`Reducer::running`]: of data that is larger than
+/// the device's memory, or is not available at once. Its state stays in device memory. Each
+/// [`push`](Self::push) enqueues one launch, which continues from that state; only the
+/// [result](Self::result) is waited for.
 ///
 /// ```
 /// use warpfold::{Device, Reducer, Selection, op};
@@ -37,46 +37,45 @@ pub(super) const MOST: u64 = 1 << 48;
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// The result is that of all elements in the order in which they came; a place counts from the first
-/// element of the first piece. The same pieces, at the same alignments, give the same bits each time;
-/// cut otherwise, sums of floats may be rounded otherwise. A result that has the same bits
-/// [everywhere](crate::op#the-same-bits) has those that it has of a buffer with all elements.
+/// The result is that of all elements in the order in which they were pushed; an index counts from the
+/// first element of the first piece. The same pieces, at the same alignments, give the same bits each
+/// time; other pieces may round sums of floats differently. A result that has the same bits
+/// [everywhere](crate::op#the-same-bits) has those of a buffer with all elements.
 pub struct Running<T: Plain, O: Operation<T>> {
     op: O,
-    carried: CarriedOn,
+    state: State,
     output: Output<O::Left>,
     elements: PhantomData<fn(T)>,
 }
 
-/// The state of a running reduction, whose type depends on neither operation nor elements.
-struct CarriedOn {
+/// The part of a running reduction that depends on neither operation nor element type.
+struct State {
     core: Arc<Core>,
     memory: Arc<Memory>,
-    /// The index of the first element.
     first: u64,
     len: u64,
-    /// Whether a launch has failed, so that what is carried may be anything.
+    /// True if a launch has failed, so that the state may have any value.
     lost: bool,
 }
 
 impl Reducer {
-    /// Begins a reduction of elements that come piece by piece, by any [operation](crate::op).
+    /// Begins a reduction of elements that arrive in pieces, by any [operation](crate::op).
     ///
     /// # Errors
     /// [`Error::OutOfMemory`] for a hundred bytes of device memory; those of [`prepare`](Self::prepare),
-    /// and [`Error::OtherDevice`] for a program's own operation that was loaded on another one.
+    /// and [`Error::OtherDevice`] for a program's own operation that was loaded on another device.
     pub fn running<T: Plain, O: Operation<T>>(&self, op: O) -> Result<Running<T, O>> {
-        let (carried, output) = (CarriedOn::new(self)?, Output::new(self.device())?);
-        carried.begin(op.code(), output.memory())?;
-        Ok(Running { op, carried, output, elements: PhantomData })
+        let (state, output) = (State::new(self)?, Output::new(self.device())?);
+        state.begin(op.code(), output.memory())?;
+        Ok(Running { op, state, output, elements: PhantomData })
     }
 }
 
-impl CarriedOn {
+impl State {
     fn new(reducer: &Reducer) -> Result<Self> {
         let device = reducer.device();
         let memory = Arc::new(Memory::new(device, CARRIED_BYTES)?);
-        // A group copies all of it, and most operations write a part.
+        // A group copies all bytes, and most operations write only some.
         device.clear(&memory)?;
         Ok(Self { core: reducer.core().clone(), memory, first: 0, len: 0, lost: false })
     }
@@ -94,7 +93,7 @@ impl CarriedOn {
             return Ok(());
         }
         // SAFETY: there are no elements. No launch uses the state or the output: `running` has just made
-        // them, and `starting_at` has waited. Both are kept below if this launch may still run.
+        // them, and `starting_at` has waited. Both are leaked below if this launch may still run.
         let reduced = unsafe { self.core.reduce_into(&task, output.address()) };
         let keep = || {
             let memories = (self.memory.clone(), output.clone());
@@ -103,16 +102,13 @@ impl CarriedOn {
         reduced.map_err(|failed| failed.or_keep(keep))
     }
 
-    /// The task of further elements, before which `before` others came.
     fn task(&self, span: Span, before: u64) -> Result<ContinuedTask> {
-        if let Code::Custom(loaded) = &span.code {
-            self.device().require("operation", loaded.device())?;
-        }
+        span.code.require_device(self.device())?;
         let carried = Carried { before, address: self.memory.address(), meeting: None };
         Ok(ContinuedTask { span, carried })
     }
 
-    /// Enqueues the reduction of a span of elements, for which there is [room](Self::require_room).
+    /// Enqueues the reduction of a range of elements, for which there is [room](Self::require_room).
     fn push(
         &mut self,
         stream: &Stream,
@@ -131,9 +127,9 @@ impl CarriedOn {
         task.prepare(self.core.kernels())?;
         self.core.sweep();
         let inputs = Inputs { second: Some(&self.memory), ..Inputs::of(&task, elements.memory) };
-        // SAFETY: the stream is of the device; the elements are those of a buffer, which never change;
-        // the output and what is carried are a running reduction's, which is borrowed for writing: they
-        // belong to the stream, which waits for the launch before.
+        // SAFETY: the stream is of the device, and the elements are those of a buffer, which never
+        // change. The output and the state belong to a running reduction that is borrowed mutably; the
+        // stream waits for the launch that used them before.
         let enqueued = unsafe { self.core.enqueue(stream, inputs, Some(output.memory())) };
         let underway = enqueued.inspect_err(|_| self.lost = true)?;
         output.written_until(underway.end().clone());
@@ -142,7 +138,6 @@ impl CarriedOn {
         Ok(())
     }
 
-    /// Refuses `more` elements if there are too many with them.
     fn require_room(&self, code: &Code, more: u64) -> Result<()> {
         let most = code.most_running().unwrap_or(MOST);
         match self.len.saturating_add(more) {
@@ -152,12 +147,12 @@ impl CarriedOn {
         }
     }
 
-    /// The [cell](warpfold_abi::meeting) of a launch, followed by the words of a result.
+    /// Returns the [cell](warpfold_abi::meeting) of a launch: the state, then the words of a result.
     fn cell(&self, words: Words) -> Result<Vec<u8>> {
         use warpfold_abi::{meeting::CELL_BYTES, reducer::OUTPUT_BYTES};
 
         let result = &bytemuck::bytes_of(&words)[..OUTPUT_BYTES as usize];
-        // SAFETY: `CARRIED_BYTES` bytes are there, which no launch writes any more.
+        // SAFETY: the memory has `CARRIED_BYTES` bytes, which no launch writes any more.
         let mut cell =
             unsafe { self.device().copy_out::<u8>(self.memory.address(), CARRIED_BYTES as usize) }?;
         cell.extend_from_slice(result);
@@ -175,9 +170,9 @@ impl CarriedOn {
 }
 
 impl<T: Plain, O: Operation<T>> Running<T, O> {
-    /// Sets the index that the first element has among all: the number of elements before it, which
-    /// another reduction takes. Only the index in a result with a place changes, and the limit of 2^48
-    /// elements counts from there.
+    /// Sets the index of the first element among all, which is the number of elements before it that
+    /// another reduction takes. It changes only the index in a result, and the limit of 2^48 elements,
+    /// which counts from there.
     ///
     /// # Errors
     /// [`Error::TooManyElements`] for an index above 2^48, and [`Error::Lost`] after a launch that could
@@ -186,7 +181,7 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
     /// # Panics
     /// If elements have been pushed.
     pub fn starting_at(mut self, first: u64) -> Result<Self> {
-        self.carried.require_kept()?;
+        self.state.require_kept()?;
         assert!(self.is_empty(), "elements have an index already");
         if first > MOST {
             return Err(Error::TooManyElements { n: first, most: MOST });
@@ -194,24 +189,24 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
         if first == 0 {
             return Ok(self);
         }
-        self.carried.first = first;
+        self.state.first = first;
         // A launch may still read the result as a count.
         self.output.settle()?;
-        self.carried.begin(self.op.code(), self.output.memory())?;
+        self.state.begin(self.op.code(), self.output.memory())?;
         Ok(self)
     }
 
-    /// The device whose buffers it takes.
+    /// Returns the device, to which all buffers must belong.
     pub fn device(&self) -> &Device {
-        self.carried.device()
+        self.state.device()
     }
 
-    /// How many elements came until now.
+    /// Returns the number of elements pushed.
     pub fn len(&self) -> u64 {
-        self.carried.len
+        self.state.len
     }
 
-    /// Returns whether no element came until now.
+    /// Returns whether no elements were pushed.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -222,71 +217,70 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
     /// # Errors
     /// - [`Error::OtherDevice`] for a buffer or a stream of another device, and
     ///   [`Error::TooManyElements`] for more than 2^35 of a buffer, or more than 2^48 together, or of
-    ///   sums that have the same bits [everywhere](crate::op::Reproducible) 2^35; the elements did not
-    ///   come;
-    /// - [`Error::OutOfMemory`] while the pool of workspaces grows, and [`Error::Driver`] when the
-    ///   launch fails: what came before is lost, and [`Error::Lost`] says so from then on.
+    ///   sums that have the same bits [everywhere](crate::op::Reproducible) 2^35; the elements are not
+    ///   added;
+    /// - [`Error::OutOfMemory`] while the pool of workspaces grows, and [`Error::Driver`] if the launch
+    ///   fails: the state is lost, and later calls return [`Error::Lost`].
     pub fn push(&mut self, stream: &Stream, values: &Buffer<T>) -> Result<()> {
         let code = self.op.code();
-        self.carried.require_kept()?;
+        self.state.require_kept()?;
         self.device().require("stream", stream.device())?;
-        self.carried.require_room(&code, values.len() as u64)?;
+        self.state.require_room(&code, values.len() as u64)?;
         let span = Span::of(code, values, self.device())?;
-        self.carried.push(stream, span, values.elements(), &mut self.output)
+        self.state.push(stream, span, values.elements(), &mut self.output)
     }
 
-    /// What was made of the pieces until now, as the [cell](warpfold_abi::meeting) of a launch has it;
-    /// nothing of none.
+    /// Returns the state and the result so far as the [cell](warpfold_abi::meeting) of a launch; empty
+    /// if there are no elements.
     pub(super) fn cell(&self) -> Result<Vec<u8>> {
-        self.carried.require_kept()?;
+        self.state.require_kept()?;
         if self.is_empty() {
             return Ok(Vec::new());
         }
-        // It waits for the last piece.
-        self.carried.cell(self.output.words()?)
+        // `words` waits for the last piece.
+        self.state.cell(self.output.words()?)
     }
 
-    /// Whose launches it takes.
     pub(super) fn op(&self) -> O {
         self.op
     }
 
-    /// Waits for the pieces until now, and gives their result. More may come behind.
+    /// Waits for the pieces so far and returns their result. More pieces may follow.
     ///
     /// # Errors
-    /// [`Error::Driver`] with what went wrong in a launch or the copy; [`Error::Lost`] behind a launch
-    /// that could not be enqueued.
+    /// [`Error::Driver`] if a launch or the copy fails; [`Error::Lost`] after a launch that could not be
+    /// enqueued.
     pub fn result(&self) -> Result<O::Output> {
-        self.carried.require_kept()?;
+        self.state.require_kept()?;
         match O::of_none().filter(|_| self.is_empty()) {
             Some(of_none) => Ok(of_none),
             None => Ok(O::decode(self.output.words()?)),
         }
     }
 
-    /// The result in device memory, of the pieces until now, for what is enqueued behind them on the
-    /// stream of the last one, or on another that [waits](Stream::wait_for) for that. Of no pieces there
-    /// are zeros.
+    /// Returns the result so far in device memory, for work that is enqueued after the pieces on the
+    /// stream of the last one, or on a stream that [waits](Stream::wait_for) for that. Without pieces it
+    /// is zero.
     ///
     /// # Errors
-    /// [`Error::Lost`] behind a launch that could not be enqueued.
+    /// [`Error::Lost`] after a launch that could not be enqueued.
     pub fn output(&self) -> Result<&Output<O::Left>> {
-        self.carried.require_kept().map(|()| &self.output)
+        self.state.require_kept().map(|()| &self.output)
     }
 }
 
-/// Whatever elements can be pushed to: a [`Running`] of any operation. The trait is sealed.
+/// A [`Running`] reduction of any operation, to which elements can be pushed. The trait is sealed.
 pub trait Push<T: Plain>: sealed::Sealed {
-    /// As [`Running::push`].
+    /// Enqueues the reduction of a buffer's elements, as [`Running::push`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Running::push`].
     fn push(&mut self, stream: &Stream, values: &Buffer<T>) -> Result<()>;
 
-    /// The device whose buffers it takes.
+    /// Returns the device, to which all buffers must belong.
     fn device(&self) -> &Device;
 
-    /// Refuses more elements than it has room for.
+    /// Refuses more elements than there is room for.
     ///
     /// # Errors
     /// [`Error::TooManyElements`].
@@ -303,12 +297,13 @@ impl<T: Plain, O: Operation<T>> Push<T> for Running<T, O> {
     }
 
     fn require_room(&self, more: u64) -> Result<()> {
-        self.carried.require_room(&self.op.code(), more)
+        self.state.require_room(&self.op.code(), more)
     }
 }
 
 mod sealed {
-    /// What elements are pushed to inside of this crate: a piece of a stream changes behind its turn.
+    /// Seals [`Push`](super::Push): the pieces of a stream are overwritten after their reduction, so
+    /// only types of this crate may receive them.
     pub trait Sealed {}
 }
 

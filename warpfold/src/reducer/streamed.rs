@@ -1,9 +1,9 @@
 //! Reductions of data that is larger than the device's memory, or comes from elsewhere.
 //!
-//! Threads fill page-locked buffers, one behind the other. Each is copied to a buffer of its own on the
-//! device, on a stream that does nothing else, and reduced on another one: reading, copying and
-//! reducing overlap. A host buffer is filled again when its copy has ended, a device buffer when its
-//! elements have been reduced, for which its next copy waits.
+//! Threads fill page-locked buffers in turn. Each buffer is copied to its own device buffer on a stream
+//! of copies, and reduced on another stream, so that reads, copies and reductions overlap. A host buffer
+//! is refilled after its copy has finished. The next copy to a device buffer waits for the reduction of
+//! its elements.
 
 use std::{
     any::Any,
@@ -31,24 +31,23 @@ use crate::{
     stream::{Event, LastWrite},
 };
 
-/// Buffers of a ring, and bytes of each, where nobody says otherwise: 32 MiB of page-locked memory, and
-/// as much of the device's. That much stays in the cache of a server's CPU: of larger buffers each
-/// element goes to memory and back before it is copied.
+/// The default number of buffers in a ring, and the bytes of each: 32 MiB of page-locked memory, and as
+/// much device memory. That much stays in the cache of a server's CPU; with larger buffers each element
+/// goes to memory and back before it is copied.
 pub(super) const BUFFERS: usize = 16;
 pub(super) const BYTES: usize = 2 << 20;
 
-/// Most threads that fill buffers, where nobody says otherwise.
+/// The most threads that fill buffers by default.
 pub(super) const THREADS: usize = 8;
 
-/// Most threads that fill buffers.
 const MOST_THREADS: usize = 1024;
 
 impl Reducer {
-    /// A reduction of elements that are not in device memory and need not fit there: they are read ahead
-    /// into a ring of page-locked buffers, copied on a stream of their own, and reduced as they land.
-    /// Memory is bounded whatever their number: it is that of the ring, which the reducer keeps for the
-    /// next stream, since to lock it takes longer than to copy from it ten times. What it does begins
-    /// with [`reduce`](Streamed::reduce).
+    /// Returns a reduction of elements that are not in device memory and need not fit there: they are
+    /// read ahead into a ring of page-locked buffers, copied on a stream of their own, and reduced as
+    /// they arrive. The ring bounds the memory for any number of elements. The reducer keeps it for the
+    /// next stream, because locking it takes longer than copying from it ten times. Work begins with
+    /// [`reduce`](Streamed::reduce).
     ///
     /// ```
     /// use warpfold::{Device, Reducer, Selection, op};
@@ -69,9 +68,9 @@ impl Reducer {
 
 /// A reduction of a [source](crate::source), from [`Reducer::stream`].
 ///
-/// The result is that of all elements in their order, as of [`Running`](super::Running): the same from
-/// call to call, for a given size of buffers, however the threads take turns; and one that has the same
-/// bits [everywhere](crate::op#the-same-bits) has those of a [`Buffer`] with all elements.
+/// The result is that of all elements in their order, as for [`Running`](super::Running). For a given
+/// buffer size it is the same on each call, in whatever order the threads fill buffers. A result with
+/// the same bits [everywhere](crate::op#the-same-bits) has those of a [`Buffer`] with all elements.
 pub struct Streamed<'a, T, S> {
     reducer: &'a Reducer,
     source: S,
@@ -84,28 +83,28 @@ pub struct Streamed<'a, T, S> {
 
 pub(super) type OnProgress<'a> = Box<dyn FnMut(&Progress) + 'a>;
 
-/// How far a streamed reduction is.
+/// The progress of a streamed reduction.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Elements that have come to the device.
+    /// Elements that have been copied to the device.
     pub elements: u64,
-    /// The bytes that these elements take.
+    /// The bytes of these elements.
     pub bytes: u64,
-    /// Elements of the source, where it knows them.
+    /// Elements of the source, if it knows their number.
     pub of: Option<u64>,
-    /// Time since the start.
+    /// The time since the start.
     pub elapsed: Duration,
 }
 
 impl Progress {
-    /// Bytes of a second, on average since the start.
+    /// Returns the average number of bytes per second since the start.
     pub fn bytes_per_second(&self) -> f64 {
         self.bytes as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// The time that what is left will take at this rate, where it is known how much that is and
-    /// something has come.
+    /// Returns the remaining time at this rate, if the source knows its number of elements and some have
+    /// been copied.
     pub fn left(&self) -> Option<Duration> {
         let left = self.of?.saturating_sub(self.elements);
         let seconds = self.elapsed.as_secs_f64() * left as f64 / self.elements as f64;
@@ -114,20 +113,20 @@ impl Progress {
 }
 
 impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
-    /// Takes `count` buffers of `bytes` bytes each, on the host and as many on the device.
+    /// Sets the number of buffers and the bytes of each, on the host and as many on the device.
     #[must_use]
     pub fn buffers(self, count: usize, bytes: usize) -> Self {
         Self { buffers: count, bytes, ..self }
     }
 
-    /// Has `threads` threads fill buffers, if the source is not
+    /// Sets the number of threads that fill buffers, unless the source is
     /// [in order](Source::is_in_order).
     #[must_use]
     pub fn threads(self, threads: usize) -> Self {
         Self { threads, ..self }
     }
 
-    /// Is told on the calling thread how far it is, each time that a buffer has come to the device.
+    /// Sets a function to call with the progress, on the calling thread, after each copied buffer.
     #[must_use]
     pub fn on_progress(self, call: impl FnMut(&Progress) + 'a) -> Self {
         Self { on_progress: Some(Box::new(call)), ..self }
@@ -140,16 +139,15 @@ impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
     /// elements.
     ///
     /// # Panics
-    /// When the source does.
+    /// If the source does.
     pub fn reduce<O: Operation<T>>(self, op: O) -> Result<O::Output> {
         let mut running = self.reducer.running(op)?;
         self.push_to(&mut [&mut running])?;
         running.result()
     }
 
-    /// Reads all elements, once, and has them come behind those that [running](Reducer::running)
-    /// reductions have: any number of them, each of its own operation. Says how many elements there
-    /// were.
+    /// Reads all elements once and pushes them to [running](Reducer::running) reductions, any number of
+    /// them, each with its own operation. Returns the number of elements.
     ///
     /// ```
     /// use warpfold::{Device, Reducer, Selection, op};
@@ -167,16 +165,15 @@ impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
     /// - [`Error::Ring`] for fewer than 2 buffers, for buffers that hold no element or have more bytes
     ///   together than the device's memory, for no thread, and for more than 1024 or one that the system
     ///   does not start; [`Error::Foreign`] for a type that is aligned to more than 256 bytes;
-    /// - [`Error::OtherDevice`] for a reduction on another device than this one's, and
-    ///   [`Error::TooManyElements`] for a source that says that it has more than one takes; nothing was
-    ///   read then;
-    /// - [`Error::Source`] with what the source said, and for one that ends before its last element;
+    /// - [`Error::OtherDevice`] for a reduction on another device, and [`Error::TooManyElements`] if the
+    ///   source has more elements than one of them takes; nothing was read then;
+    /// - [`Error::Source`] with the source's error, and for a source that ends before its last element;
     /// - those of [`Running::push`](crate::Running::push).
     ///
-    /// The reductions may have got a part of the elements then.
+    /// After an error the reductions may have received some of the elements.
     ///
     /// # Panics
-    /// When the source does.
+    /// If the source does.
     pub fn push_to(self, running: &mut [&mut dyn Push<T>]) -> Result<u64> {
         let Self { reducer, source, buffers, bytes, threads, on_progress, .. } = self;
         let size = size_of::<T>();
@@ -204,7 +201,7 @@ impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
             on_progress,
             start: Instant::now(),
         };
-        // No more than there is to fill: a ring for a few elements is made at once.
+        // No more buffers than there is data for, so that a small ring is made at once.
         let len = bytes / size;
         let pieces = source.elements().map_or(u64::MAX, |elements| elements.div_ceil(len as u64));
         let buffers = buffers.min(usize::try_from(pieces).unwrap_or(usize::MAX).max(2));
@@ -212,15 +209,15 @@ impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
         let threads = if source.is_in_order() { 1 } else { threads.min(buffers) };
         let (free, frees) = mpsc::channel();
         let (filled, fills) = mpsc::channel();
-        // Both outlive the threads, so that all buffers are given back here.
-        let turns = Mutex::new(Turns { frees, next: 0 });
-        let mut parts = InTurn { fills, early: BTreeMap::new(), next: 0 };
+        // Both outlive the threads, so that all buffers are recovered from them here.
+        let queue = Mutex::new(Queue { frees, next: 0 });
+        let mut parts = InOrder { fills, early: BTreeMap::new(), next: 0 };
         thread::scope(|scope| {
-            // The threads end when this is gone, however that comes about.
+            // The threads end when this is dropped, on any path.
             let free = free;
             for _ in 0..threads {
-                let (turns, filled, source) = (&turns, filled.clone(), &source);
-                let fill = move || fill_buffers(source, len as u64, turns, &filled);
+                let (queue, filled, source) = (&queue, filled.clone(), &source);
+                let fill = move || fill_buffers(source, len as u64, queue, &filled);
                 let started = thread::Builder::new().spawn_scoped(scope, fill);
                 started.map_err(|error| {
                     let reason = format!("the system starts no thread ({error}); give fewer");
@@ -233,7 +230,7 @@ impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
             flow.run(&mut parts, &free)
         })
         .inspect(|_| {
-            let Turns { frees, .. } = turns.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let Queue { frees, .. } = queue.into_inner().unwrap_or_else(PoisonError::into_inner);
             let early = mem::take(&mut parts.early).into_values();
             let filled = parts.fills.try_iter().chain(early).map(|filled| filled.slot);
             Ring(frees.try_iter().chain(filled).collect()).keep(reducer);
@@ -249,22 +246,21 @@ impl<T, S> fmt::Debug for Streamed<'_, T, S> {
     }
 }
 
-/// Buffers of the ring that belong together. It may be dropped whenever no copy is under way between
-/// them: a reduction of the device's has a share of that memory.
+/// A host buffer and its device buffer. It may be dropped whenever no copy between them is in flight:
+/// reductions hold a reference to the device memory.
 struct Slot {
     host: HostBytes,
     device: Arc<Memory>,
-    /// The last copy between them.
     copied: Arc<Event>,
-    /// The last of the reductions of what was copied.
     reduced: Event,
 }
 
-/// The buffers of a stream, all of the same size.
+/// The buffers of a stream, all of one size.
 pub(crate) struct Ring(Vec<Slot>);
 
 impl Ring {
-    /// `buffers` buffers of `bytes` bytes each: first those of the stream before that have this size.
+    /// Returns `buffers` buffers of `bytes` bytes each, and reuses those of this size from the previous
+    /// stream.
     fn of(reducer: &Reducer, buffers: usize, bytes: usize) -> Result<Self> {
         reducer.device().require_process()?;
         let kept = reducer.core().ring().take().map_or_else(Vec::new, |Self(slots)| slots);
@@ -276,10 +272,9 @@ impl Ring {
         Ok(Self(slots))
     }
 
-    /// Leaves them for the next stream.
     fn keep(self, reducer: &Reducer) {
         let before = reducer.core().ring().replace(self);
-        // Another thread's, if there is one, is given back.
+        // Frees another thread's ring, if there is one, after the lock is released.
         drop(before);
     }
 }
@@ -295,59 +290,56 @@ impl Slot {
     }
 }
 
-/// Who fills which buffer with what.
-struct Turns {
+/// The source of the threads' work: free buffers, and the next part to read.
+struct Queue {
     frees: Receiver<Slot>,
-    /// The number of the next part of the source.
     next: u64,
 }
 
-/// A buffer that was filled, or was to be.
+/// A buffer that a thread has filled or failed to fill.
 struct Filled {
     part: u64,
     slot: Slot,
-    /// How many elements there are; or what the source said, or with what it panicked.
+    /// The number of elements, the source's error, or the payload of its panic.
     elements: thread::Result<io::Result<usize>>,
 }
 
-/// Fills buffers with parts of `len` elements until nobody wants any more.
+/// Fills buffers with parts of `len` elements until the channel of free buffers is closed.
 fn fill_buffers<T: Plain>(
     source: &impl Source<T>,
     len: u64,
-    turns: &Mutex<Turns>,
+    queue: &Mutex<Queue>,
     filled: &Sender<Filled>,
 ) {
     loop {
         let (mut slot, part) = {
-            let mut turns = turns.lock().unwrap_or_else(PoisonError::into_inner);
-            let Ok(slot) = turns.frees.recv() else { return };
-            turns.next += 1;
-            (slot, turns.next - 1)
+            let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let Ok(slot) = queue.frees.recv() else { return };
+            queue.next += 1;
+            (slot, queue.next - 1)
         };
         let fill = || source.read_at(part * len, slot.host.elements());
-        // Whoever waits for this part would wait for ever.
+        // A part that never arrives would block the receiver.
         let elements = panic::catch_unwind(AssertUnwindSafe(fill));
         let _ = filled.send(Filled { part, slot, elements });
     }
 }
 
-/// Buffers in the order of their parts, in which the threads need not come.
-struct InTurn {
+/// Sorts buffers, which threads fill in any order, by part.
+struct InOrder {
     fills: Receiver<Filled>,
     early: BTreeMap<u64, Filled>,
     next: u64,
 }
 
-impl InTurn {
-    /// The next one, if it has come.
-    fn come(&mut self) -> Option<Filled> {
+impl InOrder {
+    fn poll(&mut self) -> Option<Filled> {
         while let Ok(filled) = self.fills.try_recv() {
             self.early.insert(filled.part, filled);
         }
         self.take()
     }
 
-    /// The next one, which a thread is about to fill.
     fn wait(&mut self) -> Filled {
         loop {
             if let Some(next) = self.take() {
@@ -366,26 +358,25 @@ impl InTurn {
     }
 }
 
-/// Copies to the device, in order.
 struct Copies {
     stream: Stream,
-    /// Buffers between which copies are under way, and how many elements each copies.
+    /// The buffers of copies in flight, and the elements of each.
     under_way: VecDeque<(Slot, usize)>,
 }
 
 impl Copies {
-    /// Begins to copy `bytes` bytes, when what was copied before has been reduced.
+    /// Enqueues a copy of `bytes` bytes, after the reduction of the device buffer's previous elements.
     fn begin(&mut self, slot: Slot, elements: usize, bytes: usize) -> Result<&Slot> {
         let stream = &self.stream;
         let begun = slot.reduced.precede(stream).map_err(Failed::not_begun).and_then(|()| {
             let copied = stream.device().call("copying to it", |driver| {
                 let (to, from) = (slot.device.address(), slot.host.start());
-                // SAFETY: either memory has `bytes` bytes, and the slot is kept until the copy has
-                // ended, or for good. Nobody writes the host's: it is in the slot. What read the
-                // device's before comes first.
+                // SAFETY: both buffers have `bytes` bytes, and the slot is kept until the copy has
+                // finished, or forever. The slot owns the host buffer, so nothing writes it. The stream
+                // waits for the last reduction that read the device buffer.
                 unsafe { driver.memcpy_htod_async(to, from, bytes, stream.raw()) }
             });
-            // An error of a copy that was enqueued even so must not leave it running.
+            // The copy may have been enqueued despite an error, so `has_ended` waits for it.
             let recorded = copied.and_then(|()| slot.copied.record(stream));
             recorded.map_err(|error| {
                 let ended = stream.has_ended();
@@ -401,7 +392,7 @@ impl Copies {
         }
     }
 
-    /// Waits for the first copy that is under way.
+    /// Waits for the first copy in flight.
     fn finish(&mut self) -> Option<Result<(Slot, usize)>> {
         let (slot, elements) = self.under_way.pop_front()?;
         Some(match slot.copied.wait_out() {
@@ -412,16 +403,15 @@ impl Copies {
 }
 
 impl Drop for Copies {
-    /// Lets no copy outlive its buffers.
+    /// Waits, so that no copy outlives its buffers.
     fn drop(&mut self) {
         while self.finish().is_some() {}
     }
 }
 
-/// The reductions that are under way.
 struct Flow<'a, 'r, T: Plain> {
     running: &'a mut [&'r mut dyn Push<T>],
-    /// Elements that will be reduced.
+    /// Elements whose reduction has been enqueued.
     enqueued: u64,
     work: Stream,
     copies: Copies,
@@ -431,12 +421,12 @@ struct Flow<'a, 'r, T: Plain> {
 }
 
 impl<T: Plain> Flow<'_, '_, T> {
-    /// Takes parts until the source has no more, and says how many elements came.
-    fn run(&mut self, parts: &mut InTurn, free: &Sender<Slot>) -> Result<u64> {
+    /// Processes parts until the source is exhausted, and returns the number of elements.
+    fn run(&mut self, parts: &mut InOrder, free: &Sender<Slot>) -> Result<u64> {
         loop {
-            let filled = match parts.come() {
+            let filled = match parts.poll() {
                 Some(filled) => filled,
-                // Two copies under way keep the bus busy. With fewer there are buffers to be filled.
+                // Two copies in flight keep the bus busy. With fewer, there are buffers to be filled.
                 None if self.copies.under_way.len() >= 2 => {
                     let slot = self.land().expect("there are two")?;
                     let _ = free.send(slot);
@@ -468,7 +458,7 @@ impl<T: Plain> Flow<'_, '_, T> {
         }
     }
 
-    /// How many elements the source has given, of those that there is room for.
+    /// Returns the number of elements that the source has read, at most `room`.
     fn given(
         &self,
         elements: Result<io::Result<usize>, Box<dyn Any + Send>>,
@@ -489,11 +479,11 @@ impl<T: Plain> Flow<'_, '_, T> {
         Error::Source { at: self.enqueued, source }
     }
 
-    /// Enqueues that the elements of a buffer are copied and reduced.
+    /// Enqueues the copy and the reduction of a buffer's elements.
     fn take(&mut self, slot: Slot, elements: usize) -> Result<()> {
         let slot = self.copies.begin(slot, elements, elements * size_of::<T>())?;
         let copied = LastWrite::Until(slot.copied.clone());
-        // The elements change when they have been reduced, and nobody else has this.
+        // The elements change after their reduction, but nothing else has this buffer.
         let piece = Buffer::<T>::written(slot.device.clone(), elements, copied);
         for running in &mut *self.running {
             running.push(&self.work, &piece)?;
@@ -502,7 +492,7 @@ impl<T: Plain> Flow<'_, '_, T> {
         slot.reduced.record(&self.work)
     }
 
-    /// Waits until the first of the buffers under way has come to the device.
+    /// Waits for the first copy in flight, and reports the progress.
     fn land(&mut self) -> Option<Result<Slot>> {
         let landed = self.copies.finish()?;
         Some(landed.map(|(slot, elements)| {
