@@ -1,4 +1,4 @@
-//! The operations, element by element.
+//! The operations on elements.
 
 use std::{
     convert::identity,
@@ -26,27 +26,25 @@ use crate::{
     },
 };
 
-/// Words of a result: one of up to 16 bytes; or an index, and the element there; or a count, and
-/// a sum in two words.
+/// The words of a result: a value of up to 16 bytes; or an index and its element; or a count and a sum
+/// in two words.
 pub(super) type Words = [u64; 3];
 
-/// A value in the words that a kernel writes.
 fn words<R: Pod>(result: R) -> Words {
     let mut words = Words::default();
     bytemuck::bytes_of_mut(&mut words)[..size_of::<R>()].copy_from_slice(bytemuck::bytes_of(&result));
     words
 }
 
-/// A mean and a variance, likewise.
 fn moments(MeanAndVariance { mean, variance }: MeanAndVariance) -> Words {
     words([mean, variance])
 }
 
-/// Of elements, of which there is one at least.
-pub(super) fn of_integers<T: Integer>(op: Op, values: &[T]) -> Words {
+/// Reduces one integer or more.
+pub(super) fn reduce_integers<T: Integer>(op: Op, values: &[T]) -> Words {
     match op.kind {
         OpKind::Sum if op.wide => words(fold::<T, WideSum>(values)),
-        OpKind::Sum => words(fold::<T, WrappingSum<Itself>>(values)),
+        OpKind::Sum => words(fold::<T, WrappingSum<Identity>>(values)),
         OpKind::SumOfSquares => words(fold::<T, WrappingSum<Square>>(values)),
         OpKind::SumOfMagnitudes => words(fold::<T, WrappingSum<Magnitude>>(values)),
         OpKind::Product => words(fold::<T, WrappingProduct>(values)),
@@ -61,73 +59,35 @@ pub(super) fn of_integers<T: Integer>(op: Op, values: &[T]) -> Words {
         }
         OpKind::L2Norm => {
             let (_, lower, upper) = fold::<T, ExactSums>(values);
-            // The variance of one number whose square that would be, and whose sum is 0.
+            // The standard deviation of a single number with this square and a sum of 0.
             words(MeanAndVariance::of_integers(1, 0, lower, upper).variance.sqrt())
         }
-        _ => of_any(op, values),
+        _ => reduce_any::<T, false>(op, values),
     }
 }
 
-/// The mean and the variance of integers.
 fn exact_moments<T: Integer>(values: &[T]) -> MeanAndVariance {
     let (sum, lower, upper) = fold::<T, ExactSums>(values);
     MeanAndVariance::of_integers(values.len() as u64, sum, lower, upper)
 }
 
-/// Of elements, of which there is one at least.
-pub(super) fn of_floats<T: Real>(op: Op, values: &[T]) -> Words {
+/// Reduces one float or more.
+pub(super) fn reduce_floats<T: Real>(op: Op, values: &[T]) -> Words {
     match (op.kind, op.nan, op.order) {
-        (OpKind::Sum, ..) if op.wide => words(fold::<T, DoubleSum<Itself>>(values)),
-        (OpKind::Sum, Propagate, RunToRun) => words(T::nearest(fold::<T, DoubleSum<Itself>>(values))),
-        (OpKind::SumOfSquares, Propagate, RunToRun) => {
-            words(T::nearest(fold::<T, DoubleSum<Square>>(values)))
-        }
-        (OpKind::SumOfMagnitudes, Propagate, RunToRun) => {
-            words(T::nearest(fold::<T, DoubleSum<Magnitude>>(values)))
-        }
+        (OpKind::Sum, ..) if op.wide => words(fold::<T, DoubleSum<Identity>>(values)),
+        (OpKind::Sum, ..) => sum_floats::<T, Identity>(op, values),
+        (OpKind::SumOfSquares, ..) => sum_floats::<T, Square>(op, values),
+        (OpKind::SumOfMagnitudes, ..) => sum_floats::<T, Magnitude>(op, values),
         (OpKind::Product, Propagate, RunToRun) => words(T::nearest(fold::<T, DoubleProduct>(values))),
-        (OpKind::Sum, Propagate, Reproducible) => words(fold::<T, BinnedSum<Itself>>(values).sum()),
-        (OpKind::SumOfSquares, Propagate, Reproducible) => {
-            words(fold::<T, BinnedSum<Square>>(values).sum())
-        }
-        (OpKind::SumOfMagnitudes, Propagate, Reproducible) => {
-            words(fold::<T, BinnedSum<Magnitude>>(values).sum())
-        }
-        (OpKind::Sum, Skip, Reproducible) => {
-            words(fold::<T, BinnedSum<OfNumbers<Itself>>>(values).sum())
-        }
-        (OpKind::SumOfSquares, Skip, Reproducible) => {
-            words(fold::<T, BinnedSum<OfNumbers<Square>>>(values).sum())
-        }
-        (OpKind::SumOfMagnitudes, Skip, Reproducible) => {
-            words(fold::<T, BinnedSum<OfNumbers<Magnitude>>>(values).sum())
-        }
+        (OpKind::Product, Skip, RunToRun) => words(T::nearest(fold::<T, NumberProduct>(values))),
         (OpKind::LogSumExp, Propagate, RunToRun) => {
             let Exponentials { largest, sum } = fold::<T, LogSumExp>(values);
             words(T::nearest(if largest.is_finite() { largest + sum.ln() } else { largest }))
         }
-        (OpKind::Sum, Skip, RunToRun) => words(T::nearest(fold::<T, NumberSum<Itself>>(values))),
-        (OpKind::SumOfSquares, Skip, RunToRun) => {
-            words(T::nearest(fold::<T, NumberSum<Square>>(values)))
-        }
-        (OpKind::SumOfMagnitudes, Skip, RunToRun) => {
-            words(T::nearest(fold::<T, NumberSum<Magnitude>>(values)))
-        }
-        (OpKind::Product, Skip, RunToRun) => words(T::nearest(fold::<T, NumberProduct>(values))),
         (OpKind::CountNan, ..) => words(fold::<T, NanCount>(values)),
-        (OpKind::Min, Skip, RunToRun) => words(fold::<T, NumberExtreme<Least>>(values).element::<T>()),
-        (OpKind::Max, Skip, RunToRun) => {
-            words(fold::<T, NumberExtreme<Greatest>>(values).element::<T>())
-        }
-        (OpKind::MinMax, Skip, RunToRun) => {
-            let (min, max) = fold::<T, (NumberExtreme<Least>, NumberExtreme<Greatest>)>(values);
-            words([min.element::<T>(), max.element::<T>()])
-        }
-        (OpKind::ArgMin, Skip, RunToRun) => fold::<T, NumberPlace<Least>>(values).words(),
-        (OpKind::ArgMax, Skip, RunToRun) => fold::<T, NumberPlace<Greatest>>(values).words(),
         (OpKind::Mean, Propagate, RunToRun) => {
-            words(mean(fold::<T, DoubleSum<Itself>>(values), values.len() as u64, || {
-                fold::<T, BinnedSum<Itself>>(values)
+            words(mean(fold::<T, DoubleSum<Identity>>(values), values.len() as u64, || {
+                fold::<T, BinnedSum<Identity>>(values)
             }))
         }
         (OpKind::L2Norm, Propagate, RunToRun) => {
@@ -138,28 +98,35 @@ pub(super) fn of_floats<T: Real>(op: Op, values: &[T]) -> Words {
             words(harmonic_mean(values, |value| counted(nan, value).then(|| value.double())))
         }
         (OpKind::HarmonicMean, nan, Reproducible) => {
-            let count = values.len() as u64 - if nan == Skip { fold::<T, NanCount>(values) } else { 0 };
             let term = |value: T| {
                 if counted(nan, value) { value.term().four_over() } else { T::Sum::ZERO }
             };
             let sum = fold_by(values, &|values| binned_sum(values, term), &Partial::plus);
-            words(4.0 / sum.mean(count))
+            words(4.0 / sum.mean(count(values, nan)))
         }
         (OpKind::ThirdCentralMoment, nan, RunToRun) => words(third_moment(values, nan)),
         (OpKind::MeanAndVariance, Propagate, _) => {
-            let sums = fold::<T, BinnedMoments<Itself>>(values);
-            moments(sums.moments(values.len() as u64))
+            moments(fold::<T, BinnedMoments<Identity>>(values).moments(values.len() as u64))
         }
         (OpKind::MeanAndVariance, Skip, _) => {
-            let count = values.len() as u64 - fold::<T, NanCount>(values);
-            moments(fold::<T, BinnedMoments<OfNumbers<Itself>>>(values).moments(count))
+            let sums = fold::<T, BinnedMoments<SkipNan<Identity>>>(values);
+            moments(sums.moments(count(values, Skip)))
         }
-        _ => of_any(op, values),
+        (_, Skip, RunToRun) => reduce_any::<T, true>(op, values),
+        _ => reduce_any::<T, false>(op, values),
     }
 }
 
-/// Of pairs, of which there is one at least.
-pub(super) fn of_integer_pairs<T: Integer>(op: PairOp, first: &[T], second: &[T]) -> Words {
+fn sum_floats<T: Real, M: Term>(op: Op, values: &[T]) -> Words {
+    match (op.nan, op.order) {
+        (Propagate, RunToRun) => words(T::nearest(fold::<T, DoubleSum<M>>(values))),
+        (Skip, RunToRun) => words(T::nearest(fold::<T, NumberSum<M>>(values))),
+        (Propagate, Reproducible) => words(fold::<T, BinnedSum<M>>(values).sum()),
+        (Skip, Reproducible) => words(fold::<T, BinnedSum<SkipNan<M>>>(values).sum()),
+    }
+}
+
+pub(super) fn reduce_integer_pairs<T: Integer>(op: PairOp, first: &[T], second: &[T]) -> Words {
     words(match op {
         PairOp::Dot => fold_pairs::<T, WrappingPairs<Times>>(first, second),
         PairOp::SquaredDistance => fold_pairs::<T, WrappingPairs<DistanceSquared>>(first, second),
@@ -167,8 +134,7 @@ pub(super) fn of_integer_pairs<T: Integer>(op: PairOp, first: &[T], second: &[T]
     })
 }
 
-/// Of pairs, of which there is one at least.
-pub(super) fn of_float_pairs<T: Real>(op: PairOp, first: &[T], second: &[T]) -> Words {
+pub(super) fn reduce_float_pairs<T: Real>(op: PairOp, first: &[T], second: &[T]) -> Words {
     words(match op {
         PairOp::Dot => T::nearest(fold_pairs::<T, DoublePairs<Times>>(first, second)),
         PairOp::SquaredDistance => {
@@ -182,13 +148,13 @@ pub(super) fn of_float_pairs<T: Real>(op: PairOp, first: &[T], second: &[T]) -> 
     })
 }
 
-/// The mean of `count` floats with such a sum; of those whose sum overflows on the way, by an exact sum.
+/// Returns the mean of `count` floats from their sum, or from an exact sum if that overflowed.
 fn mean<S: Float>(sum: f64, count: u64, exact: impl FnOnce() -> Partial<S>) -> f64 {
     if sum.is_finite() { sum / count as f64 } else { exact().mean(count) }
 }
 
-/// The L2 norm of the floats that are numbers, and of NaN if this sum of squares is NaN. Where squares
-/// overflow or vanish, the numbers are scaled.
+/// Returns the L2 norm of the floats that are not NaN, or NaN if their sum of squares is given as NaN.
+/// If squares overflow or underflow, the numbers are scaled first.
 fn norm<T: Real>(values: &[T], squares: f64) -> f64 {
     if (2_f64.powi(-900)..f64::INFINITY).contains(&squares) || squares.is_nan() {
         return squares.sqrt();
@@ -200,20 +166,23 @@ fn norm<T: Real>(values: &[T], squares: f64) -> f64 {
     if most == 0.0 || most.is_infinite() {
         return most;
     }
-    // A power of two, by which no number is rounded that counts beside the largest.
+    // A power of two, which rounds only numbers that are negligible beside the largest.
     let scale = if most < 1.0 { 2_f64.powi(600) } else { 2_f64.powi(-600) };
     let square = |value: T| (magnitude(value) * scale).square();
     let squares = |values: &[T]| in_lanes(values, 0.0, |sum, value| sum + square(value), Add::add);
     fold_by(values, &squares, &|a: f64, b: f64| a + b).sqrt() / scale
 }
 
-/// Returns whether a float counts.
 fn counted<T: Real>(nan: Nan, value: T) -> bool {
     nan == Propagate || !value.is_nan()
 }
 
-/// The harmonic mean of the elements that are numbers. The reciprocals of small ones are added apart: in
-/// both scales none overflows or is subnormal.
+fn count<T: Real>(values: &[T], nan: Nan) -> u64 {
+    values.len() as u64 - if nan == Skip { fold::<T, NanCount>(values) } else { 0 }
+}
+
+/// Returns the harmonic mean of the elements that are numbers. Reciprocals of small ones are added in
+/// another scale, so that none overflows or is subnormal.
 fn harmonic_mean<T: Item>(values: &[T], number: impl Fn(T) -> Option<f64> + Sync) -> f64 {
     let power = |exponent| 2_f64.powi(exponent);
     let over =
@@ -225,9 +194,9 @@ fn harmonic_mean<T: Item>(values: &[T], number: impl Fn(T) -> Option<f64> + Sync
         }
         Some(number) => (count + 1, near + over(power(64), number), far),
     };
-    let meet = |a: (u64, f64, f64), b: (u64, f64, f64)| (a.0 + b.0, a.1 + b.1, a.2 + b.2);
-    let leaf = |values: &[T]| in_lanes(values, (0, 0.0, 0.0), add, meet);
-    let (count, near, far) = fold_by(values, &leaf, &meet);
+    let combine = |a: (u64, f64, f64), b: (u64, f64, f64)| (a.0 + b.0, a.1 + b.1, a.2 + b.2);
+    let leaf = |values: &[T]| in_lanes(values, (0, 0.0, 0.0), add, combine);
+    let (count, near, far) = fold_by(values, &leaf, &combine);
     let count = count as f64;
     match far {
         0.0 => count * power(64) / near,
@@ -235,13 +204,13 @@ fn harmonic_mean<T: Item>(values: &[T], number: impl Fn(T) -> Option<f64> + Sync
     }
 }
 
-/// The third central moment of the floats that count, from their distances from the one nearest to the
-/// mean.
+/// Returns the third central moment of the floats that count, from their distances to the float nearest
+/// to the mean.
 fn third_moment<T: Real>(values: &[T], nan: Nan) -> f64 {
-    let count = values.len() as u64 - if nan == Skip { fold::<T, NanCount>(values) } else { 0 };
+    let count = count(values, nan);
     let term = |value: T| if counted(nan, value) { value.term() } else { T::Sum::ZERO };
     let mean = fold_by(values, &|values| binned_sum(values, term), &Partial::plus).mean(count);
-    // An element, so that those of a constant have no distance: a mean is rounded.
+    // With an element in place of the rounded mean, all distances of equal elements are 0.
     let nearer = |a: f64, b: f64| if (b - mean).abs() < (a - mean).abs() { b } else { a };
     let nearest = |near, value: T| if counted(nan, value) { nearer(near, value.double()) } else { near };
     let leaf = |values: &[T]| in_lanes(values, f64::INFINITY, nearest, nearer);
@@ -251,23 +220,21 @@ fn third_moment<T: Real>(values: &[T], nan: Nan) -> f64 {
         let square = distance * distance;
         [sums[0] + distance, sums[1] + square, sums[2] + square * distance]
     };
-    let meet = |a: [f64; 3], b: [f64; 3]| [a[0] + b[0], a[1] + b[1], a[2] + b[2]];
+    let combine = |a: [f64; 3], b: [f64; 3]| [a[0] + b[0], a[1] + b[1], a[2] + b[2]];
     let [sum, squares, cubes] =
-        fold_by(values, &|values: &[T]| in_lanes(values, [0.0; 3], add, meet), &meet);
+        fold_by(values, &|values: &[T]| in_lanes(values, [0.0; 3], add, combine), &combine);
     let count = count as f64;
     let offset = sum / count;
     (cubes - offset * (3.0 * squares - 2.0 * sum * offset)) / count
 }
 
-/// How many elements lie in an interval, and their sum in two words, of which there is one at least to
-/// look at. There is one way to add integers.
-pub(super) fn of_integers_within<T: Integer>((_op, ends): (WithinOp, Ends), values: &[T]) -> Words {
+/// Returns the number of elements in an interval, and their sum in two words.
+pub(super) fn sum_integers_within<T: Integer>((_op, ends): (WithinOp, Ends), values: &[T]) -> Words {
     let (count, sum) = within(ends, values, 0, T::widest, u128::wrapping_add);
     [count, sum as u64, (sum >> 64) as u64]
 }
 
-/// Does for floats what [`of_integers_within`] does.
-pub(super) fn of_floats_within<T: Real>((op, ends): (WithinOp, Ends), values: &[T]) -> Words {
+pub(super) fn sum_floats_within<T: Real>((op, ends): (WithinOp, Ends), values: &[T]) -> Words {
     let (count, sum) = match op {
         WithinOp::Sum => within(ends, values, 0.0, T::double, Add::add),
         WithinOp::BinnedSum => (0, f64::INFINITY),
@@ -278,13 +245,12 @@ pub(super) fn of_floats_within<T: Real>((op, ends): (WithinOp, Ends), values: &[
         let headroom = <T::Sum as Float>::HEADROOM;
         return [count, word, (sum * 2_f64.powi(-headroom)).to_bits()];
     }
-    // It is exact, and does not overflow on the way.
+    // A binned sum is exact, and no addition overflows.
     let (count, sum) = binned_within(ends, values);
     let [word, ..] = words(sum.sum());
     [count, word, sum.wide().to_bits()]
 }
 
-/// How many elements lie in an interval, and what is made of them in pairs.
 fn within<T: Item, S: Copy + Send + Sync>(
     ends: Ends,
     values: &[T],
@@ -293,57 +259,51 @@ fn within<T: Item, S: Copy + Send + Sync>(
     add: impl Fn(S, S) -> S + Sync,
 ) -> (u64, S) {
     let [low, high] = ends.elements::<T>();
-    let meet = |a: (u64, S), b: (u64, S)| (a.0 + b.0, add(a.1, b.1));
+    let combine = |a: (u64, S), b: (u64, S)| (a.0 + b.0, add(a.1, b.1));
     let of = |value: T| if low <= value && value <= high { (1, term(value)) } else { (0, zero) };
-    let leaf = |values: &[T]| in_lanes(values, (0, zero), |kept, value| meet(kept, of(value)), meet);
-    fold_by(values, &leaf, &meet)
+    let leaf = |values: &[T]| in_lanes(values, (0, zero), |acc, value| combine(acc, of(value)), combine);
+    fold_by(values, &leaf, &combine)
 }
 
-/// How many elements lie in an interval, and their binned sum.
 fn binned_within<T: Real>(ends: Ends, values: &[T]) -> (u64, Partial<T::Sum>) {
     let [low, high] = ends.elements::<T>();
     let is_inside = |value: T| low <= value && value <= high;
     let leaf = |values: &[T]| {
-        let count = |kept: u64, value| kept + u64::from(is_inside(value));
+        let count = |acc: u64, value| acc + u64::from(is_inside(value));
         let term = |value: T| if is_inside(value) { value.term() } else { T::Sum::ZERO };
         (in_lanes(values, 0, count, Add::add), binned_sum(values, term))
     };
-    let meet = |a: (u64, Partial<T::Sum>), b: (u64, _)| (a.0 + b.0, a.1.plus(b.1));
-    fold_by(values, &leaf, &meet)
+    let combine = |a: (u64, Partial<T::Sum>), b: (u64, _)| (a.0 + b.0, a.1.plus(b.1));
+    fold_by(values, &leaf, &combine)
 }
 
-/// Of elements, of which there is one at least, by an operation that integers and floats have.
-fn of_any<T: Item>(op: Op, values: &[T]) -> Words {
+fn reduce_any<T: Item, const SKIP_NAN: bool>(op: Op, values: &[T]) -> Words {
     match op.kind {
-        OpKind::Min => words(fold::<T, Extreme<Least>>(values).element::<T>()),
-        OpKind::Max => words(fold::<T, Extreme<Greatest>>(values).element::<T>()),
+        OpKind::Min => words(fold::<T, Extreme<Least, SKIP_NAN>>(values).element::<T>()),
+        OpKind::Max => words(fold::<T, Extreme<Greatest, SKIP_NAN>>(values).element::<T>()),
         OpKind::MinMax => {
-            let (min, max) = fold::<T, (Extreme<Least>, Extreme<Greatest>)>(values);
+            let (min, max) = fold::<T, (Extreme<Least, SKIP_NAN>, Extreme<Greatest, SKIP_NAN>)>(values);
             words([min.element::<T>(), max.element::<T>()])
         }
-        OpKind::ArgMin => fold::<T, Place<Least>>(values).words(),
-        OpKind::ArgMax => fold::<T, Place<Greatest>>(values).words(),
+        OpKind::ArgMin => fold::<T, ArgExtreme<Least, SKIP_NAN>>(values).words(),
+        OpKind::ArgMax => fold::<T, ArgExtreme<Greatest, SKIP_NAN>>(values).words(),
         OpKind::CountNonZero => words(fold::<T, NonZero>(values)),
         _ => unreachable!("{op} is no operation of these elements"),
     }
 }
 
-/// What of an element is added up.
+/// The term of an element in a sum.
 trait Term {
-    /// Gives the term of a number.
     fn of<N: Number>(number: N) -> N;
-    /// Of an integer, in 64 bits.
+    /// Returns the term of an integer, wrapped to 64 bits.
     fn wide<T: Integer>(element: T) -> u64;
 }
 
-/// The term is the element itself.
-struct Itself;
-/// The term is the element's square.
+struct Identity;
 struct Square;
-/// The term is the element's magnitude.
 struct Magnitude;
 
-impl Term for Itself {
+impl Term for Identity {
     #[inline(always)]
     fn of<N: Number>(number: N) -> N {
         number
@@ -376,11 +336,10 @@ impl Term for Magnitude {
     }
 }
 
-/// What a binned sum adds up of each element, or of each pair of elements.
+/// The term of an element, or of a pair of elements, in a binned sum.
 trait BinnedTerm<T> {
-    /// The type of the sum.
     type Sum: Binned;
-    /// Gives the term, rounded to that type.
+    /// Returns the term, rounded to the type of the sum.
     fn term(value: T) -> Self::Sum;
 }
 
@@ -393,10 +352,10 @@ impl<T: Real, M: Term> BinnedTerm<T> for M {
     }
 }
 
-/// Of a number its term, and zero of NaN.
-struct OfNumbers<M>(PhantomData<M>);
+/// The term of a number, and zero for NaN.
+struct SkipNan<M>(PhantomData<M>);
 
-impl<T: Real, M: Term> BinnedTerm<T> for OfNumbers<M> {
+impl<T: Real, M: Term> BinnedTerm<T> for SkipNan<M> {
     type Sum = T::Sum;
 
     #[inline(always)]
@@ -414,24 +373,22 @@ impl<T: Real, M: PairTerm> BinnedTerm<(T, T)> for M {
     }
 }
 
-/// The binned sum of terms.
 struct BinnedSum<M>(PhantomData<M>);
 
 impl<T: Copy, M: BinnedTerm<T>> Fold<T> for BinnedSum<M> {
-    type Kept = Partial<M::Sum>;
+    type Acc = Partial<M::Sum>;
 
     #[inline(always)]
-    fn leaf(values: &[T], _index: u64) -> Self::Kept {
+    fn leaf(values: &[T], _index: u64) -> Self::Acc {
         binned_sum(values, M::term)
     }
 
     #[inline(always)]
-    fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept {
+    fn combine(first: Self::Acc, second: Self::Acc) -> Self::Acc {
         first.plus(second)
     }
 }
 
-/// The binned sum of the terms of a few values.
 #[inline(always)]
 fn binned_sum<T: Copy, S: Binned>(values: &[T], term: impl Fn(T) -> S) -> Partial<S> {
     let largest = S::largest(values, &term);
@@ -446,35 +403,33 @@ fn binned_sum<T: Copy, S: Binned>(values: &[T], term: impl Fn(T) -> S) -> Partia
     sum.close()
 }
 
-/// The binned sums of elements and of their squares.
 struct BinnedMoments<M>(PhantomData<M>);
 
 impl<T: Real, M: BinnedTerm<T, Sum = T::Sum>> Fold<T> for BinnedMoments<M> {
-    type Kept = Partial<T::Moments>;
+    type Acc = Partial<T::Moments>;
 
     #[inline(always)]
-    fn leaf(values: &[T], _index: u64) -> Self::Kept {
+    fn leaf(values: &[T], _index: u64) -> Self::Acc {
         let mut sums = Running::<T::Moments>::new();
-        let (turns, rest) = values.as_chunks::<8>();
-        turns.iter().for_each(|turn| sums.add(turn.map(M::term)));
+        let (chunks, rest) = values.as_chunks::<8>();
+        chunks.iter().for_each(|chunk| sums.add(chunk.map(M::term)));
         rest.iter().for_each(|&value| sums.add([M::term(value)]));
         sums.close()
     }
 
     #[inline(always)]
-    fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept {
+    fn combine(first: Self::Acc, second: Self::Acc) -> Self::Acc {
         first.plus(second)
     }
 }
 
-/// The sum of integers, and that of their squares, exactly.
 struct ExactSums;
 
 /// The sum, and the sums of the lower and of the upper 64 bits of the squares.
 type Exact = (i128, u128, u128);
 
 impl<T: Integer> Fold<T> for ExactSums {
-    type Kept = Exact;
+    type Acc = Exact;
 
     #[inline(always)]
     fn leaf(values: &[T], _index: u64) -> Exact {
@@ -482,39 +437,36 @@ impl<T: Integer> Fold<T> for ExactSums {
             let magnitude = u128::from(value.magnitude());
             let (square, low) = (magnitude * magnitude, u128::from(u64::MAX));
             let sum = value.widest().cast_signed();
-            <Self as Fold<T>>::meet(sums, (sum, square & low, square >> u64::BITS))
+            <Self as Fold<T>>::combine(sums, (sum, square & low, square >> u64::BITS))
         };
-        in_lanes(values, (0, 0, 0), add, <Self as Fold<T>>::meet)
+        in_lanes(values, (0, 0, 0), add, <Self as Fold<T>>::combine)
     }
 
     #[inline(always)]
-    fn meet(first: Exact, second: Exact) -> Exact {
+    fn combine(first: Exact, second: Exact) -> Exact {
         (first.0 + second.0, first.1 + second.1, first.2 + second.2)
     }
 }
 
-/// Which extreme is looked for.
-trait Wanted {
-    /// Whether the first of two takes the place of the second.
+trait Extremum {
+    /// Returns whether the first of two elements is more extreme.
     fn beats<O: PartialOrd>(a: O, b: O) -> bool;
-    /// Gives one of two keys.
-    fn of<K: Ord>(a: K, b: K) -> K;
-    /// The key that gives way to all.
+    /// Returns the more extreme of two keys.
+    fn pick<K: Ord>(a: K, b: K) -> K;
+    /// The least extreme key.
     fn none<T: Item>() -> T::Key;
 }
 
-/// The smallest of the elements.
 struct Least;
-/// The largest of the elements.
 struct Greatest;
 
-impl Wanted for Least {
+impl Extremum for Least {
     #[inline(always)]
     fn beats<O: PartialOrd>(a: O, b: O) -> bool {
         a < b
     }
     #[inline(always)]
-    fn of<K: Ord>(a: K, b: K) -> K {
+    fn pick<K: Ord>(a: K, b: K) -> K {
         a.min(b)
     }
     #[inline(always)]
@@ -523,13 +475,13 @@ impl Wanted for Least {
     }
 }
 
-impl Wanted for Greatest {
+impl Extremum for Greatest {
     #[inline(always)]
     fn beats<O: PartialOrd>(a: O, b: O) -> bool {
         a > b
     }
     #[inline(always)]
-    fn of<K: Ord>(a: K, b: K) -> K {
+    fn pick<K: Ord>(a: K, b: K) -> K {
         a.max(b)
     }
     #[inline(always)]
@@ -538,10 +490,10 @@ impl Wanted for Greatest {
     }
 }
 
-/// An extreme of the elements.
-struct Extreme<E>(PhantomData<E>);
+/// An extreme of the elements. NaN makes it NaN or, with `SKIP_NAN`, is left out.
+struct Extreme<E, const SKIP_NAN: bool>(PhantomData<E>);
 
-/// The key of an extreme element, and whether any element was NaN.
+/// The key of an extreme element, and whether the result is NaN.
 #[derive(Clone, Copy)]
 struct Found<K> {
     key: K,
@@ -554,62 +506,48 @@ impl<K> Found<K> {
     }
 }
 
-impl<T: Item, E: Wanted> Fold<T> for Extreme<E> {
-    type Kept = Found<T::Key>;
-
+impl<E, const SKIP_NAN: bool> Extreme<E, SKIP_NAN> {
     #[inline(always)]
-    fn leaf(values: &[T], _index: u64) -> Self::Kept {
-        let nan = in_lanes(values, false, |nan, value: T| nan | value.is_nan(), |a, b| a | b);
-        let key = in_lanes(values, E::none::<T>(), |key, value: T| E::of(key, value.key()), E::of);
-        Found { key, nan }
-    }
-
-    #[inline(always)]
-    fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept {
-        Found { key: E::of(first.key, second.key), nan: first.nan | second.nan }
+    fn join_nan(a: bool, b: bool) -> bool {
+        if SKIP_NAN { a & b } else { a | b }
     }
 }
 
-/// An extreme of the elements that are numbers.
-struct NumberExtreme<E>(PhantomData<E>);
-
-/// Whether all elements were NaN takes the place of whether any was.
-impl<T: Item, E: Wanted> Fold<T> for NumberExtreme<E> {
-    type Kept = Found<T::Key>;
+impl<T: Item, E: Extremum, const SKIP_NAN: bool> Fold<T> for Extreme<E, SKIP_NAN> {
+    type Acc = Found<T::Key>;
 
     #[inline(always)]
-    fn leaf(values: &[T], _index: u64) -> Self::Kept {
-        let nan = in_lanes(values, true, |nan, value: T| nan & value.is_nan(), |a, b| a & b);
-        let key_of = |value: T| if value.is_nan() { E::none::<T>() } else { value.key() };
-        let key = in_lanes(values, E::none::<T>(), |key, value: T| E::of(key, key_of(value)), E::of);
+    fn leaf(values: &[T], _index: u64) -> Self::Acc {
+        let add_nan = |nan, value: T| Self::join_nan(nan, value.is_nan());
+        let nan = in_lanes(values, SKIP_NAN, add_nan, Self::join_nan);
+        let key_of = |value: T| if SKIP_NAN && value.is_nan() { E::none::<T>() } else { value.key() };
+        let key = in_lanes(values, E::none::<T>(), |key, value: T| E::pick(key, key_of(value)), E::pick);
         Found { key, nan }
     }
 
     #[inline(always)]
-    fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept {
-        Found { key: E::of(first.key, second.key), nan: first.nan & second.nan }
+    fn combine(first: Self::Acc, second: Self::Acc) -> Self::Acc {
+        Found { key: E::pick(first.key, second.key), nan: Self::join_nan(first.nan, second.nan) }
     }
 }
 
 /// Two operations in one pass.
 impl<T: Item, A: Fold<T>, B: Fold<T>> Fold<T> for (A, B) {
-    type Kept = (A::Kept, B::Kept);
+    type Acc = (A::Acc, B::Acc);
 
     #[inline(always)]
-    fn leaf(values: &[T], index: u64) -> Self::Kept {
+    fn leaf(values: &[T], index: u64) -> Self::Acc {
         (A::leaf(values, index), B::leaf(values, index))
     }
 
     #[inline(always)]
-    fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept {
-        (A::meet(first.0, second.0), B::meet(first.1, second.1))
+    fn combine(first: Self::Acc, second: Self::Acc) -> Self::Acc {
+        (A::combine(first.0, second.0), B::combine(first.1, second.1))
     }
 }
 
-/// The first extreme element, or the first NaN, with its place.
-struct Place<E>(PhantomData<E>);
-
-/// An element and its place.
+/// The index and value of the first extreme element, or of the first NaN.
+struct ArgExtreme<E, const SKIP_NAN: bool>(PhantomData<E>);
 #[derive(Clone, Copy)]
 struct Located<T> {
     value: T,
@@ -623,50 +561,31 @@ impl<T: Item> Located<T> {
     }
 }
 
-impl<T: Item, E: Wanted> Fold<T> for Place<E> {
-    type Kept = Located<T>;
+impl<T: Item, E: Extremum, const SKIP_NAN: bool> Fold<T> for ArgExtreme<E, SKIP_NAN> {
+    type Acc = Located<T>;
 
     #[inline(always)]
-    fn leaf(values: &[T], index: u64) -> Self::Kept {
-        let extreme = Extreme::<E>::leaf(values, index);
+    fn leaf(values: &[T], index: u64) -> Self::Acc {
+        let extreme = Extreme::<E, SKIP_NAN>::leaf(values, index);
         let value: T = extreme.element();
-        // Zeros of both signs are equal, and so may be another one.
+        // Zeros of both signs are equal, so the first one may have the other sign.
         let is_first = |other: &T| if extreme.nan { other.is_nan() } else { *other == value };
         let at = values.iter().position(is_first).expect("it is one of the values");
         Located { value: values[at], index: index + at as u64 }
     }
 
     #[inline(always)]
-    fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept {
+    fn combine(first: Self::Acc, second: Self::Acc) -> Self::Acc {
         let (a, b) = (first.value, second.value);
-        if !a.is_nan() && (b.is_nan() || E::beats(b, a)) { second } else { first }
+        let takes_second = match (a.is_nan(), b.is_nan()) {
+            (false, false) => E::beats(b, a),
+            // A skipped NaN gives way to a number, a propagated one replaces it.
+            (a, b) => a != b && a == SKIP_NAN,
+        };
+        if takes_second { second } else { first }
     }
 }
 
-/// The first extreme element that is a number, or the first NaN, with its place.
-struct NumberPlace<E>(PhantomData<E>);
-
-impl<T: Item, E: Wanted> Fold<T> for NumberPlace<E> {
-    type Kept = Located<T>;
-
-    #[inline(always)]
-    fn leaf(values: &[T], index: u64) -> Self::Kept {
-        let extreme = NumberExtreme::<E>::leaf(values, index);
-        let value: T = extreme.element();
-        // Zeros of both signs are equal, and so may be another one.
-        let is_first = |other: &T| extreme.nan || *other == value;
-        let at = values.iter().position(is_first).expect("it is one of the values");
-        Located { value: values[at], index: index + at as u64 }
-    }
-
-    #[inline(always)]
-    fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept {
-        let (a, b) = (first.value, second.value);
-        if !b.is_nan() && (a.is_nan() || E::beats(b, a)) { second } else { first }
-    }
-}
-
-/// What is made of a float, or something else of NaN.
 #[inline(always)]
 fn number_or<T: Real>(value: T, other: f64, of: impl Fn(f64) -> f64) -> f64 {
     if value.is_nan() { other } else { of(value.double()) }
@@ -675,68 +594,54 @@ fn number_or<T: Real>(value: T, other: f64, of: impl Fn(f64) -> f64) -> f64 {
 macro_rules! simple {
     ($(
         $(#[$attr:meta])*
-        $Name:ident$(<$M:ident>)? of $Bound:ident in $Kept:ty: $none:expr, |$value:ident| $of:expr,
-        $meet:expr;
+        $Name:ident$(<$M:ident>)? of $Bound:ident in $Acc:ty: $none:expr, |$value:ident| $of:expr,
+        $combine:expr;
     )*) => {$(
         $(#[$attr])*
         struct $Name$(<$M>(PhantomData<$M>))?;
 
         impl<T: $Bound $(, $M: Term)?> Fold<T> for $Name$(<$M>)? {
-            type Kept = $Kept;
+            type Acc = $Acc;
 
             #[inline(always)]
-            fn leaf(values: &[T], _index: u64) -> $Kept {
-                in_lanes(values, $none, |kept, $value: T| $meet(kept, $of), $meet)
+            fn leaf(values: &[T], _index: u64) -> $Acc {
+                in_lanes(values, $none, |acc, $value: T| $combine(acc, $of), $combine)
             }
 
             #[inline(always)]
-            fn meet(first: $Kept, second: $Kept) -> $Kept {
-                $meet(first, second)
+            fn combine(first: $Acc, second: $Acc) -> $Acc {
+                $combine(first, second)
             }
         }
     )*};
 }
 
 simple! {
-    /// The sum of integers' terms.
     WrappingSum<M> of Integer in u64: 0, |value| M::wide(value), u64::wrapping_add;
-    /// The sum of floats' terms.
     DoubleSum<M> of Real in f64: 0.0, |value| M::of(value.double()), Add::add;
-    /// The product of integers.
     WrappingProduct of Integer in u64: 1, |value| value.wide(), u64::wrapping_mul;
-    /// The product of floats.
     DoubleProduct of Real in f64: 1.0, |value| value.double(), Mul::mul;
-    /// How many elements are not zero.
     NonZero of Item in u64: 0, |value| u64::from(value.is_nonzero()), u64::wrapping_add;
-    /// The sum of integers in 128 bits.
+    /// The sum in 128 bits.
     WideSum of Integer in u128: 0, |value| value.widest(), u128::wrapping_add;
-    /// The sum of integers' magnitudes in 128 bits.
+    /// The sum of magnitudes in 128 bits.
     WideMagnitudes of Integer in u128: 0, |value| u128::from(value.magnitude()), u128::wrapping_add;
-    /// The sum of the terms of floats that are numbers.
+    /// The sum of terms, without NaN.
     NumberSum<M> of Real in f64: 0.0, |value| number_or(value, 0.0, M::of), Add::add;
-    /// The product of floats that are numbers.
+    /// The product, without NaN.
     NumberProduct of Real in f64: 1.0, |value| number_or(value, 1.0, identity), Mul::mul;
-    /// How many floats are NaN.
     NanCount of Real in u64: 0, |value| u64::from(value.is_nan()), u64::wrapping_add;
-    /// The bits that all elements have.
     And of Integer in u64: u64::MAX, |value| value.wide(), BitAnd::bitand;
-    /// The bits that any element has.
     Or of Integer in u64: 0, |value| value.wide(), BitOr::bitor;
-    /// The bits that an odd number of elements have.
     Xor of Integer in u64: 0, |value| value.wide(), BitXor::bitxor;
 }
 
-/// What of a pair is added up.
 trait PairTerm {
-    /// Gives the term of two numbers.
     fn of<N: Mul<Output = N> + Sub<Output = N> + Copy>(first: N, second: N) -> N;
-    /// Of two integers in 64 bits.
     fn wide(first: u64, second: u64) -> u64;
 }
 
-/// The product of both.
 struct Times;
-/// The square of their difference.
 struct DistanceSquared;
 
 impl PairTerm for Times {
@@ -763,11 +668,10 @@ impl PairTerm for DistanceSquared {
     }
 }
 
-/// The sum of the terms of pairs of integers.
 struct WrappingPairs<M>(PhantomData<M>);
 
 impl<T: Integer, M: PairTerm> Fold<(T, T)> for WrappingPairs<M> {
-    type Kept = u64;
+    type Acc = u64;
 
     #[inline(always)]
     fn leaf(pairs: &[(T, T)], _index: u64) -> u64 {
@@ -776,16 +680,15 @@ impl<T: Integer, M: PairTerm> Fold<(T, T)> for WrappingPairs<M> {
     }
 
     #[inline(always)]
-    fn meet(first: u64, second: u64) -> u64 {
+    fn combine(first: u64, second: u64) -> u64 {
         first.wrapping_add(second)
     }
 }
 
-/// The sum of the terms of pairs of floats.
 struct DoublePairs<M>(PhantomData<M>);
 
 impl<T: Real, M: PairTerm> Fold<(T, T)> for DoublePairs<M> {
-    type Kept = f64;
+    type Acc = f64;
 
     #[inline(always)]
     fn leaf(pairs: &[(T, T)], _index: u64) -> f64 {
@@ -794,16 +697,15 @@ impl<T: Real, M: PairTerm> Fold<(T, T)> for DoublePairs<M> {
     }
 
     #[inline(always)]
-    fn meet(first: f64, second: f64) -> f64 {
+    fn combine(first: f64, second: f64) -> f64 {
         first + second
     }
 }
 
-/// The logarithm of the sum of the elements' exponentials.
 struct LogSumExp;
 
-/// The largest of some elements, or NaN if there is one, and the sum of e to the power of each minus the
-/// largest, if that is finite.
+/// The largest of some elements, or NaN if there is one, and, if that is finite, the sum of e to the
+/// power of each element minus the largest.
 #[derive(Clone, Copy)]
 struct Exponentials {
     largest: f64,
@@ -811,19 +713,19 @@ struct Exponentials {
 }
 
 impl Exponentials {
-    /// Measured from something that is no smaller.
-    fn from(self, largest: f64) -> f64 {
-        // Nothing is left of what is all −∞, whatever it is measured from.
+    /// Returns the sum relative to a value that is no smaller.
+    fn relative_to(self, largest: f64) -> f64 {
+        // Without finite elements, a difference of infinities would make it NaN.
         if self.sum == 0.0 { 0.0 } else { self.sum * (self.largest - largest).exp() }
     }
 }
 
 impl<T: Real> Fold<T> for LogSumExp {
-    type Kept = Exponentials;
+    type Acc = Exponentials;
 
     #[inline(always)]
     fn leaf(values: &[T], index: u64) -> Exponentials {
-        let largest = Extreme::<Greatest>::leaf(values, index).element::<T>().double();
+        let largest = Extreme::<Greatest, false>::leaf(values, index).element::<T>().double();
         if !largest.is_finite() {
             return Exponentials { largest, sum: 0.0 };
         }
@@ -832,9 +734,9 @@ impl<T: Real> Fold<T> for LogSumExp {
     }
 
     #[inline(always)]
-    fn meet(a: Exponentials, b: Exponentials) -> Exponentials {
+    fn combine(a: Exponentials, b: Exponentials) -> Exponentials {
         let nan = a.largest.is_nan() || b.largest.is_nan();
         let largest = if nan { f64::NAN } else { a.largest.max(b.largest) };
-        Exponentials { largest, sum: a.from(largest) + b.from(largest) }
+        Exponentials { largest, sum: a.relative_to(largest) + b.relative_to(largest) }
     }
 }

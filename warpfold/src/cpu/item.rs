@@ -1,4 +1,4 @@
-//! Elements as the CPU takes them.
+//! Elements, as the CPU reduces them.
 
 use std::ops::{Mul, Sub};
 
@@ -10,67 +10,54 @@ use warpfold_abi::{
 
 use super::lanes::{LEAF, in_lanes};
 
-/// An element of any type.
 pub(super) trait Item: bytemuck::Pod + Send + Sync + PartialOrd {
-    /// Integers in the order of the elements; of floats -0 is below +0.
+    /// An integer with the order of the elements, in which −0 is below +0.
     type Key: Copy + Ord + Send;
-    /// The key that nothing is below.
     const LEAST: Self::Key;
-    /// The key that nothing is above.
     const GREATEST: Self::Key;
-    /// The NaN that kernels write as an extreme. Integers have none, and never use it.
+    /// The NaN that kernels write as an extreme. Integers have none and never use it.
     const NAN: Self;
-    /// Its place in the order, if it is no NaN.
     fn key(self) -> Self::Key;
-    /// The element in a place.
     fn of_key(key: Self::Key) -> Self;
-    /// Whether it is NaN.
     fn is_nan(self) -> bool;
-    /// Whether it is not zero.
     fn is_nonzero(self) -> bool;
-    /// Gives the nearest number in double precision.
+    /// Converts to double precision, with rounding.
     fn double(self) -> f64;
 }
 
-/// An element that is an integer.
 pub(super) trait Integer: Item {
-    /// In 64 bits, of either sign.
+    /// Extends the element to 64 bits, with its sign.
     fn wide(self) -> u64;
-    /// In 128 bits, of either sign.
+    /// Extends the element to 128 bits, with its sign.
     fn widest(self) -> u128;
-    /// Gives the magnitude of the element.
     fn magnitude(self) -> u64;
 }
 
-/// An element that is a float.
 pub(super) trait Real: Item {
-    /// What its sums are given in.
     type Sum: Binned + bytemuck::Pod;
-    /// The sums that its means and variances are made of.
+    /// The sums from which its mean and variance are computed.
     type Moments: Moments<Term = Self::Sum, Digits: Send>;
-    /// Gives the same number in the type of the sum.
+    /// Converts to the type of the sum, exactly.
     fn term(self) -> Self::Sum;
-    /// Gives the nearest element to a sum.
+    /// Rounds a sum to its type.
     fn nearest(sum: f64) -> Self::Sum;
 }
 
-/// What terms are made of.
+/// A number that terms are computed from.
 pub(super) trait Number: Copy {
-    /// Gives the element without its sign.
     fn magnitude(self) -> Self;
-    /// Gives the element times itself, rounded.
     fn square(self) -> Self;
-    /// Gives 4 over the element, rounded; over a zero of either sign +∞.
+    /// Returns 4 over the number, and +∞ for a zero of either sign.
     fn four_over(self) -> Self;
 }
 
-/// Terms of binned sums, many at a time.
+/// A term of binned sums, with functions for many at a time.
 pub(super) trait Binned:
     Float<Digits: Send> + Number + Mul<Output = Self> + Sub<Output = Self> + Send
 {
-    /// The largest magnitude; NaN if there is one. There is one term at least.
+    /// Returns the largest magnitude of one term or more, or NaN if any is NaN.
     fn largest<T: Copy>(values: &[T], term: impl Fn(T) -> Self) -> Self;
-    /// The sums of the digits of a [leaf](LEAF)'s scaled terms, which fit.
+    /// Sums the digits of the scaled terms of a [leaf](LEAF), without overflow.
     fn digits_of<T: Copy>(values: &[T], scaled: impl Fn(T) -> Self) -> Self::Digits;
 }
 
@@ -142,7 +129,7 @@ macro_rules! floats {
             const LEAST: $signed = $signed::MIN;
             const GREATEST: $signed = $signed::MAX;
             const NAN: Self = <$ty>::from_bits($nan);
-            /// Negative ones are turned around, but for their sign.
+            /// Flips all bits of negative numbers except the sign.
             #[inline(always)]
             fn key(self) -> $signed {
                 let bits = self.to_bits().cast_signed();
@@ -190,14 +177,14 @@ floats! {
     f64 as u64, i64: nan f64::NAN.to_bits(), |value| value, f64, of |sum| sum, moments OfDoubles;
 }
 
-/// The same number, by operations that vectors have.
+/// Converts exactly, by operations that vector units have.
 #[inline(always)]
 fn widened(value: f16) -> f32 {
-    // As much as the exponents' biases differ. Subnormal numbers become normal, exactly.
+    // The difference of the exponents' biases. Subnormal numbers become normal, exactly.
     const UP: f32 = f32::from_bits((127 + 127 - 15) << 23);
     let bits = u32::from(value.to_bits());
     let magnitude = (f32::from_bits((bits & 0x7fff) << 13) * UP).to_bits();
-    // Infinity and NaN have the largest exponent, and so the largest here.
+    // Infinity and NaN have the largest exponent in both formats.
     let special =
         if bits & 0x7fff >= f16::INFINITY.to_bits().into() { f32::INFINITY.to_bits() } else { 0 };
     f32::from_bits(magnitude | special | (bits & 0x8000) << 16)
@@ -223,7 +210,7 @@ macro_rules! sums {
         impl Binned for $ty {
             #[inline(always)]
             fn largest<T: Copy>(values: &[T], term: impl Fn(T) -> Self) -> Self {
-                // As integers, among which NaN is above all numbers.
+                // Compares as integers, in which NaN is above all numbers.
                 let bits = |value| term(value).abs().to_bits().cast_signed();
                 let largest = in_lanes(values, 0, |most: $bits, value| most.max(bits(value)), Ord::max);
                 Self::from_bits(largest.cast_unsigned())
@@ -235,20 +222,17 @@ macro_rules! sums {
                 const PLACES: usize = <$ty as Float>::PLACES as usize;
                 const { assert!(LEAF / LANES < <$ty as Sums>::CAPACITY as usize) };
                 let mut sums = [[0 as $near; LANES]; PLACES];
-                let mut deposit = |turn: &[T]| {
-                    for (lane, &value) in turn.iter().enumerate() {
+                let mut deposit = |chunk: &[T]| {
+                    for (lane, &value) in chunk.iter().enumerate() {
                         let digits = <$ty as Sums>::digits(scaled(value));
                         for place in 0..PLACES {
                             sums[place][lane] += digits[place];
                         }
                     }
                 };
-                let mut turns = values.chunks_exact(LANES);
-                for turn in &mut turns {
-                    let turn: &[T; LANES] = turn.try_into().expect("a turn has as many");
-                    deposit(turn);
-                }
-                deposit(turns.remainder());
+                let (chunks, rest) = values.as_chunks::<LANES>();
+                chunks.iter().for_each(|chunk| deposit(chunk));
+                deposit(rest);
                 sums.map(|lanes| lanes.into_iter().map(i64::from).sum())
             }
         }

@@ -1,4 +1,4 @@
-//! Elements into one value, fast: cut in halves for the threads, and in lanes for the vector unit.
+//! Fast reduction of elements to one value: a tree for the threads, and lanes for the vector unit.
 
 use std::ops::Range;
 
@@ -6,114 +6,111 @@ use bytemuck::Pod;
 
 use super::{PER_THREAD, require_threads};
 
-/// Elements that are combined at a time: they fit the first cache.
+/// Elements per leaf of the tree; they fit into the L1 cache.
 pub(super) const LEAF: usize = 1 << 12;
 
-/// Lanes that do not wait for each other: several vectors of any element.
+/// Independent accumulators of a leaf: several vectors of elements of any type.
 const LANES: usize = 32;
 
-/// A way to make one value of elements.
+/// A reduction by leaves and pairs of results.
 pub(super) trait Fold<T> {
-    /// What it is made in.
-    type Kept: Copy + Send;
-    /// Of [`LEAF`] elements at most, of which the first has this index, and one at least. It must be
-    /// inlined, to be compiled for the machine's vectors.
-    fn leaf(values: &[T], index: u64) -> Self::Kept;
-    /// Of the elements of two, of which the first come before the second.
-    fn meet(first: Self::Kept, second: Self::Kept) -> Self::Kept;
+    type Acc: Copy + Send;
+    /// Reduces 1 to [`LEAF`] elements, the first of which has this index. It must be inlined, to be
+    /// compiled for the machine's vectors.
+    fn leaf(values: &[T], index: u64) -> Self::Acc;
+    /// Combines two results, the first of which is that of earlier elements.
+    fn combine(first: Self::Acc, second: Self::Acc) -> Self::Acc;
 }
 
-/// The value of elements, of which there is one at least. It depends on their number how they are cut.
-pub(super) fn fold<T: Sync, F: Fold<T>>(values: &[T]) -> F::Kept {
+/// Reduces one element or more. Only their number determines the shape of the tree.
+pub(super) fn fold<T: Sync, F: Fold<T>>(values: &[T]) -> F::Acc {
     let part = |part: Range<usize>| leaf::<T, F>(&values[part.clone()], part.start as u64);
-    in_halves(0..values.len(), &part, &F::meet)
+    tree_reduce(0..values.len(), &part, &F::combine)
 }
 
-/// The value of elements by two functions, of each leaf and of two neighbouring parts. Whatever these
-/// know beside the elements, they are not compiled for the machine's vectors.
+/// Reduces elements by two functions, one for a leaf and one to combine neighbouring results. They may
+/// capture values, but are not compiled for the machine's vectors.
 pub(super) fn fold_by<T: Sync, K: Send>(
     values: &[T],
     leaf: &(impl Fn(&[T]) -> K + Sync),
-    meet: &(impl Fn(K, K) -> K + Sync),
+    combine: &(impl Fn(K, K) -> K + Sync),
 ) -> K {
-    in_halves(0..values.len(), &|part: Range<usize>| leaf(&values[part]), meet)
+    tree_reduce(0..values.len(), &|part: Range<usize>| leaf(&values[part]), combine)
 }
 
-/// The value of the pairs of two slices of the same length, likewise.
-pub(super) fn fold_pairs<T: Pod + Sync, F: Fold<(T, T)>>(first: &[T], second: &[T]) -> F::Kept {
+pub(super) fn fold_pairs<T: Pod + Sync, F: Fold<(T, T)>>(first: &[T], second: &[T]) -> F::Acc {
     let part = |part: Range<usize>| {
         let mut pairs = [(T::zeroed(), T::zeroed()); LEAF];
         let both = first[part.clone()].iter().zip(&second[part.clone()]);
         pairs.iter_mut().zip(both).for_each(|(pair, (&first, &second))| *pair = (first, second));
         leaf::<(T, T), F>(&pairs[..part.len()], part.start as u64)
     };
-    in_halves(0..first.len(), &part, &F::meet)
+    tree_reduce(0..first.len(), &part, &F::combine)
 }
 
-/// What is made of a range that has something in it: of each [`LEAF`] of it, and of what two
-/// neighbouring parts are made to.
-fn in_halves<K: Send>(
+/// Reduces a range that is not empty, in a tree of leaves of [`LEAF`] elements.
+fn tree_reduce<K: Send>(
     range: Range<usize>,
     leaf: &(impl Fn(Range<usize>) -> K + Sync),
-    meet: &(impl Fn(K, K) -> K + Sync),
+    combine: &(impl Fn(K, K) -> K + Sync),
 ) -> K {
     if range.len() <= LEAF {
         return leaf(range);
     }
-    // The first part has as many leaves as is a power of two: at least half of them, and not all.
+    // The first half has a power of two of leaves: at least half of them, and not all.
     let leaves = range.len().div_ceil(LEAF);
     let middle = range.start + leaves.next_power_of_two() / 2 * LEAF;
     let (first, second) = (range.start..middle, middle..range.end);
     let (first, second) = if range.len() > PER_THREAD {
         require_threads();
-        rayon::join(|| in_halves(first, leaf, meet), || in_halves(second, leaf, meet))
+        rayon::join(|| tree_reduce(first, leaf, combine), || tree_reduce(second, leaf, combine))
     } else {
-        (in_halves(first, leaf, meet), in_halves(second, leaf, meet))
+        (tree_reduce(first, leaf, combine), tree_reduce(second, leaf, combine))
     };
-    meet(first, second)
+    combine(first, second)
 }
 
-/// [`Fold::leaf`], by wider vectors where the machine has them. The same operations in the same order,
-/// and so the same bits.
-fn leaf<T, F: Fold<T>>(values: &[T], index: u64) -> F::Kept {
+/// Calls [`Fold::leaf`], compiled for wider vectors if the machine has them. The operations and their
+/// order are the same, and so are the bits.
+fn leaf<T, F: Fold<T>>(values: &[T], index: u64) -> F::Acc {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx2")]
-        fn wide<T, F: Fold<T>>(values: &[T], index: u64) -> F::Kept {
+        fn wide<T, F: Fold<T>>(values: &[T], index: u64) -> F::Acc {
             F::leaf(values, index)
         }
         if std::arch::is_x86_feature_detected!("avx2") {
-            // SAFETY: the machine has what it needs, as was just asked.
+            // SAFETY: the machine has AVX2, as just detected.
             return unsafe { wide::<T, F>(values, index) };
         }
     }
     F::leaf(values, index)
 }
 
-/// Each element into one of several lanes, and these in pairs.
+/// Accumulates elements in independent lanes, which are then combined in a tree.
 #[inline(always)]
 pub(super) fn in_lanes<T: Copy, K: Copy>(
     values: &[T],
     none: K,
     add: impl Fn(K, T) -> K,
-    meet: impl Fn(K, K) -> K,
+    combine: impl Fn(K, K) -> K,
 ) -> K {
-    let mut kept = [none; LANES];
-    let mut turns = values.chunks_exact(LANES);
-    for turn in &mut turns {
-        for (kept, &value) in kept.iter_mut().zip(turn) {
-            *kept = add(*kept, value);
+    let mut accs = [none; LANES];
+    let mut chunks = values.chunks_exact(LANES);
+    for chunk in &mut chunks {
+        for (acc, &value) in accs.iter_mut().zip(chunk) {
+            *acc = add(*acc, value);
         }
     }
-    for (kept, &value) in kept.iter_mut().zip(turns.remainder()) {
-        *kept = add(*kept, value);
+    for (acc, &value) in accs.iter_mut().zip(chunks.remainder()) {
+        *acc = add(*acc, value);
     }
     let mut width = LANES / 2;
     while width > 0 {
         for lane in 0..width {
-            kept[lane] = meet(kept[lane], kept[lane + width]);
+            accs[lane] = combine(accs[lane], accs[lane + width]);
         }
         width /= 2;
     }
-    kept[0]
+    accs[0]
 }

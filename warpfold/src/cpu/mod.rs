@@ -1,6 +1,6 @@
-//! The operations on the CPU, of slices: for machines without a GPU, and to check what a GPU has found.
+//! The operations on slices on the CPU, for machines without a GPU and to check results of GPUs.
 //!
-//! What an operation brings [everywhere](crate::op#the-same-bits) has the same bits here as on a GPU:
+//! A [reproducible](crate::op#the-same-bits) operation returns the same bits here as on a GPU:
 //!
 //! ```
 //! use warpfold::{Device, Reducer, Selection, cpu, op};
@@ -10,37 +10,36 @@
 //! let on_device = Reducer::new(&device)?.reduce(op::Sum.reproducible(), &device.upload(&values)?)?;
 //! let here = cpu::reduce(op::Sum.reproducible(), &values)?;
 //! assert_eq!(here.to_bits(), on_device.to_bits());
-//! // Of every row of a matrix.
+//! // One result per row of a matrix.
 //! assert_eq!(cpu::reduce_rows(op::Max, &[1, 5, 2, 7, 7, 3], 3)?, [5, 7]);
 //! # Ok::<(), warpfold::Error>(())
 //! ```
 //!
 //! # Threads
-//! Slices of more than 2^15 elements are shared among the threads of the rayon pool in which the call is
-//! made, its global one by default. Results do not depend on how many there are. In a child by `fork` of
-//! a process that has used this crate a call runs on its own thread, unless that is of a pool.
+//! Slices of more than 2^15 elements are divided among the threads of the rayon pool that the call runs
+//! in, by default the global one. Results do not depend on the number of threads. In a child by `fork`
+//! of a process that has used this crate, a call runs on its own thread, unless that belongs to a pool.
 //!
-//! # How exact the others are
-//! Results are the same on each call, and on each machine but for the last of these. Where floats are
-//! rounded on the way:
+//! # Accuracy of the other operations
+//! Results are the same in each call, and, except for the last operation below, on each machine. Floats
+//! are rounded as follows:
 //!
 //! - [`Sum`](crate::op::Sum), [`SumOfSquares`](crate::op::SumOfSquares) and
-//!   [`SumOfMagnitudes`](crate::op::SumOfMagnitudes) are made in `f64`, and rounded to
-//!   [`Element::Sum`] at the end. Until then they are off by 160·2^−53 of the sum of the terms'
-//!   magnitudes at most, besides the rounding of squares of `f64`.
+//!   [`SumOfMagnitudes`](crate::op::SumOfMagnitudes) are computed in `f64` and rounded to
+//!   [`Element::Sum`] at the end. Before that, the error is at most 160·2^−53 of the sum of the terms'
+//!   magnitudes, plus the rounding of squares of `f64`.
 //! - The sum of [`reduce_within`] likewise, unless its range is in
 //!   [`Reproducible`](crate::op::Reproducible).
-//! - [`Dot`](crate::op::Dot) and [`SquaredDistance`](crate::op::SquaredDistance) likewise, besides the
-//!   rounding of products and differences of `f64`, and of differences' squares.
-//! - [`Product`](crate::op::Product) is made and rounded so, too. Until then n factors are off by
-//!   (n − 1)u / (1 − (n − 1)u) of the product at most, where u is 2^−53, unless it overflows or
-//!   underflows on its way.
-//! - [`Mean`](crate::op::Mean) and [`L2Norm`](crate::op::L2Norm) are made in `f64`, as sums are; where
-//!   that overflows or vanishes on the way, by an exact sum, or of scaled elements.
-//! - [`MeanAndVariance`](crate::op::MeanAndVariance) is what it is in
-//!   [`Reproducible`](crate::op::Reproducible).
-//! - [`LogSumExp`](crate::op::LogSumExp) is made in `f64` by the platform's exponential and logarithm,
-//!   and rounded at the end. A bound of the error is not stated.
+//! - [`Dot`](crate::op::Dot) and [`SquaredDistance`](crate::op::SquaredDistance) likewise, plus the
+//!   rounding of products, differences and squared differences of `f64`.
+//! - [`Product`](crate::op::Product) is computed and rounded in the same way. Before the rounding, the
+//!   error of n factors is at most (n − 1)u / (1 − (n − 1)u) of the product, where u is 2^−53, unless an
+//!   intermediate product overflows or underflows.
+//! - [`Mean`](crate::op::Mean) and [`L2Norm`](crate::op::L2Norm) are computed in `f64` as sums are; if
+//!   that overflows or underflows, from an exact sum or from scaled elements.
+//! - [`MeanAndVariance`](crate::op::MeanAndVariance) is the [reproducible](crate::op::Reproducible) one.
+//! - [`LogSumExp`](crate::op::LogSumExp) is computed in `f64` with the platform's exponential and
+//!   logarithm, and rounded at the end. No error bound is stated.
 
 mod fold;
 mod item;
@@ -62,15 +61,14 @@ use crate::{
     reducer::Code,
 };
 
-/// Elements that a thread takes at least.
+/// Fewest elements per thread.
 const PER_THREAD: usize = 1 << 15;
-/// Parts of a thread among rows that are reduced together, so that threads end at about the same time.
+/// Parts per thread of the rows that are reduced at once, so that threads finish at about the same time.
 const PARTS_PER_THREAD: usize = 8;
 /// Most rows that are reduced before their results are passed on.
 const MOST_ROWS_AT_ONCE: usize = 1 << 18;
 
-/// What a function of integers, or one of floats, makes of slices, whose elements are of a type that the
-/// compiler does not see.
+/// Calls a function of integers or one of floats for slices of bytes whose element type is a [`Dtype`].
 macro_rules! of_type {
     ($dtype:expr, $integers:ident, $floats:ident, $op:expr, $($slice:expr),*) => {
         match $dtype {
@@ -93,11 +91,11 @@ macro_rules! of_type {
     };
 }
 
-/// The result of any [operation](crate::op) on the elements.
+/// Reduces a slice by any [operation](crate::op).
 ///
 /// # Errors
-/// [`Error::TooManyElements`] for more than 2^35, and [`Error::Custom`] for a program's own operation,
-/// which has code for GPUs alone.
+/// [`Error::TooManyElements`] for more than 2^35, and [`Error::Custom`] for a custom operation, which
+/// has code for GPUs only.
 pub fn reduce<T: Element, O: Operation<T>>(op: O, values: &[T]) -> Result<O::Output> {
     let (op, dtype) = built_in(&op.code())?;
     check(values)?;
@@ -107,7 +105,7 @@ pub fn reduce<T: Element, O: Operation<T>>(op: O, values: &[T]) -> Result<O::Out
     }
 }
 
-/// The result of any [operation](crate::op) but the wrapping sum, of every row of `len` elements.
+/// Reduces every row of `len` elements by any [operation](crate::op) except the wrapping sum.
 ///
 /// # Errors
 /// - [`Error::Rows`] for rows of 0 elements, and for a length that does not divide the number of
@@ -127,8 +125,8 @@ pub fn reduce_rows<T: Element, O: RowsOperation<T>>(
     Ok(results)
 }
 
-/// The result of any [operation on pairs](PairOperation): the elements of two slices that have the same
-/// index.
+/// Reduces pairs, the elements of two slices with the same index, by any [operation on
+/// pairs](PairOperation).
 ///
 /// ```
 /// use warpfold::{cpu, op};
@@ -147,7 +145,7 @@ pub fn reduce_pair<T: Element, O: PairOperation>(_op: O, first: &[T], second: &[
     Ok(T::Sum::from_words(words_of_pairs(O::op(T::DTYPE), T::DTYPE, pairs)))
 }
 
-/// How many elements lie in an interval, and their sum in the type [`Element::Sum`]: as of
+/// Returns the number of elements in an interval and their sum in the type [`Element::Sum`], as for
 /// [`Filtered`](crate::Filtered) elements.
 ///
 /// ```
@@ -168,7 +166,6 @@ pub fn reduce_within<T: Element>(range: impl Interval<T>, values: &[T]) -> Resul
     Ok(Within::from_words(words))
 }
 
-/// The operation and the type, which must be the library's.
 fn built_in(code: &Code) -> Result<(Op, Dtype)> {
     match *code {
         Code::BuiltIn(op, dtype) => Ok((op, dtype)),
@@ -184,23 +181,22 @@ fn check<T>(values: &[T]) -> Result<()> {
     if n > MAX_ELEMENTS { Err(Error::TooManyElements { n, most: MAX_ELEMENTS }) } else { Ok(()) }
 }
 
-/// Makes a pool of the calling thread in a process that was forked. The threads of rayon's global pool
-/// do not exist there, and a call that is shared among them would wait for ever.
+/// Makes a pool of the calling thread in a forked process. There the threads of rayon's global pool do
+/// not exist, and a call that is divided among them would never return.
 fn require_threads() {
     if warpfold_driver::is_forked() && rayon::current_thread_index().is_none() {
-        // Where that fails, the thread is in a pool already.
+        // If this fails, the thread already belongs to a pool.
         let _in_pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
     }
 }
 
-// What a kernel would write. These functions are not generic, so that they are compiled once: elements
-// come as bytes, with their type.
+// These functions return what a kernel would write. They are compiled only once, because they are not
+// generic: elements are passed as bytes with their type.
 
 fn words_of(op: Op, dtype: Dtype, values: &[u8]) -> fold::Words {
-    of_type!(dtype, of_integers, of_floats, op, values)
+    of_type!(dtype, reduce_integers, reduce_floats, op, values)
 }
 
-/// Passes the words of each row of `len` elements to `take`.
 fn each_row(op: Op, dtype: Dtype, values: &[u8], len: usize, take: &mut dyn FnMut(Words)) {
     if values.is_empty() {
         return;
@@ -216,14 +212,14 @@ fn each_row(op: Op, dtype: Dtype, values: &[u8], len: usize, take: &mut dyn FnMu
 }
 
 fn words_of_pairs(op: PairOp, dtype: Dtype, [first, second]: [&[u8]; 2]) -> Words {
-    in_words(of_type!(dtype, of_integer_pairs, of_float_pairs, op, first, second))
+    in_words(of_type!(dtype, reduce_integer_pairs, reduce_float_pairs, op, first, second))
 }
 
 fn words_within(op: (WithinOp, Ends), dtype: Dtype, values: &[u8]) -> Words {
-    in_words(of_type!(dtype, of_integers_within, of_floats_within, op, values))
+    in_words(of_type!(dtype, sum_integers_within, sum_floats_within, op, values))
 }
 
-/// The words of a result. The others are of results that no operation of the library has.
+/// Extends the words of a result by those that only custom operations have.
 fn in_words(written: fold::Words) -> Words {
     let mut words = Words::default();
     words[..written.len()].copy_from_slice(&written);

@@ -1,4 +1,4 @@
-//! Top-k: the elements that come first in an order, with their places.
+//! Top-k: the first elements in an order, with their indices.
 
 use rayon::prelude::*;
 
@@ -10,8 +10,8 @@ use crate::{
     op::TopK,
 };
 
-/// The elements that come first, from the first one on: `op` is [`op::Largest`](crate::op::Largest) or
-/// [`op::Smallest`](crate::op::Smallest), and says how many to find. If there are fewer, all are found.
+/// Returns the first elements in the order of `op`, [`op::Largest`](crate::op::Largest) or
+/// [`op::Smallest`](crate::op::Smallest), which says how many. If there are fewer, all are returned.
 ///
 /// ```
 /// use warpfold::{cpu, op};
@@ -23,24 +23,24 @@ use crate::{
 /// ```
 ///
 /// # Errors
-/// [`Error::TopK`](crate::Error::TopK) for none, and for more than 32;
+/// [`Error::TopK`](crate::Error::TopK) for a k of 0 or above 32;
 /// [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35 elements.
 pub fn top_k<T: Element, O: TopK>(op: O, values: &[T]) -> Result<Vec<Located<T>>> {
     let k = top::check(op, values.len())?;
     require_threads();
     let parts = values.par_chunks(PER_THREAD).enumerate();
     let parts = parts.map(|(part, values)| first_of::<T, O>(values, (part * PER_THREAD) as u64, k));
-    Ok(parts.reduce(Vec::new, |mut found, behind| {
-        behind.into_iter().for_each(|one| offer::<T, O>(&mut found, one, k));
+    Ok(parts.reduce(Vec::new, |mut found, later| {
+        later.into_iter().for_each(|element| offer::<T, O>(&mut found, element, k));
         found
     }))
 }
 
-/// The elements that come first of every row of `len` elements, with their indices in the row: as many
-/// of each as `op` says, row after row.
+/// Returns the first elements of every row of `len` elements, with their indices in the row: as many as
+/// `op` says, row after row.
 ///
 /// # Errors
-/// - As [`top_k`], and [`Error::TopK`](crate::Error::TopK) for more than a row has;
+/// - As [`top_k`], and [`Error::TopK`](crate::Error::TopK) for a k above `len`;
 /// - [`Error::Rows`](crate::Error::Rows) for rows of 0 elements, and for a length that does not divide
 ///   the number of elements.
 pub fn top_k_rows<T: Element, O: TopK>(op: O, values: &[T], len: usize) -> Result<Vec<Located<T>>> {
@@ -51,7 +51,7 @@ pub fn top_k_rows<T: Element, O: TopK>(op: O, values: &[T], len: usize) -> Resul
     Ok(rows.flat_map_iter(|row| first_of::<T, O>(row, 0, k)).collect())
 }
 
-/// The first k of some elements, in order, of which the first one has this index.
+/// Returns the first k of the elements in order. `index` is that of the first element.
 fn first_of<T: Element, O: TopK>(values: &[T], index: u64, k: usize) -> Vec<Located<T>> {
     let mut found = Vec::with_capacity(k + 1);
     for (index, &value) in (index..).zip(values) {
@@ -60,17 +60,17 @@ fn first_of<T: Element, O: TopK>(values: &[T], index: u64, k: usize) -> Vec<Loca
     found
 }
 
-/// Takes an element of a larger index than those that are there, if it is among the first k.
-fn offer<T: Element, O: TopK>(found: &mut Vec<Located<T>>, one: Located<T>, k: usize) {
-    let is_wanted = |last: &Located<T>| found.len() < k || precedes::<T, O>(one.value, last.value);
+/// Inserts an element, whose index is larger than all in `found`, if it is among the first k.
+fn offer<T: Element, O: TopK>(found: &mut Vec<Located<T>>, new: Located<T>, k: usize) {
+    let is_wanted = |last: &Located<T>| found.len() < k || precedes::<T, O>(new.value, last.value);
     if found.last().is_none_or(is_wanted) {
-        let place = found.partition_point(|other| !precedes::<T, O>(one.value, other.value));
-        found.insert(place, one);
+        let place = found.partition_point(|other| !precedes::<T, O>(new.value, other.value));
+        found.insert(place, new);
         found.truncate(k);
     }
 }
 
-/// Whether an element comes before another one, wherever both lie.
+/// Returns whether an element comes first by its value alone. NaN precedes all numbers.
 fn precedes<T: Element, O: TopK>(a: T, b: T) -> bool {
     let is_nan = |value: T| value.partial_cmp(&value).is_none();
     let comes_first = match O::OP {
