@@ -1,4 +1,4 @@
-//! GPU architectures as compilers name them.
+//! GPU architectures, as compilers name them.
 
 use std::{error::Error, fmt, str::FromStr};
 
@@ -10,39 +10,38 @@ pub struct Arch {
 }
 
 impl Arch {
-    /// The oldest that the reducer and most other kernels run on (`min.NaN`, `redux`).
+    /// The oldest architecture of the reducer and most other kernels, which need `min.NaN` and `redux`.
     pub const OLDEST: Self = Self { number: 80, suffix: None };
 
-    /// The first with clusters, whose blocks copy to shared memory in bulk, and whose kernels wait by
-    /// themselves for the launch before.
+    /// The first architecture with thread block clusters, bulk copies to shared memory and programmatic
+    /// dependent launch.
     pub const HOPPER: Self = Self { number: 90, suffix: None };
 
-    /// What is compiled for where no GPU says otherwise: what the simulator is, which every kernel runs
-    /// on.
+    /// The architecture of the simulator, which runs every kernel, and the default target without a GPU.
     pub const SIMULATED: Self = Self::HOPPER;
 
-    /// The architecture of a compute capability.
+    /// Returns the architecture of a compute capability.
     pub const fn new(major: u32, minor: u32) -> Self {
         Self { number: major * 10 + minor, suffix: None }
     }
 
-    /// The compute capability, major and minor.
+    /// Returns the compute capability, major and minor.
     pub const fn capability(self) -> (u32, u32) {
         (self.number / 10, self.number % 10)
     }
 
-    /// Ten times the major plus the minor compute capability.
+    /// Returns ten times the major plus the minor compute capability.
     pub const fn number(self) -> u32 {
         self.number
     }
 
-    /// The number with its suffix, `90a`.
+    /// Returns the number with its suffix, such as `90a`.
     pub fn suffixed_number(self) -> String {
         format!("{}{}", self.number, self.suffix.map(String::from).unwrap_or_default())
     }
 
-    /// Whether a GPU of this architecture runs PTX that was made for another: what has a suffix runs on
-    /// that architecture alone, all else on newer ones too.
+    /// Returns whether a GPU of this architecture runs PTX compiled for `ptx`. PTX for an architecture
+    /// with a suffix runs on that architecture alone, other PTX on newer ones too.
     pub fn runs(self, ptx: Self) -> bool {
         match ptx.suffix {
             None => self.number >= ptx.number,
@@ -50,7 +49,7 @@ impl Arch {
         }
     }
 
-    /// Whether PTX that is compiled for this may use what came with `older`.
+    /// Returns whether PTX compiled for this architecture may use the features of `older`.
     pub fn has(self, older: Self) -> bool {
         match older.suffix {
             None => self.number >= older.number,
@@ -85,10 +84,10 @@ impl FromStr for Arch {
     }
 }
 
-/// A name that is no architecture's.
+/// The error of a malformed architecture name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadArch {
-    /// The name as it was given.
+    /// The name as given.
     pub given: String,
 }
 
@@ -153,7 +152,6 @@ mod tests {
     fn files_have_its_name() {
         use serde::{Deserialize, Serialize, de::value};
 
-        /// As a text, which a formatter is written to as a file is.
         struct Written(Arch);
         impl fmt::Display for Written {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

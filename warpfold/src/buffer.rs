@@ -15,19 +15,17 @@ use crate::{
     input::rows::Rows, memory::Memory, reducer::Elements, stream::LastWrite,
 };
 
-/// Elements in device memory, or a part of them. They never change.
+/// Elements in device memory, or a slice of them. They never change.
 ///
-/// Elements of 1, 2, 4, 8 and 16 bytes lie at a multiple of their size, others at one of their
-/// alignment.
+/// Elements of 1, 2, 4, 8 and 16 bytes are aligned to their size, others to the alignment of their type.
 ///
-/// Clones and [slices](Self::slice) share the memory, which is freed, or given back to its owner, when
-/// the last of them is gone and no reduction reads it any more.
+/// Clones and [slices](Self::slice) share the memory. It is freed, or returned to its owner, when the
+/// last of them has been dropped and no reduction reads it any more.
 pub struct Buffer<T> {
     memory: Arc<Memory>,
-    /// Bytes from the start of the memory.
+    /// Offset from the start of the memory, in bytes.
     offset: u64,
     len: usize,
-    /// What writes the elements, where they are results.
     written: LastWrite,
     element: PhantomData<fn() -> T>,
 }
@@ -47,16 +45,16 @@ impl<T: Plain> Buffer<T> {
         Self::written(Arc::new(memory), len, LastWrite::default())
     }
 
-    /// Elements at the start of memory that are there when its last write is over, and never change from
-    /// then on.
+    /// Returns the elements at the start of memory. They are complete after its last write and never
+    /// change afterwards.
     pub(crate) fn written(memory: Arc<Memory>, len: usize, written: LastWrite) -> Self {
         const { assert!(size_of::<T>() > 0, "elements of no bytes lie nowhere") };
         Self { memory, offset: 0, len, written, element: PhantomData }
     }
 
-    /// Elements that somebody else has put into device memory: `len` of them at `address`, a
-    /// `CUdeviceptr`. `owner` is kept as long as the buffer, its clones and the reductions that read
-    /// it; `()` will do where the memory stays anyway.
+    /// Returns a buffer of `len` elements that other code has stored in device memory at `address`, a
+    /// `CUdeviceptr`. `owner` is dropped after the buffer, its clones and the reductions that read it;
+    /// pass `()` if the memory outlives them anyway.
     ///
     /// ```
     /// use warpfold::{Buffer, Device, Reducer, Selection};
@@ -72,15 +70,15 @@ impl<T: Plain> Buffer<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Foreign`] for an address at which no such elements lie, or 0 with elements.
+    /// [`Error::Foreign`] for an address that is not aligned for the elements, for 0 with elements, and
+    /// for more bytes than there are addresses.
     ///
     /// # Safety
-    /// - `len` elements must be readable by kernels of this device at the address, until `owner` is
+    /// - `len` elements at the address must be readable by kernels of this device until `owner` is
     ///   dropped.
-    /// - While a reduction may read them, nothing may write them. What has written them before must be
-    ///   done when a reduction that waits is called; for one that is enqueued on a
-    ///   [`Stream`](crate::Stream) it is enough that the stream [waits](crate::Stream::wait_for_event)
-    ///   for it.
+    /// - While a reduction may read them, nothing may write them. Earlier writes must be complete when a
+    ///   reduction that waits is called; for one that is enqueued on a [`Stream`](crate::Stream) it is
+    ///   enough that the stream [waits](crate::Stream::wait_for_event) for them.
     pub unsafe fn from_raw_parts(
         device: &Device,
         address: u64,
@@ -98,33 +96,33 @@ impl<T: Plain> Buffer<T> {
         Ok(Self::whole(memory, len))
     }
 
-    /// The address of the first element, a `CUdeviceptr`, for calls of the driver and other libraries.
-    /// It is good as long as the buffer, whose elements must not be written. Those of what were
-    /// [`Outputs`](crate::Outputs) are there for what is enqueued on the stream that writes them, after
-    /// that; reductions of any stream and copies wait for them by themselves.
+    /// Returns the address of the first element, a `CUdeviceptr`, for calls of the driver and other
+    /// libraries. It is valid as long as the buffer, whose elements must not be written. Elements that
+    /// were [`Outputs`](crate::Outputs) are complete for work enqueued later on the stream that writes
+    /// them; reductions on any stream and copies wait for them by themselves.
     pub fn as_device_ptr(&self) -> u64 {
         self.memory.address() + self.offset
     }
 
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The device that they are on.
+    /// Returns the device that holds the elements.
     pub fn device(&self) -> &Device {
         self.memory.device()
     }
 
-    /// A part of the elements, in the same memory. It may begin anywhere.
+    /// Returns a part of the elements, in the same memory. It may begin at any element.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] for what is not inside.
+    /// [`Error::OutOfBounds`] for a range that is not inside the buffer.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Self> {
         let start = match range.start_bound() {
             Bound::Included(&start) => start,
@@ -143,8 +141,8 @@ impl<T: Plain> Buffer<T> {
         Ok(Self { offset, len: end - start, ..self.clone() })
     }
 
-    /// The elements as a matrix of rows, `len` elements each: a whole number of rows, and nothing behind
-    /// the last one. A slice of the buffer will do, wherever it begins.
+    /// Returns the elements as a matrix whose rows have `len` elements each, without a remainder. The
+    /// buffer may be a slice that begins at any element.
     ///
     /// ```
     /// use warpfold::{Device, Reducer, Selection, op};
@@ -158,12 +156,12 @@ impl<T: Plain> Buffer<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Rows`] for rows of no elements, and for a length of which the buffer's is no multiple.
+    /// [`Error::Rows`] for rows of no elements, and for a length that does not divide the buffer's.
     pub fn rows(&self, len: usize) -> Result<Rows<'_, T>> {
         Rows::new(self, len)
     }
 
-    /// The elements as an array of this shape, whose last index runs fastest, along one of its axes.
+    /// Returns one axis of the elements as an array of this shape, whose last index varies fastest.
     ///
     /// ```
     /// use warpfold::{Device, Reducer, Selection, op};
@@ -177,14 +175,14 @@ impl<T: Plain> Buffer<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Axis`] for a shape that has more elements than there are, or fewer; for an axis that it
-    /// does not have; and for one without elements that has results.
+    /// [`Error::Axis`] for a shape whose number of elements is not the buffer's, for an axis that it
+    /// does not have, and for an axis of length 0 if there are results.
     pub fn axis(&self, shape: &[usize], axis: usize) -> Result<Axis<'_, T>> {
         Axis::new(self, shape, axis..axis.saturating_add(1))
     }
 
-    /// As [`axis`](Self::axis), along several neighbouring axes together, whose elements are counted in
-    /// the order that they have in memory.
+    /// Returns several neighbouring axes, which are reduced together, as [`axis`](Self::axis) does one.
+    /// An index counts their elements in memory order.
     ///
     /// ```
     /// use warpfold::{Device, Reducer, Selection, op};
@@ -199,26 +197,25 @@ impl<T: Plain> Buffer<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`axis`](Self::axis), and for no axis.
+    /// As [`axis`](Self::axis), and for an empty range of axes.
     pub fn axes(&self, shape: &[usize], axes: Range<usize>) -> Result<Axis<'_, T>> {
         Axis::new(self, shape, axes)
     }
 
-    /// The elements as an array of this shape, whose last index runs fastest. Any set of its axes can be
-    /// reduced [`along`](View::along); of one axis, or neighbouring ones, [`axis`](Self::axis)
-    /// and [`axes`](Self::axes) say the same.
+    /// Returns the elements as an array of this shape, whose last index varies fastest. Any set of its
+    /// axes can be reduced [`along`](View::along); for one axis, or neighbouring ones,
+    /// [`axis`](Self::axis) and [`axes`](Self::axes) are equivalent.
     ///
     /// # Errors
-    /// [`Error::View`] for a shape that has more elements than there are, or fewer, and for one
-    /// of no axes or more than 8.
+    /// [`Error::View`] for a shape whose number of elements is not the buffer's, and for one of no axes
+    /// or more than 8.
     pub fn view(&self, shape: &[usize]) -> Result<View<'_, T>> {
         View::contiguous(self, shape)
     }
 
-    /// Some of the elements as an array of this shape: the first one is that behind `offset` others, and
-    /// one position on an axis is as many elements behind the one before as `strides` says of that axis.
-    /// Positions may share elements; the stride of an axis that has fewer than two positions says
-    /// nothing.
+    /// Returns some of the elements as an array of this shape. Its first element has the index `offset`,
+    /// and a step along an axis advances by the axis's stride, in elements. Positions may share
+    /// elements. The stride of an axis with fewer than two positions is ignored.
     ///
     /// ```
     /// use warpfold::{Device, Reducer, Selection, op};
@@ -237,9 +234,9 @@ impl<T: Plain> Buffer<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::View`] for a shape of no axes or more than 8; for strides that are not as many; for a
-    /// stride of an axis of two or more positions that is 0 or negative; and for positions that are not
-    /// inside the buffer.
+    /// [`Error::View`] for a shape of no axes or more than 8; for a number of strides that is not the
+    /// number of axes; for a stride of 0 or below on an axis of two or more positions; and for positions
+    /// that are not inside the buffer.
     pub fn view_strided(
         &self,
         offset: usize,
@@ -249,7 +246,7 @@ impl<T: Plain> Buffer<T> {
         View::strided(self, offset, shape, strides)
     }
 
-    /// The same bytes as elements of another type, of which they are a whole number.
+    /// Reinterprets the bytes as elements of another type.
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection};
@@ -260,8 +257,8 @@ impl<T: Plain> Buffer<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Foreign`] for bytes that are no whole number of them, and for an address at which they
-    /// cannot lie.
+    /// [`Error::Foreign`] for bytes that are not a whole number of the new elements, and for an address
+    /// that is not aligned for them.
     pub fn cast<U: Plain>(&self) -> Result<Buffer<U>> {
         const { assert!(size_of::<U>() > 0, "elements of no bytes lie nowhere") };
         let (bytes, size) = (self.len * size_of::<T>(), size_of::<U>());
@@ -276,22 +273,24 @@ impl<T: Plain> Buffer<T> {
         Ok(Buffer { memory, offset, len, written, element: PhantomData })
     }
 
-    /// The columns of a matrix whose rows have this many elements each.
+    /// Returns the columns of a matrix whose rows have `count` elements each.
     ///
     /// # Errors
-    /// [`Error::Axis`] for rows of no elements, and for a number of which the buffer's is no multiple.
+    /// [`Error::Axis`] for rows of no elements, and for a count that does not divide the buffer's
+    /// length.
     pub fn columns(&self, count: usize) -> Result<Axis<'_, T>> {
         let rows = self.len.checked_div(count).unwrap_or(0);
         Axis::new(self, &[rows, count], 0..1)
     }
 
-    /// Returns the elements that are in an interval, to be counted and added up by
-    /// [`reduce`](crate::Reducer::reduce).
+    /// Returns the elements that are in an interval, for [`reduce`](crate::Reducer::reduce) to count and
+    /// sum.
     pub fn filter(&self, range: impl RangeBounds<T>) -> Filtered<'_, T> {
         Filtered::new(self, range)
     }
 
-    /// Returns the first elements: as many as a count in device memory says when they are reduced.
+    /// Returns the first elements, as many as a count in device memory says at the time of the
+    /// reduction.
     pub fn counted<'a>(&'a self, count: &'a Count<'a>) -> Counted<'a, T> {
         Counted { buffer: self, count }
     }
@@ -299,13 +298,13 @@ impl<T: Plain> Buffer<T> {
     /// Copies the elements to the host.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the copy fails.
+    /// [`Error::Driver`] if the copy fails.
     pub fn download(&self) -> Result<Vec<T>> {
         if self.is_empty() {
             return Ok(Vec::new());
         }
         self.settle()?;
-        // SAFETY: the elements are there as long as the buffer, and nothing writes them any more.
+        // SAFETY: the elements live as long as the buffer, and their writes are complete.
         unsafe { self.device().copy_out(self.as_device_ptr(), self.len) }
     }
 
@@ -317,25 +316,23 @@ impl<T: Plain> Buffer<T> {
         Elements { memory: &self.memory, written: &self.written }
     }
 
-    /// Waits until the elements are there.
     pub(crate) fn settle(&self) -> Result<()> {
         self.written.settle()
     }
 
-    /// Waits until the elements are there, or fail whoever reads them.
+    /// Waits likewise but only logs a failure: readers of the elements will fail by themselves.
     pub(crate) fn settle_or_log(&self) {
         if let Err(error) = self.settle() {
             log::debug!("{}", in_full(&error));
         }
     }
 
-    /// Makes a stream wait until the elements are there.
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
         self.written.precede(stream)
     }
 }
 
-/// Refuses elements that may not lie where memory of the library's own begins.
+/// Returns an error for elements with a larger alignment than memory of the library has.
 pub(crate) fn require_alignment<T>() -> Result<()> {
     let (alignment, most) = (align_of::<T>(), Memory::ALIGNMENT);
     if alignment <= most {
@@ -345,10 +342,10 @@ pub(crate) fn require_alignment<T>() -> Result<()> {
     Err(Error::Foreign { what: "element type", reason })
 }
 
-/// Refuses an address at which no elements can be.
+/// Returns an error for an address that cannot hold elements of this type.
 pub(crate) fn require_aligned<T>(address: u64, len: usize) -> Result<()> {
     let size = size_of::<T>();
-    // Groups of 16 bytes hold a whole number of the former.
+    // Kernels load elements of these sizes in groups of 16 bytes.
     let step = if in_groups(size as u64) { size } else { align_of::<T>() };
     let reason = if address == 0 && len > 0 {
         format!("its address is 0, and it has {len} elements; give their address")

@@ -1,8 +1,8 @@
-//! Contexts on threads, and what became of work in them.
+//! Current contexts of threads, and failures of work on a device.
 
 use warpfold_driver::{CallError, Context, Driver};
 
-/// A context that is current on this thread, until this is dropped; then the one before it is again.
+/// A guard that makes a context current on this thread, and restores the previous one when dropped.
 pub(crate) struct Current {
     driver: &'static Driver,
     pushed: bool,
@@ -23,8 +23,7 @@ impl Current {
 
 impl Drop for Current {
     fn drop(&mut self) {
-        // A call may fail for an earlier one's sake, without having done anything: then the next one
-        // does it.
+        // A call may return the error of earlier work and do nothing; then the second call pops.
         let popped = || self.driver.ctx_pop_current();
         if self.pushed
             && let Err(error) = popped().or_else(|_| popped())
@@ -34,7 +33,7 @@ impl Drop for Current {
     }
 }
 
-/// Something whose drop needs a device's context to be current on the thread, wherever that is.
+/// A value that must be dropped with a device's context current, on whatever thread.
 #[cfg(feature = "cust")]
 pub(crate) struct InContext<T> {
     device: crate::Device,
@@ -60,21 +59,20 @@ impl<T> Drop for InContext<T> {
     }
 }
 
-/// A failure of work on the device.
 pub(crate) struct Failed<E> {
     pub(crate) error: E,
-    /// Whether none of the work runs any more. Where that is not known, memory that it names must not be
-    /// freed, now or later: the device would write into what belongs to somebody else by then.
+    /// Whether all of the work is known to have ended. If not, the memory it uses must never be freed:
+    /// the device could write to it after it has been allocated again.
     pub(crate) ended: bool,
 }
 
 impl<E> Failed<E> {
-    /// An error before there was any work.
+    /// Returns an error that occurred before any work was enqueued.
     pub(crate) fn not_begun(error: E) -> Self {
         Self { error, ended: true }
     }
 
-    /// The error, after something was kept for good if the work may still run.
+    /// Returns the error, after calling `keep` if the work may still run.
     pub(crate) fn or_keep(self, keep: impl FnOnce()) -> E {
         if !self.ended {
             keep();

@@ -1,4 +1,4 @@
-//! Copies between the host and a device, which are over when a call returns.
+//! Copies between the host and a device, complete when the call returns.
 
 use std::mem;
 
@@ -7,27 +7,26 @@ use warpfold_driver::{CallError, Driver, Stream as RawStream};
 use crate::{Device, Error, Plain, Result, context::Failed, memory::Memory};
 
 impl Device {
-    /// Copies bytes to memory of this device. They are there when this returns.
     pub(crate) fn copy_in(&self, to: &Memory, bytes: &[u8]) -> Result<()> {
         assert!(bytes.len() as u64 <= to.bytes(), "the memory was made for the bytes");
         let copied = self.copied("copying to it", |driver, stream| {
-            // SAFETY: both ranges are there until the copy is waited for, or kept for good below. Of
-            // pageable bytes the driver has its own copy when the call returns.
+            // SAFETY: both ranges live until the copy has been waited for, or forever as below. Pageable
+            // bytes have been copied by the driver when the call returns.
             unsafe { driver.memcpy_htod_async(to.address(), bytes.as_ptr().cast(), bytes.len(), stream) }
         });
         copied.map_err(|failed| failed.or_keep(|| to.keep_for_good()))
     }
 
-    /// Copies `len` elements from an address of this device.
+    /// Copies `len` elements from an address of this device and waits.
     ///
     /// # Safety
-    /// `len` elements must be readable there, and nothing that is enqueued may write them.
+    /// `len` elements at the address must be readable, and no enqueued work may write them.
     pub(crate) unsafe fn copy_out<T: Plain>(&self, from: u64, len: usize) -> Result<Vec<T>> {
         let mut values = vec![T::zeroed(); len];
         let copied = self.copied("copying from it", |driver, stream| {
             let to = values.as_mut_ptr().cast();
-            // SAFETY: the vector has room for `len` elements, until the copy is waited for or for
-            // good; the caller answers for the elements.
+            // SAFETY: the vector has room for `len` elements and lives until the copy has been waited
+            // for, or forever; the caller's contract for the elements.
             unsafe { driver.memcpy_dtoh_async(to, from, len * size_of::<T>(), stream) }
         });
         match copied {
@@ -36,18 +35,17 @@ impl Device {
         }
     }
 
-    /// Sets memory to zero. It is when this returns.
     pub(crate) fn clear(&self, memory: &Memory) -> Result<()> {
         let cleared = self.copied("clearing its memory", |driver, stream| {
-            // SAFETY: all bytes are the memory's, which is there until this is waited for, or for good.
+            // SAFETY: the memory has these bytes and lives until this has been waited for, or forever.
             unsafe { driver.memset_d8_async(memory.address(), 0, memory.bytes() as usize, stream) }
         });
         cleared.map_err(|failed| failed.or_keep(|| memory.keep_for_good()))
     }
 
-    /// Enqueues on the stream for copies and waits. A blocking copy would not do: from pageable memory
-    /// it returns before the bytes have arrived, and no stream of ours waits for the driver's default
-    /// one.
+    /// Enqueues on the copy stream and waits. A blocking copy does not suffice: from pageable memory it
+    /// returns before the bytes have arrived, and our streams do not wait for the driver's default
+    /// stream.
     fn copied(
         &self,
         doing: &'static str,

@@ -1,4 +1,4 @@
-//! Devices: a GPU, or the simulator of one, with the context that everything on it is made in.
+//! Devices: GPUs or simulated ones, with the context of everything created on them.
 
 use std::{ffi::c_void, fmt, sync::Arc};
 
@@ -16,13 +16,13 @@ use crate::{
 
 /// A device. Clones are the same device.
 ///
-/// It is in the device's primary context, which it shares with `cust`, `cudarc`, the CUDA runtime and
-/// all that use it: their memory can be reduced in place ([`Buffer::from_raw_parts`]). Calls leave
-/// whatever context is current on their thread as it is.
+/// It uses the device's primary context, which it shares with `cust`, `cudarc`, the CUDA runtime and
+/// everything built on it: their memory can be reduced in place ([`Buffer::from_raw_parts`]). Calls
+/// leave the thread's current context as it is.
 ///
-/// The context lives as long as something of this crate that belongs to it.
+/// The context lives as long as any object of this crate that belongs to it.
 ///
-/// A child by `fork` of the process that opened it cannot use it: every call there returns
+/// A child by `fork` of the process that opened the device cannot use it: every call there returns
 /// [`Error::Forked`] at once.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
@@ -31,47 +31,45 @@ struct Inner {
     driver: &'static Driver,
     context: Context,
     hold: Hold,
-    /// For copies, and nothing else. It does not wait for the driver's default stream, nor that for it.
+    /// For copies only. It and the driver's default stream do not wait for each other.
     copies: RawStream,
     info: DeviceInfo,
     process: ForkGuard,
 }
 
-/// Whose the context is.
 enum Hold {
-    /// This device's share of a primary context.
+    /// A share of the device's primary context.
     Primary(Ordinal),
-    /// A context that somebody else has made.
     Foreign,
 }
 
-/// What a device is and has.
+/// The properties of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceInfo {
-    /// Its name, such as `NVIDIA H200`.
+    /// The name, such as `NVIDIA H200`.
     pub name: String,
-    /// Whether it is simulated: then its times mean nothing.
+    /// Whether the device is simulated, so that its times mean nothing.
     pub simulated: bool,
-    /// Its number in this process, from 0.
+    /// The ordinal of the device in this process, from 0.
     pub ordinal: u32,
-    /// Its compute capability, major and minor.
+    /// The compute capability, major and minor.
     pub capability: (u32, u32),
-    /// How many streaming multiprocessors there are.
+    /// Number of streaming multiprocessors.
     pub multiprocessors: u32,
-    /// Most threads resident on one multiprocessor.
+    /// Most resident threads of one multiprocessor.
     pub threads_per_multiprocessor: u32,
-    /// Most blocks resident on one multiprocessor.
+    /// Most resident blocks of one multiprocessor.
     pub blocks_per_multiprocessor: u32,
-    /// Bytes of its memory.
+    /// Bytes of device memory.
     pub memory_bytes: u64,
-    /// Bytes of its L2 cache; 0 in the simulator, which has none.
+    /// Bytes of the L2 cache; 0 in the simulator, which has none.
     pub l2_bytes: u64,
     /// The newest CUDA version that the driver supports, major and minor.
     pub driver_version: (u32, u32),
 }
 
-/// What launches in the simulator take its L2 cache for: so little that small inputs take every kernel.
+/// L2 size that launches assume in the simulator, so small that small inputs reach every kernel.
 const SIMULATED_L2: u64 = 64 << 10;
 
 impl DeviceInfo {
@@ -79,7 +77,6 @@ impl DeviceInfo {
         Arch::new(self.capability.0, self.capability.1)
     }
 
-    /// Refuses what is older than the kernels need.
     fn require_capability(&self) -> Result<()> {
         if self.arch() < Arch::OLDEST {
             return Err(Error::TooOld { device: self.name.clone(), capability: self.capability });
@@ -87,7 +84,6 @@ impl DeviceInfo {
         Ok(())
     }
 
-    /// What launches are fitted to.
     pub(crate) fn shape(&self) -> Shape {
         Shape {
             arch: self.arch(),
@@ -103,11 +99,11 @@ impl Device {
     /// Opens a device.
     ///
     /// # Errors
-    /// - [`Error::NoDriver`] where a GPU is asked for and there is no driver for one, and
-    ///   [`Error::NoDevice`] where there is no such device;
-    /// - [`Error::NoSimulator`] where the simulator is, and the crate was built without;
+    /// - [`Error::NoDriver`] if a GPU is selected and there is no driver for it, and [`Error::NoDevice`]
+    ///   if there is no such device;
+    /// - [`Error::NoSimulator`] if the simulator is selected and the crate was built without it;
     /// - [`Error::TooOld`] for a GPU of compute capability below 8.0;
-    /// - [`Error::Driver`] where the driver does not open the device.
+    /// - [`Error::Driver`] if the driver fails to open the device.
     pub fn open(selection: Selection) -> Result<Self> {
         match selection {
             Selection::Auto => Self::first_gpu_or_simulator(),
@@ -119,21 +115,21 @@ impl Device {
         }
     }
 
-    /// The device of a context of NVIDIA's driver that somebody else has made, where that is not the
-    /// device's primary one, which [`open`](Self::open) finds by itself.
+    /// Returns the device of a context that other code has created with NVIDIA's driver and that is not
+    /// the device's primary one, which [`open`](Self::open) uses.
     ///
     /// # Errors
     /// As [`open`](Self::open).
     ///
     /// # Safety
-    /// `context` must be a `CUcontext` of that driver, and live until the device and everything that was
-    /// made on it is gone.
+    /// `context` must be a `CUcontext` of that driver, and live until the device and everything created
+    /// on it has been dropped.
     pub unsafe fn from_context(context: *mut c_void) -> Result<Self> {
         // SAFETY: the caller's contract.
         unsafe { Self::in_context(nvidia()?, Context::from_raw(context.cast())) }
     }
 
-    /// The device of a context of any driver.
+    /// Returns the device of a context of any driver.
     ///
     /// # Safety
     /// As [`from_context`](Self::from_context).
@@ -200,13 +196,13 @@ impl Device {
         let context = driver
             .primary_ctx_retain(ordinal)
             .map_err(|error| refused(driver.name(), "retaining a device's context", error))?;
-        // SAFETY: the context was retained just now, and is until the device is dropped.
+        // SAFETY: the context has just been retained, until the device is dropped.
         unsafe { Self::new(driver, ordinal, context, Hold::Primary(ordinal)) }
     }
 
     /// # Safety
-    /// The context must live as long as the device and what is made on it, of which `hold` may see to a
-    /// part.
+    /// The context must live as long as the device and everything created on it. A primary `hold` keeps
+    /// it alive.
     unsafe fn new(
         driver: &'static Driver,
         ordinal: Ordinal,
@@ -220,7 +216,7 @@ impl Device {
         });
         match made {
             Ok((info, copies)) => {
-                // From here on dropping it gives the context back.
+                // From here on, dropping the device releases the context.
                 let process = ForkGuard::new();
                 let device = Self(Arc::new(Inner { driver, context, hold, copies, info, process }));
                 device.require_process()?;
@@ -234,12 +230,12 @@ impl Device {
         }
     }
 
-    /// What the device is and has.
+    /// Returns the properties of the device.
     pub fn info(&self) -> &DeviceInfo {
         &self.0.info
     }
 
-    /// The device's context, a `CUcontext`, for calls of the driver.
+    /// Returns the device's context, a `CUcontext`, for calls of the driver.
     pub fn as_raw_context(&self) -> *mut c_void {
         self.0.context.raw().cast()
     }
@@ -248,29 +244,29 @@ impl Device {
         self.0.context
     }
 
-    /// Whether it is in the primary context, as the CUDA runtime and what is built on it are.
+    /// Returns whether this is the primary context, which the CUDA runtime uses.
     pub(crate) fn is_primary(&self) -> bool {
         matches!(self.0.hold, Hold::Primary(_))
     }
 
-    /// A stream: what is enqueued on one is done in order, what is on two may overlap.
+    /// Creates a stream.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver refuses it.
+    /// [`Error::Driver`] if the driver fails to create it.
     pub fn stream(&self) -> Result<Stream> {
         Stream::new(self)
     }
 
-    /// Copies elements to the device. They are there when this returns.
+    /// Copies elements to the device and waits.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], or [`Error::Driver`] when the copy fails; [`Error::Foreign`] for a type
+    /// [`Error::OutOfMemory`], or [`Error::Driver`] if the copy fails; [`Error::Foreign`] for a type
     /// that is aligned to more than 256 bytes.
     pub fn upload<T: Plain>(&self, values: &[T]) -> Result<Buffer<T>> {
         Buffer::upload(self, values)
     }
 
-    /// Device memory for a result that stays there. Its bytes are zero until the first one comes.
+    /// Allocates device memory for one result, zero until a reduction writes it.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], or [`Error::Driver`].
@@ -278,8 +274,8 @@ impl Device {
         Output::new(self)
     }
 
-    /// Device memory for `len` results that stay there, of a matrix's rows or of segments. Its bytes are
-    /// zero until the first results come.
+    /// Allocates device memory for `len` results, of the rows of a matrix or of segments. It is zero
+    /// until a reduction writes it.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], or [`Error::Driver`].
@@ -287,11 +283,11 @@ impl Device {
         Outputs::new(self, len)
     }
 
-    /// The number of the device, in this process, whose memory is at an address; `None` where the driver
-    /// knows of none there.
+    /// Returns the ordinal, in this process, of the device whose memory has an address, or `None` if the
+    /// driver knows no memory there.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver refuses to say.
+    /// [`Error::Driver`] if the query fails.
     pub fn ordinal_of(&self, address: u64) -> Result<Option<u32>> {
         let known = self.call("looking up memory", |driver| driver.pointer_get_attributes(address))?;
         Ok(u32::try_from(known.device_ordinal).ok().filter(|_| known.memory_type != 0))
@@ -301,13 +297,12 @@ impl Device {
         self.0.driver
     }
 
-    /// The stream for copies, and nothing else.
     pub(crate) fn copy_stream(&self) -> RawStream {
         self.0.copies
     }
 
-    /// Waits, and once more if that fails and what is waited for may still run: an error that the driver
-    /// reports once need not be the end of the work.
+    /// Waits, and once more if that fails and the work may still run: the driver may report an error
+    /// once while the work goes on.
     pub(crate) fn wait_out(
         &self,
         doing: &'static str,
@@ -317,19 +312,18 @@ impl Device {
             Ok(()) => return Ok(()),
             Err(error) => error,
         };
-        // A sticky error is that of a context in which nothing runs any more.
+        // After a sticky error nothing runs in the context any more.
         let ended = first.is_sticky()
             || self.call(doing, &wait).map_or_else(|again| again.is_sticky(), |()| true);
         Err(Failed { error: first, ended })
     }
 
-    /// Returns whether the calling process opened the device. A child of that process by `fork` finds
-    /// locks held by threads that it does not have, and no driver serves it.
+    /// Returns whether the calling process opened the device. In a child by `fork`, locks may be held by
+    /// threads that do not exist there, and no driver works.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.0.process.is_same_process()
     }
 
-    /// Refuses a child by `fork` of the process that opened the device.
     pub(crate) fn require_process(&self) -> Result<()> {
         if self.is_of_this_process() {
             return Ok(());
@@ -337,7 +331,6 @@ impl Device {
         Err(Error::Forked { device: self.info().name.clone() })
     }
 
-    /// Makes calls of the driver with the device's context current.
     pub(crate) fn call<T>(
         &self,
         doing: &'static str,
@@ -351,15 +344,14 @@ impl Device {
             .map_err(|error| refused(&self.info().name, doing, error))
     }
 
-    /// As [`call`](Self::call), for what is given back: where the context cannot be entered the device
-    /// is lost, or the process ends, and there is nothing to give back to.
+    /// Releases a resource. If the context cannot be entered, the device is lost or the process exits,
+    /// and nothing is left to release.
     pub(crate) fn give_back(&self, call: impl FnOnce(&'static Driver) -> Result<(), CallError>) {
         if let Err(error) = self.call("giving something back", call) {
             log::debug!("{}", error::in_full(&error));
         }
     }
 
-    /// Refuses an address of another context.
     #[cfg(feature = "cust")]
     pub(crate) fn require_own(&self, address: u64) -> Result<()> {
         let known = self.call("looking up memory", |driver| driver.pointer_get_attributes(address))?;
@@ -370,7 +362,6 @@ impl Device {
         Err(Error::Foreign { what: "memory", reason })
     }
 
-    /// Refuses what belongs to another device.
     pub(crate) fn require(&self, what: &'static str, of: &Self) -> Result<()> {
         if self == of {
             return Ok(());
@@ -380,7 +371,6 @@ impl Device {
     }
 }
 
-/// The same device in the same context.
 impl PartialEq for Device {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self.0.driver, other.0.driver) && self.0.context == other.0.context
@@ -398,7 +388,8 @@ impl fmt::Debug for Device {
 impl Drop for Inner {
     fn drop(&mut self) {
         let Self { driver, context, copies, .. } = *self;
-        // SAFETY: the context is still held; every copy was waited for, and nobody else has the stream.
+        // SAFETY: the context is still held, every copy has been waited for, and the stream has no other
+        // user.
         let destroyed = unsafe {
             Current::enter(driver, context).and_then(|_current| driver.stream_destroy(copies))
         };
@@ -411,8 +402,8 @@ impl Drop for Inner {
 
 fn release(driver: &Driver, hold: &Hold) {
     if let Hold::Primary(ordinal) = *hold {
-        // SAFETY: the hold is met by a `primary_ctx_retain`, and nothing made in the context on the
-        // strength of it is left: everything has a share of the device.
+        // SAFETY: `hold` stands for one `primary_ctx_retain`, and nothing created in the context under
+        // it is left, because every such object has a share of the device.
         if let Err(error) = unsafe { driver.primary_ctx_release(ordinal) } {
             log::debug!("{error}");
         }
@@ -423,12 +414,12 @@ fn nvidia() -> Result<&'static Driver> {
     Driver::load().map_err(|source| Error::NoDriver { source })
 }
 
-/// Starts a driver, and says how many devices it has.
+/// Initializes a driver and returns its number of devices.
 fn start(driver: &'static Driver, wanted: &str) -> Result<u32> {
     let count = driver.init().and_then(|()| driver.device_count());
     count.map_err(|error| match error.code {
         sys::CUDA_ERROR_NO_DEVICE => none(wanted, driver, 0),
-        // `cuInit` says so of a process whose parent has called it, and of no other.
+        // `cuInit` returns this only in a process whose parent has called it.
         sys::CUDA_ERROR_NOT_INITIALIZED => Error::Forked { device: driver.name().to_owned() },
         _ => refused(driver.name(), "starting the driver", error),
     })

@@ -1,7 +1,7 @@
-//! DLPack, the way in which array libraries hand each other their memory: PyTorch, CuPy, JAX and others.
+//! DLPack, the exchange format of array libraries such as PyTorch, CuPy and JAX for their memory.
 //!
-//! [`Buffer::from_dlpack`] reduces their tensors in place, and [`Buffer::into_dlpack`] gives them a
-//! buffer. The structs are those of version 1.0 of <https://dmlc.github.io/dlpack>, with its layout.
+//! [`Buffer::from_dlpack`] reduces their tensors in place, and [`Buffer::into_dlpack`] exports a buffer
+//! to them. The structs have the layout of version 1.0 of <https://dmlc.github.io/dlpack>.
 
 use std::{
     ffi::{c_int, c_void},
@@ -13,31 +13,31 @@ use crate::{Buffer, Device as GpuDevice, Element, Error, Plain, Result, names::D
 /// `kDLCUDA`: memory of a GPU.
 pub const CUDA: c_int = 2;
 
-/// `kDLCUDAManaged`: memory that the GPU and the host share.
+/// `kDLCUDAManaged`: memory shared by the GPU and the host.
 pub const CUDA_MANAGED: c_int = 13;
 
-/// `kDLExtDev`: memory of the simulator, which nobody must take for a GPU's.
+/// `kDLExtDev`: memory of the simulator, which must not be taken for a GPU's.
 pub const SIMULATED: c_int = 12;
 
-/// The major version of [`ManagedTensorVersioned`] that is read and written; minor ones do not differ in
-/// layout.
+/// The major version of [`ManagedTensorVersioned`] that is read and written. Minor versions have the
+/// same layout.
 pub const MAJOR: u32 = 1;
 
-/// `DLPACK_FLAG_BITMASK_READ_ONLY`: nobody may write the elements.
+/// `DLPACK_FLAG_BITMASK_READ_ONLY`: the elements must not be written.
 pub const READ_ONLY: u64 = 1;
 
 /// A device, `DLDevice` in C.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Device {
-    /// What kind of device, such as [`CUDA`].
+    /// The kind of device, such as [`CUDA`].
     pub device_type: c_int,
     /// The ordinal of the device.
     pub device_id: i32,
 }
 
 impl Device {
-    /// What DLPack calls a device: [`CUDA`] or [`SIMULATED`], and its ordinal.
+    /// Returns DLPack's name of a device: [`CUDA`] or [`SIMULATED`], and its ordinal.
     pub fn of(device: &GpuDevice) -> Self {
         let info = device.info();
         let device_type = if info.simulated { SIMULATED } else { CUDA };
@@ -49,19 +49,19 @@ impl Device {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DataType {
-    /// 0 for signed integers, 1 for unsigned ones, 2 for floats, 4 for bfloats, 6 for truth values.
+    /// 0 for signed integers, 1 for unsigned ones, 2 for floats, 4 for bfloats, 6 for Booleans.
     pub code: u8,
-    /// Bits of a lane.
+    /// Bits per lane.
     pub bits: u8,
-    /// Lanes of an element; 1 here.
+    /// Lanes per element; 1 here.
     pub lanes: u16,
 }
 
 impl DataType {
-    /// Truth values of a byte, 0 or 1. A tensor of them is a buffer of `u8`.
+    /// Booleans of one byte, 0 or 1. A tensor of them becomes a buffer of `u8`.
     pub const BOOL: Self = Self { code: 6, bits: 8, lanes: 1 };
 
-    /// The type of elements.
+    /// Returns the type of the elements `T`.
     pub fn of<T: Element>() -> Self {
         Self::of_dtype(T::DTYPE)
     }
@@ -78,7 +78,7 @@ impl DataType {
     }
 }
 
-/// As in NumPy: `int8`, `float32`; what has another code by that.
+/// Writes NumPy's name, such as `int8` or `float32`, or an unknown code as a number.
 impl fmt::Display for DataType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { code, bits, lanes } = self;
@@ -98,31 +98,31 @@ impl fmt::Display for DataType {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Tensor {
-    /// An address of the device.
+    /// The start address in device memory.
     pub data: *mut c_void,
-    /// The device that has it.
+    /// The device of the memory.
     pub device: Device,
-    /// How many dimensions it has.
+    /// Number of dimensions.
     pub ndim: c_int,
     /// Type of the elements.
     pub dtype: DataType,
     /// Elements along each dimension.
     pub shape: *mut i64,
-    /// Elements from one index to the next along each dimension; null for compact rows.
+    /// Distance between neighbours along each dimension, in elements; null for compact rows.
     pub strides: *mut i64,
     /// Bytes from `data` to the first element.
     pub byte_offset: u64,
 }
 
-/// `DLManagedTensor`, the form from before version 1.0, which most libraries give.
+/// `DLManagedTensor`, the form without a version, which most libraries use.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ManagedTensor {
-    /// The tensor that is handed over.
+    /// The tensor itself.
     pub dl_tensor: Tensor,
-    /// What belongs to the owner alone.
+    /// The owner's private data.
     pub manager_ctx: *mut c_void,
-    /// Gives it back; called once, with this struct.
+    /// Frees the tensor; called once, with this struct.
     pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
 }
 
@@ -130,93 +130,79 @@ pub struct ManagedTensor {
 #[repr(C)]
 #[derive(Debug)]
 pub struct ManagedTensorVersioned {
-    /// Major and minor version; the rest has this layout for [`MAJOR`].
+    /// Major and minor version. The fields below have this layout for [`MAJOR`].
     pub version: [u32; 2],
-    /// What belongs to the owner alone.
+    /// The owner's private data.
     pub manager_ctx: *mut c_void,
-    /// Gives it back; called once, with this struct.
+    /// Frees the tensor; called once, with this struct.
     pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
-    /// Bits that say more, such as [`READ_ONLY`].
+    /// Flag bits, such as [`READ_ONLY`].
     pub flags: u64,
-    /// The tensor that is handed over.
+    /// The tensor itself.
     pub dl_tensor: Tensor,
 }
 
-/// Either form of a managed tensor.
 trait Managed: Sized {
-    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)>;
-
-    /// This form around a tensor.
-    fn around(
+    fn new(
         dl_tensor: Tensor,
         manager_ctx: *mut c_void,
         deleter: unsafe extern "C" fn(*mut Self),
     ) -> Self;
 
+    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)>;
+
     fn manager_ctx(&self) -> *mut c_void;
 }
 
-impl Managed for ManagedTensor {
-    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
-        self.deleter
-    }
+macro_rules! managed {
+    ($form:ident { $($field:ident: $value:expr),* }) => {
+        impl Managed for $form {
+            fn new(
+                dl_tensor: Tensor,
+                manager_ctx: *mut c_void,
+                deleter: unsafe extern "C" fn(*mut Self),
+            ) -> Self {
+                Self { dl_tensor, manager_ctx, deleter: Some(deleter), $($field: $value),* }
+            }
 
-    fn around(
-        dl_tensor: Tensor,
-        manager_ctx: *mut c_void,
-        deleter: unsafe extern "C" fn(*mut Self),
-    ) -> Self {
-        Self { dl_tensor, manager_ctx, deleter: Some(deleter) }
-    }
+            fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
+                self.deleter
+            }
 
-    fn manager_ctx(&self) -> *mut c_void {
-        self.manager_ctx
-    }
+            fn manager_ctx(&self) -> *mut c_void {
+                self.manager_ctx
+            }
+        }
+    };
 }
 
-impl Managed for ManagedTensorVersioned {
-    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
-        self.deleter
-    }
-
-    fn around(
-        dl_tensor: Tensor,
-        manager_ctx: *mut c_void,
-        deleter: unsafe extern "C" fn(*mut Self),
-    ) -> Self {
-        let (version, deleter) = ([MAJOR, 0], Some(deleter));
-        Self { version, manager_ctx, deleter, flags: READ_ONLY, dl_tensor }
-    }
-
-    fn manager_ctx(&self) -> *mut c_void {
-        self.manager_ctx
-    }
-}
+managed!(ManagedTensor {});
+managed!(ManagedTensorVersioned { version: [MAJOR, 0], flags: READ_ONLY });
 
 impl<T: Element> Buffer<T> {
-    /// The elements of a tensor of another library, in the order of its rows. It is given back by its
-    /// deleter when the buffer, its clones and the reductions that read it are gone.
+    /// Returns the elements of another library's tensor, in row-major order. Its deleter is called when
+    /// the buffer, its clones and the reductions that read it have been dropped.
     ///
     /// # Errors
     /// [`Error::Foreign`] for a tensor of another device or type, one whose rows are not compact, and
-    /// one at an address that its elements cannot have. It is still the caller's then.
+    /// one at an address that is not aligned for its elements. The caller still owns the tensor then.
     ///
     /// # Safety
-    /// - `tensor` must point to a tensor as DLPack says, which is the caller's alone; it is not any
-    ///   more when this returns without an error.
-    /// - Its deleter may be called on any thread.
-    /// - The elements must be there and not change, as [`from_raw_parts`](Self::from_raw_parts) says.
-    ///   What its library has enqueued to write them must be done, or be waited for by the stream on
-    ///   which they are reduced.
+    /// - `tensor` must point to a valid DLPack tensor that the caller alone owns. Ownership passes to
+    ///   the buffer if this returns `Ok`.
+    /// - Its deleter must be callable on any thread.
+    /// - The elements must be readable and not change, as for [`from_raw_parts`](Self::from_raw_parts).
+    ///   Writes that its library has enqueued must be complete, or the stream on which the elements are
+    ///   reduced must wait for them.
     pub unsafe fn from_dlpack(device: &GpuDevice, tensor: *mut ManagedTensor) -> Result<Self> {
         // SAFETY: the caller's contract.
         unsafe { Self::from_managed(device, tensor, &raw const (*tensor).dl_tensor) }
     }
 
-    /// As [`from_dlpack`](Self::from_dlpack), for the form that has a version.
+    /// Returns the elements of a tensor with a version, as [`from_dlpack`](Self::from_dlpack) does.
     ///
     /// # Errors
-    /// As [`from_dlpack`](Self::from_dlpack), and [`Error::Foreign`] for another major version than
+    /// As [`from_dlpack`](Self::from_dlpack), and [`Error::Foreign`] for a major version other than
     /// [`MAJOR`].
     ///
     /// # Safety
@@ -227,23 +213,24 @@ impl<T: Element> Buffer<T> {
     ) -> Result<Self> {
         // SAFETY: the caller's contract.
         unsafe { require_version(tensor) }?;
-        // SAFETY: of this version it has the layout of the struct; the caller's contract.
+        // SAFETY: a tensor of this version has the layout of the struct; the caller's contract.
         unsafe { Self::from_managed(device, tensor, &raw const (*tensor).dl_tensor) }
     }
 
-    /// As [`from_dlpack`](Self::from_dlpack), of a tensor of any strides above zero: a transposed one,
-    /// or a part of another one. The buffer begins with its first element and ends with its last one,
-    /// and has what lies between them, too, of which the layout says what the tensor's own are: they are
-    /// a [`View`](crate::View) by [`view_strided`](Self::view_strided).
+    /// Returns the elements and the layout of a tensor with any strides above zero, such as a transposed
+    /// tensor or a slice; otherwise as [`from_dlpack`](Self::from_dlpack). The buffer extends from the
+    /// tensor's first element to its last one, including the elements between them that belong to
+    /// others. [`view_strided`](Self::view_strided) with the layout is the [`View`](crate::View) of the
+    /// tensor's own elements.
     ///
     /// # Errors
-    /// As [`from_dlpack`](Self::from_dlpack), but for rows that are not compact; and [`Error::Foreign`]
-    /// for strides of zero, as of what its library has expanded, and for strides below zero.
+    /// As [`from_dlpack`](Self::from_dlpack), except for rows that are not compact; and
+    /// [`Error::Foreign`] for strides of zero, as of an expanded tensor, and for strides below zero.
     ///
     /// # Safety
-    /// As [`from_dlpack`](Self::from_dlpack), of all elements from the first one to the last one: those
-    /// between them that are not the tensor's must not change either while something reads them. A
-    /// reduction of the view reads the tensor's own alone.
+    /// As [`from_dlpack`](Self::from_dlpack), for all elements of the buffer: those that do not belong
+    /// to the tensor must not change either while something reads them. A reduction of the view reads
+    /// only the tensor's own.
     pub unsafe fn from_dlpack_strided(
         device: &GpuDevice,
         tensor: *mut ManagedTensor,
@@ -252,11 +239,12 @@ impl<T: Element> Buffer<T> {
         unsafe { Self::from_managed_strided(device, tensor, &raw const (*tensor).dl_tensor) }
     }
 
-    /// As [`from_dlpack_strided`](Self::from_dlpack_strided), for the form that has a version.
+    /// Returns the elements and the layout of a tensor with a version, as
+    /// [`from_dlpack_strided`](Self::from_dlpack_strided) does.
     ///
     /// # Errors
-    /// As [`from_dlpack_strided`](Self::from_dlpack_strided), and [`Error::Foreign`] for another major
-    /// version than [`MAJOR`].
+    /// As [`from_dlpack_strided`](Self::from_dlpack_strided), and [`Error::Foreign`] for a major version
+    /// other than [`MAJOR`].
     ///
     /// # Safety
     /// As [`from_dlpack_strided`](Self::from_dlpack_strided).
@@ -266,12 +254,12 @@ impl<T: Element> Buffer<T> {
     ) -> Result<(Self, Layout)> {
         // SAFETY: the caller's contract.
         unsafe { require_version(tensor) }?;
-        // SAFETY: of this version it has the layout of the struct; the caller's contract.
+        // SAFETY: a tensor of this version has the layout of the struct; the caller's contract.
         unsafe { Self::from_managed_strided(device, tensor, &raw const (*tensor).dl_tensor) }
     }
 
     /// # Safety
-    /// As [`from_dlpack`](Self::from_dlpack); `tensor` is that of `managed`.
+    /// As [`from_dlpack`](Self::from_dlpack); `tensor` must be that of `managed`.
     unsafe fn from_managed<M: Managed + 'static>(
         device: &GpuDevice,
         managed: *mut M,
@@ -291,7 +279,7 @@ impl<T: Element> Buffer<T> {
     }
 
     /// # Safety
-    /// As [`from_dlpack_strided`](Self::from_dlpack_strided); `tensor` is that of `managed`.
+    /// As [`from_dlpack_strided`](Self::from_dlpack_strided); `tensor` must be that of `managed`.
     unsafe fn from_managed_strided<M: Managed + 'static>(
         device: &GpuDevice,
         managed: *mut M,
@@ -304,11 +292,11 @@ impl<T: Element> Buffer<T> {
         Ok((buffer, layout))
     }
 
-    /// All from the first element of a layout to its last one.
+    /// Returns everything from the first element of a layout to its last one.
     ///
     /// # Safety
-    /// As [`from_dlpack_strided`](Self::from_dlpack_strided); `tensor` is that of `managed`, and has the
-    /// layout.
+    /// As [`from_dlpack_strided`](Self::from_dlpack_strided); `tensor` must be that of `managed`, and
+    /// have the layout.
     unsafe fn of_layout<M: Managed + 'static>(
         device: &GpuDevice,
         managed: *mut M,
@@ -324,21 +312,21 @@ impl<T: Element> Buffer<T> {
         })?;
         let address = (tensor.data.addr() as u64).wrapping_add(tensor.byte_offset);
         crate::buffer::require_aligned::<T>(address, len)?;
-        // SAFETY: the caller's contract; the address was checked, so that this returns no error, with
-        // which the owner would be dropped.
+        // SAFETY: the caller's contract. The address has been checked, so that this does not fail, which
+        // would drop the owner.
         unsafe { Self::from_raw_parts(device, address, len, Owned(managed)) }
     }
 
-    /// A tensor of one dimension with the buffer's elements, for another library. Its deleter, which
-    /// may be called on any thread, drops the buffer.
+    /// Returns a one-dimensional tensor of the buffer's elements for another library. Its deleter drops
+    /// the buffer and may be called on any thread.
     ///
-    /// The other library must not write the elements. This form of a tensor has no word for that;
-    /// [`into_dlpack_versioned`](Self::into_dlpack_versioned) has.
+    /// The other library must not write the elements. This form of a tensor cannot express that;
+    /// [`into_dlpack_versioned`](Self::into_dlpack_versioned) does.
     pub fn into_dlpack(self) -> *mut ManagedTensor {
         self.into_managed()
     }
 
-    /// As [`into_dlpack`](Self::into_dlpack), in the form that has a version. It is marked
+    /// Returns a tensor with a version, as [`into_dlpack`](Self::into_dlpack) does. It is marked
     /// [`READ_ONLY`].
     pub fn into_dlpack_versioned(self) -> *mut ManagedTensorVersioned {
         self.into_managed()
@@ -351,25 +339,25 @@ impl<T: Element> Buffer<T> {
     }
 }
 
-/// What bytes are to another library: a tensor of any type, shape and strides.
+/// Type, shape and strides of a tensor over a buffer's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     /// The type of the elements.
     pub dtype: DataType,
     /// Elements along each dimension.
     pub shape: Vec<usize>,
-    /// Elements from one index to the next along each dimension, of which there are as many.
+    /// Distance between neighbours along each dimension, in elements; as many as lengths.
     pub strides: Vec<usize>,
 }
 
 impl Layout {
-    /// That of rows which follow each other without a gap.
+    /// Returns the layout of rows without gaps between them.
     pub fn compact(dtype: DataType, shape: Vec<usize>) -> Self {
         let strides = compact(&shape);
         Self { dtype, shape, strides }
     }
 
-    /// Takes strides in the place of those of compact rows, wherever somebody steps; else says why not.
+    /// Sets the strides of all dimensions of more than one element, or returns why they are invalid.
     fn take_steps(&mut self, strides: &[i64]) -> Result<(), String> {
         let Self { shape, strides: own, .. } = self;
         if shape.contains(&0) {
@@ -390,18 +378,17 @@ impl Layout {
         Ok(())
     }
 
-    /// Whether each row follows the one before without a gap, so that the elements are one behind the
-    /// other in the order of the rows.
+    /// Returns whether the rows have no gaps, so that the elements are contiguous in row-major order.
     pub fn is_compact(&self) -> bool {
         let Self { shape, strides, .. } = self;
         let mut steps = shape.iter().zip(strides.iter().zip(compact(shape)));
-        // Along a dimension of one element nobody steps.
+        // The stride of a dimension of one element is unused.
         let fits = steps.all(|(&count, (&stride, needs))| count == 1 || stride == needs);
         shape.contains(&0) || shape.len() == strides.len() && fits
     }
 
-    /// Bytes from the first element to the end of the last one, if the layout has all that it needs and
-    /// they can be counted.
+    /// Returns the bytes from the first element to the end of the last one, or `None` if strides are
+    /// missing or the number overflows.
     pub fn bytes(&self) -> Option<usize> {
         let Self { dtype: DataType { bits, lanes, .. }, shape, strides } = self;
         let element = usize::from(*bits).div_ceil(8).checked_mul((*lanes).into())?;
@@ -419,7 +406,6 @@ impl Layout {
     }
 }
 
-/// The strides of rows which follow each other without a gap.
 fn compact(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1_usize; shape.len()];
     for axis in (1..shape.len()).rev() {
@@ -429,11 +415,11 @@ fn compact(shape: &[usize]) -> Vec<usize> {
 }
 
 /// # DLPack
-/// Bytes go to another library as what a program says that they are.
+/// The bytes are exported with the type and layout that the caller gives them.
 impl Buffer<u8> {
-    /// As [`into_dlpack`](Self::into_dlpack), as a tensor of this layout. The host does not wait: what
-    /// reads the elements must be behind what writes them, on a stream that
-    /// [waits](crate::Stream::wait_for_elements) for them.
+    /// Exports the bytes as a tensor of this layout, as [`into_dlpack`](Self::into_dlpack) does. The
+    /// host does not wait: the tensor must be read on a stream that
+    /// [waits](crate::Stream::wait_for_elements) for the elements, after their writes.
     ///
     /// ```
     /// use warpfold::{Device, Selection, dlpack::{DataType, Layout}};
@@ -443,7 +429,7 @@ impl Buffer<u8> {
     /// // Every other element.
     /// let layout = Layout { dtype: DataType::of::<f32>(), shape: vec![2], strides: vec![2] };
     /// let tensor = bytes.into_dlpack_as(layout)?;
-    /// // Another library takes it from here, and calls its deleter when it is done.
+    /// // Another library owns the tensor now, and calls its deleter when it is done.
     /// unsafe { (*tensor).deleter.unwrap()(tensor) };
     /// # Ok::<(), warpfold::Error>(())
     /// ```
@@ -454,7 +440,7 @@ impl Buffer<u8> {
         self.into_managed_as(layout)
     }
 
-    /// As [`into_dlpack_as`](Self::into_dlpack_as), in the form that has a version.
+    /// Exports the bytes in the form with a version, as [`into_dlpack_as`](Self::into_dlpack_as) does.
     ///
     /// # Errors
     /// As [`into_dlpack_as`](Self::into_dlpack_as).
@@ -473,7 +459,8 @@ impl Buffer<u8> {
             return Err(Error::Foreign { what: "layout", reason });
         }
         let Layout { dtype, shape, strides } = layout;
-        // Of what is inside there is none that is too large; of nothing, what is counted is of no use.
+        // Numbers of a layout inside the buffer fit; those of an empty tensor may not, and do not
+        // matter.
         let numbers = |counts: Vec<usize>| -> Vec<i64> {
             counts.into_iter().map(|count| i64::try_from(count).unwrap_or(i64::MAX)).collect()
         };
@@ -482,53 +469,52 @@ impl Buffer<u8> {
 }
 
 impl<T: Plain> Buffer<T> {
-    /// A tensor in the buffer's memory, whose strides may be none: then its rows are compact.
+    /// Returns a tensor in the buffer's memory. Without strides, its rows are compact.
     fn into_tensor<M: Managed>(self, dtype: DataType, shape: Vec<i64>, strides: Vec<i64>) -> *mut M {
         let data = ptr::without_provenance_mut(self.as_device_ptr() as usize);
         let device = Device::of(self.device());
         let ndim = shape.len() as c_int;
-        // The numbers live with the buffer, at addresses that stay.
-        let kept = Box::into_raw(Box::new(Kept { shape, strides, _buffer: self }));
-        // SAFETY: the box was made just now, lives until the deleter is called, and nothing but the
-        // tensor names it.
-        let Kept { shape, strides, .. } = unsafe { &mut *kept };
+        // The tensor points to the numbers, so they live with the buffer at a fixed address.
+        let context = Box::into_raw(Box::new(ManagerContext { shape, strides, _buffer: self }));
+        // SAFETY: the box has just been made, lives until the deleter is called, and only the tensor
+        // refers to it.
+        let ManagerContext { shape, strides, .. } = unsafe { &mut *context };
         let (shape, strides) = (
             shape.as_mut_ptr(),
             if strides.is_empty() { ptr::null_mut() } else { strides.as_mut_ptr() },
         );
         let dl_tensor = Tensor { data, device, ndim, dtype, shape, strides, byte_offset: 0 };
-        Box::into_raw(Box::new(M::around(dl_tensor, kept.cast(), delete::<M, T>)))
+        Box::into_raw(Box::new(M::new(dl_tensor, context.cast(), delete::<M, T>)))
     }
 }
 
-/// What a tensor of ours refers to.
-struct Kept<T> {
+struct ManagerContext<T> {
     shape: Vec<i64>,
     strides: Vec<i64>,
     _buffer: Buffer<T>,
 }
 
 /// # Safety
-/// `managed` comes from `Buffer<T>::into_tensor`, and this is called once.
+/// `managed` must come from `Buffer<T>::into_tensor`, and this must be called once.
 unsafe extern "C" fn delete<M: Managed, T>(managed: *mut M) {
-    // SAFETY: both boxes were made there and given up; the caller's contract.
+    // SAFETY: both boxes were leaked there; the caller's contract.
     unsafe {
         let managed = Box::from_raw(managed);
-        drop(Box::from_raw(managed.manager_ctx().cast::<Kept<T>>()));
+        drop(Box::from_raw(managed.manager_ctx().cast::<ManagerContext<T>>()));
     }
 }
 
-/// A tensor that goes back to its library when this is dropped.
+/// A tensor whose deleter is called on drop.
 struct Owned<M: Managed>(*mut M);
 
-// SAFETY: the tensor is only touched to give it back, which may be done on any thread.
+// SAFETY: the tensor is only accessed to call its deleter, which may happen on any thread.
 unsafe impl<M: Managed> Send for Owned<M> {}
-// SAFETY: as above; a shared one is not touched at all.
+// SAFETY: as above; a shared reference gives no access.
 unsafe impl<M: Managed> Sync for Owned<M> {}
 
 impl<M: Managed> Drop for Owned<M> {
     fn drop(&mut self) {
-        // SAFETY: the tensor is ours since it was handed in, and nothing reads its elements any more.
+        // SAFETY: the tensor is owned, and nothing reads its elements any more.
         unsafe {
             if let Some(deleter) = (*self.0).deleter() {
                 deleter(self.0);
@@ -541,12 +527,10 @@ fn refused(reason: String) -> Error {
     Error::Foreign { what: "tensor", reason }
 }
 
-/// Refuses a version that is not read.
-///
 /// # Safety
 /// `tensor` must point to a tensor of any version.
 unsafe fn require_version(tensor: *const ManagedTensorVersioned) -> Result<()> {
-    // SAFETY: the version is where it is in every version; the caller's contract.
+    // SAFETY: the version has the same offset in all versions; the caller's contract.
     let [major, minor] = unsafe { (*tensor).version };
     if major == MAJOR {
         return Ok(());
@@ -554,10 +538,10 @@ unsafe fn require_version(tensor: *const ManagedTensorVersioned) -> Result<()> {
     Err(refused(format!("its version is {major}.{minor}; it must be {MAJOR} and any minor one")))
 }
 
-/// Where a tensor's elements are, if it can be reduced in place; else why not.
+/// Returns the layout of a tensor, or the reason why it cannot be reduced in place.
 ///
 /// # Safety
-/// The shape, and the strides if there are any, must have as many numbers as there are dimensions.
+/// The shape, and the strides if there are any, must have one number for each dimension.
 unsafe fn layout_of<T: Element>(device: &GpuDevice, tensor: &Tensor) -> Result<Layout, String> {
     let Device { device_type, device_id } = tensor.device;
     let own = Device::of(device);

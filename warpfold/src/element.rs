@@ -1,4 +1,4 @@
-//! The types that are reduced, and what comes out of them.
+//! The types of elements and of results.
 
 use std::{fmt::Debug, ops::Add};
 
@@ -8,14 +8,14 @@ use warpfold_abi::{custom::MOST_OUTPUT_BYTES, reducer::OUTPUT_BYTES};
 
 use crate::{Device, Result, Within, names::Dtype};
 
-/// A type whose arrays a [`Buffer`](crate::Buffer) holds: plain data, of any size but 0.
+/// A type that a [`Buffer`](crate::Buffer) can hold: plain data of any size but 0.
 ///
-/// What is [`Pod`] has it: a type without padding, of which any bits are a value. bytemuck derives that
-/// for structs that are `#[repr(C)]`. An [`Element`] has operations of the library's; others are reduced
-/// by a program's [own](crate::custom).
+/// It is implemented for every [`Pod`] type, a type without padding whose values may have any bits.
+/// bytemuck derives that for `#[repr(C)]` structs. The library's operations reduce [`Element`]s, a
+/// program's [own](crate::custom) all others.
 ///
 /// ```compile_fail,E0277
-/// // A `bool` is not any bits; `warpfold::Bool` is.
+/// // A `bool` may not have any bits; `warpfold::Bool` may.
 /// let device = warpfold::Device::open(warpfold::Selection::Sim)?;
 /// device.upload(&[true, false])?;
 /// # Ok::<(), warpfold::Error>(())
@@ -24,11 +24,11 @@ pub trait Plain: Pod + Debug + Send + Sync {}
 
 impl<T: Pod + Debug + Send + Sync> Plain for T {}
 
-/// A type whose arrays the library's operations reduce: `i8`, `u8`, `i16`, `u16`, `i32`, `u32`, `i64`,
-/// `u64`, [`f16`](struct@f16), [`bf16`], `f32` or `f64`; or [`Bool`](crate::Bool), which is reduced as
-/// bytes are.
+/// A type that the library's operations reduce: `i8`, `u8`, `i16`, `u16`, `i32`, `u32`, `i64`, `u64`,
+/// [`f16`](struct@f16), [`bf16`], `f32` or `f64`; or [`Bool`](crate::Bool), which is reduced as bytes
+/// are.
 ///
-/// The trait is sealed: the library has kernels of these types alone, so no other type can have it.
+/// The trait is sealed, because the library has kernels for these types only.
 ///
 /// ```compile_fail,E0277
 /// #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
@@ -39,22 +39,22 @@ impl<T: Pod + Debug + Send + Sync> Plain for T {}
 /// }
 /// ```
 pub trait Element: sealed::Element + Plain + PartialOrd {
-    /// The type of sums, in which the elements are added too: `i64` for signed integers and `u64` for
-    /// others, `f32` for [`f16`](struct@f16) and [`bf16`], and for `f32` and `f64` themselves.
+    /// The type of sums and of their additions: `i64` for signed integers, `u64` for unsigned ones,
+    /// `f32` for [`f16`](struct@f16) and [`bf16`], and `f32` and `f64` for themselves.
     type Sum: Element<Sum = Self::Sum>;
 }
 
-/// An element that is combined bit by bit: an [`Integer`] or a [`Bool`](crate::Bool).
+/// An element that has bitwise operations: an [`Integer`] or a [`Bool`](crate::Bool).
 pub trait Bits: Element {}
 
-/// An element that is an integer, whose sum may be wanted in the type itself, wrapped around.
+/// An integer element, which also has a wrapping sum in its own type.
 pub trait Integer: Bits {}
 
-/// An element that is a floating-point number.
+/// A floating-point element.
 pub trait Float: Element {}
 
-/// What a reduction leaves in an [`Output`](crate::Output): [`Plain`] data, such as an [`Element`]; a
-/// [`Located`] one, [`Ends`], a [`Spread`] or what lies [`Within`] an interval.
+/// The result of a reduction in an [`Output`](crate::Output): [`Plain`] data, such as an [`Element`]; a
+/// [`Located`] element; [`Ends`]; a [`Spread`]; or the count and sum [`Within`] an interval.
 ///
 /// The trait is sealed, as [`Element`] is:
 ///
@@ -69,12 +69,12 @@ impl<T: Element> Outcome for Ends<T> {}
 impl Outcome for Spread {}
 impl<S: Element> Outcome for Within<S> {}
 
-/// An element and its place: the first of the smallest or largest elements, or the first NaN.
+/// An element and its index: the first of the smallest or largest elements, or the first NaN.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Located<T> {
-    /// The value of the element.
+    /// The element.
     pub value: T,
-    /// Its index in the buffer, row or segment, from 0.
+    /// The index in the buffer, row or segment, from 0.
     pub index: u64,
 }
 
@@ -88,51 +88,49 @@ pub struct Ends<T> {
     pub max: T,
 }
 
-/// How elements are spread. In device memory it is these two numbers, and NaN both for no elements.
+/// Mean and variance of the elements. In device memory these are the two numbers, both NaN if there are
+/// no elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C)]
 pub struct Spread {
     /// The arithmetic mean of the elements.
     pub mean: f64,
-    /// The mean of the squared distances from it: the variance of a whole population.
+    /// The mean squared distance from the mean, which is the population variance.
     pub variance: f64,
 }
 
 impl Spread {
-    /// The root of the variance.
+    /// Returns the square root of the variance.
     pub fn standard_deviation(&self) -> f64 {
         self.variance.sqrt()
     }
 
-    /// The variance as it is estimated from a sample of `n` elements: the sum of the squared distances
-    /// over n − 1. NaN of one element.
+    /// Returns the variance estimated from a sample of `n` elements: the sum of the squared distances
+    /// over n − 1. NaN for one element.
     pub fn sample_variance(&self, n: u64) -> f64 {
         let n = n as f64;
         self.variance * (n / (n - 1.0))
     }
 }
 
-/// Words of a result.
 pub(crate) const RESULT_WORDS: usize = MOST_OUTPUT_BYTES as usize / size_of::<u64>();
 
-/// The words that a kernel writes: a result from the first byte on; or an index, and the element there.
+/// The words that a kernel writes: a result from the first byte on, or an index and then the element.
 pub(crate) type Words = [u64; RESULT_WORDS];
 
-/// A value in such words, from a byte on.
 fn value_at<T: Pod>(words: &[u64], start: usize) -> T {
-    // In the order of a host of a GPU, which is that of the kernels.
+    // Hosts of GPUs have the byte order of the kernels.
     let bytes: &[u8] = bytemuck::cast_slice(words);
     bytemuck::pod_read_unaligned(&bytes[start..start + size_of::<T>()])
 }
 
-/// The bits of an element of 8 bytes at most, in the lowest ones of a word.
+/// Returns a word whose lowest bits are those of an element of at most 8 bytes.
 pub(crate) fn word_of<T: Pod>(element: T) -> u64 {
     let mut word = 0;
     bytemuck::bytes_of_mut(&mut word)[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&element));
     word
 }
 
-/// The element that has the lowest bits of a word.
 pub(crate) fn element_of<T: Pod>(word: u64) -> T {
     value_at(&[word], 0)
 }
@@ -143,29 +141,28 @@ pub(crate) mod sealed {
     use super::{Dtype, Words};
     use crate::{Device, Result, input::filtered::Neighbours};
 
-    /// What the library knows of an element's type.
     pub trait Element: Pod + Neighbours {
         /// The type of L1 norms in device memory.
         type Magnitudes: super::Element;
         const DTYPE: Dtype;
-        /// The number, rounded to double precision. No method, so that nobody's own is hidden by it.
+        /// Converts to double precision, with rounding. It is not a method, so that it cannot hide one
+        /// of the caller's.
         const TO_F64: fn(Self) -> f64;
-        /// The sum of two, of integers without an overflow.
+        /// Adds two values; integers wrap around.
         const ADD: fn(Self, Self) -> Self;
     }
 
-    /// What comes out of the words that a kernel writes.
     pub trait Outcome {
         fn from_words(words: Words) -> Self;
 
-        /// Bytes that each of several results has in device memory.
+        /// Bytes per result in device memory.
         const BYTES: u64;
 
-        /// Copies results that lie one after the other.
+        /// Copies contiguous results to the host.
         ///
         /// # Safety
-        /// `len` results must be readable at the address of the device, and nothing that is enqueued
-        /// may write them.
+        /// `len` results at the address of the device must be readable, and no enqueued work may write
+        /// them.
         unsafe fn copy_out(device: &Device, address: u64, len: usize) -> Result<Vec<Self>>
         where
             Self: Sized;
@@ -173,7 +170,7 @@ pub(crate) mod sealed {
 }
 
 impl Dtype {
-    /// Half a unit in the last place of 1 in the type of such elements' sums, if that is a float.
+    /// Returns half a unit in the last place of 1 in the sum's type, if that is a float.
     pub(crate) fn sum_roundoff(self) -> Option<f64> {
         match self {
             Self::F16 | Self::Bf16 | Self::F32 => Some(f64::from(f32::EPSILON) / 2.0),
@@ -271,14 +268,14 @@ macro_rules! elements {
     )*
 
         impl Dtype {
-            /// Bytes of one element.
+            /// Returns the bytes of one element.
             pub const fn size(self) -> usize {
                 match self {
                     $(Self::$dtype => size_of::<$ty>(),)*
                 }
             }
 
-            /// The type of its sums: [`Element::Sum`].
+            /// Returns the type of sums, [`Element::Sum`].
             pub const fn sum(self) -> Self {
                 match self {
                     $(Self::$dtype => <$sum as sealed::Element>::DTYPE,)*
@@ -324,7 +321,7 @@ floats!(f16 bf16 f32 f64);
 mod tests {
     use super::{sealed::Outcome as _, *};
 
-    /// What is added to 1 is lost, and any more than that is not.
+    /// Added to 1, the roundoff is lost; anything larger is not.
     #[test]
     fn a_roundoff_is_the_most_that_a_sum_loses() {
         let of = |dtype: Dtype| dtype.sum_roundoff();

@@ -1,5 +1,4 @@
-//! What can go wrong, each in one line. What lies behind it is its
-//! [`source`](std::error::Error::source).
+//! Errors, each displayed in one line, with their causes as [`source`](std::error::Error::source).
 
 use std::{error::Error as StdError, fmt};
 
@@ -10,215 +9,215 @@ use crate::arch::Arch;
 /// Result of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Everything that a call of this crate can fail with.
+/// The error of every call of this crate.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// There is no CUDA driver in this process.
     NoDriver {
-        /// What went wrong when it was tried.
+        /// The failure to load the driver.
         source: DriverError,
     },
-    /// There is a driver, but no device as asked for.
+    /// There is a driver, but not the selected device.
     NoDevice {
-        /// What was asked for.
+        /// The selected device.
         wanted: String,
-        /// The devices that there are.
+        /// The available devices.
         offered: String,
     },
-    /// The process was forked after its parent had used a device, which a child cannot go on with.
+    /// The process was forked after its parent had used a device, which a child cannot use.
     Forked {
-        /// The name of the device, or of the driver that does not start for the child.
+        /// The name of the device, or of a driver that does not start in a child.
         device: String,
     },
-    /// The library was built without its simulator.
+    /// The library was built without the simulator.
     NoSimulator,
     /// The GPU is older than the kernels need.
     TooOld {
         /// The name of the device.
         device: String,
-        /// What it has, major and minor.
+        /// Its compute capability, major and minor.
         capability: (u32, u32),
     },
-    /// A call of the driver failed.
+    /// A driver call failed.
     ///
-    /// If `source` [is sticky](CallError::is_sticky) the device is lost to this process: every later
-    /// call fails alike.
+    /// If `source` [is sticky](CallError::is_sticky), the device is lost to this process and every later
+    /// call fails.
     Driver {
-        /// The device's name, or the driver's where it is about no device.
+        /// The name of the device, or of the driver if no device is involved.
         device: String,
-        /// What the library was about.
+        /// The action of the library that failed.
         doing: &'static str,
-        /// What the driver said.
+        /// The driver's error.
         source: Box<CallError>,
     },
-    /// The device has not so much free memory.
+    /// The device does not have enough free memory.
     OutOfMemory {
         /// The name of the device.
         device: String,
-        /// How many bytes were asked for.
+        /// The number of bytes that were to be allocated.
         bytes: u64,
-        /// What the driver said.
+        /// The driver's error.
         source: Box<CallError>,
     },
-    /// There is no PTX for an operation, a type and a device.
+    /// There is no PTX of an operation and type for a device.
     PtxMissing {
-        /// The operation and type, as the file is called.
+        /// The operation and type, as in the name of the file.
         name: String,
         /// The device's compute capability, major and minor.
         device: (u32, u32),
-        /// Why there is none.
+        /// The reason.
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// The device does not take the PTX of a kernel.
+    /// The driver rejects a kernel's PTX.
     PtxRejected {
-        /// Where the PTX comes from.
+        /// The origin of the PTX.
         origin: String,
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
-        /// What the driver said, where it has seen it.
+        /// The driver's error, if it has seen the PTX.
         source: Option<Box<PtxError>>,
     },
-    /// A kernel takes other parameters than the library passes.
+    /// A kernel has other parameters than the library passes.
     WrongParameters {
-        /// Where the PTX comes from.
+        /// The origin of the PTX.
         origin: String,
         /// The name of the kernel.
         entry: String,
-        /// What the PTX declares.
+        /// The parameters that the PTX declares.
         takes: String,
-        /// What the library passes.
+        /// The arguments that the library passes.
         passes: String,
     },
-    /// Something belongs to another device than what it is used with.
+    /// An object is used with another device than its own.
     OtherDevice {
-        /// What is used where it does not belong.
+        /// The kind of object.
         what: &'static str,
-        /// The device that it belongs to.
+        /// The device that the object belongs to.
         has: String,
-        /// Whose it must be.
+        /// The device that it is used with.
         needs: String,
     },
-    /// More elements than one reduction takes.
+    /// There are more elements than one reduction takes.
     TooManyElements {
         /// Elements of the buffer.
         n: u64,
-        /// Most that there may be.
+        /// The most elements of a reduction.
         most: u64,
     },
-    /// A count in device memory that is above what there is.
+    /// A count in device memory exceeds the number of elements.
     CountTooLarge {
-        /// What the device memory held.
+        /// The count.
         count: u64,
         /// Elements of the buffer.
         len: u64,
     },
-    /// An extreme of no elements, where there must be one.
+    /// The extreme of no elements does not exist.
     NoElements {
         /// The name of the operation.
         what: &'static str,
     },
-    /// A part of a buffer that is not inside it.
+    /// A slice is not inside its buffer.
     OutOfBounds {
-        /// The first element asked for.
+        /// The first element of the slice.
         start: usize,
-        /// The element behind the last.
+        /// One past the last element of the slice.
         end: usize,
-        /// Elements that there are.
+        /// Elements of the buffer.
         len: usize,
     },
-    /// Rows that a buffer does not have, or that cannot be reduced as asked for.
+    /// A buffer does not have such rows, or they cannot be reduced this way.
     Rows {
-        /// What was given, what is allowed, and what to do.
+        /// The problem, the allowed values, and the remedy.
         reason: String,
     },
-    /// An axis that an array does not have, or along which it cannot be reduced as asked for.
+    /// An array does not have such an axis, or cannot be reduced along it this way.
     Axis {
-        /// What was given, what is allowed, and what to do.
+        /// The problem, the allowed values, and the remedy.
         reason: String,
     },
-    /// A view that a buffer does not have, or along whose axes it cannot be reduced as asked for.
+    /// A buffer does not have such a view, or it cannot be reduced along these axes this way.
     View {
-        /// What was given, what is allowed, and what to do.
+        /// The problem, the allowed values, and the remedy.
         reason: String,
     },
-    /// A program's own operation that is not what the program takes it for.
+    /// A custom operation does not have the properties that the program assumes.
     Custom {
         /// The name of the operation.
         name: &'static str,
-        /// What it is, what is allowed, and what to do.
+        /// The problem, the allowed values, and the remedy.
         reason: String,
     },
-    /// Offsets that describe no segments, or segments that cannot be reduced as asked for.
+    /// Offsets describe no segments, or the segments cannot be reduced this way.
     Segments {
-        /// What was given, what is allowed, and what to do.
+        /// The problem, the allowed values, and the remedy.
         reason: String,
     },
-    /// Keys by which values cannot be reduced as asked for, or of which there are more runs than room.
+    /// Values cannot be reduced by these keys, or there are more runs than room.
     Runs {
-        /// What was given, what is allowed, and what to do.
+        /// The problem, the allowed values, and the remedy.
         reason: String,
     },
-    /// Two buffers whose elements are no pairs, or that cannot be reduced as asked for.
+    /// The elements of two buffers do not pair up, or cannot be reduced this way.
     Pairs {
-        /// What was given, what is allowed, and what to do.
+        /// The problem, the allowed values, and the remedy.
         reason: String,
     },
-    /// An interval that has an end that is no number, or that cannot be reduced as asked for.
+    /// An interval has an end that is NaN, or cannot be reduced this way.
     Interval {
-        /// What was given, what is allowed, and what to do.
+        /// The problem, the allowed values, and the remedy.
         reason: String,
     },
-    /// A number of first elements that cannot be found, or not as asked for.
+    /// The k of a top-k is not possible, or not for this input.
     TopK {
-        /// What was given, what is allowed, and what to do.
+        /// The problem, the allowed values, and the remedy.
         reason: String,
     },
-    /// A source that does not give its elements.
+    /// Reading from a source failed.
     Source {
-        /// How many elements came before.
+        /// Number of elements read before.
         at: u64,
-        /// What the system said of it.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Buffers through which elements cannot be streamed.
+    /// Elements cannot be streamed through such buffers.
     Ring {
-        /// What was given, what is allowed, and what to do.
+        /// The problem, the allowed values, and the remedy.
         reason: String,
     },
-    /// Devices that are no group, or what does not belong to one.
+    /// Devices cannot form a group, or an object does not belong to the group.
     Group {
-        /// What was given, what is allowed, and what to do.
+        /// The problem, the allowed values, and the remedy.
         reason: String,
     },
-    /// Processes that do not find each other, or that do not do the same.
+    /// Processes do not find each other, or do not make the same calls.
     World {
-        /// What was given, what is allowed, and what to do.
+        /// The problem, the allowed values, and the remedy.
         reason: String,
     },
-    /// NCCL, where it is not there, too old, or has failed.
+    /// NCCL is missing or too old, or has failed.
     Nccl {
-        /// What is wrong, and what to do.
+        /// The problem and the remedy.
         reason: String,
     },
-    /// Memory from elsewhere that cannot be reduced in place.
+    /// Foreign memory cannot be reduced in place.
     Foreign {
-        /// What was handed in.
+        /// The kind of object.
         what: &'static str,
-        /// What it is and what is allowed.
+        /// The problem and the allowed values.
         reason: String,
     },
-    /// Something whose earlier use failed and may still be under way.
+    /// An earlier use of an object failed and may still be running.
     Lost {
-        /// What it is that failed.
+        /// The kind of object.
         what: &'static str,
-        /// What became of it and what to do.
+        /// The failure and the remedy.
         reason: String,
     },
-    /// A launch that the kernels do not have; only the suite chooses launches.
+    /// No kernel has such a launch. Only the test suite chooses launches.
     #[doc(hidden)]
     Choice {
-        /// What was given and what is allowed.
+        /// The problem and the allowed values.
         reason: String,
     },
 }
@@ -309,7 +308,7 @@ impl StdError for Error {
 }
 
 impl Error {
-    /// Whether it is one with which the device is lost, so that nothing runs there any more.
+    /// Returns whether the device is lost, so that nothing runs there any more.
     pub(crate) fn is_sticky(&self) -> bool {
         match self {
             Self::Driver { source, .. } | Self::OutOfMemory { source, .. } => source.is_sticky(),
@@ -318,8 +317,8 @@ impl Error {
     }
 }
 
-/// A text of another process as a part of an error's line: without characters that end the line or that
-/// a terminal obeys, and not much longer than a line.
+/// Escapes the characters in another process's text that end a line or control a terminal, and shortens
+/// it to about a line.
 #[cfg(feature = "world")]
 pub(crate) fn in_one_line(text: &str) -> String {
     const MOST: usize = 1000;
@@ -334,7 +333,7 @@ pub(crate) fn in_one_line(text: &str) -> String {
     if text.chars().nth(MOST).is_some() { line + "…" } else { line }
 }
 
-/// An error and what lies behind it, in one line.
+/// Returns an error and its causes in one line.
 pub(crate) fn in_full(error: &dyn StdError) -> String {
     let (mut line, mut cause) = (error.to_string(), error.source());
     while let Some(error) = cause {

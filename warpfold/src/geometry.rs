@@ -1,4 +1,4 @@
-//! How an input is cut into blocks and tiles. Pure arithmetic: no device takes part.
+//! The division of an input into blocks and tiles: pure arithmetic, without a device.
 
 use warpfold_abi::{
     BLOCK_SIZES, WARP_SIZE,
@@ -16,8 +16,8 @@ use crate::{
 /// Most elements of one reduction.
 pub const MAX_ELEMENTS: u64 = 1 << 35;
 
-/// Returns how many elements an array of this shape has, unless they are too many to count. Lengths in
-/// front of a 0 or behind it may be of any size.
+/// Returns the number of elements of an array of this shape, or `None` on overflow. A shape that
+/// contains a 0 has none, however large its other lengths are.
 pub(crate) fn elements_of(shape: &[usize]) -> Option<usize> {
     if shape.contains(&0) {
         return Some(0);
@@ -26,10 +26,9 @@ pub(crate) fn elements_of(shape: &[usize]) -> Option<usize> {
 }
 
 const GROUP_BYTES: u64 = reducer::GROUP_BYTES as u64;
-/// The groups of a tile are a multiple of this number: one group per lane of a warp.
+/// Tiles have a multiple of this number of groups: one for each lane of a warp.
 const TILE_STEP: u64 = WARP_SIZE as u64;
 
-/// Whether all block sizes are among those that a kernel is written for.
 const fn fits(sizes: &[u32], largest: u32) -> bool {
     let mut at = 0;
     while at < sizes.len() {
@@ -44,20 +43,20 @@ const fn fits(sizes: &[u32], largest: u32) -> bool {
 const _: () = assert!(fits(KernelKind::Grid.block_sizes(), *BLOCK_SIZES.end()));
 const _: () = assert!(fits(KernelKind::Bulk.block_sizes(), BULK_LARGEST_BLOCK));
 
-/// An input as the kernels see it: single elements up to the first 16-byte boundary, whole groups from
-/// there on, single elements at the end.
+/// The partition of an input: single elements up to the first 16-byte boundary, then whole groups of 16
+/// bytes, then single elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
     head: u64,
     groups: u64,
     tail: u64,
-    /// Elements of a group; 1 of those that are loaded one by one.
+    /// Elements per group; 1 if elements are loaded one by one.
     lanes: u64,
 }
 
 impl Extent {
-    /// That of `n` elements of `size` bytes at an address, which is a multiple of the size where that
-    /// divides a group's.
+    /// Returns the extent of `n` elements of `size` bytes at an address, which is a multiple of `size`
+    /// if that divides the bytes of a group.
     pub(crate) fn of(address: u64, n: u64, size: u64) -> Self {
         if !in_groups(size) {
             return Self { head: 0, groups: n, tail: 0, lanes: 1 };
@@ -68,16 +67,16 @@ impl Extent {
         Self { head, groups: (n - head) / lanes, tail: (n - head) % lanes, lanes }
     }
 
-    /// That of each of two inputs of `n` elements of 1, 2, 4 or 8 bytes at these addresses, whose groups
-    /// begin at the first one's 16-byte boundaries. Where those of the second one lie elsewhere, the
-    /// aligned groups that they are parts of are inside of it.
+    /// Returns the extent of two inputs of `n` elements of 1, 2, 4 or 8 bytes at these addresses. Groups
+    /// begin at the 16-byte boundaries of the first input. If those of the second one are shifted, all
+    /// aligned groups that overlap with its part are inside of it.
     pub(crate) fn of_pairs([first, second]: [u64; 2], n: u64, size: u64) -> Self {
         let shift = second.wrapping_sub(first) % GROUP_BYTES;
         let Self { head, groups, lanes, .. } = Self::of(first, n, size);
         if shift == 0 || groups == 0 {
             return Self::of(first, n, size);
         }
-        // The part of an aligned group in front of the first one, and of one behind the last one.
+        // Elements of an aligned group before the first one of the second input, and after its last one.
         let (before, behind) = (shift / size, lanes - shift / size);
         let head = if head < before { head + lanes } else { head };
         let groups = n.saturating_sub(head + behind) / lanes;
@@ -85,17 +84,14 @@ impl Extent {
         Self { head, groups, tail: n - head - groups * lanes, lanes }
     }
 
-    /// Elements in front of the groups.
     pub(crate) fn head(self) -> u64 {
         self.head
     }
 
-    /// Gives the number of whole groups.
     pub(crate) fn groups(self) -> u64 {
         self.groups
     }
 
-    /// Elements that are in no group.
     pub(crate) fn singles(self) -> u64 {
         self.head + self.tail
     }
@@ -104,38 +100,38 @@ impl Extent {
 /// The launch of a reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch {
-    /// Which kernel is launched.
+    /// The kernel.
     pub kernel: KernelKind,
-    /// Blocks of the grid.
+    /// Blocks per grid.
     pub blocks: u32,
-    /// Threads of a block.
+    /// Threads per block.
     pub block: u32,
-    /// 16-byte groups that a block of the grid kernel reads before it moves on by a grid of them. The
-    /// bulk kernel has a size of its own.
+    /// 16-byte groups that a block of the grid kernel reads before it advances by one grid of tiles. The
+    /// bulk kernel has a fixed number.
     pub tile: u32,
 }
 
-/// What a kernel finds on a device.
+/// The occupancy of a device by a kernel.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     pub(crate) multiprocessors: u32,
-    /// Blocks of the chosen size that are resident at once; at least 1.
+    /// Resident blocks of the chosen size on the device; at least 1.
     pub(crate) resident: u32,
 }
 
 impl Launch {
-    /// The launch that a choice makes of an input. No block is without work, and none has to wait for
-    /// the end of another before it starts.
+    /// Returns the launch of an input by a choice. Every block has work, and all blocks are resident at
+    /// once.
     pub(crate) fn new(extent: Extent, choice: Choice, room: Room) -> Self {
         Self::with(extent, choice, room, GROUPS_IN_FLIGHT)
     }
 
-    /// The same of pairs, by a choice of the grid kernel's.
+    /// Returns the launch of a pair of inputs, by a choice for the grid kernel.
     pub(crate) fn of_pairs(extent: Extent, choice: Choice, room: Room) -> Self {
         Self::with(extent, choice, room, PAIRS_IN_FLIGHT)
     }
 
-    /// The same, where a thread of the grid kernel has `in_flight` groups under way at once.
+    /// Returns a launch whose threads load `in_flight` groups at once in the grid kernel.
     fn with(extent: Extent, choice: Choice, room: Room, in_flight: u32) -> Self {
         let wanted = match choice.blocks {
             Blocks::Total(blocks) => blocks,
@@ -155,12 +151,11 @@ impl Launch {
         }
     }
 
-    /// Bytes of dynamic shared memory per block.
     pub(crate) fn shared(self) -> u32 {
         shared_bytes(self.kernel)
     }
 
-    /// Most additions on the path of one element, with one more for the rounding of a square.
+    /// Returns the most additions on the path of one element, plus one for the rounding of a square.
     pub(crate) fn depth(self, extent: Extent) -> u64 {
         let Self { blocks, block, tile, .. } = self;
         let (blocks, block, tile) = (u64::from(blocks), u64::from(block), u64::from(tile));
@@ -171,17 +166,17 @@ impl Launch {
                 tiles.div_ceil(blocks) * (tile / block) + rest.div_ceil(blocks * block)
             }
         };
-        // Of a thread's four chains, and with its element before or behind the groups.
+        // Three more for the thread's four accumulators and its element before or after the groups.
         let in_thread = groups_per_thread * extent.lanes + 3;
-        // Of a warp, then of the warps' results.
+        // One tree in the warp, one of the warps' results.
         let in_block = 2 * 5;
         let of_blocks = blocks.div_ceil(block) + in_block;
         1 + in_thread + in_block + of_blocks
     }
 }
 
-/// Most additions on the path of one element, of `n` that start at a 16-byte boundary, as a choice makes
-/// them on a device whose blocks are limited by threads alone.
+/// Returns the most additions on the path of one of `n` elements that begin at a 16-byte boundary, on a
+/// device whose resident blocks are limited by their number and their threads only.
 pub fn depth_on(choice: Choice, n: u64, dtype: Dtype, shape: Shape) -> u64 {
     let extent = Extent::of(0, n, dtype.size() as u64);
     let resident = shape.resident_blocks(choice.block);
@@ -189,7 +184,6 @@ pub fn depth_on(choice: Choice, n: u64, dtype: Dtype, shape: Shape) -> u64 {
     Launch::new(extent, choice, room).depth(extent)
 }
 
-/// Bytes of dynamic shared memory that a block of a kernel needs.
 pub(crate) fn shared_bytes(kernel: KernelKind) -> u32 {
     match kernel {
         KernelKind::Grid => 0,
@@ -197,8 +191,8 @@ pub(crate) fn shared_bytes(kernel: KernelKind) -> u32 {
     }
 }
 
-/// Groups of a tile, such that all blocks have as many rounds and the last one is as full as the others:
-/// with the largest tiles, some blocks would have a round more while the others are done.
+/// Returns the groups per tile with which all blocks have the same number of full rounds. With the
+/// largest tiles, some blocks would have one more round, while the others are idle.
 pub(crate) fn balanced_tile(groups: u64, blocks: u64, block: u32, in_flight: u32) -> u64 {
     let largest = u64::from(in_flight) * u64::from(block);
     let rounds = groups.div_ceil(blocks * largest).max(1);
@@ -219,7 +213,7 @@ mod tests {
 
     const LARGE: Room = Room { multiprocessors: 132, resident: 2112 };
 
-    /// How often each element is read, by the kernels' loops.
+    /// Returns how often the loops of the kernels read each element.
     fn reads(extent: Extent, launch: Launch) -> Vec<u32> {
         let Extent { head, groups, tail, lanes } = extent;
         let mut reads = vec![0; (head + groups * lanes + tail) as usize];
@@ -234,7 +228,7 @@ mod tests {
         };
         for start in (0..blocks).flat_map(|at| (at * tile..whole).step_by((blocks * tile) as usize)) {
             let len = tile.min(whole - start);
-            // Four strided groups per thread of the grid kernel; whole tiles of the bulk kernel.
+            // Four strided groups per thread in the grid kernel, whole tiles in the bulk kernel.
             let reach = if launch.kernel == KernelKind::Grid { 4 * block } else { tile };
             assert!(len <= reach, "{launch:?} of {extent:?}");
             (start..start + len).for_each(|at| group(&mut reads, at));
@@ -253,7 +247,7 @@ mod tests {
     fn every_element_is_read_once_wherever_it_starts() {
         let choices = [grid(128, 1), grid(128, 7), grid(512, 264), grid(1024, 2), grid(256, 1000)];
         let bulks = [bulk(256, 1), bulk(512, 5)];
-        // Of 12 bytes, too, which are loaded one by one.
+        // Elements of 12 bytes are loaded one by one.
         for size in [1, 2, 4, 8, 16, 12] {
             for misaligned in (0..16).step_by(size as usize) {
                 for n in [1, 2, 3, 15, 16, 17, 31, 100, 1000, 4096, 65_537, 300_001] {
@@ -269,8 +263,8 @@ mod tests {
         }
     }
 
-    /// Of both inputs, wherever they begin, whole groups of the first one are aligned, and so is what
-    /// the kernel reads of the second one, all of which is inside.
+    /// Groups of the first input are aligned, and so are those that the kernel reads around the parts of
+    /// the second input; all of these are inside the inputs.
     #[test]
     fn pairs_are_cut_so_that_nothing_around_an_input_is_read() {
         let lengths = (0..100).chain([1000, 4099, 65_537]);
@@ -283,12 +277,12 @@ mod tests {
                 let Extent { head, groups, tail, lanes } = extent;
                 let what = format!("{extent:?} of {n} of {size} at {first:x} and {second:x}");
                 assert_eq!(head + groups * lanes + tail, n, "{what}");
-                // Each has a thread of the smallest block.
+                // The smallest block has a thread for each.
                 assert!(head + tail < 4 * lanes && 4 * lanes <= 128, "{what}");
                 let launch = Launch::of_pairs(extent, grid(128, 3), LARGE);
                 assert!(launch.tile > 0 && launch.tile <= 2 * launch.block, "{what}");
                 if groups == 0 {
-                    // Few elements are no reason to read none of them in groups.
+                    // Only few elements may be without a group.
                     assert!(n < 4 * lanes, "{what}");
                     continue;
                 }
@@ -371,8 +365,8 @@ mod tests {
         assert_eq!(Launch::new(Extent::of(0, 1 << 14, 4), bulk(256, 264), room).blocks, 2);
     }
 
-    /// Counted by hand: the groups of a thread, times their elements, and three more for its chains; two
-    /// trees of five levels in a block; a thread's share of the blocks, and the trees again; the square.
+    /// Counted by hand: groups of a thread times elements of a group, and three more; two trees of five
+    /// levels in a block; a thread's share of the blocks and the two trees again; one for the square.
     #[test]
     fn the_longest_path_is_that_of_the_kernels_loops() {
         let depth = |kernel, blocks, block, tile, (groups, lanes)| {
@@ -380,15 +374,16 @@ mod tests {
             Launch { kernel, blocks, block, tile }.depth(extent)
         };
         let (grid, bulk) = (KernelKind::Grid, KernelKind::Bulk);
-        // Three tiles of each block, with four groups of each thread.
+        // Three tiles per block, four groups per thread and tile.
         let exact = 264 * 2048 * 3;
         assert_eq!(depth(grid, 264, 512, 2048, (exact, 4)), (12 * 4 + 3) + 10 + (1 + 10) + 1);
-        // One group more is one more round.
+        // One more group takes one more round.
         assert_eq!(depth(grid, 264, 512, 2048, (exact + 1, 4)), (16 * 4 + 3) + 10 + (1 + 10) + 1);
-        // A tile of fewer groups than threads; and more blocks than threads of the last one.
+        // A tile with fewer groups than threads, then more blocks than threads of the last block.
         assert_eq!(depth(grid, 7, 512, 96, (7 * 96, 16)), (16 + 3) + 10 + (1 + 10) + 1);
         assert_eq!(depth(grid, 1056, 128, 512, (1056 * 512, 2)), (4 * 2 + 3) + 10 + (9 + 10) + 1);
-        // Fifteen tiles of five blocks, each of eight groups of a thread; what is left, one by one.
+        // Fifteen tiles for five blocks, each with eight groups per thread; the remainder group by
+        // group.
         let tiles = 15 * 2048;
         assert_eq!(depth(bulk, 5, 256, 2048, (tiles, 16)), (24 * 16 + 3) + 10 + (1 + 10) + 1);
         assert_eq!(depth(bulk, 5, 256, 2048, (tiles + 1280, 16)), (25 * 16 + 3) + 10 + (1 + 10) + 1);
@@ -396,7 +391,7 @@ mod tests {
         assert_eq!(depth(bulk, 4, 512, 2048, (tiles, 2)), (16 * 2 + 3) + 10 + (1 + 10) + 1);
     }
 
-    /// On an H200, by the first of the launches above.
+    /// On an H200, with the first launch of the test above.
     #[test]
     fn a_choice_has_the_depth_of_its_launch() {
         let shape = Shape::H200;
@@ -404,7 +399,7 @@ mod tests {
         let depth = |n, dtype| depth_on(choice, n, dtype, shape);
         assert_eq!(depth(264 * 2048 * 3 * 4, Dtype::F32), 73);
         assert_eq!(depth(264 * 2048 * 3 * 2, Dtype::F64), 1 + (12 * 2 + 3) + 10 + (1 + 10));
-        // Blocks of all threads that there are room for: 2 of 1 024 on each multiprocessor.
+        // As many blocks as are resident: 2 of 1 024 threads on each multiprocessor.
         let full = Choice { blocks: Blocks::PerMultiprocessor(9), ..grid(1024, 1) };
         let rounds = |rounds: u64| 1 + (rounds * 4 * 4 + 3) + 10 + (1 + 10);
         assert_eq!(depth_on(full, 264 * 4096 * 5 * 4, Dtype::F32, shape), rounds(5));
@@ -414,7 +409,6 @@ mod tests {
     fn one_block_adds_up_no_deeper_than_its_loop() {
         let extent = Extent::of(0, 4 * 4 * 512, 4);
         let launch = Launch::new(extent, grid(512, 1), LARGE);
-        // Four groups of four elements per thread, and the tree.
         assert_eq!(launch.depth(extent), 1 + (4 * 4 + 3) + 10 + (1 + 10));
     }
 }

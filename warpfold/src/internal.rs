@@ -1,5 +1,5 @@
-//! Internals for this workspace's programs, tools and tests: operations and types as values, chosen
-//! launches, and kernels from elsewhere. It is not covered by semantic versioning.
+//! Internals for this workspace's programs, tools and tests: operations and types as values, explicit
+//! launches, and kernels from other sources. They are exempt from semantic versioning.
 
 use std::{ffi::c_void, marker::PhantomData, mem};
 
@@ -29,7 +29,6 @@ pub use crate::{
     tuning::{Blocks, Bracket, Choice, Shape, Tuning, check},
 };
 
-/// The archives that PTX is embedded in.
 pub mod archive {
     pub use crate::{
         archive::{Archive, Damaged, FRAME, HEAD, MAX_TEXT, SKIPPABLE, class, decoded},
@@ -37,8 +36,8 @@ pub mod archive {
     };
 }
 
-/// An operation that is chosen at run time. Elements may have any type of the right size. A result is
-/// `R`, an array of the bytes that the kernel writes; `None` of no elements.
+/// An operation chosen at run time. Elements may have any type of the right size. A result is an `R`, an
+/// array of the bytes that the kernel writes, or `None` for no elements.
 #[derive(Debug, Clone, Copy)]
 pub struct DynamicOp<R> {
     op: Op,
@@ -47,10 +46,11 @@ pub struct DynamicOp<R> {
 }
 
 impl<R: Plain> DynamicOp<R> {
-    /// An operation on elements of a type.
+    /// Returns an operation on elements of a type.
     ///
     /// # Panics
-    /// If the type does not have it, or `R` is not as long as [its results](result_bytes).
+    /// If the type does not have the operation, or `R` does not have the size of [its
+    /// results](result_bytes).
     pub fn new(op: Op, dtype: Dtype) -> Self {
         assert!(op.takes(dtype), "{dtype} has no {op}");
         assert_eq!(size_of::<R>(), result_bytes(op, dtype), "bytes of {op} of {dtype}");
@@ -58,7 +58,7 @@ impl<R: Plain> DynamicOp<R> {
     }
 }
 
-/// Bytes from one result of an operation to the next.
+/// Returns the distance between two results of an operation, in bytes.
 pub const fn result_bytes(op: Op, dtype: Dtype) -> usize {
     op.result_bytes(dtype).next_power_of_two()
 }
@@ -87,12 +87,11 @@ impl<T: Plain, R: Plain> Operation<T> for DynamicOp<R> {
 
 impl<T: Plain, R: Plain> RowsOperation<T> for DynamicOp<R> {}
 
-/// The type of elements as DLPack has it.
 pub fn data_type(dtype: Dtype) -> DataType {
     DataType::of_dtype(dtype)
 }
 
-/// The device of a context of any driver, be it a GPU's or the simulator's.
+/// Returns the device of a context of any driver, NVIDIA's or the simulator's.
 ///
 /// # Errors
 /// As [`Device::open`].
@@ -104,12 +103,11 @@ pub unsafe fn device(driver: &'static Driver, context: *mut c_void) -> Result<De
     unsafe { Device::in_context(driver, Context::from_raw(context.cast())) }
 }
 
-/// What launches on a device are fitted to.
 pub fn shape(device: &Device) -> Shape {
     device.info().shape()
 }
 
-/// The launch of a sum of rows; of a single row it is that of the buffer instead.
+/// Returns the launch of a sum of rows. A single row is launched as a buffer instead.
 ///
 /// # Errors
 /// As [`Reducer::reduce`].
@@ -118,7 +116,7 @@ pub fn rows_launch<T: Element>(rows: &Rows<'_, T>) -> Result<RowsLaunch> {
     Ok(RowsLaunch::new(&rows.task(Code::BuiltIn(OpKind::Sum.plain(), T::DTYPE), device)?, shape(device)))
 }
 
-/// The launch of a sum along an axis that is not the last.
+/// Returns the launch of a sum along an axis that is not the last.
 ///
 /// # Errors
 /// As [`Reducer::reduce`].
@@ -127,7 +125,7 @@ pub fn axis_launch<T: Element>(axis: &Axis<'_, T>) -> Result<AxisLaunch> {
     Ok(AxisLaunch::new(&axis.task(Code::BuiltIn(OpKind::Sum.plain(), T::DTYPE), device)?, shape(device)))
 }
 
-/// The launch of a sum along some axes of a view, if the kernels for views make it.
+/// Returns the launch of a sum along some axes of a view, if it takes a kernel for views.
 ///
 /// # Errors
 /// As [`Reducer::reduce`].
@@ -139,11 +137,10 @@ pub fn view_launch<T: Element>(view: &View<'_, T>, axes: &[usize]) -> Result<Opt
     })
 }
 
-/// The launch of a job on the rows of `len` elements that its elements are, of which there are two or
-/// more.
+/// Returns the launch of a job whose elements are two or more rows of `len` elements.
 ///
 /// # Panics
-/// For rows of no elements.
+/// If `len` is 0.
 pub fn rows_plan(device: &Device, job: &Job, len: u64) -> RowsLaunch {
     RowsLaunch::new(&rows_task(job, len), shape(device))
 }
@@ -152,20 +149,19 @@ fn rows_task(job: &Job, len: u64) -> RowsTask {
     RowsTask::contiguous(job.into(), len)
 }
 
-/// A reducer with kernels and choices of the caller's, and at most `workspaces` workspaces.
+/// Returns a reducer with the caller's kernels and choices, and at most `workspaces` workspaces.
 ///
 /// # Panics
-/// For no workspaces.
+/// If `workspaces` is 0.
 pub fn reducer(device: &Device, source: PtxSource, tuning: Tuning, workspaces: usize) -> Reducer {
     Reducer::with(device, source, tuning, workspaces)
 }
 
-/// What [`Reducer::new`] makes, with kernels of the caller's.
 pub fn reducer_of_ptx(device: &Device, source: PtxSource) -> Reducer {
     Reducer::of_ptx(device, source)
 }
 
-/// The PTX of a name for the newest architecture that a device takes.
+/// Returns the PTX with a name for the newest architecture that a device supports.
 ///
 /// # Errors
 /// [`Error::PtxMissing`](crate::Error::PtxMissing).
@@ -173,7 +169,6 @@ pub fn ptx(source: &PtxSource, name: &str, device: Arch) -> Result<Ptx> {
     source.find(name, device)
 }
 
-/// The choices that a reducer follows.
 pub fn tuning(reducer: &Reducer) -> &Tuning {
     reducer.core().kernels().tuning()
 }
@@ -186,19 +181,18 @@ pub fn prepare(reducer: &Reducer, op: Op, dtype: Dtype) -> Result<()> {
     reducer.core().kernels().file(KernelFile::Reduction(Family::Buffer, op, dtype)).map(drop)
 }
 
-/// Loads the kernels that a job takes on the rows of `len` elements that its elements are.
+/// Loads the kernels for a job whose elements are rows of `len` elements.
 ///
 /// # Errors
 /// As [`Reducer::prepare`].
 ///
 /// # Panics
-/// For rows of no elements.
+/// If `len` is 0.
 pub fn prepare_rows(reducer: &Reducer, job: &Job, len: u64) -> Result<()> {
     rows_task(job, len).task().prepare(reducer.core().kernels())
 }
 
-/// The launch of a job that is not empty: the tuning's choice, unless another is given, which then no
-/// other replaces.
+/// Returns the launch of a job that is not empty: the tuning's choice, or exactly the given one.
 ///
 /// # Errors
 /// As [`Reducer::prepare`]; [`Error::TooManyElements`](crate::Error::TooManyElements), and
@@ -207,20 +201,19 @@ pub fn plan(reducer: &Reducer, job: &Job, choice: Option<Choice>) -> Result<Laun
     buffer::plan(reducer.core().kernels(), &job.into(), choice)
 }
 
-/// Most additions that one element's value takes part in, in a launch of a job.
 pub fn depth(launch: Launch, job: &Job) -> u64 {
     launch.depth(Span::from(job).extent())
 }
 
-/// Reduces and waits. The words are those of the 16 bytes that [`Output`](crate::Output) has. `keep` is
-/// called if it fails and the elements may still be read, any time from then on.
+/// Reduces and waits. Returns the 16 bytes of an [`Output`](crate::Output) as words. `keep` is called on
+/// a failure after which the elements may still be read at any time.
 ///
 /// # Errors
 /// As [`Reducer::sum`].
 ///
 /// # Safety
-/// The job must not be empty, and its elements be readable on the reducer's device, at an address that
-/// is a multiple of their size. They stay and nothing writes them until this returns; and for good, if
+/// The job must not be empty. Its elements must be readable on the reducer's device, at an address that
+/// is a multiple of their size. They must stay and not be written until this returns, or forever if
 /// `keep` is called.
 pub unsafe fn reduce(reducer: &Reducer, job: &Job, keep: impl FnOnce()) -> Result<[u64; 2]> {
     let keep = || {
@@ -232,14 +225,14 @@ pub unsafe fn reduce(reducer: &Reducer, job: &Job, keep: impl FnOnce()) -> Resul
     reduced.map(|[first, second, ..]| [first, second]).map_err(|failed| failed.or_keep(keep))
 }
 
-/// Launches one reduction after the other, with a workspace of its own: for measuring.
+/// Launches reductions one after the other with its own workspace, for measurements.
 pub struct Launcher {
     reducer: Reducer,
     slots: Memory,
 }
 
 impl Launcher {
-    /// One for a reducer's kernels.
+    /// Returns a launcher of a reducer's kernels.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), or [`Error::Driver`](crate::Error::Driver).
@@ -248,17 +241,17 @@ impl Launcher {
     }
 
     /// Enqueues a job that is not empty on a stream, a `CUstream`. `recording` says whether the stream
-    /// records.
+    /// is being captured into a graph.
     ///
     /// # Errors
-    /// As [`plan`], and [`Error::Driver`](crate::Error::Driver) when the launch is refused.
+    /// As [`plan`], and [`Error::Driver`](crate::Error::Driver) if the launch fails.
     ///
     /// # Safety
-    /// - The job's elements must be readable at its address, a multiple of their size, and `output` be
-    ///   the address of 16 writable bytes, a multiple of 8, both on the reducer's device.
-    /// - They, the stream, which is of that device, and `self` must live until the work has ended.
-    /// - All that was enqueued here since the last time that it was waited for must be on this stream.
-    ///   When that wait fails, this must neither be used again nor dropped.
+    /// - The job's elements must be readable at its address, a multiple of their size, and `output` must
+    ///   be the address of 16 writable bytes, a multiple of 8, both on the reducer's device.
+    /// - These, the stream, which must be of that device, and `self` must live until the work has ended.
+    /// - All work enqueued here since the last wait for it must be on this stream. If that wait fails,
+    ///   `self` must neither be used again nor dropped.
     pub unsafe fn launch(
         &mut self,
         job: &Job,
@@ -269,20 +262,19 @@ impl Launcher {
     ) -> Result<()> {
         let places = Places::new(self.slots.address(), output, RawStream::from_raw(stream.cast()));
         let places = Places { choice, recording, ..places };
-        // SAFETY: the slots are used here alone, by one launch after the other, each of which leaves
+        // SAFETY: only this launcher uses the slots, one launch after the other, and each launch leaves
         // them at zero; the caller's contract.
         unsafe { Span::from(job).enqueue(self.reducer.core().kernels(), &places) }
     }
 
-    /// Enqueues a job on the rows of `len` elements that its elements are, one or more.
+    /// Enqueues a job whose elements are one or more rows of `len` elements.
     ///
     /// # Errors
     /// As [`Reducer::prepare`], [`Error::TooManyElements`](crate::Error::TooManyElements), and
-    /// [`Error::Driver`](crate::Error::Driver) when the launch is refused.
+    /// [`Error::Driver`](crate::Error::Driver) if the launch fails.
     ///
     /// # Safety
-    /// As [`launch`](Self::launch); at `output` there must be room for a result of each row, and for 16
-    /// bytes.
+    /// As [`launch`](Self::launch), with room at `output` for one result per row, and at least 16 bytes.
     pub unsafe fn launch_rows(
         &mut self,
         job: &Job,
@@ -294,7 +286,7 @@ impl Launcher {
         Span::from(job).check()?;
         let places = Places::new(self.slots.address(), output, RawStream::from_raw(stream.cast()));
         let places = Places { recording, ..places };
-        // SAFETY: as in `launch`, which the caller's contract is.
+        // SAFETY: as in `launch`, whose contract the caller fulfils.
         unsafe { rows_task(job, len).task().enqueue(self.reducer.core().kernels(), &places) }
     }
 }

@@ -1,4 +1,4 @@
-//! Buffers on the memory of `cust` and `cudarc`.
+//! Buffers over the memory of `cust` and `cudarc`.
 
 #[cfg(feature = "cust")]
 mod cust {
@@ -7,13 +7,13 @@ mod cust {
     use crate::{Buffer, Device, Element, Result, context::InContext};
 
     impl<T: Element + DeviceCopy> Buffer<T> {
-        /// The elements of a buffer of `cust`'s, which is dropped when this one, its clones and the
-        /// reductions that read it are gone. Waits for all work in the device's context, which might
-        /// still write them.
+        /// Takes over a buffer of `cust`, which is dropped after this buffer, its clones and the
+        /// reductions that read it. Waits for all work in the device's context, which might still write
+        /// the elements.
         ///
         /// # Errors
         /// [`Error::Foreign`](crate::Error::Foreign) for a buffer of another context than the device's,
-        /// and [`Error::Driver`](crate::Error::Driver) with what went wrong in that work.
+        /// and [`Error::Driver`](crate::Error::Driver) if that work fails.
         pub fn from_cust(device: &Device, buffer: DeviceBuffer<T>) -> Result<Self> {
             let (address, len) = (buffer.as_device_ptr().as_raw(), buffer.len());
             if len > 0 {
@@ -21,8 +21,8 @@ mod cust {
             }
             device.call("waiting for its context", |driver| driver.ctx_synchronize())?;
             let owner = InContext::new(device, buffer);
-            // SAFETY: the elements are there as long as their owner, which nobody else has, so that
-            // nothing new writes them; what was enqueued to do so is done.
+            // SAFETY: the elements live as long as their owner, to which nothing else has access, so
+            // that no new work writes them; earlier writes are complete.
             unsafe { Self::from_raw_parts(device, address, len, owner) }
         }
     }
@@ -37,13 +37,12 @@ mod cudarc {
     use crate::{Buffer, Device, Element, Error, Result};
 
     impl<T: Element> Buffer<T> {
-        /// The elements of a slice of `cudarc`'s. A share of it is kept until this buffer, its clones
-        /// and the reductions that read it are gone. Waits for the slice's stream, which might still
-        /// write them.
+        /// Takes a share of a slice of `cudarc`, which is dropped after this buffer, its clones and the
+        /// reductions that read it. Waits for the slice's stream, which might still write the elements.
         ///
         /// # Errors
-        /// [`Error::Foreign`] for a slice of another context than the device's, and with what `cudarc`
-        /// says when the wait fails.
+        /// [`Error::Foreign`] for a slice of another context than the device's, and for a failure of the
+        /// wait, with `cudarc`'s error.
         pub fn from_cudarc(device: &Device, slice: impl Into<Arc<CudaSlice<T>>>) -> Result<Self> {
             let slice = slice.into();
             let refused = |reason| Error::Foreign { what: "cudarc's slice", reason };
@@ -56,8 +55,8 @@ mod cudarc {
             let (address, read) = slice.device_ptr(slice.stream());
             drop(read);
             let len = slice.len();
-            // SAFETY: the elements are there as long as their owner; through a share of that nothing is
-            // written, and what was enqueued to write them is done.
+            // SAFETY: the elements live as long as their owner; a share of it gives no write access, and
+            // earlier writes are complete.
             unsafe { Self::from_raw_parts(device, address, len, slice) }
         }
     }

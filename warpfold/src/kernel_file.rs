@@ -1,4 +1,4 @@
-//! The PTX files of the library's kernels: their names, and the kernels in each.
+//! The PTX files of the library: their names and their kernels.
 
 use warpfold_abi::{
     Arguments, Parameter,
@@ -17,57 +17,55 @@ use crate::{
     },
 };
 
-/// A PTX file. Each holds few kernels, so that the driver compiles only those in use.
+/// A PTX file. Files have few kernels each, because the driver compiles a file as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KernelFile {
     /// Reductions by an operation.
     Reduction(Family, Op, Dtype),
-    /// Reductions of pairs.
+    /// Reductions of pairs of elements.
     Pairs(PairOp, Dtype),
-    /// Sums of the elements in an interval.
+    /// Sums of the elements inside an interval.
     Within(WithinOp, Dtype),
-    /// Searches for the first k elements in an order.
+    /// Top-k searches.
     Top(TopOp, Dtype),
-    /// The runs of equal keys of 2^n bytes.
+    /// Runs of equal keys of 2^n bytes.
     Runs(u32),
-    /// The offsets of segments.
+    /// Checks and tiles of segment offsets.
     Offsets,
 }
 
-/// The input that a [`KernelFile::Reduction`] takes.
+/// The input of a [`KernelFile::Reduction`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// All elements of a buffer.
     Buffer,
-    /// The first elements of a buffer, whose number is in device memory.
+    /// As many first elements of a buffer as a count in device memory says.
     Counted,
-    /// The elements of a buffer, added to those of earlier launches.
+    /// A buffer whose result is added to that of earlier launches.
     Continued,
     /// The rows of a matrix.
     Rows,
-    /// The columns of matrices.
+    /// An axis of an array other than the last.
     Axis,
-    /// Axes of a view.
+    /// Some axes of a strided view.
     View,
-    /// Segments between offsets.
+    /// Segments described by offsets.
     Segments,
 }
 
 /// A kernel of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernel {
-    /// The end of its entry's name, after the file's name.
+    /// The name of its entry, after that of the file.
     pub name: &'static str,
-    /// The oldest architecture that has it.
+    /// The oldest architecture for which the kernel exists.
     pub min_arch: Arch,
     pub(crate) parameters: &'static [Parameter],
-    /// Block sizes whose occupancy is asked for when the kernel is loaded.
+    /// Block sizes whose occupancy is queried when the kernel is loaded.
     pub(crate) blocks: &'static [u32],
-    /// Bytes of dynamic shared memory of a block.
     pub(crate) shared_bytes: u32,
 }
 
-/// Most block sizes of a [`Kernel`].
 pub(crate) const MAX_BLOCK_SIZES: usize = 4;
 
 const _: () = assert!(KernelKind::Grid.block_sizes().len() <= MAX_BLOCK_SIZES);
@@ -78,12 +76,10 @@ impl Kernel {
         Self { name, parameters, blocks: &[], shared_bytes: 0, min_arch: Arch::OLDEST }
     }
 
-    /// Returns the name of its PTX entry: `{file}_{name}`.
     pub(crate) fn entry(&self, file: &str) -> String {
         format!("{file}_{}", self.name)
     }
 
-    /// The kernel of a buffer of a kind.
     fn of_kind(kind: KernelKind, parameters: &'static [Parameter]) -> Self {
         Self {
             blocks: kind.block_sizes(),
@@ -106,7 +102,7 @@ impl Family {
         Self::Segments,
     ];
 
-    /// Returns the start of its files' names, before operation and type.
+    /// Returns the start of the file names, before operation and type.
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::Buffer => "reducer_",
@@ -119,7 +115,7 @@ impl Family {
         }
     }
 
-    /// Returns its kernels, in the order of their numbers.
+    /// Returns the kernels, in the order of their numbers.
     pub fn kernels(self) -> Vec<Kernel> {
         let grid = |parameters| vec![Kernel::of_kind(KernelKind::Grid, parameters)];
         match self {
@@ -145,17 +141,15 @@ fn named<K: Copy>(
     kernels.iter().map(|&kernel| Kernel::new(name(kernel), parameters)).collect()
 }
 
-/// The sizes of keys: 1, 2, 4 and 8 bytes.
 const KEY_SIZES: u32 = 4;
 
-/// The number of types.
 const DTYPES: usize = Dtype::ALL.len();
 
 impl KernelFile {
     /// One more than the largest [`index`](Self::index).
     pub(crate) const INDICES: usize = Self::Offsets.index() + 1;
 
-    /// Returns all files.
+    /// Returns every file.
     pub fn all() -> impl Iterator<Item = Self> {
         let families = |(op, dtype)| Family::ALL.map(|family| Self::Reduction(family, op, dtype));
         let tops = |&op| Dtype::ALL.iter().map(move |&dtype| Self::Top(op, dtype));
@@ -168,12 +162,11 @@ impl KernelFile {
             .chain([Self::Offsets])
     }
 
-    /// Returns the file with the runs of keys of `key_bytes` bytes.
     pub(crate) const fn of_runs(key_bytes: u32) -> Self {
         Self::Runs(key_bytes.ilog2())
     }
 
-    /// Returns a number that no other file has.
+    /// Returns the unique number of the file.
     pub(crate) const fn index(self) -> usize {
         const PAIRS: usize = Family::ALL.len() * Op::INDICES * DTYPES;
         const WITHIN: usize = PAIRS + PairOp::ALL.len() * DTYPES;
@@ -191,7 +184,7 @@ impl KernelFile {
         }
     }
 
-    /// Returns its name, with which the names of its entries begin.
+    /// Returns the name of the file, with which the names of its entries begin.
     pub fn name(self) -> String {
         match self {
             Self::Reduction(family, op, dtype) => format!("{}{op}_{dtype}", family.prefix()),
@@ -203,11 +196,11 @@ impl KernelFile {
         }
     }
 
-    /// Returns its kernels, in the order of their numbers.
+    /// Returns the kernels, in the order of their numbers.
     pub fn kernels(self) -> Vec<Kernel> {
         match self {
             Self::Reduction(family, ..) => family.kernels(),
-            // Block sizes and shared memory are those of the grid kernel.
+            // Both kernels have the block sizes and shared memory of the grid kernel.
             Self::Pairs(..) => {
                 let grid = Kernel::of_kind(KernelKind::Grid, ReducePair::<()>::PARAMETERS);
                 let kernel = |kernel: &PairKernel| Kernel { name: kernel.name(), ..grid };

@@ -1,9 +1,8 @@
-//! Reductions of arrays in GPU memory, at the speed of the memory; on machines without a GPU in a
-//! simulator.
+//! Reductions of arrays in GPU memory at memory speed, or in a simulator on machines without a GPU.
 //!
-//! `cargo add warpfold` is all that it takes: neither building nor starting a program needs CUDA. Open a
-//! [`Device`], upload elements to a [`Buffer`], make one [`Reducer`] for the whole program, and ask it
-//! for results:
+//! `cargo add warpfold` is the whole installation: programs build and start without CUDA. Open a
+//! [`Device`], upload elements to a [`Buffer`], create one [`Reducer`] for the whole program, and call
+//! it:
 //!
 //! ```
 //! use warpfold::{Device, Reducer, Selection, op};
@@ -21,52 +20,52 @@
 //!
 //! # Where to look
 //!
-//! | you want | look at |
+//! | task | see |
 //! |---|---|
 //! | a sum, an extreme, a mean, or another operation | [`Reducer::reduce`] and the operations of [`op`] |
 //! | a result for every row or column | [`Input`], [`Buffer::rows`], [`Buffer::columns`], [`Buffer::view`] |
-//! | results of pieces of any lengths | [`Segments`], [`Runs`] |
-//! | not to wait, or to launch several as one | [`Reducer::on`], [`Reducer::record`] |
-//! | more elements than the device has room for | [`Reducer::stream`] |
+//! | results of segments of any lengths | [`Segments`], [`Runs`] |
+//! | asynchronous calls, or several in one launch | [`Reducer::on`], [`Reducer::record`] |
+//! | more elements than fit into device memory | [`Reducer::stream`] |
 //! | several GPUs | [`Group`] |
-//! | an operation of your own | [`custom`] |
-//! | what may go wrong | [`Error`] |
+//! | a custom operation | [`custom`] |
+//! | errors | [`Error`] |
 //!
-//! # What there is
+//! # Overview
 //!
-//! - A [`Device`] is a GPU of compute capability 8.0 or newer, or the simulator. Neither a CUDA toolkit
-//!   nor a driver is needed to build or start a program; the driver is found when a GPU is opened.
-//! - A [`Buffer`] has the elements, of twelve [types](Element) or any [plain](Plain) one: the library's
-//!   own memory, or [anybody's](Buffer::from_raw_parts), so that what another library has in device
-//!   memory is reduced in place.
-//! - [`Rows`] are the same elements as a matrix, of which every row has a result of its own; an [`Axis`]
-//!   is one of an array of any number of dimensions; a [`View`] is an array of any strides, of which any
-//!   set of axes is reduced; [`Segments`] are pieces whose lengths differ, as offsets in device memory
-//!   describe them; [`Runs`] are the pieces of which neighbouring keys are equal.
-//! - A [`Reducer`] reduces any such [`Input`] by an [operation](op), or by a tuple of operations,
-//!   from any number of threads, and [waits](Reducer::reduce) for the result; or it reduces [on a
-//!   stream](Reducer::on), without waiting, to the host or to [device memory](Output); or
-//!   [recorded](Reducer::record), several at the cost of one launch. Elements that are not there at
-//!   once are reduced [piece by piece](Reducer::running), and those of a file, or more than the
-//!   device's memory holds, as they [stream](Reducer::stream) from their [source].
-//! - A [`Group`] is several devices of one process as one: what each has of the elements it reduces
-//!   itself, and one launch a device is all that it takes where they reach each other's memory. What is
-//!   on none of them they [stream](Group::stream) at once, each its part. A
-//!   `World` is several processes with a device each, of one host or several, which a launcher started.
-//! - An operation of a program's [own](custom), on elements of its own, is written in Rust for the GPU,
-//!   and launched as the library's are.
+//! - A [`Device`] is a GPU of compute capability 8.0 or newer, or the simulator. Programs build and
+//!   start without a CUDA toolkit or a driver; the driver is loaded when a GPU is opened.
+//! - A [`Buffer`] holds elements of twelve [types](Element), or of any [plain](Plain) one, in memory of
+//!   the library or of [another owner](Buffer::from_raw_parts): other libraries' device memory is
+//!   reduced in place.
+//! - [`Rows`] are a matrix with one result per row; an [`Axis`] is one of an array of any number of
+//!   dimensions; a [`View`] is an array with any strides, reduced along any set of axes; [`Segments`]
+//!   are pieces of different lengths, described by offsets in device memory; [`Runs`] are pieces with
+//!   equal neighbouring keys.
+//! - A [`Reducer`] reduces any such [`Input`] by an [operation](op), or by a tuple of operations, from
+//!   any number of threads. It [waits](Reducer::reduce) for the result; or works asynchronously [on a
+//!   stream](Reducer::on), with results on the host or in [device memory](Output); or
+//!   [records](Reducer::record) several reductions into one launch. Elements that are not available at
+//!   once are reduced [piece by piece](Reducer::running), and those of a file, or more than fit into
+//!   device memory, are [streamed](Reducer::stream) from their [source].
+//! - A [`Group`] is several devices of one process used as one. Each reduces the elements in its memory,
+//!   in one launch per device if the devices reach each other's memory. Elements that are on none of
+//!   them are [streamed](Group::stream) to all at once, a part to each. A `World` is several processes
+//!   with one device each, on one host or several, started by a launcher.
+//! - A [custom] operation, on elements of the program's own types, is written in Rust for the
+//!   GPU, and launched as the library's are.
 //!
 //! # Features
-//! - `simulator` (on): [`Selection::Sim`].
-//! - `cpu`: the operations on the CPU, of slices.
-//! - `cust`, `cudarc`: buffers on those crates' memory.
-//! - `world`: `World`, several processes as one.
+//! - `simulator` (default): [`Selection::Sim`].
+//! - `cpu`: the operations on slices, on the CPU.
+//! - `cust`, `cudarc`: buffers over those crates' memory.
+//! - `world`: `World`, several processes used as one.
 //!
 //! # Environment
-//! `WARPFOLD_LIBCUDA` names the driver's library where it is at no usual place. `WARPFOLD_PTX_DIR`
-//! names a folder of kernels to take in place of those inside, as the project's `cargo xtask build-ptx`
-//! makes it. `WARPFOLD_LIBNCCL` names NCCL's library where the dynamic linker does not find it. All are
-//! trusted as the program itself is: they name code that runs.
+//! `WARPFOLD_LIBCUDA` is the path of the driver's library if it is not in a usual place.
+//! `WARPFOLD_PTX_DIR` is a folder of kernels that replace the embedded ones, made by the project's
+//! `cargo xtask build-ptx`. `WARPFOLD_LIBNCCL` is the path of NCCL's library if the dynamic linker does
+//! not find it. All are trusted like the program itself, because they name code that runs.
 #![warn(missing_docs)]
 
 mod arch;

@@ -1,10 +1,9 @@
-//! Memory of the device, and of the host where kernels write.
+//! Device memory, and host memory that kernels write.
 //!
-//! One rule holds for all of it: it is freed when no work uses it any more, and not before. Whoever
-//! enqueues work keeps a share of the memory until the work was waited for, or has written its result
-//! as the last thing that it does with any memory, and the host has seen that. Where a wait fails in a
-//! way that leaves open whether the work has ended ([`Failed::ended`](crate::context::Failed)), the
-//! memory is never freed.
+//! Memory is freed only when no work uses it any more. Code that enqueues work keeps a share of the
+//! memory until it has waited for the work, or has observed the work's result, whose write is the last
+//! access to any memory. If a wait fails and it is unknown whether the work has ended
+//! ([`Failed::ended`](crate::context::Failed)), the memory is leaked.
 
 use std::{
     any::Any,
@@ -16,28 +15,26 @@ use warpfold_driver::sys;
 
 use crate::{Device, Error, Plain, Result, Stream};
 
-/// Bytes of device memory, at a multiple of [`Memory::ALIGNMENT`] where they are the library's own.
+/// Device memory. The library's own is aligned to [`Memory::ALIGNMENT`].
 pub struct Memory {
     device: Device,
     address: u64,
     bytes: u64,
     hold: Hold,
-    /// Whether it is never to be freed.
-    kept: AtomicBool,
+    leaked: AtomicBool,
 }
 
-/// Whose the memory is.
 enum Hold {
     Own,
-    /// Somebody else's, with what keeps it there.
+    /// Memory of another owner, dropped with this value.
     Foreign(Option<Box<dyn Any + Send + Sync>>),
 }
 
 impl Memory {
-    /// What the driver aligns memory to, at least; that of the host to pages.
+    /// Minimum alignment of the driver's device memory. Its host memory is aligned to pages.
     pub(crate) const ALIGNMENT: usize = 256;
 
-    /// Memory of any contents. There is an address even of no bytes.
+    /// Allocates uninitialized memory. Even memory of 0 bytes has an address.
     pub(crate) fn new(device: &Device, bytes: u64) -> Result<Self> {
         let size = usize::try_from(bytes.max(1)).unwrap_or(usize::MAX);
         let address = device.call("allocating memory", |driver| driver.mem_alloc(size));
@@ -47,13 +44,13 @@ impl Memory {
             }
             other => other,
         })?;
-        Ok(Self { device: device.clone(), address, bytes, hold: Hold::Own, kept: false.into() })
+        Ok(Self { device: device.clone(), address, bytes, hold: Hold::Own, leaked: false.into() })
     }
 
-    /// Memory of any owner's.
+    /// Wraps memory of another owner.
     ///
     /// # Safety
-    /// `bytes` bytes must be at the address of the device until `owner` is dropped.
+    /// `bytes` bytes at the address must exist on the device until `owner` is dropped.
     pub(crate) unsafe fn foreign(
         device: &Device,
         address: u64,
@@ -61,7 +58,7 @@ impl Memory {
         owner: Box<dyn Any + Send + Sync>,
     ) -> Self {
         let hold = Hold::Foreign(Some(owner));
-        Self { device: device.clone(), address, bytes, hold, kept: false.into() }
+        Self { device: device.clone(), address, bytes, hold, leaked: false.into() }
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -76,33 +73,33 @@ impl Memory {
         self.bytes
     }
 
-    /// Enqueues that all bytes become zero.
+    /// Enqueues a fill with zeros.
     ///
     /// # Safety
-    /// Nothing but what is enqueued on the stream, which is of this device, uses the memory until this
-    /// has ended, and it lives as long.
+    /// The stream must be of this device. Until the fill has ended, the memory must live, and only work
+    /// on the stream may use it.
     pub(crate) unsafe fn clear_on(&self, stream: &Stream) -> Result<()> {
         let bytes = self.bytes as usize;
         self.device.call("clearing its memory", |driver| {
-            // SAFETY: the memory has all of these bytes; the caller's contract.
+            // SAFETY: the memory has these bytes; the caller's contract.
             unsafe { driver.memset_d8_async(self.address, 0, bytes, stream.raw()) }
         })
     }
 
-    /// Sees to it that the memory is never freed.
+    /// Leaks the memory when this is dropped.
     pub(crate) fn keep_for_good(&self) {
-        self.kept.store(true, Ordering::Relaxed);
+        self.leaked.store(true, Ordering::Relaxed);
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        let kept = *self.kept.get_mut();
+        let leaked = *self.leaked.get_mut();
         match &mut self.hold {
-            Hold::Foreign(owner) if kept => std::mem::forget(owner.take()),
-            Hold::Own if !kept => {
+            Hold::Foreign(owner) if leaked => std::mem::forget(owner.take()),
+            Hold::Own if !leaked => {
                 let address = self.address;
-                // SAFETY: the memory is ours, and by the rule above no work names it any more.
+                // SAFETY: the memory is owned, and by the rule above no work uses it any more.
                 self.device.give_back(|driver| unsafe { driver.mem_free(address) });
             }
             _ => {}
@@ -110,15 +107,15 @@ impl Drop for Memory {
     }
 }
 
-/// Page-locked host memory, which all devices reach. All zero at first.
+/// Page-locked host memory that all devices can access, initially zero.
 pub(crate) struct HostBytes {
     device: Device,
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: the bytes are plain memory that only this value names on the host; they are changed by whoever
-// has it for himself, or as `HostWords::mark` says.
+// SAFETY: only this value refers to the bytes on the host. They are changed with exclusive access, or as
+// `HostWords::mark` says.
 unsafe impl Send for HostBytes {}
 // SAFETY: as above.
 unsafe impl Sync for HostBytes {}
@@ -129,22 +126,21 @@ impl HostBytes {
         let memory =
             device.call("locking host memory", |driver| driver.mem_host_alloc(bytes.max(1), flags))?;
         let start = NonNull::new(memory.cast()).expect("allocated memory has an address");
-        // SAFETY: at least `bytes` bytes were allocated just now.
+        // SAFETY: at least `bytes` bytes have just been allocated.
         unsafe { start.write_bytes(0, bytes) };
         Ok(Self { device: device.clone(), start, bytes })
     }
 
-    /// The memory as elements, of which it holds a whole number or the rest is left out.
+    /// Returns the memory as elements, without an incomplete last one.
     pub(crate) fn elements<T: Plain>(&mut self) -> &mut [T] {
         let start = self.start.cast::<T>();
         assert!(start.is_aligned(), "page-locked memory is aligned for any element");
-        // SAFETY: `self.bytes` bytes are there, zero at first and elements since, and any bytes are an
-        // element of a plain type; they are borrowed as long as this value. A caller who has the device
-        // copy from here keeps the value to himself until the copy has ended.
+        // SAFETY: `self.bytes` bytes are initialized, any bytes are a value of a plain type, and they
+        // are borrowed as long as this value. A caller whose device copies from here keeps the value to
+        // itself until the copy has ended.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.bytes / size_of::<T>()) }
     }
 
-    /// Where the device copies from.
     pub(crate) fn start(&self) -> *const std::ffi::c_void {
         self.start.as_ptr().cast()
     }
@@ -153,23 +149,23 @@ impl HostBytes {
 impl Drop for HostBytes {
     fn drop(&mut self) {
         let start = self.start.as_ptr().cast();
-        // SAFETY: the memory is ours, and by the rule above no work names it any more.
+        // SAFETY: the memory is owned, and by the rule above no work uses it any more.
         self.device.give_back(|driver| unsafe { driver.mem_free_host(start) });
     }
 }
 
-/// Page-locked host memory in words of 8 bytes, which kernels write, and the host only to see whether
-/// they have. All zero at first.
+/// Page-locked host memory in 8-byte words, initially zero. Kernels write it; the host writes only
+/// marks, by which it detects these writes.
 pub(crate) struct HostWords {
     memory: HostBytes,
-    /// Where kernels find it.
+    /// The device address of the words.
     address: u64,
 }
 
 impl HostWords {
     pub(crate) fn new(device: &Device, len: usize) -> Result<Self> {
         let memory = HostBytes::new(device, len * size_of::<u64>())?;
-        // SAFETY: the memory is page-locked, and there.
+        // SAFETY: the memory is page-locked and alive.
         let address = device.call("locking host memory", |driver| unsafe {
             driver.mem_host_get_device_pointer(memory.start.as_ptr().cast())
         })?;
@@ -180,58 +176,55 @@ impl HostWords {
         self.memory.bytes / size_of::<u64>()
     }
 
-    /// The device whose kernels write them.
     pub(crate) fn device(&self) -> &Device {
         &self.memory.device
     }
 
-    /// Where a kernel finds a word.
     pub(crate) fn address(&self, word: usize) -> u64 {
         assert!(word < self.len(), "word {word} of {}", self.len());
         self.address + (word * size_of::<u64>()) as u64
     }
 
-    /// Tells the driver that the host takes a result of `bytes` bytes, from the word `word` on. A kernel
-    /// has written it, whose end or whose result the host has waited for.
+    /// Tells the driver that the host reads `bytes` bytes of a result from a word on. The host must have
+    /// waited for the kernel that wrote them, or for the result itself.
     pub(crate) fn take(&self, word: usize, bytes: usize) {
         assert!(bytes <= (self.len() - word) * size_of::<u64>(), "{bytes} bytes from word {word} on");
         self.memory.device.driver().host_takes(self.address(word), bytes);
     }
 
-    /// A word as the last kernel left it whose end the host has waited for, or whose results it has
-    /// seen.
+    /// Returns a word as the last kernel left it that the host has waited for or whose results it has
+    /// observed.
     pub(crate) fn get(&self, word: usize) -> u64 {
         assert!(word < self.len(), "word {word} of {}", self.len());
-        // SAFETY: the word is inside, at a multiple of its size, and initialised from the start. The
-        // device has written it before what the caller has waited for; volatile, because the compiler
-        // does not know of that.
+        // SAFETY: the word is inside, aligned, and initialized from the start. The device wrote it
+        // before the event that the caller has waited for. The read is volatile because the compiler
+        // does not know of that write.
         unsafe { self.memory.start.cast::<u64>().as_ptr().add(word).read_volatile() }
     }
 
-    /// Fills `bytes` bytes from the word `word` on with a mark, by which [`differs`](Self::differs) sees
-    /// whether a kernel has written there since. No kernel that is under way may write there, and nobody
-    /// else on the host have these words: they are those of a cell or a workspace, which is somebody's.
+    /// Fills `bytes` bytes from a word on with a mark, by which [`differs`](Self::differs) detects a
+    /// kernel's writes. No kernel in flight may write there, and the words must belong to the caller
+    /// alone, as those of a cell or a workspace do.
     pub(crate) fn mark(&self, word: usize, bytes: usize, mark: u32) {
         for unit in self.units(word, bytes) {
-            // SAFETY: the unit is inside, at a multiple of its size, and no kernel writes it now;
-            // volatile, because one reads and writes it later, of which the compiler does not know.
+            // SAFETY: the unit is inside and aligned, and no kernel writes it now. The write is volatile
+            // because a kernel reads and writes the unit later without the compiler's knowledge.
             unsafe { unit.write_volatile(mark) };
         }
     }
 
-    /// Whether no 4 bytes of these, nor what is left of 4 at the end, are as a mark is there.
+    /// Returns whether all units of 4 bytes, and the incomplete one at the end, differ from the mark.
     pub(crate) fn differs(&self, word: usize, bytes: usize, mark: u32) -> bool {
         let mut left = bytes;
         self.units(word, bytes).all(|unit| {
             let last = u32::MAX >> (8 * size_of::<u32>().saturating_sub(left));
             left = left.saturating_sub(size_of::<u32>());
-            // SAFETY: the unit is inside and initialised. A kernel may write it meanwhile, in one piece;
-            // volatile, because the compiler does not know of that.
+            // SAFETY: the unit is inside and initialized. A kernel may write it meanwhile, as a whole;
+            // the read is volatile because the compiler does not know of that write.
             (unsafe { unit.read_volatile() } ^ mark) & last != 0
         })
     }
 
-    /// The units of 4 bytes that hold `bytes` bytes from the word `word` on.
     fn units(&self, word: usize, bytes: usize) -> impl Iterator<Item = *mut u32> {
         assert!(bytes <= (self.len() - word) * size_of::<u64>(), "{bytes} bytes from word {word} on");
         let first = self.memory.start.cast::<u64>().as_ptr().wrapping_add(word).cast::<u32>();
@@ -253,7 +246,7 @@ mod tests {
         for kept in [false, true] {
             let owner = Arc::new(());
             let owned = Box::new(owner.clone());
-            // SAFETY: the bytes are there to the end of the test.
+            // SAFETY: the bytes live until the end of the test.
             let foreign = unsafe { Memory::foreign(&device, memory.address(), 8, owned) };
             if kept {
                 foreign.keep_for_good();
@@ -268,11 +261,11 @@ mod tests {
         let device = Device::open(Selection::Sim).unwrap();
         let words = HostWords::new(&device, 4).unwrap();
         let write = |byte: usize, value: u8| {
-            // SAFETY: the byte is inside, and nobody else uses it.
+            // SAFETY: the byte is inside, and nothing else uses it.
             unsafe { words.memory.start.as_ptr().add(byte).write_volatile(value) };
         };
         let mark = 0x0403_0201;
-        // What lies before, behind and in the rest of the last 4 bytes does not count.
+        // Bytes before and after the range, and the rest of the last unit, do not count.
         words.mark(1, 14, mark);
         assert!(!words.differs(1, 14, mark));
         for byte in [0, 7, 22, 23, 24] {

@@ -1,4 +1,4 @@
-//! What kernels are named by: operations, element types, kinds.
+//! The parts of kernel names: operations, element types, kinds of kernels.
 
 use std::{error::Error, fmt, str::FromStr};
 
@@ -9,14 +9,14 @@ use crate::input::pairs::PartWords;
 #[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
 
-/// A name that nothing has.
+/// The error of an unknown name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownName {
-    /// What kind of name.
+    /// The kind of name.
     pub what: &'static str,
     /// The name as given.
     pub given: String,
-    /// Those that there are.
+    /// The known names.
     pub known: &'static [&'static str],
 }
 
@@ -28,8 +28,7 @@ impl fmt::Display for UnknownName {
 
 impl Error for UnknownName {}
 
-/// An enum whose values have names: the list of all, the way back from a name, and what files have for
-/// it come from one table.
+/// Defines an enum of named values. Its list of values, parser and serialization come from one table.
 macro_rules! names {
     (
         $(#[$attr:meta])*
@@ -43,10 +42,10 @@ macro_rules! names {
         }
 
         impl $name {
-            /// Every value, in the order of its number.
+            /// All values, in the order of their numbers.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// The name that users, PTX symbols and files have for it.
+            /// Returns the name in PTX symbols, files and messages.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)*
@@ -76,35 +75,35 @@ macro_rules! names {
 }
 
 names! {
-    /// What a reduction of pairs computes: of elements of two buffers that have the same index.
+    /// An operation on pairs, the elements of two buffers with the same index.
     PairOp, "operation on pairs" {
         /// Sum of the products; integers wrap around.
         Dot = "dot",
         /// Sum of the squared differences; integers wrap around.
         SquaredDistance = "sqdist",
-        /// Sum of the products of floats, with the same bits wherever it is made.
+        /// Sum of the products of floats, with the same bits on any device.
         BinnedDot = "bindot",
         /// Sum of the squared differences of floats, likewise.
         BinnedSquaredDistance = "binsqdist",
-        /// What one of several devices has of the sum of products.
+        /// One device's part of the sum of products over several devices.
         BinnedDotPart = "bindotpart",
-        /// What one of several devices has of the sum of squared differences.
+        /// One device's part of the sum of squared differences over several devices.
         BinnedSquaredDistancePart = "binsqdistpart",
     }
 }
 
 impl PairOp {
-    /// Whether elements of this type have it.
+    /// Returns whether elements of this type have the operation.
     pub const fn takes(self, dtype: Dtype) -> bool {
         matches!(self, Self::Dot | Self::SquaredDistance) || dtype.is_float()
     }
 
-    /// Whether it makes what several devices add up.
+    /// Returns whether results are parts, for several devices to add up.
     pub(crate) const fn is_part(self) -> bool {
         matches!(self, Self::BinnedDotPart | Self::BinnedSquaredDistancePart)
     }
 
-    /// Bytes of the result that a kernel writes, of parts at most.
+    /// Returns the bytes that a kernel writes; for parts at most.
     pub(crate) const fn result_bytes(self, dtype: Dtype) -> usize {
         match self {
             Self::BinnedDotPart | Self::BinnedSquaredDistancePart => size_of::<PartWords>(),
@@ -112,7 +111,7 @@ impl PairOp {
         }
     }
 
-    /// The one that has the same bits in whatever order it adds pairs of elements of this type.
+    /// Returns the operation whose result has the same bits in any order of additions.
     pub(crate) const fn reproducible(self, dtype: Dtype) -> Self {
         match self {
             Self::Dot if dtype.is_float() => Self::BinnedDot,
@@ -121,7 +120,8 @@ impl PairOp {
         }
     }
 
-    /// The one that makes what several devices add up, where their results may not be added themselves.
+    /// Returns the operation that computes parts, if results of several devices must not be added
+    /// directly.
     pub(crate) const fn part(self) -> Option<Self> {
         match self {
             Self::BinnedDot => Some(Self::BinnedDotPart),
@@ -130,7 +130,7 @@ impl PairOp {
         }
     }
 
-    /// Every operation with every type that it takes.
+    /// Returns every operation with every type that it takes.
     pub fn pairs() -> impl Iterator<Item = (Self, Dtype)> + Clone {
         let all = Self::ALL.iter().flat_map(|&op| Dtype::ALL.iter().map(move |&dtype| (op, dtype)));
         all.filter(|(op, dtype)| op.takes(*dtype))
@@ -138,30 +138,28 @@ impl PairOp {
 }
 
 names! {
-    /// What is computed of the elements of an interval, beside how many they are.
+    /// A sum of the elements inside an interval, besides their count.
     WithinOp, "sum of an interval" {
-        /// Their sum; that of integers wraps around.
+        /// The sum; that of integers wraps around.
         Sum = "sum",
-        /// The sum of floats, with the same bits wherever it is made.
+        /// The sum of floats, with the same bits on any device.
         BinnedSum = "binsum",
-        /// What one of several devices has of that.
+        /// One device's part of that sum over several devices.
         BinnedSumPart = "binsumpart",
     }
 }
 
 impl WithinOp {
-    /// Whether elements of this type have it.
     pub(crate) const fn takes(self, dtype: Dtype) -> bool {
         matches!(self, Self::Sum) || dtype.is_float()
     }
 
-    /// Whether it makes what several devices add up.
     pub(crate) const fn is_part(self) -> bool {
         matches!(self, Self::BinnedSumPart)
     }
 
-    /// Bytes of what a kernel writes, of parts at most: a count, and a sum in two words
-    /// and a mean, or a part of a sum.
+    /// Returns the bytes that a kernel writes, for parts at most: a count, then a sum in two words and a
+    /// mean, or a part of a sum.
     pub(crate) const fn result_bytes(self) -> usize {
         size_of::<u64>()
             + match self {
@@ -170,7 +168,6 @@ impl WithinOp {
             }
     }
 
-    /// The one that has the same bits in whatever order it adds elements of this type.
     pub(crate) const fn reproducible(self, dtype: Dtype) -> Self {
         match self {
             Self::Sum if dtype.is_float() => Self::BinnedSum,
@@ -178,7 +175,6 @@ impl WithinOp {
         }
     }
 
-    /// The one that makes what several devices add up, where their results may not be added themselves.
     pub(crate) const fn part(self) -> Option<Self> {
         match self {
             Self::BinnedSum => Some(Self::BinnedSumPart),
@@ -186,7 +182,6 @@ impl WithinOp {
         }
     }
 
-    /// Every one of them with every type that it takes.
     pub(crate) fn pairs() -> impl Iterator<Item = (Self, Dtype)> + Clone {
         let all = Self::ALL.iter().flat_map(|&op| Dtype::ALL.iter().map(move |&dtype| (op, dtype)));
         all.filter(|(op, dtype)| op.takes(*dtype))
@@ -194,17 +189,17 @@ impl WithinOp {
 }
 
 names! {
-    /// Which elements a search for the first k of them finds.
+    /// The order in which top-k finds elements.
     TopOp, "order" {
-        /// From the largest one on, NaN before all.
+        /// Descending, NaN first.
         Largest = "largest",
-        /// From the smallest one on, NaN before all.
+        /// Ascending, NaN first.
         Smallest = "smallest",
     }
 }
 
 names! {
-    /// Type of the elements.
+    /// An element type.
     Dtype, "type" {
         /// A signed integer of 8 bits.
         I8 = "i8",
@@ -222,25 +217,24 @@ names! {
         I64 = "i64",
         /// An unsigned integer of 64 bits.
         U64 = "u64",
-        /// A float of IEEE half precision.
+        /// IEEE half precision.
         F16 = "f16",
-        /// A `bfloat16`, with the exponents of single precision.
+        /// `bfloat16`, with the exponents of single precision.
         Bf16 = "bf16",
-        /// A float of IEEE single precision.
+        /// IEEE single precision.
         F32 = "f32",
-        /// A float of IEEE double precision.
+        /// IEEE double precision.
         F64 = "f64",
     }
 }
 
 impl Dtype {
-    /// Whether it is a floating-point type.
+    /// Returns whether this is a floating-point type.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
     }
 
-    /// The type by whose measurements launches are chosen where its own were not measured: one of the
-    /// same size.
+    /// Returns the type of the same size whose tuning applies if this one was not measured.
     pub(crate) const fn measured_as(self) -> Self {
         match self {
             Self::I16 | Self::U16 => Self::F16,
@@ -248,7 +242,7 @@ impl Dtype {
         }
     }
 
-    /// Bytes of a sum in a wider type than the usual one, where there is one.
+    /// Returns the bytes of a sum in a wider type than the usual one, if there is one.
     pub(crate) const fn wide_sum_bytes(self) -> Option<usize> {
         match self {
             Self::F16 | Self::Bf16 | Self::F32 => Some(size_of::<f64>()),
@@ -259,7 +253,7 @@ impl Dtype {
 }
 
 names! {
-    /// Which of the reducer's kernels.
+    /// A kernel of the reducer for buffers.
     KernelKind, "kernel" {
         /// Vector loads into registers.
         Grid = "grid",
@@ -269,60 +263,59 @@ names! {
 }
 
 names! {
-    /// Which of the reducer's kernels for rows.
+    /// A kernel of the reducer for rows.
     RowsKernel, "kernel for rows" {
-        /// One block or more for each row.
+        /// One block or more per row.
         Grid = "grid",
-        /// A warp for each row.
+        /// One warp per row.
         Warp = "warp",
-        /// Lanes of a warp for each row, with 16-byte loads.
+        /// Several lanes of a warp per row, with 16-byte loads.
         Groups = "groups",
-        /// Lanes of a warp for each row, element by element.
+        /// Several lanes of a warp per row, element by element.
         Elements = "elements",
-        /// As groups, of rows that have more results than the L2 cache has room for.
+        /// As groups, for rows with more results than fit into the L2 cache.
         ManyGroups = "many_groups",
-        /// As groups, one row for each lane.
+        /// As groups, with one lane per row.
         FewGroups = "few_groups",
-        /// As elements, one row for each lane.
+        /// As elements, with one lane per row.
         FewElements = "few_elements",
     }
 }
 
 names! {
-    /// Which of the reducer's kernels for an axis that is not the last.
+    /// A kernel of the reducer for an axis that is not the last.
     AxisKernel, "kernel for an axis" {
         /// Blocks for strips of columns, with several elements per load.
         Packs = "packs",
-        /// Likewise, with several columns per thread that are apart.
+        /// Likewise, with several columns per thread that are not adjacent.
         Spaced = "spaced",
         /// Likewise, with one column per thread.
         Singles = "singles",
-        /// A thread for each column.
+        /// One thread per column.
         Lanes = "lanes",
     }
 }
 
 names! {
-    /// Which of the reducer's kernels for views.
+    /// A kernel of the reducer for views.
     ViewKernel, "kernel for a view" {
         /// With 16-byte loads along a reduced axis.
         Groups = "groups",
-        /// It takes element by element.
+        /// Element by element.
         Elements = "elements",
     }
 }
 
 names! {
-    /// Which of the reducer's kernels for pairs.
+    /// A kernel of the reducer for pairs.
     PairKernel, "kernel for pairs" {
-        /// Where both buffers begin equally far from a 16-byte boundary.
+        /// Both buffers have the same offset from a 16-byte boundary.
         Aligned = "aligned",
-        /// Where they do not.
+        /// The offsets differ.
         Shifted = "shifted",
     }
 }
 
-/// Something for each operation and type.
 #[derive(Debug, Clone)]
 pub(crate) struct PerPair<T>([[T; Dtype::ALL.len()]; Op::INDICES]);
 

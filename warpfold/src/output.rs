@@ -17,14 +17,14 @@ use crate::{
     stream::{Event, LastWrite},
 };
 
-/// Device memory for one result, which work that is enqueued behind it can read there.
+/// Device memory for one result, for work enqueued after the reduction to read.
 ///
-/// Of a value it has the bytes at its [address](Self::as_device_ptr). Of a [`Located`](crate::Located)
-/// one it has the index as a `u64`, and 8 bytes behind it the element.
+/// A value is stored at the [address](Self::as_device_ptr). A [`Located`](crate::Located) result is the
+/// index as a `u64`, followed 8 bytes later by the element.
 pub struct Output<R> {
     memory: Arc<Memory>,
     written: LastWrite,
-    /// The ends of what has read it as a count since.
+    /// Ends of the work that has read the result as a count since the last write.
     reads: Mutex<Vec<Arc<Event>>>,
     result: PhantomData<fn() -> R>,
 }
@@ -36,20 +36,18 @@ impl<R: Outcome> Output<R> {
         Ok(Self::in_memory(memory))
     }
 
-    /// Bytes of its memory.
     const BYTES: u64 = if R::BYTES > OUTPUT_BYTES { R::BYTES } else { OUTPUT_BYTES };
 
-    /// Memory of somebody else's: 16 bytes, or as many as the result has if those are more, at
-    /// `address`, a `CUdeviceptr` and a multiple of 8. `owner`
-    /// is kept as long as this and the reductions that write it.
+    /// Returns an output in foreign memory at `address`, a `CUdeviceptr` and a multiple of 8: 16 bytes,
+    /// or the size of the result if that is larger. `owner` is dropped after the output and the
+    /// reductions that write it.
     ///
     /// # Errors
-    /// [`Error::Foreign`](crate::Error::Foreign) for an address that is 0, or no multiple of 8.
+    /// [`Error::Foreign`](crate::Error::Foreign) for an address that is 0 or not a multiple of 8.
     ///
     /// # Safety
-    /// - These bytes must be readable and writable there by kernels of this device, until `owner` is
-    ///   dropped.
-    /// - While a reduction may write them, nothing else may use them, but what is enqueued behind it.
+    /// - These bytes must be readable and writable by kernels of this device until `owner` is dropped.
+    /// - While a reduction may write them, only work enqueued after it may use them.
     pub unsafe fn from_raw_parts(
         device: &Device,
         address: u64,
@@ -66,34 +64,33 @@ impl<R: Outcome> Output<R> {
         Self { memory, written, reads, result: PhantomData }
     }
 
-    /// The device that it is on.
+    /// Returns the device that holds the result.
     pub fn device(&self) -> &Device {
         self.memory.device()
     }
 
-    /// Where the result is, a `CUdeviceptr`. It is there for what is enqueued on the reduction's stream
-    /// after it, or on one that [waits](Stream::wait_for) for that.
+    /// Returns the address of the result, a `CUdeviceptr`. The result is complete for work enqueued
+    /// after the reduction on its stream, or on one that [waits](Stream::wait_for) for it.
     pub fn as_device_ptr(&self) -> u64 {
         self.memory.address()
     }
 
-    /// Waits for the last result that was asked for, and copies it to the host.
+    /// Waits for the latest reduction, and copies its result to the host.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) with what went wrong in the reduction or the copy.
+    /// [`Error::Driver`](crate::Error::Driver) if the reduction or the copy fails.
     pub fn read(&self) -> Result<R> {
         self.written.settle()?;
-        // SAFETY: the result is there as long as the memory, and what wrote it is done.
+        // SAFETY: the result lives as long as the memory, and its writes are complete.
         let results = unsafe { R::copy_out(self.device(), self.as_device_ptr(), 1) }?;
         Ok(results[0])
     }
 
-    /// The same as words.
     pub(crate) fn words(&self) -> Result<Words> {
         self.written.settle()?;
         let mut words = Words::default();
         let bytes = self.memory.bytes().min(size_of_val(&words) as u64);
-        // SAFETY: as of `read`.
+        // SAFETY: as in `read`.
         let there = unsafe {
             self.device().copy_out::<u64>(self.as_device_ptr(), bytes as usize / size_of::<u64>())
         }?;
@@ -101,8 +98,8 @@ impl<R: Outcome> Output<R> {
         Ok(words)
     }
 
-    /// The bytes of the result, as those of [`Outputs`](crate::Outputs::into_bytes): whatever reads them
-    /// waits until they are there; the host does not wait here.
+    /// Returns the bytes of the result, as [`Outputs::into_bytes`](crate::Outputs::into_bytes) does.
+    /// Their readers wait for the reduction; the host does not wait here.
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};
@@ -117,46 +114,46 @@ impl<R: Outcome> Output<R> {
         Buffer::written(self.memory, R::BYTES as usize, self.written)
     }
 
-    /// Waits for earlier writes, and for the launches that read the result as a count.
+    /// Waits for earlier writes, and for launches that read the result as a count.
     pub(crate) fn settle(&self) -> Result<()> {
         self.written.settle()?;
         let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
         reads.iter().try_for_each(|end| end.wait_out().map_err(|failed| failed.error))
     }
 
-    /// Makes a stream wait for what uses it now, so that another result may follow.
+    /// Makes a stream wait for all current uses, before it writes another result.
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
         self.device().require("output", stream.device())?;
         self.precede_reads(stream)?;
         self.precede_behind_readers(stream)
     }
 
-    /// Makes a stream of any device wait for what reads it now.
+    /// Makes a stream of any device wait for current reads.
     pub(crate) fn precede_behind_readers(&self, stream: &Stream) -> Result<()> {
         self.device().require_process()?;
         let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
         reads.iter().try_for_each(|end| end.precede(stream))
     }
 
-    /// Makes a stream of any device wait for what writes it now.
+    /// Makes a stream of any device wait for the current write.
     pub(crate) fn precede_reads(&self, stream: &Stream) -> Result<()> {
         self.written.precede(stream)
     }
 
-    /// Says until when what was enqueued reads it.
+    /// Records the end of enqueued work that reads the result.
     pub(crate) fn read_until(&self, end: &Arc<Event>) {
         let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
-        // A result that is only read must not keep the ends of all reads.
+        // A result that is only read must not collect the events of all reads.
         reads.retain(|end| !end.is_done().unwrap_or(false));
         reads.push(end.clone());
     }
 
-    /// Says until when what was enqueued writes it, behind all uses until now.
+    /// Records the end of enqueued work that writes the result after all uses so far.
     pub(crate) fn written_until(&mut self, end: Arc<Event>) {
         self.written(LastWrite::Until(end));
     }
 
-    /// Says what was enqueued to write it, behind all uses until now.
+    /// Records the work that writes the result after all uses so far.
     pub(crate) fn written(&mut self, last: LastWrite) {
         self.written = last;
         self.reads.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
@@ -168,8 +165,8 @@ impl<R: Outcome> Output<R> {
 }
 
 impl Output<u64> {
-    /// The result as a number of elements, for reductions that take as many elements as it says. What
-    /// they read is the result that was asked for last.
+    /// Returns the result as a number of elements, for reductions of that many. They use the latest
+    /// result.
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};

@@ -1,4 +1,4 @@
-//! Results of many rows that stay in device memory.
+//! Results of several rows that stay in device memory.
 
 use std::{any::Any, fmt, marker::PhantomData, sync::Arc};
 
@@ -11,11 +11,11 @@ use crate::{
     stream::{Event, LastWrite},
 };
 
-/// Device memory for the results of rows, axes, views, segments or top-k, which work enqueued after the
-/// reduction can read. It is made by [`Device::outputs`].
+/// Device memory for the results of rows, axes, views, segments or top-k, for work enqueued after the
+/// reduction to read. It is allocated by [`Device::outputs`].
 ///
-/// The results lie one behind the other at the [address](Self::as_device_ptr). A
-/// [`Located`](crate::Located) one has 16 bytes: the index as a `u64`, then the element, and zeros.
+/// The results are contiguous from the [address](Self::as_device_ptr) on. A [`Located`](crate::Located)
+/// result has 16 bytes: the index as a `u64`, then the element, and zeros.
 ///
 /// ```
 /// use warpfold::{Device, Reducer, Selection, op};
@@ -23,7 +23,7 @@ use crate::{
 /// let device = Device::open(Selection::Sim)?;
 /// let (reducer, stream) = (Reducer::new(&device)?, device.stream()?);
 /// let matrix = device.upload(&[3_i32, 4, -1, 7, 7, 7])?;
-/// // The largest sum of a row, without a wait between them.
+/// // The largest sum of a row, without a wait after the sums.
 /// let mut sums = device.outputs::<i64>(2)?;
 /// reducer.on(&stream).reduce_into(op::Sum, &matrix.rows(3)?, &mut sums)?;
 /// let largest = reducer.on(&stream).reduce(op::Max, &sums.into_buffer())?;
@@ -44,18 +44,17 @@ impl<R: Outcome> Outputs<R> {
         Ok(outputs)
     }
 
-    /// Memory of somebody else's for `len` results: as many bytes as [`bytes_of`](Self::bytes_of)
-    /// says, at `address`, a `CUdeviceptr` and a multiple of 8. `owner` is kept as long as this and the
-    /// reductions that write it.
+    /// Returns outputs for `len` results in foreign memory of [`bytes_of`](Self::bytes_of) bytes at
+    /// `address`, a `CUdeviceptr` and a multiple of 8. `owner` is dropped after the outputs and the
+    /// reductions that write them.
     ///
     /// # Errors
-    /// [`Error::Foreign`](crate::Error::Foreign) for an address that is 0, or no multiple of 8.
+    /// [`Error::Foreign`](crate::Error::Foreign) for an address that is 0 or not a multiple of 8.
     ///
     /// # Safety
-    /// - These bytes must be readable and writable there by kernels of this device, until `owner` is
-    ///   dropped.
-    /// - While a reduction may write them, nothing else may use them, but what is enqueued behind it;
-    ///   and while a buffer that they [became](Self::into_buffer) is there, nothing may write them.
+    /// - These bytes must be readable and writable by kernels of this device until `owner` is dropped.
+    /// - While a reduction may write them, only work enqueued after it may use them. After they
+    ///   [became](Self::into_buffer) a buffer, nothing may write them while it exists.
     pub unsafe fn from_raw_parts(
         device: &Device,
         address: u64,
@@ -68,14 +67,14 @@ impl<R: Outcome> Outputs<R> {
         Ok(Self::in_memory(memory, len))
     }
 
-    /// Bytes of memory that `len` results take.
+    /// Returns the bytes of memory for `len` results.
     pub const fn bytes_of(len: usize) -> u64 {
         let bytes = (len as u64).saturating_mul(R::BYTES);
-        // A single row is reduced as a buffer is, whose result may have `OUTPUT_BYTES` bytes.
+        // A single row is reduced like a buffer, whose result may take `OUTPUT_BYTES` bytes.
         if bytes < OUTPUT_BYTES { OUTPUT_BYTES } else { bytes }
     }
 
-    /// Whose bytes must be written before they are read.
+    /// Allocates uninitialized memory for `len` results.
     pub(crate) fn of_any_bytes(device: &Device, len: usize) -> Result<Self> {
         Ok(Self::in_memory(Memory::new(device, Self::bytes_of(len))?, len))
     }
@@ -85,44 +84,44 @@ impl<R: Outcome> Outputs<R> {
         Self { memory, len, written, result: PhantomData }
     }
 
-    /// The device that they are on.
+    /// Returns the device that holds the results.
     pub fn device(&self) -> &Device {
         self.memory.device()
     }
 
-    /// How many results there are.
+    /// Returns the number of results.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no results.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where the first one is, a `CUdeviceptr`. They are there for what is enqueued on the reduction's
-    /// stream after it, or on one that [waits](Stream::wait_for) for that.
+    /// Returns the address of the first result, a `CUdeviceptr`. The results are complete for work
+    /// enqueued after the reduction on its stream, or on one that [waits](Stream::wait_for) for it.
     pub fn as_device_ptr(&self) -> u64 {
         self.memory.address()
     }
 
-    /// Waits for the last results that were asked for, and copies them to the host.
+    /// Waits for the latest reduction, and copies its results to the host.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) with what went wrong in the reduction or the copy.
+    /// [`Error::Driver`](crate::Error::Driver) if the reduction or the copy fails.
     pub fn read(&self) -> Result<Vec<R>> {
         if self.is_empty() {
             return Ok(Vec::new());
         }
         self.settle()?;
-        // SAFETY: the results are there as long as the memory, and what wrote them is done.
+        // SAFETY: the results live as long as the memory, and their writes are complete.
         unsafe { R::copy_out(self.device(), self.as_device_ptr(), self.len) }
     }
 
-    /// The bytes of the results, as they lie one behind the other: of a [`Located`](crate::Located) one
-    /// the index and the element in 16, of [`Ends`](crate::Ends) the smaller and the larger, of a
-    /// [`Spread`](crate::Spread) the mean and the variance. Whatever reads them waits until they are
-    /// there; the host does not wait here.
+    /// Returns the bytes of the results, one after the other: 16 for the index and element of a
+    /// [`Located`](crate::Located) one, the smaller and the larger of [`Ends`](crate::Ends), the mean
+    /// and the variance of a [`Spread`](crate::Spread). Their readers wait for the reduction; the host
+    /// does not wait here.
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};
@@ -139,18 +138,17 @@ impl<R: Outcome> Outputs<R> {
         Buffer::written(self.memory, bytes, self.written)
     }
 
-    /// Waits until what writes them now is done.
     pub(crate) fn settle(&self) -> Result<()> {
         self.written.settle()
     }
 
-    /// Makes a stream wait for what writes them now, so that others may follow.
+    /// Makes a stream wait for the current write, before it writes other results.
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
         self.device().require("outputs", stream.device())?;
         self.written.precede(stream)
     }
 
-    /// Says until when what was enqueued writes them, behind all uses until now.
+    /// Records the end of enqueued work that writes the results after all uses so far.
     pub(crate) fn written_until(&mut self, end: Arc<Event>) {
         self.written = LastWrite::Until(end);
     }
@@ -161,8 +159,8 @@ impl<R: Outcome> Outputs<R> {
 }
 
 impl<T: Plain> Outputs<T> {
-    /// The results as elements, to be reduced or copied in their turn, on any stream: whatever reads
-    /// them waits until they are there. The host does not wait here.
+    /// Returns the results as elements for further reductions or copies on any stream. These wait for
+    /// the results; the host does not wait here.
     pub fn into_buffer(self) -> Buffer<T> {
         Buffer::written(self.memory, self.len, self.written)
     }

@@ -1,5 +1,5 @@
-//! The PTX of the reducer's kernels: embedded in the library, in a folder that a developer names, or
-//! handed in by the suite.
+//! PTX of the reducer's kernels: embedded in the library, in a developer's folder, or given by the test
+//! suite.
 
 use std::{
     borrow::Cow,
@@ -21,39 +21,37 @@ use crate::{
     signature,
 };
 
-/// Environment variable that names a folder of PTX to take in place of what is embedded, for whoever
-/// works on the kernels: `<folder>/<code generator>/<architecture>/<name>.ptx`.
+/// Environment variable with a folder of PTX that replaces the embedded one during work on the kernels:
+/// `<folder>/<code generator>/<architecture>/<name>.ptx`.
 const PTX_DIR: &str = "WARPFOLD_PTX_DIR";
 
-/// Environment variable that names the code generator of that folder.
 const CODEGEN: &str = "WARPFOLD_CODEGEN";
 
-/// The code generator where nothing names one.
 const DEFAULT_CODEGEN: &str = "llvm";
 
-/// The text of a file.
+/// The contents of a PTX file.
 #[derive(Debug, Clone)]
 pub struct Ptx {
-    /// What errors call it.
+    /// The name in error messages.
     pub origin: String,
-    /// The text of the PTX.
+    /// The PTX.
     pub text: Cow<'static, str>,
-    /// What it was compiled for.
+    /// The architecture that it was compiled for.
     pub arch: Arch,
 }
 
 impl Ptx {
-    /// The same, where threads of a kernel have no more registers than blocks of this size leave them. A
-    /// limit of the registers themselves (`.maxnreg`) would be used up: ptxas spills some then, where
-    /// without one it needs fewer.
+    /// Returns the PTX with registers per thread limited to what blocks of this size have. A limit of
+    /// the registers themselves (`.maxnreg`) would be used up: ptxas then spills some, although it needs
+    /// fewer without a limit.
     pub(crate) fn for_blocks_of(&self, threads: u32) -> Self {
-        // Bodies of kernels begin with a line of their own.
+        // The body of each kernel begins with a brace on its own line.
         let text = self.text.replace("\n{", &format!("\n.maxntid {threads}\n{{"));
         Self { origin: self.origin.clone(), text: text.into(), arch: self.arch }
     }
 
-    /// Checks the parameters of those kernels that an architecture has, whose entries' names begin with
-    /// `name`, and returns these kernels. The driver compiles nothing before.
+    /// Returns the kernels that an architecture has, after a check of their parameters. Their entry
+    /// names begin with `name`. The driver compiles nothing before this check.
     pub(crate) fn kernels(&self, kernels: Vec<Kernel>, name: &str, arch: Arch) -> Result<Vec<Kernel>> {
         let there = kernels.into_iter().filter(|kernel| kernel.min_arch <= arch);
         there
@@ -64,34 +62,33 @@ impl Ptx {
     }
 }
 
-/// Finds the text of a name such as `reducer_sum_f32` for a device of an architecture.
+/// A function that finds the PTX of a name such as `reducer_sum_f32` for a device's architecture.
 pub type Find = dyn Fn(&str, Arch) -> Result<Ptx, Cause> + Send + Sync;
 
-/// Where kernels come from.
+/// The source of kernels.
 #[derive(Clone)]
 pub enum PtxSource {
-    /// The library itself has it inside.
+    /// The archives in the library.
     Embedded,
-    /// A folder with a folder for each architecture.
+    /// A folder with one folder per architecture.
     Folder(PathBuf),
-    /// Whoever uses the library.
+    /// A function of the caller's.
     Given(Arc<Find>),
 }
 
 impl PtxSource {
-    /// The folder that the environment names, else what is embedded.
+    /// Returns the folder that the environment names, or the embedded archives.
     pub fn from_environment() -> Self {
         Self::of(env::var_os(PTX_DIR), env::var_os(CODEGEN))
     }
 
-    /// By the values of the two variables, of which an empty one says nothing.
+    /// Interprets the two variables; an empty one counts as unset.
     fn of(root: Option<OsString>, codegen: Option<OsString>) -> Self {
         let named = |value: Option<OsString>| value.filter(|value| !value.is_empty());
         let codegen = named(codegen).unwrap_or_else(|| DEFAULT_CODEGEN.into());
         named(root).map_or(Self::Embedded, |root| Self::Folder(PathBuf::from(root).join(codegen)))
     }
 
-    /// The text of a name for the newest architecture that a device takes.
     pub(crate) fn find(&self, name: &str, device: Arch) -> Result<Ptx> {
         match self {
             Self::Embedded => embedded(name, device),
@@ -119,31 +116,31 @@ fn missing(name: &str, device: Arch, source: Cause) -> Error {
 
 macro_rules! archives {
     ($count:literal: $($name:literal)*) => {
-        /// The names of the embedded archives, which are those of their files in `ptx/`. A text is in
-        /// the first one whose name and `_` begin its own: those of the last one are of a buffer.
+        /// The names of the embedded archives and of their files in `ptx/`. A text is in the first
+        /// archive whose name and a `_` begin its own; the last archive is that of buffers.
         pub const ARCHIVES: [&str; $count] = [$($name),*];
 
         static BYTES: [&[u8]; $count] = [$(include_bytes!(concat!("../ptx/", $name, ".ptx.zst"))),*];
     };
 }
 
-// Each in a file of its own: a change of one is stored without the others.
+// One file each, so that a change of one is stored without the others.
 archives! {
     10:
     "reducer_axis" "reducer_continued" "reducer_counted" "reducer_pair" "reducer_rows" "reducer_segments"
     "reducer_top" "reducer_view" "reducer_within" "reducer"
 }
 
-/// Returns which of [`ARCHIVES`] has a text.
+/// Returns the index in [`ARCHIVES`] of a text.
 pub fn archive_of(text: &str) -> usize {
     let is_of = |name: &&str| text.strip_prefix(*name).is_some_and(|rest| rest.starts_with('_'));
     ARCHIVES.iter().position(is_of).unwrap_or(ARCHIVES.len() - 1)
 }
 
-/// An embedded archive, opened once: its index has a line for each of hundreds of texts.
+/// An embedded archive, opened only once because its index has hundreds of lines.
 struct Embedded {
     archive: Archive<'static>,
-    /// What its texts are for, the newest one first.
+    /// The architectures of its texts, newest first.
     archs: Vec<Arch>,
 }
 
@@ -158,12 +155,10 @@ impl Embedded {
         Ok(Self { archive, archs: archs.into_iter().rev().collect() })
     }
 
-    /// Returns one of [`ARCHIVES`].
     fn archive(which: usize) -> Result<&'static Self, Damaged> {
         EMBEDDED[which].get_or_init(|| Self::open(BYTES[which])).as_ref().map_err(Clone::clone)
     }
 
-    /// The text of a name for the newest architecture that a device takes, if it is there.
     fn newest(&self, name: &str, device: Arch) -> Result<Option<Ptx>, Damaged> {
         for &arch in self.archs.iter().filter(|arch| device.runs(**arch)) {
             if let Some(text) = self.archive.text(&format!("{name}.{arch}"))? {
@@ -181,7 +176,6 @@ fn embedded(name: &str, device: Arch) -> Result<Ptx> {
     found.ok_or_else(|| missing(name, device, "the embedded PTX is for sm_80 and newer".into()))
 }
 
-/// The newest architecture of a folder that a device takes.
 fn in_folder(root: &Path, name: &str, device: Arch) -> Result<Ptx> {
     let missing = |source| missing(name, device, source);
     let folders = fs::read_dir(root).map_err(|error| missing(at(root, &error)))?;
@@ -197,10 +191,9 @@ fn in_folder(root: &Path, name: &str, device: Arch) -> Result<Ptx> {
     Ok(Ptx { origin: path.display().to_string(), text: text.into(), arch })
 }
 
-/// Bytes of a PTX file, at most; those of the reducer have a tenth of a megabyte.
+/// Most bytes of a PTX file. The reducer's have about 0.1 MB.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The text of a file, which may have at most `most` bytes.
 fn read(path: &Path, most: u64) -> io::Result<String> {
     let mut text = String::new();
     fs::File::open(path)?.take(most + 1).read_to_string(&mut text)?;
@@ -232,7 +225,7 @@ mod tests {
         (0..ARCHIVES.len()).map(|which| Embedded::archive(which).unwrap())
     }
 
-    /// All embedded texts, by name. Each frame is decompressed once, and not for each of its texts.
+    /// All embedded texts by name. Each frame is decompressed once, instead of once per text.
     static TEXTS: LazyLock<HashMap<&'static str, String>> =
         LazyLock::new(|| archives().flat_map(|embedded| embedded.archive.texts().unwrap()).collect());
 
@@ -315,7 +308,7 @@ mod tests {
         let refused = read(&path, 4).unwrap_err().to_string();
         fs::remove_file(&path).unwrap();
         assert_eq!((&*longer, &*whole, &*refused), ("12345", "12345", "more than 4 bytes"));
-        // The largest file of the reducer's has room, with as much again for what a developer adds.
+        // The limit is above twice the largest file of the reducer, for what a developer adds.
         let largest = TEXTS.values().map(|text| text.len() as u64).max().unwrap();
         assert!(2 * largest < MAX_BYTES && MAX_BYTES < 1 << 30, "{largest}");
     }

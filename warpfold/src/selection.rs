@@ -1,35 +1,35 @@
-//! Which device a program wants, as it says it or reads it.
+//! Selection of a device.
 
 use std::str::FromStr;
 
 use crate::{Error, Result};
 
-/// Which device to open.
+/// The device to open.
 ///
-/// Read from a text, it is `auto`, `cuda`, `cuda:1`, a PCI address such as `0000:3b:00.0`, `sim` or
-/// `sim:1`.
+/// As a string it is `auto`, `cuda`, `cuda:1`, a PCI address such as `0000:3b:00.0`, `sim` or `sim:1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Selection {
-    /// The first GPU; where there is no driver or no GPU, the simulator. The crate `log` is told which.
+    /// The first GPU, or the simulator if there is no driver or no GPU. The choice is logged by the
+    /// crate `log`.
     #[default]
     Auto,
-    /// The first GPU, and nothing in its place.
+    /// The first GPU, without a substitute.
     Cuda,
-    /// The GPU of this ordinal, from 0, in the driver's order.
+    /// The GPU with this ordinal, from 0, in the driver's order.
     CudaOrdinal(u32),
     /// The GPU at this PCI address.
     CudaPci {
-        /// The first number of the address, often 0.
+        /// The PCI domain, often 0.
         domain: u32,
-        /// The second number of the address.
+        /// The PCI bus.
         bus: u8,
-        /// The third number of the address.
+        /// The PCI device.
         device: u8,
     },
-    /// The simulator, which computes what a GPU would, and is no measure of its speed.
+    /// The simulator, which computes the results of a GPU but not its speed.
     Sim,
-    /// The simulated device of this ordinal; how many there are, the simulator says.
+    /// The simulated device with this ordinal. The simulator determines how many there are.
     SimOrdinal(u32),
 }
 
@@ -56,7 +56,7 @@ impl FromStr for Selection {
     }
 }
 
-/// `0000:3b:00.0` or `3b:00.0`. GPUs have no function but 0.
+/// Parses `0000:3b:00.0` or `3b:00.0`. GPUs have only function 0.
 fn pci(address: &str) -> Option<Selection> {
     let mut parts = address.strip_suffix(".0")?.rsplitn(3, ':');
     let mut part = |most: u32| {

@@ -1,7 +1,7 @@
-//! The parameters of a PTX entry, as its text declares them, against those that a launch passes.
+//! Comparison of the parameters that a PTX entry declares with those that a launch passes.
 //!
-//! A driver cannot tell that they differ: it reads behind each pointer that it is handed as many bytes
-//! as the PTX declares, whatever lies there. So a kernel is compared with its arguments when it is
+//! The driver cannot detect a mismatch: after each argument pointer it reads as many bytes as the PTX
+//! declares, whatever is stored there. So kernels are compared with their arguments when they are
 //! loaded.
 
 use std::fmt::Display;
@@ -11,26 +11,26 @@ use warpfold_ptx::{Declared, parameters};
 
 use crate::{Error, Result, ptx::Ptx};
 
-/// Why a kernel must not be launched with its arguments.
+/// The reason why a kernel must not be launched with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mismatch {
-    /// The text declares no such entry, or not in a way that is understood.
+    /// The text declares no such entry, or not in a known form.
     Unreadable,
-    /// The parameters are others.
+    /// The parameters differ.
     Differs {
-        /// Those of the entry.
+        /// The parameters of the entry.
         takes: String,
-        /// Those that a launch passes.
+        /// The parameters that a launch passes.
         passes: String,
     },
 }
 
-/// Compares the parameters of an entry with those that a launch will pass: how many there are, how large
-/// each is, and where compilers mark the addresses (`.ptr`), that an address is passed there. Compilers
-/// that mark none leave the order of addresses and counts untold.
+/// Compares the parameters of an entry with those that a launch passes: their number, their sizes, and,
+/// where the compiler marks addresses (`.ptr`), that an address is passed. If it marks none, an exchange
+/// of addresses and counts goes unnoticed.
 ///
 /// # Errors
-/// What differs.
+/// The difference.
 pub fn compare(text: &str, entry: &str, passed: &[Parameter]) -> Result<(), Mismatch> {
     let declared = parameters(text, entry).ok_or(Mismatch::Unreadable)?;
     let agree = |(declared, passed): (&Declared, &Parameter)| {
@@ -50,11 +50,10 @@ fn listed(items: impl IntoIterator<Item: Display>) -> String {
     format!("({})", items.join(", "))
 }
 
-/// Refuses PTX of whose entry [`compare`] says that it must not be launched.
+/// Returns an error if the entry must not be launched with these parameters, see [`compare`].
 ///
 /// # Errors
-/// [`Error::WrongParameters`] when they differ, [`Error::PtxRejected`] when the declaration cannot be
-/// read.
+/// [`Error::WrongParameters`] if they differ, [`Error::PtxRejected`] if the declaration cannot be read.
 pub(crate) fn check(ptx: &Ptx, entry: &str, passed: &[Parameter]) -> Result<()> {
     compare(&ptx.text, entry, passed).map_err(|mismatch| {
         let origin = ptx.origin.clone();

@@ -1,5 +1,5 @@
-//! Where the elements of a [streamed](crate::Reducer::stream) reduction come from: a slice, an iterator
-//! of pieces, a file, whatever can be read, or a type of the program's own.
+//! Sources of elements for [streamed](crate::Reducer::stream) reductions: a slice, an iterator of
+//! pieces, a file, a reader, or a type of the program's own.
 
 use std::{
     fs, io,
@@ -11,23 +11,23 @@ use std::{
 
 use crate::Plain;
 
-/// Elements in an order, which need not be in memory at once.
+/// A sequence of elements that need not be in memory at once.
 pub trait Source<T>: Sync {
-    /// How many there are; `None` where only their end says.
+    /// Returns the number of elements, or `None` if it is only known at their end.
     fn elements(&self) -> Option<u64>;
 
-    /// Copies the elements behind the first `start` ones, as many as there is room for, and says how
-    /// many these were: fewer only where there are no more.
+    /// Copies elements from index `start` on into the slice, and returns how many. They are fewer than
+    /// there is room for only at the end.
     ///
-    /// Several threads call it at once, each for another part, unless it is
-    /// [in order](Self::is_in_order).
+    /// Several threads call this at once for different parts, unless the source is [in
+    /// order](Self::is_in_order).
     ///
     /// # Errors
-    /// Whatever keeps the elements from being had.
+    /// Any failure to get the elements.
     fn read_at(&self, start: u64, into: &mut [T]) -> io::Result<usize>;
 
-    /// Whether the elements can only be had one part behind the other: then one thread alone calls
-    /// [`read_at`](Self::read_at), and each part begins where the one before it ended.
+    /// Returns whether the elements can only be read in order. If so, a single thread calls
+    /// [`read_at`](Self::read_at), and each part begins at the end of the previous one.
     fn is_in_order(&self) -> bool {
         false
     }
@@ -71,8 +71,7 @@ impl<T, S: Source<T> + ?Sized> Source<T> for &S {
     }
 }
 
-/// Pieces of elements, of any lengths, as an iterator makes them: slices, vectors, or errors in their
-/// place.
+/// Returns a source of the pieces of an iterator: slices or vectors of any lengths, or errors.
 ///
 /// ```
 /// use warpfold::{Device, Reducer, Selection, op, source};
@@ -92,12 +91,12 @@ where
     Pieces(Mutex::new(Rest { iterator: iterator.into_iter().fuse(), piece: None }))
 }
 
-/// The source that [`pieces`] makes of an iterator.
+/// The source returned by [`pieces`].
 pub struct Pieces<P, I>(Mutex<Rest<P, I>>);
 
 struct Rest<P, I> {
     iterator: std::iter::Fuse<I>,
-    /// The piece that is not used up, and how many of its elements are.
+    /// The current piece, and the number of its elements that are used.
     piece: Option<(P, usize)>,
 }
 
@@ -138,7 +137,7 @@ where
     }
 }
 
-/// The elements whose bytes a reader gives, the lowest first, to its end.
+/// Returns a source of little-endian elements from a reader, up to its end.
 ///
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, op, source};
@@ -152,7 +151,7 @@ pub fn reader<R: Read + Send>(reader: R) -> Reader<R> {
     Reader(Mutex::new(reader))
 }
 
-/// The source that [`reader`] makes of what can be read.
+/// The source returned by [`reader`].
 pub struct Reader<R>(Mutex<R>);
 
 impl<T: Plain, R: Read + Send> Source<T> for Reader<R> {
@@ -180,7 +179,7 @@ impl<T: Plain, R: Read + Send> Source<T> for Reader<R> {
     }
 }
 
-/// The bytes of a file as elements, the lowest byte first. Several threads read it.
+/// The bytes of a file as little-endian elements. Several threads read it.
 #[derive(Debug)]
 pub struct File<T> {
     file: fs::File,
@@ -191,20 +190,20 @@ pub struct File<T> {
 }
 
 impl<T: Plain> File<T> {
-    /// All bytes of a file.
+    /// Opens a file for all of its bytes.
     ///
     /// # Errors
-    /// A file that cannot be opened, and bytes that are no whole number of elements.
+    /// An error of opening the file, or one for bytes that are not a whole number of elements.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let file = fs::File::open(path)?;
         let len = whole::<T>(file.metadata()?.len())?;
         Self::part(file, 0, len)
     }
 
-    /// `len` elements from the byte `offset` on, as behind a header.
+    /// Returns the `len` elements from byte `offset` on, for example after a header.
     ///
     /// # Errors
-    /// A part that is not inside of the file.
+    /// An error for a part that is not inside the file.
     pub fn part(file: fs::File, offset: u64, len: u64) -> io::Result<Self> {
         const { assert!(size_of::<T>() > 0, "elements of no bytes lie nowhere") };
         let bytes = file.metadata()?.len();
@@ -245,7 +244,6 @@ impl<T: Plain> Source<T> for File<T> {
     }
 }
 
-/// The number of elements in `bytes` bytes.
 fn whole<T>(bytes: u64) -> io::Result<u64> {
     let size = size_of::<T>() as u64;
     if !bytes.is_multiple_of(size) {

@@ -1,4 +1,4 @@
-//! Streams, and points in their work.
+//! Streams and events.
 
 use std::{
     any::Any,
@@ -14,24 +14,22 @@ use warpfold_driver::{Event as RawEvent, Stream as RawStream, sys};
 
 use crate::{Buffer, Device, Error, Plain, Result, context::Failed};
 
-/// A queue of work on a device: what is enqueued on it is done in order, what is on two streams may
-/// overlap.
+/// A queue of work on a device. Work of one stream runs in order, work of two streams may overlap.
 ///
-/// The streams of this crate do not wait for the driver's default stream, nor that for them. Dropping a
-/// stream does not wait: what was enqueued is still done.
+/// The streams of this crate and the driver's default stream do not wait for each other. Dropping a
+/// stream does not wait: enqueued work still completes.
 pub struct Stream {
     device: Device,
     raw: RawStream,
-    /// What no other stream ever has: the driver gives handles again. [`MANY`] of the handle that stands
-    /// for a stream of each thread.
+    /// A unique number, because the driver reuses handles. [`MANY`] for the handle that means a
+    /// different stream in each thread.
     id: u64,
     hold: Hold,
 }
 
-/// Whose the stream is.
 enum Hold {
     Own,
-    /// Somebody else's, with what keeps it there.
+    /// A stream of another owner, which is dropped with this value.
     Foreign(#[expect(dead_code, reason = "it is dropped")] Box<dyn Any + Send + Sync>),
 }
 
@@ -42,14 +40,14 @@ impl Stream {
         Ok(Self::of(device, raw, Hold::Own))
     }
 
-    /// A stream that somebody else has made, such as another library: a `CUstream`, of which null is the
-    /// driver's default stream. `owner` is kept as long as the stream is used here; `()` will do where
-    /// the stream stays anyway.
+    /// Returns a stream that other code has created: a `CUstream`, null for the driver's default stream.
+    /// `owner` is dropped after the last use of the stream here; pass `()` if the stream outlives it
+    /// anyway.
     ///
     /// # Safety
-    /// - `stream` must be of the device's context, and stay until what is returned, and all that was
-    ///   enqueued through it, is gone or done.
-    /// - It must not be recording into a graph while it is used here.
+    /// - `stream` must be of the device's context, and live until the returned stream has been dropped
+    ///   and all work enqueued through it has ended.
+    /// - It must not be captured into a graph while it is used here.
     pub unsafe fn from_raw(device: &Device, stream: *mut c_void, owner: impl Any + Send + Sync) -> Self {
         let raw = RawStream::from_raw(stream.cast());
         Self::of(device, raw, Hold::Foreign(Box::new(owner)))
@@ -62,21 +60,21 @@ impl Stream {
         Self { device: device.clone(), raw, id, hold }
     }
 
-    /// The stream as a `CUstream`, for calls of the driver.
+    /// Returns the stream as a `CUstream`, for calls of the driver.
     pub fn as_raw(&self) -> *mut c_void {
         self.raw.raw().cast()
     }
 
-    /// The device that it belongs to.
+    /// Returns the device of the stream.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Whether somebody is recording into a graph what is enqueued here: then it is of no use to this
-    /// library, which has [recordings](crate::Reducer::record) of its own.
+    /// Returns whether the stream is being captured into a graph. This library cannot use it then; it
+    /// has its own [recordings](crate::Reducer::record).
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver refuses to say.
+    /// [`Error::Driver`] if the query fails.
     pub fn is_recording(&self) -> Result<bool> {
         // SAFETY: the stream is alive.
         let status = self.device.call("asking whether a stream is recording", |driver| unsafe {
@@ -85,19 +83,19 @@ impl Stream {
         Ok(status != sys::CU_STREAM_CAPTURE_STATUS_NONE)
     }
 
-    /// Waits until everything that was enqueued on it is done.
+    /// Waits until all enqueued work is complete.
     ///
     /// # Errors
-    /// [`Error::Driver`] with what went wrong in it.
+    /// [`Error::Driver`] if the work fails.
     pub fn synchronize(&self) -> Result<()> {
         self.wait_out().map_err(|failed| failed.error)
     }
 
-    /// Makes what is enqueued here from now on wait for what is enqueued on another stream of the same
-    /// device now. The host does not wait.
+    /// Makes later work on this stream wait for the work that is now enqueued on another stream of the
+    /// same device. The host does not wait.
     ///
     /// # Errors
-    /// [`Error::OtherDevice`], or [`Error::Driver`] when the driver refuses.
+    /// [`Error::OtherDevice`], or [`Error::Driver`] if the driver fails.
     pub fn wait_for(&self, other: &Self) -> Result<()> {
         self.device.require("stream", &other.device)?;
         let event = Event::new(&self.device)?;
@@ -105,44 +103,43 @@ impl Stream {
         event.precede(self)
     }
 
-    /// Makes what is enqueued here from now on wait until a buffer's elements are there, which are
-    /// results of another stream. The host does not wait. Reductions do so by themselves; this is for
-    /// work of others.
+    /// Makes later work on this stream wait until a buffer's elements, results of another stream, are
+    /// written. The host does not wait. Reductions do so by themselves; this is for other work.
     ///
     /// # Errors
-    /// [`Error::OtherDevice`], or [`Error::Driver`] when the driver refuses.
+    /// [`Error::OtherDevice`], or [`Error::Driver`] if the driver fails.
     pub fn wait_for_elements<T: Plain>(&self, buffer: &Buffer<T>) -> Result<()> {
         self.device.require("buffer", buffer.device())?;
         buffer.precede(self)
     }
 
-    /// Makes what is enqueued here from now on wait for an event that somebody else has recorded, a
-    /// `CUevent`. The host does not wait.
+    /// Makes later work on this stream wait for an event that other code has recorded, a `CUevent`. The
+    /// host does not wait.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver refuses.
+    /// [`Error::Driver`] if the driver fails.
     ///
     /// # Safety
     /// `event` must be alive.
     pub unsafe fn wait_for_event(&self, event: *mut c_void) -> Result<()> {
         let event = RawEvent::from_raw(event.cast());
         self.device.call("waiting for an event", |driver| {
-            // SAFETY: the stream is alive; the caller answers for the event.
+            // SAFETY: the stream is alive; the caller's contract for the event.
             unsafe { driver.stream_wait_event(self.raw, event) }
         })
     }
 
-    /// Records an event of somebody else's, a `CUevent`: it then stands for what is enqueued here now.
+    /// Records an event of other code, a `CUevent`, after the work that is now enqueued on this stream.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver refuses.
+    /// [`Error::Driver`] if the driver fails.
     ///
     /// # Safety
     /// `event` must be alive and of the device's context.
     pub unsafe fn record_event(&self, event: *mut c_void) -> Result<()> {
         let event = RawEvent::from_raw(event.cast());
         self.device.call("recording an event", |driver| {
-            // SAFETY: the stream is alive; the caller answers for the event.
+            // SAFETY: the stream is alive; the caller's contract for the event.
             unsafe { driver.event_record(event, self.raw) }
         })
     }
@@ -151,18 +148,16 @@ impl Stream {
         self.raw
     }
 
-    /// Whether everything is done that was enqueued on it.
     pub(crate) fn is_done(&self) -> Result<bool> {
         // SAFETY: the stream is alive.
         self.device.call("a reduction", |driver| unsafe { driver.stream_query(self.raw) })
     }
 
-    /// Waits until everything is done, well or not, or says that this is not known.
+    /// Waits until all work has ended, successfully or not, and returns whether that is certain.
     pub(crate) fn has_ended(&self) -> bool {
         self.wait_out().map_or_else(|failed| failed.ended, |()| true)
     }
 
-    /// Waits until everything is done, or says that this is not known.
     pub(crate) fn wait_out(&self) -> Result<(), Failed<Error>> {
         // SAFETY: the stream is alive.
         self.device
@@ -173,7 +168,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if let Hold::Own = self.hold {
-            // SAFETY: it is ours, and gone for everybody else.
+            // SAFETY: the stream is owned and not used any more.
             self.device.give_back(|driver| unsafe { driver.stream_destroy(self.raw) });
         }
     }
@@ -185,14 +180,14 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// The number of whatever is no single stream.
+/// The number of a handle that is not a single stream.
 const MANY: u64 = 0;
 
-/// A point in a stream's work. It has no time stamp.
+/// A point in the work of a stream, without a time stamp.
 pub struct Event {
     device: Device,
     raw: RawEvent,
-    /// The number of the stream in which it was recorded last, if it was.
+    /// Number of the stream on which the event was recorded last.
     on: AtomicU64,
 }
 
@@ -203,23 +198,21 @@ impl Event {
         Ok(Self { device: device.clone(), raw, on: MANY.into() })
     }
 
-    /// Makes it stand for what is enqueued on a stream of this device now.
+    /// Records the event after the work that is now enqueued on a stream of this device.
     pub(crate) fn record(&self, stream: &Stream) -> Result<()> {
         self.on.store(stream.id, Ordering::Relaxed);
         self.device.call("recording an event", |driver| {
-            // SAFETY: both are alive, and of one device.
+            // SAFETY: both are alive and of one device.
             unsafe { driver.event_record(self.raw, stream.raw) }
         })
     }
 
-    /// Whether what is enqueued on a stream comes behind what it stands for anyway: it was recorded
-    /// there last. Whoever records an event again, on whatever stream, has it come behind what it stood
-    /// for.
+    /// Returns whether the event was recorded last on this stream, whose later work follows it anyway.
+    /// An event may only be recorded again after what it stood for, on whatever stream.
     pub(crate) fn is_on(&self, stream: &Stream) -> bool {
         stream.id != MANY && self.on.load(Ordering::Relaxed) == stream.id
     }
 
-    /// Makes what is enqueued on a stream from now on wait for what it stands for.
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
         if self.is_on(stream) {
             return Ok(());
@@ -230,13 +223,11 @@ impl Event {
         })
     }
 
-    /// Waits until what it stands for is done, or says that this is not known.
     pub(crate) fn wait_out(&self) -> Result<(), Failed<Error>> {
         // SAFETY: the event is alive.
         self.device.wait_out("a reduction", |driver| unsafe { driver.event_synchronize(self.raw) })
     }
 
-    /// Whether what it stands for is done.
     pub(crate) fn is_done(&self) -> Result<bool> {
         // SAFETY: the event is alive.
         self.device.call("a reduction", |driver| unsafe { driver.event_query(self.raw) })
@@ -245,20 +236,17 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and gone for everybody else; streams that wait for it still do.
+        // SAFETY: the event is owned and not used any more; streams that wait for it still do.
         self.device.give_back(|driver| unsafe { driver.event_destroy(self.raw) });
     }
 }
 
-/// What was enqueued last to write some memory, if anything was: whatever uses the memory next comes
-/// behind it.
+/// The latest enqueued write of some memory, which the next use must follow.
 #[derive(Clone, Default)]
 pub(crate) enum LastWrite {
     #[default]
     None,
-    /// One that is over with what an event stands for.
     Until(Arc<Event>),
-    /// One that is over with what several stand for.
     UntilAll(Arc<[Arc<Event>]>),
 }
 
@@ -271,13 +259,11 @@ impl LastWrite {
         }
     }
 
-    /// Waits until it is over.
     pub(crate) fn settle(&self) -> Result<()> {
         let mut ends = self.ends().iter();
         ends.try_for_each(|end| end.wait_out().map_err(|failed| failed.error))
     }
 
-    /// Makes what is enqueued on a stream from now on wait for it.
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
         self.ends().iter().try_for_each(|end| end.precede(stream))
     }

@@ -1,4 +1,4 @@
-//! Truth values in device memory.
+//! Booleans in device memory.
 
 use std::{cmp::Ordering, fmt};
 
@@ -6,10 +6,10 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::{Bits, Element, element::sealed, input::filtered::Neighbours, names::Dtype};
 
-/// A truth value in device memory: a byte, which is false if it is 0 and true if it is any other.
+/// A Boolean in device memory: a byte that is false if it is 0, and true otherwise.
 ///
-/// `bool` is no type of elements, because only the bytes 0 and 1 are one, and device memory may have
-/// been written by others. Of this type every byte is a value, so that whatever lies there may be read.
+/// `bool` is not an element type, because it allows only the bytes 0 and 1, and device memory may have
+/// been written by other code. Here every byte is valid.
 ///
 /// ```
 /// use warpfold::{Bool, Device, Reducer, Selection, op};
@@ -18,19 +18,19 @@ use crate::{Bits, Element, element::sealed, input::filtered::Neighbours, names::
 /// let reducer = Reducer::new(&device)?;
 /// let values = device.upload(Bool::of(&[false, true, true]))?;
 /// assert_eq!((reducer.reduce(op::CountNonZero, &values)?, reducer.sum(&values)?), (2, 2));
-/// // The first one that is true.
+/// // The first true value.
 /// let first = reducer.reduce(op::ArgMax, &values)?.expect("there are elements");
 /// assert_eq!((first.index, first.value), (1, Bool::TRUE));
-/// // Whether an odd number of them is true.
+/// // The parity of the number of true values.
 /// assert!(!bool::from(reducer.reduce(op::BitXor, &values)?));
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// It has every operation of `u8`, by the same kernels, but for
-/// [`WrappingSum`](crate::op::WrappingSum). What [`of`](Self::of) gives, NumPy, PyTorch and DLPack
-/// have is bytes of 0 and 1. Other bytes count as true in counts, minima and maxima; places, sums,
-/// intervals and bits are those of the bytes, as of `u8`. A tensor of truth values may be taken from
-/// [DLPack](crate::dlpack) as a buffer of these; one goes out as bytes.
+/// It has every operation of `u8` except [`WrappingSum`](crate::op::WrappingSum), by the same kernels.
+/// [`of`](Self::of), NumPy, PyTorch and DLPack write only the bytes 0 and 1. Other bytes count as true
+/// in counts, minima and maxima; indices, sums, intervals and bitwise operations use the bytes, as for
+/// `u8`. A Boolean tensor from [DLPack](crate::dlpack) may become a buffer of this type; in the other
+/// direction it is exported as bytes.
 #[derive(Clone, Copy, Default)]
 #[repr(transparent)]
 pub struct Bool(u8);
@@ -41,21 +41,21 @@ impl Bool {
     /// The truth value `true`.
     pub const TRUE: Self = Self(1);
 
-    /// The same values, as they lie in device memory.
+    /// Returns the values in the representation of device memory.
     pub fn of(values: &[bool]) -> &[Self] {
         bytemuck::cast_slice(values)
     }
 
-    /// Whether it is true.
+    /// Returns the value.
     pub const fn get(self) -> bool {
         self.0 != 0
     }
 }
 
-// SAFETY: it is a byte, of which 0 is a value.
+// SAFETY: it is a byte, for which 0 is valid.
 unsafe impl Zeroable for Bool {}
 
-// SAFETY: it is a byte, of which any bits are a value: none is ever taken for a `bool`.
+// SAFETY: it is a byte, for which any bits are valid: it is never taken for a `bool`.
 unsafe impl Pod for Bool {}
 
 impl fmt::Debug for Bool {
@@ -111,7 +111,7 @@ impl Neighbours for Bool {
 
 impl sealed::Element for Bool {
     type Magnitudes = u64;
-    /// The type of the kernels that it has.
+    /// The type whose kernels it uses.
     const DTYPE: Dtype = Dtype::U8;
     const TO_F64: fn(Self) -> f64 = |value| value.0.into();
     const ADD: fn(Self, Self) -> Self = |one, other| Self::from(one.get() || other.get());

@@ -1,7 +1,7 @@
-//! Which kernel, block and grid a reduction takes, by the number of its bytes.
+//! The choice of kernel, block size and grid size by the number of bytes.
 //!
-//! Measured choices come in tables by operation and type, one file per architecture, which the build
-//! script makes Rust of. What no table says, [`Choice::generic`] does.
+//! Measured choices are tables by operation and type, one file per architecture, from which the build
+//! script generates Rust. Without a table, [`Choice::generic`] applies.
 
 use std::{borrow::Cow, sync::OnceLock};
 
@@ -14,16 +14,16 @@ use crate::{
     names::{Dtype, KernelKind, Op, PerPair},
 };
 
-/// What a launch is fitted to.
+/// The device properties that launches depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// The architecture that was measured.
+    /// The architecture.
     pub arch: Arch,
-    /// How many streaming multiprocessors it has.
+    /// Number of streaming multiprocessors.
     pub multiprocessors: u32,
-    /// Most threads resident on one multiprocessor.
+    /// Most resident threads of one multiprocessor.
     pub threads_per_multiprocessor: u32,
-    /// Most blocks resident on one multiprocessor.
+    /// Most resident blocks of one multiprocessor.
     pub blocks_per_multiprocessor: u32,
     /// Bytes of the L2 cache; 0 where there is none.
     pub l2_bytes: u64,
@@ -31,7 +31,6 @@ pub struct Shape {
 
 #[cfg(test)]
 impl Shape {
-    /// That of an H200.
     pub(crate) const H200: Self = Self {
         arch: Arch::HOPPER,
         multiprocessors: 132,
@@ -42,7 +41,7 @@ impl Shape {
 }
 
 impl Shape {
-    /// Blocks of this many threads that fill the device once, by threads alone.
+    /// Returns the number of resident blocks of this many threads, limited by threads and blocks only.
     pub fn resident_blocks(self, block: u32) -> u32 {
         let per_multiprocessor =
             (self.threads_per_multiprocessor / block).clamp(1, self.blocks_per_multiprocessor.max(1));
@@ -51,7 +50,7 @@ impl Shape {
 }
 
 impl KernelKind {
-    /// The block sizes that it takes, in threads.
+    /// Returns the possible block sizes, in threads.
     pub const fn block_sizes(self) -> &'static [u32] {
         match self {
             Self::Grid => &[128, 256, 512, 1024],
@@ -59,7 +58,7 @@ impl KernelKind {
         }
     }
 
-    /// The oldest architecture that has it.
+    /// Returns the oldest architecture that has the kernel.
     pub const fn min_arch(self) -> Arch {
         match self {
             Self::Grid => Arch::OLDEST,
@@ -68,33 +67,33 @@ impl KernelKind {
     }
 }
 
-/// How many blocks, at most: fewer where fewer are resident or have work.
+/// An upper limit of the number of blocks. Launches have fewer if fewer are resident or have work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "snake_case"))]
 pub enum Blocks {
-    /// A number of the whole grid.
+    /// Blocks of the whole grid.
     Total(u32),
-    /// A number for each multiprocessor.
+    /// Blocks per multiprocessor.
     PerMultiprocessor(u32),
 }
 
 /// A kernel and the shape of its launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
-    /// Which kernel is launched.
+    /// The kernel.
     pub kernel: KernelKind,
-    /// Threads of a block.
+    /// Threads per block.
     pub block: u32,
-    /// How many blocks are launched.
+    /// Number of blocks.
     pub blocks: Blocks,
 }
 
-/// Most that [`Blocks`] may say, far above what any GPU holds.
+/// Largest number in [`Blocks`], far above the capacity of any GPU.
 const MOST_BLOCKS: u32 = 1 << 16;
 
 impl Choice {
-    /// The choice where nothing was measured: one block while the others would cost more than they read,
-    /// then as many as keep the memory busy.
+    /// Returns the choice without measurements: one block as long as more would cost more than they
+    /// read, then enough to keep the memory busy.
     pub fn generic(bytes: u64, arch: Arch) -> Self {
         const KIB: u64 = 1 << 10;
         const MIB: u64 = 1 << 20;
@@ -113,18 +112,18 @@ impl Choice {
         }
     }
 
-    /// For operations that are limited by instructions, of which the bulk kernel needs fewest. Of `f16`
-    /// two blocks have room for what their threads keep.
+    /// Returns the choice for operations limited by instructions, of which the bulk kernel needs fewest.
+    /// For `f16`, two blocks fit with what their threads keep.
     const fn by_instructions(dtype: Dtype) -> Self {
         let blocks = if matches!(dtype, Dtype::F16) { 2 } else { 1 };
         Self { kernel: KernelKind::Bulk, block: 512, blocks: Blocks::PerMultiprocessor(blocks) }
     }
 
-    /// In place of a bulk kernel that is not there.
+    /// The substitute for a bulk kernel that does not exist.
     pub(crate) const WITHOUT_BULK: Self =
         Self { kernel: KernelKind::Grid, block: 512, blocks: Blocks::PerMultiprocessor(4) };
 
-    /// About as many threads, in blocks of `block` threads.
+    /// Returns a choice of about as many threads, in blocks of `block` threads.
     pub(crate) fn in_blocks_of(self, block: u32) -> Self {
         let more = (self.block / block).max(1);
         let blocks = match self.blocks {
@@ -134,10 +133,10 @@ impl Choice {
         Self { block, blocks, ..self }
     }
 
-    /// Refuses what no launch on an architecture can have.
+    /// Checks that an architecture can launch the choice.
     ///
     /// # Errors
-    /// What is given and what is allowed, in one line.
+    /// The given value and the allowed ones, in one line.
     pub fn check(self, arch: Arch) -> Result<(), String> {
         let Self { kernel, block, blocks } = self;
         let (name, sizes) = (kernel.name(), kernel.block_sizes());
@@ -159,35 +158,35 @@ impl Choice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(deny_unknown_fields))]
 pub struct Bracket {
-    /// Bytes of the largest input; none for the last bracket, which has no end.
+    /// Bytes of the largest input; `None` in the last bracket, which is unlimited.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub up_to: Option<u64>,
-    /// Which kernel is launched.
+    /// The kernel.
     pub kernel: KernelKind,
-    /// Threads of a block.
+    /// Threads per block.
     pub block: u32,
-    /// How many blocks are launched.
+    /// Number of blocks.
     pub blocks: Blocks,
 }
 
 impl Bracket {
-    /// A bracket that ends at a size in bytes, or has no end.
+    /// Returns a bracket up to a size in bytes, or an unlimited one.
     pub fn new(up_to: Option<u64>, choice: Choice) -> Self {
         let Choice { kernel, block, blocks } = choice;
         Self { up_to, kernel, block, blocks }
     }
 
-    /// Returns the choice of this row.
+    /// Returns the choice of the bracket.
     pub fn choice(self) -> Choice {
         let Self { kernel, block, blocks, .. } = self;
         Choice { kernel, block, blocks }
     }
 }
 
-/// Refuses brackets that leave a size out, have one twice, or choose what an architecture cannot launch.
+/// Checks that brackets ascend, end with an unlimited one, and can be launched on an architecture.
 ///
 /// # Errors
-/// What is given and what is allowed, in one line.
+/// The given value and the allowed ones, in one line.
 pub fn check(brackets: &[Bracket], arch: Arch) -> Result<(), String> {
     let Some((last, others)) = brackets.split_last() else {
         return Err("there are no brackets; leave the table out".to_owned());
@@ -208,45 +207,43 @@ pub fn check(brackets: &[Bracket], arch: Arch) -> Result<(), String> {
     brackets.iter().try_for_each(|bracket| bracket.choice().check(arch))
 }
 
-/// What was measured on a GPU of an architecture.
 struct Measured {
     arch: Arch,
     tables: &'static [(&'static str, &'static str, &'static [Bracket])],
 }
 
-/// What the library carries along.
 static BUILT_IN: &[Measured] = include!(concat!(env!("OUT_DIR"), "/tuning.rs"));
 
-/// The choices of a device.
+/// The launch choices of a device.
 #[derive(Debug, Clone, Default)]
 pub struct Tuning(PerPair<Cow<'static, [Bracket]>>);
 
 impl Tuning {
-    /// Returns a tuning that has [`Choice::generic`] for everything.
+    /// Returns a tuning with [`Choice::generic`] for everything.
     pub fn generic() -> Self {
         Self::default()
     }
 
-    /// One choice for everything. Where the device or the PTX has no bulk kernel, grid kernels run
-    /// instead.
+    /// Returns a tuning with one choice for everything. Grid kernels replace a bulk kernel that the
+    /// device or the PTX does not have.
     ///
     /// # Errors
-    /// [`Error::Choice`] for a choice that no kernel has.
+    /// [`Error::Choice`] for a choice that no kernel supports.
     pub fn fixed(choice: Choice) -> Result<Self> {
         choice.check(choice.kernel.min_arch()).map_err(|reason| Error::Choice { reason })?;
         let bracket = Bracket::new(None, choice);
         Ok(Op::pairs().fold(Self::generic(), |tuning, pair| tuning.with(pair, vec![bracket].into())))
     }
 
-    /// The same choices but for one operation and type, whose brackets [`check`] has accepted.
+    /// Returns the tuning with other brackets, accepted by [`check`], for one operation and type.
     #[must_use]
     pub fn with(mut self, (op, dtype): (Op, Dtype), brackets: Cow<'static, [Bracket]>) -> Self {
         *self.0.get_mut(op, dtype) = brackets;
         self
     }
 
-    /// The choices that the library carries along for an architecture. Every GPU of it takes them: most
-    /// are counted per multiprocessor, and no grid is larger than what is resident.
+    /// Returns the built-in tuning of an architecture. It fits every GPU of the architecture: most
+    /// numbers of blocks are per multiprocessor, and no grid exceeds the resident blocks.
     pub fn built_in(arch: Arch) -> Self {
         static TUNINGS: OnceLock<Vec<(Arch, Tuning)>> = OnceLock::new();
         let tunings =
@@ -255,10 +252,10 @@ impl Tuning {
         found.map_or_else(Self::generic, |(_, tuning)| tuning.clone())
     }
 
-    /// The choice for an input of `bytes` bytes. Where nothing was measured of a type, what was measured
-    /// of [another](Dtype::measured_as) of its size is taken.
+    /// Returns the choice for an input of `bytes` bytes. If the type was not measured, [another
+    /// one](Dtype::measured_as) of its size is used.
     pub fn choice(&self, op: Op, dtype: Dtype, bytes: u64, arch: Arch) -> Choice {
-        // From more bytes on instructions are the limit, and not the time that blocks take to meet.
+        // Above this size instructions are the limit, and no longer the time in which blocks combine.
         const BY_INSTRUCTIONS_ABOVE: u64 = 64 << 20;
         if op.has_products() && bytes > BY_INSTRUCTIONS_ABOVE {
             return Choice::by_instructions(dtype);
@@ -274,7 +271,7 @@ impl From<&Measured> for Tuning {
     fn from(file: &Measured) -> Self {
         let mut tuning = Self::generic();
         for &(op, dtype, brackets) in file.tables {
-            // The test below finds a name that nothing has.
+            // A test below finds unknown names.
             if let (Ok(op), Ok(dtype)) = (op.parse(), dtype.parse()) {
                 tuning = tuning.with((op, dtype), brackets.into());
             }
@@ -373,7 +370,7 @@ mod tests {
         }
     }
 
-    /// The sizes at which the next choice begins, and both sides of each.
+    /// Tests both sides of each size at which the choice changes.
     #[test]
     fn larger_inputs_have_more_blocks_where_nothing_was_measured() {
         let choice = |bytes, arch| {
@@ -395,7 +392,7 @@ mod tests {
         assert_eq!(choice(1 << 38, Arch::new(8, 9)), many, "there is no bulk kernel");
     }
 
-    /// Of an H200, which holds 2 048 threads and 32 blocks on each of 132 multiprocessors.
+    /// An H200 has 132 multiprocessors with 2 048 threads and 32 blocks each.
     #[test]
     fn blocks_are_resident_as_threads_and_the_devices_limit_allow() {
         let shape = Shape::H200;

@@ -23,7 +23,6 @@ fn what_is_older_than_the_kernels_is_refused() {
     assert_eq!(refused.to_string(), said);
 }
 
-/// By the simulator's driver, whose devices have addresses as GPUs have.
 #[cfg(feature = "simulator")]
 #[test]
 fn a_device_is_opened_by_its_address() {
