@@ -1,18 +1,18 @@
 //! The device crate: every kernel of the suite, compiled to PTX.
 //!
-//! One file per variant, named like the variant everywhere else: module, prefix of the PTX symbols
-//! (`<variant>_<op>_<dtype>`), binary and JSON key are one identifier. Kernels see the machine
-//! through `warpfold-device` alone and compile under both code generators: rustc's own NVPTX target and
-//! rust-cuda's `rustc_codegen_nvvm`. Their parameters are the structs of `warpfold-abi`.
+//! One file per variant. One identifier is the module, the prefix of the PTX symbols
+//! (`<variant>_<op>_<dtype>`), the binary and the JSON key. Kernels access the hardware only through
+//! `warpfold-device` and compile under both code generators, rustc's own NVPTX target and rust-cuda's
+//! `rustc_codegen_nvvm`. Their parameters are the structs of `warpfold-abi`.
 #![no_std]
 #![feature(abi_ptx, asm_experimental_arch)]
 #![feature(macro_metavar_expr_concat)]
-// A part that is left out has its functions here, and no kernel of them.
+// Without a part's feature its functions are compiled, but no kernel uses them.
 #![cfg_attr(
     not(all(feature = "suite", feature = "library")),
     allow(dead_code, unused_imports, unused_macros)
 )]
-// Kernels are called by the driver, with the contract that their module's doc states.
+// The driver calls the kernels; their modules' docs state the contract.
 #![allow(clippy::missing_safety_doc)]
 
 #[cfg(feature = "suite")]
@@ -22,11 +22,10 @@ pub mod reduce;
 pub mod testing;
 
 warpfold_device::dynamic_shared! {
-    /// The block's dynamic shared memory, as many elements as the launch asked bytes for.
+    /// The block's dynamic shared memory, of the size that the launch requested.
     pub(crate) fn dynamic_shared: warpfold_dynamic_shared
 }
 
-/// What every kernel uses.
 pub(crate) mod prelude {
     pub(crate) use crate::dynamic_shared;
     pub(crate) use warpfold_device::{

@@ -1,13 +1,13 @@
-//! What reductions by key cost: sums of f32 by u32 keys, over runs of equal keys from 1 key each to
-//! 2^20, and of lengths as Zipf's law has them.
+//! The cost of reductions by key: sums of f32 by u32 keys, over runs of equal keys from 1 key each to
+//! 2^20, and over runs with lengths by Zipf's law.
 //!
-//! `by_key [KEYSxMEAN | KEYSxMEANz ...]`, where `z` stands for Zipf's lengths. On a GPU, or in the
-//! simulator with `DEVICE=sim`, where the default shapes are small and the times say nothing. A line of
-//! JSON per shape, each number the median of the rounds with its quartiles: microseconds of a call that
-//! makes the memory for its results, of one into memory that is there, and of the search for the runs
-//! alone; and bytes of keys and values that go in and of keys and results that come out per second, of a
-//! call into memory that is there. All calls wait for their end, one after the other, and the host's
-//! clock measures. Inputs are rotated past the L2 cache.
+//! `by_key [KEYSxMEAN | KEYSxMEANz ...]`, where `z` means Zipf's lengths. On a GPU, or in the simulator
+//! with `DEVICE=sim`, with small default shapes and meaningless times. Prints a line of JSON per shape;
+//! each figure is the median of the rounds with its quartiles: microseconds of a call that allocates its
+//! results, of one into existing outputs, and of the search for runs alone; and, for a call into
+//! existing outputs, bytes per second of input keys and values and of output keys and results. Calls
+//! wait for completion, one after the other. The host's clock measures. Inputs are rotated past the L2
+//! cache.
 
 mod common;
 mod pieces;
@@ -21,10 +21,10 @@ use pieces::{is_sum, value_at, zipf};
 
 const ROUNDS: usize = 7;
 
-/// How many keys there are, how many a run has on average, and whether runs are of Zipf's lengths.
 #[derive(Clone, Copy)]
 struct Shape {
     keys: usize,
+    /// Mean length of a run.
     mean: usize,
     ragged: bool,
 }
@@ -40,13 +40,13 @@ fn shapes(simulated: bool) -> Vec<Shape> {
 }
 
 impl Shape {
-    /// Where runs begin, and where the last one ends.
+    /// Returns the beginnings of the runs and the end of the last one.
     fn offsets(self) -> Vec<u32> {
         let Self { keys, mean, ragged } = self;
         if !ragged {
             return (0..=keys / mean).map(|run| (run * mean) as u32).collect();
         }
-        // The shortest of Zipf's lengths may be none at all.
+        // The shortest of Zipf's lengths may be zero.
         let mut offsets = zipf(keys / mean, keys);
         offsets.dedup();
         offsets
@@ -62,7 +62,6 @@ struct Contest<'a> {
     sums: Outputs<f32>,
 }
 
-/// A way to reduce by key.
 #[derive(Clone, Copy)]
 enum Call {
     New,
@@ -84,7 +83,7 @@ impl<'a> Contest<'a> {
         Ok(Self { reducer, inputs, calls, offsets, of, sums })
     }
 
-    /// Microseconds of a call.
+    /// Returns the microseconds per call.
     fn round(&mut self, call: Call) -> warpfold::Result<f64> {
         let start = Instant::now();
         for turn in 0..self.calls {
@@ -116,7 +115,7 @@ fn measure(reducer: &Reducer, shape: Shape) -> Result<(), Box<dyn Error>> {
     for round in 0..=rounds {
         for (call, times) in &mut times {
             let time = contest.round(*call)?;
-            // The first one loads the kernels.
+            // The first round loads the kernels.
             if round > 0 {
                 times.push(time);
             }
@@ -140,7 +139,7 @@ fn measure(reducer: &Reducer, shape: Shape) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The shapes that were asked for; what `cargo bench` adds is left out.
+/// Parses the shapes, without the flags that `cargo bench` adds.
 fn arguments() -> Result<Vec<Shape>, Box<dyn Error>> {
     let given = env::args().skip(1).filter(|given| !given.starts_with("--"));
     let shape = |given: String| {

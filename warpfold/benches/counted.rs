@@ -1,10 +1,10 @@
-//! What it costs to leave the number of elements to the device: sums of f32 whose count is in device
-//! memory beside sums of buffers of that length, in turns, on a GPU.
+//! The cost of a count in device memory: sums of f32 whose number of elements is in device memory,
+//! alternating with sums of buffers of that length, on a GPU.
 //!
-//! `counted [elements ...]`. A line of JSON per number of elements: microseconds per reduction that is
-//! enqueued behind others, its result left in device memory, as the median of the rounds with the
-//! smallest and the largest; and the median of the rounds' ratios. Inputs are rotated past the L2 cache.
-//! The host's clock measures: below a few microseconds it is the calls that take the time.
+//! `counted [elements ...]`. Prints a line of JSON per number of elements: microseconds per reduction in
+//! a sequence of enqueued reductions, with the result left in device memory, as the median of the rounds
+//! with the minimum and maximum; and the median of the rounds' ratios. Inputs are rotated past the L2
+//! cache. The host's clock measures: times below a few microseconds are those of the calls.
 
 use std::{env, error::Error, time::Instant};
 
@@ -13,7 +13,7 @@ use warpfold::{Buffer, Count, Device, Output, Reducer, Selection, Stream, op};
 /// Bytes of all inputs together: more than twice any GPU's L2 cache.
 const ROTATED: usize = 256 << 20;
 const ROUNDS: usize = 15;
-/// About how long a round takes, in bytes that are read.
+/// Bytes read in a round, which set its length.
 const ROUND_BYTES: usize = 8 << 30;
 
 struct Contest {
@@ -33,14 +33,15 @@ impl Contest {
             reducer: Reducer::new(device)?,
             stream: device.stream()?,
             inputs: (0..inputs).map(|_| device.upload(&vec![1.0; n])).collect::<Result<_, _>>()?,
-            // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
+            // SAFETY: the count is the element of the buffer, which is passed as owner, and never
+            // changes.
             count: unsafe { Count::from_raw_u64(device, kept.as_device_ptr(), kept.clone())? },
             output: device.output()?,
             runs: (ROUND_BYTES / (4 * n)).clamp(16, 2000),
         })
     }
 
-    /// Returns the microseconds of a reduction.
+    /// Returns the microseconds per reduction.
     fn round(&mut self, counted: bool) -> warpfold::Result<f64> {
         let on = self.reducer.on(&self.stream);
         let start = Instant::now();
@@ -69,7 +70,6 @@ fn spread(mut values: Vec<f64>) -> String {
 fn main() -> Result<(), Box<dyn Error>> {
     let given: Vec<usize> = env::args().skip(1).filter_map(|n| n.parse().ok()).collect();
     let sizes = if given.is_empty() { vec![1 << 10, 1 << 16, 1 << 20, 1 << 24, 1 << 28] } else { given };
-    // Without a GPU there is nothing to measure.
     let Ok(device) = Device::open(Selection::Cuda) else {
         println!("no GPU: nothing is measured");
         return Ok(());
@@ -83,7 +83,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             if !contest.is_right(n)? {
                 return Err(format!("the sum of {n} ones is wrong").into());
             }
-            // The first one loads the kernels.
+            // The first round loads the kernels.
             if round > 0 {
                 by_host.push(host);
                 by_device.push(device);

@@ -1,7 +1,7 @@
-//! How fast the CPU's operations are on this machine, by all of its cores and by one of them.
+//! The speed of the CPU's operations on this machine, by one core and by all of them.
 //!
-//! `cpu`. A line of JSON per type, operation and number of threads: gigabytes per second that are read
-//! of an input far larger than the caches, as the median of the rounds.
+//! `cpu`. Prints a line of JSON per type, operation and number of threads: gigabytes per second read
+//! from an input far larger than the caches, as the median of the rounds.
 
 use std::{error::Error, hint::black_box, thread::available_parallelism, time::Instant};
 
@@ -11,7 +11,6 @@ use warpfold::{
     op::{self, Operation},
 };
 
-/// Bytes of an input.
 const BYTES: usize = 256 << 20;
 const ROUNDS: usize = 7;
 

@@ -1,13 +1,12 @@
-//! What energy a reduction takes, as the GPU's driver counts it.
+//! The energy of a reduction, by the counter of the GPU's driver.
 //!
-//! `energy`, on a machine with one NVIDIA GPU, whose driver (NVML) has a counter of energy. First a line
-//! of JSON for the GPU that does nothing, with a context of this process, then one per operation, type
-//! and number of elements: reductions follow each other for two seconds, with results left in device
-//! memory. Watts are the counter's difference by the host's clock, of the whole board; microseconds are
-//! the median of some milliseconds each, with the quartiles; nanojoules are of one element, and
-//! picojoules of one byte that is read. The counter moves about ten times a second, so that a value is
-//! off by up to five percent. Inputs are rotated past the L2 cache, but those that are called `warm`,
-//! which are one buffer.
+//! `energy`, on a machine with one NVIDIA GPU, whose driver (NVML) has an energy counter. Prints a line
+//! of JSON for the idle GPU with a context of this process, then one per operation, type and number of
+//! elements: reductions are enqueued one after another for two seconds, with results left in device
+//! memory. Watts are the counter's difference over the host's clock, for the whole board; microseconds
+//! are the median of batches of some milliseconds, with the quartiles; nanojoules are per element, and
+//! picojoules per byte read. The counter is updated about ten times a second, so values may be off by up
+//! to five percent. Inputs are rotated past the L2 cache, except the `warm` ones, which are one buffer.
 
 mod common;
 
@@ -26,35 +25,32 @@ use warpfold::{
 
 use common::{open, rotation, spread};
 
-/// How long each case runs.
 const MEASURED: Duration = Duration::from_secs(2);
-/// Before that, so that clocks and power have settled.
+/// Time before the measurement, for clocks and power to settle.
 const SETTLED: Duration = Duration::from_millis(300);
 
-/// The counter of the machine's only GPU.
+/// The energy counter of the machine's only GPU.
 struct Counter {
     nvml: NvmlLib,
     device: nvmlDevice_t,
 }
 
-/// What the counter has counted.
 struct Energy {
     joules: f64,
     seconds: f64,
 }
 
 impl Counter {
-    /// Finds the GPU's counter.
     fn open() -> Result<Self, Box<dyn Error>> {
         // SAFETY: NVML's initialisers may run in any process.
         let nvml = unsafe { NvmlLib::new("libnvidia-ml.so.1") }?;
-        // SAFETY: every other function is called behind this one.
+        // SAFETY: all other functions are called after this one.
         done("nvmlInit_v2", unsafe { nvml.nvmlInit_v2() })?;
         let mut count = 0;
-        // SAFETY: the place is written before the call returns.
+        // SAFETY: `count` outlives the call.
         done("nvmlDeviceGetCount_v2", unsafe { nvml.nvmlDeviceGetCount_v2(&raw mut count) })?;
         if count != 1 {
-            // NVML and CUDA count them in different orders.
+            // NVML and CUDA order GPUs differently.
             return Err(format!("energy is measured where there is one GPU, here are {count}").into());
         }
         let mut device = ptr::null_mut();
@@ -64,18 +60,18 @@ impl Counter {
         Ok(Self { nvml, device })
     }
 
-    /// Millijoules since the driver was loaded.
+    /// Returns the millijoules since the driver was loaded.
     fn read(&self) -> Result<u64, Box<dyn Error>> {
         let mut energy = MaybeUninit::uninit();
-        // SAFETY: the handle is NVML's own, and the place is written where the call succeeds.
+        // SAFETY: the handle is NVML's own, and `energy` outlives the call.
         let read =
             unsafe { self.nvml.nvmlDeviceGetTotalEnergyConsumption(self.device, energy.as_mut_ptr()) };
         done("nvmlDeviceGetTotalEnergyConsumption", read)?;
-        // SAFETY: it has succeeded.
+        // SAFETY: the call succeeded, so it wrote the value.
         Ok(unsafe { energy.assume_init() })
     }
 
-    /// What is taken while `work` is done over and over.
+    /// Returns the energy of repeated calls of `work`, and their number.
     fn during(
         &self,
         mut work: impl FnMut() -> warpfold::Result<()>,
@@ -95,12 +91,10 @@ impl Counter {
     }
 }
 
-/// An error that names the function, unless it has succeeded.
 fn done(function: &str, code: u32) -> Result<(), Box<dyn Error>> {
     if code == 0 { Ok(()) } else { Err(format!("{function} gave {code}").into()) }
 }
 
-/// The case of an operation, and whether its inputs are one buffer.
 struct Case<'a> {
     reducer: &'a Reducer,
     counter: &'a Counter,

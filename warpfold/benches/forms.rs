@@ -1,12 +1,12 @@
-//! What other launches of a sum cost, beside the sum of the same buffer: of the elements that are in an
-//! interval, with the same bits everywhere too, and of elements that come piece by piece.
+//! The cost of other forms of a sum, beside the sum of the same buffer: of the elements in an interval,
+//! with and without reproducible bits, and of elements that are pushed piece by piece.
 //!
 //! `forms [TYPE ...]`, of `f32`, `f16`, `bf16`, `i8`, `i16`, `u16` and `f64`; on a GPU, or in the
-//! simulator with `DEVICE=sim`, where buffers are small and the times say nothing. A line of JSON per
-//! type, number of elements and form, each number the median of the rounds with its quartiles:
-//! microseconds per launch that is enqueued behind others, with its result left in device memory, its
-//! ratio to the sum's in the same round, and the bytes that it reads per second. Inputs are rotated past
-//! the L2 cache. The host's clock measures.
+//! simulator with `DEVICE=sim`, with small buffers and meaningless times. Prints a line of JSON per
+//! type, number of elements and form; each figure is the median of the rounds with its quartiles:
+//! microseconds per launch in a sequence of enqueued launches, with the result left in device memory,
+//! its ratio to the sum's in the same round, and the bytes read per second. Inputs are rotated past the
+//! L2 cache. The host's clock measures.
 
 mod common;
 
@@ -17,10 +17,8 @@ use warpfold::{Buffer, Element, Output, Reducer, Running, Within, bf16, f16, op}
 
 const ROUNDS: usize = 15;
 
-/// The forms that take turns.
 const FORMS: [&str; 4] = ["sum", "within", "within, everywhere", "running"];
 
-/// An element type: its name, the elements of 0 to 3, and its sums.
 struct Kind<T: Element> {
     dtype: &'static str,
     of: fn(u8) -> T,
@@ -44,7 +42,7 @@ fn contest<T: Element>(reducer: &Reducer, kind: &Kind<T>, n: usize) -> Result<()
     let stream = device.stream()?;
     let mut places =
         Places { sum: device.output()?, within: device.output()?, running: reducer.running(op::Sum)? };
-    // Of integers there is one kernel for intervals.
+    // Integer sums have the same kernel for both.
     let is_taken = |form: &str| match form {
         "within, everywhere" => dtype.starts_with(['f', 'b']),
         _ => true,
@@ -81,7 +79,7 @@ fn contest<T: Element>(reducer: &Reducer, kind: &Kind<T>, n: usize) -> Result<()
             }
             stream.synchronize()?;
             let took = start.elapsed().as_secs_f64() * 1e6 / calls as f64;
-            // The elements are 0, 1, 2 and 3 in turn.
+            // The elements repeat 0, 1, 2 and 3.
             let (found, expected) = match form {
                 "sum" => (to_f64(places.sum.read()?), 1.5),
                 "within" | "within, everywhere" => (to_f64(places.within.read()?.sum), 0.75),
@@ -91,7 +89,7 @@ fn contest<T: Element>(reducer: &Reducer, kind: &Kind<T>, n: usize) -> Result<()
             if (found - expected).abs() > expected * 1e-3 {
                 return Err(format!("{form} of {n} {dtype} is {found}, not {expected}").into());
             }
-            // The first one loads the kernels.
+            // The first round loads the kernels.
             if round > 0 {
                 times[at].push(took);
             }

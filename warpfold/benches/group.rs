@@ -1,13 +1,14 @@
-//! What sums of the elements of several devices cost, beside the sum of what one of them has.
+//! The cost of sums over the elements of several devices, beside the sum of one device's part.
 //!
-//! `group [LOG2 ...]`: 2^`LOG2` elements of f32 on each device; on all GPUs that there are, or in the
-//! simulator with `DEVICE=sim`, of which `WARPFOLD_SIM_DEVICES` says how many there are, where buffers
-//! are small and the times say nothing. A line of JSON for each number of devices, way of a group and
-//! size, each number the median of the rounds with its quartiles: microseconds of a call that waits for
-//! the result (`us`) and of one that leaves it on every device behind others (`into_us`); `alone_us` and
-//! `alone_into_us` are those of a reducer of the first device and its own part, in turn with them; of
-//! peers `recorded_us` is one of 64 in a recording. The bytes that all devices read per second are of
-//! `into_us`. Inputs are rotated past the L2 cache. The host's clock measures.
+//! `group [LOG2 ...]`: 2^`LOG2` elements of f32 on each device; on all GPUs, or in the simulator with
+//! `DEVICE=sim`, with `WARPFOLD_SIM_DEVICES` devices and small buffers. Prints a line of JSON for each
+//! number of devices, transport of the group and size; each figure is the median of the rounds with its
+//! quartiles: microseconds of a call that waits for the result (`us`) and of one in a sequence of
+//! enqueued calls that leaves it on every device (`into_us`); `alone_us` and `alone_into_us` are those
+//! of a reducer of the first device on its own part, in turn with the group's; `recorded_us`, for peers
+//! only, is that of one of 64 reductions in a recording. The bytes read per second by all devices are
+//! from `into_us`. Inputs are rotated past the L2 cache. The host's clock measures; in the simulator
+//! times are meaningless.
 
 mod common;
 
@@ -23,21 +24,19 @@ const ROUNDS: usize = 11;
 /// Reductions of a recording.
 const RECORDED: usize = 64;
 
-/// The sum of four neighbouring elements, which have their indices modulo 4.
+/// The sum of four neighbouring elements, each its index modulo 4.
 const OF_FOUR: f32 = 6.0;
 
-/// What takes turns on some devices, with `n` elements on each.
 struct Contest<'g> {
     group: &'g Group,
+    /// Elements per device.
     n: usize,
-    /// Those that are rotated.
     inputs: Vec<Sharded<f32>>,
     outputs: GroupOutputs<f32>,
     stream: Stream,
     output: Output<f32>,
 }
 
-/// Who takes how long.
 #[derive(Default)]
 struct Times {
     group: Vec<f64>,
@@ -56,7 +55,7 @@ impl Contest<'_> {
         &self.inputs[input].parts()[0]
     }
 
-    /// Microseconds of a call, on average of those of a round, which [`settle`](Self::settle) ends.
+    /// Returns the mean microseconds of a call in a round, which [`settle`](Self::settle) ends.
     fn timed(
         &mut self,
         runs: usize,
@@ -121,7 +120,7 @@ fn contest(group: &Group, n: usize) -> Result<(), Box<dyn Error>> {
         output: devices[0].output()?,
     };
     let mut times = Times::default();
-    // The first one loads the kernels.
+    // The first round loads the kernels.
     contest.round(2, &mut Times::default())?;
     for _ in 0..ROUNDS {
         contest.round(runs, &mut times)?;
@@ -132,7 +131,7 @@ fn contest(group: &Group, n: usize) -> Result<(), Box<dyn Error>> {
         for round in 0..=ROUNDS {
             let start = Instant::now();
             recording.run()?;
-            // The first one brings the graph to the devices.
+            // The first run uploads the graph to the devices.
             if round > 0 {
                 times.recorded.push(start.elapsed().as_secs_f64() * 1e6 / RECORDED as f64);
             }
@@ -177,7 +176,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         true => Selection::SimOrdinal(ordinal),
         false => Selection::CudaOrdinal(ordinal),
     };
-    // There are no more when one cannot be opened.
+    // The first ordinal that cannot be opened ends the list.
     while let Ok(device) = Device::open(of(reducers.len() as u32)) {
         reducers.push(Reducer::new(&device)?);
     }

@@ -1,14 +1,14 @@
-//! What every operation costs beside the sum, in turns in one run: results left in device memory.
+//! The cost of every operation beside the sum, in turns in one run, with results left in device memory.
 //!
-//! `operations [--normal | --nan=N] [type ...]`, on a GPU. A line of JSON per type, number of elements
-//! and operation: microseconds per reduction that is enqueued behind others, and their ratio to the
-//! sum's in the same round, as the median of the rounds with the smallest and the largest. Inputs are
-//! rotated past the L2 cache. The host's clock measures: below a few microseconds it is the calls that
-//! take the time.
+//! `operations [--normal | --nan=N] [type ...]`, on a GPU. Prints a line of JSON per type, number of
+//! elements and operation: microseconds per reduction in a sequence of enqueued reductions, and their
+//! ratio to the sum's in the same round, as the median of the rounds with the minimum and maximum.
+//! Inputs are rotated past the L2 cache. The host's clock measures: times below a few microseconds are
+//! those of the calls.
 //!
-//! All elements are 1, so that the results are known. With `--normal` they are of a normal distribution,
-//! for operations whose time may depend on the elements: those everywhere, whose bits are compared with
-//! the CPU's. With `--nan=N` one in about N of such elements is NaN, for operations that leave it out,
+//! All elements are 1, so that the results are known. With `--normal` they are normally distributed, for
+//! operations whose time may depend on the elements: the reproducible ones, whose bits are compared with
+//! the CPU's. With `--nan=N` about one in N of such elements is NaN, for operations that skip NaN,
 //! beside the sum of the numbers.
 
 use std::{
@@ -22,22 +22,20 @@ use warpfold::{
 
 /// Bytes of all inputs together: more than twice any GPU's L2 cache.
 const ROTATED: usize = 256 << 20;
-/// Bytes of an input: at the memory's speed, at the cache's, and at that of the calls.
+/// Bytes of an input: bound by memory, by the cache and by the calls.
 const BYTES: [usize; 3] = [1 << 30, 1 << 22, 1 << 18];
 const ROUNDS: usize = 11;
-/// About how long a round takes, in bytes that are read.
+/// Bytes read in a round, which set its length.
 const ROUND_BYTES: usize = 8 << 30;
 
 type Run<T> = Box<dyn Fn(OnStream<'_>, &Buffer<T>) -> warpfold::Result<()>>;
 
-/// An operation in the contest.
 struct Entrant<T> {
     name: &'static str,
     run: Run<T>,
     is_right: Box<dyn Fn() -> warpfold::Result<bool>>,
 }
 
-/// Whose result of elements that are all 1 is known.
 fn entrant<T: Element, O: Operation<T> + 'static>(
     device: &Device,
     name: &'static str,
@@ -53,7 +51,6 @@ fn entrant<T: Element, O: Operation<T> + 'static>(
     })
 }
 
-/// Whether it is the mean and the variance of elements that are all 1.
 fn of_ones(spread: Spread) -> bool {
     spread.mean == 1.0 && spread.variance == 0.0
 }
@@ -125,12 +122,11 @@ fn of_floats<T: Float<Sum: Into<Number>>>(
     ])
 }
 
-/// Whether two results of millions of elements are the same but for their roundings.
+/// Returns whether two results of millions of elements differ only by rounding.
 fn near(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-3
 }
 
-/// The variance that every contest has.
 fn spread_of_numbers_everywhere<T: Float>(
     device: &Device,
     is_right: impl Fn(Spread) -> bool + 'static,
@@ -139,13 +135,12 @@ fn spread_of_numbers_everywhere<T: Float>(
     entrant(device, "mean and variance of numbers everywhere", op, is_right)
 }
 
-/// The mean and the variance of those elements that are numbers.
 fn spread_of_numbers<T: Float>(values: &[T]) -> warpfold::Result<Spread> {
     let spread = cpu::reduce(op::MeanAndVariance.skip_nan().reproducible(), values)?;
     Ok(spread.unwrap_or(Spread { mean: f64::NAN, variance: f64::NAN }))
 }
 
-/// Those whose time may depend on the elements, which are these; none of them is NaN.
+/// Returns the operations whose time may depend on the elements; `values` has no NaN.
 fn of_normal<T: Float<Sum: Into<Number>>>(
     device: &Device,
     values: &[T],
@@ -170,7 +165,7 @@ fn of_normal<T: Float<Sum: Into<Number>>>(
     ])
 }
 
-/// Those that leave out NaN, of which there may be some.
+/// Returns the operations that skip NaN.
 fn of_some_nan<T: Float<Sum: Into<Number>>>(
     device: &Device,
     values: &[T],
@@ -201,7 +196,7 @@ fn of_some_nan<T: Float<Sum: Into<Number>>>(
     ])
 }
 
-/// Puts NaN in the place of one in about `one_in` elements, always the same ones.
+/// Replaces about one in `one_in` elements by NaN, the same ones in every run.
 fn put_nan<T>(values: &mut [T], one_in: u64, nan: impl Fn() -> T) {
     for (at, value) in (0_u64..).zip(values) {
         if (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(one_in) {
@@ -210,7 +205,7 @@ fn put_nan<T>(values: &mut [T], one_in: u64, nan: impl Fn() -> T) {
     }
 }
 
-/// Elements of a normal distribution, always the same ones.
+/// Returns normally distributed elements, the same ones in every run.
 fn normal<T: Copy>(n: usize, nearest: impl Fn(f64) -> T) -> Vec<T> {
     let mut state = 1_u64;
     let mut uniform = || {
@@ -222,7 +217,7 @@ fn normal<T: Copy>(n: usize, nearest: impl Fn(f64) -> T) -> Vec<T> {
     some.iter().copied().cycle().take(n).collect()
 }
 
-/// Whose elements can be added in a wider type than the usual one.
+/// Returns the sum in an accumulator wider than the default.
 fn of_widened<T: Element, A: Copy + PartialEq + 'static>(
     device: &Device,
     sum: A,
@@ -256,7 +251,6 @@ where
     Ok(entrants)
 }
 
-/// Any element as `f64`.
 struct Number(f64);
 
 macro_rules! numbers {
@@ -320,7 +314,7 @@ fn contest<T: Element>(
                 .into());
             }
             of_sum = if at == 0 { took } else { of_sum };
-            // The first one loads the kernels.
+            // The first round loads the kernels.
             if round > 0 {
                 times[at].push(took);
                 ratios[at].push(took / of_sum);
@@ -342,7 +336,6 @@ fn contest<T: Element>(
 fn main() -> Result<(), Box<dyn Error>> {
     let given: Vec<String> = env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let takes = |dtype: &str| given.is_empty() || given.iter().any(|name| name == dtype);
-    // Without a GPU there is nothing to measure.
     let Ok(device) = Device::open(Selection::Cuda) else {
         println!("no GPU: nothing is measured");
         return Ok(());

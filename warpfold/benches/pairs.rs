@@ -1,13 +1,12 @@
-//! What dot products and squared distances cost, of buffers that begin equally far from a 16-byte
-//! boundary and of such that do not, with the same bits everywhere and without, beside the sum of one of
-//! them.
+//! The cost of dot products and squared distances, beside the sum of one buffer: of buffers that are and
+//! are not equally aligned to 16 bytes, with and without reproducible bits.
 //!
 //! `pairs [TYPE ...]`, of `f32`, `f16`, `i8` and `f64`; on a GPU, or in the simulator with `DEVICE=sim`,
-//! where buffers are small and the times say nothing. A line of JSON per type, number of elements and
-//! operation, each number the median of the rounds with its quartiles: microseconds per reduction that
-//! is enqueued behind others, with its result left in device memory, and the bytes that it reads per
-//! second, those of both buffers counted. Inputs are rotated past the L2 cache, but those of few
-//! elements, of which the host's calls take the time. The host's clock measures.
+//! with small buffers and meaningless times. Prints a line of JSON per type, number of elements and
+//! operation; each figure is the median of the rounds with its quartiles: microseconds per reduction in
+//! a sequence of enqueued reductions, with the result left in device memory, and the bytes of both
+//! buffers that are read per second. Inputs are rotated past the L2 cache, except small ones, whose
+//! times are those of the host's calls. The host's clock measures.
 
 mod common;
 
@@ -22,14 +21,13 @@ use common::{is_simulated, rotation, spread};
 
 const ROUNDS: usize = 11;
 
-/// The reductions that take turns.
 #[derive(Clone, Copy)]
 enum Entrant {
     Sum,
     Pairs(Pairs),
 }
 
-/// Of pairs, whose second buffer may begin elsewhere than the first one.
+/// A reduction of two buffers; if `shifted`, they have different alignments.
 #[derive(Clone, Copy)]
 struct Pairs {
     distance: bool,
@@ -37,8 +35,8 @@ struct Pairs {
     shifted: bool,
 }
 
-/// The sum, and of pairs all that there are: those that have the same bits everywhere last, which are
-/// operations of their own for floats alone.
+/// Returns all entrants. The reproducible ones come last and only for floats, because those of integers
+/// are not separate operations.
 fn entrants(floats: bool) -> Vec<Entrant> {
     let each = |everywhere| {
         let kinds = [(false, false), (false, true), (true, false), (true, true)];
@@ -56,13 +54,12 @@ impl Entrant {
         format!("{of}{everywhere}{}", if shifted { ", shifted" } else { "" })
     }
 
-    /// Buffers that it reads.
     fn buffers(self) -> usize {
         if matches!(self, Self::Sum) { 1 } else { 2 }
     }
 
-    /// The result of four neighbouring pairs: the first buffer has indices modulo 4, the second one
-    /// those of the next element, and the shifted one those behind that.
+    /// Returns the result of four neighbouring pairs: element i is i modulo 4 in the first buffer, i + 1
+    /// modulo 4 in the second one and i + 2 modulo 4 in the shifted one.
     fn of_four(self) -> f64 {
         match self {
             Self::Sum => 6.0,
@@ -98,7 +95,6 @@ impl Entrant {
     }
 }
 
-/// A type of the elements.
 struct Kind<T: Element> {
     dtype: &'static str,
     is_float: bool,
@@ -133,7 +129,7 @@ fn contest<T: Element>(reducer: &Reducer, kind: &Kind<T>, n: usize) -> Result<()
                 let name = entrant.name();
                 return Err(format!("{name} of {n} {dtype} is {found}, not {expected}").into());
             }
-            // The first one loads the kernels.
+            // The first round loads the kernels.
             if round > 0 {
                 times.push(took);
             }

@@ -1,10 +1,10 @@
-//! What a sum in a recording takes, of reducer after reducer in one run: whether it depends on where a
-//! reducer's memory lies.
+//! The cost of a sum in a recording, by several reducers in one run: whether it depends on the addresses
+//! of a reducer's memory.
 //!
-//! `recorded [elements ...]`, on a GPU, or with `DEVICE=sim` on the simulator, where times say nothing.
-//! A line of JSON per reducer and number of `f32` elements: microseconds of a sum, as a difference of
-//! recordings of many sums and of few, so that what a recording costs by itself is left out. Reducers
-//! take turns; inputs are rotated past the L2 cache.
+//! `recorded [elements ...]`, on a GPU, or in the simulator with `DEVICE=sim`, with meaningless times.
+//! Prints a line of JSON per reducer and number of `f32` elements: microseconds per sum, from the
+//! difference between recordings of many and of few sums, which excludes the recording's own cost.
+//! Reducers take turns; inputs are rotated past the L2 cache.
 
 mod common;
 
@@ -16,7 +16,7 @@ use warpfold::{Buffer, Reducer, op};
 const ELEMENTS: [usize; 3] = [1 << 10, 1 << 16, 1 << 20];
 const REDUCERS: usize = 12;
 const ROUNDS: usize = 41;
-/// Sums of a recording.
+/// Numbers of sums in the recordings.
 const SUMS: [usize; 2] = [64, 576];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                         return Err(format!("a sum of {n} ones is wrong").into());
                     }
                 }
-                // The first one loads the kernels.
+                // The first round loads the kernels.
                 if round > 0 {
                     times.push((took[1] - took[0]) / (SUMS[1] - SUMS[0]) as f64);
                 }

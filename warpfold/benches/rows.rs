@@ -1,12 +1,12 @@
-//! What reductions of every row of a matrix cost, or of every column, over shapes from one of them to
-//! 2^26: f32, results left in device memory, beside the sum of the whole buffer, in turns.
+//! The cost of reductions of every row or every column of a matrix, over shapes from one of them to
+//! 2^26: f32, with results left in device memory, in turns with the sum of the whole buffer.
 //!
 //! `rows [sum | argmax | spread | mean | l2 ...] [ROWSxLEN | MATRICESxROWSxCOLUMNS ...]`, on a GPU, or
-//! in the simulator with `DEVICE=sim`, where the default shapes are small and the times say nothing. A
-//! line of JSON per operation and shape: microseconds per reduction that is enqueued behind others,
-//! bytes read and written per second, and their ratios to the device's peak and to the buffer's sum in
-//! the same round, each as the median of the rounds with its quartiles. Inputs are rotated past the L2
-//! cache. The host's clock measures: below a few microseconds it is the calls that take the time.
+//! in the simulator with `DEVICE=sim`, with small default shapes and meaningless times. Prints a line of
+//! JSON per operation and shape: microseconds per reduction in a sequence of enqueued reductions, bytes
+//! read and written per second, and their ratios to the device's peak and to the buffer's sum in the
+//! same round, each as the median of the rounds with its quartiles. Inputs are rotated past the L2
+//! cache. The host's clock measures: times below a few microseconds are those of the calls.
 
 use std::{env, error::Error, time::Instant};
 
@@ -20,16 +20,16 @@ use warpfold_driver::{Driver, sys};
 /// Bytes of all inputs together: more than twice any GPU's L2 cache.
 const ROTATED: usize = 256 << 20;
 const ROUNDS: usize = 15;
-/// About how long a round takes, in bytes that are read.
+/// Bytes read in a round, which set its length.
 const ROUND_BYTES: usize = 8 << 30;
-/// Inputs, and reductions in a round, on the simulator.
+/// Inputs and reductions per round on the simulator.
 const SIMULATED: (usize, usize) = (2, 3);
 
-/// Matrices, what their columns have, and how many of these each has. With one column each they are the
-/// rows of a matrix.
+/// Matrices, the length of their columns, and the columns of each. With one column each they are the
+/// rows of one matrix.
 type Shape = [usize; 3];
 
-/// Rows of 2^28 elements or about as many, then of 2^24 and 2^20.
+/// Returns the default shapes: of 2^28 elements or nearly so, then of 2^24 and 2^20.
 fn shapes(simulated: bool) -> Vec<Shape> {
     let lens = [1 << 28, 1 << 24, 1 << 20, 65_536, 4096, 1024, 256, 64, 32, 16, 4];
     let of = |total: usize, lens: &[usize]| -> Vec<Shape> {
@@ -64,7 +64,7 @@ impl OpKind {
     }
 }
 
-/// What every result is of has one value, and so its sum and its largest element are known.
+/// Returns the value of all elements of a row or column, so that its results are known.
 fn value_of(result: usize) -> f32 {
     (result % 5 + 1) as f32
 }
@@ -110,7 +110,7 @@ impl Contest {
         })
     }
 
-    /// Microseconds per reduction to all results, or to one.
+    /// Returns the microseconds per reduction along the axis, or of the whole buffer.
     fn round(&mut self, of_all: bool) -> warpfold::Result<f64> {
         let on = self.reducer.on(&self.stream);
         let start = Instant::now();
@@ -163,7 +163,6 @@ impl Contest {
         })
     }
 
-    /// Bytes read and written.
     fn bytes(&self) -> f64 {
         let pairs = self.places.len() + self.spreads.len();
         let written = 4 * self.sums.len() + 8 * self.numbers.len() + 16 * pairs;
@@ -171,7 +170,7 @@ impl Contest {
     }
 }
 
-/// Median and quartiles; JSON has no word for what is no number.
+/// Returns the median and quartiles, or `null` if there is a NaN, which JSON cannot represent.
 fn quartiles(mut values: Vec<f64>) -> String {
     if values.iter().any(|value| value.is_nan()) {
         return "null".to_owned();
@@ -181,7 +180,7 @@ fn quartiles(mut values: Vec<f64>) -> String {
     format!("{{\"median\":{:.4},\"q1\":{:.4},\"q3\":{:.4}}}", at(2), at(1), at(3))
 }
 
-/// What the library chose; a single row is reduced as a buffer is.
+/// Returns the library's launch, or `null` for a single row, which is reduced as a buffer.
 fn launch(axis: &Axis<'_, f32>, [matrices, len, width]: Shape) -> warpfold::Result<String> {
     if matrices * width == 1 {
         return Ok("null".to_owned());
@@ -201,7 +200,7 @@ fn launch(axis: &Axis<'_, f32>, [matrices, len, width]: Shape) -> warpfold::Resu
     ))
 }
 
-/// Bytes per second that the memory's clock and bus allow.
+/// Returns the bytes per second of the memory's clock and bus width.
 fn peak(device: &Device) -> Result<f64, Box<dyn Error>> {
     let driver = Driver::load()?;
     let ordinal = driver.device_get(device.info().ordinal)?;
@@ -221,7 +220,7 @@ fn measure(device: &Device, op: OpKind, shape: Shape, peak: f64) -> Result<(), B
         if round == 0 && !contest.is_right()? {
             return Err(format!("{} along {shape:?} is wrong", op.name()).into());
         }
-        // The first one loads the kernels.
+        // The first round loads the kernels.
         if round > 0 {
             let rate = contest.bytes() / rows * 1e6;
             times.push(rows);
@@ -250,7 +249,7 @@ fn measure(device: &Device, op: OpKind, shape: Shape, peak: f64) -> Result<(), B
     Ok(())
 }
 
-/// The operations and shapes that were asked for; what `cargo bench` adds is left out.
+/// Parses the operations and shapes, without the flags that `cargo bench` adds.
 fn arguments() -> Result<(Vec<OpKind>, Vec<Shape>), Box<dyn Error>> {
     let (mut ops, mut shapes) = (Vec::new(), Vec::new());
     for given in env::args().skip(1).filter(|given| !given.starts_with("--")) {
@@ -282,7 +281,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let simulated = env::var("DEVICE").is_ok_and(|device| device == "sim");
     let device = match Device::open(if simulated { Selection::Sim } else { Selection::Cuda }) {
         Ok(device) => device,
-        // Without a GPU there is nothing to measure.
         Err(error) if !simulated => {
             println!("no GPU, nothing is measured: {error}");
             return Ok(());

@@ -1,14 +1,14 @@
-//! What reductions of segments cost, by offsets of 32 bits in device memory, over lengths from 4 to
-//! 2^28, equal ones and ragged ones: f32, results left in device memory.
+//! The cost of segmented reductions by 32-bit offsets in device memory, over lengths from 4 to 2^28,
+//! equal and ragged: f32, with results left in device memory.
 //!
-//! `segments [sum | argmax ...] [SEGMENTSxMEAN | SEGMENTSxMEANz ...]`, where `z` stands for lengths that
-//! are distributed as Zipf's law says (the k-th longest one has a k-th of the longest one's), in no
-//! order. On a GPU, or in the simulator with `DEVICE=sim`, where the default shapes are small and the
-//! times say nothing. A line of JSON per operation and shape: microseconds per reduction that is
-//! enqueued behind others, bytes of elements, results and, where lengths differ, offsets per second,
-//! each as the median of the rounds with its quartiles, and microseconds of the look at the offsets that
-//! comes before the first reduction. Inputs are rotated past the L2 cache. The host's clock measures:
-//! below a few microseconds it is the calls that take the time.
+//! `segments [sum | argmax ...] [SEGMENTSxMEAN | SEGMENTSxMEANz ...]`, where `z` means lengths by Zipf's
+//! law (the k-th longest is a k-th of the longest), shuffled. On a GPU, or in the simulator with
+//! `DEVICE=sim`, with small default shapes and meaningless times. Prints a line of JSON per operation
+//! and shape: microseconds per reduction in a sequence of enqueued reductions; bytes of elements,
+//! results and, if lengths differ, offsets per second; each as the median of the rounds with its
+//! quartiles; and microseconds of the check of the offsets before the first reduction. Inputs are
+//! rotated past the L2 cache. The host's clock measures: times below a few microseconds are those of the
+//! calls.
 
 mod common;
 mod pieces;
@@ -22,15 +22,15 @@ use pieces::{is_sum, value_at, zipf};
 
 const ROUNDS: usize = 11;
 
-/// How many segments, the mean of their lengths, and whether they are ragged.
 #[derive(Clone, Copy)]
 struct Shape {
     count: usize,
+    /// Mean length of a segment.
     mean: usize,
     ragged: bool,
 }
 
-/// Shapes of 2^28 elements, then of 2^16, 2^20 and 2^24.
+/// Returns the default shapes: of 2^28 elements, then of 2^16, 2^20 and 2^24.
 fn shapes(simulated: bool) -> Vec<Shape> {
     let of = |total: usize, mean: usize, ragged| Shape { count: total / mean, mean, ragged };
     if simulated {
@@ -73,7 +73,7 @@ impl OpKind {
     }
 }
 
-/// The elements of all shapes of one length, several times.
+/// Rotated inputs, shared by the shapes with as many elements.
 struct Inputs {
     buffers: Vec<Buffer<f32>>,
     runs: usize,
@@ -110,7 +110,7 @@ impl<'a> Contest<'a> {
         let segments = both.map(|(values, offsets)| {
             let start = Instant::now();
             let segments = reducer.segments(values, offsets);
-            // Of the last one: the first one loads the kernel.
+            // The last check counts, because the first one loads the kernel.
             check = start.elapsed().as_secs_f64() * 1e6;
             segments
         });
@@ -129,7 +129,7 @@ impl<'a> Contest<'a> {
         })
     }
 
-    /// Returns the microseconds of a reduction.
+    /// Returns the microseconds per reduction.
     fn round(&mut self) -> warpfold::Result<f64> {
         let on = self.reducer.on(&self.stream);
         let start = Instant::now();
@@ -161,7 +161,8 @@ impl<'a> Contest<'a> {
         })
     }
 
-    /// Bytes of elements and results, and of the offsets where they are read: equal lengths are rows.
+    /// Returns the bytes of elements and results, and of offsets unless lengths are equal: those
+    /// segments are reduced as rows, without reading offsets.
     fn bytes(&self, ragged: bool) -> f64 {
         let written = 4 * self.sums.len() + 16 * self.places.len();
         let elements = self.segments[0].elements() as usize;
@@ -180,7 +181,7 @@ fn measure(reducer: &Reducer, inputs: &Inputs, op: OpKind, shape: Shape) -> Resu
         if (round == 0 || round == rounds) && !contest.is_right()? {
             return Err(format!("{} of {count} segments of {mean} is wrong", op.name()).into());
         }
-        // The first one loads the kernels.
+        // The first round loads the kernels.
         if round > 0 {
             times.push(time);
             rates.push(contest.bytes(shape.ragged) / time / 1e3);
@@ -198,7 +199,7 @@ fn measure(reducer: &Reducer, inputs: &Inputs, op: OpKind, shape: Shape) -> Resu
     Ok(())
 }
 
-/// The operations and shapes that were asked for; what `cargo bench` adds is left out.
+/// Parses the operations and shapes, without the flags that `cargo bench` adds.
 fn arguments() -> Result<(Vec<OpKind>, Vec<Shape>), Box<dyn Error>> {
     let (mut ops, mut shapes) = (Vec::new(), Vec::new());
     for given in env::args().skip(1).filter(|given| !given.starts_with("--")) {
@@ -230,7 +231,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for shape in wanted {
         let n = shape.elements();
         if inputs.as_ref().is_none_or(|(of, _)| *of != n) {
-            // The memory of those before is free first.
+            // Frees the previous inputs' memory first.
             drop(inputs.take());
             inputs = Some((n, Inputs::new(&device, n)?));
         }

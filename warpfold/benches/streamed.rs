@@ -1,14 +1,14 @@
-//! What it costs to reduce elements that are not on the device: of a source that gives its elements at
-//! once, of a slice in memory, and of a file, beside copies that do nothing else.
+//! The cost of reducing elements that are not on the device: of a source without any work of its own, of
+//! a slice in memory and of a file, beside plain copies.
 //!
-//! `streamed [GIB] [CASE ...]`, how large the slice and the file are, by default 8, and which cases, of
+//! `streamed [GIB] [CASE ...]`: the size of the slice and the file, by default 8, and the cases, of
 //! `copies`, `still`, `still-2` (by a group of two devices, likewise of 1, 4 and 8), `slice`, `read` and
-//! `file`, by default all; on a GPU, or in the simulator
-//! with `DEVICE=sim`, where all is small and the times say nothing. The file is made where `TMPDIR`
-//! says, and read from the memory of the system where that keeps it. A line of JSON per case: GB/s, the
-//! median of the rounds with its quartiles, by the host's clock, from the call to the result. `first` is
-//! that of the call before them, which makes the ring; `copies` are of page-locked memory, enqueued on
-//! one stream; `read` is the file by one thread, as `dd` reads it.
+//! `file`, by default all; on a GPU, or in the simulator with `DEVICE=sim`, with small sizes and
+//! meaningless times. The file is created in `TMPDIR`, and read from the system's page cache where that
+//! holds it. Prints a line of JSON per case: GB/s, the median of the rounds with its quartiles, by the
+//! host's clock, from the call to the result. `first` is the rate of the call before them, which
+//! allocates the ring; `copies` are of page-locked memory, enqueued on one stream; `read` reads the file
+//! by one thread, as `dd` does.
 
 #[expect(dead_code, reason = "inputs are not rotated here")]
 mod common;
@@ -21,7 +21,7 @@ use warpfold_driver::{Context, Driver, sys};
 
 const ROUNDS: usize = 5;
 
-/// Elements that are whatever is in the buffer: what is left is the ring, the bus and the kernels.
+/// A source that leaves the buffers as they are, to measure the ring, the bus and the kernels alone.
 struct Still(u64);
 
 impl Source<f32> for Still {
@@ -38,7 +38,7 @@ fn is_number(given: &str) -> bool {
     given.parse::<u64>().is_ok()
 }
 
-/// Times a case of `bytes` bytes, and writes its line.
+/// Times a case of `bytes` bytes and prints its line.
 fn line(
     case: &str,
     [buffers, bytes_each, threads]: [usize; 3],
@@ -65,14 +65,14 @@ fn line(
     Ok(())
 }
 
-/// Copies from two page-locked buffers in turn.
+/// Times copies from two page-locked buffers in turn.
 fn copies(device: &Device, bytes_each: usize, bytes: u64) -> Result<(), Box<dyn Error>> {
     let driver = match is_simulated() {
         true => warpfold_sim_driver::driver(),
         false => Driver::load()?,
     };
     let context = Context::from_raw(device.as_raw_context().cast());
-    // SAFETY: the device holds the context, and outlives this.
+    // SAFETY: the device owns the context and outlives this function.
     unsafe { driver.ctx_push_current(context) }?;
     let mut ends = Vec::new();
     for _ in 0..2 {
@@ -83,13 +83,13 @@ fn copies(device: &Device, bytes_each: usize, bytes: u64) -> Result<(), Box<dyn 
     line("copies", [2, bytes_each, 0], bytes, || {
         for turn in 0..(bytes / bytes_each as u64) as usize {
             let (from, to) = ends[turn % 2];
-            // SAFETY: either memory has `bytes_each` bytes, and is there until the stream is waited for.
+            // SAFETY: both buffers have `bytes_each` bytes and are freed after the synchronisation.
             unsafe { driver.memcpy_htod_async(to, from, bytes_each, stream) }?;
         }
         // SAFETY: the stream is alive.
         Ok(unsafe { driver.stream_synchronize(stream) }?)
     })?;
-    // SAFETY: nothing is under way any more, and nobody else has them.
+    // SAFETY: the stream is idle, and only this function uses the stream and the buffers.
     unsafe {
         driver.stream_destroy(stream)?;
         for &(from, to) in &ends {
@@ -101,14 +101,14 @@ fn copies(device: &Device, bytes_each: usize, bytes: u64) -> Result<(), Box<dyn 
     Ok(())
 }
 
-/// The same source by several devices at once, of which each has as much of it.
+/// Times groups of devices, with the same number of bytes per device.
 fn for_groups(first: &Reducer, bytes: u64, mib: usize) -> Result<(), Box<dyn Error>> {
     let mut reducers = vec![first.clone()];
     let of = |ordinal| match is_simulated() {
         true => Selection::SimOrdinal(ordinal),
         false => Selection::CudaOrdinal(ordinal),
     };
-    // There are no more when one cannot be opened.
+    // The first ordinal that cannot be opened ends the list.
     while let Ok(device) = Device::open(of(reducers.len() as u32)) {
         reducers.push(Reducer::new(&device)?);
     }

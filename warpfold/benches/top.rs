@@ -1,13 +1,12 @@
-//! What it costs to find the k largest elements of a buffer, or of every row of a matrix, beside the
-//! place of the largest one.
+//! The cost of finding the k largest elements of a buffer, or of every row of a matrix, beside the index
+//! of the largest one.
 //!
 //! `top [TYPE ...]`, of `f32`, `f16`, `i8` and `f64`; on a GPU, or in the simulator with `DEVICE=sim`,
-//! where buffers are small and the times say nothing. A line of JSON per input and operation, each
-//! number the median of the rounds with its quartiles: microseconds per search that is enqueued behind
-//! others, with its result left in device memory, and the bytes that it reads per second. Elements are
-//! random, or `f32` that ascend, each of which is the largest of those before it. Inputs are rotated
-//! past the L2 cache, but those of few elements, of which the host's calls take the time. The host's
-//! clock measures.
+//! with small buffers and meaningless times. Prints a line of JSON per input and operation; each figure
+//! is the median of the rounds with its quartiles: microseconds per search in a sequence of enqueued
+//! searches, with the result left in device memory, and the bytes read per second. Elements are random,
+//! or ascending `f32`, each the largest so far. Inputs are rotated past the L2 cache, except small ones,
+//! whose times are those of the host's calls. The host's clock measures.
 
 mod common;
 
@@ -19,15 +18,14 @@ use common::{is_simulated, rotation, spread};
 
 const ROUNDS: usize = 11;
 
-/// What takes turns: the place of the largest one, and the largest ones.
+/// The searches: `None` for the index of the largest element, `Some(k)` for the k largest.
 const ENTRANTS: [Option<usize>; 4] = [None, Some(1), Some(8), Some(32)];
 
-/// The elements that are searched.
 struct Input<'a, T> {
     dtype: &'a str,
     order: &'a str,
     values: Vec<T>,
-    /// Elements of a row, each of which has results of its own.
+    /// Length of a row, if rows are searched separately.
     row: Option<usize>,
 }
 
@@ -36,7 +34,7 @@ impl<T: Element> Input<'_, T> {
         self.row.map_or(1, |row| self.values.len() / row)
     }
 
-    /// The places of the `k` largest elements of the last row.
+    /// Returns the indices of the `k` largest elements of the last row.
     fn expected(&self, k: usize) -> Vec<u64> {
         let row = &self.values[self.values.len() - self.row.unwrap_or(self.values.len())..];
         let mut found: Vec<usize> = Vec::new();
@@ -50,7 +48,6 @@ impl<T: Element> Input<'_, T> {
         found.into_iter().map(|at| at as u64).collect()
     }
 
-    /// Enqueues a search of them.
     fn run(
         &self,
         k: Option<usize>,
@@ -58,7 +55,7 @@ impl<T: Element> Input<'_, T> {
         values: &Buffer<T>,
         outputs: &mut Outputs<Located<T>>,
     ) -> warpfold::Result<()> {
-        // A row more or less: a buffer is one.
+        // A buffer is searched as one row.
         let rows = values.rows(self.row.unwrap_or(values.len()))?;
         match k {
             None => on.reduce_into(op::ArgMax, &rows, outputs),
@@ -85,7 +82,7 @@ fn contest<T: Element>(reducer: &Reducer, input: &Input<'_, T>) -> Result<(), Bo
             }
             stream.synchronize()?;
             let took = start.elapsed().as_secs_f64() * 1e6 / calls as f64;
-            // The first one loads the kernels.
+            // The first round loads the kernels.
             if round > 0 {
                 times.push(took);
             }
@@ -112,7 +109,7 @@ fn contest<T: Element>(reducer: &Reducer, input: &Input<'_, T>) -> Result<(), Bo
     Ok(())
 }
 
-/// Random bits, the same each time.
+/// Returns pseudo-random bits, the same in every run.
 fn random() -> impl Iterator<Item = u64> {
     let mut state = 1_u64;
     iter::repeat_with(move || {
@@ -137,7 +134,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         )*};
     }
-    // Uniform between 0 and 1, or over all integers.
+    // Uniform from 0 to 1, or over all integers.
     each! {
         f32: |bits| (bits as u32 >> 8) as f32 / (1 << 24) as f32;
         f16: |bits| f16::from_f32((bits as u32 >> 8) as f32 / (1 << 24) as f32);

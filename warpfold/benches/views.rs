@@ -1,13 +1,12 @@
-//! What reductions along any axes of views cost: sums of f32, left in device memory.
+//! The cost of reductions along any axes of views: sums of f32, left in device memory.
 //!
-//! `views [NAME ...] [LOG2 ...]`: views by their names, of 2^LOG2 elements; all of them of 2^28 and 2^20
-//! unless others are named. On a GPU, or in the simulator with `DEVICE=sim`, where views have 2^13
-//! elements and the times say nothing. A line of JSON per view: its shape, strides and reduced axes, the
-//! launch if it is one of the kernels for views, microseconds per reduction that is enqueued behind
-//! others, and bytes of elements and results per second, each as the median of the rounds with its
-//! quartiles. Elements are counted as they are reduced: what lies between them is not. Inputs are
-//! rotated past the L2 cache. The host's clock measures: below a few microseconds it is the calls that
-//! take the time.
+//! `views [NAME ...] [LOG2 ...]`: views by name, of 2^LOG2 elements; by default all of them, of 2^28 and
+//! 2^20. On a GPU, or in the simulator with `DEVICE=sim`, with views of 2^13 elements and meaningless
+//! times. Prints a line of JSON per view: its shape, strides and reduced axes, the launch if a view
+//! kernel is used, microseconds per reduction in a sequence of enqueued reductions, and bytes of
+//! elements and results per second, each as the median of the rounds with its quartiles. Only reduced
+//! elements are counted, not the gaps between them. Inputs are rotated past the L2 cache. The host's
+//! clock measures: times below a few microseconds are those of the calls.
 
 mod common;
 
@@ -19,23 +18,23 @@ use common::{is_simulated, rotation, spread};
 
 const ROUNDS: usize = 11;
 
-/// Makes a view of a given number of elements: a shape, the strides and the reduced axes.
+/// The shape, strides and reduced axes of a view with a given number of elements.
 type Case = fn(usize) -> (Vec<usize>, Vec<isize>, &'static [usize]);
 
-/// What is contiguous of a part of a matrix that is a quarter wider.
+/// Returns the left part of a matrix that is a quarter wider.
 fn part(n: usize, width: usize, axes: &'static [usize]) -> (Vec<usize>, Vec<isize>, &'static [usize]) {
     (vec![n / width, width], vec![(width + width / 4) as isize, 1], axes)
 }
 
-/// An array of three axes, the second one of 512 and the last of 1024 positions if there are enough
-/// elements, with its axes in reverse order.
+/// Returns a three-dimensional array with its axes reversed; its contiguous axis has 1024 positions and
+/// its middle one 512, if there are enough elements.
 fn turned(n: usize, axes: &'static [usize]) -> (Vec<usize>, Vec<isize>, &'static [usize]) {
     let (inner, middle) = (1024.min(n / 64), 512.min(n / 512));
     let outer = n / (inner * middle);
     (vec![inner, middle, outer], vec![1, inner as isize, (inner * middle) as isize], axes)
 }
 
-/// Rows of every second element.
+/// Returns rows of every second element.
 fn stepped(n: usize, axes: &'static [usize]) -> (Vec<usize>, Vec<isize>, &'static [usize]) {
     let len = 4096.min(n / 4);
     (vec![n / len, len], vec![2 * len as isize, 2], axes)
@@ -66,12 +65,10 @@ const CASES: &[(&str, Case)] = &[
     ("stepped_columns", |n| stepped(n, &[0])),
 ];
 
-/// The element of an index.
 fn value_at(index: usize) -> f32 {
     (index % 4) as f32
 }
 
-/// The sums of a view, in order.
 fn reference(view: &View<'_, f32>, axes: &[usize]) -> Vec<f64> {
     let places = |reduced: bool| -> Vec<usize> {
         let chosen = (0..view.shape().len()).filter(|axis| axes.contains(axis) == reduced);
@@ -98,7 +95,7 @@ struct Contest<'a> {
 }
 
 impl Contest<'_> {
-    /// Returns the microseconds of a reduction.
+    /// Returns the microseconds per reduction.
     fn round(&mut self) -> warpfold::Result<f64> {
         let on = self.reducer.on(&self.stream);
         let start = Instant::now();
@@ -137,7 +134,7 @@ fn measure(
         if round == 0 && !contest.is_right()? {
             return Err(format!("{name} of 2^{} elements is wrong", n.ilog2()).into());
         }
-        // The first one loads the kernels.
+        // The first round loads the kernels.
         if round > 0 {
             times.push(time);
             rates.push(4.0 * (view.len() + results) as f64 / time / 1e3);
@@ -178,7 +175,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Buffers that take turns, with twice as many elements as views have: those reach as far.
+/// Uploads the rotated inputs, with twice as many elements as a view, whose strides reach that far.
 fn inputs(device: &Device, n: usize) -> warpfold::Result<Vec<Buffer<f32>>> {
     let values: Vec<f32> = (0..2 * n).map(value_at).collect();
     (0..rotation(device, 4 * n).0).map(|_| device.upload(&values)).collect()

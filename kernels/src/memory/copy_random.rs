@@ -1,17 +1,15 @@
-//! Thread i copies element `index[i]` of the input to element i of the output.
+//! A gather: thread i copies element `index[i]` of the input to element i of the output.
 //!
 //! Shows the **worst case of reading**: with a random permutation every lane's element is in another
-//! sector, and no cache holds what its neighbours will want once the input is larger. The indices are
-//! read and the output written coalesced.
+//! sector, and with a large input no cache retains the sectors for later lanes. The indices are read and
+//! the output is written coalesced.
 //!
-//! - Launch: one thread per element, n in all.
-//! - Result: `output[i] = input[index[i]]` for i < n.
+//! - Launch: n threads. Result: `output[i] = input[index[i]]` for i < n.
 //! - Barriers: none. Shared memory: none.
 //! - The profiler shows: close to 32 sectors per request for the loads of the input, 4 for those of the
 //!   indices.
 //!
 //! Source: write-up C of docs/sources.md.
-//!
 //! Section: `docs/movements.md#copy_random`. CUDA C twin: `cuda/copy_random.cu`.
 
 use super::entries;

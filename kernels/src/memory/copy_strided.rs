@@ -1,17 +1,15 @@
-//! Thread i copies element i · stride of the input to element i of the output.
+//! A strided copy: thread i copies element i · stride of the input to element i of the output.
 //!
 //! Shows the **cost of uncoalesced reads** as bandwidth against stride. With stride 1 the 4-byte
-//! elements of a warp are four sectors; the farther they lie apart, the fewer of a sector's 32 bytes are
-//! used, until from stride 8 on every lane has a sector of its own. The writes stay coalesced.
+//! elements of a warp are in four sectors; with larger strides fewer of a sector's 32 bytes are used,
+//! until from stride 8 on every lane reads a sector of its own. The writes stay coalesced.
 //!
-//! - Launch: one thread per element of the output, n in all.
-//! - Result: `output[i] = input[i * stride]` for i < n.
+//! - Launch: n threads. Result: `output[i] = input[i * stride]` for i < n.
 //! - Barriers: none. Shared memory: none.
 //! - The profiler shows: min(4 · stride, 32) sectors per load request of 4-byte elements, 4 per store
 //!   request.
 //!
 //! Source: write-up C of docs/sources.md.
-//!
 //! Section: `docs/movements.md#copy_strided`. CUDA C twin: `cuda/copy_strided.cu`.
 
 use super::entries;

@@ -1,6 +1,6 @@
-//! Memory access patterns: kernels that move elements and compute nothing, to be measured as bandwidth.
+//! Memory access patterns: kernels that move elements without computing, measured by their bandwidth.
 //!
-//! An element is moved as bits, so the types stand for their sizes: `f32` for 4 bytes, `f64` for 8.
+//! Elements are moved as bits, so a type stands for its size: `f32` for 4 bytes, `f64` for 8.
 
 pub mod copy_random;
 pub mod copy_strided;
@@ -10,21 +10,21 @@ pub mod transpose_shared;
 
 mod tile;
 
-/// Declares the entry points `<variant>_<dtype>` of a kernel for the given element types. Its parameters
-/// are the fields of the struct of `warpfold-abi` that the function takes.
+/// Declares the entry points `<variant>_<dtype>` of a kernel for the given element types. Their
+/// parameters are the fields of `$Arguments`, a struct of `warpfold-abi`.
 macro_rules! entries {
     ($body:ident($Arguments:ident) for $($ty:ident)*) => {$(
         $crate::memory::entries!(@entry $body $Arguments $ty);
     )*};
     (@entry $body:ident $Arguments:ident $ty:ident) => {
-        // A scope of its own for `T`; the entry is reached by its symbol.
+        // The constant is a scope for `T`; the driver finds the entry by its symbol.
         #[allow(unreachable_pub)]
         const _: () = {
             type T = $ty;
             warpfold_abi::$Arguments!($crate::memory::entries![$body $Arguments $ty]);
         };
     };
-    // What the struct's macro hands back, with its fields.
+    // The struct's macro calls back with its fields.
     ([$body:ident $Arguments:ident $ty:ident] $($field:ident: $field_ty:ty),*) => {
         warpfold_device::kernel! {
             #[doc = concat!("`", stringify!($body), "` of ", stringify!($ty), ".")]

@@ -1,4 +1,4 @@
-//! What the transposes share: where a block's tile lies, and the way through shared memory.
+//! Tiles of the transposes: their positions, and the transposition through shared memory.
 
 use crate::prelude::*;
 use warpfold_abi::{
@@ -9,14 +9,13 @@ use warpfold_abi::{
 /// Elements that each thread moves.
 pub(super) const TURNS: u32 = TILE / ROWS;
 
-/// Column and row of the input at which this block's tile begins.
+/// Returns the first column and row of this block's tile in the input.
 #[inline(always)]
 pub(super) fn corner() -> (u64, u64) {
     (u64::from(block_idx_x()) * u64::from(TILE), u64::from(block_idx_y()) * u64::from(TILE))
 }
 
-/// Row of the tile, in the input or in the output, that this thread has a part in at a turn: the element
-/// of column `thread_idx`.
+/// Returns the row of the tile whose element in column `thread_idx_x` this thread moves in a turn.
 #[inline(always)]
 pub(super) fn row(turn: u32) -> u32 {
     thread_idx_y() + turn * ROWS
@@ -24,7 +23,6 @@ pub(super) fn row(turn: u32) -> u32 {
 
 /// An element type with a tile in shared memory whose rows are `PITCH` elements apart.
 pub(super) trait Tiled<const PITCH: u32>: Word {
-    /// Gives the tile of the block.
     fn tile() -> Shared<Self>;
 }
 
@@ -52,22 +50,22 @@ tiles! {
 }
 // ladder: end
 
-/// Transposes through a tile in shared memory: its rows are read from the input's rows, and its columns
-/// become the output's rows, so that both are coalesced.
+/// Transposes through a tile in shared memory: rows of the input are written to its rows, and its
+/// columns to rows of the output, so that both accesses of global memory are coalesced.
 ///
 /// # Safety
-/// `input` has the elements of a matrix of `width` columns and `height` rows, `output` as many
-/// writable ones elsewhere. Called by all threads of a block of `TILE` by `ROWS`; the grid covers the
-/// matrix, with tiles along x for the columns.
+/// `input` has the elements of a matrix of `width` columns and `height` rows, `output` as many writable
+/// ones that do not overlap them. Called by all threads of a block of `TILE` by `ROWS`; the grid covers
+/// the matrix, with tiles along x for the columns.
 #[inline(always)]
 pub(super) unsafe fn transpose<T: Tiled<PITCH>, const PITCH: u32>(
     Transpose { input, width, height, output }: Transpose<T>,
 ) {
     let ((left, top), tx) = (corner(), thread_idx_x());
     let tile = T::tile();
-    // SAFETY: tx and ty are below TILE, so the tile's elements are inside, as the matrices' are by the
-    // tests; the block barrier lies between writes and reads. An element that is read from the tile was
-    // written: (x, y) of the output is (y, x) of the input, and inside when that is.
+    // SAFETY: tx and ty are below TILE, and the tests keep (x, y) inside the matrices; the block barrier
+    // separates writes from reads. Only written elements of the tile are read: (x, y) of the output is
+    // (y, x) of the input, and inside exactly when that is.
     unsafe {
         // ladder: through
         for ty in (0..TURNS).map(row) {

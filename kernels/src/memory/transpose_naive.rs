@@ -1,7 +1,7 @@
-//! Each thread moves elements straight from the rows of the input to the columns of the output.
+//! A transpose whose threads move elements directly from rows of the input to columns of the output.
 //!
-//! Shows **uncoalesced writes**: what a warp reads is one row's 32 neighbours, what it writes lies
-//! `height` elements apart, a sector for every lane.
+//! Shows **uncoalesced writes**: a warp reads 32 neighbours of one row, and writes them `height`
+//! elements apart, each to its own sector.
 //!
 //! - Launch: blocks of 32 by 8 threads, each for a tile of 32 by 32, tiles along x for the columns.
 //! - Steps: read four elements of four rows, write them to a column.
@@ -10,7 +10,6 @@
 //! - The profiler shows: 4 sectors per load request of 4-byte elements, 32 per store request.
 //!
 //! Source: write-up C of docs/sources.md.
-//!
 //! Section: `docs/movements.md#transpose_naive`. CUDA C twin: `cuda/transpose_naive.cu`.
 
 use super::{
@@ -24,13 +23,13 @@ entries!(transpose_naive(Transpose) for f32 f64);
 
 /// # Safety
 /// `input` has the elements of a matrix of `width` columns and `height` rows, `output` as many writable
-/// ones elsewhere. Blocks have 32 by 8 threads, and the grid covers the matrix.
+/// ones that do not overlap them. Blocks have 32 by 8 threads, and the grid covers the matrix.
 #[inline(always)]
 unsafe fn transpose_naive<T: Word>(Transpose { input, width, height, output }: Transpose<T>) {
     let (left, top) = tile::corner();
     let x = left + u64::from(thread_idx_x());
-    // All reads before the first write: several under way. The compiler would not reorder them, because
-    // it does not know that the matrices do not overlap.
+    // All reads precede the first write, to have several in flight. The compiler would not reorder them,
+    // because it cannot prove that the matrices do not overlap.
     // ladder: move
     let elements: [_; TURNS as usize] = core::array::from_fn(|turn| {
         let y = top + u64::from(tile::row(turn as u32));

@@ -1,14 +1,13 @@
-//! `transpose_shared` with rows of the tile that are 33 elements apart.
+//! `transpose_shared` with rows of the tile 33 elements apart.
 //!
 //! Removes the **bank conflicts**: the unused column shifts each row by one bank, so that the elements
-//! of a column lie in 32 different ones.
+//! of a column are in 32 different banks.
 //!
 //! - Launch, steps and result: as `transpose_shared`.
 //! - Barriers: 1. Shared memory: 1056 elements, static. No bank conflicts.
 //! - The profiler shows: one shared wavefront per load request of 4-byte elements, two of 8-byte ones.
 //!
 //! Source: write-up C of docs/sources.md.
-//!
 //! Section: `docs/movements.md#transpose_padded`. CUDA C twin: `cuda/transpose_padded.cu`.
 
 use super::{
@@ -21,7 +20,7 @@ entries!(transpose_padded(Transpose) for f32 f64);
 
 /// # Safety
 /// `input` has the elements of a matrix of `width` columns and `height` rows, `output` as many writable
-/// ones elsewhere. Blocks have 32 by 8 threads, and the grid covers the matrix.
+/// ones that do not overlap them. Blocks have 32 by 8 threads, and the grid covers the matrix.
 #[inline(always)]
 unsafe fn transpose_padded<T: Tiled<33>>(matrix: Transpose<T>) {
     // SAFETY: the caller's contract.

@@ -1,18 +1,17 @@
-//! Each thread strides over the input and combines what it has into the result with one atomic.
+//! A grid-stride loop per thread, then one atomic per thread.
 //!
-//! Removes the need for a tree, and shows **contention**: every thread of the grid updates the same
-//! address, and the memory system serves them one after the other.
+//! Removes the need for a tree, and shows **contention**: all threads of the grid update the same
+//! address, and the memory system serialises the updates.
 //!
-//! - Steps: grid-stride loop into a register, one atomic per thread.
-//! - Result: `output[0]`, which must hold the identity before.
+//! - Steps: grid-stride loop into a register; one atomic per thread into `output[0]`, which must hold
+//!   the identity before the launch.
 //! - Barriers: none. Shared memory: none.
-//! - Float sums are not reproducible: the order of the atomics is the order of arrival.
-//! - An f32 sum takes subnormal numbers for zero: the memory's adder does so.
-//! - The profiler shows: as many atomics as threads, all to one address. Those of 32-bit integers the
-//!   compiler merges per warp.
+//! - Float sums are not reproducible: the values are combined in the order of arrival.
+//! - An f32 sum treats subnormal numbers as zero, because the memory's adder does.
+//! - The profiler shows: as many atomics as threads, all to one address; the compiler aggregates atomics
+//!   on 32-bit integers per warp.
 //!
 //! Source: write-up E of docs/sources.md.
-//!
 //! Section: `docs/ladder.md#atomic_per_thread`. CUDA C twin: `cuda/atomic_per_thread.cu`.
 
 use super::prelude::*;

@@ -1,20 +1,19 @@
 //! One cooperative launch with a barrier over the whole grid.
 //!
-//! Removes the **second launch** by making all blocks wait for each other: the launch guarantees that
-//! they are resident together, so that waiting ends.
+//! Removes the **second launch**: all blocks wait for each other, which ends because a cooperative
+//! launch guarantees that all blocks are resident together.
 //!
 //! - Steps: grid-stride loop into a register; shared-memory tree; thread 0 stores the block's value to
-//!   `partials[block_idx]`; grid barrier; block 0 strides over the partials and runs the tree again.
-//! - Result: `output[0]`, written by thread 0 of block 0.
-//! - The barrier: every block increases one counter, block 0 by so much that the top bit flips when all
-//!   have arrived; thread 0 of each block waits for the flip. It works from either state of the bit, so
-//!   the counter needs no reset between launches. It must start at zero. Launches that may overlap need
-//!   a workspace each.
-//! - Barriers: 3 + log2(block), two of them around the wait for the grid; in block 0 1 + log2(block)
+//!   `partials[block_idx]`; grid barrier; block 0 strides over the partials and runs the tree again; its
+//!   thread 0 writes `output[0]`.
+//! - The barrier: each block adds 1 to one counter, but block 0 adds as much as flips the top bit when
+//!   all blocks have arrived; thread 0 of each block waits for the flip. Either state of the bit may be
+//!   the first one, so the counter needs no reset between launches. It must be zero before the first.
+//!   Launches that may overlap need a workspace each.
+//! - Barriers: 3 + log2(block), two of them around the wait for the grid; block 0 has 1 + log2(block)
 //!   more. Shared memory: one element per thread.
 //!
 //! Source: the reductionMultiBlockCG sample of the CUDA toolkit.
-//!
 //! Section: `docs/ladder.md#cooperative`. CUDA C twin: `cuda/cooperative.cu`.
 
 use super::prelude::*;
@@ -30,8 +29,8 @@ entries!(cooperative(ReduceOnce) for i32 u32 i64 u64 f32 f64);
 unsafe fn cooperative<T: Element, R: Reduction<T>>(
     ReduceOnce { input, n, partials, counter, output }: ReduceOnce<T>,
 ) {
-    // SAFETY: the tree gets one element per thread; partials[block_idx] is this block's alone until the
-    // grid barrier, which all blocks reach.
+    // SAFETY: all threads take part in the tree; until the grid barrier, which all blocks reach, only
+    // this block accesses partials[block_idx].
     unsafe {
         let value = steps::tree::<T, R>(steps::load_grid_stride::<T, R>(input, n));
         if thread_idx_x() == 0 {
@@ -48,15 +47,13 @@ unsafe fn cooperative<T: Element, R: Reduction<T>>(
     }
 }
 
-/// Barrier over the whole grid.
-///
 /// # Safety
-/// All threads of all blocks call it, all blocks are resident together, and `counter` is used
-/// by this barrier alone.
+/// All threads of all blocks call it, all blocks are resident together, and only this barrier uses
+/// `counter`.
 #[inline(always)]
 unsafe fn sync_grid(counter: *mut u32) {
     const FLIPPED: u32 = 1 << 31;
-    // SAFETY: the caller's contract; the block barriers make thread 0 speak for its block.
+    // SAFETY: the caller's contract; the block barriers order thread 0's accesses for the whole block.
     unsafe {
         // ladder: barrier
         sync_threads();

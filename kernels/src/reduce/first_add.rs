@@ -1,16 +1,14 @@
 //! Two elements per thread, combined during the load; then the sequential tree.
 //!
-//! Removes the **idle half**: in a tree over one element per thread half of the threads do nothing but
-//! load. Here each combines two elements on the way in, with half as many blocks.
+//! Removes the **idle half**: in a tree over one element per thread, half of the threads only load. Here
+//! each thread combines two elements as it loads them, with half as many blocks.
 //!
 //! - Steps: load and combine elements t and t + block of the block's segment of 2·block; shared memory,
-//!   barrier; log2(block) times: combine, barrier; thread 0 writes.
-//! - Result: `output[block_idx]`, written by thread 0.
+//!   barrier; log2(block) times: combine, barrier; thread 0 writes `output[block_idx]`.
 //! - Barriers: 1 + log2(block). Shared memory: one element per thread. No bank conflicts.
-//! - The profiler shows: half the blocks of `sequential`, two loads under way per thread.
+//! - The profiler shows: half the blocks of `sequential`, two loads in flight per thread.
 //!
 //! Source: NVIDIA's reduction walk-through, write-up A of docs/sources.md.
-//!
 //! Section: `docs/ladder.md#first_add`. CUDA C twin: `cuda/first_add.cu`.
 
 use super::prelude::*;

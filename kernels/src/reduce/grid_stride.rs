@@ -1,16 +1,14 @@
-//! Each thread combines many elements in a register before the tree.
+//! Many elements per thread, combined in a register before the tree.
 //!
 //! Removes most of the **tree**: its cost is paid once per resident thread, not once per element. The
 //! grid fills the device once and strides over the input: cost-optimal work per thread.
 //!
 //! - Steps: grid-stride loop into a register; shared memory, barrier; log2(block) times: combine,
-//!   barrier; thread 0 writes.
-//! - Result: `output[block_idx]`, written by thread 0.
+//!   barrier; thread 0 writes `output[block_idx]`.
 //! - Barriers: 1 + log2(block). Shared memory: one element per thread. No bank conflicts.
 //! - The profiler shows: loads of 4 or 8 bytes per thread, one at a time, coalesced.
 //!
 //! Source: NVIDIA's reduction walk-through and write-up D of docs/sources.md.
-//!
 //! Section: `docs/ladder.md#grid_stride`. CUDA C twin: `cuda/grid_stride.cu`.
 
 use super::prelude::*;

@@ -1,20 +1,19 @@
-//! One element per thread; at step s = 1, 2, 4, … the threads whose index is a multiple of 2s combine
-//! theirs with the value s places on.
+//! One element per thread; at step s = 1, 2, 4, … each thread whose index is a multiple of 2s combines
+//! its value with that of thread index + s.
 //!
-//! Where the ladder starts. Removes nothing: it is there to show **warp divergence**. The working
-//! threads lie 2s apart, so until the last steps every warp of the block stays busy with a few lanes
-//! each: with 256 threads 8 + 8 + 8 + 8 + 8 + 4 + 2 + 1 = 47 active warp-steps, where consecutive
-//! threads need 12. The remainder is written as one: LLVM proves that 2s is a power of two and masks,
-//! where a compiler that divides (nvcc, in the CUDA C twin) takes twice the time.
+//! The first rung. It removes nothing and shows **warp divergence**: active threads are 2s apart, so
+//! until the last steps every warp of the block issues for a few active lanes. With 256 threads these
+//! are 8 + 8 + 8 + 8 + 8 + 4 + 2 + 1 = 47 active warp-steps, where consecutive threads need 12. LLVM
+//! proves that 2s is a power of two and compiles the remainder to a mask; a compiler that divides (nvcc,
+//! in the CUDA C twin) takes twice the time.
 //!
-//! - Steps: load to shared memory, barrier; log2(block) times: test, combine, barrier; thread 0 writes.
-//! - Result: `output[block_idx]`, written by thread 0.
-//! - Barriers: 1 + log2(block). Shared memory: one element per thread, without bank
-//!   conflicts: with 4-byte elements the working lanes of a warp are in different banks at any s.
+//! - Steps: load to shared memory, barrier; log2(block) times: test, combine, barrier; thread 0 writes
+//!   `output[block_idx]`.
+//! - Barriers: 1 + log2(block). Shared memory: one element per thread, without bank conflicts: with
+//!   4-byte elements the active lanes of a warp access different banks at any s.
 //! - The profiler shows: few active threads per warp, many instructions issued.
 //!
 //! Source: write-ups A and B of docs/sources.md, there the first kernel.
-//!
 //! Section: `docs/ladder.md#interleaved_modulo`. CUDA C twin: `cuda/interleaved_modulo.cu`.
 
 use core::num::NonZeroU32;
@@ -30,9 +29,8 @@ entries!(interleaved_modulo(Reduce) for i32 u32 i64 u64 f32 f64);
 unsafe fn interleaved_modulo<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
     let (tid, i) = (thread_idx_x(), grid::thread_index());
-    // SAFETY: i < n where the input is read; tid and tid + s are below the block's threads (a multiple
-    // of 2s below a power of two leaves s more places), and a barrier lies between one thread's write
-    // and another's read.
+    // SAFETY: i < n where the input is read; tid + s is below the block size, a power of two, because
+    // tid is a multiple of 2s below it; a barrier separates one thread's write from another's read.
     unsafe {
         values.set(tid, if i < n { R::map(*input.add(i as usize)) } else { R::IDENTITY });
         sync_threads();

@@ -1,17 +1,16 @@
 //! The interleaved tree with consecutive threads: at step s = 1, 2, 4, … thread t combines at 2st.
 //!
-//! Removes the **divergence** of the modulo tree: the working threads are the first ones, so whole warps
-//! work or rest (12 active warp-steps with 256 threads where the modulo tree has 47). In exchange their
-//! addresses lie 2s apart, and several lanes hit one bank of shared memory: with 4-byte elements two of
-//! them at s = 1, then four, up to a 32nd of the block.
+//! Removes the **divergence** of the modulo tree: the first threads are active, so whole warps are
+//! active or idle (12 active warp-steps with 256 threads where the modulo tree has 47). In exchange
+//! their addresses are 2s apart, and several lanes access one bank of shared memory: with 4-byte
+//! elements two of them at s = 1, then four, up to a 32nd of the block.
 //!
-//! - Steps: load to shared memory, barrier; log2(block) times: combine, barrier; thread 0 writes.
-//! - Result: `output[block_idx]`, written by thread 0.
+//! - Steps: load to shared memory, barrier; log2(block) times: combine, barrier; thread 0 writes
+//!   `output[block_idx]`.
 //! - Barriers: 1 + log2(block). Shared memory: one element per thread, with **bank conflicts**.
 //! - The profiler shows: no divergence, more shared wavefronts than requests.
 //!
 //! Source: write-ups A and B of docs/sources.md.
-//!
 //! Section: `docs/ladder.md#interleaved_strided`. CUDA C twin: `cuda/interleaved_strided.cu`.
 
 use super::prelude::*;
@@ -25,8 +24,8 @@ entries!(interleaved_strided(Reduce) for i32 u32 i64 u64 f32 f64);
 unsafe fn interleaved_strided<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
     let (tid, i) = (thread_idx_x(), grid::thread_index());
-    // SAFETY: i < n where the input is read; where 2 s tid is below the block's threads, so is 2 s tid +
-    // s; a barrier lies between one thread's write and another's read.
+    // SAFETY: i < n where the input is read; where k = 2 s tid is below the block size, so is k + s; a
+    // barrier separates one thread's write from another's read.
     unsafe {
         values.set(tid, if i < n { R::map(*input.add(i as usize)) } else { R::IDENTITY });
         sync_threads();

@@ -1,13 +1,13 @@
 //! Reductions: n values to one. Every rung has `sum`, `min`, `max` and `sumsq`, the sum of the squares;
-//! the reducer has `argmin` and `argmax` as well, the index of the first extreme.
+//! the reducer also has `argmin` and `argmax`, the index of the first extreme.
 //!
-//! Every kernel takes `input` of `n` elements. A kernel whose blocks each leave one value writes
-//! `output[block_idx]`; the host launches it again on those until one is left. Blocks are
+//! Every kernel takes `input` of `n` elements. A kernel with one value per block writes
+//! `output[block_idx]`, and the host reduces these by further launches until one is left. Blocks are
 //! one-dimensional, of a power of two from 32 to 1024 threads. A kernel that keeps one element per
-//! thread in shared memory wants that much of the dynamic kind from the launch; the others want none.
+//! thread in shared memory needs as much dynamic shared memory from the launch; the others need none.
 //!
-//! Each file writes out what it introduces. What an earlier one has introduced it takes from `steps`,
-//! and collectives from `warpfold-device` once the ladder has come to them.
+//! Each file writes out the step that it introduces. Steps of earlier files are in `steps`; collectives
+//! come from `warpfold-device` after the rung that introduces them.
 //!
 //! `bulk_copy` and `cluster` need compute capability 9.0 and are left out for an older architecture.
 
@@ -44,7 +44,6 @@ pub(crate) mod steps;
 
 pub use op::{Element, Max, Min, Reduction, Sum, SumSq};
 
-/// What every reduction uses.
 pub(crate) mod prelude {
     pub(crate) use super::{Element, Reduction, entries, steps};
     pub(crate) use crate::prelude::*;
@@ -52,7 +51,7 @@ pub(crate) mod prelude {
 }
 
 /// Declares the entry points `<variant>_<op>_<dtype>` of a reduction, for every operation and the given
-/// element types. Its parameters are the fields of the struct of `warpfold-abi` that the function takes.
+/// element types. Their parameters are the fields of `$Arguments`, a struct of `warpfold-abi`.
 macro_rules! entries {
     ($body:ident($Arguments:ident) for $($ty:ident)*) => {$(
         $crate::reduce::entries!(@entry $body $Arguments sum Sum $ty);
@@ -61,7 +60,7 @@ macro_rules! entries {
         $crate::reduce::entries!(@entry $body $Arguments sumsq SumSq $ty);
     )*};
     (@entry $body:ident $Arguments:ident $op:ident $Op:ident $ty:ident) => {
-        // A scope of its own for `T`; the entry is reached by its symbol.
+        // The constant is a scope for `T`; the driver finds the entry by its symbol.
         #[allow(unreachable_pub)]
         #[cfg(feature = "suite")]
         const _: () = {
@@ -69,7 +68,7 @@ macro_rules! entries {
             warpfold_abi::$Arguments!($crate::reduce::entries![$body $Arguments $op $Op $ty]);
         };
     };
-    // What the struct's macro hands back, with its fields.
+    // The struct's macro calls back with its fields.
     ([$body:ident $Arguments:ident $op:ident $Op:ident $ty:ident] $($field:ident: $field_ty:ty),*) => {
         warpfold_device::kernel! {
             #[doc = concat!("`", stringify!($body), "` for ", stringify!($op), " of ", stringify!($ty), ".")]

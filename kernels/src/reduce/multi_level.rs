@@ -1,18 +1,14 @@
-//! The kernel of `sequential` under another name and the same host plan, which is what this row is
-//! about: the blocks' values are reduced by the same kernel, launch after launch, until one is left.
+//! The kernel of `sequential`, launched again and again by the same host plan: the blocks' values are
+//! reduced until one is left.
 //!
-//! Shows the **kernel launch as the global barrier**: what one launch wrote, the next one sees, whole.
-//! The host launches it log_block(n) times.
+//! Shows the **kernel launch as the global barrier**: everything that one launch wrote is visible to the
+//! next one. The host launches it log_block(n) times.
 //!
-//! - Steps per launch: load to shared memory, barrier; log2(block) times: combine, barrier; thread 0
-//!   writes.
-//! - Result: `output[block_idx]`, written by thread 0; of the last launch, which has one block,
-//!   `output[0]`.
-//! - Barriers: 1 + log2(block) per launch. Shared memory: one element per thread.
-//! - The profiler shows: several launches, each a block's factor smaller.
+//! - Steps, barriers and shared memory per launch: as `sequential`. The last launch, of one block,
+//!   writes `output[0]`.
+//! - The profiler shows: several launches, each smaller by a factor of the block size.
 //!
 //! Source: write-ups A and B of docs/sources.md.
-//!
 //! Section: `docs/ladder.md#multi_level`. CUDA C twin: `cuda/multi_level.cu`.
 
 use super::prelude::*;

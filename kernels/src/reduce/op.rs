@@ -1,4 +1,4 @@
-//! The operations and what they need of an element type.
+//! The operations of the ladder and their requirements on element types.
 
 use warpfold_device::{
     Word,
@@ -14,14 +14,14 @@ pub trait Element: Word + Number + Atomic + Lanes16 {}
 
 impl<T: Word + Number + Atomic + Lanes16> Element for T {}
 
-/// What is done to each element as it is loaded, and how results are combined: an associative,
-/// commutative operation with a neutral element.
+/// A map of each loaded element, and an associative, commutative operation with an identity that
+/// combines the results.
 pub trait Reduction<T: Element>: Operation<T> {
-    /// What to combine a block's values by in a collective.
+    /// The operation as a value, for collectives.
     const OP: Self;
-    /// What an element contributes. Partial results are combined as they are.
+    /// Maps a loaded element. Partial results are not mapped again.
     fn map(element: T) -> T;
-    /// Combines a partial result into memory that other threads combine into at the same time.
+    /// Combines a partial result atomically into memory.
     ///
     /// # Safety
     /// `address` must point to live global memory that is accessed only atomically.

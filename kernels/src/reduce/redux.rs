@@ -1,17 +1,16 @@
-//! Each warp reduces its values in one instruction.
+//! The reduction of a warp's values in one instruction.
 //!
 //! Removes the **five shuffles** of a warp: since compute capability 8.0 the hardware reduces 32-bit
-//! integers over a warp by itself.
+//! integers over a warp.
 //!
 //! - Steps: grid-stride loop into a register; `redux.sync` in each warp; lane 0 writes to shared memory,
-//!   barrier; the first warp reads one value per warp and reduces again; thread 0 writes.
-//! - Result: `output[block_idx]`, written by thread 0.
+//!   barrier; the first warp reads one value per warp and reduces again; thread 0 writes
+//!   `output[block_idx]`.
 //! - Barriers: 1. Shared memory: 32 elements, static.
-//! - 32-bit integers alone: the instruction has no other types before compute capability 10.0.
+//! - 32-bit integers only: the instruction has no other types before compute capability 10.0.
 //! - The profiler shows: two `REDUX` where `shuffle_two_level` has ten shuffles.
 //!
 //! Source: the reduction sample of the CUDA toolkit.
-//!
 //! Section: `docs/ladder.md#redux`. CUDA C twin: `cuda/redux.cu`.
 
 use super::{Max, Min, Sum, SumSq, prelude::*};
@@ -22,7 +21,6 @@ use warpfold_device::warp::{
 entries!(redux(Reduce) for i32 u32);
 
 shared_array! {
-    /// One value per warp.
     fn of_warps: redux_of_warps = [u32; 32]
 }
 
@@ -32,8 +30,8 @@ shared_array! {
 unsafe fn redux<T: Element, R: WarpReduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let of_warps = of_warps().cast::<T>();
     let (tid, warps) = (thread_idx_x(), block_dim_x() / WARP_SIZE);
-    // SAFETY: the input's bounds are checked; warps are whole; lane 0 of warp w writes element w before
-    // the barrier, and the first warp reads the elements that were written.
+    // SAFETY: the caller's contract; warps are whole; lane 0 of warp w writes element w before the
+    // barrier, and the first warp reads only written elements.
     unsafe {
         // ladder: levels
         let value = R::reduce_warp(steps::load_grid_stride::<T, R>(input, n));
@@ -53,9 +51,8 @@ unsafe fn redux<T: Element, R: WarpReduction<T>>(Reduce { input, n, output }: Re
     }
 }
 
-/// A reduction that the hardware does over a warp.
 trait WarpReduction<T: Element>: Reduction<T> {
-    /// The combined value of all lanes, in all lanes.
+    /// Returns the combined value of all lanes, in all lanes.
     ///
     /// # Safety
     /// All 32 lanes of the warp must call it together.

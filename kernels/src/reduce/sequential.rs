@@ -1,17 +1,16 @@
-//! One element per thread; the lower half of the threads combines the upper half's values into
-//! its own, again and again.
+//! One element per thread; at each step the lower half of the threads combines the upper half's values
+//! into its own.
 //!
-//! Removes the **bank conflicts** and the divergence of the interleaved trees: the working threads
-//! are consecutive and so are the addresses they touch.
+//! Removes the **bank conflicts** and the divergence of the interleaved trees: the active threads are
+//! consecutive, and so are the addresses that they access.
 //!
-//! - Steps: load to shared memory, barrier; log2(block) times: combine, barrier; thread 0 writes.
-//! - Result: `output[block_idx]`, written by thread 0.
+//! - Steps: load to shared memory, barrier; log2(block) times: combine, barrier; thread 0 writes
+//!   `output[block_idx]`.
 //! - Barriers: 1 + log2(block). Shared memory: one element per thread. No bank conflicts.
 //! - The profiler shows: 12 active warp-steps with 256 threads (4 + 2 + 1 + 1 + 1 + 1 + 1 + 1); half
 //!   of the threads idle from the first step on.
 //!
 //! Source: write-ups A and E of docs/sources.md.
-//!
 //! Section: `docs/ladder.md#sequential`. CUDA C twin: `cuda/sequential.cu`.
 
 use super::prelude::*;
@@ -25,8 +24,8 @@ entries!(sequential(Reduce) for i32 u32 i64 u64 f32 f64);
 pub(super) unsafe fn sequential<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
     let (tid, i) = (thread_idx_x(), grid::thread_index());
-    // SAFETY: i < n where the input is read; tid + s < 2 s, at most the block's threads; a barrier lies
-    // between one thread's write and another's read.
+    // SAFETY: i < n where the input is read; tid + s < 2 s, at most the block size; a barrier separates
+    // one thread's write from another's read.
     unsafe {
         values.set(tid, if i < n { R::map(*input.add(i as usize)) } else { R::IDENTITY });
         sync_threads();

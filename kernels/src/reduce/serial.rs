@@ -1,15 +1,14 @@
-//! One thread of the grid loops over all elements.
+//! A loop over all elements in one thread of the grid.
 //!
 //! Removes nothing: it is the **worst** GPU kernel, one lane of one warp on one multiprocessor, with a
-//! few loads under way at a time. What a GPU gives a program that was not made parallel.
+//! few loads in flight at a time. It shows how fast a program that was not made parallel runs on a GPU.
 //!
-//! - Steps: thread 0 of block 0 loads and combines n times, then writes.
-//! - Result: `output[0]`. Launched as one block; all other threads leave at once.
+//! - Launch: one block; all threads but thread 0 exit at once.
+//! - Steps: thread 0 loads and combines n times, then writes `output[0]`.
 //! - Barriers: none. Shared memory: none.
 //! - The profiler shows: one active thread, time proportional to n and to the latency of a load.
 //!
 //! Source: write-up E of docs/sources.md.
-//!
 //! Section: `docs/ladder.md#serial`. CUDA C twin: `cuda/serial.cu`.
 
 use super::prelude::*;

@@ -1,17 +1,16 @@
 //! Shuffles inside each warp, one value per warp through shared memory, shuffles again.
 //!
-//! Removes nearly all **shared memory**: a block passes one value per warp through it, with one barrier,
-//! whatever its size.
+//! Removes nearly all **shared memory traffic**: a block of any size passes one value per warp through
+//! shared memory, with one barrier.
 //!
 //! - Steps: grid-stride loop into a register; five shuffles; lane 0 of each warp writes to shared
-//!   memory, barrier; the first warp reads one value per warp and shuffles again; thread 0 writes.
-//! - Result: `output[block_idx]`, written by thread 0.
+//!   memory, barrier; the first warp reads one value per warp and shuffles again; thread 0 writes
+//!   `output[block_idx]`.
 //! - Barriers: 1. Shared memory: 32 elements, static. No bank conflicts.
 //! - The profiler shows: ten shuffles per thread of the first warp, five of the others, next to no
 //!   shared traffic.
 //!
 //! Source: the reduction samples of the CUDA toolkit.
-//!
 //! Section: `docs/ladder.md#shuffle_two_level`. CUDA C twin: `cuda/shuffle_two_level.cu`.
 
 use super::prelude::*;
@@ -19,7 +18,6 @@ use super::prelude::*;
 entries!(shuffle_two_level(Reduce) for i32 u32 i64 u64 f32 f64);
 
 shared_array! {
-    /// One value per warp, of any element type.
     fn of_warps: shuffle_two_level_of_warps = [u64; 32]
 }
 
@@ -29,8 +27,8 @@ shared_array! {
 unsafe fn shuffle_two_level<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let of_warps = of_warps().cast::<T>();
     let (tid, warps) = (thread_idx_x(), block_dim_x() / WARP_SIZE);
-    // SAFETY: the input's bounds are checked; warps are whole; lane 0 of warp w writes element w before
-    // the barrier, and the first warp reads the elements that were written.
+    // SAFETY: the caller's contract; warps are whole; lane 0 of warp w writes element w before the
+    // barrier, and the first warp reads only written elements.
     unsafe {
         // ladder: levels
         let value = reduce_warp::<T, R>(steps::load_grid_stride::<T, R>(input, n));
@@ -50,7 +48,7 @@ unsafe fn shuffle_two_level<T: Element, R: Reduction<T>>(Reduce { input, n, outp
     }
 }
 
-/// The values of a whole warp into one, in every lane.
+/// Returns the combined value of all lanes, in all lanes.
 ///
 /// # Safety
 /// All 32 lanes of the warp call it together.

@@ -1,21 +1,19 @@
-//! One launch: blocks publish their partial results, and the last one to finish reduces those.
+//! One launch: blocks publish their partial results, and the last block to finish reduces them.
 //!
-//! Removes the **second launch**: no block waits for another, yet the block that finds itself last
-//! knows that all others have published.
+//! Removes the **second launch**: no block waits for another, yet the last block observes that all
+//! others have published.
 //!
-//! - Steps: grid-stride loop into a register; shared-memory tree; thread 0 stores the block's value
-//!   to `partials[block_idx]` and counts itself in with an acquire-release increment, which
-//!   publishes the value (release) and, in the last block, sees all others' (acquire); the last block
-//!   strides over the partials and runs the tree again.
-//! - Result: `output[0]`, written by thread 0 of the last block.
-//! - The counter wraps to zero at the last increment: ready for the next launch without a memset. It
+//! - Steps: grid-stride loop into a register; shared-memory tree; thread 0 stores the block's value to
+//!   `partials[block_idx]` and increments the counter. The increment is acquire-release: it publishes
+//!   the value (release), and in the last block makes all others' visible (acquire). The last block
+//!   strides over the partials and runs the tree again; its thread 0 writes `output[0]`.
+//! - The counter wraps to zero at the last increment, ready for the next launch without a memset. It
 //!   must be zero before the first. Launches that may overlap need a workspace each.
-//! - Barriers: 2 + log2(block), in the last block 1 + log2(block) more. Shared memory: one element
-//!   per thread and 4 bytes.
-//! - Reproducible: which block is last changes nothing, the partials are read in their order.
+//! - Barriers: 2 + log2(block); the last block has 1 + log2(block) more. Shared memory: one element per
+//!   thread and 4 bytes.
+//! - Reproducible: partials are read in index order, whichever block is last.
 //!
 //! Source: write-up E of docs/sources.md, and the threadFenceReduction sample of the CUDA toolkit.
-//!
 //! Section: `docs/ladder.md#single_pass_last_block`. CUDA C twin: `cuda/single_pass_last_block.cu`.
 
 use super::prelude::*;
@@ -24,7 +22,6 @@ use warpfold_device::atomic::{AcqRel, Device, fetch_inc};
 entries!(single_pass_last_block(ReduceOnce) for i32 u32 i64 u64 f32 f64);
 
 shared_array! {
-    /// 1 in the block that came last.
     fn is_last: single_pass_last_block_is_last = [u32; 1]
 }
 
@@ -37,9 +34,9 @@ unsafe fn single_pass_last_block<T: Element, R: Reduction<T>>(
     ReduceOnce { input, n, partials, counter, output }: ReduceOnce<T>,
 ) {
     let tid = thread_idx_x();
-    // SAFETY: the tree gets one element per thread; partials[block_idx] is this block's alone until
-    // it is counted; the flag is written before the barrier and read after it, and all threads of
-    // the block read the same value, so that the branch is uniform.
+    // SAFETY: all threads take part in the tree; only this block accesses partials[block_idx] until the
+    // increment; the flag is written before the barrier and read after it, and all threads of the block
+    // read the same value, so that the branch is uniform.
     unsafe {
         let value = steps::tree::<T, R>(steps::load_grid_stride::<T, R>(input, n));
         // ladder: last

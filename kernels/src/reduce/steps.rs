@@ -1,9 +1,9 @@
-//! Steps that one file of the ladder introduces and others take from here.
+//! Steps that one file of the ladder introduces and later files use.
 
 use super::prelude::*;
 
-/// The element of this thread, one per thread of the grid; the identity past the end. From
-/// `interleaved_modulo` on.
+/// Loads the element of this thread, one per thread of the grid, or the identity past the end.
+/// Introduced by `interleaved_modulo`.
 ///
 /// # Safety
 /// `input` must have `n` readable elements.
@@ -18,7 +18,7 @@ pub(crate) unsafe fn load_one<T: Element, R: Reduction<T>>(input: *const T, n: u
     }
 }
 
-/// This thread's share of a grid-stride loop, combined in a register. Introduced by `grid_stride`.
+/// Combines this thread's elements of a grid-stride loop. Introduced by `grid_stride`.
 ///
 /// # Safety
 /// `input` must have `n` readable elements.
@@ -34,21 +34,21 @@ pub(crate) unsafe fn load_grid_stride<T: Element, R: Reduction<T>>(input: *const
     value
 }
 
-/// The lower half of the threads combines the upper half's values into its own, again and again, until
-/// `width` values are left at the front of `values`. All threads of the block take part. The caller puts
-/// a block barrier before it; every step ends with one. Introduced by `sequential`.
+/// Halves `values` until its first `width` elements hold the result: at each step the lower half of the
+/// threads combines the upper half's values into its own, and a block barrier follows. Introduced by
+/// `sequential`.
 ///
 /// # Safety
-/// `values` must hold one written element per thread of the block, and `width` must be a power of
-/// two.
+/// Called by all threads of the block, after a block barrier. `values` must hold one written element per
+/// thread of the block, and `width` must be a power of two.
 #[inline(always)]
 pub(crate) unsafe fn halve_to<T: Element, R: Reduction<T>>(values: Shared<T>, width: u32) {
     let tid = thread_idx_x();
     let mut s = block_dim_x() / 2;
     while s >= width {
         if tid < s {
-            // SAFETY: tid + s < 2 s, at most the block's threads; the barrier that ends
-            // a step lies between one thread's write and another's read.
+            // SAFETY: tid + s < 2 s, at most the block size; the barrier at the end of a step separates
+            // one thread's write from another's read.
             unsafe { values.set(tid, R::combine(values.get(tid), values.get(tid + s))) };
         }
         // SAFETY: the loop's bounds are the same for all threads of the block.
@@ -57,15 +57,16 @@ pub(crate) unsafe fn halve_to<T: Element, R: Reduction<T>>(values: Shared<T>, wi
     }
 }
 
-/// The tree of `sequential` over one value per thread, through dynamic shared memory; valid in thread 0.
+/// Combines one value per thread by the tree of `sequential`, in dynamic shared memory. The result is
+/// valid in thread 0.
 ///
 /// # Safety
 /// Called by all threads of the block, none of which may still read the dynamic shared memory.
 #[inline(always)]
 pub(crate) unsafe fn tree<T: Element, R: Reduction<T>>(value: T) -> T {
     let values = dynamic_shared::<T>();
-    // SAFETY: every thread writes its own element before the barrier; thread 0 wrote element 0 in
-    // the last step itself, and others read only it.
+    // SAFETY: every thread writes its own element before the barrier; after the last barrier,
+    // threads read only element 0, which thread 0 wrote.
     unsafe {
         values.set(thread_idx_x(), value);
         sync_threads();
@@ -74,11 +75,11 @@ pub(crate) unsafe fn tree<T: Element, R: Reduction<T>>(value: T) -> T {
     }
 }
 
-/// The last steps of the tree by the first warp, without block barriers; lane 0's value is the tree's.
+/// Combines 32 values in the first warp, without block barriers. The result is valid in lane 0.
 /// Introduced by `unroll_last_warp`.
 ///
 /// # Safety
-/// Called by all lanes of the first warp, with 32 written elements in `values`, behind a block barrier.
+/// Called by all lanes of the first warp, with 32 written elements in `values`, after a block barrier.
 #[inline(always)]
 pub(crate) unsafe fn finish_in_warp<T: Element, R: Reduction<T>>(values: Shared<T>) -> T {
     let lane = thread_idx_x();
@@ -98,18 +99,16 @@ pub(crate) unsafe fn finish_in_warp<T: Element, R: Reduction<T>>(values: Shared<
     }
 }
 
-/// The tree with the block size as a constant, chosen by a branch that all threads take alike; valid in
-/// thread
-/// 0. Introduced by `unroll_full`.
+/// Combines one value per thread by a tree with a constant block size, chosen by a uniform branch. The
+/// result is valid in thread 0. Introduced by `unroll_full`.
 ///
 /// # Safety
-/// Called by all threads of a block of a power of two from 32 to 1024, none of which may still read the
-/// dynamic shared memory.
+/// Called by all threads of the block, whose size is a power of two from 32 to 1024; none of them may
+/// still read the dynamic shared memory.
 #[inline(always)]
 pub(crate) unsafe fn tree_unrolled<T: Element, R: Reduction<T>>(value: T) -> T {
     let values = dynamic_shared::<T>();
-    // SAFETY: every thread writes its own element before the barrier; the caller's contract, with the
-    // block's own size.
+    // SAFETY: every thread writes its own element before the barrier; `BLOCK` is the block's size.
     unsafe {
         values.set(thread_idx_x(), value);
         sync_threads();
@@ -125,7 +124,7 @@ pub(crate) unsafe fn tree_unrolled<T: Element, R: Reduction<T>>(value: T) -> T {
 }
 
 /// # Safety
-/// Called by all `BLOCK` threads of a block behind a block barrier, with as many written elements in
+/// Called by all `BLOCK` threads of a block after a block barrier, with `BLOCK` written elements in
 /// `values`.
 #[inline(always)]
 unsafe fn tree_of<T: Element, R: Reduction<T>, const BLOCK: u32>(values: Shared<T>) -> T {
@@ -140,7 +139,7 @@ unsafe fn tree_of<T: Element, R: Reduction<T>, const BLOCK: u32>(values: Shared<
             sync_threads();
             s /= 2;
         }
-        // The other warps leave here: what they would read is still being written.
+        // The first warp still writes the elements that other warps would read below.
         if tid >= WARP_SIZE {
             return R::IDENTITY;
         }
@@ -148,8 +147,8 @@ unsafe fn tree_of<T: Element, R: Reduction<T>, const BLOCK: u32>(values: Shared<
     }
 }
 
-/// The block's values combined one by one, in their order, by thread 0, the only one in which the result
-/// is valid. It reads them 16 bytes at a time. Introduced by `two_pass_contiguous`.
+/// Combines the block's values in thread order by thread 0, which reads 16 bytes at a time. The result
+/// is valid in thread 0. Introduced by `two_pass_contiguous`.
 ///
 /// # Safety
 /// Called by all threads of the block, none of which may still read the dynamic shared memory.
@@ -157,8 +156,8 @@ unsafe fn tree_of<T: Element, R: Reduction<T>, const BLOCK: u32>(values: Shared<
 pub(crate) unsafe fn gather_in_thread_0<T: Element, R: Reduction<T>>(value: T) -> T {
     let values = dynamic_shared::<T>();
     let mut total = R::IDENTITY;
-    // SAFETY: every thread writes its own element before the barrier; a block is 32 threads or more, so
-    // that whole groups of 16 bytes hold them, and dynamic shared memory starts at a multiple of 16.
+    // SAFETY: every thread writes its own element before the barrier; a block has 32 threads or more, so
+    // its elements fill whole 16-byte vectors, and dynamic shared memory is 16-byte aligned.
     unsafe {
         values.set(thread_idx_x(), value);
         sync_threads();
@@ -174,10 +173,10 @@ pub(crate) unsafe fn gather_in_thread_0<T: Element, R: Reduction<T>>(value: T) -
     total
 }
 
-/// The blocks' partial results, strided over the threads of one block.
+/// Combines this thread's share of the blocks' partial results, in a block-stride loop.
 ///
 /// # Safety
-/// All blocks have published theirs in `partials`, one each, and this block has acquired them.
+/// Each block has published one value in `partials`, and this block has acquired them.
 #[inline(always)]
 pub(crate) unsafe fn load_partials<T: Element, R: Reduction<T>>(partials: *const T) -> T {
     let mut value = R::IDENTITY;
@@ -190,7 +189,7 @@ pub(crate) unsafe fn load_partials<T: Element, R: Reduction<T>>(partials: *const
     value
 }
 
-/// Thread 0 writes the block's result.
+/// Writes the block's result in thread 0.
 ///
 /// # Safety
 /// `output` has one element per block.
@@ -203,17 +202,17 @@ pub(crate) unsafe fn write_block<T: Element>(output: *mut T, value: T) {
 }
 
 shared_array! {
-    /// What the collectives of a block work in, for values of up to 8 bytes.
+    /// Scratch memory of the block collectives, for values of up to 8 bytes.
     fn block_scratch: reduce_block_scratch = [u32; block::scratch_words::<u64>()]
 }
 
-/// The block's values into one, by the collectives, which the first warp's thread 0 writes.
+/// Reduces the block's values by the collectives; thread 0 writes the result.
 ///
 /// # Safety
 /// Called by all threads of a block of whole warps, once; `output` has one element per block.
 #[inline(always)]
 pub(crate) unsafe fn reduce_and_write<T: Element, R: Reduction<T>>(output: *mut T, value: T) {
-    // SAFETY: the caller's contract; the array has room for a value of 8 bytes per warp.
+    // SAFETY: the caller's contract; the array holds a value of 8 bytes per warp.
     unsafe {
         block::assume_whole_warps();
         block::reduce_then(value, R::OP, block_scratch(), |total| write_block(output, total));

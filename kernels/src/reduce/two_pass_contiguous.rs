@@ -1,16 +1,15 @@
-//! Every thread reduces a contiguous chunk; thread 0 reduces the block's values one by one.
+//! A contiguous chunk per thread; thread 0 reduces the block's values one by one.
 //!
 //! Shows **uncoalesced loads**: neighbouring threads read addresses a whole chunk apart, so every load
 //! of a warp touches 32 sectors and uses a few bytes of each.
 //!
 //! - Steps: loop over the thread's chunk of ⌈n / threads⌉ elements; shared memory, barrier; thread 0
-//!   loops over the block's values and writes.
-//! - Result: `output[block_idx]`, written by thread 0. A second launch reduces the blocks' values.
+//!   loops over the block's values and writes `output[block_idx]`. A second launch reduces the blocks'
+//!   values.
 //! - Barriers: 1. Shared memory: one element per thread.
 //! - The profiler shows: up to 32 sectors per request.
 //!
 //! Source: write-up E of docs/sources.md, the first of its two-pass kernels.
-//!
 //! Section: `docs/ladder.md#two_pass_contiguous`. CUDA C twin: `cuda/two_pass_contiguous.cu`.
 
 use core::num::NonZeroU64;
@@ -24,18 +23,18 @@ entries!(two_pass_contiguous(Reduce) for i32 u32 i64 u64 f32 f64);
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
 unsafe fn two_pass_contiguous<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
-    // SAFETY: a grid has threads. (A plain division would leave a panic path for none.)
+    // SAFETY: a grid has threads. A plain division would leave a panic path for a divisor of zero.
     let threads = unsafe { NonZeroU64::new_unchecked(grid::threads()) };
     // ladder: chunk
     let chunk = (n + (threads.get() - 1)) / threads;
     let start = grid::thread_index() * chunk;
     let end = Ord::min(start + chunk, n);
     // ladder: end
-    // SAFETY: called for i < end alone, which is at most n.
+    // SAFETY: called only for i < end, which is at most n.
     let element = |i: u64| R::map(unsafe { *input.add(i as usize) });
     let mut value = R::IDENTITY;
     let mut i = start;
-    // Four loads are under way at once; LLVM does not unroll a loop between two run-time bounds.
+    // Unrolled to have four loads in flight, because LLVM does not unroll a loop with run-time bounds.
     // ladder: chunk
     while i + 4 <= end {
         let four = [element(i), element(i + 1), element(i + 2), element(i + 3)];
@@ -50,8 +49,8 @@ unsafe fn two_pass_contiguous<T: Element, R: Reduction<T>>(Reduce { input, n, ou
 
     let values = dynamic_shared::<T>();
     let mut total = R::IDENTITY;
-    // SAFETY: every thread writes its own element before the barrier; a block is 32 threads or more, so
-    // that whole groups of 16 bytes hold them, and dynamic shared memory starts at a multiple of 16.
+    // SAFETY: every thread writes its own element before the barrier; a block has 32 threads or more, so
+    // its elements fill whole 16-byte vectors, and dynamic shared memory is 16-byte aligned.
     unsafe {
         // ladder: tail
         values.set(thread_idx_x(), value);

@@ -3,14 +3,12 @@
 //! Removes the **uncoalesced loads**: neighbouring threads read neighbouring elements.
 //!
 //! - Steps: grid-stride loop into a register; shared memory, barrier; thread 0 loops over the block's
-//!   values, 16 bytes a load as nvcc makes of the twin, and writes.
-//! - Result: `output[block_idx]`, written by thread 0. A second launch reduces the blocks' values.
+//!   values by 16-byte loads, which nvcc also generates for the twin, and writes `output[block_idx]`. A
+//!   second launch reduces the blocks' values.
 //! - Barriers: 1. Shared memory: one element per thread.
-//! - The profiler shows: 4 sectors per request for 4-byte elements; a long tail in which one thread
-//!   works.
+//! - The profiler shows: 4 sectors per request for 4-byte elements; a long tail with one active thread.
 //!
 //! Source: write-up E of docs/sources.md.
-//!
 //! Section: `docs/ladder.md#two_pass_interleaved`. CUDA C twin: `cuda/two_pass_interleaved.cu`.
 
 use super::prelude::*;

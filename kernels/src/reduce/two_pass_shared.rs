@@ -1,15 +1,12 @@
-//! The kernel of `grid_stride` under another name and the same host plan, as a rung between its
-//! neighbours of source E: coalesced grid-stride loads and a shared-memory tree.
+//! The kernel of `grid_stride` with the same host plan, as the rung between its neighbours of source E:
+//! coalesced grid-stride loads and a shared-memory tree.
 //!
 //! Removes the **serial tail** in thread 0.
 //!
-//! - Steps: grid-stride loop into a register; shared memory, barrier; log2(block) times: combine,
-//!   barrier; thread 0 writes.
-//! - Result: `output[block_idx]`, written by thread 0. A second launch reduces the blocks' values.
-//! - Barriers: 1 + log2(block). Shared memory: one element per thread. No bank conflicts.
+//! - Steps, result, barriers and shared memory: as `grid_stride`. A second launch reduces the blocks'
+//!   values.
 //!
 //! Source: write-up E of docs/sources.md.
-//!
 //! Section: `docs/ladder.md#two_pass_shared`. CUDA C twin: `cuda/two_pass_shared.cu`.
 
 use super::grid_stride::grid_stride;

@@ -1,18 +1,13 @@
-//! `unroll_full` with a grid-stride loop in front of its tree, in place of one element per thread: the
-//! loop is the only difference.
+//! The tree of `unroll_full` after a grid-stride loop, which is the only difference between the two.
 //!
 //! Removes the **loop over the tree's steps** from `two_pass_warp_sync`: the block size is a
-//! compile-time constant, and what is left per element is a load and a combination.
+//! compile-time constant, which leaves a load and a combination per element.
 //!
-//! - Steps: grid-stride loop into a register; shared memory, barrier; the steps from block / 2 down to
-//!   32, each with a block barrier; the first warp finishes with warp barriers; thread 0 writes. The
-//!   entry chooses among the block sizes once, by a branch that all threads take alike.
-//! - Result: `output[block_idx]`, written by thread 0. A second launch reduces the blocks' values.
-//! - Barriers: 1 + log2(block / 32). Shared memory: one element per thread. No bank conflicts.
+//! - Steps: grid-stride loop into a register; then, with the result, barriers and shared memory, as
+//!   `unroll_full`. A second launch reduces the blocks' values.
 //! - The profiler shows: fewer instructions than the loop, larger code.
 //!
 //! Source: write-up E of docs/sources.md.
-//!
 //! Section: `docs/ladder.md#two_pass_unrolled`. CUDA C twin: `cuda/two_pass_unrolled.cu`.
 
 use super::prelude::*;
@@ -24,8 +19,8 @@ entries!(two_pass_unrolled(Reduce) for i32 u32 i64 u64 f32 f64);
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
 unsafe fn two_pass_unrolled<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
-    // SAFETY: the input's bounds are checked; all threads of the block take part, and its size is one of
-    // those that the tree knows.
+    // SAFETY: the caller's contract; all threads of the block take part; its size is a power of two from
+    // 32 to 1024.
     unsafe {
         // ladder: tree
         let value = steps::load_grid_stride::<T, R>(input, n);

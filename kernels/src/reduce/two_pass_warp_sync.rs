@@ -1,14 +1,13 @@
-//! Coalesced grid-stride loads; the tree's last warp works without block barriers.
+//! Coalesced grid-stride loads; the first warp finishes the tree without block barriers.
 //!
 //! Removes the **block barriers of the last steps** from `two_pass_shared`.
 //!
 //! - Steps: grid-stride loop into a register; shared memory, barrier; halving down to 32 values with
-//!   block barriers; the first warp finishes with warp barriers; thread 0 writes.
-//! - Result: `output[block_idx]`, written by thread 0. A second launch reduces the blocks' values.
+//!   block barriers; the first warp finishes with warp barriers; thread 0 writes `output[block_idx]`. A
+//!   second launch reduces the blocks' values.
 //! - Barriers: 1 + log2(block / 32). Shared memory: one element per thread. No bank conflicts.
 //!
 //! Source: write-up E of docs/sources.md.
-//!
 //! Section: `docs/ladder.md#two_pass_warp_sync`. CUDA C twin: `cuda/two_pass_warp_sync.cu`.
 
 use super::prelude::*;
@@ -22,8 +21,8 @@ entries!(two_pass_warp_sync(Reduce) for i32 u32 i64 u64 f32 f64);
 unsafe fn two_pass_warp_sync<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
     let tid = thread_idx_x();
-    // SAFETY: the input's bounds are checked; the tree gets one element per thread and ends with a
-    // barrier, after which the first warp is alone.
+    // SAFETY: the caller's contract; every thread writes its own element; the halving ends with a block
+    // barrier, after which only the first warp accesses them.
     unsafe {
         // ladder: tree
         values.set(tid, steps::load_grid_stride::<T, R>(input, n));

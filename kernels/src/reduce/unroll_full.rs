@@ -1,17 +1,15 @@
 //! One element per thread; the tree with the block size as a compile-time constant.
 //!
-//! Removes the **loop** from the tree: with the number of threads known, every step is written out, its
-//! offset an immediate operand, and steps that the block does not need are not there.
+//! Removes the **loop** from the tree: with a constant number of threads every step is unrolled, its
+//! offset is an immediate operand, and steps that the block does not need are not generated.
 //!
 //! - Steps: load; shared memory, barrier; the steps from block / 2 down to 32, each with a block
-//!   barrier; the first warp finishes with warp barriers; thread 0 writes. The entry chooses among the
-//!   block sizes once, by a branch that all threads take alike.
-//! - Result: `output[block_idx]`, written by thread 0.
+//!   barrier; the first warp finishes with warp barriers; thread 0 writes `output[block_idx]`. A uniform
+//!   branch selects the block size once.
 //! - Barriers: 1 + log2(block / 32). Shared memory: one element per thread. No bank conflicts.
 //! - The profiler shows: fewer instructions than the loop, larger code.
 //!
 //! Source: NVIDIA's reduction walk-through and write-up E of docs/sources.md.
-//!
 //! Section: `docs/ladder.md#unroll_full`. CUDA C twin: `cuda/unroll_full.cu`.
 
 use super::prelude::*;
@@ -24,8 +22,8 @@ entries!(unroll_full(Reduce) for i32 u32 i64 u64 f32 f64);
 #[inline(always)]
 unsafe fn unroll_full<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
-    // SAFETY: every thread writes its own element before the barrier; the tree of the block's own size,
-    // which is one of these.
+    // SAFETY: every thread writes its own element before the barrier; `BLOCK` is the block's size, a
+    // power of two from 32 to 1024.
     unsafe {
         values.set(thread_idx_x(), steps::load_one::<T, R>(input, n));
         sync_threads();
@@ -46,17 +44,16 @@ unsafe fn unroll_full<T: Element, R: Reduction<T>>(Reduce { input, n, output }: 
     }
 }
 
-/// The tree over a block of `BLOCK` threads: a loop between constants, which the compiler writes out.
-/// Valid in thread 0.
+/// Combines `BLOCK` values by the tree, whose loop has constant bounds and is unrolled by the compiler.
+/// The result is valid in thread 0.
 ///
 /// # Safety
-/// Called by all `BLOCK` threads of a block behind a block barrier, with as many written elements in
+/// Called by all `BLOCK` threads of a block after a block barrier, with `BLOCK` written elements in
 /// `values`.
 #[inline(always)]
 unsafe fn tree_of<T: Element, R: Reduction<T>, const BLOCK: u32>(values: Shared<T>) -> T {
     let tid = thread_idx_x();
-    // SAFETY: tid + s < 2 s, at most BLOCK; a barrier lies between one thread's write and another's
-    // read.
+    // SAFETY: tid + s < 2 s, at most BLOCK; a barrier separates one thread's write from another's read.
     unsafe {
         // ladder: tree
         let mut s = BLOCK / 2;

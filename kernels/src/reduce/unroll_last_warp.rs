@@ -1,17 +1,15 @@
 //! The sequential tree until one warp can finish it without block barriers.
 //!
-//! Removes the **block barriers of the last steps**: once 32 values are left, one warp is all that
-//! works, and its lanes need only the warp's own barrier.
+//! Removes the **block barriers of the last steps**: once 32 values are left, only one warp is active,
+//! and its lanes need only the warp barrier.
 //!
 //! - Steps: load to shared memory, barrier; halving down to 32 values, each step with a block barrier;
-//!   the first warp finishes in five steps with warp barriers; thread 0 writes.
-//! - Result: `output[block_idx]`, written by thread 0.
+//!   the first warp finishes in five steps with warp barriers; thread 0 writes `output[block_idx]`.
 //! - Barriers: 1 + log2(block / 32). Shared memory: one element per thread. No bank conflicts.
-//! - The warp's steps are explicit: lanes of a warp do not run in lock step by themselves, so a volatile
-//!   pointer, as older texts have it, is no substitute.
+//! - The warp barriers are explicit: lanes of a warp do not run in lockstep by themselves, so a volatile
+//!   pointer, as in older texts, is no substitute.
 //!
 //! Source: NVIDIA's reduction walk-through and write-up E of docs/sources.md.
-//!
 //! Section: `docs/ladder.md#unroll_last_warp`. CUDA C twin: `cuda/unroll_last_warp.cu`.
 
 use super::prelude::*;
@@ -25,9 +23,9 @@ entries!(unroll_last_warp(Reduce) for i32 u32 i64 u64 f32 f64);
 unsafe fn unroll_last_warp<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
     let tid = thread_idx_x();
-    // SAFETY: the tree gets one element per thread and ends with a barrier. Then the first warp is
-    // alone: tid ^ s is below 32, and a warp barrier separates every read from the writes of other
-    // lanes.
+    // SAFETY: every thread writes its own element; the halving ends with a block barrier, after which
+    // only the first warp accesses them: tid ^ s < 32, and a warp barrier separates every read from the
+    // writes of other lanes.
     unsafe {
         values.set(tid, steps::load_one::<T, R>(input, n));
         sync_threads();

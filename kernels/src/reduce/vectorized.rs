@@ -1,18 +1,15 @@
-//! 16-byte loads, four under way per thread.
+//! 16-byte loads, four in flight per thread.
 //!
 //! Removes the **shortage of bytes in flight**: a load of 16 bytes costs one instruction and one request
-//! like a load of 4, and four of them before the first use hide the latency that a single one leaves
-//! bare.
+//! like a load of 4, and four of them before the first use hide latency that a single one exposes.
 //!
-//! - Steps: grid-stride loop over groups of 16 bytes, four groups a turn; the elements before the first
+//! - Steps: grid-stride loop over 16-byte vectors, four per iteration; the elements before the first
 //!   16-byte boundary and after the last one singly; shuffles in each warp, one value per warp through
-//!   shared memory, shuffles again; thread 0 writes.
-//! - Result: `output[block_idx]`, written by thread 0.
+//!   shared memory, shuffles again; thread 0 writes `output[block_idx]`.
 //! - Barriers: 1. Shared memory: 32 elements, static.
 //! - The profiler shows: `LDG.E.NA.128`, 16 sectors per request, four loads before the first wait.
 //!
 //! Source: the suite's own, after common practice.
-//!
 //! Section: `docs/ladder.md#vectorized`. CUDA C twin: `cuda/vectorized.cu`.
 
 use super::prelude::*;
@@ -24,14 +21,14 @@ entries!(vectorized(Reduce) for i32 u32 i64 u64 f32 f64);
 /// `input` has `n` readable elements and is aligned for `T`, `output` one writable element per block.
 #[inline(always)]
 unsafe fn vectorized<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
-    // SAFETY: the input's bounds are the loader's business; all threads of the block take part.
+    // SAFETY: the caller's contract; all threads of the block take part.
     unsafe { steps::reduce_and_write::<T, R>(output, load::<T, R>(input, n)) };
 }
 
-/// 16-byte groups that a thread has under way at once.
+/// 16-byte loads in flight per thread.
 const IN_FLIGHT: usize = 4;
 
-/// This thread's share of the input.
+/// Combines this thread's share of the input.
 ///
 /// # Safety
 /// `input` has `n` readable elements and is aligned for `T`.
@@ -41,10 +38,10 @@ unsafe fn load<T: Element, R: Reduction<T>>(input: *const T, n: u64) -> T {
     let to_boundary = (input as u64).wrapping_neg() % 16 / size_of::<T>() as u64;
     let head = if to_boundary < n { to_boundary } else { n };
     let groups = (n - head) / lanes;
-    // SAFETY: `head` is at most n, so the rest starts inside or at the end.
+    // SAFETY: `head` is at most n.
     let body = unsafe { input.add(head as usize) };
     let (first, step) = (grid::thread_index(), grid::threads());
-    // SAFETY: group i lies inside for i < groups and starts at a 16-byte boundary.
+    // SAFETY: called for i < groups; `body` is 16-byte aligned.
     let group = |i: u64| unsafe { load16::<T, Streaming>(body.add((i * lanes) as usize)) };
     let combine = |value: T, group: T::Lanes| {
         group.as_ref().iter().fold(value, |value, &element| R::combine(value, R::map(element)))
@@ -64,7 +61,8 @@ unsafe fn load<T: Element, R: Reduction<T>>(input: *const T, n: u64) -> T {
         i += step;
     }
     let mut value = R::combine(R::combine(values[0], values[1]), R::combine(values[2], values[3]));
-    // What no group covers: fewer than two groups' worth, so at most one element per thread of a warp.
+    // The elements outside the vectors: fewer than two vectors' worth, so at most one per thread of a
+    // warp.
     let rest = head + groups * lanes;
     let single = if first < head { first } else { rest + (first - head) };
     if single < n {

@@ -1,16 +1,15 @@
 //! Many elements per thread; a shared-memory tree down to 32 values, then xor shuffles.
 //!
-//! Removes **shared memory and block barriers from the last five steps**: once one warp can hold
-//! what is left, its lanes read each other's registers.
+//! Removes **shared memory and block barriers from the last five steps**: once 32 values are left, the
+//! lanes of one warp read each other's registers.
 //!
 //! - Steps: grid-stride loop into a register; shared memory, barrier; halving down to 32 values,
-//!   each step with a barrier; the first warp finishes with five shuffles; lane 0 writes.
-//! - Result: `output[block_idx]`, written by thread 0.
+//!   each step with a barrier; the first warp finishes with five shuffles; thread 0 writes
+//!   `output[block_idx]`.
 //! - Barriers: 1 + log2(block / 32). Shared memory: one element per thread. No bank conflicts.
 //! - The profiler shows: five shuffles per block in place of five loads, stores and barriers.
 //!
 //! Source: write-up E of docs/sources.md, the shuffle variant.
-//!
 //! Section: `docs/ladder.md#warp_shuffle`. CUDA C twin: `cuda/warp_shuffle.cu`.
 
 use super::prelude::*;
@@ -24,8 +23,8 @@ entries!(warp_shuffle(Reduce) for i32 u32 i64 u64 f32 f64);
 unsafe fn warp_shuffle<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
     let tid = thread_idx_x();
-    // SAFETY: the input's bounds are checked; the tree gets one element per thread and ends with a
-    // barrier, after which the first warp, which is whole, is alone.
+    // SAFETY: the caller's contract; every thread writes its own element; the halving ends with a block
+    // barrier, after which only the first warp, which is whole, accesses them.
     unsafe {
         values.set(tid, steps::load_grid_stride::<T, R>(input, n));
         sync_threads();

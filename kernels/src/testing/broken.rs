@@ -1,11 +1,11 @@
-//! Reductions that are wrong on purpose, each in a way that looks right: the suite must catch them.
+//! Reductions that are wrong on purpose but look right: the suite must catch them.
 
 use crate::reduce::prelude::*;
 
 entries!(testing_drops_tail(Reduce) for i32);
 entries!(testing_missing_barrier(Reduce) for i32);
 
-/// `sequential`, but a last block that is not full counts for nothing.
+/// `sequential` without the elements of a last block that is not full.
 ///
 /// # Safety
 /// As `sequential`.
@@ -32,7 +32,7 @@ unsafe fn testing_drops_tail<T: Element, R: Reduction<T>>(Reduce { input, n, out
 unsafe fn testing_missing_barrier<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
     let tid = thread_idx_x();
-    // SAFETY: in bounds as in `sequential`; the race is what this kernel is for.
+    // SAFETY: in bounds as in `sequential`; the race is intended.
     unsafe {
         values.set(tid, steps::load_one::<T, R>(input, n));
         let mut offset = block_dim_x() / 2;

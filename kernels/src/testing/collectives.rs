@@ -1,6 +1,6 @@
-//! The collectives of `warpfold-device` by scope and element type: what each thread got goes to the
-//! output, and `tests/` knows what that must be. Blocks of any size; each array of the output has an
-//! element per thread of the grid.
+//! The collectives of `warpfold-device` by scope and element type. Each thread writes its results to the
+//! output, which `tests/` compares. Blocks of any size; each array of the output has one element per
+//! thread of the grid.
 
 use crate::{prelude::*, reduce::Element};
 use warpfold_device::{
@@ -40,7 +40,7 @@ collectives! {
 #[cfg(warpfold_sm_90)]
 collectives! { of_cluster(input: *const T, output: *mut T) }
 
-/// What a kernel found, an array after another.
+/// The output: arrays of one element per thread, one after another.
 struct Arrays<T> {
     output: *mut T,
     thread: usize,
@@ -61,8 +61,8 @@ impl<T: Element> Arrays<T> {
     }
 }
 
-/// 0 sum, 1 minimum, 2 inclusive and 3 exclusive scan of the sum, 4 lane 0's value, 5 and 6 sum and
-/// maximum of the thread's values alone, which are four times its own.
+/// Outputs 0 sum, 1 minimum, 2 inclusive and 3 exclusive sum scan, 4 lane 0's value; of an array with
+/// four copies of the thread's value, 5 its sum and 6 the last element of its exclusive sum scan.
 ///
 /// # Safety
 /// An element per thread in `input`, seven in `output`.
@@ -87,15 +87,15 @@ shared_array! {
     fn scratch: testing_collectives_scratch = [u32; block::scratch_words::<[u64; 3]>()]
 }
 
-/// 0 sum, 1 maximum in the first warp and the own value elsewhere, 2 inclusive and 3 exclusive scan of
-/// the sum, 4 what both say of the whole block, 5 the last thread's value.
+/// Outputs 0 sum, 1 maximum in the first warp and the thread's value elsewhere, 2 inclusive and 3
+/// exclusive sum scan, 4 the smaller of the scans' totals, 5 the last thread's value.
 ///
 /// # Safety
 /// An element per thread in `input`, six in `output`.
 #[inline(always)]
 unsafe fn of_block<T: Element>(input: *const T, output: *mut T) {
     let (out, tid) = (Arrays::to(output), thread_idx_x());
-    // SAFETY: all threads take part; a barrier lies between two uses of the array.
+    // SAFETY: all threads take part; a barrier separates two uses of the scratch memory.
     unsafe {
         let value = *input.add(out.thread);
         out.set(0, block::all_reduce(value, Sum, scratch()));
@@ -122,8 +122,8 @@ shared_array! {
     fn cluster_scratch: testing_collectives_cluster_scratch = [u32; cluster::scratch_words::<u64>()]
 }
 
-/// 0 sum, 1 inclusive and 2 exclusive scan of the sum, 3 what both say of the whole cluster, 4 the last
-/// block's value.
+/// Outputs 0 sum, 1 inclusive and 2 exclusive sum scan, 3 the smaller of the scans' totals, 4 the value
+/// of the last block.
 ///
 /// # Safety
 /// An element per thread in `input`, five in `output`.
@@ -131,7 +131,7 @@ shared_array! {
 #[inline(always)]
 unsafe fn of_cluster<T: Element>(input: *const T, output: *mut T) {
     let out = Arrays::to(output);
-    // SAFETY: all threads take part; a cluster barrier lies between two uses of the array.
+    // SAFETY: all threads take part; a cluster barrier separates two uses of the scratch memory.
     unsafe {
         let value = *input.add(out.thread);
         out.set(0, cluster::all_reduce(value, Sum, cluster_scratch()));
@@ -147,8 +147,7 @@ unsafe fn of_cluster<T: Element>(input: *const T, output: *mut T) {
     }
 }
 
-/// 0 sum, 1 inclusive and 2 exclusive scan of the sum, 3 what both say of the whole grid, 4 the last
-/// block's value.
+/// Outputs the same as `of_cluster`, for the grid.
 ///
 /// # Safety
 /// An element per thread in `input`, five in `output`, one per block in `partials`; `counter` is zero or
@@ -156,7 +155,7 @@ unsafe fn of_cluster<T: Element>(input: *const T, output: *mut T) {
 #[inline(always)]
 unsafe fn of_grid<T: Element>(input: *const T, partials: *mut T, counter: *mut u32, output: *mut T) {
     let (out, meeting) = (Arrays::to(output), GridScratch { partials, counter });
-    // SAFETY: all threads take part; a barrier of the grid lies between two uses of the memory.
+    // SAFETY: all threads take part; a grid barrier separates two uses of the scratch memory.
     unsafe {
         let value = *input.add(out.thread);
         out.set(0, grid::all_reduce(value, Sum, meeting, scratch()));
@@ -172,7 +171,7 @@ unsafe fn of_grid<T: Element>(input: *const T, partials: *mut T, counter: *mut u
     }
 }
 
-/// The sum of the grid, by whichever block is last.
+/// Outputs the sum of the grid, which the last block writes.
 ///
 /// # Safety
 /// An element per thread in `input`, one in `output`, one per block in `partials`; `counter` is zero.
@@ -190,14 +189,14 @@ unsafe fn once<T: Element>(input: *const T, partials: *mut T, counter: *mut u32,
 }
 
 value! {
-    /// x ↦ a · x + b, in arithmetic that wraps around.
+    /// x ↦ a · x + b, in wrapping arithmetic.
     struct Affine {
         a: u32,
         b: u32,
     }
 }
 
-/// First one function, then the other: associative, and not commutative.
+/// Composition of functions: associative but not commutative.
 #[derive(Clone, Copy)]
 struct Then;
 
@@ -212,13 +211,13 @@ impl Operation<Affine> for Then {
 }
 
 kernel! {
-    /// Scans by an operation of the kernel's own whose order matters, on a struct: thread i has 3x +
-    /// input[i]. a and b of 0 and 1 the warp's inclusive, 2 and 3 the block's exclusive scan. Then
-    /// several values reduced at once over the block: 4 their sum, 5 their minimum, 6 their maximum.
+    /// Scans structs by a custom, non-commutative operation: thread i has 3x + input[i]. Outputs `a` and
+    /// `b` of the warp's inclusive scan in 0 and 1, of the block's exclusive scan in 2 and 3; then, from
+    /// one block reduction of a tuple, the inputs' sum in 4, minimum in 5 and maximum in 6.
     pub fn testing_collectives_own(input: *const u32, output: *mut u32) {
         let out = Arrays::to(output);
         // SAFETY: an element per thread in `input`, seven in `output`; all threads take part, and a
-        // barrier lies between two uses of the array.
+        // barrier separates two uses of the scratch memory.
         unsafe {
             let value = *input.add(out.thread);
             let function = Affine { a: 3, b: value };
@@ -239,8 +238,8 @@ kernel! {
         }
     }
 
-    /// Votes: 0 whether all threads of the warp have an odd element, 1 whether any has, 2 which ones; 3
-    /// to 5 the same of the block, as all, any and how many.
+    /// Votes on odd elements: outputs 0 all, 1 any and 2 the ballot of the warp, 3 all, 4 any and 5 the
+    /// count of the block.
     pub fn testing_collectives_votes(input: *const u32, output: *mut u32) {
         let out = Arrays::to(output);
         // SAFETY: an element per thread in `input`, six in `output`; all threads take part.

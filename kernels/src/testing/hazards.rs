@@ -1,7 +1,6 @@
-//! Kernels with one hazard each, for the checks that must find it. A comment `the hazard` marks the
-//! line.
+//! Kernels with one hazard each, which the checks must find. The comment `the hazard` marks its line.
 //!
-//! Their results may be right or wrong: on one schedule or another most of them look right.
+//! Their results may be right or wrong: on some schedules most of them look right.
 
 use crate::reduce::prelude::*;
 use warpfold_device::atomic::{Device, Relaxed, fetch_inc};
@@ -21,14 +20,14 @@ shared_array! {
     fn is_last: testing_relaxed_count_is_last = [u32; 1]
 }
 
-/// Every two threads write one element, of which one value is lost.
+/// Writes each shared element from two threads, so that one value is lost.
 ///
 /// # Safety
 /// As `sequential`, but for the race.
 #[inline(always)]
 unsafe fn testing_two_writers<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let (values, tid) = (dynamic_shared::<T>(), thread_idx_x());
-    // SAFETY: in bounds; the race is what this kernel is for.
+    // SAFETY: in bounds; the race is intended.
     unsafe {
         values.set(tid & (block_dim_x() / 2 - 1), steps::load_one::<T, R>(input, n)); // the hazard
         sync_threads();
@@ -36,7 +35,7 @@ unsafe fn testing_two_writers<T: Element, R: Reduction<T>>(Reduce { input, n, ou
     }
 }
 
-/// The last steps of a tree without the barriers of the warp.
+/// Runs the last steps of a tree without warp barriers.
 ///
 /// # Safety
 /// As `unroll_last_warp`, but for the race.
@@ -45,7 +44,7 @@ unsafe fn testing_missing_warp_barrier<T: Element, R: Reduction<T>>(
     Reduce { input, n, output }: Reduce<T>,
 ) {
     let (values, tid) = (dynamic_shared::<T>(), thread_idx_x());
-    // SAFETY: in bounds; the race is what this kernel is for.
+    // SAFETY: in bounds; the race is intended.
     unsafe {
         values.set(tid, steps::load_one::<T, R>(input, n));
         sync_threads();
@@ -58,7 +57,7 @@ unsafe fn testing_missing_warp_barrier<T: Element, R: Reduction<T>>(
     }
 }
 
-/// `single_pass_last_block`, counting the blocks without ordering what they publish.
+/// `single_pass_last_block` with a relaxed counter, which does not order the partials.
 ///
 /// # Safety
 /// As `single_pass_last_block`, but for the race.
@@ -67,7 +66,7 @@ unsafe fn testing_relaxed_count<T: Element, R: Reduction<T>>(
     ReduceOnce { input, n, partials, counter, output }: ReduceOnce<T>,
 ) {
     let tid = thread_idx_x();
-    // SAFETY: in bounds; the race is what this kernel is for.
+    // SAFETY: in bounds; the race is intended.
     unsafe {
         let value = steps::tree::<T, R>(steps::load_grid_stride::<T, R>(input, n));
         if tid == 0 {
@@ -86,13 +85,13 @@ unsafe fn testing_relaxed_count<T: Element, R: Reduction<T>>(
     }
 }
 
-/// All blocks write their result to one place.
+/// Writes the results of all blocks to one element.
 ///
 /// # Safety
 /// As `sequential`, but for the race.
 #[inline(always)]
 unsafe fn testing_one_output<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
-    // SAFETY: in bounds; the race is what this kernel is for.
+    // SAFETY: in bounds; the race is intended.
     unsafe {
         let value = steps::tree::<T, R>(steps::load_one::<T, R>(input, n));
         if thread_idx_x() == 0 {
@@ -101,14 +100,14 @@ unsafe fn testing_one_output<T: Element, R: Reduction<T>>(Reduce { input, n, out
     }
 }
 
-/// Threads past the end of the input leave their element unwritten, and others read it.
+/// Reads shared elements that threads past the end of the input left unwritten.
 ///
 /// # Safety
-/// As `sequential`, but for what is read unwritten.
+/// As `sequential`, but for the unwritten elements.
 #[inline(always)]
 unsafe fn testing_unwritten_shared<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let (values, tid, i) = (dynamic_shared::<T>(), thread_idx_x(), grid::thread_index());
-    // SAFETY: in bounds; the unwritten elements are what this kernel is for.
+    // SAFETY: in bounds; reading unwritten elements is intended.
     unsafe {
         if i < n {
             values.set(tid, R::map(*input.add(i as usize)));
@@ -123,13 +122,13 @@ unsafe fn testing_unwritten_shared<T: Element, R: Reduction<T>>(Reduce { input, 
     }
 }
 
-/// Adds to an output that holds nothing.
+/// Adds to an output that was not initialised.
 ///
 /// # Safety
-/// As `sequential`, but for what is read unwritten.
+/// As `sequential`, but for the unwritten output.
 #[inline(always)]
 unsafe fn testing_unwritten_output<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
-    // SAFETY: in bounds; the unwritten output is what this kernel is for.
+    // SAFETY: in bounds; reading the unwritten output is intended.
     unsafe {
         let value = steps::tree::<T, R>(steps::load_one::<T, R>(input, n));
         if thread_idx_x() == 0 {
@@ -148,21 +147,21 @@ unsafe fn testing_out_of_bounds<T: Element, R: Reduction<T>>(Reduce { input, n, 
     let i = grid::thread_index();
     let mut value = R::IDENTITY;
     if i <= n {
-        // SAFETY: the element past the end is what this kernel is for.
+        // SAFETY: reading past the end is intended.
         value = R::map(unsafe { *input.add(i as usize) }); // the hazard
     }
     // SAFETY: as `sequential`.
     unsafe { steps::write_block(output, steps::tree::<T, R>(value)) };
 }
 
-/// Reads 16 bytes of shared memory from an address that is no multiple of 16.
+/// Reads 16 bytes of shared memory from an address that is not a multiple of 16.
 ///
 /// # Safety
 /// As `sequential`, but for that address.
 #[inline(always)]
 unsafe fn testing_misaligned<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
-    // SAFETY: in bounds; the address is what this kernel is for.
+    // SAFETY: in bounds; the misaligned address is intended.
     unsafe {
         values.set(thread_idx_x(), steps::load_one::<T, R>(input, n));
         sync_threads();
@@ -173,7 +172,7 @@ unsafe fn testing_misaligned<T: Element, R: Reduction<T>>(Reduce { input, n, out
     }
 }
 
-/// Some threads of a warp come to a block barrier and the others do not.
+/// Reaches a block barrier in only some threads of a warp.
 ///
 /// # Safety
 /// As `sequential`, but for the barrier.
@@ -182,7 +181,7 @@ unsafe fn testing_divergent_barrier<T: Element, R: Reduction<T>>(
     Reduce { input, n, output }: Reduce<T>,
 ) {
     let (values, tid) = (dynamic_shared::<T>(), thread_idx_x());
-    // SAFETY: in bounds; the barrier is what this kernel is for.
+    // SAFETY: in bounds; the divergent barrier is intended.
     unsafe {
         values.set(tid, steps::load_one::<T, R>(input, n));
         if tid % 4 == 0 {
@@ -194,13 +193,13 @@ unsafe fn testing_divergent_barrier<T: Element, R: Reduction<T>>(
     }
 }
 
-/// Lanes of the lower half shuffle with those of the upper half, which are elsewhere.
+/// Shuffles with the upper half of a warp in a branch that only the lower half takes.
 ///
 /// # Safety
 /// As `warp_shuffle`, but for the shuffle.
 #[inline(always)]
 unsafe fn testing_inactive_lane<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
-    // SAFETY: in bounds; the shuffle is what this kernel is for.
+    // SAFETY: in bounds; the shuffle with inactive lanes is intended.
     unsafe {
         let mut value = steps::load_one::<T, R>(input, n);
         if lane_id() < WARP_SIZE / 2 {

@@ -1,4 +1,4 @@
-//! Kernels that test the suite itself and that no user runs.
+//! Kernels that only test the suite itself.
 
 pub mod broken;
 pub mod collectives;

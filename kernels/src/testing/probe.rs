@@ -1,5 +1,5 @@
-//! One entry per primitive of `warpfold-device` and element type: what a thread got from it goes to
-//! the output, and `tests/` knows what that must be. One block of 64 threads unless said otherwise.
+//! One entry per primitive of `warpfold-device` and element type. Each thread writes its results to the
+//! output, which `tests/` compares. One block of 64 threads unless stated otherwise.
 
 use crate::{prelude::*, reduce::Element};
 use warpfold_device::{
@@ -37,14 +37,14 @@ probes! {
     extremes(input: *const T, output: *mut T)
 }
 
-/// down 3, up 5, xor 9 and idx 7, each over the whole warp: `output[64 k + thread]` for the k-th.
+/// Shuffles down 3, up 5, xor 9 and idx 7 over the whole warp: the k-th to `output[64 k + thread]`.
 ///
 /// # Safety
 /// 64 elements in `input`, 256 in `output`.
 #[inline(always)]
 unsafe fn shuffles<T: Element>(input: *const T, output: *mut T) {
     let tid = thread_idx_x() as usize;
-    // SAFETY: whole warps take part; indices are below the lengths above.
+    // SAFETY: whole warps take part; indices are in bounds.
     unsafe {
         let value = *input.add(tid);
         *output.add(tid) = value.shuffle_down(FULL_WARP, 3);
@@ -55,11 +55,10 @@ unsafe fn shuffles<T: Element>(input: *const T, output: *mut T) {
 }
 
 shared_array! {
-    /// 64 elements of any type.
     fn static_words: testing_probe_static_words = [u64; 64]
 }
 
-/// The input backwards, through dynamic shared memory and then through static shared memory.
+/// Reverses the input through dynamic and through static shared memory.
 ///
 /// # Safety
 /// 64 elements in `input`, 128 in `output`; 64 elements of dynamic shared memory.
@@ -67,7 +66,7 @@ shared_array! {
 unsafe fn shared<T: Element>(input: *const T, output: *mut T) {
     let tid = thread_idx_x();
     let (dynamic, fixed) = (dynamic_shared::<T>(), static_words().cast::<T>());
-    // SAFETY: indices are below 64; a barrier lies between writes and reads.
+    // SAFETY: indices are below 64; a barrier separates writes from reads.
     unsafe {
         let value = *input.add(tid as usize);
         dynamic.set(tid, value);
@@ -78,17 +77,17 @@ unsafe fn shared<T: Element>(input: *const T, output: *mut T) {
     }
 }
 
-/// 16 bytes per thread with each cache hint: the input three times.
+/// Copies 16 bytes per thread with each of three cache hints.
 ///
 /// # Safety
-/// 64 times 16 bytes in `input`, thrice that in `output`.
+/// 64 times 16 bytes in `input`, three times as many in `output`.
 #[inline(always)]
 unsafe fn load16s<T: Element>(input: *const T, output: *mut T) {
     let lanes = 16 / size_of::<T>();
     let (start, total) = (thread_idx_x() as usize * lanes, 64 * lanes);
-    // SAFETY: every thread has its 16 bytes, aligned as the input is.
+    // SAFETY: every thread has its own 16 bytes, aligned like the input.
     unsafe {
-        // Whole groups at once: an array of groups that a loop walks through would lie in local memory.
+        // No loop over an array of vectors, which would be stored in local memory.
         let group = |k: usize| output.add(k * total + start).cast::<T::Lanes>();
         *group(0) = load16::<T, Cached>(input.add(start));
         *group(1) = load16::<T, Streaming>(input.add(start));
@@ -96,14 +95,14 @@ unsafe fn load16s<T: Element>(input: *const T, output: *mut T) {
     }
 }
 
-/// All threads of the grid on the same cells: 0 to 2 added to, 3 and 4 minimum, 5 and 6 maximum, over
-/// orders and scopes. Scope `Block` only from block 0.
+/// Updates the same cells from all threads of the grid, with different orders and scopes: 0 to 2 add, 3
+/// and 4 minimum, 5 and 6 maximum. Only block 0 updates with scope `Block`.
 ///
 /// # Safety
 /// One element per thread of the grid in `input`, 7 initialised cells.
 #[inline(always)]
 unsafe fn atomics<T: Element>(input: *const T, cells: *mut T) {
-    // SAFETY: the cells are touched by atomics alone while this runs.
+    // SAFETY: only atomics access the cells during the launch.
     unsafe {
         let value = *input.add(grid::thread_index() as usize);
         Atomic::fetch_add::<Relaxed, Device>(cells, value);
@@ -118,14 +117,14 @@ unsafe fn atomics<T: Element>(input: *const T, cells: *mut T) {
     }
 }
 
-/// Minimum and maximum of every ordered pair: thread i has elements i / 8 and i % 8.
+/// Outputs the minimum and maximum of every ordered pair: thread i has elements i / 8 and i % 8.
 ///
 /// # Safety
 /// 8 elements in `input`, 128 in `output`.
 #[inline(always)]
 unsafe fn extremes<T: Element>(input: *const T, output: *mut T) {
     let tid = thread_idx_x() as usize;
-    // SAFETY: indices are below the lengths above.
+    // SAFETY: indices are in bounds.
     unsafe {
         let (a, b) = (*input.add(tid / 8), *input.add(tid % 8));
         *output.add(tid) = a.least(b);
@@ -134,7 +133,7 @@ unsafe fn extremes<T: Element>(input: *const T, output: *mut T) {
 }
 
 kernel! {
-    /// Every coordinate of every thread of a grid of any shape in x and y, eight words each.
+    /// Outputs eight coordinates per thread of a two-dimensional grid of any shape.
     pub fn testing_probe_coordinates(output: *mut u32) {
         let block = block_idx_y() * grid_dim_x() + block_idx_x();
         let thread = thread_idx_y() * block_dim_x() + thread_idx_x();
@@ -149,19 +148,19 @@ kernel! {
         }
     }
 
-    /// Each thread counts itself in with a counter that wraps after `last`, and leaves what it saw.
+    /// Increments a counter that wraps after `last` in each thread, and outputs its previous values.
     pub fn testing_probe_counter(counter: *mut u32, last: u64, output: *mut u32) {
         // SAFETY: the output has one word per thread of the grid.
         unsafe { *output.add(grid::thread_index() as usize) = fetch_inc::<AcqRel, Device>(counter, last as u32) };
     }
 
-    /// Even blocks publish a value with a fence and a flag; the odd block after each waits for the flag
-    /// and reads the value. The lanes of a warp pass values on with warp barriers alone.
+    /// Publishes values from each even block with a fence and a flag; the next block waits for the
+    /// flags, reads the values and exchanges them between its lanes with warp barriers only.
     pub fn testing_probe_ordering(values: *mut u32, flags: *mut u32, output: *mut u32) {
         let (pair, lane) = ((block_idx_x() / 2) as usize, lane_id());
         let shared = dynamic_shared::<u32>();
-        // SAFETY: the three arrays have 32 words per pair of blocks; blocks are one warp, whose every
-        // lane takes part in the warp barriers.
+        // SAFETY: the three arrays have 32 words per pair of blocks; a block is one warp, and all its
+        // lanes take part in the warp barriers.
         unsafe {
             let cell = pair * 32 + lane as usize;
             if block_idx_x().is_multiple_of(2) {

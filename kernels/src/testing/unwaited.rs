@@ -1,11 +1,10 @@
-//! A hazard that needs compute capability 9.0: see `hazards`.
+//! A hazard that needs compute capability 9.0, as in `hazards`.
 
 use crate::reduce::prelude::*;
 use warpfold_device::bulk::{Mbarrier, copy_bulk, fence_mbarrier_init};
 
 entries!(testing_unwaited_copy(Reduce) for i32);
 
-/// Bytes of the copy.
 const BYTES: u32 = 256;
 
 shared_array! {
@@ -15,7 +14,7 @@ shared_array! {
     fn landed: testing_unwaited_copy_landed = [u64; 1]
 }
 
-/// Reads a tile before the copy that brings it has landed.
+/// Reads a tile before its bulk copy has completed.
 ///
 /// # Safety
 /// `input` has 64 readable elements and `output` one writable element per block.
@@ -23,7 +22,7 @@ shared_array! {
 unsafe fn testing_unwaited_copy<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let (tile, landed) = (tile().cast::<T>(), Mbarrier::at(*landed()));
     let tid = thread_idx_x();
-    // SAFETY: in bounds; reading too early is what this kernel is for.
+    // SAFETY: in bounds; the early read is intended.
     unsafe {
         if tid == 0 && n >= u64::from(BYTES / 4) {
             landed.init(1);

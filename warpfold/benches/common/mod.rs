@@ -1,4 +1,4 @@
-//! What all benchmarks share.
+//! Device, input rotation and statistics of the benchmarks.
 
 use std::{env, error::Error};
 
@@ -6,22 +6,21 @@ use warpfold::{Device, Selection};
 
 /// Bytes of all inputs together: more than twice any GPU's L2 cache.
 const ROTATED: usize = 256 << 20;
-/// About how long a round takes, in bytes that are read.
+/// Bytes read in a round, which set its length.
 const ROUND_BYTES: usize = 4 << 30;
-/// Inputs, and calls in a round, on the simulator.
+/// Inputs and calls per round on the simulator.
 const SIMULATED: (usize, usize) = (2, 3);
 
-/// Whether the simulator is asked for, in which times say nothing.
+/// Returns whether the simulator is requested.
 pub(crate) fn is_simulated() -> bool {
     env::var("DEVICE").is_ok_and(|device| device == "sim")
 }
 
-/// The device that is asked for; `None` where that is a GPU and there is none.
+/// Opens the requested device, or returns `None` if that is a GPU and there is none.
 pub(crate) fn open() -> Result<Option<Device>, Box<dyn Error>> {
     let simulated = is_simulated();
     match Device::open(if simulated { Selection::Sim } else { Selection::Cuda }) {
         Ok(device) => Ok(Some(device)),
-        // Without a GPU there is nothing to measure.
         Err(error) if !simulated => {
             println!("no GPU, nothing is measured: {error}");
             Ok(None)
@@ -30,8 +29,8 @@ pub(crate) fn open() -> Result<Option<Device>, Box<dyn Error>> {
     }
 }
 
-/// How many inputs of `bytes` bytes take turns, so that the cache has none of them, and how many calls
-/// are a round.
+/// Returns the number of inputs of `bytes` bytes to rotate, so that none is in the cache, and the number
+/// of calls per round.
 pub(crate) fn rotation(device: &Device, bytes: usize) -> (usize, usize) {
     if device.info().simulated {
         return SIMULATED;

@@ -1,27 +1,26 @@
-//! What benchmarks of pieces of a buffer share.
+//! Test data of the benchmarks of segments and keys.
 
-/// An element is its index modulo 4, and so what any piece of them is reduced to is known.
+/// Returns an element: its index modulo 4, so that the results of any piece are known.
 pub(crate) fn value_at(index: usize) -> f32 {
     (index % 4) as f32
 }
 
-/// The sum of the first `end` elements.
 fn sum_to(end: usize) -> usize {
     end / 4 * 6 + [0, 0, 1, 3][end % 4]
 }
 
-/// Whether a sum is that of the elements between two of them.
+/// Returns whether a sum is that of the elements from `begin` to `end`.
 pub(crate) fn is_sum(sum: f32, [begin, end]: [usize; 2]) -> bool {
     let expected = (sum_to(end) - sum_to(begin)) as f32;
     (sum - expected).abs() <= expected * 1e-5
 }
 
-/// Where `count` pieces of `total` elements in all begin, and the last one ends. Their lengths are
-/// distributed as Zipf's law says (the k-th longest one has a k-th of the longest one's), in no order.
+/// Returns the offsets of `count` pieces of `total` elements in all, the last one's end included.
+/// Lengths follow Zipf's law (the k-th longest is a k-th of the longest) and are shuffled.
 pub(crate) fn zipf(count: usize, total: usize) -> Vec<u32> {
     let harmonic: f64 = (1..=count).map(|rank| 1.0 / rank as f64).sum();
     let longest = total as f64 / harmonic;
-    // A step that has no divisor in common with the count visits each rank once.
+    // A step that is coprime to the count visits each rank once.
     let step = (count as f64 * 0.618) as usize | 1;
     let step = (step..).find(|&step| divisor(step, count) == 1).expect("a prime is enough");
     let mut end = 0.0;
@@ -33,7 +32,7 @@ pub(crate) fn zipf(count: usize, total: usize) -> Vec<u32> {
     begins.chain([total as u32]).collect()
 }
 
-/// The greatest one of both numbers.
+/// Returns the greatest common divisor.
 fn divisor(a: usize, b: usize) -> usize {
     if b == 0 { a } else { divisor(b, a % b) }
 }
