@@ -1,10 +1,10 @@
 //! CUB, NVIDIA's library of device-wide reductions, as a contender.
 //!
-//! CUB is templates of CUDA C++: `cargo xtask build-cub` compiles those that are needed here into a
-//! shared library with a C interface (`cuda/cub/`), which is opened while the program runs.
+//! CUB consists of CUDA C++ templates: `cargo xtask build-cub` compiles the required instances into a
+//! shared library with a C interface (`cuda/cub/`), which is loaded at run time.
 //!
-//! It has every operation and element type, each as CUB does it fastest: sums of 8-bit integers are made
-//! and written in 32 bits, not in the 64 of [`Op::result`].
+//! Every operation and element type is supported, each in CUB's fastest form: sums of 8-bit integers are
+//! computed and written in 32 bits, not in the 64 of [`Op::result`].
 
 mod segments;
 
@@ -40,7 +40,7 @@ type Reduce = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// The shared library that was built of CUB.
+/// The loaded shared library.
 pub struct Cub {
     reduce: Reduce,
     reduce_rows: ReduceRows,
@@ -49,28 +49,28 @@ pub struct Cub {
 }
 
 impl Cub {
-    /// Opens the library that `cargo xtask build-cub` has made.
+    /// Opens the library that `cargo xtask build-cub` builds.
     ///
     /// ```compile_fail,E0133
     /// let cub = warpfold_bench::Cub::open("libwarpfold_cub.so".as_ref());
     /// ```
     ///
     /// # Errors
-    /// [`Error::BadInput`] when the file cannot be loaded or is another library.
+    /// Returns [`Error::BadInput`] if the file cannot be loaded or is another library.
     ///
     /// # Safety
-    /// To load a library is to run its code. It must be that library: one of others that has its names
-    /// must have functions of the same types that do the same.
+    /// Loading a library runs its code. The file must be that library, or one whose functions of the
+    /// same names have the same types and behaviour.
     pub unsafe fn open(path: &Path) -> Result<Arc<Self>> {
         let refused = |error: libloading::Error| {
             let text = error.to_string();
             let reason = text.split_whitespace().collect::<Vec<_>>().join(" ");
             Error::BadInput { path: path.to_owned(), reason }
         };
-        // SAFETY: loading runs the library's initialisers; the caller answers for them.
+        // SAFETY: loading runs the library's initialisers, for which the caller is responsible.
         let library = unsafe { Library::new(path) }.map_err(refused)?;
-        // SAFETY: these are the functions' types in cuda/cub/library.cu; the caller answers for it that
-        // this is what was made of it.
+        // SAFETY: these are the types of the functions in cuda/cub/library.cu; the caller ensures that
+        // the library was built from it.
         let (version, error_text, reduce, reduce_rows) = unsafe {
             (
                 *library.get::<Version>("warpfold_cub_version").map_err(refused)?,
@@ -79,10 +79,9 @@ impl Cub {
                 *library.get::<ReduceRows>("warpfold_cub_rows").map_err(refused)?,
             )
         };
-        // SAFETY: it takes nothing and returns a constant.
+        // SAFETY: the function takes no arguments and returns a constant.
         let version = unsafe { version() };
-        // Never closed: the functions are its, and the CUDA runtime inside it has handlers that run
-        // when the program ends.
+        // Never closed: the functions belong to it, and the CUDA runtime inside of it has exit handlers.
         std::mem::forget(library);
         Ok(Arc::new(Self { reduce, reduce_rows, error_text, version }))
     }
@@ -93,19 +92,18 @@ impl Cub {
         format!("{}.{}.{}", number / 100_000, number / 100 % 1000, number % 100)
     }
 
-    /// Turns a code into a result.
     fn check(&self, device: &Device, code: c_int) -> Result<()> {
         if code == 0 {
             return Ok(());
         }
-        // SAFETY: it takes any code and returns static text.
+        // SAFETY: the function takes any code and returns static text.
         let text = unsafe { CStr::from_ptr((self.error_text)(code)) };
         let reason = text.to_string_lossy().into_owned();
         Err(Error::Driver { device: device.info().name.clone(), call: "cub", reason })
     }
 }
 
-/// The numbers of cuda/cub/library.cu.
+/// Codes of cuda/cub/library.cu.
 fn op_code(op: Op) -> c_int {
     match op {
         Op::Sum => 0,
@@ -117,7 +115,7 @@ fn op_code(op: Op) -> c_int {
     }
 }
 
-/// The numbers of cuda/cub/library.cuh.
+/// Codes of cuda/cub/library.cuh.
 fn dtype_code(dtype: Dtype) -> c_int {
     match dtype {
         Dtype::I32 => 0,
@@ -135,12 +133,12 @@ fn dtype_code(dtype: Dtype) -> c_int {
     }
 }
 
-/// Where in the output the result is, and what it is written in.
+/// Returns the offset of the result in the output, and its type.
 fn written(op: Op, dtype: Dtype) -> (u64, Dtype) {
     match (op, dtype) {
-        // The element comes first. Its index is signed, and never below 0.
+        // The element comes first. Its index is signed and never negative.
         (Op::ArgMin | Op::ArgMax, _) => (OUTPUT_BYTES / 2, Dtype::U64),
-        // In 32 bits, which wrap around.
+        // 32-bit sums, which wrap around.
         (Op::Sum | Op::SumOfSquares, Dtype::I8 | Dtype::I16 | Dtype::I32) => (0, Dtype::I32),
         (Op::Sum | Op::SumOfSquares, Dtype::U8 | Dtype::U16 | Dtype::U32) => (0, Dtype::U32),
         _ => (0, op.result(dtype)),
@@ -154,7 +152,6 @@ pub struct CubReduction {
     dtype: Dtype,
     n: u64,
     temporary: Allocation,
-    /// As CUB wants them back.
     temporary_bytes: usize,
     output: Allocation,
     expected: Expected,
@@ -162,12 +159,12 @@ pub struct CubReduction {
 }
 
 impl CubReduction {
-    /// Allocates what it needs. `expected` is what it must give; a NaN among the elements need not win
-    /// a minimum or maximum here.
+    /// Allocates the storage. `expected` is the correct result; CUB need not return NaN as the minimum
+    /// or maximum of elements that contain one.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] in the simulator, [`Error::OutOfMemory`], and [`Error::Driver`] when CUB
-    /// refuses, as it does where the library holds no code for the GPU.
+    /// Returns [`Error::Mismatch`] in the simulator, [`Error::OutOfMemory`], and [`Error::Driver`] if
+    /// CUB fails, as it does if the library has no code for the GPU.
     pub fn new(
         cub: &Arc<Cub>,
         device: &Device,
@@ -186,23 +183,23 @@ impl CubReduction {
             device: device.clone(),
         };
         let stream = device.stream()?;
-        // SAFETY: without temporary storage CUB reads and writes nothing but the number of bytes.
+        // SAFETY: without temporary storage CUB only computes its size.
         unsafe { made.call(&stream, ptr::null_mut(), 0) }?;
         made.temporary = device.allocate(made.temporary_bytes as u64)?;
         Ok(made)
     }
 
     /// # Safety
-    /// Unless `temporary` is null it must be the address of as many bytes as CUB has asked for, and
-    /// `input` that of the elements; all must live until the stream was synchronised.
+    /// Unless `temporary` is null, it must be the address of as many bytes as CUB requires, and `input`
+    /// that of the elements; all must live until the stream has been synchronised.
     unsafe fn call(&mut self, stream: &Stream, temporary: *mut c_void, input: u64) -> Result<()> {
         if self.device.info().kind != Kind::Cuda {
             let reason = format!("CUB runs on GPUs, this is {}", self.device.info().name);
             return Err(Error::Mismatch { what: "device", reason });
         }
-        // The context is current from here on: the CUDA runtime inside the library takes it.
+        // Makes the context current, which the CUDA runtime inside the library then uses.
         let stream = stream.raw()?;
-        // SAFETY: the output has room for any result; the caller answers for the rest.
+        // SAFETY: the output has room for any result; the caller ensures the rest.
         let code = unsafe {
             (self.cub.reduce)(
                 op_code(self.op),
@@ -219,10 +216,10 @@ impl CubReduction {
     }
 }
 
-/// An extreme element, and its index in the second half.
+/// Room for an extreme element in the first half, and its index in the second.
 const OUTPUT_BYTES: u64 = 16;
 
-/// A device address as C has it: not to be read here.
+/// Returns a device address as a C pointer, which the host must not dereference.
 fn device_pointer(address: u64) -> *mut c_void {
     ptr::without_provenance_mut(address as usize)
 }
@@ -239,7 +236,7 @@ unsafe impl Contender for CubReduction {
 
     unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()> {
         let temporary = device_pointer(self.temporary.address());
-        // SAFETY: the temporary storage is of the size that CUB asked for, the slot holds the elements.
+        // SAFETY: the temporary storage has the size that CUB requires, and the slot holds the elements.
         unsafe { self.call(stream, temporary, slot.input()) }
     }
 
@@ -254,9 +251,9 @@ unsafe impl Contender for CubReduction {
     }
 }
 
-/// Most additions that one element's value takes part in, as far as is known of CUB: 256 threads a
-/// block and at least 512 blocks once there is work for them, 16 elements per thread before that, a
-/// tree in each block, and one block for the blocks' results.
+/// Returns an upper bound of the additions that one element's value takes part in, as far as is known of
+/// CUB: at least 512 blocks of 256 threads once there is work for them, 16 elements per thread before
+/// that, a tree in each block, and one block for the blocks' results.
 pub fn depth(n: u64) -> u64 {
     n.div_ceil(512 * 256).max(16) + 2 * 8 + 64
 }
@@ -273,7 +270,7 @@ mod tests {
         let path = folder.path().join("libwarpfold_cub.so");
         for text in [None, Some("no library\n")] {
             text.inspect(|text| std::fs::write(&path, text).unwrap());
-            // SAFETY: nothing is there that could be loaded.
+            // SAFETY: there is no library that could be loaded.
             let error = unsafe { Cub::open(&path) }.err().unwrap().to_string();
             assert_eq!(error.lines().count(), 1, "{error}");
             assert!(error.contains("libwarpfold_cub.so"), "{error}");
@@ -324,12 +321,12 @@ mod tests {
         }
     }
 
-    /// With `WARPFOLD_CUB` naming a library that was built: it loads without a GPU, and says so when
-    /// it is to run without one.
+    /// With `WARPFOLD_CUB` naming a built library: it loads without a GPU and reports that it cannot
+    /// run.
     #[test]
     fn a_library_that_was_built_loads() {
         let Some(path) = std::env::var_os("WARPFOLD_CUB") else { return };
-        // SAFETY: who sets the variable answers for the library.
+        // SAFETY: whoever sets the variable is responsible for the library.
         let cub = unsafe { Cub::open(Path::new(&path)) }.unwrap();
         assert_eq!(cub.version().split('.').count(), 3);
         let device = Device::open(Selection::Sim).unwrap();
@@ -338,13 +335,13 @@ mod tests {
         assert!(error.to_string().contains("CUB runs on GPUs"), "{error}");
     }
 
-    /// With `WARPFOLD_CUB` and a GPU: every operation of every type, whose random elements have ties in
+    /// With `WARPFOLD_CUB` and a GPU: every operation and type, with random elements that have ties in
     /// the narrow types.
     #[test]
     fn a_library_that_was_built_is_right() {
         let Some(path) = std::env::var_os("WARPFOLD_CUB") else { return };
         let Ok(device) = Device::open(Selection::Cuda) else { return };
-        // SAFETY: who sets the variable answers for the library.
+        // SAFETY: whoever sets the variable is responsible for the library.
         let cub = unsafe { Cub::open(Path::new(&path)) }.unwrap();
         let options = Options { rounds: LEAST_ROUNDS, warm_up: 1, slices: 1, ..Options::default() };
         for &dtype in Dtype::ALL {

@@ -1,5 +1,5 @@
-//! The suite's kernels as contenders, by whatever compiler: those of the catalogue, and the reducer with
-//! its own choices or with one that is tried, of a whole buffer or of the rows of a matrix.
+//! The suite's kernels as contenders, from any compiler: those of the catalogue, and the reducer with
+//! its default or a given launch configuration, on a whole buffer or on the rows of a matrix.
 
 use std::sync::Arc;
 
@@ -25,22 +25,22 @@ pub struct Reducing {
 }
 
 impl Reducing {
-    /// Allocates the workspace. `expected` is what it must give.
+    /// Allocates the workspace; `expected` is the correct result.
     ///
     /// # Errors
-    /// Those of [`Reduction::workspace`].
+    /// Returns the errors of [`Reduction::workspace`].
     pub fn new(reduction: Reduction, expected: Expected) -> Result<Self> {
         let workspace = reduction.workspace()?;
         Ok(Self { reduction, workspace, expected })
     }
 
-    /// Returns the reduction that takes part.
+    /// Returns the reduction.
     pub fn reduction(&self) -> &Reduction {
         &self.reduction
     }
 }
 
-// SAFETY: the plan of a reduction reads as many elements as it was asked for and writes its workspace.
+// SAFETY: a reduction reads as many elements as it was planned for and writes its own workspace.
 unsafe impl Contender for Reducing {
     fn device(&self) -> &Device {
         self.reduction.device()
@@ -52,8 +52,8 @@ unsafe impl Contender for Reducing {
     }
 
     unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()> {
-        // SAFETY: the slot holds the elements; the workspace is ours, and the caller keeps us and lets
-        // one run follow the other on one stream.
+        // SAFETY: the slot holds the elements; the workspace is ours, and the caller keeps `self` alive
+        // and enqueues all runs on one stream.
         unsafe { self.reduction.launch(stream, slot.input(), &mut self.workspace) }.map(drop)
     }
 
@@ -74,19 +74,19 @@ pub struct Moving {
 }
 
 impl Moving {
-    /// `expected` is what it must write.
+    /// Creates a contender; `expected` is the correct output.
     pub fn new(movement: Movement, expected: Arc<Data>) -> Self {
         Self { movement, expected }
     }
 
-    /// Returns the movement that takes part.
+    /// Returns the movement.
     pub fn movement(&self) -> &Movement {
         &self.movement
     }
 }
 
-// SAFETY: a movement reads and writes as many elements as its pattern says, and reads a permutation of
-// its own.
+// SAFETY: a movement reads and writes as many elements as its pattern says, and reads a permutation that
+// it owns.
 unsafe impl Contender for Moving {
     fn device(&self) -> &Device {
         self.movement.device()
@@ -116,8 +116,8 @@ unsafe impl Contender for Moving {
     }
 }
 
-// SAFETY: the kernels read as many elements as it was made for, and write a workspace and an output that
-// are its own.
+// SAFETY: the kernels read as many elements as `self` was made for, and write a workspace and an output
+// that it owns.
 unsafe impl Contender for Measured {
     fn device(&self) -> &Device {
         self.device()
@@ -128,8 +128,8 @@ unsafe impl Contender for Measured {
     }
 
     unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()> {
-        // SAFETY: the slot holds the elements, and an allocation is aligned; the caller keeps us and
-        // lets one run follow the other on one stream. A contest ends with the first wait that fails.
+        // SAFETY: the slot holds the elements, and an allocation is aligned; the caller keeps `self`
+        // alive and enqueues all runs on one stream. A contest ends at the first wait that fails.
         unsafe { self.launch(stream, slot.input()) }
     }
 
@@ -142,7 +142,7 @@ unsafe impl Contender for Measured {
     }
 }
 
-/// A reduction of every row of a matrix of f32 by the library's kernels.
+/// A reduction of every row of an f32 matrix by the library's kernels.
 pub struct ReducingRows {
     measured: MeasuredRows,
     layout: Layout,
@@ -154,24 +154,24 @@ impl ReducingRows {
     /// Loads the kernels and allocates the results, for [`Op::Sum`] or [`Op::ArgMax`].
     ///
     /// # Errors
-    /// [`Error::Mismatch`](warpfold_suite::Error::Mismatch) for another operation, and those of
-    /// [`MeasuredRows::new`].
+    /// Returns [`Error::Mismatch`](warpfold_suite::Error::Mismatch) for another operation, and the
+    /// errors of [`MeasuredRows::new`].
     pub fn new(reducer: &Reducer, op: Op, matrix: &Arc<Matrix>) -> Result<Self> {
         let layout = Layout::of(op, Layout::Places)?;
         let (rows, len) = (matrix.rows(), matrix.row_len());
         let measured = MeasuredRows::new(reducer, (op, Dtype::F32), rows, len)?;
-        // A single row is reduced as a buffer is, whose result may have `OUTPUT_BYTES` bytes.
+        // A single row is reduced like a buffer, with a result of up to `OUTPUT_BYTES` bytes.
         let bytes = (rows * layout.bytes()).max(OUTPUT_BYTES);
         let output = reducer.device().allocate(bytes)?;
         Ok(Self { measured, layout, matrix: matrix.clone(), output })
     }
 
-    /// The launch; none for a single row, which is reduced as a buffer is.
+    /// Returns the launch; `None` for a single row, which is reduced like a buffer.
     pub fn plan(&self) -> Option<RowsLaunch> {
         self.measured.plan()
     }
 
-    /// How its results lie in memory.
+    /// Returns the memory layout of the results.
     pub fn layout(&self) -> Layout {
         self.layout
     }
@@ -188,9 +188,9 @@ unsafe impl Contender for ReducingRows {
     }
 
     unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()> {
-        // SAFETY: the slot holds the elements, and an allocation is aligned; the output has room for a
-        // result of each row. The caller keeps us and lets one run follow the other on one stream. A
-        // contest ends with the first wait that fails.
+        // SAFETY: the slot holds the elements, and an allocation is aligned; the output has room for the
+        // result of each row. The caller keeps `self` alive and enqueues all runs on one stream. A
+        // contest ends at the first wait that fails.
         unsafe { self.measured.launch(stream, slot.input(), self.output.address()) }
     }
 

@@ -1,35 +1,36 @@
-//! The times of one that took turns with others, and how two of them compare.
+//! The times of a contender, and the comparison of two contenders.
 
 use serde::{Deserialize, Serialize};
 use warpfold_suite::measure::Spread;
 
-/// One time over another, round by round.
+/// The ratio of two contenders' times, round by round.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// In half of the rounds it was less.
+    /// The median.
     pub median: f64,
-    /// In a quarter of the rounds it was less.
+    /// The lower quartile.
     pub q1: f64,
-    /// In three quarters of the rounds it was less.
+    /// The upper quartile.
     pub q3: f64,
 }
 
-/// Microseconds of each round; none of those that it sat out.
+/// Microseconds of each round; `None` for rounds that it did not run in.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Laps(pub Vec<Option<f64>>);
 
 impl Laps {
-    /// Rounds that it was timed in.
+    /// Returns the number of timed rounds.
     pub fn runs(&self) -> usize {
         self.0.iter().flatten().count()
     }
 
-    /// What they come to; none without a run.
+    /// Returns the statistics of the times; `None` without a run.
     pub fn spread(&self) -> Option<Spread> {
         Spread::of(self.0.iter().flatten().copied())
     }
 
-    /// These over the other's, of the rounds that both ran in; none without such a round.
+    /// Returns the ratio to the other's times, from the rounds that both ran in; `None` without such a
+    /// round.
     pub fn over(&self, other: &Self) -> Option<Ratio> {
         let pairs = self.0.iter().zip(&other.0).filter_map(|(&this, &other)| this.zip(other));
         let Spread { median, q1, q3, .. } = Spread::of(pairs.map(|(this, other)| this / other))?;
@@ -43,7 +44,7 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_round_by_round() {
-        // Both get slower by the round; each round's ratio is 2, that of the medians is not.
+        // Both get slower in each round; the ratio of each round is 2, that of the medians is not.
         let slow = Laps(vec![Some(2.0), Some(4.0), Some(8.0), None, Some(100.0)]);
         let fast = Laps(vec![Some(1.0), Some(2.0), Some(4.0), Some(9.0), None]);
         assert_eq!(slow.over(&fast), Some(Ratio { median: 2.0, q1: 2.0, q3: 2.0 }));

@@ -1,12 +1,13 @@
-//! Several that do the same work, timed in turn: A B C, then C B A, so that whatever drifts drifts for
-//! all and each pair can be compared round by round.
+//! Times contenders for the same work in alternating order: A B C, then C B A, so that drift affects all
+//! alike and each pair can be compared round by round.
 //!
-//! All run on one stream and read the same inputs, which are rotated past the L2 cache: every run finds
-//! its own cold. Device events stand around each run. Everything a contender needs is allocated before.
-//! Each gives a right result before it is timed, and its last timed run must be right again.
+//! All run on one stream and read the same inputs, which are rotated past the L2 cache, so that every
+//! run starts cold. Each run is timed by device events. All of a contender's memory is allocated before.
+//! Each must give a correct result before it is timed, and its last timed run is checked again.
 //!
-//! A small input is done before the host has launched the next run: the time between two events is then
-//! the host's. [`Contest::run_graphs`] records many runs of a contender in one CUDA graph and divides.
+//! A small input is reduced before the host has launched the next run: the time between two events is
+//! then the host's. [`Contest::run_graphs`] records many runs of a contender in one CUDA graph and
+//! divides.
 
 mod cub;
 mod entrants;
@@ -34,82 +35,75 @@ pub use warpfold_suite::measure::Spread;
 use own::Sweep;
 use timing::Track;
 
-/// One that competes: enqueues runs of the same work, one after the other.
+/// A contender: enqueues runs of the same work, one after the other.
 ///
 /// # Safety
-/// A run must read nothing but as many elements as [`input`](Self::input) says at its slot's input, and
-/// write nothing but [`room`](Self::room) bytes at its slot's output; beside these it may use memory
-/// that the contender owns.
+/// A run may read only as many elements as [`input`](Self::input) says at its slot's input, write only
+/// [`room`](Self::room) bytes at its slot's output, and use memory that the contender owns.
 pub unsafe trait Contender {
-    /// The device that it runs on.
+    /// Returns its device.
     fn device(&self) -> &Device;
 
-    /// Type and number of the elements that a run reads; none where it reads nothing.
+    /// Returns the type and number of the elements that a run reads; `None` if it reads nothing.
     fn input(&self) -> Option<(Dtype, u64)>;
 
-    /// Bytes that a run writes to its slot.
+    /// Returns the bytes that a run writes to its slot.
     fn room(&self) -> u64 {
         0
     }
 
-    /// Enqueues one run. It allocates nothing and does not wait.
+    /// Enqueues one run, without allocating or waiting.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver refuses.
+    /// Returns [`Error::Driver`] if the driver fails.
     ///
     /// # Safety
     /// The slot must hold the elements and have the room; it and the contender must live until `stream`
-    /// was synchronised, and all runs since the last time be on this stream.
+    /// has been synchronised, and all runs since the last synchronisation must be on this stream.
     unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()>;
 
-    /// Sets what a run writes to what no right result consists of. Nothing runs meanwhile.
+    /// Overwrites a run's output with values that no correct result has. No run may be in progress.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the memory cannot be set.
+    /// Returns [`Error::Driver`] if the memory cannot be set.
     fn poison(&mut self, slot: &Slot<'_>) -> Result<()>;
 
-    /// Whether the last run, which had this slot, gave the right result. It is over.
+    /// Returns whether the last run, which has completed and used this slot, gave the correct result.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the result cannot be read; [`Error::Blind`] when it cannot be told right
-    /// from wrong.
+    /// Returns [`Error::Driver`] if the result cannot be read and [`Error::Blind`] if right and wrong
+    /// results cannot be told apart.
     fn check(&self, slot: &Slot<'_>) -> Result<bool>;
 }
 
-/// Contenders for one work on one input.
+/// A contest of several contenders on one input.
 pub struct Contest<'c> {
     stream: Stream,
     input: Buffer,
     room: u64,
     entrants: Vec<Entrant<'c>>,
-    /// The slots, made for the first timing.
+    /// The slots, allocated for the first timing.
     track: Option<Track>,
     sweep: Option<Sweep>,
-    /// Whether the cache is swept before every run.
     cold: bool,
-    /// Whether all runs read one copy of the elements.
     warm: bool,
-    /// Runs that a graph records.
     graph_runs: u32,
 }
 
 struct Entrant<'c> {
     contender: Box<dyn Contender + 'c>,
-    /// Members of a team run in the same rounds.
+    /// The team, whose members run in the same rounds.
     team: usize,
-    /// Whether every result so far was right.
     right: bool,
-    /// Microseconds of a run, as the warm-up had it.
     estimate: f64,
-    /// The slot of its last run.
     last: u64,
 }
 
 impl<'c> Contest<'c> {
-    /// A contest on the elements of a buffer, in which a run may write `room` bytes.
+    /// Creates a contest on the elements of a buffer, in which a run may write `room` bytes.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] for the simulator, which has no times; [`Error::Driver`].
+    /// Returns [`Error::Mismatch`] for the simulator, which has no times, and [`Error::Driver`].
     pub fn new(input: &Buffer, room: u64) -> Result<Self> {
         let device = input.device();
         if device.info().kind != Kind::Cuda {
@@ -119,11 +113,11 @@ impl<'c> Contest<'c> {
         Ok(Self { graph_runs: GRAPH_RUNS, ..Self::rehearsal(input, room)? })
     }
 
-    /// The same on any device, with short graphs: on the simulator everything but the times, each of
-    /// which is one microsecond.
+    /// Creates a contest on any device, with short graphs. On the simulator all is the same except for
+    /// the times, each of which is one microsecond.
     ///
     /// # Errors
-    /// [`Error::Driver`].
+    /// Returns [`Error::Driver`].
     #[doc(hidden)]
     pub fn rehearsal(input: &Buffer, room: u64) -> Result<Self> {
         let (stream, input) = (input.device().stream()?, input.clone());
@@ -140,20 +134,21 @@ impl<'c> Contest<'c> {
         })
     }
 
-    /// Sweeps the cache before every timed run. Then no run finds what its neighbour in the order left
-    /// there, as large inputs otherwise do, of which there is one copy for all; and the GPU is busy
-    /// until the host has handed a run over, so that times are the GPU's own however small the input.
+    /// Sweeps the cache before every timed run. Without it, runs on large inputs, of which there is one
+    /// copy for all, may find data in the cache that the previous run has left. The sweep also keeps the
+    /// GPU busy until the host has enqueued the run, so that times are the GPU's own, however small the
+    /// input.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::Driver`].
+    /// Returns [`Error::OutOfMemory`] and [`Error::Driver`].
     pub fn cold(mut self) -> Result<Self> {
         self.cold = true;
         self.sweep = Some(Sweep::new(self.stream.device())?);
         Ok(self)
     }
 
-    /// Lets all runs read one copy of the elements, in place of copies in turn: a run finds of them what
-    /// the one before it has left in the cache, which are all where the cache has room.
+    /// Makes all runs read one copy of the elements instead of rotating copies: a run finds in the cache
+    /// what the previous run has left there, which is all elements if they fit.
     #[must_use]
     pub fn warm(mut self) -> Self {
         self.warm = true;
@@ -161,38 +156,37 @@ impl<'c> Contest<'c> {
     }
 
     /// Adds a contender. Those of a team run in the same rounds, so that they can be compared pair by
-    /// pair however slow they are.
+    /// pair, however slow they are.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] when it reads other elements, writes more than there is room for, or is of
+    /// Returns [`Error::Mismatch`] if it reads other elements, writes more than the room, or is on
     /// another device.
     pub fn enter(&mut self, contender: impl Contender + 'c, team: usize) -> Result<()> {
         accept(&self.input, self.room, &contender)?;
         let contender = Box::new(contender);
         self.entrants.push(Entrant { contender, team, right: true, estimate: 0.0, last: 0 });
-        // How many slots there are depends on the number of contenders.
+        // The number of slots depends on the number of contenders.
         self.track = None;
         Ok(())
     }
 
-    /// Bytes of device memory that timing takes beside the input and the contenders' own.
+    /// Returns the bytes of device memory for timing, besides the input and the contenders' own.
     pub fn memory(device: &Device, bytes: u64, room: u64, options: Options, entrants: u64) -> u64 {
         let l2 = device.info().l2_bytes;
         Rotation::bytes(bytes, room, l2, runs(options, entrants), entrants) + 4 * l2
     }
 
-    /// How many runs read copies of the elements, of how many contenders.
+    /// Returns the number of runs, and of contenders, that read copies of the elements.
     fn takers(&self, options: Options, entrants: u64) -> (u64, u64) {
         if self.warm { (1, 1) } else { (runs(options, entrants), entrants) }
     }
 }
 
-/// Runs of all contenders together.
 fn runs(options: Options, entrants: u64) -> u64 {
     (u64::from(options.rounds) + u64::from(options.warm_up)) * entrants
 }
 
-/// A contender must fit what the slots have.
+/// Returns an error if a contender does not fit the slots.
 fn accept(input: &Buffer, room: u64, contender: &impl Contender) -> Result<()> {
     let refused = |reason| Err(Error::Mismatch { what: "contender", reason });
     if !contender.device().same(input.device()) {
@@ -227,7 +221,7 @@ mod tests {
 
     type Log = Rc<RefCell<Vec<(&'static str, u64)>>>;
 
-    /// Writes down when it runs and where, and is wrong from the run of a number on.
+    /// Logs its runs and slots, and gives wrong results from a given run on.
     struct Scribe {
         device: Device,
         name: &'static str,
@@ -247,7 +241,7 @@ mod tests {
         }
     }
 
-    // SAFETY: it touches no device memory.
+    // SAFETY: it accesses no device memory.
     unsafe impl Contender for Scribe {
         fn device(&self) -> &Device {
             &self.device
@@ -316,7 +310,7 @@ mod tests {
 
         let log = log.borrow();
         let names: String = log.iter().map(|(name, _)| &name[..1]).collect();
-        // Each is checked, all that are right are warmed up twice and timed in six rounds.
+        // Each is checked; all that are right are warmed up twice and timed in six rounds.
         assert_eq!(names, "abnl".to_owned() + "ablabl" + "abllbaabl" + "lbaabllba");
         assert_eq!(slices, [(3, 10), (3, 19)]);
     }
@@ -334,10 +328,10 @@ mod tests {
         assert!(copies(contest()) > 300, "elsewhere copies take turns");
     }
 
-    /// Waits for its stream, which a stream that records does not allow.
+    /// Waits for its stream, which is not allowed during capture.
     struct Impatient(Empty);
 
-    // SAFETY: as the empty kernel, which is all that it launches.
+    // SAFETY: only launches the empty kernel, whose contract holds.
     unsafe impl Contender for Impatient {
         fn device(&self) -> &Device {
             self.0.device()

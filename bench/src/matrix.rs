@@ -1,9 +1,9 @@
-//! Matrices whose every row has known results: what reductions of rows read, and what judges them.
+//! Matrices with known results for every row: the inputs of row reductions, and the check of their
+//! results.
 //!
-//! Elements are integers from -127 to 127 and never 0, so that a kernel that drops or repeats any one of
-//! them is seen. Sums of as many of them as there are here stay far below 2^24 in any order that does
-//! not sort them: they are exact in f32 and compared as such. One element of each row, at a random
-//! place, is 128: there is the only largest one.
+//! Elements are integers from -127 to 127 except 0, so that dropping or repeating any one of them is
+//! detected. Their sums stay far below 2^24 in any order that does not sort them: they are exact in f32
+//! and compared exactly. One element of each row, at a random index, is 128, the unique maximum.
 
 use std::sync::Arc;
 
@@ -11,19 +11,16 @@ use bytemuck::{Pod, Zeroable};
 use rayon::prelude::*;
 use warpfold_suite::{Data, Dtype, Error, Op, Result, device::Allocation};
 
-/// Elements of a matrix at most. Random sums of more would come too near 2^24.
+/// The maximum number of elements. Random sums of more would come too near 2^24.
 pub const MOST_ELEMENTS: u64 = 1 << 30;
 
-/// The largest element of a row.
 const LARGEST: f32 = 128.0;
-/// How many values the other elements may have: all from -127 to 127 but 0.
+/// The number of values of the other elements: -127 to 127 except 0.
 const OTHERS: u64 = 254;
-/// Elements that one processor sums at once.
 const PIECE: usize = 1 << 16;
-/// Bytes of results that are read from the device at once.
 const READ: usize = 64 << 20;
 
-/// What the rows of a matrix of f32 must come to.
+/// The expected results of the rows of an f32 matrix.
 #[derive(Debug)]
 pub struct Matrix {
     rows: u64,
@@ -32,14 +29,14 @@ pub struct Matrix {
     places: Vec<u32>,
 }
 
-/// How results lie in memory, one behind the other.
+/// The memory layout of consecutive results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// The sums, as f32.
+    /// Sums, as f32.
     Sums,
-    /// Places of 16 bytes: the index in 64 bits, the element, four bytes of whatever kind.
+    /// Entries of 16 bytes: a 64-bit index, the element, four bytes of padding.
     Places,
-    /// Places of 8 bytes: the index in 32 bits, the element.
+    /// Entries of 8 bytes: a 32-bit index and the element.
     NarrowPlaces,
 }
 
@@ -59,7 +56,7 @@ struct NarrowPlace {
 }
 
 impl Layout {
-    /// Bytes of a result.
+    /// Returns the bytes of a result.
     pub const fn bytes(self) -> u64 {
         let bytes = match self {
             Self::Sums => size_of::<f32>(),
@@ -69,10 +66,10 @@ impl Layout {
         bytes as u64
     }
 
-    /// The layout of an operation's results, where those of [`Op::ArgMax`] are laid out as `places`.
+    /// Returns the layout of an operation's results; `places` is that of [`Op::ArgMax`].
     ///
     /// # Errors
-    /// [`Error::Mismatch`] for an operation that is none of [`Matrix::OPS`].
+    /// Returns [`Error::Mismatch`] for an operation that is not in [`Matrix::OPS`].
     pub(crate) fn of(op: Op, places: Self) -> Result<Self> {
         match op {
             Op::Sum => Ok(Self::Sums),
@@ -87,13 +84,14 @@ impl Layout {
 }
 
 impl Matrix {
-    /// The operations whose results are known.
+    /// The operations with known results.
     pub const OPS: [Op; 2] = [Op::Sum, Op::ArgMax];
 
-    /// Draws `rows` rows of `len` elements each: the elements, row after row, and what they come to.
+    /// Draws the elements of `rows` rows of `len` elements each, and computes their results.
     ///
     /// # Errors
-    /// [`Error::NoValue`] for no elements, [`Error::TooManyElements`] for more than [`MOST_ELEMENTS`].
+    /// Returns [`Error::NoValue`] for no elements, [`Error::TooManyElements`] for more than
+    /// [`MOST_ELEMENTS`].
     pub fn draw(rows: u64, len: u64, seed: u64) -> Result<(Data, Arc<Self>)> {
         let n = rows.saturating_mul(len);
         if n == 0 {
@@ -124,39 +122,39 @@ impl Matrix {
         Ok((Data::F32(elements), Arc::new(Self { rows, len, sums, places })))
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Elements of a row.
+    /// Returns the number of elements of a row.
     pub fn row_len(&self) -> u64 {
         self.len
     }
 
-    /// Elements of all rows.
+    /// Returns the number of elements of all rows.
     pub fn elements(&self) -> u64 {
         self.rows * self.len
     }
 
-    /// Bytes that a reduction reads, and those that it writes.
+    /// Returns the bytes that a reduction reads and writes in total.
     pub fn bytes(&self, layout: Layout) -> u64 {
         self.elements() * size_of::<f32>() as u64 + self.rows * layout.bytes()
     }
 
-    /// Whether the results in memory are those of every row.
+    /// Returns whether the results in memory are correct for every row.
     ///
     /// # Errors
-    /// [`Error::Driver`] when they cannot be read.
+    /// Returns [`Error::Driver`] if they cannot be read.
     pub(crate) fn judge(&self, results: &Allocation, layout: Layout) -> Result<bool> {
         self.judge_by(READ, results, layout)
     }
 
-    /// The same, `piece` bytes at once, which hold a result or more.
+    /// Judges in copies of `piece` bytes, which must hold at least one result.
     fn judge_by(&self, piece: usize, results: &Allocation, layout: Layout) -> Result<bool> {
         let (rows, bytes) = (self.rows as usize, layout.bytes() as usize);
         let at_once = rows.min(piece / bytes);
-        // In whole words, so that any layout can be read in place.
+        // In whole words, so that any layout is aligned.
         let mut words = vec![0_u64; (at_once * bytes).div_ceil(size_of::<u64>())];
         for start in (0..rows).step_by(at_once) {
             let end = rows.min(start + at_once);
@@ -169,7 +167,7 @@ impl Matrix {
         Ok(true)
     }
 
-    /// Whether these are the results from a row on.
+    /// Returns whether the results of the rows from `start` on are correct.
     fn are_right(&self, start: usize, results: &[u8], layout: Layout) -> bool {
         let rows = start..start + results.len() / layout.bytes() as usize;
         let (sums, places) = (&self.sums[rows.clone()], &self.places[rows]);
@@ -220,7 +218,6 @@ mod tests {
                 assert!(row.iter().all(others), "{rows} x {len}, row {at}");
             }
         }
-        // Places are all over the rows, and elements on both sides of 0.
         let (values, matrix) = values(Matrix::draw(1000, 7, 7).unwrap());
         assert!((0..7).all(|place| matrix.places.contains(&place)));
         assert!([-127.0, -1.0, 1.0, 127.0].iter().all(|value| values.contains(value)));
@@ -228,7 +225,6 @@ mod tests {
         assert!(Matrix::draw(1 << 20, (1 << 10) + 1, 7).is_err());
     }
 
-    /// The right results pass in every layout; with any one of them wrong they do not.
     #[test]
     fn one_wrong_row_is_seen() {
         let device = Device::open(Selection::Sim).unwrap();
@@ -250,7 +246,7 @@ mod tests {
             memory.write(0, &right).unwrap();
             let judge = || {
                 let whole = matrix.judge(&memory, layout).unwrap();
-                // In pieces of a few rows, the last of which is shorter.
+                // Copies of a few rows, the last of them shorter.
                 assert_eq!(matrix.judge_by(112, &memory, layout).unwrap(), whole, "{layout:?}");
                 whole
             };

@@ -1,4 +1,4 @@
-//! The kernels that a contest brings itself.
+//! The benchmark's own kernels.
 
 use std::path::Path;
 
@@ -13,28 +13,27 @@ use warpfold_suite::{
 
 const PTX: &str = include_str!("kernels.ptx");
 
-/// Bytes of a vector, which is what the sweep's threads load.
+/// Bytes of a vector load of the sweep.
 const VECTOR_BYTES: u64 = 16;
 
 fn load<A: Arguments>(device: &Device, entry: &str) -> Result<Kernel<A>> {
     device.load(Path::new("bench/src/kernels.ptx"), PTX, entry)
 }
 
-/// A launch of one thread that does nothing: between the same events as the others, what a launch
-/// costs.
+/// A launch of one thread that does nothing: measures the cost of a launch.
 pub struct Empty(Kernel<arguments::Empty>);
 
 impl Empty {
-    /// Loads it.
+    /// Loads the kernel.
     ///
     /// # Errors
-    /// [`Error::PtxRejected`](warpfold_suite::Error::PtxRejected) when the device does not take it.
+    /// Returns [`Error::PtxRejected`](warpfold_suite::Error::PtxRejected) if the device rejects it.
     pub fn new(device: &Device) -> Result<Self> {
         load(device, "warpfold_empty").map(Self)
     }
 }
 
-// SAFETY: it reads and writes nothing.
+// SAFETY: the kernel reads and writes nothing.
 unsafe impl Contender for Empty {
     fn device(&self) -> &Device {
         self.0.device()
@@ -45,7 +44,7 @@ unsafe impl Contender for Empty {
     }
 
     unsafe fn enqueue(&mut self, stream: &Stream, _slot: &Slot<'_>) -> Result<()> {
-        // SAFETY: it touches no memory.
+        // SAFETY: the kernel accesses no memory.
         unsafe { self.0.launch(stream, Geometry::linear(1, 1, 0), &arguments::Empty {}) }.map(drop)
     }
 
@@ -58,7 +57,7 @@ unsafe impl Contender for Empty {
     }
 }
 
-/// Pushes everything out of the cache by reads, which leave nothing to be written back.
+/// A kernel that evicts the L2 cache by reads, which leave nothing to be written back.
 pub(super) struct Sweep {
     kernel: Kernel<arguments::Sweep>,
     memory: Allocation,
@@ -75,17 +74,15 @@ impl Sweep {
         Ok(Self { kernel: load(device, "warpfold_sweep")?, memory, geometry })
     }
 
-    /// Enqueues it.
-    ///
     /// # Safety
-    /// It must live until the stream was synchronised.
+    /// `self` must live until the stream has been synchronised.
     pub(super) unsafe fn enqueue(&self, stream: &Stream) -> Result<()> {
         let arguments = arguments::Sweep {
             memory: writable(self.memory.address()),
             vectors: self.memory.bytes() / VECTOR_BYTES,
         };
-        // SAFETY: the kernel reads `vectors` vectors, which are all of the memory's; the caller answers
-        // for how long it lives.
+        // SAFETY: the kernel reads `vectors` vectors, which is the whole memory; the caller keeps it
+        // alive.
         unsafe { self.kernel.launch(stream, self.geometry, &arguments) }.map(drop)
     }
 }
@@ -100,7 +97,7 @@ mod tests {
         let device = Device::open(Selection::Sim).unwrap();
         let stream = device.stream().unwrap();
         let empty = load(&device, "warpfold_empty").unwrap();
-        // SAFETY: it touches no memory.
+        // SAFETY: the kernel accesses no memory.
         let launched = unsafe { empty.launch(&stream, Geometry::linear(1, 1, 0), &arguments::Empty {}) };
         let launched = launched.unwrap();
         assert_eq!(launched.counters(), None, "it waits in the stream");
@@ -116,13 +113,13 @@ mod tests {
         memory.fill(0, 0, 1600).unwrap();
         let sweep =
             Sweep { memory, geometry: Geometry::linear(1, 32, 0), ..Sweep::new(&device).unwrap() };
-        // SAFETY: it lives until the wait is over.
+        // SAFETY: it lives until the stream has been synchronised.
         unsafe { sweep.enqueue(&stream) }.unwrap();
         stream.synchronize().unwrap();
         let mut bytes = [1; 1600];
         sweep.memory.read(0, &mut bytes).unwrap();
         assert_eq!(bytes, [0; 1600]);
-        // Whatever is not zero shows that it was read, the last vector included.
+        // A non-zero byte shows that it was read, also in the last vector.
         sweep.memory.write(1599, &[1]).unwrap();
         // SAFETY: as above.
         unsafe { sweep.enqueue(&stream) }.unwrap();

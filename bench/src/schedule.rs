@@ -1,18 +1,18 @@
-//! Which entrant runs when, and how often.
+//! The order and number of runs of each contender.
 
 use std::ops::Range;
 
-/// How the runs are timed.
+/// The options of the timing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// Rounds that are timed; a slow contender sits out some.
+    /// Timed rounds; a slow contender takes part in fewer.
     pub rounds: u32,
-    /// Rounds before those, which warm up.
+    /// Untimed rounds before these.
     pub warm_up: u32,
-    /// Pieces that the rounds come in; between them something else may be timed.
+    /// Slices that the rounds are divided into; the caller may time something else between them.
     pub slices: u32,
-    /// Microseconds that one contender may take in all timed rounds together, unless these are fewer
-    /// than [`LEAST_ROUNDS`].
+    /// Microseconds that one contender may take in all timed rounds together, unless that would be fewer
+    /// than [`LEAST_ROUNDS`] rounds.
     pub budget: f64,
 }
 
@@ -22,17 +22,16 @@ impl Default for Options {
     }
 }
 
-/// Rounds that even the slowest contender runs in: fewer have no quartiles.
+/// The minimum number of rounds, even of the slowest contender: fewer have no quartiles.
 pub const LEAST_ROUNDS: u32 = 5;
 
 impl Options {
-    /// The rounds that a contender runs in if it takes about `microseconds` microseconds.
+    /// Returns the rounds of a contender that takes about `microseconds` microseconds.
     pub(super) fn rounds_for(&self, microseconds: f64) -> u32 {
         let affordable = (self.budget / microseconds.max(f64::MIN_POSITIVE)).min(f64::from(u32::MAX));
         (affordable as u32).max(LEAST_ROUNDS).min(self.rounds)
     }
 
-    /// The rounds of a slice.
     pub(super) fn slice(&self, slice: u32) -> Range<u32> {
         let start = |slice: u32| {
             (u64::from(slice) * u64::from(self.rounds) / u64::from(self.slices.max(1))) as u32
@@ -41,14 +40,14 @@ impl Options {
     }
 }
 
-/// Whether one of `all` rounds is among the `some` that are spread evenly over them.
+/// Returns whether one of `all` rounds is among the `some` that are spread evenly over them.
 pub(super) fn takes_part(round: u32, some: u32, all: u32) -> bool {
     let (round, some, all) = (u64::from(round), u64::from(some), u64::from(all.max(1)));
     round * some / all != (round + 1) * some / all
 }
 
-/// The order of a round's runs: forwards and backwards in turn, so that whoever comes after a slow one
-/// comes before it next time.
+/// Returns the order of a round's runs: forwards and backwards alternately, so that a contender that
+/// runs after a slow one runs before it in the next round.
 pub(super) fn order(round: u32, runners: usize) -> impl Iterator<Item = usize> {
     (0..runners).map(move |place| if round.is_multiple_of(2) { place } else { runners - 1 - place })
 }
@@ -61,7 +60,7 @@ mod tests {
     fn rounds_go_forwards_and_backwards_in_turn() {
         let rounds: Vec<Vec<usize>> = (0..4).map(|round| order(round, 3).collect()).collect();
         assert_eq!(rounds, [[0, 1, 2], [2, 1, 0], [0, 1, 2], [2, 1, 0]]);
-        // Over two rounds all have stood in the same place on average.
+        // Averaged over two rounds, all have the same position.
         let sum = |runner| {
             let place = |round: &Vec<usize>| round.iter().position(|&r| r == runner).unwrap();
             place(&rounds[0]) + place(&rounds[1])

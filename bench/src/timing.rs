@@ -1,4 +1,4 @@
-//! The rounds themselves, by device events.
+//! Timed rounds, measured by device events.
 
 use std::ops::Range;
 
@@ -13,34 +13,33 @@ use warpfold_suite::{
     measure::{Rotation, Slot, time_runs},
 };
 
-/// Runs that a graph records, and in a rehearsal: what is tried there is tried by two.
+/// Runs per graph; in a rehearsal, 2 suffice for the same code paths.
 pub const GRAPH_RUNS: u32 = 64;
 pub(super) const REHEARSED_GRAPH_RUNS: u32 = 2;
 
-/// Microseconds from which on a run takes so long that a launch costs next to nothing: no graph is made
-/// of those.
+/// Microseconds per run above which the cost of a launch is negligible, so that no graph is recorded.
 pub const WORTH_A_GRAPH: f64 = 100.0;
 
-/// Sweeps before a graph: about 100 microseconds, longer than the host takes to hand one over.
+/// Sweeps before a graph: about 100 microseconds, longer than the host takes to launch it.
 const SWEEPS: u32 = 3;
 
-/// How a contender did.
+/// The outcome of a contender.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Score {
-    /// Whether its results were right, the first and the last timed one. Without that it has no laps.
+    /// True if its first and last timed results were correct. Otherwise it has no laps.
     pub right: bool,
     /// Microseconds of each round.
     pub laps: Laps,
 }
 
 impl Contest<'_> {
-    /// Checks every contender, times those whose results are right, and checks them again. Calls
-    /// `between` before every slice of the rounds with their number, while the device is idle. Scores
-    /// come in the order in which the contenders entered.
+    /// Checks every contender, times those whose results are correct, and checks them again. Calls
+    /// `between` before every slice of the rounds with its number, while the device is idle. Scores are
+    /// in the order in which the contenders entered.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`](warpfold_suite::Error::OutOfMemory), and
-    /// [`Error::Driver`](warpfold_suite::Error::Driver) when a run fails. A wrong result is none.
+    /// Returns [`Error::OutOfMemory`](warpfold_suite::Error::OutOfMemory), and
+    /// [`Error::Driver`](warpfold_suite::Error::Driver) if a run fails. A wrong result is no error.
     pub fn run(&mut self, options: Options, mut between: impl FnMut(u32)) -> Result<Vec<Score>> {
         let count = self.entrants.len() as u64;
         if self.track.is_none() {
@@ -65,15 +64,15 @@ impl Contest<'_> {
         Ok(self.entrants.iter().zip(laps).map(score).collect())
     }
 
-    /// Times graphs of [`GRAPH_RUNS`] runs each, as microseconds a run, after [`run`](Self::run). None
-    /// for contenders that were wrong or take longer than [`WORTH_A_GRAPH`]; an error for those that
-    /// cannot be recorded.
+    /// Times graphs of [`GRAPH_RUNS`] runs each, in microseconds per run, after [`run`](Self::run).
+    /// `None` for contenders that were wrong or take longer than [`WORTH_A_GRAPH`]; an error for those
+    /// that cannot be recorded.
     ///
     /// # Errors
-    /// [`Error::Driver`](warpfold_suite::Error::Driver) when a run fails.
+    /// Returns [`Error::Driver`](warpfold_suite::Error::Driver) if a run fails.
     ///
     /// # Panics
-    /// Before [`run`](Self::run).
+    /// Panics if called before [`run`](Self::run).
     pub fn run_graphs(&mut self, options: Options) -> Result<Vec<Option<Result<Score>>>> {
         let mut graphs = Vec::new();
         for entrant in &mut self.entrants {
@@ -92,7 +91,7 @@ impl Contest<'_> {
         Ok(graphs.into_iter().zip(laps).zip(&self.entrants).map(score).collect())
     }
 
-    /// Every graph once untimed, then the rounds.
+    /// Launches every graph once untimed, then the rounds.
     fn launch_graphs(
         &mut self,
         options: Options,
@@ -110,10 +109,10 @@ impl Contest<'_> {
             all.chain(rounds.map(|(round, index)| (Some(round), index))).collect::<Vec<_>>();
         for (round, index) in plan {
             let Some(graph) = graph(index) else { continue };
-            // SAFETY: the graph names the slots and the contender's memory, which are ours; `time_runs`
-            // waits.
+            // SAFETY: the graph refers to the slots and the contender's memory, which are ours;
+            // `time_runs` waits.
             let launch = |_| unsafe { graph.launch(&self.stream) };
-            // One by one: a graph runs for longer than the host takes to launch the next.
+            // One at a time: a graph runs for longer than the host takes to launch the next.
             let times = time_runs(&self.stream, 1, || self.clear_cache(), launch)?;
             if let Some(round) = round {
                 laps[index].0[round as usize] = Some(times[0] / f64::from(self.graph_runs));
@@ -122,15 +121,15 @@ impl Contest<'_> {
         Ok(laps)
     }
 
-    /// Sees to it that a graph finds its inputs cold, and keeps the GPU busy until the host has handed
-    /// the graph over, so that its time begins when its first run does.
+    /// Evicts the cache, and keeps the GPU busy until the host has launched the graph, so that its time
+    /// begins with its first run.
     fn clear_cache(&self) -> Result<()> {
         let sweep = self.sweep.as_ref().expect("made by `cold` or `run_graphs`");
         // SAFETY: it is ours; `time_runs`, which calls this, waits.
         (0..SWEEPS).try_for_each(|_| unsafe { sweep.enqueue(&self.stream) })
     }
 
-    /// One run of each into poisoned memory, each judged before the next.
+    /// Runs each once into poisoned memory, and judges it before the next.
     fn verify(&mut self) -> Result<()> {
         for index in 0..self.entrants.len() {
             let track = self.track.as_ref().expect("made by `run`");
@@ -141,8 +140,8 @@ impl Contest<'_> {
         Ok(())
     }
 
-    /// Judges the last timed runs. What runs have written to slots may be overwritten by now: there
-    /// everyone runs once more.
+    /// Judges the last timed runs. Outputs in slots may have been overwritten, so contenders with slot
+    /// outputs are run once more.
     fn check_last(&mut self) -> Result<()> {
         if self.room > 0 {
             return self.verify();
@@ -150,7 +149,6 @@ impl Contest<'_> {
         (0..self.entrants.len()).try_for_each(|index| self.check(index))
     }
 
-    /// Judges a contender's last run; the stream is idle.
     fn check(&mut self, index: usize) -> Result<()> {
         let track = self.track.as_ref().expect("made by `run`");
         let entrant = &mut self.entrants[index];
@@ -158,7 +156,7 @@ impl Contest<'_> {
         Ok(())
     }
 
-    /// Rounds that do not count. The last of them tells how long each takes.
+    /// Runs the untimed rounds; the last of them gives the estimate of each time per run.
     fn warm_up(&mut self, options: Options) -> Result<()> {
         let right = |&index: &usize| self.entrants[index].right;
         let all: Vec<usize> = (0..self.entrants.len()).filter(right).collect();
@@ -170,7 +168,7 @@ impl Contest<'_> {
         Ok(())
     }
 
-    /// Who runs in these rounds, in order, with the round; `times` says how many runs one lap is.
+    /// Returns the contenders and rounds of the runs, in order; `times` is the number of runs per lap.
     fn rounds(
         &self,
         options: Options,
@@ -188,15 +186,15 @@ impl Contest<'_> {
         })
     }
 
-    /// Microseconds of a run of the slowest in a contender's team.
+    /// Returns the microseconds per run of the slowest member of a contender's team.
     fn slowest(&self, index: usize) -> f64 {
         let team = self.entrants[index].team;
         let members = self.entrants.iter().filter(|entrant| entrant.team == team && entrant.right);
         members.map(|entrant| entrant.estimate).fold(0.0, f64::max)
     }
 
-    /// Runs contenders one after the other and gives the microseconds of each run. The stream is idle
-    /// when this returns, whatever happened.
+    /// Runs contenders one after the other and returns the microseconds of each run. The stream is idle
+    /// on return, also after an error.
     fn timed(&mut self, runners: &[usize]) -> Result<Vec<f64>> {
         let track = self.track.as_mut().expect("made by `run`");
         let (stream, entrants) = (&self.stream, &mut self.entrants);
@@ -212,14 +210,13 @@ impl Contest<'_> {
     }
 }
 
-/// The slots, and how many were handed out.
+/// The slots, and the number of runs so far.
 pub(super) struct Track {
     rotation: Rotation,
     runs: u64,
 }
 
 impl Track {
-    /// That of the next run.
     fn slot(&self) -> Slot<'_> {
         self.rotation.slot(self.runs)
     }
@@ -228,16 +225,16 @@ impl Track {
 /// Enqueues a run on the next slot.
 ///
 /// # Safety
-/// Track and entrant must live until the stream, the only one of the contest, was synchronised.
+/// Track and entrant must live until the stream, the only one of the contest, has been synchronised.
 unsafe fn enqueue(stream: &Stream, track: &mut Track, entrant: &mut Entrant<'_>) -> Result<()> {
     entrant.last = track.runs;
     track.runs += 1;
-    // SAFETY: `Contest::enter` has seen that the slots hold what the contender reads and have room for
-    // what it writes; the caller answers for how long they live.
+    // SAFETY: `Contest::enter` has checked that the slots hold the contender's input and have room for
+    // its output; the caller keeps them alive.
     unsafe { entrant.contender.enqueue(stream, &track.rotation.slot(entrant.last)) }
 }
 
-/// A graph of runs on one slot after the other.
+/// Records a graph of runs on consecutive slots.
 fn record(
     stream: &mut Stream,
     track: &mut Track,
@@ -245,7 +242,7 @@ fn record(
     runs: u32,
 ) -> Result<Graph> {
     Graph::capture(stream, |stream| {
-        // SAFETY: nothing runs yet; whoever launches the graph keeps both.
+        // SAFETY: nothing runs yet; the caller keeps both alive while the graph is launched.
         (0..runs).try_for_each(|_| unsafe { enqueue(stream, track, entrant) })
     })
 }

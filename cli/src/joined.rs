@@ -1,5 +1,5 @@
-//! Reductions of several files as one, by this process or with others that a launcher has started: each
-//! reads and reduces a part of all elements, and one says what came out.
+//! Reductions of several files as one, by this process or together with others that a launcher has
+//! started: each reads and reduces a share of the elements, and one prints the results.
 
 use std::{
     io,
@@ -23,24 +23,21 @@ use crate::{
     stream::{Bar, Part, begin},
 };
 
-/// Each rank's elements are a multiple of this number, so that each begins as aligned as files are.
+/// The shares of ranks are multiples of this number of elements, so that each is as aligned as the file.
 const SHARE: u64 = 4096;
 
-/// How often a process that reads looks after the others.
+/// The interval at which a reading process checks on the others.
 const WATCH: Duration = Duration::from_millis(200);
 
-/// What came out of it.
 pub(crate) struct Ended {
     pub(crate) answers: Vec<Answer>,
     pub(crate) pieces: Pieces,
     pub(crate) dtype: Dtype,
     pub(crate) stored: Option<String>,
-    /// How the processes passed values.
     pub(crate) way: Way,
 }
 
-/// Where a process reduces that is one of several: unless another device is named, on the GPU of its
-/// number on the host.
+/// Returns the device of one of several processes: by default the GPU of its local rank.
 pub(crate) fn place(place: Place, rendezvous: &Rendezvous) -> Place {
     match place {
         Place::Device(Selection::Cuda) if rendezvous.size() > 1 => {
@@ -50,10 +47,9 @@ pub(crate) fn place(place: Place, rendezvous: &Rendezvous) -> Place {
     }
 }
 
-/// A file, what is known of it, and its length in bytes.
 type File = (Source, Streamed, u64);
 
-/// Opens all files, and gives the results of operations on what they have together, in every process.
+/// Opens all files and returns the results of operations on all of their elements, in every process.
 pub(crate) fn reduce(
     options: &Options,
     machine: &Machine,
@@ -62,7 +58,7 @@ pub(crate) fn reduce(
     choose: &str,
 ) -> Result<Ended> {
     let Machine::Device(device) = machine else { unreachable!("the options name a device") };
-    // First of all, so that the others hear at once of a process that goes no further.
+    // Joined first, so that the others learn at once of a failure of this process.
     let world = World::join(rendezvous, &Reducer::new(device)?)?;
     let opened = |path: &_| -> Result<File> {
         let source = Source::unread(path, options.asked())?;
@@ -70,7 +66,7 @@ pub(crate) fn reduce(
             bail!("{} is a pipe, and several processes read it; write it to a file", source.name());
         }
         let streamed = source.streamed(options.column.as_deref(), choose)?;
-        // A pipe says of no byte; each file is the share of one process even so.
+        // The length of a pipe is unknown; counted as 1, so that each file belongs to one process.
         let bytes = source.bytes()?.max(1);
         Ok((source, streamed, bytes))
     };
@@ -114,7 +110,7 @@ fn reduced<W: Element>(
         }
     }
     let (count, nulls) = read(world, mine, &mut running).inspect_err(|error| {
-        // Of a process that has ended the others know already.
+        // The others already know of a process that has ended.
         world.fail(&format!("{error:#}"));
     })?;
     let told = world.gather(&[count, nulls].map(u64::to_le_bytes).concat())?;
@@ -124,7 +120,7 @@ fn reduced<W: Element>(
         (count, nulls) = (count + number(0)?, nulls + number(1)?);
     }
     let pieces = Pieces::whole(count, nulls);
-    // All processes make them in the same order.
+    // Collective calls: all processes make them in the same order.
     let fields_of = |(op, part): &(Op, Box<dyn Part<W>>)| {
         Ok((*op, fields_of_one(*op, dtype, part.result_of_all(world)?)))
     };
@@ -139,17 +135,16 @@ fn reduced<W: Element>(
     Ok((ops.iter().map(answer).collect(), pieces))
 }
 
-/// What a process reads of a file.
 struct Mine {
     source: Source,
     streamed: Streamed,
-    /// The first element, and how many; all of a file that does not say how many it has.
+    /// First element and count; `None` for all of a file of unknown length.
     part: Option<(u64, u64)>,
 }
 
-/// What this process reads, and how many elements come before. Where all files say how many they have,
-/// each takes as many; else files stay whole, and a process has those that begin in its part of all
-/// bytes.
+/// Returns the parts that this process reads, and the number of elements before them (0 if unknown). If
+/// all files have known lengths, the elements are divided equally; otherwise files stay whole, and a
+/// process reads those that begin in its share of all bytes.
 fn share(world: &World, files: Vec<File>) -> (u64, Vec<Mine>) {
     let (rank, size) = (u64::from(world.rank()), u64::from(world.size()));
     let (mut before, mut mine) = (0, Vec::new());
@@ -178,8 +173,7 @@ fn share(world: &World, files: Vec<File>) -> (u64, Vec<Mine>) {
     (first, mine)
 }
 
-/// Reads and pushes this process's part; gives how many elements it has, and how many nulls were among
-/// them.
+/// Reads and pushes this process's part; returns its number of elements and of nulls.
 fn read<W: Element>(
     world: &World,
     mine: Vec<Mine>,
@@ -206,11 +200,10 @@ fn read<W: Element>(
     Ok((count, nulls))
 }
 
-/// Elements that end when another process has.
+/// Elements whose reading fails when another process has ended.
 struct Watched<'w, T> {
     elements: Box<dyn Elements<T>>,
     world: &'w World,
-    /// When the others were last looked after.
     checked: Mutex<Instant>,
 }
 
@@ -235,7 +228,6 @@ impl<T: Element> Elements<T> for Watched<'_, T> {
     }
 }
 
-/// Some elements of others.
 struct Slice<T> {
     elements: Box<dyn Elements<T>>,
     start: u64,

@@ -1,9 +1,9 @@
-//! `warpfold`: reduces the data of a file, on a GPU, in its simulator or on the CPU.
+//! `warpfold`: reduces the data of a file on a GPU, in its simulator or on the CPU.
 //!
 //! A file becomes one [column](input::Column) of elements, which is cut into [pieces](pieces::Pieces);
-//! every operation is made of all pieces by the library ([`reduce`]), and what comes out is
-//! [shown](print) or [written](out). A file that is larger than memory is reduced while it is read
-//! ([`stream`]), and so are several files, perhaps by several processes ([`joined`]).
+//! the library reduces all pieces by every operation ([`reduce`]), and the results are [printed](print)
+//! or [written](out). A file that is larger than memory is reduced while it is read ([`stream`]), and so
+//! are several files, optionally by several processes ([`joined`]).
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
@@ -36,10 +36,9 @@ use crate::{
     statistic::Statistic,
 };
 
-/// What to do where there are several columns.
 const CHOOSE: &str = "choose one by --column";
 
-/// Exit status for a wrong call, and for data or a machine that cannot be taken.
+/// Exit status for usage errors and for unsuitable data or machines.
 const CANNOT: u8 = 2;
 
 fn main() -> ExitCode {
@@ -60,7 +59,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What is cheap to find wrong is looked at first, and all of it before anything is reduced.
+/// Checks what is cheap to check first, and everything before the first reduction.
 fn run(options: &Options) -> Result<()> {
     let rendezvous = Rendezvous::from_env()?;
     match rendezvous.size() {
@@ -93,7 +92,7 @@ fn reduce(options: &Options, rendezvous: &Rendezvous) -> Result<()> {
         (None, true) => streamed(options, &machine, &ops, target.as_ref())?,
         (None, false) => held(options, &machine, &ops, target.as_ref())?,
     };
-    // One of them speaks for all.
+    // Only one process prints.
     if !is_first {
         return Ok(());
     }
@@ -108,7 +107,6 @@ fn reduce(options: &Options, rendezvous: &Rendezvous) -> Result<()> {
     Ok(out.finish()?)
 }
 
-/// What is to be told.
 struct Reduced {
     heading: Heading,
     dtype: Dtype,
@@ -116,7 +114,6 @@ struct Reduced {
     pieces: Pieces,
 }
 
-/// Reduces data that is read whole.
 fn held(
     options: &Options,
     machine: &Machine,
@@ -136,7 +133,6 @@ fn held(
     Ok(Reduced { heading, dtype, answers, pieces })
 }
 
-/// Reduces data while it is read.
 fn streamed(
     options: &Options,
     machine: &Machine,
@@ -149,13 +145,13 @@ fn streamed(
     ops.iter().try_for_each(|op| op.require(dtype, options.level))?;
     let ended = machine.stream(&source, streamed, ops, options.level).with_context(|| source.name())?;
     let stream::Ended { answers, pieces, shape } = ended;
-    // How many elements there are may not be known before.
+    // The number of elements may not be known before.
     target.map_or(Ok(()), |target| target.require(ops, &pieces))?;
     let heading = Heading::new(&name(options), dtype, &shape, stored.as_deref(), machine);
     Ok(Reduced { heading, dtype, answers, pieces })
 }
 
-/// Reduces several files as one, or a part of what several processes reduce.
+/// Reduces several files as one, or this process's share of a joint reduction.
 fn together(
     options: &Options,
     machine: &Machine,
@@ -181,13 +177,12 @@ fn together(
     Ok(Reduced { heading, dtype, answers, pieces })
 }
 
-/// What was reduced, as a heading has it.
+/// Returns the name of the data for the heading.
 fn name(options: &Options) -> String {
     let column = options.column.as_ref().map_or(String::new(), |column| format!(", {column}"));
     name_of(options.file()) + &column
 }
 
-/// Returns what each result is made of.
 fn pieces(options: &Options, source: &Source, column: &Column) -> Result<Pieces> {
     let rows = || column.rows().with_context(|| source.name());
     if let Some(by) = options.by()? {
@@ -218,7 +213,7 @@ fn pieces(options: &Options, source: &Source, column: &Column) -> Result<Pieces>
 
 fn completions(shell: clap_complete::Shell) -> Result<()> {
     let mut script = Vec::new();
-    // By way of memory: the generator panics where it cannot write.
+    // Through memory, because the generator panics on write errors.
     clap_complete::generate(shell, &mut Options::command(), "warpfold", &mut script);
     let mut out = cli::stdout();
     out.write_all(&script)?;

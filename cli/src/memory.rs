@@ -1,8 +1,8 @@
-//! Memory for the readers of formats that come from other packages.
+//! Handling of failed allocations in third-party readers.
 //!
 //! They allocate what a file declares, by `Vec::with_capacity` for example, and the standard library
-//! aborts the process where such an allocation fails; nothing that is stable turns that into an error.
-//! Here it ends the process as any other wrong file does, with a line and status 2.
+//! aborts the process if such an allocation fails; stable Rust has no way to turn that into an error.
+//! Here it ends the process like any other invalid file, with one line and status 2.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -15,14 +15,13 @@ use warpfold_suite::say;
 use crate::CANNOT;
 
 thread_local! {
-    /// The file that this thread reads, if it does.
     static FILE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 #[global_allocator]
 static ALLOCATOR: Guarded = Guarded;
 
-/// Runs a reader of a file of this name, in which an allocation that fails ends the process.
+/// Runs a reader of a file of this name, in which a failed allocation ends the process.
 pub(crate) fn reading<T>(name: &str, read: impl FnOnce() -> T) -> T {
     let outer = FILE.replace(Some(name.to_owned()));
     let read = read();
@@ -30,7 +29,6 @@ pub(crate) fn reading<T>(name: &str, read: impl FnOnce() -> T) -> T {
     read
 }
 
-/// The system's allocator, which tells of failures.
 struct Guarded;
 
 impl Guarded {
@@ -43,10 +41,10 @@ impl Guarded {
     }
 }
 
-/// Ends the process if this thread reads a file.
 #[cold]
 fn failed(bytes: usize) {
-    // What follows allocates, too, but little. Taken, the name is not there if even that fails.
+    // The code below allocates too, but little. The name is taken, so that it is gone if even that
+    // fails.
     let file = FILE.try_with(|file| file.try_borrow_mut().ok()?.take()).ok().flatten();
     if let Some(file) = file {
         say!(
@@ -57,9 +55,8 @@ fn failed(bytes: usize) {
     }
 }
 
-// SAFETY: each method passes its arguments to the system's allocator and returns what that returns;
-// where it is null, the process may end before, which needs no memory to be valid. Nothing unwinds:
-// `say` ignores errors.
+// SAFETY: each method passes its arguments to the system allocator and returns its result; if that is
+// null, the process may exit first, which needs no valid memory. Nothing unwinds: `say` ignores errors.
 unsafe impl GlobalAlloc for Guarded {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's contract is that of this method.

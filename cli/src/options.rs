@@ -138,12 +138,9 @@ pub(crate) enum FormatName {
     Parquet,
 }
 
-/// Where the elements are reduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// With the CPU's threads.
     Cpu,
-    /// On a device of the library's.
     Device(Selection),
 }
 
@@ -170,32 +167,29 @@ fn length(given: &str) -> Result<usize, String> {
     given.parse().map_err(|_| "give whole numbers of 0 or more, such as --shape 100,1000".to_owned())
 }
 
-/// The names of all operations, and what each stands for.
+/// Parses an operation by name, with all names as possible values.
 fn statistics() -> impl TypedValueParser<Value = Statistic> {
     PossibleValuesParser::new(Statistic::all().map(Statistic::name)).map(|name| {
         Statistic::all().find(|op| op.name() == name).expect("the parser takes the names of all")
     })
 }
 
-/// Where the keys are found.
 pub(crate) struct By<'a> {
-    /// Another file than that of the data.
+    /// A separate file, if not that of the data.
     pub(crate) file: Option<&'a Path>,
     pub(crate) column: Option<&'a str>,
 }
 
 impl Options {
-    /// The data's file, or the first of several.
     pub(crate) fn file(&self) -> &Path {
         self.files.first().expect("the parser asks for it")
     }
 
-    /// The files that have the data.
     pub(crate) fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// The operations, each of which is there once.
+    /// Returns the operations; an error if one is given twice.
     pub(crate) fn statistics(&self) -> Result<Vec<Statistic>> {
         for (at, op) in self.op.iter().enumerate() {
             if self.op[..at].contains(op) {
@@ -205,7 +199,6 @@ impl Options {
         Ok(self.op.clone())
     }
 
-    /// Where the keys are, if there are any.
     pub(crate) fn by(&self) -> Result<Option<By<'_>>> {
         let by = By { file: self.by.as_deref(), column: self.by_column.as_deref() };
         if by.file.is_some_and(is_standard_input) {
@@ -214,7 +207,7 @@ impl Options {
         Ok((by.file.is_some() || by.column.is_some()).then_some(by))
     }
 
-    /// Refuses what a stream has no results of, or what else is reduced `how` streams are.
+    /// Returns an error for options that streaming does not support; `how` is the reason for streaming.
     pub(crate) fn require_streamable(&self, how: &str) -> Result<()> {
         let pieces = [
             ("--axis", !self.axis.is_empty()),
@@ -234,13 +227,12 @@ impl Options {
         Ok(())
     }
 
-    /// Returns what the options say of the data's format.
     pub(crate) fn asked(&self) -> Asked<'_> {
         Asked { is_data: true, format: self.format, dtype: self.dtype, shape: &self.shape }
     }
 }
 
-/// Whether a file's name stands for standard input.
+/// Returns whether a path stands for standard input.
 pub(crate) fn is_standard_input(path: &Path) -> bool {
     path.as_os_str() == "-"
 }

@@ -1,4 +1,4 @@
-//! Results as files of NumPy's.
+//! Results as NumPy files.
 
 use std::{
     io::{Cursor, Write},
@@ -17,15 +17,13 @@ use crate::{
     statistic::Statistic,
 };
 
-/// Where the results are written.
 pub(crate) struct Target {
     path: PathBuf,
-    /// Several arrays, not one.
     archive: bool,
 }
 
 impl Target {
-    /// A file that can be written and has a name that suits the operations.
+    /// Checks that the file is writable and that its name suits the operations.
     pub(crate) fn new(path: &Path, ops: &[Statistic]) -> Result<Self> {
         let name = path.display();
         let archive = match path.extension().and_then(|extension| extension.to_str()) {
@@ -45,7 +43,7 @@ impl Target {
         Ok(Self { path: path.to_owned(), archive })
     }
 
-    /// Refuses results that NumPy has no form for, or one that is far larger than they are.
+    /// Returns an error for results that NumPy cannot represent, or only in far more space.
     pub(crate) fn require(&self, ops: &[Statistic], pieces: &Pieces) -> Result<()> {
         ops.iter().try_for_each(|&op| pieces.require_values(op))?;
         match pieces.cut() {
@@ -57,7 +55,6 @@ impl Target {
         }
     }
 
-    /// Writes all, or nothing.
     pub(crate) fn write(&self, answers: &[Answer], pieces: &Pieces) -> Result<()> {
         let content = match self.archive {
             true => archive(answers, pieces)?,
@@ -67,7 +64,6 @@ impl Target {
     }
 }
 
-/// An array of NumPy's.
 struct Array {
     descr: String,
     shape: Vec<usize>,
@@ -75,7 +71,6 @@ struct Array {
 }
 
 impl Array {
-    /// One number of every result.
     fn of(values: &Data, pieces: &Pieces) -> Self {
         let shape = match pieces.cut() {
             Cut::Whole { .. } => Vec::new(),
@@ -83,7 +78,7 @@ impl Array {
             Cut::Segments { .. } => vec![pieces.count()],
         };
         let (descr, bytes) = match values {
-            // NumPy has no such type; this one has all of its values.
+            // NumPy has no bfloat16; f32 has all of its values.
             Data::Bf16(values) => {
                 ("<f4", values.iter().flat_map(|value| value.to_f32().to_le_bytes()).collect())
             }
@@ -92,7 +87,6 @@ impl Array {
         Self { descr: descr.to_owned(), shape, bytes }
     }
 
-    /// Two numbers of every result, side by side.
     fn of_pair(first: &Data, second: &Data, pieces: &Pieces) -> Self {
         let (first, second) = (Self::of(first, pieces), Self::of(second, pieces));
         let size = first.bytes.len() / pieces.count().max(1);
@@ -101,13 +95,12 @@ impl Array {
         Self { descr: first.descr, shape: [&first.shape[..], &[2]].concat(), bytes }
     }
 
-    /// Gives the bytes of an `.npy` file.
     fn file(&self) -> Vec<u8> {
         npy::file(&self.descr, &self.shape, &self.bytes)
     }
 }
 
-/// The results of one operation as one array: of places the indices, of pairs both numbers.
+/// Returns the results of one operation as one array: the indices of elements, or both numbers of pairs.
 fn single(answer: &Answer, pieces: &Pieces) -> Array {
     match &answer.fields[..] {
         [Field { name: "index", values }, _] => Array::of(values, pieces),
@@ -116,7 +109,6 @@ fn single(answer: &Answer, pieces: &Pieces) -> Array {
     }
 }
 
-/// An `.npz` of every number of every operation, and of the keys and the numbers of elements.
 fn archive(answers: &[Answer], pieces: &Pieces) -> Result<Vec<u8>> {
     let mut arrays = Vec::new();
     for answer in answers {
@@ -143,11 +135,11 @@ fn archive(answers: &[Answer], pieces: &Pieces) -> Result<Vec<u8>> {
     Ok(archive.finish()?.into_inner())
 }
 
-/// Bytes that strings may take padded, whatever they are; and for each byte that they have.
+/// Bytes that padded strings may always take, and additional ones per byte of the unpadded strings.
 const PADDED: u64 = 64 << 20;
 const PADDED_EACH: u64 = 16;
 
-/// Refuses strings of which one is so much longer than most that they take far more room padded.
+/// Returns an error if one string is so much longer than most that padding takes far more space.
 fn require_padded(keys: &[Key]) -> Result<()> {
     let lens = keys.iter().map(|key| match key {
         Key::Text(key) => key.chars().count() as u64,
@@ -165,8 +157,8 @@ fn require_padded(keys: &[Key]) -> Result<()> {
     Ok(())
 }
 
-/// Returns integers as `i64`, or `u64` if they are larger; truth values as `bool`; strings padded to the
-/// longest one, as NumPy has them.
+/// Returns integers as `i64`, or `u64` if they are larger; booleans as `bool`; strings padded to the
+/// longest one, as in NumPy.
 fn array_of_keys(keys: &[Key], pieces: &Pieces) -> Array {
     match keys.first() {
         Some(Key::Text(_)) | None => strings(keys),

@@ -1,4 +1,4 @@
-//! What each result is made of: all elements, those along axes, or those of segments.
+//! The pieces that have one result each: all elements, those along axes, or segments.
 
 use std::ops::Range;
 
@@ -9,48 +9,40 @@ use crate::{
     statistic::Statistic,
 };
 
-/// Results that no byte of a file stands for, at most: those of an axis without elements.
+/// The maximum number of results along an axis without elements: no bytes of the file limit it.
 const MOST_OF_NONE: usize = 1 << 20;
 
-/// How elements are cut.
 pub(crate) enum Cut {
-    /// They are not divided at all.
     Whole {
-        /// How many there are.
         elements: u64,
-        /// Of those and nulls.
+        /// The number of elements and nulls.
         rows: u64,
     },
-    /// Those along axes of an array, for each position on the others.
+    /// The elements along some axes of an array, for each position on the others.
     Axes {
-        /// Their numbers in ascending order.
+        /// The axes in ascending order.
         axes: Vec<usize>,
-        /// Lengths of the others.
         others: Vec<usize>,
-        /// Elements of a piece.
         len: u64,
     },
-    /// Pieces that lie one behind the other.
     Segments {
-        /// The first element of each, and the one behind the last.
+        /// The first element of each, and the end of the last.
         bounds: Vec<u64>,
-        /// The same with nulls counted, where there are any.
+        /// The same counting nulls, if there are any.
         rows: Option<Vec<u64>>,
-        /// What each is called, if not by its number.
+        /// The name of each piece, if not its number.
         keys: Option<Vec<Key>>,
     },
 }
 
-/// The pieces of which each has a result.
 pub(crate) struct Pieces(Cut);
 
 impl Pieces {
-    /// A single one, of `elements` elements and `nulls` nulls.
     pub(crate) fn whole(elements: u64, nulls: u64) -> Self {
         Self(Cut::Whole { elements, rows: elements + nulls })
     }
 
-    /// Returns those along axes of an array. Negative axes count from the last.
+    /// Creates the pieces along axes of an array. Negative axes count from the last.
     pub(crate) fn along(given: &[i64], column: &Column) -> Result<Self> {
         if column.nulls.is_some() {
             bail!("--axis of a column that has nulls; leave it out");
@@ -94,14 +86,13 @@ impl Pieces {
         Ok(Self(Cut::Axes { axes, others, len: len as u64 }))
     }
 
-    /// Returns the runs of keys, of which each element has one.
+    /// Creates one piece per run of keys; each element has one key.
     pub(crate) fn by_keys(runs: Runs, column: &Column) -> Self {
         let Runs { keys, ends, .. } = runs;
         let bounds = [0].into_iter().chain(ends).collect();
         Self::segments(bounds, column, Some(keys))
     }
 
-    /// Makes the segments between offsets.
     pub(crate) fn by_offsets(offsets: &Column, rows: u64, column: &Column) -> Result<Self> {
         let shape = &offsets.shape;
         let bounds = match offsets.integers() {
@@ -132,7 +123,7 @@ impl Pieces {
         Ok(Self::segments(bounds, column, None))
     }
 
-    /// Segments between rows, which never descend.
+    /// Creates the segments between row bounds, which must be ascending.
     fn segments(rows: Vec<u64>, column: &Column, keys: Option<Vec<Key>>) -> Self {
         let Some(nulls) = &column.nulls else {
             return Self(Cut::Segments { bounds: rows, rows: None, keys });
@@ -152,17 +143,15 @@ impl Pieces {
         &self.0
     }
 
-    /// How many there are.
     pub(crate) fn count(&self) -> usize {
         match &self.0 {
             Cut::Whole { .. } => 1,
-            // A product of lengths that was made before.
+            // The product did not overflow when the pieces were made.
             Cut::Axes { others, .. } => others.iter().fold(1, |count, &len| count.saturating_mul(len)),
             Cut::Segments { bounds, .. } => bounds.len() - 1,
         }
     }
 
-    /// Elements of one, without nulls.
     pub(crate) fn elements(&self, piece: usize) -> u64 {
         match &self.0 {
             Cut::Whole { elements, .. } => *elements,
@@ -171,7 +160,6 @@ impl Pieces {
         }
     }
 
-    /// Rows of one, the first of them and the one behind the last, nulls among them.
     pub(crate) fn rows(&self, piece: usize) -> Range<u64> {
         match &self.0 {
             Cut::Whole { rows, .. } => 0..*rows,
@@ -183,13 +171,11 @@ impl Pieces {
         }
     }
 
-    /// Nulls of one, which are skipped.
     pub(crate) fn nulls(&self, piece: usize) -> u64 {
         let rows = self.rows(piece);
         rows.end - rows.start - self.elements(piece)
     }
 
-    /// Refuses pieces of which an operation has no value.
     pub(crate) fn require_values(&self, op: Statistic) -> Result<()> {
         let empty = (0..self.count()).find(|&piece| self.elements(piece) == 0);
         match empty.filter(|_| !op.has_value_of_none()) {

@@ -1,4 +1,4 @@
-//! Results as a person reads them, and as JSON.
+//! Output of results as text and as JSON.
 
 use std::{
     fmt,
@@ -19,13 +19,10 @@ use crate::{
     reduce::{Answer, Field, Machine},
 };
 
-/// Rows of a table, at most, unless all are asked for.
 const SHOWN: usize = 20;
 
-/// Bytes that are written at a time.
 const TURN: usize = 1 << 16;
 
-/// What was reduced, and where.
 pub(crate) struct Heading(String);
 
 impl Heading {
@@ -48,7 +45,6 @@ impl Heading {
     }
 }
 
-/// Prints a table, with a line above it that says what was reduced.
 pub(crate) fn table(
     out: &mut impl Write,
     Heading(heading): &Heading,
@@ -74,7 +70,7 @@ pub(crate) fn table(
     }
 }
 
-/// A row for every number of a single piece.
+/// Creates a table with a row for every number of a single piece.
 fn single(answers: &[Answer], pieces: &Pieces) -> Table {
     let mut table = Table::new([Column::new("operation"), Column::number("result")]);
     for (answer, field) in fields(answers) {
@@ -83,7 +79,7 @@ fn single(answers: &[Answer], pieces: &Pieces) -> Table {
     table
 }
 
-/// A row for every piece, up to `shown` rows.
+/// Creates a table with a row for every piece, up to `shown` rows.
 fn several(answers: &[Answer], pieces: &Pieces, shown: usize, has_nulls: bool) -> Table {
     let place = match pieces.cut() {
         Cut::Segments { keys: Some(_), .. } => Column::new("key"),
@@ -104,19 +100,17 @@ fn several(answers: &[Answer], pieces: &Pieces, shown: usize, has_nulls: bool) -
     table
 }
 
-/// Every number of every operation.
 fn fields(answers: &[Answer]) -> impl Iterator<Item = (&Answer, &Field)> {
     answers.iter().flat_map(|answer| answer.fields.iter().map(move |field| (answer, field)))
 }
 
-/// Prints a line of JSON for every operation and piece.
 pub(crate) fn json(
     out: &mut impl Write,
     dtype: Dtype,
     answers: &[Answer],
     pieces: &Pieces,
 ) -> io::Result<()> {
-    // Whole lines are written together: what is written looks at the characters of a text.
+    // Formatted into a string first, because the writer scans the characters of each text it gets.
     let mut lines = String::new();
     for answer in answers {
         for piece in 0..pieces.count() {
@@ -131,7 +125,6 @@ pub(crate) fn json(
     out.write_all(lines.as_bytes())
 }
 
-/// What a column of results is called.
 fn label(answer: &Answer, field: &Field) -> String {
     match answer.fields.len() {
         1 => answer.op.to_string(),
@@ -139,7 +132,7 @@ fn label(answer: &Answer, field: &Field) -> String {
     }
 }
 
-/// A result, as JSON has it but for quotes.
+/// Formats a result as in JSON, without quotes.
 fn text(answer: &Answer, field: &Field, piece: usize, pieces: &Pieces) -> String {
     match value(answer, field, piece, pieces) {
         Some(value) => serde_json::to_string(&value).expect("a number").trim_matches('"').to_owned(),
@@ -147,13 +140,11 @@ fn text(answer: &Answer, field: &Field, piece: usize, pieces: &Pieces) -> String
     }
 }
 
-/// A number of a piece's result, if it has one.
 fn value(answer: &Answer, field: &Field, piece: usize, pieces: &Pieces) -> Option<Value> {
     let has_value = pieces.elements(piece) > 0 || answer.op.has_value_of_none();
     has_value.then(|| with_data!(&field.values, values => values[piece].value()))
 }
 
-/// One of the pieces.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     pieces: &'a Pieces,
@@ -161,7 +152,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The index on each of the axes that are left.
+    /// Returns the index on each of the axes that are not reduced.
     fn position(&self, others: &[usize]) -> Vec<usize> {
         let mut rest = self.piece;
         let mut position: Vec<usize> = others
@@ -178,7 +169,6 @@ impl Place<'_> {
     }
 }
 
-/// As the first column of a table has it.
 impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.pieces.cut() {
@@ -198,7 +188,6 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// The result of an operation and a piece.
 struct Line<'a> {
     dtype: Dtype,
     answer: &'a Answer,

@@ -1,4 +1,4 @@
-//! Reductions of elements whose type and operation are values.
+//! Reductions with the element type and operation as run-time values.
 
 use std::iter;
 
@@ -16,14 +16,13 @@ use crate::{
     statistic::{Rule, Statistic},
 };
 
-/// Elements of columns that are brought side by side at a time on the CPU.
+/// The approximate number of elements that are transposed at a time on the CPU.
 const TURN: usize = 1 << 16;
 
-/// Axes of a view of the library's, at most.
 const MOST_AXES: usize = 8;
 
-/// Runs generic code with the integer type that has the size of an element. Code that only moves
-/// elements is compiled once for a size, not for each type.
+/// Runs generic code with the integer type of an element's size. Code that only moves elements is
+/// compiled once per size, not for each type.
 macro_rules! with_word {
     ($dtype:expr, $W:ident => $body:expr) => {
         match $dtype.size() {
@@ -40,7 +39,6 @@ macro_rules! with_word {
     }};
 }
 
-/// Runs generic code with the array of bytes that has the size of an operation's result.
 macro_rules! with_result {
     ($op:expr, $dtype:expr, $R:ident => $body:expr) => {
         match warpfold::internal::result_bytes($op, $dtype) {
@@ -56,42 +54,35 @@ macro_rules! with_result {
 
 pub(crate) use {with_result, with_word};
 
-/// What reduces the elements.
 pub(crate) enum Machine {
-    /// The threads of the CPU.
     Cpu,
-    /// A GPU, or its simulator.
     Device(Device),
 }
 
-/// How elements are reduced, whatever the operation.
 #[derive(Clone, Copy)]
 pub(crate) struct Work<'a> {
     pub(crate) pieces: &'a Pieces,
     pub(crate) shape: &'a [usize],
-    /// Which of the rows are no elements.
     pub(crate) nulls: Option<&'a NullBuffer>,
     pub(crate) level: Level,
 }
 
-/// A number of every result.
 #[derive(Clone)]
 pub(crate) struct Field {
-    /// `value` where there is one alone.
+    /// `value` if the operation has only one.
     pub(crate) name: &'static str,
-    /// Zero for a piece that has no value.
+    /// Zero for a piece without a value.
     pub(crate) values: Data,
 }
 
-/// The results of an operation.
 pub(crate) struct Answer {
     pub(crate) op: Statistic,
     pub(crate) fields: Vec<Field>,
 }
 
 impl Machine {
-    /// Opens what was asked for, and says where that is the simulator although nobody asked for it; not
-    /// where another process says so.
+    /// Opens the selected device. Prints a note if `auto` has fallen back to the simulator, unless
+    /// another process does.
     pub(crate) fn open(place: Place, is_first: bool) -> Result<Self> {
         let Place::Device(selection) = place else { return Ok(Self::Cpu) };
         let device = Device::open(selection)?;
@@ -101,7 +92,6 @@ impl Machine {
         Ok(Self::Device(device))
     }
 
-    /// What it is called.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Cpu => "the CPU",
@@ -109,13 +99,13 @@ impl Machine {
         }
     }
 
-    /// The results of operations, each of which the elements have.
+    /// Returns the results of operations, each of which must support the elements.
     pub(crate) fn reduce(&self, data: Data, ops: &[Statistic], work: &Work<'_>) -> Result<Vec<Answer>> {
         with_word!(data.dtype(), W => Elements::<W>::new(self, data, work)?.answers(ops))
     }
 }
 
-/// What to do where the data does not fit, if that is what went wrong.
+/// Adds advice to an out-of-memory error; returns others unchanged.
 fn no_room(error: Error, pieces: &Pieces) -> anyhow::Error {
     let Error::OutOfMemory { device, bytes, .. } = &error else { return error.into() };
     let instead = match pieces.cut() {
@@ -125,13 +115,11 @@ fn no_room(error: Error, pieces: &Pieces) -> anyhow::Error {
     anyhow!("{device} has no {bytes} bytes free for the data; {instead}")
 }
 
-/// Elements where they are reduced.
 enum Held<W> {
     Cpu(Data),
     Device { reducer: Reducer, buffer: Buffer<W>, segments: Option<Segments<W>> },
 }
 
-/// Elements of any type that has the size of `W`.
 struct Elements<'a, W> {
     held: Held<W>,
     dtype: Dtype,
@@ -139,7 +127,7 @@ struct Elements<'a, W> {
 }
 
 impl<'a, W: Element> Elements<'a, W> {
-    /// On a device nothing of them is left on the host.
+    /// Moves the elements; after an upload to a device no copy is kept on the host.
     fn new(machine: &Machine, data: Data, work: &Work<'a>) -> Result<Self> {
         let dtype = data.dtype();
         let held = match machine {
@@ -161,7 +149,7 @@ impl<'a, W: Element> Elements<'a, W> {
         Ok(Self { held, dtype, work: *work })
     }
 
-    /// Returns the answers to operations, each of which the elements have.
+    /// Returns the answers to operations, each of which must support the elements.
     fn answers(&self, ops: &[Statistic]) -> Result<Vec<Answer>> {
         let Work { pieces, nulls, level, .. } = self.work;
         let answer = |&op: &Statistic| {
@@ -172,14 +160,12 @@ impl<'a, W: Element> Elements<'a, W> {
         ops.iter().map(answer).collect()
     }
 
-    /// Returns the fields of an operation's results, each of which has the size of `R`.
     fn fields<R: Plain>(&self, op: Op) -> Result<Vec<Field>> {
         let of_none: R = bytemuck::pod_read_unaligned(&of_none(op, self.dtype));
         let results = self.reduce(DynamicOp::new(op, self.dtype), of_none)?;
         Ok(fields(op, self.dtype, bytemuck::cast_slice(&results)))
     }
 
-    /// Returns an operation's result of every piece.
     fn reduce<R: Plain>(&self, op: DynamicOp<R>, of_none: R) -> Result<Vec<R>> {
         let Work { pieces, shape, .. } = self.work;
         if let Cut::Whole { elements: 0, .. } | Cut::Axes { len: 0, .. } = pieces.cut() {
@@ -225,13 +211,12 @@ impl<'a, W: Element> Elements<'a, W> {
     }
 }
 
-/// A shape with as few axes as there can be, and those along which is reduced.
 struct Merged {
     lens: Vec<usize>,
     axes: Vec<usize>,
 }
 
-/// Makes one axis of neighbouring ones that are all reduced or all not, whatever those of length 1 are.
+/// Merges adjacent axes that are both reduced or both kept; axes of length 1 are dropped.
 fn merged(shape: &[usize], axes: &[usize]) -> Merged {
     let mut groups: Vec<(usize, bool)> = Vec::new();
     for (axis, &len) in shape.iter().enumerate().filter(|(_, len)| **len != 1) {
@@ -248,11 +233,11 @@ fn merged(shape: &[usize], axes: &[usize]) -> Merged {
     Merged { lens: groups.into_iter().map(|(len, _)| len).collect(), axes }
 }
 
-/// Takes the elements of some pieces, which lie side by side, and the number of elements in each.
+/// A consumer of the elements of some contiguous pieces, given the number of elements in each.
 type TakeSides<'a, T> = dyn FnMut(&[T], usize) -> Result<()> + 'a;
 
-/// Brings the elements of each piece that has some side by side, piece after piece. It is compiled once
-/// for a size of elements, and not for each size of results.
+/// Passes the elements of each non-empty piece on contiguously, piece after piece. Compiled once per
+/// element size, not for each result size.
 fn side_by_side<T: Element>(
     values: &[T],
     shape: &[usize],
@@ -275,7 +260,7 @@ fn side_by_side<T: Element>(
     }
 }
 
-/// Brings those along several axes that are no neighbours side by side, `len` elements each.
+/// Gathers the pieces along several non-adjacent axes, `len` elements each.
 fn gathered<T: Element>(
     values: &[T],
     len: usize,
@@ -300,7 +285,7 @@ fn gathered<T: Element>(
     take(&side, len)
 }
 
-/// Returns where the positions on axes of these lengths and strides are, the last axis fastest.
+/// Returns the offsets of the positions on axes of these lengths and strides, the last axis fastest.
 fn positions(axes: &[(usize, usize)]) -> impl Iterator<Item = usize> + '_ {
     let count = axes.iter().map(|(len, _)| len).product::<usize>();
     let mut index = vec![0; axes.len()];
@@ -320,8 +305,8 @@ fn positions(axes: &[(usize, usize)]) -> impl Iterator<Item = usize> + '_ {
     })
 }
 
-/// Transposes contiguous matrices of `len` rows and `width` columns each, some columns at a time, and
-/// passes their columns to `take`.
+/// Transposes contiguous matrices of `len` rows and `width` columns, some columns at a time, and passes
+/// the columns to `take`.
 fn columns<T: Element>(
     values: &[T],
     len: usize,
@@ -345,14 +330,12 @@ fn columns<T: Element>(
     Ok(())
 }
 
-/// Returns an operation's result of no elements; zeros if it has none.
 fn of_none(op: Op, dtype: Dtype) -> Vec<u8> {
     let word = op.of_none(dtype).unwrap_or_default().to_le_bytes();
     let bytes = word.into_iter().chain(iter::repeat(0));
     bytes.take(result_bytes(op, dtype)).collect()
 }
 
-/// Splits an operation's results, as kernels write them, into fields.
 fn fields(op: Op, dtype: Dtype, results: &[u8]) -> Vec<Field> {
     let bytes = result_bytes(op, dtype);
     let field = |name, dtype: Dtype, start: usize| {
@@ -375,12 +358,13 @@ fn fields(op: Op, dtype: Dtype, results: &[u8]) -> Vec<Field> {
     }
 }
 
-/// Returns the fields of a single result; `None` is that of no elements.
+/// Returns the fields of a single result; `None` stands for no elements.
 pub(crate) fn fields_of_one(op: Op, dtype: Dtype, result: Option<Vec<u8>>) -> Vec<Field> {
     fields(op, dtype, &result.unwrap_or_else(|| of_none(op, dtype)))
 }
 
-/// The answer that follows from the fields of an operation's results, among elements without nulls.
+/// Returns the answer derived from the fields of an operation's results. Indices among elements without
+/// nulls are converted to row indices.
 pub(crate) fn answer_of(
     op: Statistic,
     mut fields: Vec<Field>,
@@ -392,7 +376,7 @@ pub(crate) fn answer_of(
         for (piece, index) in indices.iter_mut().enumerate() {
             let rows = pieces.rows(piece);
             let part = nulls.slice(rows.start as usize, (rows.end - rows.start) as usize);
-            // A piece of nulls alone has no index.
+            // An all-null piece has no index.
             *index = part.valid_indices().nth(*index as usize).unwrap_or(0) as u64;
         }
     }
@@ -405,7 +389,7 @@ pub(crate) fn answer_of(
     Answer { op, fields }
 }
 
-/// What follows from the fields of an operation. It is made as the library makes it.
+/// Derives a statistic from the fields of an operation, with the library's formulas.
 fn derive(rule: Rule, fields: &[Field]) -> Data {
     let doubles = |field: usize| -> Vec<f64> {
         with_data!(&fields[field].values, values => {
@@ -416,7 +400,7 @@ fn derive(rule: Rule, fields: &[Field]) -> Data {
     let magnitudes = |of_nan: f64| {
         let ends = doubles(0).into_iter().zip(doubles(1));
         let larger = |(min, max): (f64, f64)| match (min.abs(), max.abs()) {
-            // Both are or neither is.
+            // Either both are NaN or neither is.
             (min, _) if min.is_nan() => of_nan,
             (min, max) => min.max(max),
         };

@@ -1,4 +1,4 @@
-//! What can be asked for: the library's operations by its own names, and what follows from one of them.
+//! The statistics of the command line: the library's operations by name, and those derived from them.
 
 use std::fmt;
 
@@ -7,24 +7,18 @@ use warpfold::internal::{Dtype, Nan, Op, OpKind};
 
 use crate::options::Level;
 
-/// How something follows from the numbers of an operation's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// The mean, which is the first number of the result.
     Mean,
-    /// The mean of the squared distances from the mean.
     Variance,
-    /// The root of the variance.
     Deviation,
-    /// The sum of the magnitudes, as `f64`.
     L1,
-    /// The largest magnitude, of the smallest element and the largest one; NaN of NaN.
+    /// The largest magnitude, from the minimum and the maximum; NaN if an element is NaN.
     LargestMagnitude,
-    /// The same of those that are numbers, of which there may be none.
+    /// The same without NaNs; there may be no other elements.
     LargestMagnitudeOfNumbers,
 }
 
-/// What follows from a library's operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Derived {
     name: &'static str,
@@ -33,10 +27,10 @@ pub(crate) struct Derived {
 }
 
 impl Derived {
-    /// The operation that it follows from, of elements of a type at a level.
+    /// Returns the underlying operation for elements of a type at a level.
     fn op(self, dtype: Dtype, level: Level) -> Op {
         match self.op.kind {
-            // Its mean is reproducible.
+            // Unlike `Mean`, its mean is reproducible.
             OpKind::Mean if level == Level::Everywhere && dtype.is_float() => {
                 OpKind::MeanAndVariance.plain()
             }
@@ -49,7 +43,6 @@ const fn derived(name: &'static str, op: Op, rule: Rule) -> Derived {
     Derived { name, op, rule }
 }
 
-/// All statistics that follow from an operation.
 const DERIVED: [Derived; 7] = [
     derived("mean", OpKind::Mean.plain(), Rule::Mean),
     derived("variance", OpKind::MeanAndVariance.plain(), Rule::Variance),
@@ -64,18 +57,15 @@ const DERIVED: [Derived; 7] = [
     ),
 ];
 
-/// An operation that a user names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Statistic {
-    /// One of the library's.
     Of(Op),
-    /// One that is made from it.
     Derived(Derived),
 }
 
 impl Statistic {
-    /// All that there are. Sums with the same bits everywhere are the level of ordinary ones; what sums
-    /// in wider types are, depends on the elements.
+    /// Returns all statistics. Operations that are reproducible everywhere are selected by the level,
+    /// and wider sums by the element type, so neither is listed.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         let ops = Op::all().filter(|op| has_name(*op)).map(Self::Of);
         ops.chain(DERIVED.map(Self::Derived))
@@ -88,7 +78,7 @@ impl Statistic {
         }
     }
 
-    /// The operation that is launched, of elements of a type at a level.
+    /// Returns the launched operation for elements of a type at a level.
     pub(crate) fn op(self, dtype: Dtype, level: Level) -> Op {
         let op = match self {
             Self::Of(op) => op,
@@ -100,12 +90,10 @@ impl Statistic {
         }
     }
 
-    /// Whether it is an index among the elements.
     pub(crate) fn is_place(self) -> bool {
         matches!(self, Self::Of(op) if op.has_places())
     }
 
-    /// Whether no elements have a value.
     pub(crate) fn has_value_of_none(self) -> bool {
         match self {
             Self::Of(op) => op.has_value_of_none(),
@@ -115,7 +103,7 @@ impl Statistic {
         }
     }
 
-    /// Accepts elements of a type that have it, at a level that it has.
+    /// Returns an error if elements of the type, or the level, are not supported.
     pub(crate) fn require(self, dtype: Dtype, level: Level) -> Result<()> {
         let op = self.op(dtype, level);
         if !op.takes(dtype) {
@@ -138,7 +126,7 @@ impl fmt::Display for Statistic {
     }
 }
 
-/// Whether users have its own name for it.
+/// Returns whether the operation is offered under its own name.
 fn has_name(op: Op) -> bool {
     !op.is_binned() && !op.wide && !matches!(op.kind, OpKind::Mean | OpKind::L1Norm)
 }

@@ -1,4 +1,4 @@
-//! Reductions of elements while they are read: one pass, whatever the number of operations.
+//! Reductions of elements while they are read, in one pass for any number of operations.
 
 use std::{
     io::{self, IsTerminal},
@@ -20,19 +20,17 @@ use crate::{
     statistic::Statistic,
 };
 
-/// The least time from a look of the progress to the next.
+/// The minimum time between updates of the progress bar.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// What came out of it.
 pub(crate) struct Ended {
     pub(crate) answers: Vec<Answer>,
     pub(crate) pieces: Pieces,
-    /// Positions on each axis, nulls with the others.
     pub(crate) shape: Vec<usize>,
 }
 
 impl Machine {
-    /// Reads all elements, and gives the results of operations, each of which they have.
+    /// Reads all elements and returns the results of operations, each of which must support them.
     pub(crate) fn stream(
         &self,
         source: &Source,
@@ -82,13 +80,11 @@ fn stream<W: Element>(
     Ok(Ended { answers, pieces, shape: rest.shape })
 }
 
-/// A reduction under way, whatever its operation.
 pub(crate) trait Part<T> {
-    /// Gives what takes the elements.
     fn push(&mut self) -> &mut dyn Push<T>;
-    /// Returns the bytes of its result, if it has one.
+    /// Returns the bytes of the result, if there is one.
     fn result(&self) -> Result<Option<Vec<u8>>>;
-    /// Returns the bytes of the result of all ranks, if they have one.
+    /// Returns the bytes of the result over all ranks, if there is one.
     fn result_of_all(&self, world: &World) -> Result<Option<Vec<u8>>>;
 }
 
@@ -106,7 +102,7 @@ impl<W: Plain, R: Plain> Part<W> for Running<W, DynamicOp<R>> {
     }
 }
 
-/// Begins a reduction of elements of a type from an index on.
+/// Starts a reduction of elements of a type, with indices from a given one on.
 pub(crate) fn begin<W: Plain>(
     reducer: &Reducer,
     op: Op,
@@ -118,15 +114,14 @@ pub(crate) fn begin<W: Plain>(
     })
 }
 
-/// How far a stream is, as a terminal shows it until it is dropped.
+/// A progress bar on a terminal, removed when it is dropped.
 pub(crate) struct Bar {
     bar: ProgressBar,
-    /// When to show it next.
     next: Duration,
 }
 
 impl Bar {
-    /// A bar for `elements` elements, if their number is known.
+    /// Creates a bar for `elements` elements, if their number is known.
     pub(crate) fn new(elements: Option<u64>) -> Self {
         let (bar, style) = match elements {
             _ if !io::stderr().is_terminal() => (ProgressBar::hidden(), "{msg}"),

@@ -21,18 +21,17 @@ use crate::{
     error::raise,
 };
 
-/// An array in the memory of a device, which never changes: what `warpfold.asarray` has put there, or
-/// the result of a reduction. Other libraries take it without a copy, by DLPack or the CUDA array
-/// interface.
+/// An immutable array in device memory: uploaded by `warpfold.asarray`, or the result of a reduction.
+/// Other libraries take it without a copy, by DLPack or the CUDA array interface.
 #[pyclass(frozen, module = "warpfold")]
 pub(crate) struct Array {
     pub(crate) open: Arc<Open>,
-    /// The elements, from the first one on, and what lies between them.
+    /// The elements from the first one on, including any gaps between them.
     pub(crate) bytes: Buffer<u8>,
     pub(crate) layout: Layout,
 }
 
-/// Refuses what has gaps, or another order than that of its rows.
+/// Returns an error for arrays that are not C-contiguous.
 pub(crate) fn require_compact(layout: &Layout) -> PyResult<()> {
     if layout.is_compact() {
         return Ok(());
@@ -46,26 +45,24 @@ pub(crate) fn require_compact(layout: &Layout) -> PyResult<()> {
 }
 
 impl Array {
-    /// An array of compact rows, whose bytes are as many as its elements have.
+    /// Creates a C-contiguous array; `bytes` has exactly its elements.
     pub(crate) fn new(open: &Arc<Open>, bytes: Buffer<u8>, dtype: DataType, shape: Vec<usize>) -> Self {
         Self::strided(open, bytes, Layout::compact(dtype, shape))
     }
 
-    /// An array of any layout that is in the bytes.
     pub(crate) fn strided(open: &Arc<Open>, bytes: Buffer<u8>, layout: Layout) -> Self {
         Self { open: open.clone(), bytes, layout }
     }
 
-    /// How many elements there are.
     pub(crate) fn len(&self) -> usize {
         self.layout.shape.iter().product()
     }
 
-    /// The elements, in the order of the rows, once they are there.
+    /// Waits for the elements and returns them in C order.
     fn gathered(&self) -> warpfold::Result<Vec<u8>> {
         let Layout { dtype, shape, strides } = &self.layout;
         let (size, len) = (elements::size(*dtype), self.len());
-        // To the end of the last element, behind which there may be more.
+        // The buffer may extend past the end of the last element.
         let bytes = self.bytes.download()?;
         if self.layout.is_compact() {
             return Ok(bytes[..len * size].to_vec());
@@ -89,19 +86,18 @@ impl Array {
 
 #[pymethods]
 impl Array {
-    /// Elements along each dimension.
+    /// The elements along each dimension.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, &self.layout.shape)
     }
 
-    /// How many dimensions there are.
+    /// The number of dimensions.
     #[getter]
     fn ndim(&self) -> usize {
         self.layout.shape.len()
     }
 
-    /// How many elements there are.
     #[getter]
     fn size(&self) -> usize {
         self.len()
@@ -113,7 +109,7 @@ impl Array {
         elements::name(self.layout.dtype)
     }
 
-    /// Returns the device that has it.
+    /// The device that holds the array.
     #[getter]
     fn device(&self) -> Device {
         Device(self.open.clone())
@@ -130,8 +126,8 @@ impl Array {
         format!("<warpfold.Array {} {shape:?} on {}>", self.dtype(), device.__str__())
     }
 
-    /// The same memory as another array: of a type, a shape, and strides and a start in elements. For
-    /// the package itself.
+    /// Returns an array of the same memory with the given type, shape, and strides and start in
+    /// elements. For the package itself.
     fn _view(
         &self,
         dtype: &str,
@@ -146,26 +142,26 @@ impl Array {
             Some(strides) => Layout { dtype, shape, strides },
         };
         let view = Self::strided(&self.open, bytes, layout);
-        // It is in the bytes if a tensor of it would be.
+        // The layout is within the bytes if a tensor of it can be exported.
         let tensor = view.bytes.clone().into_dlpack_as(view.layout.clone()).map_err(raise)?;
-        // SAFETY: it was made just now, and is nobody else's.
+        // SAFETY: the tensor has just been created and has no other owner.
         unsafe { give_back(tensor) };
         Ok(view)
     }
 
-    /// The elements on the host, in the order of the rows, once they are there.
+    /// Waits for the elements and returns a copy on the host, in C order.
     fn _bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyByteArray>> {
         let gathered = py.detach(|| self.gathered()).map_err(raise)?;
         Ok(PyByteArray::new(py, &gathered))
     }
 
-    /// A copy of the elements on the host, as a NumPy array, once they are there. Of bfloat16 it is one
-    /// of float32, which has every value of theirs.
+    /// Waits for the elements and returns a copy on the host, as a NumPy array. bfloat16 becomes
+    /// float32, which has all of its values.
     fn numpy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("warpfold._homes")?.call_method1("to_numpy", (slf,))
     }
 
-    /// The only element, as a number of Python's, once it is there.
+    /// Waits for the only element and returns it as a Python number.
     fn item<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let array = slf.get();
         if array.len() != 1 {
@@ -214,8 +210,8 @@ impl Array {
         Self::item(slf)
     }
 
-    /// Compares the elements on the host by NumPy, which waits for them. Python's own `==` would compare
-    /// identities, so that no result would equal a number.
+    /// Waits for the elements and compares them on the host by NumPy. Python's default `==` would
+    /// compare identities, so that no result would equal a number.
     fn __richcmp__<'py>(
         slf: &Bound<'py, Self>,
         other: &Bound<'py, PyAny>,
@@ -224,7 +220,7 @@ impl Array {
         Self::numpy(slf)?.rich_compare(other, op)
     }
 
-    /// What `numpy.asarray` asks for.
+    /// Returns the array for `numpy.asarray`.
     #[pyo3(signature = (dtype=None, copy=None))]
     fn __array__<'py>(
         slf: &Bound<'py, Self>,
@@ -243,19 +239,19 @@ impl Array {
         }
     }
 
-    /// Waits until the elements are there.
+    /// Waits until the elements have been written.
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.bytes.slice(..self.bytes.len().min(1))?.download()).map_err(raise)?;
         Ok(())
     }
 
-    /// What DLPack calls the device: its kind and number.
+    /// Returns DLPack's device type and number.
     fn __dlpack_device__(&self) -> (i32, i32) {
         let dlpack::Device { device_type, device_id } = dlpack::Device::of(&self.open.device);
         (device_type, device_id)
     }
 
-    /// The array as a capsule of DLPack's. `stream` is the consumer's, which is made to wait for the
+    /// Returns a DLPack capsule of the array. `stream` is the consumer's, which is made to wait for the
     /// elements: a handle, 1 or `None` for the default stream, or −1 not to wait.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
@@ -293,7 +289,7 @@ impl Array {
         }
     }
 
-    /// What the CUDA array interface says of the array: its elements are there for the default stream.
+    /// The array's CUDA array interface. The elements are synchronised with the default stream.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let Layout { dtype, shape, strides } = &self.layout;
@@ -316,18 +312,16 @@ impl Array {
         let order = if size == 1 { "|" } else { "<" };
         interface.set_item("typestr", format!("{order}{kind}{size}"))?;
         let address = if self.len() == 0 { 0 } else { self.bytes.as_device_ptr() };
-        // PyTorch takes none that is marked as read-only.
+        // PyTorch rejects arrays that are marked as read-only.
         interface.set_item("data", (address, false))?;
         interface.set_item("version", 3)?;
         interface.set_item("strides", PyTuple::new(py, strides.iter().map(|step| step * size))?)?;
-        // The legacy default stream.
         interface.set_item("stream", 1)?;
         Ok(interface)
     }
 }
 
 impl Array {
-    /// Returns the only element, for a conversion to `kind`.
     fn number<'py>(slf: &Bound<'py, Self>, kind: &str) -> PyResult<Bound<'py, PyAny>> {
         let array = slf.get();
         if array.len() != 1 {
@@ -339,18 +333,17 @@ impl Array {
         Self::item(slf)
     }
 
-    /// Makes somebody's stream wait for the elements.
     fn precede(&self, py: Python<'_>, handle: usize) -> PyResult<()> {
-        // SAFETY: as `kernels::stream` says.
+        // SAFETY: see `kernels::stream`.
         let stream = unsafe { crate::kernels::stream(&self.open, handle) }?;
         py.detach(|| stream.wait_for_elements(&self.bytes)).map_err(raise)
     }
 }
 
-/// Gives a tensor back.
+/// Returns a tensor to its owner by calling its deleter.
 ///
 /// # Safety
-/// It must be alive, and nobody's who uses it after this.
+/// The tensor must be alive, and must not be used after this by anyone.
 unsafe fn give_back<M: Tensor>(tensor: *mut M) {
     // SAFETY: the caller's contract.
     unsafe {
@@ -360,18 +353,20 @@ unsafe fn give_back<M: Tensor>(tensor: *mut M) {
     }
 }
 
-/// A capsule that gives its tensor back when it is gone, unless somebody has taken it.
+/// Creates a capsule that releases its tensor when it is destroyed, unless a consumer has taken the
+/// tensor.
 fn capsule<M: Tensor>(py: Python<'_>, tensor: *mut M) -> PyResult<Bound<'_, PyAny>> {
     unsafe extern "C" fn destroy<M: Tensor>(capsule: *mut ffi::PyObject) {
-        // SAFETY: Python calls this with the capsule, once; who takes a tensor renames its capsule.
+        // SAFETY: Python calls this once, with the capsule; a consumer that takes the tensor renames the
+        // capsule.
         unsafe {
             if ffi::PyCapsule_IsValid(capsule, M::NAME.as_ptr()) == 1 {
                 give_back(ffi::PyCapsule_GetPointer(capsule, M::NAME.as_ptr()).cast::<M>());
             }
         }
     }
-    // SAFETY: the pointer is not null and the name lives for ever; what comes back is a new reference,
-    // or null with an exception.
+    // SAFETY: the pointer is not null and the name is static; the result is a new reference, or null
+    // with an exception.
     unsafe {
         let made = ffi::PyCapsule_New(tensor.cast(), M::NAME.as_ptr(), Some(destroy::<M>));
         if made.is_null() {

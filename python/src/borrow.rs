@@ -1,5 +1,5 @@
-//! Arrays of other libraries: those in device memory are borrowed as they are, those on the host are
-//! copied to a device once.
+//! Arrays of other libraries: those in device memory are borrowed, those on the host are copied to a
+//! device once.
 
 use std::{ffi::CStr, slice, sync::Arc};
 
@@ -22,26 +22,25 @@ use crate::{
     kernels::stream,
 };
 
-/// A form of DLPack's tensors, in and out.
+/// One of the two forms of DLPack tensors.
 pub(crate) trait Tensor: Sized {
     /// The name of a capsule with a tensor.
     const NAME: &'static CStr;
-    /// Its name when somebody has taken the tensor.
+    /// The name of a capsule whose tensor has been taken.
     const USED: &'static CStr;
 
-    /// What gives it back.
     fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)>;
 
-    /// What the tensor is, if it is of a version that is read.
+    /// Returns the tensor's description, or an error for an unsupported version.
     ///
     /// # Safety
-    /// `tensor` must point to a tensor as DLPack says, which outlives `'a`.
+    /// `tensor` must point to a valid DLPack tensor, which outlives `'a`.
     unsafe fn description<'a>(tensor: *const Self) -> PyResult<&'a dlpack::Tensor>;
 
-    /// Takes the tensor, or leaves it to the caller with an error.
+    /// Takes the tensor; on error the caller keeps it.
     ///
     /// # Safety
-    /// As [`Buffer::from_dlpack_strided`].
+    /// As for [`Buffer::from_dlpack_strided`].
     unsafe fn take<T: Element>(open: &Open, tensor: *mut Self) -> warpfold::Result<(Buffer<T>, Layout)>;
 }
 
@@ -73,7 +72,7 @@ impl Tensor for ManagedTensorVersioned {
     }
 
     unsafe fn description<'a>(tensor: *const Self) -> PyResult<&'a dlpack::Tensor> {
-        // SAFETY: the version is where it is in every version; the caller's contract.
+        // SAFETY: the version is at the same offset in every version; the caller's contract.
         let [major, minor] = unsafe { (*tensor).version };
         if major != dlpack::MAJOR {
             return Err(PyValueError::new_err(format!(
@@ -81,7 +80,7 @@ impl Tensor for ManagedTensorVersioned {
                 dlpack::MAJOR
             )));
         }
-        // SAFETY: of this version it has the layout of the struct; the caller's contract.
+        // SAFETY: this version has the layout of the struct; the caller's contract.
         Ok(unsafe { &(*tensor).dl_tensor })
     }
 
@@ -91,8 +90,8 @@ impl Tensor for ManagedTensorVersioned {
     }
 }
 
-/// The array of a capsule of DLPack's, which is taken: its owner has it back when the array and all
-/// reductions of it are gone.
+/// Takes the tensor of a DLPack capsule. It is returned to its owner when the array and all of its
+/// reductions have been dropped.
 #[pyfunction]
 pub(crate) fn borrow_dlpack(device: &Device, capsule: &Bound<'_, PyAny>) -> PyResult<Array> {
     let taken = match take::<ManagedTensor>(&device.0, capsule) {
@@ -106,17 +105,17 @@ pub(crate) fn borrow_dlpack(device: &Device, capsule: &Bound<'_, PyAny>) -> PyRe
     })
 }
 
-/// Takes the tensor out of a capsule, if it has one of this form.
+/// Takes the tensor out of a capsule; `None` if the capsule is not of this form.
 fn take<M: Tensor>(open: &Arc<Open>, capsule: &Bound<'_, PyAny>) -> Option<PyResult<Array>> {
-    // SAFETY: any object will do, and the name is a string.
+    // SAFETY: the function accepts any object, and the name is a C string.
     if unsafe { ffi::PyCapsule_IsValid(capsule.as_ptr(), M::NAME.as_ptr()) } != 1 {
         return None;
     }
     let taken = || {
-        // SAFETY: the capsule is of this name.
+        // SAFETY: the capsule has this name.
         let tensor =
             unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), M::NAME.as_ptr()) }.cast::<M>();
-        // SAFETY: a capsule of this name has such a tensor, which lives until it is taken, below.
+        // SAFETY: a capsule of this name has such a tensor, which lives until it is taken below.
         let description = unsafe { M::description(tensor) }?;
         let dtype = description.dtype;
         elements::require(dtype)?;
@@ -124,34 +123,33 @@ fn take<M: Tensor>(open: &Arc<Open>, capsule: &Bound<'_, PyAny>) -> Option<PyRes
             dtype,
             T => {
                 // SAFETY:
-                // - The tensor is ours: no other thread runs Python meanwhile that could take it from
-                //   the capsule, and below the capsule is renamed, so that nobody does later.
-                // - Its deleter may be called on any thread, as DLPack asks; Python's libraries take
-                //   the interpreter's lock there, which no thread holds that waits for one of ours.
-                // - The elements are there until then. By the protocol what writes them precedes what
-                //   is enqueued on the stream that `__dlpack__` was given, which is the one that
-                //   reductions are enqueued on; later writes of the owner are enqueued behind. What lies
-                //   between a tensor's elements is not read by a reduction; `Array::numpy` copies it,
-                //   and leaves it out.
+                // - The tensor is ours: no other thread runs Python code meanwhile that could take it
+                //   from the capsule, and the capsule is renamed below, so that none can take it later.
+                // - Its deleter may be called on any thread, as DLPack requires; Python's libraries
+                //   acquire the GIL in it, which no thread holds that waits for one of ours.
+                // - The elements are valid until then. By the protocol their writes precede the work
+                //   enqueued on the stream that `__dlpack__` was given, which is the one that reductions
+                //   are enqueued on; later writes of the owner are enqueued after them. Gaps between a
+                //   tensor's elements are not read by a reduction; `Array::numpy` copies them and leaves
+                //   them out.
                 unsafe { M::take::<T>(open, tensor) }
                     .and_then(|(buffer, layout)| Ok((buffer.cast::<u8>()?, layout)))
             },
             unreachable!("the type was looked at")
         );
         let (bytes, layout) = taken.map_err(raise)?;
-        // SAFETY: the capsule is valid, and the name lives for ever.
+        // SAFETY: the capsule is valid, and the name is static.
         unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), M::USED.as_ptr()) };
         Ok(Array::strided(open, bytes, Layout { dtype, ..layout }))
     };
     Some(taken())
 }
 
-/// The array of another library's tensor, whose owner says where its first element is, and how many
-/// elements lie between those of each dimension. `None` of a tensor that cannot be borrowed so: who it
-/// belongs to can say why.
+/// Borrows another library's tensor, given the address of its first element and the strides in elements.
+/// Returns `None` for a tensor that cannot be borrowed like this; the caller can report the reason.
 ///
-/// The package's Python files ask for what they know to be on this device, in order on the stream on
-/// which it is reduced.
+/// The package's Python files pass only tensors that are known to be on this device and ordered on the
+/// stream that reduces them.
 #[pyfunction]
 pub(crate) fn borrow_tensor(
     device: &Device,
@@ -171,24 +169,24 @@ pub(crate) fn borrow_tensor(
         return Ok(None);
     };
     // SAFETY:
-    // - The elements are there as long as their owner, which is kept.
-    // - The package's Python files give what they have just asked the owner for, on this device; what
-    //   writes it is enqueued before on the stream on which it is reduced, and later writes behind.
-    // - `Py` may be dropped on any thread: without the interpreter's lock that is put off.
+    // - The elements live as long as their owner, which is kept.
+    // - The package's Python files have just queried the owner for these values, on this device; earlier
+    //   writes precede the reduction on its stream, and later writes are enqueued after it.
+    // - `Py` may be dropped on any thread: without the GIL the release is deferred.
     let bytes = unsafe { Buffer::from_raw_parts(&open.device, address, bytes, owner) };
     Ok(Some(Array::strided(open, bytes.map_err(raise)?, layout)))
 }
 
-/// What the array interface says of an array, on a device or on the host.
+/// The contents of an array interface, of an array on a device or on the host.
 struct Interface {
     layout: Layout,
     address: usize,
-    /// From the first element to the end of the last one.
+    /// The distance from the first element to the end of the last.
     bytes: usize,
 }
 
 impl Interface {
-    /// Reads it. Of an array that cannot be reduced as it is it says what to do.
+    /// Parses the interface. For an array that cannot be reduced as it is, the error says what to do.
     fn read(interface: &Bound<'_, PyDict>, dtype: Option<&str>) -> PyResult<Self> {
         let lacks =
             |key: &str| PyTypeError::new_err(format!("an array interface without `{key}`; give one"));
@@ -220,7 +218,7 @@ impl Interface {
     }
 }
 
-/// Takes strides in bytes in the place of those of compact rows, wherever somebody steps.
+/// Replaces C-contiguous strides by strides in bytes, for dimensions of more than one element.
 fn take_steps(layout: &mut Layout, bytes: &[isize]) -> PyResult<()> {
     let Layout { dtype, shape, strides } = layout;
     if shape.contains(&0) {
@@ -246,8 +244,8 @@ fn take_steps(layout: &mut Layout, bytes: &[isize]) -> PyResult<()> {
     )))
 }
 
-/// The array of an object that has a `__cuda_array_interface__`, which is given here as well. What
-/// the stream `handle` gets from now on waits for the array's elements.
+/// Borrows an object by its `__cuda_array_interface__`, which is passed in as well. Work enqueued on the
+/// stream `handle` from now on waits for the array's elements.
 #[pyfunction]
 pub(crate) fn borrow_cuda_array(
     py: Python<'_>,
@@ -263,21 +261,21 @@ pub(crate) fn borrow_cuda_array(
     if let Some(theirs) = theirs {
         let theirs: usize = theirs.extract()?;
         if theirs != handle {
-            // SAFETY: as `kernels::stream` says; the owner keeps its own.
+            // SAFETY: see `kernels::stream`; the owner keeps its stream alive.
             let (ours, theirs) = unsafe { (stream(open, handle)?, stream(open, theirs)?) };
             py.detach(|| ours.wait_for(&theirs)).map_err(raise)?;
         }
     }
     // SAFETY:
-    // - The elements are there as long as their owner, by the interface, and the owner is kept.
-    // - What writes them precedes what the owner's stream has now, for which ours waits; if it names
-    //   none, nothing has to be waited for.
-    // - `Py` may be dropped on any thread: without the interpreter's lock that is put off.
+    // - By the interface the elements live as long as their owner, which is kept.
+    // - Their writes precede the present end of the owner's stream, for which ours waits; if the
+    //   interface names no stream, no wait is needed.
+    // - `Py` may be dropped on any thread: without the GIL the release is deferred.
     let bytes = unsafe { Buffer::from_raw_parts(&open.device, address as u64, bytes, owner) };
     Ok(Array::strided(open, bytes.map_err(raise)?, layout))
 }
 
-/// Refuses what is not in the memory of a device: the array interface does not say where it is.
+/// Returns an error for memory that is not on this device; the array interface does not name the device.
 fn require_memory(py: Python<'_>, open: &Open, address: usize, bytes: usize) -> PyResult<()> {
     let ours = open.device.info().ordinal;
     let known = || if bytes == 0 { Ok(Some(ours)) } else { open.device.ordinal_of(address as u64) };
@@ -291,8 +289,8 @@ fn require_memory(py: Python<'_>, open: &Open, address: usize, bytes: usize) -> 
     Err(PyValueError::new_err(format!("an array by the CUDA array interface: {reason}")))
 }
 
-/// A copy of a NumPy array of compact rows in device memory. `dtype` says what its elements are if NumPy
-/// has no name for it.
+/// Copies a C-contiguous NumPy array to device memory. `dtype` is the element type if NumPy has no name
+/// for it.
 #[pyfunction]
 #[pyo3(signature = (device, array, dtype=None))]
 pub(crate) fn upload(device: &Device, array: &Bound<'_, PyAny>, dtype: Option<&str>) -> PyResult<Array> {
@@ -305,8 +303,8 @@ pub(crate) fn upload(device: &Device, array: &Bound<'_, PyAny>, dtype: Option<&s
     } else {
         // SAFETY:
         // - NumPy's array has `bytes` bytes at the address, and is borrowed until this returns.
-        // - Nothing writes them meanwhile: no other thread runs Python until the copy is over, and one
-        //   that writes an array without the interpreter's lock that others read breaks NumPy's rules.
+        // - Nothing writes them meanwhile: no other thread runs Python code until the copy has finished,
+        //   and writing to a shared array without the GIL breaks NumPy's rules.
         unsafe { slice::from_raw_parts(std::ptr::with_exposed_provenance(address), bytes) }
     };
     let bytes = open.device.upload(bytes).map_err(raise)?;

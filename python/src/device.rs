@@ -1,4 +1,4 @@
-//! Devices that are open: each once, with its reducer, for the life of the process.
+//! Open devices: each is opened once, with its reducer, for the life of the process.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -8,11 +8,10 @@ use warpfold_driver::{Driver, ForkGuard, sys};
 
 use crate::error::raise;
 
-/// A device with what reduces on it.
 pub(crate) struct Open {
     pub(crate) device: warpfold::Device,
     pub(crate) reducer: Reducer,
-    /// For arrays that come from the host, whose results go there.
+    /// The stream for arrays from the host, whose results are copied back.
     pub(crate) stream: Stream,
 }
 
@@ -28,7 +27,7 @@ impl Device {
         &self.0.device.info().name
     }
 
-    /// Whether it is simulated: then it is slow.
+    /// True for the simulator, which is slow.
     #[getter]
     fn simulated(&self) -> bool {
         self.0.device.info().simulated
@@ -70,15 +69,14 @@ impl Device {
     }
 }
 
-/// Every device that was opened, by the selections that have led to it. None is ever closed: what was
-/// borrowed from Python must not be given back when the interpreter is gone.
+/// The open devices, by the selections that opened them. None is ever closed: borrowed Python objects
+/// must not be released after the interpreter has exited.
 static OPENED: Mutex<Opened> = Mutex::new(Vec::new());
 
-/// The devices that have been opened, by what asked for them.
 type Opened = Vec<(Selection, Arc<Open>)>;
 
-/// Locks the table of open devices. A child by `fork` does not wait for the lock, which a thread of its
-/// parent may have held.
+/// Locks the table of open devices. A child made by `fork` does not wait for the lock, which a thread of
+/// its parent may have held.
 fn opened(name: &str) -> warpfold::Result<MutexGuard<'static, Opened>> {
     static PROCESS: ForkGuard = ForkGuard::new();
     if PROCESS.is_same_process() {
@@ -91,14 +89,14 @@ fn opened(name: &str) -> warpfold::Result<MutexGuard<'static, Opened>> {
     }
 }
 
-/// Opens a device, as `Selection` reads its name, or finds it open.
+/// Opens a device by the name of a `Selection`, or returns the open one.
 #[pyfunction]
 pub(crate) fn open(py: Python<'_>, name: &str) -> PyResult<Device> {
     let selection: Selection = match name.parse() {
         Ok(selection) => selection,
         Err(error) => return Err(pyo3::exceptions::PyValueError::new_err(format!("{error}"))),
     };
-    // Another thread that holds the lock may wait for the interpreter.
+    // Another thread that holds the lock may wait for the GIL.
     let opened = py.detach(|| {
         let mut opened = opened(name)?;
         if let Some((_, open)) = opened.iter().find(|(of, _)| *of == selection) {
@@ -119,13 +117,13 @@ pub(crate) fn open(py: Python<'_>, name: &str) -> PyResult<Device> {
     opened.map(Device).map_err(raise)
 }
 
-/// Returns the names of the devices that there are. None is opened.
+/// Returns the names of the available devices, without opening them.
 #[pyfunction]
 pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<String>> {
     let gpus = || {
         let Ok(driver) = Driver::load() else { return Ok(0) };
         match driver.init().and_then(|()| driver.device_count()) {
-            // As of `Device::open`: there may be some, for the parent.
+            // As in `Device::open`: the parent process may have some.
             Err(error) if error.code == sys::CUDA_ERROR_NOT_INITIALIZED => {
                 Err(Error::Forked { device: driver.name().to_owned() })
             }

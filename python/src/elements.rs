@@ -1,10 +1,10 @@
-//! The types of elements, by the names that Python has for them and by the types of Rust.
+//! The element types, by their Python names and as Rust types.
 
 use pyo3::{PyErr, PyResult, exceptions::PyTypeError, pyfunction};
 use warpfold::{bf16, dlpack::DataType, f16};
 
-/// Evaluates an expression with `$T` as the type whose elements a `DataType` names; `$other` for any
-/// that is none of the library's. Truth values are bytes.
+/// Evaluates an expression with `$T` as the element type of a `DataType`, or `$other` for types that the
+/// library lacks. Booleans are bytes.
 macro_rules! by_type {
     ($dtype:expr, $T:ident => $value:expr, $other:expr) => {
         $crate::elements::by_type!(
@@ -25,12 +25,11 @@ macro_rules! by_type {
 }
 pub(crate) use by_type;
 
-/// What lies in memory: bytes for truth values.
+/// Returns the type in memory: bytes for booleans.
 pub(crate) fn in_memory(dtype: DataType) -> DataType {
     if dtype == DataType::BOOL { DataType::of::<u8>() } else { dtype }
 }
 
-/// Every type that there is.
 fn all() -> [DataType; 13] {
     [
         DataType::BOOL,
@@ -49,18 +48,15 @@ fn all() -> [DataType; 13] {
     ]
 }
 
-/// The names of all types.
 #[pyfunction]
 pub(crate) fn types() -> Vec<String> {
     all().map(name).to_vec()
 }
 
-/// The name of a type, as NumPy has it.
 pub(crate) fn name(dtype: DataType) -> String {
     if dtype == DataType::BOOL { "bool".to_owned() } else { dtype.to_string() }
 }
 
-/// Bytes of an element.
 pub(crate) fn size(dtype: DataType) -> usize {
     usize::from(dtype.bits) / 8
 }
@@ -73,12 +69,11 @@ pub(crate) fn tuple<T: ToString>(numbers: &[T]) -> String {
     }
 }
 
-/// The type of a name.
 pub(crate) fn named(given: &str) -> PyResult<DataType> {
     all().into_iter().find(|dtype| name(*dtype) == given).ok_or_else(|| unknown(given))
 }
 
-/// The type of a string of the array interface, such as `<f4`.
+/// Returns the type of an array-interface string, such as `<f4`.
 pub(crate) fn of_interface(given: &str) -> PyResult<DataType> {
     let parsed = || {
         let (order, rest) = given.split_at_checked(1)?;
@@ -91,7 +86,7 @@ pub(crate) fn of_interface(given: &str) -> PyResult<DataType> {
             _ => return None,
         };
         let bits = bytes.parse::<u8>().ok()?.checked_mul(8)?;
-        // Of one byte there is no order.
+        // A single byte has no order.
         let native = order == "|" || order == "=" || (order == "<") == cfg!(target_endian = "little");
         let dtype = DataType { code, bits, lanes: 1 };
         (native || bits == 8).then_some(dtype).filter(|dtype| all().contains(dtype))
@@ -99,7 +94,7 @@ pub(crate) fn of_interface(given: &str) -> PyResult<DataType> {
     parsed().ok_or_else(|| unknown(given))
 }
 
-/// The type of a tensor, if it is one of the library's.
+/// Returns an error if the library lacks the type.
 pub(crate) fn require(dtype: DataType) -> PyResult<()> {
     if all().contains(&dtype) { Ok(()) } else { Err(unknown(&dtype.to_string())) }
 }

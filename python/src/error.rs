@@ -1,4 +1,4 @@
-//! Errors of the library as exceptions, each in one line.
+//! Conversion of the library's errors to one-line exceptions.
 
 use std::error::Error as _;
 
@@ -23,10 +23,10 @@ create_exception!(
     "Axes that the library's kernels do not take in place. For the package itself."
 );
 
-/// Returns the line of an error, with advice that a Python program can follow.
+/// Returns the message of an error, with advice in terms of the Python interface.
 fn in_pythons_words(error: &Cause) -> String {
     match error {
-        // Which ends with what to do.
+        // The source's message ends with the advice.
         Cause::NoDriver { source } => format!("{source}, or give device=\"sim\""),
         Cause::Forked { device } => format!(
             "{device} was used before this process was forked; start processes by multiprocessing's \
@@ -39,7 +39,6 @@ fn in_pythons_words(error: &Cause) -> String {
     }
 }
 
-/// The exception for an error of the library's.
 pub(crate) fn raise(error: Cause) -> PyErr {
     let mut cause = error.source().filter(|_| !matches!(error, Cause::NoDriver { .. }));
     let mut line = in_pythons_words(&error);

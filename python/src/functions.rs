@@ -1,6 +1,6 @@
-//! The functions of the package: one for each operation of the library's table, and those that are made of
-//! an operation's results. The functions themselves, their documentation, the type stubs and the tests are
-//! made from these rows.
+//! The functions of the package: one for each operation of the library's table, and those computed from
+//! an operation's results. The Python functions, their documentation, type stubs and tests are generated
+//! from these rows.
 
 use pyo3::prelude::*;
 
@@ -8,33 +8,31 @@ use warpfold::internal::{Dtype, Nan, Op, OpKind, Written};
 
 use crate::kernels::Kernel;
 
-/// A function for reductions.
 #[pyclass(frozen, get_all, module = "warpfold")]
 #[derive(Debug, Clone)]
 pub(crate) struct Function {
-    /// Its name: NumPy's, or PyTorch's where NumPy has none.
+    /// The name: NumPy's, or PyTorch's if NumPy has none.
     name: &'static str,
-    /// What it computes, in a sentence.
+    /// A one-sentence description of the result.
     summary: String,
-    /// The operation on the device.
     kernel: Kernel,
-    /// What becomes of the values that the operation leaves: a name of `_finish.py`.
+    /// The post-processing of the operation's values: a name of `_finish.py`.
     finish: &'static str,
-    /// What the elements of the results are: a name of `_finish.py`.
+    /// The type of the results: a name of `_finish.py`.
     result: &'static str,
     /// The result of no elements, if there is one.
     of_none: Option<f64>,
-    /// Whether it takes `ddof`.
+    /// True if it takes `ddof`.
     ddof: bool,
-    /// Whether it returns two results.
+    /// True if it returns two results.
     pair: bool,
-    /// Whether it takes an initial value.
+    /// True if it takes an initial value.
     initial: bool,
 }
 
 impl Function {
-    /// Returns the function of an operation; `None` if Python has functions of its own for each of the
-    /// numbers that it leaves.
+    /// Returns the function of an operation; `None` if Python has a separate function for each of its
+    /// values.
     fn of_operation(op: Op) -> Option<Self> {
         let name = op.function()?;
         let (finish, result, of_nothing) = match op.written() {
@@ -83,7 +81,7 @@ macro_rules! functions {
         $name:ident: $kind:ident $nan:ident, $finish:ident, $result:ident, $of_none:expr, $ddof:literal, $pair:literal;
         $summary:literal;
     )*) => {
-        /// Returns the functions of what is made of operations' results.
+        /// Returns the functions computed from operations' results.
         fn others() -> impl Iterator<Item = Function> {
             [$(Function {
                 name: stringify!($name),

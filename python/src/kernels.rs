@@ -1,4 +1,4 @@
-//! The library's operations by their names, on elements of any type.
+//! The library's operations by name, on elements of any type.
 
 use std::ffi::c_void;
 
@@ -17,7 +17,7 @@ use crate::{
     error::raise,
 };
 
-/// An operation of the library, by the name of the function that it is for.
+/// An operation of the library, by the name of its function.
 #[pyclass(frozen, eq, hash, module = "warpfold")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Kernel {
@@ -26,7 +26,6 @@ pub(crate) struct Kernel {
     pub(crate) nan: Nan,
 }
 
-/// The library's type of elements.
 fn element_type(dtype: DataType) -> Dtype {
     let dtype = elements::in_memory(dtype);
     let found = Dtype::ALL.iter().copied().find(|&one| data_type(one) == dtype);
@@ -34,7 +33,7 @@ fn element_type(dtype: DataType) -> Dtype {
 }
 
 impl Kernel {
-    /// Returns the operation on elements of a type; an error where they have none.
+    /// Returns the operation for elements of a type, or an error if it does not support them.
     fn op(self, dtype: DataType, everywhere: bool) -> PyResult<Op> {
         let elements = element_type(dtype);
         let op = self.kind.plain().for_elements(elements);
@@ -53,8 +52,6 @@ impl Kernel {
         Err(PyValueError::new_err(format!("{kernel} of {dtype} elements; {reason}")))
     }
 
-    /// Returns what it leaves for each result of elements of a type: the type of its values, and how
-    /// many.
     fn left(self, dtype: DataType) -> (DataType, usize) {
         let elements = element_type(dtype);
         match self.kind.plain().for_elements(elements).written() {
@@ -70,8 +67,8 @@ impl Kernel {
     }
 }
 
-/// Runs generic code with types of the sizes of an element and of a result. What moves bytes alone is
-/// compiled once for a size, not for each operation and type.
+/// Runs generic code with types of the sizes of an element and of a result. Code that only moves bytes
+/// is compiled once per size, not for each operation and type.
 macro_rules! by_size {
     ($op:expr, $dtype:expr, |$W:ident, $R:ident| $body:expr) => {
         match $dtype.size() {
@@ -97,13 +94,13 @@ macro_rules! by_size {
     }};
 }
 
-/// Somebody's stream, by its handle: 0 and 1 are the default stream, 2 is the thread's. One that is
-/// recording is refused.
+/// Wraps a caller's stream by its handle: 0 and 1 are the default stream, 2 is the per-thread one.
+/// Returns an error for a stream that is being captured.
 ///
 /// # Safety
-/// A handle that is none of these must be that of a stream of the device, in its primary context, which
-/// stays until what is returned is gone. Python's callers have the stream's object in hand during their
-/// call, and are told so by the documentation of `stream`.
+/// Any other handle must be that of a stream of the device, in its primary context, which outlives the
+/// returned stream. Python callers hold the stream's object during their call, as the documentation of
+/// `stream` requires.
 pub(crate) unsafe fn stream(open: &Open, handle: usize) -> PyResult<Stream> {
     let raw: *mut c_void = std::ptr::without_provenance_mut(handle);
     // SAFETY: the caller's contract.
@@ -116,13 +113,12 @@ pub(crate) unsafe fn stream(open: &Open, handle: usize) -> PyResult<Stream> {
     Ok(stream)
 }
 
-/// Memory of another library for results: its address and what owns it.
+/// Memory of another library for results: its address and owner.
 pub(crate) type Place = (u64, Py<PyAny>);
 
-/// Where something is enqueued, and where its results go.
 struct Launch<'a> {
     open: &'a Open,
-    /// Its own if there is none.
+    /// The caller's stream; the device's own if `None`.
     stream: Option<&'a Stream>,
     bytes: &'a Buffer<u8>,
     place: Option<Place>,
@@ -137,9 +133,10 @@ impl Launch<'_> {
         match self.place.take() {
             None => self.open.device.outputs(len),
             // SAFETY:
-            // - The package's Python files have allocated as much as `outcome` has told them, on this
-            //   device, for the work of this stream, and nothing else has the memory yet.
-            // - The owner is kept, and nobody writes what its library gives out before it reads it.
+            // - The package's Python files have allocated as much as `outcome` has returned, on this
+            //   device, for the work of this stream, and nothing else uses the memory yet.
+            // - The owner is kept, and nothing writes to memory that its library has handed out before
+            //   it is read.
             Some((address, owner)) => unsafe {
                 Outputs::from_raw_parts(&self.open.device, address, len, owner)
             },
@@ -147,7 +144,6 @@ impl Launch<'_> {
     }
 }
 
-/// Reductions along some axes.
 struct Along<'a> {
     launch: Launch<'a>,
     axes: Axes,
@@ -164,17 +160,16 @@ impl Along<'_> {
     }
 }
 
-/// The axes of an array, as few as there can be: neighbours of a kind whose elements lie as those of one
-/// do are one. A view has eight at most.
+/// The axes of an array, merged as far as possible: adjacent axes that are both reduced or both kept are
+/// one if their elements have one stride. A view has at most eight.
 struct Axes {
     lens: Vec<usize>,
     strides: Vec<isize>,
-    /// The numbers of those along which is reduced, of which there is one at least.
     reduced: Vec<usize>,
 }
 
 impl Axes {
-    /// Those of an array of elements, reduced along the axes of these numbers.
+    /// Merges the axes of an array that is reduced along `along`.
     fn new(layout: &Layout, along: &[usize]) -> Self {
         let mut axes: Vec<(usize, usize, bool)> = Vec::new();
         for (axis, (&len, &stride)) in layout.shape.iter().zip(&layout.strides).enumerate() {
@@ -191,13 +186,12 @@ impl Axes {
             axes.push((1, 1, true));
         }
         let reduced = (0..axes.len()).filter(|&axis| axes[axis].2).collect();
-        // What is in memory is less than 2^63 apart.
+        // Elements in memory are less than 2^63 apart.
         let strides = axes.iter().map(|&(_, stride, _)| stride.cast_signed()).collect();
         Self { lens: axes.iter().map(|&(len, ..)| len).collect(), strides, reduced }
     }
 }
 
-/// What reduces segments of an array.
 struct Segmented<'a> {
     launch: Launch<'a>,
     offsets: &'a Array,
@@ -208,8 +202,8 @@ impl Segmented<'_> {
         let Self { mut launch, offsets } = self;
         let reducer = &launch.open.reducer;
         let buffer = launch.bytes.cast::<T>()?;
-        // A kernel looks at the offsets on a stream of the reducer's, and the host waits for it: what
-        // writes them must be over.
+        // A kernel checks the offsets on a stream of the reducer, and the host waits for it: their
+        // writes must have finished.
         launch.stream().synchronize()?;
         let bytes = &offsets.bytes;
         let segments = match (offsets.layout.dtype.code, offsets.layout.dtype.bits) {
@@ -224,8 +218,9 @@ impl Segmented<'_> {
     }
 }
 
-/// What an operation leaves for results of elements of a type: the type of the values, how many there
-/// are for each result, and how many at least memory for results has, which is at a multiple of 8 bytes.
+/// Returns what an operation leaves for results of elements of a type: the type of the values, their
+/// number per result, and the minimum number that result memory must have room for, which must be 8-byte
+/// aligned.
 #[pyfunction]
 pub(crate) fn outcome(kernel: &Kernel, dtype: &str) -> PyResult<(String, usize, usize)> {
     let (left, step) = kernel.left(elements::named(dtype)?);
@@ -233,10 +228,10 @@ pub(crate) fn outcome(kernel: &Kernel, dtype: &str) -> PyResult<(String, usize, 
     Ok((elements::name(left), step, least))
 }
 
-/// Reduces an array of elements along some axes, and returns the values that the operation leaves, one
-/// behind the other in the order of the other axes. They go to `place`, if that is given: an address of
-/// the device and its owner, with as much memory as [`outcome`] says. Without `stream` an array from the
-/// host is reduced on a stream of the package's own. Nothing is waited for.
+/// Reduces an array along some axes and returns the values that the operation leaves, contiguous in the
+/// order of the other axes. They are written to `place`, if given: a device address and its owner, with
+/// as much memory as [`outcome`] says. Without `stream`, an array from the host is reduced on a stream
+/// of the package. Does not wait for the result.
 #[pyfunction]
 #[pyo3(signature = (kernel, array, axes, everywhere, stream=None, place=None))]
 pub(crate) fn reduce(
@@ -252,8 +247,8 @@ pub(crate) fn reduce(
     run(py, *kernel, array, pieces, Target { everywhere, stream, place })
 }
 
-/// Reduces the segments of an array of one dimension that offsets describe, as [`reduce`] does. The
-/// offsets are waited for.
+/// Reduces the segments of a one-dimensional array that offsets describe, as [`reduce`] does. Waits for
+/// the offsets.
 #[pyfunction]
 #[pyo3(signature = (kernel, array, offsets, everywhere, stream=None, place=None))]
 pub(crate) fn reduce_segments(
@@ -285,21 +280,18 @@ pub(crate) fn reduce_segments(
     run(py, *kernel, array, pieces, Target { everywhere, stream, place })
 }
 
-/// The pieces that are reduced.
 enum Pieces<'a> {
     Along(Axes),
     Segments(&'a Array),
 }
 
-/// Where the results are written.
 struct Target {
     everywhere: bool,
-    /// The handle of a stream.
     stream: Option<usize>,
     place: Option<Place>,
 }
 
-/// Enqueues an operation, without the interpreter's lock: kernels may have to be loaded.
+/// Enqueues an operation without the GIL, because kernels may have to be loaded.
 fn run(
     py: Python<'_>,
     kernel: Kernel,
@@ -309,7 +301,7 @@ fn run(
 ) -> PyResult<Array> {
     let Array { open, bytes, layout: Layout { dtype, .. } } = array;
     let Target { everywhere, stream: handle, place } = target;
-    // SAFETY: as `stream` says; the caller has the stream in hand.
+    // SAFETY: see `stream`; the caller keeps the stream alive.
     let stream = handle.map(|handle| unsafe { stream(open, handle) }).transpose()?;
     let (op, elements) = (kernel.op(*dtype, everywhere)?, element_type(*dtype));
     let reduced = py.detach(|| {
@@ -328,8 +320,8 @@ fn run(
     Ok(Array::new(open, bytes, left, vec![len]))
 }
 
-/// How far the sum of an array's elements, or of their squares, may be from the exact one, over the sum
-/// of the terms' magnitudes.
+/// Returns a bound of the error of the sum of an array's elements, or of their squares, relative to the
+/// sum of the terms' magnitudes.
 #[pyfunction]
 pub(crate) fn error_bound(py: Python<'_>, array: &Array, of_squares: bool) -> PyResult<f64> {
     require_compact(&array.layout)?;

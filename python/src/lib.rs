@@ -1,5 +1,5 @@
-//! The extension module `warpfold._native`: arrays in device memory, in and out, and the kernels that
-//! reduce them. What a user sees is made of it by the Python files of the package, which alone call it.
+//! The extension module `warpfold._native`: arrays in device memory, and the kernels that reduce them.
+//! Only the package's Python files call it; they define the public interface.
 
 mod array;
 mod borrow;

@@ -1,4 +1,4 @@
-//! What lies in an interval: how many elements, their sum and their mean.
+//! Reductions of the elements within an interval: count, sum and mean.
 
 use std::ops::Bound as End;
 
@@ -20,15 +20,16 @@ use crate::{
     kernels::{self, Place},
 };
 
-/// An element that an interval ends at, which Python gives as a number.
+/// An element type whose interval ends can be given as Python numbers.
 trait Ends: Element {
-    /// The lower end. Of integers one that the type does not have is open, or above all.
+    /// Returns the lower end. An integer out of the type's range becomes an open end, or one above all
+    /// elements.
     fn low(number: &Bound<'_, PyAny>) -> PyResult<End<Self>>;
-    /// The upper end, likewise.
+    /// Returns the upper end, likewise.
     fn high(number: &Bound<'_, PyAny>) -> PyResult<End<Self>>;
 }
 
-/// Returns an integer of Python's, clamped to the type.
+/// Returns a Python integer, clamped to `i128`.
 fn wide(number: &Bound<'_, PyAny>) -> PyResult<i128> {
     match number.extract::<i128>() {
         Err(error) if error.is_instance_of::<PyOverflowError>(number.py()) => {
@@ -61,7 +62,7 @@ integers!(i8 u8 i16 u16 i32 u32 i64 u64);
 macro_rules! floats {
     ($($ty:ty: $of:expr;)*) => {$(
         impl Ends for $ty {
-            /// Rounded to the type, as NumPy compares its arrays with numbers.
+            /// Rounds to the type, as NumPy does for comparisons of arrays with numbers.
             fn low(number: &Bound<'_, PyAny>) -> PyResult<End<Self>> {
                 let of: fn(f64) -> Self = $of;
                 Ok(End::Included(of(number.extract()?)))
@@ -81,7 +82,7 @@ floats! {
     f64: |number| number;
 }
 
-/// One end of an interval, open if there is none.
+/// Returns one end of an interval, unbounded if there is no number.
 fn end<T: Ends>(
     which: &str,
     number: Option<&Bound<'_, PyAny>>,
@@ -99,10 +100,9 @@ fn end<T: Ends>(
 }
 
 /// Counts and adds up all elements of an array that are neither below `low` nor above `high`; `None` is
-/// no end, and `everywhere` asks for a sum with the same bits wherever it is made. Returns four values
-/// of 8 bytes: the count, the sum in the bytes from there on, and behind two of these the mean. They go
-/// to `place`, if that is given, as those of [`reduce`](crate::kernels::reduce) do. Nothing is waited
-/// for.
+/// no bound, and `everywhere` selects a sum with the same bits on any device. Returns four values of 8
+/// bytes: the count, the sum in two words, and the mean. They are written to `place`, if given, as in
+/// [`reduce`](crate::kernels::reduce). Does not wait for the result.
 #[pyfunction]
 #[pyo3(signature = (array, low, high, everywhere, stream=None, place=None))]
 pub(crate) fn reduce_within(
@@ -116,7 +116,7 @@ pub(crate) fn reduce_within(
 ) -> PyResult<Array> {
     require_compact(&array.layout)?;
     let Array { open, bytes, layout: Layout { dtype, .. } } = array;
-    // SAFETY: as `kernels::stream` says; the caller has the stream in hand.
+    // SAFETY: see `kernels::stream`; the caller keeps the stream alive.
     let given = stream.map(|handle| unsafe { kernels::stream(open, handle) }).transpose()?;
     let stream = given.as_ref().unwrap_or(&open.stream);
     let left = by_type!(
@@ -131,7 +131,7 @@ pub(crate) fn reduce_within(
     Ok(Array::new(open, left.map_err(raise)?, DataType::of::<i64>(), vec![4]))
 }
 
-/// Enqueues it, without the interpreter's lock: a kernel may have to be loaded.
+/// Enqueues the reduction without the GIL, because a kernel may have to be loaded.
 fn within<T: Element>(
     open: &Open,
     stream: &Stream,
@@ -143,7 +143,7 @@ fn within<T: Element>(
     let buffer = bytes.cast::<T>()?;
     let mut output: Output<Within<T::Sum>> = match place {
         None => open.device.output()?,
-        // SAFETY: as of the outputs of `kernels`: the package's Python files have allocated 32 bytes.
+        // SAFETY: as for the outputs of `kernels`: the package's Python files have allocated 32 bytes.
         Some((address, owner)) => unsafe { Output::from_raw_parts(&open.device, address, owner) }?,
     };
     let on = open.reducer.on(stream);

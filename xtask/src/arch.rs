@@ -1,10 +1,10 @@
-//! Which architectures a compiler can be asked for.
+//! Selection of target architectures.
 
 use anyhow::{Result, bail};
 use warpfold_suite::Arch;
 
-/// What to compile for where this is the GPU: its own architecture, or, if the compiler is older
-/// than the GPU, the newest that it knows, whose PTX runs there too.
+/// Returns the architecture to compile for on this GPU: its own or, if the compiler is older than the
+/// GPU, the newest that the compiler knows, whose PTX runs there too.
 pub(crate) fn for_this_gpu(gpu: Arch, known: &[String]) -> Arch {
     let older = known.iter().filter_map(|name| name.parse().ok()).filter(|arch| gpu.has(*arch));
     older.filter(|arch| *arch >= Arch::OLDEST).max().unwrap_or(gpu)
@@ -13,7 +13,7 @@ pub(crate) fn for_this_gpu(gpu: Arch, known: &[String]) -> Arch {
 /// Accepts an architecture that the suite supports and the compiler knows.
 ///
 /// # Errors
-/// What was given, what is allowed, and the nearest that is.
+/// Names the given architecture, the allowed ones, and the nearest of these.
 pub(crate) fn supported_by(arch: Arch, known: &[String]) -> Result<Arch> {
     let mut allowed: Vec<Arch> = known.iter().filter_map(|name| name.parse().ok()).collect();
     allowed.retain(|arch| *arch >= Arch::OLDEST);

@@ -1,5 +1,5 @@
-//! `cargo xtask build-sim`: the command `warpfold-sim`, and beside it the libraries by which CUDA
-//! programs run in the simulator, `libcuda.so.1` and `libcudart.so.13`.
+//! `cargo xtask build-sim`: builds the command `warpfold-sim`, and next to it the libraries
+//! `libcuda.so.1` and `libcudart.so.13`, with which CUDA programs run in the simulator.
 
 use std::{
     env,
@@ -14,7 +14,7 @@ use warpfold_suite::say;
 
 use crate::workspace::{self, Workspace};
 
-/// What is built by which package, and what it is called then.
+/// Cargo's name of each artifact, and its installed name.
 const BUILT: [(&str, &str); 3] = [
     ("warpfold-sim", "warpfold-sim"),
     ("libcudart.so", "lib/libcudart.so.13"),
@@ -29,10 +29,10 @@ pub struct Args {
     pub debug: bool,
 }
 
-/// The command.
+/// Runs the command.
 ///
 /// # Errors
-/// See [`ensure()`].
+/// Returns the errors of [`ensure()`].
 pub fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     let folder = ensure(&workspace, !args.debug)?;
@@ -40,18 +40,18 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds them, optimized or as tests are, and says in which folder they are.
+/// Builds them, optimized or like the tests, and returns their folder.
 ///
 /// # Errors
-/// What does not compile, and files that cannot be written.
+/// Fails if something does not compile or files cannot be written.
 pub fn ensure(workspace: &Workspace, optimized: bool) -> Result<PathBuf> {
     let (profile, name) = if optimized { ("release", "sim") } else { ("debug", "sim-debug") };
     let folder = workspace.target.join(name);
     fs::create_dir_all(folder.join("lib"))
         .with_context(|| format!("{} cannot be made", folder.display()))?;
     let _lock = workspace::lock(&folder.join(".lock"))?;
-    // The symbols that the one exports are defined in the workspace, too: it is one of its own. Where
-    // the driver's tests build it, it is built once.
+    // libcuda defines symbols that are also defined in the workspace, so it is a workspace of its own.
+    // It shares the target folder of the driver's tests, so that it is built only once.
     let apart = workspace.target.join("tmp/libcuda");
     let manifest = workspace.root.join("sim/libcuda/Cargo.toml");
     let apart_arguments: [&OsStr; 4] =
@@ -66,7 +66,6 @@ pub fn ensure(workspace: &Workspace, optimized: bool) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Builds what these arguments of `cargo build` name.
 pub(crate) fn cargo(workspace: &Workspace, optimized: bool, arguments: &[&OsStr]) -> Result<()> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(&workspace.root).args(["build", "--locked"]).args(arguments);
@@ -80,7 +79,7 @@ pub(crate) fn cargo(workspace: &Workspace, optimized: bool, arguments: &[&OsStr]
     Ok(())
 }
 
-/// Puts a file where another one may be in use.
+/// Replaces a file that may be in use.
 fn replace(from: &Path, to: &Path) -> Result<()> {
     let new = to.with_extension("new");
     fs::copy(from, &new)

@@ -1,5 +1,5 @@
-//! `cargo xtask cases`: the calls and expressions of `tests/cases`, which were wrong once, by the
-//! programs and the Python package as they are now.
+//! `cargo xtask cases`: runs the calls and expressions of `tests/cases`, which once gave wrong results,
+//! with the current programs and Python package.
 
 use std::{ffi::OsStr, process::ExitCode};
 
@@ -7,9 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{build_sim, python::Installed, workspace::Workspace};
 
-/// The folder of the cases, relative to the workspace's root.
 const FOLDER: &str = "tests/cases";
-/// What the input files are written with.
 const REQUIREMENTS: &str = "tests/cases/requirements.txt";
 
 /// The arguments of the command.
@@ -23,10 +21,10 @@ pub struct Args {
     pub only: String,
 }
 
-/// The command. Exits 1 when a case fails.
+/// Runs the command. Exits 1 if a case fails.
 ///
 /// # Errors
-/// Programs and packages that cannot be built or fetched, input files that cannot be written.
+/// Fails if programs or packages cannot be built or fetched, or input files cannot be written.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let workspace = Workspace::locate()?;
     let packages = ["--package", "warpfold-cli", "--package", "warpfold-sim-cli"];

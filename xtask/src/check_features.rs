@@ -1,5 +1,5 @@
-//! `cargo xtask check-features`: every published package without features, with each of them alone, and
-//! with all of them, so that no feature leans on another one that a user need not have.
+//! `cargo xtask check-features`: checks every published package without features, with each one alone,
+//! and with all of them, so that no feature depends on another without enabling it.
 
 use std::process::ExitCode;
 
@@ -11,10 +11,10 @@ use crate::{
     workspace::Workspace,
 };
 
-/// The command. Exits 1 when a combination does not compile without warnings.
+/// Runs the command. Exits 1 if a combination does not compile without warnings.
 ///
 /// # Errors
-/// A cargo that does not start.
+/// Fails if cargo does not start.
 pub fn run() -> Result<ExitCode> {
     let root = Workspace::locate()?.root;
     let (packages, _) = packages::of(&root)?;
@@ -35,7 +35,7 @@ pub fn run() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Arguments that turn features on: none of them, each alone, all, each combination once.
+/// Returns the arguments for no features, each one alone, and all, without duplicates.
 fn combinations(package: &Package) -> Vec<Vec<String>> {
     let features: Vec<&str> = package.features().collect();
     let alone = |name: &&str| vec!["--no-default-features".to_owned(), format!("--features={name}")];

@@ -1,9 +1,9 @@
 //! `cargo xtask check-nvvm`: type-checks the kernels' nvvm side without rustc_codegen_nvvm.
 //!
-//! The code generator needs a machine prepared for it, its library `cuda_std` is an ordinary crate. So
-//! that a change to the kernels cannot break the other side unnoticed, they are checked as they are for
-//! that code generator by the pinned compiler, with and without what came with compute capability 9.0,
-//! against the signatures of `cuda_std` in this repository or a `cuda_std` of the user's.
+//! The code generator needs a specially prepared machine, but its library `cuda_std` is an ordinary
+//! crate. So that a change to the kernels cannot break the nvvm side unnoticed, the pinned compiler
+//! checks them in that configuration, with and without the features of compute capability 9.0, against
+//! the signatures of `cuda_std` in this repository or against a `cuda_std` that the user names.
 
 use std::{
     fs,
@@ -37,10 +37,10 @@ pub struct Args {
     pub verbose: bool,
 }
 
-/// The command.
+/// Runs the command.
 ///
 /// # Errors
-/// See [`check`].
+/// Returns the errors of [`check`].
 pub fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     let signatures = || workspace.nvvm().join("cuda_std_signatures");
@@ -50,11 +50,11 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Type-checks a crate of kernels, as it is for rust-cuda, against a `cuda_std`.
+/// Type-checks a crate of kernels in its rust-cuda configuration against a `cuda_std`.
 ///
 /// # Errors
-/// No `cuda_std` there, a missing tool, or kernels that do not agree with it; the compiler's messages
-/// go to standard error.
+/// Fails if there is no `cuda_std`, a tool is missing, or the kernels do not type-check; the compiler's
+/// messages go to standard error.
 pub fn check(workspace: &Workspace, kernels: &Path, cuda_std: &Path, verbose: bool) -> Result<()> {
     let cuda_std = require_cuda_std(cuda_std)?;
     let toolchain = Toolchain::pinned(workspace)?;
@@ -75,7 +75,6 @@ fn attribute(attribute: &str) -> String {
     format!("-Zcrate-attr={attribute}")
 }
 
-/// The absolute path of a folder that holds the crate.
 fn require_cuda_std(path: &Path) -> Result<PathBuf> {
     let manifest = fs::read_to_string(path.join("Cargo.toml"));
     let is_it = |text: &str| text.lines().any(|line| line.replace(' ', "") == "name=\"cuda_std\"");
@@ -96,13 +95,12 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Checks the project as it is compiled for an architecture.
     fn check(&self, project: &Path, arch: Arch, verbose: bool) -> Result<()> {
         let mut command = self.cargo("check", project);
-        // Core and alloc are what rust-cuda compiles for the device, too.
+        // rust-cuda, too, compiles core and alloc for the device.
         command.args(["--target", TARGET, "-Zbuild-std=core,alloc"]);
         let mut flags = flags::of_both(arch);
-        // What cuda_builder makes of every crate; cuda_std is not written without.
+        // Attributes that cuda_builder adds to every crate, and that cuda_std requires.
         flags
             .extend(["feature(register_tool)", "register_tool(nvvm_internal)", "no_std"].map(attribute));
         command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
@@ -129,16 +127,17 @@ impl Job<'_> {
         command
     }
 
-    /// A crate whose source is that of kernels/, with `cuda_std`, in a workspace of its own.
+    /// Creates a crate with the source of kernels/ and a dependency on `cuda_std`, as a separate
+    /// workspace.
     fn write_manifest(&self, name: &str, half: Option<&Path>) -> Result<PathBuf> {
-        // JSON's strings are TOML's.
+        // JSON strings have TOML's syntax.
         let quoted = |path: &Path| Value::from(path.display().to_string()).to_string();
         let patch =
             half.map(|path| format!("\n[patch.crates-io]\nhalf = {{ path = {} }}\n", quoted(path)));
         let dependencies =
             self.workspace.device_crates().filter(|name| *name != "kernels").map(|name| {
                 let path = quoted(&self.workspace.root.join(name));
-                // What knows a code generator is the crate of the primitives.
+                // Only the crate of the primitives depends on the code generator.
                 let features = if name == "device" { ", features = [\"nvvm\"]" } else { "" };
                 format!("warpfold-{name} = {{ path = {path}{features} }}\n")
             });
@@ -156,21 +155,21 @@ impl Job<'_> {
         fs::create_dir_all(&project)
             .and_then(|()| fs::write(project.join("Cargo.toml"), text))
             .with_context(|| format!("{} cannot be written", project.display()))?;
-        // The releases that rust-cuda's side is built with, as far as this project has them.
+        // The versions that rust-cuda's side is built with, as far as this project has the packages.
         let _ = fs::copy(self.workspace.nvvm().join("Cargo.lock"), project.join("Cargo.lock"));
         Ok(project)
     }
 
-    /// A copy of the `half` that `cuda_std` depends on, without `std` among its default features.
+    /// Copies the `half` that `cuda_std` depends on, without `std` among its default features.
     ///
-    /// `cuda_std` asks for the defaults, and std does not compile for this target with a stock
-    /// compiler. Nothing else of the crate is changed, so whatever `cuda_std` uses of it is there.
+    /// `cuda_std` enables the defaults, and std does not compile for this target with a stock compiler.
+    /// The crate is otherwise unchanged, so all that `cuda_std` uses of it is available.
     fn half_without_std(&self) -> Result<Option<PathBuf>> {
         let Some((version, original)) = self.resolved_half()? else {
             return Ok(None);
         };
         let copy = self.folder.join(format!("half-{version}"));
-        // Copied once: cargo would take new files for changed ones.
+        // Copied once, because cargo would rebuild new files.
         if !copy.is_dir() {
             let unfinished = tempfile::tempdir_in(&self.folder)?;
             copy_folder(&original, unfinished.path())?;
@@ -182,7 +181,6 @@ impl Job<'_> {
         Ok(Some(copy))
     }
 
-    /// Version and folder of the `half` that cargo chooses.
     fn resolved_half(&self) -> Result<Option<(String, PathBuf)>> {
         let project = self.write_manifest("resolve", None)?;
         let mut command = self.cargo("metadata", &project);

@@ -1,8 +1,8 @@
 //! `cargo xtask build-cub`: CUB's device-wide reductions as a shared library, for comparison.
 //!
-//! `cuda/cub/` becomes `target/cub/<arch>/libwarpfold_cub.so`. The CUDA runtime is linked into it, so
-//! that it runs where there is a driver and no toolkit. It is built again only when something that it
-//! depends on has changed, and takes the place of what was there when it is whole.
+//! `cuda/cub/` is compiled to `target/cub/<arch>/libwarpfold_cub.so`. The CUDA runtime is linked
+//! statically, so that the library runs where there is a driver and no toolkit. It is rebuilt only if
+//! its inputs have changed, and replaced only when complete.
 
 use std::{
     fs,
@@ -25,16 +25,14 @@ use crate::{
 };
 use warpfold_suite::{Arch, say};
 
-/// The sources, relative to the workspace's root.
 const SOURCES: &str = "cuda/cub";
 
 const FINGERPRINT: &str = "fingerprint.txt";
 
-/// What nvcc said, where it failed.
 const LOG: &str = "nvcc.log";
 
-/// How it is compiled, beside the architecture and [`OPTIMIZED`]: the parts side by side, and the C
-/// interface alone to be seen from outside.
+/// The compiler flags besides the architecture and [`OPTIMIZED`]: the parts are compiled in parallel,
+/// and only the C interface is exported.
 const FLAGS: &[&str] = &[
     "-std=c++17",
     "-Werror",
@@ -52,10 +50,9 @@ const FLAGS: &[&str] = &[
     "none",
 ];
 
-/// What the library is compiled with besides.
 const OPTIMIZED: &[&str] = &["-O3"];
 
-/// What a check is compiled with instead, which takes half as long.
+/// Flags of a check, which takes half as long.
 const UNOPTIMIZED: &[&str] = &["-Xcicc", "-O0"];
 
 /// Far above the compilation on a slow machine.
@@ -72,23 +69,23 @@ pub struct Args {
     pub check: bool,
 }
 
-/// A library that is there now.
+/// A finished library.
 #[derive(Debug)]
 pub struct Built {
     /// The path of the library.
     pub path: PathBuf,
-    /// What it is for.
+    /// The target architecture.
     pub arch: Arch,
-    /// What made it, in one line.
+    /// The compiler and its version in one line.
     pub compiler: String,
-    /// Whether that was just now.
+    /// True if it was rebuilt by this call.
     pub rebuilt: bool,
 }
 
-/// The command.
+/// Runs the command.
 ///
 /// # Errors
-/// See [`ensure()`].
+/// Returns the errors of [`ensure()`].
 pub fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     let start = Instant::now();
@@ -106,11 +103,12 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Makes sure that the library of the sources as they are now is there, and says where. Without an
-/// architecture, for this machine's GPU.
+/// Builds the library if it is not up to date, and returns its location. Without an architecture it is
+/// built for this machine's GPU.
 ///
 /// # Errors
-/// In one line: no nvcc, an architecture that it cannot compile for, sources that do not compile.
+/// Fails, with a message of one line, if there is no nvcc, if it does not support the architecture, or
+/// if the sources do not compile.
 pub fn ensure(workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> Result<Built> {
     let (nvcc, arch) = compiler(machine, arch)?;
     let folder = folder_of(workspace, arch);
@@ -119,11 +117,11 @@ pub fn ensure(workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> R
     Ok(Built { path: folder.join(LIBRARY), arch, compiler: nvcc.name, rebuilt })
 }
 
-/// Whether the sources as they are now compile, which leaves the library as it was. Without an
-/// architecture, for this machine's GPU.
+/// Checks that the current sources compile, without changing the library. Without an architecture they
+/// are compiled for this machine's GPU.
 ///
 /// # Errors
-/// As [`ensure()`].
+/// As for [`ensure()`].
 pub fn check(workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> Result<()> {
     let (nvcc, arch) = compiler(machine, arch)?;
     let folder = folder_of(workspace, arch);
@@ -133,7 +131,6 @@ pub fn check(workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> Re
     job.compile_anew(&[&[to_ptx.as_str()], UNOPTIMIZED].concat()).map(drop)
 }
 
-/// The compiler, and what it compiles for.
 fn compiler(machine: &Machine, arch: Option<Arch>) -> Result<(Nvcc, Arch)> {
     let nvcc = Nvcc::find(machine)?;
     let known = nvcc.archs()?;
@@ -142,23 +139,21 @@ fn compiler(machine: &Machine, arch: Option<Arch>) -> Result<(Nvcc, Arch)> {
     Ok((nvcc, arch))
 }
 
-/// Where the library for an architecture is.
 fn folder_of(workspace: &Workspace, arch: Arch) -> PathBuf {
     workspace.target.join("cub").join(arch.to_string())
 }
 
-/// Everything that the library depends on, beside the architecture, which names its folder.
+/// Returns all inputs of the library, except for the architecture, which names its folder.
 fn inputs(workspace: &Workspace, nvcc: &Nvcc) -> Result<Fingerprint> {
     let mut inputs = Fingerprint::default();
     inputs.add("compiler", &nvcc.name);
-    // CUB is of its own release, whatever the compiler's.
+    // CUB's release is independent of the compiler's.
     inputs.add("headers", cub_version(&nvcc.path).unwrap_or_default());
     inputs.add("flags", [OPTIMIZED, FLAGS].concat());
     inputs.add_folder(&workspace.root.join(SOURCES), SOURCES, Sources::Bytes)?;
     Ok(inputs)
 }
 
-/// One build of the library.
 struct Job<'a> {
     workspace: &'a Workspace,
     nvcc: &'a Nvcc,
@@ -167,20 +162,21 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Brings the library up to date with these inputs, and says whether that took a compilation.
+    /// Builds the library if it does not match the inputs, and returns whether it was compiled.
     fn run(&self, inputs: &Fingerprint) -> Result<bool> {
         if self.is_current(inputs) {
             return Ok(false);
         }
         fs::create_dir_all(self.folder).with_context(|| self.unwritable())?;
         let _lock = workspace::lock(&self.folder.with_file_name(format!(".{}.lock", self.arch)))?;
-        // Another process may have built it meanwhile.
+        // Another process may have built it before the lock was taken.
         if self.is_current(inputs) {
             return Ok(false);
         }
         let arch = format!("-arch={}", self.arch);
         let made = self.compile_anew(&[&[arch.as_str()], OPTIMIZED].concat())?;
-        // The fingerprint goes first and comes last, so that a build that was cut short counts as none.
+        // The fingerprint is removed first and written last, so that an interrupted build counts as
+        // none.
         let _ = fs::remove_file(self.folder.join(FINGERPRINT));
         let library = self.folder.join(LIBRARY);
         fs::rename(made.path().join(LIBRARY), library).with_context(|| self.unwritable())?;
@@ -189,7 +185,7 @@ impl Job<'_> {
         Ok(true)
     }
 
-    /// Whether what is there was made of these inputs, and is as it was made.
+    /// Returns whether the library was built from these inputs and has not been changed since.
     fn is_current(&self, inputs: &Fingerprint) -> bool {
         let kept = fs::read_to_string(self.folder.join(FINGERPRINT)).ok();
         let same = |(now, kept): (Fingerprint, String)| {
@@ -208,7 +204,7 @@ impl Job<'_> {
         format!("{} cannot be written", self.folder.display())
     }
 
-    /// A folder with a library by these flags, which is gone when it is dropped.
+    /// Compiles the library in a temporary folder, which is deleted on drop.
     fn compile_anew(&self, flags: &[&str]) -> Result<TempDir> {
         say!("compiling CUB for {} with {}, about two minutes", self.arch, self.nvcc.name);
         fs::create_dir_all(self.folder).with_context(|| self.unwritable())?;
@@ -228,7 +224,7 @@ impl Job<'_> {
         sources.sort();
         let mut command = self.nvcc.command();
         command.args(flags).args(FLAGS).env("TMPDIR", scratch);
-        // A toolkit from packages has its libraries where nvcc does not look.
+        // nvcc does not search the library folder of a toolkit from packages.
         if let Some(libraries) = libraries(&self.nvcc.path) {
             command.arg("-L").arg(libraries);
         }
@@ -247,25 +243,22 @@ impl Job<'_> {
     }
 }
 
-/// Where a toolkit from packages has the static CUDA runtime.
+/// Returns the folder of the static CUDA runtime in a toolkit from packages.
 pub(crate) fn libraries(nvcc: &Path) -> Option<PathBuf> {
     Some(root(nvcc)?.join("lib")).filter(|folder| folder.join("libcudart_static.a").is_file())
 }
 
-/// The header that says which CUB a toolkit has.
 fn cub_version(nvcc: &Path) -> Option<Vec<u8>> {
     let headers = root(nvcc)?.join("include");
-    // Since CUDA 13 in a folder of its own.
+    // CUDA 13 and later have a separate folder for it.
     let mut places = ["cccl/cub/version.cuh", "cub/version.cuh"].into_iter();
     places.find_map(|place| fs::read(headers.join(place)).ok())
 }
 
-/// Returns the folder of the toolkit.
 fn root(nvcc: &Path) -> Option<PathBuf> {
     Some(fs::canonicalize(nvcc).ok()?.parent()?.parent()?.to_owned())
 }
 
-/// The line that says most of a compiler's many.
 fn first_error(said: &str) -> &str {
     let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
     lines().find(|line| line.contains("error")).or_else(|| lines().next()).unwrap_or("without a word")

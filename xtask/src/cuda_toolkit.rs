@@ -1,8 +1,8 @@
-//! `cargo xtask cuda-toolkit`: NVIDIA's CUDA compiler and tools, from their Python packages.
+//! `cargo xtask cuda-toolkit`: installs NVIDIA's CUDA compiler and tools from their Python packages.
 //!
-//! `cuda/requirements.txt` names the packages, their versions and the hash of what each must hold. They
-//! are installed into a temporary folder that becomes `target/cuda` when all is there, so that a
-//! download that breaks leaves nothing.
+//! `cuda/requirements.txt` lists the packages with versions and hashes. They are installed into a
+//! temporary folder that becomes `target/cuda` when complete, so that an interrupted download leaves
+//! nothing.
 
 use std::{
     env, fs,
@@ -19,30 +19,29 @@ use crate::{
     workspace::{self, Workspace},
 };
 
-/// The packages, relative to the workspace's root.
 const REQUIREMENTS: &str = "cuda/requirements.txt";
 
-/// What was installed, beside it: a copy of the requirements.
+/// A copy of the requirements, stored with the installation.
 const INSTALLED: &str = "requirements.txt";
 
-/// Programs that the packages bring, below the toolkit's folder; they come without their run bits.
+/// Folders of programs below the toolkit's root, which the packages install without execute permission.
 const PROGRAMS: &[&str] = &["bin", "nvvm/bin"];
 
-/// A toolkit that is there now.
+/// An installed toolkit.
 #[derive(Debug)]
 pub struct Toolkit {
     /// The folder with bin/, include/ and nvvm/.
     pub root: PathBuf,
     /// The version of its compiler.
     pub version: String,
-    /// Whether it was fetched just now.
+    /// True if this call has fetched it.
     pub fetched: bool,
 }
 
-/// The command.
+/// Runs the command.
 ///
 /// # Errors
-/// See [`ensure()`].
+/// Returns the errors of [`ensure()`].
 pub fn run() -> Result<()> {
     let workspace = Workspace::locate()?;
     let toolkit = ensure(&workspace, &Machine::this(&workspace))?;
@@ -51,11 +50,11 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Makes sure that the packages that the workspace asks for are in `target/cuda`.
+/// Installs the packages that the workspace lists to `target/cuda` if they are not up to date.
 ///
 /// # Errors
-/// Another system than x86-64 Linux, no pip, a download that fails or is not what it must be, and a
-/// compiler that does not start.
+/// Fails on other systems than x86-64 Linux, without pip, for a download that fails or has a wrong hash,
+/// and for a compiler that does not start.
 pub fn ensure(workspace: &Workspace, machine: &Machine) -> Result<Toolkit> {
     let requirements = workspace.root.join(REQUIREMENTS);
     let wanted = fs::read_to_string(&requirements)
@@ -67,7 +66,7 @@ pub fn ensure(workspace: &Workspace, machine: &Machine) -> Result<Toolkit> {
     supported(env::consts::OS, env::consts::ARCH)?;
     let python = pypi::python(machine)?;
     let _lock = workspace::lock(&workspace.target.join(".cuda.lock"))?;
-    // Another process may have fetched it meanwhile.
+    // Another process may have fetched it before the lock was taken.
     if let Some(toolkit) = present(&place, &wanted) {
         return Ok(toolkit);
     }
@@ -86,7 +85,6 @@ pub fn ensure(workspace: &Workspace, machine: &Machine) -> Result<Toolkit> {
     Ok(Toolkit { fetched: true, ..toolkit })
 }
 
-/// The toolkit that these requirements were installed as.
 fn present(place: &Path, wanted: &str) -> Option<Toolkit> {
     let installed = fs::read_to_string(place.join(INSTALLED)).ok()?;
     if installed != wanted {
@@ -97,13 +95,12 @@ fn present(place: &Path, wanted: &str) -> Option<Toolkit> {
     Some(Toolkit { root, version, fetched: false })
 }
 
-/// The folder that packages unpacked a compiler to: it is named after the toolkit's major version.
+/// Returns the folder with the compiler, which is named after the toolkit's major version.
 fn toolkit_in(place: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(place.join("nvidia")).ok()?;
     entries.flatten().map(|entry| entry.path()).find(|root| root.join("bin/nvcc").is_file())
 }
 
-/// There are packages for one kind of machine.
 fn supported(system: &str, processor: &str) -> Result<()> {
     ensure!(
         (system, processor) == ("linux", "x86_64"),
@@ -112,7 +109,6 @@ fn supported(system: &str, processor: &str) -> Result<()> {
     Ok(())
 }
 
-/// Sets the run bits.
 fn make_runnable(root: &Path) -> Result<()> {
     for folder in PROGRAMS.iter().map(|name| root.join(name)) {
         let entries = fs::read_dir(&folder)

@@ -1,5 +1,5 @@
-//! `cargo xtask examples`: runs the examples of the library in the simulator, and compares what they
-//! print with what it should be.
+//! `cargo xtask examples`: runs the examples of the library in the simulator, and compares their output
+//! with the expected one.
 
 use std::{
     env, fs,
@@ -13,16 +13,13 @@ use warpfold_suite::say;
 
 use crate::{packages, process, workspace::Workspace};
 
-/// Where they are, below the root.
 const FOLDER: &str = "warpfold/examples";
 
-/// Lines that an example has at most, so that it is read at a glance.
+/// The maximum length of an example, so that it is read at a glance.
 const LINES: usize = 60;
 
-/// Far above a build of the library.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// An example, and how it is run.
 struct Example {
     name: &'static str,
     arguments: &'static [&'static str],
@@ -52,13 +49,13 @@ const EXAMPLES: [Example; 4] = [
     },
 ];
 
-/// Examples that are no programs of their own: libraries for those of another language.
+/// Examples that are not programs but libraries for those of another language.
 const LIBRARIES: [&str; 1] = ["dlpack"];
 
-/// The command. Exits 1 when an example prints something else, is too long, or is run by nothing.
+/// Runs the command. Exits 1 if an example prints something else, is too long, or is not run.
 ///
 /// # Errors
-/// A cargo that does not start.
+/// Fails if cargo does not start.
 pub fn run() -> Result<ExitCode> {
     let root = Workspace::locate()?.root;
     let mut wrong = wrong(&root.join(FOLDER))?;
@@ -74,7 +71,6 @@ pub fn run() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Examples of a folder that are too long, or that nothing here runs.
 fn wrong(folder: &Path) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     let entries =
@@ -99,11 +95,10 @@ fn wrong(folder: &Path) -> Result<Vec<String>> {
 }
 
 impl Example {
-    /// What is wrong with what it prints.
     fn wrong(&self, root: &Path) -> Result<Option<String>> {
         let mut cargo = packages::cargo(root);
         cargo.args(["run", "--quiet", "-p", "warpfold", "--example", self.name, "--"]);
-        // Two devices are enough for one of them to be another one. No driver, wherever this runs.
+        // Two devices are enough for an example that uses another device. No real driver is used.
         cargo.args(self.arguments).env("WARPFOLD_SIM_DEVICES", "2");
         cargo.env("WARPFOLD_LIBCUDA", env::temp_dir().join("no/libcuda.so.1"));
         let output = process::run(&mut cargo, LIMIT)?;

@@ -1,10 +1,9 @@
-//! `cargo xtask from-packages`: rehearses publishing, packages what is published, and goes with the
-//! packages alone from `cargo add warpfold` to a sum in the simulator, as someone does who has never
-//! seen this repository.
+//! `cargo xtask from-packages`: rehearses publishing, builds the published packages, and with these
+//! alone goes from `cargo add warpfold` to a sum in the simulator, as a new user does.
 //!
-//! The home is bare: its own `CARGO_HOME`, a project outside of the repository, a toolchain without
-//! rust-src, and a PATH that has cargo, rustc and a linker, but neither git nor anything of CUDA. What
-//! the packages depend on comes from where this machine's cargo is told to look. Nothing is published.
+//! The home is bare: it has its own `CARGO_HOME`, a project outside of the repository, a toolchain
+//! without rust-src, and a PATH with cargo, rustc and a linker, but neither git nor anything of CUDA.
+//! Dependencies come from the sources that this machine's cargo is configured for. Nothing is published.
 
 use std::{
     env, fs, io,
@@ -26,17 +25,14 @@ use crate::{
     workspace::Workspace,
 };
 
-/// The package that a program adds.
 const ADDED: &str = "warpfold";
 
-/// The example of that package which the program is, and what it prints.
+/// The example of that package that the new program runs, and its output.
 const EXAMPLE: &str = "examples/sum.rs";
 const PRINTED: &str = "499999.5 on PTX simulator\n";
 
-/// What every package has beside its sources.
 const PAPERS: [&str; 4] = ["Cargo.toml", "README.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
-/// What registries take at most.
 const LARGEST: u64 = 10 << 20;
 
 /// Far above a build on a slow machine that downloads over a slow line.
@@ -50,11 +46,11 @@ pub struct Args {
     pub within: Option<u64>,
 }
 
-/// The command. Exits 1 when it takes longer than it may.
+/// Runs the command. Exits 1 if it takes longer than allowed.
 ///
 /// # Errors
-/// A package that lacks a file, that is too large, or that cannot be built from what it has; a program
-/// that prints another sum.
+/// Fails for a package that lacks a file, is too large, or cannot be built from its contents, and for a
+/// program that prints another sum.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let workspace = Workspace::locate()?;
     let folder = tempfile::Builder::new().prefix("warpfold-").tempdir()?;
@@ -81,7 +77,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
 }
 
-/// A package as someone has it who downloads it.
+/// A downloaded and unpacked package.
 #[derive(Debug)]
 pub struct Unpacked {
     /// The name of the package.
@@ -92,18 +88,18 @@ pub struct Unpacked {
     pub folder: PathBuf,
 }
 
-/// Whether cargo may look for newer versions of what packages depend on.
+/// Permission to look for newer versions of dependencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
-    /// It may ask the registry.
+    /// Cargo may query the registry.
     On,
-    /// What is on this machine has to do.
+    /// Only packages on this machine are used.
     Off,
 }
 
-/// Has cargo publish all packages but for their upload, with what it asks the registry before. Where it
-/// leaves their files is its own affair, and they are not built: [`pack`] makes those that are. Gives
-/// `false` where cargo is told to take packages from elsewhere than crates.io, and so publishes nothing.
+/// Runs cargo's publish of all packages without the upload, including its queries of the registry. Its
+/// output files are not used or built: [`pack`] makes those. Returns `false` if cargo is configured to
+/// replace crates.io, and therefore publishes nothing.
 fn rehearse(root: &Path, folder: &Path) -> Result<bool> {
     let mut cargo = packages::cargo(root);
     cargo.args(["publish", "--dry-run", "--workspace", "--quiet", "--no-verify", "--allow-dirty"]);
@@ -114,16 +110,16 @@ fn rehearse(root: &Path, folder: &Path) -> Result<bool> {
     }
 }
 
-/// Makes the packages of all that a workspace publishes below a folder, and unpacks them there.
+/// Builds the packages that a workspace publishes below a folder, and unpacks them there.
 ///
 /// # Errors
-/// A package that lacks one of its sources or papers, or that is too large; what cargo refuses.
+/// Fails for a package that lacks one of its sources or papers or is too large, and with cargo's errors.
 pub fn pack(root: &Path, folder: &Path, network: Network) -> Result<Vec<Unpacked>> {
     let (mut packages, _) = packages::of(root)?;
     packages.retain(Package::is_published);
     ensure!(!packages.is_empty(), "no package of this workspace may be published");
     let mut cargo = packages::cargo(root);
-    // Together: cargo orders them by what depends on what. Not built here, but in the bare home.
+    // In one call, so that cargo orders them by dependency. They are built later, in the bare home.
     cargo.args(["package", "--quiet", "--no-verify", "--allow-dirty", "--target-dir"]).arg(folder);
     for package in &packages {
         cargo.args(["-p", &package.name]);
@@ -154,7 +150,6 @@ pub fn pack(root: &Path, folder: &Path, network: Network) -> Result<Vec<Unpacked
     Ok(unpacked)
 }
 
-/// Files that a package should have and does not: its papers, and each of its sources.
 fn lacking(source: &Path, unpacked: &Path) -> Result<Vec<String>> {
     let mut wanted: Vec<PathBuf> = PAPERS.map(PathBuf::from).into();
     below(&source.join("src"), &mut |path| {
@@ -165,7 +160,6 @@ fn lacking(source: &Path, unpacked: &Path) -> Result<Vec<String>> {
     Ok(lacking.map(|path| path.display().to_string()).collect())
 }
 
-/// Does something with every file below a folder.
 fn below(folder: &Path, with: &mut impl FnMut(&Path) -> Result<()>) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let path = entry?.path();
@@ -174,7 +168,6 @@ fn below(folder: &Path, with: &mut impl FnMut(&Path) -> Result<()>) -> Result<()
     Ok(())
 }
 
-/// A home in which nothing was ever built.
 struct Home {
     folder: PathBuf,
 }
@@ -193,7 +186,7 @@ impl Home {
             let path = machine.on_path(linker).with_context(|| format!("no {linker} to link with"))?;
             symlink(fs::canonicalize(path)?, home.folder.join("bin").join(linker))?;
         }
-        // Where packages come from stays the machine's configuration.
+        // Package sources remain the machine's configuration.
         for name in ["config.toml", "config"] {
             if let Some(text) = cargo_home().and_then(|home| fs::read(home.join(name)).ok()) {
                 fs::write(home.folder.join(".cargo").join(name), text)?;
@@ -202,7 +195,7 @@ impl Home {
         Ok(home)
     }
 
-    /// Has projects take the packages from their folders, since no registry has them.
+    /// Patches projects to use the packages' folders, since no registry has them.
     fn patch(&self, packages: &[Unpacked]) -> Result<()> {
         let row =
             |Unpacked { name, folder, .. }: &Unpacked| format!("{name} = {{ path = {folder:?} }}\n");
@@ -211,7 +204,6 @@ impl Home {
         Ok(fs::write(path, format!("[patch.crates-io]\n{rows}"))?)
     }
 
-    /// How long it takes a new project to add the package and to print a sum.
     fn sum(&self, package: &Path) -> Result<Duration> {
         let projects = self.folder.join("projects");
         let mut new = self.command("cargo", &projects);
@@ -229,22 +221,21 @@ impl Home {
         Ok(taken)
     }
 
-    /// A program of the bare toolchain, which sees nothing of this process's environment but how to
-    /// reach the network.
+    /// Returns a command for a program of the bare toolchain, whose environment has only the network
+    /// settings of this process.
     fn command(&self, name: &str, folder: &Path) -> Command {
         let programs = self.folder.join("toolchain/bin");
         let path = env::join_paths([&programs, &self.folder.join("bin")]).expect("folders of our own");
         let mut command = Command::new(programs.join(name));
         command.current_dir(folder).env_clear().env("PATH", path);
         command.env("HOME", &self.folder).env("CARGO_HOME", self.folder.join(".cargo"));
-        // Where there is a GPU its driver is not found.
+        // Hides the driver of a GPU.
         command.env("WARPFOLD_LIBCUDA", self.folder.join("no/libcuda.so.1"));
         command.envs(env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_of_network)));
         command
     }
 }
 
-/// Whether a variable says how to reach the network.
 fn is_of_network(variable: &str) -> bool {
     variable.to_ascii_lowercase().ends_with("_proxy")
         || ["SSL_CERT_", "CARGO_HTTP_", "CARGO_NET_", "CARGO_SOURCE_", "CARGO_REGISTR"]
@@ -257,7 +248,7 @@ fn cargo_home() -> Option<PathBuf> {
     env::var_os("CARGO_HOME").map(PathBuf::from).or_else(default)
 }
 
-/// Lays out of a toolchain what builds for its host, as links: no rust-src, no other target.
+/// Links the parts of a toolchain that build for its host: no rust-src, no other target.
 fn bare(sysroot: &Path, host: &str, place: &Path) -> Result<()> {
     for program in ["bin/cargo", "bin/rustc"] {
         link(&sysroot.join(program), &place.join(program))?;
@@ -274,8 +265,8 @@ fn bare(sysroot: &Path, host: &str, place: &Path) -> Result<()> {
     })
 }
 
-/// A second name for a file, or a copy where the file is on another disk. Not a symbolic link: rustc
-/// would follow it to where rust-src is.
+/// Creates a hard link to a file, or a copy if it is on another disk. Not a symbolic link, which rustc
+/// would follow to the sysroot with rust-src.
 fn link(file: &Path, place: &Path) -> Result<()> {
     fs::create_dir_all(place.parent().context("no folder")?)?;
     let linked = fs::canonicalize(file).and_then(|file| {
@@ -288,10 +279,10 @@ fn with<'c>(command: &'c mut Command, arguments: &[&str]) -> &'c mut Command {
     command.args(arguments)
 }
 
-/// What a program prints.
+/// Runs a command and returns its output.
 ///
 /// # Errors
-/// The first of its complaints that says `error`, else the last one.
+/// Returns the first line of standard error with `error`, or else its last line.
 fn finish(mut command: impl std::borrow::BorrowMut<Command>, what: &str) -> Result<String> {
     let output = process::run(command.borrow_mut(), LIMIT)?;
     let error = output.stderr.lines().find(|line| line.trim_start().starts_with("error"));
@@ -306,7 +297,6 @@ fn finish(mut command: impl std::borrow::BorrowMut<Command>, what: &str) -> Resu
 mod tests {
     use super::*;
 
-    /// A workspace with a package that has these lines in its manifest.
     fn workspace(manifest: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
@@ -350,7 +340,7 @@ mod tests {
         fs::create_dir(folder.path().join(".cargo")).unwrap();
         fs::write(folder.path().join(".cargo/config.toml"), elsewhere).unwrap();
         assert!(!rehearse(folder.path(), made.path()).unwrap());
-        // What cargo refuses for another reason is an error.
+        // Other failures of cargo are errors.
         fs::write(folder.path().join(".cargo/config.toml"), "no configuration").unwrap();
         assert!(rehearse(folder.path(), made.path()).is_err());
     }

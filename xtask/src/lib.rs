@@ -1,9 +1,9 @@
-//! What builds and checks this repository, one module per command, and what they share.
+//! The builds and checks of this repository, one module per command, and shared code.
 //!
 //! `cargo xtask <command>` runs them, and the commands of [`warpfold_lab`] with the PTX that is built
-//! here; the whole-system tests call them as a library.
+//! here; the whole-system tests use this library.
 
-// Standard output and error may be closed or full, which is no reason to panic: `cli::stdout`, `say!`.
+// Standard output and error may be closed or full, which must not panic: use `cli::stdout` and `say!`.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod arch;

@@ -87,7 +87,7 @@ enum Command {
     PublicApi(public_api::Args),
 }
 
-/// Exit status for a wrong call or a machine that lacks something; 1 is for wrong results.
+/// Exit status for usage errors and for machines that lack something; 1 is for wrong results.
 const CANNOT: u8 = 2;
 
 fn main() -> ExitCode {
@@ -104,7 +104,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// An error as lines: one, but for those that are several findings.
+/// Returns an error as lines: one, or one per finding.
 fn lines(error: &anyhow::Error) -> Vec<String> {
     let Some(failure) = error.downcast_ref::<Failure>() else { return vec![format!("{error:#}")] };
     let around = error.chain().take_while(|cause| !cause.is::<Failure>());
@@ -147,12 +147,11 @@ fn dispatch(command: &Command) -> Result<ExitCode> {
 
 fn completions(shell: Shell) -> Result<()> {
     let mut script = Vec::new();
-    // By way of memory: what it writes to must not fail.
+    // Through memory, because the generator panics on write errors.
     clap_complete::generate(shell, &mut Cli::command(), "xtask", &mut script);
     Ok(cli::stdout().write_all(&script)?)
 }
 
-/// What the GPU driver says, as the report wants it.
 fn driver() -> doctor::Driver {
     let GpuProbe { driver: (major, minor), gpu } = device::probe().map_err(|error| match error {
         Error::NoCuda { reason } => reason,

@@ -1,4 +1,4 @@
-//! The packages of the workspace, as cargo tells of them.
+//! The packages of the workspace, from cargo's metadata.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-/// What is used of a package's manifest.
+/// The used fields of a package's metadata.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Package {
     /// The name of the package.
@@ -21,11 +21,10 @@ pub struct Package {
     /// The path of its manifest.
     #[serde(rename = "manifest_path")]
     pub manifest: PathBuf,
-    /// Registries that it may be published to: none, where it may not be; no list is any.
+    /// Registries that it may be published to; an empty list forbids publishing, no list allows any.
     publish: Option<Vec<String>>,
-    /// Its features with what each of them turns on, `default` among them.
+    /// Its features with those that each enables, including `default`.
     pub features: BTreeMap<String, Vec<String>>,
-    /// What it compiles to.
     targets: Vec<Target>,
 }
 
@@ -42,27 +41,27 @@ struct Metadata {
 }
 
 impl Package {
-    /// Whether it may be published.
+    /// Returns whether it may be published.
     pub fn is_published(&self) -> bool {
         self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
     }
 
-    /// The name of its library, as code has it.
+    /// Returns the crate name of its library.
     pub fn library(&self) -> Option<&str> {
         let is_library = |target: &&Target| target.kind.iter().any(|kind| kind == "lib");
         self.targets.iter().find(is_library).map(|target| target.name.as_str())
     }
 
-    /// Features that a user can turn on, but `default`.
+    /// Returns the features other than `default`.
     pub fn features(&self) -> impl Iterator<Item = &str> {
         self.features.keys().map(String::as_str).filter(|name| *name != "default")
     }
 }
 
-/// The packages of the workspace in this folder, and where cargo puts what it makes of them.
+/// Returns the packages of the workspace in a folder, and its target folder.
 ///
 /// # Errors
-/// A cargo that does not start, or a manifest that it refuses.
+/// Fails if cargo does not start or rejects a manifest.
 pub fn of(folder: &Path) -> Result<(Vec<Package>, PathBuf)> {
     let said = cargo(folder)
         .args(["metadata", "--no-deps", "--format-version", "1"])
@@ -75,7 +74,7 @@ pub fn of(folder: &Path) -> Result<(Vec<Package>, PathBuf)> {
     Ok((packages, target_directory))
 }
 
-/// The cargo that runs this program, in a folder.
+/// Returns a command for the cargo that runs this program, in a folder.
 pub fn cargo(folder: &Path) -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(folder);

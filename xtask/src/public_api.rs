@@ -1,8 +1,8 @@
-//! `cargo xtask public-api`: what the published libraries promise, as a list of their public items.
+//! `cargo xtask public-api`: lists the public items of the published libraries.
 //!
-//! Each list is a file of `docs/public-api`, so that a change of the promise is a line of a change. The
+//! Each list is a file of `docs/public-api`, so that an API change is visible as a changed line. The
 //! items come from rustdoc's JSON, which the pinned compiler writes with `RUSTC_BOOTSTRAP=1`, and which
-//! the crate `public-api` of the same format reads.
+//! the crate `public-api` of the same format version reads.
 
 use std::{
     fs,
@@ -19,10 +19,9 @@ use crate::{
     workspace::Workspace,
 };
 
-/// The lists, below the root.
 const LISTS: &str = "docs/public-api";
 
-/// What rustc derives for every type and nobody asks about. `Send` and `Sync` are promises, and stay.
+/// Auto traits that are left out. `Send` and `Sync` are part of the API and are listed.
 const DERIVED: [&str; 5] = [
     "impl core::marker::Freeze for ",
     "impl core::marker::Unpin for ",
@@ -41,19 +40,19 @@ pub struct Args {
     pub check: bool,
 }
 
-/// The command. Exits 1 when it checks and a list is not what its library has.
+/// Runs the command. Exits 1 if `--check` finds an outdated list.
 ///
 /// # Errors
-/// A package that is none, and what rustdoc or the crate that reads its output refuses.
+/// Fails for an unknown package, and with errors of rustdoc or of the crate that reads its output.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let workspace = Workspace::locate()?;
     run_in(&workspace.root, args)
 }
 
-/// As [`run`], for the workspace of a folder.
+/// Does the work of [`run`] for the workspace in a folder.
 ///
 /// # Errors
-/// See there.
+/// As for [`run`].
 pub fn run_in(root: &Path, args: &Args) -> Result<ExitCode> {
     let (packages, target) = packages::of(root)?;
     let mut stale = false;
@@ -82,7 +81,7 @@ pub fn run_in(root: &Path, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The packages that were asked for, else all that are published and have a library.
+/// Returns the named packages, or else all published ones with a library.
 fn chosen<'a>(packages: &'a [Package], named: &[String]) -> Result<Vec<&'a Package>> {
     let known: Vec<&Package> = packages
         .iter()
@@ -101,7 +100,7 @@ fn chosen<'a>(packages: &'a [Package], named: &[String]) -> Result<Vec<&'a Packa
     named.iter().map(find).collect()
 }
 
-/// The public items of a library with all its features, one on a line, sorted.
+/// Returns the public items of a library with all its features, one per line, sorted.
 fn items(root: &Path, target: &Path, package: &Package) -> Result<String> {
     let json = rustdoc_json(root, target, package)?;
     let api = public_api::Builder::from_rustdoc_json(&json)
@@ -115,17 +114,16 @@ fn items(root: &Path, target: &Path, package: &Package) -> Result<String> {
     Ok(items.iter().map(|item| format!("{item}\n")).collect())
 }
 
-/// Rustdoc's JSON of a library.
 fn rustdoc_json(root: &Path, target: &Path, package: &Package) -> Result<PathBuf> {
     let library = package.library().context("only libraries have public items")?;
-    // Build scripts ask for RUSTC_BOOTSTRAP: in the usual folder all would be compiled anew, twice.
+    // RUSTC_BOOTSTRAP invalidates build scripts: in the usual folder all would be recompiled, twice.
     let target = target.join("public-api");
     let said = packages::cargo(root)
         .args(["rustdoc", "--quiet", "--lib", "--all-features", "-p", &package.name])
         .arg("--target-dir")
         .arg(&target)
         .args(["--", "-Zunstable-options", "--output-format", "json"])
-        // The format is unstable, and this compiler is pinned.
+        // The format is unstable, but the compiler is pinned.
         .env("RUSTC_BOOTSTRAP", "1")
         .env_remove("RUSTDOCFLAGS")
         .output()
@@ -138,7 +136,7 @@ fn rustdoc_json(root: &Path, target: &Path, package: &Package) -> Result<PathBuf
     Ok(target.join("doc").join(library).with_extension("json"))
 }
 
-/// Lines of one list that the other lacks, with the sign of a patch.
+/// Returns the lines that only one list has, with the sign of a patch.
 fn difference(old: &str, new: &str) -> Vec<String> {
     let lacks = |list: &str, line: &str| !list.lines().any(|other| other == line);
     let gone = old.lines().filter(|line| lacks(new, line)).map(|line| format!("-{line}"));
@@ -150,7 +148,6 @@ fn difference(old: &str, new: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// A workspace of one package with this library.
     fn workspace(publish: &str, source: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let manifest = format!(
@@ -189,7 +186,7 @@ mod tests {
             assert!(list.lines().any(|line| line == item), "no {item} in {list}");
         }
         assert!(!list.contains("Private") && !list.contains("UnwindSafe"), "{list}");
-        // A body is no promise, a signature is one.
+        // A body is not part of the API, a signature is.
         fs::write(root.join("src/lib.rs"), SOURCE.replace("true", "false")).unwrap();
         assert_eq!(exit(root, true), fresh);
         fs::write(root.join("src/lib.rs"), SOURCE.replace("(&self)", "(&mut self)")).unwrap();

@@ -1,5 +1,5 @@
-//! Packages of Python's index: pip fetches those that a file lists, each with the hash of what it must
-//! hold. Where packages come from stays pip's configuration.
+//! Packages of Python's index: pip fetches the packages that a file lists with their hashes. Package
+//! sources remain pip's configuration.
 
 use std::{
     ffi::OsStr,
@@ -17,10 +17,10 @@ use crate::{doctor::Machine, failure::Failure, process};
 /// Far above a download over a slow line.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// A python3 that has pip.
+/// Finds a python3 that has pip.
 ///
 /// # Errors
-/// There is none.
+/// Fails if there is none.
 pub fn python(machine: &Machine) -> Result<PathBuf> {
     let Some(python) = machine.on_path("python3") else {
         bail!(
@@ -36,36 +36,36 @@ pub fn python(machine: &Machine) -> Result<PathBuf> {
     Ok(python)
 }
 
-/// Downloads the packages that a file of the workspace lists with their hashes, checks them and unpacks
+/// Downloads the packages that a file of the workspace lists with their hashes, verifies and unpacks
 /// them.
 ///
 /// # Errors
-/// What pip says.
+/// Returns pip's messages.
 pub fn install(python: &Path, root: &Path, requirements: &str, folder: &Path) -> Result<()> {
     let mut pip = pip_install(python, folder);
-    // Nothing that would have to be built.
+    // Excludes packages that would have to be built.
     pip.args(["--only-binary=:all:", "--require-hashes"]);
     pip.args([OsStr::new("--requirement"), root.join(requirements).as_os_str()]);
     finish(pip, &format!("the packages of {requirements}"))
 }
 
-/// Unpacks a wheel of ours, without what it depends on.
+/// Unpacks one of our wheels, without its dependencies.
 ///
 /// # Errors
-/// What pip says.
+/// Returns pip's messages.
 pub fn unpack(python: &Path, wheel: &Path, folder: &Path) -> Result<()> {
     let mut pip = pip_install(python, folder);
     pip.arg("--no-index").arg(wheel);
     finish(pip, &wheel.display().to_string())
 }
 
-/// pip, to install nothing but what is named into a folder of its own.
+/// Returns a pip command that installs only the named packages, into a folder.
 fn pip_install(python: &Path, folder: &Path) -> Command {
     let mut pip = Command::new(python);
     pip.args(["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"])
         .args(["--no-deps", "--no-compile"])
         .args([OsStr::new("--target"), folder.as_os_str()])
-        // The user's settings for other installations, which contradict a folder of our own.
+        // Overrides user settings that contradict a target folder.
         .env("PIP_USER", "0")
         .env("PIP_REQUIRE_VIRTUALENV", "0")
         .env("PIP_ROOT_USER_ACTION", "ignore");
@@ -78,25 +78,25 @@ fn finish(mut pip: Command, what: &str) -> Result<()> {
         return Ok(());
     }
     let lines = output.stderr.lines().map(str::trim).filter(|line| !line.is_empty());
-    // What comes before is warnings; what is wrong with a hash is told on the lines after.
+    // The lines before are warnings; a hash mismatch is described on the lines after.
     let said: Vec<&str> = lines.skip_while(|line| !line.starts_with("ERROR")).collect();
     let first = format!("pip could not install {what} ({})", output.status);
     Err(Failure::new([first.as_str()].into_iter().chain(said)).into())
 }
 
-/// Puts a finished folder in the place of what was there.
+/// Replaces a folder by a finished one.
 ///
 /// # Errors
-/// A folder that cannot be moved.
+/// Fails if a folder cannot be moved.
 pub fn replace(new: tempfile::TempDir, place: &Path) -> Result<()> {
     let failed = || format!("{} cannot be replaced", place.display());
-    // Moved away first: a folder that is not empty cannot be renamed over. Deleted when this returns.
+    // Moved away first, because a non-empty folder cannot be renamed over. Deleted on return.
     let parent = place.parent().with_context(failed)?;
     let old = tempfile::Builder::new().prefix(".old-").tempdir_in(parent).with_context(failed)?;
     if place.exists() {
         fs::rename(place, old.path().join("it")).with_context(failed)?;
     }
-    // Temporary folders are private; this one is the workspace's from here on.
+    // Temporary folders are private, but this one now belongs to the workspace.
     fs::set_permissions(new.path(), fs::Permissions::from_mode(0o755)).with_context(failed)?;
     fs::rename(new.path(), place).with_context(failed)?;
     let _ = new.keep();

@@ -1,7 +1,7 @@
-//! `cargo xtask python`: the Python package of `python/`, built by maturin, and its tests.
+//! `cargo xtask python`: builds the Python package of `python/` by maturin, and runs its tests.
 //!
-//! `python/requirements.txt` names what builds and tests it. That and the package itself are installed
-//! below `target/python`, apart from all other packages of the machine.
+//! `python/requirements.txt` lists the build and test packages. They and the package itself are
+//! installed below `target/python`, separately from the machine's packages.
 
 use std::{
     env,
@@ -20,7 +20,6 @@ use crate::{
     workspace::{self, Workspace},
 };
 
-/// What builds and tests the package, relative to the workspace's root.
 const REQUIREMENTS: &str = "python/requirements.txt";
 
 /// The arguments of the command.
@@ -34,10 +33,10 @@ pub struct Args {
     pub pytest: Vec<String>,
 }
 
-/// The command. Exits 1 when a test fails.
+/// Runs the command. Exits 1 if a test fails.
 ///
 /// # Errors
-/// No python3 with pip, packages that cannot be fetched, a package that cannot be built.
+/// Fails if there is no python3 with pip, packages cannot be fetched, or the package cannot be built.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let workspace = Workspace::locate()?;
     if let Some(folder) = &args.wheel {
@@ -58,7 +57,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A Python with the package as it is now, and what builds and tests it.
 pub(crate) struct Installed {
     place: Place,
     folder: tempfile::TempDir,
@@ -66,7 +64,8 @@ pub(crate) struct Installed {
 }
 
 impl Installed {
-    /// Builds the package and installs it, with the packages of these further files of the workspace.
+    /// Builds and installs the package, with the packages of further requirements files of the
+    /// workspace.
     pub(crate) fn new(workspace: &Workspace, requirements: &[&str]) -> Result<Self> {
         let place = Place::of(workspace)?;
         let packages = place.fetched(workspace, REQUIREMENTS)?;
@@ -79,8 +78,8 @@ impl Installed {
         Ok(Self { place, folder, packages })
     }
 
-    /// Python that finds these packages, not the machine's own of these names, and leaves no compiled
-    /// files beside its sources.
+    /// Returns a Python command that prefers these packages to the machine's own, and writes no bytecode
+    /// files next to its sources.
     pub(crate) fn python(&self) -> Result<Command> {
         let folders =
             std::iter::once(self.folder.path()).chain(self.packages.iter().map(PathBuf::as_path));
@@ -93,7 +92,6 @@ impl Installed {
     }
 }
 
-/// The folder of the installations, which one process at a time has.
 struct Place {
     python: PathBuf,
     folder: PathBuf,
@@ -109,12 +107,10 @@ impl Place {
         Ok(Self { python, folder, _lock: lock })
     }
 
-    /// The folder of the packages that a file of the workspace asks for.
     fn fetched(&self, workspace: &Workspace, requirements: &str) -> Result<PathBuf> {
         let path = workspace.root.join(requirements);
         let wanted =
             fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
-        // Beside those of other files.
         let name = if requirements == REQUIREMENTS {
             "packages".to_owned()
         } else {
@@ -133,8 +129,8 @@ impl Place {
     }
 }
 
-/// Builds the package's wheel in a folder, by a profile of its crate. What is compiled goes to the
-/// workspace's own folder for that, where dependencies may be already.
+/// Builds the package's wheel in a folder, with a profile of its crate. The target folder is the
+/// workspace's, where dependencies may be built already.
 fn build(workspace: &Workspace, packages: &Path, folder: &Path, profile: &str) -> Result<PathBuf> {
     let maturin = packages.join("bin/maturin");
     ensure!(maturin.is_file(), "the packages of {REQUIREMENTS} brought no {}", maturin.display());

@@ -1,4 +1,4 @@
-//! What is built of the catalogue, for this machine's GPU.
+//! Builds of the catalogue's kernels for this machine's GPU.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -26,7 +26,7 @@ use crate::{
     workspace::Workspace,
 };
 
-/// Builds what the commands of [`warpfold_lab`] need.
+/// The builds that the commands of [`warpfold_lab`] need.
 #[derive(Debug, Clone, Copy)]
 pub struct Sources;
 
@@ -62,9 +62,9 @@ impl Builder for Sources {
     }
 }
 
-/// Every PTX file to build: the catalogue's variants and the kernels that test the suite.
+/// Returns every PTX file to build: the catalogue's variants and the suite's own test kernels.
 pub fn variants() -> Vec<Variant> {
-    // SAFETY: none is run here.
+    // SAFETY: the kernels are not run here.
     let testing = unsafe { catalogue::testing() };
     let of_library: HashSet<&str> = catalogue::library_files().collect();
     catalogue::ptx_ids()
@@ -84,40 +84,40 @@ pub fn variants() -> Vec<Variant> {
         .collect()
 }
 
-/// The architecture of this machine's GPU, where the driver answers.
+/// Returns the architecture of this machine's GPU, if the driver answers.
 pub fn gpu_arch() -> Option<Arch> {
     Some(device::probe().ok()?.gpu.arch)
 }
 
-/// The PTX of the kernels as they are now, by the code generator that `WARPFOLD_CODEGEN` names, else
-/// llvm; `WARPFOLD_PTX_DIR` names a folder to take as it is, for a machine without a compiler.
+/// Returns the PTX of the current kernels, by the code generator that `WARPFOLD_CODEGEN` names, by
+/// default llvm. If `WARPFOLD_PTX_DIR` is set, that folder is used unchanged, for machines without a
+/// compiler.
 ///
 /// # Errors
-/// Those of [`build_ptx::ensure`].
+/// Returns the errors of [`build_ptx::ensure`].
 pub fn ptx_store() -> Result<PtxStore> {
     suite::ptx_store(&Sources, Choice::by_default()?)
 }
 
-/// That of the kernels by llvm, wherever `WARPFOLD_PTX_DIR` points: for tests.
+/// Returns the PTX of the current kernels by llvm, regardless of `WARPFOLD_PTX_DIR`: for tests.
 ///
 /// # Panics
-/// When it cannot be built.
+/// Panics if it cannot be built.
 #[doc(hidden)]
 pub fn built_by_llvm() -> PtxStore {
     let built = Workspace::locate().and_then(|workspace| sources_ptx(&workspace));
     built.unwrap_or_else(|error| panic!("{error:#}"))
 }
 
-/// That of the kernels by llvm as the sources are now.
 pub(crate) fn sources_ptx(workspace: &Workspace) -> Result<PtxStore> {
     let machine = Machine::this(workspace);
     Sources.kernels(workspace, &machine, Choice::Llvm, None, Kernels::Suite)?.store()
 }
 
-/// The texts that the library embeds for the simulator's architecture, by their names: for tests.
+/// Returns the PTX that the library embeds for the simulator's architecture, by name: for tests.
 ///
 /// # Panics
-/// When there are none.
+/// Panics if there is none.
 #[doc(hidden)]
 pub fn embedded() -> &'static BTreeMap<String, String> {
     static TEXTS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
@@ -128,32 +128,32 @@ pub fn embedded() -> &'static BTreeMap<String, String> {
     &TEXTS
 }
 
-/// The PTX of the CUDA C twins, likewise.
+/// Returns the PTX of the CUDA C twins, likewise.
 ///
 /// # Errors
-/// Those of [`twins::ensure`]: no nvcc above all.
+/// Returns the errors of [`twins::ensure`], mainly that nvcc is missing.
 pub fn twin_store() -> Result<PtxStore> {
     suite::twin_store(&Sources)
 }
 
-/// Environment variable under which no test goes without what it needs. `.ci/run` sets it.
+/// Environment variable that makes [`skip`] fail the test. `.ci/run` sets it.
 pub const STRICT_TESTS: &str = "WARPFOLD_STRICT_TESTS";
 
-/// NVIDIA's compiler of CUDA C, to which arguments are to be added, and where the libraries of its
-/// toolkit are.
+/// Returns a command for nvcc, to which arguments can be added, and the folder of its toolkit's
+/// libraries.
 ///
 /// # Errors
-/// There is none.
+/// Fails if there is no nvcc.
 pub fn nvcc() -> Result<(Command, Option<PathBuf>)> {
     let workspace = Workspace::locate()?;
     let nvcc = twins::Nvcc::find(&Machine::this(&workspace))?;
     Ok((nvcc.command(), cub::libraries(&nvcc.path)))
 }
 
-/// Says that a test goes without something, and why.
+/// Prints that a test is skipped, and why.
 ///
 /// # Panics
-/// Where [`STRICT_TESTS`] is set to anything but nothing and 0: there the test fails.
+/// Panics if [`STRICT_TESTS`] is set to anything but the empty string and 0.
 pub fn skip(why: &str) {
     let strict = std::env::var_os(STRICT_TESTS).is_some_and(|value| !value.is_empty() && value != "0");
     assert!(!strict, "{STRICT_TESTS} is set, and this cannot be tested: {why}");
@@ -164,7 +164,7 @@ pub fn skip(why: &str) {
 mod tests {
     use super::*;
 
-    /// In a process of its own: the environment is the process's.
+    /// In a separate process, because environment variables are per process.
     #[test]
     fn nothing_is_skipped_where_tests_are_strict() {
         const INNER: &str = "WARPFOLD_SKIPS";

@@ -27,7 +27,7 @@ pub struct Args {
 /// Builds the PTX, then runs `cargo test` over the workspace.
 ///
 /// # Errors
-/// PTX that cannot be built, a GPU that is not there, a cargo that does not start.
+/// Fails if PTX cannot be built, there is no GPU, or cargo does not start.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let device = match (args.device, device::probe()) {
         (Selection::Sim, _) | (Selection::Auto, Err(_)) => "sim",
@@ -37,7 +37,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let codegen = args.codegen.choose()?;
     let store = warpfold_lab::suite::ptx_store(&suite::Sources, codegen)?;
     say!("testing on {device} with the PTX under {}", store.root().display());
-    // Named one by one, the variants' binaries are not built once more as tests that hold none.
+    // Listed explicitly, so that the variants' binaries, which contain no tests, are not built as test
+    // programs.
     const SUITES: [&[&str]; 2] = [&["--lib", "--test", "*"], &["--doc"]];
     let chosen: Vec<&str> = args.cargo.iter().map(String::as_str).collect();
     let suites = if chosen.is_empty() { SUITES.to_vec() } else { vec![chosen.as_slice()] };
@@ -46,7 +47,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let status = Command::new(cargo)
             .current_dir(&root)
-            // No other crate of the workspace asks for the library beside cust.
+            // No other crate of the workspace enables the library's cust feature.
             .args(["test", "--workspace", "--features", "warpfold/cust"])
             .args(suite)
             .env("WARPFOLD_TEST_DEVICE", device)

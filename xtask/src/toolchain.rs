@@ -1,4 +1,4 @@
-//! The pinned compiler, run in an environment that nothing outside disturbs.
+//! The pinned compiler, isolated from the environment.
 
 use std::{
     env,
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{build_ptx, process, workspace::Workspace};
 
-/// Nothing that the compiler answers about itself takes longer.
+/// Far above any query of the compiler.
 const QUESTION: Duration = Duration::from_secs(60);
 
 /// The compiler release that the workspace pins.
@@ -20,17 +20,18 @@ const QUESTION: Duration = Duration::from_secs(60);
 pub struct Toolchain {
     /// The release, which is also rustup's name for it.
     pub release: String,
-    /// All that `rustc -vV` says.
+    /// The output of `rustc -vV`.
     pub version: String,
-    /// Where its programs are looked up; none is this process's own PATH.
+    /// The search path of its programs; `None` for this process's PATH.
     pub path: Option<OsString>,
 }
 
 impl Toolchain {
-    /// The pinned toolchain, whatever toolchain runs this program.
+    /// Returns the pinned toolchain, whatever toolchain runs this program.
     ///
     /// # Errors
-    /// It is not installed, or `rustc` is another release and no rustup can choose.
+    /// Fails if it is not installed, or if `rustc` is another release and there is no rustup to choose
+    /// it.
     pub fn pinned(workspace: &Workspace) -> Result<Self> {
         let toolchain = Self::named(workspace, &workspace.pinned_channel()?)?;
         let found = toolchain.field("release").unwrap_or("unknown");
@@ -42,10 +43,10 @@ impl Toolchain {
         Ok(toolchain)
     }
 
-    /// The toolchain that rustup has under this name.
+    /// Returns the toolchain of this name in rustup.
     ///
     /// # Errors
-    /// It is not installed.
+    /// Fails if it is not installed.
     pub fn named(workspace: &Workspace, name: &str) -> Result<Self> {
         let (release, path) = (name.to_owned(), workspace.path.clone());
         let mut toolchain = Self { release, version: String::new(), path };
@@ -55,40 +56,40 @@ impl Toolchain {
         Ok(toolchain)
     }
 
-    /// A line of `rustc -vV`.
+    /// Returns a field of `rustc -vV`.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.version.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 
-    /// Compiler and LLVM release in one line.
+    /// Returns the releases of compiler and LLVM in one line.
     pub fn describe(&self) -> String {
         let compiler = self.version.lines().next().unwrap_or("rustc");
         format!("{compiler} / LLVM {}", self.field("LLVM version").unwrap_or("unknown"))
     }
 
-    /// The folder that the toolchain is installed in.
+    /// Returns the toolchain's installation folder.
     ///
     /// # Errors
-    /// The compiler does not answer.
+    /// Fails if the compiler does not answer.
     pub fn sysroot(&self) -> Result<PathBuf> {
         Ok(PathBuf::from(self.ask(&["--print", "sysroot"])?.trim()))
     }
 
-    /// The GPU architectures that the compiler knows.
+    /// Returns the GPU architectures that the compiler knows.
     ///
     /// # Errors
-    /// The compiler does not answer.
+    /// Fails if the compiler does not answer.
     pub fn gpu_archs(&self) -> Result<Vec<String>> {
         let text = self.ask(&["--print", "target-cpus", "--target", build_ptx::TARGET])?;
         let names = text.lines().filter_map(|line| line.split_whitespace().next());
         Ok(names.filter(|name| name.starts_with("sm_")).map(str::to_owned).collect())
     }
 
-    /// One of the toolchain's programs, in a clean environment.
+    /// Returns a command for one of the toolchain's programs, in a clean environment.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         clean(&mut command);
-        // rustup's choice, above `cargo +other` and directory overrides; without rustup it is ignored.
+        // Overrides `cargo +other` and directory overrides; ignored without rustup.
         command.env("RUSTUP_TOOLCHAIN", &self.release);
         if let Some(path) = &self.path {
             command.env("PATH", path);
@@ -96,7 +97,7 @@ impl Toolchain {
         command
     }
 
-    /// A note where the user chose another toolchain than the pinned one.
+    /// Returns a note if the user has selected another toolchain than the pinned one.
     pub fn overridden(&self) -> Option<String> {
         let chosen = env::var("RUSTUP_TOOLCHAIN").ok()?;
         let same = chosen
@@ -110,8 +111,8 @@ impl Toolchain {
     }
 }
 
-/// Takes from a command's environment what would steer cargo or rustc: an outer cargo's variables for
-/// this program, and the user's flags, wrappers and target folders, which are meant for host code.
+/// Removes variables that affect cargo or rustc from a command's environment: those of an outer cargo,
+/// and the user's flags, wrappers and target folders, which are meant for host code.
 fn clean(command: &mut Command) {
     for (name, _) in env::vars_os() {
         if steers(&name) {
@@ -121,7 +122,7 @@ fn clean(command: &mut Command) {
 }
 
 fn steers(name: &OsStr) -> bool {
-    // Where packages come from and how the network is reached stays the user's business.
+    // Package sources and network access remain the user's configuration.
     const KEPT: &[&str] = &["CARGO_HOME", "CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTR", "CARGO_TERM_"];
     const TAKEN: &[&str] = &[
         "CARGO",

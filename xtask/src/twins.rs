@@ -1,8 +1,8 @@
-//! `cargo xtask build-twins`: the CUDA C twin of every variant to PTX, for comparison.
+//! `cargo xtask build-twins`: compiles the CUDA C twin of every variant to PTX, for comparison.
 //!
-//! `cuda/<id>.cu` becomes `target/ptx/cuda-c/<arch>/<id>.ptx`, under the same rules as the kernels'
-//! own PTX: checked, written whole, made again only when something that it depends on has changed. A
-//! twin that needs a newer architecture says so on a line `// needs sm_NN` of its own.
+//! `cuda/<id>.cu` becomes `target/ptx/cuda-c/<arch>/<id>.ptx`, under the same rules as the kernels' own
+//! PTX: checked, replaced atomically, rebuilt only if its inputs have changed. A twin that needs a newer
+//! architecture declares it on a separate line `// needs sm_NN`.
 
 use std::{
     fs,
@@ -33,14 +33,12 @@ use crate::{
     workspace::Workspace,
 };
 
-/// Name of what makes this PTX, beside the kernels' code generators.
 const CODEGEN: &str = Codegen::CudaC.name();
 
-/// What every twin includes.
 const HEADER: &str = "common.cuh";
 
-/// How the twins are compiled, beside the architecture. Floats keep their IEEE meaning; line information
-/// is for `explain` and changes no instruction.
+/// The compiler flags besides the architecture. Floats keep IEEE semantics; line information is for
+/// `explain` and changes no instruction.
 const FLAGS: &[&str] = &["-std=c++17", "-O3", "-Werror", "all-warnings", "-lineinfo", "-ptx"];
 
 /// Far above the compilation of one twin on a slow machine.
@@ -54,27 +52,27 @@ pub struct Args {
     pub arch: Option<Arch>,
 }
 
-/// PTX of the twins that is there now.
+/// The PTX of the twins.
 #[derive(Debug)]
 pub struct Twins {
-    /// The folder that holds it.
+    /// The folder of the files.
     pub folder: PathBuf,
-    /// What it is for.
+    /// The target architecture.
     pub arch: Arch,
-    /// What made it, in one line.
+    /// The compiler and its version in one line.
     pub compiler: String,
-    /// One file per twin that this architecture has.
+    /// One file per twin that this architecture supports.
     pub files: Vec<PathBuf>,
-    /// Twins that need a newer architecture, and which.
+    /// Twins that need a newer architecture, which is named.
     pub skipped: Vec<(String, Arch)>,
-    /// Twins that were compiled just now.
+    /// Twins that this call has compiled.
     pub rebuilt: Vec<String>,
 }
 
-/// The command.
+/// Runs the command.
 ///
 /// # Errors
-/// See [`ensure()`].
+/// Returns the errors of [`ensure()`].
 pub fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     let start = Instant::now();
@@ -91,12 +89,12 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Makes sure that PTX of the twins as they are now is there, and says where. Without an architecture,
-/// for this machine's GPU.
+/// Builds the PTX of the twins that is not up to date, and returns its location. Without an architecture
+/// it is built for this machine's GPU.
 ///
 /// # Errors
-/// No nvcc, an architecture that it cannot compile for, a twin that does not compile, and PTX that is
-/// not accepted.
+/// Fails if there is no nvcc, if it does not support the architecture, if a twin does not compile, and
+/// if the check rejects its PTX.
 pub fn ensure(workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> Result<Twins> {
     let nvcc = Nvcc::find(machine)?;
     let known = nvcc.archs()?;
@@ -118,7 +116,6 @@ pub fn ensure(workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> R
     })
 }
 
-/// The source of a twin.
 struct Source {
     id: String,
     path: PathBuf,
@@ -126,7 +123,6 @@ struct Source {
     needs: Arch,
 }
 
-/// The twins of a folder, by id.
 fn sources(folder: &Path) -> Result<Vec<Source>> {
     let unreadable = |path: &Path| format!("{} cannot be read", path.display());
     let mut twins = Vec::new();
@@ -143,16 +139,13 @@ fn sources(folder: &Path) -> Result<Vec<Source>> {
     Ok(twins)
 }
 
-/// The oldest architecture that has what a twin uses.
 fn needs(source: &str) -> Result<Arch> {
     let named = source.lines().find_map(|line| line.strip_prefix("// needs "));
     named.map_or(Ok(Arch::OLDEST), |name| Ok(name.trim().parse()?))
 }
 
-/// The compiler of NVIDIA's toolkit.
 pub(crate) struct Nvcc {
     pub(crate) path: PathBuf,
-    /// It and its version.
     pub(crate) name: String,
 }
 
@@ -166,14 +159,13 @@ impl Nvcc {
         Ok(Self { path, name: format!("nvcc {version}") })
     }
 
-    /// The program, in an environment whose flags do not reach it.
+    /// Returns a command for the program, without flags from the environment.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.env_remove("NVCC_PREPEND_FLAGS").env_remove("NVCC_APPEND_FLAGS");
         command
     }
 
-    /// The architectures that it compiles for.
     pub(crate) fn archs(&self) -> Result<Vec<String>> {
         let listed = process::run(self.command().arg("--list-gpu-code"), LIMIT)?.success();
         let listed = listed.with_context(|| format!("{} lists no GPUs", self.path.display()))?;
@@ -183,7 +175,6 @@ impl Nvcc {
     }
 }
 
-/// One build of some twins.
 struct Job<'a> {
     workspace: &'a Workspace,
     nvcc: &'a Nvcc,
@@ -193,7 +184,6 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Brings the output up to date, and names the twins that were compiled for that.
     fn run(&self) -> Result<Vec<String>> {
         let each: Vec<Fingerprint> = self.sources.iter().map(|twin| self.inputs(twin)).collect();
         let mut all = Fingerprint::default();
@@ -202,7 +192,7 @@ impl Job<'_> {
             return Ok(Vec::new());
         }
         let _lock = self.output.lock()?;
-        // Another process may have built some meanwhile.
+        // Another process may have built some before the lock was taken.
         let stale = |(twin, inputs): &(&Source, &Fingerprint)| {
             self.output.stale_file(&file_name(&twin.id), inputs).is_some()
         };
@@ -219,7 +209,6 @@ impl Job<'_> {
         Ok(outdated.iter().map(|twin| twin.id.clone()).collect())
     }
 
-    /// Everything that a twin's PTX depends on.
     fn inputs(&self, twin: &Source) -> Fingerprint {
         let mut inputs = Fingerprint::default();
         inputs.add("format", build_ptx::FORMAT);
@@ -230,7 +219,7 @@ impl Job<'_> {
         inputs
     }
 
-    /// Compiles twins side by side. All that fail are told of, not the first alone.
+    /// Compiles twins in parallel. The error lists all that fail, not only the first.
     fn compile_all(&self, twins: &[&Source]) -> Result<Vec<Made>> {
         if twins.is_empty() {
             return Ok(Vec::new());
@@ -260,7 +249,6 @@ impl Job<'_> {
         }
     }
 
-    /// Compiles the file of one twin.
     fn compile(&self, twin: &Source, folder: &Path) -> Result<Made> {
         let name = file_name(&twin.id);
         let ptx = folder.join(&name);
@@ -278,7 +266,7 @@ impl Job<'_> {
         Ok((name, format!("{header}{ptx}")))
     }
 
-    /// Twins must meet the same conditions as the kernels: a comparison with one that spills is none.
+    /// Checks a twin by the rules of the kernels: a comparison with a twin that spills is meaningless.
     fn accept(&self, twin: &Source, ptx: &str) -> Result<()> {
         let source = format!("cuda/{}.cu for {}", twin.id, self.arch);
         let findings = check::check(&source, ptx, Allowance::default());

@@ -1,4 +1,4 @@
-//! CUB's reductions of segments, which the rows of a matrix are: of equal lengths, or by offsets.
+//! CUB's segmented reductions on the rows of a matrix, by equal lengths or by offsets.
 
 use std::{
     ffi::{c_int, c_void},
@@ -27,26 +27,25 @@ pub(super) type ReduceRows = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// The first release that has segments of equal lengths, as in cuda/cub/library.cuh.
+/// The first release with segments of equal lengths, as in cuda/cub/library.cuh.
 const EQUAL_LENGTHS_SINCE: c_int = 300_100;
 
-/// How CUB is told where the rows are.
+/// How the rows are passed to CUB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Segments {
-    /// By their number and their length.
+    /// By their number and length.
     Equal,
-    /// By 32-bit offsets in device memory, of where each row begins and ends.
+    /// By 32-bit offsets in device memory: the beginning and end of each row.
     Offsets,
 }
 
-/// One of CUB's reductions of every row of a matrix of f32, with its temporary storage.
+/// One of CUB's reductions of every row of an f32 matrix, with its temporary storage.
 pub struct CubRows {
     cub: Arc<Cub>,
     op: Op,
     layout: Layout,
     matrix: Arc<Matrix>,
     temporary: Allocation,
-    /// As CUB wants them back.
     temporary_bytes: usize,
     offsets: Option<Allocation>,
     output: Allocation,
@@ -54,11 +53,11 @@ pub struct CubRows {
 }
 
 impl CubRows {
-    /// Allocates what it needs, for [`Op::Sum`] or [`Op::ArgMax`].
+    /// Allocates the storage, for [`Op::Sum`] or [`Op::ArgMax`].
     ///
     /// # Errors
-    /// [`Error::Mismatch`] for another operation, in the simulator, and for segments of equal lengths
-    /// where CUB has none; [`Error::OutOfMemory`]; and [`Error::Driver`] when CUB refuses.
+    /// Returns [`Error::Mismatch`] for another operation, in the simulator, and for segments of equal
+    /// lengths if CUB has none; [`Error::OutOfMemory`]; and [`Error::Driver`] if CUB fails.
     pub fn new(
         cub: &Arc<Cub>,
         device: &Device,
@@ -92,29 +91,29 @@ impl CubRows {
             device: device.clone(),
         };
         let stream = device.stream()?;
-        // SAFETY: without temporary storage CUB reads and writes nothing but the number of bytes.
+        // SAFETY: without temporary storage CUB only computes its size.
         unsafe { made.call(&stream, ptr::null_mut(), 0) }?;
         made.temporary = device.allocate(made.temporary_bytes.max(1) as u64)?;
         Ok(made)
     }
 
-    /// How its results lie in memory.
+    /// Returns the memory layout of the results.
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
     /// # Safety
-    /// Unless `temporary` is null it must be the address of as many bytes as CUB has asked for, and
-    /// `input` that of the matrix; all must live until the stream was synchronised.
+    /// Unless `temporary` is null, it must be the address of as many bytes as CUB requires, and `input`
+    /// that of the matrix; all must live until the stream has been synchronised.
     unsafe fn call(&mut self, stream: &Stream, temporary: *mut c_void, input: u64) -> Result<()> {
         let offsets = self
             .offsets
             .as_ref()
             .map_or(ptr::null(), |offsets| device_pointer(offsets.address()).cast_const().cast::<i32>());
-        // The context is current from here on: the CUDA runtime inside the library takes it.
+        // Makes the context current, which the CUDA runtime inside the library then uses.
         let stream = stream.raw()?;
-        // SAFETY: the output has room for a result of each row, and the offsets are one more than there
-        // are rows and end with the elements; the caller answers for the rest.
+        // SAFETY: the output has room for a result of each row; there is one offset more than rows, and
+        // the last one is the number of elements; the caller ensures the rest.
         let code = unsafe {
             (self.cub.reduce_rows)(
                 op_code(self.op),
@@ -132,7 +131,7 @@ impl CubRows {
     }
 }
 
-/// Where each row begins, and the last one ends.
+/// Uploads the beginning of each row and the end of the last.
 fn offsets(device: &Device, matrix: &Matrix) -> Result<Allocation> {
     let offset = |row: u64| i32::try_from(row * matrix.row_len()).expect("at most 2^30 elements");
     let offsets: Vec<i32> = (0..=matrix.rows()).map(offset).collect();
@@ -141,8 +140,8 @@ fn offsets(device: &Device, matrix: &Matrix) -> Result<Allocation> {
     Ok(memory)
 }
 
-// SAFETY: CUB reads the elements of the matrix and its offsets, and writes its temporary storage and the
-// output, all but the elements ours.
+// SAFETY: CUB reads the elements of the matrix and the offsets, and writes its temporary storage and the
+// output; all but the elements are ours.
 unsafe impl Contender for CubRows {
     fn device(&self) -> &Device {
         &self.device
@@ -154,7 +153,7 @@ unsafe impl Contender for CubRows {
 
     unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()> {
         let temporary = device_pointer(self.temporary.address());
-        // SAFETY: the temporary storage is of the size that CUB asked for, the slot holds the elements.
+        // SAFETY: the temporary storage has the size that CUB requires, and the slot holds the elements.
         unsafe { self.call(stream, temporary, slot.input()) }
     }
 
@@ -173,7 +172,6 @@ mod tests {
     use crate::{Contest, LEAST_ROUNDS, Options};
     use warpfold_suite::Selection;
 
-    /// What the header says is what is asked for here.
     #[test]
     fn the_release_is_that_of_the_library() {
         let header = include_str!("../../../cuda/cub/library.cuh");
@@ -186,7 +184,6 @@ mod tests {
         }
     }
 
-    /// Of rows of any length: none is left out, and the last one ends with the elements.
     #[test]
     fn offsets_are_where_rows_begin_and_end() {
         let device = Device::open(Selection::Sim).unwrap();
@@ -197,11 +194,11 @@ mod tests {
         assert_eq!(read, [0, 7, 14, 21, 28]);
     }
 
-    /// With `WARPFOLD_CUB` naming a library that was built: without a GPU it says so.
+    /// With `WARPFOLD_CUB` naming a built library: without a GPU it reports an error.
     #[test]
     fn a_library_that_was_built_wants_a_gpu() {
         let Some(path) = std::env::var_os("WARPFOLD_CUB") else { return };
-        // SAFETY: who sets the variable answers for the library.
+        // SAFETY: whoever sets the variable is responsible for the library.
         let cub = unsafe { Cub::open(path.as_ref()) }.unwrap();
         let device = Device::open(Selection::Sim).unwrap();
         let (_, matrix) = Matrix::draw(4, 7, 1).unwrap();
@@ -215,7 +212,7 @@ mod tests {
     fn a_library_that_was_built_is_right_on_rows() {
         let Some(path) = std::env::var_os("WARPFOLD_CUB") else { return };
         let Ok(device) = Device::open(Selection::Cuda) else { return };
-        // SAFETY: who sets the variable answers for the library.
+        // SAFETY: whoever sets the variable is responsible for the library.
         let cub = unsafe { Cub::open(path.as_ref()) }.unwrap();
         let options = Options { rounds: LEAST_ROUNDS, warm_up: 1, slices: 1, ..Options::default() };
         for (rows, len) in [(1, 1_000_003), (3, 100_000), (1000, 1001), (50_000, 16), (70_001, 3)] {

@@ -1,8 +1,8 @@
-//! Arrow's files and streams, a message at a time.
+//! Arrow files and streams, one message at a time.
 //!
-//! The readers of arrow-ipc believe what a file declares: they allocate a footer, and what a compressed
-//! buffer becomes, by lengths of the file's own, and an allocation that fails aborts the process. Its
-//! decoder is used here on messages whose lengths were compared with the bytes that there are.
+//! The readers of arrow-ipc trust a file's declared lengths: they allocate the footer and the
+//! decompressed buffers by them, and a failed allocation aborts the process. Only its decoder is used
+//! here, on messages whose lengths have been compared with the available bytes.
 
 use std::{
     io::{Read, Seek, SeekFrom},
@@ -24,36 +24,34 @@ use warpfold_suite::cpu::memory_short_of;
 
 use super::{Seekable, tables::damaged};
 
-/// What Arrow's files begin and end with, and its streams do not.
+/// The magic number at both ends of Arrow files, which streams lack.
 const FILE: &[u8] = b"ARROW1";
 
 /// Bytes after a file's footer: its length, and `ARROW1`.
 const TAIL: u64 = 10;
 
-/// What each message of a stream begins with since version 0.15 of Arrow.
+/// The prefix of each message of a stream since Arrow 0.15.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// Bytes that come before a message's metadata: these and the metadata's length.
+/// Bytes before a message's metadata: the continuation and the metadata's length.
 const PREFIX: u64 = 8;
 
-/// Bytes of what LZ4 makes of one byte, at most.
+/// The maximum compression ratio of LZ4.
 const LZ4_RATIO: u64 = 255;
 
-/// The batches of rows of one column.
 pub(super) struct Batches {
     from: Box<dyn Seekable>,
-    /// Bytes of the file.
     length: u64,
     decoder: FileDecoder,
-    /// The messages of a file that are still to be read; of a stream, they follow each other.
+    /// The unread messages of a file; `None` for a stream, whose messages are consecutive.
     blocks: Option<vec::IntoIter<Block>>,
-    /// The dictionary of the column, if it has one; those of other columns are not decoded.
+    /// The id of the column's dictionary, if it has one; those of other columns are not decoded.
     dictionary: Option<i64>,
     has_ended: bool,
 }
 
 impl Batches {
-    /// Reads the schema, and chooses a column of it; returns the column's type, too.
+    /// Reads the schema and chooses a column; also returns the column's type.
     pub(super) fn new(
         mut from: Box<dyn Seekable>,
         place: impl FnOnce(&Schema) -> Result<usize>,
@@ -137,7 +135,6 @@ impl Iterator for Batches {
     }
 }
 
-/// Reads the bytes of a file's footer.
 fn footer(from: &mut dyn Seekable, length: u64) -> Result<Vec<u8>> {
     let cut = "cut off, or no file of Arrow's: it does not end with ARROW1; write it anew";
     ensure!(length >= FILE.len() as u64 + TAIL, cut);
@@ -164,8 +161,8 @@ fn require_order(order: Endianness) -> Result<()> {
     Ok(())
 }
 
-/// Refuses messages that are no parts of a file, or share bytes: those of a short file would else stand
-/// for any number of rows.
+/// Returns an error for messages that are outside of the file or overlap: a short file could otherwise
+/// declare any number of rows.
 fn require_apart(blocks: &[Block], length: u64) -> Result<()> {
     let mut all = 0_u64;
     for block in blocks {
@@ -186,7 +183,6 @@ fn require_apart(blocks: &[Block], length: u64) -> Result<()> {
     Ok(())
 }
 
-/// Reads a message of a file.
 fn block_of(from: &mut dyn Seekable, block: &Block) -> Result<Buffer> {
     from.seek(SeekFrom::Start(block.offset() as u64))?;
     let mut content = room_for(block.metaDataLength() as u64 + block.bodyLength() as u64)?;
@@ -194,7 +190,7 @@ fn block_of(from: &mut dyn Seekable, block: &Block) -> Result<Buffer> {
     Ok(content.into())
 }
 
-/// Reads the next message of a stream, as a file would have it; none at the stream's end.
+/// Reads the next message of a stream, in the form of a file's; `None` at the end of the stream.
 fn next_message(from: &mut dyn Seekable, length: u64) -> Result<Option<(Block, Buffer)>> {
     let left = length - from.stream_position()?;
     let mut word = [0; 4];
@@ -227,7 +223,6 @@ fn next_message(from: &mut dyn Seekable, length: u64) -> Result<Option<(Block, B
     Ok(Some((block, whole.into())))
 }
 
-/// Room for a message that the file has.
 fn room_for(bytes: u64) -> Result<MutableBuffer> {
     if let Some(most) = memory_short_of(bytes) {
         bail!("has a batch of {bytes} bytes; this process has {most} bytes of memory left");
@@ -237,15 +232,14 @@ fn room_for(bytes: u64) -> Result<MutableBuffer> {
     room.with_context(|| format!("has a batch of {bytes} bytes, which this process cannot have"))
 }
 
-/// Returns a message's metadata.
 fn metadata<'m>(content: &'m Buffer, block: &Block) -> Result<Message<'m>> {
     let all = &content[..block.metaDataLength() as usize];
     let prefix = if all.starts_with(&CONTINUATION) { PREFIX as usize } else { 4 };
     root_as_message(&all[prefix..]).map_err(damaged)
 }
 
-/// Refuses buffers that are no parts of a message's body, or share bytes, and compressed ones that
-/// declare more bytes than they can become or there is memory for.
+/// Returns an error for buffers that are outside of a message's body or overlap, and for compressed ones
+/// that declare more bytes than they can expand to or than fit into memory.
 fn require_buffers(batch: arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Result<()> {
     let mut all = 0_u64;
     for buffer in batch.buffers().into_iter().flatten() {
@@ -278,7 +272,7 @@ fn require_uncompressed(compression: BodyCompression<'_>, part: &[u8]) -> Result
     let Some((declared, compressed)) = part.split_first_chunk() else {
         bail!("damaged: a compressed buffer of {} bytes; write it anew", part.len());
     };
-    // Minus 1 stands for bytes that are not compressed.
+    // -1 marks an uncompressed buffer.
     let Ok(declared) = u64::try_from(i64::from_le_bytes(*declared)) else { return Ok(()) };
     let possible = match compression.codec() {
         CompressionType::LZ4_FRAME => (compressed.len() as u64).saturating_mul(LZ4_RATIO),

@@ -1,18 +1,16 @@
-//! The schema of a Parquet file's footer, looked at before the package `parquet` reads it.
+//! Checks the schema of a Parquet footer before the `parquet` crate reads it.
 //!
-//! That makes its tree by a function that calls itself for each level of groups, with room for as many
-//! children as a group declares, and each leaf has the names of all groups that it is in: a short footer
-//! overflows the stack, or takes any amount of memory.
+//! That crate builds its tree recursively, allocates as many children as a group declares, and stores in
+//! each leaf the names of all enclosing groups: a short footer can overflow the stack or exhaust memory.
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Levels of groups, at most.
 const MOST_LEVELS: usize = 64;
 
-/// Bytes of all leaves' full names for each byte of the footer, at most.
+/// The maximum total length of all leaves' full names, per byte of the footer.
 const MOST_NAMES: usize = 64;
 
-/// Types of Thrift's compact protocol, as fields and elements have them.
+/// Type codes of Thrift's compact protocol, as used in fields and elements.
 mod of {
     pub(super) const STOP: u8 = 0;
     pub(super) const TRUE: u8 = 1;
@@ -30,12 +28,12 @@ mod of {
     pub(super) const UUID: u8 = 13;
 }
 
-/// The fields that are looked at: of `FileMetaData` the schema, of its elements name and children.
+/// The parsed fields: the schema of `FileMetaData`, and the name and children of its elements.
 const SCHEMA: i16 = 2;
 const NAME: i16 = 4;
 const CHILDREN: i16 = 5;
 
-/// Refuses a footer whose schema is too deep, or declares children that there are not.
+/// Returns an error for a footer whose schema is too deep or declares children that do not exist.
 pub(super) fn require_schema(footer: &[u8]) -> Result<()> {
     let mut text = Compact(footer);
     let mut last = 0;
@@ -54,8 +52,7 @@ pub(super) fn require_schema(footer: &[u8]) -> Result<()> {
 const DAMAGED: &str = "damaged: its footer is none of Parquet's; write it anew";
 
 fn require_tree(text: &mut Compact<'_>, elements: usize, footer: usize) -> Result<()> {
-    // Of each group that an element is in: its children that are still to come, and bytes of its name
-    // and of those around it.
+    // The enclosing groups: the number of children still to come, and the length of the full name.
     let mut groups: Vec<(usize, usize)> = Vec::new();
     let mut names = 0_usize;
     for element in 0..elements {
@@ -90,7 +87,7 @@ fn require_tree(text: &mut Compact<'_>, elements: usize, footer: usize) -> Resul
     Ok(())
 }
 
-/// What is left of a text of Thrift's compact protocol.
+/// The rest of a text in Thrift's compact protocol.
 struct Compact<'t>(&'t [u8]);
 
 impl Compact<'_> {
@@ -123,8 +120,8 @@ impl Compact<'_> {
         Ok(())
     }
 
-    /// Returns the number and type of a struct's next field, whose number may be told by that of the
-    /// one before; none at the struct's end.
+    /// Returns the number and type of a struct's next field; `None` at the end of the struct. Numbers
+    /// may be relative to the previous field.
     fn field(&mut self, last: &mut i16) -> Result<Option<(i16, u8)>> {
         let header = self.byte()?;
         let (step, kind) = (header >> 4, header & 0xf);
@@ -138,19 +135,18 @@ impl Compact<'_> {
         Ok(Some((*last, kind)))
     }
 
-    /// Returns the number and type of a list's elements.
     fn list(&mut self) -> Result<(usize, u8)> {
         let header = self.byte()?;
         let elements = match header >> 4 {
             15 => self.varint()?,
             elements => elements.into(),
         };
-        // Each has a byte at least.
+        // Each has at least one byte.
         ensure!(elements <= self.0.len() as u64, DAMAGED);
         Ok((elements as usize, header & 0xf))
     }
 
-    /// Returns how long the name of a schema's element is, and how many children it has.
+    /// Returns the length of a schema element's name and its number of children.
     fn element(&mut self) -> Result<(usize, usize)> {
         let (mut last, mut name, mut children) = (0, 0, 0);
         while let Some((field, kind)) = self.field(&mut last)? {
@@ -180,7 +176,7 @@ impl Compact<'_> {
             }
             of::LIST | of::SET => {
                 let (elements, kind) = self.list()?;
-                // Of one byte, unlike those of a struct.
+                // In lists a boolean is one byte, unlike in structs.
                 let kind = if matches!(kind, of::TRUE | of::FALSE) { of::BYTE } else { kind };
                 (0..elements).try_for_each(|_| self.skip(kind, level + 1))
             }

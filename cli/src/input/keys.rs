@@ -1,4 +1,4 @@
-//! Keys that elements are reduced by: runs of equal neighbouring ones.
+//! Keys that elements are grouped by: runs of equal adjacent keys.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -15,16 +15,12 @@ use super::Column;
 
 const ALLOWED: &str = "allowed are integers, truth values, and strings of Arrow and Parquet";
 
-/// The key of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// Where a table has none: a key of its own.
+    /// A missing key of a table, which forms runs of its own.
     Null,
-    /// A truth value of Boolean keys.
     Boolean(bool),
-    /// An integer of any type.
     Integer(i128),
-    /// A string, which other runs may have, too.
     Text(Arc<str>),
 }
 
@@ -43,14 +39,12 @@ impl Serialize for Key {
     }
 }
 
-/// A key that is looked at.
 #[derive(Clone, Copy)]
 enum Seen<'a> {
     Null,
     Boolean(bool),
     Integer(i128),
     Text(&'a str),
-    /// A string that each of its runs shares.
     Shared(&'a Arc<str>),
 }
 
@@ -88,23 +82,19 @@ impl From<Seen<'_>> for Key {
     }
 }
 
-/// Runs of equal neighbouring keys.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
-    /// The strings of dictionaries, each of which a file has once however many rows name it.
+    /// Interned dictionary strings, so that each is stored once however many rows refer to it.
     strings: HashSet<Arc<str>>,
     pub(crate) keys: Vec<Key>,
-    /// The row behind each run.
     pub(crate) ends: Vec<u64>,
 }
 
 impl Runs {
-    /// How many rows there are.
     pub(crate) fn rows(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Returns those of an array of integers or truth values.
     pub(super) fn of_array(column: &Column) -> Result<Self> {
         let Some(keys) = column.integers() else {
             bail!("keys of {}; {ALLOWED}", column.data.dtype());
@@ -121,7 +111,7 @@ impl Runs {
         Ok(runs)
     }
 
-    /// Refuses a column of another type.
+    /// Returns an error for a column type that cannot be a key.
     pub(super) fn require(data_type: &DataType) -> Result<()> {
         match data_type {
             DataType::Dictionary(_, keys) => Self::require(keys),
@@ -132,7 +122,6 @@ impl Runs {
         }
     }
 
-    /// Takes a further part of a column of keys.
     pub(super) fn append(&mut self, array: &dyn Array) -> Result<()> {
         match array.data_type() {
             DataType::Null => self.push_times(Seen::Null, array.len() as u64),
@@ -167,7 +156,6 @@ impl Runs {
         keys.for_each(|key| self.push(key.map_or(Seen::Null, Seen::Text)));
     }
 
-    /// Keys that are said by their place among all different ones.
     fn dictionary(&mut self, array: &dyn Array) -> Result<()> {
         let array = array.as_any_dictionary();
         if array.values().is_empty() {
@@ -202,7 +190,6 @@ impl Runs {
         self.push_times(key, 1);
     }
 
-    /// Takes a key that a number of rows have.
     fn push_times(&mut self, key: Seen<'_>, rows: u64) {
         if rows == 0 {
             return;

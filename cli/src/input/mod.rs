@@ -1,5 +1,4 @@
-//! The data of files, as the library takes it: elements of one of its types, in the order of their last
-//! index.
+//! Input files, converted to the library's types: elements of one of its types, in C order.
 
 mod arrow;
 mod footer;
@@ -32,31 +31,26 @@ use crate::{
     options::{FormatName, is_standard_input},
 };
 
-/// The format of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Format {
-    /// One array of NumPy's.
     Npy,
-    /// Several NumPy arrays in one file.
     Npz,
-    /// Arrow's file or stream.
     Arrow,
-    /// A file of Parquet's format.
     Parquet,
-    /// Little-endian elements and nothing else.
+    /// Little-endian elements without a header.
     Raw {
-        /// The type of the elements.
         dtype: Dtype,
-        /// Their shape, if it is not as many as there are.
+        /// Their shape; `None` for one dimension of all elements.
         shape: Option<Vec<usize>>,
     },
 }
 
-/// Bytes by which a format is told.
+/// The number of leading bytes by which a format is recognised.
 const START: usize = 6;
 
 impl Format {
-    /// Returns the format that a file's first bytes say. An Arrow stream and raw elements have none.
+    /// Returns the format recognised from a file's first bytes. Arrow streams and raw elements have no
+    /// such bytes.
     fn of_start(start: &[u8]) -> Option<Self> {
         match start {
             [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => Some(Self::Npy),
@@ -67,7 +61,6 @@ impl Format {
         }
     }
 
-    /// Returns the format that a file's name says.
     fn of_name(path: &Path) -> Option<Self> {
         match path.extension()?.to_ascii_lowercase().to_str()? {
             "npy" => Some(Self::Npy),
@@ -83,10 +76,10 @@ impl Format {
     }
 }
 
-/// The options that say what a file is.
+/// The options that specify a file's format.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
-    /// Whether the options are those of the data; files of keys and of offsets have none.
+    /// True if they are the options of the data; files of keys and of offsets have none.
     pub(crate) is_data: bool,
     pub(crate) format: Option<FormatName>,
     pub(crate) dtype: Option<Dtype>,
@@ -94,11 +87,11 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// A file of keys or of offsets.
+    /// The options for a file of keys or offsets.
     pub(crate) const BESIDE: Self = Self { is_data: false, format: None, dtype: None, shape: &[] };
 
-    /// Returns the format of a file: the one that is asked for, or that of its first bytes, or of its
-    /// name; raw elements if nothing of these says it and they have a type.
+    /// Returns the format of a file: the requested one, else that of its first bytes, else that of its
+    /// name; raw if none of these applies and an element type is given.
     fn format(&self, path: &Path, start: &[u8]) -> Result<Format> {
         let raw =
             |dtype| Format::Raw { dtype, shape: (!self.shape.is_empty()).then(|| self.shape.to_vec()) };
@@ -126,7 +119,6 @@ impl Asked<'_> {
         Ok(format)
     }
 
-    /// Returns the error for a file whose format nothing says.
     fn unknown(&self, path: &Path) -> String {
         let (name, known) = (name_of(path), "an .npy, .npz, .arrow, .feather, .ipc or .parquet");
         match (self.is_data, is_standard_input(path)) {
@@ -145,7 +137,6 @@ impl Asked<'_> {
     }
 }
 
-/// Returns a file as messages name it.
 pub(crate) fn name_of(path: &Path) -> String {
     match is_standard_input(path) {
         true => "standard input".to_owned(),
@@ -153,21 +144,18 @@ pub(crate) fn name_of(path: &Path) -> String {
     }
 }
 
-/// Elements to be reduced.
 #[derive(Debug)]
 pub(crate) struct Column {
-    /// All that are not null.
     pub(crate) data: Data,
-    /// Positions on each axis, nulls with the others.
     pub(crate) shape: Vec<usize>,
-    /// Which elements are null; those of one dimension alone can be.
+    /// The null bitmap; only for one dimension.
     pub(crate) nulls: Option<NullBuffer>,
-    /// Their type in the file, where the library has a wider one in its place.
+    /// Their type in the file, if the library uses a wider one instead.
     pub(crate) stored: Option<String>,
 }
 
 impl Column {
-    /// Returns how many elements there are, with nulls, if they have one dimension.
+    /// Returns the number of elements including nulls, for columns of one dimension.
     pub(crate) fn rows(&self) -> Result<u64> {
         match self.shape[..] {
             [rows] => Ok(rows as u64),
@@ -178,7 +166,7 @@ impl Column {
         }
     }
 
-    /// All elements that are not null; none if they are no integers.
+    /// Returns the non-null elements; `None` if they are not integers.
     pub(crate) fn integers(&self) -> Option<Box<dyn Iterator<Item = i128> + '_>> {
         Some(match &self.data {
             Data::I8(values) => Box::new(values.iter().map(|&value| value.into())),
@@ -194,48 +182,42 @@ impl Column {
     }
 }
 
-/// A file, a pipe, or standard input.
 pub(crate) struct Source {
     path: PathBuf,
     format: Format,
-    /// The type that the elements are said to have, although the file says it, too.
+    /// The type that `--dtype` requires of a file that has one itself.
     dtype: Option<Dtype>,
-    /// What to do about a file that is of another format.
+    /// Advice for a file of another format.
     otherwise: &'static str,
     input: Input,
 }
 
-/// Where the bytes of a source are.
 enum Input {
-    /// In a regular file, which each reader opens.
+    /// A regular file, which each reader opens.
     File,
-    /// In a pipe, whose one reader begins with the bytes that told the format.
+    /// A pipe, whose only reader replays the bytes that were read to recognise the format.
     Pipe(Mutex<Option<Box<dyn Read + Send>>>),
-    /// In memory: all bytes of a pipe that are read from more than one place.
+    /// Memory: the contents of a pipe whose format needs random access.
     Held(Bytes),
 }
 
-/// What can be read from any place.
 trait Seekable: Read + Seek + Send {}
 
 impl<R: Read + Seek + Send> Seekable for R {}
 
-/// What is read from its start to its end, and how many bytes it has where that is known.
 struct Stream {
     from: Box<dyn Read>,
     length: Option<u64>,
 }
 
-/// Which column is wanted, and what to say where it cannot be told.
+/// The wanted column, and the advice if the choice is ambiguous.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
     name: Option<&'a str>,
-    /// What to do where there are several.
     choose: &'a str,
 }
 
 impl Wanted<'_> {
-    /// The place of the column among all.
     fn among(self, kind: &str, names: &[String]) -> Result<usize> {
         let all = || shortened(&names.join(", ")).into_owned();
         let Some(name) = self.name else {
@@ -259,7 +241,7 @@ impl Wanted<'_> {
 }
 
 impl Source {
-    /// Opens a file; a pipe is read here if its format must be whole.
+    /// Opens a file; reads all of a pipe if its format needs random access.
     pub(crate) fn new(path: &Path, asked: Asked<'_>) -> Result<Self> {
         let mut source = Self::unread(path, asked)?;
         let is_streamable = matches!(source.format, Format::Npy | Format::Raw { .. });
@@ -270,7 +252,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Opens a file, of which nothing is read but the bytes that tell its format.
+    /// Opens a file and reads only the bytes that identify its format.
     pub(crate) fn unread(path: &Path, asked: Asked<'_>) -> Result<Self> {
         let opened = match is_standard_input(path) {
             true => Ok((Box::new(io::stdin()) as Box<dyn Read + Send>, true)),
@@ -294,7 +276,7 @@ impl Source {
         Ok(Self { path: path.to_owned(), format, dtype, otherwise, input })
     }
 
-    /// Returns how many bytes the file has; of a pipe 0.
+    /// Returns the length of the file; 0 for a pipe.
     pub(crate) fn bytes(&self) -> Result<u64> {
         if self.is_pipe() {
             return Ok(0);
@@ -302,18 +284,16 @@ impl Source {
         self.file().and_then(|file| Ok(file.metadata()?.len())).with_context(|| self.name())
     }
 
-    /// Returns whether the bytes come one after the other, and once.
+    /// Returns whether the source can only be read once, sequentially.
     pub(crate) fn is_pipe(&self) -> bool {
         matches!(self.input, Input::Pipe(_))
     }
 
-    /// Returns the name that messages have.
     pub(crate) fn name(&self) -> String {
         name_of(&self.path)
     }
 
-    /// Returns the elements of a column; `choose` says what to do where there are several and none is
-    /// named.
+    /// Returns the elements of a column; `choose` is the advice if there are several and none is named.
     pub(crate) fn column(&self, name: Option<&str>, choose: &str) -> Result<Column> {
         let wanted = Wanted { name, choose };
         let column = match &self.format {
@@ -332,7 +312,7 @@ impl Source {
         Ok(column)
     }
 
-    /// Refuses elements of another type than `--dtype` says.
+    /// Returns an error if the element type is not that of `--dtype`.
     fn require_dtype(&self, dtype: Dtype) -> Result<()> {
         match self.dtype {
             Some(asked) if asked != dtype => bail!(
@@ -344,15 +324,13 @@ impl Source {
         }
     }
 
-    /// Returns the elements of a column, of which none is read. The source was made by
-    /// [`unread`](Self::unread).
+    /// Returns the unread elements of a column. The source must come from [`unread`](Self::unread).
     pub(crate) fn streamed(&self, name: Option<&str>, choose: &str) -> Result<Streamed> {
         let streamed = streamed::of(self, Wanted { name, choose }).with_context(|| self.name())?;
         self.require_dtype(streamed.dtype)?;
         Ok(streamed)
     }
 
-    /// Returns the runs of equal neighbouring keys of a column.
     pub(crate) fn keys(&self, name: Option<&str>) -> Result<Runs> {
         if self.format.is_table() {
             let wanted = Wanted { name, choose: "choose one by --by-column" };
@@ -382,7 +360,7 @@ impl Source {
         })
     }
 
-    /// Returns the reader of a pipe, which is there once.
+    /// Returns the reader of a pipe, which can be taken only once.
     fn pipe(&self) -> Result<Box<dyn Read + Send>> {
         let Input::Pipe(pipe) = &self.input else { bail!("is no pipe") };
         let reader = mem::take(&mut *pipe.lock().unwrap_or_else(PoisonError::into_inner));
@@ -398,7 +376,7 @@ impl Source {
     }
 }
 
-/// Opens a regular file or a named pipe, and returns which of these it is.
+/// Opens a regular file or a named pipe; also returns whether it is a pipe.
 fn open(path: &Path) -> Result<(File, bool)> {
     #[cfg(unix)]
     {
@@ -408,15 +386,14 @@ fn open(path: &Path) -> Result<(File, bool)> {
             return Ok((File::open(path)?, true));
         }
     }
-    // A device may be endless.
+    // Device files are rejected, because they may be endless.
     Ok((input::open(path).map_err(|reason| anyhow!(reason))?, false))
 }
 
-/// Reads all bytes, if there is memory for them.
 fn whole(from: &mut dyn Read) -> Result<Vec<u8>> {
     let most = warpfold_sim_driver::host_room();
     let mut content = Vec::new();
-    // A vector that grows by what was read is twice as long at most.
+    // A growing vector has at most twice the capacity of its contents.
     from.take(most / 2).read_to_end(&mut content)?;
     ensure!(
         from.read(&mut [0])? == 0,
@@ -426,7 +403,7 @@ fn whole(from: &mut dyn Read) -> Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Returns room for elements, unless they need more bytes than there is memory for.
+/// Allocates room for elements, or returns an error if they do not fit into memory.
 fn room<T>(elements: usize) -> Result<Vec<T>> {
     require_room::<T>(elements)?;
     let mut values = Vec::new();
@@ -434,7 +411,7 @@ fn room<T>(elements: usize) -> Result<Vec<T>> {
     Ok(values)
 }
 
-/// Refuses elements that need more bytes than there is memory for.
+/// Returns an error if elements need more bytes than there is memory.
 fn require_room<T>(elements: usize) -> Result<()> {
     let needed = (elements as u64).saturating_mul(size_of::<T>() as u64);
     if let Some(most) = memory_short_of(needed) {
@@ -446,9 +423,8 @@ fn require_room<T>(elements: usize) -> Result<()> {
     Ok(())
 }
 
-/// Runs a reader of a format that this program has from elsewhere, on a file of this name. Its panic
-/// becomes an error, and an allocation that fails the end of the process with status 2: a damaged file
-/// leads to both.
+/// Runs a third-party reader on a file of this name. Damaged files can make it panic or fail to
+/// allocate: a panic becomes an error, and a failed allocation ends the process with status 2.
 fn guarded<T>(name: &str, read: impl FnOnce() -> Result<T>) -> Result<T> {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));

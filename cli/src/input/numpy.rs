@@ -1,4 +1,4 @@
-//! Arrays of NumPy's, and raw elements.
+//! NumPy arrays and raw elements.
 
 use std::io::{self, BufReader, Read};
 
@@ -16,26 +16,24 @@ use zip::{CompressionMethod, ZipArchive};
 
 use super::{Column, Seekable, Source, Stream, Wanted, require_room, room};
 
-/// Elements that are converted at a time.
 const TURN: usize = 1 << 16;
 
-/// Elements that there is room for before any of them came, where nothing but the file's own word says
-/// how many there are.
+/// The initial capacity in elements, if only the file's own header says how many there are.
 const FIRST: usize = 1 << 20;
 
-/// Members without `.npy` whose first bytes are looked at unless they are named, at most: all of an
-/// archive may share the same bytes, and some methods decompress much before they give any.
+/// The maximum number of unnamed members without `.npy` whose first bytes are probed: all members of an
+/// archive may share the same bytes, and some methods decompress much before the first output.
 const MOST_LOOKS: usize = 100;
 
-/// Reads the array of an `.npy` file; `otherwise` says what to do if it is none.
+/// Reads the array of an `.npy` file; `otherwise` is the advice for other files.
 pub(super) fn npy(Stream { mut from, length }: Stream, otherwise: &str) -> Result<Column> {
     let (head, read) = head(&mut from, otherwise)?;
     array(&head, &mut from, length.map(|length| length.saturating_sub(read)))
 }
 
-/// Reads what comes before the elements of an `.npy`, and returns how many bytes it takes, too.
+/// Reads the header of an `.npy`; also returns its length in bytes.
 pub(super) fn head(from: &mut impl Read, otherwise: &str) -> Result<(Head, u64)> {
-    // What is left of the limit says how much was read.
+    // The remaining limit tells how much has been read.
     let mut from = from.take(u64::MAX);
     let mut magic = Vec::new();
     from.by_ref().take(npy::MAGIC.len() as u64).read_to_end(&mut magic)?;
@@ -46,7 +44,6 @@ pub(super) fn head(from: &mut impl Read, otherwise: &str) -> Result<(Head, u64)>
     Ok((head, u64::MAX - from.limit()))
 }
 
-/// Reads an array of an `.npz`.
 pub(super) fn npz(source: &Source, wanted: Wanted<'_>) -> Result<Column> {
     let from = source.seekable()?;
     let archive = ZipArchive::new(from);
@@ -56,7 +53,7 @@ pub(super) fn npz(source: &Source, wanted: Wanted<'_>) -> Result<Column> {
     let members: Vec<String> =
         archive.file_names().map(|name| Ok(name?.into_owned())).collect::<Result<_>>()?;
     for (place, member) in members.into_iter().enumerate() {
-        // `numpy.load` takes a member of any name for an array that begins as one.
+        // `numpy.load` accepts a member of any name that begins like an array.
         let name = match member.strip_suffix(".npy") {
             Some(name) => name.to_owned(),
             None => {
@@ -79,26 +76,24 @@ pub(super) fn npz(source: &Source, wanted: Wanted<'_>) -> Result<Column> {
     let column = (|| -> Result<Column> {
         let mut member = opened(&mut archive, places[chosen])?;
         let (head, _) = head(&mut member, "write it anew")?;
-        // How many bytes there are is the member's own word.
+        // The member's own length cannot be trusted.
         let column = array(&head, &mut member, None)?;
-        // The checksum is looked at after the last byte.
+        // Reading to the end verifies the checksum.
         io::copy(&mut member, &mut io::sink())?;
         Ok(column)
     })();
     column.with_context(|| format!("array `{}`", names[chosen]))
 }
 
-/// Returns whether a member of an archive begins as an array.
 fn is_array(archive: &mut ZipArchive<Box<dyn Seekable>>, place: usize) -> bool {
     let mut magic = [0; npy::MAGIC.len()];
     let read = opened(archive, place).and_then(|mut member| Ok(member.read_exact(&mut magic)?));
     read.is_ok() && magic == npy::MAGIC
 }
 
-/// Returns the uncompressed bytes of a member of an archive.
 fn opened(archive: &mut ZipArchive<Box<dyn Seekable>>, place: usize) -> Result<Box<dyn Read + '_>> {
     let method = archive.by_index_raw(place)?.compression();
-    // The package of zip has this method by a feature that brings seven others for another method.
+    // The zip crate's feature for LZMA would bring seven other methods.
     if method != LZMA {
         return Ok(Box::new(archive.by_index(place)?));
     }
@@ -106,7 +101,7 @@ fn opened(archive: &mut ZipArchive<Box<dyn Seekable>>, place: usize) -> Result<B
     ensure!(!member.encrypted(), "is encrypted; write it anew");
     let (bytes, crc) = (member.size(), member.crc32());
     let mut member = BufReader::new(member);
-    // A version, how many bytes of properties follow, and these: a byte and the dictionary's size.
+    // Version, length of the properties (5), and these: one byte and the dictionary size.
     let mut header = [0; 9];
     member.read_exact(&mut header)?;
     let [_, _, 5, 0, properties, size @ ..] = header else { bail!("LZMA of unknown properties") };
@@ -116,10 +111,9 @@ fn opened(archive: &mut ZipArchive<Box<dyn Seekable>>, place: usize) -> Result<B
     Ok(Box::new(Checked { from, left: bytes, crc, hasher: Hasher::new() }))
 }
 
-/// The method of compression, as archives number it.
 const LZMA: CompressionMethod = CompressionMethod::LZMA;
 
-/// Bytes whose number and checksum are known, and are compared at their end.
+/// A reader that verifies length and checksum at the end.
 struct Checked<R> {
     from: R,
     left: u64,
@@ -140,7 +134,7 @@ impl<R: Read> Read for Checked<R> {
     }
 }
 
-/// Reads raw elements of a type, and a shape if that is not all that there are.
+/// Reads raw elements of a type; without a shape, all that there are.
 pub(super) fn raw(stream: Stream, dtype: Dtype, shape: Option<&[usize]>) -> Result<Column> {
     let Stream { mut from, length } = stream;
     if let (None, None) = (shape, length) {
@@ -159,13 +153,12 @@ pub(super) fn raw(stream: Stream, dtype: Dtype, shape: Option<&[usize]>) -> Resu
     Ok(column)
 }
 
-/// What an `.npy` would say of raw elements.
 pub(super) fn raw_head(dtype: Dtype, shape: Vec<u64>) -> Head {
     Head { stored: Stored::As(dtype), big_endian: false, fortran_order: false, shape }
 }
 
-/// The shape of raw elements: the one given, which must be that of all bytes if their number is known,
-/// or that of all bytes.
+/// Returns the shape of raw elements: the given one, which must match the number of bytes if known, or
+/// one dimension of all bytes.
 pub(super) fn raw_shape(dtype: Dtype, shape: Option<&[usize]>, length: Option<u64>) -> Result<Vec<u64>> {
     let size = dtype.size() as u64;
     let shape: Vec<u64> = match (shape, length.unwrap_or(0)) {
@@ -186,7 +179,7 @@ pub(super) fn raw_shape(dtype: Dtype, shape: Option<&[usize]>, length: Option<u6
     Ok(shape)
 }
 
-/// Refuses elements if only `present` bytes of them are there, which is fewer than a head says.
+/// Returns an error if fewer bytes of elements are present than a header says.
 pub(super) fn require_present(head: &Head, present: u64) -> Result<()> {
     match head.bytes() {
         needed if present < needed => {
@@ -196,7 +189,7 @@ pub(super) fn require_present(head: &Head, present: u64) -> Result<()> {
     }
 }
 
-/// Reads the elements after a head; `present` is how many bytes there are, if that is known.
+/// Reads the elements after a header; `present` is the number of available bytes, if known.
 fn array(head: &Head, from: &mut impl Read, present: Option<u64>) -> Result<Column> {
     let needed = head.bytes();
     present.map_or(Ok(()), |present| require_present(head, present))?;
@@ -221,8 +214,8 @@ fn array(head: &Head, from: &mut impl Read, present: Option<u64>) -> Result<Colu
     Ok(Column { data, shape, nulls: None, stored })
 }
 
-/// Reads elements of one type as those of another, in the order of their last index, whatever order they
-/// have in the file. There is one copy of them where it is known that they are all there.
+/// Reads elements and converts them to another type in C order, whatever their order in the file. If
+/// they are known to be all present, only one copy is held.
 fn elements<S: Scalar, T: Scalar>(
     head: &Head,
     from: &mut impl Read,
@@ -259,8 +252,8 @@ fn elements<S: Scalar, T: Scalar>(
     Ok(T::data(values))
 }
 
-/// Reads elements in the file's order. Where it is not known that there are as many, room grows with
-/// those that came.
+/// Reads elements in the file's order. If it is not known that all are present, capacity grows with the
+/// elements read.
 fn in_order<T: Pod>(from: &mut impl Read, n: usize, is_known: bool) -> Result<Vec<T>> {
     let mut values: Vec<T> = room(if is_known { n } else { 0 })?;
     let mut next = if is_known { n } else { n.min(FIRST) };
@@ -275,16 +268,15 @@ fn in_order<T: Pod>(from: &mut impl Read, n: usize, is_known: bool) -> Result<Ve
     Ok(values)
 }
 
-/// Where the elements of a file go, one after the other.
+/// The destination offsets of a file's elements in order.
 struct Places {
-    /// Length and distance of each axis, that of the index which runs fastest in the file first.
+    /// Length and stride of each axis, the one that is fastest in the file first.
     axes: Vec<(u64, u64)>,
     index: Vec<u64>,
     place: u64,
 }
 
 impl Places {
-    /// Those of an array that has elements.
     fn new(head: &Head) -> Self {
         let mut distance = 1;
         let mut axes: Vec<(u64, u64)> = Vec::new();

@@ -1,8 +1,8 @@
-//! Columns of Parquet's files, a batch of rows at a time.
+//! Columns of Parquet files, one batch of rows at a time.
 //!
-//! The package `parquet` believes what a page declares: it makes room for as many values of a
-//! dictionary, and for as many lengths of strings, and writes all of it. Pages pass through here on the
-//! way to its decoder, which gets none that declares more than it has.
+//! The `parquet` crate trusts the counts that a page declares: it allocates and fills that many
+//! dictionary values and string lengths. Pages are checked here before its decoder gets them, so that
+//! none declares more than it has.
 
 use std::sync::Arc;
 
@@ -27,23 +27,19 @@ use parquet::{
 
 use super::{footer::require_schema, tables::damaged};
 
-/// Bytes after a footer: its length, and what each file begins and ends with.
+/// Bytes after a footer: its length and the magic number.
 const TAIL: u64 = 8;
 
-/// Rows of a batch.
 const BATCH: usize = 1024;
 
-/// The batches of rows of one column.
 pub(super) struct Batches {
     reader: ParquetRecordBatchReader,
-    /// Rows that the file declares, and those that were read.
     declared: u64,
     read: u64,
 }
 
 impl Batches {
-    /// Reads the schema, and chooses a column of it; returns the column's type and how many rows there
-    /// are, too.
+    /// Reads the schema and chooses a column; also returns the column's type and the number of rows.
     pub(super) fn new(
         content: impl ChunkReader + 'static,
         place: impl FnOnce(&Schema) -> Result<usize>,
@@ -56,7 +52,7 @@ impl Batches {
         let data_type = schema.field(place).data_type().clone();
         let descriptor = metadata.parquet_schema();
         let roots = ProjectionMask::roots(descriptor, [place]);
-        // Rows of a dictionary's strings would each have a copy.
+        // Without a dictionary type each row would get its own copy of a string.
         let fields = schema.fields().iter().enumerate().map(|(at, field)| match field.data_type() {
             strings @ (DataType::Utf8 | DataType::LargeUtf8) if at == place => {
                 let strings = DataType::Dictionary(DataType::Int32.into(), strings.clone().into());
@@ -87,7 +83,7 @@ impl Iterator for Batches {
                     false => Some(Ok(batch)),
                 }
             }
-            // The error of a page, which came by way of Arrow's.
+            // The error of a page, which is passed on through Arrow.
             Some(Err(ArrowError::ParquetError(reason))) => Some(Err(damaged(reason))),
             Some(Err(error)) => Some(Err(damaged(error))),
             None if self.read != self.declared => {
@@ -100,7 +96,7 @@ impl Iterator for Batches {
     }
 }
 
-/// Reads the bytes of a file's footer. The rest of what is wrong there is for the package to say.
+/// Reads the bytes of a file's footer. Other errors of the footer are left to the `parquet` crate.
 fn footer(content: &impl ChunkReader) -> Result<Bytes> {
     let Some(end) = content.len().checked_sub(TAIL) else { return Ok(Bytes::from_static(&[0])) };
     let tail = content.get_bytes(end, TAIL as usize).map_err(damaged)?;
@@ -112,7 +108,7 @@ fn footer(content: &impl ChunkReader) -> Result<Bytes> {
     content.get_bytes(end - u64::from(bytes), bytes as usize).map_err(damaged)
 }
 
-/// A file that refuses reads past its end before there is room for them.
+/// A file that refuses reads past its end before memory is allocated for them.
 struct Within<C>(C);
 
 impl<C: Length> Length for Within<C> {
@@ -138,7 +134,6 @@ impl<C: ChunkReader> ChunkReader for Within<C> {
     }
 }
 
-/// All groups of rows of a file.
 struct Groups<C> {
     content: Arc<C>,
     metadata: Arc<ParquetMetaData>,
@@ -163,7 +158,6 @@ impl<C: ChunkReader + 'static> RowGroups for Groups<C> {
     }
 }
 
-/// The parts of a column, one in each group of rows.
 struct Chunks<C> {
     content: Arc<C>,
     metadata: Arc<ParquetMetaData>,
@@ -189,7 +183,7 @@ impl<C: ChunkReader + 'static> Iterator for Chunks<C> {
 
 impl<C: ChunkReader + 'static> PageIterator for Chunks<C> {}
 
-/// The pages of a part of a column, each of which has what it declares.
+/// The pages of a column chunk, each checked against its declared counts.
 struct Pages<P> {
     pages: P,
     has_nulls: bool,
@@ -219,14 +213,14 @@ impl<P: PageReader> Iterator for Pages<P> {
     }
 }
 
-/// Refuses a dictionary of more values than it has bytes, and more lengths of strings than values.
+/// Returns an error for a dictionary of more values than bytes, or for more string lengths than values.
 fn require_values(page: &Page, has_nulls: bool) -> PageResult<()> {
     let (bytes, declared, most) = match page {
         Page::DictionaryPage { buf, num_values, .. } => {
             (buf.len(), u64::from(*num_values), buf.len() as u64)
         }
         Page::DataPage { buf, num_values, encoding, .. } if is_delta(*encoding) => {
-            // The definition levels come first, with how many bytes they have.
+            // The definition levels come first, prefixed with their length.
             let levels = match buf.split_first_chunk() {
                 Some((bytes, _)) if has_nulls => u64::from(u32::from_le_bytes(*bytes)) + 4,
                 _ => 0,
@@ -249,13 +243,12 @@ fn require_values(page: &Page, has_nulls: bool) -> PageResult<()> {
     Ok(())
 }
 
-/// Returns whether strings are stored after their lengths, which are differences.
 fn is_delta(encoding: Encoding) -> bool {
     matches!(encoding, Encoding::DELTA_LENGTH_BYTE_ARRAY | Encoding::DELTA_BYTE_ARRAY)
 }
 
-/// Returns how many lengths of strings a page declares after its levels: those that the strings have,
-/// or share with the one before, and then those of the rest.
+/// Returns the number of string lengths that a page declares after its levels: of the strings or of the
+/// prefixes shared with the predecessor, and then of the suffixes.
 fn lengths(page: &[u8], levels: u64, encoding: Encoding, values: u64) -> u64 {
     let lengths = usize::try_from(levels).ok().and_then(|levels| page.get(levels..));
     let mut lengths = Differences(lengths.unwrap_or(&[]));
@@ -266,12 +259,12 @@ fn lengths(page: &[u8], levels: u64, encoding: Encoding, values: u64) -> u64 {
     }
 }
 
-/// What is left of a page, integers as differences (DELTA_BINARY_PACKED) first.
+/// The rest of a page, which begins with delta-encoded integers (DELTA_BINARY_PACKED).
 struct Differences<'p>(&'p [u8]);
 
 impl<'p> Differences<'p> {
-    /// Passes over the integers, and returns how many there are; stops if these are more than `most`.
-    /// None for what the decoder refuses.
+    /// Skips the integers and returns their number; stops if there are more than `most`. Returns `None`
+    /// for what the decoder rejects.
     fn pass(&mut self, most: u64) -> Option<u64> {
         let (block, parts, count) = (self.number()?, self.number()?, self.number()?);
         let _first = self.number()?;
@@ -284,7 +277,7 @@ impl<'p> Differences<'p> {
             let _smallest = self.number()?;
             let widths = self.bytes(parts)?;
             for &width in widths {
-                // Parts of the last block that are not needed have no bytes.
+                // Unneeded miniblocks of the last block have no bytes.
                 if left == 0 {
                     break;
                 }

@@ -19,49 +19,40 @@ use super::{
     tables::{self, Seen},
 };
 
-/// A column whose elements have not been read.
 pub(crate) struct Streamed {
-    /// The type of the elements.
     pub(crate) dtype: Dtype,
-    /// Their type in the file, where the library has a wider one in its place.
+    /// Their type in the file, if the library uses a wider one instead.
     pub(crate) stored: Option<String>,
-    /// Whether they lie in another order than that of their last index, which their places count.
+    /// True if they are stored in Fortran order, in which file positions are not C-order indices.
     pub(crate) is_turned: bool,
-    /// Positions on each axis, where they are known already.
     shape: Option<Vec<usize>>,
     from: From,
-    /// What is known of rows when they have been read.
+    /// Row counts and nulls, filled in while reading.
     seen: Arc<Mutex<Seen>>,
 }
 
-/// Where the elements are. Of a file nothing is open until they are read: there may be more files than a
-/// process may have open.
+/// The location of the elements. Files are opened only when they are read, because there may be more of
+/// them than a process may have open.
 enum From {
-    /// One after the other.
     Array(Head, Place),
-    /// In batches of rows, in the column of this place.
+    /// Batches of rows, with the index of the column.
     Table(usize),
 }
 
-/// Where the elements of an array are.
 enum Place {
-    /// In a file, from a byte on.
     File(u64),
-    /// In a pipe, of which nothing after them is read.
+    /// In a pipe; nothing after the elements is read.
     Pipe(Box<dyn Read + Send>),
-    /// All that comes through a pipe, which is to be no more than the head says.
+    /// A pipe to its end, which must not have more elements than the head says.
     WholePipe,
-    /// All that comes through a pipe, whatever the head says.
+    /// A pipe to its end, whatever the head says.
     AnyPipe,
 }
 
-/// What was found where all was read.
 pub(crate) struct Ended {
-    /// Positions on each axis, nulls with the others.
     pub(crate) shape: Vec<usize>,
-    /// How many elements are null.
     pub(crate) null_count: u64,
-    /// Which ones, where places were asked for.
+    /// The null bitmap, if indices were requested.
     pub(crate) nulls: Option<NullBuffer>,
 }
 
@@ -81,7 +72,6 @@ impl Streamed {
         }
     }
 
-    /// How many elements there are, where a file says so ahead.
     pub(crate) fn elements(&self) -> Option<u64> {
         match &self.from {
             From::Array(head, Place::File(_)) => Some(head.elements()),
@@ -89,8 +79,8 @@ impl Streamed {
         }
     }
 
-    /// Begins to read the elements, of the type that they have; returns them and the rest. `source` is
-    /// where this is from, and `places` is whether it is asked for places among rows.
+    /// Starts to read the elements; also returns the handle for the end result. `source` is the source
+    /// of this column; `places` requests the null bitmap for row indices.
     pub(crate) fn start<T: Plain + Sync>(
         self,
         source: &Source,
@@ -108,14 +98,13 @@ impl Streamed {
     }
 }
 
-/// What is known behind the last element.
+/// The handle to what is known after the last element.
 pub(crate) struct Rest {
     shape: Option<Vec<usize>>,
     seen: Arc<Mutex<Seen>>,
 }
 
 impl Rest {
-    /// What was found, where there were `elements` elements.
     pub(crate) fn ended(self, elements: u64) -> Ended {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let null_count = seen.null_count();
@@ -124,7 +113,7 @@ impl Rest {
     }
 }
 
-/// Looks at what comes before the elements, and at nothing after it.
+/// Reads the head before the elements and nothing after it.
 pub(super) fn of(source: &Source, wanted: Wanted<'_>) -> Result<Streamed> {
     let is_pipe = source.is_pipe();
     match &source.format {
@@ -170,7 +159,6 @@ pub(super) fn of(source: &Source, wanted: Wanted<'_>) -> Result<Streamed> {
     }
 }
 
-/// Begins to read the elements of an array.
 fn array<T: Plain + Sync>(source: &Source, head: &Head, place: Place) -> Result<Box<dyn Elements<T>>> {
     let turn = turn(head);
     let (pipe, bytes, elements) = match place {
@@ -186,7 +174,7 @@ fn array<T: Plain + Sync>(source: &Source, head: &Head, place: Place) -> Result<
     Ok(Box::new(AsStored { part, elements, turn }))
 }
 
-/// What is to be done to the bytes of each element, if they are not as they are reduced.
+/// Returns the conversion of an element's bytes, if they are not stored as they are reduced.
 fn turn(head: &Head) -> Option<fn(&mut [u8])> {
     match head.stored {
         Stored::Bool => Some(|bytes| bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0))),
@@ -195,10 +183,9 @@ fn turn(head: &Head) -> Option<fn(&mut [u8])> {
     }
 }
 
-/// Elements of an array, whose bytes are elsewhere.
+/// Elements of an array, read from another source of bytes.
 struct AsStored<S> {
     part: S,
-    /// How many there are, if it is known.
     elements: Option<u64>,
     turn: Option<fn(&mut [u8])>,
 }

@@ -1,4 +1,4 @@
-//! Columns of Arrow's files and streams, and of Parquet.
+//! Columns of Arrow files and streams, and of Parquet files.
 
 use std::{
     fmt, io, mem,
@@ -26,14 +26,13 @@ use super::{Column, Format, Input, Runs, Source, Wanted, arrow, guarded, parquet
 const ALLOWED: &str = "allowed are Boolean, Int8, UInt8, Int16, UInt16, Int32, UInt32, Int64, UInt64, \
                        Float16, Float32, Float64, dictionaries of these, and Null";
 
-/// Makes an error of what a reader says. It says the causes of its error itself.
+/// Wraps a reader's error, whose message already includes its causes.
 pub(super) fn damaged(reason: impl fmt::Display) -> anyhow::Error {
     let reason = reason.to_string();
     let reason = reason.strip_prefix("Parquet error: ").unwrap_or(&reason);
     anyhow!("damaged, or of another format: {reason}; write it anew")
 }
 
-/// The parts of a column, and how many elements they have where that is known.
 struct Parts {
     data_type: DataType,
     rows: Option<u64>,
@@ -42,7 +41,6 @@ struct Parts {
 
 type BoxedBatches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
-/// Returns the elements of a column of numbers.
 pub(super) fn column(source: &Source, wanted: Wanted<'_>) -> Result<Column> {
     let Parts { data_type, rows, batches } = parts(source, |schema| place(schema, wanted))?;
     let (mut values, stored) = values(&data_type)?;
@@ -53,21 +51,20 @@ pub(super) fn column(source: &Source, wanted: Wanted<'_>) -> Result<Column> {
     }
     let rows = seen.rows as usize;
     let nulls = match seen.all_null {
-        // Zeros from the allocator, which nothing touches.
+        // Zero pages from the allocator that stay untouched.
         true => (rows > 0).then(|| NullBuffer::new_null(rows)),
         false => seen.nulls(),
     };
     Ok(Column { data: values.take(), shape: vec![rows], nulls, stored })
 }
 
-/// Takes the elements of a batch, and notes which of them are null.
 fn append(batch: &RecordBatch, values: &mut dyn Values, seen: &mut Seen) -> Result<()> {
     let array = plain(batch.column(0))?;
     values.append(&array)?;
     seen.append(&array)
 }
 
-/// Returns a dictionary's elements one by one, and other elements as they are.
+/// Decodes a dictionary to its elements; returns other arrays unchanged.
 fn plain(array: &ArrayRef) -> Result<ArrayRef> {
     match array.as_any_dictionary_opt() {
         Some(dictionary) => take(dictionary.values(), dictionary.keys(), None).map_err(damaged),
@@ -75,8 +72,8 @@ fn plain(array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// Returns the type of a column's elements, whose place is known; and the one in the file where the
-/// library has a wider one in its place.
+/// Returns a column's index and element type, and its type in the file if the library uses a wider one
+/// instead.
 pub(super) fn dtype(source: &Source, wanted: Wanted<'_>) -> Result<(usize, Dtype, Option<String>)> {
     let mut chosen = 0;
     let Parts { data_type, .. } = parts(source, |schema| {
@@ -87,8 +84,8 @@ pub(super) fn dtype(source: &Source, wanted: Wanted<'_>) -> Result<(usize, Dtype
     Ok((chosen, values.take().dtype(), stored))
 }
 
-/// Returns the elements of the column in a place, a batch at a time. What is seen is noted there, with
-/// the places of nulls if they are wanted.
+/// Returns the elements of the column at `place`, one batch at a time. Rows and nulls are recorded in
+/// `seen`, the null bitmap only if it is wanted.
 pub(super) fn batches(
     source: &Source,
     place: usize,
@@ -101,24 +98,23 @@ pub(super) fn batches(
     Ok(Batches { name: source.name(), batches: Some(batches), values, seen })
 }
 
-/// What is not null of a column, as an iterator of a piece for each batch.
+/// The non-null elements of a column, as an iterator of one piece per batch.
 pub(super) struct Batches {
-    /// The name of the file, for messages.
     name: String,
-    /// None after the last one, and after an error.
+    /// `None` after the last batch and after an error.
     batches: Option<BoxedBatches>,
     values: Box<dyn Values>,
     seen: Arc<Mutex<Seen>>,
 }
 
-/// What is known of the rows that were read.
+/// The counts of the rows read so far.
 #[derive(Default)]
 pub(super) struct Seen {
     rows: u64,
     null_count: u64,
-    /// Whether all rows are null, for which no row has a bit.
+    /// True if the column is of type Null, for which no bitmap is kept.
     all_null: bool,
-    /// Which are null, where that is kept.
+    /// The null bitmap, if it is recorded.
     nulls: Option<NullBufferBuilder>,
 }
 
@@ -145,8 +141,8 @@ impl Seen {
         self.null_count
     }
 
-    /// Returns which rows are null, if some are and it was kept; of a column of type Null nothing, as no
-    /// element has a place there.
+    /// Returns the null bitmap, if it was recorded and has nulls; `None` for a column of type Null,
+    /// which has no elements.
     pub(super) fn nulls(&mut self) -> Option<NullBuffer> {
         self.nulls.take()?.finish().filter(|nulls| nulls.null_count() > 0)
     }
@@ -170,7 +166,6 @@ impl Iterator for Batches {
     }
 }
 
-/// The elements of a batch, as a slice of the type that they have.
 pub(super) struct Piece(Data);
 
 impl<T: Pod> AsRef<[T]> for Piece {
@@ -179,7 +174,6 @@ impl<T: Pod> AsRef<[T]> for Piece {
     }
 }
 
-/// Returns the runs of a column of keys.
 pub(super) fn keys(source: &Source, wanted: Wanted<'_>) -> Result<Runs> {
     let Parts { data_type, batches, .. } = parts(source, |schema| place(schema, wanted))?;
     Runs::require(&data_type)?;
@@ -190,7 +184,6 @@ pub(super) fn keys(source: &Source, wanted: Wanted<'_>) -> Result<Runs> {
     Ok(runs)
 }
 
-/// Returns the place of the column that is wanted.
 fn place(schema: &Schema, wanted: Wanted<'_>) -> Result<usize> {
     let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
     wanted.among("column", &names)
@@ -208,17 +201,12 @@ fn parts(source: &Source, place: impl FnOnce(&Schema) -> Result<usize>) -> Resul
     Ok(Parts { data_type, rows: None, batches: Box::new(batches) })
 }
 
-/// Elements that grow by parts of a column.
 trait Values: Send {
-    /// Makes room for elements.
     fn reserve(&mut self, elements: usize) -> Result<()>;
-    /// Takes what is not null.
     fn append(&mut self, array: &dyn Array) -> Result<()>;
-    /// Gives all that it has, and has none then.
     fn take(&mut self) -> Data;
 }
 
-/// What collects columns of numbers.
 struct Numbers<A: ArrowPrimitiveType, T> {
     values: Vec<T>,
     widen: fn(A::Native) -> T,
@@ -248,7 +236,6 @@ impl<A: ArrowPrimitiveType, T: Scalar> Values for Numbers<A, T> {
     }
 }
 
-/// What collects truth values, as 0 and 1, and of nulls nothing.
 #[derive(Default)]
 struct Truths(Vec<u8>);
 
@@ -259,7 +246,7 @@ impl Values for Truths {
     }
 
     fn append(&mut self, array: &dyn Array) -> Result<()> {
-        // What is of type Null has no elements.
+        // An array of type Null has no elements.
         let Some(array) = array.as_boolean_opt() else { return Ok(()) };
         self.0.try_reserve(array.len() - array.null_count())?;
         self.0.extend(array.iter().flatten().map(u8::from));
@@ -271,8 +258,8 @@ impl Values for Truths {
     }
 }
 
-/// Returns what collects elements of a type of Arrow's, which is named if the library has a wider one in
-/// its place.
+/// Returns the collector for an Arrow type, and that type's name if the library uses a wider one
+/// instead.
 fn values(data_type: &DataType) -> Result<(Box<dyn Values>, Option<String>)> {
     fn of<A: ArrowPrimitiveType, T: Scalar>(widen: fn(A::Native) -> T) -> Box<dyn Values> {
         Box::new(Numbers::<A, T> { values: Vec::new(), widen })

@@ -1,13 +1,18 @@
-//! What a PTX file must not have before it is accepted.
+//! The checks that a PTX file must pass before it is accepted.
 //!
-//! Each rule is about something that compiles, and then fails or is slow on the GPU without a word: a
-//! function that nobody defines stops the driver from loading the file; an access without a state space
-//! is resolved by the hardware at each execution, and rustc_codegen_nvvm is known to write stores to
-//! shared memory that way that go elsewhere, so that no shared address may become a generic one at all;
-//! a stack frame is memory traffic that the source does not show; a barrier that the compiler copied
-//! into the arms of a branch waits for threads that are at another one; an external array with a size is
-//! not the launch's memory; and what is newer than the target is refused by the driver. PTX of rustc,
-//! libNVVM and nvcc is understood alike.
+//! Each rule is about something that compiles and then fails or is slow on the GPU without a diagnostic:
+//!
+//! - An undefined function stops the driver from loading the file.
+//! - An access without a state space is resolved by the hardware at each execution. rustc_codegen_nvvm
+//!   is known to write such stores to shared memory with wrong addresses, so no shared address may
+//!   become a generic one at all.
+//! - A stack frame is memory traffic that the source does not show.
+//! - A barrier that the compiler copied into the arms of a branch waits for threads that are at the
+//!   other copy.
+//! - An external array with a size is not the launch's dynamic shared memory.
+//! - The driver rejects what is newer than the target.
+//!
+//! The PTX of rustc, libNVVM and nvcc is accepted as input alike.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -26,17 +31,17 @@ use warpfold_suite::Arch;
 pub struct Finding {
     /// The PTX file, as the caller named it.
     pub file: String,
-    /// The line in it.
+    /// The line number in the file.
     pub line: usize,
-    /// The entry or function that it is in.
+    /// The enclosing entry or function.
     pub function: Option<String>,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
-    /// The text that is wrong.
+    /// The offending text.
     pub text: String,
-    /// Where `.loc` says that it comes from: file, line, column.
+    /// The source position from `.loc`: file, line, column.
     pub source: Option<(String, u32, u32)>,
-    /// How many more there are in this function, of the same kind and from the same place.
+    /// The number of further findings of the same kind from the same position in this function.
     pub more: usize,
 }
 
@@ -60,16 +65,16 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What a variant may have that is otherwise rejected.
+/// The exceptions to the rules that a variant may use.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Allowance {
-    /// Bytes of local memory per thread.
+    /// The maximum local memory per thread, in bytes.
     pub local_bytes: u64,
-    /// Barriers that not all threads come to.
+    /// Barriers that not all threads of the block reach.
     pub divergent_barriers: bool,
 }
 
-/// Everything in a PTX file that speaks against accepting it; `file` is what the findings call it.
+/// Returns all reasons to reject a PTX file; `file` is its name in the findings.
 pub fn check(file: &str, source: &str, allowance: Allowance) -> Vec<Finding> {
     let items = match ptx::items(source) {
         Ok(items) => items,
@@ -84,19 +89,14 @@ pub fn check(file: &str, source: &str, allowance: Allowance) -> Vec<Finding> {
     findings
 }
 
-/// What the rules need to know of the whole file.
 struct Module<'a> {
     file: &'a str,
     allowance: Allowance,
-    /// Functions with a body.
     defined: HashSet<&'a str>,
-    /// Functions that never return: where panics end.
+    /// Functions that never return, as panic handlers do.
     no_return: HashSet<&'a str>,
-    /// Functions that have a barrier.
     synchronizing: HashSet<&'a str>,
-    /// Variables in shared memory.
     shared: HashSet<&'a str>,
-    /// What the file is for.
     target: Option<Arch>,
     sources: HashMap<u32, &'a str>,
 }
@@ -155,7 +155,7 @@ impl<'a> Module<'a> {
         }
     }
 
-    /// A file without an entry, or with one that the host cannot find, is of no use.
+    /// Finds a missing entry, or one that the host cannot look up.
     fn entries(&self, items: &[Item<'a>]) -> Vec<Finding> {
         let entries =
             || items.iter().filter(|item| matches!(item.kind, Kind::Function { entry: true, .. }));
@@ -174,7 +174,7 @@ impl<'a> Module<'a> {
         hidden.map(report).collect()
     }
 
-    /// What is declared and defined nowhere, and local memory of the module.
+    /// Finds names that are declared but not defined, and module-level local memory.
     fn declaration(&self, item: &Item<'a>) -> Option<Finding> {
         let name = item.names.first().copied();
         let problem = match item.kind {
@@ -185,7 +185,7 @@ impl<'a> Module<'a> {
             Kind::Function { body: None, .. } if !self.defined.contains(name?) => {
                 format!("{} is declared, not defined: the driver will not load this", demangled(name?))
             }
-            // The launch gives dynamic shared memory; nothing gives the rest.
+            // The launch provides dynamic shared memory; nothing provides other external variables.
             Kind::Variable if item.has(".extern") && !item.has(".shared") => {
                 format!("variable {} is declared, not defined: the driver will not load this", name?)
             }
@@ -200,14 +200,13 @@ impl<'a> Module<'a> {
         Some(self.finding(item.line(), None, problem, head(item)))
     }
 
-    /// The findings in a function's body.
     fn body(&self, item: &Item<'a>) -> Vec<Finding> {
         let function = item.names.first().copied();
         let (mut findings, mut source, mut local_bytes) = (Vec::new(), None, 0);
         let (barriers, registers) = (self.barriers(item), registers(item));
         for statement in item.statements() {
             if let Some((file, line, column)) = ptx::location(&statement) {
-                // Line 0 marks code that the compiler made.
+                // Line 0 marks compiler-generated code.
                 let path = self.sources.get(&file).filter(|_| line > 0);
                 source = path.map(|path| ((*path).to_owned(), line, column));
                 continue;
@@ -224,7 +223,7 @@ impl<'a> Module<'a> {
         findings
     }
 
-    /// What is wrong with the barriers of a function, by their first tokens.
+    /// Returns the problems with the barriers of a function, keyed by their first token.
     fn barriers<'t>(&self, item: &'t Item<'a>) -> HashMap<*const Token<'a>, String> {
         if self.allowance.divergent_barriers {
             return HashMap::new();
@@ -241,8 +240,8 @@ impl<'a> Module<'a> {
             .collect()
     }
 
-    /// What is wrong with a statement of a function whose registers are named as often as `registers`
-    /// says.
+    /// Returns the problem with a statement, if any. `registers` counts how often each register is named
+    /// in the function.
     fn statement(
         &self,
         statement: &Statement<'_, 'a>,
@@ -261,7 +260,7 @@ impl<'a> Module<'a> {
         let mut modifiers = statement.opcode().split('.');
         match modifiers.next()? {
             "call" => self.call(statement),
-            // A directive: the part before the first dot is empty.
+            // A directive begins with a dot, so the part before it is empty.
             "" if local_declaration(statement) > 0 && local_bytes > self.allowance.local_bytes => Some(
                 format!("stack frame of {local_bytes} bytes, {} allowed", self.allowance.local_bytes),
             ),
@@ -277,13 +276,12 @@ impl<'a> Module<'a> {
             "cvta" if modifiers.clone().any(|modifier| state_space(modifier) == Some("shared")) => {
                 Some("shared address made generic, or a generic one shared".to_owned())
             }
-            // Accesses name the space that the address is of, and this is the address itself, of 32
-            // bits.
+            // Accesses with a state space take a 32-bit shared address; a 64-bit move makes it generic.
             "mov" if modifiers.next_back().is_some_and(|width| width.ends_with("64")) => {
                 let symbol =
                     statement.tokens[1..].iter().find(|token| self.shared.contains(token.text))?;
-                // Under rust-cuda an operand that stands in a comment alone keeps the array, and nobody
-                // reads it.
+                // Under rust-cuda an operand that is named only in a comment keeps the array alive and
+                // is never read.
                 let read = registers.get(statement.tokens[1].text) != Some(&1);
                 read.then(|| format!("address of {} in 64 bits, as a generic one", symbol.text))
             }
@@ -291,7 +289,6 @@ impl<'a> Module<'a> {
         }
     }
 
-    /// Whether the target is too old for what came with `arch`.
     fn lacks(&self, arch: Arch) -> bool {
         self.target.is_some_and(|target| !target.has(arch))
     }
@@ -301,7 +298,7 @@ impl<'a> Module<'a> {
         format!("{what} needs {arch}, and the target is {target}")
     }
 
-    /// What in the head of an entry is newer than the target.
+    /// Finds a directive in an entry's head that is newer than the target.
     fn too_new_directive(&self, item: &Item<'_>) -> Option<String> {
         let head = item.tokens.iter().take_while(|token| token.text != "{");
         let new = |token: &Token<'_>| Some((needs::of_directive(token.text)?, token.text.to_owned()));
@@ -324,7 +321,7 @@ impl<'a> Module<'a> {
     }
 }
 
-/// The names of an item that are in shared memory: its own, or in a function those of its body.
+/// Returns the shared-memory variables of an item: itself, or those declared in a function's body.
 fn shared_variables<'a>(item: &Item<'a>) -> Vec<&'a str> {
     if item.kind == Kind::Variable && item.has(".shared") {
         return item.names.clone();
@@ -336,7 +333,6 @@ fn shared_variables<'a>(item: &Item<'a>) -> Vec<&'a str> {
     declarations.filter_map(name).collect()
 }
 
-/// The elements that an array's declaration gives.
 fn sized(item: &Item<'_>) -> Option<u64> {
     let texts = item.tokens.iter().map(|token| token.text);
     texts.skip_while(|text| *text != "[").find_map(|text| text.parse().ok())
@@ -349,7 +345,7 @@ fn sized_external(name: &str, elements: u64) -> String {
     )
 }
 
-/// Whether a name is an intrinsic of LLVM's, as LLVM calls it or as its NVPTX back end writes that.
+/// Returns whether a name is an LLVM intrinsic, as LLVM or its NVPTX back end spells it.
 fn is_intrinsic(name: &str) -> bool {
     name.starts_with("llvm.") || name.starts_with("llvm_")
 }
@@ -358,15 +354,14 @@ fn unknown_intrinsic(name: &str) -> String {
     format!("{name} is left, an intrinsic that the code generator does not know")
 }
 
-/// Whether nothing stands behind a comma: what a code generator leaves of an operand that it cannot
-/// write.
+/// Returns whether an operand is missing after a comma, which a code generator leaves for an operand
+/// that it cannot write.
 fn lacks_operand(tokens: &[ptx::Token<'_>]) -> bool {
     let ends =
         |token: Option<&ptx::Token<'_>>| token.is_none_or(|token| matches!(token.text, "," | ";"));
     (0..tokens.len()).any(|at| tokens[at].text == "," && ends(tokens.get(at + 1)))
 }
 
-/// How often each register of a function is named.
 fn registers<'a>(item: &Item<'a>) -> HashMap<&'a str, usize> {
     let mut registers = HashMap::new();
     for token in item.tokens.iter().filter(|token| token.text.starts_with('%')) {
@@ -375,14 +370,13 @@ fn registers<'a>(item: &Item<'a>) -> HashMap<&'a str, usize> {
     registers
 }
 
-/// The state space that a modifier of an access names.
 fn state_space(modifier: &str) -> Option<&'static str> {
     // `shared::cluster` is a part of `shared`.
     let space = modifier.split("::").next()?;
     ["global", "shared", "local", "param", "const"].into_iter().find(|known| *known == space)
 }
 
-/// The bytes that a `.local` declaration in a body takes; 0 for anything else.
+/// Returns the bytes of a `.local` declaration in a body; 0 for anything else.
 fn local_declaration(statement: &Statement<'_, '_>) -> u64 {
     if statement.opcode() != ".local" {
         return 0;
@@ -398,11 +392,11 @@ fn local_declaration(statement: &Statement<'_, '_>) -> u64 {
     };
     let lanes = texts().find_map(|text| text.strip_prefix(".v")?.parse::<u64>().ok()).unwrap_or(1);
     let sizes = texts().skip_while(|text| *text != "[").filter_map(|text| text.parse::<u64>().ok());
-    // A declaration that cannot be read still counts as one.
+    // A declaration that cannot be parsed still counts as one byte.
     (texts().find_map(element).unwrap_or(1) * lanes * sizes.product::<u64>()).max(1)
 }
 
-/// The function that a call names: the first operand that is not a list of results.
+/// Returns the function that a call names: the first operand that is not a list of results.
 fn callee<'a>(tokens: &[ptx::Token<'a>]) -> Option<&'a str> {
     let operands = &tokens[1..];
     let after_results = match operands.first()?.text {
@@ -422,14 +416,13 @@ fn demangled(symbol: &str) -> String {
     format!("{:#}", rustc_demangle::demangle(symbol))
 }
 
-/// A declaration up to its body.
 fn head(item: &Item<'_>) -> String {
     let ends = |token: &ptx::Token<'_>| matches!(token.text, "{" | ";");
     let end = item.tokens.iter().position(ends).unwrap_or(item.tokens.len());
     shown(item, &item.tokens[..end])
 }
 
-/// Tokens as one line, at most 100 characters of it.
+/// Returns tokens as one line of at most 100 characters.
 fn shown<'a>(item: &Item<'a>, tokens: &[ptx::Token<'a>]) -> String {
     let text = item.written(tokens);
     match text.char_indices().nth(100) {
@@ -438,7 +431,7 @@ fn shown<'a>(item: &Item<'a>, tokens: &[ptx::Token<'a>]) -> String {
     }
 }
 
-/// One finding per kind and source position: one line of Rust can be many instructions.
+/// Merges findings by kind and source position, because one line of Rust can be many instructions.
 fn merge(findings: Vec<Finding>) -> Vec<Finding> {
     let mut merged: Vec<Finding> = Vec::new();
     for finding in findings {

@@ -1,35 +1,35 @@
-//! Barriers that not all threads of the block come to, found in the PTX.
+//! Finds barriers in PTX that not all threads of the block reach.
 //!
-//! A compiler that does not know a barrier for one copies it into both arms of a branch, or sinks it
-//! into one; what was one barrier for all threads is then two, each for some. So a barrier must not
+//! A compiler that does not know that an instruction is a barrier may copy it into both arms of a branch
+//! or sink it into one; one barrier for all threads is then two, each for some. So a barrier must not
 //! depend on a branch that threads of a block take differently.
 //!
-//! - A register is *varying* where it may differ between the threads of a block: made of `%tid`, of the
-//!   lane, of what an atomic, a shuffle or a vote gives, of what is loaded from a varying address, or
-//!   set in different ways on the two sides of a varying branch. A load of shared or global memory from
-//!   an address that all threads have in common is the same for all: that is how kernels broadcast. (So
-//!   it is not varying if all that ever sets it is one and the same reading of the launch's geometry,
-//!   which LLVM copies into both sides of a branch.)
-//! - A branch is varying where its predicate is; what it decides lies between it and its immediate
-//!   post-dominator, where its sides meet again.
-//! - A barrier in between, or guarded by a varying predicate, is a finding.
+//! - A register is *varying* where it may differ between the threads of a block: it is computed from
+//!   `%tid`, from the lane, from the result of an atomic, shuffle or vote, from a load at a varying
+//!   address, or is set differently on the two sides of a varying branch. A load of shared or global
+//!   memory from an address that is uniform across the block is uniform: that is how kernels broadcast.
+//!   (A register is not varying either if its only value is one and the same read of the launch
+//!   geometry, which LLVM copies into both sides of a branch.)
+//! - A branch is varying if its predicate is; it controls the instructions between it and its immediate
+//!   post-dominator, where its sides reconverge.
+//! - A barrier among these, or with a varying predicate of its own, is a finding.
 //!
-//! Conservative: what passes is right, but for races and for branches on memory that threads change
-//! between them. Not everything that is rejected is wrong: named barriers for some warps, for example.
+//! The analysis is conservative: accepted code is correct except for races and for branches on memory
+//! that threads change between the branches. Some correct code is rejected: named barriers for some
+//! warps, for example.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::ptx::{Item, Kind, Statement, Step, Token};
 
-/// A barrier that depends on the thread.
 pub(super) struct Divergent<'t, 'a> {
-    /// The barrier, or the call of what has one.
+    /// The barrier, or the call of a function with one.
     pub(super) barrier: Statement<'t, 'a>,
-    /// The line of what decides whether a thread comes to it: a branch, or the barrier's own predicate.
+    /// The line of the branch or predicate on which the barrier depends.
     pub(super) decided: usize,
 }
 
-/// Functions that have a barrier, themselves or in what they call.
+/// Returns the functions that execute a barrier, directly or in a callee.
 pub(super) fn synchronizing<'a>(items: &[Item<'a>]) -> HashSet<&'a str> {
     let mut found = HashSet::new();
     loop {
@@ -46,7 +46,7 @@ pub(super) fn synchronizing<'a>(items: &[Item<'a>]) -> HashSet<&'a str> {
     }
 }
 
-/// The barriers of a function that not all threads of the block come to together.
+/// Returns the barriers of a function that not all threads of the block reach together.
 pub(super) fn divergent_barriers<'t, 'a>(
     item: &'t Item<'a>,
     synchronizing: &HashSet<&str>,
@@ -73,7 +73,6 @@ pub(super) fn divergent_barriers<'t, 'a>(
     barriers.into_iter().filter_map(finding).collect()
 }
 
-/// Whether all threads of a block, or of a cluster, are meant to come to an instruction.
 fn is_barrier(statement: &Statement<'_, '_>, synchronizing: &HashSet<&str>) -> bool {
     let mut parts = statement.opcode().split('.');
     match (parts.next(), parts.next()) {
@@ -84,14 +83,14 @@ fn is_barrier(statement: &Statement<'_, '_>, synchronizing: &HashSet<&str>) -> b
     }
 }
 
-/// A function's instructions and which may follow which.
+/// The control flow graph of a function.
 struct Flow<'t, 'a> {
     instructions: Vec<Statement<'t, 'a>>,
-    /// By instruction; the number of instructions stands for the function's end.
+    /// Successors by instruction; the number of instructions stands for the function's exit.
     next: Vec<Vec<usize>>,
-    /// Registers that are declared by names without `%`, as in asm written by hand.
+    /// Registers declared by names without `%`, as in hand-written asm.
     named: HashSet<&'a str>,
-    /// Parameters of the entry, which are the same for all threads.
+    /// Parameters of the entry, which are uniform.
     parameters: HashSet<&'a str>,
 }
 
@@ -116,7 +115,7 @@ impl<'t, 'a> Flow<'t, 'a> {
         name.starts_with('%') || self.named.contains(name)
     }
 
-    /// The registers that an instruction sets, and those that it reads, its guard among them.
+    /// Returns the registers that an instruction writes and those that it reads, including its guard.
     fn registers(&self, at: usize) -> (Vec<&'a str>, Vec<&'a str>) {
         let statement = &self.instructions[at];
         let operands = &statement.tokens[1..];
@@ -127,7 +126,7 @@ impl<'t, 'a> Flow<'t, 'a> {
             _ => first,
         };
         let base = statement.opcode().split('.').next().unwrap_or_default();
-        // What a barrier reduces it gives to all threads, whatever each has brought.
+        // A reducing barrier returns the same value to all threads, whatever its inputs.
         let reduces = matches!(base, "bar" | "barrier") && statement.opcode().contains(".red");
         let sets = reduces
             || !matches!(base, "bra" | "brx" | "call" | "nanosleep" | "bar" | "barrier")
@@ -142,7 +141,7 @@ impl<'t, 'a> Flow<'t, 'a> {
         (registers(set), read)
     }
 
-    /// Whether an instruction gives each thread something of its own, whatever it reads.
+    /// Returns whether an instruction's result varies between threads regardless of its operands.
     fn varies(&self, at: usize) -> bool {
         const OWN: &[&str] = &["%tid", "%laneid", "%lanemask", "%warpid", "%clock", "%globaltimer"];
         let statement = &self.instructions[at];
@@ -160,7 +159,8 @@ impl<'t, 'a> Flow<'t, 'a> {
         }
     }
 
-    /// What the branch at `at` decides: everything between it and where its sides meet again.
+    /// Returns the instructions that the branch at `at` controls: all between it and its reconvergence
+    /// point.
     fn region(&self, at: usize, meets: Option<usize>) -> HashSet<usize> {
         let mut region = HashSet::new();
         let mut pending = self.next[at].clone();
@@ -173,17 +173,16 @@ impl<'t, 'a> Flow<'t, 'a> {
     }
 }
 
-/// Reads a body step by step.
 #[derive(Default)]
 struct Reader<'t, 'a> {
-    /// Each with the scope that it is in.
+    /// Instructions with the scope of each.
     instructions: Vec<(Statement<'t, 'a>, usize)>,
-    /// The scope around each scope.
+    /// The parent of each scope.
     scopes: Vec<Option<usize>>,
     scope: usize,
-    /// The instruction behind a label of a scope.
+    /// The instruction after each label, by scope.
     labels: HashMap<(usize, &'a str), usize>,
-    /// The labels that a `.branchtargets` lists, by its own.
+    /// The targets of each `.branchtargets` table, by its label.
     tables: HashMap<&'a str, Vec<&'a str>>,
     last_label: &'a str,
     named: HashSet<&'a str>,
@@ -217,7 +216,6 @@ impl<'t, 'a> Reader<'t, 'a> {
         }
     }
 
-    /// The instructions that may come after one.
     fn next(&self, at: usize) -> Vec<usize> {
         let (statement, scope) = self.instructions[at];
         let names = statement.tokens[1..].iter().map(|token| token.text);
@@ -236,18 +234,18 @@ impl<'t, 'a> Reader<'t, 'a> {
         next
     }
 
-    /// The instruction behind a label, as it is seen from a scope.
+    /// Returns the instruction after a label, resolved from a scope outwards.
     fn target(&self, scope: usize, label: &str) -> Option<usize> {
         let found = self.labels.get(&(scope, label)).copied();
         found.or_else(|| self.target(self.scopes[scope]?, label))
     }
 }
 
-/// What differs between the threads of a block.
+/// The varying registers and branches of a function.
 #[derive(Default)]
 struct Varying<'a> {
     registers: HashSet<&'a str>,
-    /// Branches, each with what it decides.
+    /// Branches with the instructions that each controls.
     branches: HashMap<usize, HashSet<usize>>,
 }
 
@@ -258,7 +256,7 @@ impl<'a> Varying<'a> {
         let geometry = of_geometry(flow, &registers);
         let sources = sources(flow, &registers);
         let mut varying = Self::default();
-        // Instructions that set a register to what differs.
+        // Instructions whose result is varying.
         let mut setting = HashSet::new();
         loop {
             let before = (setting.len(), varying.registers.len(), varying.branches.len());
@@ -286,9 +284,9 @@ impl<'a> Varying<'a> {
     }
 }
 
-/// For each register that each instruction reads, the one that has set it, where that stands before it
-/// in a stretch that is executed from its beginning to its end. LLVM takes one register for several
-/// values one after the other: a counter's zero, say, for a sum's as well.
+/// Returns, for each register that each instruction reads, the instruction that set it, if that is in
+/// the same basic block. LLVM reuses one register for several values in turn, such as a counter's zero
+/// and a sum's.
 fn sources(flow: &Flow<'_, '_>, registers: &[(Vec<&str>, Vec<&str>)]) -> Vec<Vec<Option<usize>>> {
     let mut begins: HashSet<usize> = HashSet::new();
     for (at, next) in flow.next.iter().enumerate() {
@@ -306,14 +304,14 @@ fn sources(flow: &Flow<'_, '_>, registers: &[(Vec<&str>, Vec<&str>)]) -> Vec<Vec
         sources.push(read.iter().map(|register| known.get(register).copied()).collect());
         let guarded = flow.instructions[at].guard.is_some();
         for register in set {
-            // What is set under a guard may be what was there before.
+            // A guarded write may leave the previous value.
             let _ = if guarded { known.remove(register) } else { known.insert(register, at) };
         }
     }
     sources
 }
 
-/// Registers that hold one and the same number of the launch's geometry wherever they are set.
+/// Returns the registers whose only value is one and the same read of the launch geometry.
 fn of_geometry<'a>(flow: &Flow<'_, 'a>, registers: &[(Vec<&'a str>, Vec<&'a str>)]) -> HashSet<&'a str> {
     const GEOMETRY: &[&str] = &["%ntid", "%nctaid", "%ctaid"];
     let mut sources: HashMap<&str, Option<&str>> = HashMap::new();
@@ -331,8 +329,9 @@ fn of_geometry<'a>(flow: &Flow<'_, 'a>, registers: &[(Vec<&'a str>, Vec<&'a str>
     sources.into_iter().filter_map(|(register, source)| source.map(|_| register)).collect()
 }
 
-/// Registers that hold what the way of a thread through a region left in them: set there and elsewhere,
-/// or set there, in a loop that threads leave after different turns, and read behind it.
+/// Returns the registers whose value depends on the path through a region: set both inside and outside
+/// of it, or set inside, in a loop that threads leave after different numbers of iterations, and read
+/// after it.
 fn set_on_one_side<'a>(
     region: &HashSet<usize>,
     registers: &[(Vec<&'a str>, Vec<&'a str>)],
@@ -355,8 +354,8 @@ fn set_on_one_side<'a>(
     found
 }
 
-/// The immediate post-dominator of each instruction: the first one that every way from it to the end
-/// comes through. None where no way leads to the end, or where it is the end alone.
+/// Returns the immediate post-dominator of each instruction: the first one on every path from it to the
+/// exit. `None` if no path reaches the exit, or if it is the exit itself.
 fn post_dominators(next: &[Vec<usize>]) -> Vec<Option<usize>> {
     let end = next.len();
     let order = from_the_end(next);
@@ -378,7 +377,7 @@ fn post_dominators(next: &[Vec<usize>]) -> Vec<Option<usize>> {
     }
 }
 
-/// Where the ways of two instructions up the tree of post-dominators meet.
+/// Returns the lowest common ancestor of two instructions in the post-dominator tree.
 fn meeting(mut a: usize, mut b: usize, rank: &[usize], parent: &[Option<usize>]) -> usize {
     while a != b {
         let later = if rank[a] > rank[b] { &mut a } else { &mut b };
@@ -387,8 +386,8 @@ fn meeting(mut a: usize, mut b: usize, rank: &[usize], parent: &[Option<usize>])
     a
 }
 
-/// All instructions that lead to the end, each after at least one of those that may follow it: the end
-/// first.
+/// Returns all instructions that reach the exit, each after at least one of its successors, starting
+/// with the exit.
 fn from_the_end(next: &[Vec<usize>]) -> Vec<usize> {
     let end = next.len();
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); end + 1];

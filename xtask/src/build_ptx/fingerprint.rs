@@ -1,6 +1,4 @@
-//! Whether anything changed since the last build.
-//!
-//! A fingerprint is a list of `name = hash` lines, one per input, so that a rebuild can say why.
+//! Fingerprints of builds: `name = hash` lines, one per input, so that a rebuild can say why.
 
 use std::{
     collections::BTreeMap,
@@ -14,28 +12,26 @@ use std::{
 use anyhow::{Context, Result};
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
-/// What went into a build, and what came out.
+/// The inputs and output files of a build.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Fingerprint(BTreeMap<String, String>);
 
-/// What of a Rust source file counts.
+/// The part of a Rust source file that is fingerprinted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sources {
-    /// Every byte, as line tables depend on it.
+    /// Every byte, because line tables depend on it.
     Bytes,
-    /// The code without comments and documentation.
     Code,
 }
 
 impl Sources {
-    /// Reads what counts of a file.
     fn read(self, path: &Path) -> io::Result<Vec<u8>> {
         let bytes = fs::read(path)?;
         if self == Self::Bytes || path.extension() != Some("rs".as_ref()) {
             return Ok(bytes);
         }
         let tokens = str::from_utf8(&bytes).ok().and_then(|text| text.parse().ok());
-        // What is no Rust counts byte by byte.
+        // A file that is not valid Rust counts byte by byte.
         Ok(tokens.map_or(bytes, |tokens| {
             let mut code = String::new();
             push_code(tokens, &mut code);
@@ -44,7 +40,7 @@ impl Sources {
     }
 }
 
-/// Appends the tokens, each on a line, without those of documentation.
+/// Appends the tokens, one per line, without documentation attributes.
 fn push_code(tokens: TokenStream, code: &mut String) {
     let mut tokens = tokens.into_iter().peekable();
     while let Some(token) = tokens.next() {
@@ -80,7 +76,7 @@ fn push_code(tokens: TokenStream, code: &mut String) {
     }
 }
 
-/// Returns whether these are the brackets of `#[doc = …]`, which a comment `///` is as well.
+/// Returns whether the token is the bracket group of `#[doc = …]`, which is also what `///` parses to.
 fn is_documentation(token: &TokenTree) -> bool {
     let TokenTree::Group(group) = token else { return false };
     let mut tokens = group.stream().into_iter();
@@ -89,15 +85,14 @@ fn is_documentation(token: &TokenTree) -> bool {
 }
 
 impl Fingerprint {
-    /// Adds an input by its value.
     pub(crate) fn add(&mut self, name: &str, value: impl Hash) {
-        // The algorithm may change with the compiler release, and then everything is built once more.
+        // The hash algorithm may change with the compiler release; everything is then rebuilt once.
         let mut hasher = DefaultHasher::new();
         value.hash(&mut hasher);
         self.0.insert(name.to_owned(), format!("{:016x}", hasher.finish()));
     }
 
-    /// Adds every file below a folder, as `<prefix>/<path>`; what editors hide there does not count.
+    /// Adds every file below a folder as `<prefix>/<path>`; hidden editor files are skipped.
     pub(crate) fn add_folder(&mut self, folder: &Path, prefix: &str, sources: Sources) -> Result<()> {
         let unreadable = || format!("{} cannot be read", folder.display());
         for entry in fs::read_dir(folder).with_context(unreadable)? {
@@ -117,36 +112,34 @@ impl Fingerprint {
         Ok(())
     }
 
-    /// Adds files of a folder as `<prefix>/<name>`; that one is missing counts as well.
+    /// Adds files of a folder as `<prefix>/<name>`; a missing file is recorded too.
     pub(crate) fn add_files(&mut self, folder: &Path, prefix: &str, names: &[&str]) {
         for name in names {
             self.add(&format!("{prefix}/{name}"), fs::read(folder.join(name)).ok());
         }
     }
 
-    /// Adds all that another one has.
     pub(crate) fn extend(&mut self, other: &Self) {
         self.0.extend(other.0.clone());
     }
 
-    /// The first thing that is not as it was, by name.
+    /// Returns a description of the first difference to an earlier fingerprint.
     pub(crate) fn difference(&self, before: &Self) -> Option<String> {
         let gone = || before.0.keys().find(|name| !self.0.contains_key(*name));
         self.change(before).or_else(|| Some(format!("{} is gone", gone()?)))
     }
 
-    /// The first thing of these that is not as it was, by name; what else there was does not matter.
+    /// Returns the first of these entries that changed; entries only in `before` are ignored.
     pub(crate) fn change(&self, before: &Self) -> Option<String> {
         let changed = self.0.iter().find(|(name, hash)| before.0.get(*name) != Some(hash));
         changed.map(|(name, _)| format!("{name} changed"))
     }
 
-    /// The lines as they are kept.
     pub(crate) fn to_text(&self) -> String {
         self.0.iter().map(|(name, hash)| format!("{name} = {hash}\n")).collect()
     }
 
-    /// What was kept; a line that is none is one that nothing equals.
+    /// Parses the text of [`to_text`](Self::to_text); malformed lines are dropped.
     pub(crate) fn from_text(text: &str) -> Self {
         let lines = text.lines().filter_map(|line| line.split_once(" = "));
         Self(lines.map(|(name, hash)| (name.to_owned(), hash.to_owned())).collect())

@@ -1,17 +1,15 @@
-//! What both code generators are told, for every crate that goes into the PTX. It must reach all of
-//! them: MIR is optimized, and `cfg` resolved, in the crate that a function is written in, and not where
-//! it is instantiated.
+//! Compiler flags of both code generators. They must apply to every crate that goes into the PTX: MIR is
+//! optimized, and `cfg` resolved, in the crate that defines a function, not where it is instantiated.
 
 use warpfold_suite::Arch;
 
-/// Set where the target has what came with compute capability 9.0: clusters, bulk copies, mbarriers that
-/// wait, dependent launches. Features of the target would not do, since each compiler has its own names.
+/// Set for targets with the features of compute capability 9.0: clusters, bulk copies, mbarrier waits,
+/// dependent launches. Target features would not do, since each compiler names them differently.
 const CFG_SM_90: &str = "warpfold_sm_90";
 
-/// Returns the flags of the compiler.
 pub(crate) fn of_both(arch: Arch) -> Vec<String> {
     // Jump threading copies a barrier into both arms of a branch (rust-lang/rust#137086). Later
-    // compilers leave it out for NVIDIA's GPUs themselves.
+    // compilers disable the pass for NVIDIA's GPUs themselves.
     let mut flags = vec!["-Zmir-enable-passes=-JumpThreading".to_owned()];
     flags.push(format!("--check-cfg=cfg({CFG_SM_90})"));
     if arch.number() >= 90 {
@@ -20,11 +18,11 @@ pub(crate) fn of_both(arch: Arch) -> Vec<String> {
     flags
 }
 
-/// The flags as arguments of cargo, for a compilation whose `CARGO_ENCODED_RUSTFLAGS` are somebody
-/// else's: cuda_builder sets them, and cargo gives a profile's flags beside them. Of the whole profile,
-/// because a flag of one package takes the place of those of the profile.
+/// Returns the flags as arguments of cargo, for a compilation whose `CARGO_ENCODED_RUSTFLAGS` is set by
+/// cuda_builder: cargo adds a profile's flags to those. They are set for the whole profile, because
+/// flags of one package would replace those of the profile.
 pub(super) fn of_both_as_profile(arch: Arch) -> Vec<String> {
-    // Rust's strings are TOML's as long as they hold nothing that is escaped.
+    // Rust's string syntax is TOML's as long as nothing is escaped.
     let list = format!("profile.release.rustflags={:?}", of_both(arch));
     ["-Zprofile-rustflags".to_owned(), "--config".to_owned(), list].into()
 }
@@ -35,7 +33,7 @@ mod tests {
 
     use super::*;
 
-    /// Compiles a crate and one that it depends on as cuda_builder does, and says what failed.
+    /// Compiles a crate and a dependency as cuda_builder does and returns the error output.
     fn compile(arch: &str, source: &str) -> String {
         let folder = tempfile::tempdir().unwrap();
         let package = |name: &str, more: &str, source: &str| {

@@ -1,7 +1,8 @@
-//! `cargo xtask build-ptx`: kernels/ to one checked PTX file per variant.
+//! `cargo xtask build-ptx`: compiles kernels/ to one checked PTX file per variant.
 //!
-//! Compile, split, check, write. The files of a compilation are accepted together or not at all: a
-//! rejection leaves what was accepted before. An up-to-date call does nothing.
+//! The steps are compile, split, check and write. The files of a compilation are accepted all together
+//! or not at all: after a rejection the previously accepted ones remain. If the PTX is up to date,
+//! nothing is done.
 
 pub mod check;
 mod divergence;
@@ -41,10 +42,11 @@ use fingerprint::{Fingerprint, Sources};
 use output::{Made, Output};
 use split::Part;
 
-/// Goes into the fingerprint: raised when this tool writes something else from the same input.
+/// Format version in the fingerprint, to be incremented when this tool writes other output for the same
+/// input.
 pub(crate) const FORMAT: u32 = 2;
 
-/// The compiler's name for NVIDIA GPUs.
+/// The Rust target triple of NVIDIA GPUs.
 pub const TARGET: &str = "nvptx64-nvidia-cuda";
 
 /// The arguments of the command.
@@ -67,17 +69,16 @@ pub struct Args {
     pub verbose: bool,
 }
 
-/// A feature of the kernels' crate: what of it is compiled.
+/// A feature of the kernels' crate, which selects the kernels to compile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feature {
-    /// The variants of the catalogue, and what tests the suite.
+    /// The catalogue's variants and the suite's own test kernels.
     Suite,
-    /// What only the library has.
+    /// The kernels that only the library uses.
     Library,
 }
 
 impl Feature {
-    /// Its name in the manifest.
     const fn name(self) -> &'static str {
         match self {
             Self::Suite => "suite",
@@ -86,18 +87,18 @@ impl Feature {
     }
 }
 
-/// What the build must know of a variant.
+/// The properties of a variant that the build uses.
 #[derive(Debug, Clone)]
 pub struct Variant {
-    /// Its id: the prefix of its entries and the name of its file.
+    /// Its id: the prefix of its entries and the stem of its file name.
     pub id: String,
-    /// Bytes of local memory per thread that it may have.
+    /// The maximum local memory per thread, in bytes.
     pub local_bytes: u64,
-    /// Whether barriers may be where not all threads come to them.
+    /// True if barriers may be placed where not all threads of a block reach them.
     pub divergent_barriers: bool,
-    /// The oldest architecture that has what it needs; for an older one it has no file.
+    /// The oldest architecture that supports it; for older ones it has no file.
     pub min_arch: Arch,
-    /// Blocks of the clusters that it runs in; 1 without clusters.
+    /// Blocks per cluster; 1 without clusters.
     pub cluster: u32,
     /// The feature that compiles it.
     pub feature: Feature,
@@ -116,44 +117,44 @@ impl From<&str> for Variant {
     }
 }
 
-/// What is to be built.
+/// A build request.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
-    /// The code generator that builds it.
+    /// The code generator.
     pub codegen: Choice,
     /// The architecture, if the user named one.
     pub arch: Option<Arch>,
-    /// Architecture of this machine's GPU, asked only if the user named none.
+    /// Detects the architecture of this machine's GPU; called only if the user named none.
     pub detect_arch: &'a dyn Fn() -> Option<Arch>,
     /// Every variant of the catalogue.
     pub variants: &'a [Variant],
-    /// Which of them are wanted.
+    /// The subset to build.
     pub kernels: Kernels,
-    /// Where the pieces that a code generator needs are looked for.
+    /// The machine that the code generator's tools are searched on.
     pub machine: &'a Machine,
-    /// Whether to show all that the compiler says.
+    /// True to show all compiler output.
     pub verbose: bool,
 }
 
-/// PTX that is there now.
+/// The PTX of a finished build.
 #[derive(Debug)]
 pub struct Built {
-    /// The folder that holds it.
+    /// The folder of the files.
     pub folder: PathBuf,
     /// The code generator that made it.
     pub codegen: Codegen,
-    /// What it is for.
+    /// The target architecture.
     pub arch: Arch,
     /// One file per variant.
     pub files: Vec<PathBuf>,
-    /// Why it was built just now; none if it was up to date.
+    /// Why it was rebuilt; `None` if it was up to date.
     pub rebuilt: Option<String>,
 }
 
-/// The command.
+/// Runs the command.
 ///
 /// # Errors
-/// See [`ensure`].
+/// Returns the errors of [`ensure`].
 pub fn run(args: &Args, variants: &[Variant], detect_arch: &dyn Fn() -> Option<Arch>) -> Result<()> {
     let workspace = Workspace::locate()?;
     let &Args { codegen, arch, ref kernels, library, verbose } = args;
@@ -176,13 +177,13 @@ pub fn run(args: &Args, variants: &[Variant], detect_arch: &dyn Fn() -> Option<A
     Ok(())
 }
 
-/// Makes sure that PTX of the kernels as they are now is there, and says where.
+/// Builds the PTX of the kernels if it is not up to date, and returns its location.
 ///
-/// Progress goes to standard error; nothing is said when all is up to date.
+/// Progress goes to standard error; nothing is printed if all is up to date.
 ///
 /// # Errors
-/// A code generator or architecture that cannot be had, a missing tool, kernels that do not compile,
-/// and PTX that is not accepted.
+/// Fails for a code generator or architecture that is not available, a missing tool, kernels that do not
+/// compile, and PTX that the check rejects.
 pub fn ensure(workspace: &Workspace, request: &Request<'_>) -> Result<Built> {
     let codegen = Codegen::from(request.codegen);
     let (toolchain, arch) = toolchain(workspace, request)?;
@@ -194,7 +195,7 @@ pub fn ensure(workspace: &Workspace, request: &Request<'_>) -> Result<Built> {
         let inputs = job.inputs(Sources::Bytes)?;
         if output.stale(&inputs).is_some() {
             let _lock = output.lock()?;
-            // Another process may have built it meanwhile.
+            // Another process may have built it before the lock was taken.
             if let Some(why) = output.stale(&inputs) {
                 let what = job.describe();
                 say!("compiling {what} for {arch} with {codegen}: {why}");
@@ -208,8 +209,8 @@ pub fn ensure(workspace: &Workspace, request: &Request<'_>) -> Result<Built> {
     Ok(built)
 }
 
-/// The features that are compiled together, for each compilation. rust-cuda's builder starts anew with
-/// every one, so that two would take as long again; it has one.
+/// Returns the features of each compilation. rust-cuda's builder starts from scratch for each one, so
+/// that two would take twice as long: `nvvm` compiles both features at once.
 fn compilations(request: &Request<'_>) -> impl Iterator<Item = &'static [Feature]> {
     let of: &[&[Feature]] = match (request.codegen, request.kernels) {
         (Choice::Nvvm, _) => &[&[Feature::Suite, Feature::Library]],
@@ -219,24 +220,23 @@ fn compilations(request: &Request<'_>) -> impl Iterator<Item = &'static [Feature
     of.iter().copied()
 }
 
-/// Everything that the code in the PTX of all kernels depends on, which is not where in a file it is from.
+/// Returns the fingerprint of all that the kernels' machine code depends on; positions in source files
+/// do not count.
 ///
 /// # Errors
-/// An architecture that the compiler does not know, and files that cannot be read.
+/// Fails for an architecture that the compiler does not know and for files that cannot be read.
 pub(crate) fn inputs(workspace: &Workspace, request: &Request<'_>) -> Result<Fingerprint> {
     let (toolchain, arch) = toolchain(workspace, request)?;
     let features = &[Feature::Suite, Feature::Library];
     Job { workspace, toolchain: &toolchain, arch, request, features }.inputs(Sources::Code)
 }
 
-/// The architecture to build for.
 fn arch(toolchain: &Toolchain, request: &Request<'_>) -> Result<Arch> {
     let known = toolchain.gpu_archs()?;
     let found = || Some(for_this_gpu((request.detect_arch)()?, &known));
     supported_by(request.arch.or_else(found).unwrap_or(Arch::SIMULATED), &known)
 }
 
-/// The compiler, and the architecture that it is asked for.
 fn toolchain(workspace: &Workspace, request: &Request<'_>) -> Result<(Toolchain, Arch)> {
     if request.codegen == Choice::Nvvm {
         require_nvvm(workspace, request.machine)?;
@@ -250,7 +250,7 @@ fn toolchain(workspace: &Workspace, request: &Request<'_>) -> Result<(Toolchain,
     Ok((toolchain, arch))
 }
 
-/// Makes sure that this machine has all that the `nvvm` code generator needs.
+/// Returns an error that lists what this machine lacks for the `nvvm` code generator.
 fn require_nvvm(workspace: &Workspace, machine: &Machine) -> Result<()> {
     let mut lacks = doctor::nvvm::checks(machine);
     lacks.retain(|check| !check.is_found());
@@ -265,18 +265,15 @@ fn require_nvvm(workspace: &Workspace, machine: &Machine) -> Result<()> {
     Err(Failure::new(lines.map(|line| format!("codegen nvvm needs {line}"))).into())
 }
 
-/// One build of some kernels.
 struct Job<'a> {
     workspace: &'a Workspace,
     toolchain: &'a Toolchain,
     arch: Arch,
     request: &'a Request<'a>,
-    /// The features that are compiled.
     features: &'a [Feature],
 }
 
 impl Job<'_> {
-    /// What is compiled, in words.
     fn describe(&self) -> &'static str {
         match self.features {
             [Feature::Library] => "the library's kernels",
@@ -284,13 +281,12 @@ impl Job<'_> {
         }
     }
 
-    /// The variants that this is of.
     fn variants(&self) -> impl Iterator<Item = &Variant> {
         self.request.variants.iter().filter(|variant| self.features.contains(&variant.feature))
     }
 
-    /// The files that this is of, in the folder of all. Those that are no variant's are the suite's, and
-    /// go.
+    /// Returns this compilation's files in the folder shared by all. Files of no variant count as the
+    /// suite's, so that a rebuild removes them.
     fn output(&self, folder: &Path) -> Output {
         if !self.features.contains(&Feature::Library) {
             let others =
@@ -307,7 +303,6 @@ impl Job<'_> {
         Output::at(folder.to_owned())
     }
 
-    /// Everything that the PTX depends on.
     fn inputs(&self, sources: Sources) -> Result<Fingerprint> {
         let mut inputs = Fingerprint::default();
         inputs.add("format", FORMAT);
@@ -322,7 +317,7 @@ impl Job<'_> {
         for variant in of_suite {
             inputs.add(&format!("variant {}", variant.id), settings(variant));
         }
-        // There are a thousand of them, and they say so together, in the order of their names.
+        // One input for all of the library's thousand variants, sorted by name.
         let of_library: BTreeMap<_, _> =
             of_library.into_iter().map(|variant| (&variant.id, settings(variant))).collect();
         inputs.add("the library's variants", of_library);
@@ -345,11 +340,10 @@ impl Job<'_> {
         Ok(inputs)
     }
 
-    /// The PTX of all kernels in one text.
     fn compile(&self) -> Result<String> {
         let Self { workspace, arch, .. } = *self;
         let packages = workspace.device_crates().map(|name| format!("warpfold-{name}")).collect();
-        // One folder per architecture: going back and forth between two rebuilds neither.
+        // One folder per architecture, so that alternating between two rebuilds neither.
         let folder = workspace.target.join("kernels");
         match self.request.codegen {
             Choice::Llvm => {
@@ -382,7 +376,6 @@ impl Job<'_> {
         nvvm::Compile { workspace, toolchain, machine, arch, verbose, kernels, folder }.run()
     }
 
-    /// Compiles, splits and checks.
     fn build(&self) -> Result<Vec<Made>> {
         let ptx = self.compile()?;
         let ids: Vec<&str> = self.variants().map(|variant| variant.id.as_str()).collect();
@@ -395,7 +388,7 @@ impl Job<'_> {
         Ok(made)
     }
 
-    /// The parts that this architecture has, all of them.
+    /// Returns the parts of all variants that this architecture supports, or an error if one is missing.
     fn wanted<'p>(&self, parts: Vec<Part<'p>>) -> Result<Vec<Part<'p>>> {
         let mut missing = Vec::new();
         let mut too_new = Vec::new();
@@ -416,7 +409,6 @@ impl Job<'_> {
         Ok(parts.into_iter().filter(|part| !too_new.contains(&part.variant)).collect())
     }
 
-    /// What compiles, in one line.
     fn compiler(&self) -> String {
         match self.request.codegen {
             Choice::Llvm => self.toolchain.describe(),
@@ -424,7 +416,6 @@ impl Job<'_> {
         }
     }
 
-    /// PTX with the lines that say where it comes from.
     fn headed(&self, name: &str, ptx: &str, compiler: &str) -> String {
         let header = header(compiler, Codegen::from(self.request.codegen), self.arch, name);
         match self.request.codegen {
@@ -433,7 +424,6 @@ impl Job<'_> {
         }
     }
 
-    /// The file of a part.
     fn file(&self, part: &Part<'_>, compiler: &str) -> String {
         let ptx = self.headed(part.variant, &part.ptx, compiler);
         let variant = self.variants().find(|variant| variant.id == part.variant);
@@ -443,13 +433,13 @@ impl Job<'_> {
         }
     }
 
-    /// Checks every file. Rejected ones are kept aside, so that the findings' line numbers can be
-    /// looked up.
+    /// Checks every file. Rejected files are written to a separate folder, so that the line numbers of
+    /// the findings can be looked up.
     fn accept(&self, made: &[Made]) -> Result<()> {
         self.accept_or_keep(made, &self.workspace.target.join("kernels").join(self.arch.to_string()))
     }
 
-    /// [`accept`](Self::accept), with the rejected ones below a folder.
+    /// Does the work of [`accept`](Self::accept) with a given folder for the rejected files.
     fn accept_or_keep(&self, made: &[Made], folder: &Path) -> Result<()> {
         let aside = folder.join("rejected");
         let _ = fs::remove_dir_all(&aside);
@@ -457,7 +447,7 @@ impl Job<'_> {
             .iter()
             .map(|(name, _)| (self.workspace.show(&aside.join(name)), self.allowance(name)))
             .collect();
-        // Hundreds of megabytes: by all cores.
+        // Hundreds of megabytes, so in parallel.
         let found: Vec<_> = (made.par_iter().zip(known))
             .map(|((_, content), (shown, allowance))| check::check(&shown, content, allowance))
             .collect();
@@ -480,7 +470,6 @@ impl Job<'_> {
     }
 }
 
-/// The file of a variant.
 fn file_name(variant: &Variant) -> String {
     ptx_name(&variant.id)
 }
@@ -489,7 +478,8 @@ fn ptx_name(id: &str) -> String {
     format!("{id}.ptx")
 }
 
-/// The first lines of every PTX file of the suite: what made it, and for what.
+/// Returns the header of every PTX file of the suite: its compiler, code generator, architecture and
+/// variant.
 pub(crate) fn header(compiler: &str, codegen: impl Display, arch: Arch, variant: &str) -> String {
     format!(
         "// warpfold ptx {FORMAT}\n// compiler: {compiler}\n// codegen: {codegen}\n// arch: {arch}\n// variant: {variant}\n"

@@ -1,22 +1,19 @@
-//! Which compute capability an instruction came with. An assembler for an older GPU refuses it, and a
-//! driver the whole file with it.
+//! The minimum compute capability of each instruction. An assembler for an older GPU rejects the
+//! instruction, and a driver the whole file.
 
 use crate::ptx::Statement;
 use warpfold_suite::Arch;
 
-/// What is looked for in a statement.
 enum Part {
-    /// How the opcode begins, up to a dot.
+    /// A prefix of the opcode that ends at a dot.
     Opcode(&'static str),
-    /// One of the opcode's modifiers.
     Modifier(&'static str),
-    /// How a special register's name begins.
     Register(&'static str),
 }
 
 use Part::{Modifier, Opcode, Register};
 
-/// The oldest architecture that has it, for what the oldest that the suite serves lacks.
+/// The oldest architecture with each feature that the suite's minimum architecture lacks.
 const NEEDS: &[(Part, &str)] = &[
     (Opcode("griddepcontrol"), "sm_90"),
     (Opcode("cp.async.bulk"), "sm_90"),
@@ -41,12 +38,10 @@ const NEEDS: &[(Part, &str)] = &[
     (Register("%is_explicit_cluster"), "sm_90"),
 ];
 
-/// Directives of an entry, likewise.
 const DIRECTIVES: &[(&str, &str)] =
     &[(".explicitcluster", "sm_90"), (".reqnctapercluster", "sm_90"), (".maxclusterrank", "sm_90")];
 
-/// The oldest architecture that has an instruction, if it is newer than the oldest that the suite
-/// serves.
+/// Returns the oldest architecture with an instruction, if it is newer than the suite's minimum.
 pub(super) fn of_instruction(statement: &Statement<'_, '_>) -> Option<Arch> {
     let opcode = statement.opcode();
     let has = |(part, arch): &(Part, &str)| {
@@ -62,7 +57,8 @@ pub(super) fn of_instruction(statement: &Statement<'_, '_>) -> Option<Arch> {
     NEEDS.iter().filter_map(has).max()
 }
 
-/// The same of a directive in the head of an entry.
+/// Returns the oldest architecture with a directive of an entry, if it is newer than the suite's
+/// minimum.
 pub(super) fn of_directive(directive: &str) -> Option<Arch> {
     let found = DIRECTIVES.iter().find(|(name, _)| *name == directive);
     found.map(|(_, arch)| known(arch))

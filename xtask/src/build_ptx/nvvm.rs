@@ -1,5 +1,5 @@
-//! The `nvvm` code generator: rust-cuda's rustc_codegen_nvvm, through the builder in nvvm/, to one PTX
-//! file.
+//! The `nvvm` code generator: compiles a crate of kernels to one PTX file with rust-cuda's
+//! rustc_codegen_nvvm, through the builder in nvvm/.
 
 use std::{
     env, fs,
@@ -21,7 +21,7 @@ use warpfold_suite::{Arch, say};
 /// Far above a cold build, which compiles rustc_codegen_nvvm itself.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// What of nvvm/ decides the PTX.
+/// The files of nvvm/ that determine the PTX.
 pub(super) const SOURCES: &[&str] = &[
     "Cargo.toml",
     "Cargo.lock",
@@ -31,7 +31,6 @@ pub(super) const SOURCES: &[&str] = &[
     "builder/src/main.rs",
 ];
 
-/// One run of the compiler.
 pub(super) struct Compile<'a> {
     pub(super) workspace: &'a Workspace,
     pub(super) toolchain: &'a Toolchain,
@@ -40,19 +39,18 @@ pub(super) struct Compile<'a> {
     pub(super) verbose: bool,
     /// The crate of kernels, with a manifest for this code generator.
     pub(super) kernels: PathBuf,
-    /// Where its PTX is left.
     pub(super) folder: PathBuf,
 }
 
-/// Compiler and code generator in one line.
+/// Returns the versions of compiler and code generator in one line.
 pub(super) fn describe(workspace: &Workspace, toolchain: &Toolchain) -> String {
     let manifest = fs::read_to_string(workspace.nvvm().join("Cargo.toml")).unwrap_or_default();
     let revision = manifest
         .split_once("rev = \"")
         .and_then(|(_, rest)| rest.get(..7))
         .unwrap_or("of unknown revision");
-    // Asked as cuda_builder asks for it: a toolchain may be a wrapper around two compilers, one of which
-    // builds the code generator and the other one loads it.
+    // Queried with cuda_builder's flags: the toolchain may be a wrapper around two compilers, one of
+    // which builds the code generator and the other loads it.
     let mut command = toolchain.command("rustc");
     command.arg("-vV").env("CARGO_ENCODED_RUSTFLAGS", "-Zcodegen-backend=rustc_codegen_nvvm");
     let asked = process::run(&mut command, LIMIT).and_then(process::Output::success);
@@ -61,12 +59,11 @@ pub(super) fn describe(workspace: &Workspace, toolchain: &Toolchain) -> String {
 }
 
 impl Compile<'_> {
-    /// Compiles and returns the PTX.
     pub(super) fn run(&self) -> Result<String> {
         let folder = &self.folder;
         fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
         let ptx = folder.join("kernels.ptx");
-        // Nothing stale is ever picked up.
+        // So that a failed build never leaves stale PTX to be picked up.
         let _ = fs::remove_file(&ptx);
 
         let output = process::run(&mut self.command(&ptx), LIMIT)?;
@@ -93,7 +90,8 @@ impl Compile<'_> {
             .arg(format!("compute_{}", self.arch.suffixed_number()))
             .arg(ptx)
             .args(flags::of_both_as_profile(self.arch))
-            // Where cuda_builder looks for the code generator when it is not a build script.
+            // The folder where cuda_builder looks for the code generator when it is not run by a build
+            // script.
             .env("CARGO_WORKSPACE_DIR", &nvvm)
             .current_dir(&nvvm);
         for (name, value) in doctor::nvvm::environment(self.machine) {

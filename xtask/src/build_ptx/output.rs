@@ -1,4 +1,5 @@
-//! The folder of one code generator and architecture: written whole, read while it is written.
+//! The output folder of one code generator and architecture. Files are replaced atomically, so that
+//! readers may run concurrently with a build.
 
 use std::{
     collections::HashSet,
@@ -11,19 +12,17 @@ use anyhow::{Context, Result};
 use super::fingerprint::Fingerprint;
 use crate::{files, workspace};
 
-/// Name of the fingerprint, beside the PTX that it is of.
+/// File name of the fingerprint, stored next to the PTX that it describes.
 const FINGERPRINT: &str = "fingerprint.txt";
 
-/// Where the PTX of one code generator and architecture is kept, or a part of it.
+/// The output folder of one code generator and architecture, or a subset of its files.
 #[derive(Debug)]
 pub(crate) struct Output {
     folder: PathBuf,
-    /// The name of the fingerprint.
     fingerprint: String,
     files: Files,
 }
 
-/// Which files of the folder.
 #[derive(Debug)]
 enum Files {
     All,
@@ -31,7 +30,6 @@ enum Files {
     Without(HashSet<String>),
 }
 
-/// A finished file: name and content.
 pub(crate) type Made = (String, String);
 
 impl Output {
@@ -39,13 +37,13 @@ impl Output {
         Self { folder, fingerprint: FINGERPRINT.to_owned(), files: Files::All }
     }
 
-    /// These files of it, with a fingerprint that is called after them.
+    /// Returns the output of the named files, with a fingerprint file prefixed with `name`.
     pub(crate) fn of(folder: &Path, name: &str, files: HashSet<String>) -> Self {
         let fingerprint = format!("{name}-{FINGERPRINT}");
         Self { folder: folder.to_owned(), fingerprint, files: Files::Of(files) }
     }
 
-    /// All files of it but these.
+    /// Returns the output of all files except those named.
     pub(crate) fn without(folder: &Path, files: HashSet<String>) -> Self {
         Self { files: Files::Without(files), ..Self::at(folder.to_owned()) }
     }
@@ -54,7 +52,6 @@ impl Output {
         &self.folder
     }
 
-    /// The PTX files that are there.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut files: Vec<PathBuf> =
@@ -71,8 +68,8 @@ impl Output {
         }
     }
 
-    /// Why what is there does not serve, if it does not. The inputs must be the same, and the files
-    /// those that were written: none edited, missing or added.
+    /// Returns why the output is stale, or `None` if it is up to date: the inputs must be the same, and
+    /// no file may have been edited, removed or added since the build.
     pub(crate) fn stale(&self, inputs: &Fingerprint) -> Option<String> {
         let Ok(text) = fs::read_to_string(self.folder.join(&self.fingerprint)) else {
             return Some("nothing built yet".to_owned());
@@ -85,8 +82,8 @@ impl Output {
         now.difference(&Fingerprint::from_text(&text))
     }
 
-    /// Why one of the files does not serve, if it does not; for builds that make each file from inputs
-    /// of its own.
+    /// Returns why the named file is stale, or `None` if it is up to date; for builds in which each file
+    /// has inputs of its own.
     pub(crate) fn stale_file(&self, name: &str, inputs: &Fingerprint) -> Option<String> {
         let Ok(text) = fs::read_to_string(self.folder.join(&self.fingerprint)) else {
             return Some("nothing built yet".to_owned());
@@ -99,21 +96,20 @@ impl Output {
         now.change(&Fingerprint::from_text(&text))
     }
 
-    /// Takes the right to write.
     pub(crate) fn lock(&self) -> Result<File> {
-        // Hidden: whoever lists the architectures does not see it.
+        // Hidden, so that a listing of the architectures does not show it.
         let name = self.folder.file_name().unwrap_or_default().to_string_lossy();
         workspace::lock(&self.folder.with_file_name(format!(".{name}.lock")))
     }
 
-    /// Puts the files in place of what was there. Each replaces its predecessor in one step, so that
-    /// who reads meanwhile gets the old or the new one; the fingerprint comes last, so that a build
-    /// that was cut short counts as none.
+    /// Replaces the files of the previous build. Each is replaced atomically, so that a concurrent
+    /// reader gets the old or the new one; the fingerprint is written last, so that an interrupted build
+    /// counts as none.
     pub(crate) fn replace(&self, made: &[Made], inputs: &Fingerprint) -> Result<()> {
         let failed = || format!("{} cannot be written", self.folder.display());
         fs::create_dir_all(&self.folder).with_context(failed)?;
         let mut fingerprint = inputs.clone();
-        // Gone before the first change, for the same reason.
+        // Removed before the first change, so that an interrupted build counts as none.
         let _ = fs::remove_file(self.folder.join(&self.fingerprint));
         for (name, content) in made {
             files::replace(&self.folder.join(name), content)?;

@@ -1,5 +1,5 @@
-//! Crates of kernels outside the workspace: compiled with the same flags, checked by the same rules, not
-//! split, because no catalogue says how.
+//! Kernel crates outside the workspace: compiled with the same flags and checked by the same rules, but
+//! not split, because no catalogue lists their variants.
 
 use std::{
     fs,
@@ -12,14 +12,13 @@ use warpfold_suite::Codegen;
 use super::{Choice, Job, Output, Request, fingerprint::Fingerprint, toolchain};
 use crate::{failure::Failure, workspace::Workspace};
 
-/// Compiles the crate in a folder to `target/ptx-of/<package>/<codegen>/<arch>/<package>.ptx`, and says
-/// where that is. For the `nvvm` code generator the folder beside it that is called `nvvm` has the
-/// manifest.
+/// Compiles the crate in a folder to `target/ptx-of/<package>/<codegen>/<arch>/<package>.ptx` and
+/// returns that path. For the `nvvm` code generator the manifest is read from the sibling folder `nvvm`.
 ///
-/// Cargo decides what of the crate's dependencies is compiled again; the crate itself always is.
+/// Cargo decides which of the crate's dependencies are recompiled; the crate itself always is.
 ///
 /// # Errors
-/// A folder without a package, and those of [`ensure`](super::ensure).
+/// Fails for a folder without a package, and with the errors of [`ensure`](super::ensure).
 pub fn build(workspace: &Workspace, request: &Request<'_>, kernels: &Path) -> Result<PathBuf> {
     let kernels =
         fs::canonicalize(kernels).with_context(|| format!("no folder {}", kernels.display()))?;
@@ -42,7 +41,6 @@ pub fn build(workspace: &Workspace, request: &Request<'_>, kernels: &Path) -> Re
     Ok(output.folder().join(&made[0].0))
 }
 
-/// The name of the package in a folder.
 fn package(folder: &Path) -> Result<String> {
     let path = folder.join("Cargo.toml");
     let text =

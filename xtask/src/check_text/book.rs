@@ -1,5 +1,5 @@
-//! The book of `docs/`: its table of contents has every page, once, and no page leads out of it to
-//! another document.
+//! The book of `docs/`: its table of contents must have every page once, and pages must not link to
+//! documents outside of it.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -7,11 +7,10 @@ use anyhow::{Context, Result};
 
 use super::{links, read};
 
-/// The table of contents, below the root.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Pages that the table of contents lacks, or has twice, and links of pages that the book would break:
-/// it makes `x.html` of each `x.md`, whether it has that page or not.
+/// Returns pages that the table of contents lacks or repeats, and links of pages that the book would
+/// break: it converts each `x.md` to `x.html`, whether it has that page or not.
 pub(super) fn findings(root: &Path) -> Result<Vec<String>> {
     let summary = root.join(SUMMARY);
     let folder = summary.parent().context("no folder")?;
@@ -24,7 +23,7 @@ pub(super) fn findings(root: &Path) -> Result<Vec<String>> {
     }
     let pages: Vec<String> = times.keys().cloned().collect();
     for link in links::links(&read(&summary)?) {
-        // Pages of folders are few, and need not be in the book.
+        // Pages in folders are few, and need not be in the book.
         *times.entry(link.target).or_default() += 1;
     }
     let mut found = Vec::new();

@@ -1,18 +1,16 @@
-//! Comments of Rust: none is wider than the code, and none leaves it to the reader which number it
-//! means.
+//! Checks of Rust comments: none is wider than the code, and numbers are referred to by name.
 
 use std::collections::VecDeque;
 
 /// Columns of a line; rustfmt.toml has the same for the code.
 const WIDTH: usize = 105;
 
-/// Words that stand for a number whose name a reader would have to find.
+/// Phrases for a number that the reader would have to find.
 const NAMELESS: [&str; 2] = ["So many", "of so many"];
 
-/// A line that is a comment and nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Comment<'l> {
-    /// What stands in front of its text: white space and `//`, `///` or `//!`.
+    /// The part before its text: white space and `//`, `///` or `//!`.
     head: &'l str,
     text: &'l str,
 }
@@ -27,26 +25,23 @@ impl<'l> Comment<'l> {
         Some(Self { head, text })
     }
 
-    /// White space in front of the text, as far as a list's mark reaches.
     fn indent(&self) -> usize {
         let text = self.text.trim_start();
         let white = self.text.len() - text.len();
         white + if text.starts_with("- ") || text.starts_with("* ") { 2 } else { 0 }
     }
 
-    /// Whether a paragraph begins here, or something that is none.
+    /// Returns whether a paragraph begins here, or a blank line ends one.
     fn begins(&self) -> bool {
         let text = self.text.trim_start();
         text.is_empty() || is_mark(text.split(' ').next().unwrap_or_default())
     }
 
-    /// Whether it can be wrapped: it is no row of a table, and has more than a word.
     fn can_wrap(&self) -> bool {
         !self.text.trim_start().starts_with('|') && self.text.split_whitespace().count() > 1
     }
 }
 
-/// Whether a word at the beginning of a line means something to Markdown.
 fn is_mark(word: &str) -> bool {
     let starts = ["```", "|", "#", ">"];
     let number = word.strip_suffix('.').is_some_and(|number| number.chars().all(|c| c.is_ascii_digit()));
@@ -57,7 +52,6 @@ fn width(line: &str) -> usize {
     line.chars().count()
 }
 
-/// What is wrong with the comments of a source, with the lines.
 pub(super) fn findings(source: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (at, line) in source.lines().enumerate() {
@@ -72,7 +66,7 @@ pub(super) fn findings(source: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The source with comments that are too wide wrapped: words that do not fit go to the line below.
+/// Wraps comments that are too wide: words that do not fit move to the next line.
 pub(super) fn wrap(source: &str) -> String {
     let mut lines: VecDeque<String> = source.split('\n').map(str::to_owned).collect();
     let mut done: Vec<String> = Vec::new();
@@ -112,11 +106,10 @@ pub(super) fn wrap(source: &str) -> String {
     done.join("\n")
 }
 
-/// What of a comment fits into a line, and the other words.
 fn cut(line: &str, comment: Comment<'_>) -> (String, String) {
     let from = comment.head.len() + comment.indent();
     let mut spaces: Vec<usize> = line[from..].match_indices(' ').map(|(at, _)| from + at).collect();
-    // What would be read as a mark does not begin a line.
+    // A line must not begin with Markdown syntax.
     spaces.retain(|at| !is_mark(line[at + 1..].split(' ').next().unwrap_or_default()));
     let fits = spaces.iter().rfind(|at| width(&line[..**at]) <= WIDTH).or(spaces.first());
     match fits {
@@ -164,12 +157,12 @@ mod tests {
             ])),
             of(&[&format!("/// {long} one two"), &format!("/// three {short} four"), "fn f() {}", ""])
         );
-        // A list's lines are its own, and what begins something stays where it is.
+        // The items of a list stay separate, and lines that begin a paragraph are kept.
         assert_eq!(
             wrap(&of(&[&format!("//! - {long} one two three"), "//! - next", "//!", "//! last"])),
             of(&[&format!("//! - {long} one two"), "//!   three", "//! - next", "//!", "//! last"])
         );
-        // Code and tables stay.
+        // Code and tables are kept.
         let kept = of(&[
             "/// ```",
             &format!("/// {long} one two three"),
@@ -177,7 +170,6 @@ mod tests {
             &format!("/// | {long} | {short} |"),
         ]);
         assert_eq!(wrap(&kept), kept);
-        // No line begins with what Markdown takes for a list.
         let word = "x".repeat(97);
         assert_eq!(wrap(&format!("// {word} one - two")), format!("// {word}\n// one - two"));
     }

@@ -1,4 +1,4 @@
-//! Links between documents: to files that are there, and to headings that they have.
+//! Links between documents: to existing files, and to headings in them.
 
 use std::{
     collections::BTreeMap,
@@ -9,16 +9,12 @@ use anyhow::Result;
 
 use super::read;
 
-/// A link of a document.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Link {
-    /// Where it stands, from 1.
     pub(super) line: usize,
-    /// What it names, as it is written.
     pub(super) target: String,
 }
 
-/// Links of documents that lead nowhere, but for those to other sites.
 pub(super) fn findings(root: &Path, documents: &[PathBuf]) -> Result<Vec<String>> {
     let mut anchors = BTreeMap::new();
     let mut found = Vec::new();
@@ -48,11 +44,10 @@ pub(super) fn findings(root: &Path, documents: &[PathBuf]) -> Result<Vec<String>
     Ok(found)
 }
 
-/// The links of a text, without what is code.
 pub(super) fn links(text: &str) -> Vec<Link> {
     let mut links = Vec::new();
     for (line, text) in prose(text) {
-        // What is between two backticks is code.
+        // Text between two backticks is code.
         let spans: Vec<&str> = text.split('`').collect();
         let text: Vec<&str> =
             spans.iter().enumerate().map(|(at, span)| if at % 2 == 0 { *span } else { "" }).collect();
@@ -65,7 +60,7 @@ pub(super) fn links(text: &str) -> Vec<Link> {
     links
 }
 
-/// The lines outside of blocks of code, with their numbers.
+/// Returns the numbered lines outside of code blocks.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut in_code = false;
     text.lines().enumerate().filter_map(move |(at, line)| {
@@ -75,7 +70,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The anchors of a text's headings, as web sites and the book make them.
+/// Returns the anchors of a text's headings, as web sites and the book derive them.
 fn anchors(text: &str) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     for (_, line) in prose(text) {

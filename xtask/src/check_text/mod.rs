@@ -1,6 +1,6 @@
-//! `cargo xtask check-text`: what a reader meets beside the code. Links of the documents lead somewhere,
-//! the book has every page, comments keep the width of the code and name the numbers that they mean, and
-//! a doc comment says something.
+//! `cargo xtask check-text`: checks documents and comments. Links of the documents must lead somewhere,
+//! the book must have every page, and comments must have the width of the code and name the numbers that
+//! they mean.
 
 mod book;
 mod comments;
@@ -25,10 +25,10 @@ pub struct Args {
     pub wrap: bool,
 }
 
-/// The command. Exits 1 when something is found, which it prints with file and line.
+/// Runs the command. Exits 1 if something is found, and prints it with file and line.
 ///
 /// # Errors
-/// Files that cannot be read or written.
+/// Fails if files cannot be read or written.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let root = Workspace::locate()?.root;
     let (sources, documents) = (below(&root, "rs")?, below(&root, "md")?);
@@ -59,8 +59,8 @@ fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))
 }
 
-/// The files with this extension that people have written, in order: those below a folder, but for what
-/// is built, what was measured, and what is hidden. Templates of issues are hidden, and looked at.
+/// Returns the hand-written files with this extension below a folder, sorted: without build outputs,
+/// measurements and hidden files, except for issue templates, which are hidden but included.
 fn below(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let entries =

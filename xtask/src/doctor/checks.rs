@@ -10,10 +10,9 @@ use warpfold_lab::{machine::ANSWER, process};
 use super::{Check, Driver, Machine, version_of};
 use crate::{rust_src, toolchain::Toolchain, workspace::Workspace};
 
-/// Fetches a CUDA compiler without a toolkit installation.
+/// How to get a CUDA compiler without a toolkit installation.
 const FETCH: &str = "cargo xtask cuda-toolkit fetches it";
 
-/// NVIDIA's programs: name, what for, how to get.
 const TOOLS: &[(&str, &str, &str)] = &[
     ("nvcc", "compiles the CUDA C twins and the CUB baseline", FETCH),
     ("ptxas", "assembles the PTX without a GPU: registers, spills, what the driver would reject", FETCH),
@@ -26,11 +25,11 @@ const FOR_RUSTC: &str = "compiles everything";
 const FOR_CARGO: &str = "builds everything";
 const FOR_SOURCE: &str = "core for the GPU: build-ptx compiles it along";
 
-/// The pinned compiler and what it needs to make PTX.
+/// Checks the pinned compiler and the components that it needs to make PTX.
 pub(super) fn toolchain(workspace: &Workspace, machine: &Machine) -> Vec<Check> {
     let release = workspace.pinned_channel().unwrap_or_else(|_| "the pinned release".to_owned());
     let install = format!("rustup toolchain install {release}");
-    // Asked only where there is a compiler, so that the reason is short where there is none.
+    // Queried only if rustc is on the PATH, so that the reason is short otherwise.
     let pinned = match machine.on_path("rustc") {
         Some(_) => Toolchain::pinned(workspace).map_err(|error| error.root_cause().to_string()),
         None => Err("no rustc on the PATH".to_owned()),
@@ -43,7 +42,6 @@ pub(super) fn toolchain(workspace: &Workspace, machine: &Machine) -> Vec<Check> 
     }
 }
 
-/// The parts of a toolchain that is there.
 fn installed(toolchain: &Toolchain, install: &str) -> Vec<Check> {
     let sysroot = toolchain.sysroot().unwrap_or_default();
     let cargo = sysroot.join("bin/cargo");
@@ -71,20 +69,20 @@ fn installed(toolchain: &Toolchain, install: &str) -> Vec<Check> {
     ]
 }
 
-/// How Debian's users get a C compiler and the C library's files to link with.
+/// How to get a C compiler and the C library's files on Debian.
 const LINKER: &str = "apt-get install gcc libc6-dev";
 
-/// What the pinned compiler calls to link: `cc`, which brings the C library's files.
+/// Checks for `cc`, which the pinned compiler calls to link, and for the C library's files.
 ///
-/// The toolchain's own linker, rust-lld, links already, but called by `cc`: the files that a program
-/// starts with (`crt1.o`), and those that say what the C library has, come with no toolchain for a glibc
-/// target, and build scripts and macros are programs of that target.
+/// The toolchain's own linker, rust-lld, is called through `cc`: no toolchain for a glibc target ships
+/// the startup files (`crt1.o`) or the C library's link files, and build scripts and macros are programs
+/// of that target.
 pub(super) fn linker(machine: &Machine) -> Check {
     let (name, purpose) = ("cc", "links every program, build scripts and macros too");
     let Some(cc) = machine.on_path("cc") else {
         return Check::missing(name, purpose, "not on the PATH", LINKER);
     };
-    // A compiler that knows no such file gives the name back.
+    // `cc` echoes the name of a file that it cannot find.
     let asked = process::run(Command::new(&cc).arg("-print-file-name=crt1.o"), ANSWER);
     match asked.map(|said| said.stdout.trim().to_owned()) {
         Ok(start) if start.contains('/') => there(name, purpose, &cc),
@@ -95,7 +93,7 @@ pub(super) fn linker(machine: &Machine) -> Check {
     }
 }
 
-/// What tests and commands take beside compilers.
+/// Checks for the tools that tests and commands use besides compilers.
 pub(super) fn helpers(machine: &Machine) -> [Check; 3] {
     let (name, purpose) = ("python3", "its pip fetches NVIDIA's compiler: cargo xtask cuda-toolkit");
     let get = "apt-get install python3-pip";
@@ -115,7 +113,6 @@ pub(super) fn helpers(machine: &Machine) -> [Check; 3] {
     [python, chromium, browser("firefox", machine.firefox(), get)]
 }
 
-/// A program, with the version that it answers.
 fn there(name: &str, purpose: &'static str, path: &Path) -> Check {
     Check::found(name, purpose, version_of(path).unwrap_or_default(), path.display().to_string())
 }
@@ -125,7 +122,6 @@ fn has_pip(python: &Path) -> bool {
     asked.is_ok_and(|said| said.status.success())
 }
 
-/// The driver and its GPUs.
 pub(super) fn gpus(driver: &Driver) -> Vec<Check> {
     let (for_driver, for_gpu) = ("lets programs use the GPU", "runs the kernels");
     let gpus = match driver {
@@ -144,7 +140,6 @@ pub(super) fn gpus(driver: &Driver) -> Vec<Check> {
     [driver].into_iter().chain(gpus.gpus.iter().enumerate().map(gpu)).collect()
 }
 
-/// Looks for the programs of NVIDIA's toolkit.
 pub(super) fn tools(machine: &Machine) -> Vec<Check> {
     let check = |(name, purpose, get): &(&str, &'static str, &str)| match machine.cuda_program(name) {
         Some(path) => there(name, purpose, &path),
@@ -158,12 +153,11 @@ mod tests {
     use super::*;
     use std::{fs, os::unix::fs::PermissionsExt};
 
-    /// A machine with these scripts on its PATH.
     fn with(scripts: &[(&str, &str)]) -> (tempfile::TempDir, Machine) {
         let folder = tempfile::tempdir().unwrap();
         for (name, script) in scripts {
             let path = folder.path().join(name);
-            // By another process: a file that this one has open for writing cannot be started.
+            // Written by another process: a file that this one has open for writing cannot be executed.
             let write = format!("printf '#!/bin/sh\\n%s\\n' \"$1\" >'{}'", path.display());
             assert!(Command::new("sh").args(["-c", &write, "sh", script]).status().unwrap().success());
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -178,7 +172,7 @@ mod tests {
         let (_folder, bare) = with(&[]);
         let line = linker(&bare).complaint().unwrap();
         assert_eq!(line, "cc: not on the PATH; apt-get install gcc libc6-dev");
-        // As Debian's gcc says without libc6-dev.
+        // Debian's gcc answers this without libc6-dev.
         let (folder, alone) = with(&[("cc", "echo crt1.o")]);
         let line = linker(&alone).complaint().unwrap();
         let cc = folder.path().join("cc");
@@ -198,7 +192,6 @@ mod tests {
         let root = Workspace::locate().unwrap().root;
         let readme = fs::read_to_string(root.join("README.md")).unwrap();
         assert!(readme.contains(&format!("a C compiler to link with (`{LINKER}`)")), "{readme}");
-        // And so does what CI installs.
         let packages = fs::read_to_string(root.join(".ci/packages")).unwrap();
         let named = LINKER.trim_start_matches("apt-get install ");
         assert!(packages.contains(&format!("missing+=({named})")), "{packages}");

@@ -1,6 +1,8 @@
-//! `cargo xtask doctor`: what this machine has, what each piece is for, and how to get what is missing.
+//! `cargo xtask doctor`: lists what this machine has, what each piece is for, and how to get what is
+//! missing.
 //!
-//! A report, never an error. The same checks decide whether a code generator can be taken.
+//! A missing piece is reported and is not an error. The same checks decide whether a code generator is
+//! available.
 
 mod checks;
 pub mod nvvm;
@@ -19,7 +21,6 @@ use crate::workspace::Workspace;
 pub use warpfold_lab::machine::Machine;
 pub(crate) use warpfold_lab::machine::version_of;
 
-/// Where NVIDIA's tools are looked for.
 const PLACES: &str = "CUDA_PATH, CUDA_HOME, target/cuda and /usr/local/cuda";
 
 /// The arguments of the command.
@@ -30,24 +31,24 @@ pub struct Args {
     pub json: bool,
 }
 
-/// What the GPU driver says, or why it does not answer.
+/// The GPU driver's answer, or why there is none.
 pub type Driver = Result<Gpus, String>;
 
-/// A driver that answers.
+/// A working driver.
 #[derive(Debug, Clone)]
 pub struct Gpus {
-    /// Version of its CUDA interface, as it is shown.
+    /// The CUDA version that the driver supports, as displayed.
     pub version: String,
     /// The GPUs that it drives.
     pub gpus: Vec<Gpu>,
 }
 
-/// One GPU that the driver has.
+/// One GPU.
 #[derive(Debug, Clone)]
 pub struct Gpu {
     /// The driver's name for it.
     pub name: String,
-    /// Its architecture, as `sm_NN`.
+    /// Its architecture as `sm_NN`.
     pub arch: String,
     /// The bytes of its memory.
     pub memory_bytes: u64,
@@ -58,27 +59,27 @@ pub struct Gpu {
 pub struct Check {
     /// The name of the piece.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: &'static str,
-    /// Whether it is there.
+    /// Its state on this machine.
     #[serde(flatten)]
     pub state: State,
 }
 
-/// Whether a piece is there.
+/// The state of a piece.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum State {
     /// The piece was found.
     Found {
-        /// Its version, where it has one.
+        /// Its version, if it has one.
         version: String,
-        /// The place where it is.
+        /// Its location.
         place: String,
     },
-    /// It is not, or not as it must be.
+    /// The piece is missing or unsuitable.
     Missing {
-        /// What was found instead, or why it does not count.
+        /// The reason, such as what was found instead.
         why: String,
         /// How to get it.
         get: String,
@@ -106,12 +107,12 @@ impl Check {
         Self { name: name.to_owned(), purpose, state }
     }
 
-    /// Whether the piece is there.
+    /// Returns whether the piece was found.
     pub fn is_found(&self) -> bool {
         matches!(self.state, State::Found { .. })
     }
 
-    /// One line about a piece that is missing.
+    /// Returns one line about a missing piece; `None` if it was found.
     pub fn complaint(&self) -> Option<String> {
         match &self.state {
             State::Found { .. } => None,
@@ -120,11 +121,11 @@ impl Check {
     }
 }
 
-/// The command.
+/// Runs the command.
 ///
 /// # Errors
-/// A workspace that cannot be found, standard output that cannot be written: a report is given of any
-/// machine.
+/// Fails if the workspace cannot be found or standard output cannot be written; missing pieces are no
+/// error.
 pub fn run(args: &Args, driver: &Driver) -> Result<()> {
     let workspace = Workspace::locate()?;
     let checks = examine(&workspace, &Machine::this(&workspace), driver);
@@ -138,7 +139,7 @@ pub fn run(args: &Args, driver: &Driver) -> Result<()> {
     Ok(writeln!(cli::stdout(), "{report}")?)
 }
 
-/// Looks at all pieces of the machine.
+/// Checks all pieces of the machine.
 pub fn examine(workspace: &Workspace, machine: &Machine, driver: &Driver) -> Vec<Check> {
     let mut checks = checks::toolchain(workspace, machine);
     checks.push(checks::linker(machine));
@@ -149,8 +150,8 @@ pub fn examine(workspace: &Workspace, machine: &Machine, driver: &Driver) -> Vec
     checks
 }
 
-/// The checks for people: each with what it is for, and below that where it is or how to get it. No word
-/// is broken, so that a path can be copied.
+/// Formats the checks for people: each with its purpose, and below that its location or how to get it.
+/// Words are never broken, so that paths can be copied.
 fn text(checks: &[Check], width: usize) -> String {
     let mut lines = Vec::new();
     for check in checks {
@@ -167,8 +168,8 @@ fn text(checks: &[Check], width: usize) -> String {
     lines.join("\n")
 }
 
-/// Text in lines of at most `width` characters: `front` stands in front of the first line, and blanks in
-/// front of the others.
+/// Wraps text to lines of at most `width` characters, with `front` before the first line and blanks
+/// before the others.
 fn indented(front: &str, text: &str, width: usize) -> Vec<String> {
     let room = width.saturating_sub(front.len());
     let lines = wrapped(text, room).into_iter().enumerate();

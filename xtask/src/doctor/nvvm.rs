@@ -1,5 +1,5 @@
-//! What the `nvvm` code generator needs: rustc_codegen_nvvm links LLVM 7 and NVIDIA's libNVVM into a
-//! nightly compiler of one date.
+//! Requirements of the `nvvm` code generator: rustc_codegen_nvvm links LLVM 7 and NVIDIA's libNVVM into
+//! a nightly compiler of one date.
 
 use std::path::{Path, PathBuf};
 
@@ -12,13 +12,13 @@ use super::{Check, Machine};
 /// The compiler that rustc_codegen_nvvm is written for.
 pub const NIGHTLY: &str = "nightly-2026-04-02";
 
-/// Its parts beyond the usual: as rustup calls them, and as the toolchain's own list begins.
+/// Its extra components: rustup's name, and the prefix in the toolchain's component list.
 const COMPONENTS: &[(&str, &str)] =
     &[("rust-src", "rust-src"), ("rustc-dev", "rustc-dev-"), ("llvm-tools-preview", "llvm-tools-")];
 
 const PURPOSE: &str = "codegen nvvm";
 
-/// Everything that `--codegen nvvm` needs of the machine.
+/// Checks everything that `--codegen nvvm` needs of the machine.
 pub fn checks(machine: &Machine) -> Vec<Check> {
     let mut checks = nightly(machine);
     checks.push(llvm(machine));
@@ -58,25 +58,27 @@ fn nightly(machine: &Machine) -> Vec<Check> {
     checks
 }
 
-/// Whether a toolchain has a component: by rustup's list, or, for what may come otherwise, by its files.
+/// Returns whether a toolchain has a component: by rustup's list or, for rust-src from elsewhere, by its
+/// files.
 fn has_component(toolchain: &Path, listed: &str) -> bool {
     let list = std::fs::read_to_string(toolchain.join("lib/rustlib/components")).unwrap_or_default();
     list.lines().any(|line| line.starts_with(listed))
         || listed == "rust-src" && rust_src::is_present(toolchain)
 }
 
-/// What rustc_codegen_nvvm's build reads from the environment, as far as the pieces are here.
+/// Returns the environment variables that rustc_codegen_nvvm's build reads, as far as the parts are
+/// installed.
 pub fn environment(machine: &Machine) -> Vec<(&'static str, PathBuf)> {
     let llvm = llvm_config(machine).ok().map(|(program, _)| ("LLVM_CONFIG", program));
     llvm.into_iter().chain(toolkit_root(machine).map(|root| ("CUDA_PATH", root))).collect()
 }
 
-/// The folder of libNVVM.
+/// Returns the folder of libNVVM.
 pub fn library_folder(machine: &Machine) -> Option<PathBuf> {
     toolkit_root(machine).map(|root| root.join("nvvm/lib64"))
 }
 
-/// LLVM 7's llvm-config and version, or why each one that was found is not it.
+/// Returns LLVM 7's llvm-config and version, or why each candidate was rejected.
 fn llvm_config(machine: &Machine) -> Result<(PathBuf, String), Vec<String>> {
     let named = machine.variable("LLVM_CONFIG").map(PathBuf::from);
     let on_path = ["llvm-config-7", "llvm-config"].iter().filter_map(|name| machine.on_path(name));
@@ -103,20 +105,20 @@ fn llvm(machine: &Machine) -> Check {
     }
 }
 
-/// What rustc_codegen_nvvm needs of a CUDA toolkit, by its path there.
+/// The files of a CUDA toolkit that rustc_codegen_nvvm needs.
 const TOOLKIT: &[(&str, &str)] = &[
     ("libnvvm", "nvvm/lib64/libnvvm.so"),
     ("nvvm.h", "nvvm/include/nvvm.h"),
     ("libdevice", "nvvm/libdevice/libdevice.10.bc"),
 ];
 
-/// The toolkit that has the most of it.
+/// Returns the toolkit that has the most of these files.
 fn toolkit_root(machine: &Machine) -> Option<PathBuf> {
     let parts = |root: &PathBuf| TOOLKIT.iter().filter(|(_, path)| root.join(path).exists()).count();
     machine.cuda_roots().into_iter().rev().max_by_key(parts)
 }
 
-/// The toolkit's parts, all in one folder: that is how rustc_codegen_nvvm looks for them.
+/// Checks the toolkit's files, which rustc_codegen_nvvm expects in a single toolkit folder.
 fn toolkit(machine: &Machine) -> Vec<Check> {
     let most = toolkit_root(machine);
     let part = |(name, path): &(&str, &str)| match &most {
@@ -147,7 +149,7 @@ fn libclang(machine: &Machine) -> Check {
         "/usr/local/lib",
     ];
     let usual = usual.iter().map(|path| machine.system(path));
-    // `libclang.so`, `libclang-14.so.1`; not the C++ interface, `libclang-cpp.so`.
+    // Matches `libclang.so` and `libclang-14.so.1`, but not the C++ interface, `libclang-cpp.so`.
     let is_it = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.starts_with("libclang") && name.contains(".so") && !name.starts_with("libclang-cpp")
@@ -224,7 +226,6 @@ mod tests {
     #[test]
     fn another_llvm_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        // `echo` answers `--version` with a version that is not 7.
         let machine = Machine::empty(folder.path()).with("LLVM_CONFIG", "/bin/echo");
         let line =
             checks(&machine).iter().find(|check| check.name == "llvm 7").unwrap().complaint().unwrap();

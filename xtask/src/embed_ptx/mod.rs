@@ -1,8 +1,8 @@
-//! `cargo xtask embed-ptx`: the reducer's PTX into `warpfold/ptx/`, from where the library embeds it.
+//! `cargo xtask embed-ptx`: writes the reducer's PTX to `warpfold/ptx/`, which the library embeds.
 //!
-//! The library is built where no kernel can be compiled, so its PTX is kept, in an archive, which
-//! `--text` makes files of again. What the archive was made of is kept beside the kernels, so that a
-//! check need not compile them for many minutes to find it stale.
+//! Users of the library cannot compile kernels, so its PTX is committed, as archives that `--text`
+//! unpacks. The inputs of the archives are recorded next to the kernels, so that a check need not
+//! compile for many minutes to find them stale.
 
 mod pack;
 mod strip;
@@ -27,20 +27,18 @@ use crate::{
     workspace::Workspace,
 };
 
-/// The architectures that are embedded: the oldest that the kernels run on, and the oldest that has bulk
-/// copies. A driver compiles either for newer GPUs.
+/// The embedded architectures: the oldest that the kernels support, and the oldest with bulk copies. The
+/// driver compiles either for newer GPUs.
 const ARCHS: [Arch; 2] = [Arch::OLDEST, Arch::HOPPER];
 
-/// Where the library has its PTX, below the root.
 const FOLDER: &str = "warpfold/ptx";
 
-/// What the archives were made of, and they themselves, by hashes.
+/// The hashes of the archives and of their inputs.
 const RECORD: &str = "kernels/embedded.lock";
 
 const RECORD_HEAD: &str = "# What the archives of warpfold/ptx were made of. `cargo xtask embed-ptx` writes this, \
                            and its --check reads it.\n";
 
-/// What of this tool decides the texts.
 const MAKERS: [&str; 3] = ["build_ptx/split.rs", "embed_ptx/pack.rs", "embed_ptx/strip.rs"];
 
 /// The arguments of the command.
@@ -60,14 +58,13 @@ pub struct Args {
     pub text: Option<PathBuf>,
 }
 
-/// A file's name, without what follows the dot, and its text.
 type File = (String, String);
 
-/// The command.
+/// Runs the command.
 ///
 /// # Errors
-/// Those of [`build_ptx::ensure`], of writing; with `--check` a line per architecture that is stale,
-/// with `--text` a folder that has something in it.
+/// Returns the errors of [`build_ptx::ensure`] and of writing; with `--check` a line per stale
+/// architecture, with `--text` an error for a folder that is not empty.
 pub fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     if let Some(folder) = &args.text {
@@ -98,11 +95,11 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Whether the archive is the one that was made of the kernels as they are, by the compiler that would
-/// compile them.
+/// Checks that the archives were made from the current kernels, with the compiler that would be used
+/// now.
 ///
 /// # Errors
-/// A line that names what has changed since.
+/// Returns a line that names the first changed input.
 pub fn check(workspace: &Workspace) -> Result<()> {
     let record = fs::read_to_string(workspace.root.join(RECORD)).unwrap_or_default();
     match change(workspace, &record)? {
@@ -111,7 +108,6 @@ pub fn check(workspace: &Workspace) -> Result<()> {
     }
 }
 
-/// What is not as a record has it.
 fn change(workspace: &Workspace, record: &str) -> Result<Option<String>> {
     let now = with_archives(workspace, sources(workspace)?);
     Ok(now.difference(&Fingerprint::from_text(record)))
@@ -121,7 +117,6 @@ fn stale(why: &str) -> anyhow::Error {
     Failure::new([format!("{FOLDER} is stale: {why}; write it with `cargo xtask embed-ptx`")]).into()
 }
 
-/// What the texts are made of.
 fn sources(workspace: &Workspace) -> Result<Fingerprint> {
     let (machine, variants) = (Machine::this(workspace), suite::variants());
     let mut sources = Fingerprint::default();
@@ -133,12 +128,11 @@ fn sources(workspace: &Workspace) -> Result<Fingerprint> {
     Ok(sources)
 }
 
-/// Adds the files of this tool that decide the texts and the archives.
+/// Adds the sources of this tool that determine the texts and the archives.
 fn add_makers(workspace: &Workspace, sources: &mut Fingerprint) {
     sources.add_files(&workspace.root.join("xtask/src"), "xtask/src", &MAKERS);
 }
 
-/// The same, with the archives.
 fn with_archives(workspace: &Workspace, mut sources: Fingerprint) -> Fingerprint {
     for path in places(workspace) {
         sources.add(&workspace.show(&path), fs::read(&path).ok());
@@ -146,19 +140,19 @@ fn with_archives(workspace: &Workspace, mut sources: Fingerprint) -> Fingerprint
     sources
 }
 
-/// Compares what the library embeds with what the kernels give now, text by text.
+/// Compares the embedded texts with those of the current kernels.
 ///
 /// # Errors
-/// Those of [`build_ptx::ensure`], and a line where a text is stale.
+/// Returns the errors of [`build_ptx::ensure`], and a line if a text is stale.
 fn check_texts(workspace: &Workspace) -> Result<()> {
     compare(kept(workspace), &all_made(workspace)?)
 }
 
-/// Compares the texts of the suite's operations with what the kernels give now for an architecture:
-/// those that a check can compile within a minute.
+/// Compares the texts of the suite's operations with those of the current kernels for an architecture:
+/// these compile within a minute.
 ///
 /// # Errors
-/// Those of [`build_ptx::ensure`], and a line where a text is stale.
+/// Returns the errors of [`build_ptx::ensure`], and a line if a text is stale.
 pub fn check_suite(workspace: &Workspace, arch: Arch) -> Result<()> {
     let files = made(workspace, arch, Kernels::Suite)?;
     let mut kept = kept(workspace)?;
@@ -173,20 +167,18 @@ fn compare(kept: Result<Vec<File>>, files: &[File]) -> Result<()> {
     }
 }
 
-/// Returns the paths of the archives.
 fn places(workspace: &Workspace) -> Vec<PathBuf> {
     let path = |name: &&str| workspace.root.join(FOLDER).join(format!("{name}.ptx.zst"));
     ARCHIVES.iter().map(path).collect()
 }
 
-/// Returns the files of each archive, in their order.
 fn by_archive(files: Vec<File>) -> Vec<Vec<File>> {
     let mut each = vec![Vec::new(); ARCHIVES.len()];
     files.into_iter().for_each(|file| each[archive_of(&file.0)].push(file));
     each
 }
 
-/// The files of all archives, called `reducer_sum_f32.sm_90` and so on.
+/// Returns the files of all archives, named `reducer_sum_f32.sm_90` and so on.
 fn kept(workspace: &Workspace) -> Result<Vec<File>> {
     let mut files = Vec::new();
     for path in places(workspace) {
@@ -200,7 +192,7 @@ fn read(path: &Path) -> Result<Vec<File>> {
     pack::unpack(&fs::read(path).context("cannot be read")?)
 }
 
-/// Why the archive is not of these files, if it is not.
+/// Returns why the archives do not consist of these files, or `None` if they do.
 fn reason(kept: Result<Vec<File>>, files: &[File]) -> Option<String> {
     let differing = match kept {
         Ok(kept) => differing(&kept, files),
@@ -210,7 +202,6 @@ fn reason(kept: Result<Vec<File>>, files: &[File]) -> Option<String> {
     Some(format!("{} texts are not what the kernels give now, {first} first", differing.len()))
 }
 
-/// Names that only one of two lists has, or that have another text in each.
 fn differing(kept: &[File], files: &[File]) -> Vec<String> {
     let (kept, files): (BTreeMap<_, _>, BTreeMap<_, _>) =
         (kept.iter().cloned().collect(), files.iter().cloned().collect());
@@ -218,7 +209,7 @@ fn differing(kept: &[File], files: &[File]) -> Vec<String> {
     names.into_iter().filter(|name| kept.get(*name) != files.get(*name)).cloned().collect()
 }
 
-/// Makes files of what the library embeds, in a folder for each architecture, which is made.
+/// Writes the embedded texts to a new folder, with a subfolder per architecture.
 fn write_texts(workspace: &Workspace, folder: &Path) -> Result<()> {
     let files = kept(workspace)?;
     let shown = folder.display();
@@ -238,15 +229,14 @@ fn write_texts(workspace: &Workspace, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A file's own name, and its architecture.
 fn split(name: &str) -> Result<(&str, &str)> {
     name.rsplit_once('.').with_context(|| format!("{name} is of no architecture"))
 }
 
-/// The files of every architecture. They are compiled side by side, because a compiler of kernels has
-/// one thread.
+/// Returns the files of every architecture. They are compiled in parallel, because kernels are compiled
+/// single-threaded.
 fn all_made(workspace: &Workspace) -> Result<Vec<File>> {
-    // What both need is installed once.
+    // Installed once before both compilations need it.
     rust_src::ensure(&Toolchain::pinned(workspace)?)?;
     let made = |arch| made(workspace, arch, Kernels::All);
     let mut files = ARCHS.into_par_iter().map(made).collect::<Result<Vec<_>>>()?.concat();
@@ -254,8 +244,8 @@ fn all_made(workspace: &Workspace) -> Result<Vec<File>> {
     Ok(files)
 }
 
-/// The kernels by the code generator that every machine has, and whose PTX both the driver and the
-/// simulator take.
+/// Returns the build request for the code generator that every machine has, and whose PTX both the
+/// driver and the simulator accept.
 fn request<'a>(
     arch: Arch,
     kernels: Kernels,
@@ -273,10 +263,10 @@ fn request<'a>(
     }
 }
 
-/// The texts that the library embeds for an architecture, by their names.
+/// Returns the embedded texts of an architecture by name.
 ///
 /// # Errors
-/// The archive cannot be read.
+/// Fails if the archive cannot be read.
 pub fn texts(workspace: &Workspace, arch: Arch) -> Result<BTreeMap<String, String>> {
     let files = kept(workspace)?;
     let suffix = format!(".{arch}");
@@ -284,7 +274,7 @@ pub fn texts(workspace: &Workspace, arch: Arch) -> Result<BTreeMap<String, Strin
     Ok(files.into_iter().filter_map(of_arch).collect())
 }
 
-/// The files of an architecture, from PTX that is built first where it is out of date.
+/// Returns the files of an architecture, whose PTX is built first if it is out of date.
 fn made(workspace: &Workspace, arch: Arch, kernels: Kernels) -> Result<Vec<File>> {
     let (machine, variants) = (Machine::this(workspace), suite::variants());
     let built = build_ptx::ensure(workspace, &request(arch, kernels, &machine, &variants))?;

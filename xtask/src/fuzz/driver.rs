@@ -1,6 +1,5 @@
-//! Calls of the CUDA driver that the simulator is, one after the other as an input's bytes say: any
-//! handle, any size, any device address, in any order. Pointers to host memory are always good, as the
-//! interface demands.
+//! Sequences of CUDA driver calls to the simulator, encoded in an input's bytes: any handle, size and
+//! device address, in any order. Pointers to host memory are always valid, as the interface requires.
 
 use std::{
     collections::BTreeSet,
@@ -12,7 +11,7 @@ use std::{
 use warpfold_driver::{Api, sys::*};
 use warpfold_sim_driver::{driver, set_step_limit};
 
-/// Kernels that write, read, count, go astray, wait and do not end.
+/// Kernels that write, read, count, access invalid memory, wait, and do not terminate.
 const KERNELS: &[u8] = b".version 7.8
 .target sm_80
 .address_size 64
@@ -36,23 +35,19 @@ const KERNELS: &[u8] = b".version 7.8
 .visible .entry shared() .maxntid 64, 1, 1 { .shared .align 4 .b8 s[1024]; ret; }
 \0";
 
-/// The names of these functions.
 const NAMES: [&std::ffi::CStr; 8] =
     [c"set", c"copy", c"bump", c"trap", c"forever", c"wait", c"paired", c"shared"];
 
-/// Bytes of host memory that copies read and write.
 const HOST: usize = 4096;
 
-/// Steps of a launch: one that does not end is ended soon.
+/// Step limit of a launch, so that endless kernels end soon.
 const STEPS: u64 = 2000;
 
-/// Calls of an input, at most.
 const CALLS: usize = 300;
 
-/// Where device addresses are that nothing lies at.
 const NOWHERE: u64 = 1 << 50;
 
-/// Carries out what the bytes say; the codes that came back.
+/// Makes the calls that the bytes encode; returns the result codes.
 pub(super) fn run(bytes: &[u8]) -> String {
     let mut calls = Calls::new(bytes);
     calls.context();
@@ -71,12 +66,12 @@ pub(super) fn run(bytes: &[u8]) -> String {
     codes.join("; ")
 }
 
-/// A call by a letter: numbers tell nothing apart.
+/// Returns a letter for a call, because the comparison of outcomes ignores numbers.
 fn letter(call: u8) -> char {
     char::from(b'A' + call)
 }
 
-/// Handles and addresses that calls have given so far, whether they are still good or not.
+/// Handles and addresses that calls have returned so far, including invalidated ones.
 struct Calls<'b> {
     api: &'static Api,
     bytes: &'b [u8],
@@ -93,18 +88,17 @@ struct Calls<'b> {
     codes: BTreeSet<(u8, c_int)>,
 }
 
-/// Calls a function of the driver.
 macro_rules! call {
     ($self:ident, $name:ident($($argument:expr),* $(,)?)) => {{
         let api = $self.api;
         // SAFETY: handles and device addresses are numbers, which the simulator looks up. Pointers to
-        // the host lead to memory that is large enough and lives to the end of the process: what
-        // answers are written to is copied before the next call, and is no part of work that waits.
+        // the host refer to memory that is large enough and lives to the end of the process: outputs are
+        // copied before the next call, and are not used by pending work.
         unsafe { (api.$name)($($argument),*) }
     }};
 }
 
-/// As `call!`, with an answer that is kept in a list where there is one.
+/// Calls a function like `call!` and adds its result to a list on success.
 macro_rules! made {
     ($self:ident, $list:ident, $name:ident($($argument:expr),* $(,)?)) => {{
         let mut made = Default::default();
@@ -126,7 +120,7 @@ macro_rules! made {
 impl<'b> Calls<'b> {
     fn new(bytes: &'b [u8]) -> Self {
         static HOST_MEMORY: OnceLock<usize> = OnceLock::new();
-        // Never freed: work may wait in a queue longer than this input is tried.
+        // Never freed: pending work may outlive this input.
         let host = *HOST_MEMORY.get_or_init(|| {
             let words: &'static mut [u64] = Box::leak(vec![0_u64; HOST / 8].into_boxed_slice());
             set_step_limit(STEPS);
@@ -159,7 +153,7 @@ impl<'b> Calls<'b> {
         byte.into()
     }
 
-    /// A handle of a list, none, or one that never was.
+    /// Returns a handle of a list, null, or an invalid one.
     fn handle<T>(&mut self, list: fn(&Self) -> &Vec<*mut T>) -> *mut T {
         let byte = self.byte();
         match (byte, list(self).len()) {
@@ -173,7 +167,7 @@ impl<'b> Calls<'b> {
         self.handle(|calls| &calls.streams)
     }
 
-    /// An address on a device, in memory, beside it or where none is.
+    /// Returns a device address within or near an allocation, or an unallocated one.
     fn address(&mut self) -> CUdeviceptr {
         let (byte, offset) = (self.byte(), self.byte() as u64);
         let offset = if offset < 128 { offset } else { offset << 12 };
@@ -184,7 +178,6 @@ impl<'b> Calls<'b> {
         }
     }
 
-    /// A number of bytes or of elements of device memory.
     fn size(&mut self) -> usize {
         const SIZES: [usize; 12] = [0, 1, 2, 4, 8, 100, 256, HOST, 65_536, 1 << 20, 1 << 45, usize::MAX];
         SIZES[self.byte() % SIZES.len()]
@@ -195,7 +188,6 @@ impl<'b> Calls<'b> {
         NUMBERS[self.byte() % NUMBERS.len()]
     }
 
-    /// A context with the kernels' module.
     fn context(&mut self) -> c_int {
         let code = made!(pointer self, contexts, cuCtxCreate_v2(0, 0));
         self.module();
@@ -219,7 +211,6 @@ impl<'b> Calls<'b> {
         code
     }
 
-    /// Makes one call of the driver.
     fn one(&mut self, which: u8) {
         let which = which % 40;
         let code = match which {
@@ -365,7 +356,6 @@ impl<'b> Calls<'b> {
         )
     }
 
-    /// Leaves nothing behind for the next input.
     fn end(&mut self) {
         for exec in std::mem::take(&mut self.execs) {
             call!(self, cuGraphExecDestroy(exec));

@@ -1,12 +1,11 @@
-//! `cargo xtask fuzz`: what comes from outside, broken at random, until something other than a result or
-//! a line comes of it.
+//! `cargo xtask fuzz`: tries randomly broken external inputs; any outcome other than a result or a
+//! one-line error is a finding.
 //!
-//! A target is run by processes of its own, so that a panic, an abort, a stack that overflows, memory
-//! that is claimed without end and a loop without end all show as the end of a process, whose last input
-//! is kept. Inputs are made of those in `tests/corpus/<target>`, and of those that earlier runs have
-//! found to lead to a new kind of outcome, in `target/fuzz/corpus/<target>`. Findings go to
-//! `target/fuzz/findings`; one that is mended goes to `tests/corpus`, whose inputs are tried first, and
-//! by the tests.
+//! Targets run in worker processes, so that a panic, an abort, a stack overflow, unbounded memory use
+//! and an endless loop all end the process, whose last input is kept. Inputs are derived from those in
+//! `tests/corpus/<target>`, and from those in `target/fuzz/corpus/<target>`, which led to a new kind of
+//! outcome in earlier runs. Findings go to `target/fuzz/findings`; once fixed, they are added to
+//! `tests/corpus`, whose inputs are tried first, also by the tests.
 
 mod driver;
 mod mutation;
@@ -49,19 +48,19 @@ pub struct Args {
     pub worker: Option<PathBuf>,
 }
 
-/// How long an input may take. The largest has a few hundred kilobytes, and takes milliseconds.
+/// The time limit of an input. The largest has a few hundred kilobytes and takes milliseconds.
 const TOO_LONG: Duration = Duration::from_secs(10);
 
-/// Kibibytes of memory that a worker may have.
 const MEMORY_KIB: u64 = 512 << 10;
 
-/// Findings after which a target is left.
+/// The number of findings after which a target is abandoned.
 const ENOUGH: usize = 10;
 
-/// The command. Exits 1 when there is a finding.
+/// Runs the command. Exits 1 if there is a finding.
 ///
 /// # Errors
-/// A corpus that cannot be read, folders that cannot be written, a worker that does not start.
+/// Fails for a corpus that cannot be read, folders that cannot be written, and a worker that does not
+/// start.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let workspace = Workspace::locate()?;
     let seed = args.seed.unwrap_or_else(|| {
@@ -86,7 +85,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(findings > 0)))
 }
 
-/// A target while it is tried.
 struct Campaign<'w> {
     workspace: &'w Workspace,
     target: Target,
@@ -95,7 +93,6 @@ struct Campaign<'w> {
 }
 
 impl Campaign<'_> {
-    /// Tries inputs for so long; the number of findings.
     fn run(&self, time: Duration) -> Result<usize> {
         let (start, mut findings, mut tried, mut kinds) = (Instant::now(), 0, 0, 0);
         let folder = self.workspace.target.join("fuzz");
@@ -132,7 +129,7 @@ impl Campaign<'_> {
         Ok(findings)
     }
 
-    /// Runs a worker to its end: what ended it, if that was no end of its own, and what it said.
+    /// Runs a worker to its end; returns the reason if it ended abnormally, and its output.
     fn worker(&self, seconds: u64, seed: u64, current: &Path) -> Result<(Option<String>, String)> {
         let program = std::env::current_exe().context("this program has no name")?;
         let (mut said, said_too) = (tempfile::tempfile()?, tempfile::tempfile()?);
@@ -146,9 +143,8 @@ impl Campaign<'_> {
             .arg(current);
         shell.args(["--seconds", &seconds.to_string(), "--seed", &seed.to_string()]);
         shell.args(self.committed.then_some("--committed"));
-        // One line of a panic is enough.
         shell.env("RUST_BACKTRACE", "0").stdin(Stdio::null());
-        // Each further arena and thread has addresses that nothing is in.
+        // Each further arena and thread reserves address space.
         shell.env("MALLOC_ARENA_MAX", "1").env("RAYON_NUM_THREADS", "2");
         let mut child = shell
             .stdout(said.try_clone()?)
@@ -173,7 +169,6 @@ impl Campaign<'_> {
         Ok((ending, text))
     }
 
-    /// Keeps the last input of a worker.
     fn keep(&self, current: &Path, folder: &Path) -> Result<PathBuf> {
         let input =
             fs::read(current).with_context(|| format!("{} cannot be read", current.display()))?;
@@ -183,7 +178,8 @@ impl Campaign<'_> {
     }
 }
 
-/// Waits for a worker, or ends it when it stays with one input; says whether that was so.
+/// Waits for a worker, or kills it if it exceeds the time limit of an input; returns whether it was
+/// killed.
 fn wait(child: &mut Child, current: &Path) -> Result<bool> {
     loop {
         if child.try_wait()?.is_some() {
@@ -207,7 +203,7 @@ fn read(file: &mut fs::File) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The line in which a worker says what went wrong: behind where it panicked, if it did.
+/// Returns the line with a worker's error: after the location, if it panicked.
 fn complaint(said: &str) -> &str {
     let lines = said.lines().filter(|line| !line.is_empty() && !line.starts_with("tried "));
     let told = |line: &&str| !line.starts_with("note: ");

@@ -1,4 +1,4 @@
-//! Random changes of an input: of its bytes, of its words, and by parts of other inputs.
+//! Random changes of an input: of its bytes, of its words, and by parts of another input.
 
 use std::{
     collections::hash_map::DefaultHasher,
@@ -6,10 +6,8 @@ use std::{
     ops::Range,
 };
 
-/// Bytes of an input, at most.
 pub(super) const LARGEST: usize = 64 << 10;
 
-/// Numbers at which counts, sizes and offsets go over.
 const NUMBERS: [&str; 18] = [
     "0",
     "1",
@@ -31,7 +29,7 @@ const NUMBERS: [&str; 18] = [
     "18446744073709551615",
 ];
 
-/// Words that end or nest something in one of the formats.
+/// Tokens that end or nest something in one of the formats.
 const WORDS: [&str; 20] = [
     "{",
     "}",
@@ -55,14 +53,12 @@ const WORDS: [&str; 20] = [
     "null",
 ];
 
-/// A number that names an input.
 pub(super) fn hash(input: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     input.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Random numbers, made by SplitMix64.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
@@ -74,18 +70,18 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// From 0 to below, of 0 always 0.
+    /// Returns a number from 0 to `bound` exclusive; 0 if `bound` is 0.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
-    /// A number that is small more often than not.
+    /// Returns a length, biased towards small ones.
     fn length(&mut self, most: usize) -> usize {
         let bits = self.below(12);
         (1 + self.below(1 << bits)).min(most)
     }
 
-    /// A part of an input, small more often than not.
+    /// Returns a range of an input, biased towards short ones.
     fn part(&mut self, input: &[u8]) -> Range<usize> {
         let length = self.length(input.len());
         let start = self.below(input.len() + 1 - length.min(input.len()));
@@ -93,7 +89,7 @@ impl Random {
     }
 }
 
-/// An input with one to six changes, `other` being where parts are taken from.
+/// Applies one to six changes to an input; parts are taken from `other`.
 pub(super) fn mutate(input: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
     let mut changed = input.to_vec();
     for _ in 0..1 + random.below(6) {
@@ -122,7 +118,7 @@ fn change(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
             }
         }
         6 => {
-            // A word for a word.
+            // Replaces a word by another.
             let from = random.below(other.len() + 1);
             let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"_%$".contains(&byte);
             if let (Some(range), Some(with)) = (word(input, at, is_word), word(other, from, is_word)) {
@@ -130,7 +126,7 @@ fn change(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
             }
         }
         7 => {
-            // A line for a line, or another line.
+            // Replaces a line by another, or inserts one.
             let from = random.below(other.len() + 1);
             let is_line = |byte: u8| byte != b'\n';
             if let Some(with) = word(other, from, is_line) {
@@ -140,7 +136,7 @@ fn change(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
         }
         8 => splice(input, at..at, &other[random.part(other)]),
         9 => {
-            // A number as binary formats have it.
+            // Writes a little-endian binary number.
             let number: u64 = NUMBERS[random.below(NUMBERS.len())].parse().unwrap_or(u64::MAX);
             let bytes = &number.to_le_bytes()[..1 << random.below(4)];
             if let Some(range) = input.get_mut(at..at + bytes.len()) {
@@ -165,7 +161,7 @@ fn splice(input: &mut Vec<u8>, range: Range<usize>, with: &[u8]) {
     }
 }
 
-/// The bytes of a kind around or behind a place.
+/// Returns the run of matching bytes around or after a position.
 fn word(input: &[u8], at: usize, is_part: impl Fn(u8) -> bool) -> Option<Range<usize>> {
     let start = at + input.get(at..)?.iter().position(|&byte| is_part(byte))?;
     let before = input[..start].iter().rev().take_while(|&&byte| is_part(byte)).count();

@@ -1,5 +1,5 @@
-//! The program `warpfold` on files of any bytes, each by a process of its own that has little memory and
-//! time: it ends with 0 and a result, or with 2 and one line that says why not.
+//! Runs the program `warpfold` on files of any bytes, each in a process with limited memory and time: it
+//! must exit with 0 and a result, or with 2 and one line that says why not.
 
 use std::{env, path::Path, process::Command, time::Duration};
 
@@ -8,32 +8,28 @@ use warpfold_suite::input::npy;
 
 use crate::{packages, process, workspace::Workspace};
 
-/// Kibibytes of address space that a run may have.
 const MEMORY_KIB: u64 = 512 << 10;
 
-/// Seconds of the processor that a run may take.
 const CPU_SECONDS: u64 = 10;
 
-/// Time after which a run hangs, on a machine that does other things as well.
+/// The wall time limit of a run, on a busy machine.
 const HANGS: Duration = Duration::from_secs(18);
 
-/// The array that offsets and keys belong to, and its elements.
+/// The array that offsets and keys refer to, and its elements.
 pub(super) const ARRAY: &str = "v.npy";
 const ELEMENTS: [f32; 6] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
 
-/// Returns the array that offsets and keys belong to, as a file.
 pub(super) fn array() -> Vec<u8> {
     let elements: Vec<u8> = ELEMENTS.iter().flat_map(|element| element.to_le_bytes()).collect();
     npy::file("<f4", &[ELEMENTS.len()], &elements)
 }
 
-/// Far above a build of the program.
 const BUILD: Duration = Duration::from_secs(1800);
 
-/// Builds the program, beside this one.
+/// Builds the program next to this one.
 ///
 /// # Errors
-/// It cannot be built.
+/// Fails if it cannot be built.
 pub(super) fn build(workspace: &Workspace) -> Result<()> {
     let mut build = packages::cargo(&workspace.root);
     build.args(["build", "--locked", "--package", "warpfold-cli"]);
@@ -42,17 +38,17 @@ pub(super) fn build(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Runs the program in a folder; returns what it says, or that it has a result.
+/// Runs the program in a folder; returns its error message, or that it has a result.
 ///
 /// # Panics
-/// When it ends otherwise, says more than a line, or takes too long.
+/// Panics if it ends otherwise, prints more than a line, or takes too long.
 pub(super) fn run(folder: &Path, arguments: &str) -> Result<String> {
     let program = env::current_exe().context("this program has no name")?.with_file_name("warpfold");
     let limits = format!("ulimit -v {MEMORY_KIB} && ulimit -t {CPU_SECONDS} && ulimit -c 0");
     let script = format!("{limits} && exec \"$0\" \"$@\"");
     let mut shell = Command::new("sh");
     shell.args(["-c", &script]).arg(program).args(arguments.split(' ')).args(["--device", "cpu"]);
-    // Each thread of the CPU's pool takes address space.
+    // Each thread of the CPU's pool reserves address space.
     shell.env("RAYON_NUM_THREADS", "2").env("RUST_BACKTRACE", "0").current_dir(folder);
     let ended = process::run(&mut shell, HANGS);
     let process::Output { status, stdout, stderr } =

@@ -1,4 +1,4 @@
-//! What is tried: each target takes any bytes and says in a line what came of them.
+//! The fuzz targets: each takes any bytes and returns a line about the outcome.
 
 use std::{
     fs,
@@ -49,7 +49,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// All that try something of the suite.
+    /// All targets of the suite.
     pub const ALL: &'static [Self] = &[
         Self::Ptx,
         Self::Execute,
@@ -67,7 +67,7 @@ impl Target {
         Self::ProgramKeys,
     ];
 
-    /// Its name, also that of the folder of what was found to be new.
+    /// Returns the target's name, which also names its corpus folder.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ptx => "ptx",
@@ -90,10 +90,10 @@ impl Target {
 }
 
 impl Target {
-    /// The folders of its committed inputs, below the root.
+    /// Returns the folders of the committed inputs, relative to the root.
     pub(super) fn corpus(self) -> &'static [&'static str] {
         match self {
-            // What compilers write is there for other tests.
+            // Compiler output that is committed for other tests.
             Self::Ptx | Self::Execute => &["tests/corpus/ptx", "sim/tests/ptx"],
             Self::Sim => &["tests/corpus/sim", "tests/corpus/ptx"],
             Self::Npy => &["tests/corpus/npy"],
@@ -113,7 +113,7 @@ impl Target {
 }
 
 impl Target {
-    /// The call of the program that takes an input, which is the file `a`.
+    /// Returns the program's arguments for an input, which is the file `a`.
     pub(super) fn call(self) -> Option<&'static str> {
         Some(match self {
             Self::ProgramNpy => "a --format npy --op sum,argmax,spread --axis -1 --json",
@@ -128,17 +128,15 @@ impl Target {
     }
 }
 
-/// A target that is ready to take inputs.
 pub(super) struct Ready {
     target: Target,
-    /// Where inputs are that are read as files.
     folder: tempfile::TempDir,
     info: DeviceInfo,
 }
 
 impl Ready {
     pub(super) fn new(target: Target) -> Result<Self> {
-        // In memory where there is such a place: thousands of files a second are written.
+        // In memory if possible, because thousands of files are written per second.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let folder = folder.context("no temporary folder")?;
         if target.call().is_some() {
@@ -147,15 +145,14 @@ impl Ready {
         Ok(Self { target, folder, info: Device::open(Selection::Sim)?.info().clone() })
     }
 
-    /// Returns whether inputs are tried in this process.
     pub(super) fn is_in_process(&self) -> bool {
         self.target.call().is_none()
     }
 
-    /// Tries an input; what came of it.
+    /// Tries an input; returns the outcome.
     ///
     /// # Panics
-    /// When a promise was broken. Whatever else ends the process is a finding as well.
+    /// Panics if a guarantee is violated. Any other end of the process is a finding as well.
     pub(super) fn run(&self, bytes: &[u8]) -> Result<String> {
         let said = match self.target {
             Target::Ptx => parse(bytes),
@@ -188,8 +185,8 @@ impl Ready {
         Ok(said)
     }
 
-    /// The input as what both compilers' kernels took in a bench of the library: the one that it names,
-    /// as the command in a machine line does.
+    /// Writes the input as the result file of a library bench for both compilers; the bench is the one
+    /// that it names, as the command of a machine line does.
     fn library(&self, bytes: &[u8]) -> Result<PathBuf> {
         let text = String::from_utf8_lossy(bytes);
         let bench = report::library_benches().find(|bench| text.contains(bench)).unwrap_or("operations");
@@ -206,7 +203,7 @@ impl Ready {
     }
 }
 
-/// The simulator's complaints are one line by themselves.
+/// Checks that a message of the simulator is a single line.
 fn one_line(said: String) -> String {
     assert!(!said.contains(char::is_control), "more than a line: {said:?}");
     said
@@ -242,7 +239,7 @@ fn execute(bytes: &[u8]) -> String {
         Ok(()) => "ran".to_owned(),
         Err(Error::Fault(fault)) => {
             one_line(fault.to_string());
-            // Which kind, not which place.
+            // The kind, without the position.
             format!("{:?}", std::mem::discriminant(&fault.kind))
         }
         Err(refused) => one_line(refused.to_string()),
@@ -250,7 +247,7 @@ fn execute(bytes: &[u8]) -> String {
     ran.chain(refused).collect::<Vec<_>>().join("; ")
 }
 
-/// Runs an entry whose parameters are all the address of memory, or a small number beside it.
+/// Runs an entry whose parameters alternate between the address of memory and a small number.
 fn launch(gpu: &Gpu, module: &Module, entry: &Entry, data: u64) -> Result<(), Error> {
     let mut parameters = vec![0; entry.param_bytes()];
     for (place, chunk) in parameters.chunks_mut(8).enumerate() {
@@ -264,7 +261,7 @@ fn launch(gpu: &Gpu, module: &Module, entry: &Entry, data: u64) -> Result<(), Er
     gpu.launch(module, entry.name(), &shape, &Args::new().bytes(&parameters, 1)).map(drop)
 }
 
-/// Gives a file to the command that lists its kernels, and to the one that runs the only one.
+/// Lists a file's kernels by `warpfold-sim`, and runs the only one.
 fn sim(path: &Path) -> String {
     let path = &*path.to_string_lossy();
     let list = ["warpfold-sim", "ls", path];
@@ -312,7 +309,6 @@ fn planted(bytes: &[u8]) -> String {
     "nothing".to_owned()
 }
 
-/// Without where the file happens to be.
 fn said_of(path: &Path, said: &str) -> String {
     said.replace(&path.display().to_string(), "")
 }

@@ -1,4 +1,4 @@
-//! A process that tries inputs of a target until its time is over, or something ends it.
+//! A worker process that tries inputs of a target until its time is over or it crashes.
 
 use std::{
     collections::HashSet,
@@ -21,20 +21,20 @@ use super::{
 };
 use crate::workspace::Workspace;
 
-/// Time that any input may take, on a machine that does other things as well.
+/// The time limit of an input, on a busy machine.
 const SLOW: Duration = Duration::from_secs(5);
 
-/// Inputs that changes are made of, at most.
+/// The maximum number of inputs that changes are made from.
 const MOST: usize = 2000;
 
-/// Bytes of an input that is kept for others to be made of, at most.
+/// The maximum size in bytes of inputs that are kept as a base of others.
 const KEPT: usize = 16 << 10;
 
-/// Tries all inputs that are there, and others until the time is over. Prints how many, and to how many
-/// kinds of outcome they led. A panic, also one that somebody catches, ends the process.
+/// Tries all existing inputs, and then changed ones until the time is over. Prints their number, and the
+/// number of kinds of outcome. A panic ends the process, even one that is caught.
 ///
 /// # Errors
-/// A corpus that cannot be read or written.
+/// Fails for a corpus that cannot be read or written.
 pub(super) fn work(
     workspace: &Workspace,
     target: Target,
@@ -52,7 +52,7 @@ pub(super) fn work(
     }));
     while worker.has_own() || start.elapsed() < time {
         worker.one_more()?;
-        // The last of these lines stands for the worker, however it ends.
+        // The last of these lines is the worker's result, however it ends.
         if told.elapsed() > Duration::from_millis(500) {
             told = Instant::now();
             worker.tell()?;
@@ -64,15 +64,13 @@ pub(super) fn work(
 struct Worker {
     ready: Ready,
     random: Random,
-    /// Where what is being tried is, for whoever finds this process gone.
+    /// The file of the current input, read by the parent if this process crashes.
     current: File,
-    /// What changes are made of, and what is tried unchanged first.
+    /// Inputs that are tried unchanged first, and then changed.
     inputs: Vec<Vec<u8>>,
-    /// Where what leads to something new is kept.
     folder: PathBuf,
     kinds: HashSet<String>,
     tried: usize,
-    /// How many inputs there were at the start.
     own: usize,
 }
 
@@ -110,12 +108,11 @@ impl Worker {
         })
     }
 
-    /// Whether an input that was there is still to be tried.
     fn has_own(&self) -> bool {
         self.tried < self.own
     }
 
-    /// Tries an input: each that is there as it is, then changed ones.
+    /// Tries the next input: first each initial one unchanged, then changed ones.
     fn one_more(&mut self) -> Result<()> {
         let number = self.tried;
         self.tried += 1;
@@ -133,15 +130,15 @@ impl Worker {
         Ok(())
     }
 
-    /// Tries an input; whether something came of it that came of none before: a part of what was said,
-    /// without its numbers and what it repeats of the input.
+    /// Tries an input; returns whether its outcome is new: a part of the message, without numbers and
+    /// quotes of the input.
     fn is_new(&mut self, input: &[u8]) -> Result<bool> {
         self.current.write_all_at(input, 0)?;
         self.current.set_len(input.len() as u64)?;
         let start = Instant::now();
         let said = self.ready.run(input)?;
         let took = start.elapsed();
-        // A process of its own has a limit of its own.
+        // A target in a separate process has its own limit.
         let is_slow = took > SLOW && self.ready.is_in_process();
         assert!(!is_slow, "{} bytes took {took:?}", input.len());
         let mut is_new = false;
@@ -157,7 +154,7 @@ impl Worker {
     }
 }
 
-/// What a part of a message says of any input: what stands before and behind all that is quoted, without
+/// Returns the constant part of a message: the text before the first and after the last quote, without
 /// numbers.
 fn kind(said: &str) -> String {
     let quotes = ['`', '"', '\u{2026}'];
@@ -166,7 +163,7 @@ fn kind(said: &str) -> String {
     parts.flat_map(|part| part.chars().filter(|c| !c.is_numeric()).take(80)).collect()
 }
 
-/// The files of a folder, by name, those that are not too large.
+/// Returns the files of a folder, sorted by name, except for those that are too large.
 fn inputs(folder: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>> {
     let Ok(entries) = fs::read_dir(folder) else { return Ok(Vec::new()) };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();

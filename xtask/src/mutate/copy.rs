@@ -1,4 +1,4 @@
-//! The sources, to be changed, compiled and run.
+//! The copy of the sources that is changed, compiled and run.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,26 +20,24 @@ use crate::{
     workspace::Workspace,
 };
 
-/// The tests only find the PTX with it. Optimised, as it is for other work, it takes three times as long
-/// to compile, and it is compiled twice: it depends on what is changed alone.
+/// The tests use xtask only to find the PTX. Optimized as usual, it would take three times as long to
+/// compile, and it is compiled twice, because it depends on packages that are changed alone.
 const FAST_XTASK: &str = "profile.dev.package.xtask.opt-level=0";
 
-/// The sources, to be changed.
 pub(super) struct Copy {
     root: PathBuf,
     build: PathBuf,
     packages: Vec<Package>,
-    /// The packages whose tests any mutation is tried with. All are named in each call of cargo: what
-    /// features a dependency has follows from them, and with others it would be compiled again.
+    /// The packages whose tests any mutation names. All are named in each call of cargo: they determine
+    /// the features of dependencies, and with others these would be recompiled.
     tested: BTreeSet<String>,
-    /// The suites that are compiled. All are, in each call of cargo, for a like reason: whether a
-    /// dependency has debug info follows from who else needs it.
+    /// The suites to compile. All are compiled in each call of cargo for a similar reason: whether a
+    /// dependency has debug info depends on its other dependents.
     suites: BTreeSet<Suite>,
-    /// Settings that cargo is given.
     settings: Vec<String>,
-    /// The suite's PTX as it is built: the copy builds none.
+    /// The suite's prebuilt PTX; the copy builds none.
     ptx: PathBuf,
-    /// Held while a change is compiled alone and run: others are then not in its program's place.
+    /// Held while a change is compiled alone and run, so that no other replaces its program.
     alone: Mutex<()>,
 }
 
@@ -82,20 +80,17 @@ impl Copy {
         Ok(Self { root, build, packages, tested, suites, settings, ptx, alone: Mutex::default() })
     }
 
-    /// The programs of suites, with every change in a branch.
     pub(super) fn compiled(&self) -> Result<BTreeMap<Suite, Program>> {
         let said = self.cargo(&[])?;
         let program = |suite: &Suite| Ok((suite.clone(), Program::of(suite, &self.packages, &said)?));
         self.suites.iter().map(program).collect()
     }
 
-    /// What tests print with a change that is compiled alone.
     pub(super) fn tested_alone(&self, mutation: &Mutation) -> Result<Output> {
         let _alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
         self.tested(&self.compiled_with(mutation)?, &mutation.test, None)
     }
 
-    /// The program of a suite with a change that is compiled alone.
     fn compiled_with(&self, mutation: &Mutation) -> Result<Program> {
         let Mutation { name, file, with, test, .. } = mutation;
         let path = self.root.join(file);
@@ -105,14 +100,14 @@ impl Copy {
         fs::write(&path, mutation.replaced_in(&text, with)?)?;
         let said = self.cargo(&[self.apart_alone(file)?]);
         fs::write(&path, &text)?;
-        // With its time as well, what is compiled of it as it was need not be compiled again.
+        // Restoring the modification time as well keeps the unchanged build valid.
         fs::File::options().write(true).open(&path)?.set_modified(written)?;
         let program = Program::of(&test.suite, &self.packages, &said.with_context(|| name.clone())?)?;
         ensure!(!program.is_old, "{name}: cargo has not compiled {}", program.path.display());
         Ok(program)
     }
 
-    /// What cargo says when it compiles the suites, with these settings besides those of the copy.
+    /// Compiles the suites with additional settings and returns cargo's messages.
     fn cargo(&self, settings: &[String]) -> Result<Vec<u8>> {
         let targets: BTreeSet<Vec<&str>> = self.suites.iter().map(Suite::target).collect();
         let output = packages::cargo(&self.root)
@@ -125,14 +120,14 @@ impl Copy {
             .output()
             .context("cargo does not start")?;
         if !output.status.success() {
-            // Its messages are for this program.
+            // Its messages are JSON for this program.
             let output = Output { stdout: Vec::new(), ..output };
             return Err(shown("the tests do not compile:", &output).into());
         }
         Ok(output.stdout)
     }
 
-    /// What a program prints, with a change if one is named. It runs as cargo would run it.
+    /// Runs a program as cargo would, with the named change if any, and returns its output.
     pub(super) fn tested(
         &self,
         program: &Program,
@@ -143,13 +138,13 @@ impl Copy {
         command
             .args(&tests.names)
             .current_dir(&program.folder)
-            // Here they are those of this program, which cargo runs, too.
+            // The inherited values are this program's own, which cargo runs as well.
             .env("CARGO_MANIFEST_DIR", &program.folder)
             .env("CARGO_MANIFEST_PATH", program.folder.join("Cargo.toml"))
             .env("CARGO_PKG_NAME", &tests.suite.package)
             .env("CARGO_TARGET_DIR", &self.build)
             .env_remove(CHOSEN);
-        // The library has its PTX inside of it, and the suite's folder has none of it.
+        // The library embeds its PTX, which the suite's folder lacks.
         if tests.suite.package == "warpfold" {
             command.env_remove(PTX_DIR);
         } else {
@@ -161,8 +156,8 @@ impl Copy {
         command.output().with_context(|| format!("{} does not start", program.path.display()))
     }
 
-    /// A profile for the package of a file that is changed alone. What is compiled of it lies apart from
-    /// the programs of all other changes, so that neither is run in the place of the other.
+    /// Returns a profile setting for the package of a file that is changed alone. It separates the build
+    /// from the programs of all other changes, so that neither is run in place of the other.
     fn apart_alone(&self, file: &Path) -> Result<String> {
         let path = self.root.join(file);
         let holds =
@@ -174,24 +169,23 @@ impl Copy {
     }
 }
 
-/// Makes cargo keep what it compiles of the copy apart from what it compiles of the sources. Both are in
-/// one folder, which spares compiling what they depend on again, and cargo tells the packages of two
-/// workspaces there by their profile alone: without this it took code with a mutation for the sources'
-/// own. What differs is what takes time to write and nobody reads here.
+/// Returns a profile setting that keeps cargo's build of the copy separate from that of the sources.
+/// Both share one target folder, which saves recompiling dependencies, and cargo distinguishes the
+/// packages of two workspaces there by their profile alone: without this it took mutated code for the
+/// sources' own. Debug info takes time to write and is not used here.
 fn apart(package: &Package) -> String {
     format!("profile.dev.package.{}.debug=false", package.name)
 }
 
-/// Names the folder of the sources that cust's build script is told of, where the settings of the copy
-/// name their own. With another one cust would be compiled again, and all that depends on it: here, and
-/// after it where the sources are compiled next.
+/// Makes cust's build script use the sources' link folder, where the copy's settings name their own.
+/// Another path would recompile cust and all its dependents, here and in the next build of the sources.
 fn same_link(workspace: &Workspace) -> String {
-    // TOML writes a text as JSON does.
+    // TOML strings have JSON's syntax.
     let link = serde_json::json!(workspace.root.join("host/driver/link"));
     format!("env.CUDA_LIBRARY_PATH.value={link}")
 }
 
-/// Writes a file only where it differs, so that cargo compiles nothing again that is as it was.
+/// Writes a file only if it differs, so that cargo does not rebuild unchanged code.
 fn write_if_changed(to: &Path, bytes: &[u8]) -> Result<()> {
     if fs::read(to).is_ok_and(|old| old == bytes) {
         return Ok(());
@@ -200,7 +194,6 @@ fn write_if_changed(to: &Path, bytes: &[u8]) -> Result<()> {
     fs::write(to, bytes).with_context(|| format!("{} cannot be written", to.display()))
 }
 
-/// Removes what an earlier copy had and the sources have no more.
 fn remove_others(root: &Path, files: &[&Path]) -> Result<()> {
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -231,7 +224,6 @@ mod tests {
             assert!(std::env::var_os("CARGO_MANIFEST_DIR").unwrap() == *env!("CARGO_MANIFEST_DIR"));
         }"#;
 
-    /// A mutation of a package `p` with one source, and the test that must notice it.
     fn mutation(name: &str, alone: bool, replace: &str, with: &str, test: &str) -> Mutation {
         let test = ["--package", "p", "--lib", "--", test];
         serde_json::from_value(serde_json::json!({
@@ -241,7 +233,6 @@ mod tests {
         .unwrap()
     }
 
-    /// A copy of that package, with the changes that are not compiled alone.
     fn copy(folder: &Path, mutations: &[Mutation]) -> Copy {
         let source = mutations
             .iter()
@@ -263,7 +254,7 @@ mod tests {
         }
     }
 
-    /// Whatever was compiled before: each change is seen by its own test, and by no other.
+    /// Each change is detected by its own test and no other, whatever was compiled before.
     #[test]
     fn each_change_is_run_in_its_own_program() {
         let folder = tempfile::tempdir().unwrap();
@@ -299,7 +290,7 @@ mod tests {
         let unchanged = copy.compiled().unwrap().into_values().next().unwrap();
         let changed = copy.compiled_with(&mutation).unwrap();
         assert_ne!(changed.path, unchanged.path, "it would be run for others");
-        // A clock that was set back makes the change older than what was compiled before it.
+        // A clock that was set back makes the change older than the previous build.
         let later = std::time::SystemTime::now() + std::time::Duration::from_secs(3600);
         let mut folders = vec![folder.path().join("target/debug/.fingerprint")];
         while let Some(folder) = folders.pop() {

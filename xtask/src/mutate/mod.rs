@@ -1,15 +1,15 @@
-//! `cargo xtask mutate`: whether the tests notice when the code is broken on purpose.
+//! `cargo xtask mutate`: checks that the tests detect code that is broken on purpose.
 //!
-//! `tests/mutations.json` lists changes to make, each with the tests that must fail then. They are made
-//! in a copy of the sources, so that nothing of the checkout is touched. What the copy is built of from
-//! elsewhere is built already.
+//! `tests/mutations.json` lists the changes, each with the tests that must fail. They are made in a copy
+//! of the sources, so that the checkout stays untouched. The copy reuses dependencies that are built
+//! already.
 //!
-//! All changes are compiled at once, in branches that an environment variable chooses when the tests
-//! run: an expression or some statements each, which become `if it is chosen { with } else { replace }`.
-//! What cannot be said so is compiled alone.
+//! All changes are compiled at once, as branches that an environment variable selects at run time: each
+//! is an expression or some statements, which become `if it is chosen { with } else { replace }`.
+//! Changes of another kind are compiled alone.
 //!
-//! One call of cargo compiles the tests of all suites, so that these share what they depend on, and the
-//! programs are run without cargo, which would take longer than many of the tests.
+//! One call of cargo compiles the tests of all suites, so that they share dependencies, and the programs
+//! are run without cargo, which would take longer than many of the tests.
 
 mod copy;
 mod program;
@@ -45,33 +45,31 @@ pub struct Args {
     pub name: Option<String>,
 }
 
-/// The environment variable that has the name of the change that is chosen.
+/// The environment variable with the name of the selected change.
 const CHOSEN: &str = "WARPFOLD_MUTATION";
 
-/// A change that breaks the code.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Mutation {
-    /// What is wrong then.
+    /// A description of the fault.
     name: String,
-    /// The file that is changed, from the root.
+    /// The changed file, relative to the root.
     file: PathBuf,
-    /// Text that is there once: an expression or statements, or with these between `⟦` and `⟧`.
+    /// Text that occurs once: an expression or statements, or with these between `⟦` and `⟧`.
     replace: String,
-    /// What stands in its place, or in that of what is between `⟦` and `⟧`.
+    /// The replacement of that text, or of the part between `⟦` and `⟧`.
     with: String,
-    /// Whether it is compiled alone, because it is neither an expression nor statements.
+    /// True if it is compiled alone, because it is neither an expression nor statements.
     #[serde(default)]
     alone: bool,
-    /// Arguments of `cargo test`: a suite, and behind `--` the names of those of its tests that must
-    /// fail.
+    /// Arguments of `cargo test`: a suite, and after `--` the names of its tests that must fail.
     test: Tests,
 }
 
-/// Makes one change after the other. Exits 1 when the tests pass with one of them.
+/// Tries all changes. Exits 1 if the tests pass with one of them.
 ///
 /// # Errors
-/// A change that cannot be made, and tests that fail without any.
+/// Fails for a change that cannot be made and for tests that fail without any change.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let workspace = Workspace::locate()?;
     let list = workspace.root.join("tests/mutations.json");
@@ -89,7 +87,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         args.name,
         list.display()
     );
-    // What the suite's tests run in the copy.
+    // The PTX that the suite's tests run in the copy.
     suite::sources_ptx(&workspace)?;
     let suites = chosen.iter().map(|mutation| mutation.test.suite.clone()).collect();
     let copy = Copy::make(&workspace, &all, suites)?;
@@ -107,8 +105,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(survivors > 0)))
 }
 
-/// What the mutations are tried with: each suite once with all of its tests that any of them names, and
-/// once as a whole where one names none.
+/// Returns the tests to run without a change: each suite once with all of its tests that a mutation
+/// names, and once as a whole if a mutation names none.
 fn unchanged(chosen: &[&Mutation]) -> Vec<Tests> {
     let mut suites = BTreeMap::<(&Suite, bool), BTreeSet<String>>::new();
     for Mutation { test: Tests { suite, names }, .. } in chosen {
@@ -117,8 +115,9 @@ fn unchanged(chosen: &[&Mutation]) -> Vec<Tests> {
     suites.into_iter().map(|((suite, _), names)| Tests { suite: suite.clone(), names }).collect()
 }
 
-/// Does something with each item, with as many at once as there are processors, as some tests wait for
-/// long and most are one thread. What comes of each is told in the order of the items, up to an error.
+/// Runs `run` on each item, on as many threads as there are processors, because some tests wait for long
+/// and most are single-threaded. Results are passed to `tell` in the order of the items, up to the first
+/// error.
 fn in_order<T: Sync, R: Send>(
     items: &[T],
     run: impl Fn(&T) -> Result<R> + Sync,
@@ -129,10 +128,10 @@ fn in_order<T: Sync, R: Send>(
         while let Some((at, item)) = take(&next, items) {
             let result = run(item);
             if result.is_err() {
-                // Nobody begins another.
+                // Stops the other threads from starting further items.
                 next.store(items.len(), Ordering::Relaxed);
             }
-            // Who collects them may have met an error.
+            // The receiver is gone if it has met an error.
             let _ = sender.send((at, result));
         }
     };
@@ -155,13 +154,11 @@ fn in_order<T: Sync, R: Send>(
     })
 }
 
-/// The next item, and its place.
 fn take<'a, T>(next: &AtomicUsize, items: &'a [T]) -> Option<(usize, &'a T)> {
     let at = next.fetch_add(1, Ordering::Relaxed);
     Some((at, items.get(at)?))
 }
 
-/// Whether the tests fail with a change.
 fn notices(copy: &Copy, programs: &BTreeMap<Suite, Program>, mutation: &Mutation) -> Result<bool> {
     let Mutation { name, alone, test, .. } = mutation;
     let output = if *alone {
@@ -173,7 +170,7 @@ fn notices(copy: &Copy, programs: &BTreeMap<Suite, Program>, mutation: &Mutation
 }
 
 impl Mutation {
-    /// A file's text with the change in a branch; as it is, if the change is compiled alone.
+    /// Returns a file's text with the change in a branch; unchanged if the change is compiled alone.
     fn made_in(&self, text: &str) -> Result<String> {
         let Self { name, replace, with, alone, .. } = self;
         let (_, original, _) = marked(replace);
@@ -182,14 +179,14 @@ impl Mutation {
             "{{ static CHOSEN: ::std::sync::OnceLock<bool> = ::std::sync::OnceLock::new();
             if *CHOSEN.get_or_init(|| {is_chosen}) {{ {with} }} else {{ {original} }} }}"
         );
-        // What is marked is an expression, which may stand where a block may not.
+        // A marked expression may be where a block is not allowed.
         let is_marked = original.len() < replace.len();
         let branch = if is_marked { format!("({branch})") } else { branch };
         let changed = self.replaced_in(text, &branch)?;
         Ok(if *alone { text.to_owned() } else { changed })
     }
 
-    /// A file's text with something else in the place of what is changed.
+    /// Returns a file's text with `with` in place of the changed part.
     fn replaced_in(&self, text: &str, with: &str) -> Result<String> {
         let Self { name, file, replace, .. } = self;
         let (before, original, after) = marked(replace);
@@ -200,7 +197,7 @@ impl Mutation {
     }
 }
 
-/// What is before the marks, between them, and behind them; without marks all is between.
+/// Splits the text at the marks into before, between and after; without marks all is between.
 fn marked(replace: &str) -> (&str, &str, &str) {
     let found = replace.split_once('⟦').and_then(|(before, rest)| {
         let (original, after) = rest.split_once('⟧')?;
@@ -264,7 +261,7 @@ mod tests {
         assert!(made.starts_with("let x = ({ static CHOSEN"), "{made}");
         assert!(made.contains(r#""WARPFOLD_MUTATION").is_some_and(|it| it == "a")"#), "{made}");
         assert!(made.ends_with("{ 2 } else { 1 } });\nlet y = 1;"), "{made}");
-        // Another one of the same text is made within.
+        // Another change of the same text nests inside the first.
         let again = mutation("1", false).made_in("f(1)").unwrap();
         assert!(mutation("1", false).made_in(&again).unwrap().ends_with("else { 1 } } } })"));
     }

@@ -1,4 +1,4 @@
-//! Programs of tests, and what they say.
+//! Test programs and their output.
 
 use std::{
     collections::BTreeSet,
@@ -12,27 +12,26 @@ use serde::Deserialize;
 
 use crate::{failure::Failure, packages::Package};
 
-/// What cargo makes one program of tests of.
+/// The tests that cargo compiles to one program.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Suite {
     pub(super) package: String,
-    /// A file or folder of `tests/`; none is the library with the tests that are in its sources.
+    /// A file or folder of `tests/`; `None` for the library's unit tests.
     file: Option<String>,
 }
 
 impl Suite {
-    /// The arguments of cargo that choose it among all of the packages that are compiled.
+    /// Returns the arguments of cargo that select it among all targets of the packages.
     pub(super) fn target(&self) -> Vec<&str> {
         self.file.as_deref().map_or_else(|| vec!["--lib"], |file| vec!["--test", file])
     }
 }
 
-/// Tests of a suite, from the arguments of `cargo test`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Vec<String>")]
 pub(super) struct Tests {
     pub(super) suite: Suite,
-    /// Their names, or parts of these; none is all of them.
+    /// Their names or parts of these; empty for all.
     pub(super) names: BTreeSet<String>,
 }
 
@@ -62,17 +61,16 @@ impl fmt::Display for Tests {
     }
 }
 
-/// The program of a suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Program {
     pub(super) path: PathBuf,
-    /// The package's folder, in which cargo runs it.
+    /// The package's folder, used as working directory as by cargo.
     pub(super) folder: PathBuf,
-    /// Whether it is as an earlier call of cargo has left it.
+    /// True if an earlier call of cargo has built it.
     pub(super) is_old: bool,
 }
 
-/// What is used of cargo's messages about what it has compiled.
+/// The used fields of cargo's messages about compiled artifacts.
 #[derive(Deserialize)]
 struct Message {
     reason: String,
@@ -97,7 +95,7 @@ struct Profile {
 }
 
 impl Message {
-    /// Whether it is about the program of a suite of the package with this manifest.
+    /// Returns whether the message is about the program of a suite of the package with this manifest.
     fn is_of(&self, suite: &Suite, manifest: &Path) -> bool {
         let is_target = self.target.as_ref().is_some_and(|Target { name, kind }| match &suite.file {
             Some(file) => kind == &["test"] && name == file,
@@ -109,7 +107,6 @@ impl Message {
 }
 
 impl Program {
-    /// That of a suite, among what cargo says that it has compiled.
     pub(super) fn of(suite: &Suite, packages: &[Package], said: &[u8]) -> Result<Self> {
         let package = packages.iter().find(|package| package.name == suite.package);
         let manifest =
@@ -127,7 +124,7 @@ impl Program {
     }
 }
 
-/// Whether tests pass, all that are named among them, as they must without a change.
+/// Requires that the tests pass, including all that are named.
 pub(super) fn require_passed(tests: &Tests, output: &Output) -> Result<()> {
     if !output.status.success() {
         return Err(shown(&format!("{tests} fails without any change:"), output).into());
@@ -141,20 +138,18 @@ pub(super) fn require_passed(tests: &Tests, output: &Output) -> Result<()> {
     Ok(())
 }
 
-/// The name of a test that passes, of a line that says so.
 fn passed(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... ok")
 }
 
-/// Whether a test fails with a change. A program that ends otherwise has not told of any test.
+/// Returns whether a test fails with a change; an error if the program ends without reporting tests.
 pub(super) fn is_noticed(name: &str, output: &Output) -> Result<bool> {
-    /// What a program exits with when tests fail.
     const FAILED: i32 = 101;
     if output.status.success() {
         return Ok(false);
     }
     let stdout = String::from_utf8_lossy(&output.stdout);
-    // Names stand behind the last of these lines, each with spaces in front of it.
+    // The last such line is followed by the names, each indented.
     let names = stdout.rsplit_once("\nfailures:\n").map_or("", |(_, names)| names);
     if output.status.code() == Some(FAILED) && names.starts_with("    ") {
         return Ok(true);
@@ -163,7 +158,6 @@ pub(super) fn is_noticed(name: &str, output: &Output) -> Result<bool> {
     Err(shown(&first, output).into())
 }
 
-/// An error that shows what tests print.
 pub(super) fn shown(first: &str, output: &Output) -> Failure {
     let printed = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     let rest = printed.iter().flat_map(|text| text.lines()).map(str::to_owned);
@@ -180,7 +174,6 @@ mod tests {
         arguments.split(' ').map(str::to_owned).collect::<Vec<_>>().try_into()
     }
 
-    /// What a program of tests prints and exits with.
     fn output(script: &str) -> Output {
         Command::new("sh").args(["-c", script]).output().unwrap()
     }

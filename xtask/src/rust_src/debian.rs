@@ -1,7 +1,7 @@
-//! The source from Debian's package of exactly this compiler release.
+//! The source from Debian's package of the same compiler release.
 //!
-//! Needs no privileges: apt is given folders of its own, and its configuration of mirrors, proxies
-//! and keys stays in force.
+//! Needs no privileges: apt is given separate folders, and its configuration of mirrors, proxies and
+//! keys stays in effect.
 
 use std::{
     fs,
@@ -15,13 +15,13 @@ use super::Provision;
 
 const PACKAGE: &str = "rust-src";
 
-/// Suites of the machine's own mirror that may hold the release, when its configuration does not.
-/// The package is the same on every Debian (`Architecture: all`), so the machine's own suite does
-/// not matter. Backports first: new compilers stay there longest. Then the next release and the
+/// Suites of the machine's own mirror that may have the release if its configuration does not. The
+/// package is the same on every Debian (`Architecture: all`), so the machine's own suite does not
+/// matter. Backports come first, because new compilers stay there longest; then the next release and the
 /// development suite, where they appear first and are replaced soonest.
 const SUITES: &[&str] = &["trixie-backports", "forky", "sid"];
 
-/// Signs all of these. A machine without it has its own keys, which apt then uses.
+/// The keyring of all these suites. Without it apt uses the machine's own keys.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 pub(super) fn get(provision: &Provision) -> Result<()> {
@@ -31,7 +31,6 @@ pub(super) fn get(provision: &Provision) -> Result<()> {
     provision.put(&unpacked)
 }
 
-/// Downloads the package from the first source that has it.
 fn download(provision: &Provision, folder: &Path) -> Result<PathBuf> {
     let mut said = Vec::new();
     let own = Apt { provision, folder, options: Vec::new() };
@@ -49,7 +48,6 @@ fn download(provision: &Provision, folder: &Path) -> Result<PathBuf> {
     anyhow::bail!("{}", said.join("; "))
 }
 
-/// apt, with the sources that the options name.
 struct Apt<'a> {
     provision: &'a Provision,
     folder: &'a Path,
@@ -67,16 +65,17 @@ impl<'a> Apt<'a> {
         })
     }
 
-    /// The machine's mirror of Debian itself, as opposed to its security updates and other origins.
+    /// Returns the machine's mirror of Debian itself, as opposed to its security updates and other
+    /// origins.
     fn mirror(&self) -> Result<String> {
-        // Without release information: on a machine that never ran `apt-get update` as well.
+        // Without release information, so that it works before the first `apt-get update`.
         let args = ["indextargets", "--no-release-info", "--format", "$(REPO_URI)"];
         let targets = self.run("apt-get", &args)?;
         let mirror = targets.lines().map(str::trim).find(|uri| uri.ends_with("/debian/"));
         mirror.map(str::to_owned).context("apt knows no mirror of Debian (a URI that ends in /debian/)")
     }
 
-    /// The same mirror, another suite, and nothing else; lists and caches in the folder.
+    /// Returns apt with only the given suite of the mirror, and with its lists and caches in the folder.
     fn with_suite(&self, mirror: &str, suite: &str) -> Result<Self> {
         let home = self.folder.join(suite);
         for made in ["lists/partial", "cache/archives/partial"] {
@@ -92,13 +91,12 @@ impl<'a> Apt<'a> {
             "Dir::Etc::sourceparts=/dev/null".to_owned(),
             option("Dir::State::lists", &home.join("lists")),
             option("Dir::Cache", &home.join("cache")),
-            // Descriptions and translations are of no use here.
             "Acquire::Languages=none".to_owned(),
-            // An unreachable mirror is given up soon: there are other suites, and the user waits.
+            // Unreachable mirrors time out soon: there are other suites, and the user waits.
             "Acquire::Retries=1".to_owned(),
             "Acquire::http::Timeout=20".to_owned(),
             "Acquire::https::Timeout=20".to_owned(),
-            // Run by root, apt would hand the download to a user who cannot enter a private folder.
+            // As root, apt would run the download as a user who cannot enter a private folder.
             "APT::Sandbox::User=root".to_owned(),
         ];
         let apt = Self { provision: self.provision, folder: self.folder, options };
@@ -106,7 +104,6 @@ impl<'a> Apt<'a> {
         Ok(apt)
     }
 
-    /// Downloads the package of the release.
     fn download(&self) -> Result<PathBuf> {
         let release = &self.provision.release;
         let table = self.run("apt-cache", &["madison", PACKAGE])?;
@@ -122,12 +119,12 @@ impl<'a> Apt<'a> {
     }
 }
 
-/// Whether a package version is of an upstream release: `1.2.3+dfsg1-2` of `1.2.3`.
+/// Returns whether a package version is of an upstream release: `1.2.3+dfsg1-2` of `1.2.3`.
 fn is_of_release(version: &str, release: &str) -> bool {
     version.strip_prefix(release).is_some_and(|rest| rest.starts_with(['+', '-', '~']))
 }
 
-/// Unpacks the library alone: the package also holds the compiler's source, ten times as much.
+/// Unpacks the library only: the package also has the compiler's source, ten times as large.
 fn unpack(provision: &Provision, package: &Path, folder: &Path) -> Result<PathBuf> {
     let inside = format!("./usr/src/rustc-{}/library", provision.release);
     let command = |program: &str| {

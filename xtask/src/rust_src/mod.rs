@@ -1,9 +1,9 @@
 //! The standard library's source, from which core is compiled for the GPU.
 //!
-//! rustup brings it where its servers can be reached. Elsewhere Debian's package of the same release
-//! has the same tree, and comes from the mirror that the machine's package manager uses anyway.
-//! Whatever happens on the way, the final place holds all of the source or nothing: it is unpacked
-//! beside it and moved in one step.
+//! rustup installs it if its servers can be reached. Otherwise Debian's package of the same release,
+//! which has the same tree, is downloaded from the mirror that the machine's package manager uses. The
+//! source is unpacked next to its final location and moved there in one step, so that an interrupted
+//! installation leaves nothing.
 
 mod debian;
 
@@ -20,31 +20,31 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{failure::Failure, process, toolchain::Toolchain};
 
-/// Where the source belongs, and how programs that bring it are run.
+/// The location of the source, and the settings of the programs that install it.
 #[derive(Debug)]
 pub struct Provision {
     /// The folder of the toolchain.
     pub sysroot: PathBuf,
     /// The compiler's release, which is also rustup's name of the toolchain.
     pub release: String,
-    /// Where rustup and the package tools are looked up; none is this process's own PATH.
+    /// The search path of rustup and the package tools; `None` for this process's PATH.
     pub path: Option<OsString>,
-    /// How long a program may take that waits for the network.
+    /// The time limit of a program that waits for the network.
     pub limit: Duration,
 }
 
-/// One way to get the source: its name, what a user would do by hand, and how it is done here.
+/// A way to get the source: its name, with the manual command, and its function.
 type Way = (&'static str, fn(&Provision) -> Result<()>);
 
-/// In the order in which they are tried: the toolchain's own manager first, because what it brings
-/// it also removes and updates.
+/// The ways in the order in which they are tried. The toolchain's own manager is first, because it can
+/// also remove and update what it has installed.
 const WAYS: &[Way] =
     &[("rustup component add rust-src", by_rustup), ("debian package rust-src", debian::get)];
 
-/// Makes sure that the source is there for a toolchain.
+/// Installs the source for a toolchain if it is missing.
 ///
 /// # Errors
-/// It is not, and no way leads to it: one line per way.
+/// Fails with one line per way if all of them fail.
 pub fn ensure(toolchain: &Toolchain) -> Result<()> {
     let sysroot = toolchain.sysroot()?;
     if is_present(&sysroot) {
@@ -56,21 +56,21 @@ pub fn ensure(toolchain: &Toolchain) -> Result<()> {
     Provision { sysroot, release, path, limit }.run()
 }
 
-/// Whether a toolchain has the source.
+/// Returns whether a toolchain has the source.
 pub fn is_present(sysroot: &Path) -> bool {
     library(sysroot).join("Cargo.lock").is_file()
 }
 
-/// Where the source is in a toolchain.
+/// Returns the location of the source in a toolchain.
 pub fn library(sysroot: &Path) -> PathBuf {
     sysroot.join("lib/rustlib/src/rust/library")
 }
 
 impl Provision {
-    /// Tries one way after the other until the source is there.
+    /// Tries the ways in order until one succeeds.
     ///
     /// # Errors
-    /// None led to it: one line per way.
+    /// Fails with one line per way if all of them fail.
     pub fn run(&self) -> Result<()> {
         let place = library(&self.sysroot);
         let mut lines = vec![format!(
@@ -97,10 +97,9 @@ impl Provision {
         Err(Failure::new(lines).into())
     }
 
-    /// Runs a program that may wait for the network, and returns what it printed.
     fn ask(&self, program: &str, prepare: impl FnOnce(&mut Command)) -> Result<String> {
         let mut command = Command::new(program);
-        // Messages are recognised, so they must not be translated.
+        // Messages are matched, so they must not be translated.
         command.env("LC_ALL", "C");
         if let Some(path) = &self.path {
             command.env("PATH", path);
@@ -109,7 +108,6 @@ impl Provision {
         process::run(&mut command, self.limit)?.success()
     }
 
-    /// A temporary folder on the file system of the final place.
     fn workplace(&self) -> Result<tempfile::TempDir> {
         let library = library(&self.sysroot);
         let parent = library.parent().context("a sysroot without folders")?;
@@ -118,7 +116,7 @@ impl Provision {
             .with_context(|| format!("{} cannot be written", parent.display()))
     }
 
-    /// Moves the unpacked source to its place. Whoever comes second finds it there, which serves too.
+    /// Moves the unpacked source to its location. If another process was faster, its result is used.
     fn put(&self, unpacked: &Path) -> Result<()> {
         ensure!(unpacked.join("Cargo.lock").is_file(), "the source that came has no library/Cargo.lock");
         let place = library(&self.sysroot);
@@ -136,7 +134,7 @@ impl Provision {
 fn by_rustup(provision: &Provision) -> Result<()> {
     provision.ask("rustup", |command| {
         command.args(["component", "add", "rust-src", "--toolchain", &provision.release]);
-        // A trace would hide the line that says what went wrong.
+        // A backtrace would hide the line with the error.
         command.env("RUST_BACKTRACE", "0");
     })?;
     Ok(())

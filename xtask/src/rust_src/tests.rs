@@ -1,15 +1,14 @@
-//! Fake commands stand in for rustup and the package tools: scripts in a PATH of their own.
+//! Fake rustup and package tools: scripts in a separate PATH.
 
 use std::{io::Write, process::Stdio, thread};
 
 use super::*;
 
-/// A sysroot and a PATH with the scripts that a test puts there.
 struct Machine {
     folder: tempfile::TempDir,
 }
 
-/// Makes a tree that counts as present below the folder `$1`.
+/// Creates a tree that counts as present below the folder `$1`.
 const MAKE: &str = "make() { mkdir -p \"$1/library\" && touch \"$1/library/Cargo.lock\"; }\n";
 
 impl Machine {
@@ -19,14 +18,14 @@ impl Machine {
         Self { folder }
     }
 
-    /// Adds a program. It logs its call, and knows the sysroot as `$SYSROOT`.
+    /// Adds a program that logs its calls and knows the sysroot as `$SYSROOT`.
     fn program(&self, name: &str, script: &str) -> &Self {
         let (path, root) = (self.folder.path().join("bin").join(name), self.folder.path().display());
         let text = format!(
             "#!/bin/sh\nPATH=/usr/bin:/bin\nSYSROOT={root}/sysroot\n{MAKE}echo \"{name} $*\" >>{root}/log\n{script}\n"
         );
-        // Another process writes it: a program that this one has open cannot be started by the
-        // children of tests that run at the same time.
+        // Written by another process: a program that this one has open for writing cannot be executed by
+        // the children of concurrent tests.
         let mut writer = Command::new("sh");
         writer.args(["-c", "cat >\"$0\" && chmod +x \"$0\""]).arg(&path).stdin(Stdio::piped());
         let mut writer = writer.spawn().unwrap();
@@ -35,7 +34,7 @@ impl Machine {
         self
     }
 
-    /// The package tools, with a mirror that has the given version in one suite.
+    /// Adds the package tools, with a mirror that has the given version in one suite.
     fn debian(&self, suite: &str, version: &str) -> &Self {
         self.program(
             "apt-get",
@@ -71,7 +70,6 @@ impl Machine {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// What lies beside the final place, hidden or not.
     fn left(&self) -> Vec<String> {
         let parent = self.folder.path().join("sysroot/lib/rustlib/src/rust");
         let entries = fs::read_dir(parent).into_iter().flatten().flatten();
@@ -114,7 +112,7 @@ fn the_debian_package_is_sought_suite_by_suite() {
     let log = machine.log();
     let programs: Vec<&str> = log.iter().map(|line| line.split(' ').next().unwrap()).collect();
     let looked = ["apt-cache", "apt-get", "apt-get", "apt-cache", "apt-get", "apt-cache"];
-    // The last two run at the same time.
+    // The last two run concurrently.
     assert_eq!(programs[..programs.len() - 2], [&["rustup"], &looked[..], &["apt-get"]].concat());
     assert!(machine.log().iter().any(|line| line.ends_with("download rust-src=1.2.3+dfsg1-1")));
 }
