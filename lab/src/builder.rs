@@ -1,4 +1,5 @@
-//! What the commands need built: the kernels, their CUDA C twins and CUB. Who calls them knows how.
+//! Interface to the builds that commands need: the kernels, their CUDA C twins and CUB. Callers
+//! implement it.
 
 use std::path::PathBuf;
 
@@ -10,16 +11,16 @@ use crate::{machine::Machine, workspace::Workspace};
 /// File name of the library of CUB's reductions.
 pub const CUB_LIBRARY: &str = "libwarpfold_cub.so";
 
-/// Names a library of CUB's reductions to take as it is, for a machine without a compiler.
+/// Environment variable with the path of a prebuilt CUB library, for machines without a compiler.
 pub const CUB: &str = "WARPFOLD_CUB";
 
-/// Builds from the sources as they are, where what was built before is stale.
+/// Builds from the current sources, where an earlier build is stale.
 pub trait Builder: Sync {
-    /// PTX of kernels. Without an architecture, for this machine's GPU.
+    /// Returns the kernels' PTX, by default for this machine's GPU.
     ///
     /// # Errors
-    /// A code generator or architecture that cannot be had, a missing tool, kernels that do not compile,
-    /// and PTX that is not accepted. Where all that the code generator lacks is on this machine, the
+    /// An unavailable code generator or architecture, a missing tool, kernels that do not compile, or
+    /// PTX that is not accepted. If everything that the code generator lacks is on this machine, the
     /// error is a [`Failure`](crate::failure::Failure) whose lines all begin with `codegen nvvm needs`.
     fn kernels(
         &self,
@@ -30,45 +31,45 @@ pub trait Builder: Sync {
         kernels: Kernels,
     ) -> Result<Ptx>;
 
-    /// PTX of the CUDA C twins. Without an architecture, for this machine's GPU.
+    /// Returns the PTX of the CUDA C twins, by default for this machine's GPU.
     ///
     /// # Errors
-    /// No nvcc, an architecture that it cannot compile for, a twin that does not compile, and PTX that
-    /// is not accepted.
+    /// No nvcc, an architecture that it cannot compile for, a twin that does not compile, or PTX that is
+    /// not accepted.
     fn twins(&self, workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> Result<Ptx>;
 
-    /// The shared library of CUB's reductions, for this machine's GPU.
+    /// Returns the shared library of CUB's reductions, for this machine's GPU.
     ///
     /// # Errors
     /// No nvcc, an architecture that it cannot compile for, sources that do not compile.
     fn cub(&self, workspace: &Workspace, machine: &Machine) -> Result<PathBuf>;
 }
 
-/// Which kernels; all of them take ten times as long to compile.
+/// The set of kernels to build; compiling all takes ten times as long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kernels {
-    /// The variants of the catalogue, and what tests the suite. The rest may be there, and stale.
+    /// The catalogue's variants and the kernels that test the suite. Other files may exist and be stale.
     Suite,
-    /// Those of the library's other operations and shapes too.
+    /// Also the kernels of the library's other operations and shapes.
     All,
 }
 
-/// PTX that is there now.
+/// A folder of built PTX.
 #[derive(Debug, Clone)]
 pub struct Ptx {
-    /// The folder that holds it, `ptx/<codegen>/<arch>` below another.
+    /// The folder, `ptx/<codegen>/<arch>` below another.
     pub folder: PathBuf,
     /// The code generator that made it.
     pub codegen: Codegen,
-    /// What it is for.
+    /// The target architecture.
     pub arch: Arch,
 }
 
 impl Ptx {
-    /// It, to load from.
+    /// Opens a store on this folder, restricted to its code generator and architecture.
     ///
     /// # Errors
-    /// None but those of a folder that has vanished since.
+    /// The folder no longer exists.
     pub fn store(&self) -> Result<PtxStore> {
         let root = self.folder.ancestors().nth(2).context("ptx/<codegen>/<arch> has two parents")?;
         Ok(PtxStore::at(root, Some(self.codegen))?.only(self.arch))
@@ -84,10 +85,10 @@ pub struct CodegenArg {
 }
 
 impl CodegenArg {
-    /// The code generator to take, said with its reason in a line on standard error.
+    /// Returns the code generator to use, and prints it with the reason to standard error.
     ///
     /// # Errors
-    /// `WARPFOLD_CODEGEN` names none.
+    /// `WARPFOLD_CODEGEN` names no code generator.
     pub fn choose(self) -> Result<Choice> {
         let (codegen, why) = warpfold_suite::cli::codegen(self.codegen.map(Codegen::from))?;
         say!("codegen {codegen}: {why}");
@@ -105,15 +106,15 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// The one that compiles kernels where nobody names one.
+    /// Returns the default choice, which `WARPFOLD_CODEGEN` overrides.
     ///
     /// # Errors
-    /// `WARPFOLD_CODEGEN` names none.
+    /// `WARPFOLD_CODEGEN` names no code generator.
     pub fn by_default() -> Result<Self> {
         Self::of(warpfold_suite::default_codegen()?)
     }
 
-    /// That of a code generator.
+    /// Converts a code generator.
     ///
     /// # Errors
     /// It compiles no kernels.

@@ -1,4 +1,4 @@
-//! The elements of a type that contests take the first of, on the host and on the device.
+//! Elements of one type, on the host and on the device, of which contests take a prefix.
 
 #[cfg(test)]
 use warpfold_suite::Value;
@@ -7,10 +7,9 @@ use warpfold_suite::{
     reference::{Expected, marked},
 };
 
-/// Seed of all random elements.
 pub(crate) const SEED: u64 = 1;
 
-/// Elements that are drawn when an operation first needs them, and go to the device once.
+/// Elements that are drawn on first use by an operation, and uploaded once.
 pub(crate) struct Elements {
     device: Device,
     dtype: Dtype,
@@ -26,20 +25,19 @@ struct Held {
 }
 
 impl Elements {
-    /// `n` elements of a type, of which there are none yet.
     pub(crate) fn new(device: &Device, dtype: Dtype, n: usize) -> Self {
         Self { device: device.clone(), dtype, n, held: None }
     }
 
-    /// Order in which operations share elements for longest.
+    /// Returns a sort key by which operations with the same elements are adjacent.
     pub(crate) fn order(op: Op) -> bool {
         !Data::drawn_alike(Dtype::F64, Op::Sum, op)
     }
 
-    /// Some work on the first `n` of them, whose last one is a marker for the operation meanwhile.
+    /// Runs `work` on the first `n` elements, the last of which is a marker for the operation meanwhile.
     ///
     /// # Errors
-    /// Memory that is not there, those of [`marked`], and the work's own.
+    /// Too little memory, those of [`marked`], and the work's own.
     pub(crate) fn marked<T>(
         &mut self,
         (op, n): (Op, u64),
@@ -49,10 +47,10 @@ impl Elements {
         marked((op, n), data, buffer, work)
     }
 
-    /// All of them as they were drawn, for what computes nothing.
+    /// Returns all elements as they were drawn, for kernels that only move them.
     ///
     /// # Errors
-    /// Memory that is not there.
+    /// Too little memory.
     pub(crate) fn plain(&mut self) -> Result<(&Data, &Buffer)> {
         let op = self.held.as_ref().map_or(Op::Sum, |held| held.op);
         let Held { data, buffer, .. } = self.held(op)?;
@@ -63,7 +61,7 @@ impl Elements {
         let held = match self.held.take() {
             Some(held) if Data::drawn_alike(self.dtype, held.op, op) => held,
             other => {
-                // There is not always room for both.
+                // Memory may not suffice for both.
                 drop(other);
                 let data = Data::drawn(op, self.dtype, self.n, SEED);
                 let buffer = self.device.upload(&data)?;
@@ -74,8 +72,8 @@ impl Elements {
     }
 }
 
-/// Whether wrong kernels show at these depths of a size, of whatever elements are drawn there, and,
-/// where they are few, of those that are.
+/// Asserts that wrong kernels show at these depths for all elements that may be drawn at this size and,
+/// for small sizes, for those that are drawn.
 #[cfg(test)]
 pub(crate) fn assert_tells(op: Op, dtype: Dtype, n: u64, depths: &[u64], what: &str) {
     const FEW: u64 = 1 << 17;
@@ -89,7 +87,7 @@ pub(crate) fn assert_tells(op: Op, dtype: Dtype, n: u64, depths: &[u64], what: &
             let blind = expected.blind_to(*depth);
             assert_eq!(blind, None, "{what}: {op} of {n} {dtype} at {depth}: {expected:?}");
         }
-        // Whatever lies between the extremes is as far from what is planted as they are.
+        // All possible expectations are on the same side of the planted values as both extremes.
         if let [least, greatest, ..] = expected[..] {
             let side = |of: &Expected, value: Value| value.to_f64() < of.value.to_f64();
             for planted in least.planted().iter().filter(|one| one.what != "drops the last element") {

@@ -1,18 +1,18 @@
-//! An error of several lines: one per finding or per missing piece.
+//! An error of several lines, one per finding or missing requirement.
 
 use std::fmt;
 
-/// Several findings that together end a command. Shown one per line.
+/// Several findings that end a command, shown one per line.
 #[derive(Debug)]
 pub struct Failure(Vec<String>);
 
 impl Failure {
-    /// An error of these lines.
+    /// Creates an error of these lines.
     pub fn new(lines: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self(lines.into_iter().map(Into::into).collect())
     }
 
-    /// Returns the lines, one for each finding.
+    /// Returns the lines.
     pub fn lines(&self) -> &[String] {
         &self.0
     }

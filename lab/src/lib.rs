@@ -1,10 +1,9 @@
-//! What can be done with the suite: run its kernels, explain and check them in the simulator, compare
-//! and tune them on a GPU, and show what was measured. One module per command, and what they share.
+//! Commands on the suite: runs its kernels, explains and checks them in the simulator, compares and
+//! tunes them on a GPU, and reports measurements. One module per command, and shared modules.
 //!
-//! `cargo xtask <command>` calls them. Nothing here compiles a kernel: who calls hands in a [`Builder`],
-//! which does.
+//! `cargo xtask <command>` calls them. This crate compiles no kernels: callers pass in a [`Builder`].
 
-// Standard output and error may be closed or full, which is no reason to panic: `cli::stdout`, `say!`.
+// Standard output and error may be closed or full, which must not panic: use `cli::stdout` and `say!`.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod builder;

@@ -18,10 +18,10 @@ pub struct Args {
     pub json: bool,
 }
 
-/// Prints every row of the catalogue.
+/// Prints the catalogue.
 ///
 /// # Errors
-/// Standard output that cannot be written.
+/// Standard output cannot be written.
 pub fn run(args: &Args) -> Result<()> {
     if args.json {
         return Ok(writeln!(cli::stdout(), "{}", serde_json::to_string_pretty(VARIANTS)?)?);

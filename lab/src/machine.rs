@@ -1,4 +1,4 @@
-//! Where programs and libraries may be.
+//! Locations of programs and libraries.
 
 use std::{
     collections::HashMap,
@@ -11,28 +11,23 @@ use std::{
 
 use crate::{process, workspace::Workspace};
 
-/// A program that does not answer to `--version` in this time is not waited for.
+/// Limit on a program's answer to `--version`.
 pub const ANSWER: Duration = Duration::from_secs(10);
 
-/// What Chromium is called.
 const CHROMIUM: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// What Firefox is called.
 const FIREFOX: [&str; 2] = ["firefox", "firefox-esr"];
 
-/// The parts of a machine in which things are looked for.
+/// The parts of a machine that are searched.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    /// The environment's variables by name.
     variables: HashMap<String, String>,
-    /// The root of the file system, `/`.
     root: PathBuf,
-    /// The workspace's folder for what is made.
     target: PathBuf,
 }
 
 impl Machine {
-    /// The machine that this runs on.
+    /// Returns the current machine.
     pub fn this(workspace: &Workspace) -> Self {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -41,30 +36,30 @@ impl Machine {
         Self { variables, root: PathBuf::from("/"), target: workspace.target.clone() }
     }
 
-    /// A machine with nothing but what lies under `root`.
+    /// Returns a machine that has only the files in `root`.
     pub fn empty(root: &Path) -> Self {
         Self { variables: HashMap::new(), root: root.to_owned(), target: root.join("target") }
     }
 
-    /// The machine with an environment variable set.
+    /// Sets an environment variable.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.variables.insert(name.to_owned(), value.into());
         self
     }
 
-    /// An environment variable that is set to something.
+    /// Returns an environment variable that is set and not empty.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// A file or folder of the system, by its absolute path.
+    /// Returns a file or folder of the system, by its absolute path.
     pub fn system(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    /// The folders that may hold a CUDA toolkit, best first: what the user names, what the suite
-    /// fetched, the usual place, and that of the compiler on the PATH.
+    /// Returns the folders that may hold a CUDA toolkit, in order of preference: those that the user
+    /// names, the suite's download, the usual place, and that of the compiler on the PATH.
     pub fn cuda_roots(&self) -> Vec<PathBuf> {
         let named =
             ["CUDA_PATH", "CUDA_HOME"].iter().filter_map(|name| self.variable(name).map(PathBuf::from));
@@ -81,7 +76,7 @@ impl Machine {
         roots
     }
 
-    /// A program of the CUDA toolkit: on the PATH, else in a toolkit's folder.
+    /// Returns a program of the CUDA toolkit, from the PATH or else from a toolkit's folder.
     pub fn cuda_program(&self, name: &str) -> Option<PathBuf> {
         let in_toolkit = || {
             self.cuda_roots()
@@ -92,19 +87,19 @@ impl Machine {
         self.on_path(name).or_else(in_toolkit)
     }
 
-    /// A program on the PATH.
+    /// Returns a program on the PATH.
     pub fn on_path(&self, name: &str) -> Option<PathBuf> {
         let folders = env::split_paths(self.variable("PATH")?).collect::<Vec<_>>();
         folders.into_iter().map(|folder| folder.join(name)).find(|path| is_program(path))
     }
 
-    /// A browser for the test of the report's page: the one that `WARPFOLD_CHROMIUM` names, else one on
-    /// the PATH.
+    /// Returns a Chromium for the test of the report's page: the one that `WARPFOLD_CHROMIUM` names,
+    /// else one on the PATH.
     pub fn browser(&self) -> Option<PathBuf> {
         self.named_or_on_path("WARPFOLD_CHROMIUM", &CHROMIUM)
     }
 
-    /// Another browser for it: the one that `WARPFOLD_FIREFOX` names, else one on the PATH.
+    /// Returns a Firefox for the same: the one that `WARPFOLD_FIREFOX` names, else one on the PATH.
     pub fn firefox(&self) -> Option<PathBuf> {
         self.named_or_on_path("WARPFOLD_FIREFOX", &FIREFOX)
     }
@@ -114,7 +109,7 @@ impl Machine {
         named.or_else(|| names.iter().find_map(|name| self.on_path(name)))
     }
 
-    /// Where rustup keeps its toolchains.
+    /// Returns rustup's folder of toolchains.
     pub fn toolchains(&self) -> Option<PathBuf> {
         let home = || Some(Path::new(self.variable("HOME")?).join(".rustup"));
         let rustup = self.variable("RUSTUP_HOME").map(PathBuf::from).or_else(home)?;
@@ -122,13 +117,13 @@ impl Machine {
     }
 }
 
-/// The version that a program answers with.
+/// Returns a program's version, from `--version`.
 pub fn version_of(program: &Path) -> Option<String> {
     let output = process::run(Command::new(program).arg("--version"), ANSWER).ok()?;
     version_in(&output.stdout).or_else(|| version_in(&output.stderr))
 }
 
-/// The most detailed version number in a text: `13.0.88` of `release 13.0, V13.0.88`.
+/// Returns the most detailed version number in a text: `13.0.88` of `release 13.0, V13.0.88`.
 fn version_in(text: &str) -> Option<String> {
     let words = text
         .split([' ', '\n', '\t', ',', '(', ')', '-'])
@@ -136,12 +131,12 @@ fn version_in(text: &str) -> Option<String> {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let is_version = |word: &&str| word.contains('.') && word.split('.').all(is_number);
     let parts = |word: &str| word.split('.').count();
-    // Of several with as many parts, the first.
+    // On ties the first is returned.
     let better = |best, next| if parts(next) > parts(best) { next } else { best };
     words.filter(is_version).reduce(better).map(str::to_owned)
 }
 
-/// What is in a folder, sorted; nothing if there is no such folder.
+/// Returns a folder's entries, sorted; empty if there is no such folder.
 pub fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> =
         fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();

@@ -1,4 +1,4 @@
-//! Values of options that are names of a list, which a shell completes.
+//! Parsers of option values from fixed lists, which shells can complete.
 
 use std::ffi::OsStr;
 
@@ -12,7 +12,7 @@ use warpfold_suite::{
     parse_name,
 };
 
-/// Reads values as `parse` does, with its own words where one is wrong, and knows which there are.
+/// A parser that keeps `parse`'s error messages and lists the possible values.
 #[derive(Clone)]
 pub(crate) struct Named<P> {
     parse: P,
@@ -36,29 +36,25 @@ impl<P: TypedValueParser> TypedValueParser for Named<P> {
     }
 }
 
-/// Variants of the catalogue.
 pub(crate) fn variant() -> Named<impl TypedValueParser<Value = &'static Variant>> {
     variant_by(catalogue::find)
 }
 
-/// Variants of the catalogue, and others that `find` knows.
+/// Parses variants with `find`, which may know more than the catalogue.
 pub(crate) fn variant_by(
     find: fn(&str) -> Result<&'static Variant, warpfold_suite::Error>,
 ) -> Named<impl TypedValueParser<Value = &'static Variant>> {
     Named { parse: find, names: || VARIANTS.iter().map(|variant| variant.id).collect() }
 }
 
-/// Reads the name of an element type.
 pub(crate) fn dtype() -> Named<impl TypedValueParser<Value = Dtype>> {
     Named { parse: parse_name::<Dtype>, names: || Dtype::ALL.iter().map(|dtype| dtype.name()).collect() }
 }
 
-/// Reads the name of an operation.
 pub(crate) fn op() -> Named<impl TypedValueParser<Value = Op>> {
     op_by(|given| parse_name(given).map_err(|error| error.to_string()))
 }
 
-/// Operations, read in another way.
 pub(crate) fn op_by(parse: fn(&str) -> Result<Op, String>) -> Named<impl TypedValueParser<Value = Op>> {
     Named { parse, names: || Op::ALL.iter().map(|op| op.name()).collect() }
 }

@@ -1,4 +1,4 @@
-//! Running other programs: output captured, time limited.
+//! Runs other programs with captured output and a time limit.
 
 use std::{
     fs::File,
@@ -10,22 +10,22 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// What a program left behind.
+/// The result of a program.
 #[derive(Debug)]
 pub struct Output {
-    /// How the program ended.
+    /// The exit status.
     pub status: ExitStatus,
-    /// What the program printed.
+    /// The standard output.
     pub stdout: String,
-    /// What it complained of.
+    /// The standard error.
     pub stderr: String,
 }
 
 impl Output {
-    /// Its standard output if it succeeded.
+    /// Returns the standard output of a successful program.
     ///
     /// # Errors
-    /// The last line of its complaints.
+    /// The most informative line of its output.
     pub fn success(self) -> Result<String> {
         if self.status.success() {
             return Ok(self.stdout);
@@ -38,13 +38,13 @@ impl Output {
     }
 }
 
-/// Runs a program to its end, or stops it after `limit`.
+/// Runs a program until it exits, or kills it after `limit`.
 ///
 /// # Errors
-/// It cannot be started, or took too long.
+/// It cannot be started, or takes too long.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
-    // Files, not pipes: nothing blocks when the program leaves children behind that hold its output.
+    // Files, not pipes: a pipe would block if the program leaves children that hold it open.
     let (mut stdout, mut stderr) = (capture()?, capture()?);
     let mut child = command
         .stdin(Stdio::null())
@@ -60,8 +60,8 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Output> {
             break status;
         }
         if Instant::now() >= deadline {
-            // Not its children: they stay in our group, so that an interrupt from the terminal
-            // reaches all, and end when they find their parent gone.
+            // Its children are not killed: they stay in our process group, so that an interrupt from the
+            // terminal reaches all, and exit when their parent is gone.
             child.kill()?;
             child.wait()?;
             bail!("{name} gave no answer within {} s", limit.as_secs_f32());
@@ -72,7 +72,6 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Output> {
     Ok(Output { status, stdout: read(&mut stdout)?, stderr: read(&mut stderr)? })
 }
 
-/// A one-line reason why a program could not be started.
 fn explain(name: &str, error: &io::Error) -> anyhow::Error {
     match error.kind() {
         io::ErrorKind::NotFound => anyhow::anyhow!("{name} is not on the PATH"),
@@ -91,8 +90,7 @@ fn read(file: &mut File) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The line of a program's complaints that says most: the last one that calls itself an error, else
-/// the last one.
+/// Returns the most informative line of an output: the last one marked as an error, else the last one.
 fn complaint(text: &str) -> Option<String> {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     let is_error = |line: &&str| line.starts_with("error") || line.starts_with("E:");

@@ -1,7 +1,7 @@
-//! Just enough of PTX's grammar to tell top-level items and statements apart.
+//! Parses just enough of PTX's grammar to separate top-level items and statements.
 //!
-//! The simulator has a full parser, but of what it can execute. Here anything that a compiler writes
-//! must pass, known opcode or not, so nothing below depends on the set of instructions.
+//! The simulator's parser accepts only what it can execute. This one must accept all compilers' output,
+//! so it does not depend on the set of instructions.
 
 use std::{
     iter,
@@ -15,7 +15,7 @@ use warpfold_sim::ptx::{Word, words};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token<'a> {
     word: Word<'a>,
-    /// The line that it starts on, from 1.
+    /// Line at which it starts, from 1.
     pub line: usize,
 }
 
@@ -27,10 +27,10 @@ impl<'a> Deref for Token<'a> {
     }
 }
 
-/// What a top-level item is.
+/// Kinds of top-level items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// `.version`, `.target`, `.address_size`, `.pragma`: holds for the whole module.
+    /// `.version`, `.target`, `.address_size`, `.pragma`: applies to the whole module.
     Directive,
     /// `.file`, with its number.
     File(u32),
@@ -38,41 +38,41 @@ pub enum Kind {
     Section,
     /// A variable of the module.
     Variable,
-    /// `.entry` or `.func`; the range is the body's tokens, without the braces.
+    /// `.entry` or `.func`.
     Function {
-        /// Whether it is an `.entry`, which the host can launch.
+        /// It is an `.entry`, which the host can launch.
         entry: bool,
-        /// The tokens between the braces, if there are any.
+        /// The range of the body's tokens, without the braces.
         body: Option<Range<usize>>,
     },
 }
 
-/// An item of the top level.
+/// A top-level item.
 #[derive(Debug, Clone)]
 pub struct Item<'a> {
-    /// What kind of item it is.
+    /// The kind.
     pub kind: Kind,
-    /// The names that it defines or declares; of a section, its labels.
+    /// The names that it defines or declares; for a section, its labels.
     pub names: Vec<&'a str>,
-    /// All of its tokens.
+    /// The tokens.
     pub tokens: Vec<Token<'a>>,
-    /// All of its text.
+    /// The text.
     pub text: &'a str,
 }
 
 impl<'a> Item<'a> {
-    /// Whether it carries a directive such as `.visible` before its name.
+    /// Returns whether a directive such as `.visible` precedes its name.
     pub fn has(&self, directive: &str) -> bool {
         let name = self.names.first().copied().unwrap_or_default();
         self.tokens.iter().take_while(|token| token.text != name).any(|token| token.text == directive)
     }
 
-    /// The line that it starts on.
+    /// Returns the line at which it starts.
     pub fn line(&self) -> usize {
         self.tokens.first().map_or(0, |token| token.line)
     }
 
-    /// Some of its tokens as they are written, on one line.
+    /// Returns some of its tokens as written, on one line.
     pub fn written(&self, tokens: &[Token<'a>]) -> String {
         let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else {
             return String::new();
@@ -82,7 +82,7 @@ impl<'a> Item<'a> {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// The statements of a function's body.
+    /// Returns the statements of a function's body.
     pub fn statements(&self) -> impl Iterator<Item = Statement<'_, 'a>> {
         self.steps().filter_map(|step| match step {
             Step::Statement(statement) => Some(statement),
@@ -90,7 +90,7 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// All that a function's body consists of, in its order.
+    /// Returns all parts of a function's body, in order.
     pub fn steps(&self) -> impl Iterator<Item = Step<'_, 'a>> {
         let body = match &self.kind {
             Kind::Function { body: Some(body), .. } => &self.tokens[body.clone()],
@@ -108,54 +108,54 @@ impl<'a> Item<'a> {
 /// A part of a function's body.
 #[derive(Debug, Clone, Copy)]
 pub enum Step<'t, 'a> {
-    /// The brace that opens a scope, in which labels and registers are its own.
+    /// An opening brace; labels and registers are local to the scope.
     Open,
-    /// The brace that closes it.
+    /// A closing brace.
     Close,
-    /// A label, which the next statement has.
+    /// A label, which applies to the next statement.
     Label(&'a str),
     /// An instruction or directive.
     Statement(Statement<'t, 'a>),
 }
 
-/// The predicate that an instruction depends on, as in `@!%p1 ret`.
+/// An instruction's predicate, as in `@!%p1 ret`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guard<'a> {
-    /// The register of the predicate.
+    /// The predicate register.
     pub register: &'a str,
-    /// Whether the instruction is executed where the predicate is false.
+    /// The instruction is executed if the predicate is false.
     pub negated: bool,
 }
 
 /// An instruction or directive in a function's body, without semicolon.
 #[derive(Debug, Clone, Copy)]
 pub struct Statement<'t, 'a> {
-    /// What it depends on.
+    /// The predicate.
     pub guard: Option<Guard<'a>>,
-    /// Opcode or directive and what follows; never empty.
+    /// Opcode or directive and its operands; never empty.
     pub tokens: &'t [Token<'a>],
 }
 
 impl<'a> Statement<'_, 'a> {
-    /// Opcode with its modifiers, or directive.
+    /// Returns the opcode with its modifiers, or the directive.
     pub fn opcode(&self) -> &'a str {
         self.tokens[0].text
     }
 
-    /// The line that it starts on.
+    /// Returns the line at which it starts.
     pub fn line(&self) -> usize {
         self.tokens[0].line
     }
 }
 
-/// The source position of a `.loc` directive: file number, line, column.
+/// Returns the source position of a `.loc` directive: file number, line, column.
 pub fn location(statement: &Statement<'_, '_>) -> Option<(u32, u32, u32)> {
     let number = |at: usize| statement.tokens.get(at)?.text.parse().ok();
     (statement.opcode() == ".loc").then_some(())?;
     Some((number(1)?, number(2)?, number(3)?))
 }
 
-/// The file numbers that a `.loc` directive names: its own and that of the call that was inlined.
+/// Returns the file numbers that a `.loc` directive names: its own and that of the inlined call.
 pub fn location_files<'s>(statement: &'s Statement<'_, '_>) -> impl Iterator<Item = u32> + 's {
     let is_loc = statement.opcode() == ".loc";
     let after_keyword = |token: &Token<'_>| matches!(token.text, ".loc" | "inlined_at");
@@ -163,10 +163,10 @@ pub fn location_files<'s>(statement: &'s Statement<'_, '_>) -> impl Iterator<Ite
     pairs.filter_map(|pair| pair[1].text.parse().ok())
 }
 
-/// The top-level items of a PTX file, in their order.
+/// Returns the top-level items of a PTX file, in order.
 ///
 /// # Errors
-/// The line at which something is left open.
+/// The line of an unbalanced bracket.
 pub fn items(source: &str) -> Result<Vec<Item<'_>>> {
     let tokens = tokens(source)?;
     let mut rest = tokens.as_slice();
@@ -193,12 +193,10 @@ fn tokens(source: &str) -> Result<Vec<Token<'_>>> {
     Ok(tokens)
 }
 
-/// The tokens of the line that the first one starts.
 fn line_length(tokens: &[Token<'_>]) -> usize {
     tokens.iter().take_while(|token| token.line == tokens[0].line).count()
 }
 
-/// How many tokens the first top-level item has.
 fn item_length(tokens: &[Token<'_>]) -> Result<usize> {
     if matches!(tokens[0].text, ".version" | ".target" | ".address_size" | ".file") {
         return Ok(line_length(tokens));
@@ -220,7 +218,6 @@ fn item_length(tokens: &[Token<'_>]) -> Result<usize> {
     bail!("line {}: {} has no end", tokens[0].line, tokens[0].text)
 }
 
-/// The directive that makes an item a function or section.
 fn kind_word<'a>(tokens: &[Token<'a>]) -> Option<&'a str> {
     let linkage =
         |token: &&Token<'_>| matches!(token.text, ".visible" | ".extern" | ".weak" | ".common");
@@ -255,12 +252,12 @@ fn body(tokens: &[Token<'_>]) -> Option<Range<usize>> {
     Some(open + 1..tokens.len() - 1)
 }
 
-/// The first name outside of parentheses: the ones before it are results.
+/// Returns the first name outside of parentheses, which enclose the results.
 fn function_name<'a>(tokens: &[Token<'a>]) -> Option<&'a str> {
     names_outside(tokens, "(", ")").next()
 }
 
-/// The names before an initializer, outside of `[sizes]` and `.attribute(...)`.
+/// Returns the names before an initializer, outside of `[sizes]` and `.attribute(...)`.
 fn variable_names<'a>(tokens: &[Token<'a>]) -> Vec<&'a str> {
     let declared = tokens.split(|token| token.text == "=").next().unwrap_or_default();
     names_outside(declared, "([", ")]").collect()
@@ -282,7 +279,6 @@ fn names_outside<'t, 'a>(
     })
 }
 
-/// The first step of a body, and what comes after it.
 fn next_step<'t, 'a>(mut rest: &'t [Token<'a>]) -> Option<(Step<'t, 'a>, &'t [Token<'a>])> {
     while rest.first()?.text == ";" {
         rest = &rest[1..];

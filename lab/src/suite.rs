@@ -1,4 +1,4 @@
-//! The kernels and this machine's GPU, as the commands need them.
+//! Access to the kernels and this machine's GPU for commands.
 
 use std::io::IsTerminal;
 
@@ -12,11 +12,11 @@ use crate::{
     workspace::Workspace,
 };
 
-/// The PTX of the kernels as they are now, by one code generator; `WARPFOLD_PTX_DIR` names a folder to
-/// take as it is, for a machine without a compiler.
+/// Returns the PTX of the current kernels by one code generator. A folder in `WARPFOLD_PTX_DIR` is used
+/// as it is, for machines without a compiler.
 ///
 /// # Errors
-/// Those of [`Builder::kernels`].
+/// As [`Builder::kernels`].
 pub fn ptx_store(builder: &dyn Builder, codegen: Choice) -> Result<PtxStore> {
     match std::env::var_os(warpfold_suite::PTX_DIR) {
         Some(_) => Ok(PtxStore::locate(Some(codegen.into()))?),
@@ -24,28 +24,28 @@ pub fn ptx_store(builder: &dyn Builder, codegen: Choice) -> Result<PtxStore> {
     }
 }
 
-/// As [`ptx_store`], whatever `WARPFOLD_PTX_DIR` says.
+/// Builds the PTX like [`ptx_store`], but ignores `WARPFOLD_PTX_DIR`.
 ///
 /// # Errors
-/// Those of [`Builder::kernels`].
+/// As [`Builder::kernels`].
 pub(crate) fn built(builder: &dyn Builder, codegen: Choice, kernels: Kernels) -> Result<PtxStore> {
     let workspace = Workspace::locate()?;
     builder.kernels(&workspace, &Machine::this(&workspace), codegen, None, kernels)?.store()
 }
 
-/// The PTX that a command runs: of the twins, or of the kernels by the code generator of its options,
-/// which is said.
+/// Returns the PTX that a command runs: the twins', or the kernels' by the code generator of its
+/// options, which is printed.
 ///
 /// # Errors
-/// Those of [`twin_store`] and [`ptx_store`].
+/// As [`twin_store`] and [`ptx_store`].
 pub fn chosen_store(builder: &dyn Builder, twins: bool, codegen: CodegenArg) -> Result<PtxStore> {
     if twins { twin_store(builder) } else { ptx_store(builder, codegen.choose()?) }
 }
 
-/// The PTX of the CUDA C twins as they are now, or as it is in the folder that `WARPFOLD_PTX_DIR` names.
+/// Returns the PTX of the current CUDA C twins, or the folder in `WARPFOLD_PTX_DIR` as it is.
 ///
 /// # Errors
-/// Those of [`Builder::twins`]: no nvcc above all.
+/// As [`Builder::twins`], mostly a missing nvcc.
 pub fn twin_store(builder: &dyn Builder) -> Result<PtxStore> {
     if std::env::var_os(warpfold_suite::PTX_DIR).is_some() {
         return Ok(PtxStore::locate(Some(Codegen::CudaC))?);
@@ -54,10 +54,10 @@ pub fn twin_store(builder: &dyn Builder) -> Result<PtxStore> {
     builder.twins(&workspace, &Machine::this(&workspace), None)?.store()
 }
 
-/// This machine's GPU; `needs` is what cannot be done without one.
+/// Opens this machine's GPU; `needs` says what requires one.
 ///
 /// # Errors
-/// One line when there is none, and what the driver says.
+/// One line if there is none, or the driver's error.
 pub fn gpu(needs: &str) -> Result<Device> {
     Device::open(Selection::Cuda).map_err(|error| match error {
         Error::NoCuda { reason } => anyhow!("{needs}: {reason}"),
@@ -65,7 +65,7 @@ pub fn gpu(needs: &str) -> Result<Device> {
     })
 }
 
-/// How far something has come, on a terminal.
+/// Returns a progress bar, which is hidden unless standard error is a terminal.
 pub fn progress(total: usize) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -74,7 +74,7 @@ pub fn progress(total: usize) -> ProgressBar {
     ProgressBar::new(total as u64).with_style(style)
 }
 
-/// Each once, in the order given.
+/// Returns the values without duplicates, in the given order.
 pub fn unique<T: Copy>(given: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<T> {
     let mut kept: Vec<T> = Vec::new();
     for one in given {

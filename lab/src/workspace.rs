@@ -1,4 +1,4 @@
-//! Where the suite's files are.
+//! Locations of the suite's files.
 
 use std::{
     env,
@@ -10,7 +10,7 @@ use warpfold_suite::say;
 
 use anyhow::{Context, Result};
 
-/// What the kernels are made with: what they and the host agree on, and the primitives.
+/// The kernels' dependencies: what they share with the host, and the primitives.
 pub const DEPENDENCIES: [&str; 2] = ["abi", "device"];
 
 /// The folders that commands read and write.
@@ -18,15 +18,15 @@ pub const DEPENDENCIES: [&str; 2] = ["abi", "device"];
 pub struct Workspace {
     /// The folder of the root manifest, absolute and free of symbolic links.
     pub root: PathBuf,
-    /// The folder for everything that is made, `target/` of the root. Deliberately not
-    /// `CARGO_TARGET_DIR`: who loads the PTX looks in one place.
+    /// The output folder, `target/` of the root. Deliberately not `CARGO_TARGET_DIR`: PTX is loaded from
+    /// one place.
     pub target: PathBuf,
-    /// Where compilers and other tools are looked up; none is this process's own PATH.
+    /// The PATH for compilers and other tools; by default that of this process.
     pub path: Option<OsString>,
 }
 
 impl Workspace {
-    /// The workspace around the current folder, else the one that this tool was built in.
+    /// Finds the workspace around the current folder, else the one that this tool was built in.
     ///
     /// # Errors
     /// Neither has a `kernels/` crate.
@@ -40,7 +40,7 @@ impl Workspace {
             .and_then(Self::at)
     }
 
-    /// The workspace with this root.
+    /// Returns the workspace with this root.
     ///
     /// # Errors
     /// There is no such folder.
@@ -49,25 +49,25 @@ impl Workspace {
         Ok(Self { target: root.join("target"), root, path: None })
     }
 
-    /// The crate of the kernels.
+    /// Returns the folder of the kernels' crate.
     pub fn kernels(&self) -> PathBuf {
         self.root.join("kernels")
     }
 
-    /// The crates that become PTX, as folders of the root, package `warpfold-<folder>` each: that of the
-    /// kernels, and those of its dependencies that are in this source tree.
+    /// Returns the crates that become PTX, as folders of the root, package `warpfold-<folder>` each: the
+    /// kernels' crate, and those of its dependencies that are in this source tree.
     pub fn device_crates(&self) -> impl Iterator<Item = &'static str> {
         let manifest = fs::read_to_string(self.kernels().join("Cargo.toml")).unwrap_or_default();
         let is_named = move |name: &&str| manifest.contains(&format!("path = \"../{name}\""));
         DEPENDENCIES.into_iter().filter(is_named).chain(["kernels"])
     }
 
-    /// The workspace that compiles the device crate with rust-cuda.
+    /// Returns the workspace that compiles the device crate with rust-cuda.
     pub fn nvvm(&self) -> PathBuf {
         self.root.join("nvvm")
     }
 
-    /// The compiler release that `rust-toolchain.toml` pins.
+    /// Returns the compiler release that `rust-toolchain.toml` pins.
     ///
     /// # Errors
     /// The file is missing or pins nothing.
@@ -81,17 +81,16 @@ impl Workspace {
             .with_context(|| format!("{} names no channel", path.display()))
     }
 
-    /// A path as it is shown: relative to the root where it lies inside.
+    /// Formats a path relative to the root, if it is inside.
     pub fn show(&self, path: &Path) -> String {
         path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
     }
 }
 
-/// Takes a lock, waiting for whoever has it. Dropping the file gives it back; so does the end of the
-/// process, however it ends.
+/// Takes a lock, waiting for its holder. It is released when the file is dropped or the process ends.
 ///
 /// # Errors
-/// The file cannot be made or locked.
+/// The file cannot be created or locked.
 pub fn lock(path: &Path) -> Result<File> {
     let made = path.parent().map_or(Ok(()), fs::create_dir_all);
     let file = made.and_then(|()| File::create(path));

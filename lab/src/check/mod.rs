@@ -1,5 +1,5 @@
-//! `cargo xtask check`: hazards of the kernels, found on the simulator: races, reads of what nothing
-//! wrote, accesses out of bounds, divergent barriers, lanes that are missing.
+//! `cargo xtask check`: finds the kernels' hazards in the simulator: races, reads of uninitialised
+//! memory, accesses out of bounds, divergent barriers, missing lanes.
 
 pub mod watch;
 
@@ -17,18 +17,17 @@ use warpfold_suite::{
 use crate::{Builder, builder::CodegenArg, explain::case::Case, options, suite, workspace::Workspace};
 use watch::{Hazard, Place, hazards};
 
-/// Sizes that leave a block partly empty, fill blocks, and give several launches.
+/// Sizes with a partly empty block, with full blocks, and with several launches.
 const SIZES: [u64; 4] = [1, 1000, 4096, 20_003];
-/// Threads of a block: two warps, and what is usual.
+/// Block sizes: two warps, and the usual one.
 const BLOCKS: [u32; 2] = [64, 256];
-/// All other numbers of threads, for one size.
+/// All other block sizes, checked at one size each.
 const OTHER_BLOCKS: [u32; 4] = [32, 128, 512, 1024];
-/// Most blocks of the reducer: one that waits for nobody, and some of which the last waits for the
+/// Limits on the reducer's grid: one block without waiting, and several, of which the last waits for the
 /// others.
 const GRIDS: [u64; 3] = [1, 2, 40];
-/// Elements that turn the ring of tiles of the reducer's bulk kernel over.
+/// Enough elements to wrap around the tile ring of the reducer's bulk kernel.
 const RING: u64 = 70_001;
-/// Distances of a strided copy.
 const STRIDES: [u64; 2] = [1, 33];
 
 /// The arguments of the command.
@@ -65,18 +64,17 @@ pub struct Args {
     pub on_gpu: bool,
 }
 
-/// A kernel of the catalogue, or one that tests the suite.
 fn find(id: &str) -> Result<&'static Variant, warpfold_suite::Error> {
-    // SAFETY: they run in the simulator, which stops what they do wrong; or on a GPU on which whoever
-    // has named one wants it to.
+    // SAFETY: the simulator stops what these kernels do wrong; on a GPU they run only if the user named
+    // one.
     let testing = unsafe { catalogue::testing() };
     testing.iter().find(|variant| variant.id == id).map_or_else(|| catalogue::find(id), Ok)
 }
 
-/// The command. Exits 1 when a kernel has a hazard.
+/// Runs the command. Exits 1 when a kernel has a hazard.
 ///
 /// # Errors
-/// A variant without a kernel or without the type, and PTX that cannot be built.
+/// A variant without a kernel or without the type, or PTX that cannot be built.
 pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     let all = || VARIANTS.iter().filter(|row| if args.twins { row.has_kernel() } else { row.has_ptx() });
     let variants: Vec<_> = if args.all { all().collect() } else { args.variants.clone() };
@@ -108,10 +106,10 @@ pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(bad > 0)))
 }
 
-/// The hazards of some runs of one kernel, each once: the first of those between the same two lines.
+/// Returns the hazards of several runs of one kernel, merged by kind and source lines.
 ///
 /// # Errors
-/// Those of [`hazards`].
+/// As [`hazards`].
 pub fn check(cases: &[Case], store: &PtxStore, workspace: &Workspace) -> Result<Vec<Hazard>> {
     let mut found: Vec<Hazard> = Vec::new();
     let lines =
@@ -130,10 +128,10 @@ pub fn check(cases: &[Case], store: &PtxStore, workspace: &Workspace) -> Result<
     Ok(found)
 }
 
-/// The runs that a kernel is judged by: small, since what a kernel does wrong it does in few blocks.
+/// Returns the runs that check a kernel. They are small: its faults appear in few blocks.
 ///
 /// # Errors
-/// It has no kernel, or not these types.
+/// It has no kernel, or does not support these types.
 pub fn cases(variant: &'static Variant, dtypes: &[Dtype]) -> Result<Vec<Case>> {
     let plain = Case::new(variant, 1)?;
     for &dtype in dtypes {
@@ -161,7 +159,7 @@ pub fn cases(variant: &'static Variant, dtypes: &[Dtype]) -> Result<Vec<Case>> {
                 cases.extend(strides.iter().map(with));
             }
         }
-        // Code that is there for one block size alone, and loops that few blocks turn often.
+        // Code specific to one block size, and loops that iterate often in a small grid.
         if let Some(shape) = variant.shape() {
             cases.extend(OTHER_BLOCKS.map(|block| Case { dtype, n: 4096, block, ..plain }));
             if shape.geometry == Geometry::GridStride {
@@ -173,7 +171,6 @@ pub fn cases(variant: &'static Variant, dtypes: &[Dtype]) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Those of the reducer: both kernels, and partial results of one word and of several.
 fn reducer_cases(plain: Case, dtypes: &[Dtype]) -> Vec<Case> {
     let mut cases = Vec::new();
     for (&dtype, op) in dtypes.iter().flat_map(|dtype| [(dtype, Op::Sum), (dtype, Op::ArgMin)]) {
@@ -195,7 +192,6 @@ fn reducer_cases(plain: Case, dtypes: &[Dtype]) -> Vec<Case> {
     cases
 }
 
-/// A hazard as lines of text.
 fn text(hazard: &Hazard) -> String {
     let times = if hazard.count > 1 { format!(", {} times", hazard.count) } else { String::new() };
     let mut text = format!("  {}: {}{times} (in {})\n", hazard.kind, hazard.what, hazard.entry);

@@ -1,4 +1,4 @@
-//! Runs cases on the watched simulator and collects the hazards.
+//! Runs cases on the simulator with its hazard observer and collects the hazards.
 
 use std::{collections::BTreeMap, fmt, fs, path::Path, sync::Arc};
 
@@ -10,33 +10,33 @@ use warpfold_suite::{Device, PtxStore};
 
 use crate::explain::{attribution::is_shown, case::Case, lines::Lines};
 
-/// A kind of hazard, of those that the observer finds and of those that end a launch.
+/// Kinds of hazards: those that the observer finds and those that stop a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A race that [`HazardKind::ReadWriteRace`] describes.
+    /// See [`HazardKind::ReadWriteRace`].
     ReadWriteRace,
-    /// A race that [`HazardKind::WriteWriteRace`] describes.
+    /// See [`HazardKind::WriteWriteRace`].
     WriteWriteRace,
-    /// A read that [`HazardKind::NoAcquire`] describes.
+    /// See [`HazardKind::NoAcquire`].
     NoAcquire,
-    /// A read that [`HazardKind::Unwritten`] describes.
+    /// See [`HazardKind::Unwritten`].
     Unwritten,
-    /// A result that [`HazardKind::UnwrittenResult`] describes.
+    /// See [`HazardKind::UnwrittenResult`].
     UnwrittenResult,
-    /// A copy that [`HazardKind::UnwaitedCopy`] describes.
+    /// See [`HazardKind::UnwaitedCopy`].
     UnwaitedCopy,
-    /// An access outside of the memory that there is.
+    /// An access outside of allocated memory.
     OutOfBounds,
-    /// An access whose address is no multiple of its size.
+    /// An access whose address is not a multiple of its size.
     Misaligned,
-    /// A barrier that only some of its threads come to.
+    /// A barrier that only some of its threads reach.
     DivergentBarrier,
-    /// A shuffle, vote or warp barrier with a lane that is elsewhere.
+    /// A shuffle, vote or warp barrier with a lane that has not reached it.
     InactiveLane,
-    /// Memory that [`HazardKind::SizedExternal`] describes.
+    /// See [`HazardKind::SizedExternal`].
     SizedExternal,
-    /// Whatever else the simulator stops.
+    /// Any other fault of the simulator.
     Fault,
 }
 
@@ -93,10 +93,10 @@ impl Kind {
     }
 }
 
-/// A thread's instruction and the source lines that it comes from.
+/// A thread's instruction and its source lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// `file:line`, the innermost first; more than one where a helper was inlined.
+    /// `file:line`, innermost first; several where a helper was inlined.
     pub source: Vec<String>,
     /// The innermost line's text.
     pub code: String,
@@ -113,22 +113,22 @@ pub struct Place {
 /// A hazard of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Hazard {
-    /// What kind of hazard it is.
+    /// The kind.
     pub kind: Kind,
     /// The entry of the kernel.
     pub entry: String,
-    /// Where in memory, or what the simulator said.
+    /// The location in memory, or the simulator's message.
     pub what: String,
-    /// The instructions: the one that found it, and the earlier one that it collides with.
+    /// The instruction at which the hazard was found, and the earlier one that it conflicts with.
     pub places: Vec<Place>,
-    /// How often it happened.
+    /// Number of occurrences.
     pub count: u64,
 }
 
-/// Runs a case and gives its hazards.
+/// Runs a case and returns its hazards.
 ///
 /// # Errors
-/// What cannot be run at all; a launch that the simulator stops is a hazard.
+/// The case cannot be run; a launch that the simulator stops is a hazard, not an error.
 pub fn hazards(case: &Case, store: &PtxStore, root: &Path) -> Result<Vec<Hazard>> {
     let watch = Arc::new(Checks::new(Hazards::new()));
     let device = Device::watched(watch.clone())?;
@@ -147,7 +147,6 @@ pub fn hazards(case: &Case, store: &PtxStore, root: &Path) -> Result<Vec<Hazard>
     Ok(found)
 }
 
-/// Source files as they are needed.
 struct Sources<'a> {
     root: &'a Path,
     lines: Lines,

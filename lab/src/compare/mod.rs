@@ -1,5 +1,5 @@
-//! `cargo xtask compare`: the Rust kernels beside CUDA C and the libraries, by their times on a GPU or,
-//! with `--static`, by their machine code.
+//! `cargo xtask compare`: compares the Rust kernels with CUDA C and libraries, by times on a GPU or,
+//! with `--static`, by machine code.
 
 pub mod against;
 pub mod machine_code;
@@ -21,13 +21,10 @@ use warpfold_suite::{Arch, Dtype, Op, catalogue::Variant, cli, measure::MAX_ITER
 
 use crate::{Builder, options};
 
-/// Heads the options that `--static` has no use for, and refuses.
 const TIMED: &str = "Options of times, which need a GPU (not with --static)";
 
-/// Heads the options that only `--rows` has a use for.
 const ROWS: &str = "Options of rows (with --rows)";
 
-/// Heads the options that only `--static` has a use for.
 const STATIC: &str = "Options of machine code (with --static)";
 
 /// The arguments of the command.
@@ -159,10 +156,10 @@ pub struct Args {
     pub sim_n: u64,
 }
 
-/// The command. Exits 1 when a result is wrong, or with `--against` when machine code differs.
+/// Runs the command. Exits 1 when a result is wrong, or with `--against` when machine code differs.
 ///
 /// # Errors
-/// A machine or arguments that cannot do it.
+/// A machine or arguments that do not allow the comparison.
 pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     if !args.inputs.is_empty() && args.peers.contains(&Peer::Torch) {
         bail!(

@@ -1,4 +1,4 @@
-//! Which source line did what: the counters of a run's instructions, by the lines they come from.
+//! Attributes the counters of a run's instructions to the source lines that they come from.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,20 @@ use super::{
 /// Counters by source line.
 #[derive(Debug, Default)]
 pub struct Attribution {
-    /// Per file that is shown, per line: an instruction counts once in each file, at the innermost of
-    /// its lines there. A helper's work stands in the helper's file and beside the kernel's call of it.
+    /// Counters per shown file and line. An instruction counts once in each file, at its innermost line
+    /// there: a helper's work appears in the helper's file and at the kernel's call of it.
     pub files: BTreeMap<String, BTreeMap<u32, Tally>>,
-    /// Every instruction once, at the innermost line of all files that are shown.
+    /// Every instruction once, at its innermost line in any shown file.
     pub innermost: BTreeMap<Place, Tally>,
-    /// Instructions of no line of the kernel's own file: parameters, and what the compiler put together
-    /// from several places.
+    /// Instructions without a line in the kernel's own file: parameters, and code that the compiler
+    /// merged from several places.
     pub elsewhere: Tally,
     /// The tally of all instructions.
     pub total: Tally,
 }
 
-/// Whether a file is one that readers want beside its counters: kernels and their helpers, not the
-/// device crate's primitives, macros and the standard library.
+/// Returns whether a file is shown with its counters: kernels and their helpers, but not the device
+/// crate's primitives, macros or the standard library.
 pub(crate) fn is_shown(file: &str) -> bool {
     let kernels = ["kernels/src/", "device/src/reduction/", "device/src/bulk/ring.rs"];
     let plumbing =
@@ -36,7 +36,7 @@ pub(crate) fn is_shown(file: &str) -> bool {
 }
 
 impl Attribution {
-    /// Of all launches of a run.
+    /// Attributes all launches of a run.
     pub fn of(run: &Run) -> Self {
         let own = run.own_file();
         let mut all = Self::default();
@@ -69,7 +69,7 @@ impl Attribution {
 }
 
 impl Run {
-    /// The kernel's own source file, from the workspace's root.
+    /// Returns the path of the kernel's own source file, relative to the workspace's root.
     pub fn own_file(&self) -> String {
         let id = self.case.variant.id;
         if self.ptx.lines().take(6).any(|line| line == "// codegen: cuda-c") {
@@ -85,7 +85,8 @@ impl Run {
         }
     }
 
-    /// The file of a test kernel, several of which share one: that of most of its instructions.
+    /// Returns the file of a test kernel, of which several share one: the first one that its
+    /// instructions name.
     fn testing_file(&self) -> String {
         let launch = self.launches.first();
         let places = launch.iter().flat_map(|launch| &launch.instructions);

@@ -1,4 +1,4 @@
-//! What to run on the watched simulator: a variant, and on how many elements.
+//! Runs to observe in the simulator: a variant with its type, size and geometry.
 
 use anyhow::{Result, bail};
 use warpfold_suite::{
@@ -15,26 +15,27 @@ use warpfold_suite::{
 /// One run of a kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// Which variant is explained.
+    /// The variant.
     pub variant: &'static Variant,
-    /// Which operation; none for what moves elements.
+    /// The operation; `None` for kernels that move elements.
     pub op: Option<Op>,
-    /// Type of the elements.
+    /// The element type.
     pub dtype: Dtype,
-    /// How many elements it takes.
+    /// Number of input elements.
     pub n: u64,
-    /// Threads of a block.
+    /// Threads per block.
     pub block: u32,
-    /// Blocks of the first launch, where the variant has a choice; of the reducer the most.
+    /// Blocks of the first launch, for variants with a choice; for the reducer an upper bound.
     pub grid: Option<u64>,
-    /// Which of the reducer's kernels.
+    /// The reducer's kernel.
     pub kernel: KernelKind,
-    /// Distance of the elements that a strided copy reads.
+    /// Stride at which a strided copy reads.
     pub stride: u64,
 }
 
 impl Case {
-    /// A variant's sum of floats, or of its first type, in the default geometry.
+    /// Creates a case with the variant's first operation on floats, or on its first type, in the default
+    /// geometry.
     ///
     /// # Errors
     /// It has no kernel of its own.
@@ -58,13 +59,13 @@ impl Case {
         })
     }
 
-    /// Name of the PTX entry of the first launch.
+    /// Returns the name of the first launch's PTX entry.
     pub fn entry(&self) -> String {
         let entry = self.variant.entry(self.op, self.dtype);
         if self.is_reducer() { format!("{entry}_{}", self.kernel.name()) } else { entry }
     }
 
-    /// Name of the PTX file.
+    /// Returns the name of the PTX file.
     pub fn ptx(&self) -> String {
         match self.op {
             Some(op) if self.is_reducer() => catalogue::reducer_ptx(op, self.dtype),
@@ -76,15 +77,14 @@ impl Case {
         self.variant.work == Work::Reducer
     }
 
-    /// Which element goes where, of what moves elements.
     fn pattern(&self) -> Result<Pattern> {
         Ok(Pattern::of(self.variant, self.n, self.stride, SEED)?)
     }
 
-    /// Runs it; what it computes is the tests' business.
+    /// Runs the case; the result is not checked, which is left to tests.
     ///
     /// # Errors
-    /// Those of [`Reduction`], [`Reducer`] and [`Movement`].
+    /// As [`Reduction`], [`Reducer`] and [`Movement`].
     pub fn run(&self, device: &Device, store: &PtxStore) -> Result<()> {
         let Some(op) = self.op else { return self.move_elements(device, store) };
         if self.is_reducer() {
@@ -134,16 +134,15 @@ impl Case {
         Ok(())
     }
 
-    /// Refuses more elements than there is memory for, before they are made.
+    /// Checks the memory before the elements are generated.
     fn require_memory(&self, device: &Device, elements: u64) -> Result<()> {
         Ok(device.require_memory(elements.saturating_mul(self.dtype.size() as u64))?)
     }
 
-    /// Whether it is a transpose or copy.
+    /// Returns whether the variant is a transpose or copy.
     pub fn moves(&self) -> bool {
         matches!(self.variant.work, Work::Copy { .. } | Work::Transpose)
     }
 }
 
-/// Seed of the elements and of the permutation.
 const SEED: u64 = 1;

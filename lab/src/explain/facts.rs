@@ -1,4 +1,4 @@
-//! A run's counters as rows of a table, the same for every way of showing them.
+//! A run's counters as rows of a table, shared by all output formats.
 
 use warpfold_sim::{SharedAccess, Step, Tally};
 
@@ -7,29 +7,29 @@ use super::{
     recorder::Run,
 };
 
-/// A run with everything that is said of it as a whole.
+/// Facts about a run as a whole.
 #[derive(Debug)]
 pub struct Facts {
-    /// The tally of all launches together.
+    /// The tally of all launches.
     pub total: Tally,
-    /// The steps of a block of the first launch.
+    /// The steps of the first launch's blocks.
     pub steps: Vec<Step>,
-    /// Registers of a thread, if `ptxas` was there to say.
+    /// Registers per thread, if `ptxas` was available.
     pub registers: Option<u32>,
-    /// What the first launch's block takes, with a number of registers in any case.
+    /// Resources of the first launch's block, with an assumed number of registers if unknown.
     pub needs: Needs,
     /// Blocks and warps that fit on a multiprocessor.
     pub occupancy: Occupancy,
-    /// Most bytes of global loads that a thread had under way.
+    /// Maximum bytes of global loads in flight per thread.
     pub bytes_in_flight: u32,
-    /// Most bytes of asynchronous copies that a block had under way.
+    /// Maximum bytes of asynchronous copies in flight per block.
     pub copy_bytes_in_flight: u64,
     /// Operations on the address with the most atomics of a launch.
     pub hottest_atomic: u64,
 }
 
 impl Facts {
-    /// The facts of a run whose first entry takes `registers` registers.
+    /// Collects the facts of a run whose first entry takes `registers` registers.
     pub fn of(run: &Run, registers: Option<u32>) -> Self {
         let mut total = Tally::default();
         run.launches.iter().for_each(|launch| total += launch.profile.total());
@@ -52,23 +52,24 @@ impl Facts {
         }
     }
 
-    /// The steps of the tree: those behind the first block barrier in which some lane stored to shared
+    /// Returns the tree's steps: those after the first block barrier in which some lane stored to shared
     /// memory.
     pub fn tree_steps(&self) -> impl Iterator<Item = &Step> {
         self.steps.iter().skip(1).filter(|step| step.active_warps > 0)
     }
 
-    /// Active warps of each step of the tree, in the mean over the blocks that have any in that step.
+    /// Returns the active warps of each step of the tree, averaged over the blocks with any in that
+    /// step.
     pub fn active_warps(&self) -> Vec<f64> {
         self.tree_steps().map(|step| step.active_warps as f64 / step.active_blocks as f64).collect()
     }
 
-    /// The worst bank conflict of each step of the tree: how many ways.
+    /// Returns the degree of the worst bank conflict of each step of the tree.
     pub fn conflict_degrees(&self) -> Vec<u32> {
         self.tree_steps().map(|step| step.shared.degree).collect()
     }
 
-    /// Bytes of loads and copies that a multiprocessor full of these blocks has under way.
+    /// Returns the bytes of loads and copies in flight on a multiprocessor that is full of these blocks.
     pub fn bytes_in_flight_per_multiprocessor(&self) -> u64 {
         let threads = u64::from(self.occupancy.blocks) * u64::from(self.needs.block);
         let copies = self.copy_bytes_in_flight * u64::from(self.occupancy.blocks);
@@ -76,18 +77,16 @@ impl Facts {
     }
 }
 
-/// Some rows under a heading.
+/// Rows under a heading.
 pub struct Section {
-    /// The heading above them.
+    /// The heading.
     pub title: &'static str,
-    /// What each row says, and its value of each run.
+    /// The rows: a label, and a value per run.
     pub rows: Vec<(&'static str, Vec<String>)>,
 }
 
-/// A row: its label, and its value of a run.
 type Row = (&'static str, fn(&Run, &Facts) -> String);
 
-/// All sections in order.
 const SECTIONS: &[(&str, &[Row])] = &[
     (
         "launches",
@@ -160,7 +159,7 @@ const SECTIONS: &[(&str, &[Row])] = &[
     ),
 ];
 
-/// All rows for some runs, without those that are empty for all of them.
+/// Returns all sections for these runs, without rows that are empty for all runs.
 pub fn sections(runs: &[(&Run, &Facts)]) -> Vec<Section> {
     let row = |&(label, value): &Row| {
         (label, runs.iter().map(|(run, facts)| value(run, facts)).collect::<Vec<_>>())
@@ -178,7 +177,6 @@ fn blocks(run: &Run) -> String {
     blocks.join(" + ")
 }
 
-/// A count; nothing where there is nothing.
 fn count(value: u64) -> String {
     if value == 0 { String::new() } else { value.to_string() }
 }
@@ -215,7 +213,7 @@ fn occupancy(facts: &Facts) -> String {
     format!("{} ({}{estimate})", facts.occupancy.warps, facts.occupancy.limit)
 }
 
-/// Numbers that are whole in all but odd cases.
+/// Formats numbers that are usually whole.
 pub fn short(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value}") } else { format!("{value:.2}") }
 }

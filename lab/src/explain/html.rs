@@ -1,4 +1,4 @@
-//! Runs as one HTML page that needs nothing else: the table, block 0 step by step, the sources.
+//! Runs as one self-contained HTML page: the table, block 0 step by step, the sources.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -7,11 +7,10 @@ use warpfold_sim::{Profile, Tally, WarpStep};
 
 use super::{Explained, facts};
 
-/// Steps of a block that are drawn, at most.
 const MOST_STEPS: usize = 40;
-/// Lines of source around those with counters.
+/// Context lines around those with counters.
 const AROUND: u32 = 2;
-/// Side of a lane's square, and of the gap between two.
+/// Size of a lane's square, and distance between squares.
 const SIDE: usize = 7;
 const PITCH: usize = 8;
 
@@ -34,7 +33,6 @@ th{border-bottom:1px solid var(--line)}tr.head td{font-weight:600;padding-top:.8
 svg{display:block}.s{fill:var(--store)}.l{fill:var(--load)}.o{fill:var(--off)}.b{fill:var(--bad)}\
 .steps td{padding:.25rem .5rem}.steps td:first-child{white-space:nowrap}p{max-width:60rem}";
 
-/// The page of some runs.
 pub(super) fn page(all: &[Explained], root: &Path) -> String {
     let names = all.iter().map(Explained::title).collect::<Vec<_>>().join(", ");
     let page = html! {
@@ -82,7 +80,6 @@ fn table(all: &[Explained]) -> Markup {
     }
 }
 
-/// Block 0: a row for each step, a column for each warp.
 fn timeline(profile: &Profile) -> Markup {
     let steps = &profile.timeline.steps;
     let warps = steps.first().map_or(0, Vec::len);
@@ -112,7 +109,6 @@ fn timeline(profile: &Profile) -> Markup {
     }
 }
 
-/// A warp in a step.
 fn cell(warp: &WarpStep) -> Markup {
     let WarpStep { warp_instructions, stored, loaded, banks, wavefronts } = warp;
     let lane = |lane: usize| match (stored >> lane & 1, loaded >> lane & 1) {
@@ -137,8 +133,8 @@ fn cell(warp: &WarpStep) -> Markup {
     }
 }
 
-/// A row of 32 squares, each of its class. Neighbours that look alike are one rectangle: a page has
-/// thousands.
+/// Draws a row of 32 squares by class. Adjacent squares of a class become one rectangle, because a page
+/// has thousands.
 fn squares(y: usize, class: impl Fn(usize) -> &'static str) -> Markup {
     let classes: Vec<(usize, &str)> = (0..32).map(|at| (at, class(at))).collect();
     html! {
@@ -149,7 +145,6 @@ fn squares(y: usize, class: impl Fn(usize) -> &'static str) -> Markup {
     }
 }
 
-/// Heads of the columns beside a source.
 const HEADS: [&str; 13] = [
     "warp instr.",
     "lanes",
@@ -166,7 +161,6 @@ const HEADS: [&str; 13] = [
     "source",
 ];
 
-/// The sources with their counters, the kernel's own file first.
 fn sources(one: &Explained, root: &Path) -> Markup {
     let own = one.run.own_file();
     let all = &one.attribution;
@@ -191,8 +185,7 @@ fn sources(one: &Explained, root: &Path) -> Markup {
     }
 }
 
-/// The lines of a source that have counters, and those around them, with their numbers; none in the
-/// place of those between.
+/// Returns the numbered lines with counters and their context, and `None` for each gap.
 fn near(source: &str, lines: &BTreeMap<u32, Tally>) -> Vec<Option<(u32, String)>> {
     let mut shown = Vec::new();
     let mut skipped = false;
@@ -219,7 +212,6 @@ fn source_line(tally: Option<&Tally>, line: u32, code: &str, most: u64) -> Marku
     }
 }
 
-/// What stands beside a line of source.
 fn counters(tally: &Tally, most: u64) -> Markup {
     let number = |value: u64| if value == 0 { String::new() } else { value.to_string() };
     let (shared, global) = (tally.shared(), tally.global());

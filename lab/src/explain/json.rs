@@ -1,11 +1,10 @@
-//! Runs as JSON, one object a line.
+//! Runs as JSON, one object per line.
 
 use serde_json::{Value, json};
 use warpfold_sim::{AtomicAccess, GlobalAccess, SharedAccess, Tally};
 
 use super::Explained;
 
-/// Makes the object of a run.
 pub(super) fn object(one: &Explained) -> Value {
     let Explained { run, facts, attribution, .. } = one;
     let launches = run.launches.iter().map(|launch| {
@@ -58,7 +57,6 @@ pub(super) fn object(one: &Explained) -> Value {
     })
 }
 
-/// Makes an object of counters by their names.
 pub(super) fn tally(tally: &Tally) -> Value {
     json!({
         "warp_instructions": tally.warp_instructions,

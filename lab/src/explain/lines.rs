@@ -1,22 +1,22 @@
-//! From a line of PTX to the source lines that it comes from, through the calls that were inlined.
+//! Maps lines of PTX to source lines, through inlined calls.
 //!
-//! A `.loc` names the innermost place alone. rustc's backend adds the chain of calls as a comment, nvcc
+//! A `.loc` names only the innermost place. rustc's backend adds the chain of calls as a comment, nvcc
 //! as `inlined_at`, one call per directive, the caller's own directive first.
 
 use std::{collections::HashMap, path::Path};
 
 use crate::workspace::DEPENDENCIES;
 
-/// A line of a source file, by its path from the workspace's root where it lies inside.
+/// A source line; paths inside the workspace are relative to its root.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// Path of the file.
     pub file: String,
-    /// The number of the line, from 1.
+    /// Line number, from 1.
     pub line: u32,
 }
 
-/// The places of every line of a PTX text: the innermost first, then where that was called, and so on.
+/// The source lines of every line of a PTX text, from the innermost place to the outermost caller.
 #[derive(Debug)]
 pub struct Lines {
     /// Index into the chains for each line of the text, from line 1 on.
@@ -30,7 +30,7 @@ impl Lines {
         let files = files(ptx, root);
         let mut lines = Self { of_line: Vec::new(), chains: vec![Vec::new()] };
         let mut current = 0;
-        // nvcc's chains so far, by the place that a later directive says it was inlined at.
+        // nvcc's chains so far, by the position that a later `inlined_at` refers to.
         let mut known: HashMap<(u32, u32, u32), Vec<Place>> = HashMap::new();
         for text in ptx.lines() {
             let text = text.trim();
@@ -48,14 +48,13 @@ impl Lines {
         lines
     }
 
-    /// The places of a line of the text, from 1; none where the compiler names none.
+    /// Returns the places of a line of the text, from 1; empty if the compiler names none.
     pub fn of(&self, line: u32) -> &[Place] {
         let index = (line as usize).checked_sub(1).and_then(|line| self.of_line.get(line));
         &self.chains[index.copied().unwrap_or(0) as usize]
     }
 }
 
-/// The paths of `.file` directives.
 fn files(ptx: &str, root: &Path) -> HashMap<u32, String> {
     let file = |line: &str| {
         let rest = line.trim().strip_prefix(".file")?;
@@ -68,7 +67,7 @@ fn files(ptx: &str, root: &Path) -> HashMap<u32, String> {
     ptx.lines().filter_map(file).collect()
 }
 
-/// The chain of a `.loc` directive, which begins behind that word.
+/// Parses the chain of a `.loc` directive, given the text after that word.
 fn chain(
     directive: &str,
     files: &HashMap<u32, String>,
@@ -97,8 +96,8 @@ fn chain(
     Some(chain)
 }
 
-/// A place such as `src/reduce/tree.rs:13:8` of the kernels or of a crate that they are made with,
-/// whichever has such a file; none for other crates.
+/// Resolves a place such as `src/reduce/tree.rs:13:8` in the kernels or one of the crates that they
+/// depend on, whichever has such a file; `None` for other crates.
 fn called(call: &str, root: &Path) -> Option<Place> {
     let mut parts =
         call.trim().trim_end_matches(|c: char| c == ']' || c.is_whitespace()).rsplitn(3, ':');

@@ -1,4 +1,4 @@
-//! `cargo xtask explain`: why a kernel is fast or slow, counted on the simulator, by source line.
+//! `cargo xtask explain`: counts in the simulator why a kernel is fast or slow, by source line.
 
 pub mod attribution;
 pub mod case;
@@ -83,21 +83,21 @@ pub struct Args {
     pub metrics: bool,
 }
 
-/// A run, and what is to be said of it.
+/// A run with its analysis.
 pub struct Explained {
-    /// The run that was recorded.
+    /// The recorded run.
     pub run: Run,
-    /// The facts of the whole run.
+    /// Facts about the whole run.
     pub facts: Facts,
-    /// What each source line did.
+    /// Counters by source line.
     pub attribution: Attribution,
 }
 
 impl Explained {
-    /// Runs a case and looks at it; without `assembler` the registers are estimated.
+    /// Runs a case and analyses it; without `assembler` the registers are estimated.
     ///
     /// # Errors
-    /// Those of [`recorder::count`].
+    /// As [`recorder::count`].
     pub fn of(
         case: &Case,
         store: &PtxStore,
@@ -110,7 +110,6 @@ impl Explained {
         Ok(Self { run, facts, attribution })
     }
 
-    /// What heads its column.
     fn title(&self) -> String {
         let Case { variant, stride, .. } = self.run.case;
         if variant.work == (Work::Copy { access: Access::Strided }) {
@@ -120,7 +119,6 @@ impl Explained {
     }
 }
 
-/// The registers of a run's first entry; none where the assembler is at a loss.
 fn registers(run: &Run, assembler: &Assembler) -> Option<u32> {
     let arch = run.ptx.lines().find_map(|line| line.strip_prefix("// arch: "))?.parse().ok()?;
     let label = format!("explain-{}", run.case.variant.id);
@@ -128,10 +126,10 @@ fn registers(run: &Run, assembler: &Assembler) -> Option<u32> {
     Some(code.get(&run.launches.first()?.entry)?.resources.registers)
 }
 
-/// The command. Exits 1 when a validation finds a difference.
+/// Runs the command. Exits 1 when a validation finds a difference.
 ///
 /// # Errors
-/// A variant without a kernel or without the operation or type, and PTX that cannot be built.
+/// A variant without a kernel or without the operation or type, or PTX that cannot be built.
 pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     if args.metrics {
         let names: Vec<&str> = validate::METRICS.iter().map(|metric| metric.name).collect();

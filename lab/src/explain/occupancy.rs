@@ -1,28 +1,28 @@
-//! How many warps of a kernel fit on a multiprocessor of compute capability 9.0.
+//! Occupancy of a multiprocessor of compute capability 9.0.
 
 use std::fmt;
 
-/// Warps of a multiprocessor, at most.
+/// Maximum warps per multiprocessor.
 pub const MAX_WARPS: u32 = 64;
 const MAX_BLOCKS: u32 = 32;
 /// Registers of a quarter of a multiprocessor, which schedules a quarter of the warps.
 const QUARTER_REGISTERS: u32 = 16_384;
 const SHARED_BYTES: u32 = 228 << 10;
-/// Shared bytes that each block takes beside its own, and the unit they are handed out in.
+/// Shared bytes reserved per block in addition to its own, and the allocation unit.
 const RESERVED_SHARED: u32 = 1 << 10;
 const SHARED_UNIT: u32 = 128;
-/// Registers of a thread where no `ptxas` says how many: what most of the suite's kernels take, rounded
+/// Registers per thread where no `ptxas` reports them: the need of most of the suite's kernels, rounded
 /// up.
 pub const ASSUMED_REGISTERS: u32 = 32;
 
-/// What limits the number of blocks.
+/// The resource that limits the number of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// The most warps or blocks that a multiprocessor has.
+    /// Maximum warps or blocks per multiprocessor.
     Warps,
-    /// Registers are what limits it.
+    /// Registers.
     Registers,
-    /// Shared memory is what limits it.
+    /// Shared memory.
     Shared,
 }
 
@@ -36,25 +36,25 @@ impl fmt::Display for Limit {
     }
 }
 
-/// What a kernel's block takes.
+/// Resources of a kernel's block.
 #[derive(Debug, Clone, Copy)]
 pub struct Needs {
-    /// Threads of a block.
+    /// Threads per block.
     pub block: u32,
-    /// Registers of a thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// Shared bytes of a block, static and dynamic.
+    /// Shared bytes per block, static and dynamic.
     pub shared_bytes: u32,
 }
 
-/// Blocks and warps that are resident at once.
+/// Resident blocks and warps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occupancy {
-    /// Blocks of a multiprocessor.
+    /// Blocks per multiprocessor.
     pub blocks: u32,
-    /// The warps of these blocks.
+    /// Warps of these blocks.
     pub warps: u32,
-    /// What allows no more.
+    /// The limiting resource.
     pub limit: Limit,
 }
 
@@ -62,7 +62,7 @@ impl Occupancy {
     /// Returns the occupancy of a kernel.
     pub fn of(needs: Needs) -> Self {
         let warps = needs.block.div_ceil(32).max(1);
-        // Registers are handed out to warps in units of 256.
+        // Registers are allocated to warps in units of 256.
         let per_warp = (needs.registers.max(1) * 32).next_multiple_of(256);
         let by_registers = QUARTER_REGISTERS / per_warp * 4 / warps;
         let shared = (needs.shared_bytes + RESERVED_SHARED).next_multiple_of(SHARED_UNIT);
@@ -75,7 +75,7 @@ impl Occupancy {
         Self { blocks, warps: blocks * warps, limit }
     }
 
-    /// Resident warps of those that there may be, in percent.
+    /// Returns the resident warps in percent of the maximum.
     pub fn percent(&self) -> f64 {
         f64::from(self.warps) * 100.0 / f64::from(MAX_WARPS)
     }

@@ -1,4 +1,4 @@
-//! Runs cases on the watched simulator and keeps a profile of each launch.
+//! Runs cases in the simulator and records a profile of each launch.
 
 use std::{
     path::Path,
@@ -12,35 +12,35 @@ use warpfold_suite::{Device, PtxStore};
 
 use super::{case::Case, lines::Lines};
 
-/// A launch as it was counted.
+/// A recorded launch.
 #[derive(Debug)]
 pub struct Launched {
-    /// The name of the entry.
+    /// Name of the entry.
     pub entry: String,
-    /// Blocks of the launch.
+    /// Number of blocks.
     pub grid: u64,
-    /// Threads of a block.
+    /// Threads per block.
     pub block: u32,
-    /// Bytes of shared memory of a block, static and dynamic.
+    /// Shared bytes per block, static and dynamic.
     pub shared_bytes: u32,
-    /// The entry's instructions, to which the profile's belong.
+    /// The entry's instructions, in the profile's order.
     pub instructions: Vec<InstructionInfo>,
-    /// What was counted meanwhile.
+    /// The launch's profile.
     pub profile: Profile,
 }
 
-/// All launches of a case.
+/// The recorded launches of a case.
 #[derive(Debug)]
 pub struct Run {
-    /// The case that was run.
+    /// The case.
     pub case: Case,
     /// The launches in order.
     pub launches: Vec<Launched>,
     /// The source lines of the PTX.
     pub lines: Lines,
-    /// The text of the PTX.
+    /// The PTX text.
     pub ptx: String,
-    /// What made it: the line of its header.
+    /// The compiler, from the PTX's header.
     pub compiler: String,
 }
 
@@ -67,11 +67,11 @@ impl Watcher for Recorder {
 
 /// Runs a case and counts.
 ///
-/// Blocks run one after the other: where some wait for others, what they execute would else depend on
-/// who comes first.
+/// Blocks run one after the other: where some wait for others, the executed instructions would otherwise
+/// depend on the order of arrival.
 ///
 /// # Errors
-/// Those of [`Case::run`].
+/// As [`Case::run`].
 pub fn count(case: &Case, store: &PtxStore, root: &Path) -> Result<Run> {
     let recorder = Arc::new(Recorder::default());
     let device = Device::watched(recorder.clone())?;

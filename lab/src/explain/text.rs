@@ -1,4 +1,4 @@
-//! Runs as text: a table of the whole, and each kernel's source with the counters beside its lines.
+//! Runs as text: a summary table, and each kernel's source with counters beside the lines.
 
 use std::{fmt::Write, fs, path::Path};
 
@@ -6,7 +6,6 @@ use warpfold_sim_report::{HEAD, columns, listing};
 
 use super::{Explained, attribution::Attribution, facts};
 
-/// The table of the whole, runs side by side.
 pub(super) fn summary(all: &[Explained]) -> String {
     let runs: Vec<_> = all.iter().map(|one| (&one.run, &one.facts)).collect();
     let sections = facts::sections(&runs);
@@ -38,7 +37,6 @@ pub(super) fn summary(all: &[Explained]) -> String {
     text
 }
 
-/// The sources of a run with their counters, the kernel's own file first.
 pub(super) fn sources(one: &Explained, root: &Path) -> String {
     let all = &one.attribution;
     let own = one.run.own_file();
@@ -57,7 +55,6 @@ pub(super) fn sources(one: &Explained, root: &Path) -> String {
     text
 }
 
-/// The lines of all shown files with the most warp instructions.
 pub(super) fn hottest(one: &Explained, root: &Path, most: usize) -> String {
     let Attribution { innermost, total, .. } = &one.attribution;
     let mut lines: Vec<_> = innermost.iter().collect();

@@ -1,7 +1,7 @@
-//! `cargo xtask explain --validate`: the simulator's counters beside those of a GPU.
+//! `cargo xtask explain --validate`: compares the simulator's counters with a GPU's.
 //!
-//! `scripts/gpu/validate.sh` writes what Nsight Compute counted, one JSON object per run and launch;
-//! here the same launches run on the simulator. The result is Markdown, to be kept beside other results.
+//! `scripts/gpu/validate.sh` writes Nsight Compute's counts, one JSON object per run and launch; the
+//! same launches then run in the simulator. The output is Markdown, to be stored with other results.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,22 +18,22 @@ use warpfold_suite::{Dtype, PtxStore, catalogue, cli, input, say};
 
 use super::{case::Case, recorder};
 
-/// How a hardware metric compares.
+/// The relation of a hardware metric to the simulator's counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
-    /// It must be the same number in every run.
+    /// Both must be equal, in every run.
     Equal,
-    /// It carries noise: the simulator's number should lie within what the runs gave.
+    /// The hardware metric varies: the simulator's value should be within its range over the runs.
     Noisy,
-    /// It counts machine instructions, which PTX instructions are not: shown, not compared.
+    /// The hardware counts machine instructions instead of PTX instructions: shown, not compared.
     Shown,
 }
 
-/// A metric of Nsight Compute, and the counter that means the same.
+/// A metric of Nsight Compute and the corresponding counter.
 pub struct Metric {
-    /// The name of the counter.
+    /// The metric's name.
     pub name: &'static str,
-    /// What the column says.
+    /// Head of the column.
     pub label: &'static str,
     /// How the two compare.
     pub relation: Relation,
@@ -42,7 +42,6 @@ pub struct Metric {
 
 use Relation::{Equal, Noisy, Shown};
 
-/// Shorthand of a row.
 const fn metric(
     name: &'static str,
     label: &'static str,
@@ -52,8 +51,8 @@ const fn metric(
     Metric { name, label, relation, value }
 }
 
-/// All metrics. `atom` and `red` are one counter here: the assembler makes the second of the first where
-/// nobody wants the old value.
+/// All metrics. `atom` and `red` are one counter here: the assembler converts an `atom` to a `red` if
+/// the old value is unused.
 pub const METRICS: &[Metric] = &[
     metric("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", "load requests", Equal, |t| {
         t.global_loads.requests
@@ -99,7 +98,7 @@ pub const METRICS: &[Metric] = &[
 const ATOMS: &str = "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum";
 const REDS: &str = "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum";
 
-/// What Nsight Compute counted in one launch of one run.
+/// Nsight Compute's metrics of one launch of one run.
 #[derive(Debug, Deserialize)]
 struct Line {
     variant: String,
@@ -113,19 +112,18 @@ struct Line {
     metrics: BTreeMap<String, f64>,
 }
 
-/// What makes lines those of the same launch.
+/// The fields that identify a launch: variant, type, n, grid and stride.
 type Key = (String, String, u64, Option<u64>, Option<u64>);
 
-/// A launch on both sides.
 struct Compared {
     label: String,
     simulated: Tally,
-    /// For each metric its value in every run.
     hardware: BTreeMap<&'static str, Vec<u64>>,
 }
 
 impl Compared {
-    /// Both sides of a metric, `atom` and `red` together; none where the hardware was not asked.
+    /// Returns the simulator's value and the hardware's minimum and maximum of a metric, `atom` and
+    /// `red` added up; `None` without a hardware value.
     fn sides(&self, metric: &Metric) -> Option<(u64, u64, u64)> {
         let mut values = self.hardware.get(metric.name)?.clone();
         if metric.name == ATOMS
@@ -138,7 +136,7 @@ impl Compared {
     }
 
     fn agrees(&self, metric: &Metric) -> bool {
-        // Those of `red` are told of with those of `atom`.
+        // `red` is compared together with `atom`.
         metric.name == REDS
             || self.sides(metric).is_none_or(|(simulated, least, most)| match metric.relation {
                 Equal => least == most && simulated == least,
@@ -148,10 +146,10 @@ impl Compared {
     }
 }
 
-/// Compares a file of lines with the simulator. Exits 1 when a number that must be equal is not.
+/// Compares a file of lines with the simulator. Exits 1 when a value that must be equal differs.
 ///
 /// # Errors
-/// A file that cannot be read or understood, and launches that the simulator does not have.
+/// A file that cannot be read or parsed, or launches that the simulator does not have.
 pub fn run(path: &Path, store: &PtxStore, root: &Path) -> Result<ExitCode> {
     let text = input::text(path, input::MAX_TEXT).map_err(Error::msg);
     let text = text.with_context(|| format!("{} cannot be read", path.display()))?;
@@ -220,7 +218,6 @@ fn compare(key: &Key, lines: &[&Line], store: &PtxStore, root: &Path) -> Result<
     run.launches.iter().enumerate().map(compared).collect()
 }
 
-/// A table for each relation: a row for each launch.
 fn markdown(all: &[Compared]) -> String {
     let tables = [
         (Equal, "## Equal\n\nOne number where both sides agree, else simulator / GPU."),

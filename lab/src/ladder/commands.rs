@@ -1,72 +1,71 @@
-//! The commands of a document, and what its text says that they print.
+//! Extracts a document's commands, and the claims of its text about their output.
 //!
-//! A command stands in a fenced block without a language, one a line, where a number behind `#` is its
-//! result; or as code in a paragraph that begins with `Look at:`. In such a paragraph three kinds of
-//! code name a run: a whole command; options alone, which change those of the paragraph's first command;
-//! and a variant's name, which is run with the options of the variant before it. What the text says
-//! behind one of them is said of that run: a number of blocks, launches, warp instructions, thread
-//! instructions, CPU threads or active lanes, or that it is refused. A sentence about a profiler, a GPU
-//! or the machine code says nothing of a run. A paragraph that begins with `It prints` is said of the
-//! command above it.
+//! A command is a line of a fenced block without a language, where a number after `#` is its result; or
+//! code in a paragraph that begins with `Look at:`. In such a paragraph three kinds of code name a run:
+//! a whole command; options alone, which change those of the paragraph's first command; and a variant's
+//! name, which is run with the options of the preceding variant. The text after one of them makes claims
+//! about that run: a number of blocks, launches, warp instructions, thread instructions, CPU threads or
+//! active lanes, or that it is refused. A sentence about a profiler, a GPU or the machine code makes no
+//! claim about a run. A paragraph that begins with `It prints` refers to the command above it.
 
 use std::fmt;
 
 use anyhow::{Context, Result, bail};
 use warpfold_suite::catalogue;
 
-/// What a command runs.
+/// The program of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
     /// The binary of a variant.
     Variant(&'static str),
-    /// The command `cargo xtask`.
+    /// `cargo xtask`.
     Xtask,
-    /// Anything else: a tool of the CUDA toolkit.
+    /// Any other program: a tool of the CUDA toolkit.
     Tool,
 }
 
-/// One run that a document shows.
+/// A run in a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Command {
-    /// As the document has it.
+    /// The text in the document.
     pub text: String,
-    /// The program that runs.
+    /// The program.
     pub program: Program,
-    /// Its arguments; of a [`Program::Tool`] the whole line.
+    /// The arguments; for a [`Program::Tool`] the whole line.
     pub arguments: Vec<String>,
-    /// The result that the document shows.
+    /// The result in the document.
     pub result: Option<String>,
-    /// What the document says that it prints.
+    /// The document's claims about the output.
     pub claims: Vec<Claim>,
-    /// The document says that it is refused.
+    /// The document says that the run is refused.
     pub refused: bool,
-    /// The document says that it is for a GPU.
+    /// The document says that the run is for a GPU.
     pub needs_gpu: bool,
 }
 
-/// A number that a run prints, as it is written.
+/// A number with a unit, as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// Digits, with a point or without.
+    /// Digits, with or without a decimal point.
     pub number: String,
-    /// What the number counts.
+    /// The unit.
     pub unit: Unit,
 }
 
-/// What a number counts.
+/// The unit of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Blocks of the first launch.
     Blocks,
-    /// Launches of a kernel.
+    /// Kernel launches.
     Launches,
-    /// Instructions that a warp issues.
+    /// Instructions issued by warps.
     WarpInstructions,
-    /// Instructions, once for each active lane.
+    /// Instructions, counted per active lane.
     ThreadInstructions,
-    /// Threads of the CPU.
+    /// CPU threads.
     CpuThreads,
-    /// Thread instructions over warp instructions.
+    /// Thread instructions per warp instruction.
     Lanes,
 }
 
@@ -88,8 +87,8 @@ impl fmt::Display for Claim {
     }
 }
 
-/// The numbers with a unit of a text: of a document as of a run's output. The second part holds the
-/// others.
+/// Returns the numbers with a unit in a document or a run's output. The second part holds the other
+/// numbers.
 pub fn claims(text: &str) -> (Vec<Claim>, Vec<String>) {
     let words: Vec<&str> = text.split_whitespace().collect();
     let bare = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
@@ -109,11 +108,11 @@ pub fn claims(text: &str) -> (Vec<Claim>, Vec<String>) {
     (claims, others)
 }
 
-/// Every command of a document, in its order.
+/// Returns the commands of a document, in order.
 ///
 /// # Errors
-/// Code that looks like a command and is none, and a number in a `Look at` paragraph that is
-/// said of nothing.
+/// Code that looks like a command and is not, or a number in a `Look at` paragraph that refers to no
+/// run.
 pub fn commands(text: &str) -> Result<Vec<Command>> {
     let mut found: Vec<Command> = Vec::new();
     let mut fence: Option<bool> = None;
@@ -139,7 +138,6 @@ pub fn commands(text: &str) -> Result<Vec<Command>> {
     Ok(found)
 }
 
-/// The command of a line of a fenced block.
 fn listed(line: &str) -> Result<Option<Command>> {
     let (command, comment) = line.split_once('#').unwrap_or((line, ""));
     if command.trim().is_empty() {
@@ -166,10 +164,10 @@ fn parse(text: &str) -> Result<Command> {
     Ok(Command { text, program, arguments, result, claims, refused: false, needs_gpu: false })
 }
 
-/// The runs of a `Look at` paragraph.
+/// Returns the runs of a `Look at` paragraph.
 fn looked_at(paragraph: &str) -> Result<Vec<Command>> {
     let mut found: Vec<Command> = Vec::new();
-    // Whether the sentence is about something that no run here prints.
+    // The sentence is about output that no run here prints.
     let mut elsewhere = false;
     for (at, part) in paragraph.split('`').enumerate() {
         if at % 2 == 1 {
@@ -207,7 +205,6 @@ fn looked_at(paragraph: &str) -> Result<Vec<Command>> {
     Ok(found)
 }
 
-/// The run that a piece of code names, if it names one.
 fn named(code: &str, found: &[Command]) -> Result<Option<Command>> {
     if code.starts_with("cargo ") {
         return parse(code).map(Some);
@@ -227,12 +224,12 @@ fn named(code: &str, found: &[Command]) -> Result<Option<Command>> {
     }))
 }
 
-/// The same run, of which nothing is said yet.
+/// Returns the same run without claims.
 fn unsaid(command: &Command) -> Command {
     Command { claims: Vec::new(), refused: false, needs_gpu: false, ..command.clone() }
 }
 
-/// Arguments with options put in, in place of those of the same name.
+/// Returns the arguments with options added or replaced by name.
 fn changed(arguments: &[String], options: &[String]) -> Vec<String> {
     let mut kept = arguments.to_vec();
     for option in options.iter().filter(|option| option.starts_with("--")) {

@@ -1,5 +1,5 @@
-//! What the ladder's pages take from elsewhere: their snippets from the sources, and what they say that
-//! their commands print.
+//! Parts of the ladder's pages that are generated or checked: code snippets from the sources, and claims
+//! about commands' output.
 
 use std::{fs, path::Path};
 
@@ -8,12 +8,12 @@ use anyhow::{Context, Result};
 pub mod commands;
 pub mod snippets;
 
-/// The pages in the order in which they are read, below the workspace's root. Together they have a
-/// section for each variant, in the catalogue's order.
+/// The pages in reading order, relative to the workspace's root. Together they have a section for each
+/// variant, in the catalogue's order.
 pub const PAGES: [&str; 4] =
     ["docs/ladder.md", "docs/hopper.md", "docs/reducer.md", "docs/movements.md"];
 
-/// The pages with their texts.
+/// Reads the pages.
 ///
 /// # Errors
 /// A page that cannot be read.

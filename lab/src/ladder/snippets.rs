@@ -1,8 +1,8 @@
-//! Code that a document shows as it stands in a source file.
+//! Code snippets that documents copy from source files.
 //!
-//! The source marks it with two comments, `// ladder: NAME` and `// ladder: end`. Pieces of one name are
-//! shown one below the other, with `// …` between them. The document names the file and the piece in
-//! front of the code block that shows it: `<!-- snippet: kernels/src/reduce/sequential.rs tree -->`.
+//! The source marks a snippet with two comments, `// ladder: NAME` and `// ladder: end`. Pieces of one
+//! name are joined, with `// …` between them. The document names the file and the snippet before the
+//! code block: `<!-- snippet: kernels/src/reduce/sequential.rs tree -->`.
 
 use std::{fs, path::Path};
 
@@ -14,19 +14,19 @@ const FENCE: &str = "```";
 const MARKER: &str = "// ladder: ";
 const MARKER_END: &str = "end";
 
-/// Where a snippet comes from.
+/// The origin of a snippet.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
-    /// The source file, below the workspace's root.
+    /// The source file, relative to the workspace's root.
     pub path: String,
     /// The name in the marker.
     pub name: String,
 }
 
-/// The origins that a document names, in its order.
+/// Returns the origins that a document names, in order.
 ///
 /// # Errors
-/// A comment that does not name a file and a piece.
+/// A comment that does not name a file and a snippet.
 pub fn origins(text: &str) -> Result<Vec<Origin>> {
     text.lines().filter(|line| line.starts_with(START)).map(origin).collect()
 }
@@ -39,7 +39,7 @@ fn origin(line: &str) -> Result<Origin> {
     Ok(Origin { path: path.to_owned(), name: name.to_owned() })
 }
 
-/// The names that a source file marks, each as often as it has pieces.
+/// Returns the marked names of a source file, once per piece.
 pub fn marked(source: &str) -> Vec<&str> {
     source.lines().filter_map(marker).filter(|name| *name != MARKER_END).collect()
 }
@@ -48,10 +48,10 @@ fn marker(line: &str) -> Option<&str> {
     line.trim().strip_prefix(MARKER)
 }
 
-/// The document with each snippet as its source has it; `root` is the workspace's.
+/// Returns the document with its snippets updated from the sources; `root` is the workspace's.
 ///
 /// # Errors
-/// A snippet without a code block, a source that cannot be read, and a name that is not marked there.
+/// A snippet without a code block, a source that cannot be read, or a name that is not marked there.
 pub fn renew(text: &str, root: &Path) -> Result<String> {
     let mut lines = text.split_inclusive('\n');
     let mut done = String::new();
@@ -73,7 +73,7 @@ pub fn renew(text: &str, root: &Path) -> Result<String> {
     Ok(done)
 }
 
-/// The origins of the snippets of a document that are not the same in another with the same ones.
+/// Returns the origins of the snippets that differ between two versions of a document.
 pub fn stale(old: &str, new: &str) -> Vec<String> {
     let blocks = |text: &str| -> Vec<String> {
         let end = format!("\n{FENCE}\n");
@@ -84,7 +84,6 @@ pub fn stale(old: &str, new: &str) -> Vec<String> {
     pairs.map(|(old, _)| old.split(END).next().unwrap_or_default().to_owned()).collect()
 }
 
-/// The pieces of a source that bear a name, indented no further than need be.
 fn cut(source: &str, name: &str) -> Result<String> {
     let pieces = pieces(source, name)?;
     if pieces.is_empty() {
@@ -107,10 +106,9 @@ fn cut(source: &str, name: &str) -> Result<String> {
     Ok(text)
 }
 
-/// The lines between the markers of a name, piece by piece.
 fn pieces<'s>(source: &'s str, name: &str) -> Result<Vec<Vec<&'s str>>> {
     let mut pieces: Vec<Vec<&str>> = Vec::new();
-    // In which piece the line stands, if in any.
+    // The name of the current piece.
     let mut open = None;
     for line in source.lines() {
         match (marker(line), open) {

@@ -1,4 +1,4 @@
-//! Parts of Markdown files that are made of the results: between `<!-- results: NAME -->` and
+//! Blocks of Markdown files that are generated from the results: between `<!-- results: NAME -->` and
 //! `<!-- /results -->`.
 
 use anyhow::{Context, Result, bail};
@@ -25,7 +25,6 @@ use crate::compare::timed::{inputs::Inputs, sizes::show};
 const END: &str = "<!-- /results -->";
 const START: &str = "<!-- results:";
 
-/// The blocks that there are.
 const NAMES: [&str; 15] = [
     "codegen",
     "groups",
@@ -44,21 +43,19 @@ const NAMES: [&str; 15] = [
     "untuned",
 ];
 
-/// Sizes of the headline, where they were measured.
+/// Exponents of the headline's sizes, as far as they were measured.
 const ESSENTIAL: [u32; 9] = [10, 16, 20, 22, 24, 26, 28, 30, 32];
 
-/// Sizes of the ladder.
 const LADDER: [u64; 4] = [1_000_003, 1 << 22, 1 << 26, 1 << 28];
 
-/// Pictures that are shown where Markdown asks for them.
 const SHOWN: [&str; 2] = ["bandwidth", "ratio"];
 
-/// A Markdown text with its blocks made anew.
+/// Returns a Markdown text with its blocks regenerated.
 ///
 /// `to_docs` leads from the text's folder to docs/.
 ///
 /// # Errors
-/// A block that is not known, or has no end.
+/// A block that is unknown, or has no end.
 pub(super) fn renew(text: &str, results: &Results, figures: &[Figure], to_docs: &str) -> Result<String> {
     let (mut done, mut rest) = (String::new(), text);
     while let Some(at) = rest.find(START) {
@@ -80,7 +77,7 @@ pub(super) fn renew(text: &str, results: &Results, figures: &[Figure], to_docs: 
     Ok(done + rest)
 }
 
-/// The names of the blocks of a text that are not the same in another.
+/// Returns the names of the blocks that differ between two versions of a text.
 pub(super) fn stale(old: &str, new: &str) -> Vec<String> {
     let blocks = |text: &str| -> Vec<(String, String)> {
         let parts = text.split(START).skip(1).filter_map(|part| part.split_once("-->"));
@@ -95,7 +92,6 @@ pub(super) fn stale(old: &str, new: &str) -> Vec<String> {
     pairs.filter(|(old, new)| old != new).map(|((name, _), _)| name).collect()
 }
 
-/// What a block holds; nothing where there are no results for it.
 fn content(name: &str, results: &Results, figures: &[Figure], to_docs: &str) -> Result<String> {
     let content = match name {
         "codegen" => codegen(results),
@@ -118,7 +114,6 @@ fn content(name: &str, results: &Results, figures: &[Figure], to_docs: &str) -> 
     Ok(content.unwrap_or_default())
 }
 
-/// Where the numbers are from.
 pub(super) fn source(results: &Results, sets: &[&Set]) -> String {
     let said: Vec<String> = sets
         .iter()
@@ -135,7 +130,7 @@ pub(super) fn source(results: &Results, sets: &[&Set]) -> String {
     format!("{}{driver}; {}.", markdown(&results.gpu().unwrap_or_default()), said.join("; "))
 }
 
-/// A command whose long lists are cut short: the results file has all of it.
+/// Shortens long lists in a command, which the results file has in full.
 fn short(command: &str) -> String {
     let words = command.split(' ').map(|word| match word.split(',').collect::<Vec<_>>().as_slice() {
         [first, .., last] if word.len() > 40 => format!("{first},…,{last}"),
@@ -144,7 +139,7 @@ fn short(command: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A number as Markdown has it: without the narrow spaces, so that it can be searched for.
+/// Formats a number without narrow spaces, so that it can be searched for.
 pub(super) fn plain(value: f64) -> String {
     digits(value).replace('\u{202f}', "")
 }
@@ -177,7 +172,7 @@ fn headline_row(points: &[&Point]) -> Option<String> {
     let nvvm = points.iter().find(|p| p.is_nvvm() && p.variant == best.variant);
     let twin = points.iter().find(|p| p.peer == "cuda-c" && p.variant == best.variant);
     let other = |peer: &str| points.iter().find(|point| point.peer == peer);
-    // Kernels and CUB took turns, so their ratio is that of the rounds.
+    // The ratio of kernels and CUB is taken by round, because they took turns.
     let times = |point: Option<&&Point>, by_round: Option<f64>| {
         or_dash(point, |point| {
             let ratio = by_round.unwrap_or(point.median / best.median);
@@ -230,8 +225,8 @@ fn ladder(results: &Results) -> Option<String> {
     (!rows.is_empty()).then(|| ladder_text(results, &choice, &twins, &rows))
 }
 
-/// Times over those of the CUDA C twins, by both code generators, at the largest size at which they are
-/// judged.
+/// Returns ratios to the CUDA C twins by both code generators, at the largest measured size of
+/// [`JUDGED`].
 fn over_twins(results: &Results) -> Choice<'_> {
     let all = results.choose(|p| {
         sums::is_sum(p)
@@ -272,12 +267,10 @@ fn cell(point: &Point) -> String {
     plain(point.median) + &percent
 }
 
-/// A count as a head of a column.
 pub(super) fn shown(n: u64) -> String {
     if n.is_power_of_two() { show(n) } else { super::format::count(n) }
 }
 
-/// The reducer's f32 sums beside CUB's and PyTorch's, after their picture.
 fn reducer_sums(results: &Results, figures: &[Figure], to_docs: &str) -> Option<String> {
     let (choice, all) = reducer::sums(results, false);
     let three = |value: f64| format!("{value:.3}");
@@ -314,7 +307,6 @@ fn reducer_sums(results: &Results, figures: &[Figure], to_docs: &str) -> Option<
     })
 }
 
-/// The same in CUDA graphs, beside an empty kernel.
 fn reducer_graphs(results: &Results) -> Option<String> {
     let (choice, all) = reducer::sums(results, true);
     let mut rows = String::new();
@@ -343,8 +335,8 @@ fn reducer_graphs(results: &Results) -> Option<String> {
     })
 }
 
-/// How many times as fast as CUB every operation and type is: a row for each type, a column for each
-/// operation, and in it the sizes.
+/// Returns the speed-ups over CUB of every operation and type: a row per type, a column per operation,
+/// with the sizes in a cell.
 fn reducer_types(results: &Results) -> Option<String> {
     let (choice, all) = types::points(results);
     let pairs = types::pairs(&all);
@@ -379,16 +371,13 @@ fn reducer_types(results: &Results) -> Option<String> {
     ))
 }
 
-/// Rows of matrices beside CUB and PyTorch.
 fn rows(results: &Results) -> Option<String> {
     let (text, set) = matrix::markdown(results)?;
     Some(format!("{text}\n{}\n", source(results, &[set])))
 }
 
-/// The states of the cache that are compared, and how a table heads them.
 const STATES: [Inputs; 3] = [Inputs::Rotated, Inputs::Swept, Inputs::Warm];
 
-/// Sums by the reducer for each state of the cache.
 fn inputs(results: &Results) -> Option<String> {
     let set = results.sets.iter().filter(|set| !set.inputs.is_empty()).max_by_key(|set| set.date())?;
     let own =
@@ -425,7 +414,6 @@ fn inputs(results: &Results) -> Option<String> {
     })
 }
 
-/// Sums of several GPUs, beside one alone.
 fn groups(results: &Results, figures: &[Figure], to_docs: &str) -> Option<String> {
     let groups = results.groups.as_ref()?;
     let rows = scaling::rows(groups);
@@ -453,7 +441,7 @@ fn groups(results: &Results, figures: &[Figure], to_docs: &str) -> Option<String
     })
 }
 
-/// Sums by the reducer without a table of launches, beside those with one, both measured alike.
+/// Returns the reducer's sums without a tuning table, beside those with one, measured alike.
 fn untuned(results: &Results) -> Option<String> {
     let tables @ [without, with] = results.tables.as_ref()?;
     let mut rows = String::new();
@@ -481,8 +469,8 @@ fn untuned(results: &Results) -> Option<String> {
     })
 }
 
-/// The code generators beside each other: every kernel by rust-cuda over its CUDA C twin and over
-/// rustc's, the worst first.
+/// Returns every kernel by rust-cuda, with ratios to its CUDA C twin and to rustc's kernel, the worst
+/// first.
 fn codegen(results: &Results) -> Option<String> {
     let kernels = results.choose(|p| {
         let usual = sums::is_sum(p) && sums::is_reduction(p) || p.op.is_none() && p.dtype == "f32";
@@ -515,7 +503,7 @@ fn codegen(results: &Results) -> Option<String> {
     })
 }
 
-/// A variant by rust-cuda, at the sizes of [`JUDGED`]; where it has none of them, at its largest alone.
+/// A variant by rust-cuda, at the sizes of [`JUDGED`] or, without any of them, at its largest size.
 struct Compared {
     name: String,
     over_cuda_c: [Option<f64>; 2],
@@ -545,7 +533,7 @@ impl Compared {
         }
     }
 
-    /// What it is judged by: its twin, else the other code generator.
+    /// Returns the sort key: the ratio to the twin, else to the other code generator.
     fn worst(&self) -> f64 {
         let most = |ratios: &[Option<f64>; 2]| ratios.iter().flatten().copied().reduce(f64::max);
         most(&self.over_cuda_c).or(most(&self.over_llvm)).unwrap_or(0.0)
@@ -563,7 +551,6 @@ impl Compared {
     }
 }
 
-/// Whether a row's targets are met; a dash where it has none.
 fn targets(beside: &Beside<'_>) -> String {
     let verdict = beside.verdict();
     or_dash(Some(verdict).filter(|verdict| !verdict.is_empty()), |verdict| {

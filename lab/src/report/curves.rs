@@ -1,4 +1,4 @@
-//! Curves: values against something that grows.
+//! Line charts.
 
 use super::{
     figures::in_order,
@@ -6,7 +6,6 @@ use super::{
     svg::{Canvas, Shape, Width},
 };
 
-/// A curve with its name.
 #[derive(Debug, Clone)]
 pub(super) struct Curve {
     pub(super) name: String,
@@ -16,30 +15,24 @@ pub(super) struct Curve {
     pub(super) points: Vec<Place>,
 }
 
-/// A value of a curve.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     pub(super) x: f64,
     pub(super) y: f64,
-    /// The middle half of the runs, where it is drawn.
+    /// The quartiles of the runs, if drawn.
     pub(super) half: Option<(f64, f64)>,
-    /// What it tells on hover.
     pub(super) tip: String,
 }
 
-/// A picture of curves.
 #[derive(Debug, Clone)]
 pub(super) struct Curves {
     pub(super) title: String,
     pub(super) x: (String, Scale),
     pub(super) y: (String, Scale),
-    /// Horizontal lines with their names.
     pub(super) rules: Vec<(f64, String)>,
-    /// Those in the background first.
     pub(super) curves: Vec<Curve>,
 }
 
-/// The area between the axes.
 struct Frame {
     left: f64,
     right: f64,
@@ -47,9 +40,7 @@ struct Frame {
     bottom: f64,
 }
 
-/// A name beside the end of a curve.
 struct Label {
-    /// Where the curve ends.
     end: f64,
     wanted: f64,
     y: f64,
@@ -100,8 +91,8 @@ impl Curves {
         canvas.finish(&self.title, frame.bottom + 40.0)
     }
 
-    /// Where the name of a horizontal line stands: above or below it, at its left or right end, where no
-    /// curve goes through the name; above at the left where one does everywhere.
+    /// Returns the place of a horizontal line's name: above or below it, at its left or right end,
+    /// wherever no curve crosses the name; above at the left if curves cross everywhere.
     fn beside_rule(&self, frame: &Frame, y: f64, name: &str) -> (&'static str, [f64; 2]) {
         let across = 7.2 * name.chars().count() as f64;
         let places = [
@@ -153,7 +144,7 @@ impl Curves {
         canvas.close();
     }
 
-    /// Names above the picture, for those curves that stand out. Gives the height.
+    /// Draws names above the chart, for the foreground lines of narrow charts. Returns the height.
     fn legend(&self, canvas: &mut Canvas, width: Width) -> f64 {
         if width == Width::Wide {
             return 0.0;
@@ -174,8 +165,6 @@ impl Curves {
         y + 8.0
     }
 
-    /// Names at the ends of the curves: in a column for those that end at the same place, which is that
-    /// on the right where it has no room.
     fn names(&self, canvas: &mut Canvas, frame: &Frame) {
         let mut columns: Vec<(f64, Vec<Label>)> = vec![(frame.right, Vec::new())];
         let named = || self.curves.iter().filter(|curve| curve.class != "twins");
@@ -200,9 +189,8 @@ impl Curves {
     }
 }
 
-/// Whether a line has a point in a box, of its upper left and lower right corners.
 fn goes_through(from: [f64; 2], to: [f64; 2], (least, most): ([f64; 2], [f64; 2])) -> bool {
-    // The part of the line, from 0 to 1, that is between both sides, and between top and bottom.
+    // The interval of the line, from 0 to 1, that is inside in both dimensions.
     let mut part = (0.0f64, 1.0f64);
     for axis in 0..2 {
         let along = to[axis] - from[axis];
@@ -217,7 +205,6 @@ fn goes_through(from: [f64; 2], to: [f64; 2], (least, most): ([f64; 2], [f64; 2]
     part.0 <= part.1
 }
 
-/// Labels in a column behind this place.
 fn column(canvas: &mut Canvas, labels: &[Label], x: f64) {
     for label in labels {
         canvas.line("lead", [label.end + 5.0, label.wanted], [x + 18.0, label.y]);
@@ -227,7 +214,6 @@ fn column(canvas: &mut Canvas, labels: &[Label], x: f64) {
     }
 }
 
-/// A mark with its name, as in a legend.
 pub(super) fn put_key(canvas: &mut Canvas, class: &str, shape: Shape, name: &str, [x, y]: [f64; 2]) {
     canvas.open(class, name);
     canvas.line("line", [x, y - 4.0], [x + 18.0, y - 4.0]);
@@ -246,7 +232,6 @@ impl Frame {
     }
 }
 
-/// Makes one label of those in the background that end at about the same place.
 fn together(labels: Vec<Label>) -> Vec<Label> {
     let (mut ghosts, mut named): (Vec<Label>, Vec<Label>) =
         labels.into_iter().partition(|label| label.class == "ghost");
@@ -270,7 +255,6 @@ fn together(labels: Vec<Label>) -> Vec<Label> {
     named
 }
 
-/// Moves labels until none covers another.
 fn apart(labels: &mut [Label], top: f64, bottom: f64) {
     labels.sort_by(|a, b| a.wanted.total_cmp(&b.wanted));
     let mut free = top - LINE;

@@ -1,6 +1,5 @@
-//! Numbers as the page and the tables show them.
+//! Formats of numbers and texts in the page and the tables.
 
-/// A count: powers of two as such, anything else by its digits.
 pub(super) fn count(n: u64) -> String {
     match n {
         n if n.is_power_of_two() && n >= 1024 => power(n.ilog2()),
@@ -8,7 +7,6 @@ pub(super) fn count(n: u64) -> String {
     }
 }
 
-/// A power of two: 2²⁰.
 pub(super) fn power(exponent: u32) -> String {
     let raised = |digit: char| match digit {
         '1' => '¹',
@@ -19,9 +17,9 @@ pub(super) fn power(exponent: u32) -> String {
     format!("2{}", exponent.to_string().chars().map(raised).collect::<String>())
 }
 
-/// Three or more digits: 0.93, 9.31, 93.1, 931, 9 310.
+/// Formats with three or more digits: 0.93, 9.31, 93.1, 931, 9 310.
 pub(super) fn digits(value: f64) -> String {
-    // By what is shown, so that 9.996 is 10.0 and not 10.00.
+    // The limits account for rounding, so that 9.996 is 10.0 and not 10.00.
     match value.abs() {
         value if value >= 99.95 => thousands(&format!("{value:.0}")),
         value if value >= 9.995 => format!("{value:.1}"),
@@ -29,18 +27,16 @@ pub(super) fn digits(value: f64) -> String {
     }
 }
 
-/// A number that may be missing.
 pub(super) fn or_dash<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or_else(|| "–".to_owned(), show)
 }
 
-/// A tick of an axis: no more digits than it needs.
 pub(super) fn tick(value: f64) -> String {
     let rounded = (value * 1000.0).round() / 1000.0;
     thousands(&rounded.to_string())
 }
 
-/// Digits in groups of three, with a space that no line breaks at.
+/// Groups digits in threes, with narrow no-break spaces.
 fn thousands(digits: &str) -> String {
     let (whole, rest) = digits.split_once('.').map_or((digits, ""), |(whole, rest)| (whole, rest));
     let mut grouped = String::new();
@@ -53,9 +49,9 @@ fn thousands(digits: &str) -> String {
     if rest.is_empty() { grouped } else { format!("{grouped}.{rest}") }
 }
 
-/// A name in at most `most` characters, as a picture has room for it: of a longer one its beginning.
+/// Shortens a name to at most `most` characters.
 ///
-/// Names come from results files, which anybody can write.
+/// Names come from results files, which may have been written by anybody.
 pub(super) fn shortened(name: &str, most: usize) -> String {
     match name.chars().count() > most {
         true => name.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
@@ -63,12 +59,10 @@ pub(super) fn shortened(name: &str, most: usize) -> String {
     }
 }
 
-/// Text as HTML and SVG have it.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Text as Markdown has it, also in a table.
 pub(super) fn markdown(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -80,7 +74,7 @@ pub(super) fn markdown(text: &str) -> String {
     escaped
 }
 
-/// Text as code in Markdown, where nothing is escaped and only a backtick ends it.
+/// Formats text as inline code in Markdown, where only a backtick has a meaning.
 pub(super) fn code(text: &str) -> String {
     format!("`{}`", text.replace('`', "'"))
 }

@@ -1,4 +1,4 @@
-//! Sums of several GPUs of one host, as `scripts/gpu/scale.sh` measures them.
+//! Sums on several GPUs of one host, as measured by `scripts/gpu/scale.sh`.
 
 use std::{fs, path::Path};
 
@@ -8,43 +8,37 @@ use warpfold_suite::input;
 
 use super::{library, results::Set};
 
-/// The folder of such files below that of a machine, and how their names begin.
 const FOLDER: &str = "experiments";
 const STEM: &str = "group-";
 
-/// What was measured of groups, of which some have several devices.
 #[derive(Debug, Clone)]
 pub(super) struct Groups {
-    /// The file, its machine and its day.
     pub(super) set: Set,
     pub(super) cases: Vec<Case>,
 }
 
-/// A sum by a group, or by PyTorch on as many GPUs.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Case {
     pub(super) devices: u32,
-    /// How values pass between the devices; PyTorch's say who they are of.
+    /// The transport between devices; PyTorch's cases have an implementation instead.
     way: Option<String>,
     implementation: Option<String>,
-    /// Elements of each device.
+    /// Elements per device.
     pub(super) n: u64,
     /// A call that waits for its result.
     pub(super) us: Time,
     /// The same by one device's reducer, in the same round.
     pub(super) alone_us: Option<Time>,
-    /// One of many in a CUDA graph.
+    /// One of many runs in a CUDA graph.
     pub(super) recorded_us: Option<Time>,
 }
 
-/// A median of a round.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct Time {
     median: f64,
 }
 
 impl Case {
-    /// `Peers`, `Nccl`, `Copies` or `PyTorch`.
     fn who(&self) -> &str {
         let torch = self.implementation.as_deref().and_then(|name| name.split(' ').next());
         self.way.as_deref().or(torch).unwrap_or_default()
@@ -52,10 +46,10 @@ impl Case {
 }
 
 impl Groups {
-    /// The newest of a machine's folder that is of several devices of this GPU, where there is one.
+    /// Reads the newest file of a machine's folder with several devices of this GPU, if any.
     ///
     /// # Errors
-    /// A file that cannot be read, or lines that are not understood.
+    /// A file that cannot be read or parsed.
     pub(super) fn read(folder: &Path, shown: &str, gpu: Option<&str>) -> Result<Option<Self>> {
         let Ok(listed) = fs::read_dir(folder.join(FOLDER)) else { return Ok(None) };
         let mut newest: Option<Self> = None;
@@ -80,13 +74,13 @@ impl Groups {
         Ok(newest)
     }
 
-    /// What a file has; nothing where it tells of something else, or of single devices.
+    /// Parses a file; `None` if it holds other results, or only single devices.
     fn of(file: String, text: &str) -> Result<Option<Self>> {
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
         let Ok(machine) = library::machine(lines.next().context("is empty")?) else { return Ok(None) };
         let mut cases = Vec::new();
         for line in lines {
-            // Such files have what tests said, too.
+            // Such files also contain lines of tests.
             let value: serde_json::Value = serde_json::from_str(line)?;
             if value.get("devices").is_some() && value.get("us").is_some() {
                 let case: Case = serde_json::from_value(value)?;
@@ -100,12 +94,12 @@ impl Groups {
         Ok(cases.iter().any(|case| case.devices > 1).then_some(Self { set, cases }))
     }
 
-    /// The most devices of a group.
     pub(super) fn devices(&self) -> u32 {
         self.cases.iter().map(|case| case.devices).max().unwrap_or_default()
     }
 
-    /// The mean of the rounds' medians of somebody's time, on as many devices with `n` elements each.
+    /// Returns the mean of the rounds' medians of an implementation, on this many devices with `n`
+    /// elements each.
     pub(super) fn time(
         &self,
         who: &str,

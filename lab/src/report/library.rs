@@ -1,9 +1,9 @@
-//! What the library's benches measured, as it lies in the folder `library` of a machine's results: a
-//! file for each bench, or several, of JSON lines behind a machine line.
+//! Results of the library's benches, in the folder `library` of a machine's results: one or more files
+//! per bench, of JSON lines after a machine line.
 //!
-//! A file is called `<bench>[.<part>][.rust-cuda].jsonl`. A part is a run of its own, of other
-//! operations or of a later day; what `rust-cuda` is in the name of was measured by the PTX that
-//! rust-cuda made, and all else by rustc's.
+//! A file is called `<bench>[.<part>][.rust-cuda].jsonl`. A part is a separate run, of other operations
+//! or on a later day; files with `rust-cuda` in their names were measured with rust-cuda's PTX, all
+//! others with rustc's.
 
 use std::iter;
 
@@ -13,30 +13,24 @@ use serde_json::{Map, Value};
 use super::{format::count, lines, trusted};
 use crate::compare::timed::record::Machine;
 
-/// The folder, below that of a machine.
 pub(super) const FOLDER: &str = "library";
 
-/// A bench, and how a table shows what it measured.
 #[derive(Debug)]
 pub(super) struct Bench {
-    /// How names of its files begin.
     pub(super) stem: &'static str,
     pub(super) title: &'static str,
-    /// What was measured, and in which units.
     pub(super) lead: &'static str,
-    /// What tells one case from another.
+    /// The columns that identify a case.
     pub(super) columns: &'static [Column],
-    /// Whether there is a table for each value of the first column.
     pub(super) split: bool,
-    /// The time that the library is judged by.
+    /// The field of the time that the library is judged by.
     us: &'static str,
-    /// Times that are shown besides: the heads of their columns, and their fields.
+    /// Further times: column heads and fields.
     pub(super) also: &'static [(&'static str, &'static str)],
-    /// What a case is of the sum that took turns with it: the head of its column, and its field.
+    /// The ratio to the sum that took turns with the case: column head and field.
     pub(super) of_sum: Option<(&'static str, &'static str)>,
 }
 
-/// A part of what a case is.
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) head: &'static str,
@@ -44,20 +38,17 @@ pub(super) struct Column {
     written: Written,
 }
 
-/// How a field is written in a table.
 #[derive(Debug)]
 enum Written {
-    /// A text, as it is.
     Name,
-    /// A number of elements.
     Count,
-    /// Numbers of elements, of which one is in the field and the others are in these: 64 × 4 096.
+    /// A product of numbers of elements, in the field and in these: 64 × 4 096.
     Times(&'static [&'static str]),
-    /// Numbers of elements, all of them in the field.
+    /// A product of numbers of elements, all in the field.
     Shape,
     /// Several numbers, such as 0 and 2.
     List,
-    /// What holds, and what does not.
+    /// A flag, with its texts for true and false.
     Flag(&'static str, &'static str),
 }
 
@@ -70,7 +61,6 @@ const OP: Column = column("operation", "op", Written::Name);
 const N: Column = column("n", "n", Written::Count);
 const LENGTHS: Column = column("lengths", "ragged", Written::Flag("Zipf's", "equal"));
 
-/// In the order of the page.
 pub(super) const BENCHES: [Bench; 8] = [
     Bench {
         stem: "segments",
@@ -187,7 +177,6 @@ pub(super) const BENCHES: [Bench; 8] = [
     },
 ];
 
-/// What a file holds.
 #[derive(Debug, Clone)]
 pub(super) struct Measured {
     pub(super) bench: &'static Bench,
@@ -195,35 +184,29 @@ pub(super) struct Measured {
     pub(super) cases: Vec<Case>,
 }
 
-/// A line: how long a case took.
 #[derive(Debug, Clone)]
 pub(super) struct Case {
-    /// The GPU that it names.
     pub(super) gpu: String,
-    /// Whether it is PyTorch's time, not the library's.
+    /// PyTorch's time instead of the library's.
     pub(super) by_torch: bool,
-    /// A cell for each of the bench's columns.
     pub(super) identity: Vec<String>,
-    /// The number of elements, where the bench names one.
+    /// The number of elements, if the bench names one.
     pub(super) n: Option<u64>,
-    /// The time in microseconds.
     pub(super) us: f64,
     pub(super) gbps: f64,
     pub(super) of_sum: Option<f64>,
-    /// The times that are shown besides.
     pub(super) also: Vec<Option<f64>>,
 }
 
-/// The names of the benches.
 pub(super) fn stems() -> impl Iterator<Item = &'static str> {
     BENCHES.iter().map(|bench| bench.stem)
 }
 
 impl Measured {
-    /// Nothing so far, of a file of such a name.
+    /// Creates an empty result for a file name.
     ///
     /// # Errors
-    /// A name that begins with no bench's.
+    /// A name that does not begin with a bench's.
     pub(super) fn named(file: &str) -> Result<Self> {
         let name = file.strip_suffix(".jsonl").unwrap_or(file);
         let rust_cuda = name.strip_suffix(".rust-cuda");
@@ -239,10 +222,10 @@ impl Measured {
     }
 }
 
-/// Understands the first line.
+/// Parses the first line.
 ///
 /// # Errors
-/// What is no machine line.
+/// The line is not a machine line.
 pub(super) fn machine(line: &str) -> Result<Machine> {
     let value = lines::value(line)?;
     let machine =
@@ -250,10 +233,10 @@ pub(super) fn machine(line: &str) -> Result<Machine> {
     lines::machine(machine.context("is no machine line, with which a file of the library's begins")?)
 }
 
-/// Understands any other line of a bench.
+/// Parses any other line of a bench.
 ///
 /// # Errors
-/// What is cut off or no JSON, fields that are missing, and numbers that no measurement gives.
+/// A truncated line, no JSON, missing fields, or numbers that cannot be measurements.
 pub(super) fn case(bench: &Bench, line: &str) -> Result<Case> {
     let value = lines::value(line)?;
     let line = value.as_object().context("is no JSON object")?;
@@ -281,7 +264,6 @@ pub(super) fn case(bench: &Bench, line: &str) -> Result<Case> {
 }
 
 impl Column {
-    /// What it says of a case.
     fn cell(&self, line: &Map<String, Value>) -> Result<String> {
         let field = self.field;
         match self.written {
@@ -313,7 +295,6 @@ fn whole(line: &Map<String, Value>, field: &str) -> Result<u64> {
     whole.with_context(|| format!("has no whole number as `{field}`"))
 }
 
-/// The whole numbers of an array, each as it is shown.
 fn numbers(line: &Map<String, Value>, field: &str, show: fn(u64) -> String) -> Result<Vec<String>> {
     let all = required(line.get(field), field)?.as_array();
     let all = all.and_then(|all| all.iter().map(|one| one.as_u64().map(show)).collect());
@@ -326,7 +307,7 @@ fn text(line: &Map<String, Value>, field: &str) -> Result<String> {
     Ok(text.to_owned())
 }
 
-/// A number, or the median of an object of several; none where the field is not there.
+/// Returns a number, or the median of an object with several; `None` without the field.
 fn number(line: &Map<String, Value>, field: &str) -> Result<Option<f64>> {
     let measured = |value: &Value| {
         let number = value.as_f64().with_context(|| format!("has no number as `{field}`"))?;
@@ -375,7 +356,7 @@ mod tests {
         let case = super::case(bench("views"), views).unwrap();
         assert_eq!(case.identity, ["turned", "64 × 4\u{202f}190 × 2¹⁰", "0, 2"]);
         assert_eq!((case.us, case.gbps, case.n, case.by_torch), (2.0, 10.0, None, false));
-        // What is judged is a call into memory that is there, whose bandwidth it is.
+        // The judged time is that of a call with preallocated memory, to which the bandwidth refers.
         let keys = r#"{"device": "GPU", "keys": 65536, "runs": 100, "ragged": true, "us": {"median": 40.0},
             "into_us": {"median": 30.0}, "runs_us": 20.0, "gb_per_s": 7}"#;
         let case = super::case(bench("by-key"), keys).unwrap();

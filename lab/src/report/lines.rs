@@ -1,7 +1,8 @@
-//! A line of a results file: a machine, a time of a comparison, a single run, or machine code.
+//! Lines of a results file: a machine, a time of a comparison, a single run, or machine code.
 //!
-//! Times and machines are read by the types that write them. Runs and machine code are written by types
-//! that hold catalogue rows and cannot be read back; of those there is what the report shows.
+//! Times and machines are parsed with the types that write them. Runs and machine code are written by
+//! types with catalogue rows, which cannot be deserialized; the types here have the fields that the
+//! report shows.
 
 use std::collections::BTreeMap;
 
@@ -18,24 +19,17 @@ use crate::compare::timed::{
     targets::{self, Verdict},
 };
 
-/// What a line says.
 pub(super) enum Line {
-    /// What measured the set.
     Machine(Box<Machine>),
-    /// A time, or a run.
     Point {
-        /// Whether it was taken in turns with peers.
+        /// The time was taken in turns with peers.
         compared: bool,
-        /// Whether the result was right.
         ok: bool,
-        /// None where nothing was timed.
         point: Option<Box<Point>>,
     },
-    /// The machine code of an entry.
     Code(Box<Code>),
 }
 
-/// A time of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Point {
     pub(super) variant: String,
@@ -49,18 +43,15 @@ pub(super) struct Point {
     pub(super) stride: Option<u64>,
     pub(super) chunks: Option<u64>,
     pub(super) threads: Option<u64>,
-    /// What the cache had of the elements, where that was compared.
     pub(super) inputs: Option<String>,
     pub(super) graph: bool,
-    /// Whether it was run alone, not in turns with others.
+    /// The variant ran alone, not in turns with others.
     pub(super) single: bool,
-    /// The GPU that it names.
     pub(super) gpu: Option<String>,
     /// The median in microseconds.
     pub(super) median: f64,
-    /// The middle half of the runs; of single runs the fastest and the slowest.
+    /// The quartiles; for single runs the fastest and the slowest.
     pub(super) spread: (f64, f64),
-    /// The time of the fastest run.
     pub(super) fastest: f64,
     pub(super) gbps: Option<f64>,
     pub(super) percent: Option<f64>,
@@ -69,24 +60,19 @@ pub(super) struct Point {
     pub(super) over_cub: Option<Ratio>,
     pub(super) over_limit: Option<f64>,
     pub(super) over_empty: Option<f64>,
-    /// Kernel, blocks and threads, of the reducer.
     pub(super) launch: Option<String>,
-    /// The verdicts on its targets.
     pub(super) verdicts: Vec<Verdict>,
     pub(super) copy_us: Option<f64>,
-    /// The fastest and the slowest of those copies.
     pub(super) copy_spread: Option<(f64, f64)>,
     pub(super) reduce_us: Option<f64>,
 }
 
-/// The machine code of an entry, as far as it is shown.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Code {
     pub(super) entry: String,
     pub(super) variant: String,
     pub(super) op: Option<String>,
     pub(super) dtype: String,
-    /// Which of the reducer's kernels.
     pub(super) kernel: Option<String>,
     pub(super) compiler: String,
     pub(super) arch: String,
@@ -148,56 +134,49 @@ struct Timing {
     max: f64,
 }
 
-/// What tells work on one input from other work.
+/// Identity of the work: operation, type, elements, extent and graph.
 pub(super) type Case<'a> = (Option<&'a str>, &'a str, u64, [Option<u64>; 3], bool);
 
 impl Point {
-    /// What was to be done.
     pub(super) fn case(&self) -> Case<'_> {
         let extent = [self.width, self.height, self.stride];
         (self.op.as_deref(), &self.dtype, self.n, extent, self.graph)
     }
 
-    /// How many times as fast as CUB it was, by the median of the rounds.
     pub(super) fn times_cub(&self) -> Option<f64> {
         self.over_cub.map(|ratio| 1.0 / ratio.median)
     }
 
-    /// Where the variant stands in the catalogue; behind it what is not of the suite.
     pub(super) fn place(&self) -> usize {
         catalogue::ids().position(|id| id == self.variant).unwrap_or(usize::MAX)
     }
 
-    /// Whether it is of the reducer.
     pub(super) fn is_reducer(&self) -> bool {
         self.variant == REDUCER
     }
 
-    /// Whether it is of the rows of a matrix, with a result for each.
+    /// Returns whether the point reduces the rows of a matrix to a result each.
     pub(super) fn is_of_rows(&self) -> bool {
         self.op.is_some() && self.height.is_some()
     }
 
-    /// Whether it is a kernel in Rust by the stock compiler.
     pub(super) fn is_llvm(&self) -> bool {
         self.peer == "rust-llvm"
     }
 
-    /// Whether it is a kernel in Rust by rust-cuda.
     pub(super) fn is_nvvm(&self) -> bool {
         self.peer == "rust-nvvm"
     }
 
-    /// Whether it is a kernel in Rust.
     pub(super) fn is_rust(&self) -> bool {
         self.peer.starts_with("rust-")
     }
 }
 
-/// Understands a line.
+/// Parses a line.
 ///
 /// # Errors
-/// What is cut off or no JSON, and a kind of line that is not known.
+/// A truncated line, no JSON, or an unknown kind of line.
 pub(super) fn read(line: &str) -> Result<Line> {
     let value = value(line)?;
     let object = value.as_object().context("is no JSON object")?;
@@ -217,10 +196,10 @@ pub(super) fn read(line: &str) -> Result<Line> {
     Ok(line)
 }
 
-/// A line as JSON that may be shown.
+/// Parses a line as JSON that is safe to show.
 ///
 /// # Errors
-/// What is cut off or no JSON, and control characters.
+/// A truncated line, no JSON, or control characters.
 pub(super) fn value(line: &str) -> Result<Value> {
     let value: Value = serde_json::from_str(line).map_err(|error| match error.is_eof() {
         true => anyhow!("is cut off; measure the set again"),
@@ -230,11 +209,11 @@ pub(super) fn value(line: &str) -> Result<Value> {
     Ok(value)
 }
 
-/// A machine; fields that are missing are empty. What writes only one line about the GPU puts its
-/// driver behind the name, with a comma.
+/// Parses a machine; missing fields are empty. Writers with a single line about the GPU append the
+/// driver to its name, after a comma.
 ///
 /// # Errors
-/// Fields that are not what they must be.
+/// Fields of wrong types.
 pub(super) fn machine(given: &Map<String, Value>) -> Result<Machine> {
     let mut all = serde_json::to_value(Machine::default())?;
     let fields = all.as_object_mut().context("a machine is an object")?;

@@ -1,5 +1,5 @@
-//! `cargo xtask report`: the results of a machine as one page of pictures and tables, as pictures for
-//! the docs, and as the tables of the docs.
+//! `cargo xtask report`: renders a machine's results as one page of figures and tables, and as figures
+//! and tables for the docs.
 
 mod blocks;
 mod curves;
@@ -32,7 +32,7 @@ use crate::{files, ladder::snippets, process, workspace::Workspace};
 use figures::Figure;
 use results::Results;
 
-/// Texts with blocks that are made of the results, and the way from each to docs/.
+/// Texts with generated blocks, and the path from each to docs/.
 const TEXTS: [(&str, &str); 9] = [
     ("README.md", "docs/"),
     ("docs/codegen.md", ""),
@@ -45,10 +45,9 @@ const TEXTS: [(&str, &str); 9] = [
     ("docs/results.md", ""),
 ];
 
-/// Pictures that are files as well.
 const PLOTS: &str = "docs/plots";
 
-/// Which are, by their names: what the page has but these is for a closer look.
+/// Figures that are also written as files; the others are only in the page.
 const PLOTTED: [&str; 9] =
     ["bandwidth", "latency", "ladder", "ratio", "reducer", "scaling", "strides", "times", "transposes"];
 
@@ -72,26 +71,25 @@ pub struct Args {
     pub check: bool,
 }
 
-/// A file to write, or to take away.
 struct File {
     path: PathBuf,
     text: Option<String>,
 }
 
-/// The command. Exits 1 when it checks and something is stale.
+/// Runs the command. Exits 1 when it checks and a file is stale.
 ///
 /// # Errors
-/// Results that are missing, mixed or damaged, and what cannot be written. All is made before anything
-/// is written, so that nothing is overwritten in vain.
+/// Results that are missing, mixed or damaged, or files that cannot be written. All texts are generated
+/// before the first file is written, so that an error leaves all files unchanged.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let workspace = Workspace::locate()?;
     run_in(&workspace, args)
 }
 
-/// As [`run`], in a workspace.
+/// Runs the command in a given workspace.
 ///
 /// # Errors
-/// See there.
+/// As [`run`].
 pub fn run_in(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     let folder = args.results.clone().unwrap_or_else(|| workspace.root.join("docs/results"));
     let results = Results::read(&folder, &workspace.show(&folder))?;
@@ -114,7 +112,7 @@ pub fn run_in(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The page of a folder of results.
+/// Returns the page of a folder of results.
 ///
 /// # Errors
 /// Results that are missing, mixed or damaged.
@@ -123,7 +121,7 @@ pub fn page_of(folder: &Path) -> Result<String> {
     Ok(page::page(&results, &figures::all(&results)))
 }
 
-/// The benches of the library that a folder of results may have files of, `library/<bench>.jsonl`.
+/// Returns the benches of the library that a folder of results may have as `library/<bench>.jsonl`.
 pub fn library_benches() -> impl Iterator<Item = &'static str> {
     library::stems()
 }
@@ -155,7 +153,7 @@ fn check(workspace: &Workspace, results: &Results) -> Result<ExitCode> {
     Ok(ExitCode::FAILURE)
 }
 
-/// The files of the docs that are made of the results: of those that say when they were measured.
+/// Generates the docs' files from those results that have a date.
 fn derived(workspace: &Workspace, results: &Results) -> Result<Vec<File>> {
     let results = results.dated();
     let figures = figures::all(&results);
@@ -182,7 +180,7 @@ fn plot(figure: &Figure) -> Option<String> {
 }
 
 impl File {
-    /// Writes it, in one step, where it is not as it should be.
+    /// Writes or removes the file atomically, if it is not up to date.
     fn put(&self) -> Result<()> {
         let failed = || format!("{} cannot be written", self.path.display());
         let Some(text) = &self.text else {
@@ -201,7 +199,6 @@ impl File {
     }
 }
 
-/// Opens the page with whatever the system opens pages with.
 fn open(page: &Path) -> Result<()> {
     let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let path = env::var_os("PATH");

@@ -1,4 +1,4 @@
-//! The page: one file, which asks nothing of any network.
+//! The page: a single file without network requests.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -14,14 +14,12 @@ use crate::compare::timed::record::Machine;
 const CSS: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// How single runs are timed, for sets without a description of their own.
 const SINGLE_RUNS: &str = "In sets of single runs each variant runs by itself: the result is checked \
     against the CPU's, the kernel warms up, and then device events stand around each run, on inputs \
     rotated past the L2 cache. Medians are shown, with the fastest and the slowest run. The time between \
     two events includes all launches of a reduction and what launching costs. Where two kernels are held \
     against each other, look at times that were taken in turns.";
 
-/// Makes the page of the report.
 pub(super) fn page(results: &Results, figures: &[Figure]) -> String {
     let on = results.gpu().map(|gpu| format!(" on {gpu}")).unwrap_or_default();
     let mut tables = Tables::default();
@@ -93,7 +91,6 @@ fn section(figure: &Figure, all: &mut Tables) -> Markup {
     }
 }
 
-/// What is known of the machine.
 fn machine(results: &Results) -> Markup {
     let newest = |of: fn(&Machine) -> Option<String>| results.newest(of);
     let there = |text: &String| (!text.is_empty()).then(|| text.clone());
@@ -127,7 +124,6 @@ fn machine(results: &Results) -> Markup {
     }
 }
 
-/// How it was measured.
 fn method(results: &Results) -> Markup {
     let compared = results.sets.iter().filter(|set| set.compared);
     let largest = compared.max_by_key(|set| set.points.len()).and_then(|set| {
@@ -139,7 +135,6 @@ fn method(results: &Results) -> Markup {
     html! { @for paragraph in paragraphs { p { (paragraph) } } }
 }
 
-/// The files, and how each was made.
 fn sets(results: &Results, all: &mut Tables) -> Markup {
     let mut table =
         Table { open: true, ..Table::new("Sets", &["file", "measured", "command", "lines"], 3) };

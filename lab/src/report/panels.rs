@@ -1,59 +1,44 @@
-//! Panels of cells: a number for each of two names, a panel for each third one.
+//! Heat maps: a number per row and column, in one panel per third name.
 
 use super::{
     format::shortened,
     svg::{Canvas, Shape, Width},
 };
 
-/// A picture of panels.
 #[derive(Debug, Clone)]
 pub(super) struct Panels {
     pub(super) title: String,
-    /// Above the columns of every panel.
     pub(super) columns: Vec<String>,
     pub(super) panels: Vec<Panel>,
-    /// From where on a value has the next shade. What is below the first has one of its own.
+    /// Values at which the next shade begins. Values below the first have a shade of their own.
     pub(super) steps: [f64; 5],
-    /// What a cell with a corner stands for, where one has it.
     pub(super) corner: &'static str,
 }
 
-/// A panel of a picture.
 #[derive(Debug, Clone)]
 pub(super) struct Panel {
     pub(super) name: String,
-    /// Names, each with a cell for every column.
     pub(super) rows: Vec<(String, Vec<Option<Cell>>)>,
 }
 
-/// A value in a panel.
 #[derive(Debug, Clone)]
 pub(super) struct Cell {
     pub(super) value: f64,
-    /// What is written there.
     pub(super) text: String,
-    /// Whether it has a corner that stands out.
     pub(super) cornered: bool,
-    /// What it tells on hover.
     pub(super) tip: String,
 }
 
-/// Room for a panel's name and the names of its columns.
 const HEAD: f64 = 40.0;
 
-/// The legend's cell that has a corner has the shade of even values.
+/// Shade of the legend's cell with a corner, that of equal values.
 const CORNERED: usize = 1;
 
-/// White space between two panels.
 const GAP: f64 = 14.0;
 
-/// Sizes of what is drawn.
 struct Layout {
-    /// Panels side by side.
     across: usize,
-    /// How many characters of such a name are shown.
     most: usize,
-    /// Room for the names of the rows.
     names: f64,
     cell: [f64; 2],
 }
@@ -89,7 +74,7 @@ impl Panels {
         }
     }
 
-    /// The shades with what they stand for, above the panels. Gives the height.
+    /// Draws the shades with their meanings above the panels. Returns the height.
     fn legend(&self, canvas: &mut Canvas, width: Width) -> f64 {
         let below = format!("below {}", self.steps[0]);
         let from = self.steps.iter().map(|step| format!("from {step}"));
@@ -117,7 +102,7 @@ impl Panels {
         y + 12.0
     }
 
-    /// Gives where it ends.
+    /// Returns the panel's lower end.
     fn panel(&self, canvas: &mut Canvas, layout: &Layout, panel: &Panel, [x, y]: [f64; 2]) -> f64 {
         let [across, down] = layout.cell;
         let left = x + layout.names;
@@ -150,7 +135,7 @@ impl Panels {
         self.panels.iter().flat_map(|panel| &panel.rows).flat_map(|(_, cells)| cells).flatten()
     }
 
-    /// Which shade a value has, from 0 for what is below all steps. NaN is below all.
+    /// Returns a value's shade, 0 below all steps. NaN is below all.
     fn shade(&self, value: f64) -> usize {
         self.steps.iter().filter(|step| value >= **step).count()
     }

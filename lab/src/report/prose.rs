@@ -1,4 +1,4 @@
-//! Blocks of the docs that are sentences: what the results come to, where a text sums them up.
+//! Blocks of the docs that are sentences summarising the results.
 
 use super::{
     blocks::{plain, shown, source},
@@ -14,16 +14,15 @@ use super::{
 };
 use crate::compare::timed::targets::{Bound, Measure, Verdict};
 
-/// Sizes of the table of twins: one that is ruled by launching, and those at which kernels are judged.
+/// Sizes of the table of twins: one dominated by launching, and those at which kernels are judged.
 const SIZES: [u64; 3] = [1 << 22, JUDGED[0], JUDGED[1]];
 
-/// From where on launching is not what counts.
+/// Elements from which on launching no longer dominates.
 const LAUNCHES: u64 = 1 << 13;
 
-/// And from where on memory is.
+/// Elements from which on memory bandwidth dominates.
 const MEMORY: u64 = 1 << 24;
 
-/// The reducer in two sentences.
 pub(super) fn reducer_summary(results: &Results) -> Option<String> {
     let (_, all) = reducer::sums(results, false);
     let (_, graphs) = reducer::sums(results, true);
@@ -49,7 +48,6 @@ pub(super) fn reducer_summary(results: &Results) -> Option<String> {
     ))
 }
 
-/// What the reducer was meant to reach, and what it reaches: a row for each aim.
 pub(super) fn reducer_aims(results: &Results) -> Option<String> {
     let points: Vec<(bool, Vec<Beside<'_>>)> =
         [false, true].map(|graph| (graph, reducer::sums(results, graph).1)).into();
@@ -93,9 +91,7 @@ pub(super) fn reducer_aims(results: &Results) -> Option<String> {
     })
 }
 
-/// What was aimed at, and what came out of each case.
 pub(super) struct Aim {
-    /// The cases that it is for.
     pub(super) what: String,
     pub(super) launched: &'static str,
     pub(super) measure: &'static str,
@@ -104,7 +100,6 @@ pub(super) struct Aim {
 }
 
 impl Aim {
-    /// Its row of the table; none where nothing was measured.
     fn row(&self) -> Option<String> {
         let Self { what, launched, measure, bound, values } = self;
         let met = values.iter().filter(|value| bound.admits(**value)).count();
@@ -115,7 +110,7 @@ impl Aim {
     }
 }
 
-/// Sizes, of which those that double are named by the first and the last.
+/// Formats sizes; a run of doublings is given by its first and last size.
 fn in_runs(sizes: &[u64]) -> String {
     let runs = sizes.chunk_by(|size, next| *next == 2 * size);
     let named = runs.map(|run| match run {
@@ -125,15 +120,13 @@ fn in_runs(sizes: &[u64]) -> String {
     named.collect::<Vec<_>>().join(", ")
 }
 
-/// A verdict of launches one by one or in a graph, and the number of elements.
+/// A verdict, for launches one by one or in a graph, with the number of elements.
 type Judged = (bool, u64, Verdict);
 
-/// What tells one aim from another.
 fn aim((graph, _, verdict): &Judged) -> (bool, &'static str, String) {
     (*graph, verdict.measure.name(), verdict.bound.text())
 }
 
-/// A measure as a table has it.
 fn written(measure: Measure) -> &'static str {
     match measure {
         Measure::OverCub => "times as fast as CUB",
@@ -143,7 +136,6 @@ fn written(measure: Measure) -> &'static str {
     }
 }
 
-/// The kernels' times over their twins': who is at the ends.
 pub(super) fn twins(results: &Results) -> Option<String> {
     let choice = results.choose(|p| {
         sums::is_sum(p) && sums::is_reduction(p) && p.is_rust() && !p.graph && SIZES.contains(&p.n)
@@ -178,12 +170,10 @@ pub(super) fn twins(results: &Results) -> Option<String> {
     })
 }
 
-/// How many entries need more than their twins.
 pub(super) fn machine_code(results: &Results) -> Option<String> {
     machine_code::summary(results).map(|said| format!("{said}\n"))
 }
 
-/// The least and the greatest of all.
 fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.fold(None, |range, value| {
         let (least, most) = range.unwrap_or((value, value));

@@ -1,4 +1,4 @@
-//! A machine's results, as they lie in a folder: a file of JSON lines per set.
+//! A machine's results in a folder: one file of JSON lines per set.
 
 use std::{collections::HashSet, fs, path::Path};
 
@@ -12,65 +12,52 @@ use super::{
 };
 use crate::compare::timed::record::Machine;
 
-/// The files of what a card has that nobody has measured, and of the same with its table of launches,
-/// where a machine's folder has them.
+/// Files with the rules' launches for an unmeasured card, and with the same card's tuning table, in a
+/// machine's folder.
 const TABLES: [&str; 2] = ["experiments/compare-untuned.jsonl", "experiments/compare-tuned.jsonl"];
 
-/// Results of a folder, at most, several times what there is of a machine.
+/// Limit on the results of a folder, several times those of a machine.
 const MAX_RESULTS: usize = 50_000;
 
-/// One file of results.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Set {
-    /// Its name, without the folder of the machine.
     pub(super) file: String,
-    /// What its first line says; none where that is missing.
+    /// The first line; `None` if it is missing.
     pub(super) machine: Option<Machine>,
-    /// Whether its times were taken in turns, beside peers.
     pub(super) compared: bool,
-    /// Its times, but for those of rows.
     pub(super) points: Vec<Point>,
-    /// Its times of the rows of matrices, which are other work than a buffer of as many elements.
+    /// Times of rows of matrices, which are different work from a buffer of as many elements.
     pub(super) rows: Vec<Point>,
-    /// Its times for several states of the cache.
     pub(super) inputs: Vec<Point>,
-    /// The machine code that it tells of.
     pub(super) codes: Vec<Code>,
-    /// What a bench of the library measured, which is all that such a file has.
     pub(super) library: Option<Measured>,
 }
 
-/// What a folder holds, of one machine.
 #[derive(Debug, Clone)]
 pub(super) struct Results {
-    /// The sets, by name.
     pub(super) sets: Vec<Set>,
-    /// The reducer without a table of launches and with it, where both were measured.
+    /// The reducer without and with a tuning table, if both were measured.
     pub(super) tables: Option<[Set; 2]>,
-    /// Sums of several GPUs of such a machine, where they were measured.
+    /// Sums on several GPUs of such a machine, if measured.
     pub(super) groups: Option<Groups>,
-    /// Results that were wrong, which nothing shows.
+    /// Number of wrong results, which are not shown.
     pub(super) wrong: usize,
 }
 
-/// Points that were chosen, and the sets that they are from.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Choice<'a> {
-    /// In the order of the catalogue.
     pub(super) points: Vec<&'a Point>,
-    /// From the one with the most points on.
+    /// Dated sets first, then those with the most points.
     pub(super) sets: Vec<&'a Set>,
 }
 
 impl Set {
-    /// When it was measured; none where it does not say.
     pub(super) fn date(&self) -> Option<&str> {
         self.machine.as_ref().map(|machine| machine.date.as_str()).filter(|date| !date.is_empty())
     }
 
-    /// The file and the day, as a sentence names them.
     pub(super) fn name(&self) -> String {
-        // Machine code is the same on any day.
+        // Machine code does not depend on the day.
         if self.date().is_none() && self.lines() == self.codes.len() {
             return self.file.clone();
         }
@@ -78,13 +65,11 @@ impl Set {
         format!("{}, {}", self.file, day.unwrap_or("without a date"))
     }
 
-    /// How many results it has.
     pub(super) fn lines(&self) -> usize {
         let library = self.library.as_ref().map_or(0, |measured| measured.cases.len());
         self.points.len() + self.rows.len() + self.inputs.len() + self.codes.len() + library
     }
 
-    /// Whether the reducer is all that it has of the suite.
     fn is_reducers(&self) -> bool {
         let mut suite = self.points.iter().filter(|point| point.place() != usize::MAX).peekable();
         suite.peek().is_some() && suite.all(|point| point.is_reducer())
@@ -92,11 +77,11 @@ impl Set {
 }
 
 impl Results {
-    /// Reads a folder, with its folder of the library's benches where it has one; a folder that holds
-    /// none but a single folder of results stands for that.
+    /// Reads a folder, including its folder of library benches. A folder whose only entry is one folder
+    /// of results stands for that.
     ///
     /// # Errors
-    /// No results, results of several machines, and lines that are not understood.
+    /// No results, results of several machines, or lines that cannot be parsed.
     pub(super) fn read(folder: &Path, shown: &str) -> Result<Self> {
         let (mut files, folders) = entries(folder, shown)?;
         if folders.iter().any(|folder| folder == library::FOLDER) {
@@ -147,7 +132,7 @@ impl Results {
         Ok(results)
     }
 
-    /// Those sets that say when and how they were measured. What is printed elsewhere is made of these.
+    /// Returns the sets with a date, and machine code; the docs are generated from these.
     pub(super) fn dated(&self) -> Self {
         let sets = self.sets.iter().filter(|set| set.date().is_some() || !set.codes.is_empty());
         let dated = |tables: &[Set; 2]| tables.iter().all(|set| set.date().is_some());
@@ -156,20 +141,19 @@ impl Results {
         Self { sets: sets.cloned().collect(), tables, groups, wrong: self.wrong }
     }
 
-    /// The newest machine line that has something.
     pub(super) fn newest<T>(&self, of: impl Fn(&Machine) -> Option<T>) -> Option<T> {
         let mut machines: Vec<&Machine> = self.sets.iter().filter_map(|s| s.machine.as_ref()).collect();
         machines.sort_by(|a, b| b.date.cmp(&a.date));
         machines.into_iter().find_map(of)
     }
 
-    /// The GPU's name; none where there is machine code alone.
+    /// Returns the GPU's name; `None` if there is only machine code.
     pub(super) fn gpu(&self) -> Option<String> {
         let named = |set: &Set| gpus(set).into_iter().next();
         self.sets.iter().find_map(named)
     }
 
-    /// The memory's peak in GB/s: as a machine line has it, else as the percentages imply.
+    /// Returns the memory's peak in GB/s, from a machine line or else from the percentages.
     pub(super) fn peak(&self) -> Option<f64> {
         self.newest(|machine| machine.peak_gbps).or_else(|| {
             let implied = |point: &Point| {
@@ -181,17 +165,16 @@ impl Results {
         })
     }
 
-    /// Points, of times taken in turns if there are any, else of single runs. All points of a case are
-    /// from one set, the one with the most of those wanted, so that what stands side by side was
-    /// measured side by side.
+    /// Selects points, of times taken in turns if there are any, else of single runs. All points of a
+    /// case are from one set, a dated one if possible and then the one with the most wanted points, so
+    /// that compared times were measured together.
     ///
-    /// Sets in which the reducer is the only one of the suite are no part of it: beside the variants
-    /// there is the time that was taken beside them.
+    /// Sets with the reducer as the only variant of the suite are excluded: beside the variants, the
+    /// time measured with them is shown.
     pub(super) fn choose(&self, wanted: impl Fn(&Point) -> bool) -> Choice<'_> {
         self.choose_among(|set| !set.is_reducers(), wanted)
     }
 
-    /// Points of the reducer.
     pub(super) fn choose_reducer(&self, wanted: impl Fn(&Point) -> bool) -> Choice<'_> {
         self.choose_among(|_| true, |point| point.is_reducer() && !point.single && wanted(point))
     }
@@ -219,7 +202,6 @@ impl Results {
         choice
     }
 
-    /// As [`choose`](Self::choose), of single runs alone.
     pub(super) fn choose_runs(&self, wanted: impl Fn(&Point) -> bool) -> Choice<'_> {
         self.choose(|point| point.single && wanted(point))
     }
@@ -253,7 +235,6 @@ impl Results {
     }
 }
 
-/// The GPUs that a set names.
 fn gpus(set: &Set) -> Vec<String> {
     let machine = set.machine.as_ref().map(|machine| machine.gpu.clone());
     let mut names: Vec<String> = machine.into_iter().filter(|name| !name.is_empty()).collect();
@@ -263,7 +244,6 @@ fn gpus(set: &Set) -> Vec<String> {
     names
 }
 
-/// Names of the sets and of the folders in a folder.
 fn entries(folder: &Path, shown: &str) -> Result<(Vec<String>, Vec<String>)> {
     let (mut files, mut folders) = (Vec::new(), Vec::new());
     let listed = fs::read_dir(folder).with_context(|| {
@@ -310,7 +290,6 @@ fn set(file: String, path: &str, text: &str) -> Result<(Set, usize)> {
     Ok((set, wrong))
 }
 
-/// A file of a bench of the library's.
 fn library_set(file: &str, name: &str, path: &str, text: &str) -> Result<Set> {
     let mut measured = Measured::named(name).with_context(|| path.to_owned())?;
     let mut machine = None;
@@ -327,12 +306,11 @@ fn library_set(file: &str, name: &str, path: &str, text: &str) -> Result<Set> {
     Ok(Set { file: file.to_owned(), machine, library: Some(measured), ..Set::default() })
 }
 
-/// The lines that are not empty, by their numbers.
 fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).map(|(at, line)| (at + 1, line))
 }
 
-/// What a line says; else what is wrong with it, in no more than a line, and where it is.
+/// Adds the place to an error, which is shortened to one line.
 fn understood<T>(read: Result<T>, path: &str, number: usize) -> Result<T> {
     let read = read.map_err(|error| Error::msg(shortened(&format!("{error:#}")).into_owned()));
     read.with_context(|| format!("{path} line {number}"))

@@ -1,4 +1,4 @@
-//! Rows: a line of the picture for each of many things, with bars or marks on a common axis.
+//! Bar charts: one row per item, with bars or marks on a common axis.
 
 use super::{
     curves::put_key,
@@ -7,71 +7,57 @@ use super::{
     svg::{Canvas, Shape, Width},
 };
 
-/// A picture of rows.
 #[derive(Debug, Clone)]
 pub(super) struct Rows {
     pub(super) title: String,
     pub(super) x: (String, Scale),
-    /// Vertical lines with their names.
     pub(super) rules: Vec<(f64, String)>,
-    /// Class, shape and name of what needs one; none where the rows say it all.
     pub(super) legend: Vec<(&'static str, Shape, String)>,
     pub(super) rows: Vec<Row>,
-    /// Whether the rows stand close together.
     pub(super) dense: bool,
 }
 
-/// A row of the picture.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Row {
-    /// What stands above it, where a group begins.
     pub(super) heading: Option<String>,
     pub(super) name: String,
     pub(super) marks: Vec<Mark>,
-    /// The text behind the bar.
     pub(super) value: String,
-    /// In a column of its own.
     pub(super) note: String,
-    /// Whether the note stands out.
     pub(super) strong: bool,
 }
 
-/// A value in a row.
 #[derive(Debug, Clone)]
 pub(super) struct Mark {
-    /// The series that it is of.
     pub(super) series: String,
     pub(super) class: &'static str,
-    /// None is a bar from the left.
+    /// `None` for a bar from the left.
     pub(super) shape: Option<Shape>,
     pub(super) at: f64,
-    /// The line of the row that it stands on, from 0.
+    /// The line within the row, from 0.
     pub(super) line: usize,
-    /// A line through the mark.
+    /// A range drawn through the mark.
     pub(super) whisker: Option<(f64, f64)>,
     pub(super) tip: String,
 }
 
 const HEADING: f64 = 30.0;
 
-/// Width of a digit at most, in the fonts that the pictures ask for.
+/// Maximum width of a digit in the figures' fonts.
 const DIGIT: f64 = 7.7;
 
-/// From this number of rows on the numbers of the axis stand above them as well: below is another
+/// Number of rows from which on the axis is also drawn above them, because the lower end is on another
 /// screen.
 const MANY: usize = 12;
 
-/// How many characters of a row's name are shown: the bars have two thirds of the width.
+/// Limit on the characters of a row's name, which leaves two thirds of the width to the bars.
 const MOST: usize = 40;
 
-/// The columns and heights of a picture.
 struct Layout {
     width: Width,
     left: f64,
     right: f64,
-    /// Height of a bar or of a mark's share of the row.
     thick: f64,
-    /// White space between two rows.
     gap: f64,
 }
 
@@ -92,7 +78,6 @@ impl Rows {
         canvas.finish(&self.title, bottom + 40.0)
     }
 
-    /// Whether the axis stands above the rows as well.
     fn is_long(&self) -> bool {
         self.rows.len() >= MANY
     }
@@ -148,7 +133,7 @@ impl Rows {
             let x = layout.x(self.x.1, *value);
             canvas.open("limit", name);
             canvas.line("rule", [x, top - 4.0], [x, layout.width.pick(bottom, top)]);
-            // At the right edge the name would leave the picture.
+            // At the right edge a centred name would leave the figure.
             let class = if x > layout.width.units() - 60.0 { "end" } else { "mid" };
             canvas.text(class, [x, top - 9.0], name);
             canvas.close();
@@ -175,7 +160,7 @@ impl Rows {
                 canvas.text("halo", [layout.left, y + 11.0], &shortened(&row.name, MOST));
                 canvas.text("end dim halo", [layout.width.units() - 4.0, y + 11.0], &said.join(" · "));
                 y += 16.0;
-                // Not through the texts.
+                // The lines do not cross the texts.
                 for (value, _) in &self.rules {
                     let x = layout.x(self.x.1, *value);
                     canvas.line("rule", [x, y], [x, y + height]);
@@ -193,7 +178,7 @@ impl Rows {
         }
     }
 
-    /// Where a text behind a bar begins: behind a line that would go through it.
+    /// Returns the position of a text after a bar, shifted past any line that would cross it.
     fn beside(&self, layout: &Layout, bar: f64, text: &str) -> f64 {
         let mut lines: Vec<f64> = self.rules.iter().map(|(at, _)| layout.x(self.x.1, *at)).collect();
         lines.sort_by(f64::total_cmp);
@@ -205,7 +190,6 @@ impl Rows {
 }
 
 impl Row {
-    /// How many lines its marks stand on.
     fn lines(&self) -> f64 {
         self.marks.iter().map(|mark| mark.line + 1).max().unwrap_or(1) as f64
     }
@@ -222,7 +206,7 @@ impl Layout {
         heading + name + self.thick * row.lines() + self.gap
     }
 
-    /// Gives where it ends.
+    /// Returns the mark's right end.
     fn mark(&self, canvas: &mut Canvas, scale: Scale, mark: &Mark, y: f64) -> f64 {
         let inside = |value: f64| self.x(scale, value).clamp(self.left, self.right);
         let x = inside(mark.at);
@@ -230,7 +214,7 @@ impl Layout {
         canvas.open(mark.class, &mark.series);
         match (mark.shape, scale.at(mark.at)) {
             (None, _) => {
-                // Like its marks, rust-cuda's bars are hollow: colour is not all that tells them apart.
+                // rust-cuda's bars are hollow like its marks, so that they differ not only by colour.
                 let hollow = if mark.class == "nvvm" { " hollow" } else { "" };
                 canvas.bar(hollow, [self.left, y], [x - self.left, self.thick - 2.0], &mark.tip);
             }

@@ -1,20 +1,19 @@
-//! From values to places on an axis.
+//! Maps values to positions on an axis.
 
 use super::format::{count, power, tick};
 
-/// How an axis is divided.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Scale {
     Linear {
         from: f64,
         to: f64,
     },
-    /// By powers of two.
+    /// Logarithmic, with ticks at powers of two.
     Doubling {
         from: f64,
         to: f64,
     },
-    /// By powers of ten.
+    /// Logarithmic, with ticks at powers of ten.
     Tenfold {
         from: f64,
         to: f64,
@@ -22,25 +21,24 @@ pub(super) enum Scale {
 }
 
 impl Scale {
-    /// From 0 to a round number that has them all, with a little room.
+    /// Returns a scale from 0 to a little above the maximum.
     pub(super) fn from_zero(values: impl IntoIterator<Item = f64>) -> Self {
         let most = values.into_iter().fold(0.0, f64::max);
         Self::Linear { from: 0.0, to: most * 1.04 }
     }
 
-    /// Around all of them, by powers of ten.
+    /// Returns a scale around all values, by powers of ten.
     pub(super) fn tenfold(values: impl IntoIterator<Item = f64>) -> Self {
         let (from, to) = range(values);
         Self::Tenfold { from: from / 1.25, to: to * 1.25 }
     }
 
-    /// From the least to the greatest, by powers of two.
+    /// Returns a scale from the minimum to the maximum, by powers of two.
     pub(super) fn doubling(values: impl IntoIterator<Item = f64>) -> Self {
         let (from, to) = range(values);
         Self::Doubling { from, to: if to > from { to } else { from * 2.0 } }
     }
 
-    /// Where a value lies, from 0 to 1.
     pub(super) fn at(self, value: f64) -> f64 {
         match self {
             Self::Linear { from, to } => (value - from) / (to - from),
@@ -50,7 +48,7 @@ impl Scale {
         }
     }
 
-    /// Round values, about as many as `about` says, with what is written at them.
+    /// Returns about `about` round values with their labels.
     pub(super) fn ticks(self, about: usize) -> Vec<(f64, String)> {
         match self {
             Self::Linear { from, to } => {
@@ -70,7 +68,7 @@ fn range(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     all.fold((f64::INFINITY, 0.0), |(least, most), value| (least.min(value), most.max(value)))
 }
 
-/// 1, 2 or 5 times a power of ten, not below the given.
+/// Returns 1, 2 or 5 times a power of ten, at least the given.
 fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     let steps = [1.0, 2.0, 5.0].map(|step| step * power);
@@ -87,7 +85,7 @@ fn doubling(from: f64, to: f64, about: usize) -> Vec<(f64, String)> {
         .collect()
 }
 
-/// Powers of ten; with 2 and 5 times them where there are few.
+/// Returns powers of ten, and 2 and 5 times them on a short axis.
 fn tenfold(from: f64, to: f64) -> Vec<(f64, String)> {
     let decades = (to / from).log10();
     let factors: &[f64] = if decades < 2.6 { &[1.0, 2.0, 5.0] } else { &[1.0] };

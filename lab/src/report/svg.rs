@@ -1,17 +1,15 @@
-//! Pictures as SVG, written by hand: plotters and charming draw well, but fix colours and sizes in the
-//! file, so that one picture cannot be light and dark, wide and narrow, nor tell its values on hover.
+//! SVG figures, written by hand: plotters and charming fix colours and sizes in the file, so that a
+//! figure could not adapt to light and dark or to wide and narrow screens, nor show values on hover.
 //!
-//! Every picture is drawn twice, for a wide screen and for a phone, and the page shows one of the two.
-//! Colours are variables of `look.css`, which stands once in the page and once in each file.
+//! Every figure is drawn twice, for a wide screen and for a phone, and the page shows one of the two.
+//! Colours are variables of `look.css`, which is included once in the page and once in each file.
 
 use std::fmt::Write;
 
 use super::format::escape;
 
-/// Colours, dashes and text of all pictures.
 pub(super) const LOOK: &str = include_str!("look.css");
 
-/// For what a picture is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Width {
     Wide,
@@ -19,7 +17,6 @@ pub(super) enum Width {
 }
 
 impl Width {
-    /// Units across: pixels, where the page has the room.
     pub(super) const fn units(self) -> f64 {
         match self {
             Self::Wide => 880.0,
@@ -27,7 +24,6 @@ impl Width {
         }
     }
 
-    /// This for wide screens, that for narrow ones.
     pub(super) fn pick<T>(self, wide: T, narrow: T) -> T {
         match self {
             Self::Wide => wide,
@@ -36,7 +32,7 @@ impl Width {
     }
 }
 
-/// Shape of the mark at a value, so that colour is not all that tells series apart.
+/// Shapes of marks, so that series differ not only by colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Shape {
     #[default]
@@ -46,25 +42,23 @@ pub(super) enum Shape {
     Diamond,
     Triangle,
     Ring,
-    /// A square that is hollow.
+    /// A hollow square.
     Frame,
-    /// A diamond that is hollow.
+    /// A hollow diamond.
     Lozenge,
-    /// Points at a value beyond the left end of the axis.
+    /// An arrow to a value beyond the left end of the axis.
     Left,
-    /// And beyond the right one.
+    /// An arrow to a value beyond the right end of the axis.
     Right,
-    /// The upper right corner of a cell.
     Corner,
 }
 
-/// A picture that is being drawn.
 pub(super) struct Canvas {
     body: String,
     width: Width,
 }
 
-/// Coordinates have one digit: a tenth of a pixel.
+/// Coordinates have one decimal: a tenth of a pixel.
 macro_rules! put {
     ($canvas:expr, $($arguments:tt)*) => {
         write!($canvas.body, $($arguments)*).expect("a String takes all")
@@ -89,7 +83,7 @@ impl Canvas {
         put!(self, r#"<path class="{class}" d="{path}"/>"#);
     }
 
-    /// A text, if there is any; its base line is there.
+    /// Draws a text with its baseline at `y`, unless it is empty.
     pub(super) fn text(&mut self, class: &str, [x, y]: [f64; 2], text: &str) {
         if text.is_empty() {
             return;
@@ -98,7 +92,6 @@ impl Canvas {
         put!(self, r#"<text{class} x="{x:.1}" y="{y:.1}">{}</text>"#, escape(text));
     }
 
-    /// What belongs together, with its name for those who look for it. Until [`close`](Self::close).
     pub(super) fn open(&mut self, class: &str, series: &str) {
         put!(self, r#"<g class="{class}" data-series="{}">"#, escape(series));
     }
@@ -107,15 +100,13 @@ impl Canvas {
         self.body.push_str("</g>");
     }
 
-    /// A value, which tells itself on hover; a sign alone where there is nothing to tell.
+    /// Draws a value with its tooltip; only a sign if the tip is empty.
     pub(super) fn mark(&mut self, shape: Shape, [x, y]: [f64; 2], tip: &str) {
         let (hollow, outline) = outline(shape, x, y);
-        let title =
-            if tip.is_empty() { String::new() } else { format!("<title>{}</title>", escape(tip)) };
+        let title = title(tip);
         put!(self, r#"<path class="k{hollow}" d="{outline}">{title}</path>"#);
     }
 
-    /// A value as a bar from the left.
     pub(super) fn bar(&mut self, class: &str, [x, y]: [f64; 2], [width, height]: [f64; 2], tip: &str) {
         let (width, tip) = (width.max(1.0), escape(tip));
         put!(
@@ -124,17 +115,14 @@ impl Canvas {
         );
     }
 
-    /// A value as a cell, or the sign of one where there is nothing to tell.
     pub(super) fn cell(&mut self, class: &str, [x, y]: [f64; 2], [width, height]: [f64; 2], tip: &str) {
-        let title =
-            if tip.is_empty() { String::new() } else { format!("<title>{}</title>", escape(tip)) };
+        let title = title(tip);
         put!(
             self,
             r#"<rect class="k {class}" x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" rx="2">{title}</rect>"#
         );
     }
 
-    /// The picture as an element of a page.
     pub(super) fn finish(self, title: &str, height: f64) -> String {
         let class = self.width.pick("wide", "narrow");
         let (across, title, body) = (self.width.units(), escape(title), self.body);
@@ -142,6 +130,10 @@ impl Canvas {
             r#"<svg class="chart {class}" viewBox="0 0 {across} {height:.0}" role="group" aria-roledescription="chart" aria-label="{title}" tabindex="0" xmlns="http://www.w3.org/2000/svg">{body}</svg>"#
         )
     }
+}
+
+fn title(tip: &str) -> String {
+    if tip.is_empty() { String::new() } else { format!("<title>{}</title>", escape(tip)) }
 }
 
 fn outline(shape: Shape, x: f64, y: f64) -> (&'static str, String) {
@@ -165,7 +157,6 @@ fn outline(shape: Shape, x: f64, y: f64) -> (&'static str, String) {
     (if hollow { " hollow" } else { "" }, path)
 }
 
-/// A picture as a file of its own.
 pub(super) fn standalone(svg: &str, title: &str) -> String {
     let (across, rest) = svg
         .split_once(r#"viewBox="0 0 "#)

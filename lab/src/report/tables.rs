@@ -1,5 +1,5 @@
-//! Tables of the page: columns side by side where there is room for all of them, else a card for each
-//! row, so that no column has to be looked for beyond an edge.
+//! Tables of the page: columns side by side if there is room for all of them, else a card per row, so
+//! that no column is hidden past an edge.
 
 use std::fmt::Write;
 
@@ -7,37 +7,34 @@ use maud::{Markup, html};
 
 use super::figures::{Table, TableRow};
 
-/// Pixels of the letter size of tables.
+/// Font size of tables in pixels.
 const EM: f64 = 12.48;
 
-/// What a bold text takes beside a plain one.
+/// Width of bold text relative to plain text.
 const BOLD: f64 = 1.12;
 
 /// Pixels between the texts of two columns.
 const PADDING: f64 = 16.0;
 
-/// Cells with more characters than this are broken into lines.
+/// Cells with more characters than this wrap.
 const LONG: usize = 18;
 
-/// Pixels that those have at least.
+/// Minimum width of wrapped cells in pixels.
 const BROKEN: f64 = 150.0;
 
-/// The least pixels that a column takes.
+/// Minimum width of a column in pixels.
 const LEAST: f64 = 44.0;
 
-/// Pixels that stand beside a table at the edges of the screen.
+/// Pixels beside a table at the edges of the screen.
 const MARGIN: f64 = 50.0;
 
-/// The tables that a page has so far.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     count: usize,
-    /// What makes cards of them, for the head of the page.
     pub(super) css: String,
 }
 
 impl Tables {
-    /// A table under its name, which unfolds it.
     pub(super) fn html(&mut self, table: &Table) -> Markup {
         self.count += 1;
         let id = format!("table-{}", self.count);
@@ -80,8 +77,8 @@ fn html_row(table: &Table, row: &TableRow) -> Markup {
     }
 }
 
-/// The rules that make a card of each row where the screen is narrower than the table. Every value then
-/// has its column's head above it.
+/// Returns the CSS that turns rows into cards on screens narrower than the table. Every value then has
+/// its column's head above it.
 fn cards(table: &Table, id: &str) -> String {
     let mut css = format!("@media(max-width:{:.0}px){{\n", width(table) + MARGIN);
     let put = |css: &mut String, of: &str, rule: &str| {
@@ -104,7 +101,7 @@ fn cards(table: &Table, id: &str) -> String {
     put(&mut css, "td::before", "display:block;font-size:.72rem;font-weight:400;color:var(--muted)");
     put(&mut css, "tbody th::before", "margin-right:.6em;font-weight:400;color:var(--muted)");
     for (at, head) in table.head.iter().enumerate() {
-        // Heads are texts of the program's own; a CSS string ends at a quote and a backslash escapes.
+        // Heads are the program's own texts; in a CSS string only quotes and backslashes need escaping.
         let head = head.replace('\\', "\\\\").replace('"', "\\\"");
         let cell = format!("tbody :is(th,td):nth-child({})::before", at + 1);
         put(&mut css, &cell, &format!("content:\"{head}\""));
@@ -112,7 +109,7 @@ fn cards(table: &Table, id: &str) -> String {
     css + "}\n"
 }
 
-/// Pixels that a table needs for its columns side by side, at most.
+/// Returns the maximum width in pixels of a table with its columns side by side.
 fn width(table: &Table) -> f64 {
     let cell = |text: &String| match text.chars().count() > LONG {
         true => across(text).min(BROKEN),
@@ -126,7 +123,7 @@ fn width(table: &Table) -> f64 {
     (0..table.head.len()).map(column).sum()
 }
 
-/// Pixels of a text in DejaVu Sans, the widest of the fonts that a page without fonts of its own gets.
+/// Returns the width in pixels of a text in DejaVu Sans, the widest fallback font.
 fn across(text: &str) -> f64 {
     let width = |letter: char| match letter {
         'i' | 'j' | 'l' => 0.28,

@@ -1,20 +1,19 @@
-//! What a results file may say: nothing that a page, a table or a terminal takes for more than text, and
-//! no number that no measurement gives.
+//! Validation of results files: no text that a page, a table or a terminal would interpret, and no
+//! number that cannot be a measurement.
 
 use anyhow::{Result, bail, ensure};
 use serde_json::Value;
 
 use super::lines::{Code, Point};
 
-/// The largest number that is shown: of microseconds, of gigabytes a second, a ratio.
 const MOST: f64 = 1e15;
 
-/// Refuses strings with control characters, wherever they are.
+/// Checks that no string has control characters.
 ///
 /// # Errors
 /// Names the field.
 pub(super) fn require_text(value: &Value) -> Result<()> {
-    // Nested no deeper than the JSON's reader goes.
+    // The JSON parser limits the depth of recursion.
     match value {
         Value::String(text) if text.contains(char::is_control) => {
             bail!("has control characters: {}", warpfold_suite::visible(text))
@@ -28,10 +27,10 @@ pub(super) fn require_text(value: &Value) -> Result<()> {
     }
 }
 
-/// Accepts names and times of which a page can be made.
+/// Checks a point's names and times.
 ///
 /// # Errors
-/// What is no name or no time.
+/// An invalid name or time.
 pub(super) fn require_point(point: &Point) -> Result<()> {
     for name in [Some(&point.variant), Some(&point.peer), point.op.as_ref(), Some(&point.dtype)] {
         name.map_or(Ok(()), |name| require_name(name))?;
@@ -50,10 +49,10 @@ pub(super) fn require_point(point: &Point) -> Result<()> {
     times.flatten().try_for_each(require_measured)
 }
 
-/// Accepts a time, a rate or a ratio.
+/// Checks a time, a rate or a ratio.
 ///
 /// # Errors
-/// What no measurement gives.
+/// A number that cannot be a measurement.
 pub(super) fn require_measured(number: f64) -> Result<()> {
     ensure!(
         number > 0.0 && number <= MOST,
@@ -62,10 +61,10 @@ pub(super) fn require_measured(number: f64) -> Result<()> {
     Ok(())
 }
 
-/// As [`require_point`], of machine code.
+/// Checks the names of machine code like [`require_point`].
 ///
 /// # Errors
-/// As there.
+/// An invalid name.
 pub(super) fn require_code(code: &Code) -> Result<()> {
     for name in [&code.entry, &code.variant, &code.dtype, &code.compiler, &code.arch] {
         require_name(name)?;

@@ -14,15 +14,15 @@
 
 use anyhow::{Context, Result, bail};
 
-use super::{figures::sums::is_sum, format::digits, lines::Point, results::Results};
+use super::{blocks::plain, figures::sums::is_sum, lines::Point, results::Results};
 
 const START: &str = "<!-- value:";
 const END: &str = "<!-- /value -->";
 
-/// A Markdown text with its numbers made anew. Those that nothing was measured for stay as they are.
+/// Returns a Markdown text with its numbers updated. Numbers without a measurement are unchanged.
 ///
 /// # Errors
-/// An expression that is none, or has no end.
+/// An invalid expression, or one without an end.
 pub(super) fn renew(text: &str, results: &Results) -> Result<String> {
     let (mut done, mut rest) = (String::new(), text);
     while let Some(at) = rest.find(START) {
@@ -43,7 +43,7 @@ pub(super) fn renew(text: &str, results: &Results) -> Result<String> {
     Ok(done + rest)
 }
 
-/// The expressions of a text that are not the same in another.
+/// Returns the expressions whose values differ between two versions of a text.
 pub(super) fn stale(old: &str, new: &str) -> Vec<String> {
     let values = |text: &str| -> Vec<String> {
         text.split(START)
@@ -78,7 +78,7 @@ fn value_of(expression: &str, results: &Results) -> Result<Option<String>> {
     Ok(text)
 }
 
-/// Reads a number of elements: 1000003, or 2^28.
+/// Parses a number of elements: 1000003, or 2^28.
 fn elements(text: &str) -> Result<u64> {
     let n = match text.split_once('^') {
         Some(("2", exponent)) => exponent.parse().ok().and_then(|exponent| 1u64.checked_shl(exponent)),
@@ -87,7 +87,7 @@ fn elements(text: &str) -> Result<u64> {
     n.with_context(|| format!("`{text}` is no number of elements"))
 }
 
-/// A sum of f32, or a move of f32: as the ladder's table has it, else as it was taken in turns.
+/// Returns a sum or a move of f32, from the ladder's table or else from times taken in turns.
 fn point<'a>(results: &'a Results, id: &str, n: u64) -> Option<&'a Point> {
     let is_it = |p: &Point| {
         let usual = is_sum(p) || p.op.is_none() && p.dtype == "f32";
@@ -95,11 +95,6 @@ fn point<'a>(results: &'a Results, id: &str, n: u64) -> Option<&'a Point> {
     };
     let alone = results.choose_runs(is_it).points;
     alone.first().or(results.choose(is_it).points.first()).copied()
-}
-
-/// As Markdown has it: without the narrow spaces, so that it can be searched for.
-fn plain(value: f64) -> String {
-    digits(value).replace('\u{202f}', "")
 }
 
 #[cfg(test)]
@@ -146,14 +141,14 @@ mod tests {
             assert_eq!(stale(&text, &new), [expression]);
             assert_eq!(stale(&new, &new), [""; 0]);
         }
-        // What was not measured stays.
+        // Values without a measurement are unchanged.
         let text = "<!-- value: us serial 2^30 -->34 s<!-- /value -->";
         assert_eq!(renew(text, &results()).unwrap(), text);
     }
 
     #[test]
     fn two_variants_are_held_against_each_other() {
-        // Only i32 has redux: its sum is the one that it is known by.
+        // redux has only i32, whose sum stands for the variant.
         let mut results = results();
         results.sets[0].points[2].dtype = "i32".to_owned();
         for (expression, value) in [("times", "1.86 times"), ("more", "86 %")] {

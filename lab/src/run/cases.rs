@@ -1,4 +1,4 @@
-//! Which runs the catalogue makes, and each of them as a record.
+//! The runs of the catalogue, each as a record.
 
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
@@ -14,10 +14,9 @@ use warpfold_suite::{
 
 use super::Args;
 
-/// Most elements that the simulator gives to a variant with a single thread.
+/// Limit on the elements of a single-threaded variant in the simulator.
 pub(crate) const SERIAL: u64 = 100_003;
 
-/// The runs of some variants on a device.
 pub(super) struct Runs<'a> {
     pub(super) args: &'a Args,
     pub(super) device: &'a Device,
@@ -26,14 +25,13 @@ pub(super) struct Runs<'a> {
     pub(super) variants: Vec<&'static Variant>,
 }
 
-/// Whether the user has named it, or nothing.
 fn wanted<T: PartialEq>(chosen: &[T], one: &T) -> bool {
     chosen.is_empty() || chosen.contains(one)
 }
 
 impl Runs<'_> {
-    /// Leaves out what this device, or the PTX that there is, is too old for, and of the twins what has
-    /// none. Gives a line for each.
+    /// Removes variants that this device or the PTX is too old for, and those without a twin if twins
+    /// are run. Returns a line for each.
     pub(super) fn skip(&mut self) -> Vec<String> {
         let arch = self.device.info().arch;
         let arch = self.store.arch().map_or(arch, |built| built.min(arch));
@@ -52,7 +50,6 @@ impl Runs<'_> {
         skipped
     }
 
-    /// Runs all of them.
     pub(super) fn all(&self, progress: &ProgressBar) -> Result<Vec<Record>> {
         let mut records = Vec::new();
         for &dtype in Dtype::ALL.iter().filter(|dtype| wanted(&self.args.dtypes, dtype)) {
@@ -68,7 +65,6 @@ impl Runs<'_> {
         Ok(records)
     }
 
-    /// How many steps the progress has.
     pub(super) fn count(&self) -> usize {
         let runs = |(op, dtype): &(Option<Op>, Dtype)| {
             wanted(&self.args.dtypes, dtype) && op.is_none_or(|op| wanted(&self.args.ops, &op))
@@ -76,8 +72,7 @@ impl Runs<'_> {
         self.variants.iter().map(|variant| variant.cases().filter(runs).count()).sum()
     }
 
-    /// What makes one value of all elements. Elements and answers are the same for every variant: made
-    /// once per type and size.
+    /// Runs the reductions. Elements and expected results are shared by all variants of a type and size.
     fn values(&self, dtype: Dtype, progress: &ProgressBar, records: &mut Vec<Record>) -> Result<()> {
         let takers = || self.takers(dtype).filter(|variant| !variant.ops.is_empty());
         let mut sizes: Vec<_> = takers().map(|variant| self.size(variant)).collect();
@@ -120,7 +115,8 @@ impl Runs<'_> {
         self.device.info().kind == Kind::Sim
     }
 
-    /// Elements for a variant. One thread of the simulator gets less to do, which the table shows.
+    /// Returns the elements for a variant. A single thread in the simulator gets fewer, as the table
+    /// shows.
     fn size(&self, variant: &Variant) -> u64 {
         match variant.shape().map(|shape| shape.geometry) {
             Some(Geometry::SingleThread) if self.on_simulator() => self.args.n.min(SERIAL),
@@ -162,12 +158,11 @@ impl Runs<'_> {
         Ok(record)
     }
 
-    /// The runs of what moves elements: a strided copy with each stride.
     fn movements(&self, variant: &'static Variant, dtype: Dtype) -> Result<Vec<Record>> {
         let strided = variant.work == Work::Copy { access: Access::Strided };
         let strides: &[u64] = if strided { &STRIDES } else { &[1] };
-        // The input of the largest stride is 64 times what is written: too much to make for every run
-        // on a machine without a GPU.
+        // The largest stride needs an input of 64 times the output: too much to generate for every run
+        // without a GPU.
         let n = if strided && self.on_simulator() { self.args.n.div_ceil(64) } else { self.args.n };
         let record = |&stride: &u64| {
             let pattern = Pattern::of(variant, n.max(1), stride, self.args.seed)?;

@@ -1,4 +1,4 @@
-//! `cargo xtask run`: the whole catalogue, every operation and type, checked and on a GPU timed.
+//! `cargo xtask run`: checks the whole catalogue, every operation and type, and times it on a GPU.
 
 mod cases;
 mod table;
@@ -60,10 +60,10 @@ pub struct Args {
     pub json: bool,
 }
 
-/// Runs, checks and tabulates. Exits 1 when a result is wrong.
+/// Runs and checks the catalogue and prints a table. Exits 1 when a result is wrong.
 ///
 /// # Errors
-/// A machine or arguments that cannot run it; a wrong result is not one.
+/// A machine or arguments that do not allow a run; a wrong result is not an error.
 pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     let start = Instant::now();
     let store = suite::chosen_store(builder, args.twins, args.codegen)?;

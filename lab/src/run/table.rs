@@ -1,4 +1,4 @@
-//! Records as tables: a row for each variant with its worst case, or a row for each run.
+//! Records as tables: a row per variant with its worst case, or a row per run.
 
 use warpfold_suite::{
     Record, Statistic,
@@ -8,8 +8,8 @@ use warpfold_suite::{
 
 use crate::table::{Cell, Color, Column, Table};
 
-/// A row for each variant: how many of its runs are right, the one that is furthest off for what it may
-/// be, and on a GPU the one that is the slowest for its bytes.
+/// Returns a row per variant: the number of right runs, the run with the largest error relative to the
+/// allowed one, and on a GPU the run with the least bandwidth.
 pub(super) fn by_variant(records: &[Record]) -> Table {
     let timed =
         records.iter().any(|record| record.device == Processor::Cuda && record.time_us.is_some());
@@ -43,7 +43,6 @@ pub(super) fn by_variant(records: &[Record]) -> Table {
     table
 }
 
-/// A row for each run, with the speed-up against the CPU's baselines where both were timed.
 pub(super) fn by_run(records: &[Record]) -> Table {
     let mut table = Table::new([
         Column::new("variant"),
@@ -81,7 +80,6 @@ pub(super) fn by_run(records: &[Record]) -> Table {
     table
 }
 
-/// A wrong run, in full.
 pub(super) fn failure(record: &Record) -> String {
     let Record { variant, n, result, expected, error, allowed, .. } = record;
     let what = format!("WRONG: {variant} {} of {n} on {}", case(record), record.device);
@@ -103,13 +101,13 @@ fn verdict(runs: &[Record]) -> Cell {
     }
 }
 
-/// What tells a run of a variant from its others.
+/// Identifies a run among those of a variant.
 fn case(record: &Record) -> String {
     let op = record.op.map(|op| format!(" {op}")).unwrap_or_default();
     format!("{}{op}{}", record.dtype, record.extent)
 }
 
-/// The part of the distance that is allowed; more than all of it where the run is wrong.
+/// Returns the error relative to the allowed one; infinite for a wrong run.
 fn share(record: &Record) -> f64 {
     match record.ok {
         true if record.error > 0.0 => record.error / record.allowed,
@@ -125,7 +123,6 @@ fn off_by(record: &Record) -> String {
     }
 }
 
-/// The cells of the run with the least bandwidth.
 fn slowest(runs: &[Record], all: &[Record]) -> [Cell; 5] {
     let bandwidth = |record: &Record| record.bandwidth_gbps.unwrap_or(f64::INFINITY);
     let timed = runs.iter().filter(|record| record.time_us.is_some());
@@ -144,7 +141,6 @@ fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
 }
 
-/// How many times as fast as a CPU baseline on the same elements.
 fn speed_up(record: &Record, all: &[Record], parallel: bool) -> Option<f64> {
     let id = VARIANTS.iter().find(|variant| variant.work == Work::Cpu { parallel })?.id;
     let alike = |r: &&Record| (r.variant, r.op, r.dtype, r.n) == (id, record.op, record.dtype, record.n);
@@ -159,7 +155,6 @@ mod tests {
         Data, Op, catalogue, cpu::CpuReduction, measure::Options, measure::Spread, reference::Expected,
     };
 
-    /// A right run, on a GPU that takes `time` microseconds.
     fn record(op: Op, values: Vec<f32>, time: f64) -> Record {
         let data = Data::F32(values);
         let variant = catalogue::find("cpu_serial").unwrap();
@@ -186,7 +181,7 @@ mod tests {
         assert_eq!((cell(0, "slowest"), cell(0, "time us")), ("f32 max", "9.00"));
         assert_eq!((cell(1, "right"), cell(1, "off by")), ("ok", "nothing"));
 
-        // What is wrong is the worst, however small its error, and is told in full.
+        // A wrong run is the worst, however small its error, and is described in full.
         let wrong = Record { ok: false, error: 0.5, allowed: 0.25, ..exact };
         let table = by_variant(&[sum, wrong.clone()]);
         assert_eq!((table.cell(0, "right"), table.cell(0, "least exact")), ("WRONG 1 of 2", "f32 max"));

@@ -1,29 +1,29 @@
-//! What failures cost a long reduction: one that begins anew, as a world's does, and one that goes on
-//! from what each rank last kept, which would be built.
+//! The cost of failures in a long reduction, if it restarts from the beginning, as a world does, or
+//! resumes from each rank's last checkpoint, which is not implemented.
 
 use super::network::Chance;
 
-/// GPUs that fail, and what is done about it. All times are in seconds.
+/// Failing GPUs and the recovery. All times are in seconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Failures {
     pub(super) gpus: u32,
-    /// From one failure of a GPU, or of what it needs, to the next, on average.
+    /// Mean time between failures of one GPU, including what it depends on.
     pub(super) between: f64,
-    /// From a failure until all others have noticed, and have been started again.
+    /// Time from a failure until all others have noticed it and are restarted.
     pub(super) again: f64,
-    /// How often each rank keeps what it has, and how long that takes; if it does.
+    /// Interval and duration of checkpoints, if any.
     pub(super) keep: Option<(f64, f64)>,
 }
 
 impl Failures {
-    /// How long a reduction takes, which takes `work` without failures.
+    /// Returns the time of a reduction that takes `work` without failures.
     fn once(&self, work: f64, chance: &mut Chance) -> f64 {
         let mean = self.between / f64::from(self.gpus);
         let (every, each) = self.keep.unwrap_or((work, 0.0));
         let (mut time, mut left) = (0.0, work);
         let mut fails = chance.exponential(mean);
         while left > 0.0 {
-            // Nothing is kept at the end.
+            // There is no checkpoint at the end.
             let part = every.min(left);
             let needs = part + if part < left { each } else { 0.0 };
             if fails < needs {
@@ -36,7 +36,7 @@ impl Failures {
         time
     }
 
-    /// How many times as long as without failures it takes, on average of `trials` trials.
+    /// Returns the time relative to that without failures, on average of `trials` trials.
     pub(super) fn factor(&self, work: f64, trials: u32) -> f64 {
         let mut chance = Chance::new(1);
         (0..trials).map(|_| self.once(work, &mut chance)).sum::<f64>() / f64::from(trials) / work
@@ -47,7 +47,7 @@ impl Failures {
 mod tests {
     use super::*;
 
-    /// Beside what is known of it: work that begins anew takes (e^(w/m) − 1)(m + r) on average.
+    /// Work that restarts takes (e^(w/m) − 1)(m + r) on average.
     #[test]
     fn the_average_is_what_theory_says() {
         for (work, again) in [(1.0, 0.0), (10.0, 3.0), (40.0, 3.0)] {
@@ -65,7 +65,7 @@ mod tests {
         let kept = Failures { keep: Some((1.0, 0.1)), ..anew };
         let (anew, kept) = (anew.factor(60.0, 5_000), kept.factor(60.0, 5_000));
         assert!(anew > 5.0 && (1.1..1.4).contains(&kept), "{anew} {kept}");
-        // Where nothing fails it costs what it costs to keep.
+        // Without failures only the checkpoints cost time.
         let never = Failures { gpus: 1, between: 1e12, again: 1.0, keep: Some((1.0, 0.1)) };
         let expected = 1.0 + 0.1 * 9.0 / 10.0;
         assert!((never.factor(10.0, 10) - expected).abs() < 1e-9);

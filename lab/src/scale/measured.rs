@@ -1,14 +1,13 @@
-//! What was measured, from the committed results.
+//! Measurements from the committed results.
 
 use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-/// Where all of it is.
 const FOLDER: &str = "docs/results/nvidia-h200/experiments";
 
-/// Microseconds or gigabytes a second by how many GPUs, and how many floats of each.
+/// Microseconds or gigabytes per second, by the number of GPUs and of floats on each.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Peer {
     pub(super) what: String,
@@ -18,7 +17,8 @@ pub(super) struct Peer {
     pub(super) gb_per_s: Option<f64>,
 }
 
-/// Microseconds of a sum of `floats` floats that a group of one device leaves on it, behind others.
+/// Microseconds of a sum of `floats` floats by a group of one device, which leaves the result on it, in
+/// a queue of such calls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Local {
     pub(super) floats: u64,
@@ -45,8 +45,10 @@ struct Spread {
 }
 
 impl Measured {
+    /// Reads the measurements.
+    ///
     /// # Errors
-    /// A file that is not there, or has other lines.
+    /// A file that is missing, or has other lines.
     pub(super) fn read(root: &Path) -> Result<Self> {
         let peers = lines(root, "scale-peers.jsonl")?;
         let of_groups: Vec<OfGroup> = lines(root, "library-group.jsonl")?;
@@ -55,10 +57,10 @@ impl Measured {
         Ok(Self { peers, local })
     }
 
-    /// What `gpus` GPUs took, or reached, with `floats` floats each if that is said.
+    /// Returns the time or rate of `gpus` GPUs, with `floats` floats each if given.
     ///
     /// # Panics
-    /// When it was not measured.
+    /// If it was not measured.
     pub(super) fn peer(&self, what: &str, gpus: u32, floats: Option<u64>) -> f64 {
         let is_it = |peer: &&Peer| peer.what == what && peer.gpus == gpus && peer.floats == floats;
         let peer = self.peers.iter().find(is_it);
@@ -67,7 +69,7 @@ impl Measured {
     }
 }
 
-/// The lines of a file but the first, which says how they came about.
+/// Returns the lines of a file after the first, which describes the measurement.
 fn lines<T: for<'a> Deserialize<'a>>(root: &Path, name: &str) -> Result<Vec<T>> {
     let text = fs::read_to_string(root.join(FOLDER).join(name)).with_context(|| name.to_owned())?;
     let lines = text.lines().skip(1);

@@ -1,6 +1,6 @@
-//! `cargo xtask scale`: what reductions over several GPUs and hosts cost by a model that is fitted to
-//! what was measured, and what stragglers and failures do to them in a simulation. It makes the tables
-//! of docs/scale.md.
+//! `cargo xtask scale`: models the cost of reductions over several GPUs and hosts, fitted to
+//! measurements, and simulates the effects of stragglers and failures. Generates the tables of
+//! docs/scale.md.
 
 mod failures;
 mod measured;
@@ -16,10 +16,8 @@ use warpfold_suite::say;
 use crate::workspace::Workspace;
 use measured::Measured;
 
-/// Where the tables are.
 const TEXT: &str = "docs/scale.md";
 
-/// Around a table: its name, and its end.
 const START: &str = "<!-- scale: ";
 const END: &str = "<!-- /scale -->";
 
@@ -31,10 +29,10 @@ pub struct Args {
     pub check: bool,
 }
 
-/// The command. Exits 1 when it checks and a table is not what comes out.
+/// Runs the command. Exits 1 when it checks and a table is stale.
 ///
 /// # Errors
-/// Results that are missing or damaged, and a text that does not name its tables.
+/// Results that are missing or damaged, or a text without markers for its tables.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let workspace = Workspace::locate()?;
     let path = workspace.root.join(TEXT);
@@ -54,7 +52,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A text with its tables made anew, each of which it must name once.
+/// Returns a text with its tables regenerated, each of which it must name once.
 fn renewed(text: &str, tables: &[(&str, String)]) -> Result<String> {
     let mut text = text.to_owned();
     for (name, table) in tables {

@@ -1,31 +1,29 @@
-//! What a reduction over several GPUs costs: the time of one GPU with its part, and that of bringing a
-//! value of each together, which is a launch and the messages that come one behind the other.
+//! Cost model of a reduction over several GPUs: the time of one GPU with its part, plus that of
+//! combining the GPUs' values, which is a launch and a chain of messages.
 
 use super::measured::Measured;
 
-/// Bytes of an element of all that follows.
 const FLOAT: f64 = 4.0;
 
-/// NCCL's all-reduce of one float.
 pub(super) const ALL_REDUCE: &str = "all-reduce of one float, back to back";
-/// Copies to all GPUs.
 pub(super) const BUS: &str = "page-locked host memory to all GPUs at once, 1 GiB each";
 pub(super) const TORCH_ALONE: &str = "torch.sum";
 pub(super) const TORCH: &str = "torch.sum and all-reduce";
 
-/// The time of one GPU: a call, or a start and the bytes at the memory's rate, whichever is longer.
+/// The time of one GPU: that of a call, or that of a start plus the bytes at the memory's rate,
+/// whichever is longer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct LocalTime {
-    /// Microseconds of a call that has next to nothing to read.
+    /// Microseconds of a call with next to nothing to read.
     pub(super) call: f64,
-    /// Microseconds before the memory's rate is reached, and behind it.
+    /// Microseconds before the memory's rate is reached, and after the last byte.
     pub(super) start: f64,
-    /// Bytes of a microsecond.
+    /// Bytes per microsecond.
     pub(super) rate: f64,
 }
 
 impl LocalTime {
-    /// Through the smallest size that was measured, and through two large ones.
+    /// Fits the smallest measured size and two large ones.
     pub(super) fn fit(measured: &Measured) -> Self {
         let at = |log2: u32| {
             let found = measured.local.iter().find(|local| local.floats == 1 << log2);
@@ -41,28 +39,25 @@ impl LocalTime {
     }
 }
 
-/// The time of bringing values together: that of one GPU by itself, and of each message.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Messages {
     /// Microseconds of a launch.
     pub(super) launch: f64,
-    /// Microseconds of a message from one GPU to another one, α.
+    /// Microseconds of a message between two GPUs, α.
     pub(super) each: f64,
 }
 
-/// Who passes what to whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// Up a binary tree and down.
+    /// Up and down a binary tree.
     Tree,
-    /// Twice round a ring: a ring's all-reduce.
+    /// Twice around a ring: a ring's all-reduce.
     RingTwice,
-    /// Once round a ring: a ring's all-gather.
+    /// Once around a ring: a ring's all-gather.
     Ring,
 }
 
 impl Shape {
-    /// How many messages come one behind the other.
     pub(super) fn messages(self, members: u32) -> f64 {
         let tree = f64::from(members).log2().ceil();
         match self {
@@ -74,7 +69,7 @@ impl Shape {
 }
 
 impl Messages {
-    /// Through one and two GPUs, which pass one message each way.
+    /// Fits the times of one GPU and of two, which exchange one message each way.
     pub(super) fn fit(measured: &Measured) -> Self {
         let [one, two] = [1, 2].map(|gpus| measured.peer(ALL_REDUCE, gpus, None));
         Self { launch: one, each: (two - one) / 2.0 }
@@ -85,7 +80,6 @@ impl Messages {
     }
 }
 
-/// By how much a prediction is off, in per cent of what was measured.
 pub(super) fn off(predicted: f64, measured: f64) -> f64 {
     100.0 * (predicted / measured - 1.0)
 }
@@ -97,7 +91,7 @@ mod tests {
         *,
     };
 
-    /// Times that are exactly what the model says.
+    /// Times that match the model exactly.
     fn made(local: LocalTime, messages: Messages) -> Measured {
         let of = |log2: u32| Local { floats: 1 << log2, us: local.of(1 << log2) };
         let peer = |gpus| Peer {

@@ -1,44 +1,41 @@
-//! A simulation of how the values of many GPUs come together, message by message, where some are late.
+//! Simulates how the values of many GPUs are combined, message by message, with stragglers.
 //!
-//! Each GPU is ready at a time of its own, and each message takes its time and some more by chance. A
-//! GPU that passes something on waits for what it has to wait for, and nothing else, so that the time of
-//! a pattern comes out of who waits for whom.
+//! Each GPU is ready at its own time, and each message takes its time plus a random delay. A GPU waits
+//! only for the messages that it depends on, so that a pattern's time follows from its dependencies.
 
-/// GPUs of a host, hosts, and what passes between them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Machine {
     pub(super) gpus: usize,
     pub(super) hosts: usize,
-    /// Microseconds of a message inside of a host, and between two.
+    /// Microseconds of a message within a host, and between hosts.
     pub(super) inside: f64,
     pub(super) between: f64,
-    /// Of a message's time, how much more it takes on average.
+    /// Mean random delay of a message, relative to its time.
     pub(super) jitter: f64,
-    /// Microseconds that a process takes for a message of many that come to it.
+    /// Microseconds that a process takes per message when it receives many.
     pub(super) each: f64,
 }
 
-/// When GPUs are ready.
+/// Distribution of the times at which GPUs are ready.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Work {
-    /// Microseconds of one that is not late.
+    /// Microseconds of the fastest card without delays.
     pub(super) time: f64,
-    /// How much slower than the fastest the slowest card is, of its time: each is something between.
+    /// Excess time of the slowest card, relative to the fastest; cards are uniform in between.
     pub(super) cards: f64,
-    /// How often a host stops for a while, and for how many microseconds.
+    /// Probability that a host pauses, and the pause in microseconds.
     pub(super) hiccup: (f64, f64),
 }
 
-/// Who passes what to whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pattern {
-    /// Each to the next one, until all have all: NCCL's all-gather by a ring.
+    /// Each to the next, until all have all values: NCCL's all-gather by a ring.
     Ring,
-    /// Up a binary tree and down, inside of hosts first: NCCL's tree, or what would be built.
+    /// Up and down a binary tree, within hosts first: NCCL's tree, or a future one of our own.
     Tree,
-    /// Each to the one whose number differs by a bit, bit by bit.
+    /// Each to the rank that differs in one bit, bit by bit.
     Exchange,
-    /// All to the first one, which answers each: a world's connections.
+    /// All to rank 0, which answers each: a world's connections.
     Hub,
 }
 
@@ -55,7 +52,7 @@ impl Pattern {
     }
 }
 
-/// Numbers by chance, the same in each run.
+/// A reproducible random number generator.
 pub(super) struct Chance(u64);
 
 impl Chance {
@@ -63,7 +60,7 @@ impl Chance {
         Self(seed)
     }
 
-    /// From 0 to below 1: SplitMix64.
+    /// Returns a number in [0, 1), by SplitMix64.
     pub(super) fn number(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
@@ -72,7 +69,7 @@ impl Chance {
         ((bits ^ (bits >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Of an exponential distribution with this mean.
+    /// Returns a number from an exponential distribution with this mean.
     pub(super) fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.number()).ln()
     }
@@ -88,7 +85,6 @@ impl Machine {
         time + if self.jitter > 0.0 { chance.exponential(time * self.jitter) } else { 0.0 }
     }
 
-    /// When each GPU is ready.
     fn ready(&self, work: &Work, chance: &mut Chance) -> Vec<f64> {
         let mut ready = Vec::with_capacity(self.all());
         for _ in 0..self.hosts {
@@ -102,7 +98,8 @@ impl Machine {
         ready
     }
 
-    /// Microseconds until the last GPU has the result, and from when the last one was ready.
+    /// Returns the microseconds until the last GPU has the result, in total and since the last GPU was
+    /// ready.
     pub(super) fn once(&self, pattern: Pattern, work: &Work, chance: &mut Chance) -> (f64, f64) {
         let mut at = self.ready(work, chance);
         let late = last(&at);
@@ -128,8 +125,8 @@ impl Machine {
     }
 
     fn tree(&self, at: &mut [f64], chance: &mut Chance) {
-        // Hosts of a power of two of GPUs, and as many: neighbours first, so that a host's are one
-        // subtree.
+        // With a power of two of GPUs per host and of hosts, combining neighbours first makes each host
+        // one subtree.
         let count = at.len();
         for by in doublings(count) {
             for to in (0..count).step_by(2 * by).filter(|to| to + by < count) {
@@ -164,7 +161,6 @@ impl Machine {
         }
     }
 
-    /// The median of what [`once`](Self::once) gives in `count` trials, and the most.
     pub(super) fn trials(&self, pattern: Pattern, work: &Work, count: usize) -> [(f64, f64); 2] {
         let mut chance = Chance::new(1);
         let (mut ends, mut more): (Vec<f64>, Vec<f64>) =
@@ -176,7 +172,6 @@ impl Machine {
     }
 }
 
-/// 1, 2, 4 and so on below a number.
 fn doublings(count: usize) -> impl Iterator<Item = usize> {
     (0..).map(|log2| 1 << log2).take_while(move |&by| by < count)
 }
@@ -207,12 +202,13 @@ mod tests {
         assert_eq!(more(Pattern::Ring, &host), 7.0);
         assert_eq!(more(Pattern::Tree, &host), 6.0);
         assert_eq!(more(Pattern::Exchange, &host), 3.0);
-        // All come at once but for its own; the last answer has gone behind sixteen messages.
+        // All messages except the hub's own arrive at once; the last answer is sent after sixteen
+        // messages.
         assert_eq!(more(Pattern::Hub, &host), 1.0 + 16.0 * 2.0 + 1.0);
         let hosts = machine(8, 4);
         assert_eq!(more(Pattern::Tree, &hosts), 2.0 * (3.0 + 2.0 * 10.0));
         assert_eq!(more(Pattern::Exchange, &hosts), 3.0 + 2.0 * 10.0);
-        // The slowest hops lie on every way round.
+        // Every path around the ring includes the slowest hops.
         let ring = more(Pattern::Ring, &hosts);
         assert!((4.0 * 10.0..=31.0 * 10.0).contains(&ring), "{ring}");
         for pattern in Pattern::ALL {
@@ -221,7 +217,7 @@ mod tests {
         }
     }
 
-    /// One that is late is waited for once, by whatever pattern.
+    /// A straggler delays every pattern only once.
     #[test]
     fn a_late_one_is_waited_for_once() {
         let late = Work { hiccup: (1.0, 1000.0), ..ALIKE };

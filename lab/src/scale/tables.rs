@@ -7,37 +7,37 @@ use super::{
     network::{Machine, Pattern, Work},
 };
 
-/// GPUs of a host, and hosts, that are read off for.
+/// GPUs per host, and hosts, of the extrapolation.
 const GPUS: u32 = 8;
 const HOSTS: u32 = 128;
 
-/// Microseconds of a message between hosts: nobody has measured it here. The lower one is that of a
-/// message inside of a host by NCCL.
+/// Microseconds of a message between hosts, not measured here. The lower value is that of NCCL's
+/// messages within a host.
 const BETWEEN: [f64; 2] = [5.0, 10.0];
 
-/// What else is assumed of a machine: how much more than its time a message takes by chance, and what a
-/// process takes for one of many messages that come to it.
+/// Assumed mean delay of a message relative to its time, and microseconds that a process takes per
+/// message when it receives many.
 const JITTER: f64 = 0.2;
 const EACH: f64 = 5.0;
 
-/// How much slower the slowest card may be: two were seen to differ by as much.
+/// Excess time of the slowest card: the largest observed difference between two cards.
 const CARDS: f64 = 0.02;
-/// How often a host stops, and for how many microseconds: assumed.
+/// Assumed probability of a host's pause, and its microseconds.
 const HICCUP: (f64, f64) = (1e-3, 1000.0);
 
 const TRIALS: usize = 40;
 
-/// GPU hours from one failure to the next: of 16 384 GPUs in 54 days 419 interruptions that nobody
-/// wanted were published ("The Llama 3 Herd of Models", 2024, section 3.3.4).
+/// GPU hours per failure: 419 unexpected interruptions of 16 384 GPUs in 54 days were published ("The
+/// Llama 3 Herd of Models", 2024, section 3.3.4).
 const HOURS_BETWEEN: f64 = 16_384.0 * 54.0 * 24.0 / 419.0;
-/// Seconds until the others have noticed, which tests see to, and until all are started again: assumed.
+/// Seconds until the others have noticed a failure, which tests ensure, and until all are restarted,
+/// which is assumed.
 const NOTICED: f64 = 10.0;
 const STARTED: f64 = 60.0;
-/// How often each rank would keep its cell, and for how many seconds: assumed.
+/// Assumed interval and duration in seconds of a rank's checkpoints.
 const KEPT: (f64, f64) = (60.0, 0.1);
 const FAILURE_TRIALS: u32 = 2000;
 
-/// All tables, by their names.
 pub(super) fn all(measured: &Measured) -> Vec<(&'static str, String)> {
     vec![
         ("fit", fit(measured)),
@@ -49,7 +49,6 @@ pub(super) fn all(measured: &Measured) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A table of Markdown, whose first column is text.
 fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut text = format!("| {} |\n|---{}|\n", head.join(" | "), "|--:".repeat(head.len() - 1));
     for row in rows {
@@ -58,7 +57,7 @@ fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     text
 }
 
-/// With three digits that say something.
+/// Formats with about three significant digits.
 fn number(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.0}"),
@@ -67,7 +66,6 @@ fn number(value: f64) -> String {
     }
 }
 
-/// How many times as long.
 fn times(factor: f64) -> String {
     if factor < 10.0 { format!("{factor:.3}") } else { format!("{factor:.0}") }
 }
@@ -128,11 +126,11 @@ fn check(measured: &Measured) -> String {
     table(&["what", "predicted", "measured", "off"], rows)
 }
 
-/// Microseconds of bringing all values together, inside of hosts and between them.
+/// Returns the microseconds for combining all values, within hosts and between them.
 fn beyond(messages: Messages, shape: Shape, between: f64) -> f64 {
     let inside = messages.each * shape.messages(GPUS);
     match shape {
-        // One ring through all of them, which goes through each host once.
+        // One ring through all GPUs, which passes through each host once.
         Shape::Ring => messages.launch + f64::from(HOSTS) * (inside + between) - between,
         Shape::Tree | Shape::RingTwice => messages.launch + inside + between * shape.messages(HOSTS),
     }

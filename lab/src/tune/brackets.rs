@@ -1,42 +1,38 @@
-//! From times to brackets: as few as the measurements allow, so that a table says what differs and not
-//! what the noise of a day was.
+//! Derives brackets from times: as few as the measurements allow, so that a table has the differences
+//! and not a day's noise.
 
 use warpfold_bench::Spread;
 use warpfold_suite::reducer::{Choice, Launch, tuning::Bracket};
 
 use super::candidates::LARGE;
 
-/// Up to this many times the best time of a launch, the time in a graph decides: what is so close is
-/// noise between two events, and in a graph the smaller launch leaves more room for the next.
+/// Launches within this factor of the best time are decided by their times in a graph: the difference
+/// between events is noise, and in a graph the smaller launch leaves more room for the next.
 pub(super) const TIE: f64 = 1.01;
 
-/// Up to how many times the best score a choice may be taken because its neighbour has it: a percent
-/// more where the launch rules, less where the memory does and runs differ by less.
+/// Returns the factor of the best score within which a neighbour's choice is taken: a percent where the
+/// launch dominates, less where the memory does and runs vary less.
 fn as_good(bytes: u64) -> f64 {
     if bytes < LARGE { 1.01 } else { 1.002 }
 }
 
-/// A launch that was measured.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Trial {
     pub(super) launch: Launch,
     /// The time between two events.
     pub(super) time: Spread,
-    /// In a graph of many, where it was taken.
+    /// The time in a graph of many runs, if measured.
     pub(super) graph: Option<Spread>,
 }
 
-/// What was measured at a size.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Point {
-    /// Bytes of the input.
     pub(super) bytes: u64,
     pub(super) trials: Vec<Trial>,
-    /// Each choice with its trial: several choices may make the same launch of a size.
+    /// Each choice with its trial: several choices may yield the same launch.
     pub(super) choices: Vec<(Choice, usize)>,
 }
 
-/// Sizes with one choice.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Range<'p> {
     pub(super) choice: Choice,
@@ -45,13 +41,11 @@ pub(super) struct Range<'p> {
 }
 
 impl Point {
-    /// The trial of a choice.
     pub(super) fn trial(&self, choice: Choice) -> Option<&Trial> {
         let &(_, trial) = self.choices.iter().find(|(other, _)| *other == choice)?;
         self.trials.get(trial)
     }
 
-    /// Whether several launches are so close that their times in graphs are needed.
     pub(super) fn has_ties(&self) -> bool {
         let best = self.best_time();
         self.trials.iter().filter(|trial| trial.time.median <= TIE * best).count() > 1
@@ -61,8 +55,8 @@ impl Point {
         self.trials.iter().map(|trial| trial.time.median).fold(f64::INFINITY, f64::min)
     }
 
-    /// How much worse than the best each trial is, 1 for the best: by its time in a graph where several
-    /// are tied, which those that are not cannot win.
+    /// Returns each trial's ratio to the best. Ties are decided by the times in graphs, which trials
+    /// outside of the tie cannot win.
     fn scores(&self) -> Vec<f64> {
         let best = self.best_time();
         let tied = |trial: &Trial| trial.time.median <= TIE * best;
@@ -83,7 +77,6 @@ impl Point {
         self.trials.iter().map(score).collect()
     }
 
-    /// The choices that are as good as the best, with their scores.
     fn good(&self) -> Vec<(Choice, f64)> {
         let scores = self.scores();
         let scored = self.choices.iter().map(|&(choice, trial)| (choice, scores[trial]));
@@ -91,8 +84,8 @@ impl Point {
     }
 }
 
-/// The fewest ranges in which one choice is as good as the best at every size. Points come in the order
-/// of their sizes, each with a trial.
+/// Returns the fewest ranges in each of which one choice is as good as the best at every size. Points
+/// are sorted by size, each with a trial.
 pub(super) fn ranges(points: &[Point]) -> Vec<Range<'_>> {
     let mut ranges = Vec::new();
     let (mut start, mut common) = (0, Vec::new());
@@ -115,7 +108,7 @@ pub(super) fn ranges(points: &[Point]) -> Vec<Range<'_>> {
     ranges
 }
 
-/// Choices that are in both, with the sums of their scores.
+/// Returns the choices in both lists, with the sums of their scores.
 fn both(some: &[(Choice, f64)], others: &[(Choice, f64)]) -> Vec<(Choice, f64)> {
     let sum = |&(choice, score): &(Choice, f64)| {
         let (_, other) = others.iter().find(|(other, _)| *other == choice)?;
@@ -128,7 +121,8 @@ fn best(scored: &[(Choice, f64)]) -> Choice {
     scored.iter().min_by(|a, b| a.1.total_cmp(&b.1)).expect("the best of a point is as good as itself").0
 }
 
-/// The brackets of a table: each ends half way, as sizes grow, to the first size of the next.
+/// Returns the brackets of a table: each ends at the geometric mean of its last size and the next one's
+/// first.
 pub(super) fn brackets(ranges: &[Range<'_>]) -> Vec<Bracket> {
     let end = |at: usize| {
         let next = ranges.get(at + 1)?.points.first()?.bytes;
@@ -180,7 +174,7 @@ mod tests {
         assert_eq!(shown(&points), [(1024, 2048, choice(1)), (4096, 16384, choice(2))]);
         let ranges = ranges(&points);
         let ends: Vec<Option<u64>> = brackets(&ranges).iter().map(|bracket| bracket.up_to).collect();
-        // Half way between 2048 and 4096.
+        // The geometric mean of 2048 and 4096.
         assert_eq!(ends, [Some(2896), None]);
     }
 
@@ -196,7 +190,7 @@ mod tests {
         // Here it is by more.
         let points = [points[0].clone(), point(2048, &[1.05, 1.0], &[]), points[2].clone()];
         assert_eq!(shown(&points).len(), 3);
-        // Of several that are good everywhere the best on the whole is taken.
+        // Among choices that are good at every size, the best on the whole is taken.
         let points = [point(1024, &[1.009, 1.0], &[]), point(2048, &[1.0, 1.001], &[])];
         assert_eq!(shown(&points), [(1024, 2048, choice(2))]);
     }
@@ -205,12 +199,12 @@ mod tests {
     fn graphs_decide_between_what_is_tied() {
         let tied = point(1024, &[5.0, 5.04, 5.02, 6.0], &[2.0, 1.5, 1.52, 0.5]);
         assert!(tied.has_ties());
-        // Not the fourth, which is slower where it counts.
+        // Not the fourth, whose time between events is too long for the tie.
         assert_eq!(shown(&[tied]), [(1024, 1024, choice(2))]);
         let clear = point(1024, &[5.0, 5.1], &[2.0, 1.0]);
         assert!(!clear.has_ties());
         assert_eq!(shown(&[clear]), [(1024, 1024, choice(1))]);
-        // Without a graph of each the events decide.
+        // Unless all ties have a graph, the events decide.
         assert_eq!(shown(&[point(1024, &[5.0, 4.99], &[2.0])]), [(1024, 1024, choice(2))]);
     }
 

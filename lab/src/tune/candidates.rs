@@ -1,4 +1,4 @@
-//! What is tried at a size: the launches that can be the best there, and the generic one.
+//! The candidates at a size: the launches that may be the best, and the generic one.
 
 use warpfold_suite::{
     DeviceInfo,
@@ -12,28 +12,28 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Bytes that a thread loads at once.
+/// Bytes per vector load of a thread.
 const GROUP: u64 = 16;
-/// From here on counts by multiprocessor are tried: below, that many blocks have too little to do.
+/// Size from which on counts per multiprocessor are tried: below, as many blocks have too little work.
 const PER_MULTIPROCESSOR: u64 = 512 * KIB;
-/// Up to here a few blocks are.
+/// Size up to which a few blocks are tried.
 const FEW: u64 = 4 * MIB;
-/// From here on the memory is busy all the time, and only what keeps enough loads under way is tried.
+/// Size from which on the memory is always busy, and only launches with enough loads in flight are
+/// tried.
 pub(super) const LARGE: u64 = 64 * MIB;
 
-/// Groups that a thread of a few blocks should have: with fewer most threads are idle, with more the
-/// others of the device could take some.
+/// Vectors per thread for a few blocks: with fewer most threads are idle, with more the rest of the
+/// device could help.
 const FEWEST_GROUPS: f64 = 0.25;
 const MOST_GROUPS: f64 = 8.0;
 
-/// Bytes of the inputs that are measured: doubled up to 64 MiB, where choices change fast, and fourfold
-/// beyond.
+/// Returns the measured sizes in bytes: doubled up to 64 MiB, where the choice changes often, and
+/// quadrupled beyond.
 pub(super) fn sizes() -> Vec<u64> {
     let doubling = std::iter::successors(Some(4 * KIB), |size| Some(size * 2));
     doubling.take_while(|size| *size <= LARGE).chain([256 * MIB, GIB, 4 * GIB, 16 * GIB]).collect()
 }
 
-/// The choices to try for inputs of `bytes` bytes.
 pub(super) fn candidates(bytes: u64, info: &DeviceInfo) -> Vec<Choice> {
     let mut found = Vec::new();
     if bytes <= FEW {
@@ -65,7 +65,7 @@ fn few_blocks(bytes: u64) -> impl Iterator<Item = Choice> {
     })
 }
 
-/// Half a block to eight for each multiprocessor, no more than are resident.
+/// Returns grids of half a block to eight blocks per multiprocessor, limited to resident blocks.
 fn many_blocks(bytes: u64, info: &DeviceInfo) -> impl Iterator<Item = Choice> {
     let (multiprocessors, threads) = (info.multiprocessors, info.threads_per_multiprocessor);
     let large = bytes >= LARGE;
@@ -86,7 +86,6 @@ fn many_blocks(bytes: u64, info: &DeviceInfo) -> impl Iterator<Item = Choice> {
     })
 }
 
-/// Grid kernels of every block size that has a number of blocks.
 fn grids(blocks: impl Fn(u32) -> Option<Blocks>) -> impl Iterator<Item = Choice> {
     KernelKind::Grid.block_sizes().iter().filter_map(move |&block| {
         Some(Choice { kernel: KernelKind::Grid, block, blocks: blocks(block)? })

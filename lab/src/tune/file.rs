@@ -1,4 +1,4 @@
-//! The file of a tuning: made, checked by the library that is to read it, and put in place in one step.
+//! The file of a tuning: generated, validated by the library's own reader, and written atomically.
 
 use std::{fs, path::Path};
 
@@ -14,8 +14,8 @@ use super::{
 };
 use crate::compare::timed::record::Destination;
 
-/// The file with what was measured now, in place of the same operations and types of an earlier one. Of
-/// that the others stay, if it is of the same device.
+/// Returns a file with the new measurements, which replace those of the same operations and types in an
+/// earlier file. Other tables are kept if the device is the same.
 pub(super) fn file(
     tuned: &[Tuned],
     earlier: Option<TuningFile>,
@@ -43,15 +43,15 @@ pub(super) fn file(
     }
 }
 
-/// What is there already; none where there is no file, or none that can be read.
+/// Reads the existing file; `None` if it is missing or cannot be parsed.
 pub(super) fn earlier(path: &Path) -> Option<TuningFile> {
     serde_json::from_str(&input::text(path, input::MAX_TEXT).ok()?).ok()
 }
 
-/// Writes it, after the library has read it.
+/// Writes the file after the library has read it.
 ///
 /// # Errors
-/// The library does not take it, or it cannot be written.
+/// The library rejects it, or it cannot be written.
 pub(super) fn write(file: &TuningFile, info: &DeviceInfo, destination: &Destination) -> Result<()> {
     let text = serde_json::to_string_pretty(file)? + "\n";
     let trial = tempfile::Builder::new().suffix(".json").tempfile()?;

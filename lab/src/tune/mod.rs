@@ -1,10 +1,10 @@
-//! `cargo xtask tune`: which launch of the reducer is the fastest, by operation, type and size, measured
-//! on this machine's GPU and written to the file that the library carries along for its architecture.
+//! `cargo xtask tune`: measures the reducer's fastest launch by operation, type and size on this
+//! machine's GPU, and writes it to the file that the library embeds for its architecture.
 //!
-//! All candidates of a size take turns in one contest, with a swept cache before every run: what is
-//! measured is the GPU's time on cold inputs, whoever ran before. Every launch must give what the host's
-//! reference gives, before it is timed and after. All sizes are parts of one random input of each type,
-//! which goes to the GPU once.
+//! All candidates of a size take turns in one contest, with a swept cache before every run: the GPU's
+//! time on cold inputs is measured, independent of the preceding run. Every launch is checked against
+//! the host's reference before and after the timing. All sizes are prefixes of one random input per
+//! type, which is uploaded once.
 
 mod brackets;
 mod candidates;
@@ -33,7 +33,7 @@ use crate::{
 };
 use session::Session;
 
-/// Microseconds that one launch may take in all its rounds: enough for the largest inputs.
+/// Microseconds for all rounds of one launch: enough for the largest inputs.
 const BUDGET: f64 = 1e4;
 
 /// The arguments of the command.
@@ -61,10 +61,10 @@ pub struct Args {
     pub out: Option<PathBuf>,
 }
 
-/// The command. Exits 1 when a result is wrong, and then writes nothing.
+/// Runs the command. Exits 1 when a result is wrong, and then writes no file.
 ///
 /// # Errors
-/// No GPU; memory that is not there; a file that cannot be written; a launch that fails.
+/// No GPU, too little memory, a file that cannot be written, or a launch that fails.
 pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     let start = Instant::now();
     let out = args.out.as_deref();
@@ -92,7 +92,6 @@ pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Everything that is asked for, type by type.
 fn measure(args: &Args, session: &mut Session<'_>) -> Result<Vec<session::Tuned>> {
     let ops = suite::unique(if args.ops.is_empty() { Op::ALL } else { &args.ops }, Op::eq);
     let dtypes =
@@ -115,13 +114,12 @@ fn measure(args: &Args, session: &mut Session<'_>) -> Result<Vec<session::Tuned>
     Ok(tuned)
 }
 
-/// The file that the library carries along for a device.
 fn standard(device: &Device) -> Result<PathBuf> {
     let folder = Workspace::locate()?.root.join(Path::new("warpfold/tuning"));
     Ok(folder.join(format!("{}.json", device.info().arch)))
 }
 
-/// A number of bytes as far as it goes in one unit: `64 MiB`.
+/// Formats a number of bytes in the largest exact unit: `64 MiB`.
 fn show(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let whole = |&&(shift, _): &&(u32, &str)| bytes > 0 && bytes.is_multiple_of(1 << shift);

@@ -1,4 +1,4 @@
-//! Every operation and type at every size: all candidates of a size in one contest.
+//! Measures every operation and type at every size: all candidates of a size in one contest.
 
 use std::time::Instant;
 
@@ -22,24 +22,20 @@ use super::{
 /// Bytes up to which ties are decided by graphs.
 const GRAPHS: u64 = 4 << 20;
 
-/// Rounds of those: a graph is many runs already.
+/// Rounds of graphs, each of which is many runs already.
 const GRAPH_ROUNDS: u32 = 8;
 
-/// What one operation of one type came to.
 #[derive(Debug)]
 pub(super) struct Tuned {
     pub(super) op: Op,
     pub(super) dtype: Dtype,
-    /// The points, by their size.
     pub(super) points: Vec<Point>,
 }
 
-/// A tuning under way.
 pub(super) struct Session<'a> {
     pub(super) reducer: &'a Reducer,
     pub(super) options: Options,
     pub(super) contest: NewContest,
-    /// Launches that gave a wrong result.
     pub(super) wrong: Vec<String>,
 }
 
@@ -48,7 +44,7 @@ impl Session<'_> {
         self.reducer.device()
     }
 
-    /// Takes out sizes that the device's memory cannot hold. Gives a line on those.
+    /// Removes sizes that do not fit into the device's memory. Returns a line on those.
     ///
     /// # Errors
     /// The driver does not answer.
@@ -70,8 +66,8 @@ impl Session<'_> {
     pub(super) fn run(&mut self, ops: &[Op], dtype: Dtype, sizes: &[u64]) -> Result<Vec<Tuned>> {
         let progress = suite::progress(ops.len() * sizes.len());
         progress.set_message(dtype.name());
-        // One input for all: every size is the first part of it, whose last element is a marker
-        // meanwhile.
+        // One input for all: every size is a prefix of it, whose last element is a marker for the
+        // duration.
         let size = dtype.size() as u64;
         let largest = sizes.iter().max().copied().unwrap_or(0);
         cpu::require_memory(largest)?;
@@ -101,7 +97,6 @@ impl Session<'_> {
         Ok(tuned)
     }
 
-    /// Measures the candidates of a size; none where no result was right.
     fn point(
         &mut self,
         (op, n): (Op, u64),
@@ -137,7 +132,6 @@ impl Session<'_> {
         Ok((!point.trials.is_empty()).then_some(point))
     }
 
-    /// Enters every launch that a candidate makes of a size, each once.
     fn enter(
         &self,
         case: (Op, Dtype, u64),
@@ -161,19 +155,18 @@ impl Session<'_> {
     }
 }
 
-/// The launches of a contest, and of each choice the number of its launch.
 #[derive(Default)]
 struct Entered {
     launches: Vec<Launch>,
     choices: Vec<(Choice, usize)>,
 }
 
-/// None where a graph could not be recorded, or was wrong.
+/// Returns `None` if a graph could not be recorded, or was wrong.
 fn right(score: &warpfold_suite::Result<Score>) -> Option<&Score> {
     score.as_ref().ok().filter(|score| score.right)
 }
 
-/// None where the PTX lacks the kernel, as that for an older GPU does.
+/// Returns `None` if the PTX lacks the kernel, as that for an older GPU does.
 fn contender(
     reducer: &Reducer,
     case: (Op, Dtype, u64),

@@ -1,4 +1,4 @@
-//! What a tuning came to, as a table: a row for each bracket.
+//! The result of a tuning as a table: a row per bracket.
 
 use warpfold_suite::{
     DeviceInfo,
@@ -12,8 +12,8 @@ use super::{
 };
 use crate::table::{Cell, Column, Table};
 
-/// All brackets, each with the time at its largest size, and how many times as fast as the generic
-/// choice that is.
+/// Returns all brackets, each with the time at its largest size and the speed-up over the generic
+/// choice.
 pub(super) fn table(tuned: &[Tuned], info: &DeviceInfo) -> Table {
     let mut table = Table::new([
         Column::new("op"),
@@ -53,7 +53,7 @@ fn row(tuned: &Tuned, range: &Range<'_>, info: &DeviceInfo) -> Vec<Cell> {
     ]
 }
 
-/// Kernel, blocks and threads: `grid 2/SM x 512`.
+/// Formats kernel, blocks and threads: `grid 2/SM x 512`.
 pub(super) fn named(Choice { kernel, block, blocks }: Choice) -> String {
     let blocks = match blocks {
         Blocks::Total(blocks) => blocks.to_string(),

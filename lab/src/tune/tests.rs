@@ -1,4 +1,4 @@
-//! A tuning without a GPU: everything but the times.
+//! Tests a tuning without a GPU: everything except the times.
 
 use std::fs;
 
@@ -33,14 +33,14 @@ fn a_rehearsal_is_right_everywhere_and_the_library_reads_its_file() {
     assert!(session.wrong.is_empty(), "{:?}", session.wrong);
     let info = reducer.device().info();
     for point in tuned.iter().flat_map(|tuned| &tuned.points) {
-        // Candidates that make the same launch are one trial, and every trial has one.
+        // Candidates with the same launch share one trial, and every candidate has one.
         assert!(point.trials.len() <= point.choices.len(), "{point:?}");
         for (choice, trial) in &point.choices {
             assert_eq!(point.trials[*trial].launch.block, choice.block, "{point:?}");
         }
         assert_eq!(point.choices.len(), candidates::candidates(point.bytes, info).len());
     }
-    // All times are the same there: one bracket each.
+    // All times are equal in a rehearsal: one bracket each.
     let file = file::file(&tuned, None, info, "cargo xtask tune".to_owned());
     let shown = |file: &warpfold_suite::reducer::tuning::TuningFile| -> Vec<(Op, Dtype, usize)> {
         file.tables.iter().map(|table| (table.op, table.dtype, table.brackets.len())).collect()
@@ -60,7 +60,7 @@ fn a_rehearsal_is_right_everywhere_and_the_library_reads_its_file() {
     let choice = file.tables[0].brackets[0].choice();
     assert_eq!(tuning.choice(Op::Sum, Dtype::F16, 1 << 30, info), choice);
 
-    // What is measured again takes the place of what was; the rest stays, unless it is another device's.
+    // New measurements replace earlier ones; the rest stays, unless it is another device's.
     let again = session.run(&[Op::Max], Dtype::I64, &sizes).unwrap();
     let merged = file::file(&again, Some(read.clone()), info, String::new());
     assert_eq!(shown(&merged), shown(&file));
@@ -73,7 +73,7 @@ fn a_rehearsal_is_right_everywhere_and_the_library_reads_its_file() {
     assert!(text.contains("4 KiB to 32 KiB") && text.contains("1.000"), "{text}");
 }
 
-/// The contender is judged by what it is told to expect, whatever it was poisoned with.
+/// A contender is judged by the given expectation, whatever the output was poisoned with.
 #[test]
 fn a_wrong_result_of_the_reducer_is_seen() {
     let reducer = reducer();
@@ -111,7 +111,7 @@ fn what_the_library_would_not_read_is_not_written() {
     let error = format!("{:#}", file::write(&made, &other, &destination).unwrap_err());
     assert!(error.starts_with("the library does not read what was measured: "), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), "earlier");
-    // A file that is none is no earlier one.
+    // An invalid file is ignored.
     assert_eq!(file::earlier(&path), None);
 }
 
@@ -138,7 +138,7 @@ fn choices_and_sizes_are_shown_in_short() {
     assert_eq!(suite::unique(&[Op::Sum, Op::Max, Op::Sum], Op::eq), [Op::Sum, Op::Max]);
 }
 
-/// Four wrong kernels would be seen at every size that is tuned, by every launch that is tried.
+/// Four wrong kernels would be detected at every tuned size, by every launch that is tried.
 #[test]
 fn wrong_kernels_show_at_every_size_that_is_tuned() {
     let device = Device::open(Selection::Sim).unwrap();

@@ -1,8 +1,9 @@
-//! `cargo xtask compare --static --against FOLDER`: whether the Rust kernels' PTX is what it was.
+//! `cargo xtask compare --static --against FOLDER`: compares the Rust kernels' PTX with an earlier
+//! build.
 //!
-//! A change of sources that should change no kernel is proved by it: every entry of the PTX as it is now
-//! is laid beside the entry of the same name in a folder of earlier PTX, without names and line tables,
-//! and so is the machine code that `ptxas` makes of both.
+//! It proves that a change of sources changes no kernel: each entry of the current PTX is compared with
+//! the entry of the same name in a folder of earlier PTX, names and line tables aside, and so is the
+//! machine code that `ptxas` makes of both.
 
 mod normal;
 mod table;
@@ -31,22 +32,22 @@ use super::{
 };
 use crate::{Builder, failure::Failure, machine::Machine, workspace::Workspace};
 
-/// What is to be compared.
+/// The request of a comparison with an earlier build.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// The folder of earlier PTX: its files, as `target/ptx/<codegen>/<arch>` has them.
+    /// The folder of earlier PTX, with the files of `target/ptx/<codegen>/<arch>`.
     pub folder: &'a Path,
-    /// Only these variants; none are all, and the kernels that test the suite.
+    /// Only these variants; if empty, all and the kernels that test the suite.
     pub variants: &'a [&'static Variant],
-    /// The code generator of what is there now: one of [`Peer::RUST`], or none for llvm.
+    /// The code generator of the current PTX, one of [`Peer::RUST`]; if empty, llvm.
     pub codegens: &'a [Peer],
-    /// The architecture, if the user named one; otherwise that of the earlier PTX.
+    /// The architecture that the user named; by default that of the earlier PTX.
     pub arch: Option<Arch>,
-    /// One JSON object per entry in place of the table.
+    /// Prints one JSON object per entry instead of the table.
     pub json: bool,
 }
 
-/// One side of an entry.
+/// An entry in one of the two builds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Version {
     ptx_instructions: usize,
@@ -61,7 +62,6 @@ struct Version {
     sass: Vec<String>,
 }
 
-/// An entry that either side has.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Pair {
     entry: String,
@@ -71,10 +71,10 @@ struct Pair {
     same_sass: bool,
 }
 
-/// The command. Exits 1 when an entry's machine code is another, or only one side has the entry.
+/// Runs the command. Exits 1 when the machine code of an entry differs, or only one side has the entry.
 ///
 /// # Errors
-/// A folder without PTX or of several architectures, missing programs, kernels that do not compile, and
+/// A folder without PTX or of several architectures, missing programs, kernels that do not compile, or
 /// PTX that `ptxas` rejects.
 pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     let workspace = Workspace::locate()?;
@@ -93,7 +93,7 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     let folder =
         rust_folder(builder, &workspace, &machine, codegen, arch, kernels_of(request.variants))?;
     let now = files(&folder, request.variants)?;
-    // By this label --static without --against keeps what was assembled as well.
+    // The label of `--static` without `--against`, so that both share the cache.
     let label = codegen.name().trim_start_matches("rust-");
     let earlier = versions(&assembler, "earlier", &earlier, arch)?;
     let pairs = pairs(earlier, versions(&assembler, label, &now, arch)?);
@@ -114,7 +114,6 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!pairs.iter().all(|pair| pair.same_sass))))
 }
 
-/// The PTX files of a folder, of these variants.
 fn files(folder: &Path, variants: &[&'static Variant]) -> Result<Vec<PathBuf>> {
     let listed = fs::read_dir(folder).with_context(|| {
         format!("{} cannot be read: --against names a folder of PTX", folder.display())
@@ -142,7 +141,7 @@ fn files(folder: &Path, variants: &[&'static Variant]) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The architecture that the earlier PTX is for, which the user may repeat.
+/// Returns the earlier PTX's architecture, which `--arch` may only repeat.
 fn arch(request: &Request<'_>, files: &[PathBuf]) -> Result<Arch> {
     let mut named = BTreeSet::new();
     for path in files {
@@ -167,7 +166,6 @@ fn read(path: &Path) -> Result<String> {
     text.with_context(|| format!("{} cannot be read", path.display()))
 }
 
-/// Every entry of these files, by name.
 fn versions(
     assembler: &Assembler,
     side: &str,
@@ -221,7 +219,6 @@ impl Version {
     }
 }
 
-/// Both sides of every entry, in the order of their names.
 fn pairs(mut earlier: BTreeMap<String, Version>, mut now: BTreeMap<String, Version>) -> Vec<Pair> {
     let names: BTreeSet<String> = earlier.keys().chain(now.keys()).cloned().collect();
     let pair = |entry: String| {

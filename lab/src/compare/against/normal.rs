@@ -1,9 +1,9 @@
-//! The code of a PTX entry without what a compiler is free to name.
+//! Normalises the code of a PTX entry, so that compilers' free choice of names does not count.
 //!
-//! Left out are comments, line tables and labels that nothing branches to. Registers, labels, the entry,
-//! its parameters and the variables that it refers to are numbered in the order in which they appear, so
-//! that two entries are the same code exactly when they are the same lines. The declarations of those
-//! variables are part of it: their space, alignment and size are no names.
+//! Comments, line tables and unused labels are left out. Registers, labels, the entry, its parameters
+//! and the variables that it refers to are numbered in order of appearance, so that two entries are the
+//! same code exactly if their lines are equal. The variables' declarations are part of the code: their
+//! space, alignment and size matter.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,19 +11,17 @@ use anyhow::Result;
 
 use crate::ptx::{self, Item, Kind, Token};
 
-/// The code of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Code {
-    /// One statement a line, in the compiler's order, declarations last.
+    /// One statement per line in the compiler's order, declarations last.
     pub(super) lines: Vec<String>,
-    /// Instructions, directives not among them.
     pub(super) instructions: usize,
 }
 
-/// The entries of a PTX text, by name.
+/// Returns the entries of a PTX text, by name.
 ///
 /// # Errors
-/// PTX whose structure cannot be read.
+/// PTX that cannot be parsed.
 pub(super) fn entries(source: &str) -> Result<BTreeMap<String, Code>> {
     let items = ptx::items(source)?;
     let is_entry = |item: &&Item<'_>| matches!(item.kind, Kind::Function { entry: true, .. });
@@ -34,8 +32,8 @@ pub(super) fn entries(source: &str) -> Result<BTreeMap<String, Code>> {
 fn code(entry: &Item<'_>, items: &[Item<'_>]) -> Code {
     let mut names = Names::default();
     let mut lines = lines(entry, items, &mut names);
-    // Variables and functions are looked at in the order in which they were met, as they may lead to
-    // others.
+    // Symbols are resolved in order of appearance, because their declarations may refer to further
+    // symbols.
     let mut at = 0;
     while let Some(name) = names.symbols.get(at).cloned() {
         let declares = |item: &&Item<'_>| item.names.contains(&name.as_str()) && !is_section(item);
@@ -52,13 +50,11 @@ fn is_section(item: &Item<'_>) -> bool {
     matches!(item.kind, Kind::Section | Kind::File(_) | Kind::Directive)
 }
 
-/// What the names of an entry have become.
+/// Numbered names that replace the compiler's.
 #[derive(Default)]
 struct Names {
     known: HashMap<String, String>,
-    /// How many there are of each class.
     counts: HashMap<&'static str, usize>,
-    /// The module's names that were met.
     symbols: Vec<String>,
 }
 
@@ -74,7 +70,6 @@ impl Names {
     }
 }
 
-/// The statements of an item, one a line.
 fn lines(item: &Item<'_>, items: &[Item<'_>], names: &mut Names) -> Vec<String> {
     let defined = |name: &str| items.iter().any(|item| !is_section(item) && item.names.contains(&name));
     let tokens = without_tables(&item.tokens);
@@ -115,13 +110,13 @@ fn is_function(item: &Item<'_>) -> bool {
     matches!(item.kind, Kind::Function { .. })
 }
 
-/// Whether it is `<entry>_param_<number>`, the name of a parameter.
+/// Returns whether `text` is `<entry>_param_<number>`, the name of a parameter.
 fn is_parameter(text: &str, entry: &str) -> bool {
     !entry.is_empty() && text.strip_prefix(entry).is_some_and(|rest| rest.starts_with("_param_"))
 }
 
-/// The class of a name that the compiler made up: a register or a label. The hardware's own registers,
-/// such as `%tid.x`, are none.
+/// Returns the class of a name that the compiler generated: a register or a label. Special registers,
+/// such as `%tid.x`, have none.
 fn class_of(text: &str) -> Option<&'static str> {
     const REGISTERS: [&str; 12] =
         ["%p", "%rs", "%rd", "%rq", "%r", "%fd", "%f", "%hh", "%h", "%b", "%SPL", "%SP"];
@@ -135,8 +130,7 @@ fn class_of(text: &str) -> Option<&'static str> {
     }
 }
 
-/// The tokens without line tables, the compiler's declarations of registers, and labels that nothing
-/// branches to.
+/// Returns the tokens without line tables, declarations of numbered registers, and unused labels.
 fn without_tables<'t, 'a>(tokens: &'t [Token<'a>]) -> Vec<&'t Token<'a>> {
     let mut uses: HashMap<&str, usize> = HashMap::new();
     for token in tokens.iter().filter(|token| token.text.starts_with('$')) {
@@ -203,7 +197,7 @@ $L__BB12_2:
 .file	1 "src/a.rs"
 "#;
 
-    /// The same code: other numbers, names, lines and an entry before it.
+    /// The same code with other numbers, names and lines, after another entry.
     fn renamed() -> String {
         let other = ".visible .entry other()\n{\n\tret;\n}\n.visible .entry tree";
         let pairs = [
@@ -228,7 +222,7 @@ $L__BB12_2:
         assert_eq!(earlier["tree_sum_f32"], now["tree_sum_f32"]);
         assert_eq!(earlier["tree_sum_f32"].instructions, 8);
         assert_eq!(now.keys().collect::<Vec<_>>(), ["other", "tree_sum_f32"]);
-        // The variables' declarations stand behind the code.
+        // Declarations follow the code.
         let lines = &earlier["tree_sum_f32"].lines;
         assert!(lines.contains(&"mov.u32 %r1 , %tid.x ;".to_owned()), "{lines:?}");
         let declared = ".shared .align 4 .b8 symbol1 [ 4 ] ;";

@@ -1,9 +1,9 @@
-//! The entries that are not what they were, and how many are.
+//! The table of entries that differ, and the summary.
 
 use super::{Pair, Version};
 use crate::table::{Cell, Column, Table};
 
-/// A column's head, how soon it is left out, and what of a version it shows.
+/// A column's head, its rank for being left out, and the value of a version that it shows.
 type Shown = (&'static str, u8, fn(&Version) -> u64);
 
 const COLUMNS: [Shown; 6] = [
@@ -15,7 +15,7 @@ const COLUMNS: [Shown; 6] = [
     ("spills", 6, |version| version.spill_bytes.into()),
 ];
 
-/// A row for each entry that is not the same in PTX; none where all are.
+/// Returns a table with a row per entry whose PTX differs, if any.
 pub(super) fn table(pairs: &[Pair]) -> Option<Table> {
     let numbers = COLUMNS.map(|(name, rank, _)| Column::number(name).rank(rank));
     let mut table =
@@ -40,7 +40,7 @@ fn cells(pair: &Pair) -> Vec<Cell> {
     [(&pair.entry).into(), verdict.into()].into_iter().chain(numbers).collect()
 }
 
-/// One value where it is the same, else the earlier one, the one now, and by how much it grew.
+/// Shows one value if both are equal, else the earlier one, the current one and the difference.
 fn change(earlier: Option<u64>, now: Option<u64>) -> String {
     match (earlier, now) {
         (Some(earlier), Some(now)) if earlier != now => {
@@ -51,7 +51,6 @@ fn change(earlier: Option<u64>, now: Option<u64>) -> String {
     }
 }
 
-/// How many entries are the same, in PTX and in machine code.
 pub(super) fn summary(pairs: &[Pair]) -> String {
     let both = pairs.iter().filter(|pair| pair.earlier.is_some() && pair.now.is_some());
     let count = |is: fn(&Pair) -> bool| pairs.iter().filter(|pair| is(pair)).count();

@@ -1,4 +1,4 @@
-//! What `ptxas` and `nvdisasm` said of a PTX text, kept until one of the three changes.
+//! Cache of the outputs of `ptxas` and `nvdisasm`, keyed by the PTX text and the programs' versions.
 
 use std::{
     fs,
@@ -11,24 +11,21 @@ use tempfile::TempDir;
 
 use warpfold_suite::Arch;
 
-/// Goes into the hash: raised when the programs are called in another way.
+/// Part of the hash; to be raised when the programs are called differently.
 const FORMAT: u32 = 1;
 
-/// Output of `ptxas -v`, and of `nvdisasm -json`.
+/// Outputs of `ptxas -v` and of `nvdisasm -json`.
 const FILES: [&str; 2] = ["ptxas.txt", "nvdisasm.json"];
 
-/// A folder of `<arch>/<label>-<hash>/`, each with the cubin and what the programs said.
+/// A folder of `<arch>/<label>-<hash>/`, each with the cubin and the programs' output.
 #[derive(Debug)]
 pub(super) struct Cache {
     folder: PathBuf,
 }
 
-/// What the programs said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Listing {
-    /// Output of `ptxas -v`.
     pub(super) resources: String,
-    /// Output of `nvdisasm -json`.
     pub(super) code: String,
 }
 
@@ -37,14 +34,13 @@ impl Cache {
         Self { folder }
     }
 
-    /// What was kept for this key.
     pub(super) fn get(&self, arch: Arch, label: &str, key: &impl Hash) -> Option<Listing> {
         let place = self.place(arch, label, key);
         let [resources, code] = FILES.map(|name| fs::read_to_string(place.join(name)));
         Some(Listing { resources: resources.ok()?, code: code.ok()? })
     }
 
-    /// A folder to work in, which vanishes unless it is [`put`](Self::put).
+    /// Creates a working folder, which is deleted on drop unless it is [`put`](Self::put).
     pub(super) fn work(&self, arch: Arch) -> Result<TempDir> {
         let parent = self.folder.join(arch.to_string());
         fs::create_dir_all(&parent)
@@ -52,7 +48,6 @@ impl Cache {
             .with_context(|| format!("{} cannot be written", parent.display()))
     }
 
-    /// Keeps a folder with what was said, in place of what was kept under the same label.
     pub(super) fn put(
         &self,
         work: TempDir,
@@ -67,8 +62,8 @@ impl Cache {
             fs::write(work.path().join(name), text).with_context(failed)?;
         }
         let siblings = siblings(&place, label);
-        // The whole folder at once: who reads meanwhile finds all of it or nothing. Where another
-        // process was faster, its folder holds the same.
+        // A rename is atomic: concurrent readers find the whole folder or none. If another process was
+        // first, its folder has the same contents.
         match fs::rename(work.path(), &place) {
             Ok(()) => drop(work.keep()),
             Err(_) if place.is_dir() => {}
@@ -87,7 +82,7 @@ impl Cache {
     }
 }
 
-/// What is kept under a label: folders of its name and a hash.
+/// Returns the cached folders of a label: its name and a hash.
 fn siblings(place: &Path, label: &str) -> Vec<PathBuf> {
     let entries = place.parent().and_then(|parent| fs::read_dir(parent).ok());
     let is_hash = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -126,18 +121,18 @@ mod tests {
         assert_eq!(cache.get(arch, "tree", &"b"), None);
         assert_eq!(cache.get("sm_80".parse().unwrap(), "tree", &"a"), None);
 
-        // A label has one folder; that of a longer label is not its own. Nothing else is left.
+        // A label has one folder; a longer label with the same prefix is another. No other files remain.
         put("tree", "b");
         assert_eq!(cache.get(arch, "tree", &"a"), None);
         assert_eq!(cache.get(arch, "tree", &"b"), Some(listing("b")));
         assert_eq!(cache.get(arch, "tree-fast", &"a"), Some(listing("a")));
         assert_eq!(names(folder.path()).len(), 2);
 
-        // A second writer of the same finds it done, and leaves nothing.
+        // A second writer finds the same folder in place, and leaves no files.
         put("tree", "b");
         assert_eq!(names(folder.path()).len(), 2);
 
-        // Work that fails leaves nothing; a folder with a file missing is none.
+        // Failed work leaves no files; a folder with a missing file is not used.
         drop(cache.work(arch).unwrap());
         assert_eq!(names(folder.path()).len(), 2);
         let place = cache.place(arch, "tree", &"b");

@@ -1,40 +1,36 @@
-//! Kernels out of what `nvdisasm -json` lists.
+//! Extracts kernels from the output of `nvdisasm -json`.
 //!
-//! The list has one item per symbol: a kernel starts a section, at 0, and the functions that were not
-//! inlined into it follow in the same section. A section ends with a branch to itself, which nothing
-//! reaches, and with `NOP`s up to the next boundary of 128 bytes.
+//! The list has one item per symbol: a kernel starts a section at address 0, and the functions that were
+//! not inlined into it follow in the same section. A section ends with an unreachable branch to itself
+//! and with `NOP`s up to the next boundary of 128 bytes.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, de::IgnoredAny};
 
-/// Bytes of an instruction, since sm_70.
+/// Bytes per instruction, since sm_70.
 const INSTRUCTION: u64 = 16;
 
-/// The code of a kernel, with the functions that it calls.
 #[derive(Debug, Default)]
 pub(super) struct Kernel<'a> {
-    /// What can be executed.
     pub(super) instructions: Vec<Instruction<'a>>,
     /// Bytes of the section, padding included.
     pub(super) bytes: u64,
 }
 
-/// One instruction of the machine code.
 #[derive(Debug, Deserialize)]
 pub(super) struct Instruction<'a> {
-    /// The condition that it is executed under, as `@!P0`.
+    /// The predicate, such as `@!P0`.
     #[serde(borrow, default)]
     pub(super) predicate: Option<Cow<'a, str>>,
-    /// The operation with its modifiers, as `LDG.E.128`.
+    /// The operation with its modifiers, such as `LDG.E.128`.
     #[serde(borrow)]
     pub(super) opcode: Cow<'a, str>,
     #[serde(borrow, default)]
     operands: Cow<'a, str>,
 }
 
-/// One symbol with its instructions.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Function<'a> {
@@ -47,29 +43,29 @@ struct Function<'a> {
 }
 
 impl Instruction<'_> {
-    /// The operation, `LDG` of `LDG.E.128`.
+    /// Returns the operation, `LDG` of `LDG.E.128`.
     pub(super) fn operation(&self) -> &str {
         self.opcode.split('.').next().unwrap_or_default()
     }
 
-    /// Its modifiers, `E` and `128` of `LDG.E.128`.
+    /// Returns the modifiers, `E` and `128` of `LDG.E.128`.
     pub(super) fn modifiers(&self) -> impl Iterator<Item = &str> {
         self.opcode.split('.').skip(1)
     }
 
-    /// Whether no thread ever executes it: the assembler puts such between others to keep a distance.
+    /// Returns whether no thread ever executes it: the assembler inserts such instructions as spacing.
     pub(super) fn is_never_executed(&self) -> bool {
         matches!(self.predicate.as_deref(), Some("@!PT" | "@!UPT"))
     }
 
-    /// Whether it is a branch to where it stands.
+    /// Returns whether it branches to its own address.
     fn is_trap(&self, at: u64) -> bool {
         let target = self.operands.strip_prefix("0x").map(|digits| u64::from_str_radix(digits, 16));
         self.operation() == "BRA" && self.predicate.is_none() && target == Some(Ok(at))
     }
 }
 
-/// The kernels of a listing, by name.
+/// Returns the kernels of a listing, by name.
 ///
 /// # Errors
 /// JSON of another form.
@@ -90,7 +86,6 @@ pub(super) fn kernels(listing: &str) -> Result<BTreeMap<Cow<'_, str>, Kernel<'_>
 }
 
 impl Kernel<'_> {
-    /// The instructions as text; the kernel, of this name, is called `entry`.
     pub(super) fn lines(&self, name: &str) -> Vec<String> {
         let line = |instruction: &Instruction<'_>| {
             let condition = instruction.predicate.as_deref().unwrap_or_default();
@@ -100,7 +95,7 @@ impl Kernel<'_> {
         self.instructions.iter().map(line).collect()
     }
 
-    /// Takes away what the assembler puts behind the code.
+    /// Removes the assembler's padding after the code.
     fn strip(&mut self) {
         while self.instructions.pop_if(|last| last.operation() == "NOP").is_some() {}
         let at = (self.instructions.len() as u64).saturating_sub(1) * INSTRUCTION;
@@ -142,7 +137,7 @@ mod tests {
         };
         assert_eq!(kernel(&[EXIT, ("BRA", "0x10"), NOP, NOP]), 1);
         assert_eq!(kernel(&[EXIT, NOP]), 1);
-        // A loop of one instruction at the end is code, and so is a NOP between others.
+        // A one-instruction loop at the end is code, and so is a NOP between instructions.
         assert_eq!(kernel(&[("BRA", "0x0"), ("BRA", "0x10"), NOP]), 1);
         assert_eq!(kernel(&[NOP, EXIT, ("BRA", "0x0")]), 3);
         assert_eq!(kernel(&[]), 0);

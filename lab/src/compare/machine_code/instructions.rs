@@ -1,4 +1,4 @@
-//! What a kernel's machine code consists of.
+//! Instruction counts of a kernel's machine code.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -6,16 +6,16 @@ use serde::Serialize;
 
 use super::disassembly::{Instruction, Kernel};
 
-/// Instructions of a kernel by what they do, each counted once as it stands in the code. Loops and
-/// branches make a run something else; so do the paths that a run never takes.
+/// Static instruction counts of a kernel by kind. The instructions that a run executes differ, because
+/// of loops, branches and paths not taken.
 ///
 /// Instructions that no thread ever executes (`@!PT`) count in [`total`](Self::total) alone: they are
-/// issued and do nothing.
+/// issued without effect.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Instructions {
-    /// All, without what the assembler puts behind the code.
+    /// All instructions, without the padding after the code.
     pub total: u32,
-    /// Bytes of the code, with that.
+    /// Bytes of the code, with the padding.
     pub code_bytes: u64,
     /// Loads from global memory (`LDG`).
     pub global_loads: ByWidth,
@@ -31,8 +31,7 @@ pub struct Instructions {
     pub local_stores: u32,
     /// Loads through a generic address (`LD`).
     pub generic_loads: u32,
-    /// Stores through a generic address (`ST`); those to another block's shared memory are of this
-    /// kind as well.
+    /// Stores through a generic address (`ST`), including those to another block's shared memory.
     pub generic_stores: u32,
     /// Atomics through a generic address (`ATOM`).
     pub generic_atomics: u32,
@@ -40,7 +39,7 @@ pub struct Instructions {
     pub global_atomics: u32,
     /// Atomics on shared memory (`ATOMS`).
     pub shared_atomics: u32,
-    /// Asynchronous copies of a thread from global to shared memory (`LDGSTS`).
+    /// Asynchronous copies by a thread from global to shared memory (`LDGSTS`).
     pub async_copies: u32,
     /// Bulk copies by the copy engine (`UBLKCP`, `UTMALDG` and their like).
     pub bulk_copies: u32,
@@ -60,21 +59,21 @@ pub struct Instructions {
     pub warp_reductions: u32,
     /// Memory fences (`MEMBAR`, `FENCE`).
     pub fences: u32,
-    /// Calls of what was not inlined (`CALL`).
+    /// Calls of functions that were not inlined (`CALL`).
     pub calls: u32,
 }
 
-/// Accesses by their width in bits per thread.
+/// Access counts by width in bits per thread.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct ByWidth(BTreeMap<u32, u32>);
 
 impl ByWidth {
-    /// Accesses of this many bits.
+    /// Returns the number of accesses of this many bits.
     pub fn of(&self, bits: u32) -> u32 {
         self.0.get(&bits).copied().unwrap_or_default()
     }
 
-    /// Accesses of any width.
+    /// Returns the number of accesses of any width.
     pub fn total(&self) -> u32 {
         self.0.values().sum()
     }
@@ -84,7 +83,7 @@ impl ByWidth {
     }
 }
 
-/// `4×128 1×32`, or `0`.
+/// Formats as `4×128 1×32`, or `0`.
 impl fmt::Display for ByWidth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts: Vec<String> =
@@ -93,7 +92,7 @@ impl fmt::Display for ByWidth {
     }
 }
 
-/// Bits that a thread moves: a modifier says so unless it is a word.
+/// Returns the bits that a thread moves; no modifier means a word.
 fn width(instruction: &Instruction<'_>) -> u32 {
     let bits = instruction.modifiers().find_map(|modifier| match modifier {
         "U8" | "S8" => Some(8),
@@ -107,7 +106,6 @@ fn width(instruction: &Instruction<'_>) -> u32 {
 }
 
 impl Instructions {
-    /// Counts the instructions of a kernel.
     pub(super) fn of(kernel: &Kernel<'_>) -> Self {
         let total = u32::try_from(kernel.instructions.len()).unwrap_or(u32::MAX);
         let mut all = Self { total, code_bytes: kernel.bytes, ..Self::default() };
@@ -116,13 +114,13 @@ impl Instructions {
         all
     }
 
-    /// Loads, stores and atomics through generic addresses, where a kernel's own accesses should name
-    /// their memory.
+    /// Returns the number of loads, stores and atomics through generic addresses; a kernel's own
+    /// accesses should name their state space.
     pub fn generic(&self) -> u32 {
         self.generic_loads + self.generic_stores + self.generic_atomics
     }
 
-    /// Atomics on whatever memory.
+    /// Returns the number of atomics in any memory.
     pub fn atomics(&self) -> u32 {
         self.global_atomics + self.shared_atomics + self.generic_atomics
     }
@@ -161,7 +159,7 @@ impl Instructions {
 mod tests {
     use super::{super::disassembly, *};
 
-    /// Counts a kernel of these lines, as `nvdisasm` spells them: predicate, opcode, operands.
+    /// Counts a kernel of these lines, as printed by `nvdisasm`: predicate, opcode, operands.
     fn count(lines: &[&str]) -> Instructions {
         let instruction = |line: &&str| {
             let (predicate, rest) = match line.split_once(' ') {

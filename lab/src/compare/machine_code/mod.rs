@@ -1,7 +1,7 @@
-//! What the hardware gets: PTX assembled by NVIDIA's `ptxas`, taken apart by `nvdisasm`, counted.
+//! Assembles PTX with NVIDIA's `ptxas`, disassembles it with `nvdisasm` and counts the instructions.
 //!
-//! No GPU takes part. Assembling a file takes about a second, so what the two programs say is kept
-//! below `target/machine-code`, under a hash of all that it depends on; counting is done anew.
+//! No GPU is needed. Assembling a file takes about a second, so the programs' outputs are cached in
+//! `target/machine-code` by a hash of all their inputs; only counting is repeated.
 
 mod cache;
 mod disassembly;
@@ -36,19 +36,19 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// One kernel entry as machine code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MachineCode {
-    /// What a launch takes, as `ptxas` tells it.
+    /// Resources of a launch, as reported by `ptxas`.
     pub resources: Resources,
-    /// What the code consists of, as `nvdisasm` lists it.
+    /// Instruction counts, from `nvdisasm`.
     pub instructions: Instructions,
 }
 
 /// One kernel entry as machine code, and the code itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assembled {
-    /// What was counted of it.
+    /// Its resources and counts.
     pub code: MachineCode,
-    /// An instruction a line: condition, operation, operands. The entry is called `entry` wherever it is
-    /// named, so that equal code under two names is equal.
+    /// One instruction per line: predicate, operation, operands. The entry's name is replaced by
+    /// `entry`, so that equal code of two entries compares equal.
     pub listing: Vec<String>,
 }
 
@@ -57,16 +57,15 @@ pub struct Assembled {
 pub struct Assembler {
     ptxas: PathBuf,
     nvdisasm: PathBuf,
-    /// The programs and their versions, in one line.
     name: String,
     cache: Cache,
 }
 
 impl Assembler {
-    /// The programs of this machine.
+    /// Finds the programs on this machine.
     ///
     /// # Errors
-    /// One of them is missing or does not start.
+    /// A program is missing or does not start.
     pub fn find(workspace: &Workspace, machine: &Machine) -> Result<Self> {
         let [ptxas, nvdisasm] = programs(machine, ["ptxas", "nvdisasm"])?;
         let version = |path: &Path| {
@@ -77,17 +76,17 @@ impl Assembler {
         Ok(Self { ptxas, nvdisasm, name, cache })
     }
 
-    /// The programs and their versions, in one line.
+    /// Returns the programs and their versions, in one line.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Every entry of a PTX file as machine code for an architecture, by the entry's name.
+    /// Assembles a PTX file and returns each entry's machine code by name.
     ///
-    /// `label` names the text where something is wrong with it, and in the cache: `llvm-sequential`.
+    /// `label` names the text in errors and in the cache: `llvm-sequential`.
     ///
     /// # Errors
-    /// PTX that `ptxas` rejects, and output of the programs that this does not understand.
+    /// PTX that `ptxas` rejects, or output of the programs that cannot be parsed.
     pub fn machine_code(
         &self,
         label: &str,
@@ -98,10 +97,10 @@ impl Assembler {
         Ok(assembled.into_iter().map(|(name, assembled)| (name, assembled.code)).collect())
     }
 
-    /// As [`machine_code`](Self::machine_code), with the code itself.
+    /// Returns the code itself in addition to [`machine_code`](Self::machine_code).
     ///
     /// # Errors
-    /// Those of it.
+    /// As [`machine_code`](Self::machine_code).
     pub fn assembled(&self, label: &str, ptx: &str, arch: Arch) -> Result<BTreeMap<String, Assembled>> {
         let what = || format!("{label} for {arch}");
         let key = (&self.name, ptx);
@@ -117,7 +116,6 @@ impl Assembler {
         count(&listing).with_context(what)
     }
 
-    /// Runs both programs in a folder, where the cubin stays.
     fn assemble(&self, folder: &Path, ptx: &str, arch: Arch) -> Result<Listing> {
         fs::write(folder.join("code.ptx"), ptx)
             .with_context(|| format!("{} cannot be written", folder.display()))?;
@@ -143,10 +141,10 @@ impl Assembler {
     }
 }
 
-/// The CUDA programs of these names, all of them.
+/// Returns the paths of these CUDA programs.
 ///
 /// # Errors
-/// One line with those that are missing and the command that fetches them.
+/// One line with the missing programs and the command that fetches them.
 pub fn programs<const N: usize>(machine: &Machine, names: [&str; N]) -> Result<[PathBuf; N]> {
     let found = names.map(|name| machine.cuda_program(name));
     let missing: Vec<&str> =
@@ -159,7 +157,6 @@ pub fn programs<const N: usize>(machine: &Machine, names: [&str; N]) -> Result<[
     Ok(found.map(Option::unwrap_or_default))
 }
 
-/// Entries with what both programs say of them.
 fn count(listing: &Listing) -> Result<BTreeMap<String, Assembled>> {
     let mut kernels = disassembly::kernels(&listing.code)?;
     let entries = resources::entries(&listing.resources)?.into_iter().map(|(name, resources)| {
@@ -172,7 +169,7 @@ fn count(listing: &Listing) -> Result<BTreeMap<String, Assembled>> {
     entries.collect()
 }
 
-/// The first thing that one of these programs calls an error: what follows it is that it gave up.
+/// Returns the first line with an error; later ones only report that the program gave up.
 fn complaint(output: &Output) -> String {
     let lines = || output.stderr.lines().chain(output.stdout.lines()).map(str::trim);
     let is_error = |line: &&str| line.contains("error") || line.contains("fatal");

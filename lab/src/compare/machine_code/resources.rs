@@ -1,41 +1,41 @@
-//! What a launch takes, out of what `ptxas -v` tells.
+//! Parses the resources of a launch from the output of `ptxas -v`.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 
-/// What a launch of an entry takes, dynamic shared memory aside.
+/// Resources of an entry's launch, without dynamic shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Resources {
-    /// Registers of a thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// Bytes of static shared memory of a block.
+    /// Bytes of static shared memory per block.
     pub static_shared_bytes: u32,
-    /// Bytes of a thread's stack, with those of the functions that the entry calls.
+    /// Bytes of a thread's stack, including the functions that the entry calls.
     pub stack_bytes: u32,
-    /// Bytes of stores that were added because registers ran out.
+    /// Bytes of spill stores.
     pub spill_store_bytes: u32,
-    /// Bytes of loads that were added for the same reason.
+    /// Bytes of spill loads.
     pub spill_load_bytes: u32,
-    /// Numbered barriers of a block.
+    /// Numbered barriers per block.
     pub barriers: u32,
 }
 
 impl Resources {
-    /// Registers that a thread is given: they are handed out by eights. Occupancy goes by this.
+    /// Returns the registers allocated per thread, in multiples of 8, which determine occupancy.
     pub fn allocated_registers(&self) -> u32 {
         self.registers.next_multiple_of(8)
     }
 }
 
-/// The entries of a file, by name.
+/// Returns the entries of a file, by name.
 ///
 /// # Errors
-/// A line that is not understood, or an entry without its line of registers.
+/// A line that cannot be parsed, or an entry without its line of registers.
 pub(super) fn entries(said: &str) -> Result<BTreeMap<String, Resources>> {
     let mut entries: BTreeMap<String, Resources> = BTreeMap::new();
-    // The entry that is being told of, and the function: the entry itself or one that it calls.
+    // The current entry, and the current function: the entry itself or one that it calls.
     let (mut entry, mut function) = (None, "");
     for line in said.lines() {
         let told = line.strip_prefix("ptxas info").and_then(|rest| rest.split_once(": "));
@@ -61,7 +61,7 @@ pub(super) fn entries(said: &str) -> Result<BTreeMap<String, Resources>> {
 }
 
 impl Resources {
-    /// Takes over a line of `<number> <what>` parts; what is not known here is left alone.
+    /// Parses a line of `<number> <what>` parts; unknown parts are ignored.
     fn add(&mut self, line: &str) -> Result<()> {
         for part in line.split(", ") {
             let part = part.trim_start_matches("Used ").trim_start_matches("used ");

@@ -1,8 +1,7 @@
-//! How many instructions a run executes, counted by the simulator.
+//! Counts the instructions that a run executes, in the simulator.
 //!
-//! The simulator executes PTX, so this compares what the compilers hand to `ptxas`, not what it makes
-//! of that: an address that one of them computes in three instructions and the other in one may be the
-//! same machine code.
+//! The simulator executes PTX, so this compares the compilers' input to `ptxas`, not its output: an
+//! address computed in three instructions by one and in one by the other may be the same machine code.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -17,25 +16,24 @@ use warpfold_suite::{
 use super::{Side, TWIN};
 use crate::workspace::Workspace;
 
-/// Seed of the elements; any would do.
 const SEED: u64 = 1;
 
-/// What a run in the simulator counted.
+/// Counts of a run in the simulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Executed {
-    /// How many elements there are.
+    /// Number of elements.
     pub n: u64,
-    /// Threads of a block.
+    /// Threads per block.
     pub block: u32,
     /// Blocks of the first launch.
     pub grid: u32,
-    /// PTX instructions, once per warp, over all launches.
+    /// PTX instructions per warp, summed over all launches.
     pub warp_instructions: u64,
 }
 
 /// Runs every reduction among the sides, on the same elements in the same geometry.
 ///
-/// A kernel that the simulator does not run is told of, and goes without.
+/// A kernel that the simulator cannot run is reported and has no counts.
 ///
 /// # Errors
 /// No simulator, or no memory for the elements.
@@ -47,10 +45,10 @@ pub(super) fn count(workspace: &Workspace, arch: Arch, n: u64, sides: &mut [Side
         say!("not executed: the simulator runs PTX up to {limit}, not that for {arch}");
         return Ok(());
     }
-    // One host thread: where blocks wait for each other, what they execute depends on who comes first,
-    // and a comparison must say the same twice.
+    // One host thread: where blocks wait for each other, the executed instructions depend on the order
+    // of arrival, and the comparison must be reproducible.
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
-    // Entries of a file mostly fail alike: told once, with how many they are.
+    // Entries of a file mostly fail for the same reason: reported once, with their number.
     let mut failed: BTreeMap<(&str, &str), (usize, String)> = BTreeMap::new();
     for side in sides {
         match one.install(|| simulator.run(side)) {
@@ -72,14 +70,14 @@ struct Simulator {
     arch: Arch,
     n: u64,
     device: Device,
-    /// Elements of one type: sides of a type mostly follow each other.
+    /// Elements of one type; consecutive sides mostly share a type.
     input: Option<(Dtype, Data, Buffer)>,
 }
 
 impl Simulator {
     fn run(&mut self, side: &Side) -> Result<Option<Executed>> {
         let variant = catalogue::find(side.entry.variant)?;
-        // The reducer chooses its launches for itself, and among them its kernel.
+        // The reducer chooses its launches and its kernel itself.
         let Some(op) = side.entry.op.filter(|_| variant.work != Work::Reducer) else { return Ok(None) };
         let store = self.store(side)?;
         self.load(side.entry.dtype)?;

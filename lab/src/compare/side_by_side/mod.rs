@@ -1,9 +1,9 @@
-//! `cargo xtask compare --static`: the machine code of every Rust kernel, by both code generators,
-//! beside its CUDA C twin's; of the reducer, which has no twin, by one code generator beside the
-//! other's.
+//! `cargo xtask compare --static`: compares the machine code of every Rust kernel, by both code
+//! generators, with that of its CUDA C twin; the reducer, which has no twin, is compared between the
+//! code generators.
 //!
-//! All sides are PTX, assembled by the same `ptxas` for the same architecture, so that what differs
-//! is what the compilers and the sources make of it. Nothing is timed, and no GPU takes part.
+//! All sides are PTX, assembled by the same `ptxas` for the same architecture, so that differences are
+//! due to compilers and sources alone. Nothing is timed, and no GPU is needed.
 
 mod executed;
 mod table;
@@ -36,82 +36,81 @@ use crate::{
 };
 pub use executed::Executed;
 
-/// What is compiled for where nothing else is asked for: tables of one architecture compare, wherever
-/// they are made.
+/// Default architecture: one for all machines, so that tables from different machines can be compared.
 const ARCH: Arch = Arch::new(9, 0);
 
 /// A row is marked where Rust needs over 10 % more than its twin.
 const MARK: f64 = 1.1;
 
-/// What is to be compared.
+/// The request of a comparison of machine code.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// Only these variants; none are all.
+    /// Only these variants; if empty, all.
     pub variants: &'a [&'static Variant],
-    /// Only these types; none are all.
+    /// Only these types; if empty, all.
     pub dtypes: &'a [Dtype],
-    /// The Rust kernels to compare, of [`Peer::RUST`]; none are all.
+    /// The code generators of [`Peer::RUST`] to compare; if empty, all.
     pub codegens: &'a [Peer],
-    /// Whether a code generator that is not there is an error.
+    /// Makes an unavailable code generator an error.
     pub strict: bool,
-    /// The architecture, if the user named one.
+    /// The architecture that the user named.
     pub arch: Option<Arch>,
     /// Elements of the runs in the simulator; 0 leaves them out.
     pub sim_n: u64,
-    /// One JSON object per entry and compiler in place of the table.
+    /// Prints one JSON object per entry and compiler instead of the table.
     pub json: bool,
 }
 
-/// An entry point: what a variant has for one operation and type.
+/// An entry point of a variant for one operation and type.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Entry {
-    /// Its name in the PTX.
+    /// The entry's name in the PTX.
     #[serde(rename = "entry")]
     pub name: String,
-    /// The variant that it is of.
+    /// The variant.
     pub variant: &'static str,
-    /// The operation; none where elements are moved and nothing is computed.
+    /// The operation; `None` for kernels that only move elements.
     pub op: Option<Op>,
-    /// The type of the elements.
+    /// The element type.
     pub dtype: Dtype,
-    /// Which of the reducer's kernels; none for all others.
+    /// The reducer's kernel; `None` for other variants.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
 }
 
-/// An entry as one compiler made it. One line of the JSON.
+/// An entry as compiled by one compiler; one line of the JSON.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Side {
-    /// Which entry it is.
+    /// The entry.
     #[serde(flatten)]
     pub entry: Entry,
-    /// What compiled it to PTX: `rust-llvm`, `rust-nvvm` or `cuda-c`.
+    /// The compiler to PTX: `rust-llvm`, `rust-nvvm` or `cuda-c`.
     pub compiler: &'static str,
-    /// What it is assembled for.
+    /// The architecture that it is assembled for.
     pub arch: String,
-    /// What assembled it and took it apart.
+    /// The assembler and disassembler, with versions.
     pub tools: String,
-    /// What came out of it.
+    /// Resources and instruction counts.
     #[serde(flatten)]
     pub code: MachineCode,
-    /// What the simulator counted; none where it has no run of such a kernel.
+    /// The simulator's counts; `None` where it cannot run the kernel.
     pub executed: Option<Executed>,
 }
 
-/// A Rust kernel and what stands beside it.
+/// A Rust kernel and the kernel that it is compared with.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
-    /// By one of the code generators for Rust.
+    /// The Rust kernel, by either code generator.
     pub rust: &'a Side,
-    /// The twin by nvcc; where there is none, the same Rust kernel by llvm.
+    /// The twin by nvcc; without one, the same Rust kernel by llvm.
     pub twin: &'a Side,
 }
 
-/// The command.
+/// Runs the command.
 ///
 /// # Errors
 /// Missing programs, kernels or twins that do not compile, PTX that `ptxas` rejects, nothing to compare,
-/// no code generator, and when strict one that is not there.
+/// no code generator, and with `strict` an unavailable one.
 pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<()> {
     let workspace = Workspace::locate()?;
     let machine = Machine::this(&workspace);
@@ -139,21 +138,20 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<()> {
     if !request.json {
         writeln!(out, "{}", table::table(&rows))?;
     }
-    without_partner(&sides);
+    missing(&sides).iter().for_each(|line| say!("{line}"));
     let marked = rows.iter().filter(|row| !row.marks().is_empty()).count();
     let tools = assembler.name();
     say!("{} rows, {marked} marked: over 10 % more than what stands beside; {tools}", rows.len());
     Ok(())
 }
 
-/// A PTX file of a variant.
 struct Source {
     codegen: Codegen,
     variant: &'static str,
     path: PathBuf,
 }
 
-/// The files of all compilers for the variants that are asked for, built where they are not.
+/// Returns the requested variants' files of all compilers, building those that are stale.
 fn sources(
     builder: &dyn Builder,
     workspace: &Workspace,
@@ -178,7 +176,6 @@ fn sources(
     Ok(sources)
 }
 
-/// Names of a variant's PTX files.
 fn files(variant: &Variant) -> Vec<String> {
     match variant.work {
         Work::Reducer => {
@@ -189,7 +186,6 @@ fn files(variant: &Variant) -> Vec<String> {
     }
 }
 
-/// The folder of each compiler that is there.
 fn folders(
     builder: &dyn Builder,
     workspace: &Workspace,
@@ -225,18 +221,18 @@ const fn codegen(peer: Peer) -> Codegen {
     }
 }
 
-/// The kernels to build for some variants, of which none are all. Those of the reducer are compared with
-/// the library's beside them.
+/// Returns the kernels to build for these variants (if empty, all). With the reducer the library's
+/// kernels are compared too.
 pub(super) fn kernels_of(variants: &[&Variant]) -> Kernels {
     let others = |variant: &&Variant| variant.work != Work::Reducer;
     if !variants.is_empty() && variants.iter().all(others) { Kernels::Suite } else { Kernels::All }
 }
 
-/// The folder of the PTX that a code generator makes of the Rust kernels as they are. Where what it
-/// needs is missing, PTX that somebody has put there is taken as it is.
+/// Returns the folder of the Rust kernels' current PTX by a code generator. If a requirement of the code
+/// generator is missing, a prebuilt folder is used as it is.
 ///
 /// # Errors
-/// Those of [`Builder::kernels`].
+/// As [`Builder::kernels`].
 pub(super) fn rust_folder(
     builder: &dyn Builder,
     workspace: &Workspace,
@@ -259,7 +255,6 @@ pub(super) fn rust_folder(
     }
 }
 
-/// Every entry of every file, in the order of the catalogue, compilers of an entry side by side.
 fn assemble(
     assembler: &Assembler,
     sources: &[Source],
@@ -311,7 +306,6 @@ fn read(path: &Path) -> Result<String> {
     text.with_context(|| format!("{} cannot be read", path.display()))
 }
 
-/// What a compiler of PTX is called in a comparison.
 const fn compiler(codegen: Codegen) -> &'static str {
     match codegen {
         Codegen::Llvm => "rust-llvm",
@@ -323,8 +317,8 @@ const fn compiler(codegen: Codegen) -> &'static str {
 const TWIN: &str = "cuda-c";
 
 impl Entry {
-    /// The entry that a PTX symbol is: `<variant>_<op>_<dtype>` or `<variant>_<dtype>`, and of the
-    /// reducer what a [`Family`] has.
+    /// Parses a PTX symbol: `<variant>_<op>_<dtype>` or `<variant>_<dtype>`, and for the reducer the
+    /// form of a [`Family`].
     fn of(variant: &'static str, symbol: &str) -> Option<Self> {
         if catalogue::find(variant).is_ok_and(|row| row.work == Work::Reducer) {
             return Family::ALL.iter().find_map(|&family| Self::of_reducer(variant, symbol, family));
@@ -337,7 +331,6 @@ impl Entry {
         Some(Self { name: symbol.to_owned(), variant, op, dtype: dtype.parse().ok()?, kernel: None })
     }
 
-    /// The entry of a family of the reducer's that a symbol is.
     fn of_reducer(variant: &'static str, symbol: &str, family: Family) -> Option<Self> {
         let (rest, kernel) = symbol.strip_prefix(family.prefix())?.rsplit_once('_')?;
         let (op, dtype) = rest.split_once('_')?;
@@ -356,7 +349,7 @@ impl Entry {
     }
 }
 
-/// Each Rust side with its twin; without one, nvvm's with llvm's.
+/// Pairs each Rust side with its twin; without one, nvvm's with llvm's.
 fn rows(sides: &[Side]) -> Vec<Row<'_>> {
     let by = |compiler: &str| -> BTreeMap<&str, &Side> {
         let mine = sides.iter().filter(|side| side.compiler == compiler);
@@ -372,13 +365,8 @@ fn rows(sides: &[Side]) -> Vec<Row<'_>> {
     rust.filter_map(|rust| Some(Row { rust, twin: beside(rust)? })).collect()
 }
 
-/// Tells of the entries that a compiler lacks, one line per variant and compiler.
-fn without_partner(sides: &[Side]) {
-    missing(sides).iter().for_each(|line| say!("{line}"));
-}
-
-/// A line for each variant and compiler that took part and lacks entries that another has. The reducer
-/// has no twin.
+/// Returns a line for each variant and compiler that lacks entries that another compiler has. The
+/// reducer has no twin.
 fn missing(sides: &[Side]) -> Vec<String> {
     let compilers: BTreeSet<&str> = sides.iter().map(|side| side.compiler).collect();
     let entries: BTreeSet<&Entry> = sides.iter().map(|side| &side.entry).collect();
@@ -403,24 +391,24 @@ impl Side {
 }
 
 impl Row<'_> {
-    /// Rust over CUDA C in registers.
+    /// Returns the ratio of registers, Rust over CUDA C.
     pub fn registers(&self) -> f64 {
         ratio(self.rust.code.resources.registers.into(), self.twin.code.resources.registers.into())
     }
 
-    /// Rust over CUDA C in instructions of the machine code.
+    /// Returns the ratio of machine instructions, Rust over CUDA C.
     pub fn instructions(&self) -> f64 {
         ratio(self.rust.code.instructions.total.into(), self.twin.code.instructions.total.into())
     }
 
-    /// Rust over CUDA C in PTX instructions that a run executes.
+    /// Returns the ratio of executed PTX instructions, Rust over CUDA C.
     pub fn executed(&self) -> Option<f64> {
         let of = |side: &Side| side.executed.map(|executed| executed.warp_instructions);
         Some(ratio(of(self.rust)?, of(self.twin)?))
     }
 
-    /// What Rust needs over 10 % more of. Registers are marked by what the code uses, and said to be
-    /// allocated alike where that makes no difference to a launch.
+    /// Returns the counts of which Rust needs over 10 % more. Registers are marked by use, with a note
+    /// where the allocation is the same, because then a launch does not differ.
     pub fn marks(&self) -> Vec<&'static str> {
         let allocated = [self.rust, self.twin].map(|side| side.code.resources.allocated_registers());
         let registers =
@@ -430,7 +418,7 @@ impl Row<'_> {
     }
 }
 
-/// One count over another; both are of the same thing, of which a kernel has at least one.
+/// Returns the ratio of two counts; a kernel has at least one of each.
 fn ratio(rust: u64, twin: u64) -> f64 {
     rust as f64 / twin.max(1) as f64
 }

@@ -1,13 +1,10 @@
-//! The comparison as a table. A cell says `Rust / what stands beside it`, or one value where they are
-//! equal.
+//! The comparison as a table. A cell shows `Rust / other`, or one value if both are equal.
 
 use super::{Row, Side};
 use crate::table::{Cell, Color, Column, Table};
 
-/// A column's head, how soon it is left out, and what of a side it shows.
 type Shown = (&'static str, u8, fn(&Side) -> String);
 
-/// What is shown of both sides, beside the ratios.
 const COLUMNS: &[Shown] = &[
     ("static shared", 10, |side| side.code.resources.static_shared_bytes.to_string()),
     ("stack", 12, |side| side.code.resources.stack_bytes.to_string()),

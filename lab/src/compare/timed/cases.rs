@@ -1,4 +1,4 @@
-//! What there is to compare: a case is work that several do on the same input.
+//! The cases of a comparison: work that several contenders do on the same input.
 
 use anyhow::{Result, bail};
 use warpfold_suite::{
@@ -10,16 +10,15 @@ use warpfold_suite::{
 use super::sizes::{Sizes, show};
 use crate::elements::SEED;
 
-/// Most elements for a kernel of one thread: 33 ms on an H200.
+/// Limit for kernels of one thread: 33 ms on an H200.
 const SINGLE_THREAD: u64 = 1 << 20;
 
-/// Most elements that are moved, because the host makes and compares them one by one.
+/// Limit for moved elements, because the host generates and compares them one by one.
 const MOVED: u64 = 1 << 28;
 
-/// Most bytes of a strided copy's input, unless the reductions' is larger.
+/// Limit of a strided copy's input in bytes, unless the reductions' is larger.
 const STRIDED_INPUT: u64 = 4 << 30;
 
-/// Work that several do.
 #[derive(Debug, Clone)]
 pub(super) struct Case {
     pub(super) dtype: Dtype,
@@ -34,7 +33,6 @@ pub(super) enum Task {
 }
 
 impl Case {
-    /// Elements of the input.
     pub(super) fn input_len(&self) -> u64 {
         match self.work {
             Task::Reduce { n, .. } => n,
@@ -42,7 +40,6 @@ impl Case {
         }
     }
 
-    /// Elements by which it is called.
     pub(super) fn n(&self) -> u64 {
         match self.work {
             Task::Reduce { n, .. } => n,
@@ -50,12 +47,10 @@ impl Case {
         }
     }
 
-    /// Bytes of the input.
     pub(super) fn bytes(&self) -> u64 {
         self.input_len().saturating_mul(self.dtype.size() as u64)
     }
 
-    /// Bytes that a run writes beside its workspace.
     pub(super) fn room(&self) -> u64 {
         match self.work {
             Task::Reduce { .. } => 0,
@@ -63,7 +58,7 @@ impl Case {
         }
     }
 
-    /// Bytes that the work asks of the memory.
+    /// Bytes of memory traffic that the work requires.
     pub(super) fn useful_bytes(&self) -> u64 {
         match self.work {
             Task::Reduce { .. } => self.bytes(),
@@ -71,7 +66,6 @@ impl Case {
         }
     }
 
-    /// Its operation, if it has one.
     pub(super) fn op(&self) -> Option<Op> {
         match self.work {
             Task::Reduce { op, .. } => Some(op),
@@ -80,23 +74,21 @@ impl Case {
     }
 }
 
-/// The cases that are wanted.
 #[derive(Debug)]
 pub(super) struct Wanted<'a> {
-    /// The variants; none stands for all.
+    /// The variants; if empty, all.
     pub(super) variants: &'a [&'static Variant],
     pub(super) dtypes: &'a [Dtype],
     pub(super) ops: &'a [Op],
     pub(super) sizes: &'a Sizes,
-    /// Whether kernels that move elements are compared where no variant is named.
     pub(super) moves: bool,
 }
 
 impl Wanted<'_> {
-    /// The cases by type and size, and a line for what is left out.
+    /// Returns the cases by type and size, and a line for each omission.
     ///
     /// # Errors
-    /// A variant that is no kernel, and nothing to compare.
+    /// A variant without a kernel, or nothing to compare.
     pub(super) fn cases(&self) -> Result<(Vec<Case>, Vec<String>)> {
         let variants = self.kernels()?;
         let mut notes = Vec::new();
@@ -131,13 +123,12 @@ impl Wanted<'_> {
         Ok(VARIANTS.iter().filter(compared).collect())
     }
 
-    /// Elements of the largest input that a strided copy may have.
     fn largest_input(&self, dtype: Dtype) -> u64 {
         self.sizes.largest().max(STRIDED_INPUT / dtype.size() as u64)
     }
 }
 
-/// Whether it makes one value of what is on the GPU.
+/// Returns whether the variant reduces elements that are on the GPU.
 fn is_reduction(variant: &Variant) -> bool {
     matches!(variant.work, Work::Reduction(_) | Work::Reducer)
 }
@@ -162,12 +153,11 @@ fn reduce(
     (!variants.is_empty()).then_some(Case { dtype, work: Task::Reduce { op, n }, variants })
 }
 
-/// Whether any of them has a CUDA C twin to stand beside.
 pub(super) fn needs_twins(cases: &[Case]) -> bool {
     cases.iter().flat_map(|case| &case.variants).any(|variant| variant.has_kernel())
 }
 
-/// Kernels that move elements in the same pattern are a case together.
+/// Groups kernels that move elements in the same pattern into one case.
 fn moves(
     dtype: Dtype,
     n: u64,
@@ -203,7 +193,6 @@ fn moves(
     cases
 }
 
-/// Notes something that was not said before.
 fn note(notes: &mut Vec<String>, line: String) {
     if !notes.contains(&line) {
         notes.push(line);
@@ -230,7 +219,7 @@ mod tests {
         assert_eq!(cases.len(), 2);
         let ids = |case: &Case| case.variants.iter().map(|v| v.id).collect::<Vec<_>>();
         assert!(ids(&cases[0]).contains(&"serial") && !ids(&cases[1]).contains(&"serial"));
-        // It has no f32, and the others are no reductions.
+        // redux has no f32, and the others are not reductions.
         for id in ["redux", "cpu_serial", "transfer_pinned", "copy_strided"] {
             assert!(!ids(&cases[0]).contains(&id), "{id}");
         }
@@ -245,7 +234,7 @@ mod tests {
         let all = Wanted { ops: &ops, dtypes: Dtype::ALL, ..wanted(&variants, &sizes) };
         assert_eq!(all.cases().unwrap().0.len(), ops.len() * Dtype::ALL.len());
         assert!(!needs_twins(&all.cases().unwrap().0));
-        // Beside the others, and where nobody else has the operation.
+        // With other variants, and where no other variant has the operation.
         let default = Wanted { ops: &ops, ..wanted(&[], &sizes) }.cases().unwrap().0;
         let ids = |case: &Case| case.variants.iter().map(|v| v.id).collect::<Vec<_>>();
         assert!(ids(&default[0]).contains(&"reducer") && ids(&default[0]).len() > 10);
@@ -266,7 +255,7 @@ mod tests {
         assert_eq!(last_stride.room(), 4 << 20);
         assert!(last_stride.op().is_none());
 
-        // Strides whose input would be too large are left out, and said.
+        // Strides whose input would be too large are left out and noted.
         let sizes = "2^26,2^29".parse().unwrap();
         let (cases, notes) = wanted(&of(&["copy_strided"]), &sizes).cases().unwrap();
         assert_eq!(cases.len(), 5);

@@ -1,4 +1,4 @@
-//! What of a run's elements the L2 cache has when the run begins.
+//! States of the L2 cache at the start of a run.
 
 use warpfold_bench::Contest;
 
@@ -15,7 +15,7 @@ pub enum Inputs {
 }
 
 impl Inputs {
-    /// Returns what it is called, on the command line and in files.
+    /// Returns the name, as on the command line and in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rotated => "rotated",
@@ -24,7 +24,6 @@ impl Inputs {
         }
     }
 
-    /// A contest whose runs find the elements there.
     pub(super) fn of(self, contest: Contest<'_>) -> warpfold_suite::Result<Contest<'_>> {
         match self {
             Self::Rotated => Ok(contest),
@@ -34,7 +33,6 @@ impl Inputs {
     }
 }
 
-/// What the method says of a comparison by inputs.
 pub(super) const METHOD: &str = " In this comparison each case was timed for several states of the cache: \
     `rotated`, as said; `swept`, in which twice the cache of other memory is read before each run, so that \
     the GPU is busy until the host has handed it over; `warm`, in which all runs read one copy.";

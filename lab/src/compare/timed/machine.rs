@@ -1,4 +1,4 @@
-//! Where, when and with what times are taken.
+//! The machine, date and method of a timing.
 
 use std::{
     env, fs,
@@ -14,7 +14,6 @@ use super::{
 };
 use crate::process;
 
-/// How times are taken, for who reads them.
 pub(super) fn method(options: warpfold_bench::Options) -> String {
     format!(
         "Kernels, CUB and an empty launch take turns in one process and on one stream, forwards and \
@@ -32,7 +31,6 @@ pub(super) fn method(options: warpfold_bench::Options) -> String {
     )
 }
 
-/// The machine and the compilers of what was loaded.
 pub(super) fn describe(device: &DeviceInfo, peers: &Peers, options: warpfold_bench::Options) -> Machine {
     let compiler = |wanted| {
         let (_, store) = peers.kernels.iter().find(|(peer, _)| *peer == wanted)?;
@@ -58,7 +56,7 @@ pub(super) fn describe(device: &DeviceInfo, peers: &Peers, options: warpfold_ben
     }
 }
 
-/// What made the PTX, as its first lines say.
+/// Returns the compiler that the PTX's first lines name.
 fn compiler(store: &PtxStore, device: &DeviceInfo) -> Option<String> {
     let file = catalogue::kernels().find_map(|variant| store.find(variant.id, device).ok())?;
     named_in(&file.text)
@@ -69,7 +67,7 @@ fn named_in(ptx: &str) -> Option<String> {
     lines.filter_map(|line| line.strip_prefix("// compiler: ")).next().map(str::to_owned)
 }
 
-/// The release of the GPU's driver, as the kernel module has it, else as its tool does.
+/// Returns the GPU driver's release, from the kernel module or else from nvidia-smi.
 fn driver() -> Option<String> {
     let module = fs::read_to_string("/proc/driver/nvidia/version").ok();
     module.as_deref().and_then(release).or_else(|| {
@@ -80,19 +78,18 @@ fn driver() -> Option<String> {
     })
 }
 
-/// The first release number in a text: `580.159.04`.
+/// Returns the first release number in a text: `580.159.04`.
 fn release(text: &str) -> Option<String> {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let is_release = |word: &&str| word.contains('.') && word.split('.').all(is_number);
     text.split_whitespace().find(is_release).map(str::to_owned)
 }
 
-/// A call as it can be made again.
 pub(crate) fn command(arguments: impl Iterator<Item = String>) -> String {
     ["cargo xtask".to_owned()].into_iter().chain(arguments.skip(1)).collect::<Vec<_>>().join(" ")
 }
 
-/// A point in time in UTC, to the second: `2026-11-21T04:05:06Z`.
+/// Formats a time in UTC, to the second: `2026-11-21T04:05:06Z`.
 fn utc(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let (days, second) = (seconds / 86_400, seconds % 86_400);
@@ -101,7 +98,6 @@ fn utc(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// The Gregorian date of a day since 1970-01-01.
 fn date(mut days: u64) -> (u64, u64, u64) {
     let leap =
         |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
@@ -126,7 +122,7 @@ mod tests {
 
     #[test]
     fn times_are_told_in_utc() {
-        // As `date -u -d @…` tells them.
+        // Expected values from `date -u -d @…`.
         for (seconds, text) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_399, "2000-02-28T23:59:59Z"),
@@ -164,7 +160,7 @@ mod tests {
         assert_eq!(named_in(".version 8.0\n// compiler: no\n"), None);
     }
 
-    /// The code generators are of two compilers: each is told as its own PTX names it.
+    /// The code generators use two compilers: each is named as in its own PTX.
     #[test]
     fn every_code_generator_has_its_own_compiler() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `cargo xtask compare`: every Rust kernel timed beside its CUDA C twin, CUB and PyTorch.
+//! `cargo xtask compare`: times every Rust kernel beside its CUDA C twin, CUB and PyTorch.
 
 mod cases;
 pub mod inputs;
@@ -35,48 +35,49 @@ pub(crate) use session::NewContest;
 use session::Session;
 use sizes::Sizes;
 
-/// What any comparison is asked for.
+/// Options that all comparisons share.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Comparison<'a> {
-    /// Only these operations; none are those that the comparison has without a word.
+    /// Only these operations; if empty, the comparison's default.
     pub ops: &'a [Op],
-    /// The Rust kernels to compare, of [`Peer::RUST`]; none are all.
+    /// The code generators of [`Peer::RUST`] to compare; if empty, all.
     pub codegens: &'a [Peer],
-    /// Those to compare them with, of [`Peer::OTHERS`]; none are all.
+    /// The peers of [`Peer::OTHERS`] to compare with; if empty, all.
     pub peers: &'a [Peer],
-    /// Few cases and rounds.
+    /// Times few cases in few rounds.
     pub quick: bool,
-    /// Whether a code generator, a peer or a kernel of theirs that is not there is an error.
+    /// Makes a missing code generator, peer or kernel an error.
     pub strict: bool,
-    /// Timed rounds, if the user named a number.
+    /// The number of timed rounds that the user named.
     pub rounds: Option<u32>,
-    /// JSON lines in place of the table.
+    /// Prints JSON lines instead of the table.
     pub json: bool,
-    /// Where the JSON lines go as well.
+    /// A file for the JSON lines.
     pub out: Option<&'a Path>,
 }
 
-/// What is to be compared.
+/// The request of a timed comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// What all comparisons are asked for; with `quick`, reductions alone where no variants are named.
+    /// The shared options; with `quick`, only reductions unless variants are named.
     pub comparison: Comparison<'a>,
-    /// Only these variants; none are all kernels.
+    /// Only these variants; if empty, all kernels.
     pub variants: &'a [&'static Variant],
-    /// Only these types; none are f32.
+    /// Only these types; if empty, f32.
     pub dtypes: &'a [Dtype],
-    /// Numbers of elements, if the user named some.
+    /// The numbers of elements that the user named.
     pub sizes: Option<&'a Sizes>,
-    /// What the cache has of the elements, each in turn, without PyTorch; none are rotated ones, with
-    /// it.
+    /// The states of the L2 cache to time one after the other, without PyTorch; if empty, rotated inputs
+    /// with PyTorch.
     pub inputs: &'a [Inputs],
 }
 
-/// The command. Exits 1 when a result is wrong, and leaves the file of an earlier comparison as it was.
+/// Runs the command. Exits 1 when a result is wrong, and then leaves the file of an earlier comparison
+/// unchanged.
 ///
 /// # Errors
-/// No GPU; nothing to compare; what the memory cannot hold; a peer that is there and broken, or under
-/// `strict` one that is not there; a launch that fails.
+/// No GPU; nothing to compare; too little memory; a broken peer, or under `strict` a missing one; a
+/// launch that fails.
 pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     let start = Instant::now();
     let comparison = &request.comparison;
@@ -116,7 +117,6 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     finish(outputs, machine, times, tables, targets, (&device, start))
 }
 
-/// The cases that are wanted, and lines on what is left out.
 fn cases(request: &Request<'_>) -> Result<(Vec<cases::Case>, Vec<String>)> {
     let Comparison { ops, quick, .. } = request.comparison;
     let sizes = request.sizes.cloned().unwrap_or_else(|| match quick {
@@ -135,25 +135,24 @@ fn cases(request: &Request<'_>) -> Result<(Vec<cases::Case>, Vec<String>)> {
     wanted.cases()
 }
 
-/// Where the results go.
 struct Outputs {
     json: bool,
     destination: Option<Destination>,
 }
 
 impl Outputs {
-    /// Accepts a path that can be written.
+    /// Checks that the path can be written.
     ///
     /// # Errors
-    /// Those of [`Destination::new`].
+    /// As [`Destination::new`].
     fn new(comparison: &Comparison<'_>) -> Result<Self> {
         let destination = comparison.out.map(Destination::new).transpose()?;
         Ok(Self { json: comparison.json, destination })
     }
 }
 
-/// Prints and writes what came out, and `summary` on standard error. The status is 1 when a result is
-/// wrong, and then nothing is written.
+/// Prints and writes the results, and prints `summary` to standard error. The status is 1 when a result
+/// is wrong, and then no file is written.
 fn finish(
     outputs: Outputs,
     machine: Machine,
@@ -187,14 +186,14 @@ fn finish(
     Ok(ExitCode::from(u8::from(wrong > 0)))
 }
 
-/// Those to look for: of all, or of those that the user named, twins only where there are any.
 fn wanted(codegens: &[Peer], peers: &[Peer], twins: bool) -> Vec<Peer> {
     let rust = if codegens.is_empty() { &Peer::RUST[..] } else { codegens };
     let others = if peers.is_empty() { &Peer::OTHERS[..] } else { peers };
     rust.iter().chain(others).copied().filter(|peer| twins || *peer != Peer::CudaC).collect()
 }
 
-/// The table of all, unless the reducer alone was compared, and the reducer's own.
+/// Returns the table of all contenders, unless only the reducer was compared, and the reducer's own
+/// table.
 fn tables(times: &[Time]) -> String {
     let others = times.iter().any(|time| table::is_suite(time) && time.variant != reducer::REDUCER);
     let reducer = reducer::table(times).map(|table| format!("{table}\n{}", reducer::LEGEND));
@@ -202,8 +201,8 @@ fn tables(times: &[Time]) -> String {
     all.into_iter().chain(reducer).collect::<Vec<_>>().join("\n")
 }
 
-/// Takes variants out of the cases that the GPU or the PTX is too old for, and cases that are left with
-/// none. Gives a line for each variant.
+/// Removes variants that need a newer GPU or PTX, and cases without any variant left. Returns a line for
+/// each variant.
 fn skip_too_new(cases: &mut Vec<cases::Case>, device: &Device, peers: &Peers) -> BTreeSet<String> {
     let arch = device.info().arch;
     let built = peers.kernels.iter().filter_map(|(_, store)| store.arch());

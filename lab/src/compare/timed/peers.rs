@@ -1,4 +1,4 @@
-//! Who is compared, and which of them are there.
+//! The contenders of a comparison, and which of them are available.
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -23,25 +23,25 @@ pub enum Peer {
     RustLlvm,
     /// The Rust kernels by rust-cuda.
     RustNvvm,
-    /// Their CUDA C twins.
+    /// The CUDA C twins.
     CudaC,
-    /// NVIDIA's library of device-wide reductions.
+    /// NVIDIA's CUB, a library of device-wide reductions.
     Cub,
-    /// The library PyTorch, by Python.
+    /// PyTorch, in a Python process.
     Torch,
 }
 
 impl Peer {
-    /// All peers that there are.
+    /// All peers.
     pub const ALL: [Self; 5] = [Self::RustLlvm, Self::RustNvvm, Self::CudaC, Self::Cub, Self::Torch];
 
-    /// The Rust kernels, by each of their code generators.
+    /// The Rust kernels, by each code generator.
     pub const RUST: [Self; 2] = [Self::RustLlvm, Self::RustNvvm];
 
-    /// Those whom the Rust kernels are compared with.
+    /// The peers that the Rust kernels are compared with.
     pub const OTHERS: [Self; 3] = [Self::CudaC, Self::Cub, Self::Torch];
 
-    /// What the tables and JSON call it.
+    /// Returns the name in tables and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::RustLlvm => "rust-llvm",
@@ -59,10 +59,10 @@ impl fmt::Display for Peer {
     }
 }
 
-/// One of [`Peer::OTHERS`], by its name.
+/// Parses the name of one of [`Peer::OTHERS`].
 ///
 /// # Errors
-/// [`Error::UnknownName`] for any other name, those of the Rust kernels among them.
+/// [`Error::UnknownName`] for any other name, including those of the Rust kernels.
 pub fn parse_other(given: &str) -> Result<Peer, Error> {
     Peer::OTHERS.into_iter().find(|peer| peer.name() == given).ok_or_else(|| Error::UnknownName {
         what: "peer",
@@ -72,7 +72,7 @@ pub fn parse_other(given: &str) -> Result<Peer, Error> {
     })
 }
 
-/// One of [`Peer::RUST`], by the name of its code generator: `llvm` or `nvvm`.
+/// Parses one of [`Peer::RUST`] by the name of its code generator: `llvm` or `nvvm`.
 ///
 /// # Errors
 /// [`Error::UnknownName`] for any other name.
@@ -86,32 +86,32 @@ pub fn parse_codegen(given: &str) -> Result<Peer, Error> {
     })
 }
 
-/// Something that may not be there.
+/// A peer's resource, or why it is missing.
 enum Found<T> {
     Here(T),
-    /// Why not, and what to do about it.
+    /// The reason, and the remedy.
     Missing(String, String),
 }
 
-/// Those that are there.
+/// The available peers.
 #[derive(Default)]
 pub struct Peers {
-    /// What has a kernel per variant, and where its PTX is.
+    /// The peers with a kernel per variant, and their PTX.
     pub kernels: Vec<(Peer, PtxStore)>,
-    /// CUB, where it is there.
+    /// CUB, if available.
     pub cub: Option<Arc<Cub>>,
-    /// PyTorch, where it is there.
+    /// PyTorch, if available.
     pub torch: Option<Torch>,
-    /// A line for each that is not there.
+    /// A line for each missing peer.
     pub skipped: Vec<String>,
 }
 
 impl Peers {
-    /// Looks for those that are wanted, and builds what can be built.
+    /// Looks for the wanted peers, and builds those that can be built.
     ///
     /// # Errors
-    /// One that is there and broken: kernels, twins or CUB that do not compile, a compiler too old for
-    /// the GPU, a library that does not load.
+    /// A broken peer: kernels, twins or CUB that do not compile, a compiler too old for the GPU, a
+    /// library that does not load.
     pub fn gather(wanted: &[Peer], builder: &dyn Builder, of: Kernels) -> Result<Self> {
         let workspace = Workspace::locate()?;
         let machine = Machine::this(&workspace);
@@ -139,10 +139,10 @@ impl Peers {
         Ok(peers)
     }
 
-    /// Accepts what is there if it has Rust kernels, and under `strict` only if all is there.
+    /// Checks that Rust kernels are available, and under `strict` all wanted peers.
     ///
     /// # Errors
-    /// The lines of what is missing.
+    /// The lines of the missing peers.
     pub fn require(&self, strict: bool) -> Result<()> {
         let missing = |lead: &str| {
             Err(Failure::new(self.skipped.iter().map(|line| format!("{lead}: {line}"))).into())
@@ -154,13 +154,12 @@ impl Peers {
         }
     }
 
-    /// The PTX of the Rust kernels, by each code generator that is there.
+    /// Returns the PTX of the Rust kernels, by each available code generator.
     pub fn rust(&self) -> impl Iterator<Item = &(Peer, PtxStore)> {
         self.kernels.iter().filter(|(peer, _)| Peer::RUST.contains(peer))
     }
 }
 
-/// What was found, or a line on why not.
 fn peers_or_skip<T>(peer: Peer, found: Found<T>, skipped: &mut Vec<String>) -> Option<T> {
     match found {
         Found::Here(found) => Some(found),
@@ -171,8 +170,8 @@ fn peers_or_skip<T>(peer: Peer, found: Found<T>, skipped: &mut Vec<String>) -> O
     }
 }
 
-/// The PTX of Rust kernels or twins: as it is in the folder that `WARPFOLD_PTX_DIR` names, else made of
-/// the sources as they are.
+/// Returns the PTX of Rust kernels or twins: the folder that `WARPFOLD_PTX_DIR` names is used as it is,
+/// otherwise the current sources are built.
 fn kernels(
     peer: Peer,
     builder: &dyn Builder,
@@ -201,7 +200,6 @@ fn kernels(
     }
 }
 
-/// What somebody has built elsewhere.
 fn packed(folder: &Path, codegen: Codegen, command: &str) -> Result<Found<PtxStore>> {
     if folder.is_dir() && !folder.join(codegen.name()).is_dir() {
         let why = format!("no PTX by {codegen} in {}", folder.display());
@@ -216,8 +214,8 @@ fn no_nvcc<T>() -> Found<T> {
     Found::Missing(why.to_owned(), "`cargo xtask cuda-toolkit` fetches it".to_owned())
 }
 
-/// Why rust-cuda's code generator is not there, and what to do about it; none where it is there and has
-/// failed.
+/// Returns why rust-cuda's code generator is unavailable and how to get it; `None` if it is available
+/// and failed.
 pub(in crate::compare) fn lacking(error: &anyhow::Error) -> Option<(String, String)> {
     let needs = "codegen nvvm needs ";
     let lines = error.downcast_ref::<Failure>()?.lines();
@@ -229,8 +227,8 @@ pub(in crate::compare) fn lacking(error: &anyhow::Error) -> Option<(String, Stri
 }
 
 fn library(builder: &dyn Builder, workspace: &Workspace, machine: &Machine) -> Result<Found<Arc<Cub>>> {
-    // SAFETY: it is what this repository's command has built, or what the user has named, who answers
-    // for it as for any program that he starts.
+    // SAFETY: the library was built by this repository's command, or named by the user, who vouches for
+    // it as for any program that they start.
     let open = |path: &Path| Ok(Found::Here(unsafe { Cub::open(path) }?));
     if let Some(path) = machine.variable(CUB) {
         return open(Path::new(path));
@@ -268,7 +266,6 @@ mod tests {
     use crate::builder::Ptx;
     use warpfold_suite::Arch;
 
-    /// Of a machine on which nothing may be built.
     struct NoBuilder;
 
     impl Builder for NoBuilder {
@@ -306,7 +303,6 @@ mod tests {
         assert!(parse_other("rust-llvm").is_err() && parse_codegen("cuda-c").is_err());
     }
 
-    /// The line that a peer is skipped with.
     fn line<T>(peer: Peer, found: Result<Found<T>>) -> String {
         let mut skipped = Vec::new();
         assert!(peers_or_skip(peer, found.unwrap(), &mut skipped).is_none());
@@ -379,7 +375,7 @@ mod tests {
         assert!(peers.require(false).is_ok());
         assert_eq!(peers.require(true).unwrap_err().to_string(), format!("--strict: {line}"));
         assert!(Peers { kernels, ..Peers::default() }.require(true).is_ok());
-        // Without Rust kernels there is nothing to compare the others with.
+        // Without Rust kernels there is nothing to compare.
         let peers = Peers { skipped, ..Peers::default() };
         let said = peers.require(false).unwrap_err().to_string();
         assert_eq!(said, format!("no Rust kernels to compare: {line}"));

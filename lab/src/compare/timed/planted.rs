@@ -1,7 +1,6 @@
-//! At every size at which anything is compared or run by a command or a script, wrong kernels would be
-//! seen.
+//! Tests that wrong kernels would be detected at every size that a command or script compares or runs.
 //!
-//! Large inputs are not made: what is said of all elements that can be drawn is enough.
+//! Large inputs are not generated: the known properties of all possible elements suffice.
 
 use warpfold_bench::cub_depth;
 use warpfold_suite::{
@@ -33,7 +32,7 @@ fn devices() -> [DeviceInfo; 2] {
     [sim, large]
 }
 
-/// Most additions on an element's path, in the default geometry.
+/// Returns the most additions on an element's path, in the default geometry.
 fn depth(variant: &'static Variant, op: Op, dtype: Dtype, n: u64, info: &DeviceInfo) -> u64 {
     match variant.work {
         Work::Reducer => {
@@ -52,7 +51,6 @@ fn depth(variant: &'static Variant, op: Op, dtype: Dtype, n: u64, info: &DeviceI
     }
 }
 
-/// The sizes that scripts name, by the command line's own reading of them.
 fn script_sizes() -> Vec<Sizes> {
     let folder = Workspace::locate().unwrap().root.join("scripts/gpu");
     let mut found = Vec::new();
@@ -104,7 +102,7 @@ fn wrong_kernels_show_at_every_size_that_is_compared() {
     assert!(seen > 5000, "{seen}");
 }
 
-/// What `run` has of its own, beside what is compared: the CPU and the transfers.
+/// Covers what only `run` has: the CPU and the transfers.
 #[test]
 fn wrong_kernels_show_at_every_size_that_is_run() {
     #[derive(clap::Parser)]
@@ -126,7 +124,8 @@ fn wrong_kernels_show_at_every_size_that_is_run() {
     }
 }
 
-/// What is moved is equal or wrong: no last element is what wrong kernels leave there.
+/// Moved elements are compared exactly: no last element may equal the poison that a wrong kernel leaves
+/// in place.
 #[test]
 fn wrong_movements_show_at_every_size() {
     for dtype in [Dtype::F32, Dtype::F64] {

@@ -1,4 +1,4 @@
-//! What a comparison writes: one JSON object a line, the machine first, then a time each.
+//! The file of a comparison: one JSON object per line, first the machine, then the times.
 
 use std::path::{Path, PathBuf};
 
@@ -12,122 +12,122 @@ use crate::files;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Line {
-    /// What ran it all.
+    /// The machine and the method.
     Machine(Machine),
-    /// How one contender did.
+    /// One contender's time.
     Time(Time),
 }
 
-/// Where, when and with what the times were taken.
+/// The machine, date and method of the times.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The name of the GPU.
+    /// Name of the GPU.
     pub gpu: String,
-    /// The architecture of the GPU, such as `sm_90`.
+    /// Architecture of the GPU, such as `sm_90`.
     pub arch: String,
-    /// The GPU driver's release; none where the system does not tell.
+    /// Release of the GPU's driver, if known.
     pub driver: Option<String>,
-    /// The driver's CUDA version.
+    /// CUDA version of the driver.
     pub cuda: Option<String>,
-    /// The name of the CPU.
+    /// Name of the CPU.
     pub cpu: String,
     /// Peak bandwidth of the GPU's memory in 10^9 bytes per second, by clock and bus width.
     pub peak_gbps: Option<f64>,
-    /// How many multiprocessors the GPU has.
+    /// Number of multiprocessors.
     pub multiprocessors: u32,
-    /// Bytes of its L2 cache.
+    /// Bytes of the L2 cache.
     pub l2_bytes: u64,
     /// Compiler of the Rust kernels by rustc's own NVPTX target, as the PTX names it.
     pub rustc: Option<String>,
-    /// Compiler of the Rust kernels by rust-cuda, likewise.
+    /// Compiler of the Rust kernels by rust-cuda, as the PTX names it.
     pub nvvm: Option<String>,
-    /// Compiler of the twins, likewise.
+    /// Compiler of the twins, as the PTX names it.
     pub nvcc: Option<String>,
-    /// The release of CUB.
+    /// Release of CUB.
     pub cub: Option<String>,
-    /// The release of PyTorch.
+    /// Release of PyTorch.
     pub torch: Option<String>,
-    /// When it began, in UTC: `2026-11-21T04:05:06Z`.
+    /// Start in UTC: `2026-11-21T04:05:06Z`.
     pub date: String,
-    /// How it was called.
+    /// The command line.
     pub command: String,
-    /// How times were taken.
+    /// Description of how times were taken.
     pub method: String,
 }
 
-/// How one contender did on one case.
+/// One contender's time of one case.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Time {
-    /// The variant; `library` for those of others, `empty` for a launch that does nothing.
+    /// The variant; `library` for CUB and PyTorch, `empty` for an empty launch.
     pub variant: String,
-    /// Who: `rust-llvm`, `rust-nvvm`, `cuda-c`, `cub`, `cub-offsets`, `torch`, or `empty`.
+    /// The contender: `rust-llvm`, `rust-nvvm`, `cuda-c`, `cub`, `cub-offsets`, `torch`, or `empty`.
     pub peer: String,
-    /// The operation; none for what moves elements.
+    /// The operation; `None` for kernels that move elements.
     pub op: Option<String>,
-    /// The type of the elements.
+    /// The element type.
     pub dtype: String,
-    /// Their number; of those written, for what moves them.
+    /// Number of elements; for kernels that move them, of written ones.
     pub n: u64,
-    /// Elements of a row: of a transpose's input, or of a matrix whose rows are reduced.
+    /// Row length of a transpose's input, or of a matrix whose rows are reduced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width: Option<u64>,
-    /// Its rows, or the matrix's.
+    /// Number of rows of the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub height: Option<u64>,
-    /// Distance of the elements that a strided copy reads.
+    /// Stride at which a strided copy reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stride: Option<u64>,
-    /// Threads of a block; none for libraries.
+    /// Threads per block; `None` for libraries.
     pub block: Option<u32>,
-    /// Blocks of the first launch; none for libraries.
+    /// Blocks of the first launch; `None` for libraries.
     pub grid: Option<u64>,
-    /// Which of the reducer's kernels, or of those for rows; none for all others.
+    /// The kernel of the reducer or for rows; `None` for other variants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// What the cache had of the elements, in a comparison by that: `rotated`, `swept`, `warm`.
+    /// The state of the L2 cache, in a comparison by inputs: `rotated`, `swept`, `warm`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<String>,
-    /// Whether the runs were recorded in a CUDA graph.
+    /// The runs were recorded in a CUDA graph.
     pub graph: bool,
-    /// Timed runs; of graphs, where it is one.
+    /// Number of timed runs, or of timed graphs.
     pub runs: usize,
-    /// Microseconds of a run; none where the result was wrong.
+    /// Microseconds per run; `None` if the result was wrong.
     pub time_us: Option<Spread>,
-    /// Useful bytes over the median, in 10^9 bytes per second: those that are read, and of what moves
-    /// elements or reduces rows those that it writes.
+    /// Useful bytes over the median time, in 10^9 bytes per second: bytes read, and for moves and
+    /// reductions of rows also bytes written.
     pub bandwidth_gbps: Option<f64>,
-    /// That, of the memory's peak.
+    /// The bandwidth in percent of the memory's peak.
     pub percent_of_peak: Option<f64>,
-    /// Over the time of the CUDA C twin of the same round; none without a twin, and for the twin.
+    /// Ratio to the CUDA C twin's time of the same round; `None` without a twin, and for the twin.
     pub ratio_to_cuda_c: Option<Ratio>,
-    /// Of `rust-nvvm`: over the time of `rust-llvm` of the same round; none for all others, and where
-    /// that did not take part.
+    /// For `rust-nvvm`, ratio to `rust-llvm`'s time of the same round; `None` for others, and without
+    /// `rust-llvm`.
     #[serde(default)]
     pub ratio_to_llvm: Option<Ratio>,
-    /// Over CUB's time of the same round; none without CUB, and for CUB.
+    /// Ratio to CUB's time of the same round; `None` without CUB, and for CUB.
     pub ratio_to_cub: Option<Ratio>,
-    /// The median over what could be reached: an empty launch, and the bytes at the best bandwidth
-    /// that any reduction had in the same comparison. None for what moves elements.
+    /// Ratio of the median to the attainable time: an empty launch, plus the bytes at the best bandwidth
+    /// of any reduction in the same comparison. `None` for kernels that move elements.
     pub ratio_to_limit: Option<f64>,
-    /// The median over that of an empty launch of the same case, in a graph where this is one. None for
-    /// what moves elements.
+    /// Ratio of the median to that of an empty launch of the same case, in a graph if this is one.
+    /// `None` for kernels that move elements.
     #[serde(default)]
     pub ratio_to_empty: Option<f64>,
-    /// Whether every result was right.
+    /// All results were right.
     pub ok: bool,
 }
 
-/// Where a text will be written: whole, when all is there, or not at all.
+/// A file that is replaced atomically once the text is complete.
 #[derive(Debug)]
 pub struct Destination {
     path: PathBuf,
 }
 
 impl Destination {
-    /// Accepts a path that can be written. What is there stays.
+    /// Checks that the path can be written. An existing file stays unchanged.
     ///
     /// # Errors
-    /// No such folder, or one that cannot be written to.
+    /// The folder does not exist, or cannot be written to.
     pub fn new(path: &Path) -> Result<Self> {
         let destination = Self { path: path.to_owned() };
         if path.is_dir() {
@@ -138,7 +138,7 @@ impl Destination {
         Ok(destination)
     }
 
-    /// Puts these lines in place of what was there, in one step.
+    /// Replaces the file with these lines atomically.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -151,7 +151,7 @@ impl Destination {
         self.write_text(&text)
     }
 
-    /// Puts a text in place of what was there, in one step.
+    /// Replaces the file with a text atomically.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -202,7 +202,7 @@ mod tests {
         let time = &objects[1];
         assert_eq!(time["time_us"]["q3"], 3.0);
         assert_eq!(time["ratio_to_cuda_c"]["median"], 1.01);
-        // What there is none of is null, but for what only some families have.
+        // Missing values are null, except for fields that only some families have.
         assert!(
             time["ratio_to_cub"].is_null() && time.as_object().unwrap().contains_key("ratio_to_cub")
         );
@@ -216,7 +216,7 @@ mod tests {
         let path = folder.path().join("times.jsonl");
         fs::write(&path, "earlier\n").unwrap();
         let destination = Destination::new(&path).unwrap();
-        // Between the two calls a comparison may break off: what was there is there.
+        // A comparison may fail between the two calls; the earlier file must remain.
         assert_eq!(fs::read_to_string(&path).unwrap(), "earlier\n");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         destination.write(&lines()).unwrap();

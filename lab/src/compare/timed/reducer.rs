@@ -1,5 +1,5 @@
-//! The reducer's times as a table of their own: one row per case, its peers beside it, and how many
-//! times as fast it is, as its targets are written.
+//! The reducer's times as a separate table: one row per case with its peers, and the speed-ups in the
+//! form of the targets.
 
 use warpfold_bench::{Ratio, Spread};
 
@@ -12,16 +12,14 @@ use super::{
 };
 use crate::table::{Cell, Column, Table};
 
-/// Its id in the catalogue.
+/// The reducer's id in the catalogue.
 pub const REDUCER: &str = "reducer";
 
-/// What the columns say, to stand below the table.
 pub(super) const LEGEND: &str = "x cub, x torch: the peer's time over the reducer's, how many times as \
     fast it is. / empty: its time over an empty kernel's. / limit: its time over an empty launch and the \
     bytes at the best bandwidth of this comparison. / llvm: the time by rust-nvvm over that by rust-llvm. \
     The reducer's result stays in device memory, as CUB's.";
 
-/// The reducer's rows; none where it did not take part.
 pub(super) fn table(times: &[Time]) -> Option<Table> {
     let mut table = Table::new(columns());
     for row in times.iter().filter(|time| time.variant == REDUCER) {
@@ -30,7 +28,7 @@ pub(super) fn table(times: &[Time]) -> Option<Table> {
     (!table.is_empty()).then_some(table)
 }
 
-/// A terminal that is too narrow keeps the reducer's own times and how they stand to CUB's.
+/// Narrow terminals keep the reducer's own times and the ratio to CUB's.
 fn columns() -> [Column; 18] {
     [
         Column::new("op"),
@@ -78,25 +76,23 @@ fn cells(row: &Time, times: &[Time]) -> Vec<Cell> {
     ]
 }
 
-/// The median of somebody of the same case.
 fn median_of(row: &Time, times: &[Time], peer: &str) -> Option<f64> {
     let found = times.iter().find(|time| time.peer == peer && same_case(time, row));
     found.and_then(|time| time.time_us).map(|spread| spread.median)
 }
 
-/// CUB's time over the reducer's, from the ratios of the rounds.
 fn over_cub(row: &Time) -> Option<Ratio> {
     let inverted = |Ratio { median, q1, q3 }| Ratio { median: 1.0 / median, q1: 1.0 / q3, q3: 1.0 / q1 };
     row.ratio_to_cub.map(inverted)
 }
 
-/// PyTorch's median over the reducer's: it does not take turns.
+/// Returns PyTorch's median over the reducer's; PyTorch takes no part in the rounds.
 fn over_torch(row: &Time, times: &[Time]) -> Option<f64> {
     let torch = median_of(row, times, Peer::Torch.name())?;
     row.time_us.map(|own| torch / own.median)
 }
 
-/// Kernel, blocks and threads: `grid 264 x 512`.
+/// Formats kernel, blocks and threads: `grid 264 x 512`.
 pub fn launch(row: &Time) -> String {
     let kernel = row.kernel.clone().unwrap_or_default();
     row.grid.zip(row.block).map_or(kernel.clone(), |(grid, block)| format!("{kernel} {grid} x {block}"))
@@ -107,7 +103,6 @@ fn spread(spread: Option<Spread>) -> String {
     spread.map_or("-".to_owned(), show)
 }
 
-/// How many targets are met, and which are not; nothing where none was judged.
 pub(super) fn summary(times: &[Time]) -> Option<String> {
     let rows = times.iter().filter(|time| time.variant == REDUCER);
     let judged: Vec<(&Time, Verdict)> =

@@ -1,4 +1,4 @@
-//! What became of a case, as times.
+//! Converts the scores of a case to times.
 
 use warpfold_bench::{Laps, Score, Spread};
 use warpfold_suite::memory::Pattern;
@@ -10,37 +10,32 @@ use super::{
     table::{EMPTY, LIBRARY},
 };
 
-/// Who a contender is.
 pub(super) struct Entry {
     pub(super) variant: &'static str,
     pub(super) peer: &'static str,
     pub(super) block: Option<u32>,
     pub(super) grid: Option<u64>,
-    /// Which of the reducer's.
     pub(super) kernel: Option<&'static str>,
 }
 
 impl Entry {
-    /// A library, whose launches are its own.
     pub(super) const fn library(peer: Peer) -> Self {
         Self { variant: LIBRARY, peer: peer.name(), block: None, grid: None, kernel: None }
     }
 
-    /// A launch that does nothing.
     pub(super) const fn empty() -> Self {
         Self { variant: EMPTY, peer: EMPTY, block: Some(1), grid: Some(1), kernel: None }
     }
 }
 
-/// Makes times of the scores of a case.
 pub(super) struct Judge<'a> {
     pub(super) case: &'a Case,
-    /// Of the memory, in bytes per second, where it is known.
+    /// Bandwidth of the memory in bytes per second, if known.
     pub(super) peak_bandwidth: Option<f64>,
 }
 
 impl Judge<'_> {
-    /// Scores as times, with their ratios. None is somebody who did not run.
+    /// Returns times with their ratios. Contenders without a score did not run.
     pub(super) fn times(&self, entries: &[Entry], scores: &[Option<Score>], graph: bool) -> Vec<Time> {
         let laps_of = |variant: &str, peer: Peer| {
             let found = entries.iter().position(|e| e.variant == variant && e.peer == peer.name())?;
@@ -67,7 +62,6 @@ impl Judge<'_> {
         times
     }
 
-    /// A score as a time, without ratios.
     pub(super) fn time(&self, entry: &Entry, score: &Score, graph: bool) -> Time {
         let case = self.case;
         let spread = score.laps.spread();
@@ -107,9 +101,8 @@ impl Judge<'_> {
     }
 }
 
-/// Puts every time beside what could be reached: what an empty launch of the same case takes, that and
-/// the bytes at the best bandwidth that any reduction had. What moves elements has no such limit: its
-/// writes may end in the cache.
+/// Adds the ratios to an empty launch of the same case, and to that plus the bytes at the best bandwidth
+/// of any reduction. Kernels that move elements have none: their writes may stay in the cache.
 pub(super) fn limits(times: &mut [Time]) {
     let reductions = times.iter().filter(|time| time.op.is_some());
     let best = reductions.filter_map(|time| time.bandwidth_gbps).fold(0.0, f64::max);
@@ -123,7 +116,7 @@ pub(super) fn limits(times: &mut [Time]) {
         if let (Some(launch), Some(spread), Some(bandwidth)) =
             (launch, time.time_us, time.bandwidth_gbps)
         {
-            // Both bandwidths are of the same bytes.
+            // Both bandwidths count the same bytes.
             let reading = spread.median * bandwidth / best;
             time.ratio_to_limit = Some(spread.median / (launch.median + reading));
             time.ratio_to_empty = Some(spread.median / launch.median);
@@ -145,7 +138,7 @@ mod tests {
             bandwidth_gbps: gbps,
             ..Time::default()
         };
-        // 4000 bytes in 1 us are 4 GB/s; 8 GB/s is the best, which reads them in 0.5 us.
+        // 4000 bytes in 1 us are 4 GB/s; the best is 8 GB/s, which reads them in 0.5 us.
         let mut times = [
             time(EMPTY, 1000, 2.0, None),
             time("slow", 1000, 5.0, Some(0.8)),

@@ -1,4 +1,4 @@
-//! Cases run and become times.
+//! Runs cases and returns their times.
 
 mod matrix;
 
@@ -30,35 +30,34 @@ use super::{
     torch,
 };
 
-/// Up to this number of elements a case is run as a CUDA graph too.
+/// Cases with at most this many elements also run as CUDA graphs.
 const GRAPHS: u64 = 1 << 20;
 
-/// Contenders beside those of the variants: an empty launch and CUB.
+/// Contenders besides the variants: an empty launch and CUB.
 const OTHERS: usize = 2;
 
 /// More than the slots of any device's resident blocks.
 const REDUCER_WORKSPACE: u64 = 1 << 20;
 
-/// What a PyTorch process takes on a GPU beside its tensors.
+/// Bytes that a PyTorch process takes on a GPU besides its tensors.
 const TORCH_CONTEXT: u64 = 1 << 30;
 
-/// A comparison under way.
 pub(super) struct Session<'a> {
     device: &'a Device,
     peers: &'a mut Peers,
     options: Options,
     contest: NewContest,
-    /// What the cache has of the elements; none where that is not compared.
+    /// The state of the L2 cache, in a comparison by inputs.
     inputs: Option<Inputs>,
-    /// By those compilers that were asked for it so far: the driver compiles a kernel once.
+    /// Reducers created so far, one per compiler, so that the driver compiles each kernel once.
     reducers: Vec<(Peer, Reducer)>,
-    /// Whether a kernel that a compiler's PTX lacks is an error.
+    /// Makes a kernel missing from a compiler's PTX an error.
     pub(super) strict: bool,
-    /// What could not be done, each once.
+    /// Omissions, without duplicates.
     pub(super) notes: BTreeSet<String>,
 }
 
-/// [`Contest::new`], or on the simulator, for tests, [`Contest::rehearsal`].
+/// [`Contest::new`], or [`Contest::rehearsal`] for tests on the simulator.
 pub(crate) type NewContest = fn(&Buffer, u64) -> warpfold_suite::Result<Contest<'static>>;
 
 impl<'a> Session<'a> {
@@ -72,24 +71,23 @@ impl<'a> Session<'a> {
         Self { device, peers, options, contest, inputs: None, reducers, strict: false, notes }
     }
 
-    /// Refuses what the GPU's memory or the machine's cannot hold.
+    /// Checks that the memory of the GPU and of the host suffices.
     ///
     /// # Errors
-    /// What is needed and what is free.
+    /// The required and the free memory.
     pub(super) fn require_memory(&self, cases: &[Case]) -> Result<()> {
         for &dtype in &dtypes(cases) {
             let cases = || cases.iter().filter(|case| case.dtype == dtype);
             let input = cases().map(Case::bytes).max().unwrap_or(0);
             let rest = cases().map(|case| self.memory_of(case)).max().unwrap_or(0);
             self.device.require_memory(input.saturating_add(rest))?;
-            // The elements, and what a movement must make of them.
+            // The elements, and the expected and the actual output of a move.
             let moved = cases().map(Case::room).max().unwrap_or(0);
             cpu::require_memory(input.saturating_add(moved.saturating_mul(2)))?;
         }
         Ok(())
     }
 
-    /// Bytes that a case takes on the device beside its input.
     fn memory_of(&self, case: &Case) -> u64 {
         let sides = self.peers.kernels.len() as u64;
         let entrants = case.variants.len() as u64 * sides + OTHERS as u64;
@@ -113,7 +111,6 @@ impl<'a> Session<'a> {
         slots.saturating_add(sides * workspaces.sum::<u64>()).saturating_add(torch)
     }
 
-    /// The number of inputs of `bytes` bytes that PyTorch rotates.
     fn torch_inputs(&self, bytes: u64) -> u64 {
         let past_the_cache = (6 * self.device.info().l2_bytes).div_ceil(bytes.max(1));
         past_the_cache.clamp(1, u64::from(self.options.rounds) + 8)
@@ -122,15 +119,15 @@ impl<'a> Session<'a> {
     /// Runs all cases.
     ///
     /// # Errors
-    /// A launch that fails, memory that is gone meanwhile. A wrong result is none.
+    /// A launch that fails, or memory that is no longer available. A wrong result is not an error.
     pub(super) fn run(&mut self, cases: &[Case], progress: &ProgressBar) -> Result<Vec<Time>> {
         let mut times = Vec::new();
         for dtype in dtypes(cases) {
             let cases: Vec<&Case> = cases.iter().filter(|case| case.dtype == dtype).collect();
             let len = cases.iter().map(|case| case.input_len()).max().unwrap_or(0);
             progress.set_message(format!("{} {dtype}", show(len)));
-            // Every case takes the first of the same elements, the last of which is a marker as long as
-            // it takes.
+            // Every case takes a prefix of the same elements, whose last one is replaced by a marker for
+            // the duration of the case.
             let mut elements = Elements::new(self.device, dtype, usize::try_from(len)?);
             let mut done: Vec<(usize, Vec<Time>)> = Vec::new();
             let mut order: Vec<(usize, &Case)> = cases.into_iter().enumerate().collect();
@@ -141,7 +138,7 @@ impl<'a> Session<'a> {
                 let start = Instant::now();
                 done.push((at, self.case(case, &mut elements).with_context(|| name.clone())?));
                 progress.inc(1);
-                // Where nobody sees the bar, the log tells how far it is.
+                // Without a visible bar, the log shows the progress.
                 if progress.is_hidden() {
                     say!("{name}: {:.1} s", start.elapsed().as_secs_f32());
                 }
@@ -156,7 +153,7 @@ impl<'a> Session<'a> {
     /// Runs all cases for each of these states of the cache.
     ///
     /// # Errors
-    /// Those of [`run`](Self::run).
+    /// As [`run`](Self::run).
     pub(super) fn run_by_inputs(
         &mut self,
         cases: &[Case],
@@ -191,7 +188,6 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// A contest that only the empty launch has entered.
     fn open(&self, case: &Case, input: &Buffer) -> Result<(Contest<'static>, Vec<Entry>)> {
         let contest = (self.contest)(input, case.room())?;
         let mut contest = self.inputs.unwrap_or(Inputs::Rotated).of(contest)?;
@@ -199,7 +195,6 @@ impl<'a> Session<'a> {
         Ok((contest, vec![Entry::empty()]))
     }
 
-    /// Runs a contest, and PyTorch between its rounds.
     fn contend(
         &mut self,
         case: &Case,
@@ -215,7 +210,7 @@ impl<'a> Session<'a> {
         let scores: Vec<Option<Score>> = scores.into_iter().map(Some).collect();
         let mut times = self.judge(case).times(entries, &scores, false);
         times.extend(torch.and_then(|torch| self.torch_time(case, torch)));
-        // A graph's runs follow each other, whatever the cache had when it began.
+        // A graph's runs follow each other, so that the initial state of the cache does not matter.
         if self.inputs.is_none() && case.n() <= GRAPHS && case.op().is_some() {
             let scores = self.graph_scores(&mut contest, entries.iter())?;
             times.extend(self.judge(case).times(entries, &scores, true));
@@ -223,7 +218,7 @@ impl<'a> Session<'a> {
         Ok(times)
     }
 
-    /// Runs a contest's graphs. Who cannot be recorded is noted, and has no score.
+    /// Runs a contest's graphs. Contenders that cannot be recorded are noted and have no score.
     fn graph_scores<'e>(
         &mut self,
         contest: &mut Contest<'static>,
@@ -248,7 +243,6 @@ impl<'a> Session<'a> {
         Judge { case, peak_bandwidth: self.device.info().peak_bandwidth }
     }
 
-    /// CUB, then every variant by every compiler.
     fn enter_reductions(
         &mut self,
         case: &Case,
@@ -290,7 +284,6 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// A reducer by every compiler of Rust, each with the choices of the device's tuning.
     fn load_reducers(&mut self) -> Result<()> {
         if !self.reducers.is_empty() {
             return Ok(());
@@ -303,7 +296,6 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// The reducer by every compiler of Rust that has it.
     fn reducers(&mut self, case: (Op, Dtype, u64), expected: Expected) -> Result<Vec<(Peer, Measured)>> {
         self.load_reducers()?;
         let made =
@@ -312,7 +304,6 @@ impl<'a> Session<'a> {
         self.there(made)
     }
 
-    /// A variant by every compiler that has it, all in one geometry.
     fn sides(
         &mut self,
         variant: &'static Variant,
@@ -329,7 +320,7 @@ impl<'a> Session<'a> {
         let (least, most) = (grids().min(), grids().max());
         let cooperative =
             variant.shape().is_some_and(|shape| shape.completion == Completion::GridBarrier);
-        // How many blocks are resident at once depends on what the compiler made of the kernel.
+        // The number of resident blocks depends on the compiler.
         if cooperative && least != most { self.each(made(least)) } else { Ok(sides) }
     }
 
@@ -360,7 +351,6 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Something of a variant by every compiler that has it.
     fn each<T>(
         &mut self,
         make: impl Fn(&Device, &PtxStore) -> warpfold_suite::Result<T>,
@@ -370,8 +360,8 @@ impl<'a> Session<'a> {
         self.there(made)
     }
 
-    /// What the compilers' PTX gave. One that lacks the kernel is noted, unless the comparison is strict
-    /// or no Rust kernel is left: then it is an error.
+    /// Returns the successes. A missing kernel is noted, unless the comparison is strict or no Rust
+    /// kernel is left: then it is an error.
     fn there<T>(&mut self, made: Vec<(Peer, warpfold_suite::Result<T>)>) -> Result<Vec<(Peer, T)>> {
         let has_rust =
             |(peer, made): &(Peer, warpfold_suite::Result<T>)| Peer::RUST.contains(peer) && made.is_ok();
@@ -389,7 +379,7 @@ impl<'a> Session<'a> {
         Ok(there)
     }
 
-    /// PyTorch's side of a case: none where it is not there or has none, which is noted.
+    /// Prepares PyTorch for a case; `None` if it is unavailable or cannot run the case, which is noted.
     fn prepare_torch(&mut self, case: &Case) -> Option<TorchCase> {
         let (slots, op) = (self.torch_inputs(case.bytes()), case.op()?);
         let torch = self.peers.torch.as_mut()?;
@@ -419,7 +409,6 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What PyTorch has done of a case.
 struct TorchCase {
     right: bool,
     times: Vec<f64>,
@@ -439,7 +428,7 @@ impl TorchCase {
     }
 }
 
-/// Bytes of the copy that PyTorch makes of integers of 8 and 16 bits before it sums them.
+/// Returns the bytes of PyTorch's copy of 8- and 16-bit integers, which it makes before it sums them.
 fn torch_copy(case: &Case, op: Op) -> u64 {
     match (op, case.dtype) {
         (Op::Sum, Dtype::I8 | Dtype::U8 | Dtype::I16) => {
@@ -449,7 +438,6 @@ fn torch_copy(case: &Case, op: Op) -> u64 {
     }
 }
 
-/// The types of the cases, in their order.
 fn dtypes(cases: &[Case]) -> Vec<Dtype> {
     let mut dtypes: Vec<Dtype> = cases.iter().map(|case| case.dtype).collect();
     dtypes.dedup();

@@ -1,4 +1,4 @@
-//! A comparison without a GPU: everything but the times.
+//! Tests a comparison without a GPU: everything except the times.
 
 use super::{
     super::{cases::Wanted, table::EMPTY},
@@ -15,14 +15,13 @@ fn pytorch_copies_narrow_integers_to_sum_them() {
     assert_eq!(torch_copy(&case(Dtype::F16), Op::Sum), 0);
 }
 
-/// The Rust kernels as llvm makes them, in the place of nvvm's and of the twins as well.
+/// The Rust kernels by llvm, which also stand in for nvvm's and the twins.
 fn by_three() -> Peers {
     let store = xtask::suite::built_by_llvm();
     let kernels = [Peer::RustLlvm, Peer::RustNvvm, Peer::CudaC].map(|peer| (peer, store.clone()));
     Peers { kernels: kernels.to_vec(), ..Peers::default() }
 }
 
-/// The cases of variants, movements among them.
 fn cases(ids: &[&str], sizes: &str, dtypes: &[Dtype], ops: &[Op]) -> Vec<Case> {
     let variants: Vec<_> = ids.iter().map(|id| catalogue::find(id).unwrap()).collect();
     let sizes = sizes.parse().unwrap();
@@ -34,7 +33,7 @@ fn few_rounds() -> Options {
     Options { rounds: 5, warm_up: 1, slices: 2, ..Options::default() }
 }
 
-/// Everything but the times, in the simulator, with the same kernels on all sides.
+/// Everything except the times, in the simulator, with the same kernels on all sides.
 #[test]
 fn a_rehearsal_has_every_contender_right_and_beside_its_twin() {
     let device = Device::open(Selection::Sim).unwrap();
@@ -44,8 +43,8 @@ fn a_rehearsal_has_every_contender_right_and_beside_its_twin() {
     let mut session = Session::new(&device, &mut peers, few_rounds(), Contest::rehearsal);
     session.require_memory(&cases).unwrap();
     let times = session.run(&cases, &ProgressBar::hidden()).unwrap();
-    // Of two types and sizes: two operations of three variants, seven strides and a transpose of
-    // one each, by three sides; and an empty launch per case. In graphs the reductions once more.
+    // For two types and sizes: two operations of three variants, and seven strides and a transpose of
+    // one each, on three sides; and an empty launch per case. The reductions again as graphs.
     let graphs = times.iter().filter(|time| time.graph).count();
     assert_eq!(graphs, 2 * 2 * (2 * 3 * 3 + 2));
     assert_eq!(times.len() - graphs, 2 * 2 * ((2 * 3 + 8) * 3 + 2 + 8));
@@ -62,7 +61,7 @@ fn a_rehearsal_has_every_contender_right_and_beside_its_twin() {
     assert!(session.notes.is_empty(), "{:?}", session.notes);
 }
 
-/// The reducer has no twin, which nobody misses; its kernels are loaded once for all cases.
+/// The reducer's lack of a twin is not noted; its kernels are loaded once for all cases.
 #[test]
 fn a_rehearsal_has_the_reducer_right_in_every_type() {
     let device = Device::open(Selection::Sim).unwrap();
@@ -71,14 +70,14 @@ fn a_rehearsal_has_the_reducer_right_in_every_type() {
     let mut session = Session::new(&device, &mut peers, few_rounds(), Contest::rehearsal);
     session.require_memory(&cases).unwrap();
     let times = session.run(&cases, &ProgressBar::hidden()).unwrap();
-    // By both code generators, and an empty launch; each also in a graph.
+    // By both code generators, and an empty launch; each also as a graph.
     assert_eq!(times.len(), cases.len() * 3 * 2);
     for time in &times {
         assert!(time.ok && time.runs == 5 && time.ratio_to_cuda_c.is_none(), "{time:?}");
         let own = time.variant == "reducer";
         assert!(own || time.variant == EMPTY, "{time:?}");
         assert_eq!(time.ratio_to_llvm.is_some(), time.peer == "rust-nvvm", "{time:?}");
-        // All take as long there.
+        // All runs take the same time in a rehearsal.
         assert_eq!(time.ratio_to_empty, own.then_some(1.0), "{time:?}");
         let kernel = (time.kernel.as_deref(), time.grid.is_some());
         assert_eq!(kernel, if own { (Some("grid"), true) } else { (None, true) });
@@ -86,7 +85,7 @@ fn a_rehearsal_has_the_reducer_right_in_every_type() {
     assert!(session.notes.is_empty(), "{:?}", session.notes);
 }
 
-/// Each state of the cache has its times, which name it; none of them is of a graph.
+/// Each state of the cache has its own times, which name it; none is of a graph.
 #[test]
 fn a_rehearsal_by_inputs_has_every_state_of_the_cache() {
     let device = Device::open(Selection::Sim).unwrap();
@@ -100,12 +99,13 @@ fn a_rehearsal_by_inputs_has_every_state_of_the_cache() {
     let expected = states.iter().flat_map(|state| peers.map(|peer| (state.name(), peer)));
     assert!(named.eq(expected), "{times:?}");
     assert!(times.iter().all(|time| time.ok && !time.graph), "{times:?}");
-    // Behind them it is as before.
+    // A later comparison without inputs is unaffected.
     let times = session.run(&cases, &ProgressBar::hidden()).unwrap();
     assert_eq!(times.iter().filter(|time| time.inputs.is_none() && time.graph).count(), 3);
 }
 
-/// nvvm's PTX lacks a kernel: llvm's stands alone, unless nothing may be missing or it was the only one.
+/// If nvvm's PTX lacks a kernel, only llvm's is compared, except under `strict` or if it was the only
+/// one.
 #[test]
 fn a_kernel_that_one_code_generator_lacks_is_said_or_refused() {
     let device = Device::open(Selection::Sim).unwrap();

@@ -1,32 +1,31 @@
-//! Which numbers of elements: `2^10..2^32`, every power of two between, or a list.
+//! Numbers of elements: a range, such as `2^10..2^32` with every power of two between, or a list.
 
 use std::str::FromStr;
 
 use anyhow::{Error, Result, bail};
 use warpfold_suite::cli::parse_count;
 
-/// Numbers of elements, in order and each once.
+/// Numbers of elements, sorted and without duplicates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sizes(pub Vec<u64>);
 
 impl Sizes {
-    /// Where the user names none.
+    /// Returns the default sizes.
     pub fn standard() -> Self {
         Self((10..=28).map(|exponent| 1 << exponent).collect())
     }
 
-    /// Those of a quick look.
+    /// Returns the sizes of a quick comparison.
     pub fn quick() -> Self {
         Self([10, 16, 20, 22, 24, 26, 28].map(|exponent| 1 << exponent).to_vec())
     }
 
-    /// Returns the largest of the sizes.
+    /// Returns the largest size.
     pub fn largest(&self) -> u64 {
         self.0.last().copied().unwrap_or(0)
     }
 }
 
-/// Sizes of a list, at most.
 const MAX_SIZES: usize = 1000;
 
 impl FromStr for Sizes {
@@ -49,7 +48,6 @@ impl FromStr for Sizes {
     }
 }
 
-/// A number of elements that there can be a time for.
 fn count(given: &str) -> Result<u64> {
     match parse_count(given.trim()).map_err(Error::msg)? {
         0 => bail!("0 elements take no time; the fewest are 1"),
@@ -57,7 +55,6 @@ fn count(given: &str) -> Result<u64> {
     }
 }
 
-/// From the first to the last, each twice the one before.
 fn doubling(range: &str, first: u64, last: u64) -> Result<impl Iterator<Item = u64> + use<>> {
     if first > last {
         bail!("range {range} is empty: it starts at {first} and ends at {last}");
@@ -66,7 +63,7 @@ fn doubling(range: &str, first: u64, last: u64) -> Result<impl Iterator<Item = u
     Ok(std::iter::successors(Some(first), next))
 }
 
-/// A power of two as such, anything else as digits.
+/// Formats powers of two from 1024 on as such, other numbers as digits.
 pub fn show(n: u64) -> String {
     match n {
         n if n.is_power_of_two() && n >= 1024 => format!("2^{}", n.ilog2()),

@@ -5,12 +5,10 @@ use warpfold_bench::Ratio;
 use super::{peers::Peer, record::Time, sizes::show};
 use crate::table::{Cell, Column, Table};
 
-/// What a launch that does nothing is called.
 pub(super) const EMPTY: &str = "empty";
-/// What is nobody's variant of the suite.
+/// Stands for the variant where a contender is not a kernel of the suite.
 pub(super) const LIBRARY: &str = "library";
 
-/// All times, by case in the order given.
 pub(super) fn table(times: &[Time]) -> Table {
     let peers: Vec<Peer> =
         Peer::ALL.into_iter().filter(|peer| times.iter().any(|time| of(time, *peer))).collect();
@@ -25,8 +23,8 @@ fn of(time: &Time, peer: Peer) -> bool {
     time.peer == peer.name()
 }
 
-/// The first time of each row: one per variant and case, one for an empty launch, and one for the
-/// libraries where no variant shows them.
+/// Returns the first time of each row: one per variant and case, one for an empty launch, and one for
+/// the libraries where no variant's row shows them.
 fn rows(times: &[Time]) -> Vec<&Time> {
     let mut rows: Vec<&Time> = Vec::new();
     for time in times {
@@ -40,19 +38,17 @@ fn rows(times: &[Time]) -> Vec<&Time> {
     rows
 }
 
-/// Whether it is of a variant of the suite.
 pub(super) fn is_suite(time: &Time) -> bool {
     time.variant != LIBRARY && time.variant != EMPTY
 }
 
-/// Whether both are of the same work, launched in the same way.
 pub(super) fn same_case(a: &Time, b: &Time) -> bool {
     let case =
         |time: &Time| (time.op.clone(), time.dtype.clone(), time.n, time.width, time.stride, time.graph);
     case(a) == case(b)
 }
 
-/// A terminal that is too narrow keeps the times, then the ratios to the twin and to CUB.
+/// Narrow terminals keep the times, then the ratios to the twin and to CUB.
 fn columns(peers: &[Peer]) -> Vec<Column> {
     let mut columns = vec![
         Column::new("variant"),
@@ -79,18 +75,16 @@ fn columns(peers: &[Peer]) -> Vec<Column> {
     columns
 }
 
-/// The peers whose ratios are shown.
 fn rust(peers: &[Peer]) -> impl Iterator<Item = Peer> {
     peers.iter().copied().filter(|peer| Peer::RUST.contains(peer))
 }
 
-/// Whether both code generators took part, whose ratio is then shown.
 fn both(peers: &[Peer]) -> bool {
     Peer::RUST.iter().all(|peer| peers.contains(peer))
 }
 
 fn cells(row: &Time, times: &[Time], peers: &[Peer]) -> Vec<Cell> {
-    // A library's time stands in the row of every variant of its case.
+    // A library's time is repeated in the row of every variant of its case.
     let time = |peer: Peer| {
         let mine =
             |time: &&Time| time.variant == row.variant || time.variant == LIBRARY && is_suite(row);
@@ -105,7 +99,7 @@ fn cells(row: &Time, times: &[Time], peers: &[Peer]) -> Vec<Cell> {
     ];
     let empty = (row.variant == EMPTY).then_some(row);
     for (column, &peer) in peers.iter().enumerate() {
-        // A launch that does nothing is nobody's: it stands in the first column.
+        // An empty launch belongs to no peer and is shown in the first column.
         let time = time(peer).or(empty.filter(|_| column == 0));
         let median = time.map(|time| match time.ok {
             true => number(time.time_us.map(|spread| spread.median), 2),
@@ -127,12 +121,10 @@ fn cells(row: &Time, times: &[Time], peers: &[Peer]) -> Vec<Cell> {
     cells
 }
 
-/// The number with `digits` digits behind its point, or a sign that there is none.
 pub(super) fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
 }
 
-/// The median with its quartiles.
 pub(super) fn ratio(ratio: Option<Ratio>) -> String {
     let show = |Ratio { median, q1, q3 }| format!("{median:.3} [{q1:.3} {q3:.3}]");
     ratio.map_or("-".to_owned(), show)
@@ -189,12 +181,12 @@ mod tests {
         let both = ["12.00", "12.50", "8.00", "10.50", "1.500 [1.250 1.750]", "1.040 [1.030 1.060]"];
         line(&[&["tree", "2^20"], &both[..]].concat());
         line(&["variant", "rust-nvvm us", "rust-nvvm / cuda-c", "rust-nvvm / rust-llvm"]);
-        // Where one of them is all there is, nothing is beside it.
+        // With a single code generator there is no ratio between them.
         let text = table(&[time("tree", "rust-nvvm", 1 << 20, 12.5)]).to_string();
         assert!(text.contains("12.50") && !text.contains("/ rust-llvm"), "{text}");
         line(&["empty", "4.25"]);
         line(&["other", "WRONG", "10.50"]);
-        // CUB was not asked at this size.
+        // CUB has no time at this size.
         assert!(!line(&["tree", "2^22", "20.00"]).contains("10.50"));
         assert!(!text.contains(LIBRARY) && !text.contains("torch"), "{text}");
     }

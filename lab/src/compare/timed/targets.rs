@@ -1,40 +1,40 @@
-//! What the reducer is meant to reach, in one place. A target that is missed is shown, and no error: it
-//! depends on the machine.
+//! The reducer's performance targets. A missed target is shown and is not an error: it depends on the
+//! machine.
 
 use warpfold_suite::{Dtype, Op};
 
 use super::record::Time;
 
-/// What is held against a bound.
+/// A quantity with a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
-    /// CUB's time over ours: how many times as fast.
+    /// CUB's time over the reducer's, the speed-up.
     OverCub,
-    /// Our time over an empty launch and the bytes at the best bandwidth that was seen.
+    /// The reducer's time over an empty launch plus the bytes at the best observed bandwidth.
     OfLimit,
     /// Percent of the memory's theoretical bandwidth.
     OfPeak,
-    /// Our time over an empty kernel's, both in a CUDA graph.
+    /// The reducer's time over an empty kernel's, both in a CUDA graph.
     OfEmpty,
 }
 
-/// What the measured value must be.
+/// The bound of a target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bound {
-    /// This much or more.
+    /// At least this value.
     AtLeast(f64),
-    /// More than this much.
+    /// More than this value.
     Above(f64),
-    /// This much or less.
+    /// At most this value.
     AtMost(f64),
 }
 
-/// A target, and what it is for.
+/// A target and the cases that it applies to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Target {
     ops: &'static [Op],
     dtypes: &'static [Dtype],
-    /// Numbers of elements: from, to, both among them.
+    /// Inclusive ranges of numbers of elements.
     sizes: &'static [(u64, u64)],
     graph: bool,
     measure: Measure,
@@ -43,7 +43,7 @@ pub struct Target {
 
 const ANY_SIZE: u64 = u64::MAX;
 
-/// Of one measure the first target that a case has counts.
+/// For each measure, the first target that matches a case applies.
 pub const TARGETS: &[Target] = &[
     sum_f32(&[(1, 1 << 12), ((1 << 22) + 1, ANY_SIZE)], Measure::OverCub, Bound::AtLeast(1.0)),
     sum_f32(&[((1 << 12) + 1, 1 << 22)], Measure::OverCub, Bound::AtLeast(1.3)),
@@ -67,21 +67,21 @@ const fn sum_f32(sizes: &'static [(u64, u64)], measure: Measure, bound: Bound) -
     Target { ops: &[Op::Sum], dtypes: &[Dtype::F32], sizes, graph: false, measure, bound }
 }
 
-/// A target beside what was measured.
+/// A target with the measured value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
-    /// What is held against the bound.
+    /// The measured quantity.
     pub measure: Measure,
-    /// The bound that was set.
+    /// The bound.
     pub bound: Bound,
-    /// The value that was measured.
+    /// The measured value.
     pub value: f64,
-    /// Whether that is within the bound.
+    /// The value is within the bound.
     pub met: bool,
 }
 
 impl Measure {
-    /// What it is called where it stands beside others.
+    /// Returns the name in tables and summaries.
     pub const fn name(self) -> &'static str {
         match self {
             Self::OverCub => "x cub",
@@ -118,7 +118,7 @@ impl Bound {
         }
     }
 
-    /// As it is written behind a measure: `>= 1.5`.
+    /// Formats the bound as it follows a measure: `>= 1.5`.
     pub fn text(self) -> String {
         match self {
             Self::AtLeast(bound) => format!(">= {bound}"),
@@ -140,7 +140,7 @@ impl Target {
     }
 }
 
-/// The targets of a time of the reducer, as far as what they need was measured.
+/// Returns the verdicts on a time of the reducer, for all targets whose quantity was measured.
 pub fn verdicts(time: &Time) -> Vec<Verdict> {
     let mut verdicts: Vec<Verdict> = Vec::new();
     for &Target { measure, bound, .. } in TARGETS.iter().filter(|target| target.is_for(time)) {
@@ -152,7 +152,7 @@ pub fn verdicts(time: &Time) -> Vec<Verdict> {
     verdicts
 }
 
-/// All of a time's targets in a cell: `x cub >= 1.5 met, / limit <= 1.05 missed`.
+/// Formats a time's targets for a cell: `x cub >= 1.5 met, / limit <= 1.05 missed`.
 pub fn cell(verdicts: &[Verdict]) -> String {
     let one = |verdict: &Verdict| {
         let word = if verdict.met { "met" } else { "missed" };
@@ -195,7 +195,7 @@ mod tests {
         for (exponent, bound) in [(10, 1.0), (12, 1.0), (13, 1.3), (22, 1.3), (23, 1.0), (32, 1.0)] {
             assert_eq!(factor(1 << exponent), Bound::AtLeast(bound), "2^{exponent}");
         }
-        // Between powers of two that of the next one holds.
+        // Between powers of two the target of the next one applies.
         assert_eq!(factor(1_000_003), Bound::AtLeast(1.3));
     }
 
@@ -226,10 +226,10 @@ mod tests {
                 }
             }
         }
-        // As fast is not ahead.
+        // A tie does not meet `Above`.
         assert_eq!(said(&time("max", "i8", 1 << 20, 1.0)), "x cub > 1 missed");
         assert_eq!(said(&time("max", "i8", 1 << 21, 0.5)), "");
-        // What was not measured is not judged.
+        // A quantity that was not measured is not judged.
         assert_eq!(said(&Time { ratio_to_cub: None, ..time("max", "i8", 1 << 20, 1.0) }), "");
     }
 }

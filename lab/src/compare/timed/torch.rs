@@ -1,6 +1,7 @@
 //! PyTorch as a peer: a Python process that takes commands on its standard input.
 //!
-//! It cannot take turns with the others run by run: it gets a slice of its own between theirs.
+//! It cannot take turns with the other contenders run by run, and is timed in slices between their
+//! rounds.
 
 use std::{
     fs::File,
@@ -20,38 +21,38 @@ use crate::machine::Machine;
 
 const SCRIPT: &str = include_str!("torch_peer.py");
 
-/// Environment variable that names the Python that has PyTorch.
+/// Environment variable that names a Python with PyTorch.
 pub const PYTHON: &str = "WARPFOLD_PYTHON";
 
-/// Far above the making of the largest input, and above the import of PyTorch from a slow disk.
+/// Far above the time for generating the largest input, and for importing PyTorch from a slow disk.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// What it is asked for.
+/// A case for PyTorch.
 #[derive(Debug, Clone, Copy)]
 pub struct Case<'a> {
-    /// The name of the operation.
+    /// Name of the operation.
     pub op: &'a str,
-    /// The type of the elements.
+    /// Name of the element type.
     pub dtype: &'a str,
-    /// How many elements there are.
+    /// Number of elements.
     pub n: u64,
-    /// How many rows they are, each of which has a result; all have one together without.
+    /// Number of rows, each with a result of its own; `None` for one result of all elements.
     pub rows: Option<u64>,
-    /// Inputs that take turns.
+    /// Number of rotated inputs.
     pub slots: u64,
 }
 
-/// The process, which ends when this is dropped.
+/// A running process, which ends when this is dropped.
 pub struct Torch {
     process: Child,
-    /// Taken when it is to end.
+    /// Taken on drop, which closes the pipe.
     requests: Option<ChildStdin>,
     answers: Receiver<String>,
     complaints: File,
     version: String,
 }
 
-/// Any of its answers.
+/// Union of all answers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Answer {
@@ -61,16 +62,16 @@ struct Answer {
     times_us: Option<Vec<f64>>,
 }
 
-/// The Python to ask: the one that the user names, else the one on the PATH.
+/// Returns the Python that the user names, else the one on the PATH.
 pub fn python(machine: &Machine) -> Option<PathBuf> {
     machine.variable(PYTHON).map(PathBuf::from).or_else(|| machine.on_path("python3"))
 }
 
 impl Torch {
-    /// Starts a Python and asks it for PyTorch and its GPU.
+    /// Starts a Python and checks that PyTorch and a GPU are available.
     ///
     /// # Errors
-    /// In one line: no such Python, no PyTorch in it, no GPU that it sees.
+    /// In one line: no such Python, no PyTorch, or no GPU visible to it.
     pub fn start(python: &Path) -> Result<Self> {
         Self::with(python, PATIENCE)
     }
@@ -105,12 +106,14 @@ impl Torch {
         &self.version
     }
 
-    /// Makes the inputs and checks one result. What was there before is freed.
+    /// Creates the inputs and checks one result. Earlier inputs are freed.
+    ///
+    /// Returns `false` for a wrong result. The process draws its own elements and checks the result
+    /// itself: an index is right if its element is extreme, because PyTorch need not return the first of
+    /// several.
     ///
     /// # Errors
-    /// In one line: an operation or type that it lacks, memory that it does not get. A wrong result is
-    /// `false`. The elements are its own and so is the check: of an index it is whether the element
-    /// there is extreme, as PyTorch need not find the first of several.
+    /// In one line: an operation or type that it lacks, or memory that it cannot allocate.
     pub fn prepare(&mut self, case: Case<'_>) -> Result<bool> {
         let Case { op, dtype, n, rows, slots } = case;
         let request = json!({
@@ -120,10 +123,10 @@ impl Torch {
         self.ask(&request)?.right.context("an answer without a verdict")
     }
 
-    /// The microseconds of each of `runs` runs.
+    /// Returns the microseconds of each of `runs` runs.
     ///
     /// # Errors
-    /// What went wrong, in one line.
+    /// The reason, in one line.
     pub fn time(&mut self, runs: u32) -> Result<Vec<f64>> {
         let times = self.ask(&json!({"command": "time", "runs": runs}))?.times_us;
         let times = times.context("an answer without times")?;
@@ -135,7 +138,7 @@ impl Torch {
 
     fn ask(&mut self, request: &serde_json::Value) -> Result<Answer> {
         let requests = self.requests.as_mut().context("it was told to end")?;
-        // An end that comes too early is told of when the answer is missing.
+        // If the process has exited, the missing answer reports it.
         let _ = writeln!(requests, "{request}");
         self.answer(PATIENCE)
     }
@@ -155,7 +158,6 @@ impl Torch {
         }
     }
 
-    /// The last line on its standard error.
     fn complaint(&mut self) -> String {
         let mut text = Vec::new();
         let _ = self.complaints.rewind();
@@ -168,7 +170,7 @@ impl Torch {
 
 impl Drop for Torch {
     fn drop(&mut self) {
-        // The end of its input ends it; a run under way is not waited for.
+        // Closing its input ends the process; a run in progress is not waited for.
         self.requests.take();
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -180,22 +182,19 @@ pub(super) mod tests {
     use super::*;
     use std::{fs, time::Instant};
 
-    /// One over a PyTorch of our own, with lines of the caller's behind it.
     pub(in crate::compare::timed) fn fake(folder: &Path, lines: &str) -> Torch {
-        Torch::start(&python_with(folder, Some(&format!("{FAKE}\n{lines}")))).unwrap()
+        Torch::start(&python_with(folder, &format!("{FAKE}\n{lines}"))).unwrap()
     }
 
-    /// A Python whose PyTorch is this module, else none at all.
-    fn python_with(folder: &Path, torch: Option<&str>) -> PathBuf {
-        if let Some(torch) = torch {
-            fs::write(folder.join("torch.py"), torch).unwrap();
-        }
+    /// Returns a Python whose PyTorch is this module.
+    fn python_with(folder: &Path, torch: &str) -> PathBuf {
+        fs::write(folder.join("torch.py"), torch).unwrap();
         script(folder, &format!("PYTHONPATH='{}' exec python3 \"$@\"", folder.display()))
     }
 
     fn script(folder: &Path, text: &str) -> PathBuf {
-        // Another process writes it: a program that this one has open cannot be started by the
-        // children of tests that run at the same time.
+        // Written by another process: a program that this one holds open for writing cannot be started
+        // by the children of concurrent tests (ETXTBSY).
         let path = folder.join("python");
         let mut writer = Command::new("sh");
         writer.args(["-c", "cat >\"$0\" && chmod +x \"$0\""]).arg(&path).stdin(Stdio::piped());
@@ -214,14 +213,14 @@ pub(super) mod tests {
     #[test]
     fn the_script_answers_over_a_torch_of_our_own() {
         let folder = tempfile::tempdir().unwrap();
-        let mut torch = Torch::start(&python_with(folder.path(), Some(FAKE))).unwrap();
+        let mut torch = Torch::start(&python_with(folder.path(), FAKE)).unwrap();
         assert_eq!(torch.version(), "9.9");
         for dtype in ["i8", "u8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64"] {
             for op in ["sum", "min", "max", "argmin", "argmax"] {
                 assert!(torch.prepare(case(op, dtype, 1000)).unwrap(), "{op} {dtype}");
             }
         }
-        // The clock of this torch goes on by 2 ms at every event.
+        // The clock of the fake PyTorch advances by 2 ms per event.
         assert_eq!(torch.time(3).unwrap(), [2000.0; 3]);
         let refused = |result: Result<bool>| result.unwrap_err().to_string();
         let said = refused(torch.prepare(case("sumsq", "f32", 10)));
@@ -231,7 +230,7 @@ pub(super) mod tests {
             assert_eq!(said, format!("ValueError: no sum of {dtype} in one call"));
         }
         assert_eq!(refused(torch.prepare(case("sum", "f32", 1 << 40))), "MemoryError: out of memory");
-        // Nothing is prepared any more; the next case works.
+        // A failed preparation frees the earlier one; the next case works.
         assert!(torch.time(1).is_err());
         assert!(torch.prepare(case("sum", "f32", 10)).unwrap());
     }
@@ -240,7 +239,7 @@ pub(super) mod tests {
     fn a_wrong_result_is_seen() {
         let folder = tempfile::tempdir().unwrap();
         let wrong = format!("{FAKE}\nWRONG = 1\n");
-        let mut torch = Torch::start(&python_with(folder.path(), Some(&wrong))).unwrap();
+        let mut torch = Torch::start(&python_with(folder.path(), &wrong)).unwrap();
         let ops = ["sum", "min", "max", "argmin", "argmax"];
         let dtypes = ["i8", "u8", "i16", "i32", "f16", "f32"];
         for (op, dtype) in ops.into_iter().flat_map(|op| dtypes.map(|dtype| (op, dtype))) {
@@ -255,7 +254,7 @@ pub(super) mod tests {
     #[test]
     fn every_row_has_its_result() {
         let folder = tempfile::tempdir().unwrap();
-        let mut torch = Torch::start(&python_with(folder.path(), Some(FAKE))).unwrap();
+        let mut torch = Torch::start(&python_with(folder.path(), FAKE)).unwrap();
         for op in ["sum", "min", "max", "argmin", "argmax"] {
             for (count, len) in [(1, 1000), (1000, 1), (7, 143)] {
                 assert!(torch.prepare(rows(op, count, len)).unwrap(), "{op} {count} x {len}");
@@ -266,13 +265,13 @@ pub(super) mod tests {
         assert!(whole.starts_with("ValueError: no rows of "), "{whole}");
     }
 
-    /// One row of many, whatever is wrong of it: the value, or an index that is none.
+    /// One wrong row of many is detected, whether its value is wrong or its index out of range.
     #[test]
     fn a_wrong_row_is_seen() {
         let folder = tempfile::tempdir().unwrap();
         for wrong in [1, -1, 1000, -1000] {
             let fake = format!("{FAKE}\nWRONG = {wrong}\n");
-            let mut torch = Torch::start(&python_with(folder.path(), Some(&fake))).unwrap();
+            let mut torch = Torch::start(&python_with(folder.path(), &fake)).unwrap();
             for op in ["sum", "min", "max", "argmin", "argmax"] {
                 for (count, len) in [(1, 1000), (7, 143)] {
                     let right = torch.prepare(rows(op, count, len)).unwrap();
@@ -287,7 +286,7 @@ pub(super) mod tests {
         let folder = tempfile::tempdir().unwrap();
         for wrong in ["1000", "-1000"] {
             let fake = format!("{FAKE}\nWRONG = {wrong}\n");
-            let mut torch = Torch::start(&python_with(folder.path(), Some(&fake))).unwrap();
+            let mut torch = Torch::start(&python_with(folder.path(), &fake)).unwrap();
             for op in ["argmin", "argmax"] {
                 assert!(!torch.prepare(case(op, "i8", 1000)).unwrap(), "{op} {wrong}");
             }
@@ -300,12 +299,12 @@ pub(super) mod tests {
         let start = |python: &Path| format!("{:#}", Torch::start(python).err().unwrap());
         let said = start(&folder.path().join("no-python"));
         assert!(said.contains("no-python cannot be started") && said.lines().count() == 1, "{said}");
-        // This Python may have a PyTorch of its own, and no GPU.
+        // The installed Python may have a PyTorch, and no GPU.
         let none = "raise ModuleNotFoundError(\"No module named 'torch'\")";
-        let said = start(&python_with(folder.path(), Some(none)));
+        let said = start(&python_with(folder.path(), none));
         assert_eq!(said, "ModuleNotFoundError: No module named 'torch'");
         let blind = FAKE.replace("return True", "return False");
-        assert_eq!(start(&python_with(folder.path(), Some(&blind))), "RuntimeError: it sees no GPU");
+        assert_eq!(start(&python_with(folder.path(), &blind)), "RuntimeError: it sees no GPU");
         for (text, said) in [
             ("echo one >&2; echo two >&2; exit 1", "it ended: two"),
             ("exit 0", "it ended: without a word"),

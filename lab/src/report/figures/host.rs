@@ -1,4 +1,4 @@
-//! What involves the host: elements that cross the bus, and sums by the CPU.
+//! Figures that involve the host: transfers over the bus, and sums on the CPU.
 
 use super::{Figure, Table, distinct, in_order, sums::is_reduction, times, tip};
 use crate::report::{
@@ -11,7 +11,6 @@ use crate::report::{
     svg::Shape,
 };
 
-/// Parts of a transfer: name, style, and the time.
 type Part = (&'static str, &'static str, Shape, fn(&Point) -> Option<f64>);
 
 const PARTS: [Part; 3] = [
@@ -20,7 +19,6 @@ const PARTS: [Part; 3] = [
     ("the whole", "rust", Shape::Circle, |point| Some(point.median)),
 ];
 
-/// Copies alone, reductions alone and the whole: a picture per size, since their scales differ.
 pub(super) fn transfers(results: &Results) -> Vec<Figure> {
     let all = results.choose_runs(|point| point.copy_us.is_some());
     let sizes = distinct(all.points.iter().map(|point| point.n));
@@ -66,7 +64,7 @@ fn transfer(all: &Choice<'_>, n: u64) -> Option<Figure> {
     Some(Figure::new(&id, &picture, lead, table, &all.sets))
 }
 
-/// Says why copies alone may take longer than the copies and reductions, where they do.
+/// Explains why copies alone may take longer than copies and reductions, where they do.
 fn slow_copies(point: &Point) -> String {
     let Some((from, to)) = point.copy_spread else { return String::new() };
     match point.copy_us.is_some_and(|copies| copies > point.median) {
@@ -104,7 +102,6 @@ fn transfer_row(point: &Point) -> Row {
     }
 }
 
-/// The CPU's sums beside the best kernel, and beside one whose elements have to come over the bus.
 pub(super) fn cpu(results: &Results) -> Option<Figure> {
     let choice = results.choose_runs(|p| {
         p.op.as_deref() == Some("sum")
@@ -141,7 +138,6 @@ fn fastest<'a>(points: &[&'a Point], n: u64) -> Option<&'a Point> {
     points.iter().filter(|point| point.n == n).min_by(|a, b| a.median.total_cmp(&b.median)).copied()
 }
 
-/// A curve for each of the CPU's variants.
 fn cpu_curves(points: &[&Point]) -> Vec<Curve> {
     let styles = [("empty", Shape::Square), ("size-2", Shape::Triangle)];
     let ids = in_order(points.iter().map(|point| point.variant.as_str()));

@@ -1,4 +1,4 @@
-//! The library's benches: what the kernels take by both compilers, and beside PyTorch.
+//! The library's benches: the kernels' times by both compilers, and PyTorch's.
 
 use std::{
     cmp::Reverse,
@@ -12,21 +12,18 @@ use crate::report::{
     results::{Results, Set},
 };
 
-/// The last columns of all tables.
 const BESIDE: [&str; 4] = ["rust-cuda µs", "× rustc", "PyTorch µs", "× PyTorch"];
 
-/// A case with all that is known of it.
 struct Row<'a> {
     identity: &'a [String],
     n: Option<u64>,
-    /// The case by rustc's compiler.
+    /// The case by rustc.
     own: Option<&'a Case>,
     rust_cuda: Option<&'a Case>,
-    /// Of the same run as `own`.
+    /// From the same run as `own`.
     torch: Option<&'a Case>,
 }
 
-/// A figure for each bench that there are results of.
 pub(super) fn tables(results: &Results) -> impl Iterator<Item = Figure> {
     BENCHES.iter().filter_map(|bench| figure(results, bench))
 }
@@ -43,8 +40,8 @@ fn figure(results: &Results, bench: &'static Bench) -> Option<Figure> {
     })
 }
 
-/// The files of a bench: rustc's before rust-cuda's, the newest first, and of one day that with the most
-/// cases, so that as many as can be are of one run.
+/// Returns a bench's files: rustc's before rust-cuda's, the newest first, and on one day the one with
+/// the most cases first, so that as many cases as possible are from one run.
 fn files<'a>(results: &'a Results, bench: &Bench) -> Vec<(&'a Set, &'a Measured)> {
     let measured = results.sets.iter().filter_map(|set| Some((set, set.library.as_ref()?)));
     let mut files: Vec<_> = measured.filter(|(_, measured)| measured.bench.stem == bench.stem).collect();
@@ -55,8 +52,8 @@ fn files<'a>(results: &'a Results, bench: &Bench) -> Vec<(&'a Set, &'a Measured)
     files
 }
 
-/// Every case once, as the first of the files that have it says, and the files that took part. Cases of
-/// as many elements stand together.
+/// Returns every case once, from the first file that has it, and the files used. Cases of equal size are
+/// adjacent.
 fn rows<'a>(files: Vec<(&'a Set, &'a Measured)>) -> (Vec<Row<'a>>, Vec<String>) {
     let (mut rows, mut sources) = (Vec::<Row<'a>>::new(), Vec::new());
     let mut places = HashMap::new();
@@ -100,12 +97,11 @@ fn cases(measured: &Measured, by_torch: bool) -> impl Iterator<Item = &Case> {
 }
 
 impl Row<'_> {
-    /// Rust-cuda's time over rustc's.
     fn over_rustc(&self) -> Option<f64> {
         Some(self.rust_cuda?.us / self.own?.us)
     }
 
-    /// How many times as fast as PyTorch the library is.
+    /// Returns the speed-up over PyTorch.
     fn over_torch(&self) -> Option<f64> {
         Some(self.torch?.us / self.own?.us)
     }
@@ -136,7 +132,6 @@ fn heads(bench: &Bench) -> Vec<&'static str> {
     columns.chain(["µs", "GB/s"]).chain(of_sum).chain(also).chain(BESIDE).collect()
 }
 
-/// What was measured, how many cases there are, and what stands beside them.
 fn lead(bench: &Bench, rows: &[Row<'_>]) -> String {
     let mut lead = format!("{} {} cases.", bench.lead, rows.len());
     let mut ratios: Vec<f64> = rows.iter().filter_map(Row::over_rustc).collect();
@@ -160,7 +155,6 @@ fn lead(bench: &Bench, rows: &[Row<'_>]) -> String {
     lead
 }
 
-/// A table for each value of the first column, of which the first one is open, or one of all.
 fn split(bench: &Bench, rows: &[Row<'_>]) -> Vec<Table> {
     let heads = heads(bench);
     let names = bench.columns.len() - usize::from(bench.split);

@@ -1,5 +1,5 @@
-//! Machine code: what the compilers make of a Rust kernel and of its twin; of the reducer, which has no
-//! twin, what the two code generators of Rust make.
+//! Machine code of Rust kernels and their twins; for the reducer, which has no twin, of the two Rust
+//! code generators.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use warpfold_suite::catalogue;
 use super::{Figure, Table, peer_name};
 use crate::report::{format::or_dash, lines::Code, results::Results};
 
-/// A number is marked where Rust needs over this many times as much.
+/// Ratio above which a number is marked.
 pub(super) const MARK: f64 = 1.10;
 
 const TWIN: &str = "cuda-c";
 const LLVM: &str = "rust-llvm";
 
-/// Two numbers in a cell are those of Rust and of what stands beside it; one stands for both.
+/// A cell with two numbers shows Rust's and the other's; one number stands for both.
 const HEAD: [&str; 14] = [
     "variant",
     "op",
@@ -32,7 +32,6 @@ const HEAD: [&str; 14] = [
     "BAR",
 ];
 
-/// A table of f32 sums and moves, and one of all entries.
 pub(super) fn tables(results: &Results) -> Option<Figure> {
     // A folder may have sets for several architectures; the last one by name is shown.
     let set = results.sets.iter().rev().find(|set| !set.codes.is_empty())?;
@@ -73,7 +72,6 @@ pub(super) fn tables(results: &Results) -> Option<Figure> {
     })
 }
 
-/// Every Rust entry with what stands beside it, in the order of the catalogue.
 fn pairs(codes: &[Code]) -> Vec<(&Code, &Code)> {
     let by = |compiler: &str| -> BTreeMap<&str, &Code> {
         let mine = codes.iter().filter(|code| code.compiler == compiler);
@@ -91,7 +89,6 @@ fn pairs(codes: &[Code]) -> Vec<(&Code, &Code)> {
     pairs
 }
 
-/// How many entries need more than what stands beside them; none where there is no machine code.
 pub(in crate::report) fn summary(results: &Results) -> Option<String> {
     let set = results.sets.iter().rev().find(|set| !set.codes.is_empty())?;
     let pairs = pairs(&set.codes);
@@ -111,13 +108,11 @@ fn told(pairs: &[(&Code, &Code)]) -> String {
     )
 }
 
-/// Registers and instructions, over those of what stands beside it.
 fn ratios(rust: &Code, twin: &Code) -> [f64; 2] {
     let ratio = |of: fn(&Code) -> u64| of(rust) as f64 / of(twin).max(1) as f64;
     [ratio(|code| code.resources.registers), ratio(|code| code.instructions.total)]
 }
 
-/// Adds a row to the table.
 fn push(table: &mut Table, rust: &Code, twin: &Code) {
     let [registers, instructions] = ratios(rust, twin);
     let executed =
@@ -151,18 +146,16 @@ fn push(table: &mut Table, rust: &Code, twin: &Code) {
     row.marked = over.map(|(column, _)| column).collect();
 }
 
-/// Bytes that registers spill; a dash for none, so that a column of none is left out.
+/// Formats spilled bytes; a dash for none, so that a column without spills is left out.
 fn spill(code: &Code) -> String {
     let bytes = code.resources.spill_store_bytes + code.resources.spill_load_bytes;
     or_dash(Some(bytes).filter(|bytes| *bytes > 0), |bytes| bytes.to_string())
 }
 
-/// What compiled it, as the tables call it.
 fn compiler(code: &Code) -> String {
     peer_name(&code.compiler).trim_start_matches("Rust, ").replace("Rust", "rustc")
 }
 
-/// Accesses by their width: 4×32 2×128.
 fn widths(accesses: &BTreeMap<String, u64>) -> String {
     let mut by_bits: Vec<(u64, u64)> =
         accesses.iter().map(|(bits, times)| (bits.parse().unwrap_or(0), *times)).collect();

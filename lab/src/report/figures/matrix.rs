@@ -1,5 +1,4 @@
-//! Rows of matrices: the library's reductions beside CUB's segments and PyTorch, a table for each
-//! operation.
+//! Rows of matrices: the library's reductions beside CUB's segments and PyTorch, a table per operation.
 
 use super::{Figure, Table, in_order};
 use crate::{
@@ -12,24 +11,22 @@ use crate::{
     },
 };
 
-/// What stands beside the library's times, by its name in the results and in a table.
 const RIVALS: [(&str, &str); 3] =
     [("cub", "CUB µs"), ("cub-offsets", "CUB by offsets µs"), ("torch", "PyTorch µs")];
 
-/// Columns up to the verdict, which is two more.
+/// Columns before the two of the verdict.
 const HEAD: [&str; 6] = ["rows × length", "launched", "µs", "GB/s", "% of peak", "rust-cuda µs"];
 
 const LEAD: &str = "f32, a result for every row of a matrix, left in device memory; medians. GB/s are of \
     elements and results. × fastest: how many times as fast as the fastest of the others the library is, \
     which is named.";
 
-/// A shape and how it was launched: the library's time, and the others'.
 struct Beside<'a> {
     own: &'a Point,
     others: Vec<&'a Point>,
 }
 
-/// The set with the most rows, and the newest of those.
+/// Returns the newest of the sets with the most rows.
 fn set(results: &Results) -> Option<&Set> {
     let sets = results.sets.iter().filter(|set| !set.rows.is_empty());
     sets.max_by_key(|set| (set.rows.len(), set.date()))
@@ -46,7 +43,7 @@ impl<'a> Beside<'a> {
         self.others.iter().copied().find(|point| point.peer == peer)
     }
 
-    /// How many times as fast as the fastest of the others, and who that is.
+    /// Returns the speed-up over the fastest of the others, and its name.
     fn over_fastest(&self) -> Option<(f64, &'static str)> {
         let others = RIVALS.into_iter().filter_map(|(peer, head)| {
             Some((self.of(peer)?.median / self.own.median, head.trim_end_matches(" µs")))
@@ -83,14 +80,12 @@ fn heads() -> Vec<&'static str> {
     HEAD.into_iter().chain(rivals).chain(["× fastest", "of"]).collect()
 }
 
-/// How often the library is behind; nothing where nobody stands beside it.
 fn score(all: &[Beside<'_>]) -> Option<String> {
     let beside = all.iter().filter(|beside| beside.over_fastest().is_some()).count();
     let behind = all.iter().filter(|beside| beside.is_behind()).count();
     (beside > 0).then(|| format!("It is behind in {behind} of {beside} cases."))
 }
 
-/// A table for each operation, with a mark where the library is behind.
 pub(super) fn tables(results: &Results) -> Option<Figure> {
     let set = set(results)?;
     let all = all(set);
@@ -118,13 +113,12 @@ pub(super) fn tables(results: &Results) -> Option<Figure> {
     })
 }
 
-/// GB/s of sums of as many elements as [`LARGE`], as was aimed at: nine tenths of an H200's peak.
+/// Target in GB/s for sums of at least [`LARGE`] elements: nine tenths of an H200's peak.
 const RATE: f64 = 4330.0;
 
-/// Elements from which on a shape is held against [`RATE`]; some of those of 2^28 have a few less.
+/// Elements from which on [`RATE`] applies; some shapes of 2^28 have slightly fewer.
 const LARGE: u64 = 1 << 27;
 
-/// What was aimed at, for the table of all aims.
 pub(in crate::report) fn aims(results: &Results) -> Vec<Aim> {
     let Some(set) = set(results) else { return Vec::new() };
     let all = all(set);
@@ -148,7 +142,6 @@ pub(in crate::report) fn aims(results: &Results) -> Vec<Aim> {
     [large].into_iter().chain(beside_others).collect()
 }
 
-/// The same as Markdown, and the set that it is of.
 pub(in crate::report) fn markdown(results: &Results) -> Option<(String, &Set)> {
     let set = set(results)?;
     let all = all(set);

@@ -11,7 +11,6 @@ use crate::report::{
     svg::Shape,
 };
 
-/// Style of a type and a peer.
 fn style(dtype: &str, peer: &str) -> (&'static str, Shape) {
     match (dtype, peer) {
         ("f32", "cuda-c") => ("cuda-c", Shape::Square),
@@ -27,10 +26,9 @@ fn bytes(dtype: &str) -> &'static str {
     if dtype == "f64" { "8 bytes" } else { "4 bytes" }
 }
 
-/// Bandwidth of a copy by the distance of the elements that it reads.
 pub(super) fn strides(results: &Results) -> Option<Figure> {
     let all = results.choose(|p| p.stride.is_some() && !p.graph && p.gbps.is_some());
-    // The largest size of which every stride was measured.
+    // The largest size at which every stride was measured.
     let strides_of =
         |n: u64| distinct(all.points.iter().filter(|p| p.n == n).filter_map(|point| point.stride)).len();
     let sizes = distinct(all.points.iter().map(|point| point.n));
@@ -60,7 +58,6 @@ pub(super) fn strides(results: &Results) -> Option<Figure> {
     Some(Figure::new("strides", &picture, lead, table, &all.sets))
 }
 
-/// A curve for each type and peer, Rust on top of its twin.
 fn stride_curves(points: &[&Point]) -> Vec<Curve> {
     let keys = in_order(points.iter().map(|point| (point.dtype.as_str(), point.peer.as_str())));
     let curves = keys.into_iter().map(|(dtype, peer)| {
@@ -93,7 +90,6 @@ fn stride_lead(points: &[&Point], first: u64, last: u64) -> Option<String> {
     ))
 }
 
-/// Transposes as bars, and a random copy in the table.
 pub(super) fn transposes(results: &Results) -> Option<Figure> {
     let choice = results.choose(|p| {
         (p.variant.starts_with("transpose_") || p.variant == "copy_random")
@@ -128,7 +124,6 @@ pub(super) fn transposes(results: &Results) -> Option<Figure> {
     Some(Figure::new("transposes", &picture, lead, table, &choice.sets))
 }
 
-/// The variants in groups of one type and shape.
 fn transpose_rows(points: &[&Point]) -> Vec<Row> {
     fn shape(point: &Point) -> (&str, u64, u64) {
         let extent = |extent: Option<u64>| extent.unwrap_or_default();

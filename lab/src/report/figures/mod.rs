@@ -1,6 +1,6 @@
-//! The pictures of a report, each with what it shows in words and in a table.
+//! The figures of a report, each with a description and a table.
 //!
-//! A picture whose data are not there is not drawn.
+//! A figure without data is left out.
 
 mod host;
 mod library;
@@ -23,44 +23,34 @@ use super::{
     svg::Width,
 };
 
-/// A picture, or a table alone.
 #[derive(Debug, Clone)]
 pub(super) struct Figure {
-    /// Its anchor, and the name of its file.
+    /// The anchor, and the stem of the file name.
     pub(super) id: String,
     pub(super) title: String,
-    /// What to see in it.
     pub(super) lead: String,
-    /// Wide and narrow; none where the table is the figure.
+    /// The wide and the narrow picture; `None` if there is only a table.
     pub(super) pictures: Option<[String; 2]>,
     pub(super) tables: Vec<Table>,
-    /// The sets that it is made of.
     pub(super) sources: Vec<String>,
 }
 
-/// The numbers of a picture.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Table {
-    /// What it is called where it is folded up.
     pub(super) name: String,
-    /// Whether it is there to be read, not to be looked up.
+    /// Unfolded, because the table is to be read rather than looked up.
     pub(super) open: bool,
-    /// Heads of the columns.
     pub(super) head: Vec<String>,
-    /// How many columns, from the left, are names.
     pub(super) names: usize,
     pub(super) rows: Vec<TableRow>,
 }
 
-/// A row of a table.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TableRow {
     pub(super) cells: Vec<String>,
-    /// Columns that stand out.
     pub(super) marked: Vec<usize>,
 }
 
-/// All that these results have the data for.
 pub(super) fn all(results: &Results) -> Vec<Figure> {
     let mut figures = Vec::new();
     figures.extend(reducer::speed_up(results));
@@ -83,7 +73,6 @@ pub(super) fn all(results: &Results) -> Vec<Figure> {
     figures
 }
 
-/// What can be drawn.
 pub(super) trait Picture {
     fn title(&self) -> &str;
     fn draw(&self, width: Width) -> String;
@@ -147,7 +136,6 @@ impl Table {
     }
 }
 
-/// What a peer is called in a picture.
 pub(super) fn peer_name(peer: &str) -> &str {
     match peer {
         "rust-llvm" => "Rust",
@@ -160,7 +148,6 @@ pub(super) fn peer_name(peer: &str) -> &str {
     }
 }
 
-/// What a point tells on hover: whose, of how many, and its time and bandwidth.
 pub(super) fn tip(point: &Point) -> String {
     let who = match point.place() {
         usize::MAX => peer_name(&point.peer).to_owned(),
@@ -185,7 +172,6 @@ pub(super) fn tip(point: &Point) -> String {
     tip
 }
 
-/// The usual columns of a table of times.
 pub(super) fn times(name: &str, choice: &Choice<'_>) -> Table {
     let head =
         ["variant", "by", "type", "n", "µs", "from", "to", "GB/s", "% of peak", "× CUDA C", "× CUB"];
@@ -211,7 +197,6 @@ pub(super) fn times(name: &str, choice: &Choice<'_>) -> Table {
 }
 
 impl Table {
-    /// Takes out columns that say nothing in any row.
     fn drop_empty(&mut self) {
         let says = |column: usize| self.rows.iter().any(|row| row.cells[column] != "–");
         let kept: Vec<usize> = (0..self.head.len()).filter(|column| says(*column)).collect();
@@ -226,12 +211,11 @@ impl Table {
     }
 }
 
-/// The different values of something, in order.
 pub(super) fn distinct<T: Ord>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     values.into_iter().collect::<std::collections::BTreeSet<T>>().into_iter().collect()
 }
 
-/// The different values of something, in the order of their first appearance.
+/// Returns the distinct values in order of first appearance.
 pub(in crate::report) fn in_order<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     values.into_iter().fold(Vec::new(), |mut found, value| {
         if !found.contains(&value) {

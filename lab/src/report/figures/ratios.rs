@@ -1,4 +1,4 @@
-//! Rust kernels beside their CUDA C twins: the ratio of their times.
+//! Ratios of the times of Rust kernels and their CUDA C twins.
 
 use super::{
     Figure, Table, distinct,
@@ -15,27 +15,25 @@ use crate::report::{
     svg::Shape,
 };
 
-/// What a Rust kernel should not exceed, as a part of its twin's time.
+/// Limit for a Rust kernel's ratio to its twin's time.
 pub(in crate::report) const LIMIT: f64 = 1.02;
 
 /// Sizes at which kernels are judged; others are in the table.
 pub(in crate::report) const JUDGED: [u64; 2] = [1 << 26, 1 << 28];
 
-/// Sizes at which other types and operations are shown: of moves not all were measured at the larger
-/// ones.
+/// Sizes for other types and operations: not all moves were measured at the larger ones.
 const SHOWN: [u64; 3] = [1 << 22, 1 << 26, 1 << 28];
 
-/// Where the axis ends whatever the values are; those beyond are written at its end.
+/// Widest range of the axis; values outside are written at its ends.
 const WIDEST: (f64, f64) = (0.90, 1.10);
 
-/// By size, from light to dark, and the shape of rust-cuda's mark: the same, hollow.
+/// Styles by size, from light to dark; rust-cuda's mark is the same shape, hollow.
 const STYLES: [(&str, Shape, Shape); 3] = [
     ("size-1", Shape::Diamond, Shape::Lozenge),
     ("size-2", Shape::Square, Shape::Frame),
     ("size-3", Shape::Circle, Shape::Ring),
 ];
 
-/// Of sums, variant by variant.
 pub(super) fn sums(results: &Results) -> Option<Figure> {
     let choice = results
         .choose(|p| is_sum(p) && is_reduction(p) && !p.graph && p.is_rust() && p.over_cuda_c.is_some());
@@ -45,20 +43,18 @@ pub(super) fn sums(results: &Results) -> Option<Figure> {
     figure("ratio", "Rust over CUDA C, f32 sums", false, [&choice, &reducer], beside)
 }
 
-/// What a kernel is held against: its twin; the library, which has none, against NVIDIA's library.
+/// Returns the ratio that a kernel is judged by: to its twin, or to CUB for the library, which has none.
 fn over(point: &Point) -> Option<Ratio> {
     if point.is_reducer() { point.over_cub } else { point.over_cuda_c }
 }
 
-/// And what that is called.
 fn against(point: &Point) -> &'static str {
     if point.is_reducer() { "CUB" } else { "CUDA C" }
 }
 
-/// Of what else there is a twin's time: other types and operations, copies and transposes.
 pub(super) fn others(results: &Results) -> Option<Figure> {
     let wanted = |p: &Point| !is_sum(p) && !p.graph && p.is_rust() && p.over_cuda_c.is_some();
-    // The library has no twin, whatever a file says.
+    // The library has no twin, so ratios to one in a file are ignored.
     let choice = results.choose(|p| !p.is_reducer() && wanted(p));
     let name = |point: &Point| {
         let stride = point.stride.map(|stride| format!("stride {stride}")).unwrap_or_default();
@@ -79,7 +75,7 @@ fn figure(
     let all = distinct(choice.points.iter().map(|point| point.n));
     let wanted = if many { &SHOWN[..] } else { &JUDGED[..] };
     let judged: Vec<u64> = all.iter().copied().filter(|n| wanted.contains(n)).collect();
-    // Where none of those was measured, the largest that were.
+    // If none of those was measured, the largest sizes are shown.
     let sizes = if judged.is_empty() { all[all.len().saturating_sub(3)..].to_vec() } else { judged };
     let shown: Vec<&Point> =
         choice.points.iter().filter(|point| sizes.contains(&point.n)).copied().collect();
@@ -120,20 +116,18 @@ fn figure(
     Some(Figure::new(id, &picture, lead, table(all, &name), &sets))
 }
 
-/// What a code generator is called beside the other one.
 fn generator(nvvm: bool) -> &'static str {
     if nvvm { "rust-cuda" } else { "rustc" }
 }
 
-/// Class and shape of a mark.
 fn style(sizes: &[u64], n: u64, nvvm: bool) -> (&'static str, Shape) {
     let at = sizes.iter().position(|size| *size == n).unwrap_or(0);
     let (class, filled, hollow) = STYLES[at % STYLES.len()];
     if nvvm { ("nvvm", hollow) } else { (class, filled) }
 }
 
-/// A row per kernel, with both code generators' marks; where there are many, without whiskers and on one
-/// line for each code generator.
+/// Returns a row per kernel, with both code generators' marks; for many kernels without whiskers and on
+/// one line per code generator.
 fn rows(points: &[&Point], sizes: &[u64], many: bool, name: impl Fn(&Point) -> String) -> Vec<Row> {
     let names = super::in_order(points.iter().map(|point| name(point)));
     let row = |row: String| {
@@ -156,7 +150,6 @@ fn rows(points: &[&Point], sizes: &[u64], many: bool, name: impl Fn(&Point) -> S
     names.into_iter().map(row).collect()
 }
 
-/// A kernel's name, with rust-cuda's where that compiled it.
 fn named(point: &Point, name: impl Fn(&Point) -> String) -> String {
     if point.is_nvvm() { format!("{}, {}", name(point), generator(true)) } else { name(point) }
 }

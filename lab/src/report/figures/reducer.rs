@@ -1,4 +1,4 @@
-//! The reducer beside CUB and PyTorch: how many times as fast it is, and what it is meant to reach.
+//! The reducer beside CUB and PyTorch: speed-ups and targets.
 
 use super::{Figure, Table, distinct, sums::torch_lead, tip};
 use crate::{
@@ -13,13 +13,10 @@ use crate::{
     },
 };
 
-/// The name of the picture.
 pub(in crate::report) const SUMS: &str = "reducer";
 
-/// A time of the reducer with those of the same case in the same set.
 pub(in crate::report) struct Beside<'a> {
     pub(in crate::report) own: &'a Point,
-    /// The same by rust-cuda.
     pub(in crate::report) nvvm: Option<&'a Point>,
     pub(in crate::report) cub: Option<&'a Point>,
     pub(in crate::report) torch: Option<&'a Point>,
@@ -36,28 +33,25 @@ impl<'a> Beside<'a> {
         Self { own, nvvm, cub: of("cub"), torch: of("torch"), empty: of("empty") }
     }
 
-    /// How many times as fast as CUB, which took turns with it.
+    /// Returns the speed-up over CUB, which took turns with the reducer.
     pub(in crate::report) fn over_cub(&self) -> Option<f64> {
         self.own.times_cub()
     }
 
-    /// Rust-cuda's time over this one, round by round.
     pub(in crate::report) fn nvvm_over_llvm(&self) -> Option<f64> {
         self.nvvm.and_then(|nvvm| nvvm.over_llvm).map(|ratio| ratio.median)
     }
 
-    /// How many times as fast as PyTorch, which did not.
+    /// Returns the speed-up over PyTorch, from medians, because it took no turns.
     pub(in crate::report) fn over_torch(&self) -> Option<f64> {
         self.torch.map(|torch| torch.median / self.own.median)
     }
 
-    /// What it is to reach against CUB.
     fn target(&self) -> Option<f64> {
         let against_cub = self.own.verdicts.iter().find(|verdict| verdict.measure == Measure::OverCub);
         against_cub.map(|verdict| verdict.bound.value())
     }
 
-    /// Whether its targets are met, and which are not; nothing where it has none.
     pub(in crate::report) fn verdict(&self) -> String {
         let missed = self.own.verdicts.iter().filter(|verdict| !verdict.met);
         let missed: Vec<String> =
@@ -70,20 +64,17 @@ impl<'a> Beside<'a> {
     }
 }
 
-/// The points of the f32 sums, launched one by one or in graphs, by size.
 pub(in crate::report) fn sums(results: &Results, graph: bool) -> (Choice<'_>, Vec<Beside<'_>>) {
     let is_sum = |p: &Point| p.op.as_deref() == Some("sum") && p.dtype == "f32" && p.graph == graph;
     of(results, is_sum)
 }
 
-/// Points of the reducer, each with its peers.
 pub(super) fn of(results: &Results, wanted: impl Fn(&Point) -> bool) -> (Choice<'_>, Vec<Beside<'_>>) {
     let choice = results.choose_reducer(|point| point.is_llvm() && wanted(point));
     let beside = choice.points.iter().map(|own| Beside::new(results, own)).collect();
     (choice, beside)
 }
 
-/// How many times as fast as CUB and PyTorch, against the number of elements.
 pub(super) fn speed_up(results: &Results) -> Option<Figure> {
     let (choice, all) = sums(results, false);
     let sizes = distinct(all.iter().map(|beside| beside.own.n));
@@ -114,10 +105,8 @@ pub(super) fn speed_up(results: &Results) -> Option<Figure> {
     Some(figure)
 }
 
-/// The name of the picture of times.
 pub(in crate::report) const TIMES: &str = "times";
 
-/// The times of f32 sums against the number of elements, with the limit.
 pub(super) fn times(results: &Results) -> Option<Figure> {
     let (choice, all) = sums(results, false);
     let sizes = distinct(all.iter().map(|beside| beside.own.n));
@@ -165,7 +154,6 @@ pub(super) fn times(results: &Results) -> Option<Figure> {
     Some(Figure::new(TIMES, &picture, lead, table(&all, false), &choice.sets))
 }
 
-/// A curve of how many times as fast as something the library is.
 fn factors<'a>(
     name: &str,
     class: &'static str,

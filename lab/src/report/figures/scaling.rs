@@ -1,4 +1,4 @@
-//! Sums of several GPUs of one host, each with as many elements as one has alone.
+//! Sums on several GPUs of one host, each with as many elements as one GPU alone.
 
 use super::{Figure, Table, distinct};
 use crate::report::{
@@ -10,10 +10,9 @@ use crate::report::{
     svg::Shape,
 };
 
-/// The name of the picture.
 pub(in crate::report) const SCALING: &str = "scaling";
 
-/// How values pass, as the file names it and as the picture does, the best last.
+/// Transports by name in the file and in the figure, the best last.
 const WAYS: [(&str, &str, &str, Shape); 4] = [
     ("PyTorch", "PyTorch and NCCL", "torch", Shape::Triangle),
     ("Nccl", "by NCCL", "cub", Shape::Diamond),
@@ -21,18 +20,15 @@ const WAYS: [(&str, &str, &str, Shape); 4] = [
     ("Peers", "by stores", "rust", Shape::Circle),
 ];
 
-/// What was measured of some elements a GPU: times in microseconds.
+/// Times in microseconds for a number of elements per GPU.
 pub(in crate::report) struct Row {
     pub(in crate::report) n: u64,
-    /// One device's reducer alone.
     pub(in crate::report) alone: f64,
-    /// All devices, in the order of [`WAYS`].
     pub(in crate::report) each: [Option<f64>; WAYS.len()],
-    /// One device and all, one of many in a CUDA graph, by stores.
+    /// One device and all devices by stores, one of many runs in a CUDA graph.
     pub(in crate::report) recorded: [Option<f64>; 2],
 }
 
-/// A row for each number of elements that one device and several have reduced.
 pub(in crate::report) fn rows(groups: &Groups) -> Vec<Row> {
     let devices = groups.devices();
     let row = |n| {
@@ -48,7 +44,7 @@ pub(in crate::report) fn rows(groups: &Groups) -> Vec<Row> {
     distinct(groups.cases.iter().map(|case| case.n)).into_iter().filter_map(row).collect()
 }
 
-/// How much of one GPU's speed each of several has.
+/// Plots weak scaling: each GPU's share of a single GPU's speed.
 pub(super) fn weak(results: &Results) -> Option<Figure> {
     let groups = results.groups.as_ref()?;
     let (rows, devices) = (rows(groups), groups.devices());
@@ -105,7 +101,6 @@ pub(super) fn weak(results: &Results) -> Option<Figure> {
     Some(Figure::new(SCALING, &picture, lead, table(&rows), &[&groups.set]))
 }
 
-/// The times as a table.
 fn table(rows: &[Row]) -> Table {
     let ways = WAYS.map(|(_, name, ..)| format!("{name} µs"));
     let mut head = vec!["elements a GPU", "one alone µs"];

@@ -14,13 +14,13 @@ use crate::report::{
     svg::Shape,
 };
 
-/// Elements up to which launching counts more than reading.
+/// Elements up to which launching takes longer than reading.
 const SMALL: u64 = 1 << 20;
 
-/// A step that brings less than this is none to speak of.
+/// Speed-up below which a step of the ladder is not worth noting.
 const GAIN: f64 = 1.05;
 
-/// A sum of f32, or of i32 by a variant that has no f32.
+/// Returns whether the point is a sum of f32, or of i32 for a variant without f32.
 pub(in crate::report) fn is_sum(point: &Point) -> bool {
     let has_f32 = |id| {
         let found = catalogue::VARIANTS.iter().find(|variant| variant.id == id);
@@ -30,29 +30,27 @@ pub(in crate::report) fn is_sum(point: &Point) -> bool {
     point.op.as_deref() == Some("sum") && point.dtype == dtype
 }
 
-/// Whether it is of a reduction kernel of the suite.
 pub(in crate::report) fn is_reduction(point: &Point) -> bool {
     catalogue::reductions().any(|variant| variant.id == point.variant)
 }
 
-/// Whether its elements are on the GPU to begin with, and it computes with them.
+/// Returns whether the point is a reduction of elements that are on the GPU.
 fn on_gpu(point: &Point) -> bool {
     is_reduction(point) || point.is_reducer() || matches!(point.peer.as_str(), "cub" | "torch" | "empty")
 }
 
-/// The Rust variant that is fastest over these points, by the product of its times.
+/// Returns the fastest Rust variant over these points, by the product of its times.
 fn fastest<'a>(points: &[&'a Point]) -> Option<&'a str> {
     let sizes = distinct(points.iter().map(|point| point.n));
     let of =
         |id: &str| points.iter().filter(|p| p.variant == id && p.is_rust()).copied().collect::<Vec<_>>();
     let ids = in_order(points.iter().filter(|p| p.is_rust()).map(|p| p.variant.as_str()));
-    // Only those that ran at as many sizes as any are fairly told apart by it.
+    // Products over fewer sizes are not comparable.
     let most = ids.iter().map(|id| of(id).len()).max().unwrap_or(0).min(sizes.len());
     let score = |id: &str| of(id).iter().map(|point| point.median.ln()).sum::<f64>();
     ids.into_iter().filter(|id| of(id).len() >= most).min_by(|a, b| score(a).total_cmp(&score(b)))
 }
 
-/// One curve per variant and peer. Those of the best and of the libraries stand out.
 fn curves(points: &[&Point], best: &[&str], y: impl Fn(&Point) -> Option<f64>) -> Vec<Curve> {
     let keys = in_order(points.iter().map(|p| (p.variant.as_str(), p.peer.as_str())));
     let mut curves: Vec<Curve> = keys
@@ -92,7 +90,6 @@ fn style(variant: &str, peer: &str, best: &[&str]) -> (&'static str, Shape, Stri
     }
 }
 
-/// Bandwidth against n, with the memory's peak.
 pub(super) fn bandwidth(results: &Results) -> Option<Figure> {
     let choice = results.choose(|p| is_sum(p) && on_gpu(p) && !p.graph && p.gbps.is_some());
     let sizes = distinct(choice.points.iter().map(|point| point.n));
@@ -117,7 +114,7 @@ pub(super) fn bandwidth(results: &Results) -> Option<Figure> {
     Some(Figure::new("bandwidth", &picture, lead, table, &choice.sets))
 }
 
-/// The library's sums beside the variants, and a sentence where they were measured in another run.
+/// Adds the library's sums to the variants', and returns a sentence if they are from another run.
 fn with_reducer<'a>(results: &'a Results, mut choice: Choice<'a>) -> (Choice<'a>, String) {
     if choice.points.iter().any(|point| point.is_reducer()) {
         return (choice, String::new());
@@ -151,7 +148,6 @@ pub(in crate::report) fn peak_name(peak: f64) -> String {
     format!("theoretical peak {} GB/s", digits(peak))
 }
 
-/// Time against n where n is small: launched one by one, or as a CUDA graph.
 pub(super) fn latency(results: &Results, graph: bool) -> Option<Figure> {
     let choice = results.choose(|p| is_sum(p) && on_gpu(p) && p.graph == graph && p.n <= SMALL);
     let sizes = distinct(choice.points.iter().map(|point| point.n));
@@ -195,11 +191,12 @@ fn latency_lead(points: &[&Point], how: &str, best: &str, far: &[&str]) -> Strin
     )
 }
 
-/// Below this part of the median a fastest run has found the GPU busy with the one before it.
+/// If the fastest run took less than this part of the median, the GPU was still busy with the preceding
+/// run.
 const UNWAITED: f64 = 0.75;
 
-/// Why PyTorch's times of small sums jump. With the GPU kept busy ahead of the calls, medians are as
-/// smooth as anybody's: what jumps is the host.
+/// Explains why PyTorch's times of small sums vary. If the GPU is kept busy ahead of the calls, its
+/// medians are as smooth as others': the variation is the host's.
 pub(in crate::report) fn torch_lead(points: &[&Point]) -> String {
     let host = |p: &&&Point| p.peer == "torch" && !p.graph && p.fastest < UNWAITED * p.median;
     let mut by_host: Vec<&Point> = points.iter().filter(host).copied().collect();
@@ -215,8 +212,7 @@ pub(in crate::report) fn torch_lead(points: &[&Point]) -> String {
     )
 }
 
-/// The points of those that stay within ten times the best, and who does not: they would press all
-/// others together.
+/// Splits off the variants that take over ten times the best time, which would compress the scale.
 fn near_and_far<'a>(points: &[&'a Point]) -> (Vec<&'a Point>, Vec<&'a str>) {
     let is_kernel = |point: &&&Point| point.peer != "empty";
     let best = |n: u64| {
@@ -233,13 +229,11 @@ fn near_and_far<'a>(points: &[&'a Point]) -> (Vec<&'a Point>, Vec<&'a str>) {
     (near, far)
 }
 
-/// The size at which the ladder is shown: the largest of those that the most variants have.
 fn ladder_size(choice: &Choice<'_>) -> Option<u64> {
     let variants = |n: u64| choice.points.iter().filter(|point| point.n == n).count();
     distinct(choice.points.iter().map(|point| point.n)).into_iter().max_by_key(|n| (variants(*n), *n))
 }
 
-/// Every variant in the order of the ladder, and what each step brings.
 pub(super) fn ladder(results: &Results) -> Option<Figure> {
     let choice =
         results.choose(|p| is_sum(p) && is_reduction(p) && p.is_llvm() && !p.graph && p.gbps.is_some());
@@ -276,7 +270,6 @@ pub(super) fn ladder(results: &Results) -> Option<Figure> {
     Some(Figure::new("ladder", &picture, lead, table, &source(results, &choice, n)))
 }
 
-/// The sets that have points of this size.
 fn source<'a>(results: &'a Results, choice: &Choice<'a>, n: u64) -> Vec<&'a Set> {
     let has = |set: &&Set| {
         let here = |point: &Point| point.n == n && choice.points.iter().any(|p| std::ptr::eq(*p, point));

@@ -14,24 +14,20 @@ use crate::report::{
     results::{Choice, Results},
 };
 
-/// The name of the picture.
 const ID: &str = "reducer-types";
 
-/// Sizes at which all operations and types are compared.
 pub(in crate::report) const SIZES: [u64; 4] = [1 << 16, 1 << 20, 1 << 24, 1 << 28];
 
-/// From where on the picture has a darker shade.
+/// Speed-ups at which the shades begin.
 const STEPS: [f64; 5] = [1.0, 1.05, 1.15, 1.3, 1.6];
 
-/// The points of all operations and types at [`SIZES`].
 pub(in crate::report) fn points(results: &Results) -> (Choice<'_>, Vec<Beside<'_>>) {
     of(results, |p| !p.graph && SIZES.contains(&p.n))
 }
 
-/// How many times as fast as CUB every operation of every type is.
 pub(super) fn all(results: &Results) -> Option<Figure> {
     let (choice, all) = points(results);
-    // Sums of f32 alone have a picture of their own.
+    // Sums of f32 have their own figure.
     if pairs(&all).len() < 2 {
         return None;
     }
@@ -46,7 +42,6 @@ pub(super) fn all(results: &Results) -> Option<Figure> {
     Some(Figure::new(ID, &picture, lead(&all), table(&all, &sizes), &choice.sets))
 }
 
-/// A panel for each operation, with a row for each type.
 fn panels(all: &[Beside<'_>], sizes: &[u64]) -> Vec<Panel> {
     let pairs = pairs(all);
     let panel = |op: Op| {
@@ -87,7 +82,6 @@ fn lead(all: &[Beside<'_>]) -> String {
     )
 }
 
-/// A row for each operation, type and size, with the times.
 fn table(all: &[Beside<'_>], sizes: &[u64]) -> Table {
     let head = ["op", "type", "n", "µs", "CUB µs", "× CUB", "target"];
     let mut table = Table::new("Times", &head, 2);
@@ -112,7 +106,6 @@ fn table(all: &[Beside<'_>], sizes: &[u64]) -> Table {
     table
 }
 
-/// What rust-cuda's code takes in place of rustc's, over all of these; none where it took no part.
 pub(in crate::report) fn nvvm_span(all: &[Beside<'_>]) -> Option<String> {
     let mut ratios: Vec<f64> = all.iter().filter_map(Beside::nvvm_over_llvm).collect();
     ratios.sort_by(f64::total_cmp);
@@ -125,13 +118,11 @@ pub(in crate::report) fn nvvm_span(all: &[Beside<'_>]) -> Option<String> {
     ))
 }
 
-/// The operations and types that were measured, in the order of the library.
 pub(in crate::report) fn pairs(all: &[Beside<'_>]) -> Vec<(Op, Dtype)> {
     let pairs = Op::ALL.iter().flat_map(|&op| Dtype::ALL.iter().map(move |&dtype| (op, dtype)));
     pairs.filter(|(op, dtype)| SIZES.iter().any(|n| find(all, op, dtype, *n).is_some())).collect()
 }
 
-/// The time of an operation, type and size.
 pub(in crate::report) fn find<'b, 'a>(
     all: &'b [Beside<'a>],
     op: &Op,

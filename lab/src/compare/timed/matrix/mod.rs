@@ -1,4 +1,5 @@
-//! `cargo xtask compare --rows`: reductions of every row of a matrix, beside CUB's segments and PyTorch.
+//! `cargo xtask compare --rows`: compares reductions of every row of a matrix with CUB's segments and
+//! PyTorch.
 
 pub mod shape;
 pub(super) mod table;
@@ -27,27 +28,27 @@ use crate::{
 use shape::Shape;
 use table::Verdicts;
 
-/// What the library's rows are called, as a variant is; the names of its kernels begin with it.
+/// Name of the library's row kernels, and prefix of their entries.
 pub const ROWS: &str = "reducer_rows";
 
-/// CUB by offsets, where `cub` is CUB by equal lengths.
+/// CUB with offsets; `cub` is CUB with equal lengths.
 pub(super) const OFFSETS: &str = "cub-offsets";
 
-/// What is to be compared.
+/// The request of a comparison of rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// What all comparisons are asked for.
+    /// The options that all comparisons share.
     pub comparison: Comparison<'a>,
-    /// Only these shapes; none are the standard ones.
+    /// Only these shapes; if empty, the standard ones.
     pub shapes: &'a [Shape],
-    /// Begin no shape after so long.
+    /// Starts no shape after this time.
     pub limit: Option<Duration>,
 }
 
-/// The command. Exits 1 when a result is wrong.
+/// Runs the command. Exits 1 when a result is wrong.
 ///
 /// # Errors
-/// As [`run`](super::run), and in one line an operation or a peer that rows are not compared by.
+/// As [`run`](super::run), and an operation or a peer that rows are not compared by, in one line.
 pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     let start = Instant::now();
     let comparison = &request.comparison;
@@ -78,7 +79,6 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     finish(outputs, machine, times, table::text, told, (&device, start))
 }
 
-/// The operations, each once.
 fn ops(given: &[Op]) -> Result<Vec<Op>> {
     if let Some(other) = given.iter().find(|op| !Matrix::OPS.contains(op)) {
         let [first, second] = Matrix::OPS;
@@ -96,13 +96,12 @@ fn shapes(request: &Request<'_>) -> Vec<Shape> {
     }
 }
 
-/// Rounds enough for quartiles that stand still; there are many shapes.
+/// Enough rounds for stable quartiles; there are many shapes.
 fn options(comparison: &Comparison<'_>) -> Options {
     let rounds = comparison.rounds.unwrap_or(if comparison.quick { 20 } else { 50 });
     Options { rounds, slices: 2.min(rounds), budget: 1e5, ..Options::default() }
 }
 
-/// How times are taken, for who reads them.
 fn method(options: Options) -> String {
     format!(
         "The library's kernels by both code generators, CUB and an empty launch take turns in one \

@@ -1,4 +1,4 @@
-//! Which matrices: rows and their length, as `4096x65536` or `2^20x2^8`.
+//! Shapes of matrices: rows and their length, such as `4096x65536` or `2^20x2^8`.
 
 use std::{fmt, str::FromStr};
 
@@ -11,39 +11,38 @@ use super::super::sizes::show;
 /// The extent of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// How many rows there are.
+    /// Number of rows.
     pub rows: u64,
-    /// Elements of a row.
+    /// Elements per row.
     pub len: u64,
 }
 
-/// Lengths of rows at which peers were measured, from the whole on.
+/// Row lengths at which peers were measured, starting with a single row.
 const LENS: [u64; 11] = [1 << 28, 1 << 24, 1 << 20, 65_536, 4096, 1024, 256, 64, 32, 16, 4];
-/// Lengths at which rows begin anywhere, or whose ends are not those of a warp's loads.
+/// Lengths that misalign rows, or that are not a multiple of a warp's loads.
 const ODD_LENS: [u64; 6] = [10_001, 1001, 1000, 100, 5, 3];
-/// How many elements a matrix has, or nearly has.
+/// Numbers of elements per matrix, rounded down to whole rows.
 const TOTALS: [u64; 4] = [1 << 28, 1 << 24, 1 << 20, 1 << 16];
 
 impl Shape {
-    /// Where the user names none: 2^28, 2^24, 2^20 and 2^16 elements, or as close to that as whole rows
-    /// come, in rows of 4 and more, odd lengths among them.
+    /// Returns the default shapes: 2^28, 2^24, 2^20 and 2^16 elements, rounded to whole rows, in rows of
+    /// 3 or more elements, odd lengths among them.
     pub fn standard() -> Vec<Self> {
         let of = |total| [of_total(total, &LENS), of_total(total, &ODD_LENS)].concat();
         TOTALS.into_iter().flat_map(of).collect()
     }
 
-    /// Those of a quick look: 2^28 elements.
+    /// Returns the shapes of a quick comparison: 2^28 elements.
     pub fn quick() -> Vec<Self> {
         of_total(TOTALS[0], &LENS)
     }
 
-    /// Elements of all rows.
+    /// Returns the number of elements.
     pub fn elements(self) -> u64 {
         self.rows * self.len
     }
 }
 
-/// Matrices of about `total` elements in rows of these lengths.
 fn of_total(total: u64, lens: &[u64]) -> Vec<Shape> {
     let fits = lens.iter().filter(|&&len| len <= total);
     fits.map(|&len| Shape { rows: total / len, len }).collect()
@@ -68,7 +67,6 @@ impl FromStr for Shape {
     }
 }
 
-/// As it can be written on a command line.
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&format!("{}x{}", show(self.rows), show(self.len)))

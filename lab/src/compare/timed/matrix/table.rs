@@ -1,5 +1,5 @@
-//! Times of rows as a table: a row per operation, shape and launch, the peers beside the library, and
-//! who is faster where the library is not.
+//! Times of rows as a table: a row per operation, shape and launch, with the peers beside the library,
+//! and the faster peers where there are any.
 
 use super::{
     super::{
@@ -12,19 +12,15 @@ use super::{
 };
 use crate::table::{Cell, Color, Column, Table};
 
-/// Those that a time of the library is held against.
 const RIVALS: [&str; 3] = [Peer::Cub.name(), OFFSETS, Peer::Torch.name()];
 
-/// In place of a time.
 const WRONG: &str = "WRONG";
 
-/// What the columns say, to stand below the table.
 const LEGEND: &str = "cub: segments of equal lengths; cub-offsets: the same by offsets. GB/s: of the \
     elements and the results, as each writes them. x fastest: the time of the fastest of the others over \
     the library's, median over median; BEHIND, where it is below 1. / llvm: the time by rust-nvvm over \
     that by rust-llvm.";
 
-/// The table with its legend.
 pub(in crate::compare::timed) fn text(times: &[Time]) -> String {
     format!("{}\n{LEGEND}", table(times))
 }
@@ -37,7 +33,6 @@ fn table(times: &[Time]) -> Table {
     table
 }
 
-/// A time of each case: the library's, by llvm if it is there.
 fn leads(times: &[Time]) -> Vec<&Time> {
     let is_lead = |time: &&Time| {
         time.variant == ROWS
@@ -46,7 +41,7 @@ fn leads(times: &[Time]) -> Vec<&Time> {
     times.iter().filter(is_lead).collect()
 }
 
-/// A terminal that is too narrow keeps the library's own times and who is faster.
+/// Narrow terminals keep the library's own times and the verdicts.
 fn columns() -> Vec<Column> {
     let rivals = RIVALS
         .into_iter()
@@ -105,7 +100,6 @@ fn cells(lead: &Time, times: &[Time]) -> Vec<Cell> {
     cells
 }
 
-/// Somebody's time of the same case.
 fn of<'t>(lead: &Time, times: &'t [Time], peer: &str) -> Option<&'t Time> {
     times.iter().find(|time| time.peer == peer && same_case(time, lead))
 }
@@ -126,7 +120,6 @@ fn launched(time: &Time) -> &'static str {
     if time.graph { "graph" } else { "stream" }
 }
 
-/// A time of the library beside the fastest of the others.
 #[derive(Debug, PartialEq)]
 struct Verdict<'t> {
     time: &'t Time,
@@ -136,7 +129,7 @@ struct Verdict<'t> {
 }
 
 impl<'t> Verdict<'t> {
-    /// None without a right result on both sides.
+    /// Returns `None` unless both results are right.
     fn of(time: &'t Time, times: &'t [Time]) -> Option<Self> {
         let own = time.time_us?.median;
         let rivals = RIVALS.into_iter().filter_map(|name| of(time, times, name));
@@ -145,13 +138,12 @@ impl<'t> Verdict<'t> {
         Some(Self { time, rival, over: median / own })
     }
 
-    /// As fast is not behind.
+    /// Ties count as ahead.
     fn is_behind(&self) -> bool {
         self.over < 1.0
     }
 }
 
-/// Every time of the library beside its fastest rival.
 pub(super) struct Verdicts<'t>(Vec<Verdict<'t>>);
 
 impl<'t> Verdicts<'t> {
@@ -160,8 +152,8 @@ impl<'t> Verdicts<'t> {
         Self(own.filter_map(|time| Verdict::of(time, times)).collect())
     }
 
-    /// How often the library is ahead of all, and where it is not by whom it is beaten; none where there
-    /// is nobody to be ahead of.
+    /// Returns how often the library is at least as fast as all others, and which peer is faster
+    /// elsewhere; `None` without peers.
     pub(super) fn summary(&self) -> Option<String> {
         let mut lines = Vec::new();
         for peer in Peer::RUST.map(Peer::name) {
@@ -259,7 +251,7 @@ mod tests {
                 "rows by rust-nvvm: as fast as every peer or faster in 1 of 1 cases",
             ]
         );
-        // A tie is no loss.
+        // A tie counts as ahead.
         let mut tie = times()[6..9].to_vec();
         tie[0].time_us = Spread::of([10.0]);
         assert!(!Verdicts::of(&tie).summary().unwrap().contains("behind"));
@@ -273,7 +265,7 @@ mod tests {
         assert_eq!(table(&times).cell(0, "/ llvm [quartiles]"), "WRONG");
     }
 
-    /// Who is wrong has no time, and nobody is held against it.
+    /// A wrong contender has no time, and is not compared with.
     #[test]
     fn a_wrong_rival_beats_nobody() {
         let mut times = times()[6..].to_vec();

@@ -1,4 +1,4 @@
-//! Reductions of the rows of a matrix run and become times.
+//! Runs reductions of the rows of a matrix and returns their times.
 
 use std::{sync::Arc, time::Instant};
 
@@ -22,16 +22,15 @@ use crate::{
     elements::SEED,
 };
 
-/// Rows of the same team take part in the same rounds: the library's by both compilers.
+/// Contenders of a team take part in the same rounds: the library's by both compilers.
 const OWN_TEAM: usize = OTHERS + 1;
 
-/// A contender, and how it writes its results; an empty launch has none.
+/// A contender and the layout of its results; an empty launch has none.
 struct RowsEntry {
     entry: Entry,
     layout: Option<Layout>,
 }
 
-/// An operation on a matrix.
 struct Work<'m> {
     op: Op,
     matrix: &'m Arc<Matrix>,
@@ -45,32 +44,33 @@ impl Work<'_> {
 }
 
 impl Session<'_> {
-    /// Refuses what the GPU's memory or the machine's cannot hold.
+    /// Checks that the memory of the GPU and of the host suffices.
     ///
     /// # Errors
-    /// The shape, what is needed and what is free.
+    /// The shape, and the required and the free memory.
     pub(in crate::compare::timed) fn require_memory_of_rows(&self, shapes: &[Shape]) -> Result<()> {
         for shape in shapes {
             let too_large = || format!("{shape} is too large a --shape");
             self.device.require_memory(self.memory_of_rows(*shape)).with_context(too_large)?;
-            // The elements, and per row a sum and a place, of which two are made at once.
+            // The elements, and two results per row: a sum and an index with its element.
             cpu::require_memory(4 * shape.elements() + 16 * shape.rows).with_context(too_large)?;
         }
         Ok(())
     }
 
-    /// Bytes that a shape takes on the device.
+    /// Returns the device memory that a shape takes, in bytes.
     fn memory_of_rows(&self, shape: Shape) -> u64 {
         let (input, rows) = (4 * shape.elements(), shape.rows);
         let own = Layout::Places.bytes() * rows + REDUCER_WORKSPACE;
         let sides = self.peers.kernels.len() as u64;
         let cub = match self.peers.cub {
-            // Both keep results; offsets take as much again, and temporary storage is a part of that.
+            // Both contenders keep results; offsets take the same again, and temporary storage a part of
+            // that.
             Some(_) => 4 * Layout::NarrowPlaces.bytes() * rows,
             None => 0,
         };
         let torch = match self.peers.torch {
-            // Its inputs, and what it makes to check a result: two copies in 64 bits.
+            // The inputs, and two copies in 64 bits for checking a result.
             Some(_) => input * self.torch_inputs(input) + 4 * input + 16 * rows + TORCH_CONTEXT,
             None => 0,
         };
@@ -79,11 +79,10 @@ impl Session<'_> {
         [input, slots, sides * own, cub, torch].into_iter().fold(0, u64::saturating_add)
     }
 
-    /// Runs all shapes, each with every operation. None is begun after `until`; what is left out is
-    /// noted.
+    /// Runs all shapes with every operation. No shape is started after `until`; omissions are noted.
     ///
     /// # Errors
-    /// A launch that fails, memory that is gone meanwhile. A wrong result is none.
+    /// A launch that fails, or memory that is no longer available. A wrong result is not an error.
     pub(in crate::compare::timed) fn run_rows(
         &mut self,
         shapes: &[Shape],
@@ -102,7 +101,7 @@ impl Session<'_> {
             let start = Instant::now();
             times.extend(self.shape(shape, ops).with_context(|| shape.to_string())?);
             progress.inc(1);
-            // Where nobody sees the bar, the log tells how far it is.
+            // Without a visible bar, the log shows the progress.
             if progress.is_hidden() {
                 say!("{shape}: {:.1} s", start.elapsed().as_secs_f32());
             }
@@ -122,7 +121,6 @@ impl Session<'_> {
         Ok(times)
     }
 
-    /// One operation on one matrix.
     fn rows(&mut self, work: &Work<'_>) -> Result<Vec<Time>> {
         let mut contest = (self.contest)(&work.input, 0)?;
         let mut entries = self.enter_cub_rows(work, &mut contest)?;
@@ -144,7 +142,6 @@ impl Session<'_> {
         Ok(times)
     }
 
-    /// An empty launch, and CUB both ways.
     fn enter_cub_rows(
         &mut self,
         work: &Work<'_>,
@@ -170,7 +167,6 @@ impl Session<'_> {
         Ok(entries)
     }
 
-    /// The library's kernels by every compiler that has them.
     fn enter_own_rows(
         &mut self,
         work: &Work<'_>,
@@ -198,7 +194,6 @@ impl Session<'_> {
         Ok(entries)
     }
 
-    /// PyTorch's side: none where it is not there or has none, which is noted.
     fn prepare_torch_rows(&mut self, work: &Work<'_>) -> Option<TorchCase> {
         let slots = self.torch_inputs(4 * work.matrix.elements());
         let torch = self.peers.torch.as_mut()?;
@@ -218,15 +213,15 @@ impl Session<'_> {
             self.notes.insert(format!("torch: {} {}: {failed}", work.op, work.shape()));
             return None;
         }
-        // An index in 64 bits, without its element.
+        // PyTorch returns a 64-bit index without its element.
         let layout = Some(if work.op == Op::Sum { Layout::Sums } else { Layout::NarrowPlaces });
         let entry = RowsEntry { entry: Entry::library(Peer::Torch), layout };
-        // None where the result was wrong.
+        // Empty if the result was wrong.
         let laps = Laps(torch.times.into_iter().map(Some).collect());
         Some(self.rows_time(work, &entry, &Score { right: torch.right, laps }, false))
     }
 
-    /// Scores as times, with their ratios. None is somebody who did not run.
+    /// Returns times with their ratios. Contenders without a score did not run.
     fn rows_times(
         &self,
         work: &Work<'_>,
@@ -257,7 +252,6 @@ impl Session<'_> {
         times
     }
 
-    /// A score as a time, without ratios.
     fn rows_time(&self, work: &Work<'_>, entry: &RowsEntry, score: &Score, graph: bool) -> Time {
         let Entry { variant, peer, block, grid, kernel } = entry.entry;
         let spread = score.laps.spread();

@@ -1,4 +1,4 @@
-//! A comparison of rows without a GPU: everything but the times.
+//! Tests a comparison of rows without a GPU: everything except the times.
 
 use std::{fs, path::Path, process::ExitCode, sync::LazyLock};
 
@@ -17,7 +17,7 @@ fn simulated() -> Device {
     Device::open(Selection::Sim).unwrap()
 }
 
-/// Kernels for rows, and for a single one, as the library embeds them.
+/// The kernels for rows and for a single row, as embedded in the library.
 fn llvm() -> PtxStore {
     static FOLDER: LazyLock<TempDir> = LazyLock::new(|| {
         let folder = tempfile::tempdir().unwrap();
@@ -31,19 +31,16 @@ fn llvm() -> PtxStore {
     PtxStore::at(FOLDER.path(), Some(Codegen::Llvm)).unwrap()
 }
 
-/// The text of a PTX file that the library embeds.
 fn embedded(file: &str) -> &'static str {
     &xtask::suite::embedded()[file]
 }
 
-/// Puts a PTX file where a code generator's are.
 fn write(folder: &Path, codegen: Codegen, file: &str, text: impl AsRef<[u8]>) {
     let place = folder.join(codegen.name()).join(Arch::SIMULATED.to_string());
     fs::create_dir_all(&place).unwrap();
     fs::write(place.join(file).with_extension("ptx"), text).unwrap();
 }
 
-/// Two compilers of Rust.
 fn by(llvm: PtxStore, nvvm: PtxStore) -> Peers {
     Peers { kernels: vec![(Peer::RustLlvm, llvm), (Peer::RustNvvm, nvvm)], ..Peers::default() }
 }
@@ -61,7 +58,7 @@ fn shape(rows: u64, len: u64) -> Shape {
     Shape { rows, len }
 }
 
-/// Kernels of the same name that do something else: the largest element of each row.
+/// Kernels of the right name that compute the wrong result: the largest element of each row.
 fn broken(folder: &Path) -> PtxStore {
     let wrong = embedded("reducer_rows_max_f32").replace("reducer_rows_max_f32", "reducer_rows_sum_f32");
     write(folder, Codegen::Nvvm, "reducer_rows_sum_f32", wrong);
@@ -70,10 +67,10 @@ fn broken(folder: &Path) -> PtxStore {
     PtxStore::at(folder, Some(Codegen::Nvvm)).unwrap()
 }
 
-/// Every kernel for rows, in streams and in graphs, and a single row.
+/// Covers every kernel for rows, in streams and in graphs, and a single row.
 #[test]
 fn a_rehearsal_of_rows_has_every_contender_right() {
-    // As many multiprocessors as the simulated device has make each of these take another kernel.
+    // With the simulated device's number of multiprocessors, each of these selects another kernel.
     let few = [shape(500, 16), shape(700, 3)];
     let many = [shape(2100, 32), shape(8500, 4), shape(8500, 2)];
     let shapes = [&[shape(3, 20_000), shape(300, 301)][..], &few, &many, &[shape(1, 5000)]].concat();
@@ -102,7 +99,7 @@ fn a_rehearsal_of_rows_has_every_contender_right() {
     assert_eq!(kernels, [&[Some("grid"), Some("warp")][..], &few, &many, &[None]].concat());
 }
 
-/// What is counted is what is read and written: a place has 16 bytes.
+/// The counted bytes are those read and written: an index with its element has 16 bytes.
 #[test]
 fn bytes_are_those_of_elements_and_results() {
     let (times, _) = run(&mut by(llvm(), llvm()), &[shape(500, 4)], false).unwrap();
@@ -110,13 +107,13 @@ fn bytes_are_those_of_elements_and_results() {
         let of =
             |time: &&Time| time.op.as_deref() == Some(op) && time.peer == "rust-llvm" && !time.graph;
         let time = times.iter().find(of).unwrap();
-        // Each run takes a microsecond there.
+        // Each run takes a microsecond in a rehearsal.
         assert_eq!(time.bandwidth_gbps, Some(f64::from(500 * (4 * 4 + result)) / 1e3), "{op}");
     }
 }
 
-/// Kernels that give each row's largest element in place of its sum are wrong, and have no time; all
-/// others go on.
+/// Kernels that return each row's largest element instead of its sum are wrong and have no time; all
+/// other contenders continue.
 #[test]
 fn a_wrong_contender_is_seen_before_it_is_timed() {
     let folder = tempfile::tempdir().unwrap();
@@ -128,7 +125,7 @@ fn a_wrong_contender_is_seen_before_it_is_timed() {
         assert_eq!(time.time_us.is_none(), wrong, "{time:?}");
         assert_eq!(time.runs, if wrong { 0 } else { 5 }, "{time:?}");
     }
-    // Of each shape one, for whose graph there is nothing to record.
+    // One per shape; no graph is recorded for it.
     assert_eq!(times.iter().filter(|time| !time.ok).count(), 2);
 }
 
@@ -144,7 +141,6 @@ fn kernels_for_rows_that_one_compiler_lacks_are_said_or_refused() {
     assert_eq!(error.lines().count(), 1, "{error}");
 }
 
-/// PyTorch stands beside the others, wrong where it is.
 #[test]
 fn pytorch_reduces_the_same_shapes() {
     let folder = tempfile::tempdir().unwrap();
@@ -189,7 +185,7 @@ fn a_matrix_that_does_not_fit_is_refused_before_anything_runs() {
     assert!(error.contains(&on_device) && error.lines().count() == 1, "{error}");
 }
 
-/// The whole way to a file, which the report reads; a wrong result leaves what was there.
+/// Writes a file that the report can read; a wrong result leaves the earlier file unchanged.
 #[test]
 fn times_are_written_unless_one_is_wrong() {
     let (device, folder) = (simulated(), tempfile::tempdir().unwrap());
