@@ -1,4 +1,4 @@
-//! The baselines: the same reductions on the CPU, by one thread and by several.
+//! The CPU baselines: the same reductions by one thread and by several.
 
 use rayon::prelude::*;
 
@@ -9,16 +9,16 @@ use crate::{Data, Dtype, Error, Op, Result, Scalar, Value, catalogue::Variant, v
 pub struct CpuReduction {
     variant: &'static Variant,
     op: Op,
-    /// The threads of a parallel one.
+    /// The threads of a parallel reduction.
     pool: Option<rayon::ThreadPool>,
 }
 
-/// Most threads that can be asked for.
+/// The largest number of threads.
 pub const MAX_THREADS: usize = 1024;
 
 impl CpuReduction {
-    /// A reduction by the calling thread, or where `parallel` by `threads` threads; by default one for
-    /// each processor that the program may use.
+    /// Creates a reduction by the calling thread or, if `parallel`, by `threads` threads; by default one
+    /// for each processor that the program may use.
     ///
     /// # Errors
     /// [`Error::BadThreads`] for 0 or more than [`MAX_THREADS`], or more than one without `parallel`.
@@ -38,33 +38,34 @@ impl CpuReduction {
         Ok(Self { variant, op, pool })
     }
 
-    /// Returns the variant that it runs.
+    /// Returns the variant.
     pub fn variant(&self) -> &'static Variant {
         self.variant
     }
 
-    /// Returns the operation that it does.
+    /// Returns the operation.
     pub fn op(&self) -> Op {
         self.op
     }
 
-    /// Returns how many threads work.
+    /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         self.pool.as_ref().map_or(1, rayon::ThreadPool::current_num_threads)
     }
 
-    /// Most additions that one of `n` elements takes part in, and one more for a square's rounding.
+    /// Returns the largest number of roundings in the path of one of `n` elements: its additions, plus
+    /// one for squaring.
     pub fn depth(&self, n: u64) -> u64 {
         let threads = self.threads() as u64;
         let (share, piece) = (n.div_ceil(threads), PIECE as u64);
         1 + share.min(piece) + share.div_ceil(piece) + if self.pool.is_some() { threads } else { 0 }
     }
 
-    /// The value of all elements.
+    /// Reduces all elements.
     ///
     /// # Errors
-    /// [`Error::NoValue`] for the minimum or maximum of nothing, [`Error::UnsupportedDtype`] for a type
-    /// that the variant does not have.
+    /// [`Error::NoValue`] for the minimum or maximum of an empty input, [`Error::UnsupportedDtype`] for
+    /// a type that the variant does not have.
     pub fn run(&self, data: &Data) -> Result<Value> {
         self.variant.require(self.op, data.dtype())?;
         if data.is_empty() && !self.op.has_empty_value() {
@@ -92,7 +93,7 @@ impl CpuReduction {
     }
 }
 
-/// Arithmetic as the kernels do it: integers wrap around, NaN wins.
+/// Arithmetic as in the kernels: integers wrap around, and NaN propagates.
 trait Arithmetic: Scalar {
     fn add(self, other: Self) -> Self;
     fn multiply(self, other: Self) -> Self;
@@ -148,11 +149,10 @@ macro_rules! floats {
 integers! { i32 u32 i64 u64 }
 floats! { f32 f64 }
 
-/// Elements that are added up before their sum is added to the others': one sum of all would grow so
-/// large in single precision that it swallows elements, from 2^24 on all of them.
+/// Elements per partial sum: a single running sum in f32 would absorb elements as it grows, and from
+/// 2^24 on all of them.
 const PIECE: usize = 1 << 16;
 
-/// One thread's work, in the order of the elements.
 fn reduce<T: Arithmetic>(op: Op, values: &[T]) -> T {
     let fold = |identity, combine: fn(T, T) -> T| values.iter().copied().fold(identity, combine);
     // ladder: order
@@ -173,7 +173,7 @@ fn reduce<T: Arithmetic>(op: Op, values: &[T]) -> T {
 /// Combines two partial results on the host.
 ///
 /// # Panics
-/// When they are not of one type that the kernels have.
+/// Panics if they are not of one type that the kernels have.
 pub(crate) fn combine(op: Op, a: Value, b: Value) -> Value {
     fn of<T: Arithmetic>(op: Op, a: T, b: T) -> Value {
         reduce(op.fold(), &[a, b]).value()
@@ -189,25 +189,24 @@ pub(crate) fn combine(op: Op, a: Value, b: Value) -> Value {
     }
 }
 
-/// The processor's name, where the system tells it.
+/// Returns the processor's name, or "CPU" if the system does not report it.
 pub fn processor_name() -> String {
     let told = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let name = told.lines().find_map(|line| line.strip_prefix("model name"));
     visible(name.map_or("CPU", |rest| rest.trim_start_matches([' ', '\t', ':']))).into_owned()
 }
 
-/// Returns the bytes of memory that are left for this process, if they are fewer than `bytes`. A small
-/// number is not looked up, which takes the system a quarter of a millisecond: no process is short of
-/// it.
+/// Returns the memory available to this process if it is less than `bytes`. Small requests are not
+/// checked: the query takes a quarter of a millisecond, and no process is that short of memory.
 pub fn memory_short_of(bytes: u64) -> Option<u64> {
     const SMALL: u64 = 1 << 20;
     (bytes >= SMALL).then(warpfold_sim_driver::host_room).filter(|left| *left < bytes)
 }
 
-/// Refuses before anything is allocated what this process may not have of the machine's memory.
+/// Refuses an allocation that exceeds the memory available to this process.
 ///
 /// # Errors
-/// [`Error::OutOfMemory`]; none where the system does not tell what is free.
+/// [`Error::OutOfMemory`]; none where the system does not report available memory.
 pub fn require_memory(needed: u64) -> Result<()> {
     match memory_short_of(needed) {
         Some(free) => Err(Error::OutOfMemory { device: processor_name(), needed, free }),
@@ -215,9 +214,9 @@ pub fn require_memory(needed: u64) -> Result<()> {
     }
 }
 
-/// Whether the CPU's baselines have a type.
+/// Returns whether the CPU baselines have a type.
 pub fn has(dtype: Dtype) -> bool {
-    // Whose sums are of the type itself: those of smaller types are in wider ones.
+    // Only types whose sums have the type itself: sums of smaller types are wider.
     dtype.size() >= size_of::<u32>()
 }
 
@@ -248,7 +247,7 @@ mod tests {
         }
     }
 
-    /// One sum of all would end at 2^24, of the 2^25 that are right.
+    /// A single running sum would end at 2^24 instead of 2^25.
     #[test]
     fn elements_are_not_swallowed_by_a_long_sum() {
         let n = 1 << 25;

@@ -1,4 +1,4 @@
-//! Typed arrays and single values, as the command line and the catalogue's tests move them around.
+//! Dynamically typed arrays and values, for the command line and the catalogue's tests.
 
 use std::{fmt, io};
 
@@ -10,9 +10,10 @@ use serde::{Serialize, Serializer};
 
 use crate::{Dtype, Op};
 
-/// An element type of the suite, seen from the host.
+/// An element type of the suite on the host.
 ///
-/// The trait is sealed: a type whose name promised more bytes than it has would be read out of bounds.
+/// The trait is sealed: an implementation with a `DTYPE` larger than the type would be read out of
+/// bounds.
 ///
 /// ```compile_fail,E0277
 /// # use bytemuck::{Pod, Zeroable};
@@ -41,30 +42,29 @@ use crate::{Dtype, Op};
 pub trait Scalar: sealed::Scalar + Pod + Send + Sync + PartialEq + fmt::Debug {
     /// The name of the type.
     const DTYPE: Dtype;
-    /// A value from 64 random bits: integers over their whole range, floats uniform in [-1, 1).
+    /// Returns a value from 64 random bits: integers over their whole range, floats uniform in [-1, 1).
     fn random(bits: u64) -> Self;
-    /// The value of an integer, as far as the type can hold it.
+    /// Converts an integer, as far as the type can hold it.
     fn of_integer(integer: u64) -> Self;
-    /// The same of an integer with a sign.
+    /// Converts a signed integer, as far as the type can hold it.
     fn of_signed(integer: i64) -> Self;
-    /// Nothing is larger: the identity of the minimum.
+    /// The greatest value: the identity of the minimum.
     const LARGEST: Self;
-    /// Nothing is smaller: the identity of the maximum.
+    /// The least value: the identity of the maximum.
     const SMALLEST: Self;
-    /// The value with its type.
+    /// Returns the value with its type.
     fn value(self) -> Value;
-    /// The array with its type.
+    /// Returns the array with its type.
     fn data(values: Vec<Self>) -> Data;
 }
 
 mod sealed {
-    /// What no other crate can give a type.
     pub trait Scalar {}
 }
 
 macro_rules! scalars {
     ($($ty:ty = $variant:ident: $smallest:ident to $largest:ident, $random:expr;)*) => {
-        /// One value of a known type.
+        /// A value of one of the element types.
         #[derive(Debug, Clone, Copy, PartialEq)]
         pub enum Value {
             $(
@@ -73,7 +73,7 @@ macro_rules! scalars {
             )*
         }
 
-        /// An array of a known type.
+        /// An array of one of the element types.
         #[derive(Debug, Clone, PartialEq)]
         pub enum Data {
             $(
@@ -136,7 +136,6 @@ macro_rules! scalars {
             };
         }
 
-        /// Runs generic code on what is inside a [`Value`].
         macro_rules! with_one {
             ($value:expr, $one:ident => $body:expr) => {
                 match $value {
@@ -145,7 +144,6 @@ macro_rules! scalars {
             };
         }
 
-        /// Runs generic code on the vector inside a [`Data`] and a [`Value`] of its type.
         macro_rules! with_value {
             ($data:expr, $value:expr, $values:ident, $one:ident => $body:expr) => {
                 match ($data, $value) {
@@ -172,7 +170,7 @@ scalars! {
     f64 = F64: NEG_INFINITY to INFINITY, unit;
 }
 
-/// Uniform in [-1, 1), with 53 bits.
+/// Returns a uniform value in [-1, 1) with 53 bits.
 fn unit(bits: u64) -> f64 {
     ((bits >> 11) as f64) * 2.0_f64.powi(-52) - 1.0
 }
@@ -195,7 +193,7 @@ pub mod scalar_types {
 }
 
 impl Data {
-    /// `n` random elements; the same seed gives the same elements on any machine.
+    /// Returns `n` random elements, which depend only on the seed and not on the machine.
     pub fn random(dtype: Dtype, n: usize, seed: u64) -> Self {
         with_dtype!(dtype, T => {
             let values = (0..n as u64).into_par_iter().map(|i| T::random(mix(seed, i))).collect();
@@ -203,8 +201,8 @@ impl Data {
         })
     }
 
-    /// `n` random integers from 0 to below `bound`, in any type that holds them exactly. The last is the
-    /// largest, so that a sum without it is another one.
+    /// Returns `n` random integers from 0 to below `bound`, in any type that holds them exactly. The
+    /// last is the largest, so that a sum that omits it differs.
     pub fn random_below(dtype: Dtype, n: usize, seed: u64, bound: u64) -> Self {
         with_dtype!(dtype, T => {
             let last = (n as u64).saturating_sub(1);
@@ -216,22 +214,23 @@ impl Data {
         })
     }
 
-    /// `n` integers by their index, in any type that holds them exactly.
+    /// Returns `n` integers by their index, in any type that holds them exactly.
     pub fn of_integers(dtype: Dtype, n: usize, value: impl Fn(usize) -> i64) -> Self {
         with_dtype!(dtype, T => T::data((0..n).map(|i| T::of_signed(value(i))).collect()))
     }
 
-    /// An array from raw bytes in the machine's order; bytes past the last whole element are dropped.
+    /// Converts raw bytes in native byte order; bytes past the last whole element are dropped.
     pub fn from_bytes(dtype: Dtype, bytes: &[u8]) -> Self {
         with_dtype!(dtype, T => {
             T::data(bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect())
         })
     }
 
-    /// `n` elements from a reader, in the machine's order, without a second copy of them.
+    /// Reads `n` elements in native byte order, without a second copy of them.
     ///
     /// # Errors
-    /// Those of reading, of kind `UnexpectedEof` when there are fewer, `OutOfMemory` when memory is.
+    /// Errors of the reader; kind `UnexpectedEof` if there are fewer elements, `OutOfMemory` if they do
+    /// not fit.
     #[cfg(target_endian = "little")]
     pub(crate) fn read(dtype: Dtype, n: usize, from: &mut impl io::Read) -> io::Result<Self> {
         with_dtype!(dtype, T => {
@@ -243,7 +242,7 @@ impl Data {
         })
     }
 
-    /// Type of the elements.
+    /// Returns the type of the elements.
     pub fn dtype(&self) -> Dtype {
         fn of<T: Scalar>(_: &[T]) -> Dtype {
             T::DTYPE
@@ -256,18 +255,18 @@ impl Data {
         with_data!(self, values => values.len())
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The elements as the device sees them.
+    /// Returns the elements in their device representation.
     pub fn as_bytes(&self) -> &[u8] {
         with_data!(self, values => bytemuck::cast_slice(values))
     }
 }
 
-/// Random bits for element `i`: SplitMix64, whose state after i steps is known in closed form, so that
+/// Returns random bits for element `i`: SplitMix64, whose state after i steps has a closed form, so that
 /// elements can be made in any order.
 pub(crate) fn mix(seed: u64, i: u64) -> u64 {
     let mut z = seed
@@ -279,19 +278,19 @@ pub(crate) fn mix(seed: u64, i: u64) -> u64 {
 }
 
 impl Value {
-    /// A value from its bytes in the machine's order.
+    /// Converts bytes in native byte order.
     ///
     /// # Panics
-    /// When `bytes` is shorter than the type.
+    /// Panics if `bytes` is shorter than the type.
     pub fn from_bytes(dtype: Dtype, bytes: &[u8]) -> Self {
         with_dtype!(dtype, T => bytemuck::pod_read_unaligned::<T>(&bytes[..size_of::<T>()]).value())
     }
 
-    /// The identity of an operation on values of `dtype`: what changes nothing when it is combined.
+    /// Returns the identity of an operation on values of `dtype`.
     ///
     /// # Panics
-    /// For [`Op::ArgMin`] and [`Op::ArgMax`]: what they combine is an element with its index, which is
-    /// no value of one type.
+    /// Panics for [`Op::ArgMin`] and [`Op::ArgMax`]: they combine elements with their indices, which are
+    /// no values of one type.
     pub fn identity(op: Op, dtype: Dtype) -> Self {
         with_dtype!(dtype, T => match op {
             Op::Sum | Op::SumOfSquares => T::zeroed().value(),
@@ -301,7 +300,7 @@ impl Value {
         })
     }
 
-    /// The value's bytes in the machine's order.
+    /// Returns the bytes in native byte order.
     pub fn to_bytes(self) -> Vec<u8> {
         with_one!(self, value => bytemuck::bytes_of(&value).to_vec())
     }
@@ -314,7 +313,7 @@ impl Value {
         with_one!(self, value => of(value))
     }
 
-    /// The distance of an integer from 0; of a float, rounded down.
+    /// Returns the absolute value, for floats rounded down.
     pub fn magnitude(self) -> u64 {
         match self {
             Self::I8(v) => v.unsigned_abs().into(),
@@ -329,7 +328,7 @@ impl Value {
         }
     }
 
-    /// The value as a double; exact but for the largest 64-bit integers.
+    /// Converts to a double, exactly except for the largest 64-bit integers.
     pub fn to_f64(self) -> f64 {
         with_one!(self, value => value.as_())
     }
@@ -341,7 +340,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// A number; NaN and the infinities, which JSON lacks, as strings.
+/// Serializes as a number; NaN and the infinities, which JSON lacks, as strings.
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match *self {

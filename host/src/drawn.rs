@@ -1,44 +1,42 @@
-//! Elements that the suite draws itself, such that a wrong result shows.
+//! Test elements, chosen so that a wrong result is detected.
 //!
-//! Ordinary elements are random; the last one, the marker, is chosen so that a result without it is
-//! wrong by more than rounding can explain. What either may be is known in closed form.
+//! Ordinary elements are random; the last one, the marker, is chosen so that omitting it changes the
+//! result by more than rounding can explain. The ranges of both have closed forms.
 //!
-//! - Integers cover their whole range but for the two values at either end: these are no ordinary
-//!   elements, so that one next to the end can be the only extreme, and no right result is the end
-//!   itself.
-//! - Floats are uniform in [0, 1), those of f16 in [0, 1/256); for sums of squares their squares are.
-//!   All are of one sign, so that their sum outgrows what rounding may take from it: a block that is
-//!   left out shows too. The marker of a sum is between 1/128 and 1/64 of what the others can add up to;
-//!   of a sum of squares, its square is between 1/128 and 1/32 of theirs. That of an extreme is -2 or 2.
+//! - Integers cover their whole range except the two values at either end: so a marker next to the end
+//!   is the only extreme, and no correct result is the end itself.
+//! - Floats are uniform in [0, 1), those of f16 in [0, 1/256); for sums of squares their squares are
+//!   uniform. All have one sign, so that their sum exceeds the rounding error by far: an omitted block
+//!   is detected too. The marker of a sum is between 1/128 and 1/64 of the largest sum of the others;
+//!   for a sum of squares, its square is between 1/128 and 1/32 of theirs. The marker of an extreme is
+//!   -2 or 2.
 //!
-//! Why what is added up is uniform: where the last place of a long sum is no longer small beside the
-//! terms, rounding errors have mean 0 only if terms are as likely just above as just below a multiple of
-//! it. The squares of uniform elements crowd near 0, where all of them are rounded down: a loop over
-//! 2^20 of them is off by three quarters of the [bound](crate::reference) for terms whose errors have no
-//! direction.
+//! The summands are uniform for this reason: once the last place of a long sum is not small relative to
+//! the terms, rounding errors have mean 0 only if terms are equally likely just above and just below a
+//! multiple of it. The squares of uniform elements concentrate near 0, where all of them are rounded
+//! down: a loop over 2^20 of them has an error of three quarters of the [bound](crate::reference) for
+//! terms whose errors have no bias.
 
 use half::{bf16, f16};
 use rayon::prelude::*;
 
 use crate::{Data, Dtype, Op, Scalar, Value, data::mix};
 
-/// An element type of which the suite draws elements.
 pub(crate) trait Drawn: Scalar {
-    /// The largest magnitude of an ordinary float; of integers nothing is said.
+    /// The largest magnitude of an ordinary float; NaN for integers.
     const LARGEST_ORDINARY: f64;
 
-    /// An ordinary element from 64 random bits.
+    /// Returns an ordinary element from 64 random bits.
     fn ordinary(op: Op, bits: u64) -> Self;
 
-    /// The last of `n` elements, 1 at least. The sum of integers may by chance be what a wrong kernel
-    /// gives: another `turn`, from 0 to below [`TURNS`], makes another sum.
+    /// Returns the last of `n` elements, at least 1. A sum of integers may by chance equal the result of
+    /// a wrong kernel: another `turn`, from 0 to below [`TURNS`], gives another sum.
     fn marker(op: Op, n: u64, turn: u64) -> Self;
 }
 
-/// Markers of integers to choose from: more than there are planted results to be avoided.
+/// The number of markers for integers: more than there are planted results to avoid.
 pub(crate) const TURNS: u64 = 8;
 
-/// What the largest ordinary sum is divided by to make a marker.
 const SHARE: u64 = 128;
 
 macro_rules! integers {
@@ -69,13 +67,13 @@ macro_rules! floats {
             fn ordinary(op: Op, bits: u64) -> Self {
                 let of: fn(f64) -> Self = $of;
                 let uniform = f64::from(Self::random(bits)).abs();
-                // A root is rounded correctly, and so the same on any machine.
+                // Square roots are correctly rounded, and so are equal on all machines.
                 of(if op == Op::SumOfSquares { uniform.sqrt() } else { uniform } * $largest)
             }
 
             fn marker(op: Op, n: u64, _turn: u64) -> Self {
                 let of: fn(f64) -> Self = $of;
-                // A power of two, which every type holds.
+                // A power of two is exact in every type.
                 let share = (n - 1).div_ceil(SHARE).max(1).next_power_of_two();
                 of(match op {
                     Op::Sum => (share as f64 * $largest).min($most),
@@ -90,8 +88,8 @@ macro_rules! floats {
 
 integers! { i8 u8 i16 u16 i32 u32 i64 u64 }
 floats! {
-    // 2^15 is the largest power of two that it holds: with ordinary elements below 1 it were too little
-    // from 2^22 on.
+    // 2^15 is the largest power of two in f16: with ordinary elements below 1 it would be too small from
+    // 2^22 elements on.
     f16 = 1.0 / 256.0, 32_768.0, f16::from_f64;
     bf16 = 1.0, f64::INFINITY, bf16::from_f64;
     f32 = 1.0, f64::INFINITY, |x| x as f32;
@@ -99,9 +97,9 @@ floats! {
 }
 
 impl Data {
-    /// `n` ordinary elements for an operation, of which none is an extreme of its type; the same seed
-    /// gives the same elements on any machine. [`Expected::mark`](crate::reference::Expected::mark)
-    /// makes one the marker.
+    /// Returns `n` ordinary elements for an operation, none of which is an extreme of its type. They
+    /// depend only on the seed and not on the machine.
+    /// [`Expected::mark`](crate::reference::Expected::mark) replaces one by the marker.
     pub fn drawn(op: Op, dtype: Dtype, n: usize, seed: u64) -> Self {
         with_dtype!(dtype, T => {
             let element = |i| <T as Drawn>::ordinary(op, mix(seed, i));
@@ -109,34 +107,32 @@ impl Data {
         })
     }
 
-    /// Whether two operations have the same drawn elements.
+    /// Returns whether two operations have the same drawn elements.
     pub fn drawn_alike(dtype: Dtype, op: Op, other: Op) -> bool {
         !dtype.is_float() || (op == Op::SumOfSquares) == (other == Op::SumOfSquares)
     }
 
-    /// The element at an index.
+    /// Returns the element at an index.
     ///
     /// # Panics
-    /// When there is none.
+    /// Panics if the index is out of bounds.
     pub fn get(&self, index: usize) -> Value {
         with_data!(self, values => values[index].value())
     }
 
-    /// Puts another element in the place of one.
+    /// Replaces the element at an index.
     ///
     /// # Panics
-    /// When there is none, and for a value of another type.
+    /// Panics if the index is out of bounds, or for a value of another type.
     pub fn set(&mut self, index: usize, value: Value) {
         with_value!(self, value, values, value => values[index] = value);
     }
 }
 
-/// The marker of `n` elements.
 pub(crate) fn marker(op: Op, dtype: Dtype, n: u64, turn: u64) -> Value {
     with_dtype!(dtype, T => <T as Drawn>::marker(op, n, turn).value())
 }
 
-/// The largest magnitude of an ordinary element of a floating-point type.
 pub(crate) fn largest_ordinary(dtype: Dtype) -> f64 {
     with_dtype!(dtype, T => <T as Drawn>::LARGEST_ORDINARY)
 }

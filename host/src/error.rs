@@ -1,4 +1,4 @@
-//! What can go wrong, each said in one line: what was given, what is allowed, what to do.
+//! Errors, each with a one-line message: the given value, what is allowed, what to do.
 
 use std::{borrow::Cow, path::PathBuf};
 
@@ -9,10 +9,10 @@ use warpfold_driver::CallError;
 
 use crate::{Arch, Dtype, Op, Statistic, Value};
 
-/// Result of this crate's calls.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Everything that a call of this crate can fail with.
+/// Any error of this crate.
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum Error {
@@ -24,25 +24,25 @@ pub enum Error {
     Blind {
         /// Operation and number of elements.
         case: String,
-        /// What the wrong kernel does.
+        /// The action of the wrong kernel.
         planted: &'static str,
-        /// The result that it gives.
+        /// The wrong kernel's result.
         given: Value,
-        /// The result that is right.
+        /// The correct result.
         expected: Value,
-        /// How far off a result may be.
+        /// The allowed error.
         allowed: f64,
     },
-    /// A name that nothing has.
+    /// An unknown name.
     #[error("unknown {what} `{given}`{}; {see}", suggestion(.nearest))]
     UnknownName {
-        /// What kind of name.
+        /// The kind of name.
         what: &'static str,
         /// The name as given.
         given: String,
-        /// The closest that exists.
+        /// The closest known name.
         nearest: Option<String>,
-        /// Where to see what there is.
+        /// Where to find the known names.
         see: Cow<'static, str>,
     },
     /// An architecture that is not written `sm_NN`.
@@ -51,149 +51,149 @@ pub enum Error {
     /// The variant lacks the operation.
     #[error("{variant} has no {op}; it has {}", join(.has))]
     UnsupportedOp {
-        /// The variant that was asked for.
+        /// The requested variant.
         variant: &'static str,
-        /// The operation asked for.
+        /// The requested operation.
         op: Op,
-        /// The operations it has.
+        /// The supported operations.
         has: &'static [Op],
     },
     /// The variant lacks the type.
     #[error("{variant} has no {dtype}; it has {}", join(.has))]
     UnsupportedDtype {
-        /// The variant that was asked for.
+        /// The requested variant.
         variant: &'static str,
-        /// The type asked for.
+        /// The requested type.
         dtype: Dtype,
-        /// The types it has.
+        /// The supported types.
         has: &'static [Dtype],
     },
     /// A preset that the variant does not have.
     #[error("{variant} has no preset `{given}`; it has {}", if .has.is_empty() { "none".to_owned() } else { join(.has) })]
     UnknownPreset {
-        /// The variant that was asked for.
+        /// The requested variant.
         variant: &'static str,
         /// The name as given.
         given: String,
-        /// The names it has.
+        /// The presets of the variant.
         has: Vec<&'static str>,
     },
     /// A variant of another family, where a reduction kernel is needed.
     #[error("{variant} is no reduction kernel; `cargo xtask list` shows which are")]
     NoReduction {
-        /// The variant that was asked for.
+        /// The requested variant.
         variant: &'static str,
     },
     /// A variant or pattern of another kind, where a kernel that moves elements is needed.
     #[error("{variant} does not move elements in this pattern; `cargo xtask list` shows what does")]
     NoMovement {
-        /// The variant that was asked for.
+        /// The requested variant.
         variant: &'static str,
     },
-    /// A number of CPU threads that cannot be.
+    /// An invalid number of CPU threads.
     #[error("{given} threads for {variant}; allowed are 1 to {most}")]
     BadThreads {
-        /// The variant that was asked for.
+        /// The requested variant.
         variant: &'static str,
-        /// Threads that were asked for.
+        /// The requested threads.
         given: usize,
-        /// Most that it takes.
+        /// The largest number of threads.
         most: usize,
     },
-    /// The system refuses threads.
+    /// The system could not create threads.
     #[error("no threads: {0}; take fewer --threads")]
     Threads(String),
-    /// A size that a kernel that moves elements cannot have.
+    /// An invalid size for a kernel that moves elements.
     #[error("{what} is {given}; allowed are 1 to {most}")]
     BadSize {
-        /// Which of the sizes it is.
+        /// The name of the size.
         what: &'static str,
-        /// The size as it was given.
+        /// The size as given.
         given: u64,
-        /// The largest size that is allowed.
+        /// The largest allowed size.
         most: u64,
     },
-    /// A block size that the kernels do not take.
+    /// An invalid block size.
     #[error(
         "block is {given}; allowed are the powers of two from {} to {}",
         BLOCK_SIZES.start(),
         BLOCK_SIZES.end()
     )]
     BadBlock {
-        /// Threads that were asked for.
+        /// The requested threads.
         given: u32,
     },
-    /// A grid that cannot be launched.
+    /// An invalid grid size.
     #[error("grid is {given}; allowed are 1 to {} blocks", crate::plan::MAX_GRID)]
     BadGrid {
-        /// Blocks that were asked for.
+        /// The requested blocks.
         given: u64,
     },
-    /// A grid given to a variant that has no choice.
+    /// A grid given for a variant with a fixed one.
     #[error(
         "grid is {given}, but {variant} has no choice: its elements per thread and n make {needed} blocks here; \
          leave --grid out"
     )]
     FixedGrid {
-        /// The variant that was asked for.
+        /// The requested variant.
         variant: &'static str,
-        /// Blocks that were asked for.
+        /// The requested blocks.
         given: u64,
-        /// Blocks that n and the block give.
+        /// The blocks that n and the block size require.
         needed: u64,
     },
-    /// A grid that ends in the middle of a cluster.
+    /// A grid that is not a whole number of clusters.
     #[error(
         "grid is {given}, but {variant} runs in clusters of {cluster} blocks; take a multiple of {cluster}"
     )]
     PartialCluster {
-        /// The variant that was asked for.
+        /// The requested variant.
         variant: &'static str,
-        /// Blocks that were asked for.
+        /// The requested blocks.
         given: u64,
         /// Blocks of a cluster.
         cluster: u64,
     },
-    /// A grid whose blocks cannot all be resident, given to a variant that waits for all of them.
+    /// A grid that cannot be resident at once, for a variant with a grid-wide barrier.
     #[error(
         "grid is {given}, but {variant} waits for all blocks at once and at most {largest} fit on this device; \
          leave --grid out or take at most that"
     )]
     GridNotResident {
-        /// The variant that was asked for.
+        /// The requested variant.
         variant: &'static str,
-        /// Blocks that were asked for.
+        /// The requested blocks.
         given: u64,
-        /// Blocks that fit at once.
+        /// The largest number of resident blocks.
         largest: u32,
     },
-    /// More elements than one element per thread can reach.
+    /// Too many elements for one element per thread.
     #[error(
         "{n} elements need {needed} blocks of {block} threads; at most {} can be launched; take a larger block",
         crate::plan::MAX_GRID
     )]
     TooManyBlocks {
-        /// How many elements there are.
+        /// The number of elements.
         n: u64,
         /// Threads of a block.
         block: u32,
-        /// Blocks that this makes.
+        /// The blocks that this requires.
         needed: u64,
     },
-    /// Minimum, maximum or mean of nothing.
+    /// Minimum, maximum or mean of an empty input.
     #[error("{statistic} of 0 elements has no value; give at least 1 element (the sum of none is 0)")]
     NoValue {
-        /// What was asked for.
+        /// The requested statistic.
         statistic: Statistic,
     },
-    /// A statistic of integers that cannot be had from a sum that may wrap around.
+    /// A statistic of integers whose sum may wrap around.
     #[error(
         "{statistic} of {n} {dtype} up to {largest}: the sum may pass the type's range; take 64-bit or floating-point elements"
     )]
     MayWrap {
-        /// What was asked for.
+        /// The requested statistic.
         statistic: Statistic,
-        /// How many elements there are.
+        /// The number of elements.
         n: u64,
         /// The type of the elements.
         dtype: Dtype,
@@ -203,30 +203,30 @@ pub enum Error {
     /// The GPU is older than the kernel needs.
     #[error("{variant} needs {needed} or newer; {device} is {arch}")]
     ArchTooOld {
-        /// The variant that was asked for.
+        /// The requested variant.
         variant: &'static str,
-        /// The oldest architecture that it runs on.
+        /// The oldest supported architecture.
         needed: Arch,
         /// Name of the device.
         device: String,
         /// The architecture of the device.
         arch: Arch,
     },
-    /// The driver could not be had.
+    /// No usable CUDA driver.
     #[error("no CUDA device: {reason}; `--device sim` runs on the simulator")]
     NoCuda {
-        /// What the driver or its loader said.
+        /// The message of the driver or its loader.
         reason: String,
     },
-    /// One process, one driver.
+    /// A second driver was requested in one process.
     #[error(
         "the {wanted} is wanted, but this process runs on the {bound}: cust binds one driver per process; run another \
          process"
     )]
     OtherDriver {
-        /// What was asked for.
+        /// The requested driver.
         wanted: &'static str,
-        /// What was opened first.
+        /// The driver that was opened first.
         bound: &'static str,
     },
     /// The driver refused a call.
@@ -234,9 +234,9 @@ pub enum Error {
     Driver {
         /// Name of the device.
         device: String,
-        /// What was asked of the driver.
+        /// The failed call.
         call: &'static str,
-        /// The reason that it gave.
+        /// The driver's reason.
         reason: String,
     },
     /// There is not enough memory.
@@ -244,29 +244,28 @@ pub enum Error {
     OutOfMemory {
         /// Name of the device.
         device: String,
-        /// Bytes that were asked for.
+        /// The requested bytes.
         needed: u64,
-        /// Bytes that are free.
+        /// The free bytes.
         free: u64,
     },
-    /// No PTX where it was looked for.
+    /// PTX was not found.
     #[error("no PTX for {what} under {}; build it with `cargo xtask build-ptx`", .path.display())]
     PtxMissing {
-        /// What was looked for.
+        /// The name of the missing PTX.
         what: String,
         /// The path of the file.
         path: PathBuf,
     },
-    /// PTX that the device cannot take.
+    /// PTX that the device rejects.
     #[error("{}: {reason}", .path.display())]
     PtxRejected {
         /// The path of the file.
         path: PathBuf,
-        /// What the driver or the simulator said.
+        /// The message of the driver or the simulator.
         reason: String,
     },
-    /// An entry whose parameters are not those that the library passes: its PTX comes from other
-    /// sources.
+    /// An entry with other parameters than the library passes: its PTX was built from other sources.
     #[error(
         "{}: `{entry}` takes {takes}, but is launched with {passes}; build the file anew, with \
          `cargo xtask build-ptx`, or a CUDA C twin with `cargo xtask build-twins`",
@@ -277,9 +276,9 @@ pub enum Error {
         path: PathBuf,
         /// The name of the entry.
         entry: String,
-        /// What the PTX declares.
+        /// The parameters that the PTX declares.
         takes: String,
-        /// What the library passes.
+        /// The parameters that the library passes.
         passes: String,
     },
     /// A file that could not be read.
@@ -287,18 +286,18 @@ pub enum Error {
     BadInput {
         /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it and what is allowed.
+        /// The problem and what is allowed.
         reason: String,
     },
-    /// More elements than one reduction takes.
+    /// More elements than one reduction supports.
     #[error("{n} elements; a reducer takes at most {most}; reduce slices of the buffer")]
     TooManyElements {
-        /// Elements of the buffer.
+        /// The elements of the buffer.
         n: u64,
-        /// Most that there may be.
+        /// The largest number of elements.
         most: u64,
     },
-    /// A wait for a device has failed, twice, in a way that leaves open what still runs there.
+    /// A wait for a device has failed twice without proof that its work has ended.
     #[error(
         "{device} is used no more: a wait has failed, and what it was for may still run; start the program anew"
     )]
@@ -306,18 +305,17 @@ pub enum Error {
         /// The name of the device.
         device: String,
     },
-    /// A buffer, workspace or stream that does not go with the call.
+    /// A buffer, workspace or stream that does not match the call.
     #[error("{what}: {reason}")]
     Mismatch {
-        /// Which of the arguments it is.
+        /// The name of the argument.
         what: &'static str,
-        /// What it is and what is needed.
+        /// What was given and what is needed.
         reason: String,
     },
 }
 
 impl Error {
-    /// What a call of the driver failed with, on a device of this name.
     pub(crate) fn of_call(device: &str, CallError { call, text, name, .. }: CallError) -> Self {
         Self::Driver { device: device.to_owned(), call, reason: format!("{text} ({name})") }
     }

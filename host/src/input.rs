@@ -1,4 +1,4 @@
-//! Elements from a file: NumPy's `.npy`, or raw little-endian.
+//! Elements from files: NumPy's `.npy`, or raw little-endian.
 
 pub mod npy;
 
@@ -10,35 +10,36 @@ use std::{
 
 use crate::{Data, Dtype, Error, Result, cpu::memory_short_of};
 
-/// Reads a file: `.npy` by its magic bytes, anything else as raw little-endian elements of `dtype`.
+/// Reads a file: `.npy` if it has the magic bytes, otherwise raw little-endian elements of `dtype`.
 ///
-/// An `.npy` may have any number of dimensions that NumPy has, in C or Fortran order: a reduction takes
-/// all of its elements, in the order of the file. `dtype`, where given, must be the file's.
+/// An `.npy` may have any number of dimensions that NumPy supports, in C or Fortran order: a reduction
+/// takes all of its elements, in file order. `dtype`, if given, must be the file's type.
 ///
-/// Time and memory are linear in the file's size, which is at most the memory that the process has left.
+/// Time and memory are linear in the file's size, which is limited by the memory available to the
+/// process.
 ///
 /// # Errors
-/// [`Error::BadInput`] when the file cannot be read, is a folder, a pipe or a device, larger than
-/// memory, cut off, big endian, of another type, or no whole number of elements.
+/// [`Error::BadInput`] if the file cannot be read, is a folder, a pipe or a device, exceeds the memory,
+/// is truncated, big endian, of another type, or not a whole number of elements.
 pub fn read(path: &Path, dtype: Option<Dtype>) -> Result<Data> {
     let elements = open(path).and_then(|file| Elements::of(path, file, dtype));
     elements.and_then(Elements::read).map_err(|reason| Error::BadInput { path: path.to_owned(), reason })
 }
 
-/// Bytes of a text that a command reads (a tuning, results, what another program has counted), at most.
+/// The size limit of a text that a command reads (a tuning, results, another program's counters).
 pub const MAX_TEXT: u64 = 16 << 20;
 
-/// Bytes of a PTX file, at most: as many as the simulator takes.
+/// The size limit of a PTX file, which is that of the simulator.
 pub const MAX_PTX: u64 = 64 << 20;
 
-/// Reads a file of text that has at most `most` bytes.
+/// Reads a text file of at most `most` bytes.
 ///
 /// # Errors
-/// One line: it cannot be read, is no file, too large, or no UTF-8.
+/// One line: the file cannot be read, is not a regular file, is too large, or is not UTF-8.
 pub fn text(path: &Path, most: u64) -> Result<String, String> {
     let file = open(path)?;
     let mut text = String::new();
-    // One that grows meanwhile ends here as well.
+    // This also bounds a file that grows during the read.
     file.take(most + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
     if text.len() as u64 > most {
         return Err(format!("has more than {most} bytes; allowed are {most}"));
@@ -46,17 +47,17 @@ pub fn text(path: &Path, most: u64) -> Result<String, String> {
     Ok(text)
 }
 
-/// A file, its first element next.
+/// A file positioned at its first element.
 struct Elements {
     file: BufReader<File>,
     dtype: Dtype,
     count: u64,
 }
 
-/// Opens a regular file. Anything else may be endless, or wait for whoever writes to it.
+/// Opens a regular file. Other kinds may be endless, or block until another process writes.
 ///
 /// # Errors
-/// It is none, or cannot be opened.
+/// The path is not a regular file, or cannot be opened.
 pub fn open(path: &Path) -> Result<File, String> {
     let is_file = |found: fs::Metadata| match found {
         found if found.is_file() => Ok(()),
@@ -64,7 +65,7 @@ pub fn open(path: &Path) -> Result<File, String> {
         _ => Err("is a pipe or a device; write the elements to a file".to_owned()),
     };
     let said = |error: io::Error| error.to_string();
-    // Before it is opened, which would wait for the other end of a pipe.
+    // Checked before opening, which would block on a pipe without a writer.
     is_file(fs::metadata(path).map_err(said)?)?;
     let file = File::open(path).map_err(said)?;
     is_file(file.metadata().map_err(said)?)?;
@@ -72,7 +73,6 @@ pub fn open(path: &Path) -> Result<File, String> {
 }
 
 impl Elements {
-    /// Reads the head of a file, if it has one.
     fn of(path: &Path, file: File, wanted: Option<Dtype>) -> Result<Self, String> {
         let length = file.metadata().map_err(|error| error.to_string())?.len();
         let mut file = BufReader::new(file);
@@ -119,7 +119,7 @@ impl Elements {
         if present < needed {
             return Err(format!("cut off: {present} bytes of elements, its shape needs {needed}"));
         }
-        // Either order has the elements in the file one after the other.
+        // Either order stores the elements contiguously.
         Ok(Self { file, dtype, count: head.elements() })
     }
 
@@ -154,7 +154,6 @@ impl Elements {
 mod tests {
     use super::*;
 
-    /// An `.npy` of version 1.0, as NumPy writes it.
     fn npy_file(descr: &str, order: &str, shape: &str, elements: &[u8]) -> Vec<u8> {
         let dict = format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}");
         let length = (dict.len() + 11).next_multiple_of(64) - 10;
@@ -253,7 +252,7 @@ mod tests {
         }
         assert!(read(Path::new("no/such/file"), None).is_err());
     }
-    /// A pipe waits for whoever writes to it, and what is endless ends memory.
+    /// Opening a pipe blocks until there is a writer, and an endless device exhausts memory.
     #[cfg(unix)]
     #[test]
     fn what_is_no_file_is_refused_at_once() {

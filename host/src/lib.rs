@@ -1,17 +1,17 @@
 //! Loads, drives, checks and times the suite's GPU kernels, on an NVIDIA GPU or in its simulator.
 //!
-//! - [`Reducer`]: the library's reducer (`warpfold`, which is what a program adds), driven by operation
-//!   and type as values.
+//! - [`Reducer`]: the library's reducer (`warpfold` is the crate for programs), with operation and type
+//!   as values.
 //! - [`catalogue`]: one row per variant, read by everything else.
-//! - [`Device`]: CUDA through cust, or the PTX simulator; [`Buffer`] and [`Stream`] belong to one.
-//! - [`Reduction`]: a variant made ready for an operation, type, size and geometry. Its calls are
-//!   safe: none reads out of bounds, outlives a buffer or races.
-//! - [`reference`](mod@reference): what the result must be, and how far off a float may land.
-//! - [`measure`]: what times one kernel: device events, and inputs rotated past the L2 cache. Several
-//!   are compared by `warpfold-bench`.
-//! - [`abi`]: what kernels and host agree on: parameters, memory layouts, sizes.
+//! - [`Device`]: CUDA through cust, or the PTX simulator; a [`Buffer`] or [`Stream`] belongs to one.
+//! - [`Reduction`]: a variant prepared for an operation, type, size and geometry. Its calls are safe:
+//!   none reads out of bounds, outlives a buffer or races.
+//! - [`reference`](mod@reference): expected results, and the allowed error of floats.
+//! - [`measure`]: timing of one kernel, with device events and inputs rotated past the L2 cache.
+//!   `warpfold-bench` compares several.
+//! - [`abi`]: the interface of kernels and host: parameters, memory layouts, sizes.
 //!
-//! One variant of the catalogue:
+//! To run one variant of the catalogue:
 //!
 //! ```no_run
 //! use warpfold_suite::{Data, Device, Op, PtxStore, Reduction, Request, Selection, catalogue};
@@ -26,7 +26,8 @@
 //! # Ok::<(), warpfold_suite::Error>(())
 //! ```
 
-// Standard output and error may be closed or full, which is no reason to panic: `cli::stdout`, `say!`.
+// Standard output and error may be closed or full, where `println!` panics: use `cli::stdout` and
+// `say!`.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 #[macro_use]

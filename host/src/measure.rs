@@ -1,10 +1,10 @@
-//! How long things take on a GPU.
+//! Timing on a GPU.
 //!
-//! Device events around every run; warm-up runs first; inputs rotated so that none is still in the L2
-//! cache when its turn comes; the median of many runs, with the quartiles, the smallest and the largest.
-//! The time between two events includes what a launch costs, which small inputs are ruled by. Here one
-//! thing is timed; the package `warpfold-bench` lets several take turns, by the same events and rotated
-//! inputs.
+//! Device events surround every run; warm-up runs come first; inputs are rotated so that none is still
+//! in the L2 cache when it is reused; the result is the median of many runs, with quartiles and
+//! extremes. The time between two events includes the launch overhead, which dominates for small inputs.
+//! This module times one kernel; the package `warpfold-bench` alternates several, with the same events
+//! and rotated inputs.
 
 mod clock;
 mod rotation;
@@ -18,15 +18,15 @@ pub use clock::time_runs;
 pub use rotation::{Rotation, Slot};
 pub use spread::Spread;
 
-/// Runs that are timed, at most.
+/// The largest number of timed runs.
 pub const MAX_ITERATIONS: u32 = 1_000_000;
 
-/// How the runs are timed.
+/// The number of runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Runs that are timed.
+    /// The number of timed runs.
     pub iterations: u32,
-    /// Runs before those, which warm up.
+    /// The number of warm-up runs before those.
     pub warm_up: u32,
 }
 
@@ -36,15 +36,14 @@ impl Default for Options {
     }
 }
 
-/// Where the room begins that a run may write, counted from its address.
+/// Returns the offset of a run's output from the address of its input.
 pub(crate) fn slot_offset(input: &[u8]) -> u64 {
     rotation::room_offset(input.len() as u64)
 }
 
-/// Times the runs of one thing on inputs in turn; none on the simulator, whose times would say nothing
-/// of a GPU's. `run` enqueues one run on a stream and is given the address of its input, behind which
-/// there are `room` bytes to write at [`slot_offset`]. The stream is idle when this returns, whatever
-/// happened.
+/// Times runs on rotated inputs; `None` on the simulator, whose times are unrelated to a GPU's. `run`
+/// enqueues one run on a stream and is given the address of its input, which is followed by `room`
+/// writable bytes at [`slot_offset`]. The stream is idle when this returns, even after an error.
 pub(crate) fn times(
     device: &Device,
     input: &[u8],
@@ -67,10 +66,9 @@ pub(crate) fn times(
     Ok(Spread::of(times.into_iter().skip(options.warm_up as usize)))
 }
 
-/// Times launches of a kernel of the caller's, which reads `input` and writes up to `room` bytes.
-/// `launch` enqueues one on the stream, with the address of the input and that of the room; each finds
-/// copies that no cache still has. None on the simulator.
-///
+/// Times launches of a caller's kernel, which reads `input` and writes up to `room` bytes. `launch`
+/// enqueues one on the stream, with the addresses of input and output, whose contents are in no cache.
+/// Returns `None` on the simulator.
 /// # Errors
 /// Those of `launch`, [`Error::OutOfMemory`](crate::Error::OutOfMemory) and
 /// [`Error::Driver`](crate::Error::Driver).
@@ -85,18 +83,18 @@ pub fn measure_launches(
     times(device, input, room, options, |stream, from| launch(stream, from, from + offset))
 }
 
-/// Times a reduction of `data`. None on the simulator. The value is the last run's, to be checked like
-/// any other.
+/// Times a reduction of `data`; `None` on the simulator. The returned value is the last run's, which the
+/// caller must check.
 ///
 /// # Errors
 /// Those of [`Reduction::run`].
 pub fn measure(reduction: &Reduction, data: &Data, options: Options) -> Result<Option<(Spread, Value)>> {
     let mut workspace = reduction.workspace()?;
-    // Memory that was just given back may come with the right result in it.
+    // Reused memory may already contain the correct result.
     workspace.poison(POISON)?;
     let run = |stream: &Stream, input| {
         // SAFETY: every slot of the rotation holds the elements; the stream is idle when `times`
-        // returns, and runs on one stream follow each other.
+        // returns, and runs on one stream are ordered.
         unsafe { reduction.launch(stream, input, &mut workspace) }.map(drop)
     };
     let timing = times(reduction.device(), data.as_bytes(), 0, options, run)?;
@@ -105,7 +103,7 @@ pub fn measure(reduction: &Reduction, data: &Data, options: Options) -> Result<O
     Ok(Some((timing, value)))
 }
 
-/// Times runs by the host's clock, after the warm-up: for what the host itself takes part in.
+/// Times runs by the host's clock, after the warm-up: for work in which the host takes part.
 ///
 /// # Errors
 /// Those of the run.
@@ -117,9 +115,8 @@ pub(crate) fn host_times(
     Ok(spread)
 }
 
-/// Times several runs, which are called by their number and take turns: what the host takes part in
-/// drifts with its clock and its caches, and parts of one whole are comparable only where they share the
-/// drift.
+/// Times several runs, which are identified by index and alternate: clock rates and caches of the host
+/// drift, and parts of one whole are comparable only if they share the drift.
 ///
 /// # Errors
 /// Those of the runs.
@@ -150,7 +147,7 @@ mod tests {
         let mut order = Vec::new();
         let times = host_times_in_turn(options, |at| {
             order.push(at);
-            // Only what is timed sleeps: a first round among the times would be their least.
+            // Only timed runs sleep: if a warm-up run were among the times, it would be the minimum.
             if order.len() > 4 {
                 std::thread::sleep(std::time::Duration::from_millis(2));
             }

@@ -1,5 +1,5 @@
-//! Kernels that move elements: strided and random copies, transposes. What they write is known
-//! element by element, and so is the traffic that they are there to show.
+//! Kernels that move elements: strided and random copies, transposes. Their outputs are checked element
+//! by element, and their memory traffic is known.
 
 use warpfold_abi::{
     arguments::{CopyRandom, CopyStrided, Transpose},
@@ -14,33 +14,32 @@ use crate::{
     ptx::PtxFile,
 };
 
-/// The strides of the sweep that shows what uncoalesced reads cost.
+/// The strides of the sweep that shows the cost of uncoalesced reads.
 pub const STRIDES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// Threads of a block of a copy where the user names none.
+/// The default block size of a copy.
 pub const DEFAULT_BLOCK: u32 = 256;
 
-/// Most blocks of a grid along y.
 const MAX_GRID_Y: u64 = 65_535;
 
-/// Which element goes where.
+/// The mapping of input to output elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
-    /// Element i of n is element i times the stride of the input.
+    /// Output element i is the input element at i times the stride.
     Strided {
-        /// How many elements are written.
+        /// The number of elements written.
         n: u64,
-        /// Distance of the elements read.
+        /// The distance of the elements read.
         stride: u64,
     },
-    /// Element i of n is element p\[i\] of the input, p a random permutation.
+    /// Output element i of n is input element p\[i\], for a random permutation p.
     Random {
-        /// How many elements there are.
+        /// The number of elements.
         n: u64,
         /// Seed of the permutation.
         seed: u64,
     },
-    /// The input's rows become columns.
+    /// A transpose of a matrix.
     Transpose {
         /// Elements of an input row.
         width: u64,
@@ -50,7 +49,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// The largest input of a variant with about n elements written: for a transpose the largest
+    /// Returns the pattern of a variant with about n elements written: for a transpose the largest
     /// square.
     pub fn of(variant: &Variant, n: u64, stride: u64, seed: u64) -> Result<Self> {
         match variant.work {
@@ -64,7 +63,7 @@ impl Pattern {
         }
     }
 
-    /// Elements that the input must have.
+    /// Returns the required number of input elements.
     pub fn input_len(&self) -> u64 {
         match *self {
             Self::Strided { n, stride } => match n {
@@ -76,7 +75,7 @@ impl Pattern {
         }
     }
 
-    /// Elements that are written.
+    /// Returns the number of elements written.
     pub fn output_len(&self) -> u64 {
         match *self {
             Self::Strided { n, .. } | Self::Random { n, .. } => n,
@@ -84,14 +83,13 @@ impl Pattern {
         }
     }
 
-    /// Bytes that the program asks for, read and written: each element once, and a permutation's
+    /// Returns the bytes read and written by the program: each element once, and a permutation's
     /// indices.
     pub fn useful_bytes(&self, dtype: Dtype) -> u64 {
         let index = if matches!(self, Self::Random { .. }) { 4 } else { 0 };
         self.output_len() * (2 * dtype.size() as u64 + index)
     }
 
-    /// Accepts what a kernel can be launched for.
     fn require(&self) -> Result<()> {
         let within = |what, given, least, most| match given {
             given if (least..=most).contains(&given) => Ok(()),
@@ -110,10 +108,10 @@ impl Pattern {
         }
     }
 
-    /// What must be written.
+    /// Returns the expected output.
     ///
     /// # Panics
-    /// When the input is shorter than [`input_len`](Self::input_len).
+    /// Panics if the input is shorter than [`input_len`](Self::input_len).
     pub fn expected(&self, input: &Data) -> Data {
         fn moved<T: crate::Scalar>(pattern: Pattern, from: &[T]) -> Data {
             let at = |i: u64| from[i as usize];
@@ -131,11 +129,11 @@ impl Pattern {
     }
 }
 
-/// Most elements that a copy writes: far more than any memory holds.
+/// The largest number of elements written, far more than any memory holds.
 const MAX_COPIED: u64 = 1 << 38;
 const MAX_STRIDE: u64 = 1 << 20;
 
-/// A random permutation of 0 to n - 1: Fisher and Yates' shuffle.
+/// Returns a random permutation of 0 to n - 1, by a Fisher-Yates shuffle.
 fn permutation(n: u64, seed: u64) -> Vec<u32> {
     let Data::U64(bits) = Data::random(Dtype::U64, n as usize, !seed) else {
         unreachable!("asked for u64")
@@ -148,7 +146,7 @@ fn permutation(n: u64, seed: u64) -> Vec<u32> {
     order
 }
 
-/// The kernel of a pattern, with what it is told beside where the elements are.
+/// The kernel of a pattern and its arguments besides the element addresses.
 enum Mover {
     Strided { kernel: Kernel<CopyStrided<()>>, n: u64, stride: u64 },
     Random { kernel: Kernel<CopyRandom<()>>, n: u64, index: Buffer },
@@ -156,7 +154,6 @@ enum Mover {
 }
 
 impl Mover {
-    /// Loads the kernel, and brings a permutation to the device.
     fn load(device: &Device, ptx: &PtxFile, entry: &str, pattern: Pattern) -> Result<Self> {
         let (path, text) = (&ptx.path, &ptx.text);
         Ok(match pattern {
@@ -177,7 +174,7 @@ impl Mover {
     /// Enqueues the launch.
     ///
     /// # Errors
-    /// [`Error::Driver`] when it fails.
+    /// [`Error::Driver`] if the launch fails.
     ///
     /// # Safety
     /// As [`Movement::launch`]; the grid must cover the pattern.
@@ -206,7 +203,7 @@ impl Mover {
     }
 }
 
-/// A movement made ready: its kernel loaded, its permutation on the device.
+/// A movement with its kernel loaded and its permutation on the device.
 pub struct Movement {
     variant: &'static Variant,
     dtype: Dtype,
@@ -217,20 +214,20 @@ pub struct Movement {
     stream: Stream,
 }
 
-/// What a movement has written.
+/// The result of a movement.
 pub struct Moved {
-    /// The elements that were written.
+    /// The output elements.
     pub output: Data,
-    /// What the simulator counted; none on a GPU.
+    /// The simulator's counters; `None` on a GPU.
     pub counters: Option<Counters>,
 }
 
 impl Movement {
-    /// Loads the kernel of a variant. `block` is a copy's; transposes have tiles.
+    /// Loads the kernel of a variant. `block` is for copies; transposes have fixed tiles.
     ///
     /// # Errors
-    /// A type, size or block that cannot be, a device too old, no PTX; [`Error::NoMovement`] for a
-    /// variant that moves nothing; those of [`Device::load`].
+    /// Invalid type, size or block, too old a device, or missing PTX; [`Error::NoMovement`] for a
+    /// variant of another kind; those of [`Device::load`].
     pub fn new(
         device: &Device,
         store: &PtxStore,
@@ -258,42 +255,42 @@ impl Movement {
         Ok(Self { variant, dtype, pattern, geometry, mover, ptx, stream })
     }
 
-    /// Returns the variant that it runs.
+    /// Returns the variant.
     pub fn variant(&self) -> &'static Variant {
         self.variant
     }
 
-    /// Type of the elements.
+    /// Returns the type of the elements.
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// Which element goes where.
+    /// Returns the mapping of elements.
     pub fn pattern(&self) -> Pattern {
         self.pattern
     }
 
-    /// Shape of the launch.
+    /// Returns the launch configuration.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// The PTX that runs.
+    /// Returns the loaded PTX.
     pub fn ptx(&self) -> &PtxFile {
         &self.ptx
     }
 
-    /// The device that it runs on.
+    /// Returns the device.
     pub fn device(&self) -> &Device {
         self.stream.device()
     }
 
-    /// Moves the elements of `input` and brings them back. Memory that nothing writes comes back as
-    /// bytes of `0xac`.
+    /// Moves the elements of `input` and returns the output. Bytes that the kernel does not write are
+    /// `0xac`.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] when the input is not what was planned for, [`Error::OutOfMemory`],
-    /// [`Error::Driver`] when the launch fails.
+    /// [`Error::Mismatch`] if the input does not match the plan, [`Error::OutOfMemory`],
+    /// [`Error::Driver`] if the launch fails.
     pub fn run(&self, input: &Buffer) -> Result<Moved> {
         let (has, needs) = ((input.dtype(), input.len()), (self.dtype, self.pattern.input_len()));
         if has != needs || !input.device().same(self.device()) {
@@ -303,8 +300,8 @@ impl Movement {
         let bytes = self.pattern.output_len() * self.dtype.size() as u64;
         let memory = self.device().allocate(bytes)?;
         memory.fill(0, crate::reference::POISON, bytes)?;
-        // SAFETY: the input was checked and the output is of the size that is written; both live
-        // until the wait below is over.
+        // SAFETY: the input was checked and the output has the size that is written; both live until the
+        // wait below.
         let launched = unsafe { self.launch(&self.stream, input.address(), memory.address()) };
         let waited = self.stream.synchronize();
         let launched = launched?;
@@ -319,9 +316,9 @@ impl Movement {
     ///
     /// # Safety
     /// `input` and `output` must be the addresses of as many elements as the pattern reads and writes,
-    /// on this device, and live until `stream` was synchronised; nothing else may write them.
+    /// on this device, and live until `stream` was synchronised, without conflicting accesses.
     pub unsafe fn launch(&self, stream: &Stream, input: u64, output: u64) -> Result<Launched> {
-        // SAFETY: the grid covers the pattern; the caller answers for the memory.
+        // SAFETY: the grid covers the pattern; the memory is the caller's contract.
         unsafe { self.mover.launch(stream, self.geometry, readable(input), writable(output)) }
     }
 }

@@ -1,4 +1,4 @@
-//! Names that a user types: those of the library, with what is nearest to a wrong one, and the suite's.
+//! Names that users type: parsing, with suggestions for unknown ones.
 
 use std::{fmt, str::FromStr};
 
@@ -7,7 +7,7 @@ use warpfold::internal::UnknownName;
 
 use crate::{Error, Op, Result};
 
-/// The candidate that is closest to what was typed, if one is close.
+/// Returns the candidate that is most similar to the given name, if one is similar.
 pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     candidates
         .into_iter()
@@ -17,10 +17,10 @@ pub fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -
         .map(|(_, candidate)| candidate.to_owned())
 }
 
-/// Reads a name of the library's, and answers a wrong one with the closest that there is.
+/// Parses a name of the library.
 ///
 /// # Errors
-/// [`Error::UnknownName`]
+/// [`Error::UnknownName`], with the closest known name.
 pub fn parse_name<T: FromStr<Err = UnknownName>>(given: &str) -> Result<T> {
     Ok(given.parse()?)
 }
@@ -32,7 +32,6 @@ impl From<UnknownName> for Error {
 }
 
 impl Error {
-    /// What is said of a name that is none of those.
     fn unknown(what: &'static str, given: &str, known: &[&'static str]) -> Self {
         let nearest = nearest(given, known.iter().copied());
         let (last, others) = known.split_last().expect("there are names");
@@ -41,19 +40,19 @@ impl Error {
     }
 }
 
-/// What a user asks of a reduction: an operation of the kernels, or what the host makes of one.
+/// A statistic that users can request: an operation of the kernels, or one derived from it on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Statistic {
-    /// What the kernels compute.
+    /// An operation of the kernels.
     Of(Op),
-    /// Arithmetic mean: the sum over the number of elements.
+    /// The arithmetic mean: the sum divided by the number of elements.
     Mean,
-    /// Euclidean norm (L2): the root of the sum of squares.
+    /// The Euclidean norm (L2): the root of the sum of squares.
     Norm,
 }
 
 impl Statistic {
-    /// All values that there are.
+    /// All values.
     pub const ALL: &[Self] = &{
         let mut all = [Self::Mean; Op::ALL.len() + 2];
         let mut at = 0;
@@ -65,7 +64,7 @@ impl Statistic {
         all
     };
 
-    /// The name that users and JSON have for it.
+    /// Returns the name for users and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Of(op) => op.name(),
@@ -74,7 +73,7 @@ impl Statistic {
         }
     }
 
-    /// The kernels' operation that it is made from.
+    /// Returns the kernels' operation that it is derived from.
     pub const fn op(self) -> Op {
         match self {
             Self::Of(op) => op,
@@ -90,7 +89,7 @@ impl From<Op> for Statistic {
     }
 }
 
-/// What compiles kernels to PTX.
+/// A compiler of kernels to PTX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Codegen {
     /// The NVPTX target of the stock compiler.
@@ -102,10 +101,10 @@ pub enum Codegen {
 }
 
 impl Codegen {
-    /// All values that there are.
+    /// All values.
     pub const ALL: &[Self] = &[Self::Llvm, Self::Nvvm, Self::CudaC];
 
-    /// The name that users, folders and JSON have for it.
+    /// Returns the name for users, folders and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Llvm => "llvm",
@@ -115,7 +114,6 @@ impl Codegen {
     }
 }
 
-/// Display, parsing and JSON by the name.
 macro_rules! by_name {
     ($($name:ident: $what:literal;)*) => {$(
         impl fmt::Display for $name {
@@ -156,7 +154,7 @@ mod tests {
     fn every_name_is_read_as_what_it_names() {
         for &op in Op::ALL {
             assert_eq!(parse_name::<Op>(op.name()).unwrap(), op);
-            // What the kernels have, a user may ask for.
+            // Every operation of the kernels is a statistic.
             assert_eq!(op.name().parse::<Statistic>().unwrap(), Statistic::from(op));
             assert_eq!(Statistic::from(op).op(), op);
         }

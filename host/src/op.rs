@@ -1,4 +1,4 @@
-//! The operations that the ladder teaches and that contests measure: some of the library's.
+//! The operations of the ladder and of benchmarks: a subset of the library's.
 
 use std::{fmt, str::FromStr};
 
@@ -9,14 +9,14 @@ use crate::Dtype;
 
 macro_rules! some {
     ($($(#[$attr:meta])* $name:ident,)*) => {
-        /// What a reduction computes.
+        /// An operation of a reduction.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Op {
             $($(#[$attr])* $name,)*
         }
 
         impl Op {
-            /// Every value, in the order of its number.
+            /// All values in declaration order.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
             /// Returns the library's operation of this name.
@@ -45,13 +45,13 @@ some! {
 }
 
 impl Op {
-    /// The name that users, PTX symbols and files have for it.
+    /// Returns the name for users, PTX symbols and files.
     pub const fn name(self) -> &'static str {
         self.library().name()
     }
 
-    /// The operation that combines partial results of this one. Those of an index are elements, each
-    /// with its index.
+    /// Returns the operation that combines partial results. For an index operation these are elements
+    /// with their indices.
     pub const fn fold(self) -> Self {
         match self {
             Self::SumOfSquares => Self::Sum,
@@ -59,13 +59,13 @@ impl Op {
         }
     }
 
-    /// Whether it has a value for no elements at all.
+    /// Returns whether the operation has a value for an empty input.
     pub const fn has_empty_value(self) -> bool {
         matches!(self, Self::Sum | Self::SumOfSquares)
     }
 
-    /// Type of the reducer's result for elements of `dtype`: u64 for an index, for sums [`Dtype::sum`],
-    /// else the elements' own.
+    /// Returns the type of the reducer's result for elements of `dtype`: u64 for an index,
+    /// [`Dtype::sum`] for sums, otherwise the elements' own type.
     pub const fn result(self, dtype: Dtype) -> Dtype {
         match self {
             Self::ArgMin | Self::ArgMax => Dtype::U64,
@@ -81,7 +81,6 @@ impl fmt::Display for Op {
     }
 }
 
-/// Their names, as long as the list of the operations.
 const NAMES: &[&str] = &{
     let mut names = [""; Op::ALL.len()];
     let mut at = 0;

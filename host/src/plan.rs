@@ -1,4 +1,4 @@
-//! From a request to the launches that answer it. Pure arithmetic: no device takes part.
+//! Plans: the launches of a request. Pure arithmetic without a device.
 
 use warpfold_abi::BLOCK_SIZES;
 
@@ -7,17 +7,17 @@ use crate::{
     catalogue::{Completion, DynamicShared, Geometry, InBlock, Shape, Variant},
 };
 
-/// Most blocks of a grid along x.
+/// The largest number of blocks along x.
 pub const MAX_GRID: u64 = (1 << 31) - 1;
 
-/// Threads of a block where the user names none: enough warps to hide latency, small enough that
-/// several blocks fit on a multiprocessor.
+/// The default block size: enough warps to hide latency, small enough that several blocks fit on a
+/// multiprocessor.
 pub const DEFAULT_BLOCK: u32 = 256;
 
-/// Accepts a block of `given` threads along x.
+/// Checks a block size.
 ///
 /// # Errors
-/// [`Error::BadBlock`] unless it is one that the kernels take.
+/// [`Error::BadBlock`] unless the kernels support it.
 pub(crate) fn require_block(given: u32) -> Result<()> {
     if BLOCK_SIZES.contains(&given) && given.is_power_of_two() {
         Ok(())
@@ -26,25 +26,25 @@ pub(crate) fn require_block(given: u32) -> Result<()> {
     }
 }
 
-/// What is asked of a variant.
+/// A request to a reduction variant.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
-    /// Which variant is launched.
+    /// The variant.
     pub variant: &'static Variant,
-    /// Which operation it does.
+    /// The operation.
     pub op: Op,
     /// Type of the elements.
     pub dtype: Dtype,
-    /// How many elements it takes.
+    /// The number of elements.
     pub n: u64,
     /// Threads of a block: a power of two from 32 to 1024.
     pub block: u32,
-    /// Blocks of the first launch, for variants that have a choice; else and by default the plan's.
+    /// Blocks of the first launch, for variants with a free choice; by default the plan's.
     pub grid: Option<u64>,
 }
 
 impl Request {
-    /// A request for these elements, in the default geometry.
+    /// Creates a request for these elements with the default geometry.
     pub fn new(variant: &'static Variant, op: Op, data: &Data) -> Self {
         let (dtype, n) = (data.dtype(), data.len() as u64);
         Self { variant, op, dtype, n, block: DEFAULT_BLOCK, grid: None }
@@ -58,24 +58,22 @@ pub struct Step {
     pub grid: u32,
     /// Elements that it reads.
     pub n: u64,
-    /// Where its elements are.
     pub(crate) input: Place,
-    /// Where the block results go.
     pub(crate) output: Place,
 }
 
 /// A region that a launch reads or writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// The elements of the user.
+    /// The user's elements.
     Input,
-    /// Block results; two regions, so that a launch does not write what it reads.
+    /// Block results, in two regions, so that a launch does not write what it reads.
     Partials(usize),
-    /// The one value that is left.
+    /// The result.
     Result,
 }
 
-/// The launches that answer a request, and the workspace they need.
+/// The launches of a request, and the workspace that they need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// Threads of a block.
@@ -86,9 +84,9 @@ pub struct Plan {
     pub cluster: u32,
     /// The launches, in order.
     pub steps: Vec<Step>,
-    /// Most additions that one element's value takes part in: the depth of the summation tree.
+    /// The depth of the summation tree: the largest number of additions on an element's path.
     pub depth: u64,
-    /// What the result must hold before the launch, for variants that combine into it.
+    /// The initial value of the result, for variants that combine into it.
     pub identity: Option<Value>,
     pub(crate) workspace: Layout,
 }
@@ -99,7 +97,6 @@ pub(crate) struct Layout {
     pub(crate) partials: [u64; 2],
     pub(crate) counter: u64,
     pub(crate) result: u64,
-    /// A copy of the identity.
     pub(crate) identity: u64,
     pub(crate) bytes: u64,
 }
@@ -107,10 +104,12 @@ pub(crate) struct Layout {
 impl Plan {
     /// Plans the launches of a request on a device.
     ///
+    /// Plans the launches of a request on a device.
+    ///
     /// # Errors
-    /// One that names the value and what is allowed when the variant has no such operation or type,
-    /// the block or grid cannot be, the device is too old, or the minimum or maximum of nothing is
-    /// asked for; and for a variant that is no reduction kernel.
+    /// An error with the value and what is allowed, if the variant lacks the operation or type, the
+    /// block or grid is invalid, the device is too old, or the minimum or maximum of an empty input is
+    /// requested; also for a variant that is no reduction kernel.
     pub fn new(request: &Request, device: &DeviceInfo) -> Result<Self> {
         let Request { variant, op, dtype, n, block, .. } = *request;
         let shape = variant.shape().ok_or(Error::NoReduction { variant: variant.id })?;
@@ -141,19 +140,19 @@ impl Plan {
         })
     }
 
-    /// Bytes of device memory that the launches need beside the input.
+    /// Returns the bytes of device memory that the launches need in addition to the input.
     pub fn workspace_bytes(&self) -> u64 {
         self.workspace.bytes
     }
 
-    /// Blocks of the first launch.
+    /// Returns the blocks of the first launch.
     pub fn grid(&self) -> u32 {
         self.steps[0].grid
     }
 }
 
-/// Blocks of the first launch: what the user wants where there is a choice, else what n makes. Whole
-/// clusters of them.
+/// Returns the blocks of the first launch: the user's where there is a choice, otherwise what n
+/// requires, rounded up to whole clusters.
 fn first_grid(request: &Request, shape: &Shape, device: &DeviceInfo) -> Result<u32> {
     let Request { variant, n, block, grid, .. } = *request;
     let per_thread = match shape.geometry {
@@ -161,7 +160,7 @@ fn first_grid(request: &Request, shape: &Shape, device: &DeviceInfo) -> Result<u
         Geometry::GridStride | Geometry::SingleThread => 1,
     };
     let cluster = u64::from(shape.cluster);
-    // No elements still take one block, which writes the identity.
+    // An empty input still takes one block, which writes the identity.
     let enough = n.div_ceil(per_thread * u64::from(block)).max(1).next_multiple_of(cluster);
     let fixed = match shape.geometry {
         Geometry::PerThread(_) => Some(enough),
@@ -186,7 +185,7 @@ fn first_grid(request: &Request, shape: &Shape, device: &DeviceInfo) -> Result<u
     }
 }
 
-/// Launches on the results of the launch before, one per block or cluster, until one is left.
+/// Plans launches on the results of the preceding one, one per block or cluster, until one is left.
 fn relaunches(shape: &Shape, n: u64, block: u32, grid: u32) -> Vec<Step> {
     let mut steps = vec![Step { grid, n, input: Place::Input, output: Place::Result }];
     // ladder: levels
@@ -208,8 +207,8 @@ fn relaunches(shape: &Shape, n: u64, block: u32, grid: u32) -> Vec<Step> {
     // ladder: end
 }
 
-/// Most additions on the path of one element: in its thread, in its block, in its cluster, launch by
-/// launch. One more for a rounding on the way in, as that of a square.
+/// Returns the largest number of additions on an element's path: within threads, blocks and clusters,
+/// over all launches; plus one for a rounding of the input, such as that of a square.
 fn depth(shape: &Shape, block: u32, steps: &[Step]) -> u64 {
     let in_thread = |n: u64, grid: u32| match shape.geometry {
         Geometry::SingleThread => n,
@@ -239,7 +238,7 @@ impl Layout {
         let partials = match shape.completion {
             Completion::LastBlock | Completion::GridBarrier => [bytes(steps[0].grid), 0],
             Completion::Atomic => [0, 0],
-            // The two regions take turns, and every level is smaller than the one before.
+            // The two regions alternate, and each level is smaller than the preceding one.
             Completion::Relaunch => [0, 1].map(|level: usize| match steps.get(level) {
                 Some(step) if step.output == Place::Partials(level) => bytes(step.grid),
                 _ => 0,
@@ -257,7 +256,7 @@ impl Layout {
     }
 }
 
-/// Regions of a workspace start where an allocation would.
+/// The alignment of device allocations, for the regions of a workspace.
 const ALIGNMENT: u64 = 256;
 
 #[cfg(test)]

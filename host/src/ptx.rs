@@ -1,4 +1,4 @@
-//! Finds the PTX that `cargo xtask build-ptx` and `build-twins` wrote:
+//! Lookup of the PTX that `cargo xtask build-ptx` and `build-twins` wrote:
 //! `<root>/<codegen>/<arch>/<variant>.ptx`.
 
 use std::{
@@ -11,19 +11,18 @@ use std::{
 
 use crate::{Arch, Codegen, DeviceInfo, Error, Result, device::Kind, input, nearest};
 
-/// Environment variable that names the folder of the PTX.
+/// The environment variable that names the PTX folder.
 pub const PTX_DIR: &str = "WARPFOLD_PTX_DIR";
 
-/// Environment variable that names the code generator of the kernels where nobody else does: llvm or
-/// nvvm.
+/// The environment variable that names the default code generator of the kernels: llvm or nvvm.
 pub const CODEGEN: &str = "WARPFOLD_CODEGEN";
 
-/// The code generator whose kernels are taken where nobody names one: the one that `WARPFOLD_CODEGEN`
-/// names, else llvm. What happens to be built decides nothing: llvm is the same compiler on every
-/// machine, and its line tables lead back to Rust.
+/// Returns the default code generator: the one that `WARPFOLD_CODEGEN` names, otherwise llvm. The choice
+/// does not depend on which PTX was built: llvm is the same compiler on every machine, and its line
+/// tables refer to Rust.
 ///
 /// # Errors
-/// [`Error::UnknownName`] for another value of the variable than `llvm` and `nvvm`.
+/// [`Error::UnknownName`] if the variable is neither `llvm` nor `nvvm`.
 pub fn default_codegen() -> Result<Codegen> {
     codegen_named(env::var_os(CODEGEN).as_deref())
 }
@@ -40,8 +39,8 @@ fn codegen_named(given: Option<&OsStr>) -> Result<Codegen> {
     })
 }
 
-/// A folder of built PTX. Its files are trusted as the program itself is: nothing tells a kernel that
-/// writes where it should not from one that does not.
+/// A folder of built PTX. Its files are trusted like the program itself: out-of-bounds writes of a
+/// kernel cannot be detected in advance.
 #[derive(Debug, Clone)]
 pub struct PtxStore {
     root: PathBuf,
@@ -49,20 +48,19 @@ pub struct PtxStore {
     arch: Option<Arch>,
 }
 
-/// One PTX file and what made it.
+/// A PTX file and its origin.
 #[derive(Debug, Clone)]
 pub struct PtxFile {
-    /// Where the file is.
+    /// The path of the file.
     pub path: PathBuf,
     /// The text of the file.
     pub text: String,
     /// The code generator that compiled it.
     pub codegen: Codegen,
-    /// What it was compiled for.
+    /// The architecture that it was compiled for.
     pub arch: Arch,
 }
 
-/// A file that could be taken.
 struct Candidate {
     arch: Arch,
     path: PathBuf,
@@ -70,12 +68,12 @@ struct Candidate {
 }
 
 impl PtxStore {
-    /// The folder where PTX is: `WARPFOLD_PTX_DIR`, else `ptx` in the build directory of the running
-    /// program, else `target/ptx` here. `codegen` is whose kernels are taken; none stands for
-    /// [`default_codegen`].
+    /// Locates the PTX folder: `WARPFOLD_PTX_DIR`, otherwise `ptx` in the build directory of the running
+    /// program, otherwise `target/ptx` in the current directory. `codegen` selects the code generator;
+    /// `None` stands for [`default_codegen`].
     ///
     /// # Errors
-    /// [`Error::PtxMissing`] when there is no such folder, and those of [`default_codegen`].
+    /// [`Error::PtxMissing`] if there is no such folder, and those of [`default_codegen`].
     pub fn locate(codegen: Option<Codegen>) -> Result<Self> {
         if let Some(root) = env::var_os(PTX_DIR).map(PathBuf::from) {
             return Self::at(root, codegen);
@@ -89,10 +87,10 @@ impl PtxStore {
         Self::at(root, codegen)
     }
 
-    /// The PTX under this folder, by the code generator as in [`locate`](Self::locate).
+    /// Opens the PTX in this folder, with the code generator as in [`locate`](Self::locate).
     ///
     /// # Errors
-    /// As [`locate`](Self::locate).
+    /// Those of [`locate`](Self::locate).
     pub fn at(root: impl Into<PathBuf>, codegen: Option<Codegen>) -> Result<Self> {
         let root = root.into();
         if !root.is_dir() {
@@ -101,17 +99,17 @@ impl PtxStore {
         Ok(Self { root, codegen: codegen.map_or_else(default_codegen, Ok)?, arch: None })
     }
 
-    /// The same folder, restricted to what was compiled for one architecture.
+    /// Restricts the store to one architecture.
     #[must_use]
     pub fn only(self, arch: Arch) -> Self {
         Self { arch: Some(arch), ..self }
     }
 
-    /// The file of a variant that suits a device. Of several a GPU gets the newest architecture that it
-    /// can run; the simulator, to which they are all the same, what was built last.
+    /// Returns the file of a variant that suits a device: for a GPU the newest architecture that it can
+    /// run; for the simulator, which can run all of them, the file that was built last.
     ///
     /// # Errors
-    /// [`Error::PtxMissing`] when none was built, [`Error::PtxRejected`] when it cannot be read.
+    /// [`Error::PtxMissing`] if none was built, [`Error::PtxRejected`] if it cannot be read.
     pub fn find(&self, variant: &str, device: &DeviceInfo) -> Result<PtxFile> {
         let files = self.files(variant, device.arch).into_iter();
         let found = match device.kind {
@@ -127,7 +125,6 @@ impl PtxStore {
         Ok(PtxFile { path, text, codegen: self.codegen, arch })
     }
 
-    /// Files of a variant that run on a GPU.
     fn files(&self, variant: &str, gpu: Arch) -> Vec<Candidate> {
         let Ok(folders) = fs::read_dir(self.root.join(self.codegen.name())) else {
             return Vec::new();
@@ -144,12 +141,12 @@ impl PtxStore {
         folders.filter_map(candidate).collect()
     }
 
-    /// The architecture that it is restricted to.
+    /// Returns the architecture that the store is restricted to.
     pub fn arch(&self) -> Option<Arch> {
         self.arch
     }
 
-    /// What compiled the kernels in it.
+    /// Returns the code generator of the kernels.
     pub fn codegen(&self) -> Codegen {
         self.codegen
     }

@@ -1,4 +1,4 @@
-//! One checked run as a record: what the binaries print and `cargo xtask run` tabulates.
+//! Records of checked runs, which the binaries print and `cargo xtask run` tabulates.
 
 mod reduced;
 
@@ -25,58 +25,58 @@ use crate::{
 pub struct Record {
     /// The id of the variant.
     pub variant: &'static str,
-    /// What was asked for; none for what only moves elements.
+    /// The requested statistic; `None` for variants that only move elements.
     pub op: Option<Statistic>,
     /// Type of the elements.
     pub dtype: Dtype,
-    /// Number of elements; of those written, for what moves them.
+    /// The number of elements; for movements of those written.
     pub n: u64,
-    /// What only some families have.
+    /// Measures of some families only.
     #[serde(flatten)]
     pub extent: Extent,
-    /// Threads of a block; none where nothing was launched.
+    /// Threads of a block; `None` if nothing was launched.
     pub block: Option<u32>,
-    /// Blocks of the first launch; none where nothing was launched.
+    /// Blocks of the first launch; `None` if nothing was launched.
     pub grid: Option<u64>,
-    /// The processor on which it ran.
+    /// The processor that it ran on.
     pub device: Processor,
     /// Name of the device.
     pub device_name: String,
-    /// What compiled the kernel; none on the CPU.
+    /// The code generator; `None` on the CPU.
     pub codegen: Option<Codegen>,
-    /// What it was compiled for; none on the CPU.
+    /// The architecture that the kernel was compiled for; `None` on the CPU.
     pub arch: Option<Arch>,
-    /// What came out; of argmin and argmax the index, and for what moves elements, how many are right.
+    /// The result; for argmin and argmax the index, for movements the number of correct elements.
     pub result: Value,
-    /// The result that should have come out.
+    /// The expected result.
     pub expected: Value,
-    /// Whether the result is right.
+    /// Whether the result is correct.
     pub ok: bool,
-    /// Distance of the two; for float sums rounding may make up for it.
+    /// The distance of the two, which rounding may explain for float sums.
     pub error: f64,
-    /// The largest distance that rounding may make up for.
+    /// The largest distance that rounding may explain.
     pub allowed: f64,
-    /// What a wrong kernel does that would be called right as well, because rounding may make up for so
-    /// much; none of elements that the suite has drawn.
+    /// A wrong kernel that would be accepted too, because the tolerance is so large; `None` for elements
+    /// that the suite has drawn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blind_to: Option<&'static str>,
-    /// When a second run gives the same bits.
+    /// The conditions for a second run to give the same bits.
     pub determinism: Determinism,
-    /// Times in microseconds; none from the simulator.
+    /// Times in microseconds; `None` on the simulator.
     pub time_us: Option<Spread>,
-    /// Useful bytes over the median time, in 10^9 bytes per second: a reduction's input, and what a
-    /// movement reads and writes.
+    /// Useful bytes over the median time, in 10^9 bytes per second: a reduction's input, or a movement's
+    /// reads and writes.
     pub bandwidth_gbps: Option<f64>,
-    /// That, as a part of the memory's theoretical peak; none for what the memory does not bound.
+    /// The bandwidth in percent of the memory's theoretical peak; `None` if memory is not the bound.
     pub percent_of_peak: Option<f64>,
-    /// What the simulator counted; none from a GPU.
+    /// The simulator's counters; `None` on a GPU.
     pub counters: Option<Counters>,
 }
 
 /// Measures that only some families have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Extent {
-    /// Distance of the elements that a strided copy reads.
+    /// The distance of the elements that a strided copy reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stride: Option<u64>,
     /// Elements of a row of a transpose's input.
@@ -85,16 +85,16 @@ pub struct Extent {
     /// Rows of a transpose's input.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub height: Option<u64>,
-    /// Threads on the CPU.
+    /// The number of CPU threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
-    /// Which of the reducer's kernels ran.
+    /// The reducer's kernel that ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelKind>,
-    /// The element that is at the index that came out.
+    /// The element at the resulting index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub element: Option<Value>,
-    /// Pieces of a transfer.
+    /// The number of chunks of a transfer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunks: Option<usize>,
     /// A transfer's copies alone, in microseconds.
@@ -105,7 +105,7 @@ pub struct Extent {
     pub reduce_us: Option<Spread>,
 }
 
-/// What tells apart two runs of one variant, type and number of elements.
+/// Formats the parameters that distinguish runs of one variant, type and number of elements.
 impl fmt::Display for Extent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(stride) = self.stride {
@@ -124,15 +124,15 @@ impl fmt::Display for Extent {
     }
 }
 
-/// What a variant ran on.
+/// The processor that a variant ran on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Processor {
-    /// A GPU of NVIDIA's.
+    /// An NVIDIA GPU.
     Cuda,
-    /// The simulator that runs PTX.
+    /// The PTX simulator.
     Sim,
-    /// The CPU of the host.
+    /// The host's CPU.
     Cpu,
 }
 
@@ -156,8 +156,8 @@ impl fmt::Display for Processor {
 }
 
 impl Record {
-    /// Runs a reduction on poisoned memory, checks the result and, on a GPU where it is right, times
-    /// it and checks the last timed run as well.
+    /// Runs a reduction on poisoned memory, checks the result and, on a GPU if it is correct, times it
+    /// and checks the last timed run as well.
     ///
     /// # Errors
     /// Those of [`Reduction::run`], of [`measure`](mod@crate::measure) and of [`Expected::judge`]. A
@@ -193,8 +193,8 @@ impl Record {
         Ok(record)
     }
 
-    /// Runs a movement of `data` into poisoned memory, compares every element and, on a GPU where all
-    /// are right, times it.
+    /// Runs a movement of `data` into poisoned memory, compares every element and, on a GPU if all are
+    /// correct, times it.
     ///
     /// # Errors
     /// Those of [`Movement::run`] and of [`measure`](mod@crate::measure).
@@ -227,8 +227,8 @@ impl Record {
         let input = data.as_bytes();
         let offset = measure::slot_offset(input);
         let run = |stream: &crate::Stream, address: u64| {
-            // SAFETY: every slot of the rotation holds the input, and behind it room for the output;
-            // the stream is idle when `times` returns.
+            // SAFETY: every slot of the rotation holds the input, followed by room for the output; the
+            // stream is idle when `times` returns.
             unsafe { movement.launch(stream, address, address + offset) }.map(drop)
         };
         let room = pattern.output_len() * size as u64;
@@ -241,8 +241,8 @@ impl Record {
         Ok(record)
     }
 
-    /// Runs a transfer, checks the result and, on a GPU where it is right, times it and its parts by
-    /// the host's clock, which is what a caller waits.
+    /// Runs a transfer, checks the result and, on a GPU if it is correct, times it and its parts by the
+    /// host's clock, which measures what a caller waits.
     ///
     /// # Errors
     /// Those of [`Transfer::run`] and of [`Expected::judge`].
@@ -272,7 +272,7 @@ impl Record {
         if record.ok && device.info().kind == Kind::Cuda {
             let parts = [Parts::Copy, Parts::Reduce, Parts::All];
             let [copy, reduce, whole] = measure::host_times_in_turn(options, |at| match parts[at] {
-                // With its result, as a caller has it.
+                // Including the read of the result, as for a caller.
                 Parts::All => transfer.run().map(drop),
                 part => transfer.execute(part).map(drop),
             })?;
@@ -286,7 +286,7 @@ impl Record {
         Ok(record)
     }
 
-    /// Runs a reduction on the CPU, checks it and times it by the CPU's clock.
+    /// Runs a reduction on the CPU, checks it and times it by the host's clock.
     ///
     /// # Errors
     /// Those of [`CpuReduction::run`] and of [`Expected::judge`].
@@ -316,7 +316,7 @@ impl Record {
         Ok(record)
     }
 
-    /// The same run as a statistic that its operation leads to.
+    /// Converts the record of an operation to that of a statistic derived from it.
     #[must_use]
     pub fn finish(mut self, statistic: Statistic) -> Self {
         if self.op != Some(statistic) {
@@ -341,7 +341,6 @@ impl Record {
         }
     }
 
-    /// A record before anything ran.
     fn blank(variant: &'static Variant, data: &Data) -> Self {
         let nothing = Value::identity(Op::Sum, data.dtype());
         Self {
@@ -376,7 +375,7 @@ impl Record {
         self.op = Some(op.into());
         (self.result, self.expected) = (result, expected.value);
         (self.ok, self.error, self.allowed) = (check.ok, check.error, check.allowed);
-        // What is equal or wrong has no bound that could be too wide.
+        // Exact and wrong results have no tolerance that could be too large.
         let bounded = check.allowed > 0.0 && expected.value.to_f64().is_finite();
         let blind = expected.blind_to(depth).filter(|_| bounded);
         self.blind_to = blind.map(|planted| planted.what);

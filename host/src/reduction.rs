@@ -1,4 +1,4 @@
-//! A variant made ready: its kernel loaded, its launches planned.
+//! Reductions: loaded kernels with planned launches.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
     ptx::PtxFile,
 };
 
-/// A variant made ready for one operation, element type, size and geometry on one device.
+/// A variant prepared for one operation, element type, size and geometry on one device.
 pub struct Reduction {
     request: Request,
     shape: Shape,
@@ -24,17 +24,12 @@ pub struct Reduction {
     stream: Stream,
 }
 
-/// The kernels of a plan, by how it comes to one value.
+/// The kernels of a plan, by its completion.
 #[derive(Clone)]
 enum Kernels {
-    /// By launches on the results of the launch before, or by atomics.
-    Apart {
-        /// The first launch's kernel.
-        first: Arc<Kernel<Reduce<()>>>,
-        /// That of the launches on block results.
-        next: Arc<Kernel<Reduce<()>>>,
-    },
-    /// In one launch, whose blocks meet.
+    /// Separate launches on the results of the preceding one, or atomics.
+    Apart { first: Arc<Kernel<Reduce<()>>>, next: Arc<Kernel<Reduce<()>>> },
+    /// One launch whose blocks synchronise.
     Once(Arc<Kernel<ReduceOnce<()>>>),
 }
 
@@ -55,7 +50,6 @@ impl Kernels {
         }
     }
 
-    /// Blocks of the first launch that the device can hold at once.
     fn resident_blocks(&self, plan: &Plan) -> Result<u32> {
         match self {
             Self::Apart { first, .. } => first.resident_blocks(plan.block, plan.shared),
@@ -63,10 +57,10 @@ impl Kernels {
         }
     }
 
-    /// Enqueues a launch: the first, or one on the results of the launch before.
+    /// Enqueues the first launch, or one on the results of the preceding launch.
     ///
     /// # Safety
-    /// As [`Kernel::launch`]; kernels that do not meet look at neither `partials` nor `counter`.
+    /// As [`Kernel::launch`]; kernels of [`Apart`](Self::Apart) ignore `partials` and `counter`.
     unsafe fn launch(
         &self,
         level: usize,
@@ -88,24 +82,24 @@ impl Kernels {
     }
 }
 
-/// Device memory that a reduction writes: block results, a counter, the result. One launch at a time
-/// uses it, which ownership sees to: blocking calls borrow it, asynchronous ones take it.
+/// Device memory that a reduction writes: block results, a counter, the result. Only one launch at a
+/// time may use it, which ownership enforces: blocking calls borrow it, asynchronous ones take it.
 #[derive(Debug)]
 pub struct Workspace {
     memory: Allocation,
     layout: Layout,
-    /// What the result is before a launch that combines into it.
+    /// The initial value of the result, for launches that combine into it.
     identity: Option<Value>,
-    /// Whether the counter may be something other than zero: it is new, or a launch failed.
+    /// Whether the counter may be nonzero: after creation, or after a failed launch.
     unsettled: bool,
 }
 
-/// What came out of a run.
+/// The outcome of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outcome {
     /// The result of the reduction.
     pub value: Value,
-    /// What the simulator counted; none on a GPU.
+    /// The simulator's counters; `None` on a GPU.
     pub counters: Option<Counters>,
 }
 
@@ -129,30 +123,30 @@ impl Reduction {
         Ok(Self { request: *request, shape, plan, kernels, ptx, stream: device.stream()? })
     }
 
-    /// What was asked for.
+    /// Returns the request.
     pub fn request(&self) -> &Request {
         &self.request
     }
 
-    /// Returns the launches that it makes.
+    /// Returns the planned launches.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// The PTX that runs.
+    /// Returns the loaded PTX.
     pub fn ptx(&self) -> &PtxFile {
         &self.ptx
     }
 
-    /// The device that it runs on.
+    /// Returns the device.
     pub fn device(&self) -> &Device {
         self.stream.device()
     }
 
-    /// A workspace for one launch at a time.
+    /// Creates a workspace for one launch at a time.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], or [`Error::Driver`] when it cannot be cleared.
+    /// [`Error::OutOfMemory`], or [`Error::Driver`] if it cannot be initialised.
     pub fn workspace(&self) -> Result<Workspace> {
         let (layout, identity) = (self.plan.workspace, self.plan.identity);
         let memory = self.device().allocate(layout.bytes)?;
@@ -165,11 +159,11 @@ impl Reduction {
     /// Reduces `input` and waits for the result.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] when the input or the workspace is not what was planned for,
-    /// [`Error::Driver`] when a launch fails.
+    /// [`Error::Mismatch`] if the input or the workspace does not match the plan, [`Error::Driver`] if a
+    /// launch fails.
     pub fn run(&self, input: &Buffer, workspace: &mut Workspace) -> Result<Outcome> {
         self.require(input, &self.stream)?;
-        // SAFETY: the input was checked; the workspace is borrowed until the wait below is over.
+        // SAFETY: the input was checked; the workspace is borrowed until after the wait below.
         let launched = unsafe { self.launch(&self.stream, input.address(), workspace) };
         let waited = self.stream.synchronize();
         workspace.unsettled = launched.is_err() || waited.is_err();
@@ -178,7 +172,7 @@ impl Reduction {
         workspace.outcome(self.request.dtype, &launched)
     }
 
-    /// Launches on a stream and returns at once. The workspace comes back with the result.
+    /// Launches on a stream without waiting. The workspace is returned with the result.
     ///
     /// # Errors
     /// Those of [`run`](Self::run).
@@ -189,8 +183,8 @@ impl Reduction {
         mut workspace: Workspace,
     ) -> Result<Pending<'s>> {
         self.require(input, stream)?;
-        // SAFETY: the input was checked. `Pending` owns the workspace and a share of the input until
-        // it has waited; when it is leaked, so are they. On failure the wait comes first.
+        // SAFETY: the input was checked. `Pending` owns the workspace and a share of the input until it
+        // has waited; if it is leaked, so are they. After a failure the wait comes first.
         let launched = unsafe { self.launch(stream, input.address(), &mut workspace) };
         let launched = launched.inspect_err(|_| {
             let _ = stream.synchronize();
@@ -215,14 +209,14 @@ impl Reduction {
         Ok(())
     }
 
-    /// Enqueues all launches of the plan, whose result lands in the workspace.
+    /// Enqueues all launches of the plan, with the result in the workspace.
     ///
     /// # Errors
-    /// [`Error::Driver`] when a launch fails.
+    /// [`Error::Driver`] if a launch fails.
     ///
     /// # Safety
     /// `input` must be the address of as many elements as the request says, on this device; it and the
-    /// workspace must live, and the workspace be left alone, until `stream` was synchronised.
+    /// workspace must live, and the workspace must not be accessed, until `stream` was synchronised.
     pub unsafe fn launch(
         &self,
         stream: &Stream,
@@ -234,12 +228,12 @@ impl Reduction {
         unsafe { self.launch_into(stream, input, workspace, workspace.memory.address() + layout.result) }
     }
 
-    /// Enqueues all launches of the plan, whose result lands at an address.
+    /// Enqueues all launches of the plan, with the result at an address.
     ///
     /// # Safety
     /// `input` must be the address of as many elements as the request says, on this device; it and the
-    /// workspace must live, and the workspace be left alone, until `stream` was synchronised. So must
-    /// `result`, which is the workspace's own for a plan with an identity.
+    /// workspace must live, and the workspace must not be accessed, until `stream` was synchronised. The
+    /// same holds for `result`, which must be the workspace's own for a plan with an identity.
     pub(crate) unsafe fn launch_into(
         &self,
         stream: &Stream,
@@ -273,17 +267,17 @@ impl Reduction {
                 cluster: self.plan.cluster,
                 ..Launch::linear(step.grid, self.plan.block, self.plan.shared)
             };
-            // SAFETY: the plan lays out the regions; the caller answers for their lifetime.
+            // SAFETY: the regions are those of the plan's layout; their lifetime is the caller's
+            // contract.
             all += unsafe { self.kernels.launch(level, stream, geometry, &arguments) }?;
         }
         Ok(all)
     }
 }
 
-/// A plan whose blocks are all resident at once: the default grid is cut down to the `largest` that the
-/// kernel's registers and shared memory leave room for, since blocks beyond that would run after the
-/// others on a device that is mostly idle. A grid that the user chose is taken, but refused where blocks
-/// wait for each other.
+/// Limits a plan to resident blocks: the default grid is reduced to the `largest` that the kernel's
+/// registers and shared memory allow, since further blocks would run after the others on a mostly idle
+/// device. A user's grid is unchanged, but is refused if blocks wait for each other.
 fn resident(
     request: &Request,
     shape: &Shape,
@@ -306,11 +300,11 @@ fn resident(
 }
 
 impl Workspace {
-    /// Sets all of it but the counter and the identity to a byte that no right result consists of, so
-    /// that a result that was never written shows.
+    /// Fills everything except the counter and the identity with a byte that no correct result consists
+    /// of, so that a missing write is detected.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the memory cannot be set.
+    /// [`Error::Driver`] if the memory cannot be set.
     pub fn poison(&mut self, byte: u8) -> Result<()> {
         let Layout { counter, result, identity, .. } = self.layout;
         self.memory.fill(0, byte, counter)?;
@@ -321,7 +315,7 @@ impl Workspace {
         self.memory.address() + offset
     }
 
-    /// Makes sure that it is what the plan needs and that its counter is zero.
+    /// Checks that the workspace matches the plan, and resets the counter if necessary.
     fn settle(&mut self, plan: &Plan, device: &Device) -> Result<()> {
         let mismatch = |reason: String| {
             let reason = format!("{reason}; take one from this reduction");
@@ -351,10 +345,10 @@ impl Workspace {
         Ok(())
     }
 
-    /// The result of launches that have ended well, which left the counter at zero again.
+    /// Returns the result of successful launches, which have reset the counter to zero.
     ///
     /// # Errors
-    /// [`Error::Driver`] when it cannot be read.
+    /// [`Error::Driver`] if it cannot be read.
     pub fn value(&self, dtype: Dtype) -> Result<Value> {
         read_value(&self.memory, self.layout.result, dtype)
     }
@@ -364,15 +358,15 @@ impl Workspace {
     }
 }
 
-/// A reduction under way on a stream. Dropping it waits.
+/// A pending reduction on a stream. Dropping it waits.
 pub struct Pending<'s> {
     stream: &'s Stream,
     dtype: Dtype,
-    /// Taken when the wait is over.
+    /// Taken after the wait.
     work: Option<Work>,
 }
 
-/// What the device uses until the launches are done.
+/// The resources that the device uses until the launches are complete.
 struct Work {
     workspace: Workspace,
     _input: Buffer,
@@ -384,7 +378,7 @@ impl Pending<'_> {
     /// Waits for the result.
     ///
     /// # Errors
-    /// [`Error::Driver`] with what went wrong.
+    /// [`Error::Driver`] with the failure.
     pub fn wait(mut self) -> Result<(Outcome, Workspace)> {
         self.stream.synchronize()?;
         let work = self.work.take().expect("waited once");
@@ -396,8 +390,8 @@ impl Pending<'_> {
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
         if self.work.is_some() {
-            // What went wrong in a launch that nobody waits for concerns nobody. Where it may still run,
-            // the device frees nothing.
+            // The failure of a launch whose result is not requested is ignored. If the launch may still
+            // be running, the abandoned device frees nothing.
             let _ = self.stream.synchronize();
         }
     }

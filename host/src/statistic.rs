@@ -1,8 +1,9 @@
-//! What the host makes of a reduction: the mean of a sum, the norm of a sum of squares.
+//! Statistics that the host derives from reductions: the mean from a sum, the norm from a sum of
+//! squares.
 //!
-//! The kernels' integers wrap around, which a sum may and a mean may not: before a mean or norm of
-//! integers is taken, the minimum and the maximum must show that the sum cannot leave the type.
-//! Floats follow their type's arithmetic: a square that overflows gives an infinite norm.
+//! The kernels' integers wrap around, which is allowed for a sum but not for a mean: before a mean or
+//! norm of integers is computed, the minimum and the maximum must prove that the sum cannot leave the
+//! type. Floats follow their type's arithmetic: a square that overflows gives an infinite norm.
 
 use crate::{
     Buffer, Device, Dtype, Error, Op, PtxStore, Reduction, Request, Result, Statistic, Value,
@@ -10,8 +11,8 @@ use crate::{
 };
 
 impl Statistic {
-    /// The statistic of `n` elements from the value of its operation ([`Statistic::op`]). The mean and
-    /// the norm of integers are doubles.
+    /// Computes the statistic of `n` elements from the value of its operation ([`Statistic::op`]). The
+    /// mean and the norm of integers are doubles.
     pub fn finish(self, value: Value, n: u64) -> Value {
         if Self::from(self.op()) == self {
             return value;
@@ -25,7 +26,6 @@ impl Statistic {
         }
     }
 
-    /// The statistic of `n` elements whose operation comes to this.
     pub(crate) fn of(self, value: f64, n: u64) -> f64 {
         match self {
             Self::Of(_) => value,
@@ -34,13 +34,13 @@ impl Statistic {
         }
     }
 
-    /// Whether it needs to know the extremes of `dtype` elements first.
+    /// Returns whether the statistic requires the extremes of such elements first.
     fn may_wrap(self, value: Value) -> bool {
         matches!(self, Self::Mean | Self::Norm) && !value.dtype().is_float()
     }
 
-    /// Accepts what has a value: of integers between two a sum of `n`, or of their squares, that cannot
-    /// wrap around in the type in which it is made.
+    /// Checks that the statistic is defined: that a sum of `n` integers between two bounds, or of their
+    /// squares, cannot wrap around in the type of the sum.
     ///
     /// # Errors
     /// [`Error::NoValue`] and [`Error::MayWrap`].
@@ -54,7 +54,6 @@ impl Statistic {
             _ => magnitude.into(),
         };
         let most = each.saturating_mul(n.into());
-        // The largest value of the sum's type.
         if most > Value::identity(Op::Min, sum).magnitude().into() {
             let dtype = smallest.dtype();
             return Err(Error::MayWrap { statistic: self, n, dtype, largest: magnitude });
@@ -63,19 +62,19 @@ impl Statistic {
     }
 }
 
-/// A statistic made ready for elements of one type and number on one device.
+/// A statistic prepared for elements of one type and number on one device.
 pub struct Summary {
     statistic: Statistic,
     reduction: Reduction,
-    /// Minimum and maximum, where they must be known first.
+    /// Minimum and maximum, if they are required first.
     extremes: Option<[Reduction; 2]>,
 }
 
 impl Summary {
-    /// Makes the reductions ready that the statistic needs; the request's own operation is ignored.
+    /// Prepares the reductions that the statistic needs; the request's own operation is ignored.
     ///
     /// # Errors
-    /// Those of [`Reduction::new`], and [`Error::NoValue`] for the mean of nothing.
+    /// Those of [`Reduction::new`], and [`Error::NoValue`] for the mean of an empty input.
     pub fn new(
         device: &Device,
         store: &PtxStore,
@@ -92,12 +91,12 @@ impl Summary {
         Ok(Self { statistic, reduction: of(statistic.op())?, extremes })
     }
 
-    /// The reduction of all elements, which takes the time.
+    /// Returns the reduction of all elements, which dominates the time.
     pub fn reduction(&self) -> &Reduction {
         &self.reduction
     }
 
-    /// The statistic of `input`.
+    /// Computes the statistic of `input`.
     ///
     /// # Errors
     /// Those of [`Reduction::run`], and [`Error::MayWrap`].
@@ -122,7 +121,7 @@ mod tests {
         assert_eq!(Statistic::Mean.finish(Value::I32(-9), 4), Value::F64(-2.25));
         assert_eq!(Statistic::Norm.finish(Value::U64(25), 2), Value::F64(5.0));
         assert_eq!(Statistic::Of(Op::Sum).finish(Value::U64(25), 2), Value::U64(25));
-        // Sums of narrow types come in wide ones.
+        // Sums of narrow types are wide.
         assert_eq!(Statistic::Mean.finish(Value::I64(-5), 2), Value::F64(-2.5));
         assert_eq!(Statistic::Mean.finish(Value::F32(5.0), 2), Value::F32(2.5));
         assert_eq!(Statistic::Of(Op::ArgMin).finish(Value::U64(25), 2), Value::U64(25));

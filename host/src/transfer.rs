@@ -1,5 +1,5 @@
-//! Elements that start on the host: copied to the device and reduced there, in one piece or in chunks
-//! whose copies overlap with the reductions of the chunks before.
+//! Transfers: host elements that are copied to the device and reduced there, in one piece or in chunks
+//! whose copies overlap with the reductions of earlier chunks.
 
 use std::ops::Range;
 
@@ -13,43 +13,42 @@ use crate::{
     reduction::Outcome,
 };
 
-/// The reduction kernel that transfers end in: the fastest that needs no more than any GPU has. (Its
-/// result may land anywhere: it does not start from an identity.)
+/// The reduction kernel of the transfers: the fastest without special hardware requirements. It needs no
+/// initial identity, so its result may be at any address.
 pub const KERNEL: &str = "vectorized";
 
-/// Most chunks that an overlapped transfer is cut into where the user names no size: enough to hide the
-/// reductions, few enough that each copy is long.
+/// The default number of chunks of an overlapped transfer, at most: enough to hide the reductions, few
+/// enough that each copy is long.
 const CHUNKS: u64 = 8;
-/// Least bytes of such a chunk: every copy costs a few microseconds beside its bytes, which this many
-/// take some tens of times as long.
+/// The smallest default chunk in bytes: each copy has an overhead of a few microseconds, and the bytes
+/// of such a chunk take some tens of times as long.
 const CHUNK_BYTES: u64 = 4 << 20;
-/// Streams that take turns.
 const LANES: usize = 2;
-/// Chunks start at multiples of this number of elements, so that vector loads are aligned.
+/// The alignment of chunks in elements, for vector loads.
 const GRANULE: u64 = 1024;
 
-/// What is asked of a transfer.
+/// A request for a transfer.
 #[derive(Debug, Clone, Copy)]
 pub struct TransferRequest {
-    /// Which variant is run.
+    /// The variant.
     pub variant: &'static Variant,
-    /// The way that it takes.
+    /// The kind of copy.
     pub path: Path,
-    /// Which operation it does.
+    /// The operation.
     pub op: Op,
     /// Type of the elements.
     pub dtype: Dtype,
-    /// How many elements it takes.
+    /// The number of elements.
     pub n: u64,
-    /// Elements of a chunk, for an overlapped one.
+    /// Elements of a chunk, for overlapped transfers.
     pub chunk: Option<u64>,
 }
 
-/// A transfer and reduction made ready for the elements of one host array.
+/// A transfer and reduction prepared for the elements of one host array.
 pub struct Transfer<'d> {
     request: TransferRequest,
     data: &'d Data,
-    /// A page-locked copy of the elements, for the ways that need it.
+    /// A page-locked copy of the elements, if the path needs one.
     locked: Option<HostMemory>,
     pieces: Vec<Piece>,
     /// The reductions of a whole chunk and of a shorter last one.
@@ -59,35 +58,32 @@ pub struct Transfer<'d> {
     results: Allocation,
 }
 
-/// Elements that are copied and reduced at once.
 struct Piece {
     elements: Range<u64>,
     reduction: usize,
 }
 
-/// A stream and what its launches write.
 struct Lane {
     stream: Stream,
     workspaces: Vec<Workspace>,
 }
 
-/// Which parts of the work to do.
+/// The parts of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parts {
-    /// The copies by themselves.
+    /// The copies alone.
     Copy,
-    /// The reductions alone, of what is on the device.
+    /// The reductions alone, of elements on the device.
     Reduce,
     /// The copies and the reductions.
     All,
 }
 
 impl<'d> Transfer<'d> {
-    /// Allocates the memory on both sides and loads the kernel.
+    /// Allocates host and device memory and loads the kernel.
     ///
     /// # Errors
-    /// Those of [`Reduction::new`], [`Error::OutOfMemory`], and [`Error::BadSize`] for a chunk that
-    /// cannot be.
+    /// Those of [`Reduction::new`], [`Error::OutOfMemory`], and [`Error::BadSize`] for an invalid chunk.
     pub fn new(
         device: &Device,
         store: &PtxStore,
@@ -122,31 +118,31 @@ impl<'d> Transfer<'d> {
         Ok(Self { request: *request, data, locked, pieces, reductions, lanes, input, results })
     }
 
-    /// What was asked for.
+    /// Returns the request.
     pub fn request(&self) -> &TransferRequest {
         &self.request
     }
 
-    /// Pieces that are copied and reduced at once.
+    /// Returns the number of pieces that are copied and reduced at once.
     pub fn chunks(&self) -> usize {
         self.pieces.len()
     }
 
-    /// The reduction of a piece.
+    /// Returns the reduction of a whole piece.
     pub fn reduction(&self) -> &Reduction {
         &self.reductions[0]
     }
 
-    /// Most additions that one element takes part in.
+    /// Returns the largest number of additions on an element's path.
     pub fn depth(&self) -> u64 {
         let plans = self.reductions.iter().map(Reduction::plan);
         joined_depth(plans.map(|plan| plan.depth), self.chunks())
     }
 
-    /// Sets the results to what no right one consists of.
+    /// Fills the results with a byte that no correct result consists of.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the memory cannot be set.
+    /// [`Error::Driver`] if the memory cannot be set.
     pub fn poison(&mut self, byte: u8) -> Result<()> {
         self.results.fill(0, byte, self.results.bytes())
     }
@@ -154,19 +150,19 @@ impl<'d> Transfer<'d> {
     /// Copies, reduces, and waits for the result.
     ///
     /// # Errors
-    /// [`Error::Driver`] when a copy or launch fails.
+    /// [`Error::Driver`] if a copy or launch fails.
     pub fn run(&mut self) -> Result<Outcome> {
         let launched = self.execute(Parts::All)?;
         Ok(Outcome { value: self.collect()?, counters: launched.counters() })
     }
 
-    /// Does some of the work and waits until it is done.
+    /// Executes some of the parts and waits for them.
     ///
     /// # Errors
     /// As [`run`](Self::run).
     pub fn execute(&mut self, parts: Parts) -> Result<Launched> {
         let enqueued = self.enqueue(parts);
-        // Whatever happened, nothing may run any more when this returns.
+        // Even after an error, nothing may be running when this returns.
         let waited: Vec<Result<()>> = self.lanes.iter().map(|lane| lane.stream.synchronize()).collect();
         let launched = enqueued?;
         waited.into_iter().collect::<Result<()>>()?;
@@ -215,7 +211,7 @@ impl<'d> Transfer<'d> {
         Ok(all)
     }
 
-    /// The result of the last run's pieces, combined in their order.
+    /// Combines the results of the last run's pieces in order.
     fn collect(&self) -> Result<Value> {
         let TransferRequest { op, dtype, .. } = self.request;
         let mut results = vec![0; self.results.bytes() as usize];
@@ -225,14 +221,13 @@ impl<'d> Transfer<'d> {
     }
 }
 
-/// The reduction of a piece of `n` elements.
 fn kernel_request(request: &TransferRequest, n: u64) -> Result<Request> {
     let TransferRequest { op, dtype, .. } = *request;
     let variant = catalogue::find(KERNEL)?;
     Ok(Request { variant, op, dtype, n, block: plan::DEFAULT_BLOCK, grid: None })
 }
 
-/// Elements of a piece that is not the last.
+/// Returns the number of elements of a piece other than the last.
 fn whole_chunk(request: &TransferRequest) -> u64 {
     let TransferRequest { path, dtype, n, chunk, .. } = *request;
     match path {
@@ -241,12 +236,12 @@ fn whole_chunk(request: &TransferRequest) -> u64 {
     }
 }
 
-/// Most additions that one element takes part in: in its piece, then of the pieces' results.
+/// Returns the depth: the largest within a piece, plus the additions of the pieces' results.
 fn joined_depth(depths: impl Iterator<Item = u64>, pieces: usize) -> u64 {
     depths.max().unwrap_or(0) + pieces as u64
 }
 
-/// Most additions that one element takes part in, of a transfer to such a device.
+/// Returns the largest number of additions on an element's path for a transfer to such a device.
 ///
 /// # Errors
 /// Those of [`Plan::new`].
@@ -262,7 +257,7 @@ fn default_chunk(n: u64, dtype: Dtype) -> u64 {
 }
 
 fn pieces(n: u64, whole: u64) -> Vec<Piece> {
-    // No elements are one piece, whose reduction writes the identity.
+    // An empty input is one piece, whose reduction writes the identity.
     let count = n.div_ceil(whole.max(1)).max(1);
     let piece = |at: u64| {
         let elements = at * whole..((at + 1) * whole).min(n);
@@ -271,7 +266,6 @@ fn pieces(n: u64, whole: u64) -> Vec<Piece> {
     (0..count).map(piece).collect()
 }
 
-/// How many elements the different pieces have.
 fn lengths(pieces: &[Piece]) -> Vec<u64> {
     let mut lengths: Vec<u64> = [pieces.first(), pieces.last()]
         .iter()
@@ -282,7 +276,8 @@ fn lengths(pieces: &[Piece]) -> Vec<u64> {
     lengths
 }
 
-/// Bytes of device memory that a transfer takes, to refuse it before the elements are made.
+/// Returns the bytes of device memory that a transfer needs, for a check before the elements are
+/// generated.
 ///
 /// # Errors
 /// Those of [`Plan::new`].

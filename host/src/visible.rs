@@ -1,10 +1,10 @@
-//! What comes from outside, as a terminal may show it.
+//! Escaping of external text for terminals.
 
 use std::{borrow::Cow, fmt::Write};
 
-/// A text without characters that a terminal obeys or a reader does not see: line ends, escape codes and
-/// marks that turn the direction of what follows stand there as `\n`, `\u{1b}`, `\u{202e}`. Names of
-/// files and of GPUs, headers, environment variables and PTX may hold any of these.
+/// Escapes characters that control a terminal or are invisible: line ends, escape codes and marks of
+/// text direction become `\n`, `\u{1b}`, `\u{202e}`. Names of files and of GPUs, headers, environment
+/// variables and PTX may contain any of these.
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return text.into();
@@ -12,7 +12,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
         match is_hidden(character) {
-            // What can be escaped at all is.
+            // Escapes everything that has an escape.
             true => shown.extend(character.escape_debug()),
             false => shown.push(character),
         }
@@ -20,7 +20,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// A text, or the first 300 characters of it: what a message repeats of a file may be all of the file.
+/// Shortens a text to its first 300 characters: a message may quote an entire file.
 pub fn shortened(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(300) {
         Some((end, _)) => format!("{}…", &text[..end]).into(),
@@ -28,8 +28,8 @@ pub fn shortened(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// As [`visible`], but lines stay lines, and what is escaped is so in the way of JSON, which a string of
-/// JSON may hold.
+/// Escapes text like [`visible`], but keeps line ends, and uses the escapes of JSON, which are valid
+/// inside its strings.
 pub(crate) fn visible_lines(text: &str) -> Cow<'_, str> {
     let is_hidden = |character| is_hidden(character) && character != '\n';
     if !text.contains(is_hidden) {
@@ -38,7 +38,7 @@ pub(crate) fn visible_lines(text: &str) -> Cow<'_, str> {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
         match is_hidden(character) {
-            // All of them are below 2^16. A string takes whatever is written.
+            // All of them are below 2^16. Writing to a string cannot fail.
             true => _ = write!(shown, "\\u{:04x}", u32::from(character)),
             false => shown.push(character),
         }
@@ -46,7 +46,8 @@ pub(crate) fn visible_lines(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// Control characters, separators of lines and paragraphs, and marks of direction.
+/// Returns whether a character is a control character, a line or paragraph separator, or a mark of text
+/// direction.
 fn is_hidden(character: char) -> bool {
     let is_mark = matches!(character, '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{feff}');
     let turns = matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

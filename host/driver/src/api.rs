@@ -11,8 +11,8 @@ macro_rules! define_api {
     ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {
         /// The functions of one driver, by their exported names. All return a `CUresult` as an int.
         ///
-        /// What the driver does not have is there too: it reads no argument and returns
-        /// [`CUDA_ERROR_NOT_FOUND`]. `cuGetErrorName` and `cuGetErrorString` answer from our list then.
+        /// A function that the driver does not have is a stand-in: it reads no argument and returns
+        /// [`CUDA_ERROR_NOT_FOUND`]. `cuGetErrorName` and `cuGetErrorString` then answer from our list.
         #[allow(non_snake_case, reason = "these are the names of C")]
         pub struct Api {
             $(
@@ -21,7 +21,6 @@ macro_rules! define_api {
             )*
         }
 
-        /// What stands for functions that a driver does not have.
         #[allow(non_snake_case, reason = "these are the names of C")]
         mod absent {
             use super::*;
@@ -37,11 +36,11 @@ macro_rules! define_api {
             /// The names of all functions, in the order of the table.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
 
-            /// Takes each function from `find`; names those that it has nothing for.
+            /// Loads each function from `find` and returns the names that it does not have.
             ///
             /// # Safety
-            /// What `find` returns for a name must be a function of the type in the table, must keep the
-            /// contract of the driver's function of that name, and must stay until the process ends.
+            /// Each function that `find` returns must have the type in the table, keep the contract of
+            /// the driver's function of that name, and stay valid until the process ends.
             pub(crate) unsafe fn from_symbols(
                 find: impl Fn(&str) -> Option<NonNull<c_void>>,
             ) -> (Self, Vec<&'static str>) {

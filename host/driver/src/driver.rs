@@ -1,4 +1,4 @@
-//! A driver: its table of functions and where they come from.
+//! A driver: its table of functions and their source.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -10,7 +10,7 @@ use crate::error::{CallError, DriverError};
 use crate::provider::Provider;
 use crate::sys::{CUDA_ERROR_NOT_FOUND, CUDA_ERROR_STUB_LIBRARY, CUDA_SUCCESS, Code};
 
-/// Calls a function of a driver's table and checks what it returned, under the function's name.
+/// Calls a function of a driver's table and checks the result under the function's name.
 macro_rules! call {
     ($driver:ident.$name:ident($($argument:expr),* $(,)?)) => {
         $driver.check(stringify!($name), ($driver.api().$name)($($argument),*))
@@ -19,7 +19,7 @@ macro_rules! call {
 
 pub(crate) use call;
 
-/// A CUDA driver in this process. It stays until the process ends; several may be there.
+/// A CUDA driver in this process. It is never unloaded; a process may have several.
 pub struct Driver {
     provider: &'static dyn Provider,
     api: Api,
@@ -28,24 +28,24 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// The driver of an NVIDIA GPU: finds and opens `libcuda.so.1` the first time, and returns the same
-    /// driver ever after.
+    /// Returns the driver of an NVIDIA GPU. The first call finds and opens `libcuda.so.1`; later calls
+    /// return the same driver.
     ///
-    /// Opens the library that [`PATH_VARIABLE`](crate::PATH_VARIABLE) names, if it is set and not empty;
-    /// else `libcuda.so.1` wherever the dynamic linker finds it; else in the usual folders. A failure
-    /// may be followed by another attempt.
+    /// Opens the library named by [`PATH_VARIABLE`](crate::PATH_VARIABLE) if it is set and not empty;
+    /// otherwise `libcuda.so.1` where the dynamic linker finds it, then in the usual directories. After
+    /// a failure the call may be repeated.
     ///
     /// This does not call `cuInit`: a driver that loads may still find no GPU.
     ///
     /// # Errors
-    /// [`DriverError::NotFound`] or [`DriverError::Unusable`]; on a system that NVIDIA has no driver
-    /// for, [`DriverError::NoDriverHere`].
+    /// [`DriverError::NotFound`] or [`DriverError::Unusable`]; [`DriverError::NoDriverHere`] on a system
+    /// without an NVIDIA driver.
     pub fn load() -> Result<&'static Self, DriverError> {
         crate::loader::load()
     }
 
-    /// The driver whose library is at `path`, whatever the environment says. A library that is open
-    /// already is the same driver again.
+    /// Returns the driver whose library is at `path`, ignoring the environment. A library that is
+    /// already open yields the same driver.
     ///
     /// # Errors
     /// [`DriverError::Unusable`], if it is not a CUDA driver; [`DriverError::NoDriverHere`] as for
@@ -57,15 +57,15 @@ impl Driver {
         crate::loader::load_from(path.as_ref())
     }
 
-    /// A driver of functions that come from somewhere else than a library, such as a simulator. Every
-    /// call makes another driver that is never freed: keep the first.
+    /// Creates a driver whose functions do not come from a library but, for example, from a simulator.
+    /// Each call leaks another driver: keep the first.
     ///
     /// # Errors
-    /// [`DriverError::Provided`], if it has no `cuInit`, or says no version.
+    /// [`DriverError::Provided`], if it has no `cuInit` or reports no version.
     ///
     /// # Safety
-    /// What the provider finds under the name of a CUDA driver function must have that function's type,
-    /// keep its contract, and stay until the process ends.
+    /// Each function that the provider finds must have the type of the CUDA driver function of that
+    /// name, keep its contract, and stay valid until the process ends.
     pub unsafe fn provided(provider: &'static dyn Provider) -> Result<&'static Self, DriverError> {
         // SAFETY: the caller's contract.
         let version = unsafe { identify(|name| provider.find(name)) }
@@ -87,47 +87,47 @@ impl Driver {
         &self.api
     }
 
-    /// What messages call it: the name or path that a library was opened by, or the provider's name.
+    /// Returns the name for messages: the library's name or path, or the provider's name.
     pub fn name(&self) -> &str {
         self.provider.name()
     }
 
-    /// Whether it only computes what a GPU would.
+    /// Returns whether the driver only simulates a GPU.
     pub fn is_simulated(&self) -> bool {
         self.provider.simulated()
     }
 
-    /// Says that the host is about to take a result of `bytes` bytes out of memory that it reaches by
-    /// itself, at the device's address: see [`Provider::host_takes`]. To a GPU's driver it is nothing.
+    /// Reports that the host is about to read `bytes` bytes of results directly from memory at this
+    /// device address: see [`Provider::host_takes`]. A GPU's driver ignores it.
     pub fn host_takes(&self, address: u64, bytes: usize) {
         self.provider.host_takes(address, bytes);
     }
 
-    /// The newest CUDA version that the driver supports, as (major, minor).
+    /// Returns the newest CUDA version that the driver supports, as (major, minor).
     pub fn version(&self) -> (u32, u32) {
         self.version
     }
 
-    /// The functions of [`Api`] that this driver does not have. They return [`CUDA_ERROR_NOT_FOUND`].
+    /// Returns the functions of [`Api`] that this driver lacks. They return [`CUDA_ERROR_NOT_FOUND`].
     pub fn missing(&self) -> &[&'static str] {
         &self.missing
     }
 
-    /// The driver's function of this name, for what is not in [`Api`]. `None` where the driver does not
-    /// have it.
+    /// Returns the driver's function of this name, for functions outside [`Api`], or `None` if the
+    /// driver does not have it.
     ///
-    /// Transmute it to the function's type to call it, with `c_int` for `CUresult`, and give the result
+    /// To call it, transmute it to the function's type with `c_int` for `CUresult`, and pass the result
     /// to [`check`](Self::check). It is valid for the rest of the process.
     pub fn find(&self, name: &str) -> Option<NonNull<c_void>> {
         self.provider.find(name)
     }
 
-    /// Turns what a driver function returned into a result. `call` names the function.
+    /// Converts the code that the driver function `call` returned to a result.
     pub fn check(&self, call: &'static str, code: c_int) -> Result<(), CallError> {
         if code == CUDA_SUCCESS { Ok(()) } else { Err(self.failure(call, code)) }
     }
 
-    /// What to say of a call on this thread that returned this code just now.
+    /// Returns the error for a call that has just returned this code on this thread.
     #[cold]
     pub(crate) fn failure(&self, call: &'static str, code: c_int) -> CallError {
         let (name, text): (Cow<'static, str>, Cow<'static, str>) = match Code::of(code) {
@@ -145,7 +145,7 @@ impl Driver {
         CallError { call, code, name, text, detail }
     }
 
-    /// The driver's own words for a code that is newer than our list.
+    /// Returns the driver's own text for a code that is newer than our list.
     fn words(
         &self,
         function: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
@@ -157,14 +157,13 @@ impl Driver {
         if status != CUDA_SUCCESS || text.is_null() {
             return None;
         }
-        // SAFETY: the driver answered with a string of its own, which ends in a zero byte and is never
-        // freed.
+        // SAFETY: the driver returned its own NUL-terminated string, which is never freed.
         let text = unsafe { CStr::from_ptr(text) };
         Some(text.to_string_lossy().into_owned())
     }
 }
 
-/// The CUDA version of what answers like a driver, as (major, minor); else what is wrong with it.
+/// Returns the CUDA version of a candidate driver as (major, minor), or why it is not a driver.
 ///
 /// # Safety
 /// As [`Driver::provided`], for `cuDriverGetVersion`.

@@ -1,4 +1,4 @@
-//! What can go wrong, each in one line.
+//! Errors, each with a one-line message.
 
 use std::borrow::Cow;
 use std::ffi::c_int;
@@ -8,18 +8,18 @@ use thiserror::Error;
 
 use crate::sys::Code;
 
-/// The name under which every NVIDIA driver for Linux installs its library.
+/// The file name of the driver library in every NVIDIA driver for Linux.
 pub const LIBRARY: &str = "libcuda.so.1";
 
-/// The environment variable that, when set and not empty, names the library that
-/// [`Driver::load`](crate::Driver::load) opens. It is then the only one tried.
+/// The environment variable that, when set and not empty, names the only library that
+/// [`Driver::load`](crate::Driver::load) tries.
 pub const PATH_VARIABLE: &str = "WARPFOLD_LIBCUDA";
 
-/// Why no driver was loaded.
+/// The reason why no driver was loaded.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum DriverError {
-    /// Neither the dynamic linker's search nor the usual folders gave a driver.
+    /// Neither the dynamic linker's search nor the usual directories yielded a driver.
     #[error(
         "no CUDA driver: {}{}; install the NVIDIA driver, or set {PATH_VARIABLE} to the path of its \
          {LIBRARY}",
@@ -27,13 +27,13 @@ pub enum DriverError {
         absence(absent)
     )]
     NotFound {
-        /// What was tried and why it was refused; the search by name comes first.
+        /// The candidates and why each was refused; the search by name comes first.
         refused: Vec<String>,
-        /// Folders that hold no file of that name.
+        /// Directories without a file of that name.
         absent: Vec<PathBuf>,
     },
 
-    /// The file that was asked for is not a driver that can be used.
+    /// The requested file is not a usable driver.
     #[error(
         "no CUDA driver: {reason}; {} the {LIBRARY} of an NVIDIA driver",
         if *from_environment {
@@ -45,25 +45,25 @@ pub enum DriverError {
     Unusable {
         /// The file that was tried.
         path: PathBuf,
-        /// Its name and what is wrong with it.
+        /// The file's name and the problem.
         reason: String,
         /// Whether the environment variable named it.
         from_environment: bool,
     },
 
-    /// What was provided is not a driver that can be used.
+    /// The provided functions do not form a usable driver.
     #[error("no CUDA driver: {name}: {reason}; provide the functions of a CUDA driver")]
     Provided {
-        /// What the provider calls itself.
+        /// The provider's name.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
 
     /// No driver can be loaded on this system.
     #[error("no CUDA driver: {reason}; run on Linux, or use a driver that a program provides")]
     NoDriverHere {
-        /// Why it is not there.
+        /// The reason.
         reason: &'static str,
     },
 
@@ -72,7 +72,7 @@ pub enum DriverError {
     AlreadyBound {
         /// The driver that they are bound to.
         bound: String,
-        /// The driver that was asked for.
+        /// The requested driver.
         asked: String,
     },
 }
@@ -95,39 +95,38 @@ pub struct CallError {
     pub code: c_int,
     /// The name of the code, such as `CUDA_ERROR_INVALID_VALUE`.
     pub name: Cow<'static, str>,
-    /// What the code means.
+    /// The meaning of the code.
     pub text: Cow<'static, str>,
-    /// What the driver knows beyond the code: a simulator's place in the PTX, a compiler's complaint.
+    /// Further detail: a simulator's location in the PTX, or a compiler's message.
     pub detail: Option<String>,
 }
 
 impl CallError {
-    /// An error found here before the driver was called, in the words of its codes.
+    /// Creates an error that was found before the driver was called, with the text of the code.
     pub(crate) fn with_detail(call: &'static str, code: c_int, detail: String) -> Self {
         let known = Code::of(code).expect("one of the list");
         let (name, text) = (known.name().into(), known.text().into());
         Self { call, code, name, text, detail: Some(detail) }
     }
 
-    /// Whether the context is lost with this error: every later call in it returns the same, and what
-    /// was in its memory is gone. A code that is newer than our list counts as one that is not.
+    /// Returns whether the context is lost: every later call in it returns the same error, and the
+    /// contents of its memory are gone. A code newer than our list counts as not sticky.
     pub fn is_sticky(&self) -> bool {
         Code::of(self.code).is_some_and(|code| code.is_sticky)
     }
 }
 
-/// What follows an error's own words.
 fn more(detail: Option<&str>) -> String {
     detail.map_or_else(String::new, |detail| format!(": {detail}"))
 }
 
-/// PTX that the driver did not take.
+/// PTX that the driver rejected.
 #[derive(Clone, Debug, Error)]
 #[error("{error}")]
 pub struct PtxError {
-    /// What loading returned; its detail is what the compiler complained of first.
+    /// The load error, with the compiler's first message as its detail.
     pub error: CallError,
-    /// All that the driver's compiler wrote, usually several lines; empty where it wrote nothing.
+    /// The complete compiler log, usually several lines; empty if there is none.
     pub log: String,
 }
 
@@ -146,7 +145,6 @@ impl From<PtxError> for CallError {
     }
 }
 
-/// The line of a compiler's log that says what is wrong.
 fn first_complaint(log: &str) -> Option<&str> {
     let mut lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.clone().next();

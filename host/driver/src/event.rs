@@ -1,4 +1,4 @@
-//! Events of streams, which mark points and take times.
+//! Stream events, which mark points and record times.
 
 use std::ptr;
 
@@ -7,9 +7,9 @@ use crate::error::CallError;
 use crate::handle::{Event, Stream};
 
 impl Driver {
-    /// An event in the current context. `flags` are [`CU_EVENT_DEFAULT`](crate::sys::CU_EVENT_DEFAULT),
-    /// or such as [`CU_EVENT_DISABLE_TIMING`](crate::sys::CU_EVENT_DISABLE_TIMING): an event that takes
-    /// no time costs less.
+    /// Creates an event in the current context. `flags` is
+    /// [`CU_EVENT_DEFAULT`](crate::sys::CU_EVENT_DEFAULT) or a combination such as
+    /// [`CU_EVENT_DISABLE_TIMING`](crate::sys::CU_EVENT_DISABLE_TIMING), which makes the event cheaper.
     pub fn event_create(&self, flags: u32) -> Result<Event, CallError> {
         let mut event = ptr::null_mut();
         // SAFETY: it writes one handle to a local variable.
@@ -17,19 +17,19 @@ impl Driver {
         Ok(Event::from_raw(event))
     }
 
-    /// The event stands from here on for what was enqueued on the stream so far.
+    /// Records the event after all work that was enqueued on the stream so far.
     ///
     /// # Safety
-    /// Both must be alive, and of one context.
+    /// Both must be alive and belong to one context.
     pub unsafe fn event_record(&self, event: Event, stream: Stream) -> Result<(), CallError> {
         // SAFETY: the caller's contract.
         unsafe { call!(self.cuEventRecord(event.raw(), stream.raw())) }
     }
 
-    /// Whether what an event stands for is done. One that was never recorded is.
+    /// Returns whether the recorded work is complete; true for an event that was never recorded.
     ///
     /// # Errors
-    /// Those of that work too.
+    /// Returns errors of that work too.
     ///
     /// # Safety
     /// The event must be alive.
@@ -39,10 +39,10 @@ impl Driver {
         self.is_ready("cuEventQuery", code)
     }
 
-    /// Waits for what an event stands for.
+    /// Waits for the recorded work.
     ///
     /// # Errors
-    /// Those of that work too.
+    /// Returns errors of that work too.
     ///
     /// # Safety
     /// The event must be alive.
@@ -51,11 +51,11 @@ impl Driver {
         unsafe { call!(self.cuEventSynchronize(event.raw())) }
     }
 
-    /// Milliseconds from one event to another, to about half a microsecond.
+    /// Returns the milliseconds between two events, with a resolution of about half a microsecond.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_READY`, if either is not done; `CUDA_ERROR_INVALID_HANDLE`, if either was not
-    /// recorded or takes no time.
+    /// `CUDA_ERROR_NOT_READY`, if either is not complete; `CUDA_ERROR_INVALID_HANDLE`, if either was not
+    /// recorded or has timing disabled.
     ///
     /// # Safety
     /// Both must be alive.
@@ -66,10 +66,10 @@ impl Driver {
         Ok(milliseconds)
     }
 
-    /// Gives an event back. This does not wait: streams that wait for it still do.
+    /// Destroys an event without waiting: streams that wait for it still do.
     ///
     /// # Safety
-    /// The event must be alive and is not afterwards.
+    /// The event must be alive and must not be used afterwards.
     pub unsafe fn event_destroy(&self, event: Event) -> Result<(), CallError> {
         // SAFETY: the caller's contract.
         unsafe { call!(self.cuEventDestroy_v2(event.raw())) }

@@ -1,15 +1,15 @@
-//! Forks of the process: a child has a copy of the memory, and none of the threads, of its parent.
+//! Detection of forks: a child has a copy of its parent's memory, but none of its threads.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Forks between the process that asked first and this one, counted from 1; 0 before anyone asked.
+/// The number of forks since the first query, counted from 1; 0 before any query.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// The process that first used something.
+/// The process that first used a resource.
 ///
-/// A process that was made by `fork` cannot go on with what its parent has used: threads do not exist in
-/// it, locks that they held stay locked, and no driver serves it. As a static or a field this tells the
-/// child so before it waits for any of them:
+/// A forked child cannot continue to use its parent's resources: the threads do not exist in it, locks
+/// that they held stay locked, and the driver does not work in it. A guard, in a static or a field,
+/// tells the child before it waits for any of them:
 ///
 /// ```
 /// use warpfold_driver::ForkGuard;
@@ -18,18 +18,18 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// assert!(THREADS.is_same_process());
 /// ```
 ///
-/// Forks by the C library's `fork` are noticed, by `vfork` and a bare system call they are not. The
-/// check reads two words of memory.
+/// Detects forks by the C library's `fork`, but not `vfork` or a raw system call. The check reads two
+/// words of memory.
 #[derive(Debug, Default)]
 pub struct ForkGuard(AtomicU32);
 
 impl ForkGuard {
-    /// Returns a guard that no process has used yet.
+    /// Returns a guard that is not yet bound to a process.
     pub const fn new() -> Self {
         Self(AtomicU32::new(0))
     }
 
-    /// Returns whether the calling process is the one that asked first.
+    /// Returns whether the calling process is the one that called first.
     pub fn is_same_process(&self) -> bool {
         let here = generation();
         let owner = match self.0.load(Ordering::Relaxed) {
@@ -44,7 +44,7 @@ impl ForkGuard {
     }
 }
 
-/// Returns whether this process was forked after its parent had called this, or used a [`ForkGuard`].
+/// Returns whether this process was forked after its parent had called this or used a [`ForkGuard`].
 pub fn is_forked() -> bool {
     generation() > 1
 }
@@ -56,8 +56,8 @@ fn generation() -> u32 {
     }
 }
 
-/// Asks the C library to count forks. Threads that do so at once count each fork several times, and no
-/// lock is needed that a fork could leave locked.
+/// Registers the fork counter with the C library. Concurrent first calls register it several times, so
+/// that a fork counts more than once; this avoids a lock that a fork could leave locked.
 #[cold]
 fn first_generation() -> u32 {
     #[cfg(unix)]
@@ -69,10 +69,10 @@ fn first_generation() -> u32 {
         extern "C" fn count() {
             GENERATION.fetch_add(1, Ordering::Relaxed);
         }
-        // SAFETY: the declaration is that of POSIX. The handler does nothing but change an atomic, which
-        // is allowed in a child of a process with several threads. The C library forgets it when the
-        // library that this code is in is closed. Without memory for it the call fails, and forks are
-        // not noticed.
+        // SAFETY: the declaration is that of POSIX. The handler only modifies an atomic, which is
+        // allowed in the child of a multithreaded process. The C library removes it when the library
+        // that contains this code is closed. If memory for it cannot be allocated, the call fails, and
+        // forks go unnoticed.
         unsafe { pthread_atfork(None, None, Some(count)) };
     }
     let _ = GENERATION.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Graphs, and their recording from streams.
+//! Graphs and stream capture.
 
 use std::ptr;
 
@@ -8,10 +8,9 @@ use crate::handle::{Graph, GraphExec, Stream};
 use crate::sys;
 
 impl Driver {
-    /// From here on what is enqueued on a stream is recorded and not run, until
-    /// [`stream_end_capture`](Self::stream_end_capture). `mode` says which calls that could not be
-    /// recorded are refused meanwhile: with [`sys::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`] those of this
-    /// thread.
+    /// Captures, instead of runs, the work that is enqueued on a stream until
+    /// [`stream_end_capture`](Self::stream_end_capture). `mode` selects which unsafe calls are refused
+    /// meanwhile: with [`sys::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`] those of this thread.
     ///
     /// # Safety
     /// The stream must be alive.
@@ -24,10 +23,10 @@ impl Driver {
         unsafe { call!(self.cuStreamBeginCapture_v2(stream.raw(), mode)) }
     }
 
-    /// Ends a recording and returns what was recorded. Whatever it returns, the stream records no more.
+    /// Ends a capture and returns the graph. The capture has ended even if this fails.
     ///
     /// # Errors
-    /// Such as `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED`, if something could not be recorded.
+    /// For example `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED`, if some work could not be captured.
     ///
     /// # Safety
     /// The stream must be alive.
@@ -38,7 +37,7 @@ impl Driver {
         Ok(Graph::from_raw(graph))
     }
 
-    /// Whether a stream records: a number like [`sys::CU_STREAM_CAPTURE_STATUS_ACTIVE`].
+    /// Returns the capture status of a stream, such as [`sys::CU_STREAM_CAPTURE_STATUS_ACTIVE`].
     ///
     /// # Safety
     /// The stream must be alive.
@@ -52,7 +51,7 @@ impl Driver {
         Ok(status)
     }
 
-    /// Sets which calls this thread may make while streams record, and returns what was set before.
+    /// Sets which calls this thread may make during captures, and returns the previous mode.
     pub fn thread_exchange_stream_capture_mode(
         &self,
         mode: sys::CUstreamCaptureMode,
@@ -63,7 +62,7 @@ impl Driver {
         Ok(mode)
     }
 
-    /// Makes a graph ready to be launched. It does not need the graph afterwards.
+    /// Instantiates a graph for launching. The executable graph does not depend on `graph` afterwards.
     ///
     /// # Safety
     /// The graph must be alive.
@@ -74,27 +73,27 @@ impl Driver {
         Ok(GraphExec::from_raw(exec))
     }
 
-    /// How many nodes a graph has.
+    /// Returns the number of nodes of a graph.
     ///
     /// # Safety
     /// The graph must be alive.
     pub unsafe fn graph_node_count(&self, graph: Graph) -> Result<usize, CallError> {
         let mut count = 0;
-        // SAFETY: the caller's contract; without a place for the nodes it only counts them.
+        // SAFETY: the caller's contract; with a null node array it only counts them.
         unsafe { call!(self.cuGraphGetNodes(graph.raw(), ptr::null_mut(), &mut count)) }?;
         Ok(count)
     }
 
-    /// Gives a graph back, but not what was made of it.
+    /// Destroys a graph, but not the executable graphs made from it.
     ///
     /// # Safety
-    /// The graph must be alive and is not afterwards.
+    /// The graph must be alive and must not be used afterwards.
     pub unsafe fn graph_destroy(&self, graph: Graph) -> Result<(), CallError> {
         // SAFETY: the caller's contract.
         unsafe { call!(self.cuGraphDestroy(graph.raw())) }
     }
 
-    /// Sends a graph to the device ahead of its first launch.
+    /// Uploads a graph to the device ahead of its first launch.
     ///
     /// # Safety
     /// Both must be alive.
@@ -103,20 +102,21 @@ impl Driver {
         unsafe { call!(self.cuGraphUpload(graph.raw(), stream.raw())) }
     }
 
-    /// Enqueues everything that is in a graph.
+    /// Enqueues the work of a graph.
     ///
     /// # Safety
-    /// Both must be alive; what the graph's nodes name must live until the stream was synchronised.
+    /// Both must be alive; everything that the graph's nodes refer to must live until the stream was
+    /// synchronised.
     pub unsafe fn graph_launch(&self, graph: GraphExec, stream: Stream) -> Result<(), CallError> {
         // SAFETY: the caller's contract.
         unsafe { call!(self.cuGraphLaunch(graph.raw(), stream.raw())) }
     }
 
-    /// Gives back what [`graph_instantiate`](Self::graph_instantiate) made. A launch under way is
-    /// finished.
+    /// Destroys an executable graph of [`graph_instantiate`](Self::graph_instantiate). A launch in
+    /// progress runs to completion.
     ///
     /// # Safety
-    /// It must be alive and is not afterwards.
+    /// It must be alive and must not be used afterwards.
     pub unsafe fn graph_exec_destroy(&self, graph: GraphExec) -> Result<(), CallError> {
         // SAFETY: the caller's contract.
         unsafe { call!(self.cuGraphExecDestroy(graph.raw())) }

@@ -1,9 +1,9 @@
-//! What the driver hands out.
+//! Typed wrappers of the driver's handles.
 
 use crate::sys;
 
-/// Types around one handle each. They are as free to copy as the handles themselves; nothing is
-/// destroyed with them.
+/// Defines a type per handle. Like the handles themselves the types are `Copy`, and dropping them
+/// destroys nothing.
 macro_rules! handles {
     ($($(#[$doc:meta])* $name:ident($raw:ty);)*) => {$(
         $(#[$doc])*
@@ -11,20 +11,20 @@ macro_rules! handles {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub struct $name($raw);
 
-        // SAFETY: a handle is a name; nothing is read through it here. The driver takes it on any thread
-        // and locks what it stands for, for the length of a call.
+        // SAFETY: a handle is an opaque identifier that is not dereferenced here. The driver accepts it
+        // on any thread and locks the object for the duration of a call.
         unsafe impl Send for $name {}
         // SAFETY: as above.
         unsafe impl Sync for $name {}
 
         impl $name {
-            /// The handle that some other code got from the same driver. What uses it says what must
-            /// hold.
+            /// Wraps a handle that other code got from the same driver. The functions that take it state
+            /// its requirements.
             pub const fn from_raw(raw: $raw) -> Self {
                 Self(raw)
             }
 
-            /// The handle as the driver's functions take it.
+            /// Returns the raw handle that the driver's functions take.
             pub const fn raw(self) -> $raw {
                 self.0
             }
@@ -41,11 +41,11 @@ handles! {
     Function(sys::CUfunction);
     /// A queue of work on a device.
     Stream(sys::CUstream);
-    /// A point in a stream's work.
+    /// A point in a stream's order of work.
     Event(sys::CUevent);
-    /// Work that was recorded, or put together, and not run.
+    /// Work that was captured or assembled, and not yet run.
     Graph(sys::CUgraph);
-    /// A graph made ready to be launched.
+    /// A graph that is ready to be launched.
     GraphExec(sys::CUgraphExec);
     /// Memory that streams allocate from.
     MemoryPool(sys::CUmemoryPool);
@@ -55,7 +55,7 @@ impl Stream {
     /// The default stream: the legacy one, for a driver that was called through this crate.
     pub const DEFAULT: Self = Self(std::ptr::null_mut());
 
-    /// The legacy default stream: waits for every blocking stream of its context, and they for it.
+    /// The legacy default stream: synchronises with every blocking stream of its context.
     pub const LEGACY: Self = Self(sys::CU_STREAM_LEGACY);
 
     /// The default stream of the calling thread.

@@ -1,5 +1,5 @@
-//! Symbols of functions that the table of types does not have: for each a slot, a jump through it, and
-//! what stands in the slot while nothing else does.
+//! Symbols of functions outside the typed table: for each a slot, a jump through the slot, and a
+//! stand-in that fills the slot until a driver is bound.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::{EntryPoint, NOT_LOADED, NOT_PRESENT};
 
-/// Points every slot at what `find` returns for its name; where that is nothing, at what answers so.
+/// Points every slot at the function that `find` returns, or at a stand-in if there is none.
 ///
 /// # Safety
-/// What `find` returns for a name must be the CUDA driver's function of that name, and must stay loaded
-/// until the process ends.
+/// Each function that `find` returns must be the CUDA driver's function of that name, and must stay
+/// loaded until the process ends.
 pub(super) unsafe fn bind_others(find: impl Fn(&str) -> Option<NonNull<c_void>>) {
     for &(name, slot, _) in ROWS {
         slot.set(find(name).map_or(not_present as *mut c_void, NonNull::as_ptr));
@@ -22,14 +22,13 @@ pub(super) fn others() -> impl Iterator<Item = EntryPoint> {
     ROWS.iter().map(|&(name, _, trampoline)| EntryPoint { name, address: trampoline as *const c_void })
 }
 
-/// Where a trampoline jumps to. Always a function: the stand-in first, then what `bind_others` puts
-/// there.
+/// The target of a trampoline. Always a function: a stand-in until `bind_others` replaces it.
 #[repr(transparent)]
 struct Slot(AtomicPtr<c_void>);
 
 impl Slot {
-    /// `Release`, to pair with the trampolines' load: what the dynamic linker wrote while it loaded the
-    /// driver is seen by whoever sees the driver's function.
+    /// `Release` pairs with the trampolines' load: a thread that sees the driver's function also sees
+    /// the dynamic linker's writes from loading the driver.
     fn set(&self, function: *mut c_void) {
         self.0.store(function, Ordering::Release);
     }
@@ -38,10 +37,10 @@ impl Slot {
 /// Jumps to the function in a slot and leaves registers and stack as the caller set them, so that one
 /// form serves every signature. Only the scratch registers of the ABI are touched.
 ///
-/// On x86-64 every load acquires. On AArch64 `ldar` does; x16 is one of the two registers that a
-/// linker's veneer may clobber between a call and its target, so no caller keeps anything there.
+/// On x86-64 every load acquires. On AArch64 `ldar` does; x16 is one of the two registers that a linker
+/// veneer may clobber between a call and its target, so callers keep nothing there.
 ///
-/// The symbol is hidden, as the typed ones are.
+/// The symbol is hidden, like the typed ones.
 macro_rules! jump_through {
     ($name:ident, $slot:path) => {{
         #[cfg(target_arch = "x86_64")]
@@ -62,7 +61,7 @@ macro_rules! jump_through {
     }};
 }
 
-/// Makes slots, trampolines and rows of the list in `other_symbols.rs`.
+/// Defines slots, trampolines and rows for the list in `other_symbols.rs`.
 macro_rules! other_symbols {
     ($($name:ident,)*) => {
         #[allow(non_upper_case_globals, reason = "these are the names of C")]
@@ -77,8 +76,9 @@ macro_rules! other_symbols {
             use super::slots;
 
             $(
-                // SAFETY: a symbol of this name is declared as the driver's function. What answers here
-                // takes the same call: the driver's function, or one that reads no arguments.
+                // SAFETY: a symbol of this name is declared as the driver's function. The jump's target
+                // accepts the same call: it is the driver's function, or a stand-in that reads no
+                // arguments.
                 #[unsafe(no_mangle)]
                 #[unsafe(naked)]
                 pub(super) unsafe extern "C" fn $name() {
@@ -94,9 +94,9 @@ macro_rules! other_symbols {
 
 include!("other_symbols.rs");
 
-// These two declare no parameters, whatever the function that they stand for takes. In both calling
-// conventions (System V x86-64 and AAPCS64) the caller places the arguments and removes them, so a
-// function that reads none is a valid target of a jump with any.
+// The stand-ins declare no parameters, whatever the real function takes. In both calling conventions
+// (System V x86-64 and AAPCS64) the caller places and removes the arguments, so a function that reads
+// none is a valid target for any signature.
 
 extern "C" fn not_loaded() -> c_int {
     NOT_LOADED

@@ -1,4 +1,4 @@
-//! Launches of kernels, and their arguments.
+//! Kernel launches and their arguments.
 
 use std::ffi::{c_uint, c_void};
 use std::ptr;
@@ -8,37 +8,37 @@ use crate::error::CallError;
 use crate::handle::{Function, Stream};
 use crate::sys::{self, LaunchAttribute, LaunchConfig};
 
-/// The most bytes that a kernel's parameters take here, as on every device. Newer ones allow more.
+/// The largest parameter size accepted here, which every device supports. Newer devices allow more.
 pub const MAX_PARAMETER_BYTES: usize = 4096;
 
-/// The most parameters of a kernel that [`Driver::launch`] takes.
+/// The largest number of kernel parameters that [`Driver::launch`] accepts.
 pub const MAX_PARAMETERS: usize = 128;
 
-/// How a kernel is launched.
+/// The configuration of a kernel launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchShape {
-    /// Blocks in x, y and z; multiples of the cluster's.
+    /// Blocks in x, y and z; multiples of the cluster dimensions.
     pub grid: [u32; 3],
     /// Threads of a block in x, y and z.
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory per block.
     pub shared_bytes: u32,
-    /// Whether all blocks must be on the device at once, so that they may wait for one another.
+    /// Whether all blocks must be resident at once, so that they may wait for one another.
     pub cooperative: bool,
     /// Blocks of a cluster in x, y and z, if they form clusters.
     pub cluster: Option<[u32; 3]>,
-    /// Whether it may start before the launch in front of it in the stream is over (programmatic
-    /// dependent launch): the kernel then sees to that dependency itself.
+    /// Whether the kernel may start before the preceding launch in the stream has completed
+    /// (programmatic dependent launch). The kernel must then enforce that dependency itself.
     pub overlapping: bool,
 }
 
 impl LaunchShape {
-    /// A plain launch without dynamic shared memory.
+    /// Returns a plain launch without dynamic shared memory.
     pub const fn new(grid: [u32; 3], block: [u32; 3]) -> Self {
         Self { grid, block, shared_bytes: 0, cooperative: false, cluster: None, overlapping: false }
     }
 
-    /// What is not a property of the plain call, as attributes; those that count come first.
+    /// Returns the properties that `cuLaunchKernel` cannot express, as attributes, and their count.
     fn attributes(&self) -> ([LaunchAttribute; 3], c_uint) {
         let mut attributes = [LaunchAttribute::new(sys::CU_LAUNCH_ATTRIBUTE_IGNORE, &[]); 3];
         let mut count = 0;
@@ -58,7 +58,7 @@ impl LaunchShape {
         (attributes, count as c_uint)
     }
 
-    /// Calls with the structure that the driver takes, which lives only that long.
+    /// Passes the driver's launch structure to `call`; it is only valid during the call.
     pub(crate) fn with_config<T>(&self, stream: Stream, call: impl FnOnce(&LaunchConfig) -> T) -> T {
         let (mut attributes, attribute_count) = self.attributes();
         call(&LaunchConfig {
@@ -72,42 +72,42 @@ impl LaunchShape {
     }
 }
 
-/// Where a parameter lies in the bytes of all.
+/// The location of a parameter in the parameter bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParameterCut {
-    /// Bytes in front of it.
+    /// The parameter's offset in bytes.
     pub offset: u16,
-    /// Bytes that it takes.
+    /// The parameter's size in bytes.
     pub bytes: u16,
 }
 
 /// The values of a kernel's parameters.
 #[derive(Debug)]
 pub enum Parameters<'a> {
-    /// The bytes of all of them, at most [`MAX_PARAMETER_BYTES`], and where each lies in them.
+    /// The bytes of all parameters, at most [`MAX_PARAMETER_BYTES`], and the location of each.
     Bytes {
-        /// The values, one behind the other, with or without gaps.
+        /// The values in order, with or without gaps.
         values: &'a [u8],
-        /// The place of each parameter, in their order.
+        /// The location of each parameter, in order.
         cuts: &'a [ParameterCut],
     },
-    /// A pointer to each, as `cuLaunchKernel` takes them.
+    /// A pointer to each value, as `cuLaunchKernel` takes them.
     Pointers(&'a mut [*mut c_void]),
 }
 
 impl Driver {
-    /// Enqueues a kernel. The values of its parameters are copied before this returns; nothing is
-    /// allocated.
+    /// Enqueues a kernel. The parameter values are copied before this returns; nothing is allocated.
     ///
     /// # Errors
-    /// What the driver says of the shape; `CUDA_ERROR_INVALID_VALUE` for parameters that lie outside of
-    /// their bytes, or are too many. An error may also be that of earlier work.
+    /// The driver's errors for the launch configuration; `CUDA_ERROR_INVALID_VALUE` for too many
+    /// parameters, or one that reaches past the parameter bytes. Errors of earlier work may be reported
+    /// here, too.
     ///
     /// # Safety
-    /// - `function` must be loaded in the current context, and `stream` be alive and of it.
-    /// - There must be a value for each parameter, of its size; pointers must point at such.
-    /// - What the kernel reads and writes must be there and be its own until the stream was
-    ///   synchronised.
+    /// - `function` must be loaded in the current context, and `stream` must be alive and belong to it.
+    /// - There must be a value of the right size for each parameter; pointers must point to such values.
+    /// - All memory that the kernel reads and writes must stay allocated, without conflicting accesses,
+    ///   until the stream was synchronised.
     pub unsafe fn launch(
         &self,
         function: Function,
@@ -125,7 +125,7 @@ impl Driver {
                 cut(values, cuts, &mut pointers).map_err(|detail| {
                     CallError::with_detail("cuLaunchKernel", sys::CUDA_ERROR_INVALID_VALUE, detail)
                 })?;
-                // SAFETY: the caller's contract; each pointer is at bytes that live through the call.
+                // SAFETY: the caller's contract; each pointer is to bytes that outlive the call.
                 unsafe { self.launch_with(function, shape, stream, pointers.as_mut_ptr()) }
             }
         }
@@ -143,8 +143,8 @@ impl Driver {
         let function = function.raw();
         if shape.cluster.is_some() || shape.overlapping {
             return shape.with_config(stream, |config| {
-                // SAFETY: the configuration and its attributes live through the call, which copies them;
-                // the caller answers for the rest.
+                // SAFETY: the configuration and its attributes outlive the call, which copies them; the
+                // rest is the caller's contract.
                 unsafe { call!(self.cuLaunchKernelEx(config, function, parameters, ptr::null_mut())) }
             });
         }
@@ -167,7 +167,7 @@ impl Driver {
     }
 }
 
-/// Points at each parameter. The driver reads through the pointers only.
+/// Stores a pointer to each parameter. The driver only reads through the pointers.
 fn cut(
     values: &[u8],
     cuts: &[ParameterCut],

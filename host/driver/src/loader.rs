@@ -1,4 +1,4 @@
-//! Finds `libcuda.so.1` and opens it.
+//! Locates and opens `libcuda.so.1`.
 
 use std::env;
 use std::error::Error;
@@ -14,8 +14,8 @@ use crate::driver::{Driver, identify};
 use crate::error::{DriverError, LIBRARY, PATH_VARIABLE};
 use crate::provider::Provider;
 
-/// Where a driver may be that the dynamic linker does not search: WSL, Debian and Ubuntu, Fedora and
-/// SUSE, containers, NixOS.
+/// Driver directories outside the dynamic linker's search path: WSL, Debian and Ubuntu, Fedora and SUSE,
+/// containers, NixOS.
 const FOLDERS: &[&str] = &[
     "/usr/lib/wsl/lib",
     #[cfg(target_arch = "x86_64")]
@@ -27,13 +27,11 @@ const FOLDERS: &[&str] = &[
     "/run/opengl-driver/lib",
 ];
 
-/// What [`load`] found the first time.
 static FOUND: OnceLock<&Driver> = OnceLock::new();
 
-/// The drivers whose libraries are open. Held while a library is tried, so that each is opened once.
+/// The drivers whose libraries are open. Locked while a library is tried, so that each is opened once.
 static OPEN: Mutex<Vec<&Driver>> = Mutex::new(Vec::new());
 
-/// What [`Driver::load`] does on this system.
 pub(crate) fn load() -> Result<&'static Driver, DriverError> {
     if let Some(driver) = FOUND.get() {
         return Ok(driver);
@@ -48,7 +46,7 @@ pub(crate) fn load() -> Result<&'static Driver, DriverError> {
     Ok(FOUND.get_or_init(|| driver))
 }
 
-/// [`Driver::load_from`], whose contract is the caller's.
+/// Implements [`Driver::load_from`], whose contract the caller must keep.
 pub(crate) fn load_from(path: &Path) -> Result<&'static Driver, DriverError> {
     open(path).map_err(|reason| DriverError::Unusable {
         path: path.to_owned(),
@@ -78,39 +76,38 @@ fn search<'a>(folders: impl Iterator<Item = &'a Path>) -> Result<&'static Driver
     Err(DriverError::NotFound { refused, absent })
 }
 
-/// Opens a library as a driver, or finds that it is open. The error names the path and says what is
-/// wrong with it.
+/// Opens a library as a driver, or returns the driver if it is already open. The error names the path
+/// and the problem.
 fn open(path: &Path) -> Result<&'static Driver, String> {
-    // A thread that panicked in here has left the list as it was.
+    // A panic in here cannot leave the list in an inconsistent state.
     let mut drivers = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: loading a library runs its initialisers. They are those of a driver that is installed on
     // the machine or that the user named, as trusted as any library that the dynamic linker loads for
     // this program. `RTLD_NOW` reports an incomplete library here rather than at some later call.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
         .map_err(|error| one_line(&innermost(&error)))?;
-    // The linker opens a file once, whatever it was called: the same function is the same driver.
+    // The linker opens a file once, whatever its path: equal functions mean the same driver.
     if let Some(init) = find(&library, "cuInit")
         && let Some(driver) = drivers.iter().find(|driver| driver.find("cuInit") == Some(init))
     {
         return Ok(driver);
     }
     let name = path.display().to_string();
-    // SAFETY: the functions that identify a CUDA driver are all that can be told of a library; the rest
-    // is the contract of `Driver::load_from`, and of whoever sets the environment or the dynamic
-    // linker's search path.
+    // SAFETY: a library can only be recognised as a CUDA driver by the functions that identify one. The
+    // rest is the contract of `Driver::load_from`, or the responsibility of the user who sets the
+    // environment or the dynamic linker's search path.
     let version = unsafe { identify(|name| find(&library, name)) }
         .map_err(|reason| format!("{name}: {reason}"))?;
     let file = Box::leak(Box::new(LibraryFile { library: ManuallyDrop::new(library), name }));
-    // SAFETY: as above; and from here on nothing closes the library.
+    // SAFETY: as above; and nothing closes the library.
     let driver = unsafe { Driver::new(file, version) };
     drivers.push(driver);
     Ok(driver)
 }
 
-/// A library that stays open.
+/// A library that is never closed.
 struct LibraryFile {
     library: ManuallyDrop<Library>,
-    /// The name or path that it was opened by.
     name: String,
 }
 
@@ -124,19 +121,19 @@ impl Provider for LibraryFile {
     }
 }
 
-/// Bytes that hold the longest name of a driver function and a zero.
+/// Enough bytes for the longest name of a driver function and its terminator.
 const NAME_BYTES: usize = 128;
 
 fn find(library: &Library, name: &str) -> Option<NonNull<c_void>> {
     let mut bytes = [0; NAME_BYTES];
     bytes.get_mut(..name.len())?.copy_from_slice(name.as_bytes());
     let terminated = CStr::from_bytes_with_nul(bytes.get(..=name.len())?).ok()?;
-    // SAFETY: as a raw pointer the symbol claims no type; whoever calls it does.
+    // SAFETY: as a raw pointer the symbol has no assumed type; its callers choose one.
     let symbol = unsafe { library.get::<*mut c_void>(terminated) }.ok()?;
     NonNull::new(*symbol)
 }
 
-/// The dynamic linker's own message, which names the file.
+/// Returns the dynamic linker's own message, which names the file.
 fn innermost(error: &dyn Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

@@ -1,7 +1,7 @@
-//! Memory: of the device, of the host where the device reaches it, and copies between them.
+//! Device memory, host memory that the device can access, and copies.
 //!
-//! Addresses on a device are numbers, sizes are bytes. Memory of the host is given by pointers and not
-//! by slices, because the device may read or write it long after a call has returned.
+//! Device addresses are integers, and sizes are in bytes. Host memory is passed by pointer and not by
+//! slice, because the device may access it long after a call has returned.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -11,29 +11,29 @@ use crate::error::CallError;
 use crate::handle::{Context, Stream};
 use crate::sys::{self, CUdeviceptr};
 
-/// What the driver knows of an address.
+/// The driver's information on an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PointerAttributes {
-    /// Such as [`sys::CU_MEMORYTYPE_DEVICE`]; 0 where the driver does not know the address.
+    /// The type, such as [`sys::CU_MEMORYTYPE_DEVICE`]; 0 if the driver does not know the address.
     pub memory_type: sys::CUmemorytype,
     /// Whether it is managed memory, which host and device share.
     pub is_managed: bool,
-    /// The ordinal of the device that it belongs to; negative where it belongs to none.
+    /// The ordinal of the device that owns the memory; negative if none does.
     pub device_ordinal: i32,
-    /// The context that it was allocated in, if the driver can tell.
+    /// The context of the allocation, if the driver reports it.
     pub context: Option<Context>,
-    /// Where kernels find it; 0 where they do not.
+    /// The address for kernels; 0 if they have no access.
     pub device_address: CUdeviceptr,
-    /// Where the host finds it; null where it does not.
+    /// The address for the host; null if it has no access.
     pub host_address: *mut c_void,
-    /// Where the allocation begins that it lies in; 0 where it lies in none.
+    /// The start of the allocation that contains the address; 0 if there is none.
     pub range_start: CUdeviceptr,
-    /// Bytes of that allocation.
+    /// The bytes of that allocation.
     pub range_bytes: usize,
 }
 
 impl Driver {
-    /// Bytes of the current context's device that are free, and all of them.
+    /// Returns the free and the total bytes of the current context's device.
     pub fn mem_get_info(&self) -> Result<(usize, usize), CallError> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: it writes two numbers to local variables.
@@ -41,10 +41,10 @@ impl Driver {
         Ok((free, total))
     }
 
-    /// Memory of the current context's device, at a multiple of 256. Nothing is written there.
+    /// Allocates uninitialised memory of the current context's device, aligned to 256 bytes.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY`; `CUDA_ERROR_INVALID_VALUE` for no bytes.
+    /// `CUDA_ERROR_OUT_OF_MEMORY`; `CUDA_ERROR_INVALID_VALUE` for zero bytes.
     pub fn mem_alloc(&self, bytes: usize) -> Result<CUdeviceptr, CallError> {
         let mut address = 0;
         // SAFETY: it writes one number to a local variable.
@@ -52,7 +52,7 @@ impl Driver {
         Ok(address)
     }
 
-    /// Memory that host and device share; `flags` is [`sys::CU_MEM_ATTACH_GLOBAL`], or another of those.
+    /// Allocates managed memory. `flags` is [`sys::CU_MEM_ATTACH_GLOBAL`] or another flag of its kind.
     pub fn mem_alloc_managed(&self, bytes: usize, flags: u32) -> Result<CUdeviceptr, CallError> {
         let mut address = 0;
         // SAFETY: it writes one number to a local variable.
@@ -60,18 +60,19 @@ impl Driver {
         Ok(address)
     }
 
-    /// Frees what [`mem_alloc`](Self::mem_alloc) or [`mem_alloc_managed`](Self::mem_alloc_managed) gave.
-    /// It may wait for the device, and may not: that is not to be relied on.
+    /// Frees memory of [`mem_alloc`](Self::mem_alloc) or [`mem_alloc_managed`](Self::mem_alloc_managed).
+    /// It may or may not wait for the device; do not rely on either.
     ///
     /// # Safety
-    /// The address must have come from there; nothing uses the memory any more, no pending work either.
+    /// The address must come from one of those, and nothing may use the memory any more, including
+    /// pending work.
     pub unsafe fn mem_free(&self, address: CUdeviceptr) -> Result<(), CallError> {
         // SAFETY: the caller's contract.
         unsafe { call!(self.cuMemFree_v2(address)) }
     }
 
-    /// Page-locked memory of the host, which copies go to and from without a detour, and kernels may
-    /// reach. `flags` is 0 or such as [`sys::CU_MEMHOSTALLOC_PORTABLE`].
+    /// Allocates page-locked host memory, which the device copies without staging, and which kernels may
+    /// access. `flags` is 0 or a combination such as [`sys::CU_MEMHOSTALLOC_PORTABLE`].
     pub fn mem_host_alloc(&self, bytes: usize, flags: u32) -> Result<*mut c_void, CallError> {
         let mut address = ptr::null_mut();
         // SAFETY: it writes one pointer to a local variable.
@@ -79,20 +80,21 @@ impl Driver {
         Ok(address)
     }
 
-    /// Frees what [`mem_host_alloc`](Self::mem_host_alloc) gave.
+    /// Frees memory of [`mem_host_alloc`](Self::mem_host_alloc).
     ///
     /// # Safety
-    /// The address must have come from there; nothing uses the memory any more, no pending work either.
+    /// The address must come from there, and nothing may use the memory any more, including pending
+    /// work.
     pub unsafe fn mem_free_host(&self, address: *mut c_void) -> Result<(), CallError> {
         // SAFETY: the caller's contract.
         unsafe { call!(self.cuMemFreeHost(address)) }
     }
 
-    /// Page-locks memory of the host that is there already; `flags` is 0 or such as
+    /// Page-locks existing host memory. `flags` is 0 or a combination such as
     /// [`sys::CU_MEMHOSTREGISTER_PORTABLE`].
     ///
     /// # Safety
-    /// The memory must be there until [`mem_host_unregister`](Self::mem_host_unregister).
+    /// The memory must stay allocated until [`mem_host_unregister`](Self::mem_host_unregister).
     pub unsafe fn mem_host_register(
         &self,
         address: *mut c_void,
@@ -103,7 +105,7 @@ impl Driver {
         unsafe { call!(self.cuMemHostRegister_v2(address, bytes, flags)) }
     }
 
-    /// Takes [`mem_host_register`](Self::mem_host_register) back.
+    /// Reverts [`mem_host_register`](Self::mem_host_register).
     ///
     /// # Safety
     /// No pending work may use the memory as page-locked.
@@ -112,13 +114,13 @@ impl Driver {
         unsafe { call!(self.cuMemHostUnregister(address)) }
     }
 
-    /// Where kernels find page-locked memory of the host.
+    /// Returns the device address of page-locked host memory.
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE`, if it is not page-locked.
     ///
     /// # Safety
-    /// The memory must be there.
+    /// The memory must be allocated.
     pub unsafe fn mem_host_get_device_pointer(
         &self,
         address: *mut c_void,
@@ -129,10 +131,10 @@ impl Driver {
         Ok(mapped)
     }
 
-    /// Start and bytes of the allocation that an address lies in.
+    /// Returns the start and bytes of the allocation that contains an address.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE` or `CUDA_ERROR_NOT_FOUND`, if it lies in none.
+    /// `CUDA_ERROR_INVALID_VALUE` or `CUDA_ERROR_NOT_FOUND`, if no allocation contains it.
     pub fn mem_get_address_range(
         &self,
         address: CUdeviceptr,
@@ -143,7 +145,7 @@ impl Driver {
         Ok((start, bytes))
     }
 
-    /// What the driver knows of an address, of host or device. Any address may be asked for.
+    /// Returns the driver's information on an address of host or device. Any address is allowed.
     pub fn pointer_get_attributes(&self, address: CUdeviceptr) -> Result<PointerAttributes, CallError> {
         let mut context: sys::CUcontext = ptr::null_mut();
         let mut host_address: *mut c_void = ptr::null_mut();
@@ -170,7 +172,7 @@ impl Driver {
             (&raw mut range_bytes).cast(),
         ];
         let (count, keys) = (attributes.len() as u32, attributes.as_mut_ptr());
-        // SAFETY: both arrays have that length, and each value points at a variable of its attribute's
+        // SAFETY: both arrays have that length, and each value points to a variable of its attribute's
         // type. The address is compared, not read.
         unsafe { call!(self.cuPointerGetAttributes(count, keys, values.as_mut_ptr(), address)) }?;
         Ok(PointerAttributes {
@@ -189,13 +191,13 @@ impl Driver {
 /// Copies and fills.
 ///
 /// # Safety
-/// All of them: the ranges must be allocated, and the caller entitled to read the one and write the
-/// other. Those that take a stream return before the work is done: until the stream was synchronised,
-/// the ranges stay allocated, and nobody writes what is read nor touches what is written, unless a
-/// stream's order or an event keeps them apart.
+/// All of them: the ranges must be allocated, and the caller must be allowed to read the source and
+/// write the destination. The functions that take a stream return before the work is complete: until the
+/// stream was synchronised, the ranges stay allocated, and nothing writes the source or accesses the
+/// destination, unless stream order or an event separates the accesses.
 impl Driver {
-    /// Copies to the device. It may return before the device has the bytes, but not before it has read
-    /// them from the host.
+    /// Copies to the device. May return before the device has the bytes, but not before they were read
+    /// from the host.
     ///
     /// # Safety
     /// See above.
@@ -209,7 +211,7 @@ impl Driver {
         unsafe { call!(self.cuMemcpyHtoD_v2(to, from, bytes)) }
     }
 
-    /// Copies from the device, and waits for it.
+    /// Copies from the device and waits for completion.
     ///
     /// # Safety
     /// See above.
@@ -223,10 +225,10 @@ impl Driver {
         unsafe { call!(self.cuMemcpyDtoH_v2(to, from, bytes)) }
     }
 
-    /// Copies to the device in the order of a stream.
+    /// Copies to the device in stream order.
     ///
     /// # Safety
-    /// See above. Of page-locked memory, the device reads the bytes when it comes to the copy.
+    /// See above. From page-locked memory, the device reads the bytes when it executes the copy.
     pub unsafe fn memcpy_htod_async(
         &self,
         to: CUdeviceptr,
@@ -238,7 +240,7 @@ impl Driver {
         unsafe { call!(self.cuMemcpyHtoDAsync_v2(to, from, bytes, stream.raw())) }
     }
 
-    /// Copies from the device in the order of a stream.
+    /// Copies from the device in stream order.
     ///
     /// # Safety
     /// See above.
@@ -253,7 +255,7 @@ impl Driver {
         unsafe { call!(self.cuMemcpyDtoHAsync_v2(to, from, bytes, stream.raw())) }
     }
 
-    /// Copies inside of a device in the order of a stream.
+    /// Copies within a device in stream order.
     ///
     /// # Safety
     /// See above.
@@ -268,8 +270,7 @@ impl Driver {
         unsafe { call!(self.cuMemcpyDtoDAsync_v2(to, from, bytes, stream.raw())) }
     }
 
-    /// Copies between addresses of any kind in the order of a stream; the driver finds out where they
-    /// are.
+    /// Copies between addresses of any kind in stream order; the driver determines their kinds.
     ///
     /// # Safety
     /// See above.
@@ -284,7 +285,7 @@ impl Driver {
         unsafe { call!(self.cuMemcpyAsync(to, from, bytes, stream.raw())) }
     }
 
-    /// Copies from the memory of one context to that of another, each given with its context.
+    /// Copies from the memory of one context to that of another in stream order.
     ///
     /// # Safety
     /// See above; both contexts must be alive.
@@ -300,7 +301,7 @@ impl Driver {
         unsafe { call!(self.cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, stream.raw())) }
     }
 
-    /// Sets `count` bytes. It may return before they are set.
+    /// Sets `count` bytes. May return before they are set.
     ///
     /// # Safety
     /// See above.
@@ -309,7 +310,7 @@ impl Driver {
         unsafe { call!(self.cuMemsetD8_v2(to, value, count)) }
     }
 
-    /// Sets `count` bytes in the order of a stream.
+    /// Sets `count` bytes in stream order.
     ///
     /// # Safety
     /// See above.
@@ -324,7 +325,7 @@ impl Driver {
         unsafe { call!(self.cuMemsetD8Async(to, value, count, stream.raw())) }
     }
 
-    /// Sets `count` words of 32 bits, at a multiple of 4, in the order of a stream.
+    /// Sets `count` 32-bit words at a 4-byte aligned address in stream order.
     ///
     /// # Safety
     /// See above.

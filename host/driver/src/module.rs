@@ -10,19 +10,18 @@ use crate::sys;
 
 const LOAD: &str = "cuModuleLoadDataEx";
 
-/// Bytes of the compiler's log that are kept.
+/// The size of the compiler's log buffer.
 const LOG_BYTES: usize = 16 * 1024;
 
 impl Driver {
     /// Compiles PTX for the device of the current context and loads it.
     ///
     /// # Errors
-    /// What the driver says, and what its compiler wrote.
+    /// The driver's error with its compiler's log.
     pub fn module_load_ptx(&self, ptx: &str) -> Result<Module, PtxError> {
         self.module_load_c_ptx(&self.c_ptx(ptx)?)
     }
 
-    /// The text with a zero behind it.
     pub(crate) fn c_ptx(&self, ptx: &str) -> Result<CString, PtxError> {
         CString::new(ptx).map_err(|error| {
             let log = format!("error: a zero byte at offset {}", error.nul_position());
@@ -30,16 +29,15 @@ impl Driver {
         })
     }
 
-    /// The same for text that ends in a zero already.
+    /// Compiles and loads NUL-terminated PTX, like [`module_load_ptx`](Self::module_load_ptx).
     pub fn module_load_c_ptx(&self, ptx: &CStr) -> Result<Module, PtxError> {
         let mut log = vec![0_u8; LOG_BYTES];
         let mut module = ptr::null_mut();
         let mut options = [sys::CU_JIT_ERROR_LOG_BUFFER, sys::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-        // An option's value stands in the pointer itself where it fits.
+        // An option's value is stored in the pointer itself if it fits.
         let mut values = [log.as_mut_ptr().cast(), ptr::without_provenance_mut::<c_void>(LOG_BYTES)];
-        // SAFETY: the text ends in a zero byte and outlives the call; both arrays have the length given;
-        // the driver writes at most `LOG_BYTES` to the log, and the length that it used over the second
-        // value.
+        // SAFETY: the text is NUL-terminated and outlives the call; both arrays have the length given;
+        // the driver writes at most `LOG_BYTES` to the log, and the used length over the second value.
         let code = unsafe {
             (self.api().cuModuleLoadDataEx)(
                 &mut module,
@@ -63,7 +61,7 @@ impl Driver {
     /// Loads a cubin or a fatbin.
     ///
     /// # Safety
-    /// The image must be whole: the driver takes its length from what is written in it.
+    /// The image must be complete: the driver takes its length from its headers.
     pub unsafe fn module_load_data(&self, image: &[u8]) -> Result<Module, CallError> {
         let mut module = ptr::null_mut();
         // SAFETY: the caller's contract; it writes one handle to a local variable.
@@ -74,14 +72,14 @@ impl Driver {
     /// Unloads a module.
     ///
     /// # Safety
-    /// The module must be alive and is not afterwards, nor are its functions and globals; no work that
-    /// uses them may be pending.
+    /// The module must be alive. It and its functions and globals must not be used afterwards, and no
+    /// work that uses them may be pending.
     pub unsafe fn module_unload(&self, module: Module) -> Result<(), CallError> {
         // SAFETY: the caller's contract.
         unsafe { call!(self.cuModuleUnload(module.raw())) }
     }
 
-    /// The kernel of this name. It lives as long as its module.
+    /// Returns the kernel of this name. It lives as long as its module.
     ///
     /// # Errors
     /// `CUDA_ERROR_NOT_FOUND`, if the module has none.
@@ -99,7 +97,7 @@ impl Driver {
         Ok(Function::from_raw(function))
     }
 
-    /// Address and bytes of the global variable of this name.
+    /// Returns the address and bytes of the global variable of this name.
     ///
     /// # Errors
     /// `CUDA_ERROR_NOT_FOUND`, if the module has none.
@@ -119,7 +117,7 @@ impl Driver {
         Ok((address, bytes))
     }
 
-    /// A property of a kernel, by a number like [`sys::CU_FUNC_ATTRIBUTE_NUM_REGS`].
+    /// Returns a property of a kernel, by a number such as [`sys::CU_FUNC_ATTRIBUTE_NUM_REGS`].
     ///
     /// # Safety
     /// The function's module must be alive.
@@ -134,8 +132,8 @@ impl Driver {
         Ok(value)
     }
 
-    /// Sets a property of a kernel. More than 48 KiB of dynamic shared memory need
-    /// [`sys::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`], for instance.
+    /// Sets a property of a kernel. For example, more than 48 KiB of dynamic shared memory require
+    /// [`sys::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`].
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE` for more than the device allows.
@@ -152,8 +150,8 @@ impl Driver {
         unsafe { call!(self.cuFuncSetAttribute(function.raw(), attribute, value)) }
     }
 
-    /// Offset and bytes of a kernel's parameter, counted from 0; `None` behind the last. Drivers can
-    /// tell since CUDA 12.4.
+    /// Returns the offset and bytes of the kernel parameter at `index`, or `None` past the last.
+    /// Requires a driver of CUDA 12.4 or newer.
     ///
     /// # Safety
     /// The function's module must be alive.

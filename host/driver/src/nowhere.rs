@@ -1,4 +1,4 @@
-//! Systems that no driver can be loaded on. Drivers that are [provided](crate::Driver::provided) work.
+//! Systems without a loadable driver. Drivers that are [provided](crate::Driver::provided) work.
 
 use std::path::Path;
 
@@ -11,12 +11,10 @@ const REASON: &str = if cfg!(target_os = "windows") {
     "NVIDIA ships no CUDA driver for this system"
 };
 
-/// What [`Driver::load`] does on this system.
 pub(crate) fn load() -> Result<&'static Driver, DriverError> {
     Err(DriverError::NoDriverHere { reason: REASON })
 }
 
-/// What [`Driver::load_from`] does on this system.
 pub(crate) fn load_from(_: &Path) -> Result<&'static Driver, DriverError> {
     load()
 }

@@ -1,4 +1,4 @@
-//! How much of a kernel fits on a device.
+//! Occupancy of kernels.
 
 use std::ffi::c_int;
 
@@ -8,8 +8,8 @@ use crate::handle::{Function, Stream};
 use crate::launch::LaunchShape;
 
 impl Driver {
-    /// How many blocks of `block` threads and `shared_bytes` bytes of dynamic shared memory fit on a
-    /// multiprocessor at once.
+    /// Returns the number of blocks of `block` threads and `shared_bytes` bytes of dynamic shared memory
+    /// that are resident on a multiprocessor at once.
     ///
     /// # Safety
     /// The function's module must be alive.
@@ -33,8 +33,8 @@ impl Driver {
         Ok(blocks.cast_unsigned())
     }
 
-    /// Bytes of dynamic shared memory that a block may have, if `blocks` blocks of `block` threads are
-    /// to fit on a multiprocessor.
+    /// Returns the bytes of dynamic shared memory that a block may use if `blocks` blocks of `block`
+    /// threads are to be resident on a multiprocessor.
     ///
     /// # Safety
     /// The function's module must be alive.
@@ -53,7 +53,8 @@ impl Driver {
         Ok(bytes)
     }
 
-    /// How many clusters of a launch fit on the device at once. The shape must have clusters.
+    /// Returns the number of clusters that are resident on the device at once. The shape must have
+    /// clusters.
     ///
     /// # Safety
     /// The function's module must be alive.
@@ -64,15 +65,15 @@ impl Driver {
     ) -> Result<u32, CallError> {
         let mut clusters = 0;
         shape.with_config(Stream::DEFAULT, |config| {
-            // SAFETY: the caller's contract; the configuration lives through the call, which writes one
-            // int to a local variable.
+            // SAFETY: the caller's contract; the configuration outlives the call, which writes one int
+            // to a local variable.
             unsafe { call!(self.cuOccupancyMaxActiveClusters(&mut clusters, function.raw(), config)) }
         })?;
         Ok(clusters.cast_unsigned())
     }
 }
 
-/// As an int; what is too large for one is too large for the driver as well.
+/// Saturates at `c_int::MAX`, which is past every limit of the driver as well.
 fn int(number: u32) -> c_int {
     c_int::try_from(number).unwrap_or(c_int::MAX)
 }

@@ -1,4 +1,4 @@
-//! Memory that is allocated and freed in the order of a stream.
+//! Stream-ordered memory allocation.
 
 use std::ptr;
 
@@ -9,8 +9,8 @@ use crate::handle::{MemoryPool, Stream};
 use crate::sys::{self, CUdeviceptr};
 
 impl Driver {
-    /// Memory from the current pool of the stream's device. It may be used once the stream has come
-    /// here: by what is enqueued on it later, or waits for that.
+    /// Allocates from the current pool of the stream's device. Only work that is ordered after this
+    /// point of the stream may use the memory.
     ///
     /// # Safety
     /// The stream must be alive.
@@ -25,7 +25,7 @@ impl Driver {
         Ok(address)
     }
 
-    /// The same from a pool of one's choice.
+    /// Allocates like [`mem_alloc_async`](Self::mem_alloc_async), but from a given pool.
     ///
     /// # Safety
     /// The stream and the pool must be alive.
@@ -41,18 +41,18 @@ impl Driver {
         Ok(address)
     }
 
-    /// Frees memory when the stream comes here, whichever stream it was allocated on.
+    /// Frees memory in stream order. The stream may differ from the allocation's.
     ///
     /// # Safety
-    /// The stream must be alive; the address must have come from
-    /// [`mem_alloc_async`](Self::mem_alloc_async) or its like; what uses the memory must be enqueued on
-    /// the stream before, or be waited for by it.
+    /// The stream must be alive; the address must come from [`mem_alloc_async`](Self::mem_alloc_async)
+    /// or [`mem_alloc_from_pool_async`](Self::mem_alloc_from_pool_async); all work that uses the memory
+    /// must be ordered before this point of the stream.
     pub unsafe fn mem_free_async(&self, address: CUdeviceptr, stream: Stream) -> Result<(), CallError> {
         // SAFETY: the caller's contract.
         unsafe { call!(self.cuMemFreeAsync(address, stream.raw())) }
     }
 
-    /// A pool of a device's memory, which no other process sees.
+    /// Creates a pool of a device's memory that is not shared with other processes.
     pub fn mem_pool_create(&self, device: Device) -> Result<MemoryPool, CallError> {
         let properties = sys::CUmemPoolProps {
             alloc_type: sys::CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -64,21 +64,22 @@ impl Driver {
             reserved: [0; 54],
         };
         let mut pool = ptr::null_mut();
-        // SAFETY: the properties live through the call; it writes one handle to a local variable.
+        // SAFETY: the properties outlive the call; it writes one handle to a local variable.
         unsafe { call!(self.cuMemPoolCreate(&mut pool, &properties)) }?;
         Ok(MemoryPool::from_raw(pool))
     }
 
-    /// Gives a pool back. Its memory goes when the last allocation of it is freed.
+    /// Destroys a pool. Its memory is released when its last allocation is freed.
     ///
     /// # Safety
-    /// The pool must be one of [`mem_pool_create`](Self::mem_pool_create), alive, and is not afterwards.
+    /// The pool must come from [`mem_pool_create`](Self::mem_pool_create), must be alive, and must not
+    /// be used afterwards.
     pub unsafe fn mem_pool_destroy(&self, pool: MemoryPool) -> Result<(), CallError> {
         // SAFETY: the caller's contract.
         unsafe { call!(self.cuMemPoolDestroy(pool.raw())) }
     }
 
-    /// Returns to the device what the pool holds unused, but for `keep` bytes.
+    /// Releases the pool's unused memory to the device, except for `keep` bytes.
     ///
     /// # Safety
     /// The pool must be alive.
@@ -87,7 +88,7 @@ impl Driver {
         unsafe { call!(self.cuMemPoolTrimTo(pool.raw(), keep)) }
     }
 
-    /// Unused bytes that a pool keeps when streams are synchronised: 0 at first.
+    /// Sets how many unused bytes a pool keeps when streams are synchronised; initially 0.
     ///
     /// # Safety
     /// The pool must be alive.
@@ -102,7 +103,7 @@ impl Driver {
         unsafe { call!(self.cuMemPoolSetAttribute(pool.raw(), key, value)) }
     }
 
-    /// Bytes of a pool that are allocated now.
+    /// Returns the bytes of a pool that are currently allocated.
     ///
     /// # Safety
     /// The pool must be alive.

@@ -1,4 +1,4 @@
-//! What answers where a driver, or one of its functions, is not there.
+//! Stand-ins for a missing driver or driver function.
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -6,8 +6,8 @@ use crate::sys::{
     CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_FOUND, CUDA_ERROR_NOT_INITIALIZED, CUDA_SUCCESS, Code,
 };
 
-/// The body of a function that reads no argument and returns a code; but the two that put codes into
-/// words do so, because cust dereferences their answer without looking.
+/// The body of a function that reads no argument and returns a code. The two functions that translate
+/// codes to text do so even here, because cust dereferences their result unchecked.
 macro_rules! stand_in {
     (cuGetErrorName($code:ident, $text:ident) $otherwise:expr) => {
         // SAFETY: the caller keeps the contract of cuGetErrorName, which is that of `answer`.
@@ -25,7 +25,7 @@ macro_rules! stand_in {
 pub(crate) use stand_in;
 
 /// # Safety
-/// `out` is null or valid for writing a pointer.
+/// `out` must be null or valid for writing a pointer.
 pub(crate) unsafe fn answer(out: *mut *const c_char, text: &'static CStr) -> c_int {
     if out.is_null() {
         return CUDA_ERROR_INVALID_VALUE;
@@ -35,7 +35,7 @@ pub(crate) unsafe fn answer(out: *mut *const c_char, text: &'static CStr) -> c_i
     CUDA_SUCCESS
 }
 
-/// Name and text of a code: those that come from here in words that say so.
+/// Returns name and text of a code. The codes of stand-ins get texts that name the missing driver.
 pub(crate) fn describe(code: c_int) -> (&'static CStr, &'static CStr) {
     match (code, Code::of(code)) {
         (CUDA_ERROR_NOT_INITIALIZED, Some(known)) => (known.c_name(), c"no CUDA driver is loaded"),

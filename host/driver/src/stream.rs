@@ -1,4 +1,4 @@
-//! Streams, in which work is done in order.
+//! Streams, which execute work in order.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -8,12 +8,12 @@ use crate::error::CallError;
 use crate::handle::{Context, Event, Stream};
 use crate::sys;
 
-// Every `unsafe fn` below asks for streams, and events, that are alive. The default streams always are,
-// in the context that is current.
+// Every `unsafe fn` below requires streams and events that are alive. The default streams always are, in
+// the current context.
 
 impl Driver {
-    /// A stream in the current context. `flags` is [`sys::CU_STREAM_DEFAULT`], which waits for the
-    /// legacy default stream, and that for it, or [`sys::CU_STREAM_NON_BLOCKING`].
+    /// Creates a stream in the current context. `flags` is [`sys::CU_STREAM_DEFAULT`], which
+    /// synchronises with the legacy default stream, or [`sys::CU_STREAM_NON_BLOCKING`].
     pub fn stream_create(&self, flags: u32) -> Result<Stream, CallError> {
         let mut stream = ptr::null_mut();
         // SAFETY: it writes one handle to a local variable.
@@ -21,9 +21,8 @@ impl Driver {
         Ok(Stream::from_raw(stream))
     }
 
-    /// The same with a priority out of
-    /// [`ctx_get_stream_priority_range`](Self::ctx_get_stream_priority_range); one outside is moved
-    /// inside.
+    /// Creates a stream with a priority, clamped to
+    /// [`ctx_get_stream_priority_range`](Self::ctx_get_stream_priority_range).
     pub fn stream_create_with_priority(&self, flags: u32, priority: i32) -> Result<Stream, CallError> {
         let mut stream = ptr::null_mut();
         // SAFETY: it writes one handle to a local variable.
@@ -31,19 +30,19 @@ impl Driver {
         Ok(Stream::from_raw(stream))
     }
 
-    /// Gives a stream back. This does not wait: what was enqueued is still done.
+    /// Destroys a stream without waiting: its enqueued work still completes.
     ///
     /// # Safety
-    /// The stream must be alive and is not afterwards.
+    /// The stream must be alive and must not be used afterwards.
     pub unsafe fn stream_destroy(&self, stream: Stream) -> Result<(), CallError> {
         // SAFETY: the caller's contract.
         unsafe { call!(self.cuStreamDestroy_v2(stream.raw())) }
     }
 
-    /// Waits for what was enqueued on a stream.
+    /// Waits for the work that was enqueued on a stream.
     ///
     /// # Errors
-    /// Those of that work too.
+    /// Returns errors of that work too.
     ///
     /// # Safety
     /// The stream must be alive.
@@ -52,10 +51,10 @@ impl Driver {
         unsafe { call!(self.cuStreamSynchronize(stream.raw())) }
     }
 
-    /// Whether all that was enqueued on a stream is done.
+    /// Returns whether all work that was enqueued on a stream is complete.
     ///
     /// # Errors
-    /// Those of that work too.
+    /// Returns errors of that work too.
     ///
     /// # Safety
     /// The stream must be alive.
@@ -65,7 +64,7 @@ impl Driver {
         self.is_ready("cuStreamQuery", code)
     }
 
-    /// What is enqueued on the stream from here on waits for what was recorded of the event.
+    /// Makes work that is enqueued on the stream from now on wait for the event.
     ///
     /// # Safety
     /// Both must be alive.
@@ -75,11 +74,11 @@ impl Driver {
         unsafe { call!(self.cuStreamWaitEvent(stream.raw(), event.raw(), flags)) }
     }
 
-    /// Calls a function of the host when what was enqueued before it is done, if nothing of that failed.
+    /// Enqueues a host function, which is called when all preceding work has completed without an error.
     ///
     /// # Safety
-    /// The stream must be alive; `function` may be called with `user_data` on any thread until the
-    /// stream was synchronised, must not unwind, and must not call the driver.
+    /// The stream must be alive. Until it was synchronised, `function` must be callable with `user_data`
+    /// on any thread; it must not unwind, and must not call the driver.
     pub unsafe fn launch_host_func(
         &self,
         stream: Stream,
@@ -90,7 +89,7 @@ impl Driver {
         unsafe { call!(self.cuLaunchHostFunc(stream.raw(), Some(function), user_data)) }
     }
 
-    /// The flags that a stream was made with.
+    /// Returns the flags that a stream was created with.
     ///
     /// # Safety
     /// The stream must be alive.
@@ -101,7 +100,7 @@ impl Driver {
         Ok(flags)
     }
 
-    /// The priority of a stream.
+    /// Returns the priority of a stream.
     ///
     /// # Safety
     /// The stream must be alive.
@@ -112,7 +111,7 @@ impl Driver {
         Ok(priority)
     }
 
-    /// The context of a stream.
+    /// Returns the context of a stream.
     ///
     /// # Safety
     /// The stream must be alive.
@@ -123,7 +122,7 @@ impl Driver {
         Ok(Context::from_raw(context))
     }
 
-    /// A number that no other stream of the process has or had.
+    /// Returns an id that is unique among all streams in the lifetime of the process.
     ///
     /// # Safety
     /// The stream must be alive.
@@ -134,7 +133,7 @@ impl Driver {
         Ok(id)
     }
 
-    /// What a query returned: done, not done, or an error.
+    /// Converts the result of a query: complete, not complete, or an error.
     pub(crate) fn is_ready(&self, call: &'static str, code: i32) -> Result<bool, CallError> {
         match code {
             sys::CUDA_ERROR_NOT_READY => Ok(false),

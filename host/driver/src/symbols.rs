@@ -1,5 +1,5 @@
-//! The `cu*` symbols: for each function a definition that calls the driver that is bound, or answers
-//! that none is.
+//! The `cu*` symbols: each function's definition calls the bound driver, or returns an error while none
+//! is bound.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -14,10 +14,10 @@ use crate::for_each_function;
 use crate::stand_in::stand_in;
 use crate::sys::*;
 
-/// What every entry point returns while no driver is bound: `CUDA_ERROR_NOT_INITIALIZED`.
+/// The result of every entry point while no driver is bound: `CUDA_ERROR_NOT_INITIALIZED`.
 pub const NOT_LOADED: c_int = CUDA_ERROR_NOT_INITIALIZED;
 
-/// What an entry point returns that the bound driver does not have: `CUDA_ERROR_NOT_FOUND`.
+/// The result of an entry point that the bound driver lacks: `CUDA_ERROR_NOT_FOUND`.
 pub const NOT_PRESENT: c_int = CUDA_ERROR_NOT_FOUND;
 
 /// One `cu*` symbol that this crate defines.
@@ -25,28 +25,27 @@ pub const NOT_PRESENT: c_int = CUDA_ERROR_NOT_FOUND;
 pub struct EntryPoint {
     /// The name that the linker sees, such as `cuMemAlloc_v2`.
     pub name: &'static str,
-    /// Where the symbol is.
+    /// The address of the symbol.
     pub address: *const c_void,
 }
 
-/// The `cu*` symbols that this crate defines: those of the table of typed functions, then all others
-/// that cust can refer to.
+/// Returns the `cu*` symbols that this crate defines: those of the typed table, then all others that
+/// cust can refer to.
 pub fn entry_points() -> impl Iterator<Item = EntryPoint> {
     typed().chain(others())
 }
 
-/// The driver that the symbols are bound to. Held while they are bound, so that one thread does it,
-/// once.
+/// The driver that the symbols are bound to. Locked during binding, so that it happens once.
 static BOUND: Mutex<Option<&'static Driver>> = Mutex::new(None);
 
 impl Driver {
-    /// Points the `cu*` symbols of this program at this driver's functions, until the process ends. To
-    /// do it again for the same driver changes nothing.
+    /// Binds the `cu*` symbols of this program to this driver until the process ends. Binding the same
+    /// driver again has no effect.
     ///
     /// # Errors
     /// [`DriverError::AlreadyBound`], if they are bound to another driver.
     pub fn bind_symbols(&'static self) -> Result<(), DriverError> {
-        // A thread that panicked in here has at most left some symbols bound; they are bound again.
+        // A panic in here has at most left some symbols bound; the next call binds them again.
         let mut bound = BOUND.lock().unwrap_or_else(PoisonError::into_inner);
         match *bound {
             Some(driver) if ptr::eq(driver, self) => Ok(()),
@@ -55,7 +54,8 @@ impl Driver {
                 asked: self.name().to_owned(),
             }),
             None => {
-                // SAFETY: whoever made the driver answers for its functions, and that they stay.
+                // SAFETY: the creator of the driver guarantees that its functions are valid and never
+                // unloaded.
                 unsafe { bind_others(|name| self.find(name)) };
                 CURRENT.store(ptr::from_ref(self.api()).cast_mut(), Ordering::Release);
                 *bound = Some(self);
@@ -68,36 +68,35 @@ impl Driver {
 /// Loads the CUDA driver of this machine ([`Driver::load`]) and binds the symbols to it.
 ///
 /// # Errors
-/// As [`Driver::load`] and [`Driver::bind_symbols`]. Neither binds anything, and another attempt may
-/// follow.
+/// Those of [`Driver::load`] and [`Driver::bind_symbols`]. After an error nothing is bound, and the call
+/// may be repeated.
 pub fn load() -> Result<&'static Driver, DriverError> {
     let driver = Driver::load()?;
     driver.bind_symbols()?;
     Ok(driver)
 }
 
-/// The driver that the symbols are bound to, if they are. Never opens anything.
+/// Returns the driver that the symbols are bound to, if any. Never opens a library.
 pub fn loaded() -> Option<&'static Driver> {
     *BOUND.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The functions that typed symbols call: those of [`UNBOUND`], then the bound driver's.
+/// The functions that the typed symbols call: those of [`UNBOUND`], then the bound driver's.
 static CURRENT: AtomicPtr<Api> = AtomicPtr::new(ptr::from_ref(&UNBOUND).cast_mut());
 
 fn current() -> &'static Api {
-    // `Acquire` pairs with the store in `bind_symbols`: what was written while the driver was loaded is
-    // seen by whoever sees its functions.
-    // SAFETY: it points at `UNBOUND` or into a driver, which both stay and which nothing writes.
+    // `Acquire` pairs with the store in `bind_symbols`, so that a thread that sees the driver's
+    // functions also sees the writes from loading it.
+    // SAFETY: it points to `UNBOUND` or into a driver; both are never freed or written.
     unsafe { &*CURRENT.load(Ordering::Acquire) }
 }
 
-/// Hides a symbol, inside the function that it names: it is defined for the program or library that is
-/// linked, and in no dynamic symbol table. Were it exported, calls inside `libcuda.so.1` could be bound
-/// to it.
+/// Hides a symbol, inside the function that it names: it is defined for the linked program or library,
+/// but in no dynamic symbol table. If it were exported, calls inside `libcuda.so.1` could bind to it.
 macro_rules! hide {
     ($name:ident) => {
         #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-        // SAFETY: this is a word to the assembler and no instruction.
+        // SAFETY: this is an assembler directive and no instruction.
         unsafe {
             std::arch::asm!(concat!(".hidden ", stringify!($name)), options(nomem, nostack))
         };
@@ -106,7 +105,7 @@ macro_rules! hide {
 
 macro_rules! define_symbols {
     ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {
-        /// What answers while no driver is bound.
+        /// The functions while no driver is bound.
         static UNBOUND: Api = Api { $($name: unbound::$name,)* };
 
         #[allow(non_snake_case, reason = "these are the names of C")]
@@ -125,13 +124,13 @@ macro_rules! define_symbols {
             use super::*;
 
             $(
-                // SAFETY: a symbol of this name is declared as the driver's function, by cust_raw or
-                // whoever else asked for the symbols. What answers here takes the same call.
+                // SAFETY: a symbol of this name is declared as the driver's function, by cust_raw or by
+                // another user of the symbols. This definition has the same signature.
                 #[unsafe(no_mangle)]
                 pub(super) unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
                     hide!($name);
                     // SAFETY: the caller keeps the contract of the driver's function of this name, which
-                    // is the one that is called.
+                    // is the one called.
                     reported(unsafe { (current().$name)($($argument),*) })
                 }
             )*
@@ -147,12 +146,12 @@ macro_rules! define_symbols {
 for_each_function!(define_symbols);
 
 thread_local! {
-    /// The last code of a typed symbol on this thread that cust has no error for.
+    /// The last code that a typed symbol returned on this thread and that cust has no error for.
     static UNNAMED: Cell<c_int> = const { Cell::new(CUDA_SUCCESS) };
 }
 
-/// What a typed symbol returns for a code of the driver's: the code itself, if cust's enum can hold it.
-/// A number that is no variant of an enum is undefined behaviour in Rust, so that another stands for it.
+/// Returns the code itself if cust's enum has it, otherwise `CUDA_ERROR_UNKNOWN`: an enum value without
+/// a variant would be undefined behaviour in Rust.
 fn reported(code: c_int) -> c_int {
     if code == CUDA_SUCCESS || cust_names(code) {
         return code;
@@ -161,7 +160,7 @@ fn reported(code: c_int) -> c_int {
     if cust_holds(code) { code } else { CUDA_ERROR_UNKNOWN }
 }
 
-/// Whether `cust::error::CudaError` has a variant for an error, other than `UnknownError`.
+/// Returns whether `cust::error::CudaError` has a variant for an error, other than `UnknownError`.
 fn cust_names(code: c_int) -> bool {
     matches!(
         code,
@@ -179,14 +178,14 @@ fn cust_names(code: c_int) -> bool {
     )
 }
 
-/// Whether `cust::sys::CUresult`, which ends at CUDA 11.5, has a variant for an error that `CudaError`
-/// does not name.
+/// Returns whether `cust::sys::CUresult`, which ends at CUDA 11.5, has a variant for an error that
+/// `CudaError` does not name.
 fn cust_holds(code: c_int) -> bool {
     matches!(code, 34 | 102 | 221..=224 | 401 | 720 | 802..=809 | 900..=911 | 999)
 }
 
-/// The true code behind the last `CUDA_ERROR_UNKNOWN`, or `UnknownError` of cust's, that a typed symbol
-/// brought about on this thread; `CUDA_ERROR_UNKNOWN` if there was none since this was last asked.
+/// Returns the true code of the last `CUDA_ERROR_UNKNOWN`, or cust `UnknownError`, that a typed symbol
+/// caused on this thread; `CUDA_ERROR_UNKNOWN` if there was none since the last call of this function.
 pub fn take_unnamed_code() -> c_int {
     match UNNAMED.take() {
         CUDA_SUCCESS => CUDA_ERROR_UNKNOWN,
@@ -197,12 +196,12 @@ pub fn take_unnamed_code() -> c_int {
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 use others::{bind_others, others};
 
-/// Entry points without a type, each of which is a jump.
+/// Untyped entry points, each of which is a jump.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[path = "jumps.rs"]
 mod others;
 
-// Elsewhere nothing can be built that refers to them: cust_raw's build script finds no CUDA there.
+// Not needed on other targets: cust_raw's build script finds no CUDA there, so nothing refers to them.
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 fn others() -> impl Iterator<Item = EntryPoint> {

@@ -1,4 +1,4 @@
-//! What goes between `cust` and this crate: errors and handles.
+//! Conversions between `cust` and this crate: errors and handles.
 
 use std::ffi::c_int;
 
@@ -10,9 +10,9 @@ use crate::error::CallError;
 use crate::symbols::{loaded, take_unnamed_code};
 
 impl CallError {
-    /// The error of a call that cust made through the symbols, named as in `cuda.h`. It must be made
-    /// before another call of cust's on this thread, because it asks for what cust's enum could not say:
-    /// the true code behind [`CudaError::UnknownError`], and what the driver knows beyond the code.
+    /// Converts the error of a call that cust made through the symbols, named as in `cuda.h`. It must be
+    /// called before cust's next call on this thread, because it queries state that cust's enum cannot
+    /// express: the true code of [`CudaError::UnknownError`], and the driver's detail beyond the code.
     ///
     /// ```
     /// use warpfold_driver::{CallError, cust};
@@ -31,7 +31,7 @@ impl CallError {
             error => error as c_int,
         };
         match (error, loaded()) {
-            // These are made by cust, not by a driver.
+            // These are created by cust, not by a driver.
             (CudaError::InvalidMemoryAllocation | CudaError::OptixError, _) => Self {
                 call,
                 code,

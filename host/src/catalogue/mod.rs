@@ -1,7 +1,7 @@
-//! One row per variant, and nothing about a variant anywhere else.
+//! The catalogue: one row per variant, with everything that is specific to it.
 //!
-//! Launching, binaries, tests, docs and tables read this table. A variant is added with its kernel
-//! file, a row here and a binary; `tests/` rejects a row without its partners and the reverse.
+//! Launching, binaries, tests, docs and tables read this table. A variant is added with its kernel file,
+//! a row here and a binary; `tests/` rejects a row without its partners and the reverse.
 
 mod rows;
 
@@ -14,9 +14,9 @@ use crate::{Arch, DeviceInfo, Dtype, Error, Op, Result, nearest};
 pub use rows::VARIANTS;
 pub use warpfold::internal::{Family, KernelFile};
 
-/// What the suite knows of one variant.
+/// A row of the catalogue.
 ///
-/// Launches believe every word of it, so only this crate makes one:
+/// Launches rely on its contents without a check, so only this crate can create one:
 ///
 /// ```compile_fail,E0639
 /// use warpfold_suite::catalogue::{self, Variant};
@@ -34,88 +34,88 @@ pub use warpfold::internal::{Family, KernelFile};
 #[derive(Debug, Serialize)]
 #[non_exhaustive]
 pub struct Variant {
-    /// Module, prefix of the PTX symbols, binary and JSON key.
+    /// The name of the module, the PTX symbol prefix, the binary and the JSON key.
     pub id: &'static str,
-    /// What it does, in one line.
+    /// The method, in one line.
     pub summary: &'static str,
-    /// What it is there to show.
+    /// The point that the variant demonstrates.
     pub shows: &'static str,
-    /// What kind of work it does, and how.
+    /// The kind of work, and its parameters.
     #[serde(flatten)]
     pub work: Work,
-    /// Operations it has; none for what moves elements and computes nothing.
+    /// Supported operations; empty for variants that only move elements.
     pub ops: &'static [Op],
-    /// Element types it has.
+    /// Supported element types.
     pub dtypes: &'static [Dtype],
-    /// When two runs give the same bits.
+    /// The conditions for two runs to give the same bits.
     pub determinism: Determinism,
-    /// The oldest architecture that has what the kernel needs.
+    /// The oldest architecture with the features that the kernel needs.
     pub min_arch: Arch,
-    /// Runs with a name of their own.
+    /// Named runs.
     pub presets: &'static [Preset],
-    /// Where the idea comes from: letters of docs/sources.md.
+    /// Sources of the idea: letters of docs/sources.md.
     pub sources: &'static str,
 }
 
-/// What kind of work a variant does, and what only that kind has.
+/// The kind of work of a variant, with the parameters of that kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "family", rename_all = "snake_case")]
 pub enum Work {
-    /// A kernel makes one value of n.
+    /// A kernel reduces n elements to one value.
     Reduction(Shape),
-    /// The library makes one value of n, by the kernel and on the blocks that it chooses: what
-    /// [`Reducer`](crate::Reducer) does.
+    /// The library reduces n elements, with a kernel and grid of its choice: see
+    /// [`Reducer`](crate::Reducer).
     Reducer,
     /// A kernel copies n elements.
     Copy {
-        /// Which thread reads which element.
+        /// The mapping of elements to threads.
         access: Access,
     },
-    /// A kernel writes the columns of a matrix as rows.
+    /// A kernel transposes a matrix.
     Transpose,
-    /// The host's elements go to the device and are reduced there.
+    /// Host elements are copied to the device and reduced there.
     Transfer {
-        /// The way that they take.
+        /// The kind of copy.
         path: Path,
     },
-    /// The CPU makes one value of n.
+    /// The CPU reduces n elements.
     Cpu {
-        /// On all its cores, or on one.
+        /// Whether all cores are used, or one.
         parallel: bool,
     },
 }
 
-/// How a reduction is laid over threads and launches. As a [`Variant`], only this crate makes one.
+/// The structure of a reduction. As for a [`Variant`], only this crate can create one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Shape {
-    /// How elements are laid over threads.
+    /// The mapping of elements to threads.
     pub geometry: Geometry,
-    /// How the values of a block's threads become one.
+    /// The reduction within a block.
     pub in_block: InBlock,
-    /// How block results become one.
+    /// The reduction of the block results.
     pub completion: Completion,
-    /// What the kernel finds in dynamic shared memory.
+    /// The use of dynamic shared memory.
     pub dynamic_shared: DynamicShared,
-    /// Blocks of a cluster, which have one result together; 1 for kernels without clusters.
+    /// Blocks of a cluster, which produce one result together; 1 for kernels without clusters.
     pub cluster: u32,
 }
 
-/// Which thread of a copy reads which element.
+/// The mapping of elements to threads in a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// Elements at a constant distance.
+    /// Elements at a constant stride.
     Strided,
     /// Elements in random order.
     Random,
 }
 
-/// The way of elements from the host to the device.
+/// The path of elements from the host to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Path {
-    /// One copy from ordinary memory.
+    /// One copy from pageable memory.
     Pageable,
     /// One copy from page-locked memory.
     Pinned,
@@ -123,60 +123,60 @@ pub enum Path {
     Overlapped,
 }
 
-/// A run with a name: what a write-up did.
+/// A named run, which repeats that of a write-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Preset {
-    /// What `--preset` calls it.
+    /// The name for `--preset`.
     pub name: &'static str,
     /// The number of elements.
     pub n: u64,
     /// The type of the elements.
     pub dtype: Dtype,
-    /// They are random integers from 0 to below this.
+    /// The exclusive upper bound of the elements, which are random integers from 0.
     pub below: u64,
     /// Threads of a block.
     pub block: u32,
     /// Blocks of the launch.
     pub grid: u64,
-    /// Runs that are timed.
+    /// The number of timed runs.
     pub iterations: u32,
 }
 
-/// How elements are laid over threads.
+/// The mapping of elements to threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Geometry {
-    /// Each thread takes this many elements: the grid follows from n and the block.
+    /// Each thread takes this many elements: n and the block determine the grid.
     PerThread(u32),
-    /// Threads stride over the input by the size of the grid: any grid serves.
+    /// Threads stride over the input by the size of the grid: any grid works.
     GridStride,
-    /// One thread of one block takes them all.
+    /// A single thread of a single block takes all elements.
     SingleThread,
 }
 
-/// How the values of a block's threads become one.
+/// The reduction of a block's threads to one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InBlock {
-    /// In a number of steps that is the logarithm of the block.
+    /// A tree, in a number of steps that is logarithmic in the block.
     Tree,
-    /// One thread takes them one after the other.
+    /// One thread combines the values sequentially.
     OneByOne,
-    /// They allow nothing of it.
+    /// There is no reduction within the block.
     Nothing,
 }
 
-/// What a kernel finds in dynamic shared memory.
+/// The use of dynamic shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DynamicShared {
-    /// Nothing: what it shares is static, or nothing at all.
+    /// None: any shared memory is static.
     None,
-    /// Room for one element per thread.
+    /// One element per thread.
     ElementPerThread,
 }
 
-/// How block results become one.
+/// The reduction of block results to one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Completion {
@@ -184,21 +184,22 @@ pub enum Completion {
     Relaunch,
     /// The last block of the only launch reduces them.
     LastBlock,
-    /// One block reduces them after a barrier over the grid of the only, cooperative launch.
+    /// One block reduces them after a grid-wide barrier of the only, cooperative launch.
     GridBarrier,
-    /// Each is combined into the result atomically, which holds the identity before.
+    /// Each block combines its result atomically into the output, which starts as the identity.
     Atomic,
 }
 
-/// When two runs on the same input give the same bits. Integers, minimum and maximum always do.
+/// The conditions for two runs on the same input to give the same bits. Integers, minimum and maximum
+/// always do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Determinism {
     /// Always: the order of operations is that of the input, or there are none.
     PerInput,
-    /// With the same block and grid: the order of additions depends on nothing else.
+    /// With the same block and grid, which alone determine the order of additions.
     PerGeometry,
-    /// Not for sums of floats, whose order is the order of arrival.
+    /// Never for sums of floats, which are added in order of arrival.
     Unordered,
 }
 
@@ -248,7 +249,7 @@ impl fmt::Display for Determinism {
 }
 
 impl Variant {
-    /// What it is of a reduction; none for the other families.
+    /// Returns the structure of a reduction; `None` for the other families.
     pub const fn shape(&self) -> Option<&Shape> {
         match &self.work {
             Work::Reduction(shape) => Some(shape),
@@ -256,19 +257,20 @@ impl Variant {
         }
     }
 
-    /// Whether it is one kernel: a source file, a PTX file and a CUDA C twin of its name. The reducer is
-    /// many, in [PTX files](reducer_ptx) by operation and type, and without a twin.
+    /// Returns whether the variant is a single kernel, with a source file, a PTX file and a CUDA C twin
+    /// of its name. The reducer has many, in [PTX files](reducer_ptx) by operation and type, and has no
+    /// twin.
     pub const fn has_kernel(&self) -> bool {
         matches!(self.work, Work::Reduction(_) | Work::Copy { .. } | Work::Transpose)
     }
 
-    /// Whether it runs what was compiled to PTX under names of its own.
+    /// Returns whether the variant runs PTX entries under its own name.
     pub const fn has_ptx(&self) -> bool {
         self.has_kernel() || matches!(self.work, Work::Reducer)
     }
 
-    /// Name of the PTX entry for an operation, where there are any, and an element type; of the
-    /// reducer's entries the first part.
+    /// Returns the name of the PTX entry for an element type and, if the variant has any, an operation;
+    /// for the reducer the common prefix of its entries.
     pub fn entry(&self, op: Option<Op>, dtype: Dtype) -> String {
         match op {
             Some(op) => format!("{}_{op}_{dtype}", self.id),
@@ -276,7 +278,7 @@ impl Variant {
         }
     }
 
-    /// Type in which a sum of these elements is made and comes out.
+    /// Returns the accumulation and result type of a sum of these elements.
     pub fn sum(&self, dtype: Dtype) -> Dtype {
         match self.work {
             Work::Reducer => Op::Sum.result(dtype),
@@ -284,16 +286,16 @@ impl Variant {
         }
     }
 
-    /// Every operation and type of this variant: types alone where there are no operations.
+    /// Returns every pair of operation and type; without operations the types alone.
     pub fn cases(&'static self) -> impl Iterator<Item = (Option<Op>, Dtype)> {
         let ops = self.ops.iter().copied().map(Some).chain(self.ops.is_empty().then_some(None));
         self.dtypes.iter().flat_map(move |&dtype| ops.clone().map(move |op| (op, dtype)))
     }
 
-    /// The run of this name.
+    /// Returns the preset of this name.
     ///
     /// # Errors
-    /// [`Error::UnknownPreset`] with those that there are.
+    /// [`Error::UnknownPreset`] with the names that exist.
     pub fn preset(&self, name: &str) -> Result<&'static Preset> {
         self.presets.iter().find(|preset| preset.name == name).ok_or_else(|| Error::UnknownPreset {
             variant: self.id,
@@ -302,10 +304,10 @@ impl Variant {
         })
     }
 
-    /// Accepts an operation and type that the variant has.
+    /// Checks that the variant has an operation and a type.
     ///
     /// # Errors
-    /// [`Error::UnsupportedOp`] and [`Error::UnsupportedDtype`] name what it has.
+    /// [`Error::UnsupportedOp`] and [`Error::UnsupportedDtype`] name the supported ones.
     pub fn require(&self, op: Op, dtype: Dtype) -> Result<()> {
         if !self.ops.contains(&op) {
             return Err(Error::UnsupportedOp { variant: self.id, op, has: self.ops });
@@ -313,10 +315,10 @@ impl Variant {
         self.require_dtype(dtype)
     }
 
-    /// Accepts a type that the variant has.
+    /// Checks that the variant has a type.
     ///
     /// # Errors
-    /// [`Error::UnsupportedDtype`] names what it has.
+    /// [`Error::UnsupportedDtype`] names the supported ones.
     pub fn require_dtype(&self, dtype: Dtype) -> Result<()> {
         if !self.dtypes.contains(&dtype) {
             return Err(Error::UnsupportedDtype { variant: self.id, dtype, has: self.dtypes });
@@ -324,10 +326,10 @@ impl Variant {
         Ok(())
     }
 
-    /// Accepts a device that has what the kernel needs.
+    /// Checks that the device has the features that the kernel needs.
     ///
     /// # Errors
-    /// [`Error::ArchTooOld`] with what it needs and what the device is.
+    /// [`Error::ArchTooOld`] with the required and the actual architecture.
     pub fn require_arch(&self, device: &DeviceInfo) -> Result<()> {
         if device.arch < self.min_arch {
             return Err(Error::ArchTooOld {
@@ -341,22 +343,22 @@ impl Variant {
     }
 }
 
-/// The ids of all variants, in the catalogue's order.
+/// Returns the ids of all variants, in the catalogue's order.
 pub fn ids() -> impl Iterator<Item = &'static str> {
     VARIANTS.iter().map(|variant| variant.id)
 }
 
-/// The variants that are one kernel each.
+/// Returns the variants that are a single kernel.
 pub fn kernels() -> impl Iterator<Item = &'static Variant> {
     VARIANTS.iter().filter(|variant| variant.has_kernel())
 }
 
-/// The variants that are one reduction kernel each.
+/// Returns the variants that are a single reduction kernel.
 pub fn reductions() -> impl Iterator<Item = &'static Variant> {
     VARIANTS.iter().filter(|variant| variant.shape().is_some())
 }
 
-/// The variant of this id.
+/// Returns the variant of this id.
 ///
 /// # Errors
 /// [`Error::UnknownName`] with the nearest id.
@@ -369,15 +371,15 @@ pub fn find(id: &str) -> Result<&'static Variant> {
     })
 }
 
-/// Kernels that are wrong on purpose, for the tests that must catch them.
+/// Returns deliberately broken kernels, for the tests that must catch them.
 ///
 /// ```compile_fail,E0133
 /// let kernels = warpfold_suite::catalogue::testing();
 /// ```
 ///
 /// # Safety
-/// They race, and read and write where they should not, though every call that runs a variant is safe:
-/// whoever runs one sees to it that this harms nobody. The simulator does.
+/// These kernels race and access memory out of bounds, although every call that runs a variant is safe:
+/// the caller must run them only where this is harmless, as in the simulator.
 #[doc(hidden)]
 pub const unsafe fn testing() -> &'static [Variant] {
     TESTING
@@ -406,7 +408,7 @@ const TESTING: &[Variant] = &[
     Variant { min_arch: Arch::HOPPER, ..broken("testing_unwaited_copy") },
 ];
 
-/// The one of [`testing`] whose barrier not all threads come to, which no other kernel may have.
+/// The kernel of [`testing`] with a divergent barrier, which no other kernel may have.
 #[doc(hidden)]
 pub const DIVERGENT_BARRIER: &str = "testing_divergent_barrier";
 
@@ -414,8 +416,8 @@ const fn broken(id: &'static str) -> Variant {
     Variant { id, dtypes: &[Dtype::I32], summary: "wrong on purpose", ..rows::REDUCTION }
 }
 
-/// Every PTX file that is built: one per kernel, those of the reducer, the broken kernels, and those
-/// that try each primitive and each collective of the device crate.
+/// Returns every PTX file that is built: one per kernel, those of the reducer, the broken kernels, and
+/// those that test each primitive and each collective of the device crate.
 pub fn ptx_ids() -> impl Iterator<Item = &'static str> {
     let kernels = kernels().chain(TESTING).map(|variant| variant.id);
     kernels
@@ -423,24 +425,23 @@ pub fn ptx_ids() -> impl Iterator<Item = &'static str> {
         .chain(["testing_probe", "testing_collectives"])
 }
 
-/// The names of the library's PTX files.
 static REDUCER_PTX: LazyLock<Vec<String>> =
     LazyLock::new(|| KernelFile::all().map(KernelFile::name).collect());
 
-/// The names of all PTX files of the reducer.
+/// Returns the names of all PTX files of the reducer.
 pub fn reducer_files() -> &'static [String] {
     &REDUCER_PTX
 }
 
-/// The names of the reducer's PTX files that are of no operation of the suite, or of no buffer.
+/// Returns the names of the reducer's PTX files outside the suite's operations on buffers.
 pub fn library_files() -> impl Iterator<Item = &'static str> {
     let of = |&op: &Op| Dtype::ALL.iter().map(move |&dtype| reducer_ptx(op, dtype));
     let of_suite: HashSet<String> = Op::ALL.iter().flat_map(of).collect();
     reducer_files().iter().map(String::as_str).filter(move |file| !of_suite.contains(*file))
 }
 
-/// The reducer's PTX file for an operation and type that reduces a buffer, and the first part of its
-/// entries' names.
+/// Returns the name of the reducer's PTX file that reduces a buffer by an operation and type, which is
+/// also the prefix of its entries.
 pub fn reducer_ptx(op: Op, dtype: Dtype) -> String {
     KernelFile::Reduction(Family::Buffer, op.library(), dtype).name()
 }

@@ -8,11 +8,10 @@ use super::{
 };
 use crate::{Arch, Dtype, Op};
 
-/// Operations of the reductions: those whose result is a value of the elements' type.
+/// Operations of the reductions: those whose result has the elements' type.
 const VALUES: &[Op] = &[Op::Sum, Op::Min, Op::Max, Op::SumOfSquares];
-/// Element types of the reductions.
 const ALL: &[Dtype] = &[Dtype::I32, Dtype::U32, Dtype::I64, Dtype::U64, Dtype::F32, Dtype::F64];
-/// Every element type, those of the reductions first: the first of all is the default.
+/// Every element type, those of the reductions first: the first one is the default.
 const EVERY: &[Dtype] = &[
     Dtype::I32,
     Dtype::U32,
@@ -28,12 +27,12 @@ const EVERY: &[Dtype] = &[
     Dtype::U16,
 ];
 const _: () = assert!(EVERY.len() == Dtype::ALL.len());
-/// Those of which the hardware reduces a warp in one instruction.
+/// Types that the hardware reduces over a warp in one instruction.
 const WORDS: &[Dtype] = &[Dtype::I32, Dtype::U32];
-/// Elements of 4 and of 8 bytes, which is all that moving them depends on.
+/// Types of 4 and of 8 bytes: moving elements depends on their size only.
 const SIZES: &[Dtype] = &[Dtype::F32, Dtype::F64];
 
-/// One element per thread, a shared-memory tree, launch after launch.
+/// One element per thread, a shared-memory tree, and relaunches until one value is left.
 pub(super) const TREE: Shape = Shape {
     geometry: Geometry::PerThread(1),
     in_block: InBlock::Tree,
@@ -41,11 +40,10 @@ pub(super) const TREE: Shape = Shape {
     dynamic_shared: DynamicShared::ElementPerThread,
     cluster: 1,
 };
-/// Grid-stride loads, and a tree whose shared memory is static.
+/// Grid-stride loads, and a tree without dynamic shared memory.
 const SHUFFLES: Shape =
     Shape { geometry: Geometry::GridStride, dynamic_shared: DynamicShared::None, ..TREE };
 
-/// What most reductions have in common.
 pub(super) const REDUCTION: Variant = Variant {
     id: "",
     summary: "",
@@ -60,7 +58,6 @@ pub(super) const REDUCTION: Variant = Variant {
 };
 const GRID_STRIDE: Variant =
     Variant { work: Work::Reduction(Shape { geometry: Geometry::GridStride, ..TREE }), ..REDUCTION };
-/// What those that move elements have in common.
 const MEMORY: Variant =
     Variant { ops: &[], dtypes: SIZES, determinism: Determinism::PerInput, ..REDUCTION };
 

@@ -1,4 +1,4 @@
-//! The command line of the CPU's baselines.
+//! The command line of the CPU baselines.
 
 use clap::Parser;
 
@@ -47,7 +47,6 @@ impl Program for Arguments {
     }
 }
 
-/// The same reduction by every baseline.
 pub(super) fn baselines(
     op: Op,
     data: &Data,

@@ -1,4 +1,4 @@
-//! Files that commands write: whole or not at all.
+//! Atomic writes of output files.
 
 use std::{
     fs,
@@ -9,12 +9,12 @@ use std::{
 use anyhow::{Context, Result};
 use tempfile::NamedTempFile;
 
-/// Puts this in place of what a file held, in one step: who reads it meanwhile has the old or the new
-/// text, and when it cannot be written, on a full disk say, the old one stays. What a link leads to is
-/// replaced, not the link. A device or a pipe, which keeps nothing, is written to.
+/// Replaces a file's content in one step: a concurrent reader sees the old or the new text, and if the
+/// write fails, on a full disk for example, the old file stays. Symbolic links are followed. Devices and
+/// pipes are written to directly.
 ///
 /// # Errors
-/// One line that names the file.
+/// A one-line error that names the file.
 pub fn replace(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     let failed = || format!("{} cannot be written", path.display());
     let written = match special(path) {
@@ -27,10 +27,10 @@ pub fn replace(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     written.with_context(failed)
 }
 
-/// Whether a file could be put there now. What is there stays.
+/// Checks that a file could be written there now. Existing files are unchanged.
 ///
 /// # Errors
-/// There is a folder of that name, or its own folder is missing or cannot be written to.
+/// The path is a folder, or its folder is missing or not writable.
 pub fn require_writable(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -38,7 +38,7 @@ pub fn require_writable(path: &Path) -> io::Result<()> {
     if special(path) { Ok(()) } else { temporary(path).map(drop) }
 }
 
-/// Whether something is there that is no file and no folder.
+/// Returns whether the path exists and is neither a file nor a folder.
 fn special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
@@ -46,20 +46,20 @@ fn special(path: &Path) -> bool {
 fn renamed(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = temporary(path)?;
     file.write_all(content)?;
-    // The name must not reach the disk before the bytes.
+    // The data must reach the disk before the rename.
     file.as_file().sync_all()?;
     file.persist(path).map_err(|failed| failed.error)?;
     Ok(())
 }
 
-/// A file beside the one that it is to replace, with its permissions, removed unless it is kept.
+/// Creates a temporary file next to its target, with its permissions; removed unless persisted.
 fn temporary(path: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".writing-");
     let old = fs::metadata(path).ok();
     #[cfg(unix)]
     {
-        // As any other new file: what the user's mask leaves.
+        // As for any new file: the umask applies.
         let new = std::os::unix::fs::PermissionsExt::from_mode(0o666);
         builder.permissions(new);
     }
@@ -70,7 +70,6 @@ fn temporary(path: &Path) -> io::Result<NamedTempFile> {
     Ok(file)
 }
 
-/// The folder that a file is in.
 fn folder(path: &Path) -> PathBuf {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
@@ -108,7 +107,7 @@ mod tests {
         assert_eq!(names(folder.path()), ["a.json", "link"]);
     }
 
-    /// A process that may write no byte more, as on a full disk, in which this test runs again.
+    /// Runs this test again in a process with a file-size limit, to simulate a full disk.
     #[test]
     fn what_cannot_be_written_leaves_the_old_file() {
         const PATH: &str = "WARPFOLD_TEST_REPLACED";
@@ -121,7 +120,7 @@ mod tests {
         let path = folder.path().join("old.json");
         fs::write(&path, "old").unwrap();
         let test = "cli::files::tests::what_cannot_be_written_leaves_the_old_file";
-        // Past the limit the system sends a signal, unless it is ignored.
+        // Past the limit the system sends a signal unless it is ignored.
         let script = format!("trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact {test}");
         let mut shell = std::process::Command::new("sh");
         shell.args(["-c", &script]).arg(std::env::current_exe().unwrap()).env(PATH, &path);

@@ -29,7 +29,7 @@ use crate::{
 
 pub use output::{Output, stdout};
 
-/// The whole program of a variant's binary.
+/// Runs the program of a variant's binary.
 pub fn main(id: &str) -> ExitCode {
     let variant = catalogue::find(id).expect("every binary has a row");
     match variant.work {
@@ -43,9 +43,7 @@ pub fn main(id: &str) -> ExitCode {
 
 /// The command line of a family.
 trait Program: CommandFactory + FromArgMatches {
-    /// Runs a variant and checks it.
     fn run(&self, variant: &'static Variant) -> anyhow::Result<Vec<Record>>;
-    /// Whether to print JSON.
     fn json(&self) -> bool;
 }
 
@@ -69,7 +67,7 @@ fn program<P: Program>(variant: &'static Variant) -> ExitCode {
     }
 }
 
-/// Elements where a user names no number, as in the write-ups.
+/// The default number of elements, as in the write-ups.
 pub const DEFAULT_N: u64 = 4 << 20;
 
 /// Which elements to reduce.
@@ -96,18 +94,15 @@ struct Elements {
 }
 
 impl Elements {
-    /// The file's elements, if there is a file.
     fn file(&self) -> Result<Option<Data>, Error> {
         self.input.as_deref().map(|path| input::read(path, self.dtype)).transpose()
     }
 
-    /// Type and number of the elements that will be there.
     fn extent(&self, variant: &Variant, file: Option<&Data>) -> (Dtype, u64) {
         let dtype = file.map(Data::dtype).or(self.dtype).unwrap_or(variant.dtypes[0]);
         (dtype, file.map_or(self.n.unwrap_or(DEFAULT_N), |data| data.len() as u64))
     }
 
-    /// The elements for a variant and the right answer.
     fn make(
         &self,
         variant: &Variant,
@@ -134,7 +129,6 @@ impl Elements {
         Ok((data, expected))
     }
 
-    /// Accepts a statistic that these elements have.
     fn require(&self, variant: &Variant, data: &Data) -> Result<(), Error> {
         let n = data.len() as u64;
         if n == 0 && self.op == Statistic::Mean {
@@ -184,7 +178,7 @@ impl Setting {
     }
 }
 
-/// The code generator whose kernels are taken, and why: the one that was asked for, or the default.
+/// Returns the code generator to use, and why: the requested one, or the default.
 ///
 /// # Errors
 /// Those of [`default_codegen`].
@@ -196,16 +190,16 @@ pub fn codegen(asked: Option<Codegen>) -> Result<(Codegen, &'static str), Error>
     }
 }
 
-/// The number of timed runs: 0 and more, up to [`MAX_ITERATIONS`].
+/// Returns a parser for the number of timed runs, from 0 to [`MAX_ITERATIONS`].
 pub fn iterations() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(0..=i64::from(MAX_ITERATIONS))
 }
 
-/// A count: digits, with `_` between them, a suffix (k, M, G by thousands; Ki, Mi, Gi by 1024), or a
-/// power such as 2^20.
+/// Parses a count: digits, with `_` between them, a suffix (k, M, G by thousands; Ki, Mi, Gi by 1024),
+/// or a power such as 2^20.
 ///
 /// # Errors
-/// A line that says what is allowed.
+/// A line that shows the allowed forms.
 pub fn parse_count(given: &str) -> Result<u64, String> {
     let number = |digits: &str| digits.replace('_', "").parse::<u64>().ok();
     let suffixes = [
@@ -229,11 +223,12 @@ pub fn parse_count(given: &str) -> Result<u64, String> {
     count.ok_or_else(|| "write a count such as 1000, 4Mi, 10M or 2^20".to_owned())
 }
 
-/// Prints what clap has to say and gives the exit code: help and version in full on stdout with 0, an
-/// error in one line on stderr with 2. Who calls for nothing gets the help as well, on stderr.
+/// Prints clap's message and returns the exit code: help and version in full on stdout with 0, an error
+/// in one line on stderr with 2. Without arguments where some are required, prints the help on stderr
+/// with 2.
 pub fn usage(error: &clap::Error) -> ExitCode {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // There is nowhere left to complain.
+        // There is nowhere left to report a failure.
         let _ = error.print();
         return ExitCode::from(2);
     }
@@ -254,7 +249,7 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Opens a device and says on stderr when that is the simulator although nobody asked for it.
+/// Opens a device, with a note on stderr if this fell back to the simulator.
 ///
 /// # Errors
 /// Those of [`Device::open`].
@@ -266,8 +261,8 @@ pub fn open(selection: Selection) -> Result<Device, Error> {
     Ok(device)
 }
 
-/// A reducer with this PTX and the device's choices. Says on stderr when those of a file that was named
-/// were not taken.
+/// Creates a reducer with this PTX and the device's tuning. Warns on stderr if a named tuning file was
+/// not used.
 ///
 /// # Errors
 /// Those of [`Reducer::with`].

@@ -7,24 +7,23 @@ use std::{
 
 use crate::visible::visible_lines;
 
-/// Standard output. What a terminal obeys, line ends apart, is written as `\u001b`: it can only come
-/// from outside. When its reader has gone, as `head` does when it has seen enough, what is written is
-/// dropped without a word: the exit status still says how the run ended, and [`finish`](Self::finish)
-/// that its result was not read. Anything else that fails, such as a full disk, is an error that names
-/// standard output.
+/// Standard output. Control characters except line ends are escaped, such as `\u001b`: they can only
+/// come from external text. If the reader has closed its end, as `head` does, further output is silently
+/// discarded: the exit status still tells the result, and [`finish`](Self::finish) reports that the
+/// output was not read. Other failures, such as a full disk, are errors that name standard output.
 #[derive(Debug)]
 pub struct Output<W = Stdout> {
     to: W,
     closed: bool,
 }
 
-/// [`Output`] to standard output.
+/// Returns an [`Output`] to standard output.
 pub fn stdout() -> Output {
     Output { to: io::stdout(), closed: started::without_stdout() }
 }
 
-/// What the process was started with. Before `main` the standard library opens /dev/null in place of a
-/// closed standard output, where a result then goes without an error.
+/// The state at process start. Before `main` the standard library replaces a closed standard output by
+/// /dev/null, which would discard results without an error.
 #[cfg(target_os = "linux")]
 mod started {
     use std::{
@@ -42,14 +41,14 @@ mod started {
     static WITHOUT_STDOUT: AtomicBool = AtomicBool::new(false);
 
     // SAFETY: the loader calls each address in this section once, as a C function, before `main`. The
-    // section's other addresses stay as they are.
+    // section's other addresses are unchanged.
     #[used]
     #[unsafe(link_section = ".init_array")]
     static LOOK: extern "C" fn() = look;
 
     extern "C" fn look() {
-        // SAFETY: this command takes no third argument and changes nothing; of a closed descriptor it
-        // fails.
+        // SAFETY: this command takes no third argument and changes nothing; it fails if the descriptor
+        // is closed.
         WITHOUT_STDOUT.store(unsafe { fcntl(STDOUT, F_GETFD) } < 0, Relaxed);
     }
 
@@ -66,10 +65,10 @@ mod started {
 }
 
 impl<W: Write> Output<W> {
-    /// Writes what is left. For programs whose result is what they print.
+    /// Flushes the output. For programs whose printed output is their result.
     ///
     /// # Errors
-    /// It cannot be written, or the reader has gone before it had all.
+    /// The output cannot be written, or its reader closed it before the end.
     pub fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         match self.closed {
@@ -82,14 +81,14 @@ impl<W: Write> Output<W> {
         }
     }
 
-    /// `full` stands for what was to be written.
+    /// Treats a closed pipe as success, with the value `full` of a complete write.
     fn accept<T>(&mut self, written: io::Result<T>, full: T) -> io::Result<T> {
         match written {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {
                 self.closed = true;
                 Ok(full)
             }
-            // Asked to be tried again.
+            // `write_all` retries interrupted writes.
             Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
             Err(error) => {
                 Err(io::Error::new(error.kind(), format!("standard output cannot be written: {error}")))
@@ -104,7 +103,7 @@ impl<W: Write> Write for Output<W> {
         if self.closed {
             return Ok(bytes.len());
         }
-        // Texts are written whole, so that no character is cut in two.
+        // Text is written whole, so that no character is split.
         let shown = match str::from_utf8(bytes).map(visible_lines) {
             Ok(Cow::Owned(shown)) => shown,
             _ => {
@@ -125,13 +124,12 @@ impl<W: Write> Write for Output<W> {
     }
 }
 
-/// Writes a line to standard error, whether anyone reads it or not. What comes from outside stays in it:
-/// see [`visible`](crate::visible).
+/// Writes a line to standard error, ignoring failures. Control characters from external text are
+/// escaped: see [`visible`](crate::visible).
 #[macro_export]
 macro_rules! say {
     ($($argument:tt)*) => {{
         use std::io::Write as _;
-        // There is nowhere left to complain.
         let _ = writeln!(std::io::stderr(), "{}", $crate::visible(&format!($($argument)*)));
     }};
 }
@@ -140,7 +138,6 @@ macro_rules! say {
 mod tests {
     use super::*;
 
-    /// Fails whatever is written, and counts the attempts.
     struct Broken(ErrorKind, u32);
 
     impl Write for Broken {

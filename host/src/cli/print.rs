@@ -1,10 +1,10 @@
-//! Records as a person reads them.
+//! Human-readable records.
 
 use std::io::{self, Write};
 
 use crate::{Record, Spread, record::Processor, say};
 
-/// Prints records: JSON as one object a line, else text; a sweep as a table.
+/// Prints records: JSON with one object per line, otherwise text; a sweep as a table.
 ///
 /// # Errors
 /// Those of writing.
@@ -23,7 +23,7 @@ pub(super) fn records(out: &mut impl Write, records: &[Record], json: bool) -> i
     Ok(())
 }
 
-/// What was found right although something wrong would have been, too.
+/// Notes results whose tolerance is too large to detect a wrong kernel.
 fn blind(record: &Record) {
     if let (true, Some(what)) = (record.ok, record.blind_to) {
         say!(
@@ -40,7 +40,6 @@ fn text(out: &mut impl Write, record: &Record) -> io::Result<()> {
     times(out, record)
 }
 
-/// What came out, and whether it is right.
 fn result(out: &mut impl Write, record: &Record) -> io::Result<()> {
     let verdict = if record.ok { "ok" } else { "WRONG" };
     let &Record { variant, n, dtype, result, expected, .. } = record;
@@ -53,7 +52,6 @@ fn result(out: &mut impl Write, record: &Record) -> io::Result<()> {
     record.extent.element.map_or(Ok(()), |element| writeln!(out, "  element   {element}"))
 }
 
-/// Where and how it ran.
 fn place(out: &mut impl Write, record: &Record) -> io::Result<()> {
     let made = record.codegen.zip(record.arch);
     let made = made.map(|(codegen, arch)| format!(", PTX by {codegen} for {arch}"));
@@ -71,7 +69,6 @@ fn place(out: &mut impl Write, record: &Record) -> io::Result<()> {
     }
 }
 
-/// What was measured or counted.
 fn times(out: &mut impl Write, record: &Record) -> io::Result<()> {
     for (what, time) in [
         ("copy", record.extent.copy_us),
@@ -94,7 +91,7 @@ fn times(out: &mut impl Write, record: &Record) -> io::Result<()> {
     )
 }
 
-/// How much faster the GPU is than each of the CPU's baselines.
+/// Prints the speed-up of the GPU over each of the CPU baselines.
 fn speed_ups(out: &mut impl Write, records: &[Record]) -> io::Result<()> {
     let median = |record: &Record| record.time_us.map(|timing| timing.median);
     let gpu = records.iter().find(|record| record.device == Processor::Cuda);

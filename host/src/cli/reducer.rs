@@ -50,7 +50,7 @@ impl Program for Arguments {
         let (dtype, n) = self.elements.extent(variant, file.as_ref());
         let device = self.setting.device()?;
         let store = self.setting.store()?;
-        // Everything that can be refused is, before time goes into elements and their reference.
+        // Refuse invalid requests before time is spent on elements and their reference.
         variant.require(op, dtype)?;
         let bytes = require_elements(n, dtype)?;
         device.require_memory(bytes)?;
@@ -63,7 +63,7 @@ impl Program for Arguments {
 
         let (data, expected) = self.elements.make(variant, file, (dtype, n))?;
         if choice.is_some() && n > 0 {
-            // Where it cannot be had, another kernel would run.
+            // Without this check another kernel would run where the requested one is not available.
             Measured::new(&reducer, (op, dtype, n), choice, expected)?;
         }
         let options = self.setting.options();
@@ -76,11 +76,11 @@ impl Program for Arguments {
 }
 
 impl Arguments {
-    /// What the user has chosen: none for nothing.
+    /// Returns the user's choice, if any option makes one.
     fn choice(&self, bytes: u64, info: &DeviceInfo) -> Option<Choice> {
         let Self { kernel, block, grid, .. } = *self;
         kernel.map(drop).or(block.map(drop)).or(grid.map(drop))?;
-        // What the generic choice has for its kernel, where the user says nothing else.
+        // The generic choice of the kernel, for options that the user omits.
         let kernel = kernel.unwrap_or(KernelKind::Grid);
         let generic = match Choice::generic(bytes, info.arch) {
             choice if choice.kernel == kernel => choice,
@@ -91,7 +91,6 @@ impl Arguments {
     }
 }
 
-/// Bytes of the elements, if they are not too many.
 fn require_elements(n: u64, dtype: Dtype) -> Result<u64, Error> {
     if n > MAX_ELEMENTS {
         return Err(Error::TooManyElements { n, most: MAX_ELEMENTS });

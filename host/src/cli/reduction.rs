@@ -54,7 +54,7 @@ impl Program for Arguments {
             self.setting.iters.or(preset.map(|p| p.iterations)).unwrap_or(options.iterations);
 
         let device = self.setting.device()?;
-        // Everything that can be refused is, before time goes into elements and their reference.
+        // Refuse invalid requests before time is spent on elements and their reference.
         let plan = Plan::new(&request, device.info())?;
         let bytes = request.n.saturating_mul(request.dtype.size() as u64);
         device.require_memory(bytes.saturating_add(plan.workspace_bytes()))?;
@@ -70,7 +70,6 @@ impl Program for Arguments {
 }
 
 impl Arguments {
-    /// The elements as the preset has them, where the user has said nothing else.
     fn with_preset(&self, preset: Option<&Preset>) -> Elements {
         let below = self.elements.below.or(preset.map(|preset| preset.below));
         Elements { below, input: None, ..self.elements }

@@ -1,9 +1,8 @@
 //! Tables that fit the terminal.
 //!
-//! A column is never narrower than its longest word, so that nothing is broken in the middle. Where a
-//! terminal is too narrow for all columns, text is wrapped first; then the columns that matter least are
-//! left out, and a line below the table names them. What is no terminal gets everything on one line a
-//! row.
+//! A column is never narrower than its longest word, so that no word is broken. If a terminal is too
+//! narrow for all columns, text is wrapped first; then the least important columns are left out, and a
+//! line below the table names them. Output that is not a terminal gets every column, one line per row.
 
 use std::{env, fmt};
 
@@ -11,45 +10,45 @@ use comfy_table::{Cell as Shown, CellAlignment, ColumnConstraint, ContentArrange
 
 pub use comfy_table::Color;
 
-/// Characters that a column of text keeps before another column is left out; a narrower one keeps all.
+/// The width to which a text column may be wrapped before other columns are left out.
 const READABLE: usize = 24;
 
-/// Around the text of a cell, and the line to the left of it.
+/// The padding of a cell and its left border.
 const AROUND: usize = 3;
 
-/// What a column is like.
+/// A column's heading and layout.
 #[derive(Debug, Clone)]
 pub struct Column {
     head: String,
     right: bool,
     wraps: bool,
-    /// Those with the highest go first where there is no room; those with 0 stay.
+    /// Columns with the highest rank are left out first; those with rank 0 never are.
     rank: u8,
 }
 
 impl Column {
-    /// Words, which stand on the left.
+    /// Creates a left-aligned column of text.
     pub fn new(head: impl Into<String>) -> Self {
         Self { head: head.into(), right: false, wraps: false, rank: 0 }
     }
 
-    /// Numbers, which stand on the right.
+    /// Creates a right-aligned column of numbers.
     pub fn number(head: impl Into<String>) -> Self {
         Self { right: true, ..Self::new(head) }
     }
 
-    /// May be left out, before all that have a lower rank.
+    /// Allows leaving the column out, before all columns of lower rank.
     pub fn rank(self, rank: u8) -> Self {
         Self { rank, ..self }
     }
 
-    /// May take several lines.
+    /// Allows wrapping the column's text.
     pub fn wraps(self) -> Self {
         Self { wraps: true, ..self }
     }
 }
 
-/// What stands in a cell.
+/// The content of a cell.
 #[derive(Debug, Clone)]
 pub struct Cell {
     text: String,
@@ -57,7 +56,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// In this colour, on a terminal.
+    /// Creates a cell with a text colour, used on a terminal.
     pub fn coloured(text: impl fmt::Display, colour: Color) -> Self {
         Self { text: text.to_string(), colour: Some(colour) }
     }
@@ -77,7 +76,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Makes a table without rows.
+    /// Creates a table without rows.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
         Self { columns: columns.into_iter().collect(), rows: Vec::new() }
     }
@@ -85,38 +84,38 @@ impl Table {
     /// Adds a row.
     ///
     /// # Panics
-    /// When it has more cells than there are columns, or fewer.
+    /// Panics if there is not exactly one cell for each column.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let cells: Vec<Cell> = cells.into_iter().collect();
         assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
         self.rows.push(cells);
     }
 
-    /// Whether there are no rows.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// What stands in a row below a head.
+    /// Returns the text of a cell, by row and column heading.
     ///
     /// # Panics
-    /// When there is no such row or head.
+    /// Panics if there is no such row or heading.
     pub fn cell(&self, row: usize, head: &str) -> &str {
         let column = self.columns.iter().position(|column| column.head == head);
         &self.rows[row][column.unwrap_or_else(|| panic!("no column {head}"))].text
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// The table as it fits into lines of `width` characters.
+    /// Renders the table in lines of at most `width` characters.
     pub fn fitted(&self, width: Option<usize>) -> String {
         let width = width.unwrap_or(usize::MAX);
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
         while self.total(&shown, |column| self.least(column)) > width {
-            // Of equal rank the last: what stands on the left is what a reader looks for first.
+            // Of equal rank the rightmost goes: readers look for the leftmost columns first.
             let last = shown.iter().copied().filter(|&column| self.columns[column].rank > 0);
             let Some(gone) = last.max_by_key(|&column| (self.columns[column].rank, column)) else {
                 break;
@@ -136,7 +135,7 @@ impl Table {
         }
     }
 
-    /// How wide each shown column is: as its text, but for what wraps, which shares what is left.
+    /// Returns the widths of the shown columns: natural, with wrapped columns shrunk to fit.
     fn widths(&self, shown: &[usize], width: usize) -> Vec<usize> {
         let mut widths: Vec<usize> = shown.iter().map(|&column| self.longest(column, line)).collect();
         let total = |widths: &[usize]| widths.iter().sum::<usize>() + frame(widths.len());
@@ -154,7 +153,6 @@ impl Table {
         shown.iter().map(|&column| width(column)).sum::<usize>() + frame(shown.len())
     }
 
-    /// The least width of a column.
     fn least(&self, column: usize) -> usize {
         let all = self.longest(column, line);
         match self.columns[column].wraps {
@@ -163,13 +161,11 @@ impl Table {
         }
     }
 
-    /// The longest of what its texts and its head measure.
     fn longest(&self, column: usize, measure: fn(&str) -> usize) -> usize {
         let cells = self.rows.iter().map(|row| measure(&row[column].text));
         cells.chain([measure(&self.columns[column].head)]).max().unwrap_or(0)
     }
 
-    /// The columns that are shown, each as wide as said.
     fn with(&self, shown: &[usize], widths: &[usize]) -> comfy_table::Table {
         let mut table = comfy_table::Table::new();
         table.load_preset(presets::UTF8_FULL_CONDENSED);
@@ -199,21 +195,21 @@ impl Table {
     }
 }
 
-/// As it fits into the terminal.
+/// Renders the table to fit the terminal.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.fitted(terminal_width()))
     }
 }
 
-/// Characters of a line: what `COLUMNS` says, else the terminal; none where there is none.
+/// Returns the line width: `COLUMNS` if set, otherwise the terminal's; `None` without a terminal.
 pub fn terminal_width() -> Option<usize> {
     let said = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     said.filter(|&columns| columns > 0).or_else(|| comfy_table::Table::new().width().map(usize::from))
 }
 
-/// Text in lines of `width` characters at most. No word is broken: one that is longer than that has a
-/// line of its own.
+/// Wraps text into lines of at most `width` characters. No word is broken: a longer one gets its own
+/// line.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -233,7 +229,7 @@ fn note(gone: &[&str], width: usize) -> String {
     wrapped(&text, width).join("\n")
 }
 
-/// Characters of what stands between and around `columns` columns.
+/// Returns the width of the borders and padding of `columns` columns.
 fn frame(columns: usize) -> usize {
     AROUND * columns + 1
 }

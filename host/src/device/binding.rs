@@ -1,7 +1,7 @@
-//! Which driver this process runs on.
+//! The choice of this process's driver.
 //!
-//! cust calls the driver's functions by their symbols, of which a process has one set. So the first
-//! device that is opened decides between the GPU's driver and the simulator's for the rest of the
+//! cust calls the driver's functions by their symbols, and a process has only one set of these. So the
+//! first device that is opened decides between the GPU's driver and the simulator's for the rest of the
 //! process.
 
 use std::sync::{Mutex, PoisonError};
@@ -13,13 +13,13 @@ use crate::{Error, Result};
 
 static BOUND: Mutex<Option<&'static Driver>> = Mutex::new(None);
 
-/// Binds the symbols to the driver that is wanted, unless they are bound to it.
+/// Binds the symbols to the selected driver, unless they are bound to it already.
 ///
 /// # Errors
-/// [`Error::NoCuda`] when a GPU is demanded and there is none, and [`Error::OtherDriver`] when the
-/// process runs on the other driver.
+/// [`Error::NoCuda`] if a GPU is required and there is none, and [`Error::OtherDriver`] if the process
+/// runs on the other driver.
 pub(super) fn bind(selection: Selection) -> Result<&'static Driver> {
-    // A panic while the lock was held has left the symbols bound or not, and the next call tries again.
+    // A panic here leaves the symbols bound or unbound, and the next call tries again.
     let mut bound = BOUND.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(driver) = *bound {
         return match (selection, driver.is_simulated()) {
@@ -46,10 +46,10 @@ fn choose(selection: Selection) -> Result<&'static Driver> {
     }
 }
 
-/// The driver of a GPU, started.
+/// Returns the initialised driver of a GPU.
 ///
 /// # Errors
-/// [`Error::NoCuda`] when there is no driver, or it has no GPU.
+/// [`Error::NoCuda`] if there is no driver, or it has no GPU.
 pub(super) fn gpu() -> Result<&'static Driver> {
     let no_cuda = |reason: String| Error::NoCuda { reason };
     let driver = Driver::load().map_err(|error| no_cuda(error.to_string()))?;

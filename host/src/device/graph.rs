@@ -1,49 +1,48 @@
-//! Launches recorded once and run as one, so that the host's cost of launching is paid once.
+//! Graphs of captured launches, which pay the host's launch cost once.
 
 use warpfold_driver::GraphExec;
 
 use super::{Device, Stream, gaps};
 use crate::Result;
 
-/// What was enqueued on a stream while it was captured. cust captures nothing, so the driver's calls are
-/// made directly.
+/// The work that was enqueued on a stream during its capture. Uses the driver's calls, because cust has
+/// no capture.
 pub struct Graph {
     device: Device,
     exec: GraphExec,
 }
 
 impl Graph {
-    /// Records what `work` enqueues on the stream, which it is given; none of it runs. Nobody else has
-    /// the stream meanwhile, so that nothing is under way there which `work` could wait for.
+    /// Captures the work that `work` enqueues on the given stream, without running it. The stream is
+    /// borrowed exclusively, so that it has no pending work that `work` could wait for.
     ///
     /// # Errors
-    /// Those of `work`; [`Error::Driver`](crate::Error::Driver) when something that it did cannot be
-    /// recorded.
+    /// Those of `work`; [`Error::Driver`](crate::Error::Driver) if some of it cannot be captured.
     pub fn capture(stream: &mut Stream, work: impl FnOnce(&Stream) -> Result<()>) -> Result<Self> {
         let capture = Capture::begin(stream)?;
         let worked = work(stream);
-        // What was recorded until the work failed is dropped.
+        // If the work failed, the partial capture is dropped.
         let graph = capture.end();
         worked.and(graph)
     }
 
-    /// Enqueues all of it.
+    /// Enqueues the captured work.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) when the driver refuses.
+    /// [`Error::Driver`](crate::Error::Driver) if the driver refuses.
     ///
     /// # Safety
-    /// What was recorded must still be allowed: all memory that it names must live until `stream` was
-    /// synchronised. The stream must be of the device that it was recorded on.
+    /// The contracts of the captured work must still hold: all memory that it uses must live until
+    /// `stream` was synchronised. The stream must be of the device that the work was captured on.
     pub unsafe fn launch(&self, stream: &Stream) -> Result<()> {
-        // SAFETY: the graph is destroyed with `self`; the stream is alive; the caller answers for the
-        // rest.
+        // SAFETY: the graph is destroyed with `self`; the stream is alive; the rest is the caller's
+        // contract.
         let launch = |driver| unsafe { gaps::launch_graph(driver, self.exec, stream.cust()) };
         self.device.inner.driver_call(launch)
     }
 }
 
-/// A stream that records, until this is dropped: whatever becomes of the work, it records no more.
+/// A capture of a stream, which ends at the latest when this is dropped.
 struct Capture<'s>(Option<&'s Stream>);
 
 impl<'s> Capture<'s> {
@@ -64,15 +63,15 @@ impl<'s> Capture<'s> {
         let end = || {
             let device = stream.device().clone();
             let inner = &device.inner;
-            // On a device that the work has made abandoned, too.
+            // Enters the context even if the work has made the device abandoned.
             inner.context.enter().map_err(|error| inner.error("cuCtxSetCurrent", error))?;
-            // SAFETY: as for the beginning.
+            // SAFETY: as in `begin`.
             let ended = unsafe { gaps::end_capture(inner.driver, stream.cust()) };
             let exec = ended.map_err(|error| inner.failed(error))?;
             Ok(Graph { device, exec })
         };
         end().inspect_err(|_| {
-            // What failed in passing may have left it recording.
+            // After a transient failure the stream may still be capturing.
             drop(end());
         })
     }
@@ -81,7 +80,7 @@ impl<'s> Capture<'s> {
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
         if let Some(stream) = self.0.take() {
-            // The work has panicked; what was recorded is dropped.
+            // The work has panicked; its partial capture is dropped.
             let _ = Self::end_of(stream);
         }
     }
@@ -89,7 +88,7 @@ impl Drop for Capture<'_> {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        // A failure would be that of an earlier launch, which its wait reports.
+        // A failure would come from an earlier launch, whose wait reports it.
         // SAFETY: its owner is being dropped, and nothing uses it afterwards.
         let _ =
             self.device.inner.driver_call(|driver| unsafe { gaps::destroy_graph(driver, self.exec) });

@@ -13,7 +13,7 @@ use warpfold_sim_driver::LaunchRecord;
 use super::{Device, Stream, gaps};
 use crate::{Arch, Error, Result};
 
-/// A kernel ready to be launched with the arguments `A`, which it was compared with when it was loaded.
+/// A loaded kernel, whose parameters were checked against `A` at load time.
 ///
 /// ```no_run
 /// use warpfold_suite::abi::arguments::Reduce;
@@ -43,23 +43,22 @@ use crate::{Arch, Error, Result};
 pub struct Kernel<A> {
     pub(super) device: Device,
     pub(super) function: Function,
-    /// A kernel takes arguments and holds none.
     pub(super) arguments: PhantomData<fn(A)>,
 }
 
-/// A function of a module that the device keeps.
+/// A function of a module that the device keeps loaded.
 pub(super) struct Function(CudaFunction<'static>);
 
 impl Function {
     /// # Safety
     /// The function's module must stay loaded as long as this exists.
     pub(super) unsafe fn of_kept_module(function: CudaFunction<'_>) -> Self {
-        // SAFETY: the lifetime stands for that of the module, for which the caller answers.
+        // SAFETY: the lifetime stands for that of the module, which the caller guarantees.
         Self(unsafe { transmute::<CudaFunction<'_>, CudaFunction<'static>>(function) })
     }
 }
 
-/// Shape of one launch.
+/// The configuration of a launch.
 #[derive(Debug, Clone, Copy)]
 pub struct Geometry {
     /// Blocks in x, y and z.
@@ -72,14 +71,14 @@ pub struct Geometry {
     pub cooperative: bool,
     /// Blocks of a cluster along x, which reach each other's shared memory; 1 without clusters.
     pub cluster: u32,
-    /// Whether a launch that is recorded in a graph may start before the one in front of it is over
-    /// (programmatic dependent launch): the kernel then waits for that one itself, before it touches
-    /// what that one uses. Older GPUs than those of compute capability 9.0 start it afterwards.
+    /// Whether a launch that is captured in a graph may start before the preceding one has completed
+    /// (programmatic dependent launch). The kernel must then wait for that launch before it accesses the
+    /// same data. GPUs older than compute capability 9.0 ignore this.
     pub overlapping: bool,
 }
 
 impl Geometry {
-    /// Blocks and threads along x alone.
+    /// Returns a launch with blocks and threads along x only.
     pub const fn linear(grid: u32, block: u32, shared: u32) -> Self {
         Self {
             grid: [grid, 1, 1],
@@ -92,16 +91,16 @@ impl Geometry {
     }
 }
 
-/// What the simulator counted.
+/// The simulator's counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// Instructions issued, once per warp.
     pub warp_instructions: u64,
     /// Instructions executed, once per active thread.
     pub thread_instructions: u64,
-    /// How many blocks ran.
+    /// Blocks that ran.
     pub blocks: u64,
-    /// How many kernels were launched.
+    /// Kernels that were launched.
     pub launches: u64,
 }
 
@@ -114,17 +113,17 @@ impl AddAssign for Counters {
     }
 }
 
-/// Launches that were enqueued: what the simulator counts of them when they have run.
+/// Enqueued launches, with the simulator's counters once they have run.
 #[derive(Debug, Clone, Default)]
 pub struct Launched(Vec<Arc<LaunchRecord>>);
 
 impl Launched {
-    /// The launch that this thread has made last, by whatever code.
+    /// Returns the most recent launch of this thread.
     pub(crate) fn last() -> Self {
         Self(warpfold_sim_driver::take_last_launch().into_iter().collect())
     }
 
-    /// What the simulator has counted; none on a GPU, and none before the launches were waited for.
+    /// Returns the simulator's counters; `None` on a GPU, or before the launches were waited for.
     pub fn counters(&self) -> Option<Counters> {
         let mut total: Option<Counters> = None;
         for record in &self.0 {
@@ -147,15 +146,16 @@ impl AddAssign for Launched {
 }
 
 impl<A: Arguments> Kernel<A> {
-    /// The device that it is loaded on.
+    /// Returns the device that the kernel is loaded on.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Blocks of this many threads and bytes of dynamic shared memory that the device can hold at once.
+    /// Returns the number of blocks that are resident on the device at once, for a block size and bytes
+    /// of dynamic shared memory.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver does not answer.
+    /// [`Error::Driver`] if the driver refuses.
     pub fn resident_blocks(&self, block: u32, shared: u32) -> Result<u32> {
         let ask = || {
             let Function(function) = &self.function;
@@ -166,16 +166,16 @@ impl<A: Arguments> Kernel<A> {
         Ok(inner.info.multiprocessors * each)
     }
 
-    /// Enqueues a launch. The arguments are copied before it returns; pointers among them are addresses
-    /// of the device.
+    /// Enqueues a launch. The arguments are copied before it returns; pointers in them are device
+    /// addresses.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the launch is refused, [`Error::Mismatch`] when the stream is another
-    /// device's.
+    /// [`Error::Driver`] if the launch is refused, [`Error::Mismatch`] if the stream belongs to another
+    /// device.
     ///
     /// # Safety
-    /// The arguments must be what the kernel's contract asks for, and the memory they name must stay
-    /// alive, and be left alone by others, until the stream has been synchronised.
+    /// The arguments must keep the kernel's contract, and the memory that they refer to must stay
+    /// allocated, without conflicting accesses, until the stream was synchronised.
     pub unsafe fn launch(&self, stream: &Stream, geometry: Geometry, arguments: &A) -> Result<Launched> {
         if !stream.device().same(&self.device) {
             let (theirs, ours) = (&stream.device().info().name, &self.device.info().name);
@@ -193,7 +193,7 @@ impl<A: Arguments> Kernel<A> {
             let shape =
                 LaunchShape { grid, block, shared_bytes: shared, cooperative, cluster, overlapping };
             // SAFETY: the function's module is loaded and the stream alive; there is a pointer for each
-            // parameter, which `load` has compared; the caller answers for what they name.
+            // parameter, which `load` has checked; the memory is the caller's contract.
             inner.driver_call(|driver| unsafe {
                 gaps::launch(driver, function, stream.cust(), &shape, pointers)
             })?;
@@ -209,27 +209,26 @@ impl<A: Arguments> Kernel<A> {
     }
 }
 
-/// An address of the device as an argument that a kernel reads from. The host never follows it.
+/// Converts a device address to a kernel argument for reading. The host never dereferences it.
 pub const fn readable<T>(address: u64) -> *const T {
     ptr::without_provenance(address as usize)
 }
 
-/// An address of the device as an argument that a kernel writes to. The host never follows it.
+/// Converts a device address to a kernel argument for writing. The host never dereferences it.
 pub const fn writable<T>(address: u64) -> *mut T {
     ptr::without_provenance_mut(address as usize)
 }
 
-/// Most arguments of a kernel in the suite.
+/// The largest number of arguments of a kernel in the suite.
 const MAX_ARGUMENTS: usize = 8;
 
-/// A pointer to each parameter in a struct of arguments, in the kernel's order.
+/// Returns a pointer to each parameter in a struct of arguments, in the kernel's order.
 fn pointers<A: Arguments>(arguments: &A) -> [*mut c_void; MAX_ARGUMENTS] {
     const { assert!(A::PARAMETERS.len() <= MAX_ARGUMENTS, "raise MAX_ARGUMENTS") };
     let start = ptr::from_ref(arguments).cast::<c_void>();
     let mut pointers = [ptr::null_mut(); MAX_ARGUMENTS];
     for (pointer, parameter) in pointers.iter_mut().zip(A::PARAMETERS) {
-        // The driver reads through it and does not write. `Arguments` promises that the parameter lies
-        // inside.
+        // The driver only reads through it. `Arguments` guarantees that the parameter is in bounds.
         *pointer = start.wrapping_byte_add(parameter.offset).cast_mut();
     }
     pointers
@@ -255,7 +254,7 @@ mod tests {
         output: *mut u64,
     }
 
-    // SAFETY: `repr(C)`, 4, 4 and 8 bytes without a gap; the list is that of the fields.
+    // SAFETY: `repr(C)` with fields of 4, 4 and 8 bytes without padding; the list matches the fields.
     unsafe impl Arguments for Pair {
         const PARAMETERS: &'static [Parameter] = &[
             Parameter { name: "low", offset: 0, size: 4, pointer: false },
@@ -283,7 +282,7 @@ mod tests {
         let kernel = device.load::<Pair>(Path::new("join.ptx"), &ptx, "join").unwrap();
         let (memory, stream) = (device.allocate(8).unwrap(), device.stream().unwrap());
         let arguments = Pair { low: 0x89ab_cdef, high: 0x0123_4567, output: writable(memory.address()) };
-        // SAFETY: the kernel writes 8 bytes, which live on.
+        // SAFETY: the kernel writes 8 bytes, which outlive the launch.
         unsafe { kernel.launch(&stream, Geometry::linear(1, 1, 0), &arguments) }.unwrap();
         stream.synchronize().unwrap();
         let mut word = [0; 8];

@@ -1,4 +1,4 @@
-//! Device memory, host memory that the device reaches, and the elements that are in either.
+//! Device memory, host memory that the device can access, and the elements in them.
 
 use std::{
     mem::{self, ManuallyDrop},
@@ -18,12 +18,12 @@ impl Device {
     /// Copies elements to the device.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], or [`Error::Driver`] when the copy fails.
+    /// [`Error::OutOfMemory`], or [`Error::Driver`] if the copy fails.
     pub fn upload(&self, data: &Data) -> Result<Buffer> {
         self.upload_bytes(data.dtype(), data.len() as u64, data.as_bytes())
     }
 
-    /// Copies elements of a type that the program knows to the device.
+    /// Copies elements of a statically known type to the device.
     ///
     /// # Errors
     /// As [`upload`](Self::upload).
@@ -37,13 +37,13 @@ impl Device {
         Ok(Buffer { allocation: Arc::new(allocation), offset: 0, dtype, len })
     }
 
-    /// Allocates device memory of any contents, freed when dropped.
+    /// Allocates uninitialised device memory, freed when dropped.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], or [`Error::Driver`] when the driver refuses otherwise.
+    /// [`Error::OutOfMemory`], or [`Error::Driver`] if the driver refuses otherwise.
     pub fn allocate(&self, bytes: u64) -> Result<Allocation> {
         self.inner.enter()?;
-        // SAFETY: nothing is read before it is written: kernels and copies see to that.
+        // SAFETY: kernels and copies do not read memory before it is written.
         match unsafe { DeviceBuffer::uninitialized(bytes.max(1) as usize) } {
             Ok(memory) => {
                 Ok(Allocation { device: self.clone(), memory: ManuallyDrop::new(memory), bytes })
@@ -60,32 +60,33 @@ impl Device {
     /// Copies bytes to page-locked host memory.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver cannot lock that much.
+    /// [`Error::Driver`] if the driver cannot lock that much.
     pub fn lock(&self, bytes: &[u8]) -> Result<HostMemory> {
-        // cust takes no allocation of nothing.
+        // cust refuses empty allocations.
         let padded = if bytes.is_empty() { &[0] } else { bytes };
         let locked = self.inner.call("cuMemAllocHost", || LockedBuffer::from_slice(padded))?;
         Ok(HostMemory { device: self.clone(), locked: ManuallyDrop::new(locked), len: bytes.len() })
     }
 
-    /// Host memory for the results of kernels, which write it without a copy. All zero.
+    /// Allocates zeroed, page-locked host memory that kernels write results to directly.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver cannot lock so much, or not for the device to reach.
+    /// [`Error::Driver`] if the driver cannot lock that much or cannot map it for the device.
     pub(crate) fn results(&self, words: usize) -> Result<ResultMemory> {
         let locked = self.inner.call("cuMemAllocHost", || LockedBuffer::new(&0_u64, words.max(1)))?;
         let mut memory =
             ResultMemory { device: self.clone(), locked: ManuallyDrop::new(locked), address: 0 };
         let start = memory.locked.as_mut_ptr();
-        // Under unified addressing it is the host's own address; the driver says so, or that it is not.
-        // SAFETY: it was locked just now.
+        // With unified addressing this is the host's own address; otherwise the driver reports another
+        // or fails.
+        // SAFETY: the memory was just locked.
         let address = |driver| unsafe { gaps::device_address(driver, start.cast()) };
         memory.address = self.inner.driver_call(address)?;
         Ok(memory)
     }
 
-    /// Makes a copy on the stream that copies have to themselves, and waits for it, whatever came of it:
-    /// the driver may return from a copy of memory that may be paged out before the bytes have arrived.
+    /// Runs a copy on the dedicated copy stream and waits for it, even if enqueueing failed: the driver
+    /// may return from a copy of pageable memory before the bytes have arrived.
     fn copy_now(
         &self,
         call: &'static str,
@@ -97,7 +98,7 @@ impl Device {
     }
 }
 
-/// Bytes that are copied to the host at once.
+/// The most bytes that are copied to the host at once.
 const STAGED: usize = 64 << 20;
 
 /// Untyped device memory, freed when dropped.
@@ -109,42 +110,42 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    /// Its address on the device.
+    /// Returns the address on the device.
     pub fn address(&self) -> u64 {
         self.memory.as_device_ptr().as_raw()
     }
 
-    /// Its size in bytes.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The device that it is on.
+    /// Returns the device of the memory.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Copies host bytes to `offset`. Returns when they have arrived.
+    /// Copies host bytes to `offset`. Returns after they have arrived.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver refuses.
+    /// [`Error::Driver`] if the driver refuses.
     ///
     /// # Panics
-    /// When the range does not lie inside.
+    /// Panics if the range is out of bounds.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut range = self.range(offset, bytes.len() as u64);
-        // SAFETY: the memory lives until the copy was waited for, or for good. Of bytes that may be
-        // paged out the driver has its own copy when the call returns, and it only reads any others.
+        // SAFETY: the memory lives until the copy was waited for, or is leaked. The driver has its own
+        // copy of pageable bytes when the call returns, and only reads any others.
         self.device.copy_now("cuMemcpyHtoD", |copies| unsafe { range.async_copy_from(bytes, copies) })
     }
 
-    /// Copies device bytes at `offset` to the host. Returns when they have arrived.
+    /// Copies device bytes at `offset` to the host. Returns after they have arrived.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver refuses.
+    /// [`Error::Driver`] if the driver refuses.
     ///
     /// # Panics
-    /// When the range does not lie inside.
+    /// Panics if the range is out of bounds.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let _inside = self.range(offset, bytes.len() as u64);
         let mut from = offset;
@@ -155,10 +156,11 @@ impl Allocation {
         Ok(())
     }
 
-    /// Copies over memory of its own, which can stay for good: the caller's cannot.
+    /// Copies through a staging buffer, which can be leaked if the device is abandoned; the caller's
+    /// cannot.
     fn read_staged(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let (range, mut staged) = (self.range(offset, bytes.len() as u64), vec![0; bytes.len()]);
-        // SAFETY: both live until the copy was waited for, or for good.
+        // SAFETY: both live until the copy was waited for, or are leaked.
         let copy = |copies: &_| unsafe { range.async_copy_to(&mut staged, copies) };
         let copied = self.device.copy_now("cuMemcpyDtoH", copy);
         if self.device.inner.is_abandoned() {
@@ -168,26 +170,26 @@ impl Allocation {
         copied.map(|()| bytes.copy_from_slice(&staged))
     }
 
-    /// Sets `len` bytes at `offset` to one value. Returns when they are set.
+    /// Sets `len` bytes at `offset` to one value. Returns after they are set.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver refuses.
+    /// [`Error::Driver`] if the driver refuses.
     ///
     /// # Panics
-    /// When the range does not lie inside.
+    /// Panics if the range is out of bounds.
     pub fn fill(&self, offset: u64, value: u8, len: u64) -> Result<()> {
         let mut range = self.range(offset, len);
         // SAFETY: as in `write`.
         self.device.copy_now("cuMemsetD8", |copies| unsafe { range.set_8_async(value, copies) })
     }
 
-    /// Enqueues a copy of `len` bytes of page-locked host memory to `offset`.
+    /// Enqueues a copy of `bytes` of page-locked host memory to `offset`.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver refuses.
+    /// [`Error::Driver`] if the driver refuses.
     ///
     /// # Panics
-    /// When a range does not lie inside.
+    /// Panics if a range is out of bounds.
     ///
     /// # Safety
     /// Both memories must live until `stream` was synchronised.
@@ -206,13 +208,13 @@ impl Allocation {
         })
     }
 
-    /// Enqueues a copy of `len` bytes from another place of the same device.
+    /// Enqueues a copy of `len` bytes from another allocation on the same device.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver refuses.
+    /// [`Error::Driver`] if the driver refuses.
     ///
     /// # Panics
-    /// When a range does not lie inside.
+    /// Panics if a range is out of bounds.
     ///
     /// # Safety
     /// Both memories must live until `stream` was synchronised.
@@ -234,10 +236,10 @@ impl Allocation {
     /// Enqueues a copy of `len` bytes from one offset to another.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver refuses.
+    /// [`Error::Driver`] if the driver refuses.
     ///
     /// # Panics
-    /// When a range does not lie inside.
+    /// Panics if a range is out of bounds.
     ///
     /// # Safety
     /// The memory must live until `stream` was synchronised.
@@ -256,14 +258,14 @@ impl Allocation {
         let end = offset.checked_add(len).expect("offsets are far below 2^64");
         assert!(end <= self.bytes, "{offset} + {len} is past the {} bytes allocated", self.bytes);
         let start = DevicePointer::from_raw(self.address() + offset);
-        // SAFETY: the range lies inside, which was checked just now. The slice is a place and nothing
-        // more: what is done with it is each caller's argument.
+        // SAFETY: the range is in bounds, as checked above. The slice only names memory; each caller
+        // justifies its accesses.
         unsafe { DeviceSlice::from_raw_parts_mut(start, len as usize) }
     }
 }
 
-/// Page-locked host memory, which nothing writes once it was made: copies from it run while the host
-/// goes on, and faster than from memory that may be paged out.
+/// Page-locked host memory that is immutable after creation: copies from it run asynchronously, and
+/// faster than from pageable memory.
 pub struct HostMemory {
     device: Device,
     locked: ManuallyDrop<LockedBuffer<u8>>,
@@ -277,34 +279,33 @@ impl HostMemory {
     }
 }
 
-/// Page-locked host memory, in words of 8 bytes, that kernels write results into.
+/// Page-locked host memory, in 8-byte words, for the results of kernels.
 pub(crate) struct ResultMemory {
     device: Device,
     locked: ManuallyDrop<LockedBuffer<u64>>,
-    /// Where it is on the device.
     address: u64,
 }
 
 impl ResultMemory {
-    /// Where a kernel finds a word.
+    /// Returns the device address of a word.
     pub(crate) fn address(&self, word: usize) -> u64 {
         self.address + 8 * word as u64
     }
 
-    /// Sets every byte, so that a result that was never written shows. Nothing runs that writes it.
+    /// Sets every byte, so that unwritten results show. No kernel that writes the memory may be running.
     pub(crate) fn poison(&mut self, byte: u8) {
         for word in self.locked.as_mut_slice() {
-            // SAFETY: the reference is to a word of ours. The device touches it too, when the host has
-            // lent it the address, for which a volatile access is made.
+            // SAFETY: the reference is to a word of ours. The access is volatile because the device
+            // writes the memory too.
             unsafe { std::ptr::from_mut(word).write_volatile(u64::from_ne_bytes([byte; 8])) };
         }
     }
 
-    /// Takes a result of `bytes` bytes, 16 at most: two words from `word` on, as the last kernel left
-    /// them whose end the host has waited for.
+    /// Reads a result of up to 16 bytes: the two words from `word` on, after the host has waited for the
+    /// last kernel that writes them.
     ///
     /// # Panics
-    /// When they do not lie inside.
+    /// Panics if they are out of bounds.
     pub(crate) fn take(&self, word: usize, bytes: usize) -> [u64; 2] {
         let words = &self.locked[word..word + 2];
         self.device.inner.driver.host_takes(self.address(word), bytes);
@@ -316,7 +317,7 @@ impl ResultMemory {
 impl Drop for ResultMemory {
     fn drop(&mut self) {
         if self.device.inner.enter().is_ok() {
-            // SAFETY: it is dropped here alone, and nothing uses it afterwards.
+            // SAFETY: it is dropped only here, and nothing uses it afterwards.
             unsafe { ManuallyDrop::drop(&mut self.locked) };
         }
     }
@@ -325,7 +326,7 @@ impl Drop for ResultMemory {
 impl Drop for HostMemory {
     fn drop(&mut self) {
         if self.device.inner.enter().is_ok() {
-            // SAFETY: it is dropped here alone, and nothing uses it afterwards.
+            // SAFETY: it is dropped only here, and nothing uses it afterwards.
             unsafe { ManuallyDrop::drop(&mut self.locked) };
         }
     }
@@ -335,30 +336,30 @@ impl Drop for Allocation {
     fn drop(&mut self) {
         if self.device.inner.enter().is_ok() {
             // A failed free reports an earlier launch's error, which that launch's wait reports too.
-            // SAFETY: it is dropped here alone, and nothing uses it afterwards.
+            // SAFETY: it is dropped only here, and nothing uses it afterwards.
             unsafe { ManuallyDrop::drop(&mut self.memory) };
         }
     }
 }
 
-/// Elements in device memory. They never change once uploaded, so that any number of launches may
-/// read them at once; the memory is freed when the last user is done.
+/// Elements in device memory. They are immutable while shared, so that any number of launches may read
+/// them at once; the memory is freed with its last user.
 #[derive(Debug, Clone)]
 pub struct Buffer {
     allocation: Arc<Allocation>,
-    /// Where the elements start, in bytes.
+    /// The byte offset of the elements.
     offset: u64,
     dtype: Dtype,
     len: u64,
 }
 
 impl Buffer {
-    /// The device that holds it.
+    /// Returns the device that holds the elements.
     pub fn device(&self) -> &Device {
         self.allocation.device()
     }
 
-    /// Type of the elements.
+    /// Returns the type of the elements.
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
@@ -368,15 +369,15 @@ impl Buffer {
         self.len
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Some of the elements, wherever they start: the same memory, which lives as long as either.
+    /// Returns a sub-buffer that shares the memory and keeps it alive.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] when the range does not lie inside.
+    /// [`Error::Mismatch`] if the range is out of bounds.
     pub fn slice(&self, range: Range<u64>) -> Result<Self> {
         if range.start > range.end || range.end > self.len {
             let (Range { start, end }, len) = (range, self.len);
@@ -387,12 +388,12 @@ impl Buffer {
         Ok(Self { offset, len: range.end - range.start, ..self.clone() })
     }
 
-    /// Puts another element in the place of one. Nothing else may hold the memory: no slice, and no
-    /// launch that is under way. Returns when it is there.
+    /// Replaces an element. Nothing else may hold the memory: no slice, and no pending launch. Returns
+    /// after the element was written.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] when something does, when there is no such element, and for a value of
-    /// another type; [`Error::Driver`] when the driver refuses.
+    /// [`Error::Mismatch`] if something else holds the memory, if the index is out of bounds, or for a
+    /// value of another type; [`Error::Driver`] if the driver refuses.
     pub fn set(&mut self, index: u64, value: Value) -> Result<()> {
         let refused = |reason| Err(Error::Mismatch { what: "element", reason });
         if index >= self.len || value.dtype() != self.dtype {
@@ -406,26 +407,24 @@ impl Buffer {
         }
     }
 
-    /// Where the elements start on the device.
     pub(crate) fn address(&self) -> u64 {
         self.allocation.address() + self.offset
     }
 
-    /// The memory that holds the elements, and where in it they start, in bytes.
+    /// Returns the memory that holds the elements, and their byte offset.
     pub(crate) fn place(&self) -> (&Arc<Allocation>, u64) {
         (&self.allocation, self.offset)
     }
 
-    /// Bytes of the elements.
     pub(crate) fn bytes(&self) -> u64 {
         self.len * self.dtype.size() as u64
     }
 }
 
-/// Reads one value of a type.
+/// Reads one value from device memory.
 ///
 /// # Errors
-/// [`Error::Driver`] when the driver refuses.
+/// [`Error::Driver`] if the driver refuses.
 pub fn read_value(memory: &Allocation, offset: u64, dtype: Dtype) -> Result<Value> {
     let mut bytes = [0; 8];
     let bytes = &mut bytes[..dtype.size()];

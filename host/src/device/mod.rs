@@ -1,6 +1,6 @@
-//! Where kernels run: an NVIDIA GPU, or the PTX simulator, each behind the CUDA driver's interface,
-//! which cust drives. What a GPU runs is what runs without one; only times and counters are had on one
-//! of them alone.
+//! Devices that run kernels: an NVIDIA GPU or the PTX simulator, both through the CUDA driver's
+//! interface, which cust calls. The same code runs on either; only times are specific to a GPU, and
+//! counters to the simulator.
 
 mod binding;
 mod gaps;
@@ -51,15 +51,15 @@ pub(crate) use memory::ResultMemory;
 pub use memory::{Allocation, Buffer, HostMemory, read_value};
 pub use stream::{Event, Stream};
 
-/// Which device a user wants.
+/// A user's choice of device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Selection {
-    /// The GPU where the driver answers, else the simulator.
+    /// The GPU if its driver is available, otherwise the simulator.
     #[default]
     Auto,
-    /// A GPU of NVIDIA's.
+    /// An NVIDIA GPU.
     Cuda,
-    /// The simulator that runs PTX.
+    /// The PTX simulator.
     Sim,
 }
 
@@ -81,13 +81,13 @@ impl FromStr for Selection {
     }
 }
 
-/// What kind of device it is.
+/// The kind of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A GPU of NVIDIA's.
+    /// An NVIDIA GPU.
     Cuda,
-    /// The simulator that runs PTX.
+    /// The PTX simulator.
     Sim,
 }
 
@@ -100,20 +100,20 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What a device is and has.
+/// The properties of a device.
 #[derive(Debug, Clone, Serialize)]
 pub struct DeviceInfo {
-    /// Whether it is a GPU or the simulator.
+    /// GPU or simulator.
     pub kind: Kind,
-    /// Its name, for a GPU the driver's.
+    /// The device's name, for a GPU from the driver.
     pub name: String,
     /// The architecture of the device.
     pub arch: Arch,
-    /// How many streaming multiprocessors it has.
+    /// The number of streaming multiprocessors.
     pub multiprocessors: u32,
-    /// Most threads resident on one multiprocessor.
+    /// The largest number of threads resident on one multiprocessor.
     pub threads_per_multiprocessor: u32,
-    /// Most blocks resident on one multiprocessor.
+    /// The largest number of blocks resident on one multiprocessor.
     pub blocks_per_multiprocessor: u32,
     /// Bytes of L2 cache; 0 for the simulator.
     pub l2_bytes: u64,
@@ -127,7 +127,7 @@ pub struct DeviceInfo {
 }
 
 impl DeviceInfo {
-    /// Blocks of this many threads that fill the device once, by threads alone.
+    /// Returns the number of blocks that fill the device once, considering threads only.
     pub fn resident_blocks(&self, block: u32) -> u32 {
         let per_multiprocessor =
             (self.threads_per_multiprocessor / block).clamp(1, self.blocks_per_multiprocessor);
@@ -145,26 +145,25 @@ struct Inner {
     driver: &'static Driver,
     context: ManuallyDrop<Current>,
     info: DeviceInfo,
-    /// Uploads and downloads go over it, so that each waits for nothing but itself.
+    /// The stream for uploads and downloads, so that each waits for nothing but itself.
     copies: ManuallyDrop<CudaStream>,
-    /// Modules by their text, so that the driver compiles each once. They stay loaded as long as the
-    /// device is open.
+    /// Modules by their text, so that the driver compiles each once. They stay loaded while the device
+    /// is open.
     modules: Mutex<HashMap<String, ManuallyDrop<Module>>>,
-    /// Whether a wait has failed in a way that leaves open what still runs. Nothing is done with the
-    /// device from then on, and nothing of it is ever freed: the work would go on in what belongs to
-    /// somebody else.
+    /// Whether a wait has failed without proof that the work has ended. From then on the device is not
+    /// used, and nothing on it is freed: running work could still access memory that was reused.
     abandoned: AtomicBool,
 }
 
-/// What the driver's handles belong to.
+/// The context of the driver's handles.
 enum Current {
-    /// The one that everything in the process shares.
+    /// The primary context, shared by the whole process.
     Primary(Context),
-    /// One of this device alone.
+    /// A context of this device handle alone.
     Own(OwnContext),
 }
 
-/// Destroyed when dropped. cust says nothing of threads.
+/// A context that is destroyed when dropped. cust's type is not `Send`.
 struct OwnContext(legacy::Context);
 
 // SAFETY: the driver lets any thread make a context current, and any thread destroy it.
@@ -179,32 +178,32 @@ impl fmt::Debug for Device {
 }
 
 impl Device {
-    /// Opens the first device, in the context that all of the process share. The first call of a process
-    /// decides between GPU and simulator for all later ones.
+    /// Opens the first device in the process's primary context. The first call of a process decides
+    /// between GPU and simulator for all later ones.
     ///
     /// # Errors
-    /// [`Error::NoCuda`] when a GPU is demanded and the driver does not answer, [`Error::OtherDriver`]
-    /// when the process runs on the other driver, [`Error::Driver`] when the driver refuses.
+    /// [`Error::NoCuda`] if a GPU is required and the driver is not available, [`Error::OtherDriver`] if
+    /// the process runs on the other driver, [`Error::Driver`] if the driver refuses.
     pub fn open(selection: Selection) -> Result<Self> {
         let driver = binding::bind(selection)?;
         Self::with(driver, |device| Context::new(device).map(Current::Primary))
     }
 
-    /// Opens the first device in a context of its own: it shares no memory with others, and a kernel
-    /// that fails there harms no others.
+    /// Opens the first device in its own context: it shares no memory with other handles, and a failing
+    /// kernel does not affect them.
     ///
     /// # Errors
     /// As [`open`](Self::open).
     pub fn isolated(selection: Selection) -> Result<Self> {
         Self::with(binding::bind(selection)?, |device| {
             let context = legacy::Context::create_and_push(ContextFlags::SCHED_AUTO, device)?;
-            // It was pushed on top of what this thread had, which stays as it was.
+            // Creation pushed it on top of this thread's current context; restore that one.
             ContextStack::pop()?;
             Ok(Current::Own(OwnContext(context)))
         })
     }
 
-    /// The simulator, watched: whatever runs on this device does so under the watcher's eyes.
+    /// Opens the simulator with a watcher, which observes everything that runs on this device.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -215,10 +214,10 @@ impl Device {
         Ok(device)
     }
 
-    /// The driver's handle of the context, a `CUcontext`.
+    /// Returns the driver's handle of the context, a `CUcontext`.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver does not answer.
+    /// [`Error::Driver`] if the driver refuses.
     pub fn raw_context(&self) -> Result<*mut c_void> {
         let context = self.inner.driver_call(|driver| driver.ctx_get_current())?;
         Ok(context.expect("it was made current just now").raw().cast())
@@ -241,33 +240,33 @@ impl Device {
         Ok(Self { inner: Arc::new(Inner { driver, context, info, copies, modules, abandoned }) })
     }
 
-    /// The same device as the library has it, in the same context. It and what is made on it must not
-    /// outlive this handle's clones.
+    /// Returns the library's device for the same context. It and everything created on it must not
+    /// outlive the clones of this handle.
     pub(crate) fn library(&self) -> Result<warpfold::Device> {
         let context = self.inner.driver_call(|driver| driver.ctx_get_current())?;
         let context = context.expect("it was made current just now").raw();
-        // SAFETY: the context lives as long as the device, and the caller sees to the rest.
+        // SAFETY: the context lives as long as the device; the caller keeps the rest of the contract.
         Ok(unsafe { warpfold::internal::device(self.inner.driver, context.cast()) }?)
     }
 
-    /// What the device is and has.
+    /// Returns the properties of the device.
     pub fn info(&self) -> &DeviceInfo {
         &self.inner.info
     }
 
-    /// Bytes of device memory that are free now.
+    /// Returns the bytes of device memory that are currently free.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver does not answer.
+    /// [`Error::Driver`] if the driver refuses.
     pub fn free_memory(&self) -> Result<u64> {
         self.inner.call("cuMemGetInfo", cust::memory::mem_get_info).map(|(free, _)| free as u64)
     }
 
-    /// Refuses before anything is allocated what cannot fit: in the simulator, whose memory is the
-    /// host's, twice, because the elements are there as well.
+    /// Refuses an allocation that does not fit. The simulator's memory is the host's, which must hold
+    /// the elements as well, so that twice the bytes are needed.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] with what is needed and what is free.
+    /// [`Error::OutOfMemory`] with the needed and the free bytes.
     pub fn require_memory(&self, needed: u64) -> Result<()> {
         let free = self.free_memory()?;
         if needed > free {
@@ -279,46 +278,46 @@ impl Device {
         }
     }
 
-    /// A stream: launches on one run in order, launches on two may overlap.
+    /// Creates a stream: its launches run in order, while those of two streams may overlap.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver refuses it.
+    /// [`Error::Driver`] if the driver refuses.
     pub fn stream(&self) -> Result<Stream> {
         Stream::new(self)
     }
 
-    /// Whether both handles are the same device.
+    /// Returns whether both handles are of the same device.
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Whether something may run on it that nobody can wait for: see [`Stream::synchronize`].
+    /// Returns whether work may still be running that cannot be waited for: see [`Stream::synchronize`].
     pub(crate) fn is_abandoned(&self) -> bool {
         self.inner.is_abandoned()
     }
 
-    /// Loads an entry of a PTX text, to be launched with the arguments `A`; `path` is what errors call
-    /// the text.
+    /// Loads an entry of a PTX text, to be launched with the arguments `A`; `path` names the text in
+    /// errors.
     ///
     /// # Errors
-    /// [`Error::PtxRejected`] when the device does not take the text, [`Error::PtxMissing`] when it
-    /// has no such entry, [`Error::WrongParameters`] when the entry's parameters are not those of `A`.
+    /// [`Error::PtxRejected`] if the device rejects the text, [`Error::PtxMissing`] if it has no such
+    /// entry, [`Error::WrongParameters`] if the entry's parameters are not those of `A`.
     pub fn load<A: Arguments>(&self, path: &Path, ptx: &str, entry: &str) -> Result<Kernel<A>> {
         let function = self.inner.function(path, ptx, entry)?;
         signature::check(path, ptx, entry, A::PARAMETERS)?;
         Ok(Kernel { device: self.clone(), function, arguments: PhantomData })
     }
 
-    /// A point in a stream's work, with a time stamp.
+    /// Creates an event with timing.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver refuses it.
+    /// [`Error::Driver`] if the driver refuses.
     pub fn event(&self) -> Result<Event> {
         Event::new(self)
     }
 }
 
-/// What the driver says of this machine, for `cargo xtask doctor`.
+/// The driver's information on this machine, for `cargo xtask doctor`.
 #[derive(Debug, Clone)]
 pub struct GpuProbe {
     /// Version of the driver's CUDA interface, as (major, minor).
@@ -327,8 +326,7 @@ pub struct GpuProbe {
     pub gpu: DeviceInfo,
 }
 
-/// Asks the driver for the GPU that [`Selection::Cuda`] would open, and leaves the process free to run
-/// on the simulator.
+/// Queries the GPU that [`Selection::Cuda`] would open, without binding the process to its driver.
 ///
 /// # Errors
 /// [`Error::NoCuda`] with the reason.
@@ -362,7 +360,8 @@ impl Inner {
     }
 
     /// Waits for work, and once more if that fails and the work may still run: an error that the driver
-    /// reports once need not be the end of the work. If that fails as well the device is abandoned.
+    /// reports once does not prove that the work has ended. If the second wait fails too, the device is
+    /// abandoned.
     fn wait_out(&self, name: &'static str, wait: impl Fn() -> CudaResult<()>) -> Result<()> {
         if self.is_abandoned() {
             return self.enter();
@@ -373,20 +372,19 @@ impl Inner {
             waited.map_err(|(name, error)| CallError::from_cust(name, error))
         };
         let Err(first) = wait() else { return Ok(()) };
-        // A sticky error is that of a context in which nothing runs any more.
+        // After a sticky error nothing runs in the context any more.
         if !first.is_sticky() && wait().is_err_and(|again| !again.is_sticky()) {
             self.abandoned.store(true, Ordering::Relaxed);
         }
         Err(self.failed(first))
     }
 
-    /// Enters the context, makes a call and names it if it fails.
     fn call<T>(&self, name: &'static str, call: impl FnOnce() -> CudaResult<T>) -> Result<T> {
         self.enter()?;
         call().map_err(|error| self.error(name, error))
     }
 
-    /// The same for a call that cust does not have.
+    /// Makes a call that cust does not have, like [`call`](Self::call).
     fn driver_call<T>(&self, call: impl FnOnce(&'static Driver) -> Result<T, CallError>) -> Result<T> {
         self.enter()?;
         call(self.driver).map_err(|error| self.failed(error))
@@ -402,14 +400,14 @@ impl Inner {
 
     fn function(&self, path: &Path, ptx: &str, entry: &str) -> Result<kernel::Function> {
         self.enter()?;
-        // A panic while the lock was held can have left out a module, never a broken one.
+        // A panic here can have left out a module, but never a broken one.
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         if !modules.contains_key(ptx) {
             modules.insert(ptx.to_owned(), ManuallyDrop::new(self.compile(path, ptx)?));
         }
         match modules[ptx].get_function(entry) {
-            // SAFETY: the module stays in the map until this is dropped, and whoever gets the function
-            // keeps this.
+            // SAFETY: the module stays in the map until this is dropped, and the kernel that gets the
+            // function keeps this alive.
             Ok(function) => Ok(unsafe { kernel::Function::of_kept_module(function) }),
             Err(CudaError::NotFound) => {
                 Err(Error::PtxMissing { what: entry.to_owned(), path: path.to_owned() })
@@ -438,10 +436,10 @@ impl Drop for Inner {
         if self.is_abandoned() {
             return;
         }
-        // Where the context cannot be entered the process is ending or the device is lost: nothing to
-        // free in it.
+        // If the context cannot be entered, the process is ending or the device is lost: there is
+        // nothing to free.
         if self.enter().is_ok() {
-            // SAFETY: it is dropped here alone, and nothing uses it afterwards.
+            // SAFETY: it is dropped only here, and nothing uses it afterwards.
             unsafe { ManuallyDrop::drop(&mut self.copies) };
             let modules = self.modules.get_mut().unwrap_or_else(PoisonError::into_inner);
             for (_, module) in modules.drain() {
@@ -453,7 +451,7 @@ impl Drop for Inner {
     }
 }
 
-/// What the first device of a driver is and has. Not by cust: the symbols need not be bound yet.
+/// Returns the properties of a driver's first device. Avoids cust, because the symbols may be unbound.
 fn describe(driver: &'static Driver) -> Result<DeviceInfo, CallError> {
     let device = driver.device_get(0)?;
     let attribute = |number| driver.device_get_attribute(device, number).map(i32::cast_unsigned);
@@ -475,7 +473,7 @@ fn describe(driver: &'static Driver) -> Result<DeviceInfo, CallError> {
     })
 }
 
-/// A device that plans can be made for without one.
+/// Returns properties that plans can be tested with.
 #[cfg(test)]
 pub(crate) fn testing_info() -> DeviceInfo {
     Device::open(Selection::Sim).expect("the simulator is always there").info().clone()

@@ -1,4 +1,4 @@
-//! The parameters of a PTX entry against those that a launch passes, in the suite's words.
+//! Checks of a PTX entry's parameters against a launch's, with the suite's errors.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use warpfold_abi::Parameter;
 
 use crate::{Error, Result};
 
-/// Compares the parameters of an entry, which the device has accepted, with those that a launch will
-/// pass, as [`compare`] does.
+/// Compares the parameters of an entry, which the device has accepted, with those of a launch, by
+/// [`compare`].
 ///
 /// # Errors
-/// [`Error::WrongParameters`] when they differ, [`Error::PtxRejected`] when the declaration cannot be
-/// read.
+/// [`Error::WrongParameters`] if they differ, [`Error::PtxRejected`] if the declaration cannot be
+/// parsed.
 pub(super) fn check(path: &Path, ptx: &str, entry: &str, passed: &[Parameter]) -> Result<()> {
     let path = || path.to_owned();
     compare(ptx, entry, passed).map_err(|mismatch| match mismatch {

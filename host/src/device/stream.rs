@@ -1,4 +1,4 @@
-//! Orders of launches, and points in them.
+//! Streams and events.
 
 use std::{
     ffi::c_void,
@@ -15,11 +15,10 @@ use warpfold_driver::cust::{
 use super::{Device, gaps};
 use crate::Result;
 
-/// An order of launches on a device.
+/// A stream of launches on a device, which run in order.
 pub struct Stream {
     device: Device,
     stream: ManuallyDrop<CudaStream>,
-    /// Whether it records what is enqueued on it.
     capturing: AtomicBool,
 }
 
@@ -36,33 +35,32 @@ impl Stream {
         Ok(Self { device: device.clone(), stream: ManuallyDrop::new(stream), capturing })
     }
 
-    /// The device that it belongs to.
+    /// Returns the device of the stream.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Waits until everything launched on it has finished.
+    /// Waits until everything that was enqueued on the stream has finished.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) with what went wrong in a launch.
+    /// [`Error::Driver`](crate::Error::Driver) with the failure of a launch.
     ///
-    /// Where that fails in a way that leaves open whether something still runs, the device is abandoned:
-    /// later calls are errors ([`Error::Abandoned`](crate::Error::Abandoned)), and nothing of it is
-    /// freed.
+    /// If the wait fails without proof that the work has ended, the device is abandoned: later calls are
+    /// errors ([`Error::Abandoned`](crate::Error::Abandoned)), and nothing on it is freed.
     pub fn synchronize(&self) -> Result<()> {
         let wait = || self.stream.synchronize();
         if self.is_capturing() {
-            // The driver refuses that. Nothing runs: what is enqueued is recorded, and who captures has
-            // the stream to himself.
+            // The driver refuses to synchronise during a capture. Nothing runs: enqueued work is
+            // recorded, and the capture has exclusive use of the stream.
             return self.device.inner.call("kernel", wait);
         }
         self.device.inner.wait_out("kernel", wait)
     }
 
-    /// The driver's handle, with its context current on this thread.
+    /// Returns the driver's handle and makes its context current on this thread.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) when the driver refuses.
+    /// [`Error::Driver`](crate::Error::Driver) if the driver refuses.
     pub fn raw(&self) -> Result<*mut c_void> {
         self.device.inner.enter()?;
         Ok(self.stream.as_inner().cast())
@@ -76,8 +74,8 @@ impl Stream {
         self.capturing.load(Ordering::Relaxed)
     }
 
-    /// Says whether it captures: a launch must know, and asking the driver each time would cost more
-    /// than the launch's own part.
+    /// Sets whether the stream is capturing. Each launch needs the state, and a driver query would cost
+    /// more than the rest of the launch.
     pub(super) fn set_capturing(&self, capturing: bool) {
         self.capturing.store(capturing, Ordering::Relaxed);
     }
@@ -86,9 +84,9 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if self.device.inner.enter().is_ok() {
-            // What it still has to do is done before the driver lets it go. A failure would be that of
-            // an earlier launch, which its wait reports.
-            // SAFETY: it is dropped here alone, and nothing uses it afterwards.
+            // The driver completes pending work before it destroys the stream. A failure would come from
+            // an earlier launch, whose wait reports it.
+            // SAFETY: it is dropped only here, and nothing uses it afterwards.
             unsafe { ManuallyDrop::drop(&mut self.stream) };
         }
     }
@@ -106,28 +104,27 @@ impl Event {
         Ok(Self { device: device.clone(), event: ManuallyDrop::new(event) })
     }
 
-    /// Puts it behind what was enqueued on a stream so far.
+    /// Records the event after the work that was enqueued on a stream so far.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) when the driver refuses.
+    /// [`Error::Driver`](crate::Error::Driver) if the driver refuses.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         self.device.inner.call("cuEventRecord", || self.event.record(&stream.stream))
     }
 
-    /// Waits until everything is done that was enqueued on the stream before it was last recorded. An
-    /// error is that of what ran before.
+    /// Waits until the recorded work is complete. Errors are those of that work.
     pub fn synchronize(&self) -> Result<()> {
         self.device.inner.call("kernel", || self.event.synchronize())
     }
 
-    /// Whether all that is done.
+    /// Returns whether the recorded work is complete.
     pub fn is_done(&self) -> Result<bool> {
         let status = self.device.inner.call("kernel", || self.event.query())?;
         Ok(status == EventStatus::Ready)
     }
 
-    /// Microseconds from `start` to here; both must have happened. On the simulator it is the host's
-    /// time that the simulation took, which says nothing of a GPU.
+    /// Returns the microseconds from `start` to this event; both must be complete. On the simulator it
+    /// is host time, which is unrelated to a GPU's.
     pub fn microseconds_since(&self, start: &Self) -> Result<f64> {
         let elapsed = || self.event.elapsed_time_f32(&start.event);
         let milliseconds = self.device.inner.call("cuEventElapsedTime", elapsed)?;
@@ -138,7 +135,7 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         if self.device.inner.enter().is_ok() {
-            // SAFETY: it is dropped here alone, and nothing uses it afterwards.
+            // SAFETY: it is dropped only here, and nothing uses it afterwards.
             unsafe { ManuallyDrop::drop(&mut self.event) };
         }
     }

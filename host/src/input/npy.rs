@@ -1,9 +1,9 @@
-//! The head of an `.npy` file: magic, version, the length of the header, and the header, a Python dict.
+//! The header of an `.npy` file: magic, version, length, and a Python dict.
 //!
-//! The header has a parser of its own. The crates that read `.npy` (npyz, ndarray-npy) give it to
-//! py_literal, which reads any Python literal and backtracks: 24 bytes of `[[[[…` keep it busy for more
-//! than 20 seconds, and dimensions take it quadratic time. NumPy writes one form only. What follows
-//! reads that form, looks at each byte once, and takes no longer header than NumPy does.
+//! The crates that read `.npy` (npyz, ndarray-npy) parse the dict with py_literal, which accepts any
+//! Python literal and backtracks: 24 bytes of `[[[[…` take it more than 20 seconds, and dimensions take
+//! quadratic time. NumPy writes one form only. This parser reads that form, in one pass, and limits the
+//! header to the length that NumPy accepts.
 
 use std::{
     ffi::c_long,
@@ -13,16 +13,16 @@ use std::{
 
 use crate::Dtype;
 
-/// What every `.npy` begins with.
+/// The first bytes of every `.npy`.
 pub const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Bytes of a header, at most: as many as `numpy.load` reads of a file that it does not trust.
+/// The size limit of a header, which is that of `numpy.load` for untrusted files.
 const MAX_HEADER: u64 = 10_000;
 
-/// Dimensions of an array, at most: NumPy's own limit.
+/// The largest number of dimensions, which is NumPy's own limit.
 const MAX_DIMENSIONS: usize = 64;
 
-/// Characters of a type's name that a message shows.
+/// The number of characters of a type's name that a message shows.
 const SHOWN: usize = 32;
 
 const ALLOWED: &str = "allowed are bool, i8, u8, i16, u16, i32, u32, i64, u64, f16, f32 and f64";
@@ -30,17 +30,17 @@ const NO_DICT: &str =
     "its header is no Python dict of descr, fortran_order and shape, as NumPy writes it";
 const NO_SHAPE: &str = "its shape is no tuple of lengths";
 
-/// A type of elements in a file.
+/// The stored type of a file's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stored {
-    /// One that is reduced as it is.
+    /// A type that is reduced as stored.
     As(Dtype),
-    /// A byte, which is 0 or 1.
+    /// A bool: a byte that is 0 or 1.
     Bool,
 }
 
 impl Stored {
-    /// Bytes of one element.
+    /// Returns the size of an element in bytes.
     pub const fn size(self) -> usize {
         match self {
             Self::As(dtype) => dtype.size(),
@@ -48,7 +48,7 @@ impl Stored {
         }
     }
 
-    /// The narrowest type of the suite that has all of its values.
+    /// Returns the narrowest type of the suite that holds all values.
     pub const fn widened(self) -> Dtype {
         match self {
             Self::As(dtype) => dtype,
@@ -66,32 +66,32 @@ impl fmt::Display for Stored {
     }
 }
 
-/// What a file says of its elements.
+/// The header of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// The type that the elements are stored in.
+    /// The stored type of the elements.
     pub stored: Stored,
-    /// Whether their first byte is the highest; never so of elements of one byte.
+    /// Whether the elements are big endian; never set for single bytes.
     pub big_endian: bool,
-    /// Whether the first index runs fastest, not the last.
+    /// Whether the first index varies fastest, not the last.
     pub fortran_order: bool,
-    /// Positions on each axis; the bytes of all elements fit in 64 bits.
+    /// The length of each axis; the total size in bytes fits in 64 bits.
     pub shape: Vec<u64>,
 }
 
 impl Head {
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub fn elements(&self) -> u64 {
         if self.shape.contains(&0) { 0 } else { self.shape.iter().product() }
     }
 
-    /// Bytes of all of them.
+    /// Returns the total size of the elements in bytes.
     pub fn bytes(&self) -> u64 {
         self.elements() * self.stored.size() as u64
     }
 }
 
-/// How NumPy names the type of elements; of what it has no type for, as `bf16`, the one that has all of
+/// Returns NumPy's name of a type; for a type that NumPy lacks, such as `bf16`, one that holds all of
 /// its values.
 pub fn name_of(dtype: Dtype) -> &'static str {
     match dtype {
@@ -109,12 +109,12 @@ pub fn name_of(dtype: Dtype) -> &'static str {
     }
 }
 
-/// A file of version 1.0, with elements of a type that NumPy calls so, the lowest byte of each first,
-/// and positions on each axis.
+/// Returns a file of version 1.0, with little-endian elements of NumPy's type `descr` and an array of
+/// this shape.
 pub fn file(descr: &str, shape: &[usize], elements: &[u8]) -> Vec<u8> {
     let lens: String = shape.iter().map(|len| format!("{len},")).collect();
     let dict = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({lens}), }}");
-    // The elements begin at a multiple of 64 bytes.
+    // The elements must be aligned to 64 bytes.
     let length = (dict.len() + 11).next_multiple_of(64) - 10;
     let mut file = MAGIC.to_vec();
     file.extend([1, 0]);
@@ -124,10 +124,10 @@ pub fn file(descr: &str, shape: &[usize], elements: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Reads what follows the magic bytes, up to the first element.
+/// Parses the rest of the header after the magic bytes, up to the first element.
 ///
 /// # Errors
-/// What is wrong, and what is allowed.
+/// The problem and what is allowed.
 pub fn head(file: &mut impl Read) -> Result<Head, String> {
     let mut version = [0; 2];
     fill(file, &mut version)?;
@@ -153,7 +153,7 @@ fn fill(file: &mut impl Read, bytes: &mut [u8]) -> Result<(), String> {
     })
 }
 
-/// The dict: each of NumPy's three keys once, in any order.
+/// Parses the dict, which must have each of NumPy's three keys once, in any order.
 fn parse(header: &[u8]) -> Result<Head, String> {
     let (mut descr, mut order, mut shape) = (None, None, None);
     let mut text = Text(header);
@@ -190,11 +190,9 @@ fn parse(header: &[u8]) -> Result<Head, String> {
 
 const TOO_LARGE: &str = "its shape is larger than any file";
 
-/// What is left of the header.
 struct Text<'t>(&'t [u8]);
 
 impl<'t> Text<'t> {
-    /// The next byte that is no space.
     fn next(&mut self) -> Option<u8> {
         self.0 = self.0.trim_ascii_start();
         self.0.first().copied()
@@ -210,7 +208,7 @@ impl<'t> Text<'t> {
         if self.eat(byte) { Ok(()) } else { Err(NO_DICT.to_owned()) }
     }
 
-    /// What stands between quotes of either kind; nothing in there is escaped.
+    /// Parses a string in either kind of quotes, without escapes.
     fn string(&mut self) -> Option<&'t [u8]> {
         let quote = self.next().filter(|byte| b"'\"".contains(byte))?;
         let end = self.0[1..].iter().position(|&byte| byte == quote)?;
@@ -234,7 +232,7 @@ impl<'t> Text<'t> {
         }
     }
 
-    /// The lengths in a tuple: `()`, `(3,)`, `(2, 3)`.
+    /// Parses a tuple of lengths: `()`, `(3,)`, `(2, 3)`.
     fn shape(&mut self) -> Result<Vec<u64>, String> {
         if !self.eat(b'(') {
             return Err(NO_SHAPE.to_owned());
@@ -257,15 +255,15 @@ impl<'t> Text<'t> {
         self.next();
         let digits = self.0.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (digits, rest) = self.0.split_at(digits);
-        // Python 2 marks its long integers.
+        // Python 2 writes long integers with a suffix.
         self.0 = rest.strip_prefix(b"L").unwrap_or(rest);
         std::str::from_utf8(digits).ok()?.parse().ok()
     }
 }
 
-/// Returns a type in any of the spellings that NumPy reads, and whether it is big endian.
+/// Parses a type in any of the spellings that NumPy reads, and returns whether it is big endian.
 ///
-/// NumPy itself writes `<f4`, `>f4` and `|u1`. Other writers have `<u1` (cnpy), `=f4`, a bare `f4`, a
+/// NumPy itself writes `<f4`, `>f4` and `|u1`. Other writers use `<u1` (cnpy), `=f4`, a bare `f4`, a
 /// character code such as `<d` or `?`, or a name such as `float32`.
 fn descr(descr: &[u8]) -> Result<(Stored, bool), String> {
     let unknown = || {
@@ -273,13 +271,12 @@ fn descr(descr: &[u8]) -> Result<(Stored, bool), String> {
         format!("holds `{}`; {ALLOWED}{advice}", shown(descr))
     };
     let (order, code) = unordered(descr);
-    // A name stands alone.
+    // A name has no byte order.
     let name = || named(code).filter(|_| order.is_none());
     let stored = stored(code).or_else(name).ok_or_else(unknown)?;
     Ok((stored, order == Some(b'>') && stored.size() > 1))
 }
 
-/// Splits the byte order off a type.
 fn unordered(descr: &[u8]) -> (Option<u8>, &[u8]) {
     match descr.split_first() {
         Some((order, code)) if b"<>=|".contains(order) => (Some(*order), code),
@@ -287,7 +284,6 @@ fn unordered(descr: &[u8]) -> (Option<u8>, &[u8]) {
     }
 }
 
-/// Returns the type of a kind and a number of bytes, or of a character code.
 fn stored(code: &[u8]) -> Option<Stored> {
     let c_long = [Dtype::I32, Dtype::I64][usize::from(size_of::<c_long>() == 8)];
     let c_ulong = [Dtype::U32, Dtype::U64][usize::from(size_of::<c_long>() == 8)];
@@ -310,7 +306,7 @@ fn stored(code: &[u8]) -> Option<Stored> {
     }))
 }
 
-/// Returns the type of one of NumPy's names that mean the same on every machine.
+/// Returns the type for one of NumPy's names that are machine-independent.
 fn named(name: &[u8]) -> Option<Stored> {
     Some(Stored::As(match name {
         b"bool" => return Some(Stored::Bool),
@@ -329,7 +325,6 @@ fn named(name: &[u8]) -> Option<Stored> {
     }))
 }
 
-/// Returns what to do about a type of NumPy's that is none of ours, by its kind.
 fn advice(descr: &[u8]) -> Option<&'static str> {
     let code = unordered(descr).1;
     match (code, code.first()?) {
@@ -348,7 +343,7 @@ fn advice(descr: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// What a file says, as a message may repeat it: not much of it, and nothing that a terminal obeys.
+/// Returns file content for a message: shortened and escaped.
 fn shown(bytes: &[u8]) -> String {
     let (start, cut) = bytes.split_at_checked(SHOWN).map_or((bytes, ""), |(start, _)| (start, "…"));
     format!("{}{cut}", start.escape_ascii())
@@ -442,7 +437,7 @@ mod tests {
         for (big, expected) in [(">h", Dtype::I16), (">d", Dtype::F64), (">f4", Dtype::F32)] {
             assert_eq!(stored(big), Ok((Stored::As(expected), true)), "{big}");
         }
-        // As NumPy under Python 2 writes lengths.
+        // Lengths as NumPy wrote them under Python 2.
         assert_eq!((shape("(3L,)"), shape("(3L, 4L)")), (Ok(3), Ok(12)));
         assert_eq!(shape("(3LL,)"), Err(NO_SHAPE.to_owned()));
     }

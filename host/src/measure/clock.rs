@@ -4,21 +4,21 @@ use std::mem::ManuallyDrop;
 
 use crate::{Kind, Result, Stream, device::Event};
 
-/// Enqueues runs one after the other and gives the microseconds of each, by device events; on the
-/// simulator one microsecond each. `run` enqueues the run of a number, `before` what
-/// comes ahead of every run and is not timed. The stream is idle when this returns, whatever happened.
+/// Enqueues runs in order and returns the microseconds of each, by device events; on the simulator 1 for
+/// each. `run` enqueues the run of an index, `before` untimed work ahead of every run. The stream is
+/// idle when this returns, even after an error.
 ///
 /// # Errors
-/// Those of `before` and `run`, and [`Error::Driver`](crate::Error::Driver) when a run fails.
+/// Those of `before` and `run`, and [`Error::Driver`](crate::Error::Driver) if a run fails.
 pub fn time_runs(
     stream: &Stream,
     runs: usize,
     mut before: impl FnMut() -> Result<()>,
     mut run: impl FnMut(usize) -> Result<()>,
 ) -> Result<Vec<f64>> {
-    // Made before anything runs, so that making them is not timed.
+    // Created before anything runs, so that their creation is not timed.
     let events = (0..runs).map(|_| Events::new(stream)).collect::<Result<Vec<_>>>()?;
-    // A panic of the caller's must not free what its runs use while they are under way.
+    // If the caller's code panics, memory of pending runs must not be freed.
     let idle = Idle(stream);
     let ran = events.iter().enumerate().try_for_each(|(index, events)| {
         before()?;
@@ -32,7 +32,7 @@ pub fn time_runs(
     events.iter().map(Events::microseconds).collect()
 }
 
-/// Waits for a stream when it is dropped.
+/// A guard that waits for a stream when dropped.
 struct Idle<'s>(&'s Stream);
 
 impl Idle<'_> {
@@ -44,12 +44,11 @@ impl Idle<'_> {
 
 impl Drop for Idle<'_> {
     fn drop(&mut self) {
-        // The panic says what went wrong.
+        // The panic already reports the failure.
         let _ = self.0.synchronize();
     }
 }
 
-/// Places in a stream's work before and after a run.
 struct Events {
     start: Event,
     end: Event,
@@ -71,7 +70,7 @@ impl Events {
         self.end.record(stream)
     }
 
-    /// Both must have happened. The host's time that a simulation takes says nothing of a GPU's.
+    /// Both events must be complete. On the simulator the time is unrelated to a GPU's.
     fn microseconds(&self) -> Result<f64> {
         let measured = self.end.microseconds_since(&self.start)?;
         Ok(if self.simulated { 1.0 } else { measured })

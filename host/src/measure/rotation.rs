@@ -1,23 +1,22 @@
-//! Inputs that take turns, so that each run finds its own out of the cache.
+//! Rotated inputs, so that no run finds its input in the cache.
 
 use std::sync::Arc;
 
 use crate::{Buffer, Device, Result, device::Allocation};
 
-/// Places in device memory, each with the input and room for what a run writes, taken in turn: the
-/// next one is that which was touched longest ago.
+/// Slots in device memory, each with a copy of the input and room for the output. They are used in turn:
+/// the next is the least recently used.
 pub struct Rotation {
     memory: Arc<Allocation>,
-    /// Offset of the first one.
     start: u64,
     stride: u64,
     slots: u64,
     room: u64,
-    /// Of the room, from a slot's start.
+    /// The offset of the output from a slot's start.
     output: u64,
 }
 
-/// Where one run reads and writes.
+/// The memory of one run.
 #[derive(Debug, Clone, Copy)]
 pub struct Slot<'r> {
     memory: &'r Allocation,
@@ -26,12 +25,12 @@ pub struct Slot<'r> {
     room: u64,
 }
 
-/// Slots that together have this many times the cache's bytes leave it before they come round again.
+/// The total size of all slots, in multiples of the cache size, so that a slot is evicted before reuse.
 const CACHES: u64 = 6;
 
 impl Rotation {
-    /// Slots for `runs` runs by `runners` that take turns. Their number has no divisor in common with
-    /// that of the runners, so that each of these comes by every slot.
+    /// Creates slots for `runs` runs by `runners` that alternate. Their number is coprime to that of the
+    /// runners, so that each runner uses every slot.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) and [`Error::Driver`](crate::Error::Driver).
@@ -46,21 +45,20 @@ impl Rotation {
         }
         let stream = device.stream()?;
         Self::new(device, input.bytes(), room, slots, |memory| {
-            // SAFETY: the copy is waited for below, whatever came of it, and both memories live until
+            // SAFETY: the copy is waited for below even after an error, and both memories live until
             // then.
             let copied = unsafe { memory.copy_from(&stream, 0, held, start, input.bytes()) };
             stream.synchronize().and(copied)
         })
     }
 
-    /// Slots for `runs` runs of one runner, from host memory.
     pub(super) fn upload(device: &Device, input: &[u8], room: u64, runs: u64) -> Result<Self> {
         let bytes = input.len() as u64;
         let slots = slots(stride(bytes, room), device.info().l2_bytes, runs, 1);
         Self::new(device, bytes, room, slots, |memory| memory.write(0, input))
     }
 
-    /// `slots` of them where they fit; `write` puts the input into the first.
+    /// Creates `slots` slots, or as many as fit; `write` stores the input in the first.
     fn new(
         device: &Device,
         bytes: u64,
@@ -74,18 +72,18 @@ impl Rotation {
         let memory = device.allocate(slots * stride)?;
         write(&memory)?;
         let stream = device.stream()?;
-        // SAFETY: the copies are waited for below, whatever came of them.
+        // SAFETY: the copies are waited for below even after an error.
         let mut copy = |slot| unsafe { memory.copy_within(&stream, 0, slot * stride, bytes) };
         let copied = (1..slots).try_for_each(&mut copy);
         stream.synchronize().and(copied)?;
-        // The copies have just gone through the cache: push them out.
+        // The copies are still in the cache: evict them.
         let flush = device.allocate(2 * l2)?;
         flush.fill(0, 0, 2 * l2)?;
         let output = room_offset(bytes);
         Ok(Self { memory: Arc::new(memory), start: 0, stride, slots, room, output })
     }
 
-    /// Bytes that it takes on a device beside the input.
+    /// Returns the bytes of device memory that a rotation needs in addition to the input.
     pub fn bytes(bytes: u64, room: u64, l2: u64, runs: u64, runners: u64) -> u64 {
         let stride = stride(bytes, room);
         match slots(stride, l2, runs, runners) {
@@ -94,7 +92,7 @@ impl Rotation {
         }
     }
 
-    /// Where the run of this number reads and writes.
+    /// Returns the slot for the run of this index.
     pub fn slot(&self, run: u64) -> Slot<'_> {
         let input = self.start + run % self.slots * self.stride;
         Slot { memory: &self.memory, input, output: input + self.output, room: self.room }
@@ -102,43 +100,42 @@ impl Rotation {
 }
 
 impl Slot<'_> {
-    /// The address of the input.
+    /// Returns the address of the input.
     pub fn input(&self) -> u64 {
         self.memory.address() + self.input
     }
 
-    /// The address of what may be written.
+    /// Returns the address of the output.
     pub fn output(&self) -> u64 {
         self.memory.address() + self.output
     }
 
-    /// Sets all that may be written to a byte. Returns when it is set.
+    /// Sets every byte of the output. Returns after they are set.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) when the driver refuses.
+    /// [`Error::Driver`](crate::Error::Driver) if the driver refuses.
     pub fn poison(&self, byte: u8) -> Result<()> {
         self.memory.fill(self.output, byte, self.room)
     }
 
-    /// What was written, from the start.
+    /// Reads the output from its start.
     ///
     /// # Errors
-    /// [`Error::Driver`](crate::Error::Driver) when the driver refuses.
+    /// [`Error::Driver`](crate::Error::Driver) if the driver refuses.
     ///
     /// # Panics
-    /// When so much may not be written.
+    /// Panics if `bytes` is longer than the output.
     pub fn read(&self, bytes: &mut [u8]) -> Result<()> {
         assert!(bytes.len() as u64 <= self.room, "{} of {} bytes", bytes.len(), self.room);
         self.memory.read(self.output, bytes)
     }
 }
 
-/// From one slot to the next; more than any memory has, where it would be more than a number holds.
+/// Returns the distance between slots; saturates, which exceeds any memory.
 fn stride(bytes: u64, room: u64) -> u64 {
     room_offset(bytes).saturating_add(aligned(room))
 }
 
-/// Where the room begins, counted from a slot's start.
 pub(super) fn room_offset(bytes: u64) -> u64 {
     aligned(bytes).max(ALIGNMENT)
 }
@@ -147,8 +144,8 @@ fn aligned(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX)
 }
 
-/// As many slots as push each other out of the cache, or as there are runs if these are fewer. There may
-/// be a few more, to have no divisor in common with the runners.
+/// Returns enough slots to evict each other from the cache, but at most one per run. There may be a few
+/// more, to be coprime to the runners.
 fn slots(stride: u64, l2: u64, runs: u64, runners: u64) -> u64 {
     let enough = (CACHES * l2).div_ceil(stride).clamp(1, runs.max(1));
     if enough == 1 {
@@ -161,7 +158,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Slots, and what is in them, start where an allocation would.
+/// The alignment of device allocations, for slots and their parts.
 const ALIGNMENT: u64 = 256;
 
 #[cfg(test)]
@@ -174,10 +171,11 @@ mod tests {
     #[test]
     fn slots_push_each_other_out_of_the_cache_and_are_shared_by_all() {
         let l2 = 60 << 20;
-        // Small inputs: one slot a run, and no more.
+        // Small inputs: one slot per run.
         assert_eq!(slots(4096, l2, 100, 1), 100);
         assert_eq!(slots(4096, l2, 100, 2), 101);
-        // Large ones: six caches full; two at least where one run leaves traces for the next.
+        // Large inputs: six times the cache; at least two slots if one run leaves part of its input in
+        // the cache.
         assert_eq!((slots(4 << 20, l2, 1000, 1), slots(256 << 20, l2, 1000, 1)), (90, 2));
         assert_eq!((slots(256 << 20, l2, 1000, 2), slots(1 << 30, l2, 1000, 2)), (3, 1));
         for runners in 1..60 {

@@ -1,24 +1,24 @@
-//! What many times of one thing come to.
+//! Statistics of repeated timings.
 
 use serde::{Deserialize, Serialize};
 
-/// Times of several runs, in microseconds.
+/// The distribution of the times of several runs, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// Half of the runs were faster.
+    /// The median.
     pub median: f64,
-    /// The time of the fastest run.
+    /// The minimum.
     pub min: f64,
-    /// The time of the slowest run.
+    /// The maximum.
     pub max: f64,
-    /// A quarter of the runs were faster.
+    /// The first quartile.
     pub q1: f64,
-    /// Three quarters of the runs were faster.
+    /// The third quartile.
     pub q3: f64,
 }
 
 impl Spread {
-    /// Of the times of single runs; none without a run.
+    /// Summarizes the times of single runs; `None` without a run.
     pub fn of(times: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut times: Vec<f64> = times.into_iter().collect();
         times.sort_by(f64::total_cmp);
@@ -27,13 +27,13 @@ impl Spread {
         Some(Self { median: at(0.5), min, max, q1: at(0.25), q3: at(0.75) })
     }
 
-    /// Bytes per second in units of 10^9, when the median run moved this many bytes.
+    /// Returns the bandwidth in 10^9 bytes per second if the median run moved this many bytes.
     pub fn gigabytes_per_second(&self, bytes: u64) -> f64 {
         bytes as f64 / self.median / 1e3
     }
 }
 
-/// The value below which this part of the sorted values lies: between two of them, in proportion.
+/// Returns the quantile of the sorted values, interpolated linearly.
 fn quantile(sorted: &[f64], part: f64) -> f64 {
     let position = part * (sorted.len() - 1) as f64;
     let (below, above) = (sorted[position.floor() as usize], sorted[position.ceil() as usize]);

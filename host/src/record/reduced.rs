@@ -1,4 +1,4 @@
-//! Runs of the reducer as records.
+//! Records of the reducer's runs.
 
 use super::Record;
 use crate::{
@@ -10,7 +10,6 @@ use crate::{
     reference::{Expected, POISON},
 };
 
-/// What the reducer is asked for, and what must come out.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     op: Op,
@@ -19,13 +18,13 @@ struct Asked<'a> {
 }
 
 impl Record {
-    /// Reduces elements by a call of the reducer, checks the result and, on a GPU where it is right,
-    /// times launches and checks the last of them as well. On the simulator one more launch is counted.
-    /// `store` is the reducer's.
+    /// Reduces elements by a call of the reducer, checks the result and, on a GPU if it is correct,
+    /// times launches and checks the last of them as well. On the simulator, the instructions of one
+    /// more launch are counted. `store` must be the reducer's.
     ///
     /// # Errors
     /// Those of [`Reducer::reduce`], of [`PtxStore::find`], of [`measure`](mod@crate::measure) and of
-    /// [`Expected::judge`], and [`Error::NoValue`] for the extreme of no elements.
+    /// [`Expected::judge`], and [`Error::NoValue`] for the extreme of an empty input.
     pub fn of_reducer(
         reducer: &Reducer,
         store: &PtxStore,
@@ -39,7 +38,7 @@ impl Record {
         let ptx = store.find(&catalogue::reducer_ptx(op, data.dtype()), device.info())?;
         let mut record = Self::on_device(catalogue::find("reducer")?, data, device, &ptx);
         let mut runs = (!data.is_empty()).then(|| Runs::new(reducer, asked)).transpose()?;
-        // The elements leave the device before they are uploaded to be timed.
+        // The buffer of this call is freed before the elements are uploaded again for the timing.
         let depth = record.call(reducer, asked, runs.as_mut())?;
         if let Some(runs) = &mut runs
             && record.ok
@@ -52,7 +51,7 @@ impl Record {
         Ok(record)
     }
 
-    /// Calls the reducer, and counts a launch; gives the depth of the additions.
+    /// Calls the reducer, counts a launch, and returns the depth of the additions.
     fn call(&mut self, reducer: &Reducer, asked: Asked<'_>, runs: Option<&mut Runs>) -> Result<u64> {
         let Asked { op, data, .. } = asked;
         let buffer = reducer.device().upload(data)?;
@@ -73,7 +72,7 @@ impl Record {
         Ok(depth)
     }
 
-    /// As `judge`, and the element at an index must be that of the elements.
+    /// Judges the result; an index must also refer to the element that came with it.
     fn judge_answer(&mut self, asked: Asked<'_>, answer: Answer, depth: u64) -> Result<()> {
         let Asked { op, data, expected } = asked;
         let Some(index) = answer.index else {
@@ -86,12 +85,10 @@ impl Record {
     }
 }
 
-/// The bytes of the element at an index, if there is one.
 fn element(data: &Data, index: u64) -> Option<&[u8]> {
     data.as_bytes().chunks(data.dtype().size()).nth(usize::try_from(index).ok()?)
 }
 
-/// Launches as the reducer makes them, whose result lands in memory that is poisoned before.
 struct Runs {
     device: Device,
     measured: Measured,
@@ -107,7 +104,7 @@ impl Runs {
         Ok(Self { measured, result: device.results(2)?, device })
     }
 
-    /// What the simulator counts of one launch; nothing is launched on a GPU.
+    /// Returns the simulator's counters of one launch; `None` on a GPU, without a launch.
     fn count(&mut self, buffer: &Buffer) -> Result<Option<Counters>> {
         if self.device.info().kind == Kind::Cuda {
             return Ok(None);
@@ -116,27 +113,26 @@ impl Runs {
         let stream = self.device.stream()?;
         let output = self.result.address(0);
         // SAFETY: the buffer holds the elements and the result has two words; both, and `self`, are
-        // borrowed until the wait is over. An error ends the record.
+        // borrowed until after the wait. An error ends the record.
         let launched = unsafe { self.measured.launch_into(&stream, buffer.address(), output) };
         let waited = stream.synchronize();
         let launched = launched?;
         waited.map(|()| launched.counters())
     }
 
-    /// Times of launches on rotated inputs; none on the simulator.
     fn time(&mut self, data: &Data, options: Options) -> Result<Option<Spread>> {
         self.result.poison(POISON);
         let Self { device, measured, result } = self;
         let output = result.address(0);
         let run = |stream: &Stream, input| {
             // SAFETY: every slot of the rotation holds the elements; the stream is idle when `times`
-            // returns, and runs on one stream follow each other. An error ends the record.
+            // returns, and runs on one stream are ordered. An error ends the record.
             unsafe { measured.launch_into(stream, input, output) }.map(drop)
         };
         measure::times(device, data.as_bytes(), 0, options, run)
     }
 
-    /// What the last launch left, which is over.
+    /// Returns the result of the last launch, which must be complete.
     fn answer(&self, Asked { op, data, .. }: Asked<'_>) -> Answer {
         let dtype = data.dtype();
         Answer::from_words(op, dtype, self.result.take(0, Answer::bytes(op, dtype)))

@@ -1,4 +1,4 @@
-//! A launcher that is dropped when nothing that it has launched can still run.
+//! A launcher that is only dropped when none of its launches can still be running.
 
 use std::{
     mem::{self, ManuallyDrop},
@@ -10,12 +10,12 @@ use warpfold::internal::Launcher;
 use super::Reducer;
 use crate::{Device, Result};
 
-/// A [`Launcher`] of a reducer's kernels. It stays for good on a device that was given up, where what it
-/// has launched may still run.
+/// A [`Launcher`] of a reducer's kernels. It is leaked if the device was abandoned, because its launches
+/// may still be running.
 pub(super) struct KeptLauncher {
     launcher: ManuallyDrop<Launcher>,
     library: warpfold::Reducer,
-    // Dropped last: the others are in its context.
+    // Dropped last: the other fields are in its context.
     device: Device,
 }
 
@@ -26,7 +26,6 @@ impl KeptLauncher {
         Ok(Self { launcher, library, device: reducer.device().clone() })
     }
 
-    /// The library's reducer, whose kernels it launches.
     pub(super) fn library(&self) -> &warpfold::Reducer {
         &self.library
     }
@@ -53,11 +52,11 @@ impl DerefMut for KeptLauncher {
 impl Drop for KeptLauncher {
     fn drop(&mut self) {
         if self.device.is_abandoned() {
-            // What still runs needs its code and its slots, which are the library's.
+            // Running work needs its code and its workspace slots, which the library owns.
             mem::forget(self.library.clone());
             return;
         }
-        // SAFETY: it is dropped here alone, and nothing uses it afterwards.
+        // SAFETY: it is dropped only here, and nothing uses it afterwards.
         unsafe { ManuallyDrop::drop(&mut self.launcher) };
     }
 }

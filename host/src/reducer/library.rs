@@ -1,4 +1,4 @@
-//! What the library and the suite have each in its own words: devices, errors.
+//! Conversions between the library's and the suite's types: devices, errors.
 
 use std::sync::Arc;
 
@@ -6,7 +6,6 @@ use warpfold::internal::{Ptx, PtxSource, Shape};
 
 use crate::{DeviceInfo, Error, PtxStore};
 
-/// What launches on a device are fitted to.
 pub(super) fn shape(info: &DeviceInfo) -> Shape {
     Shape {
         arch: info.arch,
@@ -17,7 +16,6 @@ pub(super) fn shape(info: &DeviceInfo) -> Shape {
     }
 }
 
-/// The kernels of a store, as the library asks for them.
 pub(super) fn source(store: &PtxStore, info: &DeviceInfo) -> PtxSource {
     let (store, info) = (store.clone(), info.clone());
     PtxSource::Given(Arc::new(move |name, _| {
@@ -27,7 +25,7 @@ pub(super) fn source(store: &PtxStore, info: &DeviceInfo) -> PtxSource {
     }))
 }
 
-/// The library's errors in the suite's, which add what to do in this repository.
+/// Converts the library's errors to the suite's, which refer to this repository's commands.
 impl From<warpfold::Error> for Error {
     fn from(error: warpfold::Error) -> Self {
         use warpfold::Error as Theirs;
@@ -35,7 +33,7 @@ impl From<warpfold::Error> for Error {
             Theirs::Driver { device, source, .. } | Theirs::OutOfMemory { device, source, .. } => {
                 Self::of_call(&device, *source)
             }
-            // What a store could not find is told by the suite's own error.
+            // A failed lookup in a store is already an error of the suite.
             Theirs::PtxMissing { name, source, .. } => match source.downcast::<Self>() {
                 Ok(ours) => *ours,
                 Err(other) => Self::Mismatch { what: "PTX", reason: format!("{name}: {other}") },

@@ -1,4 +1,4 @@
-//! The reducer to be timed, with its own choices or with one that is tried.
+//! A reducer for timing, with its own or a given launch choice.
 
 use warpfold::internal::{self, Job};
 use warpfold_abi::reducer::OUTPUT_BYTES;
@@ -10,27 +10,26 @@ use crate::{
     reference::{Expected, POISON},
 };
 
-/// A reduction as the [`Reducer`] launches it, to be timed. But for its result: that stays in device
-/// memory, where CUB leaves its own.
+/// A reduction as the [`Reducer`] launches it, for timing. Unlike there, the result stays in device
+/// memory, as with CUB.
 pub struct Measured {
     // Dropped first: it is in the device's context.
     launcher: KeptLauncher,
     op: Op,
     dtype: Dtype,
     n: u64,
-    /// In place of the tuning's.
     choice: Option<Choice>,
     expected: Expected,
     output: Allocation,
 }
 
 impl Measured {
-    /// Loads the kernels, which it shares with the reducer, and allocates a workspace. `expected` is
-    /// what must come out. With a `choice` of the caller's no other runs.
+    /// Loads the kernels, which it shares with the reducer, and allocates a workspace. `expected` is the
+    /// expected result. A `choice`, if given, replaces the tuning's.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] for a choice that the device or the PTX does not have, [`Error::NoValue`] for
-    /// no elements, and those of [`Reducer::reduce`].
+    /// [`Error::Mismatch`] for a choice that the device or the PTX does not support, [`Error::NoValue`]
+    /// for an empty input, and those of [`Reducer::reduce`].
     pub fn new(
         reducer: &Reducer,
         (op, dtype, n): (Op, Dtype, u64),
@@ -47,10 +46,10 @@ impl Measured {
         Ok(measured)
     }
 
-    /// The launch on elements that start at a 16-byte boundary.
+    /// Returns the launch for elements that start at a 16-byte boundary.
     ///
     /// # Errors
-    /// None but those of [`new`](Self::new).
+    /// Only those of [`new`](Self::new).
     pub fn plan(&self) -> Result<Launch> {
         self.launch_at(0)
     }
@@ -64,26 +63,22 @@ impl Measured {
         Job { op: op.library(), dtype, n, address }
     }
 
-    /// Whether a value is the right result of the elements at an address; of an index, the index.
-    ///
-    /// # Errors
-    /// None but those of [`new`](Self::new) and of [`Expected::judge`].
     fn is_right(&self, input: u64, value: Value) -> Result<bool> {
         let depth = internal::depth(self.launch_at(input)?, &self.job(input));
         Ok(self.expected.judge(value, depth)?.ok)
     }
 
-    /// Enqueues a reduction of the elements at `input`, whose result lands at `output`.
+    /// Enqueues a reduction of the elements at `input`, which writes the result to `output`.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the launch fails.
+    /// [`Error::Driver`] if the launch fails.
     ///
     /// # Safety
     /// - `input` must be the address of the elements, `output` of 16 writable bytes, 8-aligned, both on
     ///   this device; they and `self` must live until `stream` was synchronised.
-    /// - All that was enqueued here since the last time that it was waited for must be on this stream,
-    ///   and the wait be [`Stream::synchronize`].
-    /// - When that wait fails, it must not be used again.
+    /// - All launches of `self` since the last wait must be on this stream, and the wait must be
+    ///   [`Stream::synchronize`].
+    /// - If that wait fails, `self` must not be used again.
     pub(crate) unsafe fn launch_into(
         &mut self,
         stream: &Stream,
@@ -92,52 +87,53 @@ impl Measured {
     ) -> Result<Launched> {
         let job = self.job(input);
         let (raw, recording) = (stream.raw()?, stream.is_capturing());
-        // SAFETY: the launcher is used here alone, by one launch after the other; the caller's contract.
+        // SAFETY: the launcher is used only here, by one launch at a time; the caller's contract.
         unsafe { self.launcher.launch(&job, self.choice, raw, output, recording) }?;
         Ok(Launched::last())
     }
 
-    /// The device that it runs on.
+    /// Returns the device.
     pub fn device(&self) -> &Device {
         self.output.device()
     }
 
-    /// Type and number of the elements that it reads.
+    /// Returns the type and number of the elements.
     pub fn elements(&self) -> (Dtype, u64) {
         (self.dtype, self.n)
     }
 
-    /// Enqueues a reduction of the elements at `input`, whose result stays in memory of its own.
+    /// Enqueues a reduction of the elements at `input`, with the result in memory of `self`.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the launch fails.
+    /// [`Error::Driver`] if the launch fails.
     ///
     /// # Safety
     /// - `input` must be the address of the elements on this device, 16-aligned; they and `self` must
     ///   live until `stream` was synchronised.
-    /// - All that was enqueued here since the last time that it was waited for must be on this stream,
-    ///   and the wait be [`Stream::synchronize`].
-    /// - When that wait fails, it must not be used again.
+    /// - All launches of `self` since the last wait must be on this stream, and the wait must be
+    ///   [`Stream::synchronize`].
+    /// - If that wait fails, `self` must not be used again.
     pub unsafe fn launch(&mut self, stream: &Stream, input: u64) -> Result<()> {
         let output = self.output.address();
-        // SAFETY: the output is ours; the caller answers for the rest.
+        // SAFETY: the output belongs to `self`; the rest is the caller's contract.
         unsafe { self.launch_into(stream, input, output) }.map(drop)
     }
 
-    /// Sets the memory of the result to what no right result consists of. Nothing runs meanwhile.
+    /// Fills the result's memory with bytes that no correct result has. No launch may be pending.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the memory cannot be set.
+    /// [`Error::Driver`] if the memory cannot be set.
     pub fn poison(&mut self) -> Result<()> {
         self.output.fill(0, POISON, OUTPUT_BYTES)
     }
 
-    /// Whether the last launch, on the elements at `input`, left the right result. It is over.
+    /// Returns whether the last launch, on the elements at `input`, gave the correct result. It must be
+    /// complete.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the result cannot be read, and those of [`Expected::judge`].
+    /// [`Error::Driver`] if the result cannot be read, and those of [`Expected::judge`].
     pub fn check(&self, input: u64) -> Result<bool> {
-        // An index comes before its element.
+        // An index is stored before its element.
         let value = read_value(&self.output, 0, self.op.result(self.dtype))?;
         self.is_right(input, value)
     }

@@ -1,8 +1,8 @@
-//! The library's reducer, with operation and type as values: what a table of them drives.
+//! The library's reducer with operation and type as values, for use from tables.
 //!
-//! The library (`warpfold`) is what a program adds, and typed. Here its kernels come from a
-//! [`PtxStore`], its launches follow a [`Tuning`] that may come from a file, and results are [`Value`]s
-//! to be compared with a reference.
+//! Programs use the library itself (`warpfold`), which is statically typed. Here kernels come from a
+//! [`PtxStore`], launches follow a [`Tuning`] that may come from a file, and results are [`Value`]s for
+//! comparison with a reference.
 
 mod kept;
 mod library;
@@ -21,7 +21,7 @@ pub use measured_rows::MeasuredRows;
 pub use tuning::{Choice, Tuning};
 pub use warpfold::internal::{Launch, MAX_ELEMENTS, RowsKernel, RowsLaunch};
 
-/// Reduces buffers of one device.
+/// A reducer for buffers of one device.
 pub struct Reducer {
     // Dropped first: it is in the device's context.
     library: warpfold::Reducer,
@@ -29,23 +29,23 @@ pub struct Reducer {
     tuning: Tuning,
 }
 
-/// What came out of a reduction.
+/// The result of a reduction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Answer {
-    /// The result in the type of [`Op::result`]; for an index, the element that is there.
+    /// The result in the type of [`Op::result`]; for an index operation the element at the index.
     pub value: Value,
-    /// Where the first extreme element is, for [`Op::ArgMin`] and [`Op::ArgMax`].
+    /// The index of the first extreme element, for [`Op::ArgMin`] and [`Op::ArgMax`].
     pub index: Option<u64>,
 }
 
-/// Workspaces of a reducer: its calls wait, and are made by one thread or a few.
+/// The number of workspaces: calls block, and come from one thread or a few.
 const WORKSPACES: usize = 4;
 
 impl Reducer {
-    /// A reducer with this PTX and these choices.
+    /// Creates a reducer with this PTX and tuning.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the driver refuses.
+    /// [`Error::Driver`] if the driver refuses.
     pub fn with(device: &Device, store: &PtxStore, tuning: Tuning) -> Result<Self> {
         let source = library::source(store, device.info());
         let launches = tuning.launches().clone();
@@ -53,40 +53,39 @@ impl Reducer {
         Ok(Self { library, device: device.clone(), tuning })
     }
 
-    /// The device whose buffers it takes.
+    /// Returns the device of the reducer.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// The choices that it follows.
+    /// Returns the tuning.
     pub fn tuning(&self) -> &Tuning {
         &self.tuning
     }
 
-    /// Loads the kernels of an operation and type, as the first reduction otherwise does: on a GPU the
-    /// driver compiles them.
+    /// Loads the kernels of an operation and type, which the first reduction does otherwise: on a GPU
+    /// the driver compiles them.
     ///
     /// # Errors
-    /// [`Error::PtxMissing`] when they were not built, [`Error::PtxRejected`] when the device does not
-    /// take them.
+    /// [`Error::PtxMissing`] if they were not built, [`Error::PtxRejected`] if the device rejects them.
     pub fn prepare(&self, op: Op, dtype: Dtype) -> Result<()> {
         Ok(internal::prepare(&self.library, op.library(), dtype)?)
     }
 
-    /// Reduces a buffer and waits for the result: none for the extreme of no elements.
+    /// Reduces a buffer and waits for the result; `None` for the extreme of an empty buffer.
     ///
     /// # Errors
     /// - [`Error::Mismatch`] for a buffer of another device, [`Error::TooManyElements`];
     /// - [`Error::PtxMissing`] or [`Error::PtxRejected`] at the first use of an operation and type;
-    /// - [`Error::Driver`] when the launch fails.
+    /// - [`Error::Driver`] if the launch fails.
     pub fn reduce(&self, op: Op, buffer: &Buffer) -> Result<Option<Answer>> {
         let job = self.job(op, buffer)?;
         if job.n == 0 {
             let zero = || Value::identity(Op::Sum, op.result(buffer.dtype()));
             return Ok(op.has_empty_value().then(|| Answer { value: zero(), index: None }));
         }
-        // SAFETY: the job is that of the buffer, which is borrowed until this returns and kept for good
-        // where that is not enough; nothing writes its elements.
+        // SAFETY: the job describes the buffer, which is borrowed until this returns, and is leaked if
+        // work may still be running; nothing writes its elements.
         let words = unsafe {
             internal::reduce(&self.library, &job, || {
                 std::mem::forget((self.device.clone(), buffer.clone()))
@@ -95,27 +94,26 @@ impl Reducer {
         Ok(Some(Answer::from_words(op, buffer.dtype(), words?)))
     }
 
-    /// The launch that the reduction of a buffer makes; none for no elements.
+    /// Returns the launch that reduces a buffer; `None` for an empty one.
     ///
     /// # Errors
-    /// As [`prepare`](Self::prepare), and those of [`reduce`](Self::reduce) for the buffer.
+    /// Those of [`prepare`](Self::prepare), and those of [`reduce`](Self::reduce) for the buffer.
     pub fn plan(&self, op: Op, buffer: &Buffer) -> Result<Option<Launch>> {
         let job = self.job(op, buffer)?;
         let plan = (job.n > 0).then(|| internal::plan(&self.library, &job, None));
         Ok(plan.transpose()?)
     }
 
-    /// Most additions that one element's value takes part in, for
+    /// Returns the largest number of additions on an element's path, for
     /// [`Expected::check`](crate::reference::Expected::check).
     ///
     /// # Errors
-    /// As [`plan`](Self::plan).
+    /// Those of [`plan`](Self::plan).
     pub fn depth(&self, op: Op, buffer: &Buffer) -> Result<u64> {
         let job = self.job(op, buffer)?;
         Ok(self.plan(op, buffer)?.map_or(0, |launch| internal::depth(launch, &job)))
     }
 
-    /// That of a buffer's elements, which must be on the reducer's device.
     fn job(&self, op: Op, buffer: &Buffer) -> Result<Job> {
         if !buffer.device().same(&self.device) {
             let (has, needs) = (&buffer.device().info().name, &self.device.info().name);
@@ -130,12 +128,11 @@ impl Reducer {
 }
 
 impl Answer {
-    /// Bytes that a kernel writes: those of the value, with the index in front of an element.
+    /// Returns the bytes that a kernel writes: the value, or an index followed by the element.
     pub(crate) fn bytes(op: Op, dtype: Dtype) -> usize {
         op.library().result_bytes(dtype)
     }
 
-    /// What a kernel has written.
     pub(crate) fn from_words(op: Op, dtype: Dtype, [first, second]: [u64; 2]) -> Self {
         let value = |dtype, word: u64| Value::from_bytes(dtype, &word.to_ne_bytes());
         match op {
@@ -153,8 +150,8 @@ impl fmt::Debug for Reducer {
     }
 }
 
-/// Most additions on the path of one element, of `n` that start at a 16-byte boundary, as a choice makes
-/// them on a device whose blocks are limited by threads alone.
+/// Returns the largest number of additions on the path of one of `n` elements that start at a 16-byte
+/// boundary, for a choice on a device whose occupancy is limited by threads alone.
 pub fn depth_on(choice: Choice, n: u64, dtype: Dtype, info: &crate::DeviceInfo) -> u64 {
     internal::depth_on(choice, n, dtype, library::shape(info))
 }

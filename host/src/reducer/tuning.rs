@@ -1,7 +1,7 @@
-//! Which kernel, block and grid a reduction takes, by the number of its bytes.
+//! Tuning: the kernel, block and grid of a reduction, by the size of its input.
 //!
-//! Measured choices come in tables by operation and type, one file per architecture, which the library
-//! carries along; `WARPFOLD_TUNING` names another file. What no table says, [`Choice::generic`] does.
+//! Measured choices are in tables by operation and type, one file per architecture, which are built into
+//! the library; `WARPFOLD_TUNING` names another file. Cases without a table use [`Choice::generic`].
 
 use std::{
     env,
@@ -15,13 +15,13 @@ use crate::{Arch, DeviceInfo, Dtype, Error, Kind, Op, Result, input, shortened};
 
 pub use warpfold::internal::{Blocks, Bracket, Choice, KernelKind};
 
-/// Environment variable that names a file of choices to take instead of the library's own.
+/// The environment variable that names a tuning file to use instead of the built-in one.
 pub const TUNING: &str = "WARPFOLD_TUNING";
 
-/// The format of the files that this version reads.
+/// The file format that this version reads.
 pub const FORMAT: u32 = 1;
 
-/// The brackets of an operation and type, in order of their sizes.
+/// The brackets of an operation and type, in ascending order of size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
@@ -33,7 +33,7 @@ pub struct Table {
     pub brackets: Vec<Bracket>,
 }
 
-/// A file of choices, and what they were measured on.
+/// A tuning file: choices, and the system that they were measured on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TuningFile {
@@ -43,18 +43,17 @@ pub struct TuningFile {
     pub gpu: String,
     /// The architecture of the GPU.
     pub arch: Arch,
-    /// How many multiprocessors the GPU has.
+    /// The number of the GPU's multiprocessors.
     pub multiprocessors: u32,
     /// Version of the driver's CUDA interface, as in `13.0`.
     pub driver: String,
-    /// What was run to measure.
+    /// The command that measured the choices.
     pub command: String,
-    /// The choices; the generic one for what is not among them.
+    /// The choices; cases without a table use the generic one.
     pub tables: Vec<Table>,
 }
 
 impl TuningFile {
-    /// Reads and checks the text of a file.
     fn parse(text: &str) -> Result<Self, String> {
         let file: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if file.format != FORMAT {
@@ -71,7 +70,7 @@ impl TuningFile {
         Ok(file)
     }
 
-    /// Refuses a file of another device.
+    /// Checks that the file was measured on this device.
     fn require(&self, info: &DeviceInfo) -> Result<(), String> {
         let was = (self.gpu.as_str(), self.arch, self.multiprocessors);
         let is = (info.name.as_str(), info.arch, info.multiprocessors);
@@ -84,7 +83,7 @@ impl TuningFile {
     }
 }
 
-/// The choices of a device.
+/// The tuning of a device.
 #[derive(Debug, Clone, Default)]
 pub struct Tuning {
     launches: internal::Tuning,
@@ -97,24 +96,24 @@ impl Tuning {
         Self::default()
     }
 
-    /// One choice for everything. Where the device or the PTX has no bulk kernel, grid kernels run
-    /// instead.
+    /// Returns a tuning with one choice for everything. If the device or the PTX has no bulk kernel,
+    /// grid kernels run instead.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] for a choice that no kernel has.
+    /// [`Error::Mismatch`] for a choice that no kernel supports.
     pub fn fixed(choice: Choice) -> Result<Self> {
         Ok(Self { launches: internal::Tuning::fixed(choice)?, warning: None })
     }
 
-    /// The choices for a device: those of the file that `WARPFOLD_TUNING` names, else those that the
-    /// library carries along for the architecture, else the generic ones.
+    /// Returns the tuning for a device: the file that `WARPFOLD_TUNING` names, otherwise the
+    /// architecture's built-in one, otherwise the generic one.
     pub fn of(info: &DeviceInfo) -> Self {
         let path = env::var_os(TUNING).filter(|path| !path.is_empty()).map(PathBuf::from);
         Self::with_file(path.as_deref(), info)
     }
 
-    /// The choices of a file, where one is given; without it, or where it cannot be taken, the library's
-    /// own. [`warning`](Self::warning) then says why.
+    /// Returns the tuning of a file, if given; without one, or if it cannot be used, the built-in
+    /// tuning. In the latter case [`warning`](Self::warning) gives the reason.
     pub fn with_file(path: Option<&Path>, info: &DeviceInfo) -> Self {
         match path.map(|path| Self::read(path, info)) {
             Some(Ok(tuning)) => tuning,
@@ -126,10 +125,10 @@ impl Tuning {
         }
     }
 
-    /// The choices of a file.
+    /// Reads a tuning file.
     ///
     /// # Errors
-    /// [`Error::BadInput`] when it cannot be read, says what cannot be, or was measured on another
+    /// [`Error::BadInput`] if it cannot be read, contains invalid values, or was measured on another
     /// device.
     pub fn read(path: &Path, info: &DeviceInfo) -> Result<Self> {
         let refused = |reason: String| Error::BadInput {
@@ -142,7 +141,7 @@ impl Tuning {
         Ok(Self::from(&file))
     }
 
-    /// Those that the library carries along. The simulator, where nothing was measured, has none.
+    /// Returns the built-in tuning; generic for the simulator, where nothing was measured.
     fn built_in(info: &DeviceInfo) -> Self {
         let launches = match info.kind {
             Kind::Cuda => internal::Tuning::built_in(info.arch),
@@ -151,17 +150,16 @@ impl Tuning {
         Self { launches, warning: None }
     }
 
-    /// As the library takes them.
     pub(super) fn launches(&self) -> &internal::Tuning {
         &self.launches
     }
 
-    /// Why a file that was named was not taken.
+    /// Returns why a named file was not used.
     pub fn warning(&self) -> Option<&str> {
         self.warning.as_deref()
     }
 
-    /// The choice for an input of `bytes` bytes.
+    /// Returns the choice for an input of `bytes` bytes.
     pub fn choice(&self, op: Op, dtype: Dtype, bytes: u64, info: &DeviceInfo) -> Choice {
         self.launches.choice(op.library(), dtype, bytes, info.arch)
     }
@@ -209,7 +207,6 @@ mod tests {
         serde_json::to_string_pretty(file).unwrap()
     }
 
-    /// What is said of a file with one part of its text replaced.
     fn warning(from: &str, to: &str) -> String {
         let text = json(&example());
         let changed = text.replacen(from, to, 1);
@@ -221,7 +218,7 @@ mod tests {
         let warning = tuning.warning().expect(to).to_owned();
         assert!(warning.contains("tuning.json") && warning.contains("built-in"), "{warning}");
         assert_eq!(warning.lines().count(), 1, "{warning}");
-        // Nothing of the file is taken.
+        // None of the file's choices are used.
         let choice = tuning.choice(Op::Sum, Dtype::F32, 1 << 20, &testing_info());
         assert_eq!(choice, Choice::generic(1 << 20, testing_info().arch));
         warning
@@ -286,7 +283,7 @@ mod tests {
         assert!(absent.warning().unwrap().contains("/no/such/file.json"));
     }
 
-    /// The library makes its tables of these files in its own way.
+    /// The library has its own code to read these files.
     #[test]
     fn the_librarys_choices_are_those_of_its_files() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../warpfold/tuning");

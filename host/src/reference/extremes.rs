@@ -1,18 +1,17 @@
-//! Minimum and maximum, and where they are.
+//! Minimum and maximum, and their indices.
 
 use rayon::prelude::*;
 
 use super::{Expected, PIECE};
 use crate::{Data, Op, Scalar, Value};
 
-/// Which extreme is looked for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Wanted {
     Least,
     Greatest,
 }
 
-/// The extreme of the first `n` elements, at least one, or its index.
+/// Returns the extreme of the first `n` elements, at least one, or its index.
 pub(super) fn extreme(op: Op, data: &Data, n: usize) -> Expected {
     let wanted = match op {
         Op::Min | Op::ArgMin => Wanted::Least,
@@ -37,7 +36,7 @@ fn is_nan<T: PartialOrd>(x: &T) -> bool {
     x.partial_cmp(x).is_none()
 }
 
-/// Whether an element takes the place of one before it, as in numpy, where NaN is more extreme than any
+/// Returns whether an element replaces an earlier one, as in NumPy, where NaN is more extreme than any
 /// number and the zeros are equal.
 fn beats<T: PartialOrd>(wanted: Wanted, x: T, held: T) -> bool {
     match wanted {
@@ -47,7 +46,7 @@ fn beats<T: PartialOrd>(wanted: Wanted, x: T, held: T) -> bool {
     }
 }
 
-/// The index of the first extreme element. There must be an element.
+/// Returns the index of the first extreme element. There must be an element.
 fn first_extreme<T: Scalar + PartialOrd>(wanted: Wanted, values: &[T]) -> usize {
     let piece = |(number, piece): (usize, &[T])| {
         let mut held = (piece[0], 0);
@@ -58,7 +57,7 @@ fn first_extreme<T: Scalar + PartialOrd>(wanted: Wanted, values: &[T]) -> usize 
         }
         (held.0, number * PIECE + held.1)
     };
-    // Of two the left one comes first: it is kept unless the other is more extreme.
+    // Keeps the left element unless the other is more extreme, so that the first index wins.
     let later = |a: (T, usize), b: (T, usize)| if beats(wanted, b.0, a.0) { b } else { a };
     let pieces: Vec<(T, usize)> = values.par_chunks(PIECE).enumerate().map(piece).collect();
     pieces.into_iter().reduce(later).expect("there is an element").1

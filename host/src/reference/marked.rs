@@ -1,4 +1,4 @@
-//! Elements of which the last one shows in the result.
+//! Elements whose last one has a detectable effect on the result.
 
 use super::{Answer, Expected, rounding::ErrorUnit, sums};
 use crate::{
@@ -7,22 +7,22 @@ use crate::{
 };
 
 impl Expected {
-    /// Makes the last of the first `n` elements, which were [drawn](Data::drawn), a marker for an
-    /// operation, and gives the answer. Wrong kernels then show: see [`planted`](Self::planted).
+    /// Replaces the last of the first `n` [drawn](Data::drawn) elements by a marker for an operation,
+    /// and returns the expected result. Wrong kernels are then detected: see [`planted`](Self::planted).
     ///
     /// # Errors
-    /// As [`of`](Self::of).
+    /// Those of [`of`](Self::of).
     ///
     /// # Panics
-    /// When there are fewer than `n` elements.
+    /// Panics if there are fewer than `n` elements.
     pub fn mark(op: Op, data: &mut Data, n: usize) -> Result<Self> {
         for turn in 0..TURNS {
             if n > 0 {
                 data.set(n - 1, marker(op, data.dtype(), n as u64, turn));
             }
             let expected = Self::of_first(op, data, n)?.drawn();
-            // The sum of integers may be what a wrong kernel gives, if only by chance: no two turns give
-            // the same sum, and there are more of them than such kernels.
+            // A sum of integers may by chance equal the result of a wrong kernel: no two turns give the
+            // same sum, and there are more turns than such kernels.
             if n == 0 || expected.error_unit.is_some() || expected.blind_to(0).is_none() {
                 return Ok(expected);
             }
@@ -30,16 +30,16 @@ impl Expected {
         unreachable!("of {TURNS} sums at most five are what a wrong kernel gives")
     }
 
-    /// The answers to `n` drawn and marked elements between which every answer lies, with the largest
-    /// bound that there can be: what can be said of sizes without making the elements. Nothing for the
-    /// sums of integers, whose marker is chosen by the answer.
+    /// Returns expected results that enclose those of any `n` drawn and marked elements, with the
+    /// largest possible bound: a statement on sizes that does not require the elements. Empty for sums
+    /// of integers, whose marker depends on the result.
     #[doc(hidden)]
     pub fn extremes_of_marked(op: Op, dtype: Dtype, n: u64) -> Vec<Self> {
         let marker = marker(op, dtype, n, 0);
         let exactly = |value, rest| vec![Self::exactly(op, n as usize, value, rest).drawn()];
         match op {
             Op::ArgMin | Op::ArgMax => exactly(Value::U64(n - 1), n.checked_sub(2).map(Value::U64)),
-            // No ordinary element is as extreme as the marker, nor is the identity.
+            // The marker is more extreme than all ordinary elements and the identity.
             Op::Min | Op::Max => exactly(marker, Some(Value::identity(op, dtype))),
             Op::Sum | Op::SumOfSquares if !dtype.is_float() => Vec::new(),
             Op::Sum | Op::SumOfSquares => {
@@ -52,7 +52,8 @@ impl Expected {
     }
 }
 
-/// A sum of floats: of the ordinary elements, of the marker, and what the first can be at most.
+/// Returns the expected sum of floats, from the ordinary elements' sum, the marker, and the largest sum
+/// that ordinary elements can have.
 fn float_sum(op: Op, dtype: Dtype, n: u64, (rest, marker, most): (f64, f64, f64)) -> Expected {
     let precision = if dtype == Dtype::F64 { sums::DOUBLE } else { sums::SINGLE };
     let answer = |exact| Answer { value: (precision.round)(exact), exact };
@@ -62,14 +63,15 @@ fn float_sum(op: Op, dtype: Dtype, n: u64, (rest, marker, most): (f64, f64, f64)
     Expected { value, exact, error_unit: Some(error_unit), rest: Some(answer(rest)), op, n, drawn: true }
 }
 
-/// Marks the last of the first `n` elements for an operation, on the host and in the buffer that holds
-/// the same, does some work with these elements and what must come out, and puts the element back.
+/// Marks the last of the first `n` elements for an operation, on the host and in the buffer with the
+/// same contents, calls `work` with the expected result and the buffer's elements, and restores the
+/// element.
 ///
 /// # Errors
-/// Those of [`Expected::mark`] and [`Buffer::set`], and the work's own, after which the marker stays.
+/// Those of [`Expected::mark`] and [`Buffer::set`], and those of `work`, after which the marker remains.
 ///
 /// # Panics
-/// When there are fewer than `n` elements.
+/// Panics if there are fewer than `n` elements.
 pub fn marked<T, E: From<crate::Error>>(
     (op, n): (Op, u64),
     data: &mut Data,

@@ -1,19 +1,19 @@
-//! What a reduction must give, computed on the CPU by code that shares nothing with the kernels; how far
-//! off a float may land; and whether that leaves room for a kernel that is wrong.
+//! Reference results, computed on the CPU by code that shares nothing with the kernels; the allowed
+//! error of floats; and a check that the tolerance still detects wrong kernels.
 //!
 //! Integers are exact in 64 bits, with the GPU's wrap-around. Floats are summed in double precision with
-//! Neumaier's compensation, far more exact than any kernel. A float sum on the GPU may differ from it by
-//! rounding alone, and by how much follows from the depth of the additions: see [`rounding`]. When all
+//! Neumaier's compensation, far more exactly than by any kernel. A float sum on the GPU may differ from
+//! it by rounding alone, which is bounded by the depth of the additions: see [`rounding`]. If all
 //! elements are integers and Σ|x| fits the significand, every order of additions is exact and the
 //! allowed error is 0.
 //!
-//! A bound is worth what it refuses. Elements that the suite draws are chosen ([`Expected::mark`]) so
-//! that kernels which do nothing, drop the last element or overflow are refused at any depth that has a
-//! bound, and [`Expected::judge`] makes sure of it at every result: where one of them would pass, that
-//! is an error of the suite.
+//! A bound is only useful if it refuses wrong results. The suite chooses its elements
+//! ([`Expected::mark`]) so that kernels which do nothing, drop the last element or overflow are refused
+//! at any depth that has a bound, and [`Expected::judge`] verifies this for every result: if one of them
+//! would pass, that is an error of the suite.
 //!
-//! All processors work on it. The elements are cut in the same places on every machine, and the pieces'
-//! results combined in their order, so that the same elements have the same answer everywhere.
+//! All processors take part. The elements are split at the same positions on every machine, and the
+//! partial results combined in order, so that the result is the same everywhere.
 
 mod extremes;
 mod marked;
@@ -30,25 +30,24 @@ pub use planted::{POISON, POISONS, Planted};
 
 use rounding::ErrorUnit;
 
-/// The right answer, and what is needed to say how far off a float may land.
+/// The expected result, and the data to bound the error of a float.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Expected {
-    /// The right answer in the type of [`Op::result`], for sums of floats rounded once.
+    /// The correct result in the type of [`Op::result`], for sums of floats rounded once.
     pub value: Value,
-    /// For float sums the answer before rounding, else the value as a double.
+    /// For float sums the result before rounding, otherwise the value as a double.
     exact: f64,
-    /// For float sums what one more addition on an element's path may add to the error.
+    /// For float sums the error that one more addition on an element's path may add.
     error_unit: Option<ErrorUnit>,
-    /// What a kernel would give that drops the last element; none where the others have no answer.
+    /// The result without the last element; `None` if the others have no result.
     rest: Option<Answer>,
     op: Op,
-    /// How many elements there are.
     n: u64,
     /// Whether the suite has drawn the elements.
     drawn: bool,
 }
 
-/// An answer, and for float sums the same before rounding.
+/// A result, and for float sums the same before rounding.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Answer {
     value: Value,
@@ -61,37 +60,37 @@ impl From<Value> for Answer {
     }
 }
 
-/// Verdict on a result.
+/// The verdict on a result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Check {
-    /// Whether the result is right.
+    /// Whether the result is correct.
     pub ok: bool,
-    /// Distance from the right answer; 0 for equal values.
+    /// The distance from the correct result; 0 for equal values.
     pub error: f64,
-    /// The largest distance that is allowed.
+    /// The allowed distance.
     pub allowed: f64,
 }
 
-/// Elements of a piece: enough to make threads worth their while, few enough for many pieces.
+/// Elements per task: enough to amortise its overhead, few enough for many tasks.
 const PIECE: usize = 1 << 16;
 
 impl Expected {
-    /// The answer for these elements, whoever has chosen them: the rounding errors of a float sum may be
-    /// as large as they can be.
+    /// Returns the expected result for arbitrary elements: the rounding errors of a float sum are
+    /// bounded for the worst case.
     ///
     /// # Errors
-    /// [`Error::NoValue`] for the minimum or maximum of nothing, or its index.
+    /// [`Error::NoValue`] for the minimum or maximum of an empty input, or its index.
     pub fn of(op: Op, data: &Data) -> Result<Self> {
         Self::of_first(op, data, data.len())
     }
 
-    /// The answer for the first `n` of these elements.
+    /// Returns the expected result for the first `n` of these elements.
     ///
     /// # Errors
-    /// As [`of`](Self::of).
+    /// Those of [`of`](Self::of).
     ///
     /// # Panics
-    /// When there are fewer than `n` elements.
+    /// Panics if there are fewer than `n` elements.
     pub fn of_first(op: Op, data: &Data, n: usize) -> Result<Self> {
         if n == 0 && !op.has_empty_value() {
             return Err(Error::NoValue { statistic: op.into() });
@@ -102,22 +101,22 @@ impl Expected {
         })
     }
 
-    /// An answer that is equal or wrong.
+    /// Creates an expected result without tolerance.
     fn exactly(op: Op, n: usize, value: Value, rest: Option<Value>) -> Self {
         let Answer { value, exact } = value.into();
         let rest = rest.map(Answer::from);
         Self { value, exact, error_unit: None, rest, op, n: n as u64, drawn: false }
     }
 
-    /// The same for elements that were drawn at random: a float sum has the bound of [`rounding`]
-    /// for those, and [`judge`](Self::judge) insists that wrong results show.
+    /// Marks the elements as drawn at random: a float sum then has the bound of [`rounding`] for those,
+    /// and [`judge`](Self::judge) requires that wrong results are detected.
     #[must_use]
     pub fn drawn(self) -> Self {
         Self { drawn: true, ..self }
     }
 
-    /// The same for a computation whose results are of a type: a sum of integers in 32 bits is the lower
-    /// half of the one in 64.
+    /// Converts to the result type of a computation: a sum of integers in 32 bits is the lower half of
+    /// the one in 64.
     #[must_use]
     pub fn of_type(self, dtype: Dtype) -> Self {
         let of_type = |value| match (value, dtype) {
@@ -135,8 +134,8 @@ impl Expected {
         }
     }
 
-    /// Judges a result of a computation in which an element takes part in at most `depth` additions. It
-    /// is compared [in its type](Self::of_type).
+    /// Judges a result whose elements take part in at most `depth` additions each, [in its
+    /// type](Self::of_type).
     pub fn check(&self, result: Value, depth: u64) -> Check {
         let expected = self.of_type(result.dtype());
         expected.check_own(result, depth)
@@ -146,18 +145,18 @@ impl Expected {
         let allowed = self.allowed(depth);
         let same = result == self.value || (is_nan(result) && is_nan(self.value));
         let error = if same { 0.0 } else { (result.to_f64() - self.exact).abs() };
-        // A NaN fails the comparison; an infinity must have come out as itself.
+        // A NaN fails the comparison; an infinity must be matched exactly.
         let finite = self.exact.is_finite() && error.is_finite();
         let close = self.error_unit.is_some() && finite && error <= allowed;
         Check { ok: same || close, error, allowed }
     }
 
-    /// Judges a result as [`check`](Self::check) does, where it can tell right from wrong. Of elements
-    /// that somebody else has chosen it is not known, and [`blind_to`](Self::blind_to) says so.
+    /// Judges a result like [`check`](Self::check), after verifying that drawn elements detect wrong
+    /// kernels. For other elements this is not required; see [`blind_to`](Self::blind_to).
     ///
     /// # Errors
-    /// [`Error::Blind`] when elements were drawn such that a wrong kernel would pass: an error of the
-    /// suite, whatever the result.
+    /// [`Error::Blind`] if the elements were drawn and a wrong kernel would pass: an error of the suite,
+    /// whatever the result.
     pub fn judge(&self, result: Value, depth: u64) -> Result<Check> {
         let expected = self.of_type(result.dtype());
         expected.judge_own(result, depth)
@@ -176,7 +175,6 @@ impl Expected {
         }
     }
 
-    /// How far off a result may be.
     fn allowed(&self, depth: u64) -> f64 {
         self.error_unit.map_or(0.0, |unit| unit.bound(depth, self.drawn))
     }

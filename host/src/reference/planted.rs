@@ -1,31 +1,31 @@
-//! Kernels that are wrong, and whether a check refuses what they give.
+//! Results of wrong kernels, and whether a check refuses them.
 
 use super::Expected;
 use crate::{Op, Scalar, Value};
 
-/// Bytes that outputs are filled with before a run: two, so that no right result is both. The first one
-/// is -1 397 969 748 as an i32 and -4.9e-12 as an f32.
+/// Bytes to fill outputs with before a run: two, so that no correct result consists of both. The first
+/// one is -1 397 969 748 as an i32 and -4.9e-12 as an f32.
 pub const POISONS: [u8; 2] = [0xac, 0x55];
 
-/// The one of them that outputs are filled with before a run that is timed.
+/// The byte to fill outputs with before a timed run.
 pub const POISON: u8 = POISONS[0];
 
-/// What a wrong kernel gives.
+/// The result of a wrong kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Planted {
-    /// What it does, as a verb with its object.
+    /// The action of the kernel, as a verb with its object.
     pub what: &'static str,
-    /// The result that comes out.
+    /// The result.
     pub value: Value,
 }
 
 impl Expected {
-    /// What wrong kernels make of the elements: one that does nothing or returns what it found in its
+    /// Returns the results of wrong kernels: one that does nothing or returns the initial content of its
     /// output, which is poison or the identity; one that drops the last element; and one that returns
-    /// infinity: of integers the ends of the type, and an index that no element has.
+    /// infinity, for integers the ends of the type, and for an index one without an element.
     ///
-    /// Nothing is dropped of no elements, nor of one that has no other answer; and the sum of no
-    /// elements is 0, which is the identity and an end of unsigned types.
+    /// An empty input, or a single element without another result, has nothing to drop; and the sum of
+    /// an empty input is 0, which is the identity and an end of unsigned types.
     pub fn planted(&self) -> Vec<Planted> {
         let dtype = self.value.dtype();
         let poison = |byte| Value::from_bytes(dtype, &[byte; 8]);
@@ -48,9 +48,9 @@ impl Expected {
         left.chain(ends).chain(dropped).collect()
     }
 
-    /// A wrong kernel that [`check`](Self::check) would accept at this depth. One that drops the last
-    /// element must stay wrong even if its own rounding errors made up for as much of that as is
-    /// allowed.
+    /// Returns a wrong kernel that [`check`](Self::check) would accept at this depth. A kernel that
+    /// drops the last element must be refused even if its own rounding errors cancel as much of the
+    /// difference as is allowed.
     pub fn blind_to(&self, depth: u64) -> Option<Planted> {
         let planted = self.planted();
         let accepted = planted.iter().find(|planted| self.check(planted.value, depth).ok);

@@ -6,14 +6,13 @@ use rayon::prelude::*;
 use super::{Answer, Expected, PIECE, rounding::ErrorUnit};
 use crate::{Data, Op, Value};
 
-/// What is known of the type that floats are accumulated in.
+/// The properties of the type that floats are accumulated in.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Precision {
-    /// The unit roundoff of the type.
     pub(super) roundoff: f64,
-    /// The smallest number above 0: a product that underflows is off by less.
+    /// The smallest positive number: the error bound of a product that underflows.
     pub(super) smallest: f64,
-    /// A sum in this type.
+    /// Rounds a sum to the type.
     pub(super) round: fn(f64) -> Value,
 }
 
@@ -23,11 +22,9 @@ pub(super) const SINGLE: Precision = Precision {
     smallest: f32::from_bits(1) as f64,
     round: |x| Value::F32(x as f32),
 };
-/// The precision of an `f64`.
 pub(super) const DOUBLE: Precision =
     Precision { roundoff: f64::EPSILON / 2.0, smallest: f64::from_bits(1), round: Value::F64 };
 
-/// The sum of the first `n` elements or of their squares.
 pub(super) fn sum(op: Op, data: &Data, n: usize) -> Expected {
     match data {
         Data::I8(v) => integers(op, &v[..n], Value::I64),
@@ -45,7 +42,7 @@ pub(super) fn sum(op: Op, data: &Data, n: usize) -> Expected {
     }
 }
 
-/// Adds in the result's type, which wraps around.
+/// Adds in the result's type, with wrap-around.
 fn integers<T, W>(op: Op, values: &[T], value: fn(W) -> Value) -> Expected
 where
     T: AsPrimitive<W> + Sync,
@@ -63,24 +60,22 @@ where
     Expected::exactly(op, values.len(), value(rest.wrapping_add(&term(last))), Some(value(rest)))
 }
 
-/// A sum with what rounding has taken from it.
+/// A sum with its accumulated rounding error.
 #[derive(Debug, Clone, Copy)]
 struct Compensated {
     sum: f64,
     lost: f64,
     absolute: f64,
-    /// Whether all terms are integers.
     integers: bool,
 }
 
 impl Compensated {
     const NOTHING: Self = Self { sum: 0.0, lost: 0.0, absolute: 0.0, integers: true };
 
-    /// Adds terms that have been added up before.
     fn add(self, other: Self) -> Self {
         let (a, b) = (self.sum, other.sum);
         let sum = a + b;
-        // What the addition rounded away, taken from the smaller of its operands.
+        // The rounding error of the addition, computed from the smaller operand.
         let rounded = if a.abs() >= b.abs() { (a - sum) + b } else { (b - sum) + a };
         Self {
             sum,
@@ -91,13 +86,13 @@ impl Compensated {
     }
 
     fn of(op: Op, x: f64) -> Self {
-        // A square's rounding error is exact as a fused multiply-add: x² = square + error.
+        // A square's rounding error is exact by a fused multiply-add: x² = square + error.
         let (sum, lost) =
             if op == Op::SumOfSquares { (x * x, x.mul_add(x, -(x * x))) } else { (x, 0.0) };
         Self { sum, lost, absolute: sum.abs(), integers: sum.fract() == 0.0 && lost == 0.0 }
     }
 
-    /// An overflow or an infinity leaves NaN in the compensation: then the plain sum is the answer.
+    /// After an overflow or an infinity the compensation is NaN: then the plain sum is the result.
     fn answer(self, precision: Precision) -> Answer {
         let exact = if self.sum.is_finite() { self.sum + self.lost } else { self.sum };
         Answer { value: (precision.round)(exact), exact }

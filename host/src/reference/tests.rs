@@ -1,4 +1,4 @@
-//! The reference against loops, the bound against what it must let pass and must not.
+//! Tests of the reference against loops, and of the bound against correct and wrong results.
 
 use super::{
     rounding::{ErrorUnit, probabilistic_growth},
@@ -32,7 +32,7 @@ fn squares_are_summed() {
     let of = |data: Data| Expected::of(Op::SumOfSquares, &data).unwrap().value;
     assert_eq!(of(Data::I32(vec![3, -4, 1 << 16])), Value::I64((1 << 32) + 25));
     assert_eq!(of(Data::F32(vec![0.5, -1.5])), Value::F32(2.5));
-    // The squares alone round to 1e200 each; what they lack is what remains.
+    // The compensation holds the square's rounding error, which the final rounding discards again.
     let x: f64 = 1e100 + 1e85;
     assert_eq!(of(Data::F64(vec![x])), Value::F64(x * x));
     assert_eq!(of(Data::F32(vec![])), Value::F32(0.0));
@@ -78,7 +78,6 @@ fn small_integers_leave_no_room_for_error() {
     assert!(!expected.check(Value::F32(2999.9998), 1000).ok);
 }
 
-/// What a loop over the elements as doubles makes of an extreme: its index.
 fn extreme_by_loop(values: &[f64], greatest: bool) -> usize {
     if let Some(first) = values.iter().position(|x| x.is_nan()) {
         return first;
@@ -97,7 +96,7 @@ fn doubles(data: &Data) -> Vec<f64> {
 fn every_operation_of_every_type_is_that_of_a_loop() {
     for &dtype in Dtype::ALL {
         for (n, bound) in [(1, 10), (2, 2), (257, 3), (1000, 10)] {
-            // Small integers, so that any type holds them and ties are many.
+            // Small integers, which fit any type and have many ties.
             let data = Data::random_below(dtype, n, n as u64, bound);
             let elements = doubles(&data);
             let of = |op| Expected::of(op, &data).unwrap();
@@ -122,7 +121,7 @@ fn every_operation_of_every_type_is_that_of_a_loop() {
 
 #[test]
 fn random_elements_are_reduced_as_by_a_loop() {
-    // Over several pieces, the last not whole.
+    // Several pieces, with a partial last one.
     let n = 3 * PIECE + 17;
     for &dtype in Dtype::ALL {
         let data = Data::random(dtype, n, 3);
@@ -137,13 +136,13 @@ fn random_elements_are_reduced_as_by_a_loop() {
                 let term = |x: &f64| if op == Op::SumOfSquares { x * x } else { *x };
                 assert_eq!(expected.value.to_f64(), elements.iter().map(term).sum::<f64>());
             }
-            // The same from any number of threads.
+            // The result must not depend on the number of threads.
             for threads in [1, 3] {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                 assert_eq!(pool.install(|| Expected::of(op, &data).unwrap()), expected);
             }
         }
-        // 64-bit integers are not all doubles.
+        // 64-bit integers are not all exact as doubles.
         if !matches!(dtype, Dtype::I64 | Dtype::U64) {
             let first = |greatest: bool| {
                 let pick = |a: f64, b: f64| if greatest { a.max(b) } else { a.min(b) };
@@ -159,7 +158,7 @@ fn random_elements_are_reduced_as_by_a_loop() {
 
 #[test]
 fn integers_of_64_bits_are_compared_as_such() {
-    // Equal as doubles.
+    // These are equal as doubles.
     let data = Data::U64(vec![u64::MAX - 2, u64::MAX, u64::MAX - 1]);
     let of = |op| Expected::of(op, &data).unwrap().value;
     assert_eq!((of(Op::Min), of(Op::ArgMin)), (Value::U64(u64::MAX - 2), Value::U64(0)));
@@ -192,7 +191,7 @@ fn narrow_sums_do_not_wrap_and_wide_ones_do() {
 
 #[test]
 fn halves_are_added_in_single_precision() {
-    // As an f16 the first sum is infinite, and the second 1.
+    // In f16 the first sum would be infinite, and the second 1.
     let of = |op, data: &Data| Expected::of(op, data).unwrap();
     let large = Data::F16(vec![half::f16::MAX; 3]);
     assert_eq!(of(Op::Sum, &large).value, Value::F32(3.0 * 65504.0));
@@ -200,7 +199,7 @@ fn halves_are_added_in_single_precision() {
     let uneven = of(Op::Sum, &Data::Bf16([1.0, 1e-3].map(half::bf16::from_f32).to_vec()));
     let Value::F32(sum) = uneven.value else { panic!("{uneven:?}") };
     assert!((1.0009..1.0011).contains(&sum), "{sum}");
-    // Its bound is that of single precision: far below half's.
+    // The bound is that of single precision, far below half precision's.
     let check = uneven.check(Value::F32(1.0), 2);
     assert!(!check.ok && check.allowed < 1e-6, "{check:?}");
     assert!(uneven.check(Value::F32(sum + f32::EPSILON), 2).ok);
@@ -209,7 +208,7 @@ fn halves_are_added_in_single_precision() {
 #[test]
 fn a_square_may_underflow() {
     let expected = |x: f32| Expected::of(Op::SumOfSquares, &Data::F32(vec![x; 1000])).unwrap();
-    // In single precision each square is 0.
+    // In single precision each square underflows to 0.
     let check = expected(1e-30).check(Value::F32(0.0), 20);
     assert!(check.ok && check.allowed < 1e-41, "{check:?}");
     assert!(!expected(1e-10).check(Value::F32(0.0), 20).ok);
@@ -221,7 +220,7 @@ fn a_square_may_underflow() {
 
 #[test]
 fn squares_that_only_look_whole_may_be_rounded() {
-    // A root that is no integer, and whose square rounds to one.
+    // A root that is no integer, but whose square rounds to one.
     let root = |k: u32| (f64::from(k), f64::from(k).sqrt());
     let rounded = |(square, x): &(f64, f64)| x * x == *square && x.fract() != 0.0;
     let (square, x) = (2..100).map(root).find(rounded).expect("17 is one");
@@ -288,7 +287,8 @@ fn an_index_is_equal_or_wrong() {
 
 #[test]
 fn pieces_are_compensated_as_one_sum() {
-    // 1e16 in one piece and its opposite in another; between them what a double cannot add to it.
+    // 1e16 in one piece and its negative in another; a double cannot add the elements between them to
+    // it.
     let mut values = vec![0.25; 4 * PIECE];
     (values[0], values[3 * PIECE]) = (1e16, -1e16);
     let expected = Expected::of(Op::Sum, &Data::F64(values)).unwrap();
@@ -307,11 +307,10 @@ fn a_float_may_be_off_by_rounding_and_no_more() {
 #[test]
 fn integers_are_equal_or_wrong() {
     let expected = Expected::of(Op::Sum, &Data::I64(vec![i64::MAX])).unwrap();
-    // Equal as doubles, yet another integer.
+    // These are equal as doubles.
     assert!(!expected.check(Value::I64(i64::MAX - 1), 1).ok);
 }
 
-/// Float types, and what their sums are accumulated in.
 const FLOATS: [Dtype; 4] = [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64];
 
 #[test]
@@ -327,14 +326,14 @@ fn the_bound_for_drawn_elements_is_never_wider_than_the_worst_case() {
         }
     }
     let single = |depth| probabilistic_growth(depth, 2.0_f64.powi(-24));
-    // 8 · 2¹² · 2⁻²⁴ at 2²⁴ additions, and higher orders; nothing is claimed beyond.
+    // 8 · 2¹² · 2⁻²⁴ at 2²⁴ additions, and higher orders; there is no bound beyond.
     assert!((0.001953..0.001956).contains(&single(1 << 24)), "{}", single(1 << 24));
     assert!(single((1 << 24) + 1).is_infinite());
 }
 
 #[test]
 fn infinity_is_never_within_a_bound() {
-    // Of others' elements at such a depth nothing is known, of drawn ones neither.
+    // At such a depth there is no bound, whether elements were drawn or not.
     let data = Data::F32(vec![0.1; 1000]);
     for expected in
         [Expected::of(Op::Sum, &data).unwrap(), Expected::of(Op::Sum, &data).unwrap().drawn()]
@@ -346,7 +345,7 @@ fn infinity_is_never_within_a_bound() {
     }
 }
 
-/// Where a check cannot tell, drawn elements are an error of the suite, and others' are what they are.
+/// An ineffective check is an error of the suite for drawn elements, but not for others.
 #[test]
 fn a_check_that_cannot_tell_is_an_error_of_the_suite() {
     let data = Data::F32(vec![0.25; 1 << 16].into_iter().chain([0.1]).collect());
@@ -358,13 +357,13 @@ fn a_check_that_cannot_tell_is_an_error_of_the_suite() {
     assert!(matches!(error, Error::Blind { .. }), "{error}");
     let message = error.to_string();
     assert!(message.contains("drops the last element") && message.lines().count() == 1, "{message}");
-    // At a depth of which it can tell, both are judged.
+    // At a depth with an effective check, both are judged.
     assert!(expected.drawn().judge(expected.value, 16).unwrap().ok);
 }
 
 #[test]
 fn a_dropped_element_is_refused_with_room_for_the_kernels_own_errors() {
-    // The last element is 1.5 times the allowed error: too little.
+    // The last element is 1.5 times the allowed error: less than the required 2 times.
     let mut values = vec![0.1_f32; 1000];
     let allowed =
         Expected::of(Op::Sum, &Data::F32(values.clone())).unwrap().check(Value::F32(0.0), 60).allowed;
@@ -392,12 +391,12 @@ fn a_marker_makes_every_planted_kernel_wrong() {
                 let index = matches!(op, Op::ArgMin | Op::ArgMax);
                 let dropped = n > 1 || op.has_empty_value();
                 assert_eq!(expected.planted().len(), 5 - usize::from(index) + usize::from(dropped));
-                // What stands before it is as it was.
+                // The elements before the marker are unchanged.
                 data.set(n - 1, drawn.get(n - 1));
                 assert_eq!(data, drawn);
             }
         }
-        // Of nothing there is nothing to drop.
+        // An empty input has nothing to drop.
         let expected = Expected::mark(Op::Sum, &mut Data::drawn(Op::Sum, dtype, 0, 1), 0).unwrap();
         let unsigned = expected.value == Value::U64(0) || expected.value == Value::U32(0);
         assert_eq!(expected.planted().len(), if unsigned { 3 } else { 4 });
@@ -406,13 +405,13 @@ fn a_marker_makes_every_planted_kernel_wrong() {
     }
 }
 
-/// A sum of integers that would be what a wrong kernel gives has another marker.
+/// A sum of integers that equals a wrong kernel's result must get another marker.
 #[test]
 fn a_marker_avoids_the_sums_of_planted_kernels() {
     let poison = |byte| i32::from_ne_bytes([byte; 4]);
     for avoided in POISONS.map(poison).into_iter().chain([i32::MIN, i32::MAX]) {
         for turn in 0..3 {
-            // Several of the first sums are to be avoided: that one, and for the ends its neighbour too.
+            // Several of the first sums must be avoided: this one, and for the ends also its neighbour.
             let mut data = Data::I32(vec![avoided.wrapping_sub(1 + turn), 0]);
             let expected = Expected::mark(Op::Sum, &mut data, 2).unwrap();
             assert_ne!(expected.value, Value::I32(avoided));
@@ -421,7 +420,7 @@ fn a_marker_avoids_the_sums_of_planted_kernels() {
     }
 }
 
-/// What is said of sizes that no test makes is so of those that it can make.
+/// The closed form for any size must hold for sizes that can be generated.
 #[test]
 fn the_closed_form_holds_of_real_elements() {
     for dtype in FLOATS {
@@ -452,14 +451,14 @@ fn the_closed_form_holds_of_real_elements() {
     }
 }
 
-/// How much of the allowed error right kernels take up: one accumulator over all elements is the deepest
-/// chain that there is. The worst over three seeds is printed.
+/// Prints the largest fraction of the allowed error that correct kernels reach, over three seeds. A
+/// single accumulator over all elements is the deepest possible chain.
 #[test]
 fn a_right_sum_is_well_inside_the_bound_up_to_two_to_the_24th() {
     let mut worst = 0.0_f64;
     for seed in 1..=3 {
         for exponent in 10..=24 {
-            // As deep as there is a bound: one addition per element, and one for the square.
+            // The greatest depth with a bound: one addition per element, and one for the square.
             let n = (1_usize << exponent) - 1;
             for op in [Op::Sum, Op::SumOfSquares] {
                 let mut data = Data::drawn(op, Dtype::F32, n, seed);
@@ -491,10 +490,10 @@ fn a_sum_in_32_bits_is_right_when_it_is_the_lower_half() {
     assert!(agrees(&negative, Value::I32(i32::MAX)) && !agrees(&negative, Value::I32(i32::MIN)));
     assert!(agrees(&negative, Value::I64(i64::from(i32::MIN) - 1)));
     assert_eq!(negative.of_type(Dtype::I32).value, Value::I32(i32::MAX));
-    // What wrong kernels give is of the result's type too.
+    // The results of wrong kernels have the result's type too.
     let planted = |dtype| negative.of_type(dtype).planted()[0].value.dtype();
     assert_eq!((planted(Dtype::I32), planted(Dtype::I64)), (Dtype::I32, Dtype::I64));
-    // An index is equal or wrong, whatever its low bits.
+    // An index must be equal, not only in its low bits.
     let index = expected(Op::ArgMin, Data::I8(vec![1, -1, -1]));
     assert!(agrees(&index, Value::U64(1)) && !agrees(&index, Value::U64((1 << 32) + 1)));
     assert!(!agrees(&index, Value::U32(1)));

@@ -4,7 +4,7 @@
 use super::constants::constants;
 use super::*;
 
-/// The handle of a texture, which kernels take as a number.
+/// The handle of a texture, which kernels take as an integer.
 pub type CUtexObject = c_ulonglong;
 
 /// The handle of a surface.
@@ -90,15 +90,15 @@ pub struct CUDA_MEMCPY2D_v2 {
     pub height: usize,
 }
 
-/// `CUDA_RESOURCE_DESC`: a kind, a union of 128 bytes, flags that are 0.
+/// `CUDA_RESOURCE_DESC`: a kind, a union of 128 bytes, and flags, which are 0.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CUDA_RESOURCE_DESC_v1 {
     pub kind: CUresourcetype,
     pub padding: c_uint,
-    /// The union as words. Of an array its handle; of linear memory the address, format and channels
-    /// (the lower and the upper half), and bytes; of rows the address, format and channels, texels of a
-    /// row, rows, and bytes from one row to the next.
+    /// The union as words. Array: its handle. Linear memory: address, format and channels (lower and
+    /// upper half), bytes. Pitched memory: address, format and channels, texels per row, rows, pitch in
+    /// bytes.
     pub value: [u64; 16],
     pub flags: c_uint,
     pub padding_behind: c_uint,
@@ -122,7 +122,7 @@ pub struct CUDA_TEXTURE_DESC_v1 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CUDA_RESOURCE_VIEW_DESC_v1 {
-    /// 0 for that of the resource.
+    /// 0 for the resource's own format.
     pub format: c_int,
     pub width: usize,
     pub height: usize,
@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    /// What a C compiler says of `cuda.h` of CUDA 13.0 on 64-bit Linux.
+    /// Compared with a C compiler's layout of `cuda.h` of CUDA 13.0 on 64-bit Linux.
     #[test]
     fn structures_are_laid_out_as_in_cuda_h() {
         assert_eq!(size_of::<CUDA_ARRAY_DESCRIPTOR_v2>(), 24);

@@ -1,48 +1,47 @@
-//! Every `CUresult` of CUDA 13: its number, name and text, and whether the device is lost with it.
+//! Every `CUresult` of CUDA 13: number, name, text, and whether it is sticky.
 
 use std::ffi::{CStr, c_int};
 
 /// One code that a driver function may return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// What the function returns.
+    /// The value that the function returns.
     pub number: c_int,
-    /// Whether every later call in the context, or in the process, returns this code as well. What was
-    /// on the device is lost then.
+    /// Whether every later call in the context, or in the process, returns this code as well. The
+    /// contents of the device are then lost.
     pub is_sticky: bool,
     name: &'static CStr,
     text: &'static CStr,
 }
 
 impl Code {
-    /// The code of this number, if CUDA 13 has one.
+    /// Returns the code with this number, if CUDA 13 has one.
     pub fn of(number: c_int) -> Option<&'static Self> {
         let index = CODES.binary_search_by_key(&number, |code| code.number).ok()?;
         Some(&CODES[index])
     }
 
-    /// The name in `cuda.h`, such as `CUDA_ERROR_INVALID_VALUE`.
+    /// Returns the name in `cuda.h`, such as `CUDA_ERROR_INVALID_VALUE`.
     pub fn name(&self) -> &'static str {
         self.name.to_str().expect("names are ASCII")
     }
 
-    /// What it means, in a few words and one line.
+    /// Returns the meaning in a few words.
     pub fn text(&self) -> &'static str {
         self.text.to_str().expect("texts are ASCII")
     }
 
-    /// The name as `cuGetErrorName` gives it.
+    /// Returns the name as `cuGetErrorName` gives it.
     pub fn c_name(&self) -> &'static CStr {
         self.name
     }
 
-    /// The text as `cuGetErrorString` gives it.
+    /// Returns the text as `cuGetErrorString` gives it.
     pub fn c_text(&self) -> &'static CStr {
         self.text
     }
 }
 
-/// The string with a zero behind it.
 macro_rules! terminated {
     ($text:expr) => {
         match CStr::from_bytes_with_nul(concat!($text, "\0").as_bytes()) {
@@ -61,7 +60,7 @@ macro_rules! is_sticky {
     };
 }
 
-/// Lines of number, name, `sticky` where it is, and text.
+/// Rows of number, name, an optional `sticky`, and text.
 macro_rules! codes {
     ($($number:literal $name:ident $($sticky:ident)? $text:literal;)*) => {
         $(
@@ -69,7 +68,7 @@ macro_rules! codes {
             pub const $name: c_int = $number;
         )*
 
-        /// All of them, by ascending number.
+        /// All codes in ascending order.
         pub const CODES: &[Code] = &[$(
             Code {
                 number: $number,

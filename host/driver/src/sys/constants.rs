@@ -1,8 +1,8 @@
-//! The enums of `cuda.h` that the functions of the table take or answer with. In C each is an int;
-//! so it is here, because a driver may answer with a value that is newer than this list.
+//! The enums of `cuda.h` that the functions of the table take or return. As in C each is an int, because
+//! a driver may return a value that is newer than this list.
 #![allow(missing_docs, reason = "cuda.h and its manual describe each")]
 
-/// An enum of C as a type of its own name and constants of that type.
+/// Defines a C enum as an integer type alias and constants.
 macro_rules! constants {
     ($kind:ident: $integer:ident $($name:ident = $value:literal;)*) => {
         pub type $kind = std::ffi::$integer;

@@ -1,13 +1,13 @@
 //! The driver's functions, each written once.
 
-/// Calls the macro that is named with a line for each function of the table, by its exported name:
+/// Calls the given macro with a line for each function of the table, by its exported name:
 ///
 /// ```text
 /// fn cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytes: usize);
 /// ```
 ///
-/// Every function is `unsafe extern "C"` and returns a `c_int`, the `CUresult`. The types are those of
-/// `warpfold_driver::sys`; whoever calls this has them in scope, by `use warpfold_driver::sys::*`.
+/// Every function is `unsafe extern "C"` and returns a `c_int`, the `CUresult`. The caller must have the
+/// types in scope, by `use warpfold_driver::sys::*`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_each_function {
@@ -102,7 +102,7 @@ macro_rules! for_each_function {
             name: *const c_char,
         );
         fn cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode);
-        // Libraries: modules that each context loads when it needs them.
+        // Libraries: modules that are loaded into each context on demand.
         fn cuLibraryLoadData(
             library: *mut CUlibrary,
             code: *const c_void,
@@ -156,7 +156,7 @@ macro_rules! for_each_function {
             device: CUdevice,
         );
         fn cuKernelSetCacheConfig(kernel: CUkernel, config: CUfunc_cache, device: CUdevice);
-        // Links: an image of several.
+        // Links: images that are linked into one.
         fn cuLinkCreate_v2(
             num_options: c_uint,
             options: *mut CUjit_option,
@@ -251,7 +251,7 @@ macro_rules! for_each_function {
         fn cuMemcpyHtoDAsync_v2(dst: CUdeviceptr, src: *const c_void, bytes: usize, stream: CUstream);
         fn cuMemcpyDtoHAsync_v2(dst: *mut c_void, src: CUdeviceptr, bytes: usize, stream: CUstream);
         fn cuMemcpyDtoDAsync_v2(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize, stream: CUstream);
-        // Copies of rows, and those with arrays.
+        // Row-wise copies, and copies of arrays.
         fn cuMemcpy2D_v2(copy: *const CUDA_MEMCPY2D_v2);
         fn cuMemcpy2DUnaligned_v2(copy: *const CUDA_MEMCPY2D_v2);
         fn cuMemcpy2DAsync_v2(copy: *const CUDA_MEMCPY2D_v2, stream: CUstream);
@@ -308,7 +308,7 @@ macro_rules! for_each_function {
         fn cuMemsetD16Async(dst: CUdeviceptr, value: c_ushort, count: usize, stream: CUstream);
         fn cuMemsetD32Async(dst: CUdeviceptr, value: c_uint, count: usize, stream: CUstream);
         fn cuStreamAttachMemAsync(stream: CUstream, dptr: CUdeviceptr, length: usize, flags: c_uint);
-        // Memory in the order of a stream.
+        // Stream-ordered memory.
         fn cuMemAllocAsync(dptr: *mut CUdeviceptr, bytes: usize, stream: CUstream);
         fn cuMemFreeAsync(dptr: CUdeviceptr, stream: CUstream);
         fn cuMemAllocFromPoolAsync(
@@ -346,7 +346,7 @@ macro_rules! for_each_function {
         fn cuStreamGetPriority(stream: CUstream, priority: *mut c_int);
         fn cuStreamGetCtx(stream: CUstream, ctx: *mut CUcontext);
         fn cuStreamGetId(stream: CUstream, id: *mut c_ulonglong);
-        // Recording of streams.
+        // Stream capture.
         fn cuStreamBeginCapture_v2(stream: CUstream, mode: CUstreamCaptureMode);
         fn cuStreamBeginCaptureToGraph(
             stream: CUstream,

@@ -1,10 +1,10 @@
-//! The driver's interface as C has it: types, constants, codes, and the table of functions.
+//! The C interface of the driver: types, constants, codes, and the table of functions.
 //!
 //! Names, numbers and layouts are those of `cuda.h` of CUDA 13. Where a function exists in several
 //! versions, the name is the exported one (`cuMemAlloc_v2`), and the type is that version's.
 //!
-//! A driver may be newer than this list. So nothing here is an enum of Rust: a code or a property is the
-//! integer that it is in C, with constants beside it.
+//! A driver may be newer than this list. So nothing here is a Rust enum: a code or a property is an
+//! integer as in C, with constants for its values.
 
 #![allow(non_camel_case_types, reason = "these are the names of C")]
 

@@ -3,7 +3,6 @@
 
 use super::*;
 
-/// Handles are pointers to what only the driver knows.
 macro_rules! handles {
     ($($name:ident to $what:ident;)*) => {$(
         #[repr(C)]
@@ -37,32 +36,32 @@ pub type CUdeviceptr = u64;
 /// The ordinal of a device.
 pub type CUdevice = c_int;
 
-/// The number by which kernels and a conditional node name a value.
+/// The handle of a value that kernels set and a conditional node reads.
 pub type CUgraphConditionalHandle = u64;
 
-/// What a function returns: 0, or one of [`CODES`], or a code that is newer than those.
+/// The result of a function: 0, one of [`CODES`], or a code that is newer than those.
 pub type CUresult = c_int;
 
-/// Runs when what was enqueued before it is done; `status` says how that went.
+/// A function that is called when all preceding work has completed; `status` is the result of that work.
 pub type CUstreamCallback =
     Option<unsafe extern "C" fn(stream: CUstream, status: c_int, user_data: *mut c_void)>;
 
-/// Runs when what was enqueued before it is done, unless that failed.
+/// A function that is called when all preceding work has completed, unless it failed.
 pub type CUhostFn = Option<unsafe extern "C" fn(user_data: *mut c_void)>;
 
-/// Bytes of dynamic shared memory that a block of `block_size` threads needs.
+/// A function that returns the dynamic shared memory of a block of `block_size` threads, in bytes.
 pub type CUoccupancyB2DSize = Option<unsafe extern "C" fn(block_size: c_int) -> usize>;
 
-/// The legacy default stream by a number of its own; null is whatever the default is.
+/// The handle of the legacy default stream; null is the default stream of either kind.
 pub const CU_STREAM_LEGACY: CUstream = std::ptr::without_provenance_mut(1);
 
 /// The default stream of each thread.
 pub const CU_STREAM_PER_THREAD: CUstream = std::ptr::without_provenance_mut(2);
 
-/// The next value of `extra` in a launch points at the bytes of all parameters.
+/// Tag in `extra` of a launch: the next value points to the bytes of all parameters.
 pub const CU_LAUNCH_PARAM_BUFFER_POINTER: *mut c_void = std::ptr::without_provenance_mut(1);
 
-/// The next value of `extra` in a launch points at the count of those bytes, a `usize`.
+/// Tag in `extra` of a launch: the next value points to the count of those bytes, a `usize`.
 pub const CU_LAUNCH_PARAM_BUFFER_SIZE: *mut c_void = std::ptr::without_provenance_mut(2);
 
 /// The end of `extra` in a launch.
@@ -74,7 +73,7 @@ pub struct CUuuid {
     pub bytes: [u8; 16],
 }
 
-/// `CUlaunchConfig`: a launch, but for its function and parameters.
+/// `CUlaunchConfig`: a launch without its function and parameters.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchConfig {
@@ -89,19 +88,19 @@ pub struct LaunchConfig {
     pub attribute_count: c_uint,
 }
 
-/// `CUlaunchAttribute`: a number, padding to 8 bytes, a union of 64 bytes.
+/// `CUlaunchAttribute`: an id, padding to 8 bytes, and a union of 64 bytes.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchAttribute {
     pub id: CUlaunchAttributeID,
     pub padding: [u8; 4],
-    /// The union as words, all of them set. What counts depends on `id`: x, y and z of a cluster, or 1
-    /// for what is allowed.
+    /// The union as words, all initialised. Its meaning depends on `id`: x, y and z of a cluster, or 1
+    /// for an enabled feature.
     pub value: [c_uint; 16],
 }
 
 impl LaunchAttribute {
-    /// One whose value begins with these words, 16 at most; zeros follow.
+    /// Creates an attribute whose value begins with these words, at most 16; zeros follow.
     pub const fn new(id: CUlaunchAttributeID, words: &[c_uint]) -> Self {
         let mut value = [0; 16];
         let mut index = 0;
@@ -252,12 +251,12 @@ pub struct CUDA_CONDITIONAL_NODE_PARAMS {
     pub handle: CUgraphConditionalHandle,
     pub kind: CUgraphConditionalNodeType,
     pub size: c_uint,
-    /// The driver's list of as many graphs, which stays as long as the node.
+    /// The driver's array of `size` graphs, which lives as long as the node.
     pub graphs_out: *mut CUgraph,
     pub ctx: CUcontext,
 }
 
-/// `CUgraphNodeParams`: what a node of any kind is.
+/// `CUgraphNodeParams`: the parameters of a node of any kind.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CUgraphNodeParams {
@@ -268,13 +267,13 @@ pub struct CUgraphNodeParams {
 }
 
 impl CUgraphNodeParams {
-    /// Parameters of a kind, all of whose bytes are zero.
+    /// Creates parameters of a kind, with all other bytes zero.
     pub const fn new(kind: CUgraphNodeType) -> Self {
         Self { kind, reserved0: [0; 3], value: CUgraphNodeValue { words: [0; 29] }, reserved2: 0 }
     }
 }
 
-/// What counts of it depends on the node's kind; bytes behind that are zero.
+/// The node's parameters by its kind; the bytes after them are zero.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union CUgraphNodeValue {
@@ -294,7 +293,7 @@ impl std::fmt::Debug for CUgraphNodeValue {
     }
 }
 
-/// Why a graph that can be launched did not take over another one's parameters.
+/// The reason why an executable graph could not be updated from another graph.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CUgraphExecUpdateResultInfo {
@@ -309,7 +308,7 @@ mod tests {
 
     use super::*;
 
-    /// What a C compiler says of `cuda.h` of CUDA 13.0 on 64-bit Linux.
+    /// Compared with a C compiler's layout of `cuda.h` of CUDA 13.0 on 64-bit Linux.
     #[test]
     fn structures_are_laid_out_as_in_cuda_h() {
         macro_rules! layouts {
