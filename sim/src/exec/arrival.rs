@@ -14,7 +14,7 @@ use super::warp::{Next, Stop, Warp};
 use super::{Launched, Outcome, Probe, Scene};
 
 impl Warp {
-    /// The mbarrier of each lane: its rank and address.
+    /// Returns the rank and address of each lane's mbarrier.
     fn mbarriers<P: Probe>(
         &self,
         scene: &mut Scene<'_, P>,
@@ -38,7 +38,6 @@ impl Warp {
         failed.map(|()| (ranks, addresses))
     }
 
-    /// An operation other than a wait, lane by lane.
     pub(super) fn operate<P: Probe>(
         &mut self,
         scene: &mut Scene<'_, P>,
@@ -72,8 +71,8 @@ impl Warp {
         Ok(())
     }
 
-    /// `mbarrier.test_wait` and `.try_wait`. A warp of which no lane's phase is over
-    /// gives way at `try_wait`, until one is or the time is over.
+    /// Executes `mbarrier.test_wait` and `.try_wait`. At `try_wait`, a warp without a lane whose phase
+    /// is complete yields until one is, or the time is over.
     pub(super) fn wait<P: Probe>(
         &mut self,
         scene: &mut Scene<'_, P>,
@@ -91,7 +90,7 @@ impl Warp {
             }
             let at = (ranks[lane], addresses[lane]);
             let found = self.awaited(op, by_parity, at.1, lane).and_then(|wanted| match last {
-                // Lanes wait for the same more often than not.
+                // Lanes mostly wait for the same phase.
                 Some((address, parity, over)) if (address, parity) == (at.1, wanted) => {
                     Ok((wanted, over))
                 }
@@ -128,7 +127,6 @@ impl Warp {
         Ok(Next::Told)
     }
 
-    /// The parity of the phase that a lane waits for.
     fn awaited(&self, op: &MbarrierOp, by_parity: bool, address: u64, lane: usize) -> Outcome<bool> {
         let operand = op.operand.map_or(0, |slot| self.value(slot, lane));
         if !by_parity {
@@ -171,8 +169,8 @@ impl Warp {
     }
 }
 
-/// An operation of one thread on the mbarrier at a rank and address; returns the
-/// state before it.
+/// Executes an operation of one thread on the mbarrier at a rank and address; returns the state before
+/// it.
 fn operate(
     common: &mut Common,
     kind: MbarrierKind,
@@ -227,7 +225,6 @@ fn init(common: &mut Common, (rank, address): (u32, u64), count: u32) -> Result<
     Ok(barrier.pack())
 }
 
-/// The operation as observers see it.
 fn observed(kind: MbarrierKind) -> MbarrierOperation {
     match kind {
         MbarrierKind::Init => MbarrierOperation::Init,

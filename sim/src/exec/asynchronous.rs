@@ -1,5 +1,4 @@
-//! What the other instructions of sm_90 do: the ways to mbarriers and copies, and
-//! the barrier of the cluster.
+//! The other instructions of sm_90: mbarrier operations, asynchronous copies, and the cluster barrier.
 
 use crate::error::FaultKind;
 use crate::observe::{BarrierKind, Detail};
@@ -10,7 +9,6 @@ use super::warp::{Next, Stop, Warp};
 use super::{Outcome, Probe, Scene, trouble};
 
 impl Warp {
-    /// Executes an mbarrier operation or asynchronous copy.
     #[cold]
     pub(super) fn asynchronous<P: Probe>(
         &mut self,
@@ -42,7 +40,7 @@ impl Warp {
         }
     }
 
-    /// `barrier.cluster.arrive` and `.wait`, if the whole warp executes it.
+    /// Executes `barrier.cluster.arrive` and `.wait`, if the whole warp does.
     #[cold]
     pub(super) fn cluster_barrier<P: Probe>(
         &mut self,

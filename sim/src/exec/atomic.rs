@@ -1,4 +1,4 @@
-//! Atomics of a warp: lanes take their turn in order.
+//! Atomics of a warp, lane by lane.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -41,7 +41,6 @@ impl Warp {
         self.by_space(scene, access, mask, &mut addresses, kind)
     }
 
-    /// Carries out an atomic within one state space.
     pub(super) fn change<M: Sink>(
         &mut self,
         memory: &mut M,
@@ -66,7 +65,7 @@ impl Warp {
                 return self.change_wide(memory, access, address, lane);
             }
             let swap = self.value(access.swap, lane);
-            // The elements of a vector are each an atomic of their own.
+            // Each element of a vector is an atomic of its own.
             for index in 0..usize::from(access.count) {
                 let element = address + index as u64 * u64::from(width);
                 let Some(place) = memory.locate(element, width, lane) else { continue };
@@ -85,11 +84,11 @@ impl Warp {
     }
 }
 
-/// Held while 128 bits change: other accesses of those may still see one half changed.
+/// Serialises atomics of 128 bits; other accesses may still see one half changed.
 static WIDE: Mutex<()> = Mutex::new(());
 
 impl Warp {
-    /// An exchange of 128 bits, or one where they are as expected, at an address that is there.
+    /// Exchanges 128 bits, or compares and swaps them, at an address in bounds.
     fn change_wide<M: Sink>(&mut self, memory: &mut M, access: &Access, address: u64, lane: usize) {
         let _one_at_a_time = WIDE.lock().unwrap_or_else(PoisonError::into_inner);
         let halves = [address, address + 8];
@@ -112,8 +111,8 @@ impl Warp {
     }
 }
 
-/// The new value of an atomic. Single-precision sums in global memory flush
-/// subnormals, as PTX says; those in shared memory do not.
+/// Returns the new value of an atomic. Single-precision sums in global memory flush subnormals, as PTX
+/// specifies; those in shared memory do not.
 pub(super) fn combine(
     operation: AtomicOp,
     ty: Type,

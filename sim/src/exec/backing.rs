@@ -1,45 +1,41 @@
-//! The memories behind the state spaces, as the accesses of a warp see them.
+//! Memories of the state spaces, as the accesses of a warp see them.
 
 use std::sync::atomic::Ordering;
 
 use crate::memory::{Allocation, View};
 use crate::program::LANES;
 
-/// Memory that lanes read.
 pub(super) trait Source {
     /// A checked location of one lane's access.
     type Place: Copy;
 
-    /// Checks bounds; the address is aligned already.
+    /// Returns the location if it is in bounds; does not check the alignment.
     fn locate(&mut self, address: u64, bytes: u32, lane: usize) -> Option<Self::Place>;
 
-    /// The `width` bytes at `offset` from a location.
+    /// Returns the `width` bytes at `offset` from a location.
     fn get(&self, place: Self::Place, offset: u32, width: u32) -> u64;
 
-    /// Fills `words` from consecutive addresses, the first of which is a multiple of 4; `false` if that
-    /// is not possible.
+    /// Fills `words` from consecutive addresses, the first of which is a multiple of 4; returns `false`
+    /// if that is not possible.
     fn bulk_words(&mut self, address: u64, words: &mut [u32]) -> bool;
 
     /// As [`bulk_words`](Self::bulk_words), in units of 64 bits.
     fn bulk_doubles(&mut self, address: u64, doubles: &mut [u64]) -> bool;
 
-    /// The bounds in words, for an error.
     fn bounds(&self, address: u64) -> String;
 }
 
-/// Memory that lanes write.
 pub(super) trait Sink: Source {
     fn put(&mut self, place: Self::Place, offset: u32, width: u32, value: u64);
     fn bulk_put_words(&mut self, address: u64, words: &[u32]) -> bool;
     fn bulk_put_doubles(&mut self, address: u64, doubles: &[u64]) -> bool;
-    /// Replaces a value by `change` of it and returns the old one.
+    /// Replaces a value by `change` of it, and returns the old one.
     fn update(&mut self, place: Self::Place, width: u32, change: impl Fn(u64) -> u64) -> u64;
 }
 
-/// Bytes that all lanes share.
 pub(super) struct Bytes<T>(pub(super) T);
 
-/// Local memory: each lane has its own `bytes` of the whole.
+/// Local memory, with `bytes` for each lane.
 pub(super) struct Lanes<'m> {
     pub(super) memory: &'m mut [u8],
     pub(super) bytes: usize,
@@ -68,7 +64,6 @@ fn array<const N: usize>(memory: &[u8], at: usize) -> [u8; N] {
     bytes
 }
 
-/// The range of `count` elements of `N` bytes from an address on.
 fn span<const N: usize>(address: u64, count: usize) -> Option<std::ops::Range<usize>> {
     let start = usize::try_from(address).ok()?;
     Some(start..start.checked_add(count * N)?)
@@ -229,7 +224,7 @@ impl<'v> Source for Global<'v> {
         let Some((allocation, offset)) = self.locate(address, words.len() as u32 * 4, 0) else {
             return false;
         };
-        // A whole warp's words, most often: cell by cell without a look at what is left.
+        // The common case, all words of a warp: whole cells, without a remainder.
         if let (true, Ok(words), Some(cells)) = (
             offset.is_multiple_of(8),
             <&mut [u32; LANES]>::try_from(&mut *words),

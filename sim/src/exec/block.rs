@@ -1,4 +1,4 @@
-//! A block: its warps in turn, its barriers, its shared memory.
+//! Block execution: turns of the warps, numbered barriers, shared memory.
 
 use crate::config::Stats;
 use crate::error::{Fault, FaultKind};
@@ -10,20 +10,17 @@ use super::turn::Turn;
 use super::warp::{Stop, Warp};
 use super::{Launched, Outcome, PlaceInGrid, Probe, Scene, Trouble};
 
-/// What the warps of a block share while they run.
 #[derive(Default)]
 pub(super) struct Arena {
     pub(super) shared: Vec<u8>,
     /// Index of the global allocation found last.
     pub(super) hint: usize,
     pub(super) block: [u32; 3],
-    /// Rank of the block in its cluster.
     pub(super) rank: u32,
-    /// Warp instructions that the block has executed before this turn.
+    /// Warp instructions that the block executed before this turn.
     pub(super) clock: u64,
 }
 
-/// A block that is running.
 #[derive(Default)]
 pub(super) struct Block {
     pub(super) warps: Vec<Warp>,
@@ -32,61 +29,56 @@ pub(super) struct Block {
     barriers: [BarrierState; 16],
     /// Warps that have not exited.
     pub(super) live: u32,
-    /// Instructions that each warp has executed.
+    /// Instructions executed by each warp, for the thread step limit.
     steps: Vec<u64>,
 }
 
-/// What a warp is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Ready,
-    /// At a numbered barrier.
     Waiting(u8),
-    /// At the cluster's barrier, until its phase is another one.
+    /// At the cluster barrier, until its phase differs from this one.
     Cluster(u32),
-    /// At an mbarrier of this address; tries again in each round.
+    /// At the mbarrier of this address; tries again in each round.
     Trying(u32),
     Exited,
 }
 
-/// Arrivals at a numbered barrier.
 #[derive(Debug, Clone, Copy, Default)]
 struct BarrierState {
-    /// Warps that have arrived.
     warps: u32,
-    /// Threads to wait for, if the instruction says so.
+    /// Thread count, if the instruction gives one.
     threads: Option<u32>,
-    /// Of the predicates of a reduction: threads in which it holds, and all threads, if it is one.
+    /// For a reducing barrier: threads whose predicate holds, and threads that take part.
     holding: u32,
     voters: u32,
 }
 
-/// A round of the blocks of a cluster, and what they have in common.
+/// One round of a cluster's blocks, and the state that they share.
 pub(super) struct Course<'c, P> {
     pub(super) launch: &'c Launched<'c>,
     pub(super) probe: &'c P,
     pub(super) common: &'c mut Common,
-    /// What all blocks of the launch have executed, and may have executed at the end of this turn.
+    /// Instructions executed in this turn of the cluster, and the warp instructions at which it must
+    /// stop.
     pub(super) total: &'c mut Stats,
     pub(super) limit: u64,
     pub(super) round: Round,
 }
 
 impl<P> Course<'_, P> {
-    /// Warp instructions that are left until the limit.
     pub(super) fn left(&self) -> u64 {
         self.limit - self.total.warp_instructions
     }
 }
 
-/// What warps did in a round in which each that could had a turn.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Round {
     pub(super) ran: bool,
     pub(super) preempted: bool,
-    /// Whether one watched memory for another thread.
+    /// Set if a warp polled memory that another thread writes.
     pub(super) polled: bool,
-    /// Whether one did what a thread that waits at a barrier may wait for.
+    /// Set if a warp did something that a thread at a barrier may wait for.
     pub(super) acted: bool,
 }
 
@@ -96,7 +88,6 @@ impl Block {
         Self { warps, ..Self::default() }
     }
 
-    /// Bytes that a live block takes.
     pub(super) fn bytes(launch: &Launched<'_>) -> u64 {
         let rows = &launch.entry.program.rows;
         let words = u64::from(rows.words) * 128 + u64::from(rows.doubles) * 256;
@@ -105,7 +96,6 @@ impl Block {
         warp * u64::from(launch.warps()) + u64::from(launch.shared_bytes()) + 1024
     }
 
-    /// Starts a block of the grid in this place.
     pub(super) fn reset(&mut self, launch: &Launched<'_>, place: &PlaceInGrid) {
         for warp in &mut self.warps {
             warp.reset(launch, place);
@@ -120,12 +110,10 @@ impl Block {
         self.arena.clock = 0;
     }
 
-    /// Whether all warps have exited.
     pub(super) fn is_over(&self) -> bool {
         self.live == 0
     }
 
-    /// Whether a warp waits for an mbarrier.
     pub(super) fn tries(&self) -> bool {
         self.states.iter().any(|state| matches!(state, State::Trying(_)))
     }
@@ -134,8 +122,8 @@ impl Block {
         self.states.iter().any(|state| matches!(state, State::Ready | State::Trying(_)))
     }
 
-    /// Runs each warp that can go on for a turn, with as many warp instructions as
-    /// take the total to the limit at most; `false` when that is reached.
+    /// Gives each runnable warp a turn, with at most as many warp instructions as remain until the
+    /// limit; returns `false` when the limit is reached.
     pub(super) fn round<P: Probe>(&mut self, course: &mut Course<'_, P>) -> Result<bool, Box<Fault>> {
         let (launch, probe) = (course.launch, course.probe);
         let watched = P::ENABLED || probe.exploration().is_some() || probe.guide().is_some();
@@ -163,7 +151,7 @@ impl Block {
         Ok(true)
     }
 
-    /// Whether a warp can have a turn.
+    /// Returns whether a warp can run, and marks it ready if its cluster barrier has opened.
     #[inline]
     pub(super) fn can_go_on<P>(&mut self, warp: usize, course: &Course<'_, P>) -> bool {
         match self.states[warp] {
@@ -176,7 +164,7 @@ impl Block {
         }
     }
 
-    /// Takes note of what a warp did in its turn, and why that ended.
+    /// Records what a warp did in its turn, and why the turn ended.
     #[inline]
     pub(super) fn end_turn<P: Probe>(
         &mut self,
@@ -198,7 +186,7 @@ impl Block {
             let kind = FaultKind::ThreadStepLimit { limit };
             return Err(self.endless(launch, course.common, kind, index));
         }
-        // A warp that has only tried its mbarrier again has done nothing.
+        // A warp that has only tried its mbarrier again has made no progress.
         let tried = matches!(stop, Stop::Mbarrier(_));
         course.round.ran |= !tried || turn.executed() != 0;
         course.round.acted |= matches!(stop, Stop::Exited | Stop::Barrier { .. });
@@ -220,7 +208,6 @@ impl Block {
         Ok(())
     }
 
-    /// The first warp that could go on.
     pub(super) fn first_ready(&self) -> usize {
         let can_run = |state: &State| matches!(state, State::Ready | State::Trying(_));
         self.states.iter().position(can_run).unwrap_or(0)
@@ -235,7 +222,7 @@ impl Block {
         launch.fault(trouble, self.warps[warp].pc, self.arena.block, warp as u32)
     }
 
-    /// An error of a whole warp.
+    /// Returns a fault of a whole warp, located at its first active lane.
     pub(super) fn fault_at(&self, launch: &Launched<'_>, kind: FaultKind, warp: usize) -> Box<Fault> {
         let lane = self.warps[warp].active.trailing_zeros().min(31);
         self.fault(launch, Trouble { kind, lane, place: None }, warp)
@@ -246,7 +233,6 @@ impl Block {
         self.live -= 1;
         common.barrier.exit(self.warps[warp].cluster_phase);
         for id in 0..self.barriers.len() {
-            // Nobody waits at most of them.
             let arrived = self.barriers[id].warps;
             if arrived != 0 && arrived >= self.needed(launch, id) {
                 self.open(launch, id);
@@ -254,7 +240,7 @@ impl Block {
         }
     }
 
-    /// Counts a warp at a barrier and lets everyone go who waited for it.
+    /// Counts a warp's arrival at a barrier, and opens the barrier if it is complete.
     fn arrive(&mut self, launch: &Launched<'_>, warp: usize, entry: u32, id: u32, threads: Option<u32>) {
         let state = &mut self.barriers[id as usize];
         state.warps += 1;
@@ -276,7 +262,8 @@ impl Block {
         }
     }
 
-    /// Warps that a barrier waits for. Exited warps count as arrived at a barrier of the whole block.
+    /// Returns how many warps a barrier waits for. At a barrier of the whole block, exited warps count
+    /// as arrived.
     #[inline]
     fn needed(&self, launch: &Launched<'_>, id: usize) -> u32 {
         match self.barriers[id].threads {
@@ -285,12 +272,11 @@ impl Block {
         }
     }
 
-    /// How many warps come to a barrier until it opens; `None` where one has already come to some.
+    /// Returns how many warps must arrive to open a barrier; `None` if one has already arrived at any.
     pub(super) fn all_awaited(&self) -> Option<u32> {
         self.barriers.iter().all(|barrier| barrier.warps == 0).then_some(self.live)
     }
 
-    /// Lets everyone go who waits at a barrier.
     fn open(&mut self, launch: &Launched<'_>, id: usize) {
         let state = std::mem::take(&mut self.barriers[id]);
         for (warp, waiting) in self.warps.iter_mut().zip(&mut self.states) {
@@ -304,13 +290,12 @@ impl Block {
         }
     }
 
-    /// The error of a block of which no warp can go on, at the first that waits.
+    /// Returns the fault of a block without a runnable warp, located at the first that waits.
     pub(super) fn stuck(&self, launch: &Launched<'_>, kind: FaultKind) -> Box<Fault> {
         let waits = |state: &State| !matches!(state, State::Ready | State::Exited);
         self.fault_at(launch, kind, self.states.iter().position(waits).unwrap_or(0))
     }
 
-    /// Which warps wait for what.
     pub(super) fn waits(&self, common: &Common, rank: u32) -> String {
         let mut waits = Vec::new();
         for (id, state) in self.barriers.iter().enumerate().filter(|(_, s)| s.warps != 0) {
@@ -348,7 +333,7 @@ impl Block {
     }
 }
 
-/// Gives a warp the result of the reducing barrier that it waited at.
+/// Writes the result of a reducing barrier to a warp that waited there.
 fn reduced(launch: &Launched<'_>, warp: &mut Warp, state: BarrierState) {
     let program = &launch.entry.program;
     let Op::Barrier(entry) = program.code[warp.pc as usize].op else { return };

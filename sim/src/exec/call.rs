@@ -1,9 +1,8 @@
-//! Calls of functions that are not expanded in place, and what lanes keep of their callers meanwhile.
+//! Calls of functions that are not inlined, and the registers that lanes save for their callers.
 //!
-//! A call puts the place behind it on the warp's stack, for all lanes that are at it, and sends those
-//! that call to their functions. Each lane keeps what its caller needs afterwards, and its own local
-//! memory begins behind the caller's. Lanes whose function returns wait until those come that were with
-//! them.
+//! A call pushes its return point onto the warp's stack, for all lanes that are at it, and sends the
+//! calling lanes to their functions. Each lane saves what its caller needs afterwards, and its local
+//! memory starts after the caller's. Lanes that return wait until the other lanes of the call arrive.
 
 use crate::error::{CallDepth, FaultKind, shortened};
 use crate::lanes::for_each_lane;
@@ -14,25 +13,23 @@ use super::control::Split;
 use super::warp::{Next, Warp};
 use super::{Outcome, Probe, Scene, trouble};
 
-/// Activations of a thread at a time, beside that of the kernel.
+/// Maximum activations of a thread at a time, besides that of the kernel.
 const MAX_DEPTH: usize = 1024;
-/// Bytes of local memory of a thread, with all activations.
+/// Maximum local memory of a thread with all activations, in bytes.
 const MAX_STACK: u64 = 512 << 10;
 
-/// The activations that the lanes of a warp are in; none until there was a call.
+/// Function activations of the lanes of a warp; empty before the first call.
 #[derive(Debug, Default, Hash)]
 pub(super) struct Activations(Vec<Lane>);
 
 #[derive(Debug, Default, Clone, Hash)]
 struct Lane {
-    /// Of each activation the call and the function, by their places in the program's tables.
+    /// Call and function of each activation, as indices into the program's tables.
     calls: Vec<(u32, u32)>,
-    /// What the callers keep.
     kept: Vec<u64>,
 }
 
 impl Activations {
-    /// Forgets those of a block that is over.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
@@ -46,7 +43,6 @@ impl Activations {
 }
 
 impl Warp {
-    /// Calls the function that each lane of a mask means.
     pub(super) fn call<P: Probe>(
         &mut self,
         scene: &mut Scene<'_, P>,
@@ -78,7 +74,7 @@ impl Warp {
         Ok(Next::Placed)
     }
 
-    /// Sends lanes to functions; all active ones wait behind the call until those have returned.
+    /// Sends lanes to functions; all active lanes wait after the call until those have returned.
     fn enter(&mut self, ways: &[(u32, u32)]) {
         let Some((&(start, lanes), rest)) = ways.split_first() else {
             self.pc += 1;
@@ -92,7 +88,7 @@ impl Warp {
         (self.pc, self.active, self.join) = (start, lanes, NOWHERE);
     }
 
-    /// Begins the activation of a lane's function, and gives the place where that begins.
+    /// Begins an activation of a lane, and returns the first instruction of its function.
     fn activate(&mut self, program: &Program, index: u32, lane: usize) -> Outcome<u32> {
         let call = &program.calls[index as usize];
         let place = self.called(program, call, lane)?;
@@ -117,7 +113,6 @@ impl Warp {
         Ok(function.start)
     }
 
-    /// Which function a lane calls.
     fn called(&self, program: &Program, call: &Call, lane: usize) -> Outcome<u32> {
         let Some(row) = call.target else { return Ok(call.functions[0]) };
         let address = self.regs.doubles[usize::from(row)][lane];
@@ -133,7 +128,6 @@ impl Warp {
         }
     }
 
-    /// Keeps what a caller needs afterwards.
     fn keep(&mut self, call: &Call, which: (u32, u32), lane: usize) {
         let regs = &self.regs;
         let words = call.words.iter().map(|&row| u64::from(regs.words[usize::from(row)][lane]));
@@ -145,7 +139,6 @@ impl Warp {
         activation.calls.push(which);
     }
 
-    /// Ends the activations of the lanes of a mask.
     pub(super) fn ret<P: Probe>(&mut self, scene: &mut Scene<'_, P>, mask: u32) -> Next {
         if P::ENABLED {
             self.tell(scene, mask, Detail::None);
@@ -160,7 +153,7 @@ impl Warp {
         if self.active != 0 {
             return Next::Told;
         }
-        // Those behind the call are there.
+        // The lanes that wait after the call are on the stack.
         self.leave();
         Next::Placed
     }
@@ -196,14 +189,12 @@ impl Warp {
         }
     }
 
-    /// Copies bytes of a lane's local memory.
     fn copy_local(&mut self, lane: usize, from: u32, to: Part) {
         let start = lane * self.local_bytes;
         let from = start + from as usize;
         self.local.copy_within(from..from + to.bytes as usize, start + to.offset as usize);
     }
 
-    /// Makes room for `bytes` bytes of local memory in each lane.
     fn grow_local(&mut self, bytes: usize) {
         if bytes <= self.local_bytes {
             return;
@@ -220,7 +211,7 @@ impl Warp {
     }
 }
 
-/// A part of an activation, from the start of local memory.
+/// Returns a part of an activation, relative to the start of local memory.
 fn shifted(part: &Part, begin: u32) -> Part {
     Part { offset: part.offset + begin, ..*part }
 }

@@ -1,8 +1,8 @@
-//! A cluster: blocks that run interleaved and reach each other's shared memory.
+//! Cluster execution: interleaved blocks that access each other's shared memory.
 //!
-//! One host thread at a time runs a cluster, so its blocks need no locks. The
-//! shared memories lie side by side in [`Common`]; a block takes its own into its
-//! arena while it has its turn. A launch without clusters has clusters of one.
+//! One host thread at a time runs a cluster, so its blocks need no locks. The shared memories are stored
+//! side by side in [`Common`]; a block moves its own into its arena during its turn. A launch without
+//! clusters has clusters of one block.
 
 use std::collections::BTreeMap;
 use std::mem::swap;
@@ -17,57 +17,51 @@ use super::flight::Flight;
 use super::mbarrier::Mbarrier;
 use super::{Launched, Outcome, Probe, ProbeState, Trouble, trouble};
 
-/// Rounds after which a cluster whose warps do not watch memory gives way too.
+/// Rounds after which a cluster yields even if its warps do not poll memory.
 const QUIET_ROUNDS: u32 = 64;
-/// Times that every warp waits in vain for its mbarrier and is let go on with
-/// `try_wait` false, without a sign of anything else, before that is a deadlock.
+/// Consecutive times that every warp waits for an mbarrier and continues with `try_wait` false, without
+/// any other progress, before that is a deadlock.
 const PATIENCE: u32 = 256;
-/// Warp instructions, or as much other work, after which a cluster looks at the clock: some
-/// milliseconds.
+/// Warp instructions, or equivalent other work, between two looks at the clock: some milliseconds.
 const CLOCK_PERIOD: u64 = 1 << 16;
-/// Warp instructions that take as long as a round of a cluster does without any.
+/// Warp instructions that take as long as a round of a cluster without any.
 const ROUND_COST: u64 = 64;
-/// Bytes of a cluster that are cleared in the time of a warp instruction, at least.
+/// Bytes of a cluster that are cleared in the time of one warp instruction, at least.
 const CLEARED_BYTES: u64 = 256;
 
-/// A cluster that is running.
 pub(super) struct Cluster {
     blocks: Vec<Block>,
     common: Common,
     quiet_rounds: u32,
-    /// Times that the warps have waited in vain, one after the other.
+    /// Consecutive times that all warps have waited without progress.
     in_vain: u32,
-    /// Work since this place of a cluster last looked at the clock, in warp instructions. It counts on
-    /// from one cluster of the grid to the next: most of them may be short.
+    /// Work since the last look at the clock, in warp instructions. It carries over from one cluster of
+    /// the grid to the next, since most of them may be short.
     unclocked: u64,
 }
 
-/// What the blocks of a cluster share.
 #[derive(Default)]
 pub(super) struct Common {
     pub(super) members: Vec<Member>,
     pub(super) flights: Vec<Flight>,
-    /// Copies issued so far.
     pub(super) departures: u64,
     pub(super) barrier: ClusterBarrier,
-    /// Whether nothing can go on unless `try_wait` gives up: its time is over.
+    /// Set when nothing can make progress unless `try_wait` times out.
     pub(super) expired: bool,
 }
 
-/// A block as the others of its cluster see it.
+/// A block, as accessible to the others of its cluster.
 #[derive(Default)]
 pub(super) struct Member {
-    /// Its shared memory, unless the block has its turn.
+    /// Its shared memory, except during the block's turn.
     pub(super) shared: Vec<u8>,
-    /// Address of each mbarrier, with whether it is valid still.
+    /// Address of each mbarrier; `false` once it is invalidated.
     pub(super) mbarriers: BTreeMap<u64, bool>,
     pub(super) exited: bool,
-    /// Its place in the grid.
     pub(super) block: [u32; 3],
     pub(super) probe: ProbeState,
 }
 
-/// The barrier of the whole cluster.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ClusterBarrier {
     /// Live warps that have arrived in this phase.
@@ -77,19 +71,15 @@ pub(super) struct ClusterBarrier {
     pub(super) live: u32,
 }
 
-/// How a cluster stands after its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     Finished,
     Yielded,
-    /// The launch has no instructions left.
     OutOfSteps,
-    /// The launch has no time left.
     OutOfTime,
 }
 
 impl ClusterBarrier {
-    /// Arrives; returns the phase to wait for.
     pub(super) fn arrive(&mut self) -> u32 {
         let phase = self.phase;
         self.arrived += 1;
@@ -97,8 +87,8 @@ impl ClusterBarrier {
         phase
     }
 
-    /// A warp exits, which has arrived in phase `arrived` if at all. The others
-    /// no longer wait for it.
+    /// Removes a warp that exits, and its arrival if it was in the current phase. The others no longer
+    /// wait for it.
     pub(super) fn exit(&mut self, arrived: Option<u32>) {
         self.live -= 1;
         self.arrived -= u32::from(arrived == Some(self.phase));
@@ -114,7 +104,7 @@ impl ClusterBarrier {
 }
 
 impl Common {
-    /// The block that a shared address names by its rank.
+    /// Returns the block that a shared address names by its rank.
     pub(super) fn member(
         &mut self,
         rank: u64,
@@ -131,7 +121,6 @@ impl Common {
         }
     }
 
-    /// Changes the mbarrier at an address of a block.
     pub(super) fn mbarrier<T>(
         &mut self,
         rank: u32,
@@ -146,7 +135,7 @@ impl Common {
             Some(false) => return Err(MbarrierProblem::Invalidated),
             None => return Err(MbarrierProblem::Uninitialised),
         }
-        // Only places inside of the memory become mbarriers.
+        // Mbarriers are initialised only within the memory, so this does not fail.
         let at = address as usize;
         let Some(bytes) = member.shared.get_mut(at..at + 8) else {
             return Err(MbarrierProblem::Uninitialised);
@@ -161,7 +150,6 @@ impl Common {
 }
 
 impl Common {
-    /// What the phase of an mbarrier waits for, in words.
     pub(super) fn lacks(&self, rank: u32, address: u64) -> String {
         let at = address as usize;
         let bytes = self.members.get(rank as usize).and_then(|member| member.shared.get(at..at + 8));
@@ -175,7 +163,6 @@ impl Common {
     }
 }
 
-/// The error of an mbarrier at an address.
 #[cold]
 pub(super) fn mbarrier_fault(address: u64, problem: MbarrierProblem, lane: u32) -> Box<Trouble> {
     Box::new(Trouble { kind: FaultKind::Mbarrier { address, problem }, lane, place: None })
@@ -190,12 +177,10 @@ impl Cluster {
         Self { blocks, common, quiet_rounds: 0, in_vain: 0, unclocked: 0 }
     }
 
-    /// Bytes that a live cluster takes.
     pub(super) fn bytes(launch: &Launched<'_>) -> u64 {
         Block::bytes(launch) * u64::from(launch.cluster_blocks())
     }
 
-    /// Starts a cluster of the grid in this place.
     pub(super) fn reset<P: Probe>(&mut self, launch: &Launched<'_>, index: u64, probe: &P) {
         let live = launch.warps() * self.blocks.len() as u32;
         self.common.barrier = ClusterBarrier { live, ..ClusterBarrier::default() };
@@ -223,7 +208,6 @@ impl Cluster {
         }
     }
 
-    /// Hands the observer's states back.
     pub(super) fn finish<P: Probe>(&mut self, probe: &P) {
         self.common.flights.clear();
         for member in &mut self.common.members {
@@ -231,8 +215,8 @@ impl Cluster {
         }
     }
 
-    /// Runs warps in turn until the cluster finishes, gives way, `steps` warp instructions are used up,
-    /// or it is later than `deadline`; what was executed is added to `total`.
+    /// Runs warps in turn until the cluster finishes, yields, has used `steps` warp instructions, or
+    /// `deadline` has passed; adds what was executed to `total`.
     pub(super) fn turn<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
@@ -244,7 +228,8 @@ impl Cluster {
         let limit = total.warp_instructions.saturating_add(steps);
         let mut clocked = total.warp_instructions;
         loop {
-            // Before a round, not behind it: some warp can go on, at which the error of the limit is.
+            // Before a round, not after it: the error is located at a warp that can go on, and here
+            // there is one.
             self.unclocked += total.warp_instructions - clocked + ROUND_COST;
             clocked = total.warp_instructions;
             if self.unclocked >= CLOCK_PERIOD {
@@ -295,7 +280,7 @@ impl Cluster {
         }
     }
 
-    /// The error of a launch that has passed a limit, at the first warp that could go on.
+    /// Returns the fault of a launch that exceeded a limit, located at the first runnable warp.
     pub(super) fn endless(&mut self, launch: &Launched<'_>, kind: FaultKind) -> Box<Fault> {
         let rank = self.blocks.iter().position(Block::has_ready).unwrap_or(0);
         let block = &mut self.blocks[rank];
@@ -304,13 +289,14 @@ impl Cluster {
         block.endless(launch, &mut self.common, kind, warp)
     }
 
-    /// The same error without a look at what the warp does, which would change memory.
+    /// As [`endless`](Self::endless), but does not run the warp to find its loop, which would change
+    /// memory.
     pub(super) fn stopped(&self, launch: &Launched<'_>, kind: FaultKind) -> Box<Fault> {
         let block = self.blocks.iter().find(|block| block.has_ready()).unwrap_or(&self.blocks[0]);
         block.fault_at(launch, kind, block.first_ready())
     }
 
-    /// Ends a block: the others may not use its shared memory any more.
+    /// Retires a block, whose shared memory the others may no longer use.
     fn retire<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
@@ -331,8 +317,8 @@ impl Cluster {
         }
     }
 
-    /// Every warp waits: for a copy, which lands now, for the time of a `try_wait`
-    /// to be over, or for good.
+    /// Resolves a round in which every warp waits: lands a copy, lets a `try_wait` time out, or reports
+    /// a deadlock.
     fn stalled<P: Probe>(&mut self, launch: &Launched<'_>, probe: &P) -> Result<(), Box<Fault>> {
         let landed = self.common.land_oldest(launch, probe);
         if landed.map_err(|trouble| self.fault(launch, *trouble))? {
@@ -346,7 +332,7 @@ impl Cluster {
         Err(self.deadlock(launch))
     }
 
-    /// The error of a copy that lands, whose place is that of its issue.
+    /// Returns the fault of a copy that lands, located at its issue.
     #[cold]
     fn fault(&self, launch: &Launched<'_>, trouble: Trouble) -> Box<Fault> {
         self.blocks[0].fault(launch, trouble, 0)

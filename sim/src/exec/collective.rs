@@ -1,4 +1,4 @@
-//! Instructions in which the lanes of a warp take part together.
+//! Collective instructions of a warp.
 
 use multiversion::multiversion;
 
@@ -11,13 +11,13 @@ use super::strand::Wait;
 use super::warp::{Next, Warp};
 use super::{Outcome, Probe, Scene, trouble};
 
-/// Lanes that meet at an instruction, of one member mask.
+/// Lanes at a collective with one member mask.
 struct Group {
     members: u32,
     lanes: u32,
 }
 
-/// The row that has the member mask of each lane, of an instruction at which lanes meet.
+/// Returns the row with the member mask of each lane, for a collective.
 #[inline]
 fn member_masks(program: &Program, op: &Op) -> Option<u16> {
     match *op {
@@ -32,7 +32,6 @@ fn member_masks(program: &Program, op: &Op) -> Option<u16> {
 }
 
 impl Warp {
-    /// Executes an instruction at which the lanes of a member mask meet.
     pub(super) fn collective<P: Probe>(
         &mut self,
         scene: &mut Scene<'_, P>,
@@ -57,7 +56,7 @@ impl Warp {
             for_each_lane(mask, |lane| differs |= masks[lane] ^ members);
             differs == 0
         };
-        // As it mostly is: all members are here that there are, and nobody else.
+        // The common case: exactly the members that exist are here.
         let there = if scene.launch.config.strict { FULL } else { self.live() };
         if uniform && mask & !members == 0 && members & there & !mask == 0 {
             self.together(scene, op, &[Group { members, lanes: mask }]);
@@ -67,13 +66,13 @@ impl Warp {
         self.meet(scene, op, &masks, mask)
     }
 
-    /// Whether all lanes name all lanes as those that meet at an instruction.
+    /// Returns whether the member masks of all lanes name all lanes.
     pub(super) fn names_all(&self, program: &Program, op: &Op) -> bool {
         let masks = member_masks(program, op).map(|row| &self.regs.words[usize::from(row)]);
         masks.is_some_and(|masks| *masks == [FULL; LANES])
     }
 
-    /// Executes it for all lanes, that name all, where nobody watches.
+    /// Executes a collective for all lanes, whose masks name all, without an observer.
     pub(super) fn all_together(&mut self, program: &Program, op: &Op) {
         match *op {
             Op::Shuffle(index) => {
@@ -83,8 +82,8 @@ impl Warp {
         }
     }
 
-    /// Executes it for the lanes whose fellow members are here, or wait here already. The others wait
-    /// for theirs.
+    /// Executes a collective for the lanes whose fellow members are here, or wait here already; the
+    /// others wait for theirs.
     #[cold]
     fn meet<P: Probe>(
         &mut self,
@@ -142,13 +141,11 @@ impl Warp {
             self.pc += 1;
             self.unite();
         } else {
-            // Those wait that were here.
             self.leave();
         }
         Ok(Next::Placed)
     }
 
-    /// Executes it for all lanes of each group.
     fn together<P: Probe>(&mut self, scene: &mut Scene<'_, P>, op: &Op, groups: &[Group]) {
         let program = &scene.launch.entry.program;
         let all = groups.iter().fold(0, |all, group| all | group.lanes);
@@ -172,7 +169,7 @@ impl Warp {
         }
     }
 
-    /// Executes an instruction whose result some lanes have in common.
+    /// Executes a collective whose result is common to its lanes.
     fn agree(&mut self, op: &Op, lanes: u32) {
         match *op {
             Op::Vote { kind, d, a, negate, .. } => self.vote(kind, d, a, negate, lanes),
@@ -275,7 +272,7 @@ impl Warp {
     }
 }
 
-/// The value that each lane gets of those in `a`, and the lanes whose source is in range.
+/// Returns the value of `a` that each lane gets, and the lanes whose source is in range.
 #[multiversion(
     targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
     dispatcher = "direct"
@@ -283,7 +280,7 @@ impl Warp {
 fn shuffled(mode: ShuffleMode, a: &Row, b: &Row, c: &Row, sources: &mut [u8; LANES]) -> (Row, u32) {
     let mut in_range = [0_u32; LANES];
     let mut source = [0_u32; LANES];
-    // The mode is outside of the loop so that each loop is branch-free.
+    // The match is outside of the loop, so that each loop is branch-free.
     match mode {
         ShuffleMode::Up => route(b, c, &mut source, &mut in_range, |lane, b, _, _, max| {
             (lane.wrapping_sub(b), lane as i32 - b as i32 >= max as i32)
@@ -311,8 +308,8 @@ fn shuffled(mode: ShuffleMode, a: &Row, b: &Row, c: &Row, sources: &mut [u8; LAN
     (values, ranges)
 }
 
-/// The source lane and whether it is in range, for every lane. `pick` gets lane,
-/// offset, first lane of the segment, segment mask and last lane in range.
+/// Computes the source of every lane, and whether it is in range. `pick` gets lane, offset, first lane
+/// of the segment, segment mask and last lane in range.
 #[inline(always)]
 fn route(
     b: &Row,
@@ -331,7 +328,7 @@ fn route(
     }
 }
 
-/// What a reduction makes of its first value.
+/// Returns the reduction of a single value.
 fn first(kind: WarpReduce, value: u32) -> u32 {
     match kind {
         WarpReduce::Float { .. } => combine(kind, value, value),

@@ -1,4 +1,4 @@
-//! Kernels that call `cudaGraphSetConditional`.
+//! `cudaGraphSetConditional` in kernels.
 
 use std::sync::PoisonError;
 
@@ -10,7 +10,6 @@ use super::warp::Warp;
 use super::{Outcome, Probe, Scene, trouble};
 
 impl Warp {
-    /// Gives a handle a value for each lane of a mask.
     pub(super) fn condition<P: Probe>(
         &mut self,
         scene: &mut Scene<'_, P>,

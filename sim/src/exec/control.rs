@@ -5,30 +5,28 @@ use crate::program::{NOWHERE, Program};
 
 use super::warp::Warp;
 
-/// Lanes that wait to go on at an instruction.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(super) struct Split {
     pub(super) pc: u32,
     pub(super) mask: u32,
     pub(super) join: u32,
-    /// Whether it is behind a call: those above it are in the function.
+    /// Set for the return point of a call: the entries above it are in the function.
     pub(super) behind_call: bool,
 }
 
 impl Split {
-    /// Lanes at a place of the function that they are in.
     pub(super) const fn new(pc: u32, mask: u32, join: u32) -> Self {
         Self { pc, mask, join, behind_call: false }
     }
 }
 
 impl Warp {
-    /// Sends the lanes of each way to its instruction; ways meet at `join`.
+    /// Sends the lanes of each way to its instruction; the ways reconverge at `join`.
     ///
-    /// Lanes whose way leads straight to the meeting point wait there. The first
-    /// other way runs at once, the rest wait on the stack above the meeting point.
+    /// Lanes whose way leads directly to `join` wait there. The first other way runs at once; the rest
+    /// wait on the stack above the reconvergence point.
     pub(super) fn diverge(&mut self, ways: &[(u32, u32)], join: u32) {
-        // Without a meeting point of its own, each way has that around it.
+        // A branch without a reconvergence point of its own inherits the enclosing one.
         let join = if join == NOWHERE { self.join } else { join };
         if join != self.join {
             self.stack.push(Split::new(join, self.active, self.join));
@@ -45,7 +43,7 @@ impl Warp {
         }
     }
 
-    /// Goes on with the lanes on top of the stack; `false` when none are left.
+    /// Continues with the lanes on top of the stack; returns `false` if none are left.
     pub(super) fn rejoin(&mut self) -> bool {
         while let Some(split) = self.stack.pop() {
             let mask = split.mask & !self.exited;
@@ -58,11 +56,10 @@ impl Warp {
         false
     }
 
-    /// Lets lanes of `missing` run ahead that wait on the stack at a place from
-    /// where they can only leave the kernel without meeting anyone: those that
-    /// returned early must not hold up a barrier. The current lanes wait
-    /// meanwhile and execute their instruction again. `false` if there are none;
-    /// lanes that have a caller to go back to are not among them.
+    /// Lets lanes of `missing` run ahead that wait on the stack at a place from which they can only exit
+    /// without meeting other lanes: threads that returned early must not hold up a barrier. The current
+    /// lanes wait meanwhile and execute their instruction again. Returns `false` if there are none;
+    /// lanes that have a caller to return to do not count.
     #[cold]
     pub(super) fn release(&mut self, program: &Program, missing: u32) -> bool {
         let mut above = self.active;
@@ -83,9 +80,8 @@ impl Warp {
         false
     }
 
-    /// An indexed branch: each lane of `mask` goes to its entry of the table, the
-    /// other active ones to the next instruction. Gives the lane and index of one
-    /// past the table's end.
+    /// Executes an indexed branch: each lane of `mask` goes to its entry of the table, the other active
+    /// lanes to the next instruction. Fails with the lane and index of one past the end of the table.
     pub(super) fn branch_indexed(
         &mut self,
         indices: &[u32; 32],
@@ -116,7 +112,6 @@ impl Warp {
         Ok(())
     }
 
-    /// Lanes that have not exited.
     pub(super) fn live(&self) -> u32 {
         FULL & !self.exited
     }

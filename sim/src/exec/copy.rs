@@ -1,4 +1,4 @@
-//! Asynchronous copies of a warp, as it issues them.
+//! Issue of asynchronous copies.
 
 use crate::ast::Type;
 use crate::error::FaultKind;
@@ -13,10 +13,10 @@ use super::reach::aligned;
 use super::warp::Warp;
 use super::{Outcome, Probe, Scene, trouble};
 
-/// Bulk copies move multiples of as many bytes, between multiples of them.
+/// Bulk copies move multiples of this many bytes, between multiples of it.
 const BULK_UNIT: u64 = 16;
 
-/// What a copy moves: from an address of a space, or the values of registers.
+/// Source of a copy: an address of a space, or values of registers.
 #[derive(Default)]
 struct Payload {
     from: Option<(Space, u64)>,
@@ -47,7 +47,6 @@ impl Warp {
         outcome.map(|_| ())
     }
 
-    /// `cp.async` of a warp.
     fn copy_few<P: Probe>(&mut self, scene: &mut Scene<'_, P>, op: &CopyOp, mask: u32) -> Outcome<()> {
         let Bytes::Few { from, bytes, read, ignore } = op.bytes else { return Ok(()) };
         let (sources, targets) = (self.addresses(&from), self.addresses(&op.to));
@@ -77,8 +76,8 @@ impl Warp {
         Ok(())
     }
 
-    /// The copy of one lane; its events are numbered from `part` on. Returns the
-    /// number behind them.
+    /// Issues the copy of one lane; its events are numbered from `part`. Returns the number after the
+    /// last.
     fn copy_bulk<P: Probe>(
         &mut self,
         scene: &mut Scene<'_, P>,
@@ -137,7 +136,6 @@ impl Warp {
         Ok(())
     }
 
-    /// What a lane copies, checked.
     fn payload<P: Probe>(&self, scene: &mut Scene<'_, P>, op: &CopyOp, lane: usize) -> Outcome<Payload> {
         let (from, bytes) = match op.bytes {
             Bytes::Bulk { from, bytes } => (from, self.value(bytes, lane) as u32),
@@ -168,8 +166,7 @@ impl Warp {
         slots.iter().flat_map(bytes).collect()
     }
 
-    /// Who is told that a copy to shared memory has landed: an mbarrier of the same
-    /// block.
+    /// Returns what a copy to shared memory signals; an mbarrier must be in the block of the target.
     fn notice<P: Probe>(
         &self,
         scene: &mut Scene<'_, P>,
@@ -217,7 +214,7 @@ impl Warp {
     }
 }
 
-/// The same places in the blocks of a mask, instead of those of one block.
+/// Replaces the target and mbarrier of one block by those at the same addresses in the blocks of a mask.
 fn multicast<P: Probe>(
     scene: &mut Scene<'_, P>,
     (to, notice): (Target, Notice),
@@ -235,7 +232,7 @@ fn multicast<P: Probe>(
     ranks.map(place).collect()
 }
 
-/// Checks a lane of `cp.async`, which wants to read `wanted` bytes.
+/// Checks a lane of `cp.async` that reads `wanted` bytes.
 fn check_few<P: Probe>(scene: &mut Scene<'_, P>, few: &Few, wanted: u32, lane: usize) -> Outcome<()> {
     let bytes = few.bytes;
     if wanted > bytes {

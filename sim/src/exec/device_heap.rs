@@ -8,7 +8,6 @@ use super::warp::Warp;
 use super::{Outcome, Probe, Scene, trouble};
 
 impl Warp {
-    /// Allocates or frees for each lane of a mask.
     pub(super) fn heap<P: Probe>(
         &mut self,
         scene: &mut Scene<'_, P>,

@@ -1,4 +1,4 @@
-//! Kernels that do not end: what a thread goes round in when a limit ends it.
+//! Kernels that do not end: the loop that a thread is in when a limit stops it.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,11 @@ use super::turn::Turn;
 use super::warp::{Stop, Warp};
 use super::{Launched, Scene, Trouble, Whereabouts};
 
-/// Warp instructions for which a warp is looked at.
+/// Warp instructions for which a warp is traced.
 const LOOKED_AT: u32 = 1 << 16;
 
 impl Block {
-    /// The error of a warp that has passed a limit, at the loop that it is in.
+    /// Returns the fault of a warp that exceeded a limit, with the loop that it is in.
     #[cold]
     pub(super) fn endless(
         &mut self,
@@ -32,7 +32,7 @@ impl Block {
             let (common, turn) = (&mut *common, Turn::new(left));
             let mut scene = Scene { launch, arena, common, probe: &looking, turn };
             let stop = warps.run(&mut scene);
-            // What it watches in memory brings the turn's end nearer.
+            // A turn that polls executes few instructions, since polling shortens it.
             left = left.saturating_sub(scene.turn.executed().max(64) as u32);
             if !matches!(stop, Ok(Stop::Preempted)) {
                 break;
@@ -54,8 +54,8 @@ impl Block {
     }
 }
 
-/// The smallest loop that has all instructions that were executed: its first one, and the branch at its
-/// end that leads back. Of none that has all, the smallest with the one that the warp is at.
+/// Returns the smallest loop that contains all executed instructions: its first one, and the branch back
+/// at its end. If none does, returns the smallest that contains the warp's current instruction.
 fn innermost(program: &Program, visited: &BTreeSet<u32>, warp: &Warp) -> Option<(u32, u32)> {
     let back = |(index, inst): (usize, &crate::program::Inst)| match inst.op {
         Op::Branch { target, .. } if target <= index as u32 => Some((target, index as u32)),

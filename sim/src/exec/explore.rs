@@ -1,5 +1,4 @@
-//! Launches under every order of their steps: one execution after the other, as a trail of decisions
-//! says.
+//! Explorations of launches: one execution after the other, each by a trail of decisions.
 
 use std::time::Instant;
 
@@ -12,39 +11,35 @@ use super::cluster::{Cluster, Progress};
 use super::explored::{Halted, State, Taken, World, threads};
 use super::{Launched, Probe, ProbeState};
 
-/// What came of an execution.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Every block has come to its end.
     Complete,
-    /// Another execution is the same as this one.
+    /// The execution is equivalent to another one.
     Redundant,
-    /// A kernel failed, or some warp waits for ever.
+    /// A kernel failed, or a warp waits forever.
     Failure(String),
 }
 
-/// A launch of an exploration.
 struct Grid<'l> {
     launch: &'l Launched<'l>,
-    /// Whether its blocks start once those of the launch before let them, by `griddepcontrol`.
+    /// Set if its blocks may start when those of the previous launch let them (`griddepcontrol`).
     overlaps: bool,
     blocks: Vec<Cluster>,
     finished: Vec<bool>,
     started: bool,
-    /// When its time is over, in this execution.
+    /// End of its time limit, in this execution.
     deadline: Option<Instant>,
-    /// Number of its first warp.
+    /// Index of its first warp among those of all launches.
     first: usize,
 }
 
-/// Launches that are run again and again.
 pub(crate) struct Explorer<'l> {
     grids: Vec<Grid<'l>>,
     warps: usize,
     world: Exploring,
 }
 
-/// Makes warps stop in front of their steps.
+/// A probe that stops warps before their steps.
 #[derive(Debug)]
 struct Exploring(World);
 
@@ -83,7 +78,6 @@ impl Grid<'_> {
         (warp - self.first) / self.warps_of_block()
     }
 
-    /// Whether the launch after may start while this one runs.
     fn lets_on(&self, state: &State) -> bool {
         let lets = |warp| self.finished[self.block_of(warp)] || state.triggered[warp];
         self.started && self.warps().all(lets)
@@ -119,13 +113,13 @@ impl<'l> Explorer<'l> {
         self.world.0.state()
     }
 
-    /// Moves on to the next execution; `false` when there is none.
+    /// Advances to the next execution; returns `false` if there is none.
     pub(crate) fn advance(&mut self) -> bool {
         self.state().trail.advance()
     }
 
-    /// Whether more memory than thought is shared, so that all is to be explored from the start: the
-    /// next execution does.
+    /// Returns whether more memory turned out to be shared; the next execution then starts the
+    /// exploration over.
     pub(crate) fn begins_anew(&mut self) -> bool {
         let mut state = self.state();
         let grown = std::mem::take(&mut state.grown);
@@ -135,17 +129,15 @@ impl<'l> Explorer<'l> {
         grown
     }
 
-    /// Why the exploration is not possible.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.state().trouble.clone()
     }
 
-    /// What was written to held at first and holds now.
+    /// Returns the first and the last values of all memory that was written.
     pub(crate) fn values(&self) -> (Vec<Held>, Vec<Held>) {
         self.state().memory.values()
     }
 
-    /// Runs the launches once.
     pub(crate) fn execute(&mut self) -> Found {
         self.state().restart(self.warps);
         for grid in &mut self.grids {
@@ -169,7 +161,7 @@ impl<'l> Explorer<'l> {
         }
     }
 
-    /// Starts each launch that may start, and runs its blocks as far as they depend on nobody.
+    /// Starts each launch that may start, and runs its blocks until they depend on others.
     fn start(&mut self) -> Result<(), String> {
         for index in 0..self.grids.len() {
             let grid = &self.grids[index];
@@ -179,7 +171,7 @@ impl<'l> Explorer<'l> {
                 continue;
             }
             self.grids[index].started = true;
-            // One that may overlap is to wait before it relies on anything.
+            // An overlapping launch must wait by itself before it relies on earlier writes.
             if !self.grids[index].overlaps {
                 let (before, own) = (0..self.grids[index].first, self.grids[index].warps());
                 self.state().memory.pass(before.flat_map(threads), own.flat_map(threads));
@@ -194,7 +186,6 @@ impl<'l> Explorer<'l> {
         Ok(())
     }
 
-    /// The warps that can take a step.
     fn ready(&self) -> Vec<(usize, Halted)> {
         let state = self.state();
         let mut ready = Vec::new();
@@ -211,10 +202,9 @@ impl<'l> Explorer<'l> {
         ready
     }
 
-    /// Lets a warp take its step, and its block go on until it depends on others again.
+    /// Lets a warp take its step, and runs its block until it depends on others again.
     fn step(&mut self, warp: usize) -> Result<(), String> {
-        let found = self.grids.iter().position(|grid| grid.warps().contains(&warp));
-        let index = found.unwrap_or_default();
+        let index = self.grid_of(warp);
         let grid = &self.grids[index];
         let block = grid.block_of(warp);
         let mut state = self.state();
@@ -228,7 +218,7 @@ impl<'l> Explorer<'l> {
         self.settle(index, block)
     }
 
-    /// Runs a block until each of its warps is over, waits, or stops in front of a step.
+    /// Runs a block until each of its warps has exited, waits, or has stopped before a step.
     fn settle(&mut self, index: usize, block: usize) -> Result<(), String> {
         let Grid { launch, blocks, finished, first, deadline, .. } = &mut self.grids[index];
         let warps = launch.warps() as usize;
@@ -261,7 +251,7 @@ impl<'l> Explorer<'l> {
         }
     }
 
-    /// What it means that no warp can take a step.
+    /// Returns the outcome if no warp can take a step.
     fn end(&self) -> Found {
         if self.grids.iter().all(Grid::is_over) {
             return Found::Complete;
@@ -275,9 +265,12 @@ impl<'l> Explorer<'l> {
         Found::Failure(format!("nothing that others do has to let {} go on", names.join(", ")))
     }
 
+    fn grid_of(&self, warp: usize) -> usize {
+        self.grids.iter().position(|grid| grid.warps().contains(&warp)).unwrap_or_default()
+    }
+
     fn name(&self, warp: usize) -> String {
-        let found = self.grids.iter().position(|grid| grid.warps().contains(&warp));
-        let index = found.unwrap_or_default();
+        let index = self.grid_of(warp);
         let grid = &self.grids[index];
         let launch = if self.grids.len() > 1 { format!("launch {index} ") } else { String::new() };
         let within = match grid.warps_of_block() {
@@ -287,7 +280,6 @@ impl<'l> Explorer<'l> {
         format!("{launch}block {}{within}", grid.block_of(warp))
     }
 
-    /// The steps of the last execution, one line each.
     pub(crate) fn account(&self) -> Vec<String> {
         let state = self.state();
         let line = |Taken { warp, pc, values }: &Taken| {

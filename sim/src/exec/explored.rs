@@ -1,4 +1,4 @@
-//! What warps meet during an exploration: memory that is weak, and an order of steps that is prescribed.
+//! Execution of warps during an exploration: weak memory, and a prescribed order of steps.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,32 +14,30 @@ use super::Launched;
 use super::backing::{Sink, Source};
 use super::warp::Warp;
 
-/// The state of an exploration, which one thread of the host uses at a time.
+/// The state of an exploration; one host thread uses it at a time.
 #[derive(Debug, Default)]
 pub(crate) struct World(Mutex<State>);
 
-/// A step in front of which a warp has stopped.
 #[derive(Debug, Clone)]
 pub(super) struct Halted {
     pub(super) step: Step,
-    /// Whether it is `griddepcontrol.wait`.
     pub(super) depends: bool,
-    /// For a step that only loads, the state of the warp: when it comes back to it, it has done nothing.
+    /// Hash of the warp's state, for a step that only loads: a warp that returns to it has made no
+    /// progress.
     pub(super) idle: Option<u64>,
     pub(super) strong: bool,
 }
 
-/// What a warp that only loads has done since it last did more.
+/// The loads of a warp since its last step that was not a load.
 #[derive(Debug, Default)]
 pub(super) struct Spin {
-    /// Each state that it has stopped in, with the number of messages that there were.
+    /// Each state that it has stopped in, with the number of messages written by then.
     seen: HashMap<u64, u64>,
-    /// Cells that it has loaded from, and whether by strong loads.
+    /// Cells that it has loaded from; `true` if by a strong load.
     cells: BTreeMap<u64, bool>,
 }
 
 impl Spin {
-    /// Notes a step that is taken when `written` messages have been written.
     fn take(&mut self, halted: Halted, written: u64) {
         let Halted { step, idle: Some(idle), strong, .. } = halted else {
             return *self = Self::default();
@@ -51,12 +49,11 @@ impl Spin {
     }
 }
 
-/// A step taken, for the account of an execution.
 #[derive(Debug)]
 pub(super) struct Taken {
     pub(super) warp: usize,
     pub(super) pc: u32,
-    /// Address, value and whether it was written.
+    /// Address, value, and `true` for a write.
     pub(super) values: Vec<(u64, u64, bool)>,
 }
 
@@ -64,29 +61,23 @@ pub(super) struct Taken {
 pub(super) struct State {
     pub(super) memory: WeakMemory,
     pub(super) trail: Trail,
-    /// Cells that several warps use, of which one writes: only steps on these are put in an order.
-    /// Found on the way, so that what was explored before does not count.
+    /// Cells that several warps use and at least one writes: only steps on these are ordered. They are
+    /// discovered during execution; when the set grows, earlier executions do not count.
     shared: BTreeSet<u64>,
-    /// Which warp has used each cell, none if several have; and whether one has written.
+    /// The only warp that has used each cell, `None` after a second one; and whether one has written it.
     used: HashMap<u64, (Option<usize>, bool)>,
-    /// Whether `shared` has grown.
     pub(super) grown: bool,
-    /// Why the exploration cannot go on.
     pub(super) trouble: Option<String>,
-    /// The warps of the block that has its turn.
     pub(super) block: Range<usize>,
-    /// The warp that may take its step.
     pub(super) permit: Option<usize>,
     pub(super) halted: Vec<Option<Halted>>,
     pub(super) spins: Vec<Spin>,
-    /// Warps whose launch lets the next one start, as far as they are concerned.
+    /// Warps that have let the next launch start (`griddepcontrol.launch_dependents`).
     pub(super) triggered: Vec<bool>,
-    /// Warps that have arrived at each barrier of each block.
     arrived: HashMap<(usize, u32), Vec<usize>>,
     pub(super) taken: Vec<Taken>,
 }
 
-/// The threads of a warp.
 pub(super) const fn threads(warp: usize) -> Range<usize> {
     warp * LANES..(warp + 1) * LANES
 }
@@ -100,26 +91,24 @@ impl World {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the exploration: there is something that it cannot do.
+    /// Ends the exploration, because it does not support something.
     pub(super) fn refuse(&self, why: &str) {
         self.state().trouble.get_or_insert_with(|| why.to_owned());
     }
 
-    /// A fence of the lanes of a mask.
     pub(super) fn fence(&self, warp: u32, mask: u32, order: Order, sc: bool) {
         let mut state = self.state();
         let first = threads(state.block.start + warp as usize).start;
         for_each_lane(mask, |lane| state.memory.fence(first + lane, order, sc));
     }
 
-    /// `griddepcontrol`. What a wait lets the warp see is the explorer's business.
+    /// Executes `griddepcontrol`. The explorer handles what a wait makes visible.
     pub(super) fn depend(&self, warp: u32, wait: bool) {
         let mut state = self.state();
         let warp = state.block.start + warp as usize;
         state.triggered[warp] |= !wait;
     }
 
-    /// A barrier of the lanes of a warp.
     pub(super) fn meet(&self, warp: u32, mask: u32) {
         let mut state = self.state();
         let first = threads(state.block.start + warp as usize).start;
@@ -128,7 +117,7 @@ impl World {
         state.memory.pass(lanes(), lanes());
     }
 
-    /// A warp has arrived at a barrier of its block, which has opened or not.
+    /// Records a warp's arrival at a block barrier; if `opened`, joins the views of all that arrived.
     pub(super) fn barrier(&self, id: u32, warp: usize, opened: bool) {
         let mut state = self.state();
         let state = &mut *state;
@@ -143,7 +132,6 @@ impl World {
 }
 
 impl State {
-    /// Starts an execution of `warps` warps.
     pub(super) fn restart(&mut self, warps: usize) {
         self.memory = WeakMemory::new(warps * LANES);
         self.trail.restart();
@@ -155,7 +143,6 @@ impl State {
         self.taken.clear();
     }
 
-    /// Notes that a warp uses cells.
     fn note(&mut self, warp: usize, step: &Step) {
         for &cell in &step.cells {
             let (user, written) = self.used.entry(cell).or_insert((Some(warp), false));
@@ -167,22 +154,21 @@ impl State {
         }
     }
 
-    /// Whether a warp that has stopped may go on: one that would only do again what it did has to wait
-    /// for a message.
+    /// Returns whether a stopped warp may go on. One that would only repeat its loads must wait for a
+    /// message.
     pub(super) fn may_step(&self, warp: usize, halted: &Halted) -> bool {
         let Spin { seen, cells } = &self.spins[warp];
         let visited = halted.idle.and_then(|idle| seen.get(&idle));
         visited.is_none_or(|&number| self.memory.written_since(cells.keys().copied(), number))
     }
 
-    /// Whether a warp that goes round in vain would come to an end if its loads saw what they have to
-    /// see at some time: strong ones, what is in memory.
+    /// Returns whether a spinning warp might end if its strong loads saw the newest values, as they must
+    /// at some time.
     pub(super) fn may_see_more(&self, warp: usize) -> bool {
         let mut cells = self.spins[warp].cells.iter();
         cells.any(|(&cell, &strong)| strong && self.memory.lags(cell, threads(warp)))
     }
 
-    /// Lets a warp take the step that it has stopped in front of.
     pub(super) fn permit(&mut self, warp: usize) {
         let Some(halted) = self.halted[warp].take() else { return };
         let written = self.memory.written();
@@ -200,7 +186,7 @@ impl State {
 }
 
 impl Warp {
-    /// Whether the warp has to stop in front of an instruction until its step is permitted.
+    /// Returns whether the warp must stop before an instruction until its step is permitted.
     pub(super) fn halts(&self, world: &World, launch: &Launched<'_>, inst: &Inst, mask: u32) -> bool {
         let (loads, depends) =
             (matches!(inst.op, Op::Load(_)), matches!(inst.op, Op::GridDependency { .. }));
@@ -229,7 +215,7 @@ impl Warp {
         false
     }
 
-    /// A number for all that decides what the warp does next.
+    /// Hashes everything that decides what the warp does next.
     fn hashed(&self, memory: &WeakMemory, warp: usize) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.pc, self.active, self.exited, &self.stack, &self.others).hash(&mut hasher);
@@ -239,7 +225,7 @@ impl Warp {
         hasher.finish()
     }
 
-    /// What an instruction does that other blocks may notice.
+    /// Returns the step of an instruction that other blocks may observe, if it is one.
     fn coming_step(&self, launch: &Launched<'_>, inst: &Inst, mask: u32) -> Option<Step> {
         let (index, writes) = match inst.op {
             Op::Load(index) => (index, false),
@@ -281,7 +267,6 @@ pub(super) struct Weak<'w> {
     pub(super) order: Order,
 }
 
-/// The bytes of a lane's access.
 #[derive(Clone, Copy)]
 pub(super) struct Spot<'w> {
     allocation: &'w Allocation,
@@ -335,7 +320,8 @@ impl<'w> Source for Weak<'w> {
 }
 
 impl<'w> Weak<'w> {
-    /// Writes `change` of the value that is read, or of nothing where nothing is.
+    /// Writes a value (`Ok`), or a change of the value read (`Err`); returns the value read, or 0 for a
+    /// plain write.
     fn replace(
         &self,
         spot: Spot<'w>,

@@ -1,15 +1,12 @@
-//! Floats as `printf` of C writes them: digits that are rounded once, to even where two are equally
-//! near.
+//! Floats formatted as by C's `printf`: digits are rounded once, half to even.
 
-/// Digits behind the point where a conversion does not say how many.
+/// Digits after the decimal point if a conversion gives no precision.
 const DIGITS: usize = 6;
 
-/// What stands between `%` and the letter.
 struct How {
     left: bool,
     zeros: bool,
     alternate: bool,
-    /// What a number that is not negative begins with.
     sign: &'static str,
     width: usize,
     precision: usize,
@@ -19,7 +16,7 @@ impl How {
     fn of(how: &str) -> Self {
         let (set, rest) = flags(how);
         let (width, precision) = rest.split_once('.').map_or((rest, None), |(w, p)| (w, Some(p)));
-        // No digits are 0.
+        // A width or precision without digits is 0.
         let number = |digits: &str| digits.parse().unwrap_or(0);
         let sign = if set.contains('+') {
             "+"
@@ -39,14 +36,14 @@ impl How {
     }
 }
 
-/// The flags of a conversion, and the width and the precision behind them.
+/// Splits a conversion into its flags, and the width and precision after them.
 pub(super) fn flags(how: &str) -> (&str, &str) {
     let behind = how.trim_start_matches(['-', '+', ' ', '#', '0']);
     how.split_at(how.len() - behind.len())
 }
 
-/// A number by `%f`, `%e` or `%g`, or by their capitals, with these flags, width and precision, of which
-/// neither is above 2^15.
+/// Formats a number by `%f`, `%e`, `%g` or their upper-case forms. Neither width nor precision may
+/// exceed 2^15.
 pub(super) fn float_text(how: &str, letter: char, value: f64) -> String {
     let how = How::of(how);
     let sign = if value.is_sign_negative() { "-" } else { how.sign };
@@ -85,12 +82,12 @@ fn with_exponent(magnitude: f64, precision: usize, alternate: bool) -> String {
     format!("{digits}{point}e{sign}{:02}", exponent.abs())
 }
 
-/// One of both, by the exponent that there would be; without zeros at its end, unless they are asked
-/// for.
+/// Formats by `%g`: fixed or with an exponent, depending on the exponent; without trailing zeros unless
+/// `alternate` is set.
 fn shortest(magnitude: f64, precision: usize, alternate: bool) -> String {
     let (_, exponent) = in_digits(magnitude, precision - 1);
     let is_fixed = usize::try_from(exponent).map_or(exponent >= -4, |exponent| exponent < precision);
-    // From the exponent on, as many digits as the precision is.
+    // The precision of `%g` counts significant digits.
     let behind = (precision as i64 - 1 - i64::from(exponent)).max(0) as usize;
     let text = if is_fixed {
         fixed(magnitude, behind, alternate)
@@ -106,7 +103,7 @@ fn shortest(magnitude: f64, precision: usize, alternate: bool) -> String {
     format!("{digits}{exponent}")
 }
 
-/// The digits with the point behind the first one, and the exponent.
+/// Returns the digits, with the point after the first one, and the exponent.
 fn in_digits(magnitude: f64, precision: usize) -> (String, i32) {
     let text = format!("{magnitude:.precision$e}");
     let (digits, exponent) = text.split_once('e').expect("Rust writes an exponent");
@@ -117,7 +114,7 @@ fn in_digits(magnitude: f64, precision: usize) -> (String, i32) {
 mod tests {
     use super::*;
 
-    /// What glibc prints of these doubles.
+    /// The expected texts are those of glibc.
     #[test]
     fn floats_are_written_as_c_does() {
         for (how, letter, value, expected) in [

@@ -1,5 +1,5 @@
-//! The grid: clusters of blocks spread over host threads, preempted ones taken up
-//! again. Without clusters, each block is one of its own.
+//! Grid execution: clusters of blocks spread over host threads, and preempted ones resumed. Without
+//! clusters, each block is a cluster of its own.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -13,14 +13,13 @@ use super::cluster::{Cluster, Progress};
 use super::guided::Guide;
 use super::{Launched, Probe};
 
-/// Bytes that the blocks of a launch may take.
+/// Memory limit for the blocks of a launch, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) in_use: u64,
     pub(crate) limit: u64,
 }
 
-/// Runs every block of a launch.
 pub(crate) fn run<P: Probe>(
     launch: &Launched<'_>,
     probe: &P,
@@ -42,7 +41,7 @@ pub(crate) fn run<P: Probe>(
     let threads = match (launch.config.threads, pool) {
         (Some(1), _) => 1,
         _ if !has_threads() => 1,
-        // What a seed chooses repeats on one thread.
+        // A seeded order is reproducible on one thread only.
         _ if probe.guide().is_some() => 1,
         (_, Some(pool)) => pool.current_num_threads(),
         (_, None) => rayon::current_num_threads(),
@@ -65,8 +64,8 @@ pub(crate) fn run<P: Probe>(
     }
 }
 
-/// Returns whether the calling process has used a pool first: its children by `fork` have no threads of
-/// it.
+/// Returns whether the calling process used a pool first: children created by `fork` have none of its
+/// threads.
 pub(crate) fn has_threads() -> bool {
     /// The process that used a pool first, or 0.
     static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -75,41 +74,32 @@ pub(crate) fn has_threads() -> bool {
     first.err().is_none_or(|first| first == here)
 }
 
-/// A launch while it runs.
 struct Grid<'l, P> {
     launch: &'l Launched<'l>,
     probe: &'l P,
     schedule: Mutex<Schedule>,
-    /// Set when a fault ends the launch.
     stop: AtomicBool,
     fault: Mutex<Option<Box<Fault>>>,
-    /// Warp instructions that the launch may still execute.
     steps: AtomicU64,
     deadline: Option<Instant>,
 }
 
-/// Which cluster runs next.
 struct Schedule {
-    /// Clusters that have started are those below.
+    /// Clusters below this index have started.
     next: u64,
     total: u64,
     suspended: VecDeque<Cluster>,
-    /// Places of finished clusters, to be used again.
     spare: Vec<Cluster>,
-    /// Clusters that have started and not finished.
     live: u64,
     /// Clusters in memory, live or spare.
     made: u64,
-    /// Clusters that memory has room for.
     capacity: u64,
-    /// Clusters that may be live at present.
     window: u64,
-    /// Clusters taken up again since one last finished.
+    /// Clusters resumed since one last finished.
     resumed: u64,
     stats: Stats,
 }
 
-/// What a worker does next.
 enum Work {
     Start(u64, Option<Cluster>),
     Resume(Cluster),
@@ -131,10 +121,10 @@ impl Schedule {
         }
     }
 
-    /// A new cluster while few are live, else the one that has waited longest.
+    /// Returns a new cluster while few are live, else the one that has waited longest.
     ///
-    /// Clusters that wait for others finish only when those run, so the number of
-    /// live clusters doubles whenever all of them have had turns and none finished.
+    /// Clusters that wait for others finish only after those have run, so the number of live clusters
+    /// may double whenever all of them have had turns and none has finished.
     fn take(&mut self, guide: Option<&Guide>) -> Option<Work> {
         let room = self.made < self.capacity || !self.spare.is_empty();
         let wanted = self.live < self.window || self.suspended.is_empty();
@@ -199,7 +189,7 @@ impl<P: Probe> Grid<'_, P> {
             let mut executed = Stats::default();
             let progress =
                 cluster.turn(self.launch, self.probe, self.reserve(), self.deadline, &mut executed);
-            let progress = self.settle(progress, executed.warp_instructions);
+            self.spend(executed.warp_instructions);
             match progress {
                 Ok(Progress::Finished) => {
                     cluster.finish(self.probe);
@@ -231,22 +221,16 @@ impl<P: Probe> Grid<'_, P> {
         }
     }
 
-    /// The steps that a cluster may take now. Clusters that run at the same time see
-    /// the same number, so the limit is exact with one thread and may be passed
-    /// by one turn of each other thread otherwise.
+    /// Returns the warp instructions that a cluster may execute now. Clusters that run at the same time
+    /// see the same number, so the limit is exact with one thread; otherwise one turn of each other
+    /// thread may exceed it.
     fn reserve(&self) -> u64 {
         self.steps.load(Ordering::Relaxed)
     }
 
-    /// Takes what a cluster has executed off the steps left.
-    fn settle(
-        &self,
-        progress: Result<Progress, Box<Fault>>,
-        spent: u64,
-    ) -> Result<Progress, Box<Fault>> {
-        let take = |left: u64| Some(left.saturating_sub(spent));
+    fn spend(&self, steps: u64) {
+        let take = |left: u64| Some(left.saturating_sub(steps));
         let _before = self.steps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-        progress
     }
 
     fn end(&self, fault: Box<Fault>) {

@@ -1,6 +1,5 @@
-//! Launches whose threads run in an order that a seed chooses, so that what lock step and turns hide
-//! shows: lanes part ways in front of accesses that others may see, warps have short turns in any order,
-//! and so have blocks.
+//! Launches whose thread order a seed chooses, which exposes what lock step and long turns hide: lanes
+//! diverge before accesses that others may see, and warps have short turns in any order, as have blocks.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +14,11 @@ use super::strand::Wait;
 use super::warp::Warp;
 use super::{On, Probe, ProbeState};
 
-/// Instructions of a turn, at most.
 const MOST_FUEL: u64 = 64;
-/// Ways that the lanes of a warp go at a time, at most: each takes a turn of its own.
+/// Maximum strands of a warp: each takes a turn of its own.
 const MOST_STRANDS: usize = 16;
 
-/// A source of choices. They repeat on one host thread, on which such launches run.
+/// A source of choices. They are reproducible on one host thread, on which such launches run.
 #[derive(Debug)]
 pub(crate) struct Guide {
     state: AtomicU64,
@@ -32,7 +30,7 @@ impl Guide {
         Self { state: AtomicU64::new(seed), seed }
     }
 
-    /// The next number of the sequence: SplitMix64.
+    /// Returns the next number of the SplitMix64 sequence.
     fn next(&self) -> u64 {
         let step = 0x9e37_79b9_7f4a_7c15;
         let state = self.state.fetch_add(step, Ordering::Relaxed).wrapping_add(step);
@@ -49,12 +47,12 @@ impl Guide {
         self.below(many) == 0
     }
 
-    /// Instructions of the next turn, of which it may have `quantum`.
+    /// Returns the instructions of the next turn, at most `quantum`.
     pub(super) fn fuel(&self, quantum: u32) -> u32 {
         quantum.min(1 + self.below(MOST_FUEL) as u32)
     }
 
-    /// The numbers below `count` in some order, always the same.
+    /// Returns a permutation of the numbers below `count`.
     pub(super) fn shuffled(&self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
         for last in (1..count).rev() {
@@ -63,7 +61,8 @@ impl Guide {
         order
     }
 
-    /// Where a number below `total` comes in an order of those that the seed chooses.
+    /// Returns the place of a number below `total` in a permutation that depends on the seed and `total`
+    /// only.
     pub(super) fn place(&self, number: u64, total: u64) -> u64 {
         let (own, total) = (Self::new(self.seed ^ total), u128::from(total));
         let gcd = |mut a: u128, mut b: u128| {
@@ -82,11 +81,10 @@ impl Guide {
     }
 }
 
-/// A launch that is guided, observed, or looked at for a while.
+/// A probe that guides a launch, passes events on, or records executed instructions.
 pub(crate) struct Guided<'o> {
     guide: Option<Guide>,
     observer: Option<On<'o>>,
-    /// The instructions that were executed.
     visited: Option<Mutex<BTreeSet<u32>>>,
 }
 
@@ -95,7 +93,6 @@ impl<'o> Guided<'o> {
         Self { guide: Some(Guide::new(seed)), observer: observer.map(On), visited: None }
     }
 
-    /// One that keeps which instructions are executed.
     pub(super) fn looking() -> Self {
         Self { guide: None, observer: None, visited: Some(Mutex::default()) }
     }
@@ -161,8 +158,8 @@ impl Probe for Guided<'_> {
 }
 
 impl Warp {
-    /// Lets lanes part ways in front of an access that others may see, or others of the warp go first.
-    /// Whether the lanes that go on are no longer the same.
+    /// Lets lanes diverge before an access that others may see, or lets other strands go first. Returns
+    /// whether the running lanes have changed.
     #[cold]
     pub(super) fn wanders(&mut self, guide: &Guide, program: &Program, inst: &Inst) -> bool {
         if !is_seen(program, inst) {
@@ -183,7 +180,7 @@ impl Warp {
     }
 }
 
-/// Whether other threads may see what an instruction does, or it what they do.
+/// Returns whether other threads may see the access of an instruction, or the instruction theirs.
 fn is_seen(program: &Program, inst: &Inst) -> bool {
     let (Op::Load(access) | Op::Store(access) | Op::Atomic(access)) = inst.op else { return false };
     let space = program.accesses[access as usize].at.space;

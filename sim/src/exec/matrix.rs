@@ -1,4 +1,4 @@
-//! What the lanes of a warp do together with matrices.
+//! Matrix operations of a warp.
 
 use crate::ast::Type;
 use crate::error::FaultKind;
@@ -15,11 +15,9 @@ use super::strand::{Wait, Whole};
 use super::warp::{Next, Warp};
 use super::{Outcome, Probe, Scene, trouble};
 
-/// Bytes of a row of `ldmatrix` and `stmatrix`.
 const ROW_BYTES: u64 = 16;
 
 impl Warp {
-    /// Executes an operation on matrices, if the whole warp does.
     pub(super) fn matrix<P: Probe>(
         &mut self,
         scene: &mut Scene<'_, P>,
@@ -69,7 +67,6 @@ impl Warp {
         Ok(Next::Placed)
     }
 
-    /// D = A · B + C
     fn multiply(&mut self, product: &Product) {
         let Product { a, b, c, d, summing } = product;
         let shape = a.fragment.shape;
@@ -99,7 +96,8 @@ impl Warp {
         self.put(d, |at| matrix::rounded(element, sums[at]));
     }
 
-    /// Visits each element of a matrix with its place in the register file and among all elements.
+    /// Visits each element of a matrix with its row, lane and index in the register file, and its index
+    /// among all elements.
     fn each(held: &Held, mut visit: impl FnMut(u16, usize, u32, usize)) {
         let fragment = &held.fragment;
         let (columns, size) = (fragment.columns(), fragment.rows() * fragment.columns());
@@ -142,7 +140,6 @@ impl Warp {
         values
     }
 
-    /// Fills the registers of a matrix with the bits of its elements.
     fn put(&mut self, held: &Held, bits: impl Fn(usize) -> u32) {
         let element = held.fragment.element;
         Self::each(held, |row, lane, index, at| {
@@ -158,13 +155,13 @@ impl Warp {
         });
     }
 
-    /// `wmma.load` and `wmma.store`: a register at a time where its elements are neighbours in memory,
-    /// and else an element of each.
+    /// Executes `wmma.load` and `wmma.store`: whole registers where their elements are adjacent in
+    /// memory, else single elements.
     fn move_matrix<P: Probe>(&mut self, scene: &mut Scene<'_, P>, moved: &MatrixMove) -> Outcome<()> {
         let MatrixMove { held, at, load, row_major, stride, scratch } = moved;
         let Held { fragment, rows } = held;
         self.explorable(scene, at);
-        // The registers of the addresses may be among those that are loaded.
+        // The address registers may be among those that are loaded.
         let starts = self.addresses(at);
         let strides: Row = match stride {
             Some(row) => self.regs.words[usize::from(*row)],
@@ -207,7 +204,6 @@ impl Warp {
         Ok(())
     }
 
-    /// Executes `ldmatrix` and `stmatrix`.
     fn move_rows<P: Probe>(&mut self, scene: &mut Scene<'_, P>, moved: &RowsMove) -> Outcome<()> {
         let RowsMove { registers, at, load, transposed: across, scratch } = moved;
         self.explorable(scene, at);
@@ -237,7 +233,7 @@ impl Warp {
         Ok(())
     }
 
-    /// An access of all lanes, one of several of the instruction.
+    /// Carries out an access of all lanes, one of several of the instruction.
     fn access_part<P: Probe>(
         &mut self,
         scene: &mut Scene<'_, P>,
@@ -250,7 +246,7 @@ impl Warp {
         self.by_space_from(scene, access, FULL, addresses, kind, part)
     }
 
-    /// Ends an exploration that such an access of memory between blocks is none of the steps of.
+    /// Ends an exploration, which does not support matrix accesses to memory between blocks.
     fn explorable<P: Probe>(&self, scene: &Scene<'_, P>, at: &Place) {
         if at.space != Space::Shared
             && let Some(world) = scene.probe.exploration()
@@ -262,7 +258,7 @@ impl Warp {
     }
 }
 
-/// An access of one element of each lane, at addresses that come with it.
+/// Returns an access of one element per lane, at addresses that are passed separately.
 fn access(at: &Place, ty: Type, slot: Slot) -> Access {
     Access {
         at: Place { base: Base::Absolute, offset: 0, ..*at },
@@ -277,12 +273,11 @@ fn access(at: &Place, ty: Type, slot: Slot) -> Access {
     }
 }
 
-/// Elements of all products of a matrix.
 fn elements(fragment: &Fragment) -> usize {
     (fragment.registers() * fragment.element.packed()) as usize * LANES
 }
 
-/// A matrix of 8 × 8 halves, of which each lane has two neighbours in a row, with rows for columns.
+/// Transposes a matrix of 8 × 8 halves; each lane holds two adjacent ones of a row.
 fn transposed(words: &Row) -> Row {
     let half = |row: usize, column: usize| words[4 * row + column / 2] >> (16 * (column % 2)) & 0xffff;
     std::array::from_fn(|lane| {

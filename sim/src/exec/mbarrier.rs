@@ -1,13 +1,12 @@
-//! The state of an mbarrier in its 64 bits of shared memory.
+//! The state of an mbarrier, in 64 bits of shared memory.
 
 use crate::error::MbarrierProblem;
 
-/// Largest arrival count, and largest transaction count in bytes either way.
+/// Largest arrival count, and largest magnitude of the transaction count in bytes.
 pub(super) const MOST: i64 = (1 << 20) - 1;
-/// The range of arrival counts in words.
 const COUNTS: &str = "1 to 1048575";
 
-/// Two bits that a word in shared memory seldom has by chance: its upper two.
+/// Upper two bits of each mbarrier, which a word in shared memory seldom has by chance.
 const TAG: u64 = 0b10 << 62;
 const PHASE: u32 = 61;
 const TRANSACTIONS: u32 = 40;
@@ -15,30 +14,26 @@ const EXPECTED: u32 = 20;
 const COUNT: u64 = 0xf_ffff;
 const TRANSACTION: u64 = 0x1f_ffff;
 
-/// An mbarrier of shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mbarrier {
-    /// Arrivals that the phase waits for.
+    /// Arrivals that the phase still waits for.
     pub(super) pending: u32,
-    /// Arrivals that the next phase will wait for.
     expected: u32,
-    /// Bytes announced and not yet there.
+    /// Bytes announced and not yet transferred.
     pub(super) transactions: i32,
-    /// Parity of the phase.
     pub(super) phase: bool,
 }
 
 type Changed = Result<(), MbarrierProblem>;
 
 impl Mbarrier {
-    /// Makes what `mbarrier.init` makes.
     pub(super) fn new(count: u32) -> Result<Self, MbarrierProblem> {
         let expected = in_range(count)?;
         Ok(Self { pending: expected, expected, transactions: 0, phase: false })
     }
 
-    /// The object in memory, which is also the state that an arrival returns; its
-    /// low 20 bits are the pending count, as `mbarrier.pending_count` knows.
+    /// Returns the object in memory, which is also the state that an arrival returns; its low 20 bits
+    /// are the pending count, as `mbarrier.pending_count` expects.
     pub(super) fn pack(self) -> u64 {
         u64::from(self.pending)
             | u64::from(self.expected) << EXPECTED
@@ -49,7 +44,7 @@ impl Mbarrier {
 
     pub(super) fn unpack(bytes: u64) -> Result<Self, MbarrierProblem> {
         let unsigned = bytes >> TRANSACTIONS & TRANSACTION;
-        // The sign is the topmost of the 21 bits.
+        // Sign-extends the 21 bits.
         let transactions = (unsigned << 43) as i64 >> 43;
         if bytes >> 62 != TAG >> 62 || transactions < -MOST {
             return Err(MbarrierProblem::Overwritten { bytes });
@@ -62,12 +57,12 @@ impl Mbarrier {
         })
     }
 
-    /// Whether the phase of a parity is over: it is not the current one.
+    /// Returns whether the phase of a parity is complete, that is, not the current one.
     pub(super) fn is_over(self, parity: bool) -> bool {
         self.phase != parity
     }
 
-    /// Arrives `count` times; with `drop`, later phases expect as many fewer.
+    /// Arrives `count` times; with `drop`, later phases expect that many fewer.
     pub(super) fn arrive(&mut self, count: u32, drop: bool, completes: bool) -> Changed {
         let arrivals = in_range(count)?;
         if arrivals > self.pending || drop && arrivals > self.expected {
@@ -83,7 +78,6 @@ impl Mbarrier {
         Ok(())
     }
 
-    /// Lets the phase wait for one more arrival.
     pub(super) fn expect_arrival(&mut self) -> Changed {
         let value = i64::from(self.pending) + 1;
         if value > MOST {
@@ -93,7 +87,7 @@ impl Mbarrier {
         Ok(())
     }
 
-    /// Announces bytes, or takes those that have come off again if negative.
+    /// Announces bytes, or subtracts transferred bytes if negative.
     pub(super) fn transact(&mut self, bytes: i64) -> Changed {
         let count = i64::from(self.transactions) + bytes;
         if !(-MOST..=MOST).contains(&count) {
@@ -104,7 +98,6 @@ impl Mbarrier {
         Ok(())
     }
 
-    /// Completes the phase if nothing is left to wait for.
     fn settle(&mut self) -> bool {
         let complete = self.pending == 0 && self.transactions == 0;
         if complete {
@@ -115,7 +108,6 @@ impl Mbarrier {
     }
 }
 
-/// The phase parity of a state.
 pub(super) const fn parity(state: u64) -> bool {
     state >> PHASE & 1 == 1
 }

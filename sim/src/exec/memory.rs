@@ -1,4 +1,4 @@
-//! Loads and stores of a warp: which memory each lane means.
+//! Loads and stores of a warp, by the memory that each lane accesses.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -15,9 +15,8 @@ use super::explored::Weak;
 use super::warp::Warp;
 use super::{Outcome, Probe, Scene, trouble};
 
-/// Of the lanes of `rest`, those that access the same memory as the first of them:
-/// its space, and its owner's rank if the addresses name one. Their addresses
-/// become those within it.
+/// Returns the lanes of `rest` that access the same memory as the first of them, its space, and its
+/// owner's rank if the addresses name one. Makes their addresses relative to that memory.
 fn nearest_memory(space: Space, rest: u32, addresses: &mut Row64) -> (u32, Space, Option<u64>) {
     let generic = space == Space::Generic;
     if !generic && space != Space::Shared {
@@ -40,7 +39,6 @@ fn nearest_memory(space: Space, rest: u32, addresses: &mut Row64) -> (u32, Space
     (lanes, found, rank)
 }
 
-/// The address of each lane.
 #[multiversion(
     targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
     dispatcher = "direct"
@@ -64,7 +62,7 @@ fn addresses(regs: &Regs, place: &Place) -> Row64 {
     addresses
 }
 
-/// The space that generic addresses lie in, if that is one and of the block itself, and its window.
+/// Returns the space of generic addresses and its window, if all are in one space of the block itself.
 #[multiversion(
     targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
     dispatcher = "direct"
@@ -103,14 +101,13 @@ impl Warp {
         }
     }
 
-    /// The address of each lane.
     #[inline]
     pub(super) fn addresses(&self, place: &Place) -> Row64 {
         addresses(&self.regs, place)
     }
 
-    /// The memory of the block itself that all lanes of a full warp access, if they do, and where in it
-    /// an address of 0 lies.
+    /// Returns the memory of the block itself that all lanes of a full warp access, if they do, and the
+    /// start of its window.
     #[inline]
     fn own_space(&self, place: &Place) -> Option<(Space, u64)> {
         match (place.space, place.base) {
@@ -124,8 +121,8 @@ impl Warp {
         }
     }
 
-    /// Carries out a load or store of a full warp in one go, if the lanes' addresses and elements allow
-    /// it; the space that it was in, and how the addresses lie.
+    /// Carries out a load or store of a full warp at once, if the lanes' addresses and elements allow
+    /// it; returns its space and the spacing of the addresses.
     #[inline]
     fn all_at_once<P: Probe>(
         &mut self,
@@ -156,7 +153,6 @@ impl Warp {
         Some((space, spacing?))
     }
 
-    /// Carries out a load or store.
     #[inline]
     pub(super) fn access<P: Probe>(
         &mut self,
@@ -172,7 +168,7 @@ impl Warp {
             let mut addresses = self.addresses(&access.at);
             return self.by_space(scene, access, mask, &mut addresses, kind);
         }
-        // A load may overwrite its addresses.
+        // A load may overwrite its address registers.
         let mut addresses = self.addresses(&access.at);
         if mask == FULL
             && let Some((space, spacing)) = self.all_at_once(scene, access, kind)
@@ -216,8 +212,8 @@ impl Warp {
         self.access(scene, access, mask, AccessKind::Store)
     }
 
-    /// Gives an observer the event of an access, or of a part of one: the lanes that execute it and
-    /// those of the part, and its number.
+    /// Gives the observer the event of an access, or of a part of one: the lanes that execute it, those
+    /// of the part, and its number.
     fn tell_access<P: Probe>(
         &self,
         scene: &mut Scene<'_, P>,
@@ -242,8 +238,8 @@ impl Warp {
         scene.tell_part((self.pc, self.index, active, mask), part, detail);
     }
 
-    /// Carries out an access in its state space; a generic one in each space, and
-    /// one of a cluster's shared memory in each block, that its addresses lie in.
+    /// Carries out an access in its state space: a generic one in each space, and one of a cluster's
+    /// shared memory in each block, that its addresses are in.
     pub(super) fn by_space<P: Probe>(
         &mut self,
         scene: &mut Scene<'_, P>,
@@ -255,8 +251,8 @@ impl Warp {
         self.by_space_from(scene, access, mask, addresses, kind, &mut 0)
     }
 
-    /// As [`by_space`](Self::by_space), one of several accesses of an instruction: its events are
-    /// numbered from `part` on, which becomes the number behind them.
+    /// As [`by_space`](Self::by_space), for one of several accesses of an instruction: its events are
+    /// numbered from `part`, which is advanced past them.
     pub(super) fn by_space_from<P: Probe>(
         &mut self,
         scene: &mut Scene<'_, P>,
@@ -292,7 +288,6 @@ impl Warp {
         }
     }
 
-    /// Carries out an access in the shared memory of another block of the cluster.
     #[cold]
     fn remote<P: Probe>(
         &mut self,
@@ -308,7 +303,6 @@ impl Warp {
         self.transfer(&mut Bytes(&mut member.shared), access, lanes, addresses, kind, Space::Shared)
     }
 
-    /// Carries out an access within one state space.
     fn within<P: Probe>(
         &mut self,
         scene: &mut Scene<'_, P>,
@@ -372,7 +366,6 @@ impl Warp {
     }
 }
 
-/// The name of an access in errors.
 pub(super) const fn name(kind: AccessKind) -> &'static str {
     match kind {
         AccessKind::Load => "load",
@@ -381,7 +374,6 @@ pub(super) const fn name(kind: AccessKind) -> &'static str {
     }
 }
 
-/// The error of a lane whose address is misaligned or out of bounds.
 #[cold]
 pub(super) fn bad_access<T>(
     memory: &impl Source,

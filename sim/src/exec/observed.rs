@@ -1,4 +1,4 @@
-//! Translation of the program's terms into those of observers.
+//! Conversion of the program's terms to those of observers.
 
 use crate::observe::{BarrierKind, Detail, Event};
 use crate::program::BarrierOp;
@@ -6,7 +6,6 @@ use crate::program::BarrierOp;
 use super::{Probe, Scene};
 
 impl BarrierOp {
-    /// The barrier's kind as observers see it.
     pub(super) fn observed(self, id: u32) -> BarrierKind {
         match self {
             Self::Sync => BarrierKind::Sync(id),
@@ -17,8 +16,8 @@ impl BarrierOp {
 }
 
 impl<P: Probe> Scene<'_, P> {
-    /// Gives an observer the event of an instruction: its index, the warp, the
-    /// active lanes and those that executed it.
+    /// Gives the observer the event of an instruction: its index, the warp, the active lanes and those
+    /// that executed it.
     pub(super) fn tell(&mut self, place: (u32, u32, u32, u32), detail: Detail<'_>) {
         self.tell_part(place, 0, detail);
     }

@@ -1,4 +1,4 @@
-//! What `printf` of kernels prints.
+//! `printf` of kernels.
 
 use std::borrow::Cow;
 use std::sync::PoisonError;
@@ -15,15 +15,13 @@ use super::memory::{bad_access, name};
 use super::warp::Warp;
 use super::{Outcome, Probe, Scene};
 
-/// Bytes that are kept until somebody takes them.
 const MOST_KEPT: usize = 64 << 20;
-/// Bytes of a format or a string, at most; what is longer is cut.
+/// Maximum bytes of a format or a string; the rest is cut.
 const MOST_TEXT: u64 = 64 << 10;
 
-/// Columns of a field and digits behind a point, at most, whatever a conversion asks for.
+/// Maximum field width and precision, whatever a conversion asks for.
 const MOST_WIDE: u32 = 4 << 10;
 
-/// What a conversion takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Percent,
@@ -35,14 +33,11 @@ enum Kind {
     Pointer,
 }
 
-/// A conversion of a format.
 #[derive(Debug, PartialEq, Eq)]
 struct Conversion<'f> {
     kind: Kind,
-    /// Flags, width and precision.
     how: &'f str,
     letter: char,
-    /// Bytes of its argument.
     bytes: u32,
 }
 
@@ -67,7 +62,7 @@ impl Warp {
                     let at = lane * self.local_bytes + (begin + at) as usize;
                     self.local[at..at + 4].copy_from_slice(&count.to_le_bytes());
                 }
-                // Each order of an exploration would say it again.
+                // Every order of an exploration would print it again.
                 if !is_explored {
                     let mut kept = scene.launch.printed.lock().unwrap_or_else(PoisonError::into_inner);
                     if kept.len() + said.len() <= MOST_KEPT {
@@ -79,7 +74,7 @@ impl Warp {
         failed
     }
 
-    /// What a lane says, and of how many arguments.
+    /// Returns the output of a lane, and the number of its arguments.
     fn print_one<P: Probe>(
         &mut self,
         scene: &mut Scene<'_, P>,
@@ -121,7 +116,6 @@ impl Warp {
         Ok((said, count))
     }
 
-    /// The bytes up to a zero, as text.
     fn text<P: Probe>(&mut self, scene: &mut Scene<'_, P>, from: u64, lane: usize) -> Outcome<String> {
         let mut bytes = Vec::new();
         for at in 0..MOST_TEXT {
@@ -133,7 +127,6 @@ impl Warp {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Some bytes at a generic address.
     fn fetch<P: Probe>(
         &mut self,
         scene: &mut Scene<'_, P>,
@@ -167,7 +160,8 @@ fn read(memory: &mut impl Source, space: Space, address: u64, bytes: u32, lane: 
     }
 }
 
-/// The conversion at the start of a text, and what is behind it; none where C has none.
+/// Parses the conversion at the start of a text; returns it and the rest, `None` if C has no such
+/// conversion.
 fn conversion(text: &str) -> Option<(Conversion<'_>, &str)> {
     let inner = &text[1..];
     let end = inner.find(|c: char| !"-+ #0123456789.".contains(c))?;
@@ -190,7 +184,6 @@ fn conversion(text: &str) -> Option<(Conversion<'_>, &str)> {
     Some((Conversion { kind, how, letter, bytes }, &letters[letter.len_utf8()..]))
 }
 
-/// An argument as a conversion has it.
 fn converted(conversion: &Conversion<'_>, value: u64, text: Option<&str>) -> Vec<u8> {
     let Conversion { kind, letter, bytes, .. } = *conversion;
     let how = &*bounded(conversion.how);
@@ -198,11 +191,11 @@ fn converted(conversion: &Conversion<'_>, value: u64, text: Option<&str>) -> Vec
     let (float, text) = (f64::from_bits(value), text.unwrap_or_default());
     let pointer = format!("{value:#x}");
     let (letter, argument): (char, &dyn Printf) = match kind {
-        // By the crate ties are rounded away from zero, and of 0 there is no exponent.
+        // The crate rounds ties away from zero, and has no exponent for 0.
         Kind::Float if !letter.eq_ignore_ascii_case(&'a') => {
             return float_text(how, letter, float).into_bytes();
         }
-        // Any byte, which need not be text.
+        // Any byte, which need not be UTF-8.
         Kind::Character => return padded(how, vec![value as u8]),
         Kind::Percent => return vec![b'%'],
         Kind::Signed => (letter, &signed),
@@ -216,9 +209,8 @@ fn converted(conversion: &Conversion<'_>, value: u64, text: Option<&str>) -> Vec
         .into_bytes()
 }
 
-/// Flags, width and precision, of which neither is above [`MOST_WIDE`].
 fn bounded(how: &str) -> Cow<'_, str> {
-    // What is no number of 32 bits is wide, too.
+    // A number beyond 32 bits is too wide as well.
     let is_wide =
         |number: &str| !number.is_empty() && number.parse().map_or(true, |wide: u32| wide > MOST_WIDE);
     let (flags, numbers) = flags(how);
@@ -231,7 +223,6 @@ fn bounded(how: &str) -> Cow<'_, str> {
     (flags.to_owned() + &each.collect::<Vec<_>>().join(".")).into()
 }
 
-/// A character at its place in a field.
 fn padded(how: &str, character: Vec<u8>) -> Vec<u8> {
     let (_, numbers) = flags(how);
     let width = numbers.split('.').next();

@@ -1,4 +1,4 @@
-//! The memories of a whole cluster as one of its warps reaches them.
+//! Access of a warp to the memories of its whole cluster.
 
 use crate::error::{FaultKind, MbarrierProblem};
 use crate::memory::{Space, classify, owner, window};
@@ -8,7 +8,7 @@ use super::cluster::{Common, mbarrier_fault};
 use super::{Launched, Outcome, Probe, Scene, trouble};
 
 impl<P: Probe> Scene<'_, P> {
-    /// Acts on the shared memories of the whole cluster, the block's own among them.
+    /// Runs `act` on the shared memories of the whole cluster, the block's own among them.
     pub(super) fn together<T>(&mut self, act: impl FnOnce(&mut Common, &Launched<'_>, &P) -> T) -> T {
         let rank = self.arena.rank as usize;
         std::mem::swap(&mut self.arena.shared, &mut self.common.members[rank].shared);
@@ -17,7 +17,7 @@ impl<P: Probe> Scene<'_, P> {
         result
     }
 
-    /// The rank and address within its shared memory that a lane's address names.
+    /// Returns the rank and the address within its shared memory that a lane's address names.
     pub(super) fn shared_place(
         &mut self,
         place: &Place,
@@ -38,12 +38,11 @@ impl<P: Probe> Scene<'_, P> {
                 Ok((rank as u32, within))
             }
             (Some(rank), within) if place.cluster => Ok((rank as u32, within)),
-            // What is no address of another block is out of bounds.
+            // Without a rank, the block's own; a rank outside of cluster operands is out of bounds.
             _ => Ok((self.arena.rank, address)),
         }
     }
 
-    /// Checks that bytes lie in a block's shared memory.
     pub(super) fn check_shared(
         &self,
         access: &'static str,
@@ -60,7 +59,6 @@ impl<P: Probe> Scene<'_, P> {
         trouble(FaultKind::OutOfBounds { access, space, address, bytes, allowed }, lane as u32)
     }
 
-    /// Checks that bytes lie in an allocation.
     pub(super) fn check_global(&mut self, address: u64, bytes: u32, lane: usize) -> Outcome<()> {
         let found = self.launch.view.find(address, bytes.into(), &mut self.arena.hint);
         if bytes == 0 || found.is_some() {
@@ -72,7 +70,6 @@ impl<P: Probe> Scene<'_, P> {
     }
 }
 
-/// Checks that an address is a multiple of `unit`.
 pub(super) fn aligned(
     access: &'static str,
     space: Space,

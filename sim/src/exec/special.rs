@@ -1,10 +1,9 @@
-//! Values of the special registers that stay the same while a block runs.
+//! Special registers that are constant while a block runs.
 
 use crate::program::{MaskRelation, RESERVED_SHARED, Special};
 
 use super::{Launched, PlaceInGrid};
 
-/// The value of a special register in a lane.
 pub(super) fn special_value(
     launch: &Launched<'_>,
     place: &PlaceInGrid,

@@ -1,9 +1,9 @@
-//! Warps of a block in step: those that are at the same instruction execute it one behind the other, as
-//! long as they go the same way.
+//! Lockstep execution of a block's warps: those at the same instruction execute it one after the other,
+//! as long as they follow the same path.
 //!
-//! The host then finds out once what is to be done, which takes it longer than to do it for a warp. Any
-//! order of warps is a right one. Observers get the events of one warp after the other, so this is for
-//! launches that none watches.
+//! Dispatching an instruction, which takes the host longer than executing it for a warp, is then done
+//! once for all of them. Any order of warps is legal. Observers get the events of one warp after the
+//! other, so this mode is for launches without an observer.
 
 use crate::error::Fault;
 use crate::lanes::FULL;
@@ -15,28 +15,25 @@ use super::turn::Turn;
 use super::warp::{Next, Stop, Warp};
 use super::{Outcome, Probe, Scene};
 
-/// Warps that execute an instruction one behind the other, at most: those of a block of 256 threads,
-/// whose registers the host's nearest cache has room for.
+/// Maximum warps that execute an instruction one after the other: those of a block of 256 threads, whose
+/// registers fit into the host's nearest cache.
 const ABREAST: usize = 8;
 
-/// A warp that has its turn along with others.
 struct Member<'w> {
     warp: &'w mut Warp,
     turn: Turn,
-    /// Why its turn is over, once it is.
     end: Option<Outcome<Stop>>,
-    /// How often its lanes may still part before it goes alone.
+    /// Divergences left before it runs alone.
     divided: u32,
-    /// Its place among the members: less is first.
+    /// Sort key among the members; the least is first.
     key: u64,
 }
 
-/// How often the lanes of a warp may part in a turn until the others no longer wait for it.
+/// Divergences of a warp in a turn, after which the others no longer wait for it.
 const DIVIDED: u32 = 8;
-/// The key of members whose turns are over.
 const OVER: u64 = u64::MAX;
-/// What is added to that of members in front of a barrier of the block: they wait for the others, which
-/// may come to it from anywhere.
+/// Added to the key of members at a block barrier: they wait for the others, which may reach it from
+/// anywhere.
 const AT_BARRIER: u64 = 1 << 40;
 
 impl Member<'_> {
@@ -46,11 +43,11 @@ impl Member<'_> {
 }
 
 impl Block {
-    /// Gives all warps that can go on a turn; `false` if that has to be done one by one, since the limit
-    /// is near or there are no two of them.
+    /// Gives all runnable warps a turn; returns `false` if they must run one by one, since the limit is
+    /// near or fewer than two can run.
     pub(super) fn in_step<P: Probe>(&mut self, course: &mut Course<'_, P>) -> Result<bool, Box<Fault>> {
         let launch = course.launch;
-        // Their clocks would differ.
+        // The clock of the block would run back between warps in lockstep.
         if launch.entry.program.timed {
             return Ok(false);
         }
@@ -90,8 +87,8 @@ impl Block {
     }
 }
 
-/// Runs members to the ends of their turns; where one of them errs, only those before it go on, since
-/// of those that err in their turns the first is told.
+/// Runs members to the ends of their turns. After a fault, only earlier warps go on, because the fault
+/// of the first warp is reported.
 fn advance<P: Probe>(scene: &mut Scene<'_, P>, members: &mut [Member<'_>], awaited: Option<u32>) {
     let code = scene.launch.entry.program.code.as_slice();
     let (mut running, mut erred) = (members.len(), u32::MAX);
@@ -101,7 +98,7 @@ fn advance<P: Probe>(scene: &mut Scene<'_, P>, members: &mut [Member<'_>], await
             let Member { warp, turn, end, divided, .. } = member;
             if end.is_none() && warp.index < erred {
                 while warp.pc == warp.join && warp.leave() {}
-                // Where lanes go ways of their own, or none goes on, the warp itself knows what follows.
+                // A warp with other strands, or without active lanes, schedules itself.
                 let alone = !warp.others.is_empty() || warp.active == 0;
                 if turn.fuel == 0 || *divided == 0 || alone {
                     std::mem::swap(&mut scene.turn, turn);
@@ -136,8 +133,8 @@ fn advance<P: Probe>(scene: &mut Scene<'_, P>, members: &mut [Member<'_>], await
     }
 }
 
-/// Executes instructions for the members of a gang, until one of them goes another way, waits or stops,
-/// or they come to where others are.
+/// Executes instructions for the members of a gang, until one of them diverges, waits or stops, or they
+/// reach others.
 fn together<P: Probe>(
     scene: &mut Scene<'_, P>,
     gang: &mut [Member<'_>],
@@ -147,7 +144,8 @@ fn together<P: Probe>(
 ) {
     let program = &scene.launch.entry.program;
     let code = program.code.as_slice();
-    // Those before one that errs have executed the instruction, those behind it no longer count.
+    // When a member faults, those before it have executed the instruction, and those after it no longer
+    // count.
     gang.sort_unstable_by_key(|member| member.warp.index);
     let mut pc = gang[0].pc();
     let (mut given, mut taken) = (least_fuel(gang), 0);
@@ -228,7 +226,7 @@ fn together<P: Probe>(
             op if whole && gang.iter().all(|member| member.warp.names_all(program, op)) => {
                 gang.iter_mut().for_each(|member| member.warp.all_together(program, op));
             }
-            // Warps that wait for each other would go on to do the same at the same time for ever.
+            // Warps in lockstep that poll each other would repeat the same steps forever.
             op if watches(program, op) => {
                 taken -= 1;
                 gang.iter_mut().for_each(|member| member.divided = 0);
@@ -244,13 +242,13 @@ fn together<P: Probe>(
         pc += 1;
     }
     for Member { warp, turn, end, .. } in gang {
-        // One that has erred stays where it did so.
+        // A member that faulted stays at its instruction.
         warp.pc = pc - u32::from(end.is_some());
         turn.take(taken);
     }
 }
 
-/// Carries out a load or store for each member; `false` if one of them errs.
+/// Carries out a load or store for each member; returns `false` if one faults.
 fn move_all<P: Probe>(
     scene: &mut Scene<'_, P>,
     gang: &mut [Member<'_>],
@@ -268,8 +266,8 @@ fn move_all<P: Probe>(
     true
 }
 
-/// Executes an instruction of any kind for each member, behind others that have not been taken from
-/// their turns yet. Whether they may have parted.
+/// Executes an instruction of any kind for each member, after charging the `taken` instructions before
+/// it to the turn. Returns whether the members may have diverged.
 fn each<P: Probe>(
     scene: &mut Scene<'_, P>,
     gang: &mut [Member<'_>],
@@ -299,17 +297,16 @@ fn each<P: Probe>(
     parted
 }
 
-/// Whether all lanes of all members are active.
 fn are_full(gang: &[Member<'_>]) -> bool {
     gang.iter().all(|member| member.warp.active == FULL)
 }
 
-/// Instructions that all members of a gang have left in their turns.
 fn least_fuel(gang: &[Member<'_>]) -> u32 {
     gang.iter().map(|member| member.turn.fuel).min().unwrap_or(0)
 }
 
-/// Whether an instruction sees what other warps do: a load that is not weak, an atomic that returns.
+/// Returns whether an instruction observes other warps: a load that is not weak, an atomic that returns
+/// a value or may take a lock.
 fn watches(program: &Program, op: &Op) -> bool {
     match *op {
         Op::Load(_) => true,
@@ -321,7 +318,7 @@ fn watches(program: &Program, op: &Op) -> bool {
     }
 }
 
-/// Whether a barrier opens at once, since all lanes of the block are there that have not exited.
+/// Returns whether a barrier opens at once, since all lanes of the block that have not exited are there.
 fn opens(program: &Program, entry: u32, gang: &[Member<'_>], inst: &Inst, awaited: Option<u32>) -> bool {
     let barrier = &program.barriers[entry as usize];
     awaited == Some(gang.len() as u32)
@@ -331,7 +328,8 @@ fn opens(program: &Program, entry: u32, gang: &[Member<'_>], inst: &Inst, awaite
         && gang.iter().all(|member| member.warp.executing(inst) == member.warp.live())
 }
 
-/// Executes an instruction for a warp, one that neither [`together`] executes itself nor [`watches`].
+/// Executes for a warp an instruction that [`together`] does not execute itself; none that polls
+/// ([`watches`]).
 fn execute<P: Probe>(
     warp: &mut Warp,
     scene: &mut Scene<'_, P>,

@@ -1,9 +1,9 @@
-//! Lanes of a warp that go ways of their own, as independent thread scheduling has it.
+//! Divergent lanes of a warp, under independent thread scheduling.
 //!
-//! A warp runs one strand at a time: lanes in lock step, and on its stack those that will meet them. It
-//! is cut only where that would not do: where lanes wait for others of the warp that are elsewhere, and
-//! where lanes watch memory for what others on their stack may write. Strands that come to the same
-//! place become one again.
+//! A warp runs one strand at a time: lanes in lock step, with the lanes that reconverge with them on its
+//! stack. A strand is split only where it would not make progress otherwise: where lanes wait for lanes
+//! of the warp that are elsewhere, and where lanes poll memory that lanes on their own stack may write.
+//! Strands that reach the same place merge.
 
 use std::mem::take;
 
@@ -13,11 +13,10 @@ use super::control::Split;
 use super::warp::{Next, Warp};
 use super::{Probe, Scene};
 
-/// Turns that a strand ends watching memory, one after the other, before those on its stack go on
-/// without it.
+/// Consecutive turns that a strand may end polling memory before the lanes on its stack run without it.
 const PATIENCE: u32 = 16;
 
-/// Lanes of a warp that do not run at present.
+/// Lanes of a warp that are not running.
 #[derive(Debug, Clone, Default, Hash)]
 pub(super) struct Strand {
     pc: u32,
@@ -27,33 +26,35 @@ pub(super) struct Strand {
     wait: Wait,
 }
 
-/// What a strand waits for, at an instruction that it executes when it goes on.
+/// The condition that a strand waits for, at an instruction that it executes when it resumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) enum Wait {
     #[default]
     Nothing,
-    /// The members of a mask that have not exited; at `bar.warp.sync` anywhere, else here.
-    Members { mask: u32, barrier: bool },
+    /// The members of a mask that have not exited: at any `bar.warp.sync` if `barrier` is set, else
+    /// here.
+    Members {
+        mask: u32,
+        barrier: bool,
+    },
     /// All lanes of the warp that have not exited, at the same instruction.
     Warp,
-    /// The same, at any barrier of the block that has this number and is not aligned.
+    /// As [`Warp`](Self::Warp), at any unaligned barrier of the block with this number.
     Barrier(u32),
-    /// They wait at an mbarrier.
     Mbarrier,
 }
 
-/// How an instruction stands that the whole warp executes together.
+/// The state of an instruction that the whole warp executes together.
 pub(super) enum Whole {
-    /// It can be executed.
     Here,
-    /// It is not executed now.
+    /// It cannot be executed now.
     Later(Next),
-    /// Lanes that do not come.
+    /// Lanes that will not arrive.
     Missing(u32),
 }
 
 impl Strand {
-    /// Whether its lanes meet at the same places as those of another one.
+    /// Returns whether both strands are at the same place and reconverge at the same places.
     fn is_like(&self, other: &Self) -> bool {
         let places = |strand: &Self| (strand.pc, strand.join, strand.stack.len());
         let pairs = || self.stack.iter().zip(&other.stack);
@@ -63,7 +64,7 @@ impl Strand {
 }
 
 impl Warp {
-    /// The strand that runs, which is empty then.
+    /// Takes the running strand, and leaves an empty one.
     fn take_current(&mut self, wait: Wait) -> Strand {
         let (pc, active, join) = (self.pc, take(&mut self.active), self.join);
         Strand { pc, active, join, stack: take(&mut self.stack), wait }
@@ -73,7 +74,7 @@ impl Warp {
         Strand { pc: self.pc, active: self.active, join: self.join, stack: self.stack, .. } = strand;
     }
 
-    /// Lets active lanes wait here. The others of the strand go on without them.
+    /// Makes active lanes wait here; the rest of the strand continues without them.
     pub(super) fn set_aside(&mut self, lanes: u32, wait: Wait) {
         let part = |stack: &[Split], lanes: u32| -> Vec<Split> {
             let parts = stack.iter().map(|split| Split { mask: split.mask & lanes, ..*split });
@@ -85,7 +86,7 @@ impl Warp {
         self.others.push(Strand { pc: self.pc, active: lanes, join: self.join, stack, wait });
     }
 
-    /// Lanes of other strands that wait as [`Wait`] says, where this one is or at any place.
+    /// Returns the lanes of other strands with this [`Wait`], at this instruction or anywhere.
     pub(super) fn waiting(&self, wait: Wait, anywhere: bool) -> u32 {
         self.waiting_at(self.pc, wait, anywhere)
     }
@@ -95,8 +96,8 @@ impl Warp {
         self.others.iter().filter(alike).fold(0, |lanes, strand| lanes | strand.active)
     }
 
-    /// Sends the strands that wait so on to the next instruction; those that were at another one than
-    /// this strand are given to `elsewhere`.
+    /// Advances the strands with this wait past their instruction; calls `elsewhere` for those that were
+    /// at another instruction than this strand.
     pub(super) fn wake(&mut self, wait: Wait, anywhere: bool, mut elsewhere: impl FnMut(u32, u32)) {
         let here = self.pc;
         for strand in &mut self.others {
@@ -110,7 +111,7 @@ impl Warp {
         }
     }
 
-    /// Goes on behind a barrier at which all lanes were.
+    /// Advances all strands past a barrier at which every lane has arrived.
     pub(super) fn pass(&mut self) {
         self.pc += 1;
         self.released = true;
@@ -123,15 +124,15 @@ impl Warp {
         }
     }
 
-    /// The lanes that are where this strand is, to execute an instruction of the whole warp.
+    /// Returns the lanes at this instruction, for one that the whole warp executes.
     pub(super) fn gathered(&self) -> u32 {
         self.active | self.waiting(Wait::Warp, false)
     }
 
-    /// Whether an instruction can be executed that the whole warp executes together, or that it executes
-    /// at any places as `wait` says; and what is to be done if not.
+    /// Returns whether an instruction can be executed that the whole warp executes together, here or at
+    /// several places as `wait` says; if not, how to continue.
     pub(super) fn whole(&mut self, program: &Program, mask: u32, wait: Wait) -> Whole {
-        // As it mostly is.
+        // The common case: all live lanes are here.
         if self.live() & !mask == 0 {
             return Whole::Here;
         }
@@ -151,7 +152,7 @@ impl Warp {
         Whole::Later(Next::Leave)
     }
 
-    /// Makes strands one with this one that are at the same place.
+    /// Merges the strands that are at the same place as this one.
     pub(super) fn unite(&mut self) {
         if self.others.is_empty() {
             return;
@@ -170,13 +171,12 @@ impl Warp {
         self.run_strand(current);
     }
 
-    /// Ways that its lanes go at present.
     pub(super) fn strands(&self) -> usize {
         self.others.len() + 1
     }
 
-    /// Lets another strand that can go on take the place of this one, if there is one: the first from
-    /// some place on in their list.
+    /// Swaps the running strand with another that can run, if there is one: the first from index `from`
+    /// on, wrapping around.
     pub(super) fn switch(&mut self, from: usize) {
         let count = self.others.len();
         if count == 0 {
@@ -191,7 +191,8 @@ impl Warp {
         }
     }
 
-    /// The first other strand that can go on; of those that only try an mbarrier again, if no other can.
+    /// Returns the first other strand that can run; if none can, the first that would try an mbarrier
+    /// again.
     fn runnable(&self) -> Option<usize> {
         let can = |strand: &Strand| match strand.wait {
             Wait::Nothing => true,
@@ -206,9 +207,9 @@ impl Warp {
         self.others.iter().position(can).or_else(|| self.others.iter().position(tries))
     }
 
-    /// Goes on with lanes of the stack, or with another strand, when none is active here; `false` if
-    /// there is none. Where all wait for lanes that do not come the first of them goes on, so that its
-    /// instruction says so.
+    /// Continues with lanes of the stack, or with another strand, when no lane is active; returns
+    /// `false` if there is neither. If all strands wait for lanes that will not arrive, resumes the
+    /// first, whose instruction then reports the error.
     pub(super) fn leave(&mut self) -> bool {
         if self.rejoin() {
             return true;
@@ -224,13 +225,13 @@ impl Warp {
         true
     }
 
-    /// A turn is over: another strand goes on at the next one. Where lanes have watched memory for long,
-    /// those on the stack become a strand, too, and go first.
+    /// Ends a turn: another strand runs in the next one. If lanes have polled memory for long, they
+    /// become a strand of their own, and the lanes on the stack go first.
     #[cold]
     pub(super) fn give_way<P: Probe>(&mut self, scene: &Scene<'_, P>) {
         let watched = scene.turn.polled || scene.turn.contended;
         self.starved = if watched { self.starved + 1 } else { 0 };
-        // An exploration gives one warp its turn, whose strands do not take it from each other.
+        // An exploration schedules whole warps, whose strands do not preempt each other.
         if scene.probe.exploration().is_some() {
             return;
         }
@@ -238,16 +239,13 @@ impl Warp {
         if self.starved >= PATIENCE && self.stack.iter().any(waits) {
             self.set_aside(self.active, Wait::Nothing);
             self.rejoin();
-        } else if let Some(next) = self.runnable() {
-            let strand = self.others.remove(next);
-            let current = self.take_current(Wait::Nothing);
-            self.run_strand(strand);
-            self.others.push(current);
+        } else {
+            self.switch(0);
         }
     }
 
-    /// The strand waits for an mbarrier: another one goes on, if there is one that can. Whether that one
-    /// does not only try an mbarrier, too.
+    /// Makes the strand wait at an mbarrier and runs another one. Returns whether that one does more
+    /// than try an mbarrier again; `false` if there is none.
     pub(super) fn try_others(&mut self) -> bool {
         if self.others.is_empty() {
             return false;

@@ -1,4 +1,4 @@
-//! What lanes read of textures, and what they do with surfaces.
+//! Texture reads, and surface accesses.
 
 use std::sync::atomic::Ordering;
 
@@ -52,7 +52,6 @@ impl Warp {
         Ok(())
     }
 
-    /// What a lane reads or asks of its texture.
     fn read_texture<P: Probe>(
         &mut self,
         scene: &mut Scene<'_, P>,
@@ -108,7 +107,7 @@ impl Warp {
         Ok(())
     }
 
-    /// The plane and the place that a lane's coordinates mean.
+    /// Returns the plane and the place that a lane's coordinates select.
     fn place(&self, op: &TextureOp, found: &Texture, lane: usize) -> (u32, texture::Place) {
         let texels = &found.texels;
         let geometry = op.geometry;
@@ -127,14 +126,13 @@ impl Warp {
         let at = axes.map(f32::from_bits);
         if geometry.cube {
             let (face, [s, t]) = on_face(at);
-            // A direction has no measure, so that they are as the texture counts.
+            // A direction has no unit, so the coordinates on the face get the unit of the texture.
             let scale = if found.sampler.normalized { 1.0 } else { texels.extent[0] as f32 };
             return (6 * layer + face, texture::Place::At([s * scale, t * scale, 0.0]));
         }
         (layer, texture::Place::At(at))
     }
 
-    /// An access of the bytes of surfaces.
     fn surface<P: Probe>(
         &mut self,
         scene: &mut Scene<'_, P>,
@@ -176,7 +174,7 @@ impl Warp {
         self.by_space(scene, &access, inside, &mut addresses, kind)
     }
 
-    /// Where the bytes of a lane's access lie; nowhere if they are outside and that is to be zero.
+    /// Returns the address of a lane's access; `None` if it is out of bounds and the mode is `.zero`.
     fn surface_address(
         &self,
         launch: &Launched<'_>,
@@ -200,7 +198,6 @@ impl Warp {
         let plane = if geometry.layered { word(0) as i32 } else { axis(2) };
         let bytes = access.ty.bytes() * u32::from(access.count);
         let width = texels.extent[0] * texels.texel_bytes();
-        // The last place along each axis.
         let last = [width.saturating_sub(bytes), texels.extent[1] - 1, texels.planes() - 1];
         let given = [axis(0), axis(1), plane];
         let is_inside =
@@ -223,7 +220,7 @@ impl Warp {
     }
 }
 
-/// The channels of a texel, as they lie in memory.
+/// Reads the channels of a texel, as stored in memory.
 fn read_texel(
     launch: &Launched<'_>,
     hint: &mut usize,
@@ -253,12 +250,12 @@ fn no_object<T>(handle: u64, surface: bool, lane: usize) -> Outcome<T> {
     trouble(FaultKind::Texture(TextureProblem::NoObject { what, handle }), lane as u32)
 }
 
-/// Fails unless coordinates of a geometry fit.
+/// Checks that the geometry of an instruction fits.
 fn check_shape(texels: &Texels, geometry: &Geometry, lane: usize) -> Outcome<()> {
     let alike = texels.cube == geometry.cube
         && texels.layers.is_some() == geometry.layered
         && (texels.cube || texels.dimensions == geometry.dimensions);
-    // A surface of a cube has layers, which are its faces.
+    // A surface of a cube is layered: its layers are the faces.
     if alike || texels.cube && !geometry.cube && geometry.layered && geometry.dimensions == 2 {
         return Ok(());
     }
@@ -271,7 +268,7 @@ fn check_shape(texels: &Texels, geometry: &Geometry, lane: usize) -> Outcome<()>
     trouble(FaultKind::Texture(problem), lane as u32)
 }
 
-/// The face of a cube that a direction leads to, and where on it.
+/// Returns the face of a cube that a direction points to, and the place on it.
 fn on_face([x, y, z]: [f32; 3]) -> (u32, [f32; 2]) {
     let most = x.abs().max(y.abs()).max(z.abs());
     let (face, s, t) = if x.abs() == most {

@@ -1,9 +1,8 @@
-//! How lanes move their elements to and from a memory.
+//! Element transfers between lanes and a memory.
 //!
-//! A full warp moves its elements together where it can: neighbouring ones in one
-//! go after a single bounds check, one that all lanes read once, and else some
-//! lanes at a time by the same rules. Everything else, and what goes wrong, goes
-//! lane by lane.
+//! A full warp moves its elements together where it can: adjacent elements after a single bounds check,
+//! an element that all lanes read once, and otherwise groups of lanes by the same rules. Everything
+//! else, including errors, goes lane by lane.
 
 use multiversion::multiversion;
 
@@ -18,12 +17,11 @@ use super::backing::{Bytes, Global, Sink, Source};
 use super::memory::bad_access;
 use super::warp::Warp;
 
-/// Lanes that are looked at together where the whole warp follows no rule.
+/// Lanes that are checked together where the whole warp follows no rule.
 const HALF: usize = LANES / 2;
-/// The same where half of it follows none, either.
+/// Lanes that are checked together where a half follows none, either.
 const GROUP: usize = 8;
 
-/// The addresses `offset` behind those of a row.
 #[inline(always)]
 fn advanced<A: Address>(row: &[A; LANES], offset: u64) -> [A; LANES] {
     let mut addresses = *row;
@@ -33,7 +31,6 @@ fn advanced<A: Address>(row: &[A; LANES], offset: u64) -> [A; LANES] {
     addresses
 }
 
-/// Addresses of either width.
 #[inline(always)]
 fn widened<A: Address>(addresses: &[A; LANES]) -> Row64 {
     let mut wide = [0; LANES];
@@ -43,7 +40,7 @@ fn widened<A: Address>(addresses: &[A; LANES]) -> Row64 {
     wide
 }
 
-/// The bits of an element as a register gets them.
+/// Sign- or zero-extends the bits of an element for a register.
 fn extended(ty: Type, bits: u64) -> u64 {
     match ty {
         Type::S8 => bits as u8 as i8 as u64,
@@ -53,9 +50,8 @@ fn extended(ty: Type, bits: u64) -> u64 {
     }
 }
 
-/// A register's value in a lane, as memory and register file hold it.
+/// A lane's value, as stored in memory and in the register file.
 trait Element: Copy + Default {
-    /// The row of a slot that holds such values.
     fn row(slot: Slot) -> Option<usize>;
     fn file(regs: &Regs) -> &File<Self>;
     fn file_mut(regs: &mut Regs) -> &mut File<Self>;
@@ -63,7 +59,6 @@ trait Element: Copy + Default {
     fn store(memory: &mut impl Sink, address: u64, from: &[Self]) -> bool;
 }
 
-/// Declares the elements of the two register files.
 macro_rules! elements {
     ($($ty:ident: $slot:ident in $file:ident, $load:ident, $store:ident;)*) => {$(
         impl Element for $ty {
@@ -100,9 +95,9 @@ elements! {
     u64: Double in doubles, bulk_doubles, bulk_put_doubles;
 }
 
-/// The ways to move elements of a full warp all together, between registers and a memory, from or to
-/// what lies so far behind the access's base: how the lanes' addresses lie. `None` where that is not
-/// possible, and nothing has been done that is not to be done.
+/// Functions that move the elements of a full warp at once between registers and a memory, at `offset`
+/// from the access's base, and return the spacing of the lanes' addresses. They return `None` if that is
+/// not possible; whatever they have done then, moving lane by lane does as well.
 #[derive(Clone, Copy)]
 pub(crate) struct Moves {
     pub(super) read_bytes: fn(&mut Regs, &[u8], &Access, u64) -> Option<Spacing>,
@@ -111,8 +106,8 @@ pub(crate) struct Moves {
     pub(super) write_global: fn(&Regs, Global<'_>, &Access, u64) -> Option<Spacing>,
 }
 
-/// Those that are best on this host. As in [`compiled`](crate::lanes::compiled), closures are compiled
-/// for the same target as the function around them; what they call is part of them.
+/// Returns the functions compiled for this host. As in [`compiled`](crate::lanes::compiled), closures
+/// are compiled for the same target as the enclosing function; what they call is inlined.
 #[multiversion(
     targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
     dispatcher = "direct"
@@ -152,7 +147,6 @@ fn read_by_base<M: Source>(
     }
 }
 
-/// Reads one element of all lanes.
 #[inline(always)]
 fn read_one<M: Source>(regs: &mut Regs, memory: &mut M, access: &Access, address: u64) -> bool {
     match (access.ty.bytes(), access.count, access.data[0]) {
@@ -172,7 +166,7 @@ fn read_same<E: Element>(row: &mut [E; LANES], memory: &mut impl Source, address
     done
 }
 
-/// Reads an element for each lane, neighbours or all the same; `None` if they are neither.
+/// Reads an element for each lane, adjacent or all the same; `None` if they are neither.
 #[inline(always)]
 fn read_rows<M: Source, A: Address>(
     regs: &mut Regs,
@@ -201,7 +195,6 @@ fn read_row<E: Element, M: Source, A: Address>(
     are_spaced(addresses, 0).then(|| read_same(row, memory, first).then_some(Spacing::Same))
 }
 
-/// Reads with an eye on groups of lanes.
 #[multiversion(
     targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
     dispatcher = "direct"
@@ -222,13 +215,12 @@ fn read_in_groups<M: Source>(
     }
 }
 
-/// Whether slots hold elements, or nothing.
+/// Returns whether slots hold elements, or nothing.
 #[inline(always)]
 fn hold<E: Element>(slots: &[Slot]) -> bool {
     slots.iter().all(|&slot| slot == Slot::Sink || E::row(slot).is_some())
 }
 
-/// Reads `N` elements for each lane of a full warp.
 #[inline(always)]
 fn read_elements<E: Element, M: Source, const N: usize>(
     regs: &mut Regs,
@@ -241,7 +233,8 @@ fn read_elements<E: Element, M: Source, const N: usize>(
     if !hold::<E>(slots) || !aligned(addresses[0]) {
         return None;
     }
-    // Rows are written when all is read, since the addresses may be in one of them.
+    // Rows are written after all reads: they may hold the addresses, which are needed again after a
+    // failure.
     let mut staged = [[E::default(); N]; LANES];
     if are_spaced(addresses, stride) {
         let done = E::load(memory, addresses[0], staged.as_flattened_mut());
@@ -267,7 +260,7 @@ fn read_elements<E: Element, M: Source, const N: usize>(
     Some(Spacing::Other)
 }
 
-/// Reads the elements of some lanes, neighbours or all the same; `None` if they are neither.
+/// Reads the elements of some lanes, adjacent or all the same; `None` if they are neither.
 #[inline(always)]
 fn read_group<E: Element, M: Source, const N: usize, const L: usize>(
     memory: &mut M,
@@ -289,7 +282,6 @@ fn read_group<E: Element, M: Source, const N: usize, const L: usize>(
     Some(done)
 }
 
-/// Reads the elements of some lanes one after the other.
 #[inline(always)]
 fn read_each<E: Element, M: Source, const N: usize>(
     memory: &mut M,
@@ -305,7 +297,6 @@ fn read_each<E: Element, M: Source, const N: usize>(
     true
 }
 
-/// Takes elements to the rows of their slots.
 #[inline(always)]
 fn scatter<E: Element, const N: usize>(regs: &mut Regs, slots: &[Slot], staged: &[[E; N]; LANES]) {
     for (index, &slot) in slots.iter().enumerate() {
@@ -333,7 +324,7 @@ fn write_by_base<M: Sink>(regs: &Regs, memory: &mut M, access: &Access, offset: 
     }
 }
 
-/// Writes an element of each lane, if they are neighbours.
+/// Writes an element of each lane, if they are adjacent.
 #[inline(always)]
 fn write_rows<M: Sink, A: Address>(
     regs: &Regs,
@@ -361,7 +352,6 @@ fn write_row<E: Element, M: Sink, A: Address>(
     })
 }
 
-/// Writes with an eye on groups of lanes.
 #[multiversion(
     targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
     dispatcher = "direct"
@@ -382,7 +372,6 @@ fn write_in_groups<M: Sink>(
     }
 }
 
-/// Writes `N` elements of each lane of a full warp.
 #[inline(always)]
 fn write_elements<E: Element, M: Sink, const N: usize>(
     regs: &Regs,
@@ -415,7 +404,7 @@ fn write_elements<E: Element, M: Sink, const N: usize>(
     done.then_some(Spacing::Other)
 }
 
-/// Writes the elements of some lanes, if they are neighbours.
+/// Writes the elements of some lanes, if they are adjacent.
 #[inline(always)]
 fn write_group<E: Element, M: Sink, const N: usize, const L: usize>(
     memory: &mut M,
@@ -426,7 +415,6 @@ fn write_group<E: Element, M: Sink, const N: usize, const L: usize>(
     are_spaced(addresses, stride).then(|| E::store(memory, addresses[0], group.as_flattened()))
 }
 
-/// Elements from the rows of their slots.
 #[inline(always)]
 fn gather<E: Element, const N: usize>(regs: &Regs, slots: &[Slot]) -> [[E; N]; LANES] {
     let mut staged = [[E::default(); N]; LANES];
@@ -440,7 +428,6 @@ fn gather<E: Element, const N: usize>(regs: &Regs, slots: &[Slot]) -> [[E; N]; L
 }
 
 impl Warp {
-    /// Reads lane by lane.
     #[inline(never)]
     pub(super) fn read<M: Source>(
         &mut self,
@@ -473,7 +460,6 @@ impl Warp {
         }
     }
 
-    /// Writes lane by lane.
     #[inline(never)]
     pub(super) fn write<M: Sink>(
         &mut self,

@@ -15,77 +15,70 @@ use super::special::special_value;
 use super::strand::{Strand, Wait, Whole};
 use super::{Launched, Outcome, PlaceInGrid, Probe, Scene, trouble};
 
-/// A warp: registers, place in the program, lanes.
 #[derive(Debug, Default)]
 pub(super) struct Warp {
     pub(super) regs: Regs,
-    /// Index within the block.
     pub(super) index: u32,
     pub(super) pc: u32,
     pub(super) active: u32,
-    /// Where the active lanes wait for others.
+    /// Reconvergence point of the active lanes.
     pub(super) join: u32,
-    /// Lanes that have exited or never existed.
     pub(super) exited: u32,
     pub(super) stack: Vec<Split>,
-    /// Lanes that go their own ways, one after the other.
     pub(super) others: Vec<Strand>,
-    /// Whether all wait for lanes that do not come.
+    /// Set if all strands wait for lanes that will not arrive.
     pub(super) stuck: bool,
-    /// Whether it has come from a barrier of the block, and told no observer of an instruction that
-    /// others might ignore.
+    /// Set after a barrier of the block: the next instruction that an observer ignores is reported
+    /// nevertheless.
     pub(super) released: bool,
-    /// Turns, one after the other, that ended in watching memory.
+    /// Consecutive turns that ended polling memory.
     pub(super) starved: u32,
     /// Local memory, one lane after the other, and the bytes of each: those of the entry, or more since
-    /// functions were activated.
+    /// functions were called.
     pub(super) local: Vec<u8>,
     pub(super) local_bytes: usize,
     pub(super) activations: Activations,
     /// Groups of copies and of bulk copies that each lane has committed.
     pub(super) commits: Box<Row>,
     pub(super) bulk_commits: Box<Row>,
-    /// The phase in which the warp has arrived at the cluster's barrier, until it
-    /// has waited there.
+    /// Phase in which the warp has arrived at the cluster barrier, until it has waited there.
     pub(super) cluster_phase: Option<u32>,
 }
 
-/// Why a warp stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     Exited,
     Preempted,
-    /// At barrier `id` of the barrier table's entry, with its thread count.
+    /// At barrier `id`, of an entry of the barrier table, with its thread count.
     Barrier {
         entry: u32,
         id: u32,
         threads: Option<u32>,
     },
-    /// At the cluster's barrier until its phase is another one.
+    /// At the cluster barrier, until its phase differs from this one.
     ClusterBarrier(u32),
-    /// At the mbarrier of this address, whose phase is not over.
+    /// At the mbarrier of this address, whose phase is incomplete.
     Mbarrier(u32),
 }
 
-/// What the instruction loop does after an instruction.
 pub(super) enum Next {
-    /// On to the following instruction, without an event of its own kind.
+    /// Advance; the loop gives the event.
     Plain,
-    /// On to the following instruction; the event has been given.
+    /// Advance; the event has been given.
     Told,
-    /// The place has been set; the event has been given.
+    /// The program counter has been set, and the event given.
     Placed,
-    /// The same instruction again, after others have been let go first.
+    /// Repeat the instruction, after other lanes have run.
     Again,
-    /// The lanes that would have executed it wait; on with others.
+    /// The executing lanes wait; continue with others.
     Leave,
-    /// The same instruction again, when the warp goes on; it counts only then.
+    /// Repeat the instruction when the warp resumes; it counts only then.
     Suspend(Stop),
     Stop(Stop),
 }
 
 impl Warp {
-    /// Makes the register file and fills in what stays the same between blocks.
+    /// Creates the register file, and fills the rows that are the same for all blocks.
     pub(super) fn new(launch: &Launched<'_>, index: u32) -> Self {
         let rows = &launch.entry.program.rows;
         let mut regs = Regs {
@@ -103,7 +96,7 @@ impl Warp {
         warp
     }
 
-    /// Fills in a row that no instruction writes, for a block of the grid.
+    /// Fills a row that no instruction writes, for a block of the grid.
     fn fill(&mut self, launch: &Launched<'_>, row: u16, init: Init, place: &PlaceInGrid) {
         let row = usize::from(row);
         let warp = self.index;
@@ -116,7 +109,7 @@ impl Warp {
                 let address = launch.globals[variable as usize].wrapping_add(offset as u64);
                 self.regs.doubles[row] = [address; LANES];
             }
-            // What differs between blocks is the same in all lanes.
+            // Values that differ between blocks are the same in all lanes.
             Init::Special(special) if special.varies() => {
                 self.regs.words[row] = [value(special)(0) as u32; LANES];
             }
@@ -134,7 +127,6 @@ impl Warp {
         }
     }
 
-    /// Puts the warp at the start of a block.
     pub(super) fn reset(&mut self, launch: &Launched<'_>, place: &PlaceInGrid) {
         let threads = launch.threads() - self.index * 32;
         self.exited = if threads >= 32 { 0 } else { FULL << threads };
@@ -142,7 +134,7 @@ impl Warp {
         self.stack.clear();
         self.others.clear();
         (self.stuck, self.released, self.starved) = (false, false, 0);
-        // To fill nothing takes a masked store at no address, by which the host's processor is held up.
+        // Skip empty slices: a zero-length fill compiles to a masked store that stalls the host.
         if !self.local.is_empty() {
             self.local.fill(0);
         }
@@ -228,14 +220,13 @@ impl Warp {
         }
     }
 
-    /// The active lanes for which the guard of an instruction holds.
+    /// Returns the active lanes for which the guard of an instruction holds.
     #[inline(always)]
     pub(super) fn executing(&self, inst: &Inst) -> u32 {
         self.active & (self.regs.predicates[usize::from(inst.guard)] ^ inst.invert)
     }
 
-    /// Does what follows from an instruction, if that is not just the next one; why the warp stops, if
-    /// it does.
+    /// Applies the action after an instruction; returns why the warp stops, if it does.
     #[inline]
     pub(super) fn follow<P: Probe>(
         &mut self,
@@ -252,7 +243,7 @@ impl Warp {
                 if self.active != 0 {
                     self.pc += 1;
                 } else {
-                    // It waits, so there is one.
+                    // The lanes were set aside, so there is a strand to run.
                     self.leave();
                 }
             }
@@ -267,7 +258,8 @@ impl Warp {
         None
     }
 
-    /// Whether an observer is told of the present instruction, one that only computes or branches.
+    /// Returns whether the observer gets an event of the current instruction, which only computes or
+    /// branches.
     #[inline]
     fn is_told<P: Probe>(&mut self, scene: &Scene<'_, P>) -> bool {
         scene.probe.hears_all()
@@ -275,7 +267,7 @@ impl Warp {
             || std::mem::take(&mut self.released)
     }
 
-    /// Executes an instruction that the loop does not execute itself. Apart from it, so that the loop's
+    /// Executes an instruction that the loop does not execute itself. Out of line, so that the loop's
     /// own values stay in registers.
     #[inline(never)]
     pub(super) fn step<P: Probe>(
@@ -361,13 +353,11 @@ impl Warp {
             }
             Op::Heap(index) => self.heap(scene, &program.heap_calls[index as usize], mask)?,
             Op::Trap { .. } | Op::Nop => {}
-            // What the loop itself executes.
             Op::Alu { .. } | Op::Compare { .. } | Op::Branch { .. } | Op::Load(_) | Op::Store(_) => {}
         }
         Ok(Next::Plain)
     }
 
-    /// The result of a comparison after its Boolean operator.
     fn joined(&self, holds: u32, c: u16, join: Join) -> u32 {
         let other = |negate| {
             let p = self.regs.predicates[usize::from(c)];
@@ -388,7 +378,7 @@ impl Warp {
             _ => (self.joined(holds, o.c, join), self.joined(!holds, o.c, join)),
         };
         for (row, value) in [(o.d, first), (o.e, second)] {
-            // Row 0 is true everywhere and stands for an absent destination.
+            // Row 0 is always true, and stands for an absent destination.
             if row != TRUE {
                 let p = &mut self.regs.predicates[usize::from(row)];
                 *p = *p & !mask | value & mask;
@@ -437,7 +427,6 @@ impl Warp {
         Ok(())
     }
 
-    /// Arrives at a block barrier, if the whole warp does.
     fn barrier<P: Probe>(&mut self, scene: &mut Scene<'_, P>, entry: u32, mask: u32) -> Outcome<Next> {
         if mask == 0 {
             return Ok(Next::Plain);
@@ -487,7 +476,6 @@ impl Warp {
         }
     }
 
-    /// Gives an observer an event of the current instruction.
     pub(super) fn tell<P: Probe>(&self, scene: &mut Scene<'_, P>, executed: u32, detail: Detail<'_>) {
         scene.tell((self.pc, self.index, self.active, executed), detail);
     }

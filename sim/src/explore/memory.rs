@@ -1,77 +1,71 @@
-//! Global memory as the PTX memory model has it: what a load may see, not what was stored last.
+//! Global memory under the PTX memory model: a load may see other values than the last one stored.
 //!
 //! A location keeps all values that were ever written to it, in coherence order. A thread has a *view*:
-//! of each location, the oldest message that it may still see. A release attaches the writer's view to
-//! the message, and an acquire that reads the message takes the view over; so does a barrier among its
-//! threads. Without them a thread goes on seeing what is older. Stores may take their place in
-//! coherence order before those of others that the writer has not seen.
+//! for each location, the oldest message that it may still see. A release attaches the writer's view to
+//! the message, and an acquire that reads the message joins that view; a barrier joins the views of its
+//! threads. Otherwise a thread may go on seeing older messages. A store may be placed in coherence order
+//! before stores of others that the writer has not seen.
 //!
-//! What this leaves out: a load never reads from a store that is executed after it (load buffering).
+//! Not modelled: a load never reads from a store that is executed after it (load buffering).
 
 use std::collections::HashMap;
 
 /// Ordering of an access beyond its own location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Order {
-    /// Relaxed or more, at a scope that reaches other blocks.
+    /// Relaxed or stronger, at a scope that includes other blocks.
     pub(crate) strong: bool,
     pub(crate) acquire: bool,
     pub(crate) release: bool,
 }
 
-/// Per location, the stamp of the oldest message that may be seen; missing ones are 0.
+/// Stamp of the oldest visible message of each location; missing ones are 0.
 type View = Vec<u64>;
 
-/// Room between two stamps, for messages in between.
+/// Distance between two stamps, which leaves room for messages in between.
 const GAP: u64 = 1 << 32;
 
-/// A value that was written.
 #[derive(Debug)]
 struct Message {
-    /// Place in coherence order.
     stamp: u64,
     value: u64,
-    /// What whoever acquires it sees from then on.
+    /// View that an acquire of the message joins.
     view: View,
     strong: bool,
-    /// Whether it is an atomic's, which read the message before it: nothing comes between.
+    /// Set for the write of an atomic, which read the message before it: no other may come between.
     follows: bool,
     /// Place in the order of execution.
     number: u64,
 }
 
-/// Aligned bytes that are accessed as one value.
 #[derive(Debug)]
 struct Location {
     address: u64,
     width: u32,
-    /// In coherence order; the first is what the memory held before.
+    /// Messages in coherence order; the first is the initial value.
     messages: Vec<Message>,
 }
 
-/// What a thread may see and passes on.
 #[derive(Debug, Default, Clone, Hash)]
 struct Thread {
     current: View,
-    /// What a fence will make current.
+    /// View that an acquire fence makes current.
     acquired: View,
-    /// What a fence has attached to all later strong stores.
+    /// View that a release fence has attached to all later strong stores.
     released: View,
 }
 
-/// The index of a location.
 pub(crate) type Place = usize;
 
-/// A value in memory with its address and bytes.
+/// Address, width in bytes, and value.
 pub(crate) type Held = (u64, u32, u64);
 
 #[derive(Debug, Default)]
 pub(crate) struct WeakMemory {
     locations: Vec<Location>,
-    /// The locations in each 8 bytes.
     cells: HashMap<u64, Vec<Place>>,
     threads: Vec<Thread>,
-    /// What the `fence.sc` so far have seen.
+    /// Joined view of all `fence.sc` so far.
     fences: View,
     written: u64,
 }
@@ -94,15 +88,14 @@ fn join(view: &mut View, other: &[u64]) {
 }
 
 impl WeakMemory {
-    /// Memory of `threads` threads, none of which has touched it yet.
     pub(crate) fn new(threads: usize) -> Self {
         Self { threads: vec![Thread::default(); threads], ..Self::default() }
     }
 
-    /// The location that an access means; `None` where nothing has been written.
+    /// Returns the location of an access; `None` if nothing has been written there.
     ///
     /// # Errors
-    /// Bytes of it are part of a location of another size.
+    /// Fails if some of its bytes are part of a location of another address or size.
     pub(crate) fn find(&self, address: u64, width: u32) -> Result<Option<Place>, String> {
         let within = self.cells.get(&(address / 8)).map_or(&[][..], Vec::as_slice);
         for &place in within {
@@ -120,7 +113,6 @@ impl WeakMemory {
         Ok(None)
     }
 
-    /// Adds a location that holds a value so far.
     pub(crate) fn add(&mut self, address: u64, width: u32, initial: u64) -> Place {
         let strong = true;
         let first =
@@ -131,18 +123,17 @@ impl WeakMemory {
         place
     }
 
-    /// The messages that a thread may read, newest first.
+    /// Returns the messages that a thread may read, newest first.
     pub(crate) fn readable(&self, thread: usize, place: Place) -> Vec<usize> {
         let oldest = seen(&self.threads[thread].current, place);
         let messages = &self.locations[place].messages;
         (0..messages.len()).rev().filter(|&index| messages[index].stamp >= oldest).collect()
     }
 
-    /// Reads a value that was written.
     pub(crate) fn read(&mut self, thread: usize, place: Place, index: usize, order: Order) -> u64 {
         let message = &self.locations[place].messages[index];
         let reader = &mut self.threads[thread];
-        // Operations that are not both strong are not kept in order by their location alone.
+        // Accesses that are not both strong are not ordered by being of the same location.
         if order.strong && message.strong {
             see(&mut reader.current, place, message.stamp);
             join(&mut reader.acquired, &message.view);
@@ -153,14 +144,13 @@ impl WeakMemory {
         message.value
     }
 
-    /// The messages that a new one of a thread may come right behind, last first.
+    /// Returns the messages directly after which a thread may write a new one, last first.
     pub(crate) fn gaps(&self, thread: usize, place: Place) -> Vec<usize> {
         let messages = &self.locations[place].messages;
         let free = |&index: &usize| messages.get(index + 1).is_none_or(|next| !next.follows);
         self.readable(thread, place).into_iter().filter(free).collect()
     }
 
-    /// Writes a message behind another.
     pub(crate) fn write(
         &mut self,
         thread: usize,
@@ -173,7 +163,7 @@ impl WeakMemory {
         self.insert(thread, (place, behind), value, order, view);
     }
 
-    /// Reads a message and writes one right behind it; returns what was read.
+    /// Reads a message, and writes one directly after it; returns the value read.
     pub(crate) fn change(
         &mut self,
         thread: usize,
@@ -183,7 +173,7 @@ impl WeakMemory {
         change: impl Fn(u64) -> u64,
     ) -> u64 {
         let old = self.read(thread, place, index, order);
-        // Whoever acquires the result acquires what is behind the value that was read.
+        // An acquire of the result also acquires what is attached to the value read.
         let view = self.locations[place].messages[index].view.clone();
         self.insert(thread, (place, index), change(old), order, view);
         self.locations[place].messages[index + 1].follows = true;
@@ -216,7 +206,7 @@ impl WeakMemory {
         self.locations[place].messages.insert(behind + 1, message);
     }
 
-    /// A fence; `sc` for one that all such fences are ordered with.
+    /// Executes a fence; `sc` if all such fences are in one order.
     pub(crate) fn fence(&mut self, thread: usize, order: Order, sc: bool) {
         let Thread { current, acquired, released } = &mut self.threads[thread];
         if order.acquire {
@@ -231,7 +221,6 @@ impl WeakMemory {
         }
     }
 
-    /// What threads see together.
     fn union(&self, threads: impl Iterator<Item = usize>) -> View {
         threads.fold(View::new(), |mut view, thread| {
             join(&mut view, &self.threads[thread].current);
@@ -239,7 +228,7 @@ impl WeakMemory {
         })
     }
 
-    /// Lets threads see what other ones see, and have written: a barrier, or the end of a launch.
+    /// Joins the views of some threads into those of others: a barrier, or the end of a launch.
     pub(crate) fn pass(&mut self, from: impl Iterator<Item = usize>, to: impl Iterator<Item = usize>) {
         let view = self.union(from);
         for thread in to {
@@ -247,24 +236,22 @@ impl WeakMemory {
         }
     }
 
-    /// A value that tells apart what threads may see.
     pub(crate) fn hash_views(&self, threads: std::ops::Range<usize>, into: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
         self.threads[threads].hash(into);
     }
 
-    /// Messages written so far.
     pub(crate) fn written(&self) -> u64 {
         self.written
     }
 
-    /// Whether 8-byte cells have got messages after the first `number` ones.
+    /// Returns whether 8-byte cells have received messages after the first `number` ones.
     pub(crate) fn written_since(&self, cells: impl Iterator<Item = u64>, number: u64) -> bool {
         let mut places = cells.flat_map(|cell| self.cells.get(&cell).into_iter().flatten());
         places.any(|&place| self.locations[place].messages.iter().any(|one| one.number > number))
     }
 
-    /// Whether one of these threads has not read the last strong message of a cell.
+    /// Returns whether one of these threads has not seen the last strong message of a cell.
     pub(crate) fn lags(&self, cell: u64, threads: std::ops::Range<usize>) -> bool {
         let places = self.cells.get(&cell).map_or(&[][..], Vec::as_slice);
         places.iter().any(|&place| {
@@ -275,7 +262,7 @@ impl WeakMemory {
         })
     }
 
-    /// The first and the last values of every location, for the memory behind.
+    /// Returns the first and the last values of every location, for the device's memory.
     pub(crate) fn values(&self) -> (Vec<Held>, Vec<Held>) {
         let value = |location: &Location, index: usize| {
             (location.address, location.width, location.messages[index].value)

@@ -1,4 +1,4 @@
-//! Explorations: small launches under every order of their steps, and on weak memory.
+//! Exploration of small launches: every order of their steps, on weak memory.
 
 mod memory;
 mod trail;
@@ -12,23 +12,23 @@ use crate::module::Module;
 pub(crate) use memory::{Held, Order, WeakMemory};
 pub(crate) use trail::{Step, Trail};
 
-/// Executions after which an exploration gives up, unless it is told another number.
+/// Executions after which an exploration gives up by default.
 const LIMIT: u64 = 1_000_000;
 
-/// Runs launches of few blocks in every order of their steps on global memory, and lets each load see
-/// every value that the PTX memory model allows it to see.
+/// A model checker: it runs launches of few blocks in every order of their steps on global memory, and
+/// lets each load see every value that the PTX memory model allows.
 ///
-/// Each warp is on its own: its steps on memory that others use as well are put in every order with
-/// theirs, except that of orders that differ by independent steps one is run. A load sees any value
-/// that is not older than what its thread is bound to know by coherence and by causality: releases,
-/// acquires, fences, barriers, and the ends of launches. So a missing fence gives a wrong result in
-/// some execution. A loop that only loads goes round until it sees something new.
+/// Each warp is scheduled on its own. Its steps on memory that other warps also use are run in every
+/// order with theirs, but of orders that differ in independent steps only one is run. A load sees any
+/// value that is not older than what coherence and causality (releases, acquires, fences, barriers, and
+/// the ends of launches) oblige its thread to see. So a missing fence gives a wrong result in some
+/// execution. A loop that only loads repeats until it sees something new.
 ///
-/// Not included are executions in which a load takes the value of a store that is executed after it
-/// (load buffering); a scope below the GPU's orders nothing here, and asynchronous copies see the
-/// memory that the launches begin with.
+/// Executions in which a load takes the value of a store that is executed after it (load buffering) are
+/// not included. A scope below the GPU's orders nothing here, and asynchronous copies see the memory
+/// before the launches.
 ///
-/// The memory that the launches begin with is the device's; it is the same again behind each execution.
+/// The launches begin with the device's memory, which is restored after each execution.
 #[derive(Debug)]
 pub struct Exploration<'g> {
     gpu: &'g Gpu,
@@ -36,61 +36,62 @@ pub struct Exploration<'g> {
     limit: u64,
 }
 
-/// How much was explored.
+/// Extent of an exploration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Explored {
-    /// Executions that came to their end and were checked.
+    /// Executions that finished and were checked.
     pub executions: u64,
-    /// Executions that were given up because another one is the same.
+    /// Executions that were abandoned because they are equivalent to another one.
     pub redundant: u64,
 }
 
-/// Why an exploration ended early.
+/// Reason why an exploration ended early.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExploreError {
     /// The launch is not possible.
     #[error(transparent)]
     Launch(#[from] Error),
-    /// An execution ended wrong.
+    /// An execution failed.
     #[error("execution {execution}: {reason}\n{}", steps.join("\n"))]
     Wrong {
-        /// Its number, from 1.
+        /// Number of the execution, from 1.
         execution: u64,
-        /// What the check said, or why the kernel failed.
+        /// Result of the check, or reason of the kernel's failure.
         reason: String,
-        /// The steps that other warps may notice, one line each.
+        /// Steps that other warps may observe, one line each.
         steps: Vec<String>,
     },
     /// There are more executions than allowed.
     #[error("more than {limit} executions; take fewer blocks or threads, or allow more")]
     TooMany {
-        /// The number that is allowed.
+        /// The allowed number.
         limit: u64,
     },
-    /// Something that explorations cannot do.
+    /// The launches do something that explorations do not support.
     #[error("{0}")]
     Unsupported(String),
 }
 
 impl<'g> Exploration<'g> {
-    /// An exploration of no launches yet, on a device's memory.
+    /// Creates an exploration without launches, on a device's memory.
     #[must_use]
     pub fn new(gpu: &'g Gpu) -> Self {
         Self { gpu, launches: Vec::new(), limit: LIMIT }
     }
 
-    /// The same with another number of executions, beyond which it gives up.
+    /// Sets the number of executions after which the exploration gives up.
     #[must_use]
     pub fn with_limit(mut self, executions: u64) -> Self {
         self.limit = executions;
         self
     }
 
-    /// Adds a launch, whose blocks start when those of the launches before are over.
+    /// Adds a launch, whose blocks start after those of the earlier launches have finished.
     ///
     /// # Errors
-    /// Those of [`Gpu::launch`] before it runs; [`ExploreError::Unsupported`] for launches in clusters.
+    /// Returns the errors of [`Gpu::launch`] before it runs, and [`ExploreError::Unsupported`] for
+    /// launches in clusters.
     pub fn launch(
         self,
         module: &'g Module,
@@ -101,8 +102,8 @@ impl<'g> Exploration<'g> {
         self.add(module, entry, launch, params.as_ref(), false)
     }
 
-    /// Adds a launch that may overlap with the one before (programmatic dependent launch): its blocks
-    /// start when each block there has come to `griddepcontrol.launch_dependents` or to its end.
+    /// Adds a launch that may overlap the previous one (programmatic dependent launch): its blocks start
+    /// after each block of that one has reached `griddepcontrol.launch_dependents` or its end.
     ///
     /// # Errors
     /// As [`launch`](Self::launch).
@@ -133,11 +134,13 @@ impl<'g> Exploration<'g> {
         Ok(self)
     }
 
-    /// Explores; `check` is called behind each execution, with the memory as it is then, and says what
-    /// is wrong with it.
+    /// Runs the exploration; `check` is called after each execution with the memory as it is then, and
+    /// returns what is wrong with it.
     ///
-    /// # Errors [`ExploreError::Wrong`] for the first execution in which a kernel fails, some block
-    /// waits for ever, or that `check` does not like; [`ExploreError::TooMany`].
+    /// # Errors
+    /// Returns [`ExploreError::Wrong`] for the first execution in which a kernel fails, a block waits
+    /// forever, or `check` fails; [`ExploreError::TooMany`] beyond the limit;
+    /// [`ExploreError::Unsupported`] if a kernel does something that explorations do not support.
     pub fn run(&self, check: impl FnMut(&Gpu) -> Result<(), String>) -> Result<Explored, ExploreError> {
         self.run_along(Trail::new(false), check)
     }
@@ -193,7 +196,7 @@ impl<'g> Exploration<'g> {
         }
     }
 
-    /// Shows the check what an execution has left in memory.
+    /// Writes the results of an execution to memory, runs the check, and restores the memory.
     fn judge(
         &self,
         explorer: &Explorer<'_>,

@@ -1,20 +1,20 @@
-//! The decisions of an execution, and which come next: a depth-first search over all of them.
+//! Decisions of an execution, and a depth-first search over all of them.
 //!
-//! Of executions that differ in the order of independent steps only, one is enough: a warp whose step
-//! was tried already sleeps until a step that depends on it is taken (sleep sets).
+//! Of executions that differ only in the order of independent steps, one is enough: a warp whose step
+//! was already tried sleeps until a dependent step is taken (sleep sets).
 
-/// What a warp does next that other warps may notice.
+/// Next step of a warp that other warps may observe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// The 8-byte cells of global memory, sorted.
+    /// Accessed 8-byte cells of global memory, sorted.
     pub(crate) cells: Vec<u64>,
     pub(crate) writes: bool,
-    /// Whether it takes part in the order of all `fence.sc`.
+    /// Set if it takes part in the order of all `fence.sc`.
     pub(crate) fence: bool,
 }
 
 impl Step {
-    /// Whether the order of two steps of different warps changes nothing.
+    /// Returns whether the order of two steps of different warps has no effect.
     fn independent(&self, other: &Self) -> bool {
         if self.fence && other.fence {
             return false;
@@ -24,7 +24,6 @@ impl Step {
     }
 }
 
-/// A choice among `count`.
 #[derive(Debug, Clone, Copy)]
 struct Decision {
     count: usize,
@@ -34,33 +33,30 @@ struct Decision {
 #[derive(Debug, Default)]
 pub(crate) struct Trail {
     decisions: Vec<Decision>,
-    /// Decisions that this execution has made.
     made: usize,
-    /// Warps that need not run before a step that depends on theirs.
+    /// Warps that need not run before a step that depends on theirs, with their steps.
     asleep: Vec<(usize, Step)>,
-    /// Whether none sleeps: every order of steps is run.
+    /// Set if no warp sleeps, so that every order of steps is run.
     restless: bool,
 }
 
 impl Trail {
-    /// A trail on which no warp sleeps, if `restless`.
     pub(crate) fn new(restless: bool) -> Self {
         Self { restless, ..Self::default() }
     }
 
-    /// Starts an execution that follows the decisions there are.
+    /// Starts an execution that repeats the recorded decisions.
     pub(crate) fn restart(&mut self) {
         self.made = 0;
         self.asleep.clear();
     }
 
-    /// Forgets everything that was tried.
     pub(crate) fn clear(&mut self) {
         self.decisions.clear();
         self.restart();
     }
 
-    /// Moves on to an execution that has not been; `false` when there is none left.
+    /// Advances to an execution that has not been run; returns `false` if none is left.
     pub(crate) fn advance(&mut self) -> bool {
         while let Some(last) = self.decisions.last_mut() {
             last.taken += 1;
@@ -72,7 +68,6 @@ impl Trail {
         false
     }
 
-    /// Decides among `count` possibilities.
     pub(crate) fn choose(&mut self, count: usize) -> usize {
         if count <= 1 {
             return 0;
@@ -86,8 +81,8 @@ impl Trail {
         taken
     }
 
-    /// Decides which of the warps that can go on takes its step; `None` if each of them would only
-    /// repeat what has been.
+    /// Chooses the ready warp that takes its step; returns `None` if each of them would only repeat
+    /// earlier executions.
     pub(crate) fn choose_warp(&mut self, ready: &[(usize, Step)]) -> Option<usize> {
         let sleeps = |warp| !self.restless && self.asleep.iter().any(|(asleep, _)| *asleep == warp);
         let awake: Vec<&(usize, Step)> = ready.iter().filter(|(warp, _)| !sleeps(*warp)).collect();
@@ -106,8 +101,8 @@ impl Trail {
 mod tests {
     use super::{Step, Trail};
 
-    /// Runs warps, given as the number of their steps, their cell, and whether they write it; counts
-    /// complete executions.
+    /// Runs warps, given as the number of their steps, their cell, and whether they write it; returns
+    /// the number of complete executions.
     fn executions(warps: &[(usize, u64, bool)]) -> u64 {
         let (mut trail, mut complete) = (Trail::default(), 0);
         loop {

@@ -1,13 +1,13 @@
-//! Vector clocks: what a warp knows to have happened before.
+//! Vector clocks: how far other warps are known to have come.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is known of other clusters: for each the clocks of its warps.
+/// Clocks of the warps of other clusters, by cluster.
 pub(super) type Foreign = BTreeMap<u32, Arc<[u32]>>;
 
-/// What a warp, a barrier or a place in memory knows: how far each warp of its
-/// cluster, and of clusters that were heard of, is known to have come.
+/// Vector clock of a warp, a barrier or a place in memory: how far each warp of its cluster, and of
+/// other clusters that it has acquired from, is known to have come.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Clock {
     pub(super) own: Vec<u32>,
@@ -15,7 +15,6 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Learns what another clock of the same cluster knows.
     pub(super) fn join(&mut self, other: &Self) {
         join_rows(&mut self.own, &other.own);
         if let Some(foreign) = &other.foreign {
@@ -23,8 +22,8 @@ impl Clock {
         }
     }
 
-    /// Learns what is known behind a barrier, as an agent that told it all that it knew, and has done
-    /// nothing since.
+    /// Adopts the clock of an opened barrier, for an agent that has joined its own clock to it and has
+    /// done nothing since.
     pub(super) fn resume(&mut self, open: &Self, agent: u32) {
         let now = self.own[agent as usize];
         self.own.clone_from(&open.own);
@@ -34,7 +33,6 @@ impl Clock {
         }
     }
 
-    /// Forgets everything, and keeps the memory.
     pub(super) fn forget(&mut self) {
         self.own.clear();
         self.foreign = None;
@@ -51,7 +49,7 @@ impl Clock {
         }
     }
 
-    /// Learns what a place in memory has been told, as a warp of cluster `team`.
+    /// Joins what was published at a place in memory, as a warp of cluster `team`.
     pub(super) fn acquire(&mut self, team: u32, told: &Arc<Foreign>) {
         if let Some(clocks) = told.get(&team) {
             join_rows(&mut self.own, clocks);
@@ -59,7 +57,7 @@ impl Clock {
         self.join_foreign(told);
     }
 
-    /// Tells a place in memory what is known, as a warp of cluster `team`.
+    /// Publishes the clock at a place in memory, as a warp of cluster `team`.
     pub(super) fn release(&self, team: u32, told: &mut Arc<Foreign>) {
         let told = Arc::make_mut(told);
         if let Some(foreign) = &self.foreign {
@@ -70,8 +68,7 @@ impl Clock {
         learn(told, team, &self.own.as_slice().into());
     }
 
-    /// How far a warp of a cluster is known to have come; `None` for the clock's own
-    /// cluster.
+    /// Returns how far a warp of a cluster is known to have come; `None` for the clock's own cluster.
     pub(super) fn of(&self, team: Option<u32>, agent: u32) -> u32 {
         let row = match team {
             None => Some(self.own.as_slice()),

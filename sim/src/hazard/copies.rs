@@ -1,4 +1,4 @@
-//! Asynchronous copies: their targets from the issue to the landing.
+//! Asynchronous copies: their targets between issue and landing.
 
 use crate::memory::Space;
 use crate::observe::{Completion, Copy};
@@ -10,7 +10,7 @@ use super::step::Step;
 use super::team::Team;
 
 impl Step<'_, '_> {
-    /// The words that a copy's lanes write.
+    /// Returns lane, cell and bytes of each word that a copy writes.
     fn targets(copy: &Copy<'_>) -> impl Iterator<Item = (u32, u64, u8)> {
         let (bytes, targets) = (u64::from(copy.bytes), *copy.targets);
         let lanes = copy.lanes;
@@ -21,7 +21,7 @@ impl Step<'_, '_> {
         })
     }
 
-    /// An asynchronous copy is issued: nobody may touch its target until a wait.
+    /// Records the issue of a copy, whose target must not be accessed before a wait.
     pub(super) fn copy(&mut self, copy: &Copy<'_>) {
         if copy.to != Space::Shared {
             return;
@@ -60,8 +60,8 @@ impl Step<'_, '_> {
         }
     }
 
-    /// A copy has landed: a write by the agent of copies, which its mbarrier or the
-    /// waiting warp learns of.
+    /// Records the landing of a copy: a write by the agent of copies, published to its mbarrier or the
+    /// waiting warp.
     pub(super) fn land(&mut self, copy: &Copy<'_>) {
         let launch = self.world.launch;
         let number = self.block.team;
@@ -96,7 +96,7 @@ impl Step<'_, '_> {
             clock_of.own.resize(agent as usize + 1, 0);
             clock_of.own[agent as usize] = clock;
         } else {
-            // A group lands when its warp waits, or before.
+            // A group lands at its warp's wait, or earlier.
             for (_, clock_of) in team.mbarriers.iter_mut() {
                 clock_of.own.resize(agent as usize + 1, 0);
                 clock_of.own[agent as usize] = clock;

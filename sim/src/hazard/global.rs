@@ -1,4 +1,4 @@
-//! Shadow of global memory: its lines by their addresses, and what the host did to them.
+//! Shadow of global memory, by lines, and of the host's accesses to it.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -6,26 +6,24 @@ use std::ops::Range;
 use super::ranges::Ranges;
 use super::shadow::{ALL, CELL, LINE, Line};
 
-/// Lines of a page of global memory.
 const PAGE: u64 = 16;
-/// How many pages are found without a search, a power of two.
+/// Pages that are found without a search, a power of two.
 const NEAR: usize = 256;
 
-/// Where a page lies: the slab, and the first of its lines.
+/// Location of a page: the slab, and the first of its lines.
 type Place = (u32, u32);
 
-/// Memory of pages. To take it from the host page by page would cost more than to check what is in it.
-/// Each slab is four times as large as the one before: the host may give large pages for large ones, and
-/// keeps those for the process that it has had before.
+/// Storage of pages. Allocating page by page would cost more than checking their contents. Each slab is
+/// four times as large as the one before: the host may use large pages for large slabs, and it keeps for
+/// the process those that it had before.
 #[derive(Debug, Default)]
 struct Slabs {
     slabs: Vec<Vec<Line>>,
-    /// Places of pages that are gone.
     free: Vec<Place>,
 }
 
 impl Slabs {
-    /// The first slab has so many lines, and the largest ones, as powers of two.
+    /// Base-2 logarithms of the lines of the first slab, and of the largest ones.
     const FIRST: u32 = 10;
     const LAST: u32 = 17;
 
@@ -33,7 +31,6 @@ impl Slabs {
         &mut self.slabs[slab as usize][first as usize..][..PAGE as usize]
     }
 
-    /// A place for a page, which takes it.
     fn add(&mut self, lines: impl Iterator<Item = Line>) -> Place {
         if let Some(place) = self.free.pop() {
             self.page(place).iter_mut().zip(lines).for_each(|(line, new)| *line = new);
@@ -51,20 +48,19 @@ impl Slabs {
         (slab as u32, first as u32)
     }
 
-    /// Forgets a page; its place is for the next one.
+    /// Clears a page, and frees its place for the next one.
     fn remove(&mut self, place: Place) {
         self.page(place).fill(Line::new(0));
         self.free.push(place);
     }
 }
 
-/// Pages by their numbers, with their places.
 #[derive(Debug)]
 struct Near([(u64, Place); NEAR]);
 
 impl Near {
-    /// Where a page is looked for. Numbers of pages that a kernel goes through often lie a power of two
-    /// apart.
+    /// Returns the slot of a page, by a multiplicative hash: the numbers of pages that a kernel goes
+    /// through are often a power of two apart.
     const fn of(number: u64) -> usize {
         (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - NEAR.trailing_zeros())) as usize
     }
@@ -72,27 +68,24 @@ impl Near {
 
 impl Default for Near {
     fn default() -> Self {
-        // The number of no page.
         Self([(u64::MAX, (0, 0)); NEAR])
     }
 }
 
-/// Shadow of global memory.
 #[derive(Debug, Default)]
 pub(super) struct Global {
     slabs: Slabs,
-    /// The place of each page by its number.
     places: HashMap<u64, Place>,
-    /// The last page that was asked for of those that are looked for there, with its place.
+    /// Direct-mapped cache of page places.
     near: Near,
-    /// What was allocated and not written by the host.
+    /// Bytes that were allocated, and not written by the host.
     unwritten: Ranges,
-    /// What copies and memsets have written since the host took it last.
+    /// Bytes written by copies and memsets since the host last took them.
     fresh: Ranges,
 }
 
 impl Global {
-    /// The line with this number, where lines of [`LINE`] bytes are counted from the address 0 on.
+    /// Returns the line with this number, counted in [`LINE`] bytes from the address 0.
     #[inline]
     pub(super) fn line(&mut self, line: u64) -> &mut Line {
         let number = line / PAGE;
@@ -101,7 +94,6 @@ impl Global {
         &mut self.slabs.slabs[slab as usize][first as usize + (line % PAGE) as usize]
     }
 
-    /// The place of a page, which is made if it is not there.
     fn place(&mut self, number: u64) -> Place {
         let Self { slabs, places, unwritten, .. } = self;
         let place = *places.entry(number).or_insert_with(|| {
@@ -118,13 +110,12 @@ impl Global {
         self.unwritten.add(address, address + bytes);
     }
 
-    /// Forgets memory that is gone.
     pub(super) fn freed(&mut self, address: u64, bytes: u64) {
         let end = address + bytes;
         self.unwritten.remove(address, end);
         self.fresh.remove(address, end);
         self.near = Near::default();
-        // No other allocation is as near as a page.
+        // Other allocations are further away than a page.
         let touched = lines(address, end);
         let numbers = touched.start / PAGE..touched.end.div_ceil(PAGE);
         let Self { slabs, places, .. } = self;
@@ -157,20 +148,20 @@ impl Global {
         }
     }
 
-    /// The first address of a range that nobody wrote.
+    /// Returns the first address of a range that nothing has written.
     pub(super) fn first_unwritten(&mut self, address: u64, bytes: u64) -> Option<u64> {
         let end = address + bytes;
         self.unwritten.overlapping(address, end).next()?;
         lines(address, end).find_map(|at| {
             let missing = line_part(at, address, end) & !self.line(at).written;
-            // The word that it lies in, since words are what is told of.
+            // The address of the word that contains it, since findings are about words.
             let word = (at * LINE + u64::from(missing.trailing_zeros())) / CELL * CELL;
             (missing != 0).then(|| word.max(address))
         })
     }
 
-    /// The host takes what is in a range: the first address that nobody has written since it did so
-    /// before.
+    /// Records that the host takes a range as a result; returns the first address that nothing has
+    /// written since it last did.
     pub(super) fn take(&mut self, address: u64, bytes: u64) -> Option<u64> {
         let end = address + bytes;
         let mut first = None;
@@ -189,18 +180,17 @@ impl Global {
     }
 }
 
-/// The lines that a range lies in.
 fn lines(address: u64, end: u64) -> Range<u64> {
     address / LINE..end.div_ceil(LINE)
 }
 
-/// Which bytes of a line are in a set.
+/// Returns the bytes of a line that are in a set, as a mask.
 fn covered(set: &Ranges, line: u64) -> u64 {
     let ranges = set.overlapping(line * LINE, (line + 1) * LINE);
     ranges.fold(0, |mask, (first, last)| mask | line_part(line, first, last))
 }
 
-/// Which bytes of a line lie in a range that meets it, as a mask.
+/// Returns the bytes of a line that are in a range overlapping it, as a mask.
 fn line_part(line: u64, start: u64, end: u64) -> u64 {
     let (first, behind) = (line * LINE, (line + 1) * LINE);
     let (low, high) = (start.max(first) - first, end.min(behind) - first);

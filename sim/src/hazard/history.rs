@@ -1,23 +1,21 @@
-//! Accesses as they are remembered, and what a later one collides with.
+//! Recorded accesses, and the conflicts of later ones with them.
 
 use super::team::Warp;
 
-/// Agents that are no warp: a copy under way, and one that has landed.
+/// Agents that are not warps: a copy in flight, and none.
 pub(super) const IN_FLIGHT: u32 = u32::MAX;
 pub(super) const NOBODY: u32 = u32::MAX - 1;
 
-/// An access as it is remembered, of the launch that its place says.
+/// A recorded access, of the launch that its line names.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Access {
-    /// The cluster in the grid, and the warp in the cluster.
+    /// Number of the cluster in the grid, and of the warp in the cluster.
     pub(super) team: u32,
     pub(super) agent: u32,
-    /// The clock of the warp.
     pub(super) clock: u32,
-    /// Number of the event of that warp.
+    /// Number of the event among those of the warp.
     pub(super) time: u32,
     pub(super) lanes: u32,
-    /// The number of the instruction.
     pub(super) index: u32,
     pub(super) strong: bool,
     pub(super) volatile: bool,
@@ -44,8 +42,8 @@ impl Access {
         (self.team, self.agent) == (other.team, other.agent)
     }
 
-    /// Whether something orders this earlier access before `now`, an access of `warp`, if that can be
-    /// said without a look at their lanes.
+    /// Returns whether this earlier access is ordered before `now`, an access of `warp`, if that does
+    /// not depend on their lanes.
     #[inline(always)]
     pub(super) fn order_of_all(&self, now: &Self, warp: &Warp) -> OrderOfAll {
         if self.agent == NOBODY {
@@ -66,7 +64,7 @@ impl Access {
         if warp.clock.of(team, self.agent) < self.clock { OrderOfAll::No } else { OrderOfAll::Yes }
     }
 
-    /// Whether something orders this earlier access before `now`, an access of one lane of `warp`.
+    /// Returns whether this earlier access is ordered before `now`, an access of one lane of `warp`.
     #[inline]
     pub(super) fn order(&self, now: &Self, warp: &Warp) -> Ordered {
         match self.order_of_all(now, warp) {
@@ -85,28 +83,25 @@ impl Access {
     }
 }
 
-/// How an earlier access stands to a later one of the same place.
+/// Order of an earlier access and a later one of the same place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ordered {
     Yes,
     No,
-    /// They do not race, and the one sees the other where the lanes of a warp run in lock step alone.
+    /// They do not race, but are ordered only if the lanes of a warp run in lock step.
     ByLockStep,
 }
 
-/// The same as far as it does not depend on lanes.
+/// As [`Ordered`], as far as it does not depend on lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OrderOfAll {
     Yes,
     No,
-    /// They are of one warp, and it depends on their lanes.
     ByLanes,
 }
 
-/// What is remembered of the accesses of a place.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct History {
-    /// The last plain write.
     pub(super) write: Access,
     /// The last reads of two different warps, the later one first.
     pub(super) reads: [Access; 2],
@@ -133,7 +128,6 @@ impl History {
     }
 }
 
-/// Remembers a read behind others.
 #[inline]
 pub(super) fn add_read([last, before]: &mut [Access; 2], now: &Access) {
     if last.same_instruction(now) {
@@ -146,7 +140,6 @@ pub(super) fn add_read([last, before]: &mut [Access; 2], now: &Access) {
     *last = *now;
 }
 
-/// Remembers a write in the place of another one.
 #[inline]
 pub(super) fn add_write(last: &mut Access, now: &Access) {
     if last.same_instruction(now) {
@@ -156,23 +149,19 @@ pub(super) fn add_write(last: &mut Access, now: &Access) {
     }
 }
 
-/// What an access collides with.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Clash {
-    /// A write that came before.
     pub(super) write: Option<Access>,
-    /// A read that came before.
     pub(super) read: Option<Access>,
-    /// An earlier access that lock step alone orders.
+    /// An earlier access that only lock step orders.
     pub(super) lock_step: Option<Access>,
-    /// Bytes that were never written.
     pub(super) unwritten: u8,
-    /// The first byte that collides.
+    /// The first byte that conflicts.
     pub(super) byte: u8,
 }
 
 impl Clash {
-    /// What an access collides with, of a plain and a strong write and of reads: mostly nothing.
+    /// Returns the conflicts of an access with a plain and a strong write and with reads; mostly none.
     #[inline]
     pub(super) fn find(
         (write, strong): (&Access, Option<&Access>),
@@ -210,7 +199,8 @@ impl Clash {
         clash
     }
 
-    /// The same with bytes that were never written; nothing if there are none either.
+    /// Adds bytes that were never written; returns `None` if there is neither a conflict nor such a
+    /// byte.
     #[inline]
     pub(super) fn with_unwritten(clash: Option<Self>, unwritten: u8) -> Option<Self> {
         match (clash, unwritten) {
@@ -219,7 +209,7 @@ impl Clash {
         }
     }
 
-    /// This, and where it has nothing the other, which is of a later byte.
+    /// Adds the conflicts of a later byte, where this has none.
     pub(super) fn or(self, later: Self) -> Self {
         Self {
             write: self.write.or(later.write),

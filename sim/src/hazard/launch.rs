@@ -13,14 +13,13 @@ use super::step::Step;
 use super::team::Shape;
 use super::traits::Order;
 
-/// Checks one launch; made by [`Hazards::launch`].
+/// An observer that checks one launch, made by [`Hazards::launch`].
 #[derive(Debug)]
 pub struct LaunchCheck<'h> {
     hazards: &'h Hazards,
     launched: OnceLock<Arc<Launched>>,
 }
 
-/// What all blocks of a launch have in common.
 #[derive(Debug)]
 pub(super) struct Launched {
     pub(super) kernel: String,
@@ -32,7 +31,7 @@ pub(super) struct Launched {
     pub(super) cluster: [u32; 3],
 }
 
-/// A block while it runs, with the world while its warps have their turns.
+/// A running block, with the lent world during its warps' turns.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Watched {
@@ -40,17 +39,15 @@ pub struct Watched {
     world: Option<Lent>,
 }
 
-/// What is kept of a block.
 #[derive(Debug)]
 pub(super) struct BlockCheck {
     pub(super) launched: Arc<Launched>,
     pub(super) team: u32,
-    /// The place of the cluster among those that are watched.
+    /// Index of the cluster among those that are checked.
     pub(super) place: usize,
     pub(super) rank: u32,
-    /// The agent that its first warp is.
     pub(super) first_agent: u32,
-    /// For each warp the barrier that it waits at, and how often that had opened.
+    /// For each warp, the barrier at which it waits, and how often that had opened.
     pub(super) waiting: Vec<Option<(u32, u32)>>,
 }
 
@@ -139,7 +136,6 @@ impl Launched {
         }
     }
 
-    /// The place of an instruction and a thread.
     pub(super) fn site(&self, index: u32, block: [u32; 3], warp: u32, lanes: u32) -> Site {
         let info = &self.infos[index as usize];
         let [x, y, _] = self.block_size;
@@ -149,7 +145,6 @@ impl Launched {
         Site { line: info.line, text: info.text.clone(), location, block, thread }
     }
 
-    /// The block of a cluster's rank.
     pub(super) fn block_of(&self, team: u32, rank: u32) -> [u32; 3] {
         let clusters: [u32; 3] = std::array::from_fn(|axis| self.grid[axis] / self.cluster[axis]);
         let unravel = |n: u32, [x, y, _]: [u32; 3]| [n % x, n / x % y, n / x / y];

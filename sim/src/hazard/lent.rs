@@ -1,11 +1,11 @@
-//! All that is remembered, lent to one at a time.
+//! The recorded state of all checks, lent to one user at a time.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::World;
 
-/// Where it is while nobody has it.
+/// Owner of the world while it is not lent.
 #[derive(Debug)]
 pub(super) struct Home {
     place: Mutex<Place>,
@@ -15,19 +15,17 @@ pub(super) struct Home {
 #[derive(Debug)]
 struct Place {
     world: Option<Box<World>>,
-    /// Threads that wait for it.
     waiting: u32,
 }
 
 impl Home {
-    /// With a world of which nothing is known.
     pub(super) fn new() -> Arc<Self> {
         let place = Place { world: Some(Box::default()), waiting: 0 };
         Arc::new(Self { place: Mutex::new(place), returned: Condvar::new() })
     }
 
-    /// Waits until nobody has it, and takes it. Unlike what a mutex guards, it can be kept in a block's
-    /// state while its warps have their turns, so that their events need not ask for it one by one.
+    /// Waits until the world is available, and takes it. Unlike a mutex guard, it can be kept in a
+    /// block's state during its warps' turns, so that their events need not lock one by one.
     pub(super) fn take(home: &Arc<Self>) -> Lent {
         let mut place = home.lock();
         while place.world.is_none() {
@@ -43,7 +41,7 @@ impl Home {
     }
 }
 
-/// What has been lent; it goes home when this is dropped.
+/// The lent world, which is returned on drop.
 #[derive(Debug)]
 pub(super) struct Lent {
     world: Option<Box<World>>,
@@ -68,7 +66,7 @@ impl Drop for Lent {
     fn drop(&mut self) {
         let mut place = self.home.lock();
         place.world = self.world.take();
-        // To tell nobody takes a system call.
+        // Notifying takes a system call, even without a waiting thread.
         if place.waiting > 0 {
             self.home.returned.notify_one();
         }

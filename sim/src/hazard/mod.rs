@@ -1,20 +1,18 @@
-//! Hazard checks: races, reads of what nothing wrote, copies that nobody waited for.
+//! Hazard checks: races, reads of unwritten memory, uses of copies before a wait.
 //!
-//! [`Hazards`] remembers a device's memory across launches; [`Hazards::launch`] gives
-//! the observer of one launch. Two accesses race if one of them writes, not both are
-//! atomic or volatile, and no chain of block, warp or cluster barriers, mbarriers and
-//! releases with their acquires orders them. What one run orders is judged, not what
-//! its scheduling happened to do: a race shows whichever access came first.
+//! [`Hazards`] tracks a device's memory across launches; [`Hazards::launch`] returns the observer of one
+//! launch. Two accesses race if one of them writes, not both are atomic or volatile, and no chain of
+//! block, warp or cluster barriers, mbarriers, and releases with their acquires orders them. Only the
+//! synchronisation of a run counts, not its schedule: a race is found whichever access came first.
 //!
-//! A warp publishes and learns as a whole, so a race that only a missing warp barrier
-//! between a write and another lane's release makes is not found. Everything else
-//! that is remembered is remembered for the last plain write, the last other one and
-//! the last reads of two warps of every word, and of every byte of a word that was not always accessed
-//! as a whole.
+//! A warp publishes and acquires as a whole, so a race is not found if only a warp barrier is missing
+//! between a write and another lane's release. For each word, and for each byte of a word that was not
+//! always accessed as a whole, the last plain write, the last other write, and the last reads of two
+//! warps are recorded.
 //!
-//! A race of which a relaxed read has seen the other side's release, so that a fence
-//! behind it would order the two, is told apart as [`HazardKind::NoAcquire`]: kernels
-//! are often written so, and go well on the GPUs of today.
+//! A race in which a relaxed read has seen the other side's release, so that a fence after it would
+//! order the two, is reported as [`HazardKind::NoAcquire`]: kernels are often written this way, and work
+//! on today's GPUs.
 
 mod clock;
 mod copies;
@@ -43,10 +41,10 @@ use team::{Shape, Team};
 pub use launch::LaunchCheck;
 pub use report::{Finding, HazardKind, Site};
 
-/// Checks the launches of a device.
+/// Hazard checks of the launches of a device.
 ///
-/// The launches must run on one host thread: what atomics order is learnt in the order
-/// in which they are observed, which is else not that in which they happened.
+/// The launches must run on one host thread: what atomics order is derived from the order in which they
+/// are observed, which otherwise differs from the order in which they happened.
 ///
 /// ```
 /// use warpfold_sim::{Args, Config, Gpu, Hazards, Launch, Module};
@@ -88,30 +86,27 @@ impl Default for Hazards {
     }
 }
 
-/// What hazards of one kind between two instructions have in common: kernel, kind,
-/// and the instructions' indices.
+/// Common properties of the hazards of one finding: kernel, kind, and the instructions' indices.
 type Key = (String, HazardKind, u32, u32);
 
-/// Everything that is remembered.
 #[derive(Debug, Default)]
 struct World {
-    /// Number of the present launch, from 1.
+    /// Number of the current launch, from 1.
     launch: u32,
     global: Global,
-    /// Clusters of the present launch that have not ended, in places that others have when they have.
+    /// Clusters of the current launch that have not ended; empty slots are reused.
     teams: Vec<Option<Team>>,
-    /// The one that has ended last, whose memory the next one takes.
+    /// The cluster that ended last, whose memory the next one reuses.
     ended: Option<Team>,
-    /// What was published at places in global memory; for the block's own use where a
-    /// cluster is named.
+    /// Clocks published at places in global memory; for one cluster only where one is named.
     places: HashMap<(u64, Option<u32>), Arc<Foreign>>,
     findings: BTreeMap<Key, Finding>,
-    /// Whether what is no race, and mostly a mistake, is a finding, too.
+    /// Set to report likely mistakes that are no races, too.
     strict: bool,
 }
 
 impl World {
-    /// What the launch gives as dynamic shared memory must be what the kernel takes for it.
+    /// Checks that a launch with dynamic shared memory has no external array with a size.
     fn check_dynamic_shared(&mut self, block: &BlockInfo<'_>) {
         let entry = block.entry;
         let Some(address) = entry.program.sized_external else { return };
@@ -128,7 +123,7 @@ impl World {
         }
     }
 
-    /// The place of a cluster of the present launch, which is made if it is not there.
+    /// Returns the slot of a cluster of the current launch, and adds the cluster if necessary.
     fn enter(&mut self, number: u32, shape: Shape) -> usize {
         let is = |team: &Option<Team>| team.as_ref().is_some_and(|team| team.number == number);
         if let Some(place) = self.teams.iter().position(is) {
@@ -145,7 +140,6 @@ impl World {
         place
     }
 
-    /// The host reads a result at an address where nothing has written one.
     fn unwritten_result(&mut self, address: u64) {
         let (kind, space) = (HazardKind::UnwrittenResult, Space::Global);
         let new = || Finding::new(kind, String::new(), space, address);
@@ -154,15 +148,15 @@ impl World {
 }
 
 impl Hazards {
-    /// Checks that know nothing of any memory; what no call of
-    /// [`allocated`](Self::allocated) names is taken to hold something.
+    /// Creates checks without knowledge of any memory. Memory that was not passed to
+    /// [`allocated`](Self::allocated) counts as written.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same, which also find what is no race and mostly a mistake: volatile accesses by which lanes
-    /// of a warp talk to each other with no barrier between, as if they ran in lock step.
+    /// Creates checks that also report likely mistakes that are no races: volatile accesses through
+    /// which lanes of a warp communicate without a barrier, as if they ran in lock step.
     #[must_use]
     pub fn strict() -> Self {
         let checks = Self::default();
@@ -170,28 +164,28 @@ impl Hazards {
         checks
     }
 
-    /// Memory was allocated: it holds nothing until it is written.
+    /// Records an allocation, which holds nothing until it is written.
     pub fn allocated(&self, address: u64, bytes: u64) {
         if bytes > 0 {
             self.world().global.allocated(address, bytes);
         }
     }
 
-    /// Memory was freed: what was known of it is forgotten.
+    /// Forgets memory that was freed.
     pub fn freed(&self, address: u64, bytes: u64) {
         if bytes > 0 {
             self.world().global.freed(address, bytes);
         }
     }
 
-    /// The host has written memory.
+    /// Records a write by the host.
     pub fn written(&self, address: u64, bytes: u64) {
         if bytes > 0 {
             self.world().global.host_wrote(address, bytes);
         }
     }
 
-    /// A copy reads memory for the host: what was allocated, and written by nobody, is a finding.
+    /// Records a copy to the host: bytes that were allocated and never written are a finding.
     pub fn read(&self, address: u64, bytes: u64) {
         let mut world = self.world();
         if bytes > 0
@@ -201,9 +195,9 @@ impl Hazards {
         }
     }
 
-    /// The host takes a result out of memory that it reaches by itself: what no kernel, copy or memset
-    /// has written there since the host did so before, or ever, is a finding. What the host itself
-    /// writes there is seen by nobody, and is no result.
+    /// Records that the host takes a result from memory that it accesses directly: bytes that no kernel,
+    /// copy or memset has written since the host last took them, or ever, are a finding. Writes by the
+    /// host itself to such memory are not observed, and are no results.
     pub fn taken(&self, address: u64, bytes: u64) {
         let mut world = self.world();
         if bytes > 0
@@ -213,25 +207,26 @@ impl Hazards {
         }
     }
 
-    /// The observer of a launch, which is the next one.
+    /// Returns the observer of the next launch.
     #[must_use]
     pub fn launch(&self) -> LaunchCheck<'_> {
         let mut world = self.world();
         world.launch += 1;
-        // All that happened before has happened before all that comes.
+        // Everything before a launch is ordered before everything in it.
         world.teams.clear();
         world.ended = None;
         world.places.clear();
         LaunchCheck::new(self)
     }
 
-    /// What was found, by kernel and kind, which is forgotten: what is found again is told again.
+    /// Returns the findings by kernel and kind, and forgets them: a hazard that occurs again is reported
+    /// again.
     #[must_use]
     pub fn take_findings(&self) -> Vec<Finding> {
         std::mem::take(&mut self.world().findings).into_values().collect()
     }
 
-    /// What was found, by kernel and kind.
+    /// Returns the findings by kernel and kind.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         self.world().findings.values().cloned().collect()

@@ -2,18 +2,16 @@
 
 use std::collections::BTreeMap;
 
-/// Bytes by their addresses, as ranges that do not meet: start to end.
+/// Bytes by their addresses, as disjoint ranges: start to end.
 #[derive(Debug, Default)]
 pub(super) struct Ranges(BTreeMap<u64, u64>);
 
 impl Ranges {
-    /// Adds the bytes from `start` to `end`.
     pub(super) fn add(&mut self, start: u64, end: u64) {
         self.remove(start, end);
         self.0.insert(start, end);
     }
 
-    /// Takes the bytes from `start` to `end` out.
     pub(super) fn remove(&mut self, start: u64, end: u64) {
         let touched: Vec<(u64, u64)> = self.overlapping(start, end).collect();
         for (first, last) in touched {
@@ -27,7 +25,7 @@ impl Ranges {
         }
     }
 
-    /// The ranges that have a byte between `start` and `end`, the last one first.
+    /// Returns the ranges that overlap the bytes from `start` to `end`, the last one first.
     pub(super) fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
         let below = self.0.range(..end).rev().map(|(&first, &last)| (first, last));
         below.take_while(move |&(_, last)| last > start)

@@ -1,4 +1,4 @@
-//! What hazard checks find.
+//! Findings of hazard checks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::names::readable;
 pub enum HazardKind {
     /// A thread reads what another writes, and nothing orders the two.
     ReadWriteRace,
-    /// Two threads write one place, and nothing orders the two.
+    /// Two threads write the same place, and nothing orders the two.
     WriteWriteRace,
-    /// A race of an access that comes behind a relaxed read, often an atomic, which has seen what the
-    /// other thread released: nothing is missing but an acquire fence behind that read.
+    /// A race of an access after a relaxed read, often an atomic, that has seen what the other thread
+    /// released: only an acquire fence after that read is missing.
     NoAcquire,
-    /// Lanes of a warp talk to each other by volatile accesses with no barrier between. That is no race,
-    /// and what they see depends on the lanes' running in lock step. Found by [`Hazards::strict`] alone.
+    /// Lanes of a warp communicate by volatile accesses without a barrier. That is no race, but what
+    /// they see depends on their running in lock step. Found by [`Hazards::strict`] alone.
     ///
     /// [`Hazards::strict`]: crate::Hazards::strict
     LockStep,
@@ -28,13 +28,13 @@ pub enum HazardKind {
     Unwritten,
     /// The host reads a result that nothing has written.
     UnwrittenResult,
-    /// Memory is used that an asynchronous copy writes, before a wait for the copy.
+    /// Memory that an asynchronous copy writes is used before a wait for the copy.
     UnwaitedCopy,
     /// A shuffle reads a lane that does not take part in it.
     ShuffleFromInactive,
-    /// An `.extern .shared` array with a size, in a launch that gives dynamic shared memory. ptxas and
-    /// the simulator ignore `.extern` on it: it is a static array of that size, and the launch's memory
-    /// lies behind it, over nothing or over other arrays that the kernel takes for free.
+    /// An `.extern .shared` array with a size, in a launch with dynamic shared memory. ptxas and the
+    /// simulator ignore `.extern` on it: it is a static array of that size, and the launch's memory is
+    /// located after it, unused, or overlapping other arrays that the kernel considers free.
     SizedExternal,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for HazardKind {
     }
 }
 
-/// An instruction of a thread.
+/// An instruction executed by a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Site {
@@ -64,7 +64,7 @@ pub struct Site {
     pub line: u32,
     /// The text of the instruction.
     pub text: String,
-    /// Where it comes from, if the text has line information.
+    /// Source location, if the text has line information.
     pub location: Option<Arc<Location>>,
     /// The block in x, y and z.
     pub block: [u32; 3],
@@ -79,7 +79,7 @@ impl From<&Fault> for Site {
     }
 }
 
-/// The thread and its instruction, with what is beside the user's line.
+/// Writes the thread and its instruction, with the locations besides the user's line.
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ([bx, by, bz], [tx, ty, tz]) = (self.block, self.thread);
@@ -93,34 +93,33 @@ impl fmt::Display for Site {
     }
 }
 
-/// A hazard: all of one kind between the same two instructions are one finding.
+/// A hazard; all of one kind between the same two instructions are one finding.
 ///
-/// It shows itself with the user's line first, as compilers do, where the text has line information.
+/// Its text begins with the user's line, as those of compilers do, if there is line information.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What kind of hazard it is.
+    /// Kind of the hazard.
     pub kind: HazardKind,
-    /// The kernel; empty for what the host does.
+    /// Name of the kernel; empty for accesses by the host.
     pub kernel: String,
     /// The state space of the bytes.
     pub space: Space,
-    /// The address of the first place where it happened.
+    /// Address of the first occurrence.
     pub address: u64,
-    /// The buffer that the address lies in and where in it, in words.
+    /// The buffer that contains the address, and the offset in it, in words.
     pub buffer: Option<String>,
-    /// The instruction that found it; none for what the host does.
+    /// The instruction that found it; `None` for accesses by the host.
     pub access: Option<Site>,
-    /// The earlier instruction that it collides with, of hazards that have two.
+    /// The earlier instruction, for hazards between two.
     pub other: Option<Site>,
-    /// Of [`HazardKind::NoAcquire`], the read behind which a fence is missing.
+    /// The read after which a fence is missing, for [`HazardKind::NoAcquire`].
     pub unfenced: Option<Site>,
-    /// How many places there were.
+    /// Number of occurrences.
     pub count: u64,
 }
 
 impl Finding {
-    /// One of which nothing else is known.
     pub(super) fn new(kind: HazardKind, kernel: String, space: Space, address: u64) -> Self {
         Self {
             kind,

@@ -1,60 +1,55 @@
-//! Shadow memory: for each word who wrote and read it last, and whether anybody did; for each of its
-//! bytes, once one of them was accessed without the others.
+//! Shadow memory: for each word its last accesses, and whether it was ever written; for each byte of it,
+//! once one was accessed without the others.
 //!
-//! What is remembered of a word is a [`Cell`]. Words lie in lines, and mostly a warp accesses a line as
-//! a whole, in the order of its lanes: then it is remembered once for the line.
+//! The record of a word is a [`Cell`]. Words are grouped into lines. Mostly a warp accesses a whole line
+//! in the order of its lanes, which is recorded once for the line.
 
 use super::history::{
     Access, Clash, History, IN_FLIGHT, NOBODY, OrderOfAll, Ordered, add_read, add_write,
 };
 use super::team::Warp;
 
-/// Bytes that one cell stands for.
 pub(super) const CELL: u64 = 4;
 /// All bytes of a cell.
 const WORD: u8 = (1 << CELL) - 1;
-/// Cells of a line.
 const CELLS: usize = 16;
-/// Bytes of a line.
 pub(super) const LINE: u64 = CELLS as u64 * CELL;
 /// All bytes of a line.
 pub(super) const ALL: u64 = u64::MAX;
 
-/// An access of a line as a whole: each lane accesses the cells behind those of the lane before it.
+/// An access of a whole line: each lane accesses the cells after those of the lane before it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Whole {
     /// The access of every cell, with the lanes of the first one.
     access: Access,
-    /// How many cells a lane accesses, as a power of two.
+    /// Base-2 logarithm of the cells that each lane accesses.
     shift: u8,
 }
 
 impl Whole {
     const NONE: Self = Self { access: Access::NONE, shift: 0 };
 
-    /// `access` by lanes that access `cells` cells each, these the first ones.
+    /// Creates an access by lanes that access `cells` cells each; `lanes` are those of the first cell.
     pub(super) fn new(access: &Access, lanes: u32, cells: u64) -> Self {
         Self { access: Access { lanes, ..*access }, shift: cells.trailing_zeros() as u8 }
     }
 
-    /// The access of one cell.
     fn at(&self, cell: usize) -> Access {
         Access { lanes: self.access.lanes << (cell >> self.shift), ..self.access }
     }
 
-    /// Whether it may be that nothing orders this earlier access before `now`.
+    /// Returns whether this earlier access may be unordered with `now`.
     #[inline(always)]
     fn may_clash(&self, now: &Self, warp: &Warp) -> bool {
         match self.access.order_of_all(&now.access, warp) {
             OrderOfAll::Yes => false,
             OrderOfAll::No => true,
-            // Of two accesses that may race, one writes, and so has a lane of its own for each cell.
+            // One of two accesses that may race writes, and so has a separate lane for each cell.
             OrderOfAll::ByLanes => (self.access.lanes, self.shift) != (now.access.lanes, now.shift),
         }
     }
 }
 
-/// What is remembered of the words of a line.
 #[derive(Debug, Clone)]
 enum Last<const N: usize> {
     Whole([Whole; N]),
@@ -81,7 +76,7 @@ impl<const N: usize> Last<N> {
         }
     }
 
-    /// Whether one of these is of the instruction of `now`, whose lanes are to be added to its own.
+    /// Returns whether one of these is of the instruction of `now`, so that their lanes must be merged.
     fn is_of(&self, now: &Whole) -> bool {
         let is = |earlier: &Access| earlier.same_instruction(&now.access);
         match self {
@@ -90,7 +85,7 @@ impl<const N: usize> Last<N> {
         }
     }
 
-    /// Whether it may be that nothing orders one of these before `now`.
+    /// Returns whether one of these may be unordered with `now`.
     #[inline(always)]
     fn may_clash(&self, now: &Whole, warp: &Warp) -> bool {
         match self {
@@ -101,7 +96,8 @@ impl<const N: usize> Last<N> {
                     let now = now.at(cell);
                     all.iter().any(|earlier| match now.lanes.is_power_of_two() {
                         true => earlier.order(&now, warp) != Ordered::Yes,
-                        // Several lanes load the cell, of which at most one is that of an earlier write.
+                        // Several lanes load the cell, and at most one of them is that of an earlier
+                        // write.
                         false => earlier.order_of_all(&now, warp) != OrderOfAll::Yes,
                     })
                 })
@@ -110,30 +106,28 @@ impl<const N: usize> Last<N> {
     }
 }
 
-/// The words of a line.
 #[derive(Debug, Clone)]
 pub(super) struct Line {
-    /// The last launch that has accessed it; all before is ordered before what comes.
+    /// The last launch that accessed it; everything earlier is ordered before later accesses.
     launch: u32,
-    /// The last plain writes in it.
     write: Last<1>,
     /// The last reads of two different warps, the later one first.
     reads: Last<2>,
-    /// What few lines have.
+    /// Records that few lines have.
     rare: Option<Box<[Rare; CELLS]>>,
-    /// Bytes that hold something.
+    /// Bytes that were ever written.
     pub(super) written: u64,
-    /// Bytes that a kernel has written since the host took them last.
+    /// Bytes that a kernel has written since the host last took them.
     pub(super) fresh: u64,
 }
 
-/// What few words have.
+/// Records that few words have.
 #[derive(Debug, Clone)]
 struct Rare {
-    /// The last write of those that do not race with their like, which would hide a plain one.
+    /// The last strong write, which does not race with its like and would hide a plain one.
     strong: Access,
-    /// What happened to each byte, once one was accessed without the others, with that write: in the
-    /// place of what is remembered of the word.
+    /// Records of each byte, with that write, once one was accessed without the others; they replace the
+    /// record of the word.
     bytes: Option<Box<[(History, Access); CELL as usize]>>,
 }
 
@@ -141,7 +135,6 @@ impl Rare {
     const NONE: Self = Self { strong: Access::NONE, bytes: None };
 }
 
-/// A word of a line.
 pub(super) struct Cell<'l> {
     line: &'l mut Line,
     cell: usize,
@@ -152,7 +145,6 @@ impl Line {
         Self { launch: 0, write: Last::NONE, reads: Last::NONE, rare: None, written, fresh: 0 }
     }
 
-    /// Forgets what happened in launches before.
     #[inline]
     pub(super) fn in_launch(&mut self, launch: u32) -> &mut Self {
         if self.launch != launch {
@@ -161,12 +153,11 @@ impl Line {
         self
     }
 
-    /// The cell that is the so-many-th of all memory.
     pub(super) fn cell(&mut self, cell: u64) -> Cell<'_> {
         Cell { line: self, cell: (cell % CELLS as u64) as usize }
     }
 
-    /// A read of all of it; `false` if it has to be cell by cell.
+    /// Records a read of the whole line; returns `false` if it must be recorded cell by cell.
     pub(super) fn load(&mut self, now: &Whole, warp: &Warp) -> bool {
         if self.written != ALL
             || self.rare.is_some()
@@ -192,7 +183,7 @@ impl Line {
         true
     }
 
-    /// The reads are remembered for the line again, if those before `now` are of one instruction, too.
+    /// Records the reads by line again, if those before `now` are of one instruction, too.
     fn reunite(&mut self, now: &Whole) {
         let Last::Cells(cells) = &self.reads else { return };
         let [_, before] = cells[0];
@@ -207,8 +198,8 @@ impl Line {
         }
     }
 
-    /// A write of all of it, or an atomic that also reads if `reads` is set; `false` if it has to be
-    /// cell by cell.
+    /// Records a write of the whole line, or an atomic if `reads` is set; returns `false` if it must be
+    /// recorded cell by cell.
     pub(super) fn store(&mut self, now: &Whole, warp: &Warp, reads: bool) -> bool {
         if reads && self.written != ALL
             || now.access.strong
@@ -226,19 +217,17 @@ impl Line {
 }
 
 impl Cell<'_> {
-    /// A mask of a cell's bytes among those of the line.
     fn bits(&self, bytes: u8) -> u64 {
         u64::from(bytes) << (self.cell as u64 * CELL)
     }
 
-    /// Those of some bytes that hold nothing.
     fn unwritten(&self, bytes: u8) -> u8 {
         bytes & !((self.line.written >> (self.cell as u64 * CELL)) as u8)
     }
 
     pub(super) fn load(&mut self, bytes: u8, now: &Access, warp: &Warp) -> Option<Clash> {
         let unwritten = self.unwritten(bytes);
-        // Told once: the next reader is not to hear of it again.
+        // Reported once: the next reader is not to report it again.
         self.line.written |= self.bits(bytes);
         let clash = if bytes == WORD && self.line.rare.is_none() {
             let [write] = self.line.write.at(self.cell);
@@ -250,7 +239,7 @@ impl Cell<'_> {
         Clash::with_unwritten(clash, unwritten)
     }
 
-    /// A write, or an atomic that also reads if `reads` is set.
+    /// Records a write, or an atomic if `reads` is set.
     pub(super) fn store(&mut self, bytes: u8, now: &Access, warp: &Warp, reads: bool) -> Option<Clash> {
         let unwritten = if reads { self.unwritten(bytes) } else { 0 };
         self.wrote(bytes);
@@ -266,7 +255,8 @@ impl Cell<'_> {
         Clash::with_unwritten(clash, unwritten)
     }
 
-    /// A read of all of it by several lanes of a warp; `false` if it has to be lane by lane.
+    /// Records a read of the whole cell by several lanes of a warp; returns `false` if it must be
+    /// recorded lane by lane.
     pub(super) fn load_by_all(&mut self, bytes: u8, now: &Access, warp: &Warp) -> bool {
         let [write] = self.line.write.at(self.cell);
         if bytes != WORD
@@ -280,8 +270,8 @@ impl Cell<'_> {
         true
     }
 
-    /// Does something with what is remembered of some bytes, and with their last strong write: all
-    /// together, as long as no access was of some of them alone.
+    /// Applies `act` to the record of some bytes and their last strong write: once for the word, as long
+    /// as no byte was accessed without the others.
     fn each_of_rare(
         &mut self,
         bytes: u8,
@@ -310,7 +300,6 @@ impl Cell<'_> {
         clashes.reduce(Clash::or)
     }
 
-    /// Changes the last plain write of some bytes.
     fn each(&mut self, bytes: u8, change: impl Fn(&mut Access)) {
         if bytes == WORD && self.line.rare.is_none() {
             return change(&mut self.line.write.cell(self.cell)[0]);
@@ -321,22 +310,20 @@ impl Cell<'_> {
         });
     }
 
-    /// A copy that writes bytes is on its way: their last store was its issue.
     pub(super) fn depart(&mut self, bytes: u8) {
         self.each(bytes, |write| write.agent = IN_FLIGHT);
     }
 
-    /// The copy that writes bytes lands, as an access of its own.
     pub(super) fn land(&mut self, bytes: u8, now: Access) {
         self.each(bytes, |write| *write = Access { index: write.index, lanes: write.lanes, ..now });
         self.wrote(bytes);
     }
 
-    /// All that is remembered of it: of each byte, and which are written, and freshly.
+    /// Returns the records of each byte, and which bytes are written and fresh.
     #[cfg(test)]
     pub(super) fn state(&self) -> ([(History, Access); CELL as usize], u64, u64) {
         let Self { line, cell } = self;
-        // Lanes of what nobody did mean nothing.
+        // The lanes of an absent access have no meaning.
         let known = |access: Access| if access.agent == NOBODY { Access::NONE } else { access };
         let rare = line.rare.as_ref().map_or(&Rare::NONE, |rare| &rare[*cell]);
         let whole = History { write: line.write.at(*cell)[0], reads: line.reads.at(*cell) };
@@ -353,12 +340,11 @@ impl Cell<'_> {
     }
 }
 
-/// The so-many-th cell of shared memory, in a launch.
 pub(super) fn cell_of(shared: &mut [Line], launch: u32, cell: u64) -> Option<Cell<'_>> {
     Some(shared.get_mut(cell as usize / CELLS)?.in_launch(launch).cell(cell))
 }
 
-/// Which bytes of a cell lie in a range, as a mask.
+/// Returns the bytes of a cell that are in a range, as a mask.
 pub(super) fn part(cell: u64, start: u64, end: u64) -> u8 {
     let (low, high) = (start.max(cell * CELL) - cell * CELL, end.min((cell + 1) * CELL) - cell * CELL);
     ((1_u16 << high) - (1 << low)) as u8

@@ -1,4 +1,4 @@
-//! One event of a launch: what it orders, what it touches.
+//! One event of a launch: its ordering, and its accesses.
 
 use crate::memory::Space;
 use crate::observe::{
@@ -14,13 +14,11 @@ use super::team::{Seen, Team};
 use super::touch::{Shadow, Touch};
 use super::traits::{Effect, Order};
 
-/// One event, with all that it changes.
 pub(super) struct Step<'s, 'e> {
     pub(super) world: &'s mut World,
     pub(super) block: &'s mut BlockCheck,
     pub(super) event: &'s Event<'e>,
     pub(super) order: Order,
-    /// The warp, among those of the cluster.
     pub(super) agent: u32,
 }
 
@@ -39,7 +37,7 @@ impl<'s, 'e> Step<'s, 'e> {
         team_of(self.world, self.block)
     }
 
-    /// What comes before the instruction itself: the barrier behind the warp.
+    /// Resumes after a barrier at which the warp has waited, and counts the event.
     #[inline]
     fn begin(&mut self, waited: Option<(u32, u32)>) {
         let (agent, rank) = (self.agent, self.block.rank);
@@ -52,7 +50,7 @@ impl<'s, 'e> Step<'s, 'e> {
         }
     }
 
-    /// The event, and before it the barrier at which the warp has waited.
+    /// Records the event, after the barrier at which the warp has waited.
     pub(super) fn execute(&mut self, waited: Option<(u32, u32)>) {
         self.begin(waited);
         match &self.event.detail {
@@ -72,7 +70,6 @@ impl<'s, 'e> Step<'s, 'e> {
         }
     }
 
-    /// A lane may read those alone that take part.
     fn shuffle(&mut self, shuffle: &Shuffle<'_>) {
         let executed = self.event.executed;
         let inactive = |&lane: &u32| {
@@ -120,7 +117,7 @@ impl<'s, 'e> Step<'s, 'e> {
                 team.advance(agent);
             }
             MbarrierOperation::Wait => {
-                // Lanes mostly wait for one.
+                // Lanes mostly wait for the same mbarrier.
                 let mut last = None;
                 for lane in lanes(mbarrier.complete) {
                     if last != Some(at(lane)) {
@@ -133,7 +130,8 @@ impl<'s, 'e> Step<'s, 'e> {
         }
     }
 
-    /// An mbarrier is made by a plain write, and used by what does not race with its like.
+    /// Records a plain write for the creation of an mbarrier, and for its uses accesses that do not race
+    /// with each other.
     fn use_mbarriers(&mut self, mbarrier: &Mbarrier<'_>) {
         let makes =
             matches!(mbarrier.operation, MbarrierOperation::Init | MbarrierOperation::Invalidate);
@@ -152,7 +150,7 @@ impl<'s, 'e> Step<'s, 'e> {
         self.memory(&memory);
     }
 
-    /// A fence: relaxed reads before it acquire, relaxed writes after it release.
+    /// Records a fence: relaxed reads before it acquire, relaxed writes after it release.
     fn fence(&mut self) {
         let (agent, number) = (self.agent, self.block.team);
         let team = self.team();
@@ -178,7 +176,6 @@ impl<'s, 'e> Step<'s, 'e> {
         }
     }
 
-    /// All lanes' accesses, in the order of the lanes.
     #[inline]
     fn touch(&mut self, memory: &Memory<'_>) {
         let World { global, teams, launch, .. } = &mut *self.world;
@@ -205,7 +202,6 @@ impl<'s, 'e> Step<'s, 'e> {
         }
     }
 
-    /// Reports what one lane's access of one word collides with.
     #[cold]
     fn collide(&mut self, memory: &Memory<'_>, cell: u64, lane: u32, clash: &Clash) {
         let Clash { write, read, lock_step, unwritten, byte } = *clash;
@@ -231,7 +227,8 @@ impl<'s, 'e> Step<'s, 'e> {
         }
     }
 
-    /// A strong read learns what was published where it reads.
+    /// Acquires what was published at the addresses of a strong read; a relaxed one leaves that to a
+    /// later fence.
     fn learn(&mut self, memory: &Memory<'_>) {
         let (number, agent) = (self.block.team, self.agent);
         let own = self.order.block_only.then_some(number);
@@ -255,7 +252,7 @@ impl<'s, 'e> Step<'s, 'e> {
         }
     }
 
-    /// A strong write publishes what came before a release or fence.
+    /// Publishes, at the addresses of a strong write, what came before a release or fence.
     fn publish(&mut self, memory: &Memory<'_>) {
         let (number, agent) = (self.block.team, self.agent);
         let releases = self.order.release;
@@ -298,7 +295,7 @@ impl<'s, 'e> Step<'s, 'e> {
         let other = earlier.filter(|earlier| earlier.agent != NOBODY).map(|earlier| {
             let warps = launched.block_size.iter().product::<u32>().div_ceil(32);
             let (block, warp, lanes) = match earlier.agent {
-                // A copy that landed keeps the lane that issued it, and no warp.
+                // A copy that landed keeps the lane that issued it, but not the warp.
                 agent
                     if agent == IN_FLIGHT
                         || agent >= warps * launched.cluster.iter().product::<u32>() =>
@@ -320,8 +317,8 @@ impl<'s, 'e> Step<'s, 'e> {
         self.world.findings.insert(key, finding);
     }
 
-    /// Of a race, the relaxed read of a value behind which a fence is missing, if one there would order
-    /// the two.
+    /// Returns the relaxed read after which a fence would order the two accesses of a race, if there is
+    /// one.
     fn unfenced(&self, kind: HazardKind, earlier: Option<Access>) -> Option<Site> {
         if !matches!(kind, HazardKind::ReadWriteRace | HazardKind::WriteWriteRace) {
             return None;
@@ -332,7 +329,6 @@ impl<'s, 'e> Step<'s, 'e> {
     }
 }
 
-/// The cluster of a block.
 fn team_of<'w>(world: &'w mut World, block: &BlockCheck) -> &'w mut Team {
     world.teams[block.place].as_mut().expect("lives as long as its blocks")
 }

@@ -1,4 +1,4 @@
-//! The warps of a cluster: what orders them, and the shadow of their shared memory.
+//! Warps of a cluster: their synchronisation, and the shadow of their shared memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,30 +7,27 @@ use super::clock::{Clock, Foreign};
 use super::history::Access;
 use super::shadow::{LINE, Line};
 
-/// What is known of a warp.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Warp {
     pub(super) clock: Clock,
-    /// Events of the warp so far.
     pub(super) time: u32,
-    /// When all lanes were last ordered with each other.
+    /// Time at which all lanes were last ordered with each other.
     ordered_all: u32,
-    /// For each lane when it last was at a barrier of some lanes, and which.
+    /// For each lane, time and members of its last barrier of some lanes.
     ordered_some: [(u32, u32); 32],
-    /// What the last fence would publish.
+    /// Clock at the last fence, which later relaxed writes publish.
     pub(super) fenced: Option<Clock>,
-    /// What relaxed reads have seen, to be learnt at the next fence.
+    /// Publications seen by relaxed reads, which the next fence acquires.
     pub(super) seen: Vec<Seen>,
-    /// What relaxed reads of other warps had seen before a block barrier, and no fence of theirs has
-    /// learnt: what is known only if one were there.
+    /// Publications that relaxed reads of other warps had seen before a block barrier, and no fence of
+    /// theirs has acquired: they would be acquired only if there were one.
     heard: Vec<Seen>,
 }
 
-/// What a relaxed read has seen of what was published where it reads.
+/// A publication at the place of a relaxed read.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
     pub(super) told: Arc<Foreign>,
-    /// The instruction, and who executed it.
     pub(super) index: u32,
     pub(super) block: [u32; 3],
     pub(super) warp: u32,
@@ -42,19 +39,17 @@ impl Seen {
         Arc::ptr_eq(&self.told, &other.told) && self.index == other.index
     }
 
-    /// Whether an earlier access of a cluster comes before, if what was seen is learnt.
+    /// Returns whether an earlier access would be ordered by acquiring this.
     fn orders(&self, earlier: &Access) -> bool {
         let row = self.told.get(&earlier.team).and_then(|row| row.get(earlier.agent as usize));
         row.is_some_and(|&clock| clock >= earlier.clock)
     }
 }
 
-/// Numbered barriers of a block.
 const BARRIERS: u32 = 16;
-/// Of what was seen and not learnt, so much is remembered for others.
+/// Maximum publications, seen and not acquired, that are recorded for other warps.
 const MOST_HEARD: usize = 64;
 
-/// Adds what was seen to a list, whose oldest go where it is full.
 fn add_seen(list: &mut Vec<Seen>, more: &[Seen]) {
     for seen in more {
         if list.iter().any(|known| known.is(seen)) {
@@ -68,31 +63,30 @@ fn add_seen(list: &mut Vec<Seen>, more: &[Seen]) {
 }
 
 impl Warp {
-    /// Whether an access of `lanes` at a time is ordered before one of `lane` now.
+    /// Returns whether an access of `lanes` at a time is ordered before one of `lane` now.
     pub(super) fn ordered(&self, time: u32, lanes: u32, lane: u32) -> bool {
         let (at, members) = self.ordered_some[lane as usize];
         self.ordered_all > time || at > time && lanes & !members == 0
     }
 
-    /// Sees what was published, by a relaxed read.
     pub(super) fn see(&mut self, seen: Seen) {
         if !self.seen.iter().any(|known| known.is(&seen)) {
             self.seen.push(seen);
         }
     }
 
-    /// The relaxed read of which a fence behind it would order an earlier access before what the warp
-    /// does now.
+    /// Returns the relaxed read after which a fence would order an earlier access before the warp's
+    /// current one.
     pub(super) fn unfenced(&self, earlier: &Access) -> Option<&Seen> {
         self.seen.iter().chain(&self.heard).find(|seen| seen.orders(earlier))
     }
 
-    /// Whether all lanes were ordered with each other behind an access at a time.
+    /// Returns whether all lanes were ordered with each other after a time.
     pub(super) fn all_ordered(&self, time: u32) -> bool {
         self.ordered_all > time
     }
 
-    /// A barrier of some lanes of the warp.
+    /// Orders lanes of the warp with each other, at a barrier of some of them.
     pub(super) fn synchronise(&mut self, members: u32, live: u32) {
         if live & !members == 0 {
             self.ordered_all = self.time;
@@ -106,46 +100,38 @@ impl Warp {
     }
 }
 
-/// A numbered barrier of a block.
 #[derive(Debug, Clone, Default)]
 struct Barrier {
-    /// What those know who have arrived since it last opened.
+    /// Joined vector clock of the arrivals since it last opened.
     arrived: Clock,
-    /// What those knew who arrived before.
+    /// Joined vector clock of the arrivals before that.
     open: Clock,
-    /// What their relaxed reads had seen, likewise.
+    /// Publications that their relaxed reads had seen, likewise.
     arrived_seen: Vec<Seen>,
     open_seen: Vec<Seen>,
-    /// How often it has opened.
     opened: u32,
 }
 
-/// What clusters of a launch have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) blocks: u32,
-    /// Warps of a block.
     pub(super) warps: u32,
-    /// Bytes of a block's shared memory.
     pub(super) shared_bytes: u32,
 }
 
-/// A cluster while it runs; a launch without clusters has clusters of one block.
+/// A running cluster; a launch without clusters has clusters of one block.
 #[derive(Debug)]
 pub(super) struct Team {
-    /// Its number in the grid.
     pub(super) number: u32,
     pub(super) shape: Shape,
     pub(super) warps: Vec<Warp>,
-    /// Shadow of each block's shared memory.
     pub(super) shared: Vec<Vec<Line>>,
-    /// Those of each block, one block after the other, as far as they were used.
+    /// Barriers of each block, one block after the other, up to the last used one.
     barriers: Vec<Barrier>,
     cluster: Clock,
     pub(super) mbarriers: BTreeMap<(u32, u64), Clock>,
-    /// Bulk and other copies that have landed: the clock of the agent behind the warps.
+    /// Copies that have landed: the clock of the agent after the warps.
     pub(super) landed: u32,
-    /// Blocks that have not ended.
     pub(super) live: u32,
 }
 
@@ -167,7 +153,7 @@ impl Team {
         team.restarted(number)
     }
 
-    /// One for another cluster of the same shape, in the memory that this one took.
+    /// Returns a team for another cluster of the same shape, in the memory of this one.
     pub(super) fn restarted(self, number: u32) -> Self {
         let Self { shape, mut warps, mut shared, mut barriers, .. } = self;
         let agents = warps.len();
@@ -184,17 +170,16 @@ impl Team {
         Self { number, shape, warps, shared, barriers, cluster, mbarriers, landed: 0, live }
     }
 
-    /// The agent that stands for copies.
     pub(super) fn copies(&self) -> u32 {
         self.warps.len() as u32
     }
 
-    /// What happened before is published; what follows is not.
+    /// Advances the clock of a warp after a publication, which does not include what follows.
     pub(super) fn advance(&mut self, agent: u32) {
         self.warps[agent as usize].clock.own[agent as usize] += 1;
     }
 
-    /// A warp arrives at a block barrier; gives how often it had opened.
+    /// Records the arrival of a warp at a block barrier; returns how often the barrier had opened.
     pub(super) fn arrive(&mut self, rank: u32, agent: u32, id: u32) -> u32 {
         let place = (rank * BARRIERS + id) as usize;
         if place >= self.barriers.len() {
@@ -211,7 +196,7 @@ impl Team {
         opened
     }
 
-    /// A warp goes on behind a block barrier at which it arrived, and waited.
+    /// Resumes a warp after a block barrier at which it arrived and waited.
     pub(super) fn resume(&mut self, rank: u32, agent: u32, id: u32, opened: u32) {
         let barrier = &mut self.barriers[(rank * BARRIERS + id) as usize];
         if barrier.opened == opened {
@@ -249,7 +234,6 @@ impl Team {
         }
     }
 
-    /// A warp learns of every copy that has landed.
     pub(super) fn learn_copies(&mut self, agent: u32) {
         let (copies, landed) = (self.copies() as usize, self.landed);
         self.warps[agent as usize].clock.own[copies] = landed;

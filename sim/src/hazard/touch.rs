@@ -1,4 +1,4 @@
-//! One access of a warp, as its lanes touch the words of a memory.
+//! One access of a warp, by the words that its lanes access.
 
 use crate::lanes::FULL;
 use crate::observe::{AccessKind, Memory, Spacing};
@@ -9,21 +9,19 @@ use super::history::{Access, Clash};
 use super::shadow::{CELL, Cell, LINE, Line, Whole, cell_of, part};
 use super::team::Warp;
 
-/// The shadow of the memory that is accessed.
 pub(super) enum Shadow<'s> {
     Shared(&'s mut [Line]),
     Global(&'s mut Global),
 }
 
-/// An access on its way through the lanes.
 pub(super) struct Touch<'t> {
     pub(super) shadow: Shadow<'t>,
     pub(super) launch: u32,
     pub(super) warp: &'t Warp,
     pub(super) memory: &'t Memory<'t>,
-    /// What all lanes and words have in common.
+    /// Common fields of all lanes and words.
     pub(super) access: &'t Access,
-    /// Lane, cell, and what the access collides with there.
+    /// Lane, cell, and the conflicts of the access there.
     pub(super) clashes: Vec<(u32, u64, Clash)>,
 }
 
@@ -47,13 +45,12 @@ impl Shadow<'_> {
 }
 
 impl Touch<'_> {
-    /// Touches what each lane does, in the order of the lanes: neighbours line by line, lanes of one
-    /// place together.
+    /// Records the accesses of all lanes in order: adjacent lanes line by line, lanes of one place
+    /// together.
     pub(super) fn all(&mut self) {
         let bytes = u64::from(self.memory.bytes);
         let addresses = self.memory.addresses;
         let mut rest = self.memory.lanes;
-        // As it is most often.
         if rest == FULL {
             let start = addresses[0];
             match self.memory.spacing() {
@@ -83,8 +80,8 @@ impl Touch<'_> {
         }
     }
 
-    /// How many lanes from `first` on access what lies `distance` bytes behind what the lane before
-    /// accesses.
+    /// Returns how many lanes from `first` on access memory `distance` bytes after that of the lane
+    /// before.
     fn lanes_from(&self, first: u32, distance: u64) -> u32 {
         let addresses = &self.memory.addresses[first as usize..];
         let pairs = addresses.windows(2).zip(1..);
@@ -94,8 +91,9 @@ impl Touch<'_> {
         pairs.clone().find(ends).map_or(addresses.len() as u32, |(_, lane)| lane)
     }
 
-    /// Whether some lanes read lines as a whole, and all others the same in the same way. Where that is
-    /// not remembered for a line, all is done once more lane by lane, as if it had not been.
+    /// Records an access in which some lanes read whole lines and all others repeat their reads; returns
+    /// whether that was possible. If not, everything is recorded again lane by lane, as if this had not
+    /// been tried.
     fn repeated(&mut self, start: u64, bytes: u64) -> bool {
         let addresses = self.memory.addresses;
         let lanes = self.lanes_from(0, bytes);
@@ -122,10 +120,10 @@ impl Touch<'_> {
         })
     }
 
-    /// Lanes from `first` on that access the bytes from `start` to `end`, one behind the other.
+    /// Records lanes from `first` on that access the bytes from `start` to `end`, one after the other.
     fn neighbours(&mut self, first: u32, start: u64, end: u64) {
         let bytes = u64::from(self.memory.bytes);
-        // Lanes that share words are told apart word by word.
+        // Lanes that share words are recorded word by word.
         let whole = bytes.is_multiple_of(CELL) && start.is_multiple_of(CELL) && bytes.is_power_of_two();
         let mut at = start;
         while at < end {
@@ -154,8 +152,8 @@ impl Touch<'_> {
         }
     }
 
-    /// Lanes of one place: whether they need not be told apart there. Where that shows late they are not
-    /// told apart in some words already, which is the same as if they were.
+    /// Records lanes that read the same place together; returns `false` if they must be recorded
+    /// separately. Some words are then recorded twice, with the same result.
     fn same(&mut self, first: u32, lanes: u32, start: u64) -> bool {
         let end = start + u64::from(self.memory.bytes);
         let lanes = (u32::MAX >> (32 - lanes)) << first;
@@ -168,7 +166,7 @@ impl Touch<'_> {
             })
     }
 
-    /// One lane's access of the bytes from `start` to `end`, word by word.
+    /// Records one lane's access of the bytes from `start` to `end`, word by word.
     fn cells(&mut self, lane: u32, start: u64, end: u64) {
         for cell in start / CELL..end.div_ceil(CELL) {
             let (bytes, now) = (part(cell, start, end), Access { lanes: 1 << lane, ..*self.access });
@@ -194,10 +192,8 @@ mod tests {
 
     const LINES: usize = 6;
 
-    /// What a warp does.
     #[derive(Debug, Clone)]
     enum Act {
-        /// It accesses bytes of memory.
         Access {
             warp: u32,
             kind: AccessKind,
@@ -206,22 +202,25 @@ mod tests {
             order: (bool, bool),
             addresses: Vec<u64>,
         },
-        /// Waits for the lanes of a mask.
-        Synchronise { warp: u32, members: u32 },
-        /// Waits for all warps.
+        Synchronise {
+            warp: u32,
+            members: u32,
+        },
         Barrier,
-        /// A copy writes a word: it departs, or lands.
-        Copy { cell: u64, lands: bool },
-        /// Is of the next launch.
+        /// A copy that writes a word departs, or lands.
+        Copy {
+            cell: u64,
+            lands: bool,
+        },
         Launch,
     }
 
-    /// Addresses as kernels have them: neighbours, one for some, any; within the memory.
+    /// Addresses as in kernels: adjacent, shared, or any; within the memory.
     fn addresses(bytes: u32) -> impl Strategy<Value = Vec<u64>> {
         let room = LINES as u64 * LINE / u64::from(bytes);
         let group = prop_oneof![Just(4_u64), Just(8), Just(16), Just(32)];
         let jump = prop_oneof![1 => Just(0_u64), 3 => 0..40_u64];
-        // Behind the start of memory, or of a line.
+        // From any place, or from the start of a line.
         let start = (0..room, any::<bool>()).prop_map(move |(start, is_whole)| {
             start - if is_whole { start % (LINE / u64::from(bytes)) } else { 0 }
         });
@@ -272,7 +271,6 @@ mod tests {
         prop::collection::vec(act, 1..60)
     }
 
-    /// Lets all warps know of each other.
     fn barrier(team: &mut Team) {
         let opened: Vec<u32> = (0..3).map(|agent| team.arrive(0, agent, 0)).collect();
         for (agent, opened) in (0..3).zip(opened) {
@@ -281,7 +279,7 @@ mod tests {
         }
     }
 
-    /// An access by lines and groups, and lane by lane: what each collides with.
+    /// Records an access by lines and groups, and lane by lane; returns the conflicts of each.
     fn both(
         team: &Team,
         shadows: &mut [Vec<Line>; 2],
@@ -326,8 +324,8 @@ mod tests {
         [by_groups, format!("{:?}", touch.clashes)]
     }
 
-    /// The second half of a warp loads what the first half has stored cell by cell, as another warp's
-    /// read was of one of the cells.
+    /// The second half of a warp loads what the first half has stored, cell by cell because another warp
+    /// had read one of the cells.
     #[test]
     fn a_load_by_two_lanes_of_each_cell_collides_with_a_store_by_one_of_them() {
         let team = Team::new(0, Shape { blocks: 1, warps: 3, shared_bytes: 0 });
@@ -346,11 +344,11 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() })]
 
-        /// Lines and groups of lanes are remembered, and judged, as their words and lanes would be.
+        /// Lines and groups of lanes are recorded, and judged, as their words and lanes would be.
         #[test]
         fn lines_and_groups_are_as_their_words_and_lanes(acts in acts()) {
             let mut team = Team::new(0, Shape { blocks: 1, warps: 3, shared_bytes: 0 });
-            // Of one line only the first words hold something.
+            // Only the first words of one line were written.
             let written = |line| if line == 1 { 0xffff } else { u64::MAX };
             let lines: Vec<Line> = (0..LINES).map(|line| Line::new(written(line))).collect();
             let (mut shadows, mut launch) = ([lines.clone(), lines], 1);

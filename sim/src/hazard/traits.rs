@@ -1,35 +1,31 @@
-//! What an instruction's modifiers say about the order of memory.
+//! Memory order of instructions, by their modifiers.
 
 use crate::module::{Entry, InstructionInfo};
 use crate::observe::Class;
 
-/// The order of an instruction's accesses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Order {
     /// Atomic, relaxed, volatile or stronger: two such accesses do not race.
     pub(super) strong: bool,
     /// Volatile, and nothing stronger.
     pub(super) volatile: bool,
-    /// Sees what a release published.
+    /// Acquires what a release published.
     pub(super) acquire: bool,
     /// Publishes what came before.
     pub(super) release: bool,
-    /// Says that it orders nothing.
+    /// Explicitly orders nothing.
     pub(super) relaxed: bool,
-    /// Between the threads of a block alone.
     pub(super) block_only: bool,
     pub(super) effect: Effect,
-    /// Whether the instruction concerns hazards at all.
     pub(super) matters: bool,
 }
 
-/// What an instruction does to the order of memory that accesses nothing.
+/// Effect on memory order of an instruction without accesses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Effect {
     #[default]
     None,
     Fence,
-    /// Waits for groups of asynchronous copies.
     CopyWait,
 }
 
@@ -66,7 +62,6 @@ impl Order {
         order
     }
 
-    /// Of all instructions of an entry.
     pub(super) fn of_entry(entry: &Entry) -> Vec<Self> {
         entry.instructions().iter().map(Self::of).collect()
     }

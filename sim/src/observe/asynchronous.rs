@@ -2,51 +2,49 @@
 
 use crate::memory::Space;
 
-/// An asynchronous copy, when it is issued and when it lands.
+/// An asynchronous copy, at its issue and at its landing.
 ///
-/// Between the two, neither its source may be written nor its target read or
-/// written; [`completion`](Self::completion) says how threads learn that it has
-/// landed. A copy to several blocks gives an event for each.
+/// Between the two, its source must not be written, and its target neither read nor written;
+/// [`completion`](Self::completion) is the signal that it has landed. A copy to several blocks gives an
+/// event for each.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Copy<'a> {
-    /// Number of the copy within its cluster; its landing has the same.
+    /// Number of the copy within its cluster, the same at its issue and its landing.
     pub id: u64,
     /// Lanes that copy something.
     pub lanes: u32,
-    /// Bytes that each of them writes.
+    /// Bytes that each of these lanes writes.
     pub bytes: u32,
-    /// The space that is read, `None` for values of registers. Shared memory is
-    /// that of the issuing block.
+    /// Source space, `None` for values of registers. Shared memory is that of the issuing block.
     pub from: Option<Space>,
-    /// Address that each lane reads; only those of [`lanes`](Self::lanes) count.
+    /// Address that each lane reads; valid for [`lanes`](Self::lanes) only.
     pub sources: &'a [u64; 32],
-    /// The space that is written.
+    /// Target space.
     pub to: Space,
-    /// Rank of the block whose shared memory is written; the issuing block's own
-    /// when it is another space.
+    /// Rank of the block whose shared memory is written; the issuing block for other spaces.
     pub owner: u32,
-    /// Address that each lane writes; only those of [`lanes`](Self::lanes) count.
+    /// Address that each lane writes; valid for [`lanes`](Self::lanes) only.
     pub targets: &'a [u64; 32],
-    /// Whether the bytes are combined with those that are there.
+    /// Set if the bytes are combined with those of the target.
     pub reduces: bool,
-    /// How threads learn that the copy has landed.
+    /// Signal that the copy has landed.
     pub completion: Completion,
 }
 
-/// How threads learn that an asynchronous copy has landed.
+/// Signal to threads that an asynchronous copy has landed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Completion {
-    /// Its bytes are taken off the transaction count of an mbarrier.
+    /// The bytes are subtracted from the transaction count of an mbarrier.
     Mbarrier {
-        /// Rank of the block that the mbarrier is in.
+        /// Rank of the block that contains the mbarrier.
         owner: u32,
-        /// Its shared address there.
+        /// Shared address of the mbarrier.
         address: u64,
     },
-    /// It is the instruction `cp.async.bulk.wait_group`.
+    /// A wait by `cp.async.bulk.wait_group`.
     BulkGroup,
-    /// `cp.async.wait_group` or an arrival by `cp.async.mbarrier.arrive`.
+    /// A wait by `cp.async.wait_group`, or an arrival by `cp.async.mbarrier.arrive`.
     Group,
 }
 
@@ -56,37 +54,36 @@ pub enum Completion {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Mbarrier<'a> {
-    /// What is done to it.
+    /// The operation.
     pub operation: MbarrierOperation,
-    /// Lanes that do it.
+    /// Lanes that execute the operation.
     pub lanes: u32,
-    /// Rank of the block that the mbarriers are in.
+    /// Rank of the block that contains the mbarriers.
     pub owner: u32,
-    /// Shared address of each lane's mbarrier; only those of
-    /// [`lanes`](Self::lanes) count.
+    /// Shared address of each lane's mbarrier; valid for [`lanes`](Self::lanes) only.
     pub addresses: &'a [u64; 32],
     /// Lanes that found the phase complete that they tested or waited for.
     pub complete: u32,
 }
 
-/// What is done to an mbarrier.
+/// An operation on an mbarrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MbarrierOperation {
-    /// The instruction `mbarrier.init` begins it.
+    /// `mbarrier.init`.
     Init,
-    /// The instruction `mbarrier.inval` ends it.
+    /// `mbarrier.inval`.
     Invalidate,
     /// `mbarrier.arrive`, also after `.expect_tx`.
     Arrive,
-    /// The instruction `mbarrier.arrive_drop` arrives and leaves.
+    /// `mbarrier.arrive_drop`: arrives, and leaves the barrier.
     ArriveDrop,
-    /// `cp.async.mbarrier.arrive`: the arrival comes once the copies have landed.
+    /// `cp.async.mbarrier.arrive`: arrives after the copies have landed.
     ArriveAfterCopies,
-    /// The instruction `mbarrier.expect_tx` expects bytes.
+    /// `mbarrier.expect_tx`: announces bytes.
     Expect,
-    /// The instruction `mbarrier.complete_tx` counts bytes.
+    /// `mbarrier.complete_tx`: completes bytes.
     Complete,
-    /// `mbarrier.test_wait` and a `.try_wait` that has ended.
+    /// `mbarrier.test_wait`, and a `.try_wait` that has ended.
     Wait,
 }

@@ -1,4 +1,4 @@
-//! Observers: what counters, hazard checks and timelines are built on.
+//! Observers, on which counters, hazard checks and timelines are built.
 //!
 //! An [`Observer`] receives every executed instruction of an observed launch
 //! with its masks and addresses. Plain launches run a copy of the executor in
@@ -16,50 +16,48 @@ use crate::places::Places;
 
 pub use asynchronous::{Completion, Copy, Mbarrier, MbarrierOperation};
 
-/// Watches the instructions of a launch.
+/// An observer of the instructions of a launch.
 ///
-/// Each block has its own state of type [`Block`](Self::Block), which travels
-/// with the block when another host thread goes on with it, so an observer needs
-/// no lock until a block ends. What a block does to the shared memory of another
-/// one of its cluster comes with the state of the block that does it.
+/// Each block has its own state of type [`Block`](Self::Block), which moves with the block when another
+/// host thread resumes it, so an observer needs no lock until a block ends. Accesses to the shared
+/// memory of another block of the cluster come with the state of the block that executes them.
 pub trait Observer: Sync {
-    /// What the observer keeps for a block while it runs.
+    /// State of the observer for a running block.
     type Block: Send + 'static;
 
-    /// Is told that a block starts.
+    /// Called before a block starts; returns its state.
     fn block_begin(&self, block: &BlockInfo<'_>) -> Self::Block;
 
-    /// A warp of the block has executed an instruction.
+    /// Called after a warp of the block has executed an instruction.
     fn instruction(&self, state: &mut Self::Block, event: &Event<'_>);
 
-    /// The warps of the block that can go on begin to have a turn each. Until the last one has ended,
-    /// the host thread runs no other block; a turn ends soon, whatever the warp waits for.
+    /// Called before each warp of the block that can run has a turn. Until the last turn has ended, the
+    /// host thread runs no other block; a turn ends soon, whatever the warp waits for.
     fn round_begin(&self, state: &mut Self::Block) {
         let _ = state;
     }
 
-    /// Each has had its turn.
+    /// Called after each of these warps has had its turn.
     fn round_end(&self, state: &mut Self::Block) {
         let _ = state;
     }
 
-    /// Whether the observer has no use for an instruction; it is asked once for each launch. Of what it
-    /// ignores, and what only computes or branches, it is told where it is the first that a warp
-    /// executes behind a barrier of the block, and nowhere else.
+    /// Returns whether the observer has no use for an instruction; called once for each launch. An
+    /// ignored instruction that only computes or branches is reported only if it is the first that a
+    /// warp executes after a barrier of the block.
     fn ignores(&self, instruction: &InstructionInfo) -> bool {
         let _ = instruction;
         false
     }
 
-    /// An asynchronous copy that the block issued has landed: its bytes are
-    /// written and its mbarrier is told. The event is that of the issue, and a
-    /// [`Detail::Copy`]; its lanes are those whose copies land now. It counts as
-    /// no instruction.
+    /// Called after an asynchronous copy that the block issued has landed: its bytes are written and its
+    /// mbarrier is updated. The event is that of the issue, with a [`Detail::Copy`] of the lanes whose
+    /// copies land now. It does not count as an instruction.
     fn landed(&self, state: &mut Self::Block, event: &Event<'_>) {
         let _ = (state, event);
     }
 
-    /// The block has ended without a fault; the blocks of a cluster end together.
+    /// Called after the block has ended without a fault; the blocks of a cluster end together.
     fn block_end(&self, state: Self::Block);
 }
 
@@ -69,26 +67,24 @@ pub trait Observer: Sync {
 pub struct BlockInfo<'a> {
     /// The entry being run.
     pub entry: &'a Entry,
-    /// Blocks of the grid.
+    /// Shape of the grid in blocks.
     pub grid: [u32; 3],
-    /// Threads of a block.
+    /// Shape of a block in threads.
     pub block_size: [u32; 3],
     /// This block's index in the grid.
     pub block: [u32; 3],
-    /// The same as one number, x fastest.
+    /// [`block`](Self::block) as one number, x fastest.
     pub linear: u64,
     /// Warps of a block.
     pub warps: u32,
     /// Bytes of shared memory, static and dynamic.
     pub shared_bytes: u32,
-    /// Shape of the block's cluster in blocks; a launch without clusters has
-    /// clusters of one block.
+    /// Shape of the block's cluster in blocks; a launch without clusters has clusters of one block.
     pub cluster: [u32; 3],
     /// The cluster's index in the grid of clusters.
     pub cluster_index: [u32; 3],
     /// The block's rank in its cluster.
     pub rank: u32,
-    /// Where variables lie in memory.
     pub(crate) places: Places<'a>,
 }
 
@@ -106,12 +102,12 @@ pub struct Event<'a> {
     pub warp: u32,
     /// Lanes at this instruction.
     pub active: u32,
-    /// Lanes of those whose predicate held.
+    /// Active lanes whose predicate held.
     pub executed: u32,
-    /// Number of the event among those of one execution, from 0: an access of
-    /// several memories gives several.
+    /// Number of the event among those of one execution, from 0: an access of several memories gives
+    /// several.
     pub part: u32,
-    /// What the instruction did, for those that do more than compute.
+    /// Effect of the instruction, if it does more than compute.
     pub detail: Detail<'a>,
 }
 
@@ -119,15 +115,15 @@ pub struct Event<'a> {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Detail<'a> {
-    /// There is nothing more to say.
+    /// No further effect.
     None,
-    /// It is a memory access.
+    /// A memory access.
     Memory(Memory<'a>),
-    /// It is a branch.
+    /// A branch.
     Branch(Branch),
-    /// Arrival at a barrier.
+    /// An arrival at a barrier.
     Barrier(BarrierKind),
-    /// It is a shuffle.
+    /// A shuffle.
     Shuffle(Shuffle<'a>),
     /// The issue of an asynchronous copy.
     Copy(Copy<'a>),
@@ -137,19 +133,19 @@ pub enum Detail<'a> {
 
 /// A memory access of a warp.
 ///
-/// An access that meets several state spaces, or the shared memory of several
-/// blocks, gives one event for each.
+/// An access to several state spaces, or to the shared memory of several blocks, gives one event for
+/// each.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Memory<'a> {
     /// The state space, generic addresses resolved.
     pub space: Space,
-    /// Rank of the block whose shared memory it is; for the other spaces that of
-    /// the block that executes the instruction.
+    /// Rank of the block whose shared memory it is; for other spaces, of the block that executes the
+    /// instruction.
     pub owner: u32,
-    /// Whether the instruction named a generic address.
+    /// Set if the instruction named a generic address.
     pub generic: bool,
-    /// What the access does.
+    /// Kind of the access.
     pub kind: AccessKind,
     /// Bytes that each lane reads or writes.
     pub bytes: u32,
@@ -157,25 +153,24 @@ pub struct Memory<'a> {
     pub elements: u32,
     /// Lanes that access this space.
     pub lanes: u32,
-    /// Addresses within the space; only those of [`lanes`](Self::lanes) count.
+    /// Addresses within the space; valid for [`lanes`](Self::lanes) only.
     pub addresses: &'a [u64; 32],
-    /// What the executor knows of how they lie.
+    /// Spacing of the addresses, as far as the executor knows it.
     pub(crate) known: Option<Spacing>,
 }
 
-/// How the addresses of a warp's lanes lie.
+/// Spacing of the addresses of a warp's lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spacing {
-    /// All lanes take part, and each one's bytes begin where those of the lane before it end.
+    /// All lanes take part, and the bytes of each begin where those of the lane before end.
     Next,
-    /// All lanes take part, and all addresses are the same.
+    /// All lanes take part, with the same address.
     Same,
-    /// Neither; where the executor says so, they may still be the same.
+    /// Neither; if the executor says so, the addresses may still be the same.
     Other,
 }
 
 impl Memory<'_> {
-    /// How the addresses lie.
     #[inline]
     pub(crate) fn spacing(&self) -> Spacing {
         let Self { addresses, bytes, lanes, known, .. } = *self;
@@ -189,12 +184,12 @@ impl Memory<'_> {
     }
 }
 
-/// What a memory access does.
+/// Kind of a memory access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AccessKind {
-    /// The access reads memory.
+    /// Reads memory.
     Load,
-    /// The access writes memory.
+    /// Writes memory.
     Store,
     /// Reads, changes and returns (`atom`).
     Atomic,
@@ -207,11 +202,11 @@ pub enum AccessKind {
 pub struct Branch {
     /// Lanes that go to the target.
     pub taken: u32,
-    /// Whether the active lanes went different ways.
+    /// Set if the active lanes went different ways.
     pub diverged: bool,
 }
 
-/// A barrier, as a warp arrives.
+/// A barrier at which a warp arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BarrierKind {
     /// `bar.sync`: waits for the block's other threads at the numbered barrier.
@@ -222,9 +217,9 @@ pub enum BarrierKind {
     Reduce(u32),
     /// `bar.warp.sync` with the member mask.
     Warp(u32),
-    /// The instruction `barrier.cluster.arrive`, in a cluster.
+    /// `barrier.cluster.arrive`.
     ClusterArrive,
-    /// `barrier.cluster.wait`, when the wait is over.
+    /// `barrier.cluster.wait`, after the wait.
     ClusterWait,
 }
 
@@ -233,7 +228,7 @@ pub enum BarrierKind {
 pub struct Shuffle<'a> {
     /// The lane that each lane reads.
     pub sources: &'a [u8; 32],
-    /// Lanes whose source lies within their segment.
+    /// Lanes whose source is within their segment.
     pub in_range: u32,
     /// The member mask that each lane gives.
     pub members: &'a [u32; 32],
@@ -283,8 +278,8 @@ pub enum Class {
     Other,
 }
 
-/// The internal face of observation: the executor is compiled once with
-/// [`Off`](crate::exec::Off) and once with a dispatching probe.
+/// The object-safe form of [`Observer`]. The executor is compiled once with [`Off`](crate::exec::Off),
+/// and once with a probe that dispatches to this.
 pub(crate) trait Erased: Sync {
     fn begin(&self, block: &BlockInfo<'_>) -> Box<dyn Any + Send>;
     fn round_begin(&self, state: &mut (dyn Any + Send));
@@ -335,7 +330,7 @@ impl<O: Observer> Erased for O {
     }
 }
 
-/// Counts executed instructions; the simplest observer.
+/// A counter of executed instructions, the simplest observer.
 #[derive(Debug, Default)]
 pub struct Counter {
     total: Mutex<Counts>,
@@ -355,13 +350,13 @@ pub struct Counts {
 }
 
 impl Counter {
-    /// A counter at zero.
+    /// Creates a counter at zero.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What has been counted in the blocks that have ended.
+    /// Returns the counts of the blocks that have ended.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.total.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()

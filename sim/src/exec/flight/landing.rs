@@ -1,4 +1,4 @@
-//! How copies land in memory.
+//! Landing of asynchronous copies.
 
 use crate::ast::Type;
 use crate::error::FaultKind;
@@ -21,7 +21,6 @@ impl Common {
         trouble_at(kind, issuer.lanes.trailing_zeros().min(31), place)
     }
 
-    /// Lets a copy land, with all of its lanes.
     pub(super) fn land<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
@@ -45,14 +44,14 @@ impl Common {
         }
     }
 
-    /// Reads the source of a bulk copy unless that has been done.
+    /// Reads the source of a bulk copy, unless that has been done.
     pub(super) fn read_ahead(&mut self, launch: &Launched<'_>, index: usize) {
         let flight = &mut self.flights[index];
         let rank = flight.issuer.rank as usize;
         let Work::Bulk(bulk) = &mut flight.work else { return };
         let (None, Some((space, address))) = (&bulk.data, bulk.from) else { return };
         let mut data = vec![0; bulk.bytes as usize];
-        // The bounds of both have been checked at the issue.
+        // The bounds were checked at the issue, in either space.
         if space == Space::Shared {
             let shared = self.members[rank].shared.get(address as usize..);
             if let Some(from) = shared.and_then(|shared| shared.get(..data.len())) {
@@ -97,7 +96,7 @@ impl Common {
         Ok(())
     }
 
-    /// Lets the copies of some lanes land; `true` if none is left under way.
+    /// Lands the copies of some lanes; returns `true` if none remains in flight.
     pub(super) fn land_few<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
@@ -132,7 +131,7 @@ impl Common {
         Ok(gone)
     }
 
-    /// The arrivals of `cp.async.mbarrier.arrive`, behind the copies before them.
+    /// Performs the arrivals of `cp.async.mbarrier.arrive`, after landing the copies issued before them.
     fn arrive_after_copies<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
@@ -187,7 +186,6 @@ impl Common {
     }
 }
 
-/// Visits the elements of a type with their offsets.
 fn each_element(ty: Type, data: &[u8], mut visit: impl FnMut(u64, u64)) {
     let width = ty.bytes() as usize;
     for (index, bytes) in data.chunks_exact(width).enumerate() {
@@ -197,7 +195,6 @@ fn each_element(ty: Type, data: &[u8], mut visit: impl FnMut(u64, u64)) {
     }
 }
 
-/// Writes bytes to shared memory, or combines them with those that are there.
 fn put(shared: &mut [u8], address: u64, data: &[u8], change: Option<(AtomicOp, Type)>) {
     let Some(to) = shared.get_mut(address as usize..).and_then(|rest| rest.get_mut(..data.len())) else {
         return;

@@ -1,11 +1,9 @@
-//! Asynchronous copies under way.
+//! Asynchronous copies in flight.
 //!
-//! A copy lands as late as a legal execution allows: when a thread waits for it,
-//! when nothing else in its cluster can go on, when its cluster gives way to
-//! others, or when [`MOST_FLIGHTS`] are under way. A kernel that reads its target
-//! without having waited thus reads what was there before, and one that writes
-//! its source too early copies what it wrote. With one host thread the order is
-//! always the same.
+//! A copy lands as late as a legal execution allows: when a thread waits for it, when nothing else in
+//! its cluster can make progress, when its cluster yields, or when [`MOST_FLIGHTS`] are in flight. So a
+//! kernel that reads the target without waiting reads the old contents, and one that overwrites the
+//! source too early copies the new contents. With one host thread the order is deterministic.
 
 mod landing;
 mod seen;
@@ -19,10 +17,10 @@ use crate::program::AtomicOp;
 use super::cluster::{Common, mbarrier_fault};
 use super::{Launched, Outcome, Probe};
 
-/// Copies of a cluster that are under way at most; one more lets the oldest land.
+/// Maximum copies of a cluster in flight; one more makes the oldest land.
 const MOST_FLIGHTS: usize = 4096;
 
-/// A copy under way, or an arrival that waits for copies.
+/// A copy in flight, or an arrival that waits for copies.
 #[derive(Debug)]
 pub(in crate::exec) struct Flight {
     pub(in crate::exec) id: u64,
@@ -30,16 +28,12 @@ pub(in crate::exec) struct Flight {
     pub(in crate::exec) work: Work,
 }
 
-/// Who issued a copy.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::exec) struct Issuer {
-    /// Rank of the block in its cluster.
     pub(in crate::exec) rank: u32,
     pub(in crate::exec) warp: u32,
     pub(in crate::exec) pc: u32,
-    /// Lanes at the instruction.
     pub(in crate::exec) active: u32,
-    /// Lanes whose copies are under way.
     pub(in crate::exec) lanes: u32,
 }
 
@@ -47,17 +41,15 @@ pub(in crate::exec) struct Issuer {
 pub(in crate::exec) enum Work {
     Bulk(Bulk),
     Few(Box<Few>),
-    /// `cp.async.mbarrier.arrive` on each lane's mbarrier, once the copies that
-    /// the lane issued before have landed.
+    /// `cp.async.mbarrier.arrive` on each lane's mbarrier, after the copies that the lane issued before.
     Arrival(Box<Row64>),
 }
 
 /// A copy of one thread, of any size.
 #[derive(Debug)]
 pub(in crate::exec) struct Bulk {
-    /// The space read and the address within it, none for values of registers.
+    /// Source space and the address within it; `None` for values of registers.
     pub(in crate::exec) from: Option<(Space, u64)>,
-    /// The bytes, once they have been read.
     pub(in crate::exec) data: Option<Vec<u8>>,
     pub(in crate::exec) to: Target,
     pub(in crate::exec) bytes: u32,
@@ -68,16 +60,14 @@ pub(in crate::exec) struct Bulk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::exec) enum Target {
     Global(u64),
-    /// The block's rank, and the address in its shared memory.
     Shared(u32, u64),
 }
 
-/// Who is told that a bulk copy has landed.
+/// The completion signal of a bulk copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::exec) enum Notice {
-    /// The mbarrier at an address of a block.
+    /// Rank of the block and address of an mbarrier.
     Mbarrier(u32, u64),
-    /// The thread's group of this number.
     Group(u32),
 }
 
@@ -87,19 +77,16 @@ pub(in crate::exec) struct Few {
     pub(in crate::exec) sources: Row64,
     pub(in crate::exec) targets: Row64,
     pub(in crate::exec) bytes: u32,
-    /// Bytes that are read; the others are zero.
+    /// Bytes that each lane reads; the rest is zero.
     pub(in crate::exec) read: [u8; 32],
-    /// The group that the copy belongs to in each lane.
     pub(in crate::exec) groups: Row,
 }
 
-/// The groups that a warp's threads wait for.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::exec) struct Due<'c> {
     pub(in crate::exec) lanes: u32,
-    /// Groups that each lane has committed.
     pub(in crate::exec) commits: &'c Row,
-    /// Groups that may stay under way; none for all copies, committed or not.
+    /// Groups that may stay in flight; `None` waits for all copies, committed or not.
     pub(in crate::exec) pending: Option<u32>,
 }
 
@@ -111,7 +98,6 @@ impl Due<'_> {
 }
 
 impl Flight {
-    /// Whether its landing tells an mbarrier.
     fn tells(&self, rank: u32, address: u64) -> bool {
         match &self.work {
             Work::Bulk(bulk) => bulk.notice == Notice::Mbarrier(rank, address),
@@ -130,7 +116,7 @@ impl Flight {
 }
 
 impl Common {
-    /// Puts a copy under way; returns its number.
+    /// Puts a copy in flight, and returns its number.
     pub(in crate::exec) fn depart<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
@@ -147,8 +133,8 @@ impl Common {
         Ok(id)
     }
 
-    /// Lets copies land until the phase of a parity is over, or no copy under way
-    /// tells the mbarrier.
+    /// Lands copies until the phase of a parity is complete; returns `false` if no copy in flight
+    /// signals the mbarrier.
     pub(in crate::exec) fn wait_for_phase<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
@@ -169,7 +155,6 @@ impl Common {
         }
     }
 
-    /// Lets a warp's copies by `cp.async` land that are due.
     pub(in crate::exec) fn wait_for_few<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
@@ -192,8 +177,7 @@ impl Common {
         Ok(())
     }
 
-    /// Lets a warp's bulk copies land that are due, or have them `read` their
-    /// sources.
+    /// Lands the bulk copies of a warp that are due; with `read`, only reads their sources.
     pub(in crate::exec) fn wait_for_bulk<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
@@ -223,7 +207,7 @@ impl Common {
         Ok(())
     }
 
-    /// Lets the copy land that has been under way longest; `false` if none is.
+    /// Lands the oldest copy; returns `false` if none is in flight.
     pub(in crate::exec) fn land_oldest<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
@@ -236,9 +220,9 @@ impl Common {
         Ok(true)
     }
 
-    /// Ends what a block that exits has under way. Its stores to global memory
-    /// land; nobody can tell any more when other copies do. A bulk copy that still
-    /// needs its shared memory is an error.
+    /// Ends the copies of a block that exits: its stores to global memory land, and its `cp.async`
+    /// copies are dropped, since no thread can observe them. A bulk copy that still needs its shared
+    /// memory is an error.
     pub(in crate::exec) fn exit_block<P: Probe>(
         &mut self,
         launch: &Launched<'_>,
@@ -270,8 +254,8 @@ impl Common {
 }
 
 impl Bulk {
-    /// What the copy still does with the shared memory of a block, and what waits
-    /// for that; `own` if the block has issued it.
+    /// Returns what the copy still does with the shared memory of a block, and what waits for that;
+    /// `own` if the block has issued it.
     fn uses(&self, rank: u32, own: bool) -> Option<(&'static str, &'static str)> {
         let writes = matches!(self.to, Target::Shared(to, _) if to == rank);
         let reads = own && self.data.is_none() && matches!(self.from, Some((Space::Shared, _)));

@@ -8,7 +8,7 @@ use super::{Bulk, Few, Issuer, Notice, Target};
 
 static NOWHERE: Row64 = [0; 32];
 
-/// A copy as observers see it, with its addresses beside it.
+/// A copy as observers see it, and the addresses of its sources and targets.
 pub(super) type Seen = (Copy<'static>, Row64, Row64);
 
 impl Bulk {
