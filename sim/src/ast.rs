@@ -3,7 +3,6 @@
 use crate::lexer::Failure;
 use crate::memory::Space;
 
-/// A type of PTX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Type {
     B8,
@@ -31,7 +30,6 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    /// The type that a modifier or directive names.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "b8" => Self::B8,
@@ -60,7 +58,6 @@ impl Type {
         })
     }
 
-    /// Size in bits; a predicate has one.
     pub(crate) const fn bits(self) -> u32 {
         match self {
             Self::Pred => 1,
@@ -73,7 +70,6 @@ impl Type {
         }
     }
 
-    /// Size in bytes; a predicate counts as one.
     pub(crate) const fn bytes(self) -> u32 {
         self.bits().div_ceil(8)
     }
@@ -87,7 +83,6 @@ impl Type {
     }
 }
 
-/// A module that was parsed.
 #[derive(Debug, Default)]
 pub(crate) struct Ast<'s> {
     pub(crate) version: (u32, u32),
@@ -95,38 +90,34 @@ pub(crate) struct Ast<'s> {
     pub(crate) files: Vec<(u32, &'s str)>,
     pub(crate) variables: Vec<Variable<'s>>,
     pub(crate) functions: Vec<Function<'s>>,
-    /// Strings of the debug sections by their label.
     pub(crate) strings: Vec<(&'s str, String)>,
     pub(crate) debug_abbrev: DebugSection<'s>,
     pub(crate) debug_info: DebugSection<'s>,
 }
 
-/// The bytes of a debug section.
 #[derive(Debug, Default)]
 pub(crate) struct DebugSection<'s> {
     pub(crate) bytes: Vec<u8>,
-    /// Labels of eight bytes in it, each with where it stands.
+    /// Labels of eight bytes, each with its position in the section.
     pub(crate) labels: Vec<(usize, &'s str)>,
 }
 
-/// A variable of any state space.
 #[derive(Debug, Clone)]
 pub(crate) struct Variable<'s> {
     pub(crate) space: Space,
     pub(crate) name: &'s str,
     pub(crate) align: u32,
-    /// Bytes; 0 for an array without a length.
+    /// Size in bytes; 0 for an array without a length.
     pub(crate) bytes: u64,
     pub(crate) external: bool,
-    /// Whether another declaration may have the same name (`.weak`, `.common`).
+    /// Permits another declaration of the same name (`.weak`, `.common`).
     pub(crate) weak: bool,
     pub(crate) init: Vec<u8>,
-    /// Addresses to put into the initial bytes.
     pub(crate) relocations: Vec<Relocation<'s>>,
     pub(crate) offset: u32,
 }
 
-/// A variable's address within another one's initial value.
+/// A variable's address in the initial value of another variable.
 #[derive(Debug, Clone)]
 pub(crate) struct Relocation<'s> {
     pub(crate) at: usize,
@@ -135,7 +126,6 @@ pub(crate) struct Relocation<'s> {
     pub(crate) generic: bool,
 }
 
-/// A `.entry` or `.func`.
 #[derive(Debug)]
 pub(crate) struct Function<'s> {
     pub(crate) name: &'s str,
@@ -146,27 +136,23 @@ pub(crate) struct Function<'s> {
     pub(crate) max_threads: Option<[u32; 3]>,
     pub(crate) required_threads: Option<[u32; 3]>,
     pub(crate) cluster: ClusterDirectives,
-    /// None of a prototype, and nothing in it if the function is broken.
+    /// `None` for a prototype; empty if the function is broken.
     pub(crate) body: Option<Vec<Statement<'s>>>,
-    /// Why it cannot be parsed.
+    /// The reason that the function cannot be parsed.
     pub(crate) broken: Option<Failure>,
-    /// Where its directive is, and its name.
+    /// Byte offset of the directive; `offset` is that of the name.
     pub(crate) start: u32,
     pub(crate) offset: u32,
 }
 
-/// What an entry says of its clusters.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ClusterDirectives {
     /// `.explicitcluster`: a launch must state the shape, unless the entry does.
     pub(crate) explicit: bool,
-    /// The shape that `.reqnctapercluster` gives.
     pub(crate) shape: Option<[u32; 3]>,
-    /// The number that `.maxclusterrank` gives.
     pub(crate) most_blocks: Option<u32>,
 }
 
-/// A formal parameter or return value.
 #[derive(Debug, Clone)]
 pub(crate) struct Formal<'s> {
     pub(crate) name: &'s str,
@@ -176,7 +162,7 @@ pub(crate) struct Formal<'s> {
     pub(crate) register: bool,
 }
 
-/// What functions have in common that are called by their address.
+/// A signature, shared by the functions that are called by address.
 #[derive(Debug)]
 pub(crate) struct Prototype<'s> {
     pub(crate) name: &'s str,
@@ -199,14 +185,11 @@ pub(crate) enum Statement<'s> {
     },
     Variable(Variable<'s>),
     Location(SourceLocation<'s>),
-    /// `name: .branchtargets a, b;`
     Targets {
         name: &'s str,
         labels: Vec<&'s str>,
     },
-    /// `name: .callprototype (…) _ (…);`
     Prototype(Prototype<'s>),
-    /// `name: .calltargets f, g;`
     CallTargets {
         name: &'s str,
         functions: Vec<&'s str>,
@@ -214,20 +197,18 @@ pub(crate) enum Statement<'s> {
     Instruction(Instruction<'s>),
 }
 
-/// What a `.loc` directive says.
+/// A `.loc` directive.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SourceLocation<'s> {
     pub(crate) file: u32,
     pub(crate) line: u32,
     pub(crate) column: u32,
-    /// Label of the function's name in the debug strings.
     pub(crate) function: Option<&'s str>,
     pub(crate) inlined_at: Option<(u32, u32, u32)>,
-    /// What stands behind it on its line, where that is a comment with a chain of calls.
+    /// The comment on the same line, if it holds a chain of calls.
     pub(crate) comment: Option<&'s str>,
 }
 
-/// An instruction as it is written.
 #[derive(Debug)]
 pub(crate) struct Instruction<'s> {
     pub(crate) guard: Option<(&'s str, bool)>,
@@ -238,19 +219,17 @@ pub(crate) struct Instruction<'s> {
     pub(crate) span: (u32, u32),
 }
 
-/// An operand as it is written.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Operand<'s> {
     /// A register, variable, label or function; `.x` of a vector special register.
     Name(&'s str, Option<&'s str>),
-    /// `name+4` outside of brackets.
+    /// `name+4` outside brackets.
     Offset(&'s str, i64),
     Int(i64),
     Single(u32),
     Double(u64),
-    /// A negated predicate, `!p`.
     Not(&'s str),
-    /// `-%r` is no PTX; `d|p` is a pair of destinations.
+    /// A pair of destinations, `d|p`; PTX has no negated register `-%r`.
     Pair(Box<Operand<'s>>, Box<Operand<'s>>),
     /// `{a, b}` and `(a, b)`
     List(Vec<Operand<'s>>),
@@ -259,11 +238,11 @@ pub(crate) enum Operand<'s> {
         base: Option<&'s str>,
         offset: i64,
     },
-    /// A place in a tensor or texture, written `[base, {x, y}]`.
+    /// A position in a tensor or texture, written `[base, {x, y}]`.
     Located {
         base: &'s str,
         at: Vec<Operand<'s>>,
     },
-    /// No destination, written `_`.
+    /// An ignored destination, `_`.
     Sink,
 }

@@ -2,44 +2,36 @@
 
 use crate::effort::Effort;
 
-/// How control leaves an instruction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Flow {
-    /// Instructions it may branch to.
     pub(crate) targets: Vec<u32>,
-    /// Whether the next instruction may follow.
+    /// Control may fall through to the next instruction.
     pub(crate) falls: bool,
-    /// Whether lanes or warps must meet to execute it.
+    /// Lanes or warps must converge to execute it.
     pub(crate) converges: bool,
 }
 
-/// A basic block of the graph.
 #[derive(Debug, Clone, Default)]
 struct Block {
     start: usize,
     end: usize,
     successors: Vec<usize>,
     predecessors: Vec<usize>,
-    /// Whether every lane that gets to its end leaves the kernel.
+    /// Every lane that reaches the end of the block leaves the kernel.
     leaves: bool,
 }
 
-/// The control-flow graph of an entry.
 #[derive(Debug)]
 pub(crate) struct Graph {
     blocks: Vec<Block>,
-    /// Block of each instruction.
     block_of: Vec<usize>,
-    /// Whether an instruction that lanes or warps must meet at is in the block
-    /// or can be reached from it.
+    /// For each block: an instruction at which lanes or warps must converge is in it or reachable from
+    /// it.
     meets: Vec<bool>,
-    /// Immediate post-dominator of each block.
     join: Vec<Option<usize>>,
 }
 
 impl Graph {
-    /// # Errors
-    /// Those of the effort.
     pub(crate) fn new(flows: &[Flow], effort: &Effort) -> Result<Self, String> {
         let (blocks, block_of) = blocks(flows);
         let meets = meets(&blocks, flows);
@@ -47,34 +39,32 @@ impl Graph {
         Ok(Self { blocks, block_of, meets, join })
     }
 
-    /// The instruction where the ways of a branch meet again.
     pub(crate) fn join(&self, branch: usize) -> Option<usize> {
         self.join[self.block_of[branch]].map(|block| self.blocks[block].start)
     }
 
-    /// Whether an instruction is the first one of its block.
     pub(crate) fn leads(&self, instruction: usize) -> bool {
         let block = self.block_of.get(instruction);
         block.is_some_and(|&block| self.blocks[block].start == instruction)
     }
 
-    /// Whether a barrier or warp-wide instruction can be reached from here.
+    /// Returns whether a barrier or warp-wide instruction is reachable from here.
     pub(crate) fn meets(&self, instruction: usize) -> bool {
         self.block_of.get(instruction).is_some_and(|&block| self.meets[block])
     }
 
-    /// For each register the range of instructions `[start, end)` in which its
-    /// value may be needed; `None` for registers that nothing names.
+    /// Returns for each register the range of instructions `[start, end)` in which its value may be
+    /// needed; `None` for registers that no instruction names.
     ///
-    /// `touches` lists for each instruction the registers read, and those written
-    /// with whether the write covers every lane of the warp that is there.
+    /// `touches` lists for each instruction the registers that it reads and those that it writes, with a
+    /// flag that is set if the write covers all active lanes of the warp.
     ///
-    /// Register by register, from each block that reads it before it writes it back to where it is
-    /// written: the memory for it does not grow with blocks times registers, and the time with the
-    /// blocks that a value lives through.
+    /// Walks register by register, backwards from each block that reads the register before writing it
+    /// to the blocks that write it. So memory does not grow with blocks times registers, and time grows
+    /// with the number of blocks that a value is live through.
     ///
     /// # Errors
-    /// Those of the effort.
+    /// The effort is exhausted.
     pub(crate) fn live_ranges(
         &self,
         touches: &[Touches],
@@ -85,7 +75,7 @@ impl Graph {
         let Exposed { mut reads, mut writes } = self.exposed(touches, registers, &mut ranges);
         reads.sort_unstable();
         writes.sort_unstable();
-        // The register that a block was last seen for, to be written in it or to live into it.
+        // For each block the last register written in it, and the last register live into it.
         let mut written = vec![None; self.blocks.len()];
         let mut live = vec![None; self.blocks.len()];
         let mut writes = writes.into_iter().peekable();
@@ -114,11 +104,11 @@ impl Graph {
         Ok(ranges)
     }
 
-    /// Which registers each block reads before it has written them, and which it writes for every lane.
-    /// The instructions that name a register are part of its range.
+    /// Returns the registers that each block reads before writing them, and those that it writes for
+    /// every lane. Extends each register's range by the instructions that name it.
     fn exposed(&self, touches: &[Touches], registers: usize, ranges: &mut [Option<Range>]) -> Exposed {
         let mut exposed = Exposed::default();
-        // The block that has last written each register, and read it from before.
+        // For each register the last block that wrote it, and the last one that read its incoming value.
         let (mut writer, mut reader) = (vec![None; registers], vec![None; registers]);
         for (index, block) in self.blocks.iter().enumerate() {
             let instructions = touches.iter().enumerate().take(block.end).skip(block.start);
@@ -142,7 +132,6 @@ impl Graph {
     }
 }
 
-/// Instructions in the range `[start, end)`.
 type Range = (usize, usize);
 
 fn extend(range: &mut Option<Range>, start: usize, end: usize) {
@@ -150,22 +139,19 @@ fn extend(range: &mut Option<Range>, start: usize, end: usize) {
     *range = Some((first.min(start), last.max(end)));
 }
 
-/// Pairs of a register and a block.
 #[derive(Default)]
 struct Exposed {
     reads: Vec<(usize, usize)>,
     writes: Vec<(usize, usize)>,
 }
 
-/// Registers that an instruction reads and writes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Touches {
     pub(crate) reads: Vec<u32>,
-    /// With `false` for a guarded write, after which the old value may still be there.
+    /// The flag is `false` for a guarded write, after which the old value may survive.
     pub(crate) writes: Vec<(u32, bool)>,
 }
 
-/// Splits the instructions into blocks.
 fn blocks(flows: &[Flow]) -> (Vec<Block>, Vec<usize>) {
     let mut leads = vec![false; flows.len() + 1];
     for (index, flow) in flows.iter().enumerate() {
@@ -220,8 +206,8 @@ fn meets(blocks: &[Block], flows: &[Flow]) -> Vec<bool> {
     meets
 }
 
-/// Immediate post-dominators by the iterative algorithm of Cooper, Harvey and
-/// Kennedy on the reversed graph, with a virtual exit behind the last blocks.
+/// Computes immediate post-dominators by the iterative algorithm of Cooper, Harvey and Kennedy on the
+/// reversed graph, with a virtual exit after the last blocks.
 fn post_dominators(blocks: &[Block], effort: &Effort) -> Result<Vec<Option<usize>>, String> {
     let exit = blocks.len();
     let successors: Vec<Vec<usize>> = blocks
@@ -234,7 +220,7 @@ fn post_dominators(blocks: &[Block], effort: &Effort) -> Result<Vec<Option<usize
             predecessors[successor].push(block);
         }
     }
-    // Post-order from the exit: a block's number is above those it leads from.
+    // Post-order from the exit: a block's number exceeds those of its predecessors.
     let order = post_order(exit, &predecessors);
     let mut number = vec![usize::MAX; exit + 1];
     for (place, &block) in order.iter().enumerate() {
@@ -264,7 +250,7 @@ fn post_dominators(blocks: &[Block], effort: &Effort) -> Result<Vec<Option<usize
     Ok(dominator.into_iter().map(|found| found.filter(|&block| block != exit)).collect())
 }
 
-/// The nearest common ancestor of two blocks in the dominator tree.
+/// Returns the nearest common ancestor of two blocks in the dominator tree.
 fn meet(
     a: usize,
     b: usize,
@@ -284,7 +270,7 @@ fn meet(
     Ok(a)
 }
 
-/// Post-order of a depth-first walk, without recursion.
+/// Returns the post-order of a depth-first walk, without recursion.
 fn post_order(root: usize, next: &[Vec<usize>]) -> Vec<usize> {
     let mut seen = vec![false; next.len()];
     let mut order = Vec::with_capacity(next.len());

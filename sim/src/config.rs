@@ -1,35 +1,34 @@
-//! What a caller states about a simulated device and a launch, and what a
-//! launch reports back.
+//! Configuration of a simulated device and of a launch, and the statistics of a launch.
 
 use std::time::Duration;
 
 /// Limits and shape of a simulated device.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Bytes that allocations and live blocks may take together.
+    /// Maximum bytes of allocations and live blocks together.
     pub memory_limit: u64,
-    /// Warp instructions that one launch may execute.
+    /// Maximum warp instructions of one launch.
     pub step_limit: u64,
-    /// Instructions that one thread of a launch may execute, as its warp does.
+    /// Maximum instructions of one thread of a launch, counted as its warp executes them.
     pub thread_step_limit: u64,
-    /// Time of the host that one launch may take, and each launch of an exploration in each execution;
-    /// the clock is looked at at least ten times in a second, also between blocks.
+    /// Maximum host time of one launch, and in an exploration of each launch in each execution. The
+    /// clock is read at least ten times a second, also between blocks.
     pub time_limit: Option<Duration>,
-    /// Warp instructions after which a running warp gives way to the next one.
+    /// Warp instructions after which a running warp yields to the next one.
     pub quantum: u32,
-    /// Host threads that run blocks; `None` takes rayon's global pool, and one
-    /// thread makes every launch deterministic.
+    /// Host threads that run blocks; `None` uses rayon's global pool. One thread makes every launch
+    /// deterministic.
     pub threads: Option<usize>,
-    /// Multiprocessors of the device, which `%nsmid` and `%smid` show.
+    /// Number of multiprocessors, as `%nsmid` and `%smid` report it.
     pub sm_count: u32,
-    /// Whether what PTX allows and is mostly a mistake fails, too: a member mask that names lanes that
-    /// have exited or never existed.
+    /// Turns usage that PTX allows, but that is mostly a mistake, into a fault: a member mask that names
+    /// lanes that have exited or never existed.
     pub strict: bool,
 }
 
 impl Default for Config {
-    /// 4 GiB of memory, 20 thousand million steps, of one thread, too, any time, rayon's pool, 132
-    /// multiprocessors, not strict.
+    /// Returns a configuration with 4 GiB of memory, limits of 20 billion steps for a launch and for a
+    /// thread, no time limit, rayon's pool, 132 multiprocessors, not strict.
     fn default() -> Self {
         Self {
             memory_limit: 4 << 30,
@@ -53,55 +52,55 @@ pub struct Launch {
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory for each block.
     pub dynamic_shared: u32,
-    /// Shape of a cluster in blocks; `None` takes what the entry requires, else
-    /// each block is a cluster of its own.
+    /// Shape of a cluster in blocks; `None` uses the shape that the entry requires, or else makes each
+    /// block its own cluster.
     pub cluster: Option<[u32; 3]>,
-    /// Whether all blocks are on the device at a time, and may wait for each other at a barrier of the
-    /// grid (`cooperative_groups::this_grid().sync()`).
+    /// Makes all blocks resident at once, so that they may synchronise at a grid barrier
+    /// (`cooperative_groups::this_grid().sync()`).
     pub cooperative: bool,
-    /// What chooses in which order lanes, warps and blocks run; `None` for lock step and turns. Runs on
-    /// one host thread repeat.
+    /// Seed of the order in which lanes, warps and blocks run; `None` for lock step and round robin.
+    /// Runs on one host thread are repeatable.
     pub seed: Option<u64>,
 }
 
 impl Launch {
-    /// A one-dimensional launch of `grid` blocks with `block` threads each.
+    /// Returns a one-dimensional launch of `grid` blocks with `block` threads each.
     #[must_use]
     pub const fn linear(grid: u32, block: u32) -> Self {
         Self::new([grid, 1, 1], [block, 1, 1])
     }
 
-    /// A launch of `grid` blocks with `block` threads each, in x, y and z.
+    /// Returns a launch of `grid` blocks with `block` threads each, in x, y and z.
     #[must_use]
     pub const fn new(grid: [u32; 3], block: [u32; 3]) -> Self {
         Self { grid, block, dynamic_shared: 0, cluster: None, cooperative: false, seed: None }
     }
 
-    /// The same launch with `bytes` of dynamic shared memory for each block.
+    /// Sets the dynamic shared memory of each block to `bytes` bytes.
     #[must_use]
     pub const fn with_dynamic_shared(mut self, bytes: u32) -> Self {
         self.dynamic_shared = bytes;
         self
     }
 
-    /// The same launch as a cooperative one.
+    /// Makes the launch cooperative.
     #[must_use]
     pub const fn cooperatively(mut self) -> Self {
         self.cooperative = true;
         self
     }
 
-    /// The same launch with its threads in an order that the seed chooses: the lanes of a warp part ways
-    /// in front of accesses that others may see, and warps and blocks have their turns as it comes. What
-    /// is right only in lock step, as warp-synchronous code without `__syncwarp`, mostly goes wrong
-    /// under one of a few seeds. Such a launch takes several times longer.
+    /// Runs the threads in an order that the seed chooses: the lanes of a warp diverge before accesses
+    /// that other threads may see, and warps and blocks are scheduled at random. Code that is right only
+    /// in lock step, such as warp-synchronous code without `__syncwarp`, mostly fails under one of a few
+    /// seeds. Such a launch takes several times longer.
     #[must_use]
     pub const fn with_seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// The same launch in clusters of this shape, in blocks.
+    /// Sets the shape of the clusters, in blocks.
     #[must_use]
     pub const fn with_cluster(mut self, cluster: [u32; 3]) -> Self {
         self.cluster = Some(cluster);
@@ -109,7 +108,7 @@ impl Launch {
     }
 }
 
-/// Builds the parameter bytes of a launch, each value at its natural alignment.
+/// Builder of the parameter bytes of a launch, with each value at its natural alignment.
 ///
 /// This is the layout that PTX gives scalar `.param` variables of an entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -118,7 +117,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Makes a launch without parameters.
+    /// Returns an empty list of parameters.
     #[must_use]
     pub const fn new() -> Self {
         Self { bytes: Vec::new() }
@@ -175,17 +174,17 @@ impl AsRef<[u8]> for Args {
     }
 }
 
-/// What a launch executed.
+/// Statistics of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Instructions issued, counted once for each warp.
+    /// Instructions issued, counted once per warp.
     pub warp_instructions: u64,
-    /// Instructions counted once for each lane whose predicate held.
+    /// Instructions counted once per lane whose predicate held.
     pub thread_instructions: u64,
-    /// Blocks that ran to their end.
+    /// Blocks that ran to completion.
     pub blocks: u64,
-    /// Warps that ran to their end.
+    /// Warps that ran to completion.
     pub warps: u64,
-    /// Times that a block, or a cluster of blocks, gave way to another one.
+    /// Number of times that a block, or a cluster of blocks, was preempted.
     pub preemptions: u64,
 }

@@ -1,21 +1,20 @@
-//! What decoding may cost, so that a text can make it take time and memory in proportion to its size
-//! only.
+//! The budget of decoding, which limits time and memory in proportion to the size of the text.
 
 use std::cell::Cell;
 
-/// Bytes of a module's text, at most: each takes some fifty bytes of memory while it is parsed.
+/// Maximum bytes of a module's text; each takes some fifty bytes of memory while it is parsed.
 pub(crate) const MAX_TEXT: usize = 64 << 20;
 
-/// Steps for a text of any size, and for each of its bytes beyond that. What compilers write takes less
+/// Steps granted to a text of any size, and for each of its bytes. The output of compilers takes less
 /// than a tenth of the latter.
 const BASE: u64 = 1 << 26;
 const PER_BYTE: u64 = 256;
 
-/// Steps for an instruction once calls are expanded, beside the bytes of its text: it is kept in several
-/// forms, which have about this many bytes together.
+/// Steps for an instruction after calls are expanded, in addition to the bytes of its text: it is kept
+/// in several forms, which have about this many bytes together.
 pub(crate) const INSTRUCTION: u64 = 512;
 
-/// Steps that decoding a module may still take. A step takes some nanoseconds or a byte of memory.
+/// The remaining steps of decoding a module. A step takes some nanoseconds or a byte of memory.
 #[derive(Debug)]
 pub(crate) struct Effort {
     allowed: u64,
@@ -24,16 +23,15 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
-    /// For a module of `bytes` bytes.
     pub(crate) fn for_text(bytes: usize) -> Self {
         let allowed = (bytes as u64).saturating_mul(PER_BYTE).saturating_add(BASE);
         Self { allowed, left: Cell::new(allowed), exhausted: Cell::new(false) }
     }
 
-    /// Takes steps.
+    /// Spends steps.
     ///
     /// # Errors
-    /// There are fewer than `steps` left.
+    /// Fewer than `steps` steps are left.
     pub(crate) fn spend(&self, steps: u64) -> Result<(), String> {
         let Some(left) = self.left.get().checked_sub(steps) else {
             self.exhausted.set(true);
@@ -47,7 +45,6 @@ impl Effort {
         Ok(())
     }
 
-    /// Whether steps were refused.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.exhausted.get()
     }

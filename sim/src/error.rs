@@ -1,5 +1,5 @@
-//! Errors of parsing and of running; every message is one lower-case line that
-//! names the value at hand and what is allowed.
+//! Errors of parsing and of running. Every message is one lower-case line that names the value and what
+//! is allowed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,10 +10,10 @@ use crate::location::Location;
 use crate::memory::Space;
 use crate::names::readable;
 
-/// Characters of the module's text that a message repeats in one piece, at most.
+/// Maximum characters of the module's text that a message quotes in one piece.
 const SHOWN: usize = 300;
 
-/// A text of the module, or its start: names and instructions may be of any length.
+/// Shortens a text of the module, since names and instructions may be of any length.
 pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]).into(),
@@ -29,7 +29,7 @@ pub struct ParseError {
     pub line: u32,
     /// Column in characters, from 1.
     pub column: u32,
-    /// What is wrong, and what is allowed.
+    /// The problem, and what is allowed.
     pub message: String,
 }
 
@@ -43,29 +43,29 @@ pub enum Error {
     /// The module has no such entry.
     #[error("module has no entry `{}`; it has {}", shortened(.name), shortened(.available))]
     UnknownEntry {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The entries that exist, quoted and separated by commas.
         available: String,
     },
-    /// The entry is there, but is not PTX of the supported subset.
+    /// The entry exists, but is not PTX of the supported subset.
     #[error("entry `{}` is broken: {reason}", readable(.name))]
     BrokenEntry {
         /// The name of the entry.
         name: String,
-        /// Where it is not, and why.
+        /// The location and the reason of the failure.
         reason: ParseError,
     },
-    /// The launch's shape is outside of the device's limits.
+    /// The shape of the launch is outside the device's limits.
     #[error("launch of `{}`: {what} is {value}, allowed is {allowed}", readable(.kernel))]
     InvalidLaunch {
         /// The name of the entry.
         kernel: String,
-        /// Which quantity is wrong.
+        /// The quantity that is out of range.
         what: &'static str,
-        /// The value that was given.
+        /// The given value.
         value: u64,
-        /// The values that are allowed.
+        /// The allowed values.
         allowed: String,
     },
     /// The parameter bytes do not fit the entry's parameters.
@@ -76,34 +76,34 @@ pub enum Error {
     ParameterBytes {
         /// The name of the entry.
         kernel: String,
-        /// Bytes that were given.
+        /// Number of bytes that were given.
         given: usize,
-        /// Bytes that the parameters take.
+        /// Number of bytes that the parameters take.
         expected: usize,
-        /// How many parameters there are.
+        /// Number of parameters.
         params: usize,
     },
     /// An allocation or the blocks of a launch do not fit the memory limit.
     #[error("{} needs {requested} bytes; {in_use} of the limit of {limit} bytes are in use", shortened(.what))]
     MemoryLimit {
-        /// What asked for memory.
+        /// The requester.
         what: String,
-        /// Bytes that were asked for.
+        /// Number of bytes requested.
         requested: u64,
-        /// Bytes in use when it asked.
+        /// Number of bytes in use at the request.
         in_use: u64,
         /// The limit of [`Config::memory_limit`](crate::Config::memory_limit).
         limit: u64,
     },
-    /// The host has no memory for an allocation that the limits allow.
+    /// The host has no memory for an allocation within the limits.
     #[error("{} needs {requested} bytes, which the host refuses; free some, or allocate less", shortened(.what))]
     HostMemory {
-        /// What asked for memory.
+        /// The requester.
         what: String,
-        /// Bytes that were asked for.
+        /// Number of bytes requested.
         requested: u64,
     },
-    /// Cells that cannot be lent: there are none, or some are lent already.
+    /// Cells cannot be lent: the slice is empty, or some are lent already.
     #[error(
         "{bytes} bytes of the host at {address:#x} cannot be lent; allowed are 8 or more of which none is lent"
     )]
@@ -113,42 +113,42 @@ pub enum Error {
         /// Bytes of the cells.
         bytes: u64,
     },
-    /// A host copy, fill or free names bytes outside of the live allocations.
+    /// A host copy, fill or free names bytes outside the live allocations.
     #[error("{operation} of {bytes} bytes at {address:#x} is outside of every live allocation{nearest}")]
     InvalidPointer {
         /// `read`, `write`, `fill`, `copy` or `free`.
         operation: &'static str,
         /// The address on the device.
         address: u64,
-        /// Bytes that were asked for.
+        /// Number of bytes of the operation.
         bytes: u64,
-        /// The nearest allocation in words, or nothing.
+        /// A description of the nearest allocation, or an empty string.
         nearest: String,
     },
 }
 
-/// A thread's error, with its place in the source, in the PTX text and in the grid.
+/// A thread's error, with its location in the source, in the PTX text and in the grid.
 ///
-/// It shows itself with the user's line first, as compilers do, where the text has line information.
+/// Its display starts with the user's line, as compilers do, if the text has line information.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
-    /// What kind of fault happened.
+    /// The kind of fault.
     pub kind: FaultKind,
     /// Line of the PTX text, from 1.
     pub line: u32,
     /// The text of the instruction.
     pub text: String,
-    /// Where the instruction comes from, if the text has line information.
+    /// Source location of the instruction, if the text has line information.
     pub location: Option<Arc<Location>>,
-    /// The loop that the thread is in, of those that a limit ends; the instruction is then the branch at
-    /// its end.
+    /// The loop that the thread is in, if a limit ended it; the instruction is then the branch at the
+    /// loop's end.
     pub looping: Option<Loop>,
     /// The name of the entry.
     pub kernel: String,
     /// The block in x, y and z.
     pub block: [u32; 3],
-    /// The first thread at fault in x, y and z.
+    /// The first faulting thread in x, y and z.
     pub thread: [u32; 3],
 }
 
@@ -184,29 +184,29 @@ impl fmt::Display for Fault {
 /// A loop, by lines of the PTX text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loop {
-    /// Its first line, from 1.
+    /// First line, from 1.
     pub first_line: u32,
-    /// The number of its last line.
+    /// Last line.
     pub last_line: u32,
 }
 
 impl std::error::Error for Fault {}
 
-/// What is wrong with the texture or surface of an instruction.
+/// A problem with the texture or surface of an instruction.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TextureProblem {
-    /// There is none of this handle.
+    /// No object has this handle.
     #[error(
         "{handle:#x} is no {what} of the device; allowed is the handle of one that is not destroyed"
     )]
     NoObject {
-        /// What is wanted: `texture` or `surface`.
+        /// The expected object: `texture` or `surface`.
         what: &'static str,
-        /// The handle that was given.
+        /// The given handle.
         handle: u64,
     },
-    /// It has another shape.
+    /// The object has another geometry.
     #[error(
         "`.{named}` of {}{}; allowed is the geometry that it was made with",
         shape(*.dimensions, *.cube),
@@ -215,11 +215,11 @@ pub enum TextureProblem {
     Geometry {
         /// The geometry that the instruction names.
         named: &'static str,
-        /// The dimensions that there are.
+        /// Dimensions of the object.
         dimensions: u32,
-        /// Whether there are layers.
+        /// The object has layers.
         layered: bool,
-        /// Whether it is a cube.
+        /// The object is a cube.
         cube: bool,
     },
 }
@@ -228,7 +228,7 @@ fn shape(dimensions: u32, cube: bool) -> String {
     if cube { "a cube".to_owned() } else { format!("a texture or surface of {dimensions} dimensions") }
 }
 
-/// An access outside of a surface.
+/// An access outside a surface.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{access} of {bytes} bytes of a surface at byte {}, row {}, plane {}; it has {} bytes, {} rows, {} planes",
@@ -239,35 +239,35 @@ pub struct SurfacePlace {
     pub access: &'static str,
     /// Bytes of the access.
     pub bytes: u32,
-    /// The byte within the row, the row and the plane.
+    /// Byte within the row, row, and plane of the access.
     pub at: [i32; 3],
     /// Bytes of a row, rows of a plane, planes.
     pub extent: [u32; 3],
 }
 
-/// Calls within calls that go too deep.
+/// Calls that are nested too deeply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "call of `{name}` in {depth} calls, with {end} bytes of local memory; allowed are {most} calls and {bytes} bytes"
 )]
 pub struct CallDepth {
-    /// The name of the function.
+    /// The name of the called function.
     pub name: String,
-    /// Calls that the thread is in.
+    /// Nesting depth of the thread's calls.
     pub depth: u32,
-    /// Those that are allowed.
+    /// Maximum depth.
     pub most: u32,
-    /// Bytes of local memory that the thread would have.
+    /// Bytes of local memory that the thread would need.
     pub end: u64,
-    /// Those that are allowed.
+    /// Maximum bytes of local memory.
     pub bytes: u64,
 }
 
-/// The kinds of error that a thread can run into.
+/// The kinds of error that a thread can cause.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// An access outside of the memory that the state space holds.
+    /// An access outside the memory of the state space.
     #[error("{access} of {bytes} bytes at {space} address {address:#x} is out of bounds; {allowed}")]
     OutOfBounds {
         /// `load`, `store`, `atomic`, `copy` or `mbarrier`.
@@ -278,7 +278,7 @@ pub enum FaultKind {
         address: u64,
         /// Bytes of the access.
         bytes: u32,
-        /// The bounds in words.
+        /// A description of the bounds.
         allowed: String,
     },
     /// An access whose address is no multiple of its size.
@@ -292,46 +292,46 @@ pub enum FaultKind {
         space: Space,
         /// The address within the space.
         address: u64,
-        /// Bytes of the access, and so the alignment it needs.
+        /// Bytes of the access, which are also the required alignment.
         bytes: u32,
     },
     /// A store or atomic to a read-only space.
     #[error("{access} to {space} memory, which is read-only")]
     ReadOnly {
-        /// How it is accessed: `store` or `atomic`.
+        /// The access: `store` or `atomic`.
         access: &'static str,
         /// The state space of the address.
         space: Space,
     },
-    /// A call by an address at which no function is that the call may mean.
+    /// A call by an address that is none of the functions that the call may refer to.
     #[error(
         "call of {address:#x}, which is none of the functions that the call may mean; allowed are {allowed}"
     )]
     NoFunction {
-        /// The address that was accessed.
+        /// The called address.
         address: u64,
         /// The functions, quoted and separated by commas.
         allowed: String,
     },
-    /// `cudaGraphSetConditional` of a handle that no graph has.
+    /// `cudaGraphSetConditional` with a handle that belongs to no graph.
     #[error("cudaGraphSetConditional of {handle:#x}, which is the handle of no graph of the context")]
     NoCondition {
         /// The handle of the condition.
         handle: u64,
     },
-    /// `free` of what `malloc` has not given.
+    /// `free` of an address that `malloc` has not returned.
     #[error("free of {address:#x}, at which no memory is that a kernel has allocated and not yet freed")]
     InvalidFree {
-        /// The address that was accessed.
+        /// The address passed to `free`.
         address: u64,
     },
-    /// A texture or surface that is not there, or is another one than the instruction takes it for.
+    /// A texture or surface that does not exist, or has another geometry than the instruction expects.
     #[error(transparent)]
     Texture(TextureProblem),
-    /// An access outside of a surface.
+    /// An access outside a surface.
     #[error(transparent)]
     Surface(SurfacePlace),
-    /// Calls within calls that go too deep.
+    /// Calls that are nested too deeply.
     #[error(transparent)]
     CallDepth(CallDepth),
     /// A barrier that only some of a warp's threads reach.
@@ -341,37 +341,37 @@ pub enum FaultKind {
         id: u32,
         /// The warp within the block.
         warp: u32,
-        /// Mask of the lanes that are not there.
+        /// Mask of the missing lanes.
         missing: u32,
     },
-    /// No warp of the block can go on.
+    /// No warp of the block can make progress.
     #[error("deadlock: every live warp of the block waits at a barrier: {waits}")]
     BarrierDeadlock {
-        /// Which warps wait for what.
+        /// A description of the waiting warps and their barriers.
         waits: String,
     },
-    /// No warp of the cluster can go on.
+    /// No warp of the cluster can make progress.
     #[error("deadlock: every live warp of the cluster waits: {waits}")]
     ClusterDeadlock {
-        /// Which warps of which blocks wait for what.
+        /// A description of the waiting warps of each block.
         waits: String,
     },
     /// A cluster barrier that only some of a warp's threads reach.
     #[error("{operation} in divergent flow: warp {warp} misses {missing}; all threads of the warp that have not exited must execute it together", missing = Lanes(*.missing))]
     DivergentClusterBarrier {
-        /// Which one it is: `barrier.cluster.arrive` or `barrier.cluster.wait`.
+        /// The operation: `barrier.cluster.arrive` or `barrier.cluster.wait`.
         operation: &'static str,
         /// The warp within the block.
         warp: u32,
-        /// Mask of the lanes that are not there.
+        /// Mask of the missing lanes.
         missing: u32,
     },
     /// A cluster barrier whose arrivals and waits do not alternate.
     #[error("{operation} {problem}")]
     ClusterBarrierOrder {
-        /// Which one it is: `barrier.cluster.arrive` or `barrier.cluster.wait`.
+        /// The operation: `barrier.cluster.arrive` or `barrier.cluster.wait`.
         operation: &'static str,
-        /// What is missing in between or before it.
+        /// The violation of the order.
         problem: &'static str,
     },
     /// An access to the shared memory of a block that has exited.
@@ -395,9 +395,9 @@ pub enum FaultKind {
         access: &'static str,
         /// The address within the block's shared memory.
         address: u64,
-        /// The rank that was given.
+        /// The given rank.
         rank: u64,
-        /// Blocks of the cluster.
+        /// Number of blocks of the cluster.
         blocks: u32,
     },
     /// An operation that an mbarrier does not allow.
@@ -405,20 +405,20 @@ pub enum FaultKind {
     Mbarrier {
         /// The address of the mbarrier.
         address: u64,
-        /// What is wrong with it.
+        /// The problem.
         problem: MbarrierProblem,
     },
-    /// An operand of an asynchronous copy that it does not allow.
+    /// An operand that an asynchronous copy does not allow.
     #[error("{what} of the copy is {value:#x}; allowed is {allowed}")]
     InvalidCopy {
-        /// Which of the operands it is.
+        /// The operand.
         what: &'static str,
         /// The value of the operand.
         value: u64,
-        /// The values that are allowed.
+        /// The allowed values.
         allowed: &'static str,
     },
-    /// A block that exits while a bulk copy still works on its shared memory.
+    /// A block that exits while a bulk copy still accesses its shared memory.
     #[error(
         "bulk copy of {bytes} bytes is still under way as block rank {rank} of the cluster exits, whose shared memory it {uses}; {wait} must come first"
     )]
@@ -427,22 +427,22 @@ pub enum FaultKind {
         bytes: u32,
         /// The block's rank in its cluster.
         rank: u32,
-        /// What it does: `reads` or `writes`.
+        /// The access: `reads` or `writes`.
         uses: &'static str,
-        /// What waits for it.
+        /// The wait that is missing.
         wait: &'static str,
     },
-    /// A barrier's number or thread count that the hardware does not have.
+    /// A barrier number or thread count that the hardware does not have.
     #[error("barrier {what} is {value}; allowed is {allowed}")]
     InvalidBarrier {
         /// `number` or `thread count`.
         what: &'static str,
-        /// The value that was given.
+        /// The given value.
         value: u64,
-        /// The values that are allowed.
+        /// The allowed values.
         allowed: &'static str,
     },
-    /// A warp instruction whose member mask names lanes that are elsewhere.
+    /// A warp instruction whose member mask names lanes that are not active at it.
     #[error("member mask {mask:#010x} names {lanes} not active here; the active mask is {active:#010x}", lanes = Lanes(*.inactive))]
     MemberInactive {
         /// The mask of the members.
@@ -457,7 +457,7 @@ pub enum FaultKind {
     MemberExited {
         /// The mask of the members.
         mask: u32,
-        /// The members that have exited, or lie beyond the block's last thread.
+        /// The members that have exited, or are past the block's last thread.
         exited: u32,
         /// The lanes that are active.
         active: u32,
@@ -467,15 +467,15 @@ pub enum FaultKind {
     NotMember {
         /// The mask of the members.
         mask: u32,
-        /// The executing lanes outside of it.
+        /// The executing lanes outside the mask.
         outside: u32,
     },
     /// An indexed branch past its table.
     #[error("branch index {index} is outside of the table of {targets} targets")]
     BranchIndex {
-        /// The index that was given.
+        /// The given index.
         index: u32,
-        /// Entries of the table.
+        /// Number of entries of the table.
         targets: u32,
     },
     /// The kernel has executed `trap`.
@@ -504,58 +504,58 @@ pub enum FaultKind {
     },
 }
 
-/// What is wrong with the use of an mbarrier.
+/// A problem with the use of an mbarrier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MbarrierProblem {
-    /// No mbarrier is there.
+    /// There is no mbarrier at the address.
     #[error("is not initialised; mbarrier.init must come first")]
     Uninitialised,
-    /// `mbarrier.inval` has ended it.
+    /// The mbarrier was ended by `mbarrier.inval`.
     #[error("is invalidated; mbarrier.init must make a new one first")]
     Invalidated,
-    /// `mbarrier.init` of an mbarrier.
+    /// `mbarrier.init` of an mbarrier that is in use.
     #[error("is initialised already; mbarrier.inval must come before another mbarrier.init")]
     InUse,
-    /// Something else has written to its bytes.
+    /// The bytes of the mbarrier were overwritten.
     #[error("holds {bytes:#x}, which is no mbarrier's state; its bytes were overwritten")]
     Overwritten {
-        /// What the bytes hold.
+        /// The current contents of the bytes.
         bytes: u64,
     },
-    /// A generic address outside of shared memory.
+    /// A generic address outside shared memory.
     #[error("is not in shared memory")]
     NotShared,
-    /// An operand out of its range.
+    /// An operand out of range.
     #[error("gets {what} {value}; allowed is {allowed}")]
     Operand {
-        /// Which of the operands it is.
+        /// The operand.
         what: &'static str,
         /// The value of the operand.
         value: i64,
-        /// The values that are allowed.
+        /// The allowed values.
         allowed: &'static str,
     },
-    /// More arrivals than the phase waits for.
+    /// More arrivals than the phase expects.
     #[error("gets {arrivals} arrivals; its phase waits for {pending} more")]
     Arrivals {
         /// The number of arrivals.
         arrivals: u32,
-        /// The count that is pending.
+        /// The pending count.
         pending: u32,
     },
-    /// `.noComplete` that completes the phase.
+    /// An arrival with `.noComplete` that completes the phase.
     #[error("completes its phase by an arrival with .noComplete")]
     Completes,
-    /// A transaction count out of its range.
+    /// A transaction count out of range.
     #[error("has a transaction count of {count} bytes; allowed is -1048575 to 1048575")]
     Transactions {
-        /// The count that it would have.
+        /// The resulting count.
         count: i64,
     },
 }
 
-/// Shows a lane mask as `lane 3` or `lanes 0-15, 31`.
+/// Displays a lane mask as `lane 3` or `lanes 0-15, 31`.
 struct Lanes(u32);
 
 impl fmt::Display for Lanes {

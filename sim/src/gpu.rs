@@ -2,23 +2,22 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::config::{Config, Launch, Stats};
 use crate::decode::MAX_SHARED;
 use crate::error::Error;
 use crate::exec::{self, Guided, Launched, Limits, Off, On, Probe};
-use crate::memory::{AddressSpace, Allocation, Budget, DeviceHeap, GlobalMemory, Merged};
+use crate::memory::{AddressSpace, Allocation, Budget, DeviceHeap, GlobalMemory, Merged, lock};
 use crate::module::{Entry, Image, Module, Patch, PatchTarget};
 use crate::observe::Observer;
 use crate::program::Special;
 use crate::texture::{Objects, Texels, Texture, new_handle};
 
-/// Threads of a block, at most.
 const MAX_THREADS: u64 = 1024;
-/// Blocks of a cluster, at most; larger ones are not portable between devices.
+/// Maximum blocks of a cluster; larger ones are not portable between devices.
 const MAX_CLUSTER: u64 = 8;
-/// Blocks of a grid in x, at most; in y and z at most 65535.
+/// Maximum blocks of a grid in x; in y and z the maximum is 65535.
 const MAX_GRID_X: u64 = (1 << 31) - 1;
 
 /// A simulated GPU with its own global memory.
@@ -28,20 +27,20 @@ const MAX_GRID_X: u64 = (1 << 31) - 1;
 pub struct Gpu {
     config: Config,
     memory: GlobalMemory,
-    /// What launches see, all together.
+    /// The merged memories that launches see.
     seen: Mutex<Merged>,
     pool: Option<rayon::ThreadPool>,
     loaded: Mutex<HashMap<u64, Arc<Loaded>>>,
     launches: AtomicU64,
-    /// What kernels have printed, and nobody has taken yet.
+    /// Output of `printf` that was not taken yet.
     printed: Mutex<Vec<u8>>,
     heap: Mutex<Heap>,
     objects: Mutex<Arc<Objects>>,
-    /// What kernels have said by handles of graphs.
+    /// Values of the conditional handles of graphs.
     conditions: Mutex<HashMap<u64, u32>>,
 }
 
-/// What kernels allocate from, as soon as one does.
+/// The heap of kernels, allocated when the first kernel needs it.
 #[derive(Debug)]
 struct Heap {
     bytes: u64,
@@ -54,17 +53,15 @@ impl Default for Heap {
     }
 }
 
-/// A module's variables on a device.
 #[derive(Debug)]
 struct Loaded {
     globals: Vec<Arc<Allocation>>,
     addresses: Vec<u64>,
-    /// What const memory is before each launch, if there is any: the host may write there.
+    /// Initial const memory of each launch, if the module has any; the host may write to it.
     constants: Option<Arc<Allocation>>,
 }
 
 impl Loaded {
-    /// Const memory as it is now, which a launch keeps.
     fn constants(&self) -> Vec<u8> {
         self.constants.as_ref().map_or_else(Vec::new, |constants| {
             let mut bytes = vec![0; constants.bytes() as usize];
@@ -74,12 +71,10 @@ impl Loaded {
     }
 }
 
-/// A launch that has been checked.
 #[derive(Debug)]
 pub(crate) struct Prepared<'p> {
     entry: &'p Entry,
     shape: Launch,
-    /// Shape of its clusters, if launch or entry states one.
     cluster: Option<[u32; 3]>,
     params: &'p [u8],
     loaded: Arc<Loaded>,
@@ -88,8 +83,7 @@ pub(crate) struct Prepared<'p> {
     heap: Option<Arc<DeviceHeap>>,
 }
 
-/// What the barrier of a cooperative launch works on: its size, and what blocks count in, of 32 bits
-/// each.
+/// Memory of a cooperative launch's grid barrier: its size and the counter of blocks, of 32 bits each.
 #[derive(Debug)]
 struct Workspace {
     memory: GlobalMemory,
@@ -109,31 +103,30 @@ impl Workspace {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        // It is there unless the kernel's memory has been freed as a whole.
+        // This fails only if the kernel's memory was already freed as a whole, which is harmless.
         let _ = self.memory.free(self.address);
     }
 }
 
 impl Prepared<'_> {
-    /// Whether blocks form clusters of several.
     pub(crate) fn in_clusters(&self) -> bool {
         self.cluster.is_some_and(|shape| shape != [1; 3])
     }
 }
 
 impl Gpu {
-    /// A device without allocations and with memory of its own.
+    /// Returns a device without allocations and with memory of its own.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let addresses = AddressSpace::of_device(0, Budget::new(config.memory_limit));
         Self::with_memory(config, GlobalMemory::new(Arc::new(addresses)))
     }
 
-    /// A device that allocates from a memory, whose budget stands in for
+    /// Returns a device that allocates from the given memory, whose budget replaces
     /// [`Config::memory_limit`].
     #[must_use]
     pub fn with_memory(config: Config, memory: GlobalMemory) -> Self {
-        // A pool that cannot be built leaves rayon's global one.
+        // If the pool cannot be built, rayon's global one is used.
         let pool = config
             .threads
             .filter(|&threads| threads > 1 && exec::has_threads())
@@ -153,27 +146,26 @@ impl Gpu {
         }
     }
 
-    /// The limits that the device was made with.
+    /// Returns the configuration of the device.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The memory that it allocates from.
+    /// Returns the memory that the device allocates from.
     #[must_use]
     pub fn memory(&self) -> &GlobalMemory {
         &self.memory
     }
 
-    /// Lets later launches see other memories beside the device's own, such as the
-    /// host's or those of peers, in place of those named before. No two of them may
-    /// hold the same address.
+    /// Makes other memories visible to later launches beside the device's own, such as those of the host
+    /// or of peers; replaces the memories of the previous call. No address may be in two of them.
     pub fn see(&self, others: impl IntoIterator<Item = GlobalMemory>) {
         let memories = std::iter::once(self.memory.clone()).chain(others).collect();
         *lock(&self.seen) = Merged::new(memories);
     }
 
-    /// As [`GlobalMemory::alloc`] of the device's own.
+    /// Calls [`GlobalMemory::alloc`] of the device's own memory.
     ///
     /// # Errors
     /// As there.
@@ -181,7 +173,7 @@ impl Gpu {
         self.memory.alloc(bytes)
     }
 
-    /// As [`GlobalMemory::free`] of the device's own.
+    /// Calls [`GlobalMemory::free`] of the device's own memory.
     ///
     /// # Errors
     /// As there.
@@ -189,7 +181,7 @@ impl Gpu {
         self.memory.free(address)
     }
 
-    /// As [`GlobalMemory::write`] of the device's own.
+    /// Calls [`GlobalMemory::write`] of the device's own memory.
     ///
     /// # Errors
     /// As there.
@@ -197,7 +189,7 @@ impl Gpu {
         self.memory.write(address, from)
     }
 
-    /// As [`GlobalMemory::read`] of the device's own.
+    /// Calls [`GlobalMemory::read`] of the device's own memory.
     ///
     /// # Errors
     /// As there.
@@ -213,15 +205,15 @@ impl Gpu {
         self.memory.fill(address, u64::from_le_bytes([value; 8]), bytes as u64)
     }
 
-    /// Bytes in live allocations of the device's own memory.
+    /// Returns the bytes in live allocations of the device's own memory.
     #[must_use]
     pub fn memory_in_use(&self) -> u64 {
         self.memory.in_use()
     }
 
-    /// Address and bytes of a `.global` or `.const` variable of a module, which is loaded if
-    /// need be; `None` if it has no such variable. What is written to a `.const` variable the launches
-    /// behind have.
+    /// Returns the address and bytes of a `.global` or `.const` variable of a module, which is loaded if
+    /// need be; `None` if it has no such variable. Writes to a `.const` variable take effect in later
+    /// launches.
     ///
     /// # Errors
     /// [`Error::MemoryLimit`] when the module's variables do not fit.
@@ -236,20 +228,19 @@ impl Gpu {
         Ok(found.zip(base).map(|(variable, base)| (base + variable.start, variable.bytes)))
     }
 
-    /// Forgets a module and frees its variables; a later launch loads it anew,
-    /// with initial values.
+    /// Unloads a module and frees its variables; a later launch loads it again, with initial values.
     pub fn unload(&self, module: &Module) {
         let mut loaded = lock(&self.loaded);
         if let Some(image) = loaded.remove(&module.id()) {
             for global in image.globals.iter().chain(&image.constants) {
-                // The caller may have freed a variable by its address.
+                // The caller may already have freed a variable by its address.
                 let _was_live = self.memory.free(global.base());
             }
         }
     }
 
-    /// Places a module's variables, with their initial values, unless they are: what
-    /// the first launch does otherwise.
+    /// Allocates and initialises a module's variables, unless that was done; otherwise the first launch
+    /// does so.
     ///
     /// # Errors
     /// As [`GlobalMemory::alloc`].
@@ -257,7 +248,7 @@ impl Gpu {
         self.loaded(module).map(|_| ())
     }
 
-    /// A module's variables, placed at its first use on this device.
+    /// Returns a module's variables, which are allocated at the first use on this device.
     fn loaded(&self, module: &Module) -> Result<Arc<Loaded>, Error> {
         let mut loaded = lock(&self.loaded);
         if let Some(found) = loaded.get(&module.id()) {
@@ -311,12 +302,11 @@ impl Gpu {
         Ok(Loaded { globals, addresses, constants })
     }
 
-    /// Runs an entry to its end. `params` are the parameter bytes, such as an
-    /// [`Args`](crate::Args).
+    /// Runs an entry to completion. `params` are the parameter bytes, such as an [`Args`](crate::Args).
     ///
     /// # Errors
-    /// [`Error::Fault`] when a thread errs; the other kinds when the launch is
-    /// not possible. GlobalMemory keeps what was stored until then.
+    /// [`Error::Fault`] when a thread fails; the other kinds when the launch is impossible. Memory keeps
+    /// the stores up to the failure.
     pub fn launch(
         &self,
         module: &Module,
@@ -330,7 +320,7 @@ impl Gpu {
         }
     }
 
-    /// As [`launch`](Self::launch), with an observer of every instruction.
+    /// Like [`launch`](Self::launch), with an observer of every instruction.
     ///
     /// # Errors
     /// As [`launch`](Self::launch).
@@ -375,55 +365,57 @@ impl Gpu {
         exec::run(&launched, probe, limits, self.pool.as_ref())
     }
 
-    /// What kernels have printed since this was asked before, by `printf`, in the order in which their
-    /// threads did; 64 MiB at most, behind which nothing is kept.
+    /// Returns the output of `printf` since the last call, in the order in which the threads printed;
+    /// output past 64 MiB is dropped.
     pub fn take_printed(&self) -> Vec<u8> {
         std::mem::take(&mut lock(&self.printed))
     }
 
-    /// Makes a texture, and gives its handle, which kernels take as 64 bits. The memory stays the
-    /// caller's: a texel that is not there when a kernel reads it is a fault.
+    /// Creates a texture and returns its handle, which kernels take as 64 bits. The memory remains the
+    /// caller's: reading a texel that is not allocated is a fault.
     pub fn create_texture(&self, texture: Texture) -> u64 {
         let handle = new_handle();
         Arc::make_mut(&mut lock(&self.objects)).textures.insert(handle, texture);
         handle
     }
 
-    /// Forgets a texture; `false` if there is none of this handle.
+    /// Destroys a texture; returns `false` if none has this handle.
     pub fn destroy_texture(&self, handle: u64) -> bool {
         Arc::make_mut(&mut lock(&self.objects)).textures.remove(&handle).is_some()
     }
 
-    /// As [`create_texture`](Self::create_texture), a surface, which kernels write to as well.
+    /// Creates a surface, to which kernels can also write, as [`create_texture`](Self::create_texture)
+    /// does for a texture.
     pub fn create_surface(&self, texels: Texels) -> u64 {
         let handle = new_handle();
         Arc::make_mut(&mut lock(&self.objects)).surfaces.insert(handle, texels);
         handle
     }
 
-    /// Forgets a surface; `false` if there is none of this handle.
+    /// Destroys a surface; returns `false` if none has this handle.
     pub fn destroy_surface(&self, handle: u64) -> bool {
         Arc::make_mut(&mut lock(&self.objects)).surfaces.remove(&handle).is_some()
     }
 
-    /// Gives the handle of a graph a value, which kernels that run thereafter change by
-    /// `cudaGraphSetConditional`. Of any other handle that is a fault.
+    /// Sets the value of a graph's handle, which kernels in later launches change by
+    /// `cudaGraphSetConditional`. Using any other handle is a fault.
     pub fn set_condition(&self, handle: u64, value: u32) {
         lock(&self.conditions).insert(handle, value);
     }
 
-    /// What was said last of a handle; `None` if it was never given a value here.
+    /// Returns the last value of a handle; `None` if it never had one.
     pub fn condition(&self, handle: u64) -> Option<u32> {
         lock(&self.conditions).get(&handle).copied()
     }
 
-    /// Forgets a handle; `false` if there is none.
+    /// Removes a handle; returns `false` if it does not exist.
     pub fn forget_condition(&self, handle: u64) -> bool {
         lock(&self.conditions).remove(&handle).is_some()
     }
 
-    /// Says how many bytes kernels can allocate by `malloc`, 8 MiB if nobody does; `false` once a kernel
-    /// was launched that may. They are the device's as soon as there is such a kernel.
+    /// Sets the bytes that kernels can allocate by `malloc`, by default 8 MiB; returns `false` once a
+    /// kernel that may allocate was launched. The bytes count as device memory once there is such a
+    /// kernel.
     pub fn set_heap_bytes(&self, bytes: u64) -> bool {
         let mut heap = lock(&self.heap);
         let can = heap.made.is_none();
@@ -433,7 +425,6 @@ impl Gpu {
         can
     }
 
-    /// The heap, which is made if need be.
     fn heap(&self) -> Result<Arc<DeviceHeap>, Error> {
         let mut heap = lock(&self.heap);
         if let Some(made) = &heap.made {
@@ -445,7 +436,6 @@ impl Gpu {
         Ok(made)
     }
 
-    /// Checks a launch and places the module's variables.
     pub(crate) fn prepare<'p>(
         &self,
         module: &'p Module,
@@ -472,7 +462,7 @@ impl Gpu {
         Ok(Prepared { entry, shape: *shape, cluster, params, loaded, constants, workspace, heap })
     }
 
-    /// A launch on the memory that there is now.
+    /// Returns a launch on the current memory.
     pub(crate) fn launched<'p>(&'p self, prepared: &'p Prepared<'_>) -> Launched<'p> {
         let Prepared { entry, shape, cluster, params, loaded, constants, workspace, heap } = prepared;
         Launched {
@@ -498,12 +488,6 @@ impl Gpu {
     }
 }
 
-/// Locks what no panic leaves half changed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Writes addresses into initial bytes.
 fn patch(bytes: &mut [u8], patches: &[Patch], globals: &[u64]) {
     for patch in patches {
         let target = match patch.target {
@@ -516,13 +500,11 @@ fn patch(bytes: &mut [u8], patches: &[Patch], globals: &[u64]) {
     }
 }
 
-/// Checks a launch's shape, and returns that of its clusters if there is one.
 pub(crate) fn check(entry: &Entry, shape: &Launch) -> Result<Option<[u32; 3]>, Error> {
     check_shape(entry, shape)?;
     check_cluster(entry, shape)
 }
 
-/// Checks that a quantity of a launch lies within its limits.
 fn within(entry: &Entry, what: &'static str, value: u64, least: u64, most: u64) -> Result<(), Error> {
     if (least..=most).contains(&value) {
         return Ok(());
@@ -535,7 +517,7 @@ fn invalid(entry: &Entry, what: &'static str, value: u64, allowed: String) -> Er
     Error::InvalidLaunch { kernel: entry.name().to_owned(), what, value, allowed }
 }
 
-/// The cluster shape of a launch, if the launch or the entry states one.
+/// Returns the cluster shape of a launch, if the launch or the entry states one.
 fn check_cluster(entry: &Entry, shape: &Launch) -> Result<Option<[u32; 3]>, Error> {
     let Some(cluster) = shape.cluster.or(entry.required_cluster()) else {
         if entry.cluster.explicit {

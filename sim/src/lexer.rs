@@ -1,4 +1,4 @@
-//! PTX text to tokens, each with its place.
+//! Splits PTX text into tokens, each with its byte range.
 
 use std::ops::Range;
 
@@ -8,16 +8,16 @@ use crate::error::{ParseError, shortened};
 
 pub(crate) use warpfold_ptx::Token;
 
-/// The tokens of a text with the byte range of each.
+/// The tokens of a text, each with its byte range.
 pub(crate) type Tokens<'s> = Vec<(Token<'s>, Range<u32>)>;
 
-/// A failure at a byte offset of the text.
 pub(crate) type Failure = (u32, String);
 
-/// Splits PTX text into tokens; and the places of what is none, the first between each two tokens.
+/// Splits PTX text into tokens. Also returns the offsets of characters that form no token: the first of
+/// them between each two tokens.
 ///
 /// # Errors
-/// Comments and strings without end, and text of 4 GiB or more.
+/// Unterminated comments and strings, and text of 4 GiB or more.
 pub(crate) fn tokens(source: &str) -> Result<(Tokens<'_>, Vec<u32>), Failure> {
     if u32::try_from(source.len()).is_err() {
         return Err((0, format!("text of {} bytes; at most 4294967295 are read", source.len())));
@@ -39,14 +39,14 @@ pub(crate) fn tokens(source: &str) -> Result<(Tokens<'_>, Vec<u32>), Failure> {
     Ok((found, strays))
 }
 
-/// What is wrong where there is no token.
+/// Returns the failure for characters that form no token.
 pub(crate) fn no_token(source: &str, offset: u32) -> Failure {
     let text: String = source[offset as usize..].chars().take(12).collect();
     let text = text.lines().next().unwrap_or_default();
     (offset, format!("`{text}` is {}", NoToken::Unknown))
 }
 
-/// Lines and columns of byte offsets, all from 1, by one walk over the text.
+/// Returns lines and columns of byte offsets, both from 1, by one walk over the text.
 fn positions(source: &str, offsets: &[u32]) -> Vec<(u32, u32)> {
     let mut order: Vec<usize> = (0..offsets.len()).collect();
     order.sort_unstable_by_key(|&index| offsets[index]);
@@ -67,7 +67,7 @@ fn positions(source: &str, offsets: &[u32]) -> Vec<(u32, u32)> {
     places
 }
 
-/// A text as a message repeats it: nothing in it is a line end or an escape code.
+/// Returns a text for a message, with line ends and control characters escaped.
 pub(crate) fn one_line(text: &str) -> String {
     let shown = |character: char| match character.is_control() {
         true => character.escape_debug().to_string(),
@@ -76,12 +76,12 @@ pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// A message as it is shown: one line, and no longer than it should be.
+/// Returns a message as one line of limited length.
 pub(crate) fn shown(message: &str) -> String {
     one_line(&shortened(message))
 }
 
-/// The errors of failures whose messages are [`shown`] as they are.
+/// Converts failures whose messages are already [`shown`] to errors.
 pub(crate) fn errors(source: &str, failures: Vec<Failure>) -> Vec<ParseError> {
     let (offsets, messages): (Vec<u32>, Vec<String>) = failures.into_iter().unzip();
     let places = positions(source, &offsets).into_iter();
@@ -89,7 +89,6 @@ pub(crate) fn errors(source: &str, failures: Vec<Failure>) -> Vec<ParseError> {
     places.zip(messages).map(error).collect()
 }
 
-/// The error of a failure.
 pub(crate) fn error(source: &str, (offset, message): Failure) -> ParseError {
     let (line, column) = positions(source, &[offset])[0];
     ParseError { line, column, message: shown(&message) }

@@ -1,17 +1,15 @@
 //! A PTX simulator: it runs GPU kernels from their text, on a machine without a GPU.
 //!
-//! Give it the PTX that your compiler writes, and it says what the kernel computes, what it costs, and
-//! what is wrong with it. To test kernels begin with [`Sim`], which has buffers and launches of its own;
-//! what follows is what lies below it.
+//! From the PTX that a compiler writes, it computes a kernel's results, counts its costs, and reports
+//! its errors. To test kernels, begin with [`Sim`], which has buffers and launches of its own; this page
+//! describes the layer below it.
 //!
-//! [`Module::parse`] reads the PTX text that rustc's NVPTX backend, libNVVM or
-//! nvcc writes and decodes every entry once into a compact form. A [`Gpu`] owns
-//! simulated global memory and runs entries of a module: warp by warp, 32 lanes
-//! at a time, each with a way of its own, block barriers, shuffles, atomics,
-//! the seven state spaces of PTX, and what sm_90 adds: mbarriers, asynchronous
-//! copies and clusters. Blocks are spread over host threads; a
-//! block or warp that runs long without finishing is preempted, so kernels that
-//! wait for each other through memory finish.
+//! [`Module::parse`] reads the PTX text of rustc's NVPTX backend, libNVVM or nvcc, and decodes every
+//! entry once to a compact form. A [`Gpu`] owns simulated global memory and runs entries of a module:
+//! warp by warp, 32 lanes at a time that may diverge, with block barriers, shuffles, atomics, the seven
+//! state spaces of PTX, and the additions of sm_90: mbarriers, asynchronous copies and clusters. Blocks
+//! are distributed over host threads. A long-running block or warp is preempted, so kernels whose
+//! threads wait for each other through memory finish.
 //!
 //! ```
 //! use warpfold_sim::{Args, Config, Gpu, Launch, Module};
@@ -47,78 +45,70 @@
 //!
 //! # Accuracy
 //!
-//! Results are bit-exact where PTX defines them. The `approx` forms (`sin`,
-//! `cos`, `lg2`, `ex2`, `tanh`, `rcp`, `rsqrt`, `sqrt`, `div`) are computed in
-//! double precision and rounded, which is at least as close as the hardware's
-//! result but not the same bits; `ex2` of halves is what the hardware gives.
-//! What PTX leaves unspecified takes the value that hardware returns: integer
-//! division by zero gives all ones; which NaN comes out, the integer of a NaN,
-//! and when `.ftz` takes a rounded result for subnormal follow rules found by
-//! comparison with an H200 (`scripts/gpu/float.sh`). In one point the manual
-//! says otherwise and the hardware is followed: `.ftz` does not flush singles
-//! that become halves. The clock registers count the warp instructions of the
-//! block, so that runs repeat.
+//! Results are bit-exact where PTX defines them. The `approx` forms (`sin`, `cos`, `lg2`, `ex2`, `tanh`,
+//! `rcp`, `rsqrt`, `sqrt`, `div`) are computed in double precision and rounded, which is at least as
+//! accurate as the hardware's result but not the same bits; `ex2` of halves has the hardware's bits.
+//! Where PTX leaves a value unspecified, it is that of the hardware: integer division by zero gives all
+//! ones; the choice of NaN, the conversion of a NaN to an integer, and the rounded results that `.ftz`
+//! treats as subnormal follow rules found by comparison with an H200 (`scripts/gpu/float.sh`). In one
+//! point the manual differs and the hardware is followed: `.ftz` does not flush singles that become
+//! halves. The clock registers count the warp instructions of the block, so that runs are repeatable.
 //!
 //! # Model
 //!
-//! The lanes of a warp that part ways run one way after the other and meet again
-//! at the branch's immediate post-dominator, as far as they are not waiting. As from
-//! sm_70 on each lane makes progress by itself: lanes that watch memory give way to
-//! those of their warp that they wait for, an instruction for several lanes serves
-//! those that have come, and named lanes are waited for wherever they are. Between
-//! warps and blocks there is turn-taking, too: each gives way after
-//! [`Config::quantum`] instructions, sooner when it watches memory.
+//! The paths of a divergent warp run one after the other, and reconverge at the branch's immediate
+//! post-dominator unless lanes are waiting. As on hardware since sm_70, each lane makes independent
+//! progress: lanes that poll memory yield to the lanes of their warp that they wait for, an instruction
+//! for several lanes executes for those that have arrived, and the lanes of a member mask are waited for
+//! wherever they are. Warps and blocks take turns as well: each yields after [`Config::quantum`]
+//! instructions, or sooner when it polls memory.
 //!
-//! A warp at an `mbarrier.try_wait` whose phase is not over is suspended: it takes
-//! no steps until the phase is over, or until nothing else in its cluster can go
-//! on and the try fails. Where trying again and again leads nowhere, that is a
-//! deadlock and no endless loop.
+//! A warp at an `mbarrier.try_wait` whose phase is not complete is suspended: it takes no steps until
+//! the phase completes, or until nothing else in its cluster can make progress and the try fails. If
+//! repeated tries cannot succeed, the launch ends with a deadlock error instead of an endless loop.
 //!
-//! Asynchronous copies land as late as they may: when a thread waits for them,
-//! when every warp of the cluster waits, when the cluster gives way to others, or
-//! when thousands are under way. A kernel that does not wait reads what was there
-//! before, every time. The order in which writes by the generic and the
-//! asynchronous proxy become visible is not modelled: `fence.proxy.async` does
-//! nothing, and nobody notices one that is missing.
+//! Asynchronous copies complete as late as allowed: when a thread waits for them, when every warp of the
+//! cluster waits, when the cluster yields to others, or when thousands are in flight. So a kernel that
+//! does not wait always reads the old contents. The order in which writes by the generic and the
+//! asynchronous proxy become visible is not modelled: `fence.proxy.async` does nothing, and a missing
+//! one is not reported.
 //!
-//! The blocks of a cluster run interleaved on one host thread, different clusters
-//! in parallel. A shared address holds the rank of its block, plus one, in bits 24
-//! and up; 0 is the block's own. Clusters have at most 8 blocks, the portable
-//! limit.
+//! The blocks of a cluster run interleaved on one host thread, different clusters in parallel. A shared
+//! address has the rank of its block, plus one, in bits 24 and up; 0 is the block's own. Clusters have
+//! at most 8 blocks, the portable limit.
 //!
-//! A member mask may name lanes that have exited, which are not waited for; what a
-//! shuffle reads from them is undefined. [`Config::strict`] makes that an error.
+//! A member mask may name lanes that have exited. They are not waited for, and the values that a shuffle
+//! reads from them are undefined. [`Config::strict`] makes such a mask an error.
 //!
-//! All of this is one order of many. [`Launch::with_seed`] has lanes, warps and blocks go on in another
-//! one, and [`Exploration`] tries all of a small launch.
+//! This is one order of many. [`Launch::with_seed`] runs lanes, warps and blocks in another one, and
+//! [`Exploration`] tries all orders of a small launch.
 //!
-//! The host writes `.global` and `.const` variables at the address that
-//! [`Gpu::symbol`] gives; a launch has const memory as it was when it began.
+//! The host writes `.global` and `.const` variables at the address that [`Gpu::symbol`] returns; a
+//! launch uses const memory as it was at its start.
 //!
-//! # Text that is not all supported
+//! # Unsupported text
 //!
-//! [`Module::parse`] refuses it. [`Module::parse_each`] takes what is: an entry that holds anything else
-//! is among [`Module::broken`], and its launch fails by [`Error::BrokenEntry`]. A function breaks the
-//! entries that call it.
+//! [`Module::parse`] refuses a text that is not entirely supported. [`Module::parse_each`] accepts it:
+//! an unsupported entry is listed in [`Module::broken`], and launching it fails with
+//! [`Error::BrokenEntry`]. An unsupported function breaks the entries that call it.
 //!
-//! Not there yet: copies of tensors (`cp.async.bulk.tensor`), `multimem`, matrix
-//! instructions, 128-bit registers, and vector atomics of eight elements.
+//! Not supported yet: copies of tensors (`cp.async.bulk.tensor`), `multimem`, and vector atomics of
+//! eight elements.
 //!
 //! # Limits
 //!
-//! No text makes decoding take more than time and memory in proportion to its size, whatever is in
-//! it: at most 64 MiB of text; 2^26 steps and 256 more for each byte, of which an instruction takes
-//! 512 and the bytes of its text each time that a call expands it, and the flow of control one for
-//! each block that a register lives through; scopes and calls nested 64 deep; 512 KiB of local
-//! memory, 227 KiB of shared memory, 32 764 bytes of parameters, 64 MiB of const memory. A launch
-//! ends after [`Config::step_limit`] warp instructions, after [`Config::thread_step_limit`] of one
-//! thread, and after [`Config::time_limit`], and takes no more than [`Config::memory_limit`]. What
-//! passes a limit is an error of one line, which repeats no more than 300 characters of the text in one
-//! piece.
+//! Decoding takes time and memory at most in proportion to the size of the text, whatever its contents:
+//! at most 64 MiB of text; 2^26 steps and 256 more per byte, of which an instruction takes 512 and the
+//! bytes of its text each time that a call expands it, and control flow one for each block that a
+//! register is live through; scopes and calls nested 64 deep; 512 KiB of local memory, 227 KiB of shared
+//! memory, 32 764 bytes of parameters, 64 MiB of const memory. A launch ends after
+//! [`Config::step_limit`] warp instructions, after [`Config::thread_step_limit`] of one thread, and
+//! after [`Config::time_limit`], and uses at most [`Config::memory_limit`]. Exceeding a limit is an
+//! error of one line, which quotes at most 300 characters of the text in one piece.
 //!
-//! Global memory is made of atomic 64-bit cells, so a data race of a kernel
-//! yields one of the racing values and is never undefined behaviour here.
-// Standard output and error may be closed or full, which is no reason to panic.
+//! Global memory consists of atomic 64-bit cells, so a kernel's data race yields one of the racing
+//! values and is never undefined behaviour of the host.
+// The print macros panic if standard output or error is closed or full.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 #![forbid(unsafe_code)]
 
@@ -147,8 +137,8 @@ mod program;
 mod texture;
 mod version;
 
-/// PTX text as words, for tools that ask something of a text and must take whatever a compiler has
-/// written: instructions that the simulator does not know, symbols of any form.
+/// PTX text as words, for tools that inspect any text that a compiler writes, including instructions
+/// that the simulator does not support and symbols of any form.
 pub mod ptx {
     pub use crate::version::{NEWEST, Newer};
     pub use warpfold_ptx::{Endless, Word, Words, words};
@@ -178,7 +168,7 @@ pub use observe::{
 };
 pub use texture::{AddressMode, Channel, Sampler, Texels, Texture};
 
-/// The program of the readme compiles and runs.
+/// Compiles and runs the program of the readme.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

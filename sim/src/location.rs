@@ -1,4 +1,4 @@
-//! Places in the source that PTX was compiled from, through the calls that were inlined.
+//! Source locations that PTX was compiled from, with the chain of inlined calls.
 
 use std::fmt;
 use std::iter;
@@ -6,50 +6,49 @@ use std::sync::Arc;
 
 use crate::names::readable;
 
-/// Places of a chain of calls, at most: what is further out is left away.
+/// Maximum depth of a chain of calls; outer locations are dropped.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-/// A place in the source that the PTX was compiled from.
+/// A location in the source that the PTX was compiled from.
 ///
-/// It is the innermost one: where a function was inlined, or is called, it is in that function, and
-/// [`inlined_at`](Self::inlined_at) says where from, and so on up to the kernel itself.
+/// It is the innermost one: if a function was inlined or called, the location is in that function, and
+/// [`inlined_at`](Self::inlined_at) is the location of the call, and so on up to the kernel itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Location {
     /// Path of the source file.
     pub file: Arc<str>,
-    /// The number of the line, from 1.
+    /// Line, from 1.
     pub line: u32,
     /// Column, from 1; 0 if unknown.
     pub column: u32,
-    /// Name of the function that was inlined or is called, as it is in the PTX, if the compiler states
-    /// it.
+    /// Name of the inlined or called function, as it is in the PTX, if the compiler states it.
     pub function: Option<Arc<str>>,
-    /// Where it was inlined or called.
+    /// Location of the call.
     pub inlined_at: Option<Arc<Location>>,
 }
 
 impl Location {
-    /// The places of the chain: this one, where its function was inlined, and so on.
+    /// Returns the locations of the chain, from this one outward.
     pub fn places(&self) -> impl Iterator<Item = &Self> {
         iter::successors(Some(self), |place| place.inlined_at.as_deref())
     }
 
-    /// The innermost place that is in no library of a compiler, a toolkit or a registry, as far as paths
-    /// tell; where all are, the outermost.
+    /// Returns the innermost location that, judging by its path, is in no library of a compiler, a
+    /// toolkit or a registry; the outermost one if all are.
     #[must_use]
     pub fn user(&self) -> &Self {
         self.places().find(|place| !is_of_a_library(&place.file)).unwrap_or_else(|| self.outermost())
     }
 
-    /// Where the chain begins: in the kernel.
+    /// Returns the outermost location, which is in the kernel.
     #[must_use]
     pub fn outermost(&self) -> &Self {
         self.places().last().unwrap_or(self)
     }
 
-    /// What is to be said beside the place of [`user`](Self::user): what it goes through further in, and
-    /// where it was called.
+    /// Displays the other locations of the chain: those further in than [`user`](Self::user), then its
+    /// callers.
     pub(crate) fn around(&self) -> Around<'_> {
         Around(self)
     }
@@ -58,20 +57,18 @@ impl Location {
         self.places().count()
     }
 
-    /// File, line and column of this place alone.
     pub(crate) fn here(&self) -> Here<'_> {
         Here(self)
     }
 }
 
-/// The user's line first, then the places further in, then those that called it.
+/// Displays the user's line first, then the locations further in, then the callers.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.user().here(), self.around())
     }
 }
 
-/// Shows a location as [`Location::here`] says.
 pub(crate) struct Here<'a>(&'a Location);
 
 impl fmt::Display for Here<'_> {
@@ -82,7 +79,6 @@ impl fmt::Display for Here<'_> {
     }
 }
 
-/// Shows a location as [`Location::around`] says.
 pub(crate) struct Around<'a>(&'a Location);
 
 impl fmt::Display for Around<'_> {
@@ -112,7 +108,7 @@ fn listed<'a>(f: &mut fmt::Formatter<'_>, places: impl Iterator<Item = &'a Locat
     Ok(())
 }
 
-/// Whether a file is part of a compiler, of a CUDA toolkit or of a package from a registry.
+/// Returns whether a file belongs to a compiler, a CUDA toolkit or a registry package.
 fn is_of_a_library(path: &str) -> bool {
     let parts = || path.split(['/', '\\']);
     let has = |wanted: &str| parts().any(|part| part == wanted);
@@ -120,10 +116,11 @@ fn is_of_a_library(path: &str) -> bool {
     let of_a_toolkit =
         |part: &str| part.starts_with("cuda") || part.starts_with("cu1") || part == "targets";
     of_rust
-        // As `/usr/local/cuda-13.0/targets/x86_64-linux/include/…`, and `nvidia/cu13/bin/../include/…`.
+        // Such as `/usr/local/cuda-13.0/targets/x86_64-linux/include/…` and
+        // `nvidia/cu13/bin/../include/…`.
         || has("include") && parts().any(of_a_toolkit)
         || has("cooperative_groups")
-        // As the wheel of `nvidia-cuda-cccl` has them, and CCCL's own repository.
+        // The layouts of the wheel `nvidia-cuda-cccl` and of CCCL's own repository.
         || ["cub", "thrust", "libcudacxx", "cccl"].iter().any(|name| has(name) && has("include"))
 }
 
@@ -151,7 +148,7 @@ mod tests {
              /home/me/a.cu:30:3"
         );
         assert_eq!(atomic.to_string(), said);
-        // Where there is nothing of the user's, what was called is shown by where that began.
+        // Without a user location, the outermost one is shown.
         let only = at("/rustc/0123/library/core/src/ptr.rs", 1, None, Some(at(header, 2, None, None)));
         assert_eq!(only.user().line, 2);
     }

@@ -1,4 +1,4 @@
-//! Modules and their entries as callers see them.
+//! Modules and their entries.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,23 +27,20 @@ pub struct Module {
 struct Inner {
     version: (u32, u32),
     target: String,
-    /// Where each name is among the entries.
+    /// Index of each entry by its name.
     names: HashMap<String, usize>,
     contents: Contents,
 }
 
-/// The module's variables in global and const memory.
 #[derive(Debug, Default)]
 pub(crate) struct Image {
     pub(crate) globals: Vec<GlobalVariable>,
-    /// What constant memory has at first.
+    /// Initial contents of const memory.
     pub(crate) constants: Vec<u8>,
-    /// What is where in it.
     pub(crate) constant_variables: Vec<ConstVariable>,
     pub(crate) constant_addresses: Vec<Patch>,
 }
 
-/// A variable of `.const` memory.
 #[derive(Debug)]
 pub(crate) struct ConstVariable {
     pub(crate) name: String,
@@ -51,7 +48,6 @@ pub(crate) struct ConstVariable {
     pub(crate) bytes: u64,
 }
 
-/// A variable of `.global` memory.
 #[derive(Debug)]
 pub(crate) struct GlobalVariable {
     pub(crate) name: String,
@@ -60,7 +56,7 @@ pub(crate) struct GlobalVariable {
     pub(crate) addresses: Vec<Patch>,
 }
 
-/// An address to write into initial bytes.
+/// An address to patch into initial bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patch {
     pub(crate) at: usize,
@@ -68,22 +64,19 @@ pub(crate) struct Patch {
     pub(crate) addend: i64,
 }
 
-/// What an initial address points to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PatchTarget {
-    /// A global variable of the module by index.
     Global(usize),
-    /// A fixed number, the address of a const variable.
+    /// A constant, such as the address of a const variable.
     Fixed(u64),
 }
 
 impl Module {
-    /// Parses and decodes PTX text, all of it.
+    /// Parses and decodes PTX text and fails at the first error.
     ///
     /// # Errors
-    /// The first place where the text is not PTX of the supported subset: an
-    /// unknown opcode or modifier, an operand of the wrong type, a call of an
-    /// external function.
+    /// The first location where the text is not PTX of the supported subset: an unknown opcode or
+    /// modifier, an operand of the wrong type, a call of an external function.
     pub fn parse(ptx: &str) -> Result<Self, ParseError> {
         let module = Self::parse_each(ptx)?;
         let first = module.broken().min_by_key(|broken| (broken.error.line, broken.error.column));
@@ -93,12 +86,12 @@ impl Module {
         }
     }
 
-    /// Parses and decodes PTX text, each entry for itself: those that are not PTX of the supported
+    /// Parses and decodes PTX text, each entry independently: those that are not PTX of the supported
     /// subset are [`broken`](Self::broken), the others run.
     ///
     /// # Errors
-    /// What is wrong outside of entries and functions: a variable, a directive, a name declared twice;
-    /// a function without an end; and text that takes too much to decode.
+    /// Failures outside entries and functions: a variable, a directive, a name declared twice; a
+    /// function without an end; and text that exceeds the limits of decoding.
     ///
     /// # Examples
     ///
@@ -129,51 +122,52 @@ impl Module {
         Ok(Self { id: next_id(), inner: Arc::new(inner) })
     }
 
-    /// The same text as another module, which has variables of its own on a device.
-    /// It costs nothing beside them.
+    /// Returns another module of the same text, with separate variables on a device. It shares
+    /// everything else.
     #[must_use]
     pub fn another(&self) -> Self {
         Self { id: next_id(), inner: Arc::clone(&self.inner) }
     }
 
-    /// Bytes of its variables in const memory.
+    /// Returns the bytes of the variables in const memory.
     #[must_use]
     pub fn constant_bytes(&self) -> usize {
         self.inner.contents.image.constants.len()
     }
 
-    /// The PTX version, such as `(7, 8)`.
+    /// Returns the PTX version, such as `(7, 8)`.
     #[must_use]
     pub fn version(&self) -> (u32, u32) {
         self.inner.version
     }
 
-    /// The target, such as `sm_90`.
+    /// Returns the target, such as `sm_90`.
     #[must_use]
     pub fn target(&self) -> &str {
         &self.inner.target
     }
 
-    /// The entries that run, in the order of the text.
+    /// Returns the entries that run, in the order of the text.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
         self.inner.contents.entries.iter()
     }
 
-    /// What is broken, in the order of the text: nothing in a module that [`parse`](Self::parse) made.
+    /// Returns the broken entries and functions, in the order of the text; none in a module of
+    /// [`parse`](Self::parse).
     pub fn broken(&self) -> impl ExactSizeIterator<Item = &Broken> {
         self.inner.contents.broken.iter()
     }
 
-    /// The entry of a name, if it runs.
+    /// Returns the entry of a name, if it runs.
     #[must_use]
     pub fn entry(&self, name: &str) -> Option<&Entry> {
         self.inner.names.get(name).map(|&index| &self.inner.contents.entries[index])
     }
 
-    /// The entry of a name, or why there is none that runs.
+    /// Returns the entry of a name.
     ///
     /// # Errors
-    /// [`Error::BrokenEntry`], [`Error::UnknownEntry`].
+    /// [`Error::BrokenEntry`] if the entry does not run, [`Error::UnknownEntry`] if there is none.
     pub fn find(&self, name: &str) -> Result<&Entry, Error> {
         self.entry(name).ok_or_else(|| {
             let name = name.to_owned();
@@ -184,11 +178,11 @@ impl Module {
         })
     }
 
-    /// The entry of a name, in PTX or in its source: with its parameters (`sum<float>(float const*,
-    /// int)`), without (`sum<float>`), and in Rust without its modules.
+    /// Returns the entry of a name in PTX or in its source: with its parameters (`sum<float>(float
+    /// const*, int)`), without (`sum<float>`), and in Rust without its modules.
     ///
     /// # Errors
-    /// As [`find`](Self::find); [`Error::UnknownEntry`] of a name that several have, too.
+    /// As [`find`](Self::find); [`Error::UnknownEntry`] also if several entries have the name.
     ///
     /// # Examples
     ///
@@ -210,14 +204,13 @@ impl Module {
         self.find(broken.map_or(name, Broken::name))
     }
 
-    /// The names of the entries that run, in words.
     fn available(&self) -> String {
         let names: Vec<String> =
             self.entries().map(|entry| format!("`{}`", readable(entry.name()))).collect();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 
-    /// Tells modules apart, also after one is dropped.
+    /// Returns a number that no other module has, not even after this one is dropped.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
@@ -255,70 +248,70 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The name to launch it by.
+    /// Returns the name, by which the entry is launched.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The parameters in order.
+    /// Returns the parameters in order.
     #[must_use]
     pub fn params(&self) -> &[Param] {
         &self.params
     }
 
-    /// Bytes that the parameters take, up to the end of the last one.
+    /// Returns the bytes of the parameters, up to the end of the last one.
     #[must_use]
     pub fn param_bytes(&self) -> usize {
         self.params.last().map_or(0, |last| last.offset + last.size)
     }
 
-    /// Bytes of statically declared shared memory.
+    /// Returns the bytes of statically declared shared memory.
     #[must_use]
     pub fn static_shared_bytes(&self) -> u32 {
         self.program.static_shared
     }
 
-    /// Bytes of local memory for each thread.
+    /// Returns the bytes of local memory per thread.
     #[must_use]
     pub fn local_bytes(&self) -> u32 {
         self.program.local_bytes
     }
 
-    /// The most threads of a block that `.maxntid` allows, in x, y and z.
+    /// Returns the maximum block shape, of `.maxntid`.
     #[must_use]
     pub fn max_threads(&self) -> Option<[u32; 3]> {
         self.max_threads
     }
 
-    /// The block shape that `.reqntid` demands.
+    /// Returns the required block shape, of `.reqntid`.
     #[must_use]
     pub fn required_threads(&self) -> Option<[u32; 3]> {
         self.required_threads
     }
 
-    /// The shape of its clusters, in blocks, that `.reqnctapercluster` demands.
+    /// Returns the required cluster shape in blocks, of `.reqnctapercluster`.
     #[must_use]
     pub fn required_cluster(&self) -> Option<[u32; 3]> {
         self.cluster.shape
     }
 
-    /// The most blocks of a cluster that `.maxclusterrank` allows.
+    /// Returns the maximum blocks of a cluster, of `.maxclusterrank`.
     #[must_use]
     pub fn max_cluster_blocks(&self) -> Option<u32> {
         self.cluster.most_blocks
     }
 
-    /// Checks a launch's shape against the limits of devices and the entry's own.
+    /// Checks a launch's shape against the limits of devices and of the entry.
     ///
     /// # Errors
-    /// [`Error::InvalidLaunch`] with what is wrong.
+    /// [`Error::InvalidLaunch`] with the first violation.
     pub fn check(&self, launch: &Launch) -> Result<(), Error> {
         gpu::check(self, launch).map(|_| ())
     }
 
-    /// The instructions, calls expanded in place where they can be, and behind them the
-    /// functions of the other calls; an observer's event gives an index into them.
+    /// Returns the instructions: those of the entry, with calls expanded in place where possible, and
+    /// then the functions of the other calls. An observer's event has an index into them.
     #[must_use]
     pub fn instructions(&self) -> &[InstructionInfo] {
         &self.program.info
@@ -334,20 +327,20 @@ pub struct Broken {
 }
 
 impl Broken {
-    /// Returns the name of the entry.
+    /// Returns the name of the entry or function.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it is an entry, and no function.
+    /// Returns whether it is an entry, and not a function.
     #[must_use]
     pub fn is_entry(&self) -> bool {
         self.entry
     }
 
-    /// Where it is not PTX of the supported subset, and why. For an entry that may be in a function
-    /// that it calls, which is named then.
+    /// Returns the location and the reason of the failure. For an entry it may be in a function that it
+    /// calls, which the message then names.
     #[must_use]
     pub fn error(&self) -> &ParseError {
         &self.error
@@ -357,33 +350,33 @@ impl Broken {
 /// A parameter of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Param {
-    /// Its name in the PTX text.
+    /// The name in the PTX text.
     pub name: String,
-    /// Bytes that it takes.
+    /// Size in bytes.
     pub size: usize,
-    /// Its alignment, in bytes.
+    /// Alignment in bytes.
     pub align: usize,
     /// Offset in the parameter bytes.
     pub offset: usize,
 }
 
-/// An instruction's text and place.
+/// The text and the location of an instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InstructionInfo {
     /// The opcode without modifiers, such as `ld`.
     pub opcode: String,
-    /// The text with guard, modifiers and operands, white space made single.
+    /// The text with guard, modifiers and operands, and with single spaces.
     pub text: String,
     /// Line of the PTX text, from 1.
     pub line: u32,
     /// The unit that executes it.
     pub class: Class,
-    /// Where it comes from, if the module has line information.
+    /// Source location, if the module has line information.
     pub location: Option<Arc<Location>>,
 }
 
-/// The module-level form of a variable's initial addresses.
+/// Resolves the addresses in a variable's initial value to patches.
 pub(crate) fn patches(
     relocations: &[Relocation<'_>],
     base: usize,

@@ -1,4 +1,4 @@
-//! Names of kernels and functions as their sources have them.
+//! Names of kernels and functions, as in their sources.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -8,16 +8,15 @@ use crate::error::shortened;
 #[cfg(feature = "cpp")]
 mod cpp;
 
-/// Bytes of a mangled name that is demangled, at most.
 const MOST: usize = 4096;
-/// Bytes of a demangled name, at most: references to earlier parts make it exponential in the name's
-/// length, 2^80 bytes of 240.
+/// Maximum bytes of a demangled name: back-references make its length exponential in that of the mangled
+/// name, up to 2^80 bytes from 240.
 const MOST_PLAIN: usize = 4 * MOST;
 
-/// A name of Rust, or with the feature `cpp` of C++, as its source has it:
-/// `sum<float>(float const*, int)` of `_Z3sumIfEvPKT_i`, `kernels::sum` of
-/// `_ZN7kernels3sum17h0123456789abcdefE`. None of a name that is not mangled, as those of `extern "C"`
-/// are.
+/// Returns the source name of a mangled Rust name, or with the feature `cpp` of a C++ name:
+/// `sum<float>(float const*, int)` for `_Z3sumIfEvPKT_i`, `kernels::sum` for
+/// `_ZN7kernels3sum17h0123456789abcdefE`. Returns `None` for a name that is not mangled, such as that of
+/// an `extern "C"` function.
 ///
 /// ```
 /// let copy = warpfold_sim::demangled("_Z4copyPKfPfi");
@@ -26,7 +25,7 @@ const MOST_PLAIN: usize = 4 * MOST;
 /// ```
 #[must_use]
 pub fn demangled(name: &str) -> Option<String> {
-    // What cpp_demangle takes without that is a type: `x` for `long long`.
+    // Without such a prefix, cpp_demangle parses the name as a type: `x` as `long long`.
     if name.len() > MOST || !(name.starts_with("_Z") || name.starts_with("_R")) {
         return None;
     }
@@ -41,7 +40,7 @@ pub fn demangled(name: &str) -> Option<String> {
     Some(plain.0).filter(|plain| plain != name)
 }
 
-/// A demangled name that refuses to become longer than [`MOST_PLAIN`].
+/// A demangled name; writing fails past [`MOST_PLAIN`] bytes.
 struct Plain(String);
 
 impl Write for Plain {
@@ -54,17 +53,17 @@ impl Write for Plain {
     }
 }
 
-/// Whether a mangled name is one that somebody calls so: with its parameters or without, and in Rust
-/// without its modules.
+/// Returns whether `name` denotes a mangled name: with its parameters or without, and in Rust without
+/// its modules.
 pub(crate) fn is_called(mangled: &str, name: &str) -> bool {
     let Some(plain) = demangled(mangled) else { return mangled == name };
     let without = plain.split('(').next().unwrap_or_default();
-    // What a template returns is part of its name.
+    // The demangled name of a template starts with its return type.
     let without = without.strip_prefix("void ").unwrap_or(without);
     plain == name || without == name || without.rsplit("::").next() == Some(name)
 }
 
-/// A name as messages have it: [`demangled`] where it is mangled, and no longer than a line.
+/// Returns a name for messages: [`demangled`] if it is mangled, and of limited length.
 #[must_use]
 pub fn readable(name: &str) -> Cow<'_, str> {
     match demangled(name) {
@@ -112,14 +111,15 @@ mod tests {
             let name = format!("_Z1k{}", part.repeat(MOST / part.len()));
             name[..MOST].to_owned()
         });
-        // What is tried in several ways at each depth: an operator, a type, a template's argument.
+        // Constructs that the parser tries in several ways at each depth: an operator, a type, a
+        // template argument.
         let tried = ["da", "dl", "plna", "3abcda", "DO", "pt", "SsIfL", "1aIL"].map(|part| {
             (1..40).flat_map(move |times| {
                 let part = part.repeat(times);
                 ["_ZptDt", "_Z", "_Z1fDTpl"].map(|first| format!("{first}{part}sZWTc"))
             })
         });
-        // Each parameter has the one before twice: 2^30 of the first one are in the last.
+        // Each parameter repeats the previous one twice, so the last has 2^30 copies of the first.
         let digits = ('0'..='9').chain('A'..='T');
         let doubled = digits
             .fold("_Z1f1aIiiE".to_owned(), |name, digit| name + &format!("S_IS{digit}_S{digit}_E"));

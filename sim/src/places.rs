@@ -1,5 +1,5 @@
-//! What lies at an address, in words: buffers by their names, sizes and bases, and by how much an access
-//! missed them.
+//! Descriptions of addresses: the name, size and base of a buffer, and the distance by which an access
+//! missed it.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,17 +9,16 @@ use crate::module::Entry;
 use crate::names::readable;
 use crate::program::SharedArray;
 
-/// The memory of a launch, to be described.
+/// The memory of a launch, for descriptions of addresses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Places<'a> {
     pub(crate) view: &'a View,
     pub(crate) entry: &'a Entry,
     pub(crate) params: &'a [u8],
-    /// Bytes of a block's shared memory.
     pub(crate) shared_bytes: u32,
 }
 
-/// The same, kept beyond the launch.
+/// An owned form of [`Places`], which outlives the launch.
 #[derive(Debug)]
 pub(crate) struct KeptPlaces {
     view: View,
@@ -27,7 +26,8 @@ pub(crate) struct KeptPlaces {
     shared: Arc<[SharedArray]>,
 }
 
-/// Arguments that may be addresses: any eight bytes of a parameter at a multiple of eight.
+/// Returns the possible pointers among the arguments: any eight bytes of a parameter at a multiple of
+/// eight.
 fn pointers(entry: &Entry, params: &[u8]) -> Vec<(usize, u64)> {
     let words = entry.params().iter().enumerate().flat_map(|(argument, param)| {
         let bytes = params.get(param.offset..param.offset + param.size).unwrap_or_default();
@@ -46,7 +46,7 @@ impl Places<'_> {
         }
     }
 
-    /// By how much an access missed what there is.
+    /// Describes how far an access missed the memory of its space.
     pub(crate) fn missed(&self, space: Space, address: u64, bytes: u64) -> Option<String> {
         match space {
             Space::Global => {
@@ -76,7 +76,7 @@ impl Places<'_> {
 }
 
 impl KeptPlaces {
-    /// The buffer that an address lies in, and where in it that is.
+    /// Describes the buffer that contains an address, and the offset in it.
     pub(crate) fn holder(&self, space: Space, address: u64) -> Option<String> {
         match space {
             Space::Global => {
@@ -100,7 +100,7 @@ fn within(offset: u64, what: &str) -> String {
     format!("byte {offset} of {what}")
 }
 
-/// What an allocation is called: by its own name, else by the first argument that points there.
+/// Returns the allocation's own name, or else the first argument that points to it.
 fn name(allocation: &Allocation, pointers: &[(usize, u64)]) -> Option<String> {
     if let Some(name) = allocation.name() {
         return Some(format!("`{}`", readable(&name)));

@@ -1,19 +1,19 @@
-//! The version of PTX that a text is of.
+//! PTX versions of texts.
 
 use std::fmt;
 
-/// The newest PTX that was tried, of CUDA 13.5.
+/// The newest PTX version that was tested, that of CUDA 13.5.
 pub const NEWEST: (u32, u32) = (9, 5);
 
-/// A version of PTX that is newer than what is known.
+/// A PTX version newer than [`NEWEST`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Newer {
     version: (u32, u32),
 }
 
 impl Newer {
-    /// That of a text, if it is; what the text says is looked for without reading anything else of it,
-    /// which may be of forms that nobody knows.
+    /// Returns the version of a text if it is newer than [`NEWEST`]. Reads nothing but the `.version`
+    /// directive, because the rest may have unknown forms.
     #[must_use]
     pub fn of(text: &str) -> Option<Self> {
         let version = version_of(text).filter(|&version| version > NEWEST)?;
@@ -28,7 +28,6 @@ impl fmt::Display for Newer {
     }
 }
 
-/// What `.version` says, if it can be read.
 fn version_of(text: &str) -> Option<(u32, u32)> {
     let mut words = text.lines().map(|line| line.split("//").next().unwrap_or_default());
     let line = words.find_map(|line| line.trim_start().strip_prefix(".version"))?;

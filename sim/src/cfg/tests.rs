@@ -4,7 +4,7 @@ fn graph(flows: &[Flow]) -> Graph {
     Graph::new(flows, &Effort::for_text(0)).expect("small")
 }
 
-/// What the ranges are by definition: sets of live registers, block by block until nothing changes.
+/// Computes the ranges by definition: iterates sets of live registers to a fixed point.
 fn by_sets(flows: &[Flow], touches: &[Touches], registers: usize) -> Vec<Option<(usize, usize)>> {
     let follow = |at: usize| {
         let next = (flows[at].falls && at + 1 < flows.len()).then_some(at + 1);
@@ -117,7 +117,7 @@ fn an_endless_loop_joins_nowhere() {
 
 #[test]
 fn live_ranges_span_loops() {
-    // r0 is set before the loop and read in it, r1 lives in one instruction.
+    // r0 is set before the loop and read in it; r1 is live in one instruction only.
     let flows = [next(), next(), branch(1), end()];
     let mut touches = vec![Touches::default(); 4];
     touches[0].writes.push((0, true));

@@ -1,15 +1,12 @@
-//! The traffic of one warp's access: passes over the banks, sectors, lanes on one
-//! address.
+//! The traffic of one warp's access: passes over the banks, sectors, lanes on one address.
 
 use crate::lanes::FULL;
 use crate::observe::{Memory, Spacing};
 
 /// Banks of shared memory, each 4 bytes wide.
 const BANKS: usize = 32;
-/// Bytes of a sector, as a power of two.
 const SECTOR_BITS: u32 = 5;
 
-/// The lanes of a mask.
 pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     let mut rest = mask;
     std::iter::from_fn(move || {
@@ -19,7 +16,6 @@ pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// What an access does to the banks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Passes {
     pub(super) wavefronts: u64,
@@ -27,12 +23,13 @@ pub(super) struct Passes {
     pub(super) degree: u32,
 }
 
-/// The words of a group of lanes, by bank: room to count in, which is not worth to be made anew.
+/// The words that a group of lanes accesses, by bank. Reused, because creating it for each access is
+/// costly.
 #[derive(Debug)]
 pub(super) struct Group {
     words: [[u32; BANKS]; BANKS],
     counts: [u8; BANKS],
-    /// One more than the largest word.
+    /// The largest word plus one.
     above: u32,
 }
 
@@ -43,11 +40,11 @@ impl Group {
         (self.counts, self.above) = ([0; BANKS], 0);
     }
 
-    /// A group has as many words as there are banks, at most.
+    /// A group has at most as many words as there are banks.
     fn add(&mut self, word: u32, merge: bool) {
         let bank = word as usize % BANKS;
         let count = usize::from(self.counts[bank]) % BANKS;
-        // Most patterns ascend: then there is nothing to search.
+        // Most patterns ascend, which makes the search needless.
         if merge && word < self.above && self.words[bank][..count].contains(&word) {
             return;
         }
@@ -57,9 +54,9 @@ impl Group {
     }
 }
 
-/// Passes of an access to shared memory, and into `banks` how many different words
-/// each bank gave in its worst pass. Lanes on one word are served together, unless
-/// each changes it (`merge` is false).
+/// Counts the passes of an access to shared memory, and records in `banks` how many different words each
+/// bank supplied in its worst pass. Lanes on one word are served together, unless each changes it
+/// (`merge` is false).
 pub(super) fn passes(
     memory: &Memory<'_>,
     merge: bool,
@@ -71,7 +68,7 @@ pub(super) fn passes(
         return Passes::default();
     }
     let words = (bytes / 4).max(1);
-    // The banks that each part of the lanes asks for one word.
+    // The range of banks from which each part of the lanes reads one word.
     let asked = match memory.spacing() {
         Spacing::Next if bytes >= 4 => Some((0, BANKS as u32)),
         Spacing::Same if merge => Some(((addresses[0] / 4) as u32, words)),
@@ -117,7 +114,7 @@ pub(super) fn passes(
     sum
 }
 
-/// Sectors of an access to global memory, and the bytes in them that it asks for.
+/// Counts the sectors of an access to global memory, and the bytes in them that are requested.
 pub(super) fn sectors(memory: &Memory<'_>) -> (u64, u64) {
     let &Memory { addresses, lanes: mask, bytes, .. } = memory;
     match memory.spacing() {
@@ -129,7 +126,7 @@ pub(super) fn sectors(memory: &Memory<'_>) -> (u64, u64) {
         Spacing::Same => return (1, bytes.into()),
         Spacing::Other => {}
     }
-    // Accesses are aligned to their size, at most 16 bytes: each lies in one sector.
+    // Accesses are aligned to their size, at most 16 bytes, so each is within one sector.
     let mut found = [(0_u64, 0_u32); 32];
     let mut count = 0;
     for lane in lanes(mask) {
@@ -137,7 +134,7 @@ pub(super) fn sectors(memory: &Memory<'_>) -> (u64, u64) {
         let part = ((1_u64 << bytes) - 1) as u32;
         let wanted = part << (addresses[lane] & 31);
         let known = &mut found[..count];
-        // Most patterns ascend: then the last one says all.
+        // Most patterns ascend, so comparing with the last sector suffices.
         match known.last_mut() {
             Some(last) if last.0 == sector => last.1 |= wanted,
             Some(last) if last.0 > sector => {
@@ -161,7 +158,6 @@ pub(super) fn sectors(memory: &Memory<'_>) -> (u64, u64) {
     (count as u64, useful)
 }
 
-/// The most lanes on one address.
 pub(super) fn most_on_one(addresses: &[u64; 32], mask: u32) -> u64 {
     let mut sorted = [0; 32];
     let mut count = 0;
@@ -194,7 +190,7 @@ mod tests {
         }
     }
 
-    /// As the executor says how the addresses lie; the same has to come out where it does not.
+    /// Checks that the executor's hint about the spacing of addresses gives the same count as no hint.
     fn known<T: PartialEq + std::fmt::Debug>(memory: Memory<'_>, count: impl Fn(&Memory<'_>) -> T) -> T {
         let found = count(&memory);
         if memory.lanes == FULL {

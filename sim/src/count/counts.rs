@@ -1,4 +1,4 @@
-//! Counters in use: those of the blocks that ran with them, and the state of the present one.
+//! Counters in use: those of the blocks that ran with them, and the state of the current block.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,15 +10,13 @@ use super::access::{self, Group, Passes, most_on_one, passes, sectors};
 use super::plan::{InFlight, Plan};
 use super::{AtomicAccess, GlobalAccess, Profile, SharedAccess, Step, Tally, Timeline};
 
-/// Counters of the blocks that used them one after the other, and the state of the
-/// present one.
+/// Counters of the blocks that used them one after the other, and the state of the current one.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Counts {
     plan: Arc<Plan>,
-    /// Warp and thread instructions of each instruction.
     executed: Vec<[u64; 2]>,
-    /// The rest, for those that do more than compute.
+    /// All other counts, for instructions that do more than compute.
     tallies: Vec<Tally>,
     steps: Vec<Step>,
     timeline: Timeline,
@@ -31,11 +29,10 @@ pub struct Counts {
     group: Box<Group>,
 }
 
-/// The block that is counted now.
 #[derive(Debug, Default)]
 struct BlockState {
     warps: Vec<WarpState>,
-    /// Warps that stored to shared memory, by step.
+    /// For each step, the number of warps that stored to shared memory.
     active: Vec<u32>,
     copy_bytes: u64,
     rank: u32,

@@ -1,8 +1,8 @@
-//! Counters: what a launch did, by instruction and by step of a block.
+//! Counters of a launch, by instruction and by step of a block.
 //!
-//! A [`Profiler`] observes the launches of one entry; its [`Profile`] holds exact
-//! numbers with the meaning that Nsight Compute gives them on compute capability
-//! 9.0, for PTX instructions in place of machine instructions.
+//! A [`Profiler`] observes the launches of one entry; its [`Profile`] holds exact numbers with the
+//! meaning that Nsight Compute gives them on compute capability 9.0, for PTX instructions in place of
+//! machine instructions.
 
 mod access;
 mod counts;
@@ -20,41 +20,40 @@ use plan::Plan;
 pub use steps::{Step, Timeline, WarpStep};
 pub use tally::{AtomicAccess, GlobalAccess, SharedAccess, Tally};
 
-/// Counts everything that a launch does; one entry's launches add up.
+/// Counters of everything that the launches of one entry do.
 ///
-/// Blocks take turns with a few sets of counters, which are added up when the
-/// [`Profile`] is asked for, so that counting needs no lock while a block runs.
+/// Blocks take turns with a few sets of counters, which are summed when the [`Profile`] is requested, so
+/// that counting needs no lock while a block runs.
 #[derive(Debug, Default)]
 pub struct Profiler {
     plan: OnceLock<Arc<Plan>>,
-    /// Counters that no block uses at present.
     idle: Mutex<Vec<Counts>>,
 }
 
-/// What a [`Profiler`] counted.
+/// The result of a [`Profiler`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// For each instruction of the entry.
+    /// The tally of each instruction of the entry.
     pub instructions: Vec<Tally>,
-    /// Blocks that ran to their end.
+    /// Blocks that ran to completion.
     pub blocks: u64,
     /// Warps of those blocks.
     pub warps: u64,
-    /// The steps of a block, over all blocks.
+    /// The steps of a block, summed over all blocks.
     pub steps: Vec<Step>,
-    /// Block 0, step by step and warp by warp.
+    /// The timeline of block 0, step by step and warp by warp.
     pub timeline: Timeline,
-    /// Most bytes of loads from global memory that a thread had under way: issued,
-    /// and no instruction executed since that names the result.
+    /// Maximum bytes of global loads that a thread had in flight: issued, with no later instruction that
+    /// names the result.
     pub bytes_in_flight: u32,
-    /// Most bytes of asynchronous copies that a block had under way.
+    /// Maximum bytes of asynchronous copies that a block had in flight.
     pub copy_bytes_in_flight: u64,
-    /// The address with the most atomic operations, and how many those are.
+    /// The address with the most atomic operations, and their number.
     pub hottest_atomic: Option<(u64, u64)>,
 }
 
 impl Profile {
-    /// Returns the tally of all instructions together.
+    /// Returns the sum of the tallies of all instructions.
     #[must_use]
     pub fn total(&self) -> Tally {
         let mut total = Tally::default();
@@ -62,7 +61,7 @@ impl Profile {
         total
     }
 
-    /// Adds another launch of the same entry; the timeline stays.
+    /// Adds another launch of the same entry; the timeline is kept.
     pub fn add(&mut self, other: &Self) {
         let length = self.instructions.len().max(other.instructions.len());
         self.instructions.resize(length, Tally::default());
@@ -78,7 +77,7 @@ impl Profile {
         self.warps += other.warps;
         self.bytes_in_flight = self.bytes_in_flight.max(other.bytes_in_flight);
         self.copy_bytes_in_flight = self.copy_bytes_in_flight.max(other.copy_bytes_in_flight);
-        // Two launches on one address are two queues.
+        // Two launches on one address are two separate queues, so their counts are not added.
         self.hottest_atomic = self.hottest_atomic.max_by_key_of(other.hottest_atomic);
         if self.timeline.steps.is_empty() {
             self.timeline = other.timeline.clone();
@@ -86,7 +85,6 @@ impl Profile {
     }
 }
 
-/// The one of two with more operations.
 trait MaxByKeyOf {
     fn max_by_key_of(self, other: Self) -> Self;
 }
@@ -101,13 +99,13 @@ impl MaxByKeyOf for Option<(u64, u64)> {
 }
 
 impl Profiler {
-    /// A profiler that has seen nothing.
+    /// Returns a profiler without counts.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What has been counted in the blocks that have ended.
+    /// Returns the counts of all blocks that have ended.
     #[must_use]
     pub fn profile(&self) -> Profile {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);

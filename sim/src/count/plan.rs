@@ -1,24 +1,19 @@
-//! What is known of an entry's instructions before they run: which of them need a
-//! full tally, and which registers they name.
+//! Static facts of an entry's instructions: which of them need a full tally, and which registers they
+//! name.
 
 use std::collections::HashMap;
 
 use crate::module::{Entry, InstructionInfo};
 use crate::observe::Class;
 
-/// Instructions without a tally of their own.
 const NONE: u32 = u32::MAX;
 
-/// An entry's instructions, prepared for counting.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// Index of each instruction's tally, for those that do more than compute.
+    /// Index of each instruction's tally; [`NONE`] for those that only compute.
     slots: Vec<u32>,
-    /// How many tallies there are.
     pub(super) tallies: usize,
-    /// Registers that each instruction names.
     uses: Vec<Box<[u16]>>,
-    /// Registers that each load writes.
     loaded: Vec<Box<[u16]>>,
 }
 
@@ -32,7 +27,7 @@ impl Plan {
             plan.slots.push(slot);
             plan.uses.push(registers(&info.text, &mut names));
             let results = info.text.split_once('[').map_or("", |(results, _)| results);
-            // The guard of a load is read, not written.
+            // The guard of a load is a source, not a destination.
             let results = results.split_once(char::is_whitespace).filter(|_| info.opcode == "ld");
             let results = results.map_or("", |(first, rest)| match first.starts_with('@') {
                 true => rest.split_once(char::is_whitespace).map_or("", |(_, rest)| rest),
@@ -61,7 +56,6 @@ impl Plan {
     }
 }
 
-/// Whether an instruction does nothing but compute registers.
 fn computes(info: &InstructionInfo) -> bool {
     !matches!(
         info.class,
@@ -69,12 +63,12 @@ fn computes(info: &InstructionInfo) -> bool {
     )
 }
 
-/// Numbers of the registers in a text, in the order of their first use.
+/// Returns the numbers of the registers in a text, in order of first use.
 fn registers(text: &str, names: &mut HashMap<String, u16>) -> Box<[u16]> {
     let mut found: Vec<u16> = Vec::new();
     for piece in text.split('%').skip(1) {
         let end = piece.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(piece.len());
-        // Special registers such as `%tid.x` are no destinations, so that they do no harm.
+        // Special registers such as `%tid.x` are counted too; no load writes them, so this is harmless.
         let next = names.len() as u16;
         let number = *names.entry(piece[..end].to_owned()).or_insert(next);
         if !found.contains(&number) {
@@ -84,13 +78,12 @@ fn registers(text: &str, names: &mut HashMap<String, u16>) -> Box<[u16]> {
     found.into()
 }
 
-/// The loads from global memory that a thread of a warp has under way.
+/// Loads from global memory that a thread of a warp has in flight.
 #[derive(Debug, Default, Clone)]
 pub(super) struct InFlight {
     /// Instruction and bytes of each.
     loads: Vec<(u32, u32)>,
     bytes: u32,
-    /// The most bytes that there were at once.
     pub(super) peak: u32,
 }
 
@@ -100,7 +93,7 @@ impl InFlight {
         self.bytes = 0;
     }
 
-    /// An instruction waits for the loads whose results it names.
+    /// Retires the loads whose results the instruction names, since it waits for them.
     #[inline]
     pub(super) fn execute(&mut self, plan: &Plan, index: u32) {
         if self.loads.is_empty() {

@@ -1,35 +1,35 @@
-//! Steps of a block: what its warps do between two block barriers.
+//! Steps of a block: the work of its warps between two block barriers.
 
 use super::tally::SharedAccess;
 
-/// A step of all blocks together: what warps did between their `n`th block barrier
-/// and the next, step 0 being what comes before the first one.
+/// A step summed over all blocks: the work of warps between their `n`th block barrier and the next; step
+/// 0 precedes the first barrier.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Step {
-    /// Blocks that got there.
+    /// Blocks that reached the step.
     pub blocks: u64,
-    /// Warps with at least one lane that stored to shared memory, over all blocks.
+    /// Warps in which at least one lane stored to shared memory, over all blocks.
     pub active_warps: u64,
-    /// Blocks that had such a warp.
+    /// Blocks with such a warp.
     pub active_blocks: u64,
     /// Lanes that stored, once per store instruction, over all blocks.
     pub stores: u64,
-    /// Instructions that warps have issued.
+    /// Instructions issued by warps.
     pub warp_instructions: u64,
     /// Accesses to the block's own shared memory.
     pub shared: SharedAccess,
 }
 
-/// A warp in a step of the block that the timeline shows.
+/// One warp's part of a step, for the timeline.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WarpStep {
-    /// Instructions that warps have issued.
+    /// Instructions issued by the warp.
     pub warp_instructions: u64,
     /// Lanes that stored to shared memory.
     pub stored: u32,
-    /// Lanes that loaded from it.
+    /// Lanes that loaded from shared memory.
     pub loaded: u32,
-    /// Different words that each bank gave in its worst pass.
+    /// Different words that each bank supplied in its worst pass.
     pub banks: [u8; 32],
     /// Passes over the banks.
     pub wavefronts: u64,

@@ -1,8 +1,7 @@
-//! What is counted for an instruction, and for any sum of instructions.
+//! Counts of an instruction, and of any sum of instructions.
 
 use std::ops::AddAssign;
 
-/// Adds every field of another value of the same type.
 macro_rules! add_fields {
     ($self:ident, $other:ident: $($field:ident)*) => {
         $($self.$field += $other.$field;)*
@@ -12,19 +11,19 @@ macro_rules! add_fields {
 /// Accesses of one kind to shared memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SharedAccess {
-    /// Warp instructions with at least one lane that accesses.
+    /// Warp instructions with at least one accessing lane.
     pub requests: u64,
-    /// Passes over the 32 banks that they took.
+    /// Passes over the 32 banks.
     pub wavefronts: u64,
-    /// Passes that the same bytes take without bank conflicts: one per 32 lanes of
-    /// 4 bytes and fewer, 16 lanes of 8 or 8 lanes of 16.
+    /// Passes that the same bytes take without bank conflicts: one per 32 lanes of up to 4 bytes, 16
+    /// lanes of 8 or 8 lanes of 16.
     pub ideal: u64,
-    /// Most different words that one pass asked of one bank: an n-way conflict.
+    /// Maximum of different words that one pass requested from one bank: an n-way conflict.
     pub degree: u32,
 }
 
 impl SharedAccess {
-    /// Passes that bank conflicts added.
+    /// Returns the passes that bank conflicts added.
     #[must_use]
     pub const fn conflicts(&self) -> u64 {
         self.wavefronts - self.ideal
@@ -41,22 +40,22 @@ impl AddAssign for SharedAccess {
 /// Loads or stores of global memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GlobalAccess {
-    /// Warp instructions with at least one lane that accesses.
+    /// Warp instructions with at least one accessing lane.
     pub requests: u64,
-    /// Sectors of 32 bytes that they touched, each once per request.
+    /// Sectors of 32 bytes, each counted once per request.
     pub sectors: u64,
-    /// Bytes in those sectors that some lane asked for, each once per request.
+    /// Requested bytes in those sectors, each counted once per request.
     pub useful_bytes: u64,
 }
 
 impl GlobalAccess {
-    /// Bytes moved: whole sectors.
+    /// Returns the bytes moved, which are whole sectors.
     #[must_use]
     pub const fn moved_bytes(&self) -> u64 {
         self.sectors * 32
     }
 
-    /// Useful bytes of those moved, from 0 to 1; none if nothing moved.
+    /// Returns the useful part of the bytes moved, from 0 to 1; `None` if nothing moved.
     #[must_use]
     pub fn efficiency(&self) -> Option<f64> {
         (self.sectors > 0).then(|| self.useful_bytes as f64 / self.moved_bytes() as f64)
@@ -72,14 +71,13 @@ impl AddAssign for GlobalAccess {
 /// Atomics on global memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AtomicAccess {
-    /// Warp instructions with at least one lane that takes part.
+    /// Warp instructions with at least one participating lane.
     pub requests: u64,
-    /// Lanes of those: operations on memory.
+    /// Participating lanes, each of which is one operation on memory.
     pub operations: u64,
-    /// Sectors of 32 bytes, each once per request.
+    /// Sectors of 32 bytes, each counted once per request.
     pub sectors: u64,
-    /// Operations that follow one another: for each request the most lanes that
-    /// name one address.
+    /// Serialised operations: for each request the maximum number of lanes on one address.
     pub passes: u64,
 }
 
@@ -89,22 +87,22 @@ impl AddAssign for AtomicAccess {
     }
 }
 
-/// Everything counted for an instruction, or for a sum of instructions.
+/// All counts of an instruction, or of a sum of instructions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Instructions, once per warp.
+    /// Instructions, counted once per warp.
     pub warp_instructions: u64,
-    /// Instructions, once per lane whose predicate held.
+    /// Instructions, counted once per lane whose predicate held.
     pub thread_instructions: u64,
-    /// Branches, once per warp.
+    /// Branches, counted once per warp.
     pub branches: u64,
-    /// Those whose lanes went different ways.
+    /// Branches whose lanes diverged.
     pub divergent_branches: u64,
     /// Arrivals of warps at block barriers.
     pub block_barriers: u64,
     /// Barriers of a warp (`bar.warp.sync`).
     pub warp_barriers: u64,
-    /// Shuffles that warps executed.
+    /// Shuffles, counted once per warp.
     pub shuffles: u64,
     /// Loads from the block's own shared memory.
     pub shared_loads: SharedAccess,
@@ -120,21 +118,21 @@ pub struct Tally {
     pub global_stores: GlobalAccess,
     /// `atom` and `red` on global memory.
     pub global_atomics: AtomicAccess,
-    /// Asynchronous copies: each lane's is one.
+    /// Asynchronous copies, counted once per lane.
     pub copies: u64,
-    /// Bytes that they write.
+    /// Bytes that asynchronous copies write.
     pub copy_bytes: u64,
 }
 
 impl Tally {
-    /// Lanes whose predicate held, in the mean over warp instructions.
+    /// Returns the mean number of lanes whose predicate held, over warp instructions.
     #[must_use]
     pub fn mean_lanes(&self) -> Option<f64> {
         let warps = self.warp_instructions;
         (warps > 0).then(|| self.thread_instructions as f64 / warps as f64)
     }
 
-    /// Loads, stores and atomics of shared memory together.
+    /// Returns the sum of loads, stores and atomics of shared memory.
     #[must_use]
     pub fn shared(&self) -> SharedAccess {
         let mut all = self.shared_loads;
@@ -143,7 +141,7 @@ impl Tally {
         all
     }
 
-    /// Loads and stores of global memory together.
+    /// Returns the sum of loads and stores of global memory.
     #[must_use]
     pub fn global(&self) -> GlobalAccess {
         let mut all = self.global_loads;

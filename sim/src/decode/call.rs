@@ -1,6 +1,6 @@
-//! Calls. One of a function by its name is expanded in place. Not so a call by an address, one under a
-//! guard, and one of a function that is being expanded already: there the function's text stands once,
-//! behind the entry's, and a call activates it, with local memory of its own.
+//! Calls. A direct call by name is expanded in place. A call by address, a guarded call and a recursive
+//! call are not: the function's code is then placed once, after the entry's code, and each call
+//! activates it with local memory of its own.
 
 use crate::ast::{Formal, Function, Instruction, Operand, Type};
 use crate::effort::Effort;
@@ -15,60 +15,54 @@ use super::locations::Body;
 use super::rows::{File, Rows};
 use super::symbols::{Scopes, Symbol};
 
-/// Calls within calls that are expanded in place, at most.
 const MAX_EXPANDED: usize = 64;
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
-/// A call that is not expanded in place.
 #[derive(Debug)]
 pub(super) struct Site<'s> {
-    /// The functions that it may activate, by place in the list of those.
+    /// The functions that the call may activate, as indices into `outlined`.
     functions: Vec<u32>,
-    /// What says which those are, and where, until that is known.
+    /// The scope and name of the prototype or target list of a call by address; resolved in
+    /// `find_functions`.
     listed: Option<(usize, &'s str)>,
     arguments: Vec<Part>,
     results: Vec<Part>,
-    /// The function that it stands in, none for the entry.
+    /// The function that contains the call; `None` for the entry.
     inside: Option<u32>,
-    /// Where it stands in the text.
     offset: u32,
 }
 
-/// A function that is activated by calls.
 #[derive(Debug)]
 pub(super) struct Outlined {
-    /// Its place in the module.
     index: usize,
-    /// The item that it begins with.
     start: usize,
     local: Layout,
     params: Vec<Part>,
     returns: Vec<Part>,
 }
 
-/// A function that the system brings.
 struct System {
     name: &'static str,
-    /// Bytes of what it takes and gives.
+    /// Bytes of each parameter; `results` has those of each result.
     arguments: &'static [u32],
     results: &'static [u32],
-    /// Whether a call may leave the result out.
+    /// A call may omit the result.
     drops_result: bool,
-    /// Whether what it takes matters.
+    /// The arguments are checked.
     checked: bool,
     decode: for<'c, 'a, 's> fn(&mut Context<'c, 'a, 's>) -> Result<Op>,
 }
 
 impl System {
     const ALL: [Self; 5] = [
-        // What CUDA C calls where an `assert` fails.
+        // Called by CUDA C when an `assert` fails.
         Self { checked: false, ..Self::new("__assertfail", &[], &[], control::assertion) },
-        // Of the device's runtime: a value of a handle, by which nodes of graphs decide.
+        // Part of the device runtime: sets the value of a handle that controls conditional graph nodes.
         Self::new("cudaGraphSetConditional", &[8, 4], &[], control::condition),
         Self::new("free", &[8], &[], control::heap),
         Self::new("malloc", &[8], &[8], control::heap),
-        // What it calls for `printf`: with a format, and where its arguments lie.
+        // Called for `printf`, with the addresses of the format and of its arguments.
         Self { drops_result: true, ..Self::new("vprintf", &[8, 8], &[4], control::print) },
     ];
 
@@ -82,7 +76,6 @@ impl System {
     }
 }
 
-/// A failure of a call itself, or of the expanded body.
 pub(super) enum Nested {
     Here(String),
     Inside(Failure),
@@ -122,7 +115,6 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         self.expand(item, &call, &self.ast.functions[function])
     }
 
-    /// A call of what the system brings.
     fn of_system(
         &mut self,
         item: Item<'a, 's>,
@@ -178,15 +170,14 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         Ok(())
     }
 
-    /// Fails unless a call gives what a function takes.
     fn fits(
         &mut self,
         scope: usize,
         function: &Function<'s>,
         call: &CallOperands<'_, 's>,
     ) -> std::result::Result<(), Nested> {
-        // A declaration with a result may stand for a function that has none, as in texts that were
-        // linked: what is read there is nothing that anybody promises.
+        // A declaration with a result may refer to a function without one, as in linked texts; the value
+        // that is read then is unspecified.
         let results = if function.returns.is_empty() { &[] } else { call.results };
         for (formals, actuals) in [(&function.returns, results), (&function.params, call.arguments)] {
             if formals.len() != actuals.len() {
@@ -207,7 +198,7 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         Ok(())
     }
 
-    /// Makes the formals of a function names of the caller's variables.
+    /// Binds the formals of a function to the caller's variables.
     fn bind(
         &mut self,
         scope: usize,
@@ -228,7 +219,7 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         Ok(())
     }
 
-    /// A call by an address: which functions may be meant is known when all of the text is.
+    /// Records a call by address; its possible functions are known only after all of the text was read.
     fn indirect(
         &mut self,
         item: Item<'a, 's>,
@@ -260,7 +251,7 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         Ok(())
     }
 
-    /// The place of a function among those that calls activate.
+    /// Returns the index of a function in `outlined`, where it is added if need be.
     fn outlined(&mut self, index: usize) -> std::result::Result<u32, String> {
         if let Some(place) = self.flat.outlined.iter().position(|outlined| outlined.index == index) {
             return Ok(place as u32);
@@ -279,7 +270,7 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         Ok(self.flat.outlined.len() as u32 - 1)
     }
 
-    /// Puts the functions that calls activate behind the entry, until no call names another one.
+    /// Appends the activated functions after the entry, until no call refers to another one.
     pub(super) fn outline(&mut self, entry: &Function<'s>) -> std::result::Result<(), Failure> {
         if self.flat.sites.is_empty() {
             return Ok(());
@@ -316,14 +307,13 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         }
         (self.inside, self.local) = (Some(place as u32), outlined.local);
         self.calls = vec![function.name];
-        // Who calls it differs from call to call.
+        // The body serves several callers, so it has no call location.
         self.body(function, scope, Returns::Caller, Body::of_call(function.name, None))?;
         self.end(function, Returns::Caller);
         self.flat.outlined[place].local = self.local;
         Ok(())
     }
 
-    /// Fills in which functions a call by an address may mean.
     fn find_functions(&mut self, place: usize) -> std::result::Result<(), String> {
         let site = &self.flat.sites[place];
         let Some((scope, name)) = site.listed else { return Ok(()) };
@@ -364,7 +354,6 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         Ok(())
     }
 
-    /// Functions by their names.
     fn named(&self, names: &[&str]) -> std::result::Result<Vec<usize>, String> {
         let function = |name: &&str| match self.module.names.get(name) {
             Some(Symbol::Function(index)) if self.ast.functions[*index].body.is_some() => Ok(*index),
@@ -374,13 +363,12 @@ impl<'a, 's> Flattener<'a, '_, 's> {
     }
 }
 
-/// Whether formals take the same bytes.
 fn are_alike(some: &[Formal<'_>], others: &[Formal<'_>]) -> bool {
     let shape = |formal: &Formal<'_>| (formal.bytes, formal.register);
     some.iter().map(shape).eq(others.iter().map(shape))
 }
 
-/// Where a `.param` variable lies from the beginning of the activation that the call stands in.
+/// Returns the offset of a `.param` variable within the activation that contains the call.
 fn part<'s>(scopes: &mut Scopes<'s>, scope: usize, operand: &Operand<'s>) -> Option<Part> {
     let Operand::Name(name, None) = operand else { return None };
     match scopes.find(scope, name)? {
@@ -391,13 +379,12 @@ fn part<'s>(scopes: &mut Scopes<'s>, scope: usize, operand: &Operand<'s>) -> Opt
     }
 }
 
-/// The operands of a call.
 pub(super) struct CallOperands<'i, 's> {
     pub(super) results: &'i [Operand<'s>],
-    /// The function, or the register that has its address.
+    /// The function, or the register that holds its address.
     pub(super) name: &'s str,
     pub(super) arguments: &'i [Operand<'s>],
-    /// The prototype or the list of functions of a call by an address.
+    /// The prototype or the list of functions of a call by address.
     listed: Option<&'s str>,
 }
 
@@ -424,7 +411,6 @@ impl<'i, 's> CallOperands<'i, 's> {
     }
 }
 
-/// A call that is not expanded in place.
 pub(super) fn call(cx: &mut Cx<'_, '_, '_>, item: &Item<'_, '_>) -> Result<Op> {
     let _uniform = cx.take("uni");
     let Ok(CallOperands { name, listed, .. }) = CallOperands::of(cx.instruction) else {
@@ -459,7 +445,6 @@ pub(super) fn call(cx: &mut Cx<'_, '_, '_>, item: &Item<'_, '_>) -> Result<Op> {
     Ok(Op::Call(cx.calls.len() as u32 - 1))
 }
 
-/// The functions that calls activate.
 pub(super) fn activated(cx: &Cx<'_, '_, '_>, names: &[Function<'_>]) -> Vec<Activated> {
     let function = |outlined: &Outlined| Activated {
         name: names[outlined.index].name.to_owned(),
@@ -472,7 +457,7 @@ pub(super) fn activated(cx: &Cx<'_, '_, '_>, names: &[Function<'_>]) -> Vec<Acti
     cx.flat.outlined.iter().map(function).collect()
 }
 
-/// Notes which rows each call's caller needs afterwards, by the instructions in which registers are.
+/// Records the rows that each caller needs after its call, from the live ranges of the registers.
 pub(super) fn keep(
     calls: &mut [Call],
     code: &[Inst],

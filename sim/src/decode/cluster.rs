@@ -1,5 +1,4 @@
-//! Clusters: the addresses of other blocks' shared memory, and barriers of the
-//! whole cluster.
+//! Clusters: addresses of other blocks' shared memory, and barriers of the whole cluster.
 
 use crate::ast::Type;
 use crate::lanes::alu;
@@ -11,14 +10,13 @@ use super::rows::File;
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
-/// The address type of `mapa` and `getctarank`.
 fn address_type(cx: &mut Cx<'_, '_, '_>) -> Result<Type> {
     let ty = cx.ty()?;
     if matches!(ty, Type::U32 | Type::U64) { Ok(ty) } else { cx.wrong_type(ty) }
 }
 
-/// `mapa`: an address in the shared memory of the cluster's block of a rank.
-/// Generic and shared addresses keep the rank in the same bits.
+/// `mapa`: maps an address to the shared memory of the cluster's block of a given rank. Generic and
+/// shared addresses hold the rank in the same bits.
 pub(super) fn mapa(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let shared = cx.take("shared::cluster");
     let ty = address_type(cx)?;
@@ -37,7 +35,7 @@ fn generic_needs_64(shared: bool, ty: Type) -> Result<()> {
     Err("generic addresses have 64 bits; with `.shared::cluster`, 32 are enough".to_owned())
 }
 
-/// `getctarank`: the rank of the block whose shared memory an address lies in.
+/// `getctarank`: returns the rank of the block that owns a shared address.
 pub(super) fn getctarank(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let shared = cx.take("shared::cluster");
     let ty = address_type(cx)?;
@@ -61,8 +59,7 @@ fn rank(address: u64, own: u32) -> u32 {
     owner(address).0.map_or(own, |rank| rank as u32)
 }
 
-/// `barrier.cluster`, held to the rule of the other barriers: the whole warp
-/// arrives together.
+/// `barrier.cluster`, with the same rule as other barriers: the whole warp arrives together.
 pub(super) fn barrier(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let wait = cx.require("an operation", &[("arrive", false), ("wait", true)])?;
     cx.ignore(|name| {

@@ -1,4 +1,4 @@
-//! Decodes comparisons and selections.
+//! Comparisons and selections.
 
 use crate::ast::{Operand, Type};
 use crate::lanes::float::{flush, flush_half, widen};
@@ -10,7 +10,7 @@ use super::context::{Context, Result};
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
-/// A comparison; those with a `U` also hold when an operand is a NaN.
+/// A comparison; the forms with a `U` also hold if an operand is a NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 enum Relation {
     Eq,
@@ -27,7 +27,7 @@ enum Relation {
     GeU,
     Number,
     Nan,
-    /// `lo`, `ls`, `hi`, `hs`: unsigned whatever the type says.
+    /// `lo`, `ls`, `hi`, `hs`: unsigned, regardless of the type.
     Below,
     BelowEqual,
     Above,
@@ -55,7 +55,6 @@ const RELATIONS: [(&str, Relation); 18] = [
     ("hs", Relation::AboveEqual),
 ];
 
-/// The comparisons of an integer view.
 macro_rules! integers {
     ($view:ident, $relation:expr) => {
         match $relation {
@@ -70,7 +69,7 @@ macro_rules! integers {
     };
 }
 
-/// The comparisons of a floating-point view, operands passed through `$f`.
+/// The comparisons of a floating-point view, with operands mapped by `$f`.
 macro_rules! floats {
     ($view:ident, $relation:expr, $f:expr) => {
         match $relation {
@@ -103,8 +102,8 @@ macro_rules! floats {
     };
 }
 
-/// The relation, the flushing modifier and the type of a comparison, in the
-/// order in which `setp` and `set` name them.
+/// Returns the function of a comparison. The arguments are in the order in which `setp` and `set` name
+/// their modifiers.
 fn comparison(cx: &mut Cx<'_, '_, '_>, relation: Relation, ftz: bool, ty: Type) -> Result<CompareFn> {
     let unsigned = matches!(
         relation,
@@ -134,7 +133,7 @@ fn comparison(cx: &mut Cx<'_, '_, '_>, relation: Relation, ftz: bool, ty: Type) 
     }
 }
 
-/// The Boolean operator that joins a comparison with a predicate.
+/// Takes the Boolean operator that combines a comparison with a predicate.
 fn join(cx: &mut Cx<'_, '_, '_>) -> Option<&'static str> {
     cx.choose(&[("and", "and"), ("or", "or"), ("xor", "xor")])
 }
@@ -148,7 +147,6 @@ fn joined(operator: Option<&str>, negate: bool) -> Join {
     }
 }
 
-/// Decodes the instruction `setp`.
 pub(super) fn setp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let relation = cx.require("a comparison", &RELATIONS)?;
     let operator = join(cx);
@@ -165,12 +163,12 @@ pub(super) fn setp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         }
         single => (predicate_target(cx, single)?, None),
     };
-    // Row 0 is true everywhere and never written, so it stands for "no row".
+    // Row 0 is true everywhere and never written, so as a destination it stands for "no row".
     let o = Operands { d, e: e.unwrap_or(0), a, b, c, imm: 0 };
     Ok(Op::Compare { f, o, join: joined(operator, negate) })
 }
 
-/// The row of a predicate destination, 0 for the sink.
+/// Returns the row of a predicate destination, 0 for the sink.
 fn predicate_target<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>) -> Result<u16> {
     match operand {
         Operand::Sink => Ok(0),
@@ -178,7 +176,7 @@ fn predicate_target<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>) -> Resul
     }
 }
 
-/// `set`: all ones or 1.0 where the comparison holds.
+/// `set`: all ones or 1.0 where the comparison holds, else 0.
 pub(super) fn set(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let relation = cx.require("a comparison", &RELATIONS)?;
     let operator = join(cx);
@@ -207,8 +205,8 @@ pub(super) fn set(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
 const F16_ONE: u32 = 0x3c00;
 const BF16_ONE: u32 = 0x3f80;
 
-/// `set` of two halves each: all ones or 1.0 in each of them. The constant has the relation, whether
-/// subnormals are flushed, and what is true.
+/// `set` of two halves: all ones or 1.0 in each half. The constant encodes the relation, the flushing of
+/// subnormals, and the value for true.
 fn set_pair(
     cx: &mut Cx<'_, '_, '_>,
     relation: Relation,
@@ -249,7 +247,6 @@ fn pair(imm: u32, a: u32, b: u32, value: impl Fn(u16) -> f32) -> u32 {
 }
 
 impl Relation {
-    /// Whether it holds between floats.
     fn holds(self, a: f32, b: f32) -> bool {
         let unordered = a.is_nan() || b.is_nan();
         match self {
@@ -272,7 +269,6 @@ impl Relation {
     }
 }
 
-/// Decodes the instruction `selp`.
 pub(super) fn selp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     cx.arity(4..=4)?;
@@ -288,7 +284,7 @@ pub(super) fn selp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Alu { f, o: Operands { d, a, b, c, ..Operands::default() } })
 }
 
-/// `slct`: the first source where the third is not negative.
+/// `slct`: selects the first source where the third is not negative.
 pub(super) fn slct(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ftz = cx.take("ftz");
     let ty = cx.ty()?;

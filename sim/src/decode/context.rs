@@ -1,4 +1,4 @@
-//! What a decoder sees of the instruction at hand: modifiers and operands.
+//! Modifiers and operands of the instruction that is being decoded.
 
 use crate::ast::{Instruction, Operand, Type};
 use crate::effort::Effort;
@@ -39,9 +39,7 @@ pub(super) struct Context<'c, 'a, 's> {
     pub(super) instruction: &'a Instruction<'s>,
     pub(super) scope: usize,
     pub(super) returns: Returns,
-    /// Bits of the modifiers that the decoder has taken.
     pub(super) taken: u32,
-    /// The last type modifier taken.
     pub(super) last_type: Option<Type>,
 }
 
@@ -54,19 +52,17 @@ impl<'a, 's> Context<'_, 'a, 's> {
         &self.instruction.modifiers
     }
 
-    /// The modifiers not taken yet, with their places.
+    /// Returns the modifiers that are not taken yet, with their positions.
     fn remaining(&self) -> impl Iterator<Item = (usize, &'s str)> + use<'a, 's> {
         let taken = self.taken;
         let list = self.modifiers().iter().copied().enumerate();
         list.filter(move |&(index, _)| index >= 32 || taken >> index & 1 == 0)
     }
 
-    /// Whether a modifier is there, taken or not.
     pub(super) fn has(&self, name: &str) -> bool {
         self.modifiers().contains(&name)
     }
 
-    /// Takes a modifier if it is there.
     pub(super) fn take(&mut self, name: &str) -> bool {
         let found = self.remaining().find(|&(_, modifier)| modifier == name);
         found.is_some_and(|(index, _)| self.mark(index))
@@ -79,7 +75,7 @@ impl<'a, 's> Context<'_, 'a, 's> {
         index < 32
     }
 
-    /// Takes the first modifier of a table that is there.
+    /// Takes the first modifier that the table lists.
     pub(super) fn choose<T: Copy>(&mut self, table: &[(&str, T)]) -> Option<T> {
         let found = self.remaining().find_map(|(index, modifier)| {
             table.iter().find(|(name, _)| *name == modifier).map(|(_, value)| (index, *value))
@@ -87,7 +83,7 @@ impl<'a, 's> Context<'_, 'a, 's> {
         found.filter(|&(index, _)| self.mark(index)).map(|(_, value)| value)
     }
 
-    /// As [`choose`](Self::choose); fails when none is there.
+    /// Like [`choose`](Self::choose), but fails if none is present.
     pub(super) fn require<T: Copy>(&mut self, what: &str, table: &[(&str, T)]) -> Result<T> {
         self.choose(table).ok_or_else(|| {
             let names: Vec<String> = table.iter().map(|(name, _)| format!("`.{name}`")).collect();
@@ -95,7 +91,7 @@ impl<'a, 's> Context<'_, 'a, 's> {
         })
     }
 
-    /// Takes the modifiers for which `hint` holds, which change no result.
+    /// Takes the modifiers for which `hint` holds, which have no effect on results.
     pub(super) fn ignore(&mut self, hint: impl Fn(&str) -> bool) {
         let hints: Vec<usize> =
             self.remaining().filter(|(_, name)| hint(name)).map(|(index, _)| index).collect();
@@ -104,7 +100,6 @@ impl<'a, 's> Context<'_, 'a, 's> {
         }
     }
 
-    /// Takes the next type modifier.
     pub(super) fn ty(&mut self) -> Result<Type> {
         let found = self.remaining().find_map(|(index, name)| Some((index, Type::parse(name)?)));
         let Some((index, ty)) = found.filter(|&(index, _)| index < 32) else {
@@ -115,17 +110,15 @@ impl<'a, 's> Context<'_, 'a, 's> {
         Ok(ty)
     }
 
-    /// The next type modifier, left in place.
+    /// Returns the next type modifier without taking it.
     pub(super) fn peek_type(&self) -> Option<Type> {
         self.remaining().find_map(|(_, name)| Type::parse(name))
     }
 
-    /// The next modifier, left in place.
     pub(super) fn peek(&self) -> Option<&'s str> {
         self.remaining().next().map(|(_, name)| name)
     }
 
-    /// Fails on modifiers that the decoder has not taken.
     pub(super) fn all_taken(&self) -> Result<()> {
         let opcode = self.instruction.opcode;
         self.remaining().next().map_or(Ok(()), |(_, name)| {
@@ -133,14 +126,12 @@ impl<'a, 's> Context<'_, 'a, 's> {
         })
     }
 
-    /// The failure for a type that an instruction does not have.
     pub(super) fn wrong_type<T>(&self, ty: Type) -> Result<T> {
         let opcode = self.instruction.opcode;
         let name = format!("{ty:?}").to_lowercase();
         Err(format!("`{opcode}` has no form for type `.{name}` with these modifiers"))
     }
 
-    /// Fails unless the number of operands is within `range`.
     pub(super) fn arity(&self, range: std::ops::RangeInclusive<usize>) -> Result<usize> {
         let (opcode, count) = (self.instruction.opcode, self.operand_list().len());
         if range.contains(&count) {
@@ -157,7 +148,6 @@ impl<'a, 's> Context<'_, 'a, 's> {
             .ok_or_else(|| format!("`{}` lacks operand {}", self.instruction.opcode, index + 1))
     }
 
-    /// What a name stands for where the instruction is.
     pub(super) fn symbol(&mut self, name: &'s str) -> Result<Symbol> {
         self.flat
             .scopes
@@ -166,7 +156,6 @@ impl<'a, 's> Context<'_, 'a, 's> {
             .ok_or_else(|| format!("`{name}` is not declared"))
     }
 
-    /// The register of a name, which must have the width of `ty`.
     fn register(&mut self, name: &'s str, ty: Type) -> Result<u32> {
         match self.symbol(name)? {
             Symbol::Register(Type::B128, _) => {
@@ -185,7 +174,7 @@ impl<'a, 's> Context<'_, 'a, 's> {
         }
     }
 
-    /// The rows of the halves of a register of 128 bits.
+    /// Returns the rows of the two halves of a 128-bit register.
     pub(super) fn wide_register(&mut self, operand: &Operand<'s>, write: bool) -> Result<[u16; 2]> {
         let symbol = match operand {
             Operand::Name(name, None) => Some(self.symbol(name)?),
@@ -205,7 +194,7 @@ impl<'a, 's> Context<'_, 'a, 's> {
         self.instruction.guard.is_some()
     }
 
-    /// The row that operand `index` names as a destination of type `ty`.
+    /// Returns the row of operand `index` as a destination of type `ty`.
     pub(super) fn destination(&mut self, index: usize, ty: Type) -> Result<u16> {
         let operand = self.operand(index)?;
         self.destination_of(operand, ty)
@@ -219,7 +208,6 @@ impl<'a, 's> Context<'_, 'a, 's> {
         Ok(self.rows.write(register, !self.is_guarded()))
     }
 
-    /// The declared type of the register that an operand names.
     pub(super) fn declared_type(&mut self, operand: &Operand<'s>) -> Result<Type> {
         let Operand::Name(name, None) = operand else {
             return Err(format!("`{}` needs a register here", self.instruction.opcode));
@@ -230,7 +218,7 @@ impl<'a, 's> Context<'_, 'a, 's> {
         }
     }
 
-    /// The row that operand `index` names as a source of type `ty`.
+    /// Returns the row of operand `index` as a source of type `ty`.
     pub(super) fn source(&mut self, index: usize, ty: Type) -> Result<u16> {
         let operand = self.operand(index)?;
         self.source_of(operand, ty)
@@ -265,7 +253,6 @@ impl<'a, 's> Context<'_, 'a, 's> {
         }
     }
 
-    /// The row of a constant of type `ty`.
     pub(super) fn constant(&mut self, bits: u64, ty: Type) -> u16 {
         match File::of(ty) {
             File::Double => self.rows.constant(Init::Double(bits)),
@@ -306,7 +293,7 @@ impl<'a, 's> Context<'_, 'a, 's> {
         Ok(self.constant(address.wrapping_add(offset as u64), ty))
     }
 
-    /// State space and address within it of a variable other than a global one.
+    /// Returns the state space and the address of a variable that is not global.
     pub(super) fn place(&mut self, symbol: Symbol) -> Option<(Space, u64)> {
         match symbol {
             Symbol::Shared(index) => {
@@ -320,7 +307,7 @@ impl<'a, 's> Context<'_, 'a, 's> {
         }
     }
 
-    /// The row and negation of a predicate operand.
+    /// Returns the row of a predicate operand, and whether it is negated.
     pub(super) fn predicate(&mut self, index: usize) -> Result<(u16, bool)> {
         match self.operand(index)? {
             Operand::Not(name) => Ok((self.predicate_named(name)?, true)),
@@ -338,7 +325,6 @@ impl<'a, 's> Context<'_, 'a, 's> {
         Ok(self.rows.read(register))
     }
 
-    /// The item index of a label.
     pub(super) fn label(&mut self, name: &'s str) -> Result<u32> {
         match self.symbol(name)? {
             Symbol::Label(label) => self.label_index(label),
@@ -351,13 +337,13 @@ impl<'a, 's> Context<'_, 'a, 's> {
         index.map(|index| index as u32).ok_or_else(|| "label without a place".to_owned())
     }
 
-    /// An operation on registers: operand 0 has the first type and is the
-    /// destination, the others follow.
+    /// Decodes an operation on registers: operand 0 is the destination and has the first type, the
+    /// sources follow.
     pub(super) fn alu(&mut self, f: AluFn, types: &[Type]) -> Result<Op> {
         self.alu_with(f, types, 0)
     }
 
-    /// As [`alu`](Self::alu), with a constant.
+    /// Like [`alu`](Self::alu), with a constant.
     pub(super) fn alu_with(&mut self, f: AluFn, types: &[Type], imm: u32) -> Result<Op> {
         self.arity(types.len()..=types.len())?;
         let mut o = Operands { imm, ..Operands::default() };
@@ -379,7 +365,6 @@ impl<'a, 's> Context<'_, 'a, 's> {
     }
 }
 
-/// The bits of an immediate operand in a register of type `ty`.
 pub(super) fn immediate(operand: &Operand<'_>, ty: Type) -> Option<u64> {
     let bits = match (operand, ty) {
         (Operand::Int(value), Type::F32) => u64::from((*value as f32).to_bits()),

@@ -1,4 +1,4 @@
-//! Control flow, block barriers and what does nothing.
+//! Control flow, block barriers and instructions without effect.
 
 use crate::ast::{Operand, Type};
 use crate::program::{
@@ -11,12 +11,12 @@ use super::context::{Context, Result, immediate};
 use super::flatten::Returns;
 use super::symbols::Symbol;
 
-/// Steps for a target of a `brx.idx`, each of which is kept in several forms.
+/// Steps per target of a `brx.idx`; each target is kept in several forms.
 const STEPS_PER_TARGET: u64 = 32;
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
-/// `bra`; where its ways meet is filled in when all branches are known.
+/// `bra`; its reconvergence point is filled in when all branches are known.
 pub(super) fn bra(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let _uniform = cx.take("uni");
     cx.arity(1..=1)?;
@@ -26,7 +26,6 @@ pub(super) fn bra(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Branch { target: cx.label(name)?, join: NOWHERE })
 }
 
-/// Decodes the instruction `brx.idx`.
 pub(super) fn brx(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.require("its kind", &[("idx", ())])?;
     let _uniform = cx.take("uni");
@@ -47,7 +46,7 @@ pub(super) fn brx(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::BranchIndex { index: cx.source(0, Type::U32)?, table, join: NOWHERE })
 }
 
-/// `ret`, which in an expanded function goes on behind the call.
+/// `ret`, which in an expanded function continues after the call.
 pub(super) fn ret(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let _uniform = cx.take("uni");
     cx.arity(0..=0)?;
@@ -58,29 +57,26 @@ pub(super) fn ret(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     }
 }
 
-/// Decodes the instruction `exit`.
 pub(super) fn exit(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.arity(0..=0)?;
     Ok(Op::Exit)
 }
 
-/// Decodes the instruction `trap`.
 pub(super) fn trap(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.arity(0..=0)?;
     Ok(Op::Trap { assertion: false })
 }
 
-/// The call behind an `assert` that fails: it does not return.
+/// The call after a failed `assert`, which does not return.
 pub(super) fn assertion(_: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Trap { assertion: true })
 }
 
-/// The call behind `printf`.
 pub(super) fn print(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let Ok(CallOperands { results, arguments, .. }) = CallOperands::of(cx.instruction) else {
         return Err("only calls of functions are supported".to_owned());
     };
-    // All of them are variables of the function that calls.
+    // All operands are variables of the calling function.
     let (format, activated) = local(cx, &arguments[0])?;
     let (from, _) = local(cx, &arguments[1])?;
     let result = match results.first() {
@@ -92,7 +88,6 @@ pub(super) fn print(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Print(cx.prints.len() as u32 - 1))
 }
 
-/// A call of `cudaGraphSetConditional`.
 pub(super) fn condition(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let Ok(CallOperands { arguments, .. }) = CallOperands::of(cx.instruction) else {
         return Err("only calls of functions are supported".to_owned());
@@ -104,7 +99,6 @@ pub(super) fn condition(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Condition(cx.condition_calls.len() as u32 - 1))
 }
 
-/// A call of `malloc` or `free`.
 pub(super) fn heap(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let Ok(CallOperands { results, arguments, .. }) = CallOperands::of(cx.instruction) else {
         return Err("only calls of functions are supported".to_owned());
@@ -119,7 +113,8 @@ pub(super) fn heap(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Heap(cx.heap_calls.len() as u32 - 1))
 }
 
-/// Where a `.param` variable lies in local memory, and whether that is from where an activation begins.
+/// Returns the offset of a `.param` variable in local memory, and whether it is relative to an
+/// activation.
 fn local<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>) -> Result<(u32, bool)> {
     let Operand::Name(name, None) = operand else {
         return Err("a `.param` variable must be named".to_owned());
@@ -138,13 +133,12 @@ pub(super) fn griddepcontrol(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::GridDependency { wait })
 }
 
-/// Decodes the instructions `brkpt` and `pmevent`.
 pub(super) fn nop(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.ignore(|_| true);
     Ok(Op::Nop)
 }
 
-/// `nanosleep`: other warps and blocks get their turn.
+/// `nanosleep`: yields to other warps and blocks.
 pub(super) fn nanosleep(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     cx.arity(1..=1)?;
@@ -152,7 +146,6 @@ pub(super) fn nanosleep(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Sleep)
 }
 
-/// A barrier's number or thread count.
 fn scalar(cx: &mut Cx<'_, '_, '_>, index: usize) -> Result<Scalar> {
     match immediate(cx.operand(index)?, Type::U32) {
         Some(value) => Ok(Scalar::Constant(value as u32)),
@@ -160,8 +153,8 @@ fn scalar(cx: &mut Cx<'_, '_, '_>, index: usize) -> Result<Scalar> {
     }
 }
 
-/// `bar` and `barrier`. A warp has arrived when all of its threads have: together at an aligned one, and
-/// at a `barrier.sync` without `.aligned` at any instructions that name the same barrier.
+/// `bar` and `barrier`. A warp has arrived when all of its threads have: together at an aligned barrier,
+/// and for `barrier.sync` without `.aligned` at any instructions that name the same barrier.
 pub(super) fn bar(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.take("cluster") {
         return cluster::barrier(cx);

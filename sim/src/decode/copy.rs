@@ -1,5 +1,4 @@
-//! Copies that go on while their thread does: `cp.async`, its bulk forms,
-//! `st.async` and `red.async`.
+//! Asynchronous copies: `cp.async`, its bulk forms, `st.async` and `red.async`.
 
 use crate::ast::{Operand, Type};
 use crate::memory::Space;
@@ -15,13 +14,12 @@ use super::symbols::Symbol;
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
-/// The completion mechanism of copies that tell an mbarrier.
+/// Completion mechanism of copies that signal an mbarrier.
 const COMPLETE_TX: &str = "mbarrier::complete_tx::bytes";
 const OWN: (Space, bool) = (Space::Shared, false);
 const ANY: (Space, bool) = (Space::Shared, true);
 const GLOBAL: (Space, bool) = (Space::Global, false);
 
-/// Decodes the instruction `cp`.
 pub(super) fn cp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let reduces = cx.take("reduce");
     cx.require("its kind", &[("async", ())])?;
@@ -60,7 +58,6 @@ fn group(cx: &mut Cx<'_, '_, '_>, bulk: bool, kind: u8) -> Result<Op> {
     Ok(push(cx, AsyncOp::Group(op)))
 }
 
-/// Decodes the instruction `cp.async.mbarrier.arrive`.
 fn after_copies(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.require("an operation", &[("arrive", ())])?;
     let counted = cx.take("noinc");
@@ -76,7 +73,7 @@ fn after_copies(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(push(cx, AsyncOp::Mbarrier(op)))
 }
 
-/// Takes destination and source space, which must be these.
+/// Takes destination and source space, which must be one of the allowed pairs.
 fn spaces(cx: &mut Cx<'_, '_, '_>, allowed: &[[(Space, bool); 2]]) -> Result<[(Space, bool); 2]> {
     match [memory::space(cx), memory::space(cx)] {
         [Some(to), Some(from)] if allowed.contains(&[to, from]) => Ok([to, from]),
@@ -90,7 +87,7 @@ fn hints(cx: &mut Cx<'_, '_, '_>) -> bool {
     policy
 }
 
-/// `cp.async.ca` and `.cg`: a few bytes for each thread.
+/// `cp.async.ca` and `.cg`: a few bytes per thread.
 fn few(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let whole_sectors = cx.require("a cache operator", &[("ca", false), ("cg", true)])?;
     let [to, from] = spaces(cx, &[[OWN, GLOBAL]])?;
@@ -130,7 +127,6 @@ fn is_predicate<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>) -> bool {
     }
 }
 
-/// Decodes the instructions `cp.async.bulk` and `cp.reduce.async.bulk`.
 fn bulk_copy(cx: &mut Cx<'_, '_, '_>, reduces: bool) -> Result<Op> {
     let [to, from] = spaces(cx, &[[ANY, GLOBAL], [OWN, GLOBAL], [GLOBAL, OWN], [ANY, OWN]])?;
     let by_group = cx.take("bulk_group");
@@ -162,7 +158,6 @@ fn bulk_copy(cx: &mut Cx<'_, '_, '_>, reduces: bool) -> Result<Op> {
     Ok(copy(cx, target, bytes, signal, multicast, change))
 }
 
-/// The operation and type of a reduction.
 fn change(cx: &mut Cx<'_, '_, '_>, to: (Space, bool)) -> Result<(AtomicOp, Type)> {
     let operation = memory::operation(cx)?;
     let _ftz = cx.take("noftz");
@@ -176,7 +171,6 @@ fn change(cx: &mut Cx<'_, '_, '_>, to: (Space, bool)) -> Result<(AtomicOp, Type)
     Ok((operation, ty))
 }
 
-/// `cp.async.bulk.prefetch.L2.global [from], bytes`, which changes no result.
 fn prefetch(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.require("a cache level", &[("L2", ())])?;
     cx.require("a state space", &[("global", ())])?;
@@ -207,7 +201,6 @@ fn remote_modifiers(cx: &mut Cx<'_, '_, '_>) -> Result<()> {
     }
 }
 
-/// Decodes the instruction `st.async`.
 pub(super) fn store(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     remote_modifiers(cx)?;
     let count = memory::vector(cx);
@@ -218,7 +211,6 @@ pub(super) fn store(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     remote(cx, ty, count, None)
 }
 
-/// Decodes the instruction `red.async`.
 pub(super) fn reduction(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     remote_modifiers(cx)?;
     let (operation, ty) = change(cx, ANY)?;

@@ -1,5 +1,5 @@
-//! An entry's statements as one list of instructions: scopes resolved, calls of
-//! the module's own functions expanded in place where they can be.
+//! Flattens the statements of an entry to one list of instructions: resolves scopes, and expands calls
+//! of the module's own functions in place where possible.
 
 use std::sync::Arc;
 
@@ -13,33 +13,28 @@ use super::call::{Nested, Outlined, Site};
 use super::locations::{Body, Locations};
 use super::symbols::{ModuleSymbols, Scopes, SharedVariable, Symbol};
 
-/// Steps for what is no instruction: a label, a scope, a variable.
 const STEPS_PER_DECLARATION: u64 = 64;
-/// Steps for a shared variable of the module in an entry.
+/// Steps for each of the module's shared variables, in each entry.
 const STEPS_PER_VARIABLE: u64 = 64;
-/// Bytes of local memory of a thread, at most.
 pub(super) const MAX_LOCAL: u64 = 512 << 10;
 
-/// The flattened body of an entry.
 #[derive(Debug, Default)]
 pub(super) struct Flat<'a, 's> {
     pub(super) items: Vec<Item<'a, 's>>,
     pub(super) scopes: Scopes<'s>,
-    /// Index of the item at each label.
+    /// Item index of each label.
     pub(super) labels: Vec<Option<usize>>,
     pub(super) tables: Vec<(usize, &'a [&'s str])>,
     pub(super) prototypes: Vec<&'a Prototype<'s>>,
-    /// The functions of each `.calltargets`.
     pub(super) call_targets: Vec<&'a [&'s str]>,
     pub(super) shared: Vec<SharedVariable>,
-    /// Local memory of the entry and of what is expanded in it.
+    /// Local memory of the entry and of the functions expanded in it.
     pub(super) local: Layout,
-    /// Calls that are not expanded in place, and the functions that they activate.
+    /// Calls that are not expanded in place; `outlined` has the functions that they activate.
     pub(super) sites: Vec<Site<'s>>,
     pub(super) outlined: Vec<Outlined>,
 }
 
-/// Variables in local memory, one after the other.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
     pub(super) bytes: u64,
@@ -53,10 +48,10 @@ impl Default for Layout {
 }
 
 impl Layout {
-    /// The place of another variable.
+    /// Appends a variable and returns its offset.
     ///
     /// # Errors
-    /// There is no room for it.
+    /// Local memory is exhausted.
     pub(super) fn add(&mut self, bytes: u64, align: u32) -> Result<u32, String> {
         let start = self.bytes.next_multiple_of(u64::from(align.max(1)));
         self.bytes = start + bytes;
@@ -68,33 +63,31 @@ impl Layout {
         Ok(start as u32)
     }
 
-    /// Its bytes, so that another one can follow that is aligned so.
+    /// Returns the size, rounded up so that an area of this alignment can follow.
     pub(super) fn rounded(&self, align: u32) -> u32 {
         self.bytes.next_multiple_of(u64::from(align.max(self.align))) as u32
     }
 }
 
-/// An instruction in its scope.
 #[derive(Debug, Clone)]
 pub(super) struct Item<'a, 's> {
     pub(super) instruction: &'a Instruction<'s>,
     pub(super) scope: usize,
     pub(super) location: Option<Arc<Location>>,
     pub(super) returns: Returns,
-    /// The call that it is, if that is not expanded in place.
+    /// The call site, if the item is a call that is not expanded in place.
     pub(super) site: Option<u32>,
-    /// For what stands in no text, the place that is told.
+    /// The offset to report for an item that is not in the text.
     pub(super) added: Option<u32>,
 }
 
-/// Where a `ret` leads to.
+/// The target of a `ret`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Returns {
-    /// Out of the entry.
     Exit,
-    /// In an expanded function, to the label behind it.
+    /// Jumps to the label after an expanded function.
     To(usize),
-    /// To the caller of an activated function.
+    /// Returns to the caller of an activated function.
     Caller,
 }
 
@@ -106,7 +99,6 @@ static END: Instruction<'static> = Instruction {
     span: (0, 0),
 };
 
-/// Flattens the code of an entry.
 pub(super) fn flatten<'a, 's>(
     ast: &'a Ast<'s>,
     module: &ModuleSymbols<'s>,
@@ -115,7 +107,7 @@ pub(super) fn flatten<'a, 's>(
     entry: &'a Function<'s>,
     params: &[u32],
 ) -> Result<Flat<'a, 's>, Failure> {
-    // Each entry has its own places of the module's variables.
+    // Each entry places the module's shared variables anew.
     let places = module.shared.len() as u64;
     effort.spend(64 + STEPS_PER_VARIABLE * places).map_err(|message| (entry.offset, message))?;
     let mut flat = Flat { shared: module.shared.clone(), ..Flat::default() };
@@ -142,7 +134,8 @@ pub(super) struct Flattener<'a, 'm, 's> {
     pub(super) flat: Flat<'a, 's>,
     /// Functions being expanded, outermost first.
     pub(super) calls: Vec<&'s str>,
-    /// The function of `flat.outlined` that is flattened, none for the entry; and its local memory.
+    /// The index in `flat.outlined` of the function that is being flattened, `None` for the entry;
+    /// `local` is its local memory.
     pub(super) inside: Option<u32>,
     pub(super) local: Layout,
 }
@@ -224,13 +217,13 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         Item { instruction, scope, location, returns, site: None, added: None }
     }
 
-    /// Adds the `ret` that a text without one at its end has.
+    /// Adds the `ret` that is implied at the end of a function.
     pub(super) fn end(&mut self, function: &Function<'s>, returns: Returns) {
         let item = self.item(&END, 0, None, returns);
         self.flat.items.push(Item { added: Some(function.offset), ..item });
     }
 
-    /// Takes the steps for a statement, which comes again with each call of its function, and with it
+    /// Spends the steps of a statement, which recur with each expansion of its function, and those of
     /// each name that it declares.
     fn spend(&self, statement: &Statement<'_>) -> Result<(), String> {
         self.effort.spend(match statement {
@@ -260,7 +253,7 @@ impl<'a, 's> Flattener<'a, '_, 's> {
                 self.flat.shared.push(SharedVariable::new(variable));
                 Symbol::Shared(self.flat.shared.len() - 1)
             }
-            // The parameters of a call are memory of the calling thread.
+            // The parameters of a call are stored in the caller's local memory.
             Space::Local | Space::Param => self.local_variable(variable.bytes, variable.align)?,
             space => {
                 return Err(format!("variable `{}` in {space} memory within a function", variable.name));
@@ -269,7 +262,6 @@ impl<'a, 's> Flattener<'a, '_, 's> {
         self.flat.scopes.declare(scope, variable.name, symbol)
     }
 
-    /// Room for a variable in local memory.
     pub(super) fn local_variable(&mut self, bytes: u64, align: u32) -> Result<Symbol, String> {
         let offset = self.local.add(bytes, align)?;
         Ok(match self.inside {

@@ -1,7 +1,7 @@
 //! Floating-point arithmetic.
 //!
-//! Round-to-nearest forms in single and double precision use the host's
-//! arithmetic; the others go through the soft implementation.
+//! Round-to-nearest forms in single and double precision use the host's arithmetic; the others use the
+//! soft implementation.
 
 use crate::ast::Type;
 use crate::lanes::float::{
@@ -20,7 +20,6 @@ type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 pub(super) const ROUNDS: [(&str, Round); 4] =
     [("rn", Round::Nearest), ("rz", Round::Zero), ("rm", Round::Down), ("rp", Round::Up)];
 
-/// Rounding and range modifiers of arithmetic.
 fn mode(cx: &mut Cx<'_, '_, '_>) -> Mode {
     Mode {
         round: cx.choose(&ROUNDS).unwrap_or(Round::Nearest),
@@ -31,12 +30,12 @@ fn mode(cx: &mut Cx<'_, '_, '_>) -> Mode {
     }
 }
 
-/// Whether the host's arithmetic will do, with subnormals flushed or not.
+/// Returns whether the host's arithmetic gives the right result, with subnormals flushed or not.
 fn is_native(mode: Mode) -> bool {
     mode.round == Round::Nearest && !mode.sat && !mode.relu
 }
 
-/// The soft implementation of an operation; `arity` counts its sources.
+/// Decodes an operation for the soft implementation; `arity` is its number of sources.
 fn soft(
     cx: &mut Cx<'_, '_, '_>,
     operation: Arithmetic,
@@ -56,8 +55,8 @@ fn soft(
     cx.alu_with(f, &[ty; 4][..=arity], soft_constant(operation, mode, ty))
 }
 
-/// Native forms of a two-operand operation: plain, flushing, double. Of two NaN doubles the one that
-/// `$first` puts first goes on.
+/// Native forms of a two-operand operation: plain, flushing, double. Of two NaN doubles, the one that
+/// `$first` puts first is propagated.
 macro_rules! native2 {
     ($f:expr, $g:expr, $first:expr) => {
         [
@@ -71,13 +70,13 @@ macro_rules! native2 {
     };
 }
 
-/// The order in which NaN operands go on in divisions, which are programs.
+/// The order of NaN propagation in divisions, which the hardware runs as instruction sequences.
 #[inline(always)]
 fn first_first(a: f64, b: f64) -> [f64; 3] {
     [a, b, 0.0]
 }
 
-/// The order in which NaN operands go on in what is one instruction.
+/// The order of NaN propagation in operations that are a single hardware instruction.
 #[inline(always)]
 fn second_first(a: f64, b: f64) -> [f64; 3] {
     [b, a, 0.0]
@@ -143,7 +142,6 @@ pub(super) fn fma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 4])
 }
 
-/// Changes the sign of halves, alone or in pairs.
 macro_rules! halves_signed {
     ($cx:expr, $ty:expr, $ftz:expr, $f:expr) => {{
         let f = match ($ty, $ftz) {
@@ -161,7 +159,6 @@ macro_rules! halves_signed {
     }};
 }
 
-/// Decodes the instruction `abs`.
 pub(super) fn abs(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let (ftz, ty) = (cx.take("ftz"), cx.ty()?);
     let f = match (ty, ftz) {
@@ -173,7 +170,6 @@ pub(super) fn abs(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 2])
 }
 
-/// Decodes the instruction `neg`.
 pub(super) fn neg(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let (ftz, ty) = (cx.take("ftz"), cx.ty()?);
     let f = match (ty, ftz) {
@@ -185,7 +181,6 @@ pub(super) fn neg(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 2])
 }
 
-/// Decodes the instructions `min` and `max`.
 pub(super) fn extreme(cx: &mut Cx<'_, '_, '_>, max: bool) -> Result<Op> {
     let (ftz, nan) = (cx.take("ftz"), cx.take("NaN"));
     let xorsign = cx.take("xorsign");
@@ -239,7 +234,6 @@ fn extreme_modified(cx: &mut Cx<'_, '_, '_>, how: Extreme, three: bool) -> Resul
     cx.alu_with(f, &[Type::F32; 3], imm)
 }
 
-/// Decodes the instruction `rcp`.
 pub(super) fn rcp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let approximate = cx.take("approx");
     let mode = mode(cx);
@@ -267,9 +261,9 @@ pub(super) fn rcp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu_with(f, &[ty; 2], soft_constant(Arithmetic::Div, mode, ty))
 }
 
-/// An approximate double-precision form of the upper words alone: that of the operand is read, and the
-/// lower word of the result is zero. So a NaN whose payload is in the lower word is an infinity. The NaN
-/// of the result is that of singles in the upper word.
+/// Computes an approximate double-precision form from the upper words alone: the operand's lower word is
+/// ignored, and the result's lower word is zero. So a NaN with a payload only in the lower word counts
+/// as an infinity. The resulting NaN has the upper word of the single-precision NaN.
 fn upper_half(operand: f64, f: impl Fn(f64) -> f64) -> f64 {
     const UPPER: u64 = 0xffff_ffff_0000_0000;
     let flushed = |x: f64| DOUBLE.flush(x.to_bits() & UPPER);
@@ -277,7 +271,6 @@ fn upper_half(operand: f64, f: impl Fn(f64) -> f64) -> f64 {
     f64::from_bits(if result.is_nan() { SINGLE.nan() << 32 } else { flushed(result) })
 }
 
-/// Decodes the instruction `sqrt`.
 pub(super) fn sqrt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let _approximate = cx.take("approx");
     let mode = mode(cx);
@@ -296,7 +289,6 @@ pub(super) fn sqrt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 2])
 }
 
-/// Decodes the instruction `rsqrt`.
 pub(super) fn rsqrt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.require("a precision", &[("approx", ())])?;
     let (ftz, ty) = (cx.take("ftz"), cx.ty()?);
@@ -311,7 +303,6 @@ pub(super) fn rsqrt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     approximate(cx, Function::ReciprocalRoot, ftz, ty)
 }
 
-/// The single-precision form of a function that is computed in double precision.
 fn approximate(cx: &mut Cx<'_, '_, '_>, function: Function, ftz: bool, ty: Type) -> Result<Op> {
     if ty != Type::F32 {
         return cx.wrong_type(ty);
@@ -324,7 +315,6 @@ fn approximate(cx: &mut Cx<'_, '_, '_>, function: Function, ftz: bool, ty: Type)
     cx.alu_with(f, &[ty; 2], function as u32)
 }
 
-/// A function that exists in approximate form only.
 fn transcendental(
     cx: &mut Cx<'_, '_, '_>,
     function: Function,
@@ -340,27 +330,22 @@ fn transcendental(
     }
 }
 
-/// Decodes the instruction `sin`.
 pub(super) fn sin(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     transcendental(cx, Function::Sine, None)
 }
 
-/// Decodes the instruction `cos`.
 pub(super) fn cos(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     transcendental(cx, Function::Cosine, None)
 }
 
-/// Decodes the instruction `lg2`.
 pub(super) fn lg2(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     transcendental(cx, Function::Logarithm, None)
 }
 
-/// Decodes the instruction `ex2`.
 pub(super) fn ex2(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     transcendental(cx, Function::Power, Some(Arithmetic::Exp2))
 }
 
-/// Decodes the instruction `tanh`.
 pub(super) fn tanh(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     transcendental(cx, Function::HyperbolicTangent, Some(Arithmetic::Tanh))
 }
@@ -377,7 +362,6 @@ pub(super) fn copysign(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 3])
 }
 
-/// Decodes the instruction `testp`.
 pub(super) fn testp(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     const PROPERTIES: [(&str, Property); 6] = [
         ("finite", Property::Finite),

@@ -1,5 +1,5 @@
-//! Calls that were inlined, as debug information has them: nvcc's `-G` writes no `inlined_at`, and DWARF
-//! instead. Addresses in it are labels of the text, for which their offsets stand in here.
+//! Inlined calls from debug information: with `-G`, nvcc writes DWARF and no `inlined_at`. Addresses in
+//! DWARF are labels of the text, whose byte offsets are used here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,23 +15,20 @@ use crate::location::MAX_DEPTH;
 
 use super::locations::Place;
 
-/// The instructions of a call that was inlined.
 #[derive(Debug)]
 pub(super) struct Inlined {
-    /// Offsets of the text: the first, and the first behind it.
+    /// Byte offsets in the text, `from..to`.
     from: u64,
     to: u64,
-    /// What was inlined, and where.
+    /// The inlined function, and the location of its call.
     pub(super) function: Option<Arc<str>>,
     pub(super) at: Place,
-    /// The one around it.
     outer: Option<usize>,
 }
 
-/// All of a module.
 #[derive(Debug, Default)]
 pub(super) struct InlinedCalls {
-    /// By where they begin, those around others first.
+    /// Sorted by start, enclosing calls first.
     calls: Vec<Inlined>,
 }
 
@@ -39,7 +36,7 @@ type Slice<'a> = EndianSlice<'a, LittleEndian>;
 type Unit<'a> = UnitHeader<Slice<'a>>;
 
 impl InlinedCalls {
-    /// Those of a module: none of one whose debug information cannot be read.
+    /// Reads the calls of a module; empty if its debug information cannot be read.
     pub(super) fn new(ast: &Ast<'_>) -> Self {
         if ast.debug_info.bytes.is_empty() {
             return Self::default();
@@ -59,7 +56,7 @@ impl InlinedCalls {
         Self { calls }
     }
 
-    /// The calls that an instruction at an offset is in, the innermost first.
+    /// Returns the calls that contain the instruction at an offset, innermost first.
     pub(super) fn around(&self, offset: u32) -> impl Iterator<Item = &Inlined> {
         let offset = u64::from(offset);
         let last = self.calls.partition_point(|call| call.from <= offset).checked_sub(1);
@@ -69,7 +66,7 @@ impl InlinedCalls {
     }
 }
 
-/// The bytes of a section with offsets in the place of labels.
+/// Returns the bytes of a section with labels replaced by their offsets.
 fn placed(section: &DebugSection<'_>, offsets: &HashMap<&str, u32>) -> Vec<u8> {
     let mut bytes = section.bytes.clone();
     for (at, label) in &section.labels {
@@ -140,7 +137,7 @@ fn calls_in(
     Ok(())
 }
 
-/// The name of a function, as it is in the PTX if it says so.
+/// Returns the name of a function, preferably its linkage name in the PTX.
 fn name_of(
     unit: &Unit<'_>,
     abbreviations: &gimli::Abbreviations,

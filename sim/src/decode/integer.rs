@@ -1,4 +1,4 @@
-//! Decodes the arithmetic of integers.
+//! Integer arithmetic.
 
 use crate::ast::Type;
 use crate::lanes::bits::{bit_mask, dot4, extend, extract, find_high, insert, low24, nth_set};
@@ -10,7 +10,6 @@ use super::float;
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
-/// Which part of a product is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Low,
@@ -20,8 +19,7 @@ enum Part {
 
 const PARTS: [(&str, Part); 3] = [("lo", Part::Low), ("hi", Part::High), ("wide", Part::Wide)];
 
-/// The unsigned or bit type's decoder falls through to the signed one of the
-/// same width where the operation is the same.
+/// Selects an operation by width alone: modular arithmetic is the same for signed and unsigned types.
 macro_rules! modular {
     ($name:ident, $method:ident) => {
         fn $name(ty: Type) -> Option<AluFn> {
@@ -43,14 +41,12 @@ fn is_integer(ty: Type) -> bool {
     !ty.is_float() && ty != Type::Pred
 }
 
-/// A function on the two halves of each word.
 #[inline(always)]
 fn halves(a: u32, b: u32, f: impl Fn(u16, u16) -> u16) -> u32 {
     let low = f(a as u16, b as u16);
     u32::from(low) | u32::from(f((a >> 16) as u16, (b >> 16) as u16)) << 16
 }
 
-/// Decodes the instruction `add`.
 pub(super) fn add(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.peek_type().is_some_and(Type::is_float) {
         return float::add(cx);
@@ -74,7 +70,6 @@ pub(super) fn add(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     }
 }
 
-/// Decodes the instruction `sub`.
 pub(super) fn sub(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.peek_type().is_some_and(Type::is_float) {
         return float::sub(cx);
@@ -103,19 +98,16 @@ const MULTIPLY: u32 = 8;
 const HIGH: u32 = 16;
 const SIGNED: u32 = 32;
 
-/// Decodes the instruction `addc`.
 pub(super) fn addc(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let out = if cx.take("cc") { CARRY_OUT } else { 0 };
     carry(cx, CARRY_IN | out)
 }
 
-/// Decodes the instruction `subc`.
 pub(super) fn subc(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let out = if cx.take("cc") { CARRY_OUT } else { 0 };
     carry(cx, CARRY_IN | SUBTRACT | out)
 }
 
-/// Decodes the instruction `madc`.
 pub(super) fn madc(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let part = cx.require("a part", &PARTS[..2])?;
     let out = if cx.take("cc") { CARRY_OUT } else { 0 };
@@ -123,7 +115,6 @@ pub(super) fn madc(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     carry(cx, CARRY_IN | MULTIPLY | high | out)
 }
 
-/// An instruction that reads or writes the carry flag.
 fn carry(cx: &mut Cx<'_, '_, '_>, flags: u32) -> Result<Op> {
     let ty = cx.ty()?;
     let flags = if ty.is_signed() { flags | SIGNED } else { flags };
@@ -136,7 +127,7 @@ fn carry(cx: &mut Cx<'_, '_, '_>, flags: u32) -> Result<Op> {
     cx.alu_with(f, &[ty; 4][..count], flags)
 }
 
-/// Sum or difference with carry; `bits` is the operands' width.
+/// Returns the sum or difference with carry; `bits` is the width of the operands.
 fn with_carry(flags: u32, bits: u32, [a, b, c]: [u64; 3], carry: bool) -> (u64, bool) {
     let (x, y) = if flags & MULTIPLY != 0 {
         (u128::from(product(flags, bits, a, b)), u128::from(c))
@@ -184,7 +175,6 @@ fn carry_doubles(regs: &mut Regs, o: &Operands, mask: u32) {
     }
 }
 
-/// The type of twice the width.
 fn widened(ty: Type) -> Option<Type> {
     Some(match ty {
         Type::U16 => Type::U32,
@@ -195,7 +185,6 @@ fn widened(ty: Type) -> Option<Type> {
     })
 }
 
-/// Decodes the instruction `mul`.
 pub(super) fn mul(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.peek_type().is_some_and(Type::is_float) {
         return float::mul(cx);
@@ -234,7 +223,6 @@ pub(super) fn mul(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[result, ty, ty])
 }
 
-/// Decodes the instruction `mad`.
 pub(super) fn mad(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.peek_type().is_some_and(Type::is_float) {
         return float::fma(cx);
@@ -278,7 +266,7 @@ pub(super) fn mad(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[result, ty, ty, result])
 }
 
-/// `mad.hi`, by the carry instructions' product.
+/// `mad.hi`, by means of the carry instructions' product.
 fn mad_high(cx: &mut Cx<'_, '_, '_>, ty: Type) -> Result<Op> {
     let flags = HIGH | if ty.is_signed() { SIGNED } else { 0 };
     let f = match ty {
@@ -296,7 +284,6 @@ fn mad_high(cx: &mut Cx<'_, '_, '_>, ty: Type) -> Result<Op> {
     cx.alu_with(f, &[ty; 4], flags)
 }
 
-/// Decodes the instruction `mul24`.
 pub(super) fn mul24(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let part = cx.require("a part", &PARTS[..2])?;
     let ty = cx.ty()?;
@@ -314,7 +301,6 @@ pub(super) fn mul24(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 3])
 }
 
-/// Decodes the instruction `mad24`.
 pub(super) fn mad24(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let part = cx.require("a part", &PARTS[..2])?;
     let (sat, ty) = (cx.take("sat"), cx.ty()?);
@@ -387,7 +373,6 @@ pub(super) fn rem(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 3])
 }
 
-/// Decodes the instruction `abs`.
 pub(super) fn abs(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.peek_type().is_some_and(Type::is_float) {
         return float::abs(cx);
@@ -402,7 +387,6 @@ pub(super) fn abs(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 2])
 }
 
-/// Decodes the instruction `neg`.
 pub(super) fn neg(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.peek_type().is_some_and(Type::is_float) {
         return float::neg(cx);
@@ -417,10 +401,9 @@ pub(super) fn neg(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 2])
 }
 
-/// `min` and `max` of one type, which differ in a method's name only.
+/// `min` or `max`, which differ in a method's name only.
 macro_rules! extreme {
     ($name:ident, $method:ident, $max:literal) => {
-        #[doc = concat!("`", stringify!($method), "`")]
         pub(super) fn $name(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
             if cx.peek_type().is_some_and(Type::is_float) {
                 return float::extreme(cx, $max);
@@ -450,7 +433,6 @@ macro_rules! extreme {
 extreme!(min, min, false);
 extreme!(max, max, true);
 
-/// Decodes the instruction `popc`.
 pub(super) fn popc(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     let f = match ty {
@@ -461,7 +443,6 @@ pub(super) fn popc(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[Type::U32, ty])
 }
 
-/// Decodes the instruction `clz`.
 pub(super) fn clz(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     let f = match ty {
@@ -472,7 +453,6 @@ pub(super) fn clz(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[Type::U32, ty])
 }
 
-/// Decodes the instruction `brev`.
 pub(super) fn brev(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     let f = match ty {
@@ -483,7 +463,7 @@ pub(super) fn brev(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 2])
 }
 
-/// `bfind`; the constant says signed in bit 0 and shift amount in bit 1.
+/// `bfind`; the constant encodes signed in bit 0 and shift amount in bit 1.
 pub(super) fn bfind(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let shift_amount = cx.take("shiftamt");
     let ty = cx.ty()?;
@@ -500,7 +480,6 @@ pub(super) fn bfind(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu_with(f, &[Type::U32, ty], imm)
 }
 
-/// Decodes the instruction `fns`.
 pub(super) fn fns(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     if ty != Type::B32 {
@@ -509,7 +488,6 @@ pub(super) fn fns(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(each!(U32 <- U32, U32, I32: |_, mask, base, offset| nth_set(mask, base, offset)), &[ty; 4])
 }
 
-/// Decodes the instruction `bfe`.
 pub(super) fn bfe(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     let f = match ty {
@@ -524,7 +502,7 @@ pub(super) fn bfe(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu_with(f, &[ty, ty, Type::U32, Type::U32], u32::from(ty.is_signed()))
 }
 
-/// `bfi`, the one instruction with four sources: the position is in `e`.
+/// `bfi`, the only instruction with four sources; the position is in `e`.
 pub(super) fn bfi(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     cx.arity(5..=5)?;
@@ -552,12 +530,11 @@ pub(super) fn bfi(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Alu { f, o: Operands { d, e, a, b, c, imm: 0 } })
 }
 
-/// Out-of-range amounts are clamped or wrapped.
+/// Takes the mode of out-of-range amounts: wrapped, else clamped.
 fn wraps(cx: &mut Cx<'_, '_, '_>) -> Result<bool> {
     cx.require("a mode", &[("clamp", false), ("wrap", true)])
 }
 
-/// Decodes the instruction `bmsk`.
 pub(super) fn bmsk(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let wrap = wraps(cx)?;
     let ty = cx.ty()?;
@@ -568,7 +545,6 @@ pub(super) fn bmsk(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu_with(f, &[ty; 3], u32::from(wrap))
 }
 
-/// Decodes the instruction `szext`.
 pub(super) fn szext(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let wrap = wraps(cx)?;
     let ty = cx.ty()?;
@@ -579,7 +555,6 @@ pub(super) fn szext(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu_with(f, &[ty, ty, Type::U32], u32::from(ty.is_signed()) | u32::from(wrap) << 1)
 }
 
-/// Decodes the instruction `dp4a`.
 pub(super) fn dp4a(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let (a, b) = (cx.ty()?, cx.ty()?);
     if ![a, b].iter().all(|ty| matches!(ty, Type::U32 | Type::S32)) {

@@ -1,8 +1,8 @@
-//! Source lines: of the PTX text itself, and of the source it was compiled from.
+//! Source locations: lines of the PTX text, and of the source that it was compiled from.
 //!
-//! A `.loc` names the innermost place. Where calls were inlined, nvcc says by `inlined_at` where, by one
-//! directive for each call, the caller's own directive first; LLVM has the whole chain in a comment.
-//! What is called and not inlined is at the place of the call.
+//! A `.loc` names the innermost location. For inlined calls nvcc adds `inlined_at`, with one directive
+//! per call and the caller's directive first; LLVM writes the whole chain into a comment. A called
+//! function that is not inlined has the location of its call.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,7 +13,6 @@ use crate::ast::{Ast, SourceLocation};
 use crate::lexer::one_line;
 use crate::location::{Location, MAX_DEPTH};
 
-/// Byte offsets at which the lines of the text start.
 pub(super) struct Lines(Vec<u32>);
 
 impl Lines {
@@ -22,49 +21,45 @@ impl Lines {
         Self(std::iter::once(0).chain(source.bytes().enumerate().filter_map(after)).collect())
     }
 
-    /// The line of a byte offset, from 1.
     pub(super) fn line(&self, offset: u32) -> u32 {
         self.0.partition_point(|&start| start <= offset) as u32
     }
 }
 
-/// Files of one name that are told apart, at most.
+/// Maximum number of files of one name that are distinguished.
 const MAX_ALIKE: usize = 16;
 
-/// A place as directives have it: file, line and column.
+/// File, line and column, as in a directive.
 pub(super) type Place = (u32, u32, u32);
 
-/// The files and names that `.loc` directives refer to.
 pub(super) struct Locations<'s> {
     files: HashMap<u32, Arc<str>>,
-    /// The files by the last part of their paths.
+    /// The files by the last component of their paths.
     by_name: HashMap<&'s str, Vec<&'s str>>,
     functions: HashMap<String, Arc<str>>,
-    /// Files of comments, as they are shown.
+    /// Displayed paths of the files that comments name.
     of_comments: RefCell<HashMap<&'s str, Arc<str>>>,
     inlined: InlinedCalls,
 }
 
-/// A function's body, or what is expanded of it at a call.
+/// A function's body, or its expansion at a call.
 pub(super) struct Body {
-    /// The places of directives so far, with what called them.
+    /// The directives so far, each with its resolved location.
     known: HashMap<Place, Option<Arc<Location>>>,
-    /// Where it is called, and the name by which.
+    /// The name by which the function is called, and the location of the call.
     call: Option<(Arc<str>, Option<Arc<Location>>)>,
 }
 
 impl Body {
-    /// That of an entry.
     pub(super) fn of_entry() -> Self {
         Self { known: HashMap::new(), call: None }
     }
 
-    /// That of a function of this name, called at a place.
     pub(super) fn of_call(name: &str, place: Option<&Arc<Location>>) -> Self {
         Self { known: HashMap::new(), call: Some((name.into(), place.cloned())) }
     }
 
-    /// Where it is called, which is the place of what in it has no line of its own.
+    /// Returns the location of the call, which also stands for instructions without a line of their own.
     pub(super) fn called_at(&self) -> Option<Arc<Location>> {
         self.call.as_ref().and_then(|(_, place)| place.clone())
     }
@@ -72,7 +67,7 @@ impl Body {
 
 impl<'s> Locations<'s> {
     pub(super) fn new(ast: &Ast<'s>) -> Self {
-        // Names that are shown, one to a line.
+        // Displayed names, each made a single line.
         let files = ast.files.iter().map(|&(index, path)| (index, Arc::from(one_line(path)))).collect();
         let names = ast.strings.iter();
         let functions =
@@ -88,7 +83,7 @@ impl<'s> Locations<'s> {
         Self { files, by_name, functions, of_comments: RefCell::default(), inlined }
     }
 
-    /// The location of a directive in a body; none for line 0 alone, which compilers give to
+    /// Returns the location of a directive in a body; `None` for line 0 alone, which compilers give to
     /// instructions without a source.
     pub(super) fn resolve(&self, place: &SourceLocation<'s>, body: &mut Body) -> Option<Arc<Location>> {
         let at = (place.file, place.line, place.column);
@@ -109,8 +104,8 @@ impl<'s> Locations<'s> {
         location
     }
 
-    /// The location of an instruction at an offset of the text, behind a directive: with the calls that
-    /// debug information says it is in, where the directive says nothing of them.
+    /// Returns the location of the instruction at an offset of the text, after a directive. Adds the
+    /// inlined calls of the debug information if the directive states none.
     pub(super) fn of_instruction(
         &self,
         directive: Option<&Arc<Location>>,
@@ -123,7 +118,7 @@ impl<'s> Locations<'s> {
             return Some(Arc::clone(location));
         }
         let calls: Vec<_> = calls.collect();
-        // From the outermost place inward.
+        // From the outermost call inward.
         let mut outer = None;
         for (index, call) in calls.iter().enumerate().rev() {
             let function = calls.get(index + 1).and_then(|around| around.function.clone());
@@ -133,7 +128,8 @@ impl<'s> Locations<'s> {
         Some(joined(file, at, calls[0].function.clone(), outer, body))
     }
 
-    /// A place with what called it; in the outermost function of a body, that is what called the body.
+    /// Returns a location with its callers; for the outermost function of a body, these are the callers
+    /// of the body.
     fn innermost(
         &self,
         (file, line, column): Place,
@@ -145,8 +141,8 @@ impl<'s> Locations<'s> {
         Some(joined(Arc::clone(file), (line, column), function, outer, body))
     }
 
-    /// The places of a comment such as `src/tree.rs:13:8 @[ src/sum.rs:33:9 @[ src/lib.rs:62:30 ] ]`
-    /// behind the first, which is that of its directive.
+    /// Returns the chain of calls in a comment such as `src/tree.rs:13:8 @[ src/sum.rs:33:9 @[
+    /// src/lib.rs:62:30 ] ]`, without the first location, which is that of the directive.
     fn chain(&self, comment: &'s str, body: &Body) -> Option<Arc<Location>> {
         let mut chain = None;
         let calls: Vec<&str> = comment.split("@[").skip(1).take(MAX_DEPTH).collect();
@@ -162,8 +158,8 @@ impl<'s> Locations<'s> {
         chain
     }
 
-    /// The file that a comment names from the folder that its compiler was run in: the one of the module
-    /// that ends so, if there is one and no more.
+    /// Returns the file that a comment names relative to the compiler's working directory: the only file
+    /// of the module whose path ends with it, or else the path as written.
     fn file_of_comment(&self, path: &'s str) -> Arc<str> {
         let mut known = self.of_comments.borrow_mut();
         let found = known.entry(path).or_insert_with(|| {
@@ -181,7 +177,6 @@ impl<'s> Locations<'s> {
     }
 }
 
-/// A place in front of those that called it.
 fn joined(
     file: Arc<str>,
     (line, column): (u32, u32),

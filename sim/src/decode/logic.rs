@@ -9,7 +9,6 @@ use super::context::{Context, Result, immediate};
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
-/// The predicate form of a logic instruction, on whole lane masks.
 macro_rules! mask_logic {
     ($f:expr) => {{
         fn run(r: &mut crate::lanes::Regs, o: &Operands, m: u32) {
@@ -23,10 +22,8 @@ macro_rules! mask_logic {
     }};
 }
 
-/// A two-operand logic instruction on every bit type.
 macro_rules! logic {
-    ($name:ident, $doc:literal, $f:expr) => {
-        #[doc = $doc]
+    ($name:ident, $f:expr) => {
         pub(super) fn $name(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
             let ty = cx.ty()?;
             let f = match ty {
@@ -41,11 +38,10 @@ macro_rules! logic {
     };
 }
 
-logic!(and, "`and`", |a, b| a & b);
-logic!(or, "`or`", |a, b| a | b);
-logic!(xor, "`xor`", |a, b| a ^ b);
+logic!(and, |a, b| a & b);
+logic!(or, |a, b| a | b);
+logic!(xor, |a, b| a ^ b);
 
-/// Decodes the instruction `not`.
 pub(super) fn not(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     let f = match ty {
@@ -70,7 +66,6 @@ pub(super) fn cnot(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty; 2])
 }
 
-/// Decodes the instruction `lop3`.
 pub(super) fn lop3(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     if ty != Type::B32 {
@@ -94,15 +89,14 @@ pub(super) fn lop3(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Alu { f, o: Operands { d, a, b, c, imm: *lut as u32, e: 0 } })
 }
 
-/// A shift amount known when decoding, clamped to `limit`.
 fn constant_amount(cx: &Cx<'_, '_, '_>, limit: u64) -> Result<Option<u32>> {
     let amount = immediate(cx.operand(2)?, Type::U32);
     Ok(amount.map(|amount| amount.min(limit) as u32))
 }
 
-/// A shift by an amount known when decoding. The amounts that compilers write
-/// for element sizes and halvings get functions of their own: without variable
-/// vector shifts in the host's base instruction set, only those become vectors.
+/// A shift by a constant amount. The amounts that compilers write for element sizes and halvings get
+/// functions of their own: without variable vector shifts in the host's base instruction set, only these
+/// are vectorised.
 macro_rules! shift_by {
     ($view:ident, $ty:ty, $imm:expr, |$a:ident, $n:ident| $f:expr, [$($common:literal),*]) => {
         match $imm {
@@ -192,7 +186,7 @@ pub(super) fn shr(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu(f, &[ty, ty, Type::U32])
 }
 
-/// `shf`; the constant says left in bit 0 and wrap in bit 1.
+/// `shf`; the constant encodes left in bit 0 and wrap in bit 1.
 pub(super) fn shf(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let left = cx.require("a direction", &[("l", true), ("r", false)])?;
     let wrap = cx.require("a mode", &[("clamp", false), ("wrap", true)])?;
@@ -204,7 +198,6 @@ pub(super) fn shf(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu_with(f, &[ty; 4], u32::from(left) | u32::from(wrap) << 1)
 }
 
-/// Decodes the instruction `prmt`.
 pub(super) fn prmt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     if ty != Type::B32 {

@@ -1,4 +1,4 @@
-//! Instructions on matrices: `mma`, `wmma`, `ldmatrix`, `stmatrix` and `movmatrix`.
+//! Matrix instructions: `mma`, `wmma`, `ldmatrix`, `stmatrix` and `movmatrix`.
 
 use crate::ast::{Operand, Type};
 use crate::lanes::soft::Round;
@@ -30,14 +30,13 @@ const ELEMENTS: [(&str, Element); 13] = [
     ("s32", S32),
 ];
 
-/// A shape by its name, and which elements of A and B there are in it.
+/// The name of a shape, the shape, and the element types of A and B that it supports.
 type Known = (&'static str, Shape, &'static [Element]);
 
 const fn known(name: &'static str, [m, n, k]: [u32; 3], elements: &'static [Element]) -> Known {
     (name, Shape { m, n, k }, elements)
 }
 
-/// The shapes of `mma`.
 const MMA: [Known; 11] = [
     known("m8n8k4", [8, 8, 4], &[F16, F64]),
     known("m8n8k16", [8, 8, 16], &[S8, U8]),
@@ -52,7 +51,6 @@ const MMA: [Known; 11] = [
     known("m16n8k256", [16, 8, 256], &[B1]),
 ];
 
-/// The shapes of `wmma`.
 const WMMA: [Known; 7] = [
     known("m16n16k16", [16, 16, 16], &[F16, Bf16, S8, U8]),
     known("m32n8k16", [32, 8, 16], &[F16, Bf16, S8, U8]),
@@ -63,7 +61,6 @@ const WMMA: [Known; 7] = [
     known("m8n8k128", [8, 8, 128], &[B1]),
 ];
 
-/// The types of C and D that belong to those of A and B.
 const fn sums(element: Element) -> &'static [Element] {
     match element {
         F16 | E4m3 | E5m2 => &[F16, F32],
@@ -73,10 +70,9 @@ const fn sums(element: Element) -> &'static [Element] {
     }
 }
 
-/// Halves of `wmma` take eight registers, whatever the shape.
+/// `wmma` fragments of halves take eight registers, regardless of the shape.
 const WMMA_HALVES: u32 = 8;
 
-/// Decodes the instruction `mma.sync`.
 pub(super) fn mma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     together(cx)?;
     let (shape, elements) = shape(cx, &MMA)?;
@@ -98,7 +94,6 @@ pub(super) fn mma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     product(cx, fragments, elements, saturates, None)
 }
 
-/// Decodes the instruction `wmma`.
 pub(super) fn wmma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     match cx.require("an operation", &[("load", 0), ("store", 1), ("mma", 2)])? {
         0 => move_matrix(cx, true),
@@ -106,7 +101,8 @@ pub(super) fn wmma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         _ => {
             together(cx)?;
             let (shape, elements) = shape(cx, &WMMA)?;
-            // How the fragments were loaded; they are spread alike in either case.
+            // The layout in which the fragments were loaded; their distribution over lanes is the same
+            // for both.
             let _layouts = layouts(cx)?;
             let saturates = cx.take("satfinite");
             let first = element(cx)?;
@@ -127,7 +123,7 @@ pub(super) fn wmma(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     }
 }
 
-/// The product of fragments: D, A, B and C in this order, as operands and as fragments.
+/// Decodes a product. Operands and fragments are in the order D, A, B, C.
 fn product(
     cx: &mut Cx<'_, '_, '_>,
     [d, a, b, c]: [Fragment; 4],
@@ -168,7 +164,6 @@ fn product(
     Ok(push(cx, MatrixOp::Product(Box::new(Product { a, b, c, d, summing }))))
 }
 
-/// Decodes the instructions `wmma.load` and `wmma.store`.
 fn move_matrix(cx: &mut Cx<'_, '_, '_>, load: bool) -> Result<Op> {
     let role = match load {
         true => cx.require("a matrix", &[("a", Role::A), ("b", Role::B), ("c", Role::Sum)])?,
@@ -201,12 +196,10 @@ fn move_matrix(cx: &mut Cx<'_, '_, '_>, load: bool) -> Result<Op> {
     Ok(push(cx, MatrixOp::Move(MatrixMove { held, at, load, row_major, stride, scratch })))
 }
 
-/// Decodes the instruction `ldmatrix`.
 pub(super) fn ldmatrix(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     move_rows(cx, true)
 }
 
-/// Decodes the instruction `stmatrix`.
 pub(super) fn stmatrix(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     move_rows(cx, false)
 }
@@ -234,7 +227,6 @@ fn move_rows(cx: &mut Cx<'_, '_, '_>, load: bool) -> Result<Op> {
     Ok(push(cx, MatrixOp::Rows(RowsMove { registers, at, load, transposed, scratch })))
 }
 
-/// Decodes the instruction `movmatrix`.
 pub(super) fn movmatrix(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     together(cx)?;
     cx.require("a shape", &[("m8n8", ())])?;
@@ -249,7 +241,7 @@ pub(super) fn movmatrix(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(push(cx, MatrixOp::Transpose(d, a)))
 }
 
-/// Takes what all of these instructions say of their warp.
+/// Takes the modifiers that require the whole warp to execute the instruction together.
 fn together(cx: &mut Cx<'_, '_, '_>) -> Result<()> {
     cx.require("to be of a warp", &[("sync", ())])?;
     cx.require("to be of a warp", &[("aligned", ())])
@@ -261,12 +253,12 @@ fn shape(cx: &mut Cx<'_, '_, '_>, of: &[Known]) -> Result<(Shape, &'static [Elem
     cx.require("a shape", &table)
 }
 
-/// Whether rows follow each other.
+/// Takes a layout; `true` is row-major.
 fn layout(cx: &mut Cx<'_, '_, '_>) -> Result<bool> {
     cx.require("a layout", &[("row", true), ("col", false)])
 }
 
-/// Whether A goes by rows, and B by columns.
+/// Takes the layouts of A and B; `true` is row-major for A, and column-major for B.
 fn layouts(cx: &mut Cx<'_, '_, '_>) -> Result<[bool; 2]> {
     Ok([layout(cx)?, !layout(cx)?])
 }
@@ -275,7 +267,6 @@ fn element(cx: &mut Cx<'_, '_, '_>) -> Result<Element> {
     cx.require("a type of elements", &ELEMENTS)
 }
 
-/// The registers of a matrix, as operand `index` lists them.
 fn held(
     cx: &mut Cx<'_, '_, '_>,
     index: usize,
@@ -292,7 +283,7 @@ fn held(
     Ok(Held { fragment, rows })
 }
 
-/// The rows of an operand that is one register, or several in braces.
+/// Returns the rows of an operand that is one register, or several in braces.
 fn registers(cx: &mut Cx<'_, '_, '_>, index: usize, ty: Type, write: bool) -> Result<Vec<u16>> {
     let operand = cx.operand(index)?;
     let parts = match operand {

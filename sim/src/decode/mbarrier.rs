@@ -13,13 +13,12 @@ type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 /// Bits of an mbarrier's state that hold its pending count.
 const PENDING: u64 = 0xf_ffff;
 
-/// Adds an operation to the table.
+/// Adds an operation to the table of asynchronous operations.
 pub(super) fn push(cx: &mut Cx<'_, '_, '_>, op: AsyncOp) -> Op {
     cx.asynchronous.push(op);
     Op::Async(cx.asynchronous.len() as u32 - 1)
 }
 
-/// Decodes the instruction `mbarrier`.
 pub(super) fn mbarrier(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     const OPERATIONS: [(&str, Operation); 9] = [
         ("init", Operation::Init),
@@ -32,9 +31,9 @@ pub(super) fn mbarrier(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
         ("try_wait", Operation::Wait { blocks: true }),
         ("pending_count", Operation::PendingCount),
     ];
-    // `.arrive.expect_tx` names two; the first of them is the operation.
+    // `.arrive.expect_tx` matches two rows; the first match is the operation.
     let operation = cx.require("an operation", &OPERATIONS)?;
-    // Every thread sees what others did in program order, whatever the ordering says.
+    // Threads see all writes in program order, regardless of the ordering.
     cx.ignore(|name| memory::is_scope(name) || matches!(name, "acquire" | "release" | "relaxed"));
     match operation {
         Operation::Init => simple(cx, MbarrierKind::Init, true),
@@ -61,14 +60,13 @@ enum Operation {
     PendingCount,
 }
 
-/// The type, which is always the same.
+/// Takes the type, which is always `.b64`.
 fn bits(cx: &mut Cx<'_, '_, '_>) -> Result<()> {
     let ty = cx.ty()?;
     if ty == Type::B64 { Ok(()) } else { cx.wrong_type(ty) }
 }
 
-/// The space that the modifiers name, which must be shared memory; without one
-/// the address is generic.
+/// Takes the space, which must be shared memory; the address is generic if none is given.
 fn space(cx: &mut Cx<'_, '_, '_>) -> Result<(Space, bool)> {
     match memory::space(cx) {
         None => Ok((Space::Generic, true)),
@@ -77,13 +75,12 @@ fn space(cx: &mut Cx<'_, '_, '_>) -> Result<(Space, bool)> {
     }
 }
 
-/// The mbarrier that operand `index` names.
 pub(super) fn at(cx: &mut Cx<'_, '_, '_>, index: usize, space: (Space, bool)) -> Result<Place> {
     let operand = cx.operand(index)?;
     memory::place(cx, operand, space)
 }
 
-/// An operation on `[address]`, with a 32-bit operand or without.
+/// Decodes an operation on `[address]`, with or without a 32-bit operand.
 fn simple(cx: &mut Cx<'_, '_, '_>, kind: MbarrierKind, counts: bool) -> Result<Op> {
     let space = space(cx)?;
     bits(cx)?;
@@ -104,7 +101,7 @@ fn arrive(cx: &mut Cx<'_, '_, '_>, drop: bool) -> Result<Op> {
     let space = space(cx)?;
     bits(cx)?;
     let count = cx.arity(if expect || !completes { 3..=3 } else { 1..=3 })?;
-    // `mbarrier.arrive [address];` is short for one whose state nobody wants.
+    // `mbarrier.arrive [address];` is short for an arrival whose state is discarded.
     let first = usize::from(!matches!(cx.operand(0)?, Operand::Address { .. }));
     let at = at(cx, first, space)?;
     let operand = match count > first + 1 {
@@ -122,8 +119,8 @@ fn arrive(cx: &mut Cx<'_, '_, '_>, drop: bool) -> Result<Op> {
     Ok(push(cx, AsyncOp::Mbarrier(MbarrierOp { kind, at, operand, result })))
 }
 
-/// `mbarrier.test_wait` and `.try_wait`. The time that a thread would like to be
-/// suspended at most says nothing here: there is no time.
+/// `mbarrier.test_wait` and `.try_wait`. The suspend-time hint is ignored, because time is not
+/// simulated.
 fn wait(cx: &mut Cx<'_, '_, '_>, blocks: bool) -> Result<Op> {
     let parity = cx.take("parity");
     let space = space(cx)?;

@@ -1,4 +1,4 @@
-//! Loads, stores, atomics and what goes with them.
+//! Loads, stores, atomics, fences and cache hints.
 
 use crate::ast::{Operand, Type};
 use crate::explore::Order;
@@ -35,31 +35,31 @@ const STRENGTHS: [(&str, Strength); 7] = [
     ("acq_rel", Strength::Release),
 ];
 
-/// Cache operators, eviction priorities and prefetch sizes change no result.
+/// Cache operators, eviction priorities and prefetch sizes have no effect on results.
 fn is_cache_hint(name: &str) -> bool {
     matches!(name, "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt" | "nc")
         || name.starts_with("L1::")
         || name.starts_with("L2::")
 }
 
-/// Scopes: every thread sees every other one alike.
+/// Returns whether a modifier is a scope. Except in [`order`], scopes have no effect: all threads see
+/// each other's accesses alike.
 pub(super) fn is_scope(name: &str) -> bool {
     matches!(name, "cta" | "cluster" | "gpu" | "sys")
 }
 
-/// What the modifiers of a load, store or atomic say.
 #[derive(Clone, Copy)]
 struct Common {
     space: Space,
     cluster: bool,
     strength: Strength,
     order: Order,
-    /// Whether a cache policy operand follows.
+    /// A cache policy operand follows.
     policy: bool,
 }
 
-/// The ordering that modifiers state, which stay in place. A scope within a block or a cluster orders
-/// nothing between blocks.
+/// Returns the ordering that the modifiers state, without taking them. A scope of a block or a cluster
+/// orders nothing between blocks.
 fn order(cx: &Cx<'_, '_, '_>) -> Order {
     let has = |names: &[&str]| names.iter().any(|name| cx.has(name));
     let wide = !has(&["cta", "cluster"]);
@@ -70,11 +70,10 @@ fn order(cx: &Cx<'_, '_, '_>) -> Order {
     }
 }
 
-/// The modifiers that loads, stores and atomics share.
 fn common(cx: &mut Cx<'_, '_, '_>) -> Common {
     let order = order(cx);
     let strength = cx.choose(&STRENGTHS).unwrap_or(Strength::Weak);
-    // `.mmio` stands beside `.relaxed`, `.volatile` may stand beside a space.
+    // `.mmio` comes with `.relaxed`, and `.volatile` may come with a space.
     cx.ignore(|name| name == "relaxed" || is_scope(name));
     let (space, cluster) = space(cx).unwrap_or((Space::Generic, true));
     let policy = cx.take("L2::cache_hint");
@@ -83,17 +82,16 @@ fn common(cx: &mut Cx<'_, '_, '_>) -> Common {
     Common { space, cluster, strength, order, policy }
 }
 
-/// The next state space modifier, and whether it reaches other blocks.
+/// Takes the next state space, and returns whether it includes other blocks of the cluster.
 pub(super) fn space(cx: &mut Cx<'_, '_, '_>) -> Option<(Space, bool)> {
     cx.choose(&SPACES)
 }
 
-/// Elements of a vector access.
 pub(super) fn vector(cx: &mut Cx<'_, '_, '_>) -> u8 {
     cx.choose(&[("v2", 2), ("v4", 4)]).unwrap_or(1)
 }
 
-/// Resolves `[base+offset]`; the space may become that of the variable named.
+/// Resolves `[base+offset]`; the space may be narrowed to that of the named variable.
 pub(super) fn place<'s>(
     cx: &mut Cx<'_, '_, 's>,
     operand: &Operand<'s>,
@@ -128,7 +126,7 @@ pub(super) fn place<'s>(
             let Some((found, address)) = cx.place(symbol) else {
                 return Err(format!("`{name}` is neither a register nor a variable"));
             };
-            // The parameters of a call are local memory here.
+            // The parameters of a call are stored in local memory.
             let fits = found == space
                 || space == Space::Generic
                 || (space == Space::Param && found == Space::Local);
@@ -140,7 +138,7 @@ pub(super) fn place<'s>(
     }
 }
 
-/// The row of a data register, which may be wider than the access.
+/// Returns the row of a data register, which may be wider than the access.
 pub(super) fn slot<'s>(
     cx: &mut Cx<'_, '_, 's>,
     operand: &Operand<'s>,
@@ -203,17 +201,15 @@ fn memory_type(cx: &mut Cx<'_, '_, '_>) -> Result<Type> {
     if ty == Type::Pred { cx.wrong_type(ty) } else { Ok(ty) }
 }
 
-/// Checks the cache policy operand, which changes nothing.
+/// Checks the cache policy operand, which has no effect.
 pub(super) fn policy(cx: &mut Cx<'_, '_, '_>, index: usize) -> Result<()> {
     cx.source(index, Type::B64).map(|_| ())
 }
 
-/// Decodes the instructions `ld` and `ldu`.
 pub(super) fn ld(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     transfer(cx, true).map(Op::Load)
 }
 
-/// Decodes the instructions `st` and `st.async`.
 pub(super) fn st(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.take("async") {
         return copy::store(cx);
@@ -221,7 +217,7 @@ pub(super) fn st(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     transfer(cx, false).map(Op::Store)
 }
 
-/// A load or store: the register operand is the first of a load, the second of a store.
+/// Decodes a load or store: the register operand is the first of a load, the second of a store.
 fn transfer(cx: &mut Cx<'_, '_, '_>, load: bool) -> Result<u32> {
     let common = common(cx);
     let count = vector(cx);
@@ -267,17 +263,14 @@ const OPERATIONS: [(&str, AtomicOp); 10] = [
     ("cas", AtomicOp::CompareSwap),
 ];
 
-/// The operation of an atomic, which is its first modifier of that kind.
 pub(super) fn operation(cx: &mut Cx<'_, '_, '_>) -> Result<AtomicOp> {
     cx.require("an operation", &OPERATIONS)
 }
 
-/// Decodes the instruction `atom`.
 pub(super) fn atom(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     atomic(cx, true)
 }
 
-/// Decodes the instructions `red` and `red.async`.
 pub(super) fn red(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if cx.take("async") {
         return copy::reduction(cx);
@@ -321,13 +314,12 @@ fn atomic(cx: &mut Cx<'_, '_, '_>, returns: bool) -> Result<Op> {
         false => None,
     };
     let (strength, atomic) = (common.strength, Some(operation));
-    // Atomics are strong, at the scope of the GPU unless they say another one.
+    // Atomics are strong, at the scope of the GPU unless they name another one.
     let wide = !cx.has("cta") && !cx.has("cluster");
     let order = Order { strong: wide, ..common.order };
     Ok(Op::Atomic(push(cx, Access { at, ty, count, data, strength, order, atomic, results, swap })))
 }
 
-/// Decodes the instructions `atom.exch.b128` and `atom.cas.b128`.
 fn wide_atomic(cx: &mut Cx<'_, '_, '_>, operation: AtomicOp, common: Common) -> Result<Op> {
     let operation = match operation {
         AtomicOp::Exchange => AtomicOp::WideExchange,
@@ -367,7 +359,6 @@ fn wide_atomic(cx: &mut Cx<'_, '_, '_>, operation: AtomicOp, common: Common) -> 
     )))
 }
 
-/// Elements of a vector atomic.
 fn vector_of_atomics(cx: &mut Cx<'_, '_, '_>) -> Result<u8> {
     if cx.take("v8") {
         return Err("vector atomics of 8 elements (`.v8`) are not supported".to_owned());
@@ -375,7 +366,7 @@ fn vector_of_atomics(cx: &mut Cx<'_, '_, '_>) -> Result<u8> {
     Ok(vector(cx))
 }
 
-/// Which vector atomics PTX has: sums of floats in global memory.
+/// Returns whether PTX has the vector atomic: only sums of floats in global memory.
 fn fits_vector(
     cx: &Cx<'_, '_, '_>,
     operation: AtomicOp,
@@ -390,7 +381,6 @@ fn fits_vector(
     if matches!(ty, F32 | F16 | Bf16 | F16x2 | Bf16x2) { Ok(()) } else { cx.wrong_type(ty) }
 }
 
-/// Which types PTX has each atomic for.
 pub(super) fn allows(operation: AtomicOp, ty: Type) -> bool {
     use Type::{B16, B32, B64, Bf16, Bf16x2, F16, F16x2, F32, F64, S32, S64, U32, U64};
     match operation {
@@ -405,10 +395,9 @@ pub(super) fn allows(operation: AtomicOp, ty: Type) -> bool {
     }
 }
 
-/// Decodes the instructions `fence` and `membar`.
 pub(super) fn fence(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let has = |name| cx.has(name);
-    // `membar` names its scope by its level, and is a `fence.sc`; so is a `fence` that says no more.
+    // `membar` states its scope by its level and is a `fence.sc`; so is a `fence` without an ordering.
     let wide = !has("cta") && !has("cluster") && !has("proxy");
     let (acquire, release) = (has("acquire"), has("release"));
     let sc = wide && !acquire && !release && !has("acq_rel");
@@ -426,7 +415,6 @@ pub(super) fn fence(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Fence { order, sc })
 }
 
-/// Hints to the cache: `prefetch`, `discard` and their like.
 pub(super) fn hint(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.ignore(|_| true);
     Ok(Op::Nop)

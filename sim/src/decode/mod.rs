@@ -1,4 +1,4 @@
-//! From syntax to the decoded form, once per module.
+//! Decodes the syntax tree of a module, once per module.
 
 mod call;
 mod cluster;
@@ -45,29 +45,26 @@ use locations::{Lines, Locations};
 use rows::Rows;
 use symbols::{ModuleSymbols, SharedVariable};
 
-/// Most bytes of shared memory that a block can have.
 pub(crate) const MAX_SHARED: u64 = 227 << 10;
 
-/// Bytes of the parameters of an entry, at most.
 const MAX_PARAMETERS: usize = 32_764;
 
-/// Names of the opcodes that can be decoded, in alphabetical order.
+/// Returns the names of the opcodes that can be decoded, in alphabetical order.
 pub fn opcodes() -> impl Iterator<Item = &'static str> {
     table::OPCODES.iter().map(|opcode| opcode.name)
 }
 
-/// A module that was decoded.
 pub(crate) struct Contents {
     pub(crate) entries: Vec<Entry>,
     pub(crate) broken: Vec<Broken>,
     pub(crate) image: Image,
 }
 
-/// Decodes every entry of a module, and says of each that is broken why.
+/// Decodes every entry of a module, and records the failure of each broken one.
 ///
 /// # Errors
-/// What is wrong with the module and with no single function of it: its variables, its names, and more
-/// to decode than its size allows.
+/// Failures of the module as a whole: of its variables or names, or when decoding exceeds the effort
+/// that its size allows.
 pub(crate) fn module(source: &str, ast: &Ast<'_>) -> Result<Contents, Failure> {
     let (symbols, image) = symbols::collect(ast)?;
     let lines = Lines::new(source);
@@ -95,7 +92,7 @@ pub(crate) fn module(source: &str, ast: &Ast<'_>) -> Result<Contents, Failure> {
         };
         match decoded {
             Ok(entry) => entries.push(entry),
-            // Not this entry is too much, but all of them.
+            // The effort is that of the whole module, so the module fails and not the entry alone.
             Err(failure) if effort.is_exhausted() => return Err(failure),
             Err(failure) => {
                 broken.push(function);
@@ -111,7 +108,8 @@ pub(crate) fn module(source: &str, ast: &Ast<'_>) -> Result<Contents, Failure> {
     Ok(Contents { entries, broken: broken.collect(), image })
 }
 
-/// The failure of a function as it is shown. It names the one that it is in, if that is another.
+/// Returns the failure of a function for display, which names the function that contains it if that is
+/// another one.
 fn told_of(ast: &Ast<'_>, function: &Function<'_>, (offset, message): Failure) -> Failure {
     let before = ast.functions.partition_point(|other| other.start <= offset);
     let place = ast.functions[..before].last().filter(|other| other.start != function.start);
@@ -125,7 +123,6 @@ fn told_of(ast: &Ast<'_>, function: &Function<'_>, (offset, message): Failure) -
     }
 }
 
-/// Offsets of parameters laid out one after the other.
 fn layout(formals: &[Formal<'_>]) -> Vec<Param> {
     let mut end = 0_usize;
     let mut place = |formal: &Formal<'_>| {
@@ -146,7 +143,6 @@ struct EntryDecoder<'d, 's> {
     effort: &'d Effort,
 }
 
-/// What a decoding pass yields.
 struct Decoded<'c, 'a, 's> {
     code: Vec<Inst>,
     classes: Vec<Class>,
@@ -224,7 +220,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
         })
     }
 
-    /// Decodes every item; an exit is added where the text ends without one.
+    /// Decodes every item, and adds an exit if the text ends without one.
     fn pass<'c>(
         &'c self,
         items: &[Item<'d, 's>],
@@ -288,7 +284,7 @@ impl<'d, 's> EntryDecoder<'d, 's> {
                     location: None,
                 };
             };
-            // Only the added exit lies beyond the items.
+            // Only the added exit has no item.
             let added = index >= items.len() || item.added.is_some();
             let (start, end) = item.instruction.span;
             let text = &self.source[start as usize..end as usize];
@@ -327,7 +323,7 @@ fn decode_item<'a, 's>(
         None => (Rows::always(), 0),
     };
     if instruction.opcode == "call" {
-        // All other calls are expanded.
+        // All other calls were expanded.
         let op = call::call(context, item)?;
         return Ok((Inst { op, guard, leads: false, invert }, Class::Control));
     }
@@ -342,7 +338,6 @@ fn decode_item<'a, 's>(
     Ok((Inst { op, guard, leads: false, invert }, class))
 }
 
-/// How control leaves an instruction.
 fn flow(inst: &Inst, tables: &[Vec<u32>]) -> Flow {
     let guarded = inst.guard != Rows::always();
     let converges = inst.op.converges();
@@ -362,7 +357,7 @@ fn flows(code: &[Inst], tables: &[Vec<u32>]) -> Vec<Flow> {
     code.iter().map(|inst| flow(inst, tables)).collect()
 }
 
-/// Fills in where the ways of each branch meet, and what begins with each basic block.
+/// Fills in the reconvergence point of each branch, and marks the first instruction of each basic block.
 fn join_branches(code: &mut [Inst], graph: &Graph) {
     for (index, inst) in code.iter_mut().enumerate() {
         inst.leads = graph.leads(index);
@@ -372,7 +367,7 @@ fn join_branches(code: &mut [Inst], graph: &Graph) {
     }
 }
 
-/// The shared variables that are used, by their addresses.
+/// Returns the used shared variables, sorted by address.
 fn shared_arrays(variables: &[SharedVariable], used: &[bool], addresses: &[u32]) -> Arc<[SharedArray]> {
     let array = |index: usize| {
         let SharedVariable { name, bytes, dynamic, .. } = &variables[index];
@@ -384,7 +379,7 @@ fn shared_arrays(variables: &[SharedVariable], used: &[bool], addresses: &[u32])
     arrays.into()
 }
 
-/// Addresses of the shared variables that are used, and the bytes of the static ones.
+/// Returns the addresses of the used shared variables, and the bytes of the static ones.
 fn place_shared(variables: &[SharedVariable], used: &[bool]) -> Result<(Vec<u32>, u32), String> {
     let mut addresses = vec![0; variables.len()];
     let mut end = 0_u64;
@@ -402,7 +397,7 @@ fn place_shared(variables: &[SharedVariable], used: &[bool]) -> Result<(Vec<u32>
         }
         addresses[index] = start as u32;
     }
-    // All dynamic arrays start where dynamic shared memory does.
+    // All dynamic arrays start at the start of dynamic shared memory.
     if variables.iter().zip(used).any(|(variable, &used)| used && variable.dynamic) {
         end = end.next_multiple_of(dynamic_align);
     }

@@ -15,7 +15,6 @@ use super::{narrow, special, wide};
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
-/// Decodes the instruction `mov`.
 pub(super) fn mov(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     cx.arity(2..=2)?;
@@ -54,7 +53,7 @@ pub(super) fn mov(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     }
 }
 
-/// The offset of the variable that a `mov` takes the address of, if that is of an activated function.
+/// Returns the offset of the variable whose address a `mov` takes, if it is in an activation.
 fn in_activation(cx: &mut Cx<'_, '_, '_>) -> Result<Option<u32>> {
     let (name, offset) = match cx.operand(1)? {
         Operand::Name(name, None) if special::find(name, None).is_none() => (name, 0),
@@ -67,7 +66,7 @@ fn in_activation(cx: &mut Cx<'_, '_, '_>) -> Result<Option<u32>> {
     })
 }
 
-/// `mov` of an address in local memory that depends on where the activation begins.
+/// `mov` of a local address that is relative to the activation.
 fn address_in_activation(cx: &mut Cx<'_, '_, '_>, ty: Type, offset: u32) -> Result<Op> {
     let a = cx.rows.constant(Init::Frame);
     let d = cx.destination(0, ty)?;
@@ -93,7 +92,6 @@ fn clear_predicate(r: &mut crate::lanes::Regs, o: &Operands, m: u32) {
     r.predicates[usize::from(o.d)] &= !m;
 }
 
-/// The bit type of a width.
 fn bits_type(bits: u32) -> Option<Type> {
     Some(match bits {
         8 => Type::B8,
@@ -104,7 +102,6 @@ fn bits_type(bits: u32) -> Option<Type> {
     })
 }
 
-/// Bits of each of the parts that a vector move splits a type into.
 fn part_bits(ty: Type, parts: usize) -> Result<u32> {
     let bits = ty.bits() / parts.max(1) as u32;
     match (ty.bits(), parts) {
@@ -113,7 +110,7 @@ fn part_bits(ty: Type, parts: usize) -> Result<u32> {
     }
 }
 
-/// `mov.b64 d, {a, b}` and its like.
+/// `mov.b64 d, {a, b}` and the like.
 fn pack<'s>(cx: &mut Cx<'_, '_, 's>, ty: Type, parts: &[Operand<'s>]) -> Result<Op> {
     let bits = part_bits(ty, parts.len())?;
     let Some(part) = bits_type(bits) else { return cx.wrong_type(ty) };
@@ -147,8 +144,8 @@ fn pack<'s>(cx: &mut Cx<'_, '_, 's>, ty: Type, parts: &[Operand<'s>]) -> Result<
     Ok(Op::Alu { f, o: Operands { d, e, a, b, c, imm: 0 } })
 }
 
-/// `mov.b64 {a, b}, d` and its like. The destinations are rows `d`, `e`, `b`
-/// and `c`; bit `i` of the constant says that part `i` is kept.
+/// `mov.b64 {a, b}, d` and the like. The destinations are rows `d`, `e`, `b` and `c`; bit `i` of the
+/// constant is set if part `i` is kept.
 fn unpack<'s>(cx: &mut Cx<'_, '_, 's>, ty: Type, parts: &[Operand<'s>]) -> Result<Op> {
     let bits = part_bits(ty, parts.len())?;
     let Some(part) = bits_type(bits) else { return cx.wrong_type(ty) };
@@ -192,7 +189,7 @@ fn split(r: &mut crate::lanes::Regs, o: &Operands, mask: u32, part: impl Fn(usiz
     }
 }
 
-/// `cvta`: between an address of a space and the generic one.
+/// `cvta`: converts between an address of a space and a generic one.
 pub(super) fn cvta(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let to_space = cx.take("to");
     let space = space(cx)?;
@@ -214,7 +211,6 @@ fn base_of(imm: u32) -> u64 {
     u64::from(imm) << 28
 }
 
-/// The state space that an instruction names.
 fn space(cx: &mut Cx<'_, '_, '_>) -> Result<Space> {
     cx.require(
         "a state space",
@@ -231,12 +227,11 @@ fn space(cx: &mut Cx<'_, '_, '_>) -> Result<Space> {
     )
 }
 
-/// Decodes the instruction `isspacep`.
 pub(super) fn isspacep(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let own = cx.take("shared") || cx.take("shared::cta");
     let space = if own { Space::Shared } else { space(cx)? };
     if own {
-        // Other blocks' shared memory is in the same window behind the own.
+        // Other blocks' shared memory follows the block's own in the same window.
         let f: AluFn =
             |r, o, m| holds(r, o, m, |address| region(address) == region(window(Space::Shared)));
         return cx.alu(f, &[Type::Pred, Type::U64]);
@@ -245,7 +240,7 @@ pub(super) fn isspacep(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.alu_with(f, &[Type::Pred, Type::U64], space as u32)
 }
 
-/// Sets predicate `d` to what a test of the addresses says.
+/// Sets predicate `d` to the result of a test of the addresses.
 fn holds(r: &mut crate::lanes::Regs, o: &Operands, mask: u32, test: impl Fn(u64) -> bool) {
     let mut holds = 0;
     for (lane, &address) in r.doubles[usize::from(o.a)].iter().enumerate() {
@@ -255,7 +250,7 @@ fn holds(r: &mut crate::lanes::Regs, o: &Operands, mask: u32, test: impl Fn(u64)
     *d = *d & !mask | holds & mask;
 }
 
-/// `createpolicy`: cache policies change no result, so each is 0.
+/// `createpolicy`: returns 0, since cache policies have no effect on results.
 pub(super) fn createpolicy(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     cx.ignore(|name| {
         matches!(name, "fractional" | "range" | "cvt" | "L2" | "global") || name.starts_with("L2::")
@@ -282,7 +277,6 @@ const ROUNDINGS: [(&str, (Round, bool)); 9] = [
     ("rpi", (Round::Up, true)),
 ];
 
-/// Decodes the instruction `cvt`.
 pub(super) fn cvt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if ["e4m3x2", "e5m2x2", "tf32"].iter().any(|narrow| cx.has(narrow)) {
         return narrow::cvt(cx);
@@ -334,14 +328,14 @@ fn special_or_register<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>) -> bo
     special::find(name, None).is_none() && matches!(cx.symbol(name), Ok(Symbol::Register(..)))
 }
 
-/// A double rounded to single precision, which keeps the payload of a NaN.
+/// Rounds a double to single precision, and keeps the payload of a NaN.
 #[inline(always)]
 fn narrow(a: f64) -> f32 {
     let nan = SINGLE.carry_nan(DOUBLE, a.to_bits()) as u32;
     if a.is_nan() { f32::from_bits(nan) } else { a as f32 }
 }
 
-/// Conversions with the host's own instructions.
+/// Returns the conversion by the host's own instructions, if there is one.
 fn native(to: Type, from: Type, rounding: Option<(Round, bool)>) -> Option<AluFn> {
     use Type::{F32, F64, S16, S32, S64, U8, U16, U32, U64};
     let nearest = rounding == Some((Round::Nearest, false));
@@ -377,7 +371,7 @@ fn native(to: Type, from: Type, rounding: Option<(Round, bool)>) -> Option<AluFn
     })
 }
 
-/// `cvt.rn.f16x2.f32 d, a, b`: `a` above `b`.
+/// `cvt.rn.f16x2.f32 d, a, b`: `a` in the upper half, `b` in the lower one.
 fn cvt_packed(cx: &mut Cx<'_, '_, '_>, to: Type, from: Type, mode: Mode) -> Result<Op> {
     if from != Type::F32 {
         return cx.wrong_type(from);

@@ -27,7 +27,7 @@ pub(super) fn cvt(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     if round != Round::Nearest {
         return Err("floats of 8 bits are rounded to the nearest (`.rn`)".to_owned());
     }
-    // The pair is the first type or the second.
+    // The pair is either the first type or the second.
     let first = cx.peek();
     let to_pair = first.is_some_and(|name| PAIRS.iter().any(|(pair, _)| *pair == name));
     let e5m2 = cx.require("a type", &PAIRS)?;

@@ -1,9 +1,8 @@
-//! Register rows: which row of the file each virtual register gets.
+//! Register allocation: assigns a row of the register file to each virtual register.
 //!
-//! An entry is decoded twice. The first pass records which instruction touches
-//! which register; from the live ranges, registers that are never needed at the
-//! same time get the same row, which keeps a warp's working set in the cache.
-//! The second pass writes the rows into the operations.
+//! An entry is decoded twice. The first pass records which instruction touches which register. From the
+//! live ranges, registers that are never live at the same time get the same row, which keeps a warp's
+//! working set in the cache. The second pass writes the rows into the operations.
 
 use std::collections::HashMap;
 
@@ -11,7 +10,6 @@ use crate::ast::Type;
 use crate::cfg::Touches;
 use crate::program::{FIXED_PREDICATES, Init, RowPlan, TRUE};
 
-/// The file that holds a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum File {
     Word,
@@ -29,7 +27,7 @@ impl File {
     }
 }
 
-/// Rows before those of the program: words and doubles have a zero row.
+/// Rows before those of the program: row 0 of words and doubles is zero.
 const FIXED_ROWS: u16 = 1;
 
 /// The rows of an entry during a decoding pass.
@@ -39,13 +37,13 @@ pub(super) struct Rows {
     assigned: Vec<u16>,
     plan: RowPlan,
     constants: HashMap<Init, u16>,
-    /// Rows for constants ran out.
+    /// There are more constants than row numbers.
     overflow: bool,
     pub(super) touches: Touches,
 }
 
 impl Rows {
-    /// The rows for the first pass, in which their numbers mean nothing.
+    /// Returns the rows of the first pass, whose numbers have no meaning.
     pub(super) fn recording() -> Self {
         Self::with(Vec::new(), [FIXED_ROWS, FIXED_ROWS, FIXED_PREDICATES])
     }
@@ -58,7 +56,7 @@ impl Rows {
     /// Assigns rows by linear scan over the live ranges.
     ///
     /// # Errors
-    /// More registers live at once than rows can be numbered.
+    /// More registers are live at once than row numbers exist.
     pub(super) fn assign(types: &[Type], ranges: &[Option<(usize, usize)>]) -> Result<Self, String> {
         let mut order: Vec<usize> = (0..types.len()).filter(|&r| ranges[r].is_some()).collect();
         order.sort_by_key(|&register| ranges[register]);
@@ -91,8 +89,8 @@ impl Rows {
         Ok(Self::with(assigned, next))
     }
 
-    /// The register's row; in the first pass one that is no fixed row, so that a
-    /// guard is told from none.
+    /// Returns the register's row; in the first pass a row that is not fixed, so that a guard differs
+    /// from no guard.
     pub(super) fn row(&self, register: u32) -> u16 {
         self.assigned.get(register as usize).copied().unwrap_or(u16::MAX)
     }
@@ -107,7 +105,6 @@ impl Rows {
         self.row(register)
     }
 
-    /// The row of a constant or special register.
     pub(super) fn constant(&mut self, init: Init) -> u16 {
         if matches!(init, Init::Word(0) | Init::Double(0)) {
             return 0;
@@ -130,7 +127,6 @@ impl Rows {
         row
     }
 
-    /// The predicate row that is true everywhere.
     pub(super) const fn always() -> u16 {
         TRUE
     }

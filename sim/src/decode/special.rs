@@ -1,8 +1,8 @@
-//! Decodes the special registers.
+//! Special registers.
 
 use crate::program::{MaskRelation, RESERVED_SHARED, Special, Timer};
 
-/// A special register that keeps its value while a block runs.
+/// Returns a special register that is constant while a block runs.
 pub(super) fn find(name: &str, component: Option<&str>) -> Option<Special> {
     let axis = match component {
         None => None,
@@ -16,7 +16,7 @@ pub(super) fn find(name: &str, component: Option<&str>) -> Option<Special> {
         ("%ntid", Some(axis)) => Special::Ntid(axis),
         ("%ctaid", Some(axis)) => Special::Ctaid(axis),
         ("%nctaid", Some(axis)) => Special::Nctaid(axis),
-        // In a launch without clusters, each block is a cluster of its own.
+        // In a launch without clusters, each block is its own cluster.
         ("%clusterid", Some(axis)) => Special::ClusterId(axis),
         ("%nclusterid", Some(axis)) => Special::ClusterCount(axis),
         ("%cluster_ctaid", Some(axis)) => Special::PlaceInCluster(axis),
@@ -42,8 +42,7 @@ pub(super) fn find(name: &str, component: Option<&str>) -> Option<Special> {
         ("%reserved_smem_offset_1", None) => Special::Reserved(RESERVED_SHARED / 2),
         ("%reserved_smem_offset_end", None) => Special::Reserved(RESERVED_SHARED),
         ("%reserved_smem_offset_cap", None) => Special::ReservedCapacity,
-        // Where a cooperative launch has the barrier of its grid; the driver's other registers hold
-        // nothing.
+        // The address of a cooperative launch's grid barrier; the driver's other registers are 0.
         ("%envreg1", None) => Special::WorkspaceHigh,
         ("%envreg2", None) => Special::WorkspaceLow,
         (name, None) if name.starts_with("%envreg") => Special::Zero,
@@ -51,7 +50,6 @@ pub(super) fn find(name: &str, component: Option<&str>) -> Option<Special> {
     })
 }
 
-/// Bits of a special register.
 pub(super) const fn bits(special: Special) -> u32 {
     match special {
         Special::GridId => 64,
@@ -60,7 +58,7 @@ pub(super) const fn bits(special: Special) -> u32 {
     }
 }
 
-/// A special register that changes as time passes, with its bits.
+/// Returns a special register that changes over time, and whether it has 64 bits.
 pub(super) fn timer(name: &str) -> Option<(Timer, bool)> {
     Some(match name {
         "%clock" => (Timer::Clock, false),

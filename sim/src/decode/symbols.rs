@@ -1,4 +1,4 @@
-//! Names: module variables with their places, and scopes of functions.
+//! Names: module variables with their addresses, and scopes of functions.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -8,41 +8,33 @@ use crate::lexer::{Failure, one_line};
 use crate::memory::{Space, code_address, window};
 use crate::module::{ConstVariable, GlobalVariable, Image, PatchTarget, patches};
 
-/// What a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Symbol {
     Register(Type, u32),
-    /// A `.shared` variable; its address depends on which others are used.
+    /// Index of a `.shared` variable, whose address depends on which variables are used.
     Shared(usize),
-    /// Offset within the thread's local memory, and its bytes.
+    /// Offset in the thread's local memory, and size in bytes.
     Local(u32, u64),
-    /// The same from where the activation of a function begins.
+    /// Like `Local`, but relative to the function's activation.
     Frame(u32, u64),
-    /// Offset within const memory.
     Const(u64),
-    /// A `.global` variable of the image.
     Global(u32),
-    /// Offset within the entry's parameters.
     Param(u32),
     Label(usize),
-    /// A `.branchtargets` table of the flattened body.
     Targets(usize),
-    /// A `.callprototype` of the flattened body.
     Prototype(usize),
-    /// A `.calltargets` list of the flattened body.
     CallTargets(usize),
     Function(usize),
 }
 
-/// A `.shared` variable of the module or of a function.
 #[derive(Debug, Clone)]
 pub(super) struct SharedVariable {
     pub(super) name: Arc<str>,
     pub(super) bytes: u64,
     pub(super) align: u32,
-    /// Placed behind the static ones, at the start of dynamic shared memory.
+    /// Placed after the static ones, at the start of dynamic shared memory.
     pub(super) dynamic: bool,
-    /// External and with a size: ptxas ignores the former, and so does this.
+    /// `.extern` with a size: ptxas ignores the `.extern`, and so does the simulator.
     pub(super) sized_external: bool,
 }
 
@@ -54,7 +46,6 @@ impl SharedVariable {
     }
 }
 
-/// The names of the module level.
 #[derive(Debug, Default)]
 pub(super) struct ModuleSymbols<'s> {
     pub(super) names: HashMap<&'s str, Symbol>,
@@ -63,12 +54,12 @@ pub(super) struct ModuleSymbols<'s> {
     pub(super) addressed: Vec<usize>,
 }
 
-/// Places the module's variables.
+/// Collects the module's names and lays out its variables.
 pub(super) fn collect<'s>(ast: &Ast<'s>) -> Result<(ModuleSymbols<'s>, Image), Failure> {
     let mut symbols = ModuleSymbols::default();
     let mut image = Image::default();
     for (index, function) in ast.functions.iter().enumerate() {
-        // A prototype may precede the definition, which then takes its place.
+        // A prototype may precede the definition, which then replaces it.
         if function.body.is_some() || !symbols.names.contains_key(function.name) {
             symbols.names.insert(function.name, Symbol::Function(index));
         }
@@ -94,16 +85,15 @@ pub(super) fn collect<'s>(ast: &Ast<'s>) -> Result<(ModuleSymbols<'s>, Image), F
     Ok((symbols, image))
 }
 
-/// Whether a declaration only says again what the first definition of its name says, as texts do that
-/// were linked.
+/// Returns whether a declaration merely repeats the first definition of its name, as in linked texts.
 fn is_again(variable: &Variable<'_>, first: &Variable<'_>) -> bool {
     let alike = variable.space == first.space && variable.bytes == first.bytes;
     let later = variable.offset != first.offset;
     later && alike && (variable.external || variable.weak && first.weak)
 }
 
-/// The functions with a body whose address is taken: by an instruction other than a call of them, or in
-/// the initial value of a variable. None if no function is called by its address.
+/// Returns the functions with a body whose address is taken: by an instruction other than a direct call,
+/// or in the initial value of a variable. Empty if no function is called by address.
 fn addressed(ast: &Ast<'_>, symbols: &ModuleSymbols<'_>) -> Vec<usize> {
     let statements = || ast.functions.iter().filter_map(|function| function.body.as_ref()).flatten();
     let by_address = |statement: &Statement<'_>| {
@@ -186,7 +176,6 @@ fn target(name: &str, generic: bool, symbols: &ModuleSymbols<'_>) -> Option<Patc
     }
 }
 
-/// Digits of a register's number, at most.
 const MAX_DIGITS: usize = 10;
 
 /// A `{ }` of a function body, or the body itself.
@@ -194,15 +183,14 @@ const MAX_DIGITS: usize = 10;
 pub(super) struct Scope<'s> {
     parent: Option<usize>,
     names: HashMap<&'s str, Symbol>,
-    /// `.reg .b32 %r<10>` by the prefix `%r`.
+    /// Declarations such as `.reg .b32 %r<10>`, keyed by the prefix `%r`.
     ranges: HashMap<&'s str, (Type, u32)>,
 }
 
-/// The scopes of a flattened entry; registers are numbered as they are used.
+/// The scopes of a flattened entry; registers are numbered in order of use.
 #[derive(Debug, Default)]
 pub(super) struct Scopes<'s> {
     scopes: Vec<Scope<'s>>,
-    /// Type of each register.
     pub(super) registers: Vec<Type>,
 }
 
@@ -243,14 +231,14 @@ impl<'s> Scopes<'s> {
     fn new_register(&mut self, ty: Type) -> Symbol {
         let register = self.registers.len() as u32;
         match ty {
-            // Two of 64 bits, one behind the other.
+            // Two consecutive registers of 64 bits.
             Type::B128 => self.registers.extend([Type::B64; 2]),
             _ => self.registers.push(ty),
         }
         Symbol::Register(ty, register)
     }
 
-    /// Finds a name in a scope and those around it.
+    /// Finds a name in a scope and the scopes around it.
     pub(super) fn find(&mut self, scope: usize, name: &'s str) -> Option<Symbol> {
         let mut current = Some(scope);
         while let Some(index) = current {
@@ -269,10 +257,10 @@ impl<'s> Scopes<'s> {
 }
 
 impl Scope<'_> {
-    /// The type of `%r7` if `%r<n>` is declared here with `n` above 7.
+    /// Returns the type of `%r7` if `%r<n>` is declared in this scope with `n` above 7.
     fn numbered(&self, name: &str) -> Option<Type> {
         let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count().min(MAX_DIGITS);
-        // A prefix may end in digits itself.
+        // A prefix may itself end in digits.
         (1..=digits).find_map(|length| {
             let (prefix, number) = name.split_at(name.len() - length);
             let &(ty, count) = self.ranges.get(prefix)?;

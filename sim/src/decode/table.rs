@@ -1,7 +1,6 @@
-//! The opcodes that the simulator knows: this is the place to add one.
+//! The table of supported opcodes; a new opcode is added here.
 //!
-//! Copies of tensors and `multimem` belong here as further rows with decoders of
-//! their own.
+//! Tensor copies and `multimem` would be further rows with decoders of their own.
 
 use crate::ast::Type;
 use crate::observe::Class;
@@ -13,18 +12,16 @@ use super::{
     video, warp,
 };
 
-/// Decodes the current instruction of a context.
 type Decoder = for<'c, 'a, 's> fn(&mut Context<'c, 'a, 's>) -> Result<Op>;
 
-/// An opcode with what decodes it.
 pub(super) struct Opcode {
     pub(super) name: &'static str,
-    /// The unit that executes it; `Integer` stands for "as the type says".
+    /// The unit that executes it; `Integer` means that the type decides.
     class: Class,
     pub(super) decode: Decoder,
 }
 
-/// Opcode, unit and decoder, in alphabetical order.
+/// Opcode, unit and decoder, sorted by name for the binary search.
 pub(super) static OPCODES: &[Opcode] = &[
     row("abs", Class::Integer, integer::abs),
     row("activemask", Class::Warp, warp::activemask),
@@ -146,13 +143,11 @@ const fn row(name: &'static str, class: Class, decode: Decoder) -> Opcode {
     Opcode { name, class, decode }
 }
 
-/// The opcode of a name.
 pub(super) fn find(name: &str) -> Option<&'static Opcode> {
     OPCODES.binary_search_by_key(&name, |opcode| opcode.name).ok().map(|index| &OPCODES[index])
 }
 
 impl Opcode {
-    /// The unit that executes the instruction on operands of type `ty`.
     pub(super) fn class(&self, ty: Option<Type>) -> Class {
         if self.class != Class::Integer {
             return self.class;

@@ -1,4 +1,4 @@
-//! Instructions on textures and surfaces, which are named by handles of 64 bits.
+//! Texture and surface instructions, whose objects are named by 64-bit handles.
 
 use crate::ast::{Operand, Type};
 use crate::program::{
@@ -10,7 +10,7 @@ use super::memory;
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
-/// `tex`. A texture has one level, which a level or gradients that are given choose, too.
+/// `tex`. A texture has one level, so an explicit level or gradients all select it.
 pub(super) fn tex(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let level =
         cx.choose(&[("base", Level::Base), ("level", Level::Number), ("grad", Level::Gradients)]);
@@ -44,7 +44,6 @@ pub(super) fn tex(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(push(cx, TextureOp { action, geometry, handle, coordinates, data }))
 }
 
-/// Which level of a texture is read.
 #[derive(Clone, Copy)]
 enum Level {
     Base,
@@ -52,7 +51,7 @@ enum Level {
     Gradients,
 }
 
-/// Checks a level or a gradient, which choose among one level.
+/// Checks a level or gradient operand, which has no effect since there is one level.
 fn gradient(cx: &mut Cx<'_, '_, '_>, index: usize) -> Result<()> {
     match cx.operand(index)? {
         Operand::List(parts) => {
@@ -62,7 +61,6 @@ fn gradient(cx: &mut Cx<'_, '_, '_>, index: usize) -> Result<()> {
     }
 }
 
-/// Decodes the instruction `tld4`.
 pub(super) fn tld4(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let component = cx.require("a channel", &[("r", 0), ("g", 1), ("b", 2), ("a", 3)])?;
     let geometry = geometry(cx)?;
@@ -81,12 +79,10 @@ pub(super) fn tld4(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(push(cx, TextureOp { action, geometry, handle, coordinates, data }))
 }
 
-/// Decodes the instruction `txq`.
 pub(super) fn txq(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     query(cx, false)
 }
 
-/// Decodes the instruction `suq`.
 pub(super) fn suq(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     query(cx, true)
 }
@@ -118,7 +114,6 @@ fn query(cx: &mut Cx<'_, '_, '_>, surface: bool) -> Result<Op> {
     Ok(push(cx, TextureOp { action, geometry, handle, coordinates: [0; 4], data }))
 }
 
-/// Decodes the instruction `suld`.
 pub(super) fn suld(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     surface(cx, |cx| {
         cx.arity(2..=2)?;
@@ -126,7 +121,6 @@ pub(super) fn suld(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     })
 }
 
-/// Decodes the instruction `sust`.
 pub(super) fn sust(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     surface(cx, |cx| {
         cx.arity(2..=2)?;
@@ -134,7 +128,6 @@ pub(super) fn sust(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     })
 }
 
-/// Decodes the instruction `sured`.
 pub(super) fn sured(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     surface(cx, |cx| {
         cx.arity(2..=2)?;
@@ -149,8 +142,8 @@ pub(super) fn sured(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     })
 }
 
-/// An access of a surface's bytes. `how` gives the operand that is the place, that of the data, and the
-/// change.
+/// Decodes an access to a surface's bytes. `how` returns the operand index of the coordinates, that of
+/// the data, and the atomic change.
 fn surface(
     cx: &mut Cx<'_, '_, '_>,
     how: impl Fn(&mut Cx<'_, '_, '_>) -> Result<(usize, usize, Option<AtomicOp>)>,
@@ -193,7 +186,7 @@ fn geometry(cx: &mut Cx<'_, '_, '_>) -> Result<Geometry> {
     cx.require("a geometry", &Geometry::ALL.map(|geometry| (geometry.name, geometry)))
 }
 
-/// Rows of the handle, and of a layer and coordinates, of an operand `[handle, {…}]`.
+/// Returns the rows of the handle, and of the layer and coordinates, of an operand `[handle, {…}]`.
 fn place(
     cx: &mut Cx<'_, '_, '_>,
     index: usize,
@@ -211,7 +204,7 @@ fn place(
         one => std::slice::from_ref(one),
     };
     let wanted = geometry.coordinates();
-    // Three are written as four, of which the last does not count.
+    // Three coordinates are written as four; the last is ignored.
     if given.len() != wanted && (given.len() != 4 || wanted != 3) {
         return Err(format!("{} coordinates for {wanted} of `.{}`", given.len(), geometry.name));
     }

@@ -1,5 +1,5 @@
-//! The video instructions on four bytes or two halves of words, whole ones: `vadd4` and its like,
-//! without the selection of parts.
+//! SIMD video instructions on four bytes or two halves of whole words, such as `vadd4`; without
+//! selection of parts.
 
 use crate::ast::Type;
 use crate::lanes::each;
@@ -10,7 +10,6 @@ use super::context::{Context, Result};
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
-/// `vadd2`, `vadd4` and the other instructions of arithmetic.
 pub(super) fn arithmetic(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let (name, bits) = parts(cx);
     let operation = match name {
@@ -45,14 +44,14 @@ pub(super) fn set(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     finish(cx, Video { operation, bits, signed, saturates: false, sums })
 }
 
-/// The opcode without the number of parts, and the bits of a part.
+/// Returns the opcode without the number of parts, and the bits of a part.
 fn parts<'s>(cx: &Cx<'_, '_, 's>) -> (&'s str, u32) {
     let opcode = cx.instruction.opcode;
     let (name, count) = opcode.split_at(opcode.len() - 1);
     (name, if count == "4" { 8 } else { 16 })
 }
 
-/// Whether the next type has a sign.
+/// Takes the next type, and returns whether it is signed.
 fn signed(cx: &mut Cx<'_, '_, '_>) -> Result<bool> {
     match cx.ty()? {
         Type::U32 => Ok(false),

@@ -1,4 +1,4 @@
-//! Instructions in which the lanes of a warp take part together.
+//! Warp-wide instructions.
 
 use crate::ast::{Operand, Type};
 use crate::program::{Op, ShuffleMode, ShuffleOp, Vote, WarpReduce};
@@ -7,7 +7,7 @@ use super::context::{Context, Result};
 
 type Cx<'c, 'a, 's> = Context<'c, 'a, 's>;
 
-/// The forms without `.sync` are gone since sm_70.
+/// Takes `.sync`; the forms without it do not exist since sm_70.
 fn sync(cx: &mut Cx<'_, '_, '_>) -> Result<()> {
     if cx.take("sync") {
         return Ok(());
@@ -16,7 +16,7 @@ fn sync(cx: &mut Cx<'_, '_, '_>) -> Result<()> {
     Err(format!("`{opcode}` without `.sync` does not exist on this target"))
 }
 
-/// A destination that may be `_`.
+/// Returns the row of a destination, `None` for `_`.
 fn or_sink<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>, ty: Type) -> Result<Option<u16>> {
     match operand {
         Operand::Sink => Ok(None),
@@ -24,7 +24,6 @@ fn or_sink<'s>(cx: &mut Cx<'_, '_, 's>, operand: &Operand<'s>, ty: Type) -> Resu
     }
 }
 
-/// Decodes the instruction `shfl.sync`.
 pub(super) fn shfl(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     sync(cx)?;
     let mode = cx.require(
@@ -51,7 +50,6 @@ pub(super) fn shfl(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Shuffle(cx.shuffles.len() as u32 - 1))
 }
 
-/// Decodes the instruction `vote.sync`.
 pub(super) fn vote(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     sync(cx)?;
     let kind = cx.require(
@@ -70,7 +68,6 @@ pub(super) fn vote(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Vote { kind, d, a, negate, mask })
 }
 
-/// Decodes the instruction `activemask`.
 pub(super) fn activemask(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let ty = cx.ty()?;
     if ty != Type::B32 {
@@ -80,7 +77,6 @@ pub(super) fn activemask(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::ActiveMask { d: cx.destination(0, ty)? })
 }
 
-/// Decodes the instruction `match.sync`.
 pub(super) fn match_(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     let all = cx.require("a mode", &[("any", false), ("all", true)])?;
     sync(cx)?;
@@ -97,7 +93,6 @@ pub(super) fn match_(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Match { all, wide: ty == Type::B64, d, p, a, mask })
 }
 
-/// Decodes the instruction `redux.sync`.
 pub(super) fn redux(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     sync(cx)?;
     let name = cx.require(
@@ -125,7 +120,6 @@ pub(super) fn redux(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     Ok(Op::Reduce { kind, d, a, mask })
 }
 
-/// Decodes the instruction `elect.sync`.
 pub(super) fn elect(cx: &mut Cx<'_, '_, '_>) -> Result<Op> {
     sync(cx)?;
     cx.arity(2..=2)?;

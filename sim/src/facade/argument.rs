@@ -1,18 +1,18 @@
-//! What a kernel is called with: numbers, and arrays of the host or of the device.
+//! Arguments of a kernel: numbers, and arrays of the host or of the device.
 
 use std::any::TypeId;
 use std::fmt::Debug;
 
 use super::Buffer;
 
-/// A type of elements of arrays, and of numbers: plain bytes that can be shown.
+/// An element type of arrays, and a type of numbers: plain bytes that can be printed.
 pub trait Element: bytemuck::Pod + Debug {}
 
 impl<T: bytemuck::Pod + Debug> Element for T {}
 
 /// An argument of a kernel: a number; an array of the host, which is copied to the device before the
-/// launch and, if it may change, back behind it; or a [`Buffer`] of the device. The kernel gets an
-/// array's address.
+/// launch and, if mutable, back after it; or a [`Buffer`] of the device. For an array, the kernel
+/// receives its address.
 #[derive(Debug)]
 pub struct Argument<'a>(pub(super) Content<'a>);
 
@@ -24,12 +24,11 @@ pub(super) enum Content<'a> {
     OnDevice { address: u64, bytes: usize, kind: Kind },
 }
 
-/// What is known of an array's elements.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kind {
     pub(super) size: usize,
     shown: fn(&[u8]) -> String,
-    /// Its value, of those that are floating point.
+    /// Converts an element to `f64`; `None` for types that are not floating point.
     value: Option<fn(&[u8]) -> f64>,
 }
 
@@ -50,7 +49,8 @@ impl Kind {
         (self.shown)(&bytes[index * self.size..(index + 1) * self.size])
     }
 
-    /// The first element of two arrays that differs, by more than a part of it if it is floating point.
+    /// Returns the first element in which two arrays differ; floating-point elements within a relative
+    /// tolerance count as equal.
     pub(super) fn first_off(&self, one: &[u8], other: &[u8], tolerance: f64) -> Option<usize> {
         if self.size == 0 {
             return None;

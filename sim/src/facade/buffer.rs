@@ -6,8 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Device, Element, SimError};
 
-/// An array on the device of a [`Sim`](super::Sim), which several launches work on; freed when it is
-/// dropped.
+/// An array on the device of a [`Sim`](super::Sim), for use in several launches; freed on drop.
 ///
 /// ```
 /// use warpfold_sim::Sim;
@@ -40,35 +39,35 @@ impl<T: Element> Buffer<T> {
         Ok(Self { device: Arc::clone(device), address, len, elements: PhantomData })
     }
 
-    /// The same, called so in messages.
+    /// Names the buffer for messages.
     #[must_use]
     pub fn called(self, name: &str) -> Self {
         self.device.gpu.memory().set_name(self.address, name);
         self
     }
 
-    /// Returns the number of its elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has none.
+    /// Returns whether the buffer has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Its address on the device.
+    /// Returns the address on the device.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// Writes its first elements.
+    /// Writes the first elements.
     ///
     /// # Errors
-    /// More than there are.
+    /// More elements than the buffer has.
     pub fn write(&self, elements: &[T]) -> Result<(), SimError> {
         let bytes: &[u8] = bytemuck::cast_slice(elements);
         self.device.gpu.write(self.address, bytes)?;
@@ -76,11 +75,11 @@ impl<T: Element> Buffer<T> {
         Ok(())
     }
 
-    /// Its elements as they are now.
+    /// Returns a copy of the elements.
     ///
     /// # Errors
-    /// Where every launch is checked, [`SimError::Found`] if nothing has written some of it; and none
-    /// else, as long as the device has not freed it by its address.
+    /// If every launch is checked, [`SimError::Found`] for elements that were never written; and a
+    /// failure to read if the device has freed the memory by its address.
     pub fn to_vec(&self) -> Result<Vec<T>, SimError> {
         let mut elements = vec![T::zeroed(); self.len];
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut elements);
@@ -95,7 +94,7 @@ impl<T: Element> Buffer<T> {
 
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
-        // It may be freed by its address already.
+        // The memory may already have been freed by its address.
         let _ = self.device.gpu.free(self.address);
     }
 }

@@ -1,4 +1,4 @@
-//! One launch: its shape, its arguments, and what is looked for.
+//! A single launch: its shape, its arguments and its checks.
 
 use crate::config::{Args, Launch, Stats};
 use crate::error::Error;
@@ -36,7 +36,7 @@ impl From<[u32; 3]> for Extent {
     }
 }
 
-/// A launch of a kernel that is being put together; see [`Sim::kernel`].
+/// A builder of a kernel launch; see [`Sim::kernel`].
 #[derive(Debug)]
 #[must_use = "it happens when it is run"]
 pub struct Call<'a> {
@@ -45,30 +45,28 @@ pub struct Call<'a> {
     launch: Launch,
     arguments: Vec<(Option<&'a str>, Argument<'a>)>,
     checked: bool,
-    /// Seeds under which it is run again, and how far results may be off then.
+    /// Number of seeds for further runs, and the relative tolerance of their results.
     seeds: u64,
     tolerance: f64,
 }
 
-/// What a launch did.
+/// The result of a launch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ran {
-    /// What was executed in the launch.
+    /// Statistics of the launch.
     pub stats: Stats,
-    /// What the kernel has printed.
+    /// Output of the kernel's `printf` calls.
     pub printed: String,
 }
 
-/// An array of a launch on the device.
 struct Array<'a> {
-    /// What it is called, for the host's own messages.
     name: String,
     address: u64,
     kind: Kind,
     before: Vec<u8>,
     after: Vec<u8>,
-    /// Whether it was made for the launch.
+    /// Allocated for the launch, and so freed after it.
     is_own: bool,
     back: Option<&'a mut [u8]>,
 }
@@ -80,49 +78,49 @@ impl<'a> Call<'a> {
         Self { sim, kernel, launch, arguments, checked, seeds: 0, tolerance: 0.0 }
     }
 
-    /// With a grid of `blocks` blocks.
+    /// Sets the grid to `blocks` blocks.
     pub fn grid(mut self, blocks: impl Into<Extent>) -> Self {
         self.launch.grid = blocks.into().0;
         self
     }
 
-    /// With `threads` threads in each block.
+    /// Sets the number of threads of each block.
     pub fn block(mut self, threads: impl Into<Extent>) -> Self {
         self.launch.block = threads.into().0;
         self
     }
 
-    /// In clusters of `blocks` blocks.
+    /// Sets the shape of clusters, in blocks.
     pub fn cluster(mut self, blocks: impl Into<Extent>) -> Self {
         self.launch.cluster = Some(blocks.into().0);
         self
     }
 
-    /// With `bytes` bytes of dynamic shared memory for each block.
+    /// Sets the dynamic shared memory of each block to `bytes` bytes.
     pub fn shared(mut self, bytes: u32) -> Self {
         self.launch.dynamic_shared = bytes;
         self
     }
 
-    /// As a cooperative launch, whose blocks may wait for each other.
+    /// Makes the launch cooperative, so that its blocks may wait for each other.
     pub fn cooperative(mut self) -> Self {
         self.launch.cooperative = true;
         self
     }
 
-    /// Gives the next argument of the kernel.
+    /// Appends an argument of the kernel.
     pub fn arg(mut self, argument: impl Into<Argument<'a>>) -> Self {
         self.arguments.push((None, argument.into()));
         self
     }
 
-    /// The next argument, an array that is called so in messages.
+    /// Appends an argument, an array that messages call by this name.
     pub fn named(mut self, name: &'a str, argument: impl Into<Argument<'a>>) -> Self {
         self.arguments.push((Some(name), argument.into()));
         self
     }
 
-    /// The next two arguments: an array and how many elements it has, as kernels in Rust take slices.
+    /// Appends two arguments: an array and its length, as kernels in Rust take slices.
     pub fn slice<T>(self, array: &'a [T]) -> Self
     where
         &'a [T]: Into<Argument<'a>>,
@@ -131,7 +129,7 @@ impl<'a> Call<'a> {
         self.arg(array).arg(len)
     }
 
-    /// The same of an array that may change.
+    /// Appends two arguments, a mutable array and its length.
     pub fn slice_mut<T>(self, array: &'a mut [T]) -> Self
     where
         &'a mut [T]: Into<Argument<'a>>,
@@ -140,39 +138,38 @@ impl<'a> Call<'a> {
         self.arg(array).arg(len)
     }
 
-    /// Looks for races, missing barriers and reads of what nothing has written: what is found is
+    /// Checks for races, missing barriers and reads of uninitialised memory; findings are returned as
     /// [`SimError::Found`].
     pub fn checked(mut self) -> Self {
         self.checked = true;
         self
     }
 
-    /// Runs threads in an order that the seed chooses: see [`Launch::with_seed`].
+    /// Runs threads in an order that the seed chooses; see [`Launch::with_seed`].
     pub fn seed(mut self, seed: u64) -> Self {
         self.launch.seed = Some(seed);
         self
     }
 
-    /// Runs it again under `count` seeds, each time on what was there before: an array that differs
-    /// then is [`SimError::Order`].
+    /// Repeats the launch under `count` seeds, each time on the original data. An array that then
+    /// differs is [`SimError::Order`].
     pub fn seeds(mut self, count: u64) -> Self {
         self.seeds = count;
         self
     }
 
-    /// How far floating-point results may differ between seeds, as a part of them; sums by atomics come
-    /// in another order.
+    /// Sets the relative tolerance of floating-point results between seeds, because the order of sums by
+    /// atomics varies.
     pub fn tolerance(mut self, part: f64) -> Self {
         self.tolerance = part;
         self
     }
 
-    /// Runs it, and copies arrays of the host back that may change: also where checks have found
-    /// something.
+    /// Runs the launch, and copies mutable arrays back to the host, also if checks have findings.
     ///
     /// # Errors
-    /// No such kernel, arguments that it does not take, a launch that is not possible, a thread's error,
-    /// and what was looked for and found.
+    /// An unknown kernel, arguments that it does not take, an impossible launch, a thread's error, and
+    /// the findings of the checks.
     pub fn run(self) -> Result<Ran, SimError> {
         let Self { sim, kernel, launch, arguments, checked, seeds, tolerance } = self;
         let entry = sim.module.search(kernel)?;
@@ -197,7 +194,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// A launch whose arguments are in place.
+/// A launch whose arguments are on the device.
 struct Run<'r> {
     sim: &'r Sim,
     entry: &'r Entry,
@@ -231,7 +228,7 @@ impl Run<'_> {
         Ok(Ran { stats, printed })
     }
 
-    /// Runs it under seeds, and leaves what the first run has left.
+    /// Repeats the launch under seeds, and then restores the results of the first run.
     fn again(
         &self,
         arrays: &mut [Array<'_>],
@@ -271,7 +268,6 @@ impl Run<'_> {
     }
 }
 
-/// The variables of a module in global memory, with what they hold.
 struct Variables(Vec<(u64, Vec<u8>)>);
 
 impl Variables {
@@ -292,7 +288,6 @@ impl Variables {
     }
 }
 
-/// Refuses arguments that are not the kernel's.
 fn require(entry: &Entry, given: &[(Option<&str>, Argument<'_>)]) -> Result<(), SimError> {
     let (name, takes) = (readable(entry.name()), entry.params());
     if takes.len() != given.len() {
@@ -316,7 +311,7 @@ fn require(entry: &Entry, given: &[(Option<&str>, Argument<'_>)]) -> Result<(), 
     Ok(())
 }
 
-/// Puts arguments into place.
+/// Copies array arguments to the device, and builds the parameters.
 fn placed<'a>(
     device: &Device,
     arguments: Vec<(Option<&str>, Argument<'a>)>,

@@ -1,4 +1,4 @@
-//! Kernels of one module with their device and checks in one object, for tests of kernels.
+//! One object with the kernels of a module, a device and its checks, for tests of kernels.
 
 mod argument;
 mod buffer;
@@ -20,7 +20,7 @@ pub use buffer::Buffer;
 pub use call::{Call, Extent, Ran};
 pub use testing::run_test;
 
-/// A module of PTX and a device to run it on, on one host thread, so that runs repeat.
+/// A PTX module and a device that runs it, on one host thread, so that runs are repeatable.
 ///
 /// ```
 /// use warpfold_sim::Sim;
@@ -66,17 +66,17 @@ pub struct Sim {
     seed: Option<u64>,
 }
 
-/// What buffers and launches have in common.
+/// The state shared by buffers and launches.
 #[derive(Debug)]
 struct Device {
     gpu: Gpu,
     hazards: Hazards,
-    /// Whether checks see every launch, and so know what nothing has written.
+    /// Every launch is checked, so that uninitialised memory is known.
     sees_all: AtomicBool,
 }
 
 impl Device {
-    /// Fails when checks have found something since they were asked before.
+    /// Fails if the checks have new findings.
     fn found(&self) -> Result<(), SimError> {
         let found = self.hazards.take_findings();
         if found.is_empty() { Ok(()) } else { Err(SimError::Found(found)) }
@@ -84,15 +84,16 @@ impl Device {
 }
 
 impl Sim {
-    /// Loads PTX text. What of it is not supported is refused when it is launched.
+    /// Loads PTX text. Unsupported entries fail when they are launched.
     ///
     /// # Errors
-    /// Text that is no PTX.
+    /// Text that is not PTX.
     pub fn load(ptx: impl AsRef<str>) -> Result<Self, SimError> {
         Self::with_config(ptx, Config::default())
     }
 
-    /// The same on a device with these limits, but for the number of host threads, which is one.
+    /// Loads PTX text for a device with these limits, except for the number of host threads, which is
+    /// one.
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -108,7 +109,7 @@ impl Sim {
         })
     }
 
-    /// The same, of which every launch is as if it was [`checked`](Call::checked).
+    /// Makes every launch [`checked`](Call::checked).
     #[must_use]
     pub fn checked(mut self) -> Self {
         self.checked = true;
@@ -116,65 +117,65 @@ impl Sim {
         self
     }
 
-    /// The same, of which every launch that says nothing else has this [`seed`](Call::seed).
+    /// Sets the default [`seed`](Call::seed) of launches.
     #[must_use]
     pub fn seeded(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// A launch of a kernel: by its name in PTX or in its source, as [`Module::search`] finds it. Unless
-    /// more is said, of one block of one thread.
+    /// Returns a launch of a kernel, by its name in PTX or in its source, as [`Module::search`] finds
+    /// it. The default is one block of one thread.
     pub fn kernel<'a>(&'a self, name: &'a str) -> Call<'a> {
         Call::new(self, name)
     }
 
-    /// A buffer on the device that holds these elements, for several launches.
+    /// Returns a buffer on the device with these elements, for several launches.
     ///
     /// # Errors
-    /// There is no room for it.
+    /// The device is out of memory.
     pub fn buffer<T: Element>(&self, elements: &[T]) -> Result<Buffer<T>, SimError> {
         let buffer = self.output(elements.len())?;
         buffer.write(elements)?;
         Ok(buffer)
     }
 
-    /// A buffer on the device for `len` elements, which nothing has written yet. Where every launch is
-    /// checked, a kernel or the host that reads one before it is written is a finding.
+    /// Returns a buffer on the device for `len` elements, uninitialised. If every launch is checked, a
+    /// read by a kernel or by the host before a write is a finding.
     ///
     /// # Errors
-    /// There is no room for it.
+    /// The device is out of memory.
     pub fn output<T: Element>(&self, len: usize) -> Result<Buffer<T>, SimError> {
         Buffer::new(&self.device, len)
     }
 
-    /// Returns the module that is loaded.
+    /// Returns the loaded module.
     #[must_use]
     pub fn module(&self) -> &Module {
         &self.module
     }
 
-    /// Returns the device that runs it.
+    /// Returns the device.
     #[must_use]
     pub fn gpu(&self) -> &Gpu {
         &self.device.gpu
     }
 }
 
-/// What goes wrong with a [`Sim`].
+/// Errors of a [`Sim`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimError {
-    /// The text is no PTX.
+    /// The text is not PTX.
     #[error(transparent)]
     Text(#[from] ParseError),
-    /// A launch that is not possible, or one that a thread's error has ended.
+    /// A launch that is impossible, or that a thread's error ended.
     #[error(transparent)]
     Launch(#[from] Error),
     /// An argument that the kernel does not take.
     #[error("{0}")]
     Argument(String),
-    /// What checks have found.
+    /// Findings of the checks.
     #[error("{}", Lines(.0))]
     Found(Vec<Finding>),
     /// A result that depends on the order in which threads run.
@@ -184,18 +185,17 @@ pub enum SimError {
     Order {
         /// The seed of the order.
         seed: u64,
-        /// The buffer's name, or which argument it is.
+        /// The buffer's name, or the number of the argument.
         buffer: String,
         /// The first element that differs.
         index: usize,
-        /// What it is under the seed.
+        /// Its value under the seed.
         found: String,
-        /// What it is in lock step.
+        /// Its value in lock step.
         expected: String,
     },
 }
 
-/// Shows findings, one to a line.
 struct Lines<'a>(&'a [Finding]);
 
 impl fmt::Display for Lines<'_> {

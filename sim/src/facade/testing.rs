@@ -1,24 +1,23 @@
-//! What tests of kernels need.
+//! Support for tests of kernels.
 
 use std::error::Error;
 use std::io::{self, Write};
 
 use super::Sim;
 
-/// Seeds under which each test is run.
 const SEEDS: u64 = 8;
 
-/// Declares tests of the kernels of a PTX text, for `cargo test` of the crate that they are of.
+/// Declares tests of the kernels of a PTX text, which `cargo test` runs.
 ///
-/// Each gets a [`Sim`] of which every launch is [checked](crate::Call::checked), and is run in lock step
-/// and under eight [seeds](crate::Call::seed). It may use `?`, and fails by an error, by a panic, and by
-/// what checks find.
+/// Each test gets a [`Sim`] whose launches are all [checked](crate::Call::checked), and runs in lock
+/// step and under eight [seeds](crate::Call::seed). It may use `?`. It fails on an error, on a panic,
+/// and on findings of the checks.
 ///
-/// The text comes from wherever the crate has it: from `include_str!` of a file that a build script
-/// makes, or from a command that the expression runs. For a crate of the target `nvptx64-nvidia-cuda`
-/// that is `cargo rustc --release --target nvptx64-nvidia-cuda -Zbuild-std=core -- --emit asm`, for one
-/// of rust-cuda `CudaBuilder::build` in its build script. `-Cdebuginfo=line-directives-only
-/// -Zverbose-asm`, or nvcc's `-lineinfo`, put the user's line in front of what is found.
+/// The expression that gives the text may be `include_str!` of a file that a build script makes, or may
+/// run a command: for a crate of the target `nvptx64-nvidia-cuda`, `cargo rustc --release --target
+/// nvptx64-nvidia-cuda -Zbuild-std=core -- --emit asm`; for one of rust-cuda, `CudaBuilder::build` in
+/// its build script. With `-Cdebuginfo=line-directives-only -Zverbose-asm`, or nvcc's `-lineinfo`,
+/// findings start with the user's line.
 ///
 /// ```
 /// warpfold_sim::kernel_tests! {
@@ -54,10 +53,10 @@ macro_rules! kernel_tests {
     )*};
 }
 
-/// What each test of [`kernel_tests!`] does.
+/// Runs a test of [`kernel_tests!`].
 ///
 /// # Panics
-/// When the text is no PTX, and when the test fails.
+/// When the text is not PTX, and when the test fails.
 #[doc(hidden)]
 #[track_caller]
 pub fn run_test(ptx: impl AsRef<str>, test: impl Fn(&Sim) -> Result<(), Box<dyn Error>>) {
@@ -66,7 +65,7 @@ pub fn run_test(ptx: impl AsRef<str>, test: impl Fn(&Sim) -> Result<(), Box<dyn 
         panic!("{error}");
     }
     for seed in 0..SEEDS {
-        // Asserts of the test do not know of it.
+        // The test's own panics do not name the seed, so a guard does.
         let told = Told(seed);
         if let Err(error) = test(&load().seeded(seed)) {
             panic!("{error}");
@@ -75,12 +74,12 @@ pub fn run_test(ptx: impl AsRef<str>, test: impl Fn(&Sim) -> Result<(), Box<dyn 
     }
 }
 
-/// Tells under which seed a test has failed.
+/// Reports on drop the seed under which a test has failed.
 struct Told(u64);
 
 impl Drop for Told {
     fn drop(&mut self) {
-        // Where standard error is closed, a panic here would end the tests of the process.
+        // If standard error is closed, a panic here would abort the tests of the process.
         let _lost = writeln!(
             io::stderr(),
             "under seed {}, and not in lock step: the order of threads matters",

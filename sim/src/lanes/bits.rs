@@ -1,7 +1,7 @@
 //! Integer and bit functions on scalars, as PTX defines them.
 
-/// `bfe`: `len` bits from bit `pos` on; a signed one repeats its top bit, which
-/// is bit 31 or 63 of the source when the field runs past the end.
+/// `bfe`: extracts `len` bits from bit `pos` on. A signed one repeats its top bit, which is bit 31 or 63
+/// of the source if the field extends past the end.
 pub(crate) fn extract(value: u64, bits: u32, signed: bool, pos: u32, len: u32) -> u64 {
     let (pos, len) = (pos & 0xff, len & 0xff);
     if len == 0 {
@@ -13,7 +13,7 @@ pub(crate) fn extract(value: u64, bits: u32, signed: bool, pos: u32, len: u32) -
     if negative { field | !ones(present) } else { field }
 }
 
-/// `bfi`: `len` low bits of `field` put at bit `pos` of `value`.
+/// `bfi`: inserts the `len` low bits of `field` into `value` at bit `pos`.
 pub(crate) fn insert(field: u64, value: u64, bits: u32, pos: u32, len: u32) -> u64 {
     let (pos, len) = (pos & 0xff, len & 0xff);
     if pos >= bits {
@@ -23,7 +23,6 @@ pub(crate) fn insert(field: u64, value: u64, bits: u32, pos: u32, len: u32) -> u
     value & !mask | (field << pos) & mask
 }
 
-/// The low `count` bits set.
 const fn ones(count: u32) -> u64 {
     match count {
         0 => 0,
@@ -32,8 +31,8 @@ const fn ones(count: u32) -> u64 {
     }
 }
 
-/// `bfind`: place of the highest bit that differs from the sign, all ones if
-/// there is none.
+/// `bfind`: returns the position of the highest bit that differs from the sign, all ones if there is
+/// none.
 pub(crate) fn find_high(value: u64, bits: u32, signed: bool, shift_amount: bool) -> u32 {
     let value = if signed && value >> (bits - 1) & 1 == 1 { !value & ones(bits) } else { value };
     if value == 0 {
@@ -43,7 +42,7 @@ pub(crate) fn find_high(value: u64, bits: u32, signed: bool, shift_amount: bool)
     if shift_amount { bits - 1 - place } else { place }
 }
 
-/// `fns`: the `offset`-th set bit of `mask` counted from bit `base` upwards, or
+/// `fns`: returns the position of the `offset`-th set bit of `mask`, counted from bit `base` upwards, or
 /// downwards for a negative offset.
 pub(crate) fn nth_set(mask: u32, base: u32, offset: i32) -> u32 {
     if base > 31 {
@@ -64,14 +63,14 @@ pub(crate) fn nth_set(mask: u32, base: u32, offset: i32) -> u32 {
     u32::MAX
 }
 
-/// `bmsk`: `len` ones from bit `pos` on.
+/// `bmsk`: returns `len` ones from bit `pos` on.
 pub(crate) fn bit_mask(pos: u32, len: u32, wrap: bool) -> u32 {
     let (pos, len) = if wrap { (pos & 31, len & 31) } else { (pos, len) };
     let mask = ones(len.min(32)) as u32;
     mask.checked_shl(pos).unwrap_or(0)
 }
 
-/// `szext`: keeps `len` low bits, extended by their sign or by zeros.
+/// `szext`: keeps the `len` low bits, extended by their sign or by zeros.
 pub(crate) fn extend(value: u32, len: u32, signed: bool, wrap: bool) -> u32 {
     let len = if wrap { len & 31 } else { len.min(32) };
     match (len, signed) {
@@ -81,14 +80,14 @@ pub(crate) fn extend(value: u32, len: u32, signed: bool, wrap: bool) -> u32 {
     }
 }
 
-/// `shf.l` and `shf.r`: shifts the 64-bit value `high:low` and takes a half.
+/// `shf.l` and `shf.r`: shifts the 64-bit value `high:low` and returns one half.
 pub(crate) fn funnel(low: u32, high: u32, amount: u32, left: bool, wrap: bool) -> u32 {
     let amount = if wrap { amount & 31 } else { amount.min(32) };
     let value = u64::from(high) << 32 | u64::from(low);
     if left { ((value << amount) >> 32) as u32 } else { (value >> amount) as u32 }
 }
 
-/// `prmt`: four bytes picked from `b:a`; selector bit 3 repeats the sign.
+/// `prmt`: selects four bytes of `b:a`; bit 3 of a selector repeats the sign.
 pub(crate) fn permute(a: u32, b: u32, selector: u32) -> u32 {
     let bytes = (u64::from(b) << 32 | u64::from(a)).to_le_bytes();
     let mut out = [0; 4];
@@ -100,7 +99,6 @@ pub(crate) fn permute(a: u32, b: u32, selector: u32) -> u32 {
     u32::from_le_bytes(out)
 }
 
-/// The selector of a `prmt` mode for the low two bits of `c`.
 pub(crate) fn permute_mode(mode: PermuteMode, c: u32) -> u32 {
     let table: [u32; 4] = match mode {
         PermuteMode::Forward4 => [0x3210, 0x4321, 0x5432, 0x6543],
@@ -113,7 +111,6 @@ pub(crate) fn permute_mode(mode: PermuteMode, c: u32) -> u32 {
     table[(c & 3) as usize]
 }
 
-/// The modes of `prmt` beyond the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PermuteMode {
     Forward4,
@@ -124,7 +121,7 @@ pub(crate) enum PermuteMode {
     Replicate16,
 }
 
-/// `lop3`: the truth table `lut` on the bits of three words.
+/// `lop3`: applies the truth table `lut` to the bits of three words.
 pub(crate) fn logic3(lut: u32, a: u32, b: u32, c: u32) -> u32 {
     let term = |bit: u32, x: u32, y: u32, z: u32| {
         if lut >> bit & 1 == 1 { x & y & z } else { 0 }
@@ -139,14 +136,13 @@ pub(crate) fn logic3(lut: u32, a: u32, b: u32, c: u32) -> u32 {
         | term(7, a, b, c)
 }
 
-/// `dp4a`: sum of four byte products; each operand's bytes signed or not.
+/// `dp4a`: returns the sum of four byte products; the bytes of each operand are signed or unsigned.
 pub(crate) fn dot4(a: u32, b: u32, a_signed: bool, b_signed: bool) -> u32 {
     let byte = |value: u8, signed| if signed { i32::from(value as i8) } else { i32::from(value) };
     let products = a.to_le_bytes().into_iter().zip(b.to_le_bytes());
     products.map(|(x, y)| byte(x, a_signed) * byte(y, b_signed)).sum::<i32>() as u32
 }
 
-/// The low 24 bits, signed.
 pub(crate) const fn low24(value: i32) -> i64 {
     ((value << 8) >> 8) as i64
 }

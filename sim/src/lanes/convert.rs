@@ -4,15 +4,14 @@ use super::float::Mode;
 use super::soft::{self, Format, Number, Round};
 use crate::ast::Type;
 
-/// A conversion, as the instruction's constant carries it.
+/// A conversion, encoded in the instruction's constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Conversion {
     pub(crate) to: Type,
     pub(crate) from: Type,
     pub(crate) mode: Mode,
-    /// Round to an integral value (`.rni` and its like).
+    /// Rounds to an integral value (`.rni` and the like).
     pub(crate) integral: bool,
-    /// Bits of the destination register.
     pub(crate) width: u32,
 }
 
@@ -51,13 +50,11 @@ impl Conversion {
         }
     }
 
-    /// Whether `convert` knows both types.
     pub(crate) fn supports(to: Type, from: Type) -> bool {
         TYPES.contains(&to) && TYPES.contains(&from)
     }
 }
 
-/// Converts register bits as the encoded conversion says.
 pub(crate) fn convert(imm: u32, bits: u64) -> u64 {
     let conversion = Conversion::decode(imm);
     let Conversion { to, from, mode, .. } = conversion;
@@ -81,21 +78,20 @@ const fn low_bits(bits: u32) -> u64 {
     u64::MAX >> (64 - bits)
 }
 
-/// Whether a conversion flushes subnormals on the side that has type `ty`: `.ftz` is about singles
-/// alone. The manual has it flush singles that become halves too; an H200 does not, as directed
-/// roundings show.
+/// Returns whether a conversion flushes subnormals on the side that has type `ty`: `.ftz` applies to
+/// singles only. According to the manual it also flushes singles that become halves; an H200 does not,
+/// as directed roundings show.
 fn flushes(mode: Mode, ty: Type, other: Type) -> bool {
     mode.ftz && ty == Type::F32 && other != Type::F16
 }
 
-/// The value of an integer type, extended to 64 bits by its sign or by zeros.
+/// Returns the value of an integer type, extended to 64 bits by its sign or by zeros.
 pub(crate) fn extend(ty: Type, bits: u64) -> u64 {
     let unused = 64 - ty.bits();
     let top = bits << unused;
     if ty.is_signed() { (top as i64 >> unused) as u64 } else { top >> unused }
 }
 
-/// Least and greatest value of an integer type.
 fn range(ty: Type) -> (i128, i128) {
     let bits = ty.bits();
     if ty.is_signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
@@ -123,7 +119,7 @@ fn float_to_integer(to: Type, from: Type, mode: Mode, bits: u64) -> u64 {
         }
         (Number::Infinite { negative: false }, None) => greatest,
         (Number::Infinite { negative: true }, None) => least,
-        // With 64 bits on either side the integer of a NaN is its top bit alone.
+        // With 64 bits on either side, a NaN converts to the integer with only the top bit set.
         (_, None) if from.bits().max(to.bits()) < 64 => 0,
         (_, None) if to.is_signed() => least,
         (_, None) => 1 << (to.bits() - 1),
@@ -153,22 +149,22 @@ fn float_to_float(conversion: Conversion, bits: u64) -> u64 {
     mode.finish(target, target.pack_as(mode.ftz, number, mode.round))
 }
 
-/// What a conversion makes of a NaN. The manual leaves it open; this is what an H200 gives.
+/// Returns the conversion of a NaN. The manual leaves it open; this is the result of an H200.
 fn nan(conversion: Conversion, bits: u64) -> u64 {
     let Conversion { to, from, mode, integral, .. } = conversion;
     let (source, target) = (Format::of(from), Format::of(to));
     match (from, to) {
-        // Flushing a single takes an instruction of its own, which gives the NaN of singles.
+        // Flushing a single takes a separate instruction, which returns the NaN of singles.
         (Type::F32, Type::F64) if mode.ftz => target.carry_nan(source, source.nan()),
         (Type::F64, _) | (_, Type::F64) => target.carry_nan(source, bits),
-        // These move the bits.
+        // These conversions only move bits.
         (Type::Bf16, Type::F32) => bits << 16,
         _ if from == to && !integral && !(mode.ftz || mode.sat || mode.relu) => bits,
         _ => target.nan(),
     }
 }
 
-/// The integral value of a number that has a fraction; `None` for others.
+/// Returns the integral value of a number that has a fraction; `None` for others.
 fn integral_part(number: Number, round: Round) -> Option<(bool, u128)> {
     match number {
         Number::Finite { exponent, .. } if exponent < 0 => soft::to_integral(number, round),
@@ -176,7 +172,7 @@ fn integral_part(number: Number, round: Round) -> Option<(bool, u128)> {
     }
 }
 
-/// Two singles rounded into the halves of a word, `high` above `low`.
+/// Rounds two singles into the halves of a word, `high` above `low`.
 pub(crate) fn pack_halves(imm: u32, high: u32, low: u32) -> u32 {
     let one = |bits: u32| convert(imm, u64::from(bits)) as u32;
     one(high) << 16 | one(low)

@@ -3,15 +3,15 @@
 use super::soft::{self, BRAIN, DOUBLE, Format, HALF, Number, Round, SINGLE};
 use crate::ast::Type;
 
-/// What `f32` arithmetic gives for every NaN.
+/// The NaN that `f32` arithmetic returns, whatever its operands.
 const NAN: f32 = f32::from_bits(0x7fff_ffff);
-/// What `f64` arithmetic gives for an invalid operation.
+/// The NaN that `f64` arithmetic returns for an invalid operation.
 const NAN64: u64 = 0xfff8_0000_0000_0000;
 
 /// Replaces a NaN by the canonical one.
 ///
-/// This is done on the bits: which NaN the host's arithmetic gives is left open
-/// to the compiler, which therefore takes one NaN for as good as another.
+/// This tests the bits, because Rust leaves open which NaN the host's arithmetic returns, and so the
+/// compiler treats all NaNs as equivalent.
 #[inline(always)]
 pub(crate) fn canonical(x: f32) -> f32 {
     let bits = x.to_bits();
@@ -26,32 +26,30 @@ pub(crate) fn flush(x: f32) -> f32 {
     f32::from_bits(if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits })
 }
 
-/// As [`flush`], in half precision.
 #[inline(always)]
 pub(crate) fn flush_half(bits: u16) -> u16 {
     HALF.flush(u64::from(bits)) as u16
 }
 
-/// As [`flush_half`], of both halves of a word.
 #[inline(always)]
 pub(crate) fn flush_halves(word: u32) -> u32 {
     u32::from(flush_half(word as u16)) | u32::from(flush_half((word >> 16) as u16)) << 16
 }
 
-/// Replaces a result that is subnormal by the zero of its sign. What `exact`, which nothing but double
-/// precision has rounded, shows to be subnormal at full precision is so too when it was rounded up to
-/// the least normal number.
+/// Replaces a subnormal result by the zero of its sign. `exact` is the result with double-precision
+/// rounding only: if it is subnormal at full precision, the result is flushed even if it was rounded up
+/// to the least normal number.
 #[inline(always)]
 pub(crate) fn flush_rounded(rounded: f32, exact: f64) -> f32 {
-    // The middle between the least normal number and its lower neighbour at full precision: 2^-126 -
+    // The midpoint of the least normal number and its lower neighbour at full precision: 2^-126 -
     // 2^-151.
     const LEAST: f64 = f64::from_bits(0x380f_ffff_f000_0000);
     let bits = rounded.to_bits();
     f32::from_bits(if exact.abs() < LEAST { bits & 0x8000_0000 } else { bits })
 }
 
-/// The result of `f64` arithmetic: a NaN operand's payload goes on, made quiet. The first operand given
-/// here wins. Without a branch, as the rest.
+/// Replaces a NaN result of `f64` arithmetic by the first NaN operand in the given order, made quiet.
+/// Branchless, so that it is vectorised.
 #[inline(always)]
 pub(crate) fn propagate(result: f64, operands: [f64; 3]) -> f64 {
     let of_rest = |rest: u64, x: f64| if x.is_nan() { x.to_bits() } else { rest };
@@ -60,16 +58,16 @@ pub(crate) fn propagate(result: f64, operands: [f64; 3]) -> f64 {
     if result.is_nan() { quiet } else { result }
 }
 
-/// `a * b + c` with one rounding; `fused` says that the host has an instruction for that.
+/// Returns `a * b + c` with one rounding; `fused` is set if the host has an instruction for that.
 #[inline(always)]
 pub(crate) fn fma(fused: bool, a: f32, b: f32, c: f32) -> f32 {
     if fused { a.mul_add(b, c) } else { fma_to_odd(a, b, c) as f32 }
 }
 
-/// `a * b + c`, from where rounding to single precision is exact.
+/// Returns `a * b + c` in double precision, such that rounding it to single precision rounds only once.
 ///
-/// The product is exact in double precision; the sum is rounded to odd there, which is enough since 53
-/// is at least 24 + 2.
+/// The product is exact in double precision. The sum is rounded to odd, which suffices because 53 is at
+/// least 24 + 2.
 #[inline(always)]
 pub(crate) fn fma_to_odd(a: f32, b: f32, c: f32) -> f64 {
     let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
@@ -84,7 +82,7 @@ pub(crate) fn fma_to_odd(a: f32, b: f32, c: f32) -> f64 {
     f64::from_bits(if adjust { odd } else { bits })
 }
 
-/// `div.approx`: a product with the divisor's reciprocal, which is 0 for finite divisors beyond 2^126.
+/// `div.approx`: multiplies by the divisor's reciprocal, which is 0 for finite divisors above 2^126.
 #[inline(always)]
 pub(crate) fn quotient(a: f32, b: f32) -> f32 {
     const LARGEST: f32 = f32::from_bits(0x7e80_0000);
@@ -92,77 +90,73 @@ pub(crate) fn quotient(a: f32, b: f32) -> f32 {
     canonical(a / if vanishes & !b.is_nan() { f32::INFINITY.copysign(b) } else { b })
 }
 
-/// `min`: a NaN loses to a number, -0 is below +0.
+/// `min`: a number wins over a NaN, and -0 is below +0.
 #[inline(always)]
 pub(crate) fn min(a: f32, b: f32) -> f32 {
     let first = (a < b) | ((a == b) & a.is_sign_negative()) | b.is_nan();
     canonical(if first { a } else { b })
 }
 
-/// `max`: a NaN loses to a number, -0 is below +0.
+/// `max`: a number wins over a NaN, and -0 is below +0.
 #[inline(always)]
 pub(crate) fn max(a: f32, b: f32) -> f32 {
     let first = (a > b) | ((a == b) & a.is_sign_positive()) | b.is_nan();
     canonical(if first { a } else { b })
 }
 
-/// `min.NaN`: a NaN wins.
+/// `min.NaN`: a NaN wins over a number.
 #[inline(always)]
 pub(crate) fn min_nan(a: f32, b: f32) -> f32 {
     if a.is_nan() | b.is_nan() { NAN } else { min(a, b) }
 }
 
-/// `max.NaN`: a NaN wins.
+/// `max.NaN`: a NaN wins over a number.
 #[inline(always)]
 pub(crate) fn max_nan(a: f32, b: f32) -> f32 {
     if a.is_nan() | b.is_nan() { NAN } else { max(a, b) }
 }
 
-/// As [`min`], in double precision.
 #[inline(always)]
 pub(crate) fn min64(a: f64, b: f64) -> f64 {
     let first = (a < b) | ((a == b) & a.is_sign_negative()) | b.is_nan();
     propagate(if first { a } else { b }, [b, a, 0.0])
 }
 
-/// As [`max`], in double precision.
 #[inline(always)]
 pub(crate) fn max64(a: f64, b: f64) -> f64 {
     let first = (a > b) | ((a == b) & a.is_sign_positive()) | b.is_nan();
     propagate(if first { a } else { b }, [b, a, 0.0])
 }
 
-/// Changes the sign bit of a double by `f`; a NaN keeps its own and becomes quiet.
+/// Applies `f` to the sign bit of a double; a NaN keeps its sign and becomes quiet.
 #[inline(always)]
 pub(crate) fn signed64(a: u64, f: impl Fn(u64) -> u64) -> u64 {
     if DOUBLE.is_nan(a) { DOUBLE.carry_nan(DOUBLE, a) } else { f(a) }
 }
 
-/// Changes the sign bit of a half by `f`; a NaN becomes the one of its format.
+/// Applies `f` to the sign bit of a half; a NaN becomes that of its format.
 #[inline(always)]
 pub(crate) fn signed_half(format: Format, a: u16, f: impl Fn(u16) -> u16) -> u16 {
     if format.is_nan(a.into()) { format.nan() as u16 } else { f(a) }
 }
 
-/// As [`signed_half`], of both halves of a word.
+/// Applies [`signed_half`] to both halves of a word.
 #[inline(always)]
 pub(crate) fn signed_halves(format: Format, word: u32, f: impl Fn(u16) -> u16) -> u32 {
     let [low, high] = [word as u16, (word >> 16) as u16].map(|half| signed_half(format, half, &f));
     u32::from(low) | u32::from(high) << 16
 }
 
-/// How an extreme of two floating-point values is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extreme {
     pub(crate) max: bool,
-    /// `.NaN`: a NaN wins.
+    /// `.NaN`: a NaN wins over a number.
     pub(crate) nan: bool,
-    /// `.xorsign.abs`: of the magnitudes, with the product's sign.
     pub(crate) xorsign: bool,
     pub(crate) ftz: bool,
 }
 
-/// The extreme in `f32`, for every combination of modifiers.
+/// Returns the extreme in `f32`, for every combination of modifiers.
 pub(crate) fn extreme(how: Extreme, a: f32, b: f32) -> f32 {
     let (a, b) = if how.ftz { (flush(a), flush(b)) } else { (a, b) };
     if how.nan && (a.is_nan() || b.is_nan()) {
@@ -177,7 +171,7 @@ pub(crate) fn extreme(how: Extreme, a: f32, b: f32) -> f32 {
     pick(a, b)
 }
 
-/// An operation that [`soft_words`] and [`soft_doubles`] carry out.
+/// An operation of [`soft_words`] and [`soft_doubles`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arithmetic {
     Add,
@@ -211,14 +205,14 @@ const OPERATIONS: [Arithmetic; 12] = [
 
 const ROUNDS: [Round; 5] = [Round::Nearest, Round::Zero, Round::Down, Round::Up, Round::Away];
 
-/// Rounding and range of an operation, as the instruction's constant carries it.
+/// Rounding and range of an operation, encoded in the instruction's constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mode {
     pub(crate) round: Round,
     pub(crate) ftz: bool,
     pub(crate) sat: bool,
     pub(crate) relu: bool,
-    /// `.xorsign.abs` of an extreme: of the magnitudes, with the product's sign.
+    /// `.xorsign.abs` of an extreme: compares magnitudes, and gives the result the sign of the product.
     pub(crate) xorsign: bool,
 }
 
@@ -226,7 +220,7 @@ impl Mode {
     pub(crate) const NEAREST: Self =
         Self { round: Round::Nearest, ftz: false, sat: false, relu: false, xorsign: false };
 
-    /// Gives the seven bits of the operation.
+    /// Encodes the mode in seven bits.
     pub(crate) fn encode(self) -> u32 {
         let flags = u32::from(self.ftz) << 3 | u32::from(self.sat) << 4;
         self.round as u32 | flags | u32::from(self.relu) << 5 | u32::from(self.xorsign) << 6
@@ -242,7 +236,7 @@ impl Mode {
         }
     }
 
-    /// Applies the mode's range to a rounded result.
+    /// Applies flushing, saturation and the like to a rounded result.
     pub(crate) fn finish(self, format: Format, bits: u64) -> u64 {
         let bits = if self.ftz { format.flush(bits) } else { bits };
         let negative = bits & format.sign_bit() != 0;
@@ -264,7 +258,7 @@ impl Mode {
     }
 }
 
-/// The constant of a soft operation on type `ty`.
+/// Returns the constant of a soft operation on type `ty`.
 pub(crate) fn soft_constant(operation: Arithmetic, mode: Mode, ty: Type) -> u32 {
     let format = match ty {
         Type::F16 | Type::F16x2 => 0,
@@ -275,7 +269,7 @@ pub(crate) fn soft_constant(operation: Arithmetic, mode: Mode, ty: Type) -> u32 
     mode.encode() | (operation as u32) << 8 | format << 16 | u32::from(packed) << 18
 }
 
-/// An operation on words: one value, or two halves side by side.
+/// Executes an operation on words: one value, or two halves side by side.
 pub(crate) fn soft_words(imm: u32, [a, b, c]: [u32; 3]) -> u32 {
     let format = [HALF, BRAIN, SINGLE][(imm >> 16 & 3) as usize];
     let one =
@@ -287,8 +281,8 @@ pub(crate) fn soft_words(imm: u32, [a, b, c]: [u32; 3]) -> u32 {
     low | one(a >> 16, b >> 16, c >> 16) << 16
 }
 
-/// An operation on doubles; of NaN operands the second goes before the third and that before the first,
-/// but in divisions, which are programs, the first is first.
+/// Executes an operation on doubles. NaN operands are propagated in the order second, third, first, but
+/// in divisions, which the hardware runs as instruction sequences, the first comes first.
 pub(crate) fn soft_doubles(imm: u32, operands: [u64; 3]) -> u64 {
     let [a, b, c] = operands.map(f64::from_bits);
     let order = if operation(imm) == Arithmetic::Div { [a, b, c] } else { [b, c, a] };
@@ -320,8 +314,8 @@ fn soft(imm: u32, format: Format, operands: [u64; 3]) -> u64 {
     mode.finish(format, format.pack_as(mode.ftz, number, mode.round))
 }
 
-/// `ex2` of a half as an H200 has it: the argument is cut off behind 23 bits of fraction, the result
-/// behind its last bit; beyond the format it is infinite all the same.
+/// `ex2` of a half as on an H200: the argument is truncated to 23 bits of fraction, and the result to
+/// its last bit; above the format's range the result is still infinite.
 fn exp2_cut(format: Format, ftz: bool, bits: u64) -> u64 {
     const STEP: f64 = (1 << 23) as f64;
     let number = through_double(format, bits, |x| ((x * STEP).trunc() / STEP).exp2());
@@ -330,7 +324,7 @@ fn exp2_cut(format: Format, ftz: bool, bits: u64) -> u64 {
     if nearest == format.infinity() { nearest } else { cut }
 }
 
-/// A transcendental of a narrow format, computed in double precision.
+/// Computes a transcendental of a narrow format in double precision.
 fn through_double(format: Format, bits: u64, f: impl Fn(f64) -> f64) -> Number {
     let double = DOUBLE.pack(format.unpack(bits), Round::Nearest);
     DOUBLE.unpack(f(f64::from_bits(double)).to_bits())
@@ -353,7 +347,7 @@ fn soft_extreme(operation: Arithmetic, format: Format, a: u64, b: u64) -> u64 {
         (false, true) => return if wins { format.nan() } else { a },
         (false, false) => {}
     }
-    // Sign-magnitude order: the bits of a negative number run backwards.
+    // Sign-magnitude order: negative numbers are ordered inversely to their bits.
     let key = |bits: u64| {
         let magnitude = (bits & !format.sign_bit()) as i64;
         if bits & format.sign_bit() == 0 { magnitude } else { -1 - magnitude }
@@ -362,7 +356,6 @@ fn soft_extreme(operation: Arithmetic, format: Format, a: u64, b: u64) -> u64 {
     if (key(a) > key(b)) == max { a } else { b }
 }
 
-/// The properties that `testp` asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Property {
     Finite,
@@ -374,7 +367,6 @@ pub(crate) enum Property {
 }
 
 impl Property {
-    /// The property whose number `testp` carries as its constant.
     pub(crate) fn decode(imm: u32) -> Self {
         match imm {
             0 => Self::Finite,
@@ -401,7 +393,6 @@ impl Property {
     }
 }
 
-/// A function with an approximate form only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Function {
     Sine,
@@ -413,7 +404,6 @@ pub(crate) enum Function {
 }
 
 impl Function {
-    /// The function whose number an instruction carries as its constant.
     pub(crate) fn decode(imm: u32) -> Self {
         match imm {
             0 => Self::Sine,
@@ -425,7 +415,7 @@ impl Function {
         }
     }
 
-    /// The value in double precision, rounded to single.
+    /// Computes the value in double precision, and rounds it to single.
     pub(crate) fn of_single(self, x: f32) -> f32 {
         let x = f64::from(x);
         let value = match self {
@@ -440,7 +430,7 @@ impl Function {
     }
 }
 
-/// A narrow float widened to single precision, which is exact.
+/// Widens a narrow float to single precision, which is exact.
 pub(crate) fn widen(format: Format, bits: u16) -> f32 {
     f32::from_bits(SINGLE.pack(format.unpack(u64::from(bits)), Round::Nearest) as u32)
 }
@@ -459,7 +449,7 @@ mod tests {
         };
         for _ in 0..200_000 {
             let (a, b) = (next(), next());
-            // Half of the sums cancel nearly, where a second rounding would show.
+            // Half of the sums nearly cancel, where a second rounding would show.
             let c = if next() > 0.0 { next() } else { -(a * b) };
             let (got, expected) = (fma(false, a, b, c), a.mul_add(b, c));
             assert!(
@@ -469,7 +459,8 @@ mod tests {
         }
     }
 
-    /// Products of 25 bits lie half way between two values, and the least thing that is added decides.
+    /// Products of 25 bits are half way between two values, and the smallest addend decides the
+    /// rounding.
     #[test]
     fn what_is_added_to_a_tie_decides_it() {
         let mut ties = 0;

@@ -1,28 +1,27 @@
 //! Products of small matrices, as tensor cores compute them.
 //!
-//! Products of floating-point elements are exact, and summed in double precision from the first to the
-//! last; the sum is rounded once, into the type of the result. Tensor cores keep fewer bits on the way,
-//! so that the last bits of a GPU's results may differ. Doubles are summed by fused multiplications and
-//! additions, each rounded.
+//! Products of floating-point elements are exact, and are summed in double precision in order; the sum
+//! is rounded once, to the type of the result. Tensor cores keep fewer intermediate bits, so the last
+//! bits of a GPU's results may differ. Doubles are summed by fused multiply-adds, each of which rounds.
 
 use super::soft::{self, DOUBLE, HALF, Round, SINGLE};
 use crate::program::{Element, Shape, Summing};
 
-/// The value of an element of at most 32 bits.
 pub(crate) fn value(element: Element, bits: u32) -> f64 {
     match element {
         Element::F16 => small(bits & 0xffff, 5, 10),
         Element::Bf16 => f64::from(f32::from_bits(bits << 16)),
         Element::Tf32 => f64::from(f32::from_bits(bits & !0x1fff)),
         Element::E5m2 => small(bits & 0xff, 5, 2),
-        // It has no infinities, and one NaN.
+        // This format has no infinities, and one NaN magnitude.
         Element::E4m3 if bits & 0x7f == 0x7f => f64::NAN,
         Element::E4m3 => unscaled(bits & 0xff, 4, 3),
         _ => f64::from(f32::from_bits(bits)),
     }
 }
 
-/// The value of a number with infinities and NaNs, by the bits of its exponent and its fraction.
+/// Returns the value in a format with infinities and NaNs, with these numbers of exponent and fraction
+/// bits.
 fn small(bits: u32, exponent: u32, fraction: u32) -> f64 {
     let most = (1 << exponent) - 1;
     if bits >> fraction & most != most {
@@ -36,7 +35,6 @@ fn small(bits: u32, exponent: u32, fraction: u32) -> f64 {
     }
 }
 
-/// The value of a finite number.
 fn unscaled(bits: u32, exponent: u32, fraction: u32) -> f64 {
     let sign = u64::from(bits >> (exponent + fraction)) << 63;
     let field = u64::from(bits >> fraction & ((1 << exponent) - 1));
@@ -49,7 +47,6 @@ fn unscaled(bits: u32, exponent: u32, fraction: u32) -> f64 {
     f64::from_bits(sign | (field + 1023 - bias) << 52 | rest << (52 - fraction))
 }
 
-/// The integer of an element.
 pub(crate) fn integer(element: Element, bits: u32) -> i32 {
     match element {
         Element::S8 => i32::from(bits as u8 as i8),
@@ -60,7 +57,6 @@ pub(crate) fn integer(element: Element, bits: u32) -> i32 {
     }
 }
 
-/// The bits of a sum in the type of the result.
 pub(crate) fn rounded(element: Element, sum: f64) -> u32 {
     match element {
         Element::F16 if sum.is_nan() => HALF.nan() as u32,
@@ -70,8 +66,7 @@ pub(crate) fn rounded(element: Element, sum: f64) -> u32 {
     }
 }
 
-/// `c` plus the product of a row of `a` and a column of `b`, for each row and column; all are stored by
-/// rows.
+/// Adds to `c` the product of each row of `a` and each column of `b`; all are row-major.
 pub(crate) fn floats(shape: Shape, a: &[f64], b: &[f64], c: &mut [f64]) {
     let (n, k) = (shape.n as usize, shape.k as usize);
     let mut sums = [0.0; 256];
@@ -89,7 +84,7 @@ pub(crate) fn floats(shape: Shape, a: &[f64], b: &[f64], c: &mut [f64]) {
     }
 }
 
-/// The same of doubles.
+/// Like [`floats`], for doubles.
 pub(crate) fn doubles(shape: Shape, a: &[f64], b: &[f64], c: &mut [f64], round: Round) {
     let (n, k) = (shape.n as usize, shape.k as usize);
     for (row, sums) in c.chunks_exact_mut(n).enumerate() {
@@ -110,7 +105,7 @@ fn fused(a: f64, b: f64, c: f64, round: Round) -> f64 {
     f64::from_bits(DOUBLE.pack(sum, round))
 }
 
-/// The same of integers.
+/// Like [`floats`], for integers.
 pub(crate) fn integers(shape: Shape, a: &[i32], b: &[i32], c: &mut [i32], saturates: bool) {
     let (n, k) = (shape.n as usize, shape.k as usize);
     for (row, sums) in c.chunks_exact_mut(n).enumerate() {
@@ -123,7 +118,7 @@ pub(crate) fn integers(shape: Shape, a: &[i32], b: &[i32], c: &mut [i32], satura
     }
 }
 
-/// The same of bits, of which the common or the different ones are counted.
+/// Like [`floats`], for bits: counts the common or the differing ones.
 pub(crate) fn bits(shape: Shape, a: &[i32], b: &[i32], c: &mut [i32], summing: Summing) {
     let (n, k) = (shape.n as usize, shape.k as usize);
     for (row, sums) in c.chunks_exact_mut(n).enumerate() {

@@ -1,11 +1,9 @@
-//! Lane arithmetic: how an instruction's function on scalars becomes one on the
-//! register rows of a warp.
+//! Lane arithmetic: turns an instruction's function on scalars into one on the register rows of a warp.
 //!
-//! [`alu!`] makes an [`AluFn`] that computes all 32 lanes and then keeps those
-//! of the mask: without branches, it becomes vector code, for each of the kinds
-//! of vectors that hosts have ([`compiled`]). [`each!`] makes one
-//! that visits the lanes of the mask only, for functions too long for that;
-//! theirs get the instruction's constant as first argument.
+//! [`alu!`] makes an [`AluFn`] that computes all 32 lanes and then keeps those of the mask. Without
+//! branches it is vectorised, for each vector extension that a host may have ([`compiled`]). [`each!`]
+//! makes one that visits only the lanes of the mask, for functions too long for that; these functions
+//! receive the instruction's constant as their first argument.
 
 pub(crate) mod bits;
 pub(crate) mod convert;
@@ -24,20 +22,16 @@ use safe_arch::{m128i, move_mask_i8_m128i};
 
 use crate::program::{LANES, Operands};
 
-/// A 32-bit register of a warp.
 pub(crate) type Row = [u32; LANES];
-/// A 64-bit register of a warp.
 pub(crate) type Row64 = [u64; LANES];
-/// Executes an instruction on the lanes of a mask.
 pub(crate) type AluFn = fn(&mut Regs, &Operands, u32);
-/// Compares rows `a` and `b`; bits of the result are lanes.
+/// Compares rows `a` and `b`; each bit of the result is a lane.
 pub(crate) type CompareFn = fn(&Regs, &Operands) -> u32;
 
-/// The mask of all lanes.
 pub(crate) const FULL: u32 = u32::MAX;
 
-/// The rows of one register file, each in lines of the host's cache of its own: a vector of the host's
-/// that lies across two of them takes twice as long to read.
+/// The rows of one register file, each aligned to 64 bytes, so that no host vector straddles a cache
+/// line, which would double its load time.
 #[derive(Debug, Default, Clone, Hash)]
 pub(crate) struct File<T>(Vec<Lines<T>>);
 
@@ -46,7 +40,6 @@ pub(crate) struct File<T>(Vec<Lines<T>>);
 struct Lines<T>([T; LANES]);
 
 impl<T: Copy + Default> File<T> {
-    /// Rows that hold zeroes everywhere.
     pub(crate) fn new(rows: u16) -> Self {
         Self(vec![Lines([T::default(); LANES]); usize::from(rows)])
     }
@@ -68,17 +61,15 @@ impl<T> IndexMut<usize> for File<T> {
     }
 }
 
-/// The register files of a warp, one row for each register.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Regs {
     /// Registers of 32 bits and narrower; 16-bit ones keep their upper half zero.
     pub(crate) words: File<u32>,
     pub(crate) doubles: File<u64>,
-    /// Predicates, one bit for each lane.
     pub(crate) predicates: Vec<u32>,
 }
 
-/// The bit of each lane in a mask, which lets masks become vector compares.
+/// The mask bit of each lane, as a row, so that a mask test becomes a vector compare.
 const BIT: Row = {
     let mut bits = [0; LANES];
     let mut lane = 0;
@@ -89,7 +80,6 @@ const BIT: Row = {
     bits
 };
 
-/// A view of registers as lanes of one type.
 pub(crate) trait Source {
     type Value: Copy;
     type Rows<'r>: Copy;
@@ -154,7 +144,6 @@ views! {
     F64: f64 as u64 in doubles, |r| f64::from_bits(r), |v| v.to_bits();
 }
 
-/// A predicate as a source.
 pub(crate) struct Pred;
 
 impl Source for Pred {
@@ -172,7 +161,6 @@ impl Source for Pred {
     }
 }
 
-/// An operand that is absent.
 pub(crate) struct Nil;
 
 impl Source for Nil {
@@ -186,9 +174,8 @@ impl Source for Nil {
     fn lane((): (), _: usize) {}
 }
 
-/// The bits of a register in one lane.
 pub(crate) trait Raw: Copy + Default {
-    /// `new` where bit `lane` of the mask is set, else `old`.
+    /// Returns `new` if bit `lane` of the mask is set, else `old`.
     fn select(mask: u32, lane: usize, new: Self, old: Self) -> Self;
 }
 
@@ -197,7 +184,7 @@ macro_rules! raw {
         impl Raw for $ty {
             #[inline(always)]
             fn select(mask: u32, lane: usize, new: Self, old: Self) -> Self {
-                // A mask of whole lanes instead of a branch, which becomes vector code.
+                // A mask of whole lanes instead of a branch, so that it is vectorised.
                 let keep = $ty::from(mask & BIT[lane] == 0).wrapping_sub(1);
                 new & keep | old & !keep
             }
@@ -207,7 +194,6 @@ macro_rules! raw {
 
 raw!(u32, u64);
 
-/// Keeps the lanes of `mask` from `values` in `row`.
 #[inline(always)]
 pub(crate) fn commit<T: Raw>(row: &mut [T; LANES], values: &[T; LANES], mask: u32) {
     if mask == FULL {
@@ -219,7 +205,6 @@ pub(crate) fn commit<T: Raw>(row: &mut [T; LANES], values: &[T; LANES], mask: u3
     }
 }
 
-/// Calls `visit` for each lane of a mask, lowest first.
 #[inline(always)]
 pub(crate) fn for_each_lane(mask: u32, mut visit: impl FnMut(usize)) {
     let mut rest = mask;
@@ -229,7 +214,7 @@ pub(crate) fn for_each_lane(mask: u32, mut visit: impl FnMut(usize)) {
     }
 }
 
-/// `d = f(a, b, c)` in every lane, kept in those of `mask`.
+/// Computes `d = f(a, b, c)` in all lanes, and stores those of `mask`.
 #[inline(always)]
 pub(crate) fn map<D: Target, A: Source, B: Source, C: Source>(
     regs: &mut Regs,
@@ -245,7 +230,7 @@ pub(crate) fn map<D: Target, A: Source, B: Source, C: Source>(
     commit(D::row(regs, o.d), &values, mask);
 }
 
-/// `d = f(imm, a, b, c)` in the lanes of `mask` only.
+/// Computes `d = f(imm, a, b, c)` in the lanes of `mask` only.
 #[inline(always)]
 pub(crate) fn visit<D: Target, A: Source, B: Source, C: Source>(
     regs: &mut Regs,
@@ -262,7 +247,7 @@ pub(crate) fn visit<D: Target, A: Source, B: Source, C: Source>(
     });
 }
 
-/// The lanes in which `f(a, b)` holds.
+/// Returns the mask of the lanes in which `f(a, b)` holds.
 #[inline(always)]
 pub(crate) fn test<A: Source, B: Source>(
     regs: &Regs,
@@ -277,7 +262,6 @@ pub(crate) fn test<A: Source, B: Source>(
     bits_of(&holds)
 }
 
-/// Returns the highest bit of each byte.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn bits_of(bytes: &[u8; LANES]) -> u32 {
@@ -286,14 +270,12 @@ fn bits_of(bytes: &[u8; LANES]) -> u32 {
     half(0) | half(1) << 16
 }
 
-/// Returns the highest bit of each byte.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 fn bits_of(bytes: &[u8; LANES]) -> u32 {
     bytes.iter().enumerate().fold(0, |mask, (lane, byte)| mask | u32::from(byte >> 7) << lane)
 }
 
-/// [`map`] of one operand.
 #[inline(always)]
 pub(crate) fn map1<D: Target, A: Source>(
     regs: &mut Regs,
@@ -304,7 +286,6 @@ pub(crate) fn map1<D: Target, A: Source>(
     map::<D, A, Nil, Nil>(regs, o, mask, |a, (), ()| f(a));
 }
 
-/// [`map`] of two operands.
 #[inline(always)]
 pub(crate) fn map2<D: Target, A: Source, B: Source>(
     regs: &mut Regs,
@@ -315,7 +296,7 @@ pub(crate) fn map2<D: Target, A: Source, B: Source>(
     map::<D, A, B, Nil>(regs, o, mask, |a, b, ()| f(a, b));
 }
 
-/// [`map`] of one operand and the instruction's constant.
+/// [`map`] with one operand and the instruction's constant.
 #[inline(always)]
 pub(crate) fn map_uniform<D: Target, A: Source>(
     regs: &mut Regs,
@@ -327,7 +308,6 @@ pub(crate) fn map_uniform<D: Target, A: Source>(
     map::<D, A, Nil, Nil>(regs, o, mask, |a, (), ()| f(imm, a));
 }
 
-/// [`visit`] with one operand.
 #[inline(always)]
 pub(crate) fn visit1<D: Target, A: Source>(
     regs: &mut Regs,
@@ -338,7 +318,6 @@ pub(crate) fn visit1<D: Target, A: Source>(
     visit::<D, A, Nil, Nil>(regs, o, mask, |imm, a, (), ()| f(imm, a));
 }
 
-/// [`visit`] with two operands.
 #[inline(always)]
 pub(crate) fn visit2<D: Target, A: Source, B: Source>(
     regs: &mut Regs,
@@ -349,11 +328,10 @@ pub(crate) fn visit2<D: Target, A: Source, B: Source>(
     visit::<D, A, B, Nil>(regs, o, mask, |imm, a, b, ()| f(imm, a, b));
 }
 
-/// An address of a lane, as wide as the register that has it.
+/// A lane's address, of the width of its register.
 pub(crate) trait Address:
     Copy + Default + PartialEq + BitXor<Output = Self> + BitOr<Output = Self> + Into<u64>
 {
-    /// The address `bytes` further on.
     fn plus(self, bytes: u64) -> Self;
 }
 
@@ -371,10 +349,11 @@ impl Address for u64 {
     }
 }
 
-/// Whether the addresses are each `stride` further on than the one before.
+/// Returns whether each address is `stride` above its predecessor.
 #[inline(always)]
 pub(crate) fn are_spaced<A: Address>(addresses: &[A], stride: usize) -> bool {
-    // That the first one differs by nothing is a secret: the compiler would leave it out of its vectors.
+    // `black_box` hides that lane 0 never differs; otherwise the compiler would exclude it from its
+    // vectors.
     let first = black_box(addresses[0]);
     let mut differs = A::default();
     for (lane, &address) in addresses.iter().enumerate() {
@@ -383,13 +362,13 @@ pub(crate) fn are_spaced<A: Address>(addresses: &[A], stride: usize) -> bool {
     differs == A::default()
 }
 
-/// [`are_spaced`], of a whole row.
+/// Like [`are_spaced`], for a whole row.
 #[multiversion(
     targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
     dispatcher = "direct"
 )]
 pub(crate) fn is_spaced(row: &Row64, stride: usize) -> bool {
-    // What is multiplied by a constant is one in the end.
+    // Multiplying by a constant stride folds to constants.
     match stride {
         4 => are_spaced(row, 4),
         8 => are_spaced(row, 8),
@@ -398,19 +377,18 @@ pub(crate) fn is_spaced(row: &Row64, stride: usize) -> bool {
     }
 }
 
-/// A function on rows as a type, which [`compiled`] takes.
+/// A function on rows as a type, for [`compiled`].
 pub(crate) trait RowFunction {
-    /// Runs it; `FUSED` says that the host has a fused multiplication and addition.
+    /// Runs the function; `FUSED` is set if the host has fused multiply-add.
     fn run<const FUSED: bool>(regs: &mut Regs, o: &Operands, mask: u32);
 }
 
-/// A comparison of rows as a type, which [`compiled_test`] takes.
 pub(crate) trait RowTest {
     fn run(regs: &Regs, o: &Operands) -> u32;
 }
 
-/// The code of a function on rows that is best on this host. The closure is compiled for the same target
-/// as the function around it.
+/// Returns a function on rows, compiled for the best target of this host. The closure is compiled for
+/// the same target as the surrounding function.
 #[multiversion(
     targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
     dispatcher = "direct"
@@ -420,7 +398,7 @@ pub(crate) fn compiled<F: RowFunction>() -> AluFn {
     |regs, o, mask| F::run::<FUSED>(regs, o, mask)
 }
 
-/// As [`compiled`], of a comparison.
+/// Like [`compiled`], for a comparison.
 #[multiversion(
     targets("x86_64+avx512f+bmi1+bmi2+fma+lzcnt+popcnt", "x86_64+avx2+bmi1+bmi2+fma+lzcnt+popcnt"),
     dispatcher = "direct"
@@ -429,8 +407,8 @@ pub(crate) fn compiled_test<F: RowTest>() -> CompareFn {
     |regs, o| F::run(regs, o)
 }
 
-/// An [`AluFn`] that calls one of the functions above for some views. In `$f` the constant `FUSED` says
-/// whether the host has a fused multiplication and addition.
+/// An [`AluFn`] that calls one of the functions above for given views. In `$f`, the constant `FUSED` is
+/// set if the host has fused multiply-add.
 macro_rules! row_function {
     ($call:ident, [$($view:ident),+], $f:expr) => {{
         struct Compiled;
@@ -461,14 +439,14 @@ macro_rules! alu {
     };
 }
 
-/// As [`alu!`] with three sources; whether the host has a fused multiplication and addition comes first.
+/// As [`alu!`] with three sources; the first argument is whether the host has fused multiply-add.
 macro_rules! fused {
     ($d:ident <- $a:ident, $b:ident, $c:ident: $f:expr) => {
         $crate::lanes::row_function!(map, [$d, $a, $b, $c], |a, b, c| $f(FUSED, a, b, c))
     };
 }
 
-/// As [`alu!`], lane by lane, with the instruction's constant as first argument.
+/// As [`alu!`], lane by lane, with the instruction's constant as the first argument.
 macro_rules! each {
     ($d:ident <- $a:ident: $f:expr) => {
         $crate::lanes::row_function!(visit1, [$d, $a], $f)
@@ -481,8 +459,8 @@ macro_rules! each {
     };
 }
 
-/// As [`alu!`] with one source; the instruction's constant, the same in every
-/// lane, comes first.
+/// As [`alu!`] with one source; the first argument is the instruction's constant, which is the same in
+/// every lane.
 macro_rules! uniform {
     ($d:ident <- $a:ident: $f:expr) => {
         $crate::lanes::row_function!(map_uniform, [$d, $a], $f)

@@ -1,17 +1,17 @@
-//! Conversions to and from the floats of 8 bits and of 19 (`tf32`), which are no types of registers.
+//! Conversions to and from 8-bit floats and `tf32` (19 bits), which are not register types.
 
 use super::matrix;
 use super::soft::{DOUBLE, HALF, Round};
 use crate::program::Element;
 
-/// How a conversion to a narrow format goes, as the instruction's constant carries it.
+/// A conversion to a narrow format, encoded in the instruction's constant.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Narrowing {
-    /// Of 8 bits: the one with five of them for the exponent, or with four.
+    /// The 8-bit format is `e5m2`, else `e4m3`.
     pub(crate) e5m2: bool,
-    /// What is less than zero becomes zero.
+    /// Negative values become zero.
     pub(crate) relu: bool,
-    /// To `tf32`: what is too large becomes the largest number.
+    /// For `tf32`: saturates to the largest finite number.
     pub(crate) finite: bool,
     pub(crate) round: Round,
 }
@@ -39,10 +39,9 @@ impl Narrowing {
         if self.e5m2 { Element::E5m2 } else { Element::E4m3 }
     }
 
-    /// The bits of a value in the format of 8 bits: the nearest, ties to even, and of what is too large
-    /// the largest number.
+    /// Rounds a value to the 8-bit format: to nearest, ties to even, saturating at the largest number.
     fn byte(self, value: f64) -> u8 {
-        // The least exponent of a normal number, the bits of a fraction, the largest number.
+        // The least exponent of a normal number, the bits of the fraction, and the largest number.
         let (least, fraction, most) = if self.e5m2 { (-14, 2, 0x7b) } else { (-6, 3, 0x7e) };
         if value.is_nan() {
             return 0x7f;
@@ -56,25 +55,23 @@ impl Narrowing {
         }
         let exponent = ((magnitude.to_bits() >> 52) as i32 - 1023).max(least);
         let units = (magnitude * 2_f64.powi(fraction - exponent)).round_ties_even();
-        // The hidden bit of a normal number adds one to the exponent's field.
+        // The hidden bit of a normal number adds one to the exponent field.
         sign | (((exponent - least) << fraction) as u8 + units as u8)
     }
 }
 
-/// Two singles as a pair of bytes, `high` above `low`.
+/// Converts two singles to a pair of bytes, `high` above `low`.
 pub(crate) fn bytes_of_singles(imm: u32, high: f32, low: f32) -> u16 {
     let narrowing = Narrowing::decode(imm);
     u16::from_le_bytes([narrowing.byte(low.into()), narrowing.byte(high.into())])
 }
 
-/// Converts two halves in the same way.
 pub(crate) fn bytes_of_halves(imm: u32, pair: u32) -> u16 {
     let narrowing = Narrowing::decode(imm);
     let byte = |bits| narrowing.byte(matrix::value(Element::F16, bits));
     u16::from_le_bytes([byte(pair & 0xffff), byte(pair >> 16)])
 }
 
-/// A pair of bytes as two halves.
 pub(crate) fn halves_of_bytes(imm: u32, pair: u16) -> u32 {
     let narrowing = Narrowing::decode(imm);
     let half = |byte: u8| {
@@ -89,7 +86,7 @@ pub(crate) fn halves_of_bytes(imm: u32, pair: u16) -> u32 {
     half(low) | half(high) << 16
 }
 
-/// A single with the fraction of `tf32`.
+/// Rounds the fraction of a single to that of `tf32`.
 pub(crate) fn tf32(imm: u32, value: f32) -> u32 {
     const DROPPED: u32 = 0x1fff;
     let narrowing = Narrowing::decode(imm);

@@ -1,33 +1,29 @@
 //! Floating-point arithmetic in integers: every format, every rounding mode.
 //!
-//! The host's own arithmetic is used where it gives the same bits; this module
-//! is for the directed roundings and for the formats that the host lacks.
+//! The host's own arithmetic is used where it gives the same bits; this module serves the directed
+//! roundings and the formats that the host lacks.
 
 use crate::ast::Type;
 
-/// A rounding mode of PTX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Round {
     /// `.rn`, ties to even.
     Nearest,
-    /// Towards zero, as `.rz` says.
+    /// `.rz`, towards zero.
     Zero,
-    /// Towards minus infinity, as `.rm` says.
+    /// `.rm`, towards minus infinity.
     Down,
-    /// Towards plus infinity, as `.rp` says.
+    /// `.rp`, towards plus infinity.
     Up,
     /// `.rna`, ties away from zero.
     Away,
 }
 
-/// A binary interchange format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Format {
-    /// Bits of the fraction.
     fraction: u32,
-    /// Bits of the exponent.
     exponent: u32,
-    /// The NaN that arithmetic gives.
+    /// The NaN that arithmetic returns.
     nan: u64,
 }
 
@@ -36,7 +32,7 @@ pub(crate) const BRAIN: Format = Format { fraction: 7, exponent: 8, nan: 0x7fff 
 pub(crate) const SINGLE: Format = Format { fraction: 23, exponent: 8, nan: 0x7fff_ffff };
 pub(crate) const DOUBLE: Format = Format { fraction: 52, exponent: 11, nan: 0xfff8_0000_0000_0000 };
 
-/// A number taken apart: a finite one is `(-1)^negative * significand * 2^exponent`.
+/// An unpacked number; a finite one is `(-1)^negative * significand * 2^exponent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Number {
     Nan,
@@ -46,7 +42,7 @@ pub(crate) enum Number {
 }
 
 impl Format {
-    /// The format of a scalar floating-point type; `.f64` for every other type.
+    /// Returns the format of a scalar floating-point type; that of `.f64` for every other type.
     pub(crate) const fn of(ty: Type) -> Self {
         match ty {
             Type::F16 | Type::F16x2 => HALF,
@@ -72,7 +68,6 @@ impl Format {
         (1 << (self.exponent - 1)) - 1
     }
 
-    /// A subnormal becomes the zero of its sign.
     pub(crate) const fn flush(self, bits: u64) -> u64 {
         if bits & self.infinity() == 0 { bits & self.sign_bit() } else { bits }
     }
@@ -96,7 +91,6 @@ impl Format {
         }
     }
 
-    /// Rounds a number into this format.
     pub(crate) fn pack(self, number: Number, round: Round) -> u64 {
         let sign = |negative| if negative { self.sign_bit() } else { 0 };
         match number {
@@ -109,15 +103,15 @@ impl Format {
         }
     }
 
-    /// Rounds a number into this format, and flushes a subnormal result if asked to.
+    /// Rounds a number into this format, and flushes a subnormal result if `ftz` is set.
     pub(crate) fn pack_as(self, ftz: bool, number: Number, round: Round) -> u64 {
         if ftz { self.pack_flushed(number, round) } else { self.pack(number, round) }
     }
 
-    /// As [`Self::pack`], where a result below the least normal number becomes the zero of its sign.
-    /// Whether it is below is seen on the result rounded as if exponents had no end, which is finer
-    /// there than subnormals are: what rounds up to the least normal number from among these is a zero
-    /// as well.
+    /// Like [`Self::pack`], but a result below the least normal number becomes the zero of its sign.
+    /// This is decided on the result rounded with unbounded exponent, which is finer than the
+    /// subnormals: a value that rounds up to the least normal number only at subnormal precision is
+    /// flushed as well.
     fn pack_flushed(self, number: Number, round: Round) -> u64 {
         match number {
             Number::Finite { negative, exponent, significand }
@@ -134,7 +128,7 @@ impl Format {
     }
 
     fn is_tiny(self, negative: bool, exponent: i32, significand: u128, round: Round) -> bool {
-        // The bit length of the significand, and what is left of it at the format's precision.
+        // The bit length of the significand, and the significand rounded to the format's precision.
         let length = 128 - significand.leading_zeros() as i32;
         let precision = self.fraction as i32 + 1;
         let kept = shift_and_round(significand, length - precision, negative, round);
@@ -142,14 +136,15 @@ impl Format {
         exponent + length - 1 + carry < 1 - self.bias()
     }
 
-    /// A NaN of another format in this one: sign and the payload's upper bits stay, and it is quiet.
+    /// Converts a NaN of another format: keeps the sign and the upper bits of the payload, and makes it
+    /// quiet.
     pub(crate) const fn carry_nan(self, from: Self, bits: u64) -> u64 {
         let sign = if bits & from.sign_bit() == 0 { 0 } else { self.sign_bit() };
         let payload = bits << (64 - from.fraction) >> (64 - self.fraction);
         sign | self.infinity() | payload | self.quiet_bit()
     }
 
-    /// The bit that tells a quiet NaN from one that signals.
+    /// The bit that distinguishes quiet from signalling NaNs.
     const fn quiet_bit(self) -> u64 {
         1 << (self.fraction - 1)
     }
@@ -158,18 +153,18 @@ impl Format {
         bits & !self.sign_bit() > self.infinity()
     }
 
-    /// The magnitude's bits of `significand * 2^exponent` rounded into the format.
+    /// Returns the magnitude bits of `significand * 2^exponent`, rounded to the format.
     fn round(self, negative: bool, exponent: i32, significand: u128, round: Round) -> u64 {
         if significand == 0 {
             return 0;
         }
-        // The value's own exponent decides how many bits are kept: one less for
-        // each power of two below the smallest normal number.
+        // The value's own exponent determines how many bits are kept: one less for each power of two
+        // below the smallest normal number.
         let top = exponent + 127 - significand.leading_zeros() as i32;
         let lowest = (top - self.fraction as i32).max(1 - self.bias() - self.fraction as i32);
         let kept = shift_and_round(significand, lowest - exponent, negative, round);
-        // A carry out of the fraction adds one to the exponent by itself, since
-        // the fields are adjacent; a subnormal's exponent field is 0.
+        // A carry out of the fraction increments the exponent by itself, because the fields are
+        // adjacent. The exponent field of a subnormal is 0.
         let field = lowest + self.bias() + self.fraction as i32;
         let bits = if kept >> self.fraction == 0 {
             kept
@@ -189,13 +184,13 @@ impl Format {
     }
 }
 
-/// `significand / 2^shift` rounded to an integer.
+/// Returns `significand / 2^shift`, rounded to an integer.
 fn shift_and_round(significand: u128, shift: i32, negative: bool, round: Round) -> u128 {
     if shift <= 0 {
         return significand << -shift;
     }
     let (whole, rest, half) = if shift >= 128 {
-        // Below one half: only whether there is a rest matters.
+        // Below one half, it only matters that there is a remainder.
         (0, 1, 2)
     } else {
         let half = 1_u128 << (shift - 1);
@@ -217,7 +212,7 @@ pub(crate) fn to_integral(number: Number, round: Round) -> Option<(bool, u128)> 
         Number::Nan | Number::Infinite { .. } => None,
         Number::Zero { negative } => Some((negative, 0)),
         Number::Finite { negative, exponent, significand } => {
-            // Past 2^100 every format saturates whatever the exact value is.
+            // Past 2^100 every format saturates, whatever the exact value.
             let value = if exponent > 60 {
                 1 << 100
             } else {
@@ -228,7 +223,6 @@ pub(crate) fn to_integral(number: Number, round: Round) -> Option<(bool, u128)> 
     }
 }
 
-/// The number of an integer.
 pub(crate) fn from_integer(negative: bool, magnitude: u64) -> Number {
     match magnitude {
         0 => Number::Zero { negative: false },
@@ -236,13 +230,13 @@ pub(crate) fn from_integer(negative: bool, magnitude: u64) -> Number {
     }
 }
 
-/// Moves a finite number's top bit to bit 126, so that sums keep what rounding needs.
+/// Normalises a finite number to top bit 126, so that sums keep the bits that rounding needs.
 fn normal(exponent: i32, significand: u128) -> (i32, u128) {
     let shift = significand.leading_zeros() as i32 - 1;
     (exponent - shift, significand << shift)
 }
 
-/// Shifts right, with every bit lost remembered in bit 0.
+/// Shifts right, and ORs every lost bit into bit 0.
 fn shift_sticky(value: u128, shift: u32) -> u128 {
     match shift {
         0 => value,
@@ -251,7 +245,7 @@ fn shift_sticky(value: u128, shift: u32) -> u128 {
     }
 }
 
-/// The exact sum, up to a sticky bit far below any format's precision.
+/// Returns the exact sum, up to a sticky bit far below any format's precision.
 pub(crate) fn add(a: Number, b: Number, round: Round) -> Number {
     use Number::{Finite, Infinite, Nan, Zero};
     match (a, b) {
@@ -285,7 +279,7 @@ fn add_finite(a: Signed, b: Signed, round: Round) -> Number {
     Number::Finite { negative, exponent, significand }
 }
 
-/// Gives the exact product of both.
+/// Returns the exact product.
 pub(crate) fn mul(a: Number, b: Number) -> Number {
     use Number::{Finite, Infinite, Nan, Zero};
     let sign = negative(a) != negative(b);
@@ -299,7 +293,7 @@ pub(crate) fn mul(a: Number, b: Number) -> Number {
     }
 }
 
-/// The quotient, up to a sticky bit.
+/// Returns the quotient, up to a sticky bit.
 pub(crate) fn div(a: Number, b: Number) -> Number {
     use Number::{Finite, Infinite, Nan, Zero};
     let sign = negative(a) != negative(b);
@@ -315,7 +309,6 @@ pub(crate) fn div(a: Number, b: Number) -> Number {
     }
 }
 
-/// The square root, up to a sticky bit.
 pub(crate) fn sqrt(a: Number) -> Number {
     match a {
         Number::Zero { .. } | Number::Infinite { negative: false } => a,
@@ -324,7 +317,7 @@ pub(crate) fn sqrt(a: Number) -> Number {
             if exponent & 1 == 1 {
                 (exponent, significand) = (exponent + 1, significand >> 1);
             }
-            // The shift above loses no set bit: at most 53 top bits are in use.
+            // The shift above loses no set bit: at most the 53 top bits are in use.
             let root = significand.isqrt();
             let inexact = u128::from(root * root != significand);
             Number::Finite {
@@ -350,7 +343,7 @@ const fn negative(number: Number) -> bool {
 mod tests {
     use super::{DOUBLE, Format, HALF, Round, SINGLE, add, div, mul, sqrt, to_integral};
 
-    /// A few thousand bit patterns that meet every corner of a format.
+    /// Returns a few thousand bit patterns that cover every corner case of a format.
     fn patterns(format: Format) -> Vec<u64> {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let width = format.fraction + format.exponent + 1;
@@ -418,7 +411,7 @@ mod tests {
 
     #[test]
     fn directed_roundings_bracket_the_exact_value() {
-        // 1 + 2^-60 lies between 1 and its successor; -1 - 2^-60 likewise.
+        // 1 + 2^-60 is between 1 and its successor; -1 - 2^-60 likewise.
         let one = DOUBLE.unpack(1.0_f64.to_bits());
         let tiny = DOUBLE.unpack(2.0_f64.powi(-60).to_bits());
         let minus = |bits: u64| DOUBLE.unpack(bits ^ DOUBLE.sign_bit());
@@ -430,7 +423,7 @@ mod tests {
         let sum = add(minus(1.0_f64.to_bits()), minus(2.0_f64.powi(-60).to_bits()), Round::Up);
         assert_eq!(round(sum, Round::Up), -1.0);
         assert_eq!(round(sum, Round::Down), -1.0 - f64::EPSILON);
-        // Overflow goes to the largest finite number towards zero.
+        // Towards zero, overflow gives the largest finite number.
         let huge = mul(DOUBLE.unpack(f64::MAX.to_bits()), DOUBLE.unpack(2.0_f64.to_bits()));
         assert_eq!(round(huge, Round::Zero), f64::MAX);
         assert_eq!(round(huge, Round::Down), f64::MAX);
@@ -441,7 +434,7 @@ mod tests {
     fn rounding_away_moves_ties_and_what_is_beyond_them() {
         let integral = |value: f64| to_integral(DOUBLE.unpack(value.to_bits()), Round::Away);
         for value in [0.25, 0.5, 0.75, 1.0, 1.5, 2.25, 2.5, 3.5 - f64::EPSILON, 1e-300] {
-            // The host's `round` takes ties away from zero, too.
+            // The host's `round` also rounds ties away from zero.
             assert_eq!(integral(value), Some((false, value.round() as u128)), "{value:e}");
             assert_eq!(integral(-value), Some((true, value.round() as u128)), "-{value:e}");
         }

@@ -1,6 +1,5 @@
-//! Arithmetic on the four bytes or the two halves of words, of the video instructions.
+//! Arithmetic of the SIMD video instructions, on the four bytes or the two halves of words.
 
-/// What is done with two parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Add,
@@ -32,17 +31,16 @@ const OPERATIONS: [Operation; 12] = [
     Operation::GreaterEqual,
 ];
 
-/// An instruction, as its constant carries it.
+/// An instruction, encoded in its constant.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Video {
     pub(crate) operation: Operation,
-    /// Bits of a part.
     pub(crate) bits: u32,
-    /// Whether parts of the result, of the first and of the second operand have a sign.
+    /// Signedness of the parts of the result, of the first and of the second operand.
     pub(crate) signed: [bool; 3],
-    /// Whether a part ends at the limits of its type.
+    /// Each part saturates at the limits of its type.
     pub(crate) saturates: bool,
-    /// Whether the parts are summed, with the third operand.
+    /// The parts are summed, together with the third operand.
     pub(crate) sums: bool,
 }
 
@@ -65,7 +63,6 @@ impl Video {
     }
 }
 
-/// A part of a word.
 fn part(word: u32, index: u32, bits: u32, signed: bool) -> i32 {
     let top = word << (32 - bits - index * bits);
     if signed { top as i32 >> (32 - bits) } else { (top >> (32 - bits)) as i32 }

@@ -1,21 +1,20 @@
-//! The addresses and the bytes that memories draw from.
+//! Addresses and byte budgets that memories draw from.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where the addresses of the first device start. Host addresses, windows of state
-/// spaces and 32-bit numbers are all below it; the host cannot map memory at such
-/// an address, so that dereferencing a device pointer there traps.
+/// The first address of the first device. Host addresses, windows of state spaces and 32-bit numbers are
+/// all below it. The host cannot map memory at such an address, so dereferencing a device pointer on the
+/// host traps.
 pub(crate) const FIRST_ADDRESS: u64 = 1 << 48;
-/// Addresses of each device.
 const DEVICE_ADDRESSES: u64 = 1 << 44;
 /// Every allocation starts at a multiple of this many bytes.
 const ALIGNMENT: u64 = 256;
-/// Bytes between allocations that belong to none, so that running off the end
-/// of one is an error instead of a hit in the next.
+/// Unused bytes between allocations, so that running past the end of one is an error and no access to
+/// the next.
 const GAP: u64 = 4096;
 
-/// Bytes that may be allocated, and those that are.
+/// A limit of allocated bytes, and the bytes in use.
 #[derive(Debug)]
 pub struct Budget {
     limit: u64,
@@ -24,38 +23,38 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget of its own.
+    /// Returns an independent budget.
     #[must_use]
     pub const fn new(limit: u64) -> Self {
         Self { limit, used: AtomicU64::new(0), whole: None }
     }
 
-    /// A part of another one: what is taken from it is taken from both.
+    /// Returns a budget within another one: bytes are taken from both.
     #[must_use]
     pub const fn within(limit: u64, whole: Arc<Self>) -> Self {
         Self { limit, used: AtomicU64::new(0), whole: Some(whole) }
     }
 
-    /// The limit in bytes.
+    /// Returns the limit in bytes.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Bytes that are taken.
+    /// Returns the bytes in use.
     #[must_use]
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes that may still be taken.
+    /// Returns the bytes that may still be taken.
     #[must_use]
     pub fn free(&self) -> u64 {
         let own = self.limit.saturating_sub(self.used());
         self.whole.as_ref().map_or(own, |whole| own.min(whole.free()))
     }
 
-    /// Takes bytes, or returns the budget that has fewer left.
+    /// Takes bytes, or returns the budget that has too few left.
     pub(super) fn take(&self, bytes: u64) -> Result<(), &Self> {
         let sum = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= self.limit);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).map_err(|_| self)?;
@@ -75,10 +74,9 @@ impl Budget {
     }
 }
 
-/// The addresses and the bytes of a device, from which the memories on it draw.
+/// The addresses and the bytes of a device, from which its memories draw.
 ///
-/// Addresses are never given out twice, so a stale pointer never hits a later
-/// allocation.
+/// Addresses are never reused, so a stale pointer never hits a later allocation.
 #[derive(Debug)]
 pub struct AddressSpace {
     next: Mutex<u64>,
@@ -87,8 +85,8 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// Those of a device, by its number: device `k` has addresses from
-    /// 2^48 + k · 2^44 on, so that those of two devices differ.
+    /// Returns the address space of a device, by its number: device `k` has addresses from 2^48 + k ·
+    /// 2^44 on, so the addresses of two devices differ.
     ///
     /// # Panics
     /// When the number is 2^15 or more.
@@ -99,22 +97,22 @@ impl AddressSpace {
         Self { next: Mutex::new(first), end: first + DEVICE_ADDRESSES, budget }
     }
 
-    /// Returns the budget of its bytes.
+    /// Returns the budget of the device's bytes.
     #[must_use]
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// Whether all of `bytes` addresses from `address` on were given out at some time.
+    /// Returns whether all of `bytes` addresses from `address` on were ever reserved.
     pub(super) fn has_given(&self, address: u64, bytes: u64) -> bool {
         let next = *self.next.lock().unwrap_or_else(PoisonError::into_inner);
         address >= self.end - DEVICE_ADDRESSES
             && address.checked_add(bytes).is_some_and(|behind| behind <= next)
     }
 
-    /// Addresses for `bytes` bytes; `None` when all were given out.
+    /// Reserves addresses for `bytes` bytes; `None` when the addresses are exhausted.
     pub(super) fn reserve(&self, bytes: u64) -> Option<u64> {
-        // A panic cannot come between: a reservation is one store at its end.
+        // A panic cannot leave this inconsistent: a reservation is one store at the end.
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let base = *next;
         let after = base.checked_add(bytes)?.checked_add(GAP)?.next_multiple_of(ALIGNMENT);

@@ -1,10 +1,9 @@
-//! One allocation of global memory: 64-bit atomic cells.
+//! One allocation of global memory, made of 64-bit atomic cells.
 //!
-//! Every access goes through whole cells: a narrower store merges its bytes
-//! with a compare-and-swap. Accesses of one size only are what Rust's memory
-//! model needs for racing atomics, so a kernel's data race gives some value of
-//! the race and is never undefined behaviour of the host; and a 64-bit access
-//! of a kernel is never torn.
+//! Every access is one to whole cells: a narrower store merges its bytes with a compare-and-swap. Rust's
+//! memory model requires racing atomics to be of one size, so a kernel's data race yields one of the
+//! racing values and is never undefined behaviour of the host; and a kernel's 64-bit access is never
+//! torn.
 
 use std::any::Any;
 use std::fmt;
@@ -12,21 +11,20 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// What keeps lent cells alive; dropped when nothing reaches them any more.
+/// An owner that keeps lent cells alive; dropped when the cells are unreachable.
 pub type Keeper = Arc<dyn Any + Send + Sync>;
 
-/// A live range of global memory.
 pub(crate) struct Allocation {
     base: u64,
     bytes: u64,
     cells: Cells,
-    /// What messages call it, once somebody has said so.
+    /// The name in messages, if one was set.
     name: OnceLock<Arc<str>>,
-    /// Dropped behind the cells that it keeps.
+    /// Declared last, because it must be dropped after the cells that it keeps alive.
     _keeper: Option<Keeper>,
 }
 
-/// Both kinds are one slice, so that the way to a cell has no branch.
+/// Both variants are a slice, so that access to a cell needs no branch.
 enum Cells {
     Own(Box<[AtomicU64]>),
     Lent(&'static [AtomicU64]),
@@ -41,14 +39,14 @@ impl fmt::Debug for Allocation {
 }
 
 impl Allocation {
-    /// Zeroed memory, whose pages the host provides as they are touched; `None` if it refuses them.
+    /// Returns zeroed memory, whose pages the host provides at the first touch; `None` if it refuses.
     pub(super) fn zeroed(base: u64, bytes: u64) -> Option<Self> {
         let count = usize::try_from(bytes.div_ceil(8)).ok()?;
         let cells = bytemuck::allocation::try_zeroed_slice_box(count).ok()?;
         Some(Self { base, bytes, cells: Cells::Own(cells), name: OnceLock::new(), _keeper: None })
     }
 
-    /// Cells that somebody else owns, at the address that the host has them at.
+    /// Returns cells of another owner, at their host address.
     pub(super) fn lent(cells: &'static [AtomicU64], keeper: Keeper) -> Self {
         let (base, bytes) = (cells.as_ptr().addr() as u64, 8 * cells.len() as u64);
         Self { base, bytes, cells: Cells::Lent(cells), name: OnceLock::new(), _keeper: Some(keeper) }
@@ -66,12 +64,12 @@ impl Allocation {
         self.name.get().cloned()
     }
 
-    /// Names it, unless it has a name.
+    /// Sets the name, unless there is one.
     pub(crate) fn set_name(&self, name: &str) {
         self.name.get_or_init(|| name.into());
     }
 
-    /// Its size and base behind a name, or what stands for one.
+    /// Returns the name, or a substitute, followed by size and base.
     pub(crate) fn described(&self, name: Option<&str>) -> String {
         let (base, bytes) = (self.base, self.bytes);
         match name {
@@ -88,14 +86,13 @@ impl Allocation {
         }
     }
 
-    /// Whether `[address, address + bytes)` lies inside.
     #[inline]
     pub(crate) fn contains(&self, address: u64, bytes: u64) -> bool {
         let offset = address.wrapping_sub(self.base);
         offset < self.bytes && bytes <= self.bytes - offset
     }
 
-    /// The aligned value of `width` (1, 2, 4 or 8) bytes at `offset`.
+    /// Returns the aligned value of `width` (1, 2, 4 or 8) bytes at `offset`.
     #[inline]
     pub(crate) fn load(&self, offset: u64, width: u32, order: Ordering) -> u64 {
         let word = self.cells()[(offset / 8) as usize].load(order);
@@ -120,7 +117,7 @@ impl Allocation {
         }
     }
 
-    /// Replaces the aligned value at `offset` by `change` of it; returns the old one.
+    /// Replaces the aligned value at `offset` by the result of `change`; returns the old value.
     #[inline]
     pub(crate) fn update(&self, offset: u64, width: u32, change: impl Fn(u64) -> u64) -> u64 {
         let cell = &self.cells()[(offset / 8) as usize];
@@ -137,13 +134,11 @@ impl Allocation {
         }
     }
 
-    /// The cells from the 8-byte aligned `offset` on.
     #[inline]
     pub(crate) fn cells_from(&self, offset: u64) -> &[AtomicU64] {
         &self.cells()[(offset / 8) as usize..]
     }
 
-    /// Copies bytes from `offset` on to the host.
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) {
         let [head, body, tail] = parts(offset, into.len());
         for piece in [head.clone(), tail] {
@@ -155,7 +150,6 @@ impl Allocation {
         }
     }
 
-    /// Copies bytes of the host to `offset` on.
     pub(crate) fn write(&self, offset: u64, from: &[u8]) {
         let [head, body, tail] = parts(offset, from.len());
         for piece in [head.clone(), tail] {
@@ -171,8 +165,8 @@ impl Allocation {
         }
     }
 
-    /// Sets `length` bytes from `offset` on, each as `pattern` has it at the same
-    /// place of an 8-byte cell.
+    /// Sets `length` bytes from `offset` on, each to the byte of `pattern` at the same position of an
+    /// 8-byte cell.
     pub(crate) fn fill(&self, offset: u64, pattern: u64, length: usize) {
         let [head, body, tail] = parts(offset, length);
         for piece in [head.clone(), tail] {
@@ -184,7 +178,6 @@ impl Allocation {
         }
     }
 
-    /// The bytes of one cell from `offset` on.
     fn read_part(&self, offset: u64, into: &mut [u8]) {
         if !into.is_empty() {
             let cell = self.cells()[(offset / 8) as usize].load(Ordering::Relaxed).to_le_bytes();
@@ -205,14 +198,13 @@ impl Allocation {
     }
 }
 
-/// All ones in the low `width` bytes.
 #[inline]
 const fn low_bytes(width: u32) -> u64 {
     u64::MAX >> (64 - 8 * width)
 }
 
-/// Splits `length` bytes that start at `offset` into those of a cell that others
-/// share, whole cells, and those of a last cell.
+/// Splits `length` bytes from `offset` on into a partial first cell, whole cells, and a partial last
+/// cell.
 fn parts(offset: u64, length: usize) -> [Range<usize>; 3] {
     let head = ((8 - (offset % 8) as usize) % 8).min(length);
     let tail = length - (length - head) % 8;

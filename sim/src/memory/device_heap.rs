@@ -5,22 +5,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Allocation;
 
-/// Every block starts at a multiple of this many bytes, and has a multiple of them.
+/// Alignment of every block, and granularity of its size.
 const ALIGNMENT: u64 = 16;
 
-/// Memory that threads divide among themselves.
+/// Memory that the threads of kernels allocate from.
 #[derive(Debug)]
 pub(crate) struct DeviceHeap {
     memory: Arc<Allocation>,
     blocks: Mutex<Blocks>,
 }
 
-/// Bytes of the blocks by their offsets.
+/// Sizes of the blocks by their offsets.
 #[derive(Debug, Default)]
 struct Blocks {
     free: BTreeMap<u64, u64>,
     live: BTreeMap<u64, u64>,
-    /// Where the search for a free block begins, so that what was freed is not used again at once.
+    /// Start of the search for a free block; advances so that freed memory is not reused at once.
     next: u64,
 }
 
@@ -35,12 +35,12 @@ impl DeviceHeap {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The address of `bytes` bytes, at least one; 0 if they are not to be had together.
+    /// Returns the address of `bytes` contiguous bytes, at least one; 0 if there are none.
     pub(crate) fn allocate(&self, bytes: u64) -> u64 {
         let Some(bytes) = bytes.max(1).checked_next_multiple_of(ALIGNMENT) else { return 0 };
         let mut blocks = self.blocks();
         let Blocks { free, live, next } = &mut *blocks;
-        // The part of a free block behind a place.
+        // Returns the part of a free block from `place` on, if it is large enough.
         let behind = |(&start, &size): (&u64, &u64), place: u64| {
             let first = start.max(place);
             ((start + size).saturating_sub(first) >= bytes).then_some((start, size, first))
@@ -60,7 +60,7 @@ impl DeviceHeap {
         self.memory.base() + start
     }
 
-    /// Frees a block by its address; `false` if none is there.
+    /// Frees a block by its address; returns `false` if there is none.
     pub(crate) fn free(&self, address: u64) -> bool {
         let mut blocks = self.blocks();
         let Blocks { free, live, .. } = &mut *blocks;

@@ -7,8 +7,8 @@ use super::{AddressSpace, Allocation, Budget, Keeper, View};
 use crate::error::Error;
 use crate::names::readable;
 
-/// A set of allocations that the launches of one or several [`Gpu`](crate::Gpu)s
-/// see; cloning shares it.
+/// A set of allocations that is visible to the launches of one or several [`Gpu`](crate::Gpu)s; clones
+/// share it.
 #[derive(Debug, Clone)]
 pub struct GlobalMemory {
     inner: Arc<Inner>,
@@ -18,7 +18,7 @@ pub struct GlobalMemory {
 struct Inner {
     addresses: Option<Arc<AddressSpace>>,
     state: Mutex<State>,
-    /// Views that hold this memory and others.
+    /// Merged views that contain this memory.
     caches: Mutex<Vec<Weak<Cache>>>,
 }
 
@@ -29,13 +29,13 @@ struct State {
 }
 
 impl GlobalMemory {
-    /// GlobalMemory of a device.
+    /// Returns the memory of a device.
     #[must_use]
     pub fn new(addresses: Arc<AddressSpace>) -> Self {
         Self::with(Some(addresses))
     }
 
-    /// GlobalMemory that consists of [lent](Self::lend) cells only, such as the host's.
+    /// Returns a memory that consists of [lent](Self::lend) cells only, such as that of the host.
     #[must_use]
     pub fn of_lent_cells() -> Self {
         Self::with(None)
@@ -50,8 +50,7 @@ impl GlobalMemory {
         lock(&self.inner.state)
     }
 
-    /// Changes the state, and clears the views that hold the former one. No lock is
-    /// held while another one is taken.
+    /// Changes the state, and clears the merged views of the former one. Holds one lock at a time.
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let result = change(&mut self.lock());
         let caches = lock(&self.inner.caches).clone();
@@ -62,18 +61,17 @@ impl GlobalMemory {
         result
     }
 
-    /// Allocates zeroed memory, aligned to 256 bytes; 0 bytes give an address
-    /// that may only be freed.
+    /// Allocates zeroed memory, aligned to 256 bytes; 0 bytes give an address that may only be freed.
     ///
     /// # Errors
-    /// [`Error::MemoryLimit`] when the bytes would pass a limit,
-    /// [`Error::HostMemory`] when the host refuses them.
+    /// [`Error::MemoryLimit`] when the bytes would exceed a limit, [`Error::HostMemory`] when the host
+    /// refuses them.
     pub fn alloc(&self, bytes: u64) -> Result<u64, Error> {
         Ok(self.allocate(bytes, || "an allocation".to_owned())?.base())
     }
 
-    /// Sets addresses aside for memory that comes later, by [`alloc_at`](Self::alloc_at), and takes none
-    /// of the budget. No allocation gets any of them otherwise.
+    /// Reserves addresses for a later [`alloc_at`](Self::alloc_at), without taking from the budget. No
+    /// other allocation gets any of them.
     ///
     /// # Errors
     /// [`Error::HostMemory`] when the device has no addresses left.
@@ -82,12 +80,12 @@ impl GlobalMemory {
         base.ok_or_else(|| Error::HostMemory { what: "addresses".to_owned(), requested: bytes })
     }
 
-    /// Allocates zeroed memory at addresses that [`reserve`](Self::reserve) has set aside, which may be
-    /// done again once it was freed.
+    /// Allocates zeroed memory at [reserved](Self::reserve) addresses; after a free, they may be
+    /// allocated again.
     ///
     /// # Errors
-    /// As [`alloc`](Self::alloc), and [`Error::InvalidPointer`] for addresses that were never given out
-    /// or at which memory is.
+    /// As [`alloc`](Self::alloc), and [`Error::InvalidPointer`] for addresses that were never reserved
+    /// or are in use.
     pub fn alloc_at(&self, address: u64, bytes: u64) -> Result<(), Error> {
         let given = |addresses: &Arc<AddressSpace>| addresses.has_given(address, bytes);
         if !self.inner.addresses.as_ref().is_some_and(given) {
@@ -104,7 +102,6 @@ impl GlobalMemory {
         self.place(bytes, what, |addresses| addresses.reserve(bytes))
     }
 
-    /// Allocates where `base` says.
     fn place(
         &self,
         bytes: u64,
@@ -122,7 +119,7 @@ impl GlobalMemory {
             return Err(Error::HostMemory { what: what(), requested: bytes });
         };
         let placed = self.change(|state| {
-            // An address that is new to all is never in the way; one that was reserved may be.
+            // A new address is never in use; a reserved one may be.
             let free = !state.view.meets(allocation.base(), bytes.max(1));
             if free {
                 state.in_use += bytes;
@@ -138,15 +135,15 @@ impl GlobalMemory {
         Ok(allocation)
     }
 
-    /// Makes cells that somebody else owns part of this memory, at the address that
-    /// the host has them at; returns it. Whoever writes to them by other means than
-    /// atomic operations while a launch or a copy may use them has a data race.
+    /// Adds cells of another owner to this memory, at their host address, and returns that address.
+    /// Writing to them by other means than atomic operations, while a launch or a copy may use them, is
+    /// a data race.
     ///
-    /// The keeper is dropped once the cells are freed here and no launch reaches
-    /// them any more; until then the cells are used, and not thereafter.
+    /// The keeper is dropped once the cells are freed here and no launch can reach them; they are not
+    /// accessed after that.
     ///
     /// # Errors
-    /// [`Error::Lent`] when there are no cells, or they meet others that are lent.
+    /// [`Error::Lent`] when there are no cells, or they overlap cells that are lent.
     pub fn lend(&self, cells: &'static [AtomicU64], keeper: Keeper) -> Result<u64, Error> {
         let allocation = Arc::new(Allocation::lent(cells, keeper));
         let (base, bytes) = (allocation.base(), allocation.bytes());
@@ -160,8 +157,8 @@ impl GlobalMemory {
         })
     }
 
-    /// Frees an allocation by its first address. Launches that run meanwhile go
-    /// on with the memory they started with; later ones find it out of bounds.
+    /// Frees an allocation by its first address. Running launches keep the memory that they started
+    /// with; for later launches it is out of bounds.
     ///
     /// # Errors
     /// [`Error::InvalidPointer`] when no live allocation starts there.
@@ -169,7 +166,7 @@ impl GlobalMemory {
         let removed = self.change(|state| {
             let removed = state.view.remove(address)?;
             state.in_use -= removed.bytes();
-            // The host gives addresses of its own out again.
+            // Not for lent cells, since the host reuses its addresses.
             if self.inner.addresses.is_some() {
                 state.view.remember_freed(&removed);
             }
@@ -182,15 +179,15 @@ impl GlobalMemory {
         Ok(())
     }
 
-    /// Names the live allocation that an address lies in, for messages, unless it has a name; `false` if
-    /// there is none.
+    /// Names the live allocation that contains an address, for messages, unless it has a name; returns
+    /// `false` if there is none.
     pub fn set_name(&self, address: u64, name: &str) -> bool {
         let found = self.lock().view.holder(address);
         found.inspect(|found| found.set_name(name)).is_some()
     }
 
-    /// First address and bytes of the live allocation that an address lies in. One of
-    /// no bytes has its first address.
+    /// Returns the first address and the bytes of the live allocation that contains an address. An empty
+    /// allocation contains its first address.
     #[must_use]
     pub fn allocation_of(&self, address: u64) -> Option<(u64, u64)> {
         self.lock().view.holder(address).map(|found| (found.base(), found.bytes()))
@@ -220,8 +217,8 @@ impl GlobalMemory {
         Ok(())
     }
 
-    /// Sets `bytes` bytes; each becomes the byte of `pattern` that its address names,
-    /// modulo 8, the lowest first.
+    /// Sets `bytes` bytes; each becomes the byte of `pattern` at its address modulo 8, lowest byte
+    /// first.
     ///
     /// # Errors
     /// [`Error::InvalidPointer`] unless one live allocation holds all bytes.
@@ -231,8 +228,8 @@ impl GlobalMemory {
         Ok(())
     }
 
-    /// Copies bytes from another memory, or from elsewhere in this one; where the two
-    /// ranges overlap, the outcome is not defined.
+    /// Copies bytes from another memory, or from elsewhere in this one; if the two ranges overlap, the
+    /// result is unspecified.
     ///
     /// # Errors
     /// [`Error::InvalidPointer`] unless one live allocation each holds all bytes.
@@ -252,7 +249,7 @@ impl GlobalMemory {
         Ok(())
     }
 
-    /// The allocation that holds bytes, and where in it they start; nothing for none.
+    /// Returns the allocation that holds the bytes, and their offset in it; `None` for 0 bytes.
     fn find(
         &self,
         operation: &'static str,
@@ -274,13 +271,13 @@ impl GlobalMemory {
         Error::InvalidPointer { operation, address, bytes, nearest }
     }
 
-    /// Bytes in live allocations.
+    /// Returns the bytes in live allocations.
     #[must_use]
     pub fn in_use(&self) -> u64 {
         self.lock().in_use
     }
 
-    /// The bytes that the memory may draw from; none where all cells are lent.
+    /// Returns the budget of the memory; `None` if all cells are lent.
     #[must_use]
     pub fn budget(&self) -> Option<&Budget> {
         self.inner.addresses.as_ref().map(|addresses| addresses.budget())
@@ -300,15 +297,14 @@ impl Drop for Inner {
     }
 }
 
-/// A merged view, until one of its memories changes.
+/// A merged view, cleared when one of its memories changes.
 type Cache = Mutex<Option<View>>;
 
-/// Several memories seen as one.
 #[derive(Debug)]
 pub(crate) struct Merged {
     memories: Vec<GlobalMemory>,
-    /// Put together at the first use. A memory that changes clears it, so that what
-    /// is freed is not kept alive here.
+    /// Built at the first use. A change of a memory clears it, so that it does not keep freed memory
+    /// alive.
     cache: Arc<Cache>,
 }
 
@@ -329,14 +325,14 @@ impl Merged {
         if let [memory] = &*self.memories {
             return memory.view();
         }
-        // Held while the memories are read: a change behind that clears what is stored.
+        // Locked while the memories are read, so that a later change clears the stored view.
         let mut cache = lock(&self.cache);
         cache.get_or_insert_with(|| View::merged(self.memories.iter().map(GlobalMemory::view))).clone()
     }
 }
 
-/// Locks what no panic leaves half changed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks data that a panic cannot leave inconsistent.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -389,7 +385,7 @@ mod tests {
         memory.read(first, &mut byte).expect("live");
         assert_eq!(byte, [0], "it is new memory");
         assert_eq!(memory.in_use(), 64);
-        // What went wrong has taken nothing.
+        // A failed allocation takes nothing from the budget.
         memory.free(first).expect("live");
         assert!(matches!(memory.alloc_at(first, 49), Err(Error::MemoryLimit { in_use: 16, .. })));
         let beyond = memory.alloc_at(first + (1 << 30), 8).expect_err("never given out");

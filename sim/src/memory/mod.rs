@@ -1,4 +1,4 @@
-//! State spaces and their places in the generic address space.
+//! State spaces and their windows in the generic address space.
 
 mod address_space;
 mod allocation;
@@ -13,7 +13,7 @@ pub(crate) use allocation::Allocation;
 pub use allocation::Keeper;
 pub(crate) use device_heap::DeviceHeap;
 pub use heap::GlobalMemory;
-pub(crate) use heap::Merged;
+pub(crate) use heap::{Merged, lock};
 pub(crate) use view::{NEAR, View};
 
 /// A state space of PTX.
@@ -29,7 +29,7 @@ pub enum Space {
     Const,
     /// Parameters of the entry.
     Param,
-    /// An address of any space, told apart by windows.
+    /// A generic address, whose window determines its space.
     Generic,
 }
 
@@ -46,14 +46,13 @@ impl fmt::Display for Space {
     }
 }
 
-/// Windows of the generic address space take 256 MiB each, between the addresses
-/// that the host can have and those of devices; everything else in it is global
-/// memory, at the same address.
+/// Each window of the generic address space has 256 MiB, between the possible addresses of the host and
+/// those of devices; every other generic address is the same address of global memory.
 const WINDOW_BITS: u32 = 28;
-/// Number of the first window: that at 2^47.
+/// Number of the first window, which is at 2^47.
 const FIRST_WINDOW: u64 = 1 << (47 - WINDOW_BITS);
 
-/// First address of a space's window; global memory is at its own addresses.
+/// Returns the first address of a space's window; global memory has none and is at its own addresses.
 pub(crate) const fn window(space: Space) -> u64 {
     match space {
         Space::Shared => FIRST_WINDOW << WINDOW_BITS,
@@ -64,18 +63,15 @@ pub(crate) const fn window(space: Space) -> u64 {
     }
 }
 
-/// Number of the window behind those of the state spaces, in which functions have their addresses: they
-/// are numbers to call by, and no memory is there.
+/// Number of the window after those of the state spaces, in which functions have their addresses: these
+/// are used for calls only, and no memory is there.
 const CODE_WINDOW: u64 = FIRST_WINDOW + 4;
-/// Addresses from one function to the next.
 const CODE_STEP: u64 = 16;
 
-/// The address of a module's function, by its place in the text.
 pub(crate) const fn code_address(function: usize) -> u64 {
     (CODE_WINDOW << WINDOW_BITS) + (function as u64 + 1) * CODE_STEP
 }
 
-/// The space that a generic address lies in.
 pub(crate) const fn classify(address: u64) -> Space {
     match (address >> WINDOW_BITS).wrapping_sub(FIRST_WINDOW) {
         0 => Space::Shared,
@@ -86,28 +82,28 @@ pub(crate) const fn classify(address: u64) -> Space {
     }
 }
 
-/// Shared addresses below this many bits are the block's own; above them stands
-/// the rank of a block of the cluster, plus one.
+/// Number of low bits of a shared address that are the address within a block; the bits above are the
+/// rank of a block of the cluster plus one, or 0 for the block's own memory.
 const OWNER_BITS: u32 = 24;
-/// Ranks that fit in the window of shared memory.
+/// Number of ranks that fit in the window of shared memory.
 const MAX_RANK: u64 = 14;
 
-/// The address of the same place in the shared memory of the cluster's block
-/// `rank`; ranks beyond those of every cluster become one that no cluster has.
+/// Returns the address of the same location in the shared memory of the cluster's block `rank`; ranks
+/// above those of every cluster become a rank that no cluster has.
 pub(crate) const fn mapped(address: u64, rank: u32) -> u64 {
     let rank = if (rank as u64) < MAX_RANK { rank as u64 } else { MAX_RANK };
     address & !(0xf << OWNER_BITS) | (rank + 1) << OWNER_BITS
 }
 
-/// The rank in a shared address, none for the block's own memory, and the
-/// address within that memory.
+/// Returns the rank in a shared address, `None` for the block's own memory, and the address within that
+/// memory.
 pub(crate) const fn owner(address: u64) -> (Option<u64>, u64) {
     let within = address & ((1 << OWNER_BITS) - 1);
     ((address >> OWNER_BITS).checked_sub(1), within)
 }
 
-/// What tells the memories behind generic addresses apart: the space, and for
-/// shared memory its owner.
+/// Returns a number for the memory of a generic address: its space, and for shared memory also its
+/// owner.
 pub(crate) const fn region(address: u64) -> u64 {
     match classify(address) {
         Space::Shared => address >> OWNER_BITS,
@@ -115,14 +111,12 @@ pub(crate) const fn region(address: u64) -> u64 {
     }
 }
 
-/// Whether a generic address is one of global memory.
 #[inline(always)]
 pub(crate) const fn is_global(address: u64) -> bool {
-    // Four windows side by side.
+    // The four windows are adjacent and aligned.
     address >> (WINDOW_BITS + 2) != FIRST_WINDOW >> 2
 }
 
-/// Whether a generic address is one of the block's own shared memory.
 #[inline(always)]
 pub(crate) const fn is_own_shared(address: u64) -> bool {
     address >> OWNER_BITS == window(Space::Shared) >> OWNER_BITS

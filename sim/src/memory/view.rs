@@ -1,4 +1,4 @@
-//! What a launch sees of global memory.
+//! Views of global memory, as launches see it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,21 +7,20 @@ use std::sync::Arc;
 use super::Allocation;
 use crate::names::readable;
 
-/// Freed allocations that are remembered, at most.
+/// Maximum number of freed allocations that are remembered.
 const MOST_FREED: usize = 256;
 
-/// The allocations that a launch sees: those live when it started.
+/// The allocations that a launch sees: those that were live at its start.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct View {
     /// Sorted by base address.
     allocations: Arc<Vec<Arc<Allocation>>>,
-    /// What was freed last.
     freed: Arc<VecDeque<Freed>>,
 }
 
 impl View {
-    /// The allocation that holds `[address, address + bytes)`; `hint` is the
-    /// index of the last one found.
+    /// Returns the allocation that holds `[address, address + bytes)`; `hint` is the index of the last
+    /// one found.
     #[inline]
     pub(crate) fn find(&self, address: u64, bytes: u64, hint: &mut usize) -> Option<&Allocation> {
         if let Some(allocation) = self.allocations.get(*hint)
@@ -43,7 +42,6 @@ impl View {
         })
     }
 
-    /// The allocations of several views, whose ranges are disjoint.
     pub(super) fn merged(views: impl IntoIterator<Item = Self>) -> Self {
         let (mut all, mut freed) = (Vec::new(), VecDeque::new());
         for view in views {
@@ -54,21 +52,20 @@ impl View {
         Self { allocations: Arc::new(all), freed: Arc::new(freed) }
     }
 
-    /// Adds an allocation; views that were taken before do not see it.
+    /// Adds an allocation; earlier views do not see it.
     pub(super) fn insert(&mut self, allocation: Arc<Allocation>) {
         let list = Arc::make_mut(&mut self.allocations);
         let index = list.partition_point(|other| other.base() <= allocation.base());
         list.insert(index, allocation);
     }
 
-    /// Takes out the allocation that starts at `address`; views that were taken
-    /// before keep it.
+    /// Removes the allocation that starts at `address`; earlier views keep it.
     pub(super) fn remove(&mut self, address: u64) -> Option<Arc<Allocation>> {
         let index = self.allocations.binary_search_by_key(&address, |other| other.base()).ok()?;
         Some(Arc::make_mut(&mut self.allocations).remove(index))
     }
 
-    /// Remembers what was freed, so that who uses it is told.
+    /// Remembers a freed allocation for messages about later accesses to it.
     pub(super) fn remember_freed(&mut self, allocation: &Allocation) {
         let freed = Arc::make_mut(&mut self.freed);
         if freed.len() == MOST_FREED {
@@ -77,28 +74,27 @@ impl View {
         freed.push_back(Freed::new(allocation));
     }
 
-    /// Forgets that what started at an address was freed: memory is there again.
+    /// Forgets the freed allocation at an address that is allocated again.
     pub(super) fn forget_freed(&mut self, address: u64) {
         if self.freed.iter().any(|freed| freed.base == address) {
             Arc::make_mut(&mut self.freed).retain(|freed| freed.base != address);
         }
     }
 
-    /// The allocation that an address lies in, or that starts there.
+    /// Returns the allocation that contains or starts at an address.
     pub(super) fn holder(&self, address: u64) -> Option<Arc<Allocation>> {
         let after = self.allocations.partition_point(|allocation| allocation.base() <= address);
         let found = self.allocations.get(after.checked_sub(1)?)?;
         (address == found.base() || found.contains(address, 1)).then(|| Arc::clone(found))
     }
 
-    /// Whether an allocation holds any of these bytes.
     pub(super) fn meets(&self, address: u64, bytes: u64) -> bool {
         let below = self.allocations.partition_point(|other| other.base() < address + bytes);
         let last = below.checked_sub(1).and_then(|index| self.allocations.get(index));
         last.is_some_and(|last| last.base() + last.bytes() > address)
     }
 
-    /// By how much an access missed the allocation nearest to it, which is called as `name` says.
+    /// Describes how far an access missed the nearest allocation, which `name` names.
     pub(crate) fn missed(
         &self,
         address: u64,
@@ -129,10 +125,9 @@ impl View {
     }
 }
 
-/// Bytes up to which it is told how far an address is from an allocation. Further away it means nothing.
+/// Maximum distance that a message states; farther away, a distance means nothing.
 pub(crate) const NEAR: u64 = 1 << 30;
 
-/// Memory that was freed.
 #[derive(Debug, Clone)]
 pub(super) struct Freed {
     base: u64,

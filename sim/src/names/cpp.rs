@@ -1,36 +1,36 @@
-//! Names of C++.
+//! C++ names.
 
 use std::fmt::Write;
 
 use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 
-/// Depth to which C++ names are parsed. The parser tries several readings of a part one after the other,
-/// each of which may hold such parts again, so that its time is exponential in the depth: seconds at its
-/// own limit of 96. All but 3 of 44,000 names of LLVM and libstdc++ are less deep than this.
+/// Maximum depth of the parser. It tries several readings of a part one after the other, each of which
+/// may have such parts again, so its time is exponential in the depth: seconds at its own limit of 96.
+/// All but 3 of 44,000 names of LLVM and libstdc++ are less deep than this.
 const DEPTH: u32 = 64;
-/// Expressions with `new` and `delete` in a name, at most: those multiply by themselves, from depth to
-/// depth. No kernel's signature has any; a few may seem to be there.
+/// Maximum number of `new` and `delete` expressions in a name, which by themselves multiply the readings
+/// at each depth. No kernel's signature has any; a few may be counted falsely.
 const MOST_NEW: usize = 8;
 
-/// Writes a C++ name as its source has it; `None` for a name that is not one, or may take long.
+/// Writes the source form of a C++ name; `None` for a name that is not C++, or could take long to parse.
 pub(super) fn demangle(name: &str, plain: &mut impl Write) -> Option<()> {
     parsed(name)?.structured_demangle(plain, &DemangleOptions::default()).ok()
 }
 
-/// Parses a C++ name in bounded time; none of a name that may take longer.
+/// Parses a C++ name in bounded time; `None` for a name that could take longer.
 fn parsed(name: &str) -> Option<Symbol<&str>> {
     let options = ParseOptions::default().recursion_limit(DEPTH);
     (news(name.as_bytes()) <= MOST_NEW).then(|| Symbol::new_with_options(name, &options).ok())?
 }
 
-/// Counts what may be an expression with `new` or `delete` in a mangled name: the letters of one,
-/// outside of what can only be an identifier, its length in front.
+/// Counts possible `new` and `delete` expressions in a mangled name: their letters, outside
+/// length-prefixed text that can only be an identifier.
 fn news(name: &[u8]) -> usize {
     let (mut count, mut at) = (0, 0);
     while at < name.len() {
         let digits = name[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         let end = at + digits;
-        // Behind these, or in front of `E` and `_`, digits may be no length.
+        // After these characters, or before `E` and `_`, digits need not be a length.
         let is_length = at > 0
             && digits > 0
             && digits < 5

@@ -4,13 +4,11 @@ use super::{Linkage, MAX_DEPTH, Parser, Result, variable_space};
 use crate::ast::{Instruction, Operand, SourceLocation, Statement};
 use crate::lexer::Token;
 
-/// Scopes within scopes, at most: a name is looked for in all of them.
+/// Maximum nesting of scopes, because a name is looked up in all of them.
 const MAX_SCOPES: u32 = 64;
-/// Bytes of a comment behind a `.loc`, at most.
 const MAX_COMMENT: usize = 4096;
 
 impl<'s> Parser<'s> {
-    /// A body in braces; nested braces become `Open` and `Close`.
     pub(super) fn body(&mut self) -> Result<Vec<Statement<'s>>> {
         self.expect(b'{')?;
         let mut statements = Vec::new();
@@ -76,7 +74,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// What follows `name:`: where a branch or a call may lead, or nothing.
+    /// Parses the statement after `name:`: a list of targets, a prototype, or none of these for a label.
     fn labelled(&mut self, name: &'s str, offset: u32) -> Result<Statement<'s>> {
         if self.eat_dot("branchtargets") {
             return Ok(Statement::Targets { name, labels: self.names("a label")? });
@@ -90,7 +88,6 @@ impl<'s> Parser<'s> {
         Ok(Statement::Label(name, offset))
     }
 
-    /// Names separated by commas, up to a semicolon.
     fn names(&mut self, what: &str) -> Result<Vec<&'s str>> {
         let mut names = vec![self.name(what)?];
         while self.eat(b',') {
@@ -142,11 +139,10 @@ impl<'s> Parser<'s> {
         Ok(location)
     }
 
-    /// The comment behind a `.loc`, if it has the chain of calls that LLVM writes there, and nowhere
-    /// else.
+    /// Returns the comment after a `.loc` if it has the chain of calls that LLVM writes there.
     fn calls_in_comment(&self) -> Option<&'s str> {
         let rest = &self.source[self.previous_end() as usize..];
-        // Where no line ends the text is not looked through for each directive.
+        // Limits the search, so that a text without line ends is not scanned for each directive.
         let rest = &rest[..rest.floor_char_boundary(MAX_COMMENT)];
         let comment = rest.lines().next()?.trim_start().strip_prefix("//")?;
         comment.contains("@[").then_some(comment)
@@ -171,7 +167,7 @@ impl<'s> Parser<'s> {
         }
         let mut operands = Vec::new();
         if self.peek() != Some(Token::Punct(b';')) {
-            // Brackets hold the values of a call, and else a constant.
+            // Parentheses enclose the values of a call; elsewhere they enclose a constant expression.
             let list = |parser: &Self| opcode == "call" && parser.peek() == Some(Token::Punct(b'('));
             loop {
                 operands.push(if list(self) { self.list(b')', 0)? } else { self.operand(0)? });

@@ -1,5 +1,5 @@
-//! Integer constants and expressions of them, worked out where they are read, by the rules of the PTX
-//! manual's section 4.5: 64 bits, signed unless an operand is not.
+//! Integer constants and constant expressions, evaluated while they are parsed by the rules of the PTX
+//! manual's section 4.5: 64 bits, signed unless an operand is unsigned.
 
 use std::fmt;
 
@@ -7,13 +7,12 @@ use super::{MAX_DEPTH, Parser, Result};
 use crate::lexer::Token;
 use crate::program::LANES;
 
-/// The constant that PTX predefines: threads of a warp.
+/// The predefined PTX constant: threads of a warp.
 const WARP_SZ: &str = "WARP_SZ";
 
-/// Signs and brackets that are looked through for the number behind them.
+/// Maximum signs and parentheses that the lookahead skips before a number.
 const MAX_AHEAD: usize = 4 * MAX_DEPTH as usize;
 
-/// A value of an integer expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Integer {
     pub(super) bits: u64,
@@ -49,7 +48,6 @@ enum Operator {
 }
 
 impl Operator {
-    /// How closely it binds, as in C.
     const fn rank(self) -> u32 {
         match self {
             Self::Or => 0,
@@ -65,7 +63,6 @@ impl Operator {
         }
     }
 
-    /// The result; none for a division by zero.
     fn apply(self, left: Integer, right: Integer) -> Option<Integer> {
         let (a, b) = (left.bits, right.bits);
         let unsigned = left.unsigned || right.unsigned;
@@ -95,14 +92,13 @@ impl Operator {
             Self::Divide if b == 0 => return None,
             Self::Divide if unsigned => converted(a / b),
             Self::Divide => converted((a as i64).wrapping_div(b as i64) as u64),
-            // Of the operands as they are without signs, unlike in C.
+            // Unlike in C, operands are taken as unsigned.
             Self::Remainder => Integer { bits: a.checked_rem(b)?, unsigned: false },
         })
     }
 }
 
 impl Parser<'_> {
-    /// The value of the next token, if it is an integer.
     pub(super) fn peek_integer(&self) -> Option<u64> {
         match self.peek()? {
             Token::Int(value) => Some(value),
@@ -111,7 +107,6 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether an integer or an expression of integers comes next.
     pub(super) fn is_at_constant(&self) -> bool {
         for ahead in 0..MAX_AHEAD {
             match self.peek_at(ahead) {
@@ -124,12 +119,11 @@ impl Parser<'_> {
         false
     }
 
-    /// An integer or an expression of integers.
     pub(super) fn constant(&mut self) -> Result<Integer> {
         self.conditional(0)
     }
 
-    /// As [`constant`](Self::constant), no less than 0 and no greater than `limit`.
+    /// Like [`constant`](Self::constant), limited to 0 to `limit`.
     pub(super) fn count(&mut self, what: &str, limit: u64) -> Result<u64> {
         if !self.is_at_constant() {
             return self.expected(what);
@@ -155,7 +149,7 @@ impl Parser<'_> {
         Ok(Integer { bits, unsigned: yes.unsigned || no.unsigned })
     }
 
-    /// Operators that bind as closely as `least` or closer, from left to right.
+    /// Parses operators of precedence `least` or higher, from left to right.
     fn binary(&mut self, least: u32, depth: u32) -> Result<Integer> {
         let mut left = self.unary(depth)?;
         while let Some((operator, tokens)) = self.operator().filter(|(op, _)| op.rank() >= least) {
@@ -196,7 +190,7 @@ impl Parser<'_> {
         })
     }
 
-    /// What follows `(`: a type to convert to with its operand, or an expression.
+    /// Parses what follows `(`: a type conversion with its operand, or an expression.
     fn bracketed(&mut self, depth: u32) -> Result<Integer> {
         let (signed, unsigned) = (self.eat_dot("s64"), self.eat_dot("u64"));
         if signed || unsigned {
@@ -208,12 +202,13 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    /// The operator that comes next, and its tokens: those of two characters stand together.
+    /// Returns the next operator and its number of tokens; the two characters of an operator must be
+    /// adjacent.
     fn operator(&self) -> Option<(Operator, usize)> {
         let (first, range) = self.tokens.get(self.position)?;
         let first = match *first {
             Token::Punct(first) => first,
-            // One that is the sign of a register is a part of its name.
+            // A `%` before a register is part of its name.
             Token::Name("%") => b'%',
             _ => return None,
         };
@@ -250,7 +245,6 @@ mod tests {
     use super::super::Parser;
     use crate::lexer;
 
-    /// What an expression gives, or why it gives nothing.
     fn value(text: &str) -> String {
         let (tokens, strays) = lexer::tokens(text).expect("tokens");
         let strays = strays.into_iter().peekable();

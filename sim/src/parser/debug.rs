@@ -1,4 +1,4 @@
-//! Debug sections: what of them says where instructions come from.
+//! Debug sections, as far as they locate instructions in the source.
 
 use super::{Parser, Result};
 use crate::ast::{Ast, DebugSection};
@@ -47,7 +47,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// The bytes of a section; in the place of labels there are zeros.
+    /// Parses the bytes of a section, with zeros in place of labels.
     fn bytes(&mut self) -> Result<DebugSection<'s>> {
         self.expect(b'{')?;
         let (mut section, mut width) = (DebugSection::default(), 1);
@@ -60,11 +60,11 @@ impl<'s> Parser<'s> {
                 Some(Token::Dot("b32")) => width = 4,
                 Some(Token::Dot("b64")) => width = 8,
                 Some(Token::Int(value)) => section.bytes.extend(&value.to_le_bytes()[..width]),
-                // The start of another section, which is 0.
+                // The start of another section, taken as 0.
                 Some(Token::Dot(_)) => section.bytes.extend(&[0; 8][..width]),
                 Some(Token::Name(_)) if self.peek() == Some(Token::Punct(b':')) => {}
                 Some(Token::Name(label)) => {
-                    // Those of fewer bytes are places within sections.
+                    // Narrower labels are offsets within sections.
                     if width == 8 {
                         section.labels.push((section.bytes.len(), label));
                     }

@@ -1,12 +1,12 @@
-//! Functions: their heads, and the way around those that are broken.
+//! Functions: their heads, and recovery after broken ones.
 
 use super::{Linkage, Parser, Result};
 use crate::ast::{ClusterDirectives, Formal, Function, Prototype};
 use crate::lexer::{self, Failure, Token, shown};
 
 impl<'s> Parser<'s> {
-    /// A `.entry` or `.func`. Of one that is broken, but whose name and end are found, that is kept and
-    /// why.
+    /// Parses a `.entry` or `.func`. If it is broken, but its name and end are found, returns the name
+    /// with the failure.
     pub(super) fn function(&mut self, linkage: &Linkage) -> Result<Function<'s>> {
         let start = self.offset();
         self.no_stray_before(start)?;
@@ -50,7 +50,7 @@ impl<'s> Parser<'s> {
         if self.peek() == Some(Token::Punct(b'(')) {
             function.returns = self.formals()?;
         }
-        // The name, which is known.
+        // Skips the name, which is known.
         self.position += 1;
         if self.peek() == Some(Token::Punct(b'(')) {
             function.params = self.formals()?;
@@ -62,7 +62,7 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    /// What follows `name: .callprototype`, up to its semicolon.
+    /// Parses a prototype after `name: .callprototype`, up to its semicolon.
     pub(super) fn prototype(&mut self, name: &'s str) -> Result<Prototype<'s>> {
         let mut prototype = Prototype { name, returns: Vec::new(), params: Vec::new() };
         if self.peek() == Some(Token::Punct(b'(')) {
@@ -82,7 +82,7 @@ impl<'s> Parser<'s> {
         Ok(prototype)
     }
 
-    /// Goes to a function's name, behind the list of what it returns.
+    /// Skips the list of results before a function's name.
     fn skip_returns(&mut self) -> Result<()> {
         let start = self.position;
         if self.peek() != Some(Token::Punct(b'(')) {
@@ -98,15 +98,16 @@ impl<'s> Parser<'s> {
                 _ => {}
             }
         }
-        // The list has no end, and no name follows: this fails.
+        // The list has no end and no name follows, so this fails with the right error.
         self.position = start;
         self.formals().map(drop)
     }
 
-    /// Goes behind a function that is broken; whether it has a body.
+    /// Skips a broken function, and returns whether it has a body.
     ///
     /// # Errors
-    /// The function's failure, if no end of it is found before another begins or the module ends.
+    /// The given failure, if another function begins or the module ends before the end of this one is
+    /// found.
     fn skip_function(&mut self, failure: &Failure) -> Result<bool> {
         let (mut scopes, mut brackets) = (0_u32, 0_u32);
         let mut last = None;
@@ -130,7 +131,7 @@ impl<'s> Parser<'s> {
         Err(failure.clone())
     }
 
-    /// The first place that is no token in the function that ends here.
+    /// Returns a failure for the first characters that form no token within the function that ends here.
     fn stray_within(&mut self) -> Option<Failure> {
         let end = self.previous_end();
         let first = self.strays.next_if(|&stray| stray < end)?;
@@ -164,7 +165,7 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    /// One to three comma-separated extents after a directive.
+    /// Parses one to three comma-separated extents after a directive.
     fn extent(&mut self) -> Result<[u32; 3]> {
         self.position += 1;
         let mut extent = [1; 3];
@@ -219,7 +220,7 @@ impl<'s> Parser<'s> {
     }
 }
 
-/// Whether a directive stands in no function's head, so that none goes on there.
+/// Returns whether a directive occurs outside functions only, and so ends the search in a head.
 fn is_of_module(directive: &str) -> bool {
     matches!(
         directive,

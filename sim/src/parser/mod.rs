@@ -14,11 +14,10 @@ use crate::effort::MAX_TEXT;
 use crate::lexer::{self, Failure, Token, Tokens};
 use crate::memory::Space;
 
-/// Parses a module. A function that is broken says so in its place, and is skipped.
+/// Parses a module. A broken function is recorded in its place, and skipped.
 ///
 /// # Errors
-/// The first place outside of functions where the text is not PTX of the supported subset, and the one
-/// in a function of which no end is found.
+/// The first error outside functions, and an error in a function whose end is not found.
 pub(crate) fn parse(source: &str) -> Result<Ast<'_>> {
     if source.len() > MAX_TEXT {
         return Err((0, format!("{} bytes of text, allowed are {MAX_TEXT}", source.len())));
@@ -32,18 +31,17 @@ pub(crate) fn parse(source: &str) -> Result<Ast<'_>> {
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// Deepest nesting of initialisers and operand lists.
 const MAX_DEPTH: u32 = 8;
 
 struct Parser<'s> {
     source: &'s str,
     tokens: Tokens<'s>,
     position: usize,
-    /// Places of what is no token, behind the last function that was read.
+    /// Offsets of characters that form no token, after the last parsed function.
     strays: Peekable<vec::IntoIter<u32>>,
 }
 
-/// Words before `.entry`, `.func` or a variable.
+/// Linkage directives before `.entry`, `.func` or a variable.
 #[derive(Default)]
 struct Linkage {
     external: bool,
@@ -65,12 +63,12 @@ impl<'s> Parser<'s> {
         token
     }
 
-    /// Byte offset of the next token, or of the end.
+    /// Returns the byte offset of the next token, or of the end.
     fn offset(&self) -> u32 {
         self.tokens.get(self.position).map_or(self.source.len() as u32, |(_, range)| range.start)
     }
 
-    /// Byte offset just past the token before.
+    /// Returns the byte offset past the end of the previous token.
     fn previous_end(&self) -> u32 {
         self.position.checked_sub(1).map_or(0, |index| self.tokens[index].1.end)
     }
@@ -79,13 +77,12 @@ impl<'s> Parser<'s> {
         Err((self.offset(), message.into()))
     }
 
-    /// Fails where characters that are no token stand before a place, and in no function.
+    /// Fails if characters that form no token precede `end`, outside functions.
     fn no_stray_before(&mut self, end: u32) -> Result<()> {
         let stray = self.strays.next_if(|&stray| stray < end);
         stray.map_or(Ok(()), |stray| Err(lexer::no_token(self.source, stray)))
     }
 
-    /// Fails by naming the next token and what was expected instead.
     fn expected<T>(&self, what: &str) -> Result<T> {
         match self.peek_text() {
             "" => self.fail(format!("expected {what}, found the end of the text")),
@@ -93,7 +90,6 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// The next token as it is written; nothing at the end.
     fn peek_text(&self) -> &'s str {
         let token = self.tokens.get(self.position);
         token.map_or("", |(_, range)| &self.source[range.start as usize..range.end as usize])
@@ -127,7 +123,6 @@ impl<'s> Parser<'s> {
         Ok(text)
     }
 
-    /// An unsigned integer no greater than `limit`.
     fn unsigned(&mut self, what: &str, limit: u64) -> Result<u64> {
         match self.peek_integer() {
             Some(value) if value <= limit => {
@@ -261,7 +256,6 @@ impl<'s> Parser<'s> {
     }
 }
 
-/// The state space in which a directive declares variables.
 fn variable_space(directive: &str) -> Option<Space> {
     Some(match directive {
         "global" => Space::Global,

@@ -5,11 +5,9 @@ use crate::ast::{Relocation, Type, Variable};
 use crate::lexer::Token;
 use crate::memory::Space;
 
-/// Largest variable, in bytes.
 const MAX_VARIABLE: u64 = 1 << 32;
 
 impl<'s> Parser<'s> {
-    /// Variables of one declaration, up to its semicolon.
     pub(super) fn variables(&mut self, linkage: &Linkage, out: &mut Vec<Variable<'s>>) -> Result<()> {
         let Some(Token::Dot(word)) = self.next() else { return self.expected("a state space") };
         let Some(space) = variable_space(word) else { return self.expected("a state space") };
@@ -125,7 +123,7 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    /// A constant as the bits that it has in a variable of type `ty`.
+    /// Parses a constant to the bits that it has in a variable of type `ty`.
     fn constant_bits(&mut self, ty: Type) -> Result<u64> {
         if !self.is_at_constant() {
             return Ok(float_bits(self.float()?, ty));

@@ -1,15 +1,14 @@
-//! Products of matrices, and how their elements lie in the registers of a warp.
+//! Matrix products, and the layout of their elements in the registers of a warp.
 
 use super::{LANES, Place};
 use crate::lanes::soft::Round;
 use crate::observe::Class;
 
-/// What a matrix consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Element {
     F16,
     Bf16,
-    /// Single precision of which the lower 13 bits do not count.
+    /// Single precision without the lower 13 bits.
     Tf32,
     E4m3,
     E5m2,
@@ -35,7 +34,7 @@ impl Element {
         }
     }
 
-    /// Elements of a register.
+    /// Number of elements in a register.
     pub(crate) const fn packed(self) -> u32 {
         if self.bits() == 64 { 1 } else { 32 / self.bits() }
     }
@@ -45,7 +44,7 @@ impl Element {
     }
 }
 
-/// Rows and columns: the product of `m` × `k` and `k` × `n`.
+/// Dimensions of a product of `m` × `k` and `k` × `n`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) m: u32,
@@ -53,28 +52,26 @@ pub(crate) struct Shape {
     pub(crate) k: u32,
 }
 
-/// Which of the matrices of D = A · B + C.
+/// The role of a matrix in D = A · B + C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     A,
     B,
-    /// One of the sums, C or D.
+    /// C or D.
     Sum,
 }
 
-/// How a matrix is spread over the lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spread {
-    /// Groups of four lanes have a row of A, a column of B, and pairs of the sum. A matrix of more than
-    /// 16 rows or 8 columns is several, one after the other in the registers; what then is less than a
-    /// register's place holds is there several times.
+    /// Each group of four lanes has a row of A, a column of B, and pairs of the sum. A matrix of more
+    /// than 16 rows or 8 columns is several such blocks, one after the other in the registers; elements
+    /// that do not fill the registers are replicated.
     Groups,
-    /// `mma.m8n8k4` of halves: four products, each of the lanes `4 q` to `4 q + 3` and `16 + 4 q` to
-    /// `19 + 4 q`; `along` says whether a lane has a row of A or B.
+    /// `mma.m8n8k4` of halves: four products, each of the lanes `4 q` to `4 q + 3` and `16 + 4 q` to `19
+    /// + 4 q`; `along` is set if a lane has a row of A or B.
     Quads { along: bool },
 }
 
-/// A matrix in registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fragment {
     pub(crate) role: Role,
@@ -83,7 +80,7 @@ pub(crate) struct Fragment {
     pub(crate) spread: Spread,
 }
 
-/// A row and a column; and which of several products.
+/// Coordinates of an element, and the index of its product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Spot {
     pub(crate) product: u32,
@@ -100,18 +97,17 @@ impl Fragment {
         if matches!(self.role, Role::A) { self.shape.k } else { self.shape.n }
     }
 
-    /// Registers that hold every element once.
+    /// Returns the number of registers that hold every element once.
     pub(crate) const fn registers(&self) -> u32 {
         let products = if matches!(self.spread, Spread::Quads { .. }) { 4 } else { 1 };
         products * self.rows() * self.columns() / (LANES as u32 * self.element.packed())
     }
 
-    /// Whether the elements of a register are neighbours in a row, and not in a column.
+    /// Returns whether the elements of a register are adjacent in a row, else in a column.
     pub(crate) const fn packs_rows(&self) -> bool {
         !matches!(self.role, Role::B)
     }
 
-    /// Where element `index` of a lane's register belongs.
     pub(crate) fn spot(&self, lane: u32, register: u32, index: u32) -> Spot {
         match self.spread {
             Spread::Groups => self.in_groups(lane, register % self.registers(), index),
@@ -161,19 +157,17 @@ impl Fragment {
     }
 }
 
-/// A matrix with the rows of the register file that hold it.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
     pub(crate) fragment: Fragment,
     pub(crate) rows: Vec<u16>,
 }
 
-/// How products are summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Summing {
-    /// Sums of integers end at the limits of their type.
+    /// Sums of integers saturate.
     pub(crate) saturates: bool,
-    /// `.and.popc` and not `.xor.popc`
+    /// `.and.popc`, else `.xor.popc`.
     pub(crate) both: bool,
     pub(crate) round: Round,
 }
@@ -194,15 +188,16 @@ pub(crate) struct MatrixMove {
     pub(crate) held: Held,
     pub(crate) at: Place,
     pub(crate) load: bool,
-    /// Whether rows follow each other in memory, and not columns.
+    /// The matrix is row-major in memory.
     pub(crate) row_major: bool,
-    /// The row with the elements from one to the next, if they are not adjacent.
+    /// The row with the stride in elements, if the matrix is not contiguous.
     pub(crate) stride: Option<u16>,
     /// A row for parts of registers.
     pub(crate) scratch: u16,
 }
 
-/// `ldmatrix` and `stmatrix`: matrices of 8 × 8 elements of 16 bits, whose rows lie where the lanes say.
+/// `ldmatrix` and `stmatrix`: matrices of 8 × 8 elements of 16 bits, whose rows are at the addresses in
+/// the lanes.
 #[derive(Debug, Clone)]
 pub(crate) struct RowsMove {
     pub(crate) registers: Vec<u16>,
@@ -212,8 +207,8 @@ pub(crate) struct RowsMove {
     pub(crate) scratch: u16,
 }
 
-/// An operation of the table behind [`Op::Matrix`](super::Op::Matrix), which the lanes of a warp execute
-/// together.
+/// An operation of the table that [`Op::Matrix`](super::Op::Matrix) indexes; the lanes of a warp execute
+/// it together.
 #[derive(Debug, Clone)]
 pub(crate) enum MatrixOp {
     Product(Box<Product>),
@@ -224,7 +219,6 @@ pub(crate) enum MatrixOp {
 }
 
 impl MatrixOp {
-    /// The unit that executes it.
     pub(crate) const fn class(&self) -> Class {
         match self {
             Self::Product(_) => Class::Matrix,

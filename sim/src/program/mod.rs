@@ -22,23 +22,17 @@ pub(crate) use matrix::{
 };
 pub(crate) use texture::{Geometry, Outside, Property, SurfaceAccess, TextureAction, TextureOp};
 
-/// Lanes of a warp.
 pub(crate) const LANES: usize = 32;
 
-/// Bytes of shared memory that are reserved for the system, which cooperative groups use, where an entry
-/// asks for them.
+/// Bytes of shared memory reserved for the system, if an entry refers to them; cooperative groups do.
 pub(crate) const RESERVED_SHARED: u32 = 1024;
 
-/// An entry that was decoded.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) code: Vec<Inst>,
-    /// Text and place of each instruction.
     pub(crate) info: Vec<InstructionInfo>,
-    /// Whether an instruction at which lanes or warps meet can be reached from
-    /// each instruction.
+    /// For each instruction: one at which lanes or warps converge is reachable from it.
     pub(crate) meets: Vec<bool>,
-    /// Whether it reads a clock.
     pub(crate) timed: bool,
     pub(crate) accesses: Vec<Access>,
     pub(crate) barriers: Vec<Barrier>,
@@ -51,30 +45,29 @@ pub(crate) struct Program {
     pub(crate) textures: Vec<TextureOp>,
     pub(crate) tables: Vec<Vec<u32>>,
     pub(crate) calls: Vec<Call>,
-    /// The functions that are called and not expanded in place.
+    /// The functions of calls that are not expanded in place.
     pub(crate) functions: Vec<Activated>,
-    /// The row of [`Init::Frame`], if there are such.
+    /// The row of [`Init::Frame`], if the entry uses it.
     pub(crate) frame: Option<u16>,
     pub(crate) rows: RowPlan,
     pub(crate) static_shared: u32,
-    /// The shared variables that it uses, by their addresses.
+    /// The shared variables in use, sorted by address.
     pub(crate) shared_arrays: Arc<[SharedArray]>,
-    /// Address of an external shared array that has a size and so is a static one.
+    /// Address of an external shared array with a size, which is thereby a static one.
     pub(crate) sized_external: Option<u32>,
     pub(crate) local_bytes: u32,
 }
 
-/// A variable in shared memory.
 #[derive(Debug, Clone)]
 pub(crate) struct SharedArray {
     pub(crate) name: Arc<str>,
     pub(crate) start: u32,
-    /// None of one that is as long as the launch says.
+    /// `None` for an array whose length the launch determines.
     pub(crate) bytes: Option<u32>,
 }
 
-/// A call of `vprintf`: offsets in local memory of the format's address, of that of its arguments, and
-/// of the result; from where the activation begins, if there is a row that says where that is.
+/// A call of `vprintf`; offsets in local memory of the format's address, of that of its arguments, and
+/// of the result. They are relative to the activation if `frame` names the row that holds its start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Print {
     pub(crate) frame: Option<u16>,
@@ -83,7 +76,6 @@ pub(crate) struct Print {
     pub(crate) result: Option<u32>,
 }
 
-/// How many register rows a warp has, and what the constant ones hold.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct RowPlan {
     pub(crate) words: u16,
@@ -92,36 +84,33 @@ pub(crate) struct RowPlan {
     pub(crate) inits: Vec<(u16, Init)>,
 }
 
-/// Contents of a row that no instruction writes.
+/// Initial contents of a row that no ordinary instruction writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Init {
     Word(u32),
     Double(u64),
-    /// A 32-bit special register.
     Special(Special),
-    /// A 64-bit special register.
     Special64(Special),
-    /// A special register that is a predicate.
     SpecialPredicate(Special),
     /// The address of a global variable of the module, plus an offset.
     Global(u32, i64),
-    /// Where the activation of a function begins in local memory; calls change it.
+    /// Start of the function's activation in local memory; calls change it.
     Frame,
-    /// Nothing: a row for what an instruction holds while it is executed.
+    /// Undefined: a temporary of an instruction.
     Scratch,
 }
 
-/// Special registers that stay the same while a block runs.
+/// Special registers that are constant while a block runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Special {
     Tid(u8),
     Ntid(u8),
     Ctaid(u8),
     Nctaid(u8),
-    /// The cluster's place in the grid of clusters, and that grid's shape.
+    /// The cluster's coordinates in the grid of clusters, and that grid's shape.
     ClusterId(u8),
     ClusterCount(u8),
-    /// The block's place in its cluster, and the cluster's shape.
+    /// The block's coordinates in its cluster, and the cluster's shape.
     PlaceInCluster(u8),
     ClusterShape(u8),
     RankInCluster,
@@ -136,18 +125,18 @@ pub(crate) enum Special {
     LaneMask(MaskRelation),
     DynamicShared,
     TotalShared,
-    /// With what is reserved.
+    /// Including the reserved bytes.
     AggregateShared,
-    /// An offset in shared memory that is reserved for the system, from where that begins.
+    /// An offset in reserved shared memory, from its start.
     Reserved(u32),
     ReservedCapacity,
-    /// The halves of the address of what a cooperative launch's barrier works on.
+    /// The halves of the address of a cooperative launch's grid barrier.
     WorkspaceHigh,
     WorkspaceLow,
     Zero,
 }
 
-/// Which lanes a `%lanemask_*` register names, relative to its own.
+/// The relation to the own lane of the lanes in a `%lanemask_*` register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum MaskRelation {
     Equal,
@@ -166,13 +155,13 @@ pub(crate) enum Timer {
     GlobalNanosecondsHigh,
 }
 
-/// Predicate row that is true in every lane; guards of instructions without one.
+/// Predicate row that is true in every lane; the guard of instructions without one.
 pub(crate) const TRUE: u16 = 0;
 /// Predicate row that holds the carry flag of the extended-precision instructions.
 pub(crate) const CARRY: u16 = 1;
 /// Predicate rows before those of the program.
 pub(crate) const FIXED_PREDICATES: u16 = 2;
-/// Branch without a point where its ways meet again.
+/// The target of a branch without a reconvergence point.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
 /// An instruction: an operation under a guard.
@@ -180,18 +169,16 @@ pub(crate) const NOWHERE: u32 = u32::MAX;
 pub(crate) struct Inst {
     pub(crate) op: Op,
     pub(crate) guard: u16,
-    /// Whether it is the first one of its basic block: only there do ways meet.
+    /// The first instruction of a basic block; paths reconverge only there.
     pub(crate) leads: bool,
-    /// What negates the guard (`@!p`): all lanes, or none.
+    /// XOR mask of the guard: all lanes for `@!p`, else none.
     pub(crate) invert: u32,
 }
 
-/// Row numbers of an instruction; which file each belongs to is up to the
-/// operation.
+/// Row numbers of an instruction; the operation determines the register file of each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Operands {
     pub(crate) d: u16,
-    /// The second destination, of those that have two.
     pub(crate) e: u16,
     pub(crate) a: u16,
     pub(crate) b: u16,
@@ -200,10 +187,9 @@ pub(crate) struct Operands {
     pub(crate) imm: u32,
 }
 
-/// What an instruction does.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Op {
-    /// Anything that computes registers from registers, lane by lane.
+    /// Any operation that computes registers from registers, lane by lane.
     Alu {
         f: AluFn,
         o: Operands,
@@ -234,33 +220,28 @@ pub(crate) enum Op {
         join: u32,
     },
     Exit,
-    /// A call of a function that is not expanded in place, of the table of calls.
+    /// A call that is not expanded in place; index into the table of calls.
     Call(u32),
-    /// The end of such a function's activation.
     Return,
-    /// Ends the launch, as `trap` does or a failed assertion.
-    /// A call of `vprintf`, by its place in the program.
+    /// A call of `vprintf`; index into its table.
     Print(u32),
     /// A call of `malloc` or `free`, likewise.
     Heap(u32),
     /// A call of `cudaGraphSetConditional`, likewise.
     Condition(u32),
+    /// Ends the launch, as `trap` or a failed assertion does.
     Trap {
         assertion: bool,
     },
     Barrier(u32),
-    /// The instructions `barrier.cluster.arrive` and `.wait`.
     ClusterBarrier {
         wait: bool,
     },
-    /// An mbarrier operation or asynchronous copy of its table.
     Async(u32),
     WarpBarrier {
         mask: u16,
     },
-    /// An instruction on a texture or surface of its table.
     Texture(u32),
-    /// An operation on matrices of its table.
     Matrix(u32),
     Shuffle(u32),
     Vote {
@@ -298,12 +279,11 @@ pub(crate) enum Op {
         wide: bool,
         d: u16,
     },
-    /// A fence; `sc` for one of those that have an order of their own.
+    /// A fence; `sc` for a sequentially consistent one.
     Fence {
         order: Order,
         sc: bool,
     },
-    /// The instructions `griddepcontrol.wait` and `.launch_dependents`.
     GridDependency {
         wait: bool,
     },
@@ -311,7 +291,7 @@ pub(crate) enum Op {
     Nop,
 }
 
-/// How a comparison's result joins a predicate operand, in the low bits of
+/// The combination of a comparison's result with a predicate operand, stored in the low bits of
 /// [`Op::Compare`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Join {
@@ -350,7 +330,7 @@ pub(crate) enum WarpReduce {
 /// A register row that data moves to or from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slot {
-    /// `_`, a destination that drops its value.
+    /// `_`, a destination that discards its value.
     Sink,
     /// A 32-bit row; a 16-bit register keeps its upper half zero.
     Word(u16),
@@ -358,7 +338,6 @@ pub(crate) enum Slot {
     Double(u16),
 }
 
-/// Where a memory operand's base address comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Base {
     Absolute,
@@ -366,35 +345,33 @@ pub(crate) enum Base {
     Double(u16),
 }
 
-/// Ordering of a memory operation as far as the simulator tells it apart.
+/// The ordering of a memory operation, as far as execution distinguishes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strength {
     Weak,
-    /// Relaxed or volatile: may watch another thread.
+    /// Relaxed or volatile; may be a spin loop's read of another thread's write.
     Relaxed,
     Acquire,
     Release,
 }
 
-/// An access to memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Access {
     pub(crate) at: Place,
-    /// Type of an element; `.s8` and `.s16` loads extend their sign.
+    /// Type of an element; `.s8` and `.s16` loads are sign-extended.
     pub(crate) ty: Type,
     /// Elements of a vector access, else 1.
     pub(crate) count: u8,
     pub(crate) data: [Slot; 4],
     pub(crate) strength: Strength,
-    /// The same as an exploration needs it.
+    /// The ordering, as needed by an exploration.
     pub(crate) order: Order,
     pub(crate) atomic: Option<AtomicOp>,
-    /// The destinations of `atom`, none for `red`; the comparison's second operand.
+    /// The destinations of `atom`, `None` for `red`; `swap` is the second operand of a compare-and-swap.
     pub(crate) results: Option<[Slot; 4]>,
     pub(crate) swap: Slot,
 }
 
-/// The change that an atomic makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AtomicOp {
     Add,
@@ -407,31 +384,30 @@ pub(crate) enum AtomicOp {
     Xor,
     Exchange,
     CompareSwap,
-    /// Of 128 bits, in halves: the operands are the first two slots of the data, and for a comparison
-    /// what is put there the other two.
+    /// 128-bit operations, in halves: the operands are the first two slots of the data, and the new
+    /// value of a compare-and-swap is in the other two.
     WideExchange,
     WideCompareSwap,
 }
 
 impl AtomicOp {
-    /// Whether locks are taken so.
+    /// Returns whether locks are acquired by such an operation.
     pub(crate) const fn may_lock(self) -> bool {
         matches!(self, Self::Exchange | Self::CompareSwap | Self::WideExchange | Self::WideCompareSwap)
     }
 }
 
-/// A value that a block barrier needs from the register file or the text.
+/// A scalar operand of a block barrier, in the register file or a constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scalar {
     Constant(u32),
     Row(u16),
 }
 
-/// A barrier of the block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Barrier {
     pub(crate) kind: BarrierOp,
-    /// Whether the lanes of a warp execute it together.
+    /// All lanes of a warp execute it together.
     pub(crate) aligned: bool,
     pub(crate) id: Scalar,
     pub(crate) threads: Option<Scalar>,
@@ -457,7 +433,6 @@ pub(crate) enum BarrierReduce {
     Or,
 }
 
-/// The instruction `shfl.sync`, decoded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ShuffleOp {
     pub(crate) mode: ShuffleMode,
@@ -478,7 +453,7 @@ pub(crate) enum ShuffleMode {
 }
 
 impl Program {
-    /// Whether it reads a special register of some kind.
+    /// Returns whether the entry reads a special register of some kind.
     pub(crate) fn reads(&self, kind: impl Fn(Special) -> bool) -> bool {
         self.rows.inits.iter().any(|(_, init)| match *init {
             Init::Special(special) | Init::Special64(special) | Init::SpecialPredicate(special) => {
@@ -490,17 +465,16 @@ impl Program {
 }
 
 impl Special {
-    /// Whether it is about shared memory that is reserved.
+    /// Returns whether the register is about reserved shared memory.
     pub(crate) const fn is_reserved(self) -> bool {
         matches!(self, Self::Reserved(_) | Self::ReservedCapacity | Self::AggregateShared)
     }
 
-    /// Whether it is about what a cooperative launch's barrier works on.
+    /// Returns whether the register is about a cooperative launch's grid barrier.
     pub(crate) const fn is_workspace(self) -> bool {
         matches!(self, Self::WorkspaceHigh | Self::WorkspaceLow)
     }
 
-    /// Whether the value differs from block to block.
     pub(crate) const fn varies(self) -> bool {
         matches!(
             self,
@@ -514,8 +488,8 @@ impl Special {
 }
 
 impl Op {
-    /// Whether lanes of a warp, or warps of a block, must meet to execute it; or may in the function
-    /// that it calls.
+    /// Returns whether lanes of a warp, or warps of a block, must converge to execute it, or may have to
+    /// in the function that it calls.
     pub(crate) const fn converges(&self) -> bool {
         matches!(
             self,

@@ -1,16 +1,16 @@
-//! Instructions on textures and surfaces.
+//! Texture and surface instructions.
 
 use super::{AtomicOp, Slot};
 use crate::ast::Type;
 
-/// How coordinates are counted.
+/// The geometry of a texture or surface, which determines the meaning of coordinates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
     pub(crate) name: &'static str,
     pub(crate) dimensions: u32,
-    /// A number of the layer stands before the coordinates.
+    /// A layer number precedes the coordinates.
     pub(crate) layered: bool,
-    /// Coordinates are a direction.
+    /// The coordinates are a direction.
     pub(crate) cube: bool,
 }
 
@@ -29,26 +29,24 @@ impl Geometry {
         Self::new("acube", 2, true, true),
     ];
 
-    /// Numbers that a place takes.
+    /// Returns the number of coordinates, including the layer.
     pub(crate) const fn coordinates(&self) -> usize {
         let axes = if self.cube { 3 } else { self.dimensions as usize };
         if self.layered { axes + 1 } else { axes }
     }
 }
 
-/// What is asked of a texture or a surface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Property {
     Width,
     Height,
     Depth,
     Layers,
-    /// Whether coordinates are normalized.
     Normalized,
     Levels,
 }
 
-/// What a surface has where coordinates lead outside.
+/// The handling of surface accesses out of range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outside {
     Trap,
@@ -56,7 +54,6 @@ pub(crate) enum Outside {
     Zero,
 }
 
-/// What an instruction does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextureAction {
     /// `tex`, at texels or at coordinates, as four words or as two pairs of halves.
@@ -64,9 +61,7 @@ pub(crate) enum TextureAction {
         texels: bool,
         halves: bool,
     },
-    /// `tld4` of a channel.
     Gather(u8),
-    /// The queries `txq` and `suq`.
     Query {
         property: Property,
         surface: bool,
@@ -76,7 +71,7 @@ pub(crate) enum TextureAction {
     Reduce(SurfaceAccess, AtomicOp),
 }
 
-/// The bytes of a surface that an instruction is about.
+/// The type and vector size of a surface access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SurfaceAccess {
     pub(crate) ty: Type,
@@ -84,14 +79,12 @@ pub(crate) struct SurfaceAccess {
     pub(crate) outside: Outside,
 }
 
-/// An instruction on a texture or a surface.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TextureOp {
     pub(crate) action: TextureAction,
     pub(crate) geometry: Geometry,
-    /// The row of the handle.
     pub(crate) handle: u16,
-    /// Rows of the layer's number and the coordinates.
+    /// Rows of the layer number and the coordinates.
     pub(crate) coordinates: [u16; 4],
     pub(crate) data: [Slot; 4],
 }

@@ -1,4 +1,4 @@
-//! Textures and surfaces: texels in memory, and how textures are read.
+//! Textures and surfaces: texels in memory, and samplers.
 
 mod sample;
 
@@ -10,26 +10,26 @@ pub(crate) use sample::{Place, gather, sample};
 /// The type of a texel's channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Channel {
-    /// Unsigned, of 8 bits.
+    /// Unsigned 8-bit integer.
     U8,
-    /// Unsigned, of 16 bits.
+    /// Unsigned 16-bit integer.
     U16,
-    /// Unsigned, of 32 bits.
+    /// Unsigned 32-bit integer.
     U32,
-    /// Signed, of 8 bits.
+    /// Signed 8-bit integer.
     S8,
-    /// Signed, of 16 bits.
+    /// Signed 16-bit integer.
     S16,
-    /// Signed, of 32 bits.
+    /// Signed 32-bit integer.
     S32,
-    /// Texels of half precision.
+    /// Half-precision float.
     F16,
-    /// Texels of single precision.
+    /// Single-precision float.
     F32,
 }
 
 impl Channel {
-    /// Bytes of a channel.
+    /// Returns the bytes of a channel.
     #[must_use]
     pub const fn bytes(self) -> u32 {
         match self {
@@ -39,44 +39,44 @@ impl Channel {
         }
     }
 
-    /// Whether it is of a floating-point type.
+    /// Returns whether the type is a floating-point type.
     #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::F32)
     }
 }
 
-/// Texels in the memory of a device: rows of them, in planes of rows.
+/// Texels in device memory: planes of rows of texels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Texels {
-    /// Where the first one lies.
+    /// Address of the first texel.
     pub address: u64,
-    /// The type of their channels.
+    /// The type of the channels.
     pub channel: Channel,
-    /// Channels of each: 1, 2 or 4.
+    /// Channels of a texel: 1, 2 or 4.
     pub channels: u32,
-    /// Dimensions, from 1 to 3; a plane of a cube or of layers has one or two of them.
+    /// Dimensions, from 1 to 3; a plane of a cube or of layers has one or two.
     pub dimensions: u32,
-    /// Texels along each dimension, 1 along those that there are not.
+    /// Texels along each dimension, 1 along unused ones.
     pub extent: [u32; 3],
-    /// Whether planes are layers, and how many; a cube has six planes for each.
+    /// The number of layers if planes are layers; a cube has six planes per layer.
     pub layers: Option<u32>,
-    /// Whether planes are the faces of cubes.
+    /// Planes are the faces of cubes.
     pub cube: bool,
-    /// Bytes from one row to the next, and from one plane to the next.
+    /// Bytes from one row to the next.
     pub row_bytes: u64,
-    /// Bytes of a plane, counted as [`row_bytes`](Self::row_bytes) are.
+    /// Bytes from one plane to the next.
     pub plane_bytes: u64,
 }
 
 impl Texels {
-    /// Bytes of a texel.
+    /// Returns the bytes of a texel.
     #[must_use]
     pub const fn texel_bytes(&self) -> u32 {
         self.channel.bytes() * self.channels
     }
 
-    /// Planes: of the depth, of layers, of faces.
+    /// Returns the number of planes: the depth, or the layers times the faces.
     #[must_use]
     pub const fn planes(&self) -> u32 {
         let faces = if self.cube { 6 } else { 1 };
@@ -87,60 +87,59 @@ impl Texels {
         }
     }
 
-    /// The address of a texel that is there.
+    /// Returns the address of a texel, which must exist.
     pub(crate) fn at(&self, [x, y, plane]: [u32; 3]) -> u64 {
         let row = u64::from(y) * self.row_bytes + u64::from(plane) * self.plane_bytes;
         self.address + row + u64::from(x) * u64::from(self.texel_bytes())
     }
 }
 
-/// What a texture has where its coordinates lead outside.
+/// The handling of texture coordinates out of range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AddressMode {
-    /// The same again; of coordinates that are not normalized the nearest texel.
+    /// Repeats the texture; like [`Clamp`](Self::Clamp) if coordinates are not normalized.
     Wrap,
-    /// The nearest texel is read.
+    /// Reads the nearest texel.
     Clamp,
-    /// The same backwards; of coordinates that are not normalized the nearest texel.
+    /// Repeats the texture mirrored; like [`Clamp`](Self::Clamp) if coordinates are not normalized.
     Mirror,
-    /// The colour of the border is read.
+    /// Reads the border colour.
     Border,
 }
 
-/// How a texture is read.
+/// The mode of reading a texture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampler {
-    /// What happens outside, along each dimension.
+    /// The handling of coordinates out of range, along each dimension.
     pub address: [AddressMode; 3],
-    /// Whether texels are interpolated between.
+    /// Interpolates between texels.
     pub linear: bool,
-    /// Whether coordinates go from 0 to 1.
+    /// Coordinates are from 0 to 1.
     pub normalized: bool,
-    /// Whether integers become floats: up to 1, from 0 or -1 on.
+    /// Integers are converted to floats: from 0 or -1 to 1.
     pub as_floats: bool,
-    /// Whether channels of 8 bits, but for the fourth, are in sRGB.
+    /// 8-bit channels other than the fourth are sRGB.
     pub srgb: bool,
-    /// What is outside, where that is asked for.
+    /// The border colour for [`AddressMode::Border`].
     pub border: [f32; 4],
 }
 
 /// A texture of the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Texture {
-    /// What it consists of.
+    /// The texels of the texture.
     pub texels: Texels,
-    /// How it is read.
+    /// The mode of reading it.
     pub sampler: Sampler,
 }
 
-/// The textures and surfaces of a device, by their handles.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Objects {
     pub(crate) textures: HashMap<u64, Texture>,
     pub(crate) surfaces: HashMap<u64, Texels>,
 }
 
-/// A handle that no other object has or had.
+/// Returns a new handle; handles are never reused.
 pub(crate) fn new_handle() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)

@@ -1,31 +1,29 @@
-//! Reading a texture at coordinates.
+//! Reads a texture at coordinates.
 //!
-//! Weights between texels have 8 bits behind the point, as CUDA's manual says; each channel's sum is
-//! rounded once, to single precision.
+//! Interpolation weights have 8 fractional bits, as CUDA's manual says; each channel's sum is rounded
+//! once, to single precision.
 
 use super::{AddressMode, Channel, Sampler, Texels, Texture};
 use crate::lanes::matrix;
 use crate::program::Element;
 
-/// Where a texture is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Place {
-    /// At a texel, by its numbers.
     Texel([i32; 3]),
-    /// It is read at coordinates.
+    /// Coordinates of the sampler.
     At([f32; 3]),
 }
 
-/// The texels along a dimension that a coordinate lies between, and the weight of the second; none for
-/// the border.
+/// The two texels along a dimension that enclose a coordinate, and the weight of the second; a texel is
+/// `None` for the border.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Axis {
     texels: [Option<u32>; 2],
     weight: f64,
 }
 
-/// The channels of a texture at a place, as the bits of floats or of integers. `read` gives those of a
-/// texel's bytes.
+/// Returns the channels of a texture at a location, as the bits of floats or of integers. `read` returns
+/// the raw bits of a texel's channels.
 ///
 /// # Errors
 /// Those of `read`.
@@ -87,8 +85,8 @@ pub(crate) fn sample<E>(
     Ok(sums.map(|sum| (sum as f32).to_bits()))
 }
 
-/// One channel of the four texels that are interpolated between in a plane, counter-clockwise from the
-/// lower left one.
+/// Returns one channel of the four texels of a bilinear interpolation, counter-clockwise from the lower
+/// left one.
 ///
 /// # Errors
 /// Those of `read`.
@@ -113,7 +111,7 @@ pub(crate) fn gather<E>(
     Ok(found)
 }
 
-/// The sampler of a texture: a face of a cube ends at its edges.
+/// Returns the sampler of a texture, which clamps at the edges of a cube's face.
 fn of_shape(texels: &Texels, sampler: &Sampler) -> Sampler {
     match texels.cube {
         true => Sampler { address: [AddressMode::Clamp; 3], ..*sampler },
@@ -121,24 +119,21 @@ fn of_shape(texels: &Texels, sampler: &Sampler) -> Sampler {
     }
 }
 
-/// Dimensions of a plane, or of the whole where that has depth.
 fn dimensions(texels: &Texels) -> usize {
     if texels.cube { 2 } else { texels.dimensions as usize }
 }
 
-/// Whether reading gives floats.
 fn is_float(texels: &Texels, sampler: &Sampler) -> bool {
     texels.channel.is_float() || sampler.as_floats && texels.channel.bytes() < 4
 }
 
-/// What is outside, as reading gives it.
 fn border(sampler: &Sampler, floats: bool) -> [u32; 4] {
     sampler.border.map(|value| if floats { value.to_bits() } else { value as i32 as u32 })
 }
 
-/// Where a coordinate leads along a dimension of `texels` texels.
+/// Returns the texels and the weight for a coordinate along a dimension of `texels` texels.
 fn along(coordinate: f32, texels: u32, sampler: &Sampler, index: usize, linear: bool) -> Axis {
-    // Beyond this a single has no place within a texel.
+    // Above this, a single has no fractional bits to locate a point within a texel.
     const FAR: f64 = (1_u64 << 32) as f64;
     let mode = match sampler.address[index] {
         AddressMode::Wrap | AddressMode::Mirror if !sampler.normalized => AddressMode::Clamp,
@@ -170,7 +165,7 @@ fn along(coordinate: f32, texels: u32, sampler: &Sampler, index: usize, linear: 
     Axis { texels: [texel(first), texel(first + 1)], weight }
 }
 
-/// A channel as reading gives it, from its bits in memory.
+/// Converts a channel from its bits in memory to those that a read returns.
 fn channel(texels: &Texels, sampler: &Sampler, index: usize, bits: u32) -> u32 {
     if index >= texels.channels as usize {
         return 0;
@@ -192,7 +187,6 @@ fn channel(texels: &Texels, sampler: &Sampler, index: usize, bits: u32) -> u32 {
     }
 }
 
-/// What a value in sRGB stands for.
 fn linear(value: f32) -> f32 {
     if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
 }
@@ -226,7 +220,6 @@ mod tests {
         Texture { texels, sampler }
     }
 
-    /// The texture 10, 20, 30, 40.
     fn at(texture: &Texture, x: f32) -> f32 {
         let read = |[x, _, _]: [u32; 3]| -> Result<[u32; 4], ()> {
             Ok([(10.0 * (x as f32 + 1.0)).to_bits(), 0, 0, 0])
@@ -245,7 +238,7 @@ mod tests {
         assert_eq!([-0.25, 0.0, 1.0, 2.6].map(|x| at(&wrap, x)), [40.0, 10.0, 10.0, 30.0]);
         let mirror = texture(AddressMode::Mirror, false, true);
         assert_eq!([-0.2, 0.9, 1.1, 1.9, 2.1].map(|x| at(&mirror, x)), [10.0, 40.0, 40.0, 10.0, 10.0]);
-        // Without normalized coordinates there is nothing to repeat.
+        // Without normalized coordinates, wrapping is clamping.
         assert_eq!(at(&texture(AddressMode::Wrap, false, false), 9.0), 40.0);
         assert_eq!(at(&clamp, f32::NAN), 10.0);
     }
@@ -257,7 +250,7 @@ mod tests {
             [0.0, 0.5, 1.0, 1.5, 1.75, 9.0].map(|x| at(&clamp, x)),
             [10.0, 10.0, 15.0, 20.0, 22.5, 40.0]
         );
-        // A third is 85 of 256.
+        // The weight of one third is 85/256.
         assert_eq!(at(&clamp, 0.5 + 1.0 / 3.0), 10.0 + 10.0 * 85.0 / 256.0);
         let wrap = texture(AddressMode::Wrap, true, true);
         assert_eq!([0.0, 0.125, 1.0].map(|x| at(&wrap, x)), [25.0, 10.0, 25.0]);
