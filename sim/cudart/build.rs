@@ -1,4 +1,4 @@
-//! Gives the library the name that programs look for, and its functions the version that they ask for.
+//! Sets the library's soname and the symbol version that programs ask for.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,4 +1,4 @@
-//! Gives the library the name that programs look for.
+//! Sets the library's soname, the name that programs look for.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,4 +1,4 @@
-//! What a kernel is called with: numbers and arrays, as options name them.
+//! Arguments of a kernel: numbers and arrays, parsed from options and read from files.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,12 +14,11 @@ use warpfold_suite::{
     with_dtype,
 };
 
-/// Most bytes of an array.
 const MOST_BYTES: usize = 1 << 32;
-/// Copies of an array that there are: what is in it before and afterwards, and the device's own.
+/// Copies of an array: its contents before and after the launch, and the device's own.
 const COPIES: u64 = 3;
 
-/// A number's bytes, as its type has them.
+/// Parses a number into the little-endian bytes of its type.
 pub(crate) fn number(dtype: Dtype, text: &str) -> Result<Vec<u8>> {
     with_dtype!(dtype, T => {
         let number: T = text.parse().ok().with_context(|| format!("{text} is no number of type {dtype}"))?;
@@ -27,19 +26,18 @@ pub(crate) fn number(dtype: Dtype, text: &str) -> Result<Vec<u8>> {
     })
 }
 
-/// The element at an index, as a number to be shown.
 pub(crate) fn shown_at(dtype: Dtype, bytes: &[u8], at: usize) -> String {
     shown(dtype, &bytes[at * dtype.size()..][..dtype.size()]).concat()
 }
 
-/// Elements as numbers, to be shown.
 pub(crate) fn shown(dtype: Dtype, bytes: &[u8]) -> Vec<String> {
     with_dtype!(dtype, T => {
         bytemuck::pod_collect_to_vec::<u8, T>(bytes).iter().map(T::to_string).collect()
     })
 }
 
-/// The first element that is further from another one than `tolerance` times its magnitude.
+/// Returns the first index at which `found` differs from `expected` by more than `tolerance` times the
+/// magnitude of the latter.
 pub(crate) fn first_off(dtype: Dtype, found: &[u8], expected: &[u8], tolerance: f64) -> Option<usize> {
     let is_off = |(one, other): (&[u8], &[u8])| {
         let [wide, other_wide] = [one, other].map(|bytes| Value::from_bytes(dtype, bytes).to_f64());
@@ -53,30 +51,28 @@ pub(crate) fn first_off(dtype: Dtype, found: &[u8], expected: &[u8], tolerance: 
     found.chunks_exact(size).zip(expected.chunks_exact(size)).position(is_off)
 }
 
-/// The elements of an .npy file, or of a raw one, as bytes.
+/// Reads the elements of an `.npy` or raw file as bytes.
 pub(crate) fn read(dtype: Dtype, path: &Path) -> Result<Vec<u8>> {
     Ok(input::read(path, Some(dtype))?.as_bytes().to_vec())
 }
 
-/// Refuses an .npy file that could not be written afterwards.
+/// Returns an error for an `.npy` file that could not be written after the launch.
 pub(crate) fn require_writable(dtype: Dtype, path: &Path) -> Result<()> {
     ensure!(dtype != Dtype::Bf16, "NumPy has no type for bf16; take the array as u16");
     files::require_writable(path).with_context(|| format!("{} cannot be written", path.display()))
 }
 
-/// Writes elements to an .npy file.
 pub(crate) fn write(dtype: Dtype, path: &Path, bytes: &[u8]) -> Result<()> {
     files::replace(path, npy::file(npy::name_of(dtype), &[bytes.len() / dtype.size()], bytes))
 }
 
-/// What an argument begins with.
+/// The initial contents of an argument.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Content {
-    /// A number, passed by itself.
+    /// A number passed by value.
     Number(String),
-    /// An array of this length: elements that nobody has written, or all the same number.
+    /// An array of this length: not initialised, or filled with one number.
     Array(usize, Option<String>),
-    /// The elements of a file.
     File(PathBuf),
 }
 
@@ -120,7 +116,7 @@ impl FromStr for Argument {
 }
 
 impl Argument {
-    /// What an array holds at first, and whether anybody has written that; nothing of a number.
+    /// Returns the initial contents of an array and whether they are initialised; `None` for a number.
     pub(crate) fn array(&self) -> Result<Option<(Vec<u8>, bool)>> {
         let (name, dtype) = (&self.name, self.dtype);
         Ok(Some(match &self.content {
@@ -144,7 +140,7 @@ impl Argument {
     }
 }
 
-/// An input that is given as `NAME=@FILE.npy`.
+/// A file that is given as `NAME=@FILE.npy`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct InFile {
     pub(crate) name: String,

@@ -1,4 +1,4 @@
-//! A kernel of a file on arrays: what `run`, `check` and `explain` have in common.
+//! A kernel of a file on arrays: the common part of `run`, `check` and `explain`.
 
 use std::{io::Write, path::PathBuf, time::Duration};
 
@@ -15,7 +15,6 @@ use crate::{
     image,
 };
 
-/// Elements of an array that are shown.
 const SHOWN: usize = 8;
 
 #[derive(Debug, clap::Args)]
@@ -57,7 +56,7 @@ pub(crate) struct CallArgs {
     pub(crate) limits: Limits,
 }
 
-/// What ends a kernel that does not end.
+/// Limits that stop a kernel that does not end by itself.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Limits {
     /// Instructions that one thread may take
@@ -72,7 +71,7 @@ impl Limits {
     fn config(self, strict: bool) -> Config {
         let (thread_step_limit, time_limit) = (self.steps, Some(Duration::from_secs(self.seconds)));
         let plain = Config::default();
-        // What the host does not have, a device made of it does not have.
+        // A simulated device cannot have more memory than the host.
         let memory_limit = plain.memory_limit.min(host_room());
         // Limits steps per thread, not per launch.
         let step_limit = u64::MAX;
@@ -103,17 +102,14 @@ fn bytes(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("{text} is no number of bytes"))
 }
 
-/// An array in the simulated memory.
 struct Array<'a> {
     of: &'a Argument,
     address: u64,
     before: Vec<u8>,
     after: Vec<u8>,
-    /// What it must be afterwards, if that is asked for.
     expected: Option<Vec<u8>>,
 }
 
-/// How a kernel is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
     Plain,
@@ -121,7 +117,6 @@ pub(crate) enum How {
     Counted,
 }
 
-/// A kernel with its arguments in place.
 pub(crate) struct Call<'a> {
     args: &'a CallArgs,
     module: &'a Module,
@@ -135,7 +130,6 @@ pub(crate) struct Call<'a> {
     arrays: Vec<Array<'a>>,
 }
 
-/// The modules of a file.
 pub(crate) fn modules(args: &CallArgs) -> Result<Vec<Module>> {
     let texts = image::texts(&args.file)?;
     let each = texts.iter().map(|text| Module::parse_each(text));
@@ -143,7 +137,6 @@ pub(crate) fn modules(args: &CallArgs) -> Result<Vec<Module>> {
         .with_context(|| format!("{} is no PTX that can be read", args.file.display()))
 }
 
-/// What an array of `bytes` bytes must be afterwards.
 fn expected(args: &CallArgs, of: &Argument, bytes: usize) -> Result<Option<Vec<u8>>> {
     let Some(expected) = args.expect.iter().find(|expected| expected.name == of.name) else {
         return Ok(None);
@@ -160,7 +153,6 @@ fn expected(args: &CallArgs, of: &Argument, bytes: usize) -> Result<Option<Vec<u
 }
 
 impl<'a> Call<'a> {
-    /// Puts the arguments into place.
     pub(crate) fn new(args: &'a CallArgs, modules: &'a [Module], how: How) -> Result<Self> {
         let (module, entry) = chosen(args, modules)?;
         require_parameters(entry, &args.arguments)?;
@@ -175,7 +167,7 @@ impl<'a> Call<'a> {
             let of = args.arguments.iter().find(|one| one.name == out.name).expect("there is one");
             arguments::require_writable(of.dtype, &out.path)?;
         }
-        // What checks learn they learn in the order in which it happens.
+        // Checks must observe events in the order in which they happen, so they run on one thread.
         let threads = (how != How::Plain).then_some(1);
         let gpu = Gpu::new(Config { threads, ..args.limits.config(args.strict) });
         let hazards = if args.strict { Hazards::strict() } else { Hazards::new() };
@@ -222,13 +214,13 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Runs it, shows what came out, and gives what was found.
+    /// Runs the kernel, shows the results, and returns the findings.
     pub(crate) fn run(&mut self, seeds: u64, out: &mut dyn Write) -> Result<(Done, Vec<Diagnostic>)> {
         let launched = self.once(&self.launch);
         out.write_all(&self.gpu.take_printed())?;
         let stats = match launched {
             Ok(stats) => stats,
-            // What a thread has done wrong is what this is asked for.
+            // A fault of the kernel is a result of this command and not its failure.
             Err(Error::Fault(fault)) => return Ok((Done::Wrong, self.found(Some(&fault)))),
             Err(error) => return Err(error.into()),
         };
@@ -256,12 +248,12 @@ impl<'a> Call<'a> {
         Ok((done, found))
     }
 
-    /// What is different under a seed, from what came out before.
+    /// Returns the difference between the results under a seed and those of the first run.
     fn under(&self, seed: u64) -> Result<Result<Option<String>, Box<Fault>>> {
         for array in &self.arrays {
             self.gpu.write(array.address, &array.before)?;
         }
-        // Variables begin with their initial values, as they did.
+        // Variables of the module start from their initial values again.
         self.gpu.unload(self.module);
         let launched = self.once(&self.launch.with_seed(seed));
         let _ = self.gpu.take_printed();
@@ -291,13 +283,12 @@ impl<'a> Call<'a> {
         found
     }
 
-    /// What was counted, of the kernel's instructions.
     pub(crate) fn counted(&self) -> (&Entry, warpfold_sim::Profile) {
         (self.entry, self.profiler.profile())
     }
 }
 
-/// The kernel that is asked for.
+/// Returns the kernel that `--kernel` names, or the only one of the file.
 fn chosen<'a>(args: &CallArgs, modules: &'a [Module]) -> Result<(&'a Module, &'a Entry)> {
     let all = || modules.iter().flat_map(|module| module.entries().map(move |entry| (module, entry)));
     let file = args.file.display();
@@ -324,7 +315,6 @@ fn chosen<'a>(args: &CallArgs, modules: &'a [Module]) -> Result<(&'a Module, &'a
     bail!("{file} has no kernel {wanted}; it has {}", names.join(", "))
 }
 
-/// Refuses parameters that are not the kernel's.
 fn require_parameters(entry: &Entry, given: &[Argument]) -> Result<()> {
     let (name, takes) = (entry.name(), entry.params());
     ensure!(
@@ -349,7 +339,6 @@ fn require_parameters(entry: &Entry, given: &[Argument]) -> Result<()> {
     Ok(())
 }
 
-/// Writes, compares and shows what is in the arrays now.
 fn told(args: &CallArgs, arrays: &[Array<'_>], out: &mut dyn Write) -> Result<Done> {
     let mut done = Done::Right;
     for Array { of, before, after, expected, .. } in arrays {

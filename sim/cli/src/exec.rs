@@ -18,14 +18,14 @@ use warpfold_sim_report::{Diagnostic, exchange};
 
 use crate::{Done, call::Limits, report::ReportArgs};
 
-/// The driver and the runtime that programs get.
+/// Driver and runtime libraries that programs load.
 const LIBRARIES: [&str; 2] = ["libcuda.so.1", "libcudart.so.13"];
-/// What each program has that contains NVIDIA's runtime: the name of the interface by which that asks
-/// NVIDIA's driver for what nobody else has, which bindings of the driver name as well, and that of an
-/// error of its own.
+/// Names in every program that contains NVIDIA's runtime: the function by which it requests private
+/// interfaces of NVIDIA's driver, which bindings of the driver contain as well, and one of its own
+/// errors.
 const PRIVATE: [&[u8]; 2] = [b"cuGetExportTable", b"cudaErrorMemoryAllocation"];
 
-/// A page of a GPU's.
+/// Largest `--round`: the size of a GPU page.
 const MOST_ROUND: u64 = 2 << 20;
 
 #[derive(Debug, clap::Args)]
@@ -58,7 +58,7 @@ pub(crate) struct Args {
     call: Vec<OsString>,
 }
 
-/// The folder of the libraries: beside this program, as `cargo xtask build-sim` puts them.
+/// Returns the folder of the libraries: beside this executable, where `cargo xtask build-sim` puts them.
 fn libraries() -> Result<PathBuf> {
     let own = env::current_exe().context("this program does not find itself")?;
     let folder = own.parent().map(|folder| folder.join("lib")).unwrap_or_default();
@@ -70,9 +70,10 @@ fn libraries() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Refuses a program that contains NVIDIA's runtime: by that it would find no GPU, and not say why.
+/// Returns an error for a program that contains NVIDIA's runtime, which would find no GPU and not say
+/// why.
 fn refuse_private_runtime(program: &Path) -> Result<()> {
-    // What is no program, such as a pipe or a device, does not start and says so.
+    // A pipe or a device is no program; starting it reports that.
     let is_read = |found: fs::Metadata| found.is_file() && found.len() <= fatbin::MOST_BYTES as u64;
     if !fs::metadata(program).is_ok_and(is_read) {
         return Ok(());
@@ -113,7 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<Done> {
         .env("WARPFOLD_LIBCUDA", folder.join(LIBRARIES[0]))
         .env("WARPFOLD_SIM_DEVICES", args.gpus.to_string())
         .env("WARPFOLD_SIM_ROUND", args.round.to_string())
-        // Of what a kernel does wrong a program learns a code alone.
+        // The program itself only sees the error code of a kernel's fault.
         .env("WARPFOLD_SIM_TELL", "1")
         .env(exchange::STEPS, args.limits.steps.to_string())
         .env(exchange::SECONDS, args.limits.seconds.to_string());
@@ -128,7 +129,7 @@ pub(crate) fn run(args: &Args) -> Result<Done> {
 }
 
 impl Args {
-    /// What is looked for in the program, if anything is.
+    /// Returns the value of [`exchange::WATCH`], if the program is watched.
     fn watch(&self) -> Option<&'static str> {
         match (self.strict, self.check, self.explain) {
             (true, ..) => Some(exchange::STRICT),
@@ -138,7 +139,7 @@ impl Args {
         }
     }
 
-    /// Runs the program to its end, and tells what was seen in it on stderr: stdout is the program's.
+    /// Runs the program to its end and reports the findings on stderr, because stdout is the program's.
     fn watched(&self, command: &mut Command, program: &Path) -> Result<Done> {
         let known = self.report.suppressions()?;
         let folder = tempfile::tempdir().context("there is no folder for what is found")?;
@@ -154,7 +155,7 @@ impl Args {
                 let lines = text.lines().map(serde_json::from_str);
                 found.extend(lines.collect::<Result<Vec<_>, _>>().context("what was found is cut off")?);
             } else {
-                // It is lost where nobody listens, as the program's own lines are.
+                // Lost if standard error is closed, as the program's own lines are.
                 let _lost = io::stderr().write_all(text.as_bytes());
             }
         }
@@ -162,7 +163,7 @@ impl Args {
             let _lost = writeln!(io::stderr(), "{line}");
             Ok(())
         })?;
-        // The program's own status, unless that says that all is well.
+        // A failing status of the program takes precedence over the findings.
         match status.code() {
             Some(0) => Ok(done),
             Some(code) => Ok(Done::Program(u8::try_from(code).unwrap_or(1))),

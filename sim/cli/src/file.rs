@@ -1,17 +1,17 @@
-//! Files that are read whole.
+//! Reading of whole files up to a maximum size.
 
 use std::{fs::File, io::Read, path::Path};
 
 use anyhow::{Context, Result, ensure};
 
-/// Bytes of a file by which its format is known.
+/// Leading bytes by which a format is recognised.
 const MAGIC_BYTES: u64 = 4;
 
-/// Reads a file, a pipe or a device that has at most as many bytes as `most` says of the first four of
-/// them. What has no end is left there.
+/// Reads a file, a pipe or a device of at most as many bytes as `most` returns for its first four.
+/// Reading stops past that limit, even if the input is endless.
 ///
 /// # Errors
-/// One line: it cannot be read, or is too large.
+/// One line if the file cannot be read or is too large.
 pub(crate) fn read(path: &Path, most: impl FnOnce(&[u8]) -> u64) -> Result<Vec<u8>> {
     let name = path.display();
     let failed = || format!("{name} cannot be read");
@@ -24,10 +24,10 @@ pub(crate) fn read(path: &Path, most: impl FnOnce(&[u8]) -> u64) -> Result<Vec<u
     Ok(bytes)
 }
 
-/// Reads a text, as [`read`] does.
+/// Reads a UTF-8 text as [`read`] does.
 ///
 /// # Errors
-/// Those of [`read`], and bytes that are no UTF-8.
+/// Those of [`read`], and bytes that are not UTF-8.
 pub(crate) fn text(path: &Path, most: u64) -> Result<String> {
     let text = String::from_utf8(read(path, |_| most)?);
     text.with_context(|| format!("{} is no text", path.display()))

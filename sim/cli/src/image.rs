@@ -10,15 +10,14 @@ use warpfold_suite::{input::MAX_PTX, say};
 
 use crate::file;
 
-/// Where nvcc puts fat binaries in a program, one behind the other.
+/// Sections in which nvcc stores fat binaries, one after the other.
 const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
-/// The first bytes of a program.
 const ELF: &[u8] = b"\x7fELF";
-/// Bytes of memory that a byte of PTX takes while it is parsed, about.
+/// Approximate bytes of memory that a byte of PTX takes while it is parsed.
 const PARSED: u64 = 50;
 
-/// The texts of PTX in a file, none of which is newer than what is known. It has at most [`MAX_PTX`]
-/// bytes of text, or [`fatbin::MOST_BYTES`] of a fat binary or a program.
+/// Returns the PTX texts of a file for targets that are supported. A text file has at most [`MAX_PTX`]
+/// bytes, a fat binary or a program at most [`fatbin::MOST_BYTES`].
 pub(crate) fn texts(path: &Path) -> Result<Vec<String>> {
     let texts = all_texts(path)?;
     let bytes = texts.iter().map(|text| text.len() as u64).sum::<u64>();
@@ -63,11 +62,11 @@ fn of_program(bytes: &[u8]) -> Result<Vec<String>> {
     for section in SECTIONS.iter().filter_map(|name| file.section_by_name(name)) {
         let data = section.data().context("a section of the program cannot be read")?;
         for fat in fatbin::each(data) {
-            // Those that link others are empty.
+            // Fat binaries that link others are empty.
             if fatbin::is_empty(fat) {
                 continue;
             }
-            // Those of libraries may have machine code alone beside others that have PTX.
+            // Libraries may have fat binaries of machine code alone beside others with PTX.
             match fatbin::ptx(fat, fatbin::NEWEST_TARGET) {
                 Ok(text) => texts.push(text),
                 Err(fatbin::FatError::Corrupt) => return Err(fatbin::FatError::Corrupt.into()),

@@ -1,7 +1,7 @@
-//! The command line of `warpfold-sim`, as a library, so that `cargo xtask fuzz` calls it in its own
+//! The command line of `warpfold-sim` as a library, so that `cargo xtask fuzz` can call it in its own
 //! process.
 
-// Standard output and error may be closed or full, which is no reason to panic.
+// Printing macros panic if standard output or error is closed or full.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod arguments;
@@ -49,19 +49,19 @@ enum Command {
 /// The result of a command that could be carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Done {
-    /// All is as it should be.
+    /// The command found nothing wrong.
     Right,
-    /// A result is not what was expected, or the kernel has a fault or a hazard.
+    /// A result differs from the expected one, or the kernel has a fault or a hazard.
     Wrong,
-    /// A program that was run has ended with this status.
+    /// The program that was run ended with this status.
     Program(u8),
 }
 
-/// The exit status of a wrong call, and of a file that cannot be taken.
+/// Exit status of a wrong call, and of a file that cannot be used.
 const CANNOT: u8 = 2;
 
-/// Runs the program: its exit status is 0, 1 for a wrong kernel or 2 for a wrong call; of `exec` also
-/// the program's own.
+/// Runs the command line. The exit status is 0, 1 for a wrong kernel or 2 for a wrong call; for `exec`
+/// also the program's own.
 pub fn main() -> ExitCode {
     let mut out = Output(io::stdout());
     let done = call(env::args_os(), &mut out).and_then(|done| {
@@ -82,11 +82,11 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Carries out a command, its name first among the arguments; what it prints goes to `out`.
+/// Carries out a command and writes its output to `out`. The first argument is the program's name.
 ///
 /// # Errors
-/// A [`clap::Error`] for wrong arguments, and else one line: a file that cannot be taken, or an output
-/// that cannot be written.
+/// A [`clap::Error`] for wrong arguments, and otherwise one line: a file that cannot be used, or an
+/// output that cannot be written.
 pub fn call(
     arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     out: &mut dyn Write,
@@ -100,8 +100,8 @@ pub fn call(
     }
 }
 
-/// Standard output, to which kernels print as well: nothing is escaped. Its errors name it, also that
-/// its reader has gone: the result has not arrived.
+/// Standard output. Kernels print to it as well, so nothing is escaped. Errors name the stream; a closed
+/// pipe is one, because the result has not arrived.
 struct Output(Stdout);
 
 impl Write for Output {
@@ -116,7 +116,7 @@ impl Write for Output {
 
 fn named(error: io::Error) -> io::Error {
     match error.kind() {
-        // It is to be tried again.
+        // The caller retries it.
         io::ErrorKind::Interrupted => error,
         kind => io::Error::new(kind, format!("standard output cannot be written: {error}")),
     }

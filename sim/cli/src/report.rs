@@ -1,4 +1,4 @@
-//! What is found, as the commands tell it.
+//! Output of the findings of a command.
 
 use std::{
     env, io,
@@ -23,7 +23,7 @@ pub(crate) struct ReportArgs {
 }
 
 impl ReportArgs {
-    /// Reads the suppressions, before anything is run, and refuses a report that could not be written
+    /// Reads the suppressions before anything runs, and checks that the SARIF report can be written
     /// afterwards.
     pub(crate) fn suppressions(&self) -> Result<Suppressions> {
         if let Some(path) = &self.sarif {
@@ -34,7 +34,7 @@ impl ReportArgs {
         Suppressions::parse(&file::text(path, MAX_TEXT)?).with_context(|| path.display().to_string())
     }
 
-    /// Tells what was found in a file, and whether that is nothing. `print` shows one of them.
+    /// Reports the findings in a file, each by a call of `print`, and returns whether there are any.
     pub(crate) fn tell(
         &self,
         found: Vec<Diagnostic>,

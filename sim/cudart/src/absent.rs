@@ -1,5 +1,5 @@
-//! Functions of CUDA 13.0's runtime that are not here: mipmaps, graphics, interprocess handles, streams
-//! by thread, and what else the driver has no function of in its table.
+//! Functions of CUDA 13.0's runtime that are not supported: mipmaps, graphics, interprocess handles,
+//! per-thread streams, and others that need functions missing from the driver's table.
 
 use std::{
     ffi::c_int,
@@ -11,8 +11,8 @@ use crate::errors::{NOT_SUPPORTED, noted, say};
 macro_rules! absent {
     ($($name:ident)*) => {$(
         #[doc = concat!("`", stringify!($name), "`, which says that it is not here, once. It reads no argument.")]
-        // SAFETY: the name is that of the runtime's function, which returns a code. In C's calls whoever
-        // calls takes the arguments away.
+        // SAFETY: the name is that of the runtime's function, which returns a code. In C's calling
+        // convention the caller removes the arguments.
         #[unsafe(no_mangle)]
         pub extern "C" fn $name() -> c_int {
             static SAID: AtomicBool = AtomicBool::new(false);

@@ -1,4 +1,4 @@
-//! Arrays, and copies from and to them.
+//! Arrays and copies from and to them.
 
 use std::{
     ffi::{c_int, c_uint, c_void},
@@ -15,15 +15,14 @@ use crate::{
     types::{ChannelFormat, Extent, Memcpy3D, Pitched},
 };
 
-/// The first values of `cudaChannelFormatKind`.
+/// Values of `cudaChannelFormatKind`.
 const SIGNED: c_int = 0;
 const UNSIGNED: c_int = 1;
 const FLOAT: c_int = 2;
 
-/// The code `cudaErrorInvalidChannelDescriptor` of the runtime.
 const INVALID_CHANNEL_DESCRIPTOR: c_int = 20;
 
-/// Format and channels of texels as the driver has them.
+/// Converts a channel description to the driver's texel format and number of channels.
 pub(crate) fn format(channels: &ChannelFormat) -> Outcome<(CUarray_format, c_uint)> {
     let [bits, rest @ ..] = channels.bits;
     let count = 1 + rest.iter().take_while(|&&other| other != 0).count();
@@ -45,7 +44,7 @@ pub(crate) fn format(channels: &ChannelFormat) -> Outcome<(CUarray_format, c_uin
     }
 }
 
-/// Does the reverse of that.
+/// Converts the driver's texel format and number of channels to a channel description.
 fn channel_format(format: CUarray_format, channels: c_uint) -> ChannelFormat {
     let (kind, each) = match format {
         CU_AD_FORMAT_UNSIGNED_INT8 => (UNSIGNED, 8),
@@ -61,10 +60,10 @@ fn channel_format(format: CUarray_format, channels: c_uint) -> ChannelFormat {
     ChannelFormat { bits, kind }
 }
 
-/// What an array was made as, and the bytes of one of its texels.
+/// Returns the descriptor of an array and the bytes of a texel.
 ///
 /// # Safety
-/// It is null or the handle of an array.
+/// `array` is null or the handle of an array.
 unsafe fn described(array: CUarray) -> Outcome<(CUDA_ARRAY3D_DESCRIPTOR_v2, usize)> {
     let mut found = CUDA_ARRAY3D_DESCRIPTOR_v2::default();
     // SAFETY: the driver writes the structure.
@@ -73,7 +72,7 @@ unsafe fn described(array: CUarray) -> Outcome<(CUDA_ARRAY3D_DESCRIPTOR_v2, usiz
     Ok((found, bits.iter().sum::<c_int>() as usize / 8))
 }
 
-/// The memory that a copy of a kind has beside its array.
+/// Returns the memory type of the side of a copy that is not an array.
 fn beside(kind: c_int, to_array: bool) -> Outcome<CUmemorytype> {
     Ok(match (kind, to_array) {
         (HOST_TO_DEVICE, true) | (DEVICE_TO_HOST, false) | (HOST_TO_HOST, _) => CU_MEMORYTYPE_HOST,
@@ -83,19 +82,16 @@ fn beside(kind: c_int, to_array: bool) -> Outcome<CUmemorytype> {
     })
 }
 
-/// One side of a copy.
 #[derive(Clone, Copy)]
 enum Side {
-    /// A byte of a row and a row.
+    /// An array, with the byte in a row and the row at which the copy starts.
     Array(CUarray, [usize; 2]),
-    /// An address, and bytes from one row to the next.
+    /// An address and the pitch in bytes.
     Memory(*mut c_void, usize),
 }
 
-/// Copies rows of bytes.
-///
 /// # Safety
-/// They are there, in memory of the kind that is said.
+/// The rows exist in memory of the given kind.
 unsafe fn copy(to: Side, from: Side, [width, height]: [usize; 2], kind: c_int, order: Order) -> Outcome {
     let api = ready()?;
     if width == 0 || height == 0 {
@@ -139,8 +135,7 @@ unsafe fn copy(to: Side, from: Side, [width, height]: [usize; 2], kind: c_int, o
     })
 }
 
-/// Copies bytes of an array one after the other, over the ends of its rows; `memory` is where those are
-/// beside the array.
+/// Copies consecutive bytes of an array across the ends of its rows; `memory` is the other side.
 ///
 /// # Safety
 /// As [`copy`].
@@ -175,11 +170,11 @@ unsafe fn copy_along(
     Ok(())
 }
 
-/// The copy of three dimensions that the runtime's structure means: with an array on either side its
-/// extent is in texels, and places in arrays are.
+/// Converts the runtime's parameters of a 3D copy. If either side is an array, the extent and the
+/// positions in arrays are in texels.
 ///
 /// # Safety
-/// Its arrays are null or handles.
+/// The arrays are null or handles of arrays.
 pub(crate) unsafe fn described_3d(parameters: &Memcpy3D) -> Outcome<CUDA_MEMCPY3D_v2> {
     let each =
         match [parameters.from_array, parameters.to_array].into_iter().find(|array| !array.is_null()) {
@@ -231,10 +226,8 @@ pub(crate) unsafe fn described_3d(parameters: &Memcpy3D) -> Outcome<CUDA_MEMCPY3
     })
 }
 
-/// Makes an array.
-///
 /// # Safety
-/// The pointers are the caller's.
+/// Each pointer is null or valid.
 unsafe fn create(
     array: *mut CUarray,
     channels: *const ChannelFormat,

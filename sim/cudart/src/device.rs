@@ -1,4 +1,4 @@
-//! Devices, their properties, and what is the same for all of the runtime.
+//! Devices, their properties, and functions that concern the whole runtime.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -11,7 +11,7 @@ use crate::{
     types::{ChannelFormat, DeviceProp},
 };
 
-/// The version of the interface that this is: CUDA 13.0.
+/// Version of the implemented interface: CUDA 13.0.
 const VERSION: c_int = 13_000;
 
 functions! {
@@ -91,7 +91,7 @@ functions! {
     }
 
     fn cudaSetDeviceFlags(flags: c_uint) {
-        // How the host waits, which changes no result. Memory is always mapped (8).
+        // The flags choose how the host waits, which changes no result. Memory is always mapped (8).
         if flags & !0x1f != 0 {
             return Err(INVALID_VALUE);
         }
@@ -127,7 +127,7 @@ functions! {
     }
 
     fn cudaDriverGetVersion(version: *mut c_int) {
-        // Without a driver it is 0, which is no error.
+        // Without a driver the version is 0, which is no error.
         version.write(0);
         match api() {
             Ok(api) => check((api.cuDriverGetVersion)(version)),
@@ -172,20 +172,20 @@ fn of_device(ordinal: c_int) -> Outcome<DeviceProp> {
     let api = api()?;
     let ask = |attribute: c_int| -> c_int {
         let mut value = 0;
-        // What a driver does not know of is 0.
+        // Attributes unknown to the driver are 0.
         // SAFETY: the driver writes a number.
         let _ = unsafe { (api.cuDeviceGetAttribute)(&mut value, attribute, ordinal) };
         value
     };
     let (mut name, mut uuid, mut total_bytes) = ([0; 256], CUuuid::default(), 0);
-    // SAFETY: the driver writes a text into that many bytes, 16 bytes, and a number.
+    // SAFETY: the driver writes a text of at most that length, 16 bytes, and a number.
     unsafe {
         check((api.cuDeviceGetName)(name.as_mut_ptr(), name.len() as c_int, ordinal))?;
         check((api.cuDeviceTotalMem_v2)(&mut total_bytes, ordinal))?;
         let _ = (api.cuDeviceGetUuid_v2)(&mut uuid, ordinal);
     }
     let mut textures = [0; 39];
-    // Of the sizes of textures the first: of one, two and three dimensions.
+    // Only the first texture sizes are filled in: those of one, two and three dimensions.
     for (at, attribute) in [(0, 21), (2, 22), (3, 23), (11, 24), (12, 25), (13, 26)] {
         textures[at] = ask(attribute);
     }
@@ -226,7 +226,7 @@ fn of_device(ordinal: c_int) -> Outcome<DeviceProp> {
     })
 }
 
-/// `cudaCreateChannelDesc`: what textures are made of.
+/// `cudaCreateChannelDesc`: builds the description of a texel's channels.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaCreateChannelDesc(
     x: c_int,

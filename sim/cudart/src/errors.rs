@@ -1,4 +1,4 @@
-//! Codes of the runtime, and the last one of each thread.
+//! Error codes of the runtime, and the last error of each thread.
 
 use std::{
     cell::Cell,
@@ -19,24 +19,24 @@ pub(crate) const INVALID_DEVICE: c_int = 101;
 pub(crate) const INVALID_HANDLE: c_int = 400;
 pub(crate) const NOT_SUPPORTED: c_int = 801;
 
-/// What a function of the runtime comes to: its code, unless that is 0.
+/// Result of a runtime function; an error is a code other than 0.
 pub(crate) type Outcome<T = ()> = Result<T, c_int>;
 
 thread_local! {
     static LAST: Cell<c_int> = const { Cell::new(0) };
 }
 
-/// A driver's code, which is the runtime's where both have it: those above 99 are the same.
+/// Converts a driver's code. Codes above 99 that both have are the same in the runtime.
 pub(crate) fn check(code: c_int) -> Outcome {
     if code == 0 { Ok(()) } else { Err(code) }
 }
 
-/// Writes a line to the program's standard error; it is lost where that is closed or full.
+/// Writes a line to standard error; it is lost if that is closed or full.
 pub(crate) fn say(line: &str) {
     let _lost = writeln!(io::stderr(), "{line}");
 }
 
-/// The code of an outcome, which is the thread's last error now, if it is one.
+/// Returns the code of an outcome, and stores an error as the thread's last one.
 pub(crate) fn noted(outcome: Outcome) -> c_int {
     match outcome {
         Ok(()) => 0,
@@ -47,13 +47,11 @@ pub(crate) fn noted(outcome: Outcome) -> c_int {
     }
 }
 
-/// `cudaGetLastError`: the last error of this thread, which is none then.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGetLastError() -> c_int {
     LAST.replace(0)
 }
 
-/// `cudaPeekAtLastError`: the last error of this thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaPeekAtLastError() -> c_int {
     LAST.get()
@@ -62,7 +60,6 @@ pub extern "C" fn cudaPeekAtLastError() -> c_int {
 /// Declares codes with their names, and with texts where the driver has none.
 macro_rules! codes {
     ($($code:literal $name:literal $($text:literal)?,)*) => {
-        /// The name of a code.
         fn name(code: c_int) -> Option<&'static CStr> {
             match code {
                 $($code => Some($name),)*
@@ -70,7 +67,7 @@ macro_rules! codes {
             }
         }
 
-        /// A text that is the runtime's alone.
+        /// Returns the text of a code that only the runtime has.
         fn own_text(code: c_int) -> Option<&'static CStr> {
             match code {
                 $($($code => Some($text),)?)*
@@ -145,13 +142,13 @@ codes! {
 
 const UNKNOWN: &CStr = c"unrecognized error code";
 
-/// `cudaGetErrorName`: the name of a code.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGetErrorName(code: c_int) -> *const c_char {
     name(code).unwrap_or(UNKNOWN).as_ptr()
 }
 
-/// `cudaGetErrorString`: what a code means, which of those that the driver has too that one says.
+/// `cudaGetErrorString`: returns the text of a code, which is the driver's where it has the code as
+/// well.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaGetErrorString(code: c_int) -> *const c_char {
     if let Some(text) = own_text(code) {
@@ -159,7 +156,7 @@ pub extern "C" fn cudaGetErrorString(code: c_int) -> *const c_char {
     }
     let mut text: *const c_char = ptr::null();
     if let Ok(api) = api() {
-        // SAFETY: the driver writes a pointer to a text that stays, or null.
+        // SAFETY: the driver writes null or a pointer to a static text.
         let _ = unsafe { (api.cuGetErrorString)(code, &mut text) };
     }
     if text.is_null() { name(code).unwrap_or(UNKNOWN).as_ptr() } else { text }

@@ -1,4 +1,4 @@
-//! Graphs, of the nodes that the driver's interface has here.
+//! Graphs, with the kinds of nodes that the driver's table supports.
 
 use std::{
     ffi::{c_int, c_uint, c_ulonglong, c_void},
@@ -20,18 +20,16 @@ use crate::{
     types::{Extent, KernelNode, Memcpy3D, Pitched},
 };
 
-/// `CU_MEMORYTYPE_UNIFIED`: the address says where it is.
+/// `CU_MEMORYTYPE_UNIFIED`: the address determines the memory.
 const UNIFIED: c_uint = 4;
 
-/// The context of what nodes copy and fill.
 pub(crate) fn context() -> Outcome<CUcontext> {
     primary(device()?)
 }
 
-/// A copy as the driver describes it.
 pub(crate) fn described(parameters: &Memcpy3D) -> Outcome<CUDA_MEMCPY3D_v2> {
     if !parameters.from_array.is_null() || !parameters.to_array.is_null() {
-        // SAFETY: they are arrays of the program's.
+        // SAFETY: the arrays are the program's.
         return unsafe { described_3d(parameters) };
     }
     let Memcpy3D { from, to, from_place, to_place, extent, .. } = parameters;
@@ -65,7 +63,6 @@ pub(crate) fn described(parameters: &Memcpy3D) -> Outcome<CUDA_MEMCPY3D_v2> {
     })
 }
 
-/// A launch as the driver describes it.
 pub(crate) fn kernel(of: &KernelNode) -> Outcome<CUDA_KERNEL_NODE_PARAMS_v1> {
     Ok(CUDA_KERNEL_NODE_PARAMS_v1 {
         function: function(of.function)?,
@@ -77,7 +74,6 @@ pub(crate) fn kernel(of: &KernelNode) -> Outcome<CUDA_KERNEL_NODE_PARAMS_v1> {
     })
 }
 
-/// A copy of bytes in a row as the driver describes it.
 fn row(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_int) -> Outcome<CUDA_MEMCPY3D_v2> {
     let row = |pointer: *mut c_void| Pitched { pointer, pitch: bytes, width: bytes, height: 1 };
     let start = Extent { x: 0, y: 0, z: 0 };

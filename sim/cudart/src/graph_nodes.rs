@@ -1,4 +1,4 @@
-//! Nodes of graphs that allocate, free and decide, and nodes of any kind by one call.
+//! Graph nodes that allocate, free or decide, and nodes of any kind by one call.
 
 use std::{
     ffi::{c_int, c_uint, c_void},
@@ -22,14 +22,14 @@ use crate::{
     types::NodeParams,
 };
 
-/// Parameters as the driver has them.
+/// Converts the parameters of a node to the driver's.
 ///
 /// # Safety
-/// What is of their kind is filled in.
+/// The field of the union for the given kind is initialised.
 unsafe fn of_driver(given: &NodeParams) -> Outcome<CUgraphNodeParams> {
     let mut params = CUgraphNodeParams::new(given.kind);
     let value = given.value;
-    // SAFETY: the caller's contract; in each arm what is of the kind.
+    // SAFETY: the caller's contract; each arm reads the field of its kind.
     unsafe {
         match given.kind {
             CU_GRAPH_NODE_TYPE_KERNEL => {

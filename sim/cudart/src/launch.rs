@@ -1,4 +1,4 @@
-//! Launches, and what is asked of kernels.
+//! Launches and attributes of kernels.
 
 use std::{
     cell::RefCell,
@@ -21,14 +21,13 @@ use crate::{
     types::{Dim3, FuncAttributes, LaunchConfig},
 };
 
-/// What stands between `<<<` and `>>>`.
 type Chevrons = (Dim3, Dim3, usize, usize);
 
 thread_local! {
     static CHEVRONS: RefCell<Vec<Chevrons>> = const { RefCell::new(Vec::new()) };
 }
 
-/// `__cudaPushCallConfiguration`: keeps what stands between `<<<` and `>>>` until the launch.
+/// `__cudaPushCallConfiguration`: stores a launch configuration until the launch.
 #[unsafe(no_mangle)]
 pub extern "C" fn __cudaPushCallConfiguration(
     grid: Dim3,
@@ -56,7 +55,7 @@ functions! {
     }
 
     fn __cudaGetKernel(kernel: *mut *const c_void, host: *const c_void) {
-        // What stands for it is its handle, too: which device it is for says who launches it.
+        // The host address is the handle, too; the device is chosen at the launch.
         kernel.write(host);
         Ok(())
     }
@@ -194,18 +193,16 @@ functions! {
     }
 }
 
-/// An attribute of a kernel; what a driver does not know of is 0.
+/// Returns an attribute of a kernel; 0 if the driver does not know it.
 fn asked(api: &Api, function: CUfunction, attribute: c_int) -> c_int {
     let mut value = 0;
-    // SAFETY: the driver writes a number, and the function is there.
+    // SAFETY: the driver writes a number, and the function exists.
     let _ = unsafe { (api.cuFuncGetAttribute)(&mut value, attribute, function) };
     value
 }
 
-/// Enqueues a launch.
-///
 /// # Safety
-/// The parameters are those of the kernel, and the stream is one.
+/// The parameters are those of the kernel, and the stream exists.
 unsafe fn launch(
     kernel: *const c_void,
     (grid, block): (Dim3, Dim3),
@@ -216,7 +213,7 @@ unsafe fn launch(
     let (api, function) = (ready()?, launched(kernel)?);
     let shared_bytes = narrowed(shared_bytes)?;
     let Dim3 { x, y, z } = block;
-    // SAFETY: the caller's contract; the function is there.
+    // SAFETY: the caller's contract; the function exists.
     check(unsafe {
         (api.cuLaunchKernel)(
             function,
@@ -234,13 +231,11 @@ unsafe fn launch(
     })
 }
 
-/// Bytes of shared memory as the driver takes them.
 fn narrowed(shared_bytes: usize) -> Outcome<c_uint> {
     c_uint::try_from(shared_bytes).map_err(|_| INVALID_VALUE)
 }
 
-/// The function of a kernel that is to be launched; the runtime has another code here where there is
-/// none.
+/// Returns the function to launch. For a missing one, launches have another error code in the runtime.
 fn launched(kernel: *const c_void) -> Outcome<CUfunction> {
     function(kernel).map_err(|code| if code == INVALID_DEVICE_FUNCTION { INVALID_HANDLE } else { code })
 }

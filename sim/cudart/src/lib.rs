@@ -1,13 +1,13 @@
-//! `libcudart.so.13`: CUDA's runtime interface over the documented interface of the CUDA driver,
-//! whichever that is. With the simulator's `libcuda.so.1` beside it, programs that nvcc has built with
-//! `-cudart shared` and PTX (`-arch=compute_90`) run without a GPU, as they are.
+//! `libcudart.so.13`: CUDA's runtime interface over the documented interface of any CUDA driver. With
+//! the simulator's `libcuda.so.1` beside it, programs that nvcc has built with `-cudart shared` and PTX
+//! (`-arch=compute_90`) run unmodified without a GPU.
 //!
-//! NVIDIA's own runtime cannot do that: it asks the driver for private tables (`cuGetExportTable`), by
-//! which it assures itself of NVIDIA's driver. Nothing here imitates those. That is why a program that
-//! contains NVIDIA's runtime, as nvcc links it without `-cudart shared`, does not run in the simulator.
+//! NVIDIA's own runtime cannot do that: it asks the driver for private tables (`cuGetExportTable`) to
+//! verify that it is NVIDIA's. Nothing here imitates those tables, so a program that contains NVIDIA's
+//! runtime, as nvcc links it without `-cudart shared`, does not run in the simulator.
 //!
-//! What is not here says so in one line on stderr, once, and returns `cudaErrorNotSupported`.
-// Standard output and error may be closed or full, which is no reason to panic.
+//! Unsupported functions return `cudaErrorNotSupported` and report that on stderr, in one line and once.
+// Printing macros panic if standard output or error is closed or full.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 #![allow(non_snake_case, reason = "these are the names of C")]
 #![allow(clippy::too_many_arguments, reason = "they are those of C")]
@@ -28,8 +28,8 @@ mod stream;
 mod texture;
 mod types;
 
-/// Defines functions of the runtime: each returns a code, which is the last error of its thread where it
-/// is one.
+/// Defines functions of the runtime. Each returns a code, and stores an error as the last one of its
+/// thread.
 macro_rules! functions {
     ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $body:block)*) => {$(
         #[doc = concat!("`", stringify!($name), "`, as the runtime's manual says.")]
@@ -41,9 +41,10 @@ macro_rules! functions {
         #[allow(unused_unsafe, reason = "some do nothing that is unsafe")]
         pub unsafe extern "C" fn $name($($argument: $kind),*) -> std::ffi::c_int {
             unsafe fn body($($argument: $kind),*) -> $crate::errors::Outcome {
-                // SAFETY: the caller keeps the contract of the runtime's function: pointers are null, or
-                // are of what it says that it reads or writes there. The driver's functions are called
-                // with those arguments, or with what they have returned, and so by their contracts.
+                // SAFETY: the caller keeps the contract of the runtime's function: each pointer is null
+                // or valid for what the manual says is read or written there. The driver's functions are
+                // called with those arguments or with what they have returned, and so within their
+                // contracts.
                 unsafe { $body }
             }
             // SAFETY: the caller's contract.

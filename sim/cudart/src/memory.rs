@@ -19,40 +19,39 @@ use crate::{
     types::{Extent, Location, Memcpy3D, Pitched, PointerAttributes},
 };
 
-/// The first value of `cudaMemcpyKind`.
+/// Values of `cudaMemcpyKind`.
 pub(crate) const HOST_TO_HOST: c_int = 0;
 pub(crate) const HOST_TO_DEVICE: c_int = 1;
 pub(crate) const DEVICE_TO_HOST: c_int = 2;
 pub(crate) const DEVICE_TO_DEVICE: c_int = 3;
 pub(crate) const DEFAULT: c_int = 4;
 
-/// The driver's value `CU_MEMORYTYPE_HOST`.
 const OF_HOST: c_int = 1;
 
-/// Bytes to which rows of pitched memory are rounded up as those of elements of 4 bytes.
+/// Element size for which the driver chooses the pitch of an allocation.
 const PITCH_ELEMENT: c_uint = 4;
 
-/// Codes of a context that is lost, from this one to another: every call gives them then.
+/// First and last code of a lost context, which every call then returns.
 const FIRST_LOST: c_int = 700;
 const LAST_LOST: c_int = 719;
 
-/// The code of a context that is lost, for calls that do nothing else.
+/// Returns the error of a lost context, for calls that do nothing else.
 fn lost(api: &Api) -> Outcome {
-    // SAFETY: the legacy stream is there.
+    // SAFETY: the legacy stream always exists.
     match unsafe { (api.cuStreamQuery)(ptr::null_mut()) } {
         code @ FIRST_LOST..=LAST_LOST => Err(code),
         _ => Ok(()),
     }
 }
 
-/// Waits for what is under way, which may use what is freed next: programs rely on it that the runtime
-/// does.
+/// Waits for pending work before memory is freed that it may use: the runtime does so, and programs rely
+/// on it.
 fn settle(api: &Api) -> Outcome {
-    // SAFETY: it takes nothing.
+    // SAFETY: it takes no arguments.
     check(unsafe { (api.cuCtxSynchronize)() })
 }
 
-/// Where a copy goes: in the order of a stream, or awaited.
+/// The stream of an asynchronous copy; `None` for a blocking one.
 pub(crate) type Order = Option<CUstream>;
 
 fn number<T>(address: *const T) -> CUdeviceptr {
@@ -63,10 +62,8 @@ fn pointer(address: CUdeviceptr) -> *mut c_void {
     ptr::with_exposed_provenance_mut(address as usize)
 }
 
-/// Copies bytes.
-///
 /// # Safety
-/// `bytes` bytes can be read at `from` and written at `to`, in memory of the kind that is said.
+/// `bytes` bytes can be read at `from` and written at `to`, in memory of the given kind.
 unsafe fn copy(
     to: *mut c_void,
     from: *const c_void,
@@ -98,8 +95,7 @@ unsafe fn copy(
     })
 }
 
-/// Copies layers of rows of bytes. A row begins a pitch behind the one before, and a layer has as many
-/// rows as the height says.
+/// Copies layers of rows of bytes. Rows are a pitch apart, and layers as many rows apart as the height.
 ///
 /// # Safety
 /// As [`copy`], of every row.
@@ -129,8 +125,6 @@ unsafe fn copy_rows(
     Ok(())
 }
 
-/// Copies a part of one array of bytes in three dimensions to another one.
-///
 /// # Safety
 /// As [`copy_rows`].
 unsafe fn copy_3d(parameters: &Memcpy3D, order: Order) -> Outcome {
@@ -164,8 +158,6 @@ unsafe fn copy_3d(parameters: &Memcpy3D, order: Order) -> Outcome {
     }
 }
 
-/// Fills bytes.
-///
 /// # Safety
 /// `bytes` bytes can be written at `to`.
 unsafe fn fill(to: *mut c_void, value: c_int, bytes: usize, order: Order) -> Outcome {
@@ -173,7 +165,7 @@ unsafe fn fill(to: *mut c_void, value: c_int, bytes: usize, order: Order) -> Out
     if bytes == 0 {
         return Ok(());
     }
-    // Of the value the lowest byte counts.
+    // Only the lowest byte of the value counts.
     let value = value as u8;
     // SAFETY: the caller's contract.
     check(unsafe {
@@ -184,8 +176,6 @@ unsafe fn fill(to: *mut c_void, value: c_int, bytes: usize, order: Order) -> Out
     })
 }
 
-/// Fills layers of rows.
-///
 /// # Safety
 /// As [`fill`], of every row.
 unsafe fn fill_rows(to: Pitched, value: c_int, extent: Extent, order: Order) -> Outcome {
@@ -199,7 +189,6 @@ unsafe fn fill_rows(to: Pitched, value: c_int, extent: Extent, order: Order) -> 
     Ok(())
 }
 
-/// A part of a variable.
 fn part(symbol: *const c_void, bytes: usize, offset: usize) -> Outcome<*mut c_void> {
     let (address, size) = variable(symbol)?;
     match offset.checked_add(bytes) {
@@ -208,10 +197,10 @@ fn part(symbol: *const c_void, bytes: usize, offset: usize) -> Outcome<*mut c_vo
     }
 }
 
-/// Pitched memory for `rows` rows of `width` bytes.
+/// Allocates pitched memory for `rows` rows of `width` bytes.
 ///
 /// # Safety
-/// The driver's alone.
+/// That of `cuMemAllocPitch`.
 unsafe fn pitched(api: &Api, width: usize, rows: usize) -> Outcome<(CUdeviceptr, usize)> {
     let (mut address, mut pitch) = (0, 0);
     // SAFETY: the driver writes two numbers.
@@ -466,7 +455,7 @@ functions! {
         ready()?;
         let known = driver()?.pointer_get_attributes(number(address)).map_err(|error| error.code)?;
         let kind = match known.memory_type {
-            // `cudaMemoryTypeUnregistered`: memory of the host that the driver does not know.
+            // `cudaMemoryTypeUnregistered`: host memory unknown to the driver.
             0 => 0,
             _ if known.is_managed => 3,
             OF_HOST => 1,
@@ -483,7 +472,7 @@ functions! {
     }
 
     fn cudaMemAdvise(_address: *const c_void, _bytes: usize, _advice: c_int, _location: Location) {
-        // Where pages lie, which changes no result.
+        // Advice affects where pages are stored, and no result.
         ready().map(drop)
     }
 

@@ -1,4 +1,4 @@
-//! The functions of pools of memory.
+//! The functions of memory pools.
 
 use std::{
     ffi::{c_int, c_void},

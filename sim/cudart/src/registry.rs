@@ -1,6 +1,5 @@
-//! What the program has said of itself before `main`: its fat binaries, and which kernel or variable of
-//! which of them each of its addresses stands for. They are loaded when they are used first, on each
-//! device by itself.
+//! Registrations that the program makes before `main`: its fat binaries, and the kernel or variable that
+//! each of its host addresses stands for. They are loaded on first use, separately on each device.
 
 use std::{
     collections::HashMap,
@@ -19,21 +18,19 @@ use crate::{
     types::Dim3,
 };
 
-/// Bytes of what the driver says of kernels that it does not load.
+/// Size of the driver's log for kernels that do not load.
 const MOST_SAID: usize = 4096;
 
-/// Addresses are numbers here: they are compared, and given back as they came.
+/// Addresses are stored as numbers: they are only compared and handed back.
 #[derive(Default)]
 struct Registry {
-    /// The images of fat binaries, or 0 where they were taken back.
+    /// Fat binary images; 0 after an image was unregistered.
     images: Vec<usize>,
-    /// Kernels by what stands for them in the program: the image, and their names there.
+    /// Kernels by host address: the index of the image and the name in it.
     kernels: HashMap<usize, (usize, CString)>,
-    /// Variables likewise, with their bytes.
+    /// Variables by host address: the index of the image, the name in it and the bytes.
     variables: HashMap<usize, (usize, CString, usize)>,
-    /// Modules of an image on a device.
     modules: HashMap<(usize, c_int), usize>,
-    /// Functions of a kernel on a device.
     functions: HashMap<(usize, c_int), usize>,
 }
 
@@ -42,7 +39,6 @@ fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `__fatBinC_Wrapper_t`, as `fatbinary_section.h` has it.
 #[repr(C)]
 struct Wrapper {
     magic: c_int,
@@ -51,30 +47,30 @@ struct Wrapper {
     others: *mut c_void,
 }
 
-/// `__cudaRegisterFatBinary`: a handle of what the program has of kernels.
+/// `__cudaRegisterFatBinary`: registers a fat binary and returns its handle.
 ///
 /// # Safety
-/// It is called by code that nvcc has made, with what that has made.
+/// It is called by code that nvcc generates, with that code's arguments.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cudaRegisterFatBinary(wrapper: *mut c_void) -> *mut *mut c_void {
-    // SAFETY: nvcc's code gives such a structure, which stays.
+    // SAFETY: nvcc's code passes such a structure, which stays valid.
     let image = unsafe { (*wrapper.cast::<Wrapper>()).image };
     let mut registry = registry();
     registry.images.push(image.expose_provenance());
     ptr::without_provenance_mut(registry.images.len())
 }
 
-/// `__cudaRegisterFatBinaryEnd`: all of it has been said.
+/// `__cudaRegisterFatBinaryEnd`: does nothing, because images are loaded on first use.
 #[unsafe(no_mangle)]
 pub extern "C" fn __cudaRegisterFatBinaryEnd(_handle: *mut *mut c_void) {}
 
-/// `__cudaInitModule`: what is used is loaded then.
+/// `__cudaInitModule`: does nothing, likewise.
 #[unsafe(no_mangle)]
 pub extern "C" fn __cudaInitModule(_handle: *mut *mut c_void) -> c_char {
     0
 }
 
-/// `__cudaUnregisterFatBinary`: the program ends, or unloads the library that it was in.
+/// `__cudaUnregisterFatBinary`: the program ends, or unloads the library that contains the image.
 #[unsafe(no_mangle)]
 pub extern "C" fn __cudaUnregisterFatBinary(handle: *mut *mut c_void) {
     let mut registry = registry();
@@ -86,7 +82,7 @@ pub extern "C" fn __cudaUnregisterFatBinary(handle: *mut *mut c_void) {
     registry.variables.retain(|_, (image, ..)| *image != at);
 }
 
-/// `__cudaRegisterFunction`: an address of the program that stands for a kernel.
+/// `__cudaRegisterFunction`: registers the host address of a kernel.
 ///
 /// # Safety
 /// As [`__cudaRegisterFatBinary`].
@@ -103,12 +99,12 @@ pub unsafe extern "C" fn __cudaRegisterFunction(
     _grid_dim: *mut Dim3,
     _warp_size: *mut c_int,
 ) {
-    // SAFETY: nvcc's code gives a name with a zero behind it.
+    // SAFETY: nvcc's code passes a null-terminated name.
     let name = unsafe { CStr::from_ptr(name) }.to_owned();
     registry().kernels.insert(host.addr(), (handle.addr().wrapping_sub(1), name));
 }
 
-/// `__cudaRegisterVar`: an address of the program that stands for a variable.
+/// `__cudaRegisterVar`: registers the host address of a variable.
 ///
 /// # Safety
 /// As [`__cudaRegisterFatBinary`].
@@ -123,12 +119,11 @@ pub unsafe extern "C" fn __cudaRegisterVar(
     _constant: c_int,
     _global: c_int,
 ) {
-    // SAFETY: nvcc's code gives a name with a zero behind it.
+    // SAFETY: nvcc's code passes a null-terminated name.
     let name = unsafe { CStr::from_ptr(name) }.to_owned();
     registry().variables.insert(host.addr(), (handle.addr().wrapping_sub(1), name, bytes));
 }
 
-/// Forgets what was loaded on a device.
 pub(crate) fn forget(device: c_int) {
     let mut registry = registry();
     registry.modules.retain(|(_, of), _| *of != device);
@@ -136,7 +131,7 @@ pub(crate) fn forget(device: c_int) {
 }
 
 impl Registry {
-    /// The module of an image on the device of this thread.
+    /// Returns the module of an image on this thread's device, loaded on first use.
     fn module(&mut self, image: usize, device: c_int) -> Outcome<CUmodule> {
         if let Some(&module) = self.modules.get(&(image, device)) {
             return Ok(ptr::with_exposed_provenance_mut(module));
@@ -166,7 +161,7 @@ impl Registry {
     }
 }
 
-/// The driver's function of a kernel, on the device of this thread.
+/// Returns the driver's function of a kernel on this thread's device.
 pub(crate) fn function(host: *const c_void) -> Outcome<CUfunction> {
     let (api, device, mut registry) = (ready()?, device()?, registry());
     if let Some(&function) = registry.functions.get(&(host.addr(), device)) {
@@ -175,19 +170,19 @@ pub(crate) fn function(host: *const c_void) -> Outcome<CUfunction> {
     let (image, name) = registry.kernels.get(&host.addr()).cloned().ok_or(INVALID_DEVICE_FUNCTION)?;
     let module = registry.module(image, device)?;
     let mut function: CUfunction = ptr::null_mut();
-    // SAFETY: the module is there, and the name has a zero behind it.
+    // SAFETY: the module exists, and the name is null-terminated.
     check(unsafe { (api.cuModuleGetFunction)(&mut function, module, name.as_ptr()) })?;
     registry.functions.insert((host.addr(), device), function.expose_provenance());
     Ok(function)
 }
 
-/// Where a variable is on the device of this thread, and its bytes.
+/// Returns the address and the bytes of a variable on this thread's device.
 pub(crate) fn variable(host: *const c_void) -> Outcome<(CUdeviceptr, usize)> {
     let (api, device, mut registry) = (ready()?, device()?, registry());
     let (image, name, bytes) = registry.variables.get(&host.addr()).cloned().ok_or(INVALID_SYMBOL)?;
     let module = registry.module(image, device)?;
     let (mut address, mut found) = (0, 0);
-    // SAFETY: the module is there, and the name has a zero behind it.
+    // SAFETY: the module exists, and the name is null-terminated.
     let code = unsafe { (api.cuModuleGetGlobal_v2)(&mut address, &mut found, module, name.as_ptr()) };
     check(code).map_err(|_| INVALID_SYMBOL)?;
     Ok((address, bytes.max(found)))

@@ -1,4 +1,4 @@
-//! The driver, and the device of each thread.
+//! The driver, and the current device of each thread.
 
 use std::{
     cell::Cell,
@@ -16,11 +16,10 @@ use crate::{
 };
 
 thread_local! {
-    /// What `cudaSetDevice` has said last.
     static DEVICE: Cell<c_int> = const { Cell::new(0) };
 }
 
-/// The driver. It is opened and started by the first call.
+/// Returns the driver, which the first call opens and initialises.
 pub(crate) fn driver() -> Outcome<&'static Driver> {
     static DRIVER: OnceLock<Outcome<&'static Driver>> = OnceLock::new();
     *DRIVER.get_or_init(|| {
@@ -28,31 +27,29 @@ pub(crate) fn driver() -> Outcome<&'static Driver> {
             say(&format!("libcudart: {error}"));
             INSUFFICIENT_DRIVER
         })?;
-        // SAFETY: the driver's start takes no pointers.
+        // SAFETY: `cuInit` takes no pointers.
         check(unsafe { (driver.api().cuInit)(0) })?;
         Ok(driver)
     })
 }
 
-/// Gives the functions of the driver.
 pub(crate) fn api() -> Outcome<&'static Api> {
     driver().map(Driver::api)
 }
 
-/// The same, with a context that is current on this thread.
+/// Returns the functions of the driver, with a context current on this thread.
 pub(crate) fn ready() -> Outcome<&'static Api> {
     let api = api()?;
     let mut current: CUcontext = ptr::null_mut();
     // SAFETY: the driver writes a handle.
     check(unsafe { (api.cuCtxGetCurrent)(&mut current) })?;
     if current.is_null() {
-        // SAFETY: the context is one that is retained.
+        // SAFETY: the context is retained.
         check(unsafe { (api.cuCtxSetCurrent)(primary(DEVICE.get())?) })?;
     }
     Ok(api)
 }
 
-/// The device that calls of this thread are for.
 pub(crate) fn device() -> Outcome<c_int> {
     let api = api()?;
     let mut current: CUcontext = ptr::null_mut();
@@ -67,22 +64,21 @@ pub(crate) fn device() -> Outcome<c_int> {
     Ok(device)
 }
 
-/// Has the calls of this thread be for a device.
 pub(crate) fn set_device(device: c_int) -> Outcome {
     let api = api()?;
-    // SAFETY: the context is one that is retained.
+    // SAFETY: the context is retained.
     check(unsafe { (api.cuCtxSetCurrent)(primary(device)?) })?;
     DEVICE.set(device);
     Ok(())
 }
 
-/// Primary contexts that are retained, as numbers, each of a device.
+/// Retained primary contexts by device, as numbers.
 fn contexts() -> MutexGuard<'static, HashMap<c_int, usize>> {
     static CONTEXTS: OnceLock<Mutex<HashMap<c_int, usize>>> = OnceLock::new();
     CONTEXTS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The primary context of a device.
+/// Returns the primary context of a device, retained on first use.
 pub(crate) fn primary(device: c_int) -> Outcome<CUcontext> {
     let api = api()?;
     let mut contexts = contexts();
@@ -103,7 +99,7 @@ pub(crate) fn primary(device: c_int) -> Outcome<CUcontext> {
     Ok(context)
 }
 
-/// Takes back all that a device has, of all threads.
+/// Resets the primary context of a device, for all threads.
 pub(crate) fn reset(device: c_int) -> Outcome {
     let api = ready()?;
     registry::forget(device);

@@ -12,15 +12,13 @@ use crate::{
     types::{ChannelFormat, ResourceDesc, TextureDesc},
 };
 
-/// The runtime's value `cudaReadModeNormalizedFloat`.
 const NORMALIZED_FLOAT: c_int = 1;
 
-/// A resource as the driver has it.
 fn resource(of: &ResourceDesc) -> Outcome<CUDA_RESOURCE_DESC_v1> {
     let given = &of.value;
     let mut value = [0; 16];
     value[0] = given[0];
-    // Behind an address stands the format of texels, in five words of 32 bits.
+    // The address is followed by the format of texels, in five words of 32 bits.
     let channels = || -> Outcome<u64> {
         let word = |index: usize| (given[1 + index / 2] >> (32 * (index % 2))) as u32 as c_int;
         let bits = [word(0), word(1), word(2), word(3)];
@@ -43,7 +41,6 @@ fn resource(of: &ResourceDesc) -> Outcome<CUDA_RESOURCE_DESC_v1> {
     Ok(CUDA_RESOURCE_DESC_v1 { kind: of.kind, padding: 0, value, flags: 0, padding_behind: 0 })
 }
 
-/// How a texture is read, as the driver has it.
 fn sampler(of: &TextureDesc) -> CUDA_TEXTURE_DESC_v1 {
     let flag = |holds: bool, flag: c_uint| if holds { flag } else { 0 };
     CUDA_TEXTURE_DESC_v1 {

@@ -1,4 +1,4 @@
-//! Structures of the runtime that C code passes, as `driver_types.h` of CUDA 13.0 lays them out.
+//! Structures of the runtime that C code passes, with the layout of CUDA 13.0's `driver_types.h`.
 
 use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
 
@@ -35,7 +35,7 @@ pub struct FuncAttributes {
     pub shared_bytes: usize,
     pub const_bytes: usize,
     pub local_bytes: usize,
-    /// From `maxThreadsPerBlock` on, one behind the other.
+    /// The fields from `maxThreadsPerBlock` on.
     pub numbers: [c_int; 13],
     pub reserved: [c_int; 16],
 }
@@ -51,7 +51,7 @@ pub struct PointerAttributes {
     pub reserved: [c_long; 8],
 }
 
-/// `cudaPos`, and `cudaExtent`: in bytes, rows and layers.
+/// `cudaPos` and `cudaExtent`: in bytes, rows and layers.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Extent {
@@ -70,7 +70,7 @@ pub struct Pitched {
     pub height: usize,
 }
 
-/// `cudaChannelFormatDesc`: the bits of each channel, and what they are.
+/// `cudaChannelFormatDesc`: the bits of each channel, and their kind.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChannelFormat {
@@ -99,7 +99,7 @@ pub struct TextureDesc {
     pub normalized_coordinates: c_int,
     pub max_anisotropy: c_uint,
     pub mipmap_filter_mode: c_int,
-    /// The bias, the least and the greatest level.
+    /// Mipmap level bias, minimum level and maximum level.
     pub levels: [f32; 3],
     pub disable_trilinear_optimization: c_int,
     pub seamless_cubemap: c_int,
@@ -140,7 +140,7 @@ pub struct MemcpyNode {
     pub copy: Memcpy3D,
 }
 
-/// `cudaConditionalNodeParams`, of which the runtime needs this.
+/// `cudaConditionalNodeParams`, as far as the runtime needs it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct ConditionalNode {
@@ -160,7 +160,7 @@ pub struct NodeParams {
     pub reserved_behind: u64,
 }
 
-/// What counts of it depends on the kind.
+/// Parameters of a node; its kind selects the field.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union NodeValue {
@@ -229,7 +229,7 @@ mod tests {
 
     use super::*;
 
-    /// Sizes and places that a C compiler gives, by CUDA 13.0's headers.
+    /// Sizes and offsets as a C compiler computes them from CUDA 13.0's headers.
     #[test]
     fn layouts_are_those_of_c() {
         assert_eq!(size_of::<DeviceProp>(), 1008);

@@ -1,4 +1,4 @@
-//! What every call goes through: the log, injected faults, panics.
+//! The common path of every call: the log, injected faults, panics.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -16,17 +16,17 @@ use crate::log;
 use crate::world;
 
 thread_local! {
-    /// What is known of the last call that failed on this thread.
+    /// Detail of the last call that failed on this thread.
     static DETAIL: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
-    /// Whether this thread runs a host function of a stream, which must not call the driver.
+    /// Set while this thread runs a host function of a stream, which must not call the driver.
     static IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Carries out a driver function and returns its code. Nothing unwinds out of here.
+/// Runs a driver function and returns its code. Panics do not unwind out of it.
 ///
 /// `early` functions may be called before `cuInit`.
 ///
-/// It is compiled for each function; what does not depend on that is in `admit` and `conclude`.
+/// This is instantiated for each function; the common parts are in `admit` and `conclude`.
 pub(crate) fn enter(name: &'static str, early: bool, body: impl FnOnce() -> Outcome) -> c_int {
     let _inside = world::Inside::new();
     conclude(
@@ -38,7 +38,7 @@ pub(crate) fn enter(name: &'static str, early: bool, body: impl FnOnce() -> Outc
     )
 }
 
-/// Counts a call, and refuses one that must not be made now.
+/// Counts a call, and returns an error if it is not allowed now.
 fn admit(name: &'static str, early: bool) -> Outcome {
     // Texts and addresses of functions need neither locks nor threads.
     if !early || name == "cuInit" {
@@ -53,7 +53,6 @@ fn admit(name: &'static str, early: bool) -> Outcome {
     if early { Ok(()) } else { world::check_initialised() }
 }
 
-/// Returns the code of a call that has returned or panicked.
 fn conclude(name: &'static str, carried_out: std::thread::Result<Outcome>) -> c_int {
     match carried_out.unwrap_or_else(|panic| Err(panicked(&*panic))) {
         Ok(()) => CUDA_SUCCESS,
@@ -61,23 +60,22 @@ fn conclude(name: &'static str, carried_out: std::thread::Result<Outcome>) -> c_
             if let Some(detail) = failure.detail.as_ref().filter(|_| tells()) {
                 tell(name, detail);
             }
-            // A thread that ends has nobody who asks for it.
+            // The thread-local is gone when the thread ends.
             let _kept = DETAIL.try_with(|detail| *detail.borrow_mut() = failure.detail);
             failure.code
         }
     }
 }
 
-/// The process that has called the driver first, which has its threads and can unlock its locks.
+/// The process that called the driver first, which has its threads and can unlock its locks.
 static PROCESS: ForkGuard = ForkGuard::new();
 
-/// Returns whether the calling process has called the driver first.
 pub(crate) fn is_own_process() -> bool {
     PROCESS.is_same_process()
 }
 
-/// Fails in a child by `fork` of the process that has called the driver first, as NVIDIA's driver does:
-/// the child has no thread that runs work, and nobody there unlocks what another thread had locked.
+/// Fails in a forked child of the process that called the driver first, as NVIDIA's driver does: the
+/// child has no thread that runs work, and a lock that another thread held stays locked.
 fn check_process() -> Outcome {
     if is_own_process() {
         return Ok(());
@@ -88,7 +86,7 @@ fn check_process() -> Outcome {
     )
 }
 
-/// What has a program's failures told on stderr, which knows codes alone: a line for each.
+/// Environment variable that prints each failure on stderr; the program itself only sees codes.
 const TELL_VARIABLE: &str = "WARPFOLD_SIM_TELL";
 
 fn tells() -> bool {
@@ -96,13 +94,13 @@ fn tells() -> bool {
     *TELLS.get_or_init(|| env::var_os(TELL_VARIABLE).is_some_and(|value| value == "1"))
 }
 
-/// Writes a line to the program's standard error; it is lost where that is closed or full.
+/// Writes a line to standard error; it is lost if that is closed or full.
 pub(crate) fn say(line: &str) {
     let _lost = writeln!(io::stderr(), "{line}");
 }
 
-/// Says what is known of a failure, unless that was said last: of a context that is lost every call says
-/// the same.
+/// Prints the detail of a failure unless it was printed last: in a lost context every call fails with
+/// the same one.
 fn tell(name: &str, detail: &Arc<str>) {
     static LAST: Mutex<Option<Arc<str>>> = Mutex::new(None);
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,12 +110,11 @@ fn tell(name: &str, detail: &Arc<str>) {
     }
 }
 
-/// What is known of the last call that failed on this thread, beyond its code.
 pub(crate) fn detail() -> Option<String> {
     DETAIL.try_with(|detail| detail.borrow().as_deref().map(str::to_owned)).ok().flatten()
 }
 
-/// Runs a function of the program that must not call the driver.
+/// Runs a function of the program, which must not call the driver.
 pub(crate) fn as_host_function<T>(run: impl FnOnce() -> T) -> T {
     struct Reset(bool);
     impl Drop for Reset {
@@ -129,7 +126,7 @@ pub(crate) fn as_host_function<T>(run: impl FnOnce() -> T) -> T {
     run()
 }
 
-/// What a panic means to who called: the simulator has a bug.
+/// Returns the failure for a panic, which is a bug of the simulator.
 pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Failure {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
@@ -137,7 +134,6 @@ pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Failure {
     Failure::new(CUDA_ERROR_UNKNOWN, format!("the simulator's driver panicked: {first}"))
 }
 
-/// Whether a function may be called before `cuInit`.
 pub(crate) const fn is_early(name: &str) -> bool {
     let early =
         ["cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuGetProcAddress_v2"];

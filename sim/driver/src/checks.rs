@@ -7,7 +7,7 @@ use warpfold_sim::{Error, Fault, Hazards, Stats};
 
 use crate::watch::{SimLaunch, Watcher};
 
-/// A [`Watcher`] that looks for hazards in all that runs, and keeps what ended a launch.
+/// A [`Watcher`] that looks for hazards in all work, and collects the faults that end launches.
 ///
 /// The launches must run on one host thread: see [`Hazards`].
 #[derive(Default)]
@@ -17,7 +17,6 @@ pub struct Checks {
     after: Option<Box<After>>,
 }
 
-/// What is called behind launches.
 type After = dyn Fn(&Checks) + Send + Sync;
 
 impl fmt::Debug for Checks {
@@ -27,26 +26,26 @@ impl fmt::Debug for Checks {
 }
 
 impl Checks {
-    /// Checks by what knows of no memory yet.
+    /// Creates checks by `hazards`, which knows of no memory yet.
     #[must_use]
     pub fn new(hazards: Hazards) -> Self {
         Self { hazards, ..Self::default() }
     }
 
-    /// The same, which calls a function behind each launch and each copy that the host reads.
+    /// Adds a function that is called after each launch and after each copy that the host reads.
     #[must_use]
     pub fn telling(mut self, after: impl Fn(&Self) + Send + Sync + 'static) -> Self {
         self.after = Some(Box::new(after));
         self
     }
 
-    /// What was found, and is to be asked for.
+    /// Returns the hazard detector, which holds the findings.
     #[must_use]
     pub fn hazards(&self) -> &Hazards {
         &self.hazards
     }
 
-    /// The errors that ended launches, which are forgotten here.
+    /// Takes the faults that ended launches.
     #[must_use]
     pub fn take_faults(&self) -> Vec<Fault> {
         std::mem::take(&mut self.faults.lock().unwrap_or_else(PoisonError::into_inner))

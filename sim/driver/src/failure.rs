@@ -1,11 +1,10 @@
-//! What a driver function answers.
+//! Errors of driver functions.
 
 use std::sync::Arc;
 
 use warpfold_driver::sys::*;
 use warpfold_sim::{Error, FaultKind};
 
-/// A code other than success, and what is known beyond it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) code: c_int,
@@ -26,23 +25,21 @@ impl Failure {
     }
 }
 
-/// A failure with this code and no detail.
 pub(crate) fn fail<T>(code: c_int) -> Outcome<T> {
     Err(code.into())
 }
 
-/// A failure with what is known beyond its code.
 pub(crate) fn fail_with<T>(code: c_int, detail: impl Into<String>) -> Outcome<T> {
     Err(Failure::new(code, detail))
 }
 
-/// The code of what the simulator refuses before anything runs.
+/// Converts an error that the simulator returns before anything runs.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let code = match &error {
             Error::Fault(fault) => code_of(&fault.kind),
             Error::UnknownEntry { .. } => CUDA_ERROR_NOT_FOUND,
-            // What a GPU's driver says of the whole text, when it is loaded.
+            // A GPU's driver returns this for the whole text, when it is loaded.
             Error::BrokenEntry { .. } => CUDA_ERROR_INVALID_PTX,
             Error::InvalidLaunch { what, .. } if what.starts_with("cluster") => {
                 CUDA_ERROR_INVALID_CLUSTER_SIZE
@@ -55,7 +52,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// The failure of work that was accepted: each such code is one that loses the context.
+/// Returns the failure of work that was accepted: each of its codes loses the context.
 pub(crate) fn while_running(error: Error) -> Failure {
     let code = match &error {
         Error::Fault(fault) => code_of(&fault.kind),
@@ -65,7 +62,6 @@ pub(crate) fn while_running(error: Error) -> Failure {
     Failure::new(code, error.to_string())
 }
 
-/// The code that a GPU's driver has for what a thread did.
 fn code_of(kind: &FaultKind) -> c_int {
     match kind {
         FaultKind::OutOfBounds { .. }
@@ -82,7 +78,7 @@ fn code_of(kind: &FaultKind) -> c_int {
         FaultKind::NoFunction { .. } => CUDA_ERROR_INVALID_PC,
         FaultKind::CallDepth(_) => CUDA_ERROR_HARDWARE_STACK_ERROR,
         FaultKind::Assertion => CUDA_ERROR_ASSERT,
-        // On a GPU these hang until somebody ends them.
+        // On a GPU these hang until the process is ended.
         FaultKind::StepLimit { .. }
         | FaultKind::ThreadStepLimit { .. }
         | FaultKind::TimeLimit { .. }

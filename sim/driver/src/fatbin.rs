@@ -1,9 +1,9 @@
-//! Fat binaries: what NVIDIA's tools put into programs, PTX and machine code for several kinds of
+//! Fat binaries, which NVIDIA's tools embed in programs: PTX and machine code for several kinds of
 //! device, each compressed or not.
 //!
-//! The layout is not documented by NVIDIA. What is read here was seen in what nvcc 12 and 13 write with
-//! each `--compress-mode`: a head of 16 bytes, which says how many follow, and behind it parts, each
-//! with a head of its own.
+//! NVIDIA does not document the layout. The fields read here were observed in the output of nvcc 12 and
+//! 13 with each `--compress-mode`: a header of 16 bytes, which gives the number of bytes after it, and
+//! parts, each with a header of its own.
 
 use std::{error, fmt, io::Read};
 
@@ -11,40 +11,36 @@ use std::{error, fmt, io::Read};
 pub const NEWEST_TARGET: u32 = 90;
 /// The first bytes of a fat binary.
 pub const MAGIC: [u8; 4] = [0x50, 0xed, 0x55, 0xba];
-/// Bytes of a fat binary's head.
 pub(crate) const HEAD_BYTES: usize = 16;
 
-/// Bytes of a part's head that are read.
+/// Bytes of a part's header that are read.
 const PART_HEAD_BYTES: usize = 64;
 
-/// Most bytes that one may have.
+/// Maximum bytes of a fat binary.
 pub const MOST_BYTES: usize = 1 << 30;
-/// Most bytes of PTX in a part: more than the simulator parses.
+/// Maximum bytes of PTX in a part: more than the simulator parses.
 const MOST_TEXT: u64 = 65 << 20;
-/// Most bytes of PTX for each byte that it is compressed to, which LZ4 has at most. More is no
-/// compiler's output, but made to take memory.
+/// Maximum compression ratio, that of LZ4. A higher one is not the output of a compiler but made to
+/// exhaust memory.
 const MOST_RATIO: u64 = 255;
-/// Most parts that a message names.
 const MOST_NAMED: usize = 8;
 
-/// The kind of a part that is PTX.
+/// Kinds of parts.
 const PTX: u16 = 1;
-/// The kind of a part that is machine code.
 const MACHINE_CODE: u16 = 2;
-/// Of a part's flags, that it is compressed by LZ4.
+/// Flags of a part that name its compression.
 const BY_LZ4: u64 = 0x2000;
-/// Of a part's flags, that it is compressed by zstd.
 const BY_ZSTD: u64 = 0x8000;
 
-/// Why no PTX comes out of a fat binary.
+/// The reason why a fat binary yields no PTX.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FatError {
-    /// It is cut off or corrupt.
+    /// The fat binary is truncated or corrupt.
     Corrupt,
-    /// It has no PTX that the device runs.
+    /// It has no PTX for the device.
     NoPtx {
-        /// What it has, what is allowed, and what to do.
+        /// The contents found, what is allowed, and what to do.
         reason: String,
     },
 }
@@ -60,7 +56,7 @@ impl fmt::Display for FatError {
 
 impl error::Error for FatError {}
 
-/// How many bytes a fat binary has whose head this is.
+/// Returns the bytes of the fat binary with this header.
 pub(crate) fn bytes(head: [u8; HEAD_BYTES]) -> Option<usize> {
     let parts = usize::try_from(u64::from_le_bytes(number(&head, 8)?)).ok()?;
     let head_bytes = usize::from(u16::from_le_bytes(number(&head, 6)?));
@@ -68,11 +64,10 @@ pub(crate) fn bytes(head: [u8; HEAD_BYTES]) -> Option<usize> {
     (HEAD_BYTES..=MOST_BYTES).contains(&all).then_some(all)
 }
 
-/// The fat binaries that lie one behind the other, as in a section of a program, up to the first bytes
-/// that are none.
+/// Returns the consecutive fat binaries of a section of a program, up to the first bytes that are none.
 pub fn each(mut section: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
-        // Between them there may be zeros.
+        // Fat binaries may be separated by zeros.
         let start = section.iter().position(|&byte| byte != 0)?;
         section = &section[start..];
         let head = number(section, 0).filter(|_| section.starts_with(&MAGIC))?;
@@ -82,25 +77,24 @@ pub fn each(mut section: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Whether a fat binary has no parts, as one that links others.
+/// Returns whether a fat binary has no parts, like one that links others.
 pub fn is_empty(image: &[u8]) -> bool {
     image.len() <= HEAD_BYTES
 }
 
-/// A part of a fat binary.
 struct Part<'a> {
     kind: u16,
-    /// The compute capability that it is for, ten times the major number and the minor one.
+    /// Target compute capability: ten times the major number plus the minor one.
     arch: u32,
     flags: u64,
-    /// Bytes as they are.
+    /// The bytes as stored, compressed or not.
     stored: &'a [u8],
-    /// Bytes of what is compressed.
+    /// Bytes after decompression.
     whole: u64,
 }
 
-/// The PTX of a fat binary that is for the newest device that is no newer than `newest`, ten times the
-/// major number of its compute capability and the minor one.
+/// Returns the PTX for the newest target that is not newer than `newest`. A target is ten times the
+/// major number of its compute capability plus the minor one.
 ///
 /// # Errors
 /// [`FatError`].
@@ -136,7 +130,7 @@ fn parts(image: &[u8]) -> Option<Vec<Part<'_>>> {
     let mut parts = Vec::new();
     while !rest.is_empty() {
         let head_bytes = u32::from_le_bytes(number(rest, 4)?) as usize;
-        // The next part is behind this one, or they would have no end.
+        // A part that does not advance the position would make the loop endless.
         if head_bytes < PART_HEAD_BYTES {
             return None;
         }
@@ -145,7 +139,7 @@ fn parts(image: &[u8]) -> Option<Vec<Part<'_>>> {
         let flags = u64::from_le_bytes(number(rest, 40)?);
         let end = head_bytes.checked_add(len)?;
         let stored = rest.get(head_bytes..end)?;
-        // Behind what is compressed there may be bytes that fill the part up.
+        // Compressed bytes may be followed by padding.
         let is_compressed = flags & (BY_LZ4 | BY_ZSTD) != 0;
         let stored = if is_compressed { stored.get(..compressed)? } else { stored };
         parts.push(Part {
@@ -177,7 +171,6 @@ fn decompressed(part: &Part<'_>) -> Option<Vec<u8>> {
     (text.len() as u64 == part.whole).then_some(text)
 }
 
-/// `N` bytes from a place on, if they are there.
 fn number<const N: usize>(bytes: &[u8], from: usize) -> Option<[u8; N]> {
     bytes.get(from..from.checked_add(N)?)?.try_into().ok()
 }
@@ -186,7 +179,6 @@ fn number<const N: usize>(bytes: &[u8], from: usize) -> Option<[u8; N]> {
 mod tests {
     use super::{HEAD_BYTES, MAGIC, bytes, each, is_empty, ptx};
 
-    /// A part as nvcc writes it.
     fn part(kind: u16, arch: u32, flags: u64, stored: &[u8], whole: usize) -> Vec<u8> {
         let padded = stored.len().next_multiple_of(8);
         let mut part = vec![0; 80];
@@ -233,7 +225,7 @@ mod tests {
         let found: Vec<&[u8]> = each(&section).collect();
         assert_eq!(found, [&none[..], &one, &one]);
         assert_eq!(found.iter().map(|fat| is_empty(fat)).collect::<Vec<_>>(), [true, false, false]);
-        // Cut off it is none.
+        // A truncated fat binary is not yielded.
         assert_eq!(each(&one[..one.len() - 1]).count(), 0);
     }
 
@@ -248,7 +240,7 @@ mod tests {
         for (flags, stored) in [(0, text.as_bytes()), (0x2000, &by_lz4), (0x8000, &by_zstd)] {
             let image = fat(&[part(1, 90, flags, stored, text.len())]);
             assert_eq!(ptx(&image, 90).unwrap(), text, "{flags:x}");
-            // Of another length, or cut off, it is an error.
+            // Another length, or a truncated image, is an error.
             for end in [image.len() - 9, 60, 17] {
                 assert!(ptx(&image[..end], 90).is_err(), "{flags:x} up to {end}");
             }
@@ -273,7 +265,7 @@ mod tests {
             let is_right = head == 80 && len == 0;
             assert_eq!(ptx(&image, 90).is_ok(), is_right, "{head} {len}");
         }
-        // A head that says that the parts begin inside of it.
+        // A header with a size that places the parts inside of it.
         let mut image = fat(&[part(1, 90, 0, b"PTX", 0)]);
         image[6] = 0;
         assert!(ptx(&image, 90).is_err());

@@ -1,8 +1,8 @@
-//! The arguments of the C interface as values that safe code can use.
+//! The arguments of the C interface as values for safe code.
 //!
-//! The exported functions convert each argument by [`FromC`]; this is the one place where a
-//! pointer that a caller gave is trusted. Everything behind it is safe code, but for reading and
-//! writing host memory when a copy runs.
+//! The exported functions convert each argument by [`FromC`], the one place where a caller's pointers
+//! are trusted. The code after that is safe, except for the reads and writes of host memory when a copy
+//! runs.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -14,14 +14,14 @@ use crate::failure::{Outcome, fail};
 use crate::fatbin;
 use crate::functions::library;
 
-/// A value that an argument of type `Raw` stands for.
+/// Conversion of an argument of the C type `Raw`.
 pub(crate) trait FromC<Raw>: Sized {
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE` for a null pointer where there must be none.
+    /// `CUDA_ERROR_INVALID_VALUE` for a null pointer where none is allowed.
     ///
     /// # Safety
-    /// The argument is what the driver's manual asks for: a pointer is null, or points at what the
-    /// function reads or may be written, until the function returns.
+    /// The argument is valid by the driver's manual: a pointer is null, or points at what the function
+    /// reads or may write, until the function returns.
     unsafe fn from_c(raw: Raw) -> Outcome<Self>;
 }
 
@@ -31,18 +31,16 @@ impl<T> FromC<T> for T {
     }
 }
 
-/// A place for an answer, which must be there.
 pub(crate) struct Out<T>(NonNull<T>);
 
 impl<T> Out<T> {
     pub(crate) fn put(self, value: T) -> Outcome {
-        // SAFETY: by the contract of `from_c`, the place may be written until the call returns, and
-        // an `Out` lives no longer. Unaligned, because C does not always keep to more.
+        // SAFETY: by the contract of `from_c`, the place may be written until the call returns, and an
+        // `Out` lives no longer. The write is unaligned, because C code does not always align.
         unsafe { self.0.as_ptr().write_unaligned(value) };
         Ok(())
     }
 
-    /// What is there already.
     pub(crate) fn get(&self) -> T
     where
         T: Copy,
@@ -64,12 +62,10 @@ impl<T> FromC<*mut T> for Option<Out<T>> {
     }
 }
 
-/// Writes an answer where one is wanted.
 pub(crate) fn put_if<T>(place: Option<Out<T>>, value: T) -> Outcome {
     place.map_or(Ok(()), |place| place.put(value))
 }
 
-/// A structure that the caller filled in.
 pub(crate) struct In<T>(pub(crate) T);
 
 impl<T: Copy> FromC<*const T> for In<T> {
@@ -84,7 +80,7 @@ impl<T: Copy> FromC<*const T> for In<T> {
 
 impl<T: Copy> FromC<*const T> for Option<In<T>> {
     unsafe fn from_c(raw: *const T) -> Outcome<Self> {
-        // SAFETY: the contract of one that is not null.
+        // SAFETY: the contract of a pointer that is not null.
         if raw.is_null() { Ok(None) } else { unsafe { In::from_c(raw) }.map(Some) }
     }
 }
@@ -96,16 +92,16 @@ impl<T: Copy> FromC<*mut T> for In<T> {
     }
 }
 
-/// `CUctxCreateParams`: which part of a device a context is to have.
+/// `CUctxCreateParams`, which selects the part of a device that a context has.
 pub(crate) struct ContextParams {
-    /// Whether it says anything.
+    /// Set if the structure selects a part.
     pub(crate) ask_for_part: bool,
 }
 
 impl FromC<*mut c_void> for ContextParams {
     unsafe fn from_c(raw: *mut c_void) -> Outcome<Self> {
-        // SAFETY: null, or a structure of three words: two pointers, and between them a number with what
-        // fills it up, which need not be set.
+        // SAFETY: null, or a structure of three words: two pointers, and between them a number with
+        // padding, which may be uninitialised.
         let given = unsafe { Option::<In<[MaybeUninit<usize>; 3]>>::from_c(raw.cast_const().cast()) }?;
         let is_set = |In([affinities, _, graphics]): In<[MaybeUninit<usize>; 3]>| {
             // SAFETY: the pointers of a structure that the caller filled in are set.
@@ -115,7 +111,6 @@ impl FromC<*mut c_void> for ContextParams {
     }
 }
 
-/// The text of a C string.
 pub(crate) struct Text(pub(crate) String);
 
 impl FromC<*const c_char> for Text {
@@ -123,20 +118,17 @@ impl FromC<*const c_char> for Text {
         if raw.is_null() {
             return fail(CUDA_ERROR_INVALID_VALUE);
         }
-        // SAFETY: not null, so by the contract it is a string with a zero behind it.
+        // SAFETY: not null, so by the contract it is a null-terminated string.
         Ok(Self(unsafe { CStr::from_ptr(raw) }.to_string_lossy().into_owned()))
     }
 }
 
-/// The image of a module, by its kind.
+/// The image of a module, by its format.
 pub(crate) enum Image {
-    /// The text of PTX.
     Ptx(String),
-    /// A fat binary with several images.
     Fat(Vec<u8>),
-    /// Compiled code, of a kind in words.
+    /// Compiled code, with a description of its kind.
     Compiled(&'static str),
-    /// It is none of these.
     Unknown,
 }
 
@@ -145,19 +137,19 @@ impl FromC<*const c_void> for Image {
         if raw.is_null() {
             return fail(CUDA_ERROR_INVALID_VALUE);
         }
-        // SAFETY: an image has at least four bytes: a number that names its kind, or a text. A
-        // shorter text ends in a zero, behind which nothing is read.
+        // SAFETY: an image has at least four bytes: a number that names its kind, or a text. Nothing is
+        // read past the terminating zero of a shorter text.
         let first = |index| unsafe { raw.cast::<u8>().add(index).read() };
         let (zero, one) = (first(0), if first(0) == 0 { 0 } else { first(1) });
         Ok(match (zero, one) {
             (0x7f, b'E') => Self::Compiled("an ELF image (cubin)"),
             (0x50, 0xed) => {
-                // SAFETY: a fat binary begins with a head that says how long it is.
+                // SAFETY: a fat binary begins with a header that gives its length.
                 let fat = unsafe { fat_binary(raw.cast()) }?;
                 Self::Fat(fat)
             }
             (0xb1, 0x43) => {
-                // SAFETY: a wrapper is 24 bytes: two words, and where the fat binary is.
+                // SAFETY: a wrapper is 24 bytes: two words, followed by the address of the fat binary.
                 let fat = unsafe { raw.cast::<*const u8>().add(1).read_unaligned() };
                 if fat.is_null() {
                     return fail(CUDA_ERROR_INVALID_IMAGE);
@@ -166,7 +158,7 @@ impl FromC<*const c_void> for Image {
                 let fat = unsafe { fat_binary(fat) }?;
                 Self::Fat(fat)
             }
-            // SAFETY: any other image is a text with a zero behind it.
+            // SAFETY: any other image is a null-terminated text.
             _ => match unsafe { CStr::from_ptr(raw.cast()) }.to_str() {
                 Ok(text) => Self::Ptx(text.to_owned()),
                 Err(_) => Self::Unknown,
@@ -175,10 +167,8 @@ impl FromC<*const c_void> for Image {
     }
 }
 
-/// The bytes of a fat binary.
-///
 /// # Safety
-/// Its head can be read there, and as many bytes as that says.
+/// The header can be read at `from`, and as many bytes as it says.
 unsafe fn fat_binary(from: *const u8) -> Outcome<Vec<u8>> {
     // SAFETY: the caller's contract.
     let head = unsafe { from.cast::<[u8; fatbin::HEAD_BYTES]>().read_unaligned() };
@@ -190,10 +180,10 @@ unsafe fn fat_binary(from: *const u8) -> Outcome<Vec<u8>> {
     Ok(unsafe { std::slice::from_raw_parts(from, bytes) }.to_vec())
 }
 
-/// `count` values from `first` on; none where the count is 0.
+/// Returns the `count` values from `first` on; none if the count is 0.
 ///
 /// # Safety
-/// As many can be read there.
+/// `first` is null, or `count` values can be read there.
 pub(crate) unsafe fn list<T: Copy>(first: *const T, count: usize) -> Outcome<Vec<T>> {
     if count != 0 && first.is_null() {
         return fail(CUDA_ERROR_INVALID_VALUE);
@@ -202,7 +192,6 @@ pub(crate) unsafe fn list<T: Copy>(first: *const T, count: usize) -> Outcome<Vec
     Ok((0..count).map(|index| unsafe { first.add(index).read_unaligned() }).collect())
 }
 
-/// A buffer for a C string.
 pub(crate) struct Buffer(*mut c_char);
 
 impl FromC<*mut c_char> for Buffer {
@@ -212,7 +201,7 @@ impl FromC<*mut c_char> for Buffer {
 }
 
 impl Buffer {
-    /// Writes as much of a text as `len` bytes hold with a zero behind it.
+    /// Writes as much of a text as fits into `len` bytes with a terminating zero.
     pub(crate) fn put(self, len: c_int, text: &str) -> Outcome {
         let Some(room) = usize::try_from(len).ok().and_then(|len| len.checked_sub(1)) else {
             return fail(CUDA_ERROR_INVALID_VALUE);
@@ -223,11 +212,11 @@ impl Buffer {
     }
 }
 
-/// Writes as much of a text as `room` bytes hold with a zero behind it, and returns how many bytes
-/// that took.
+/// Writes as much of a text as fits into `room` bytes with a terminating zero, and returns the bytes
+/// written.
 ///
 /// # Safety
-/// `room` bytes may be written there, at least one.
+/// `room` bytes may be written at `to`, and `room` is at least 1.
 pub(crate) unsafe fn write_text(to: *mut c_char, room: usize, text: &str) -> usize {
     let bytes = text.len().min(room - 1);
     // SAFETY: the caller's contract; `bytes` and the zero are at most `room`.
@@ -279,7 +268,6 @@ handles! {
     StreamId of CUstream;
 }
 
-/// A function of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FunctionId(pub(crate) u64);
 
@@ -290,7 +278,8 @@ impl FunctionId {
 }
 
 impl FromC<CUfunction> for FunctionId {
-    /// A library's kernel may stand wherever a function does: it is that of the current context.
+    /// Accepts a library's kernel wherever a function may be passed; it stands for its function in the
+    /// current context.
     unsafe fn from_c(raw: CUfunction) -> Outcome<Self> {
         let handle = raw.addr() as u64;
         Ok(library::function_of(KernelId(handle))?.unwrap_or(Self(handle)))

@@ -1,7 +1,7 @@
-//! Host memory and functions of the program, as work uses them.
+//! Accesses of work to host memory, and calls of host functions.
 //!
-//! Addresses and functions come from the program, as arguments of driver calls. The interface obliges
-//! it to keep them valid, and to leave the bytes alone, until the work is done.
+//! Addresses and functions come from the arguments of driver calls. The interface obliges the program to
+//! keep them valid, and not to touch the bytes, until the work is done.
 
 use std::ptr;
 use std::slice;
@@ -10,23 +10,23 @@ use warpfold_driver::sys::*;
 
 use crate::world::{HostCall, HostFunction};
 
-/// Bytes of the host to be read.
+/// Calls `read` with bytes of the host.
 ///
 /// # Safety
-/// The program gave the address to work that reads `bytes` bytes there, and which is not done.
+/// The program passed the address to work that reads `bytes` bytes there and is not done.
 pub(crate) unsafe fn with_bytes<T>(address: u64, bytes: u64, read: impl FnOnce(&[u8]) -> T) -> T {
     if bytes == 0 {
         return read(&[]);
     }
     let first = ptr::with_exposed_provenance(address as usize);
-    // SAFETY: the caller's contract, and the interface's: nobody writes to the bytes meanwhile.
+    // SAFETY: the caller's contract, and the interface's: the bytes are not written meanwhile.
     read(unsafe { slice::from_raw_parts(first, bytes as usize) })
 }
 
-/// Bytes of the host to be written.
+/// Calls `write` with bytes of the host.
 ///
 /// # Safety
-/// The program gave the address to work that writes `bytes` bytes there, and which is not done.
+/// The program passed the address to work that writes `bytes` bytes there and is not done.
 pub(crate) unsafe fn with_bytes_mut<T>(
     address: u64,
     bytes: u64,
@@ -36,12 +36,12 @@ pub(crate) unsafe fn with_bytes_mut<T>(
         return write(&mut []);
     }
     let first = ptr::with_exposed_provenance_mut(address as usize);
-    // SAFETY: the caller's contract, and the interface's: nobody else uses the bytes meanwhile. Any
-    // value of theirs is one of `u8`.
+    // SAFETY: the caller's contract, and the interface's: nothing else uses the bytes meanwhile. Every
+    // value of a byte is a valid `u8`.
     write(unsafe { slice::from_raw_parts_mut(first, bytes as usize) })
 }
 
-/// Copies between two places of the host that may overlap.
+/// Copies between two host ranges that may overlap.
 ///
 /// # Safety
 /// That of [`with_bytes`] for `from` and of [`with_bytes_mut`] for `to`.
@@ -51,10 +51,10 @@ pub(crate) unsafe fn copy(to: u64, from: u64, bytes: u64) {
     unsafe { ptr::copy(ptr::with_exposed_provenance::<u8>(from), to, bytes as usize) };
 }
 
-/// Calls a function of the program; `status` says how what was before went.
+/// Calls a function of the program; `status` is the outcome of the work before it.
 ///
 /// # Safety
-/// The program asked for the call, and it was not made yet.
+/// The program asked for the call, which was not made yet.
 pub(crate) unsafe fn call(call: &HostCall, status: c_int) {
     let data = ptr::with_exposed_provenance_mut(call.data);
     match call.function {

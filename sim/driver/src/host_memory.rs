@@ -1,13 +1,13 @@
-//! How much memory the host has for this process: that of the machine, or less where a control group of
-//! Linux has a limit, as containers do, or the process itself (`ulimit -v`).
+//! The memory that the host has for this process: the machine's, or less where a Linux control group, as
+//! of a container, or the process itself (`ulimit -v`) has a limit.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What is taken for the host's memory where it cannot be told: what every machine has.
+/// Assumed memory of a host that does not report it: every machine has this much.
 const AT_LEAST: u64 = 8 << 30;
 
-/// Bytes of memory that this process may use, in use or not: the machine's, or those of the smallest
+/// Returns the bytes of memory that this process may use, in use or not: the machine's, or the smallest
 /// limit of the control groups around it.
 pub(crate) fn host_memory() -> u64 {
     let host = Host::this();
@@ -15,27 +15,25 @@ pub(crate) fn host_memory() -> u64 {
     host.groups().iter().fold(machine, |least, group| least.min(group.limit))
 }
 
-/// Bytes that this process may still take when it has been given `taken`. Memory is given untouched, so
-/// what it has been given and what the system counts as used differ.
+/// Returns the bytes that this process may still allocate after it has been given `taken`. Pages are
+/// assigned on first touch, so `taken` differs from the bytes that the system counts as used.
 pub(crate) fn room(taken: u64) -> u64 {
     Host::this().room(taken)
 }
 
-/// A control group that limits memory.
 #[derive(Debug, PartialEq, Eq)]
 struct Group {
     limit: u64,
-    /// Without pages of files that need not be kept.
+    /// Without droppable pages of files.
     used: u64,
 }
 
-/// The names that the two versions of control groups have for the same things.
+/// Names of the same items in the two versions of control groups.
 struct Version {
-    /// Where they are mounted.
     mount: &'static str,
     limit: &'static str,
     used: &'static str,
-    /// What of the statistics are pages of files that need not be kept.
+    /// Entry of the statistics that counts droppable pages of files.
     droppable: &'static str,
 }
 
@@ -54,7 +52,7 @@ const VERSIONS: [Version; 2] = [
     },
 ];
 
-/// The files of the system, below a folder that only tests choose.
+/// The files of the system, below a root that only tests change.
 struct Host {
     root: PathBuf,
 }
@@ -68,14 +66,14 @@ impl Host {
         fs::read_to_string(self.root.join(path)).unwrap_or_default()
     }
 
-    /// A line of the machine's memory, in bytes.
+    /// Returns a line of `/proc/meminfo` in bytes.
     fn machine(&self, name: &str) -> Option<u64> {
         let text = self.text("proc/meminfo");
         let kib = text.lines().find_map(|line| line.strip_prefix(name))?.trim().strip_suffix("kB")?;
         kib.trim().parse::<u64>().ok()?.checked_mul(1 << 10)
     }
 
-    /// Bytes that this process has been given, and those of them that are in memory.
+    /// Returns the allocated and the resident bytes of this process.
     fn own(&self) -> (u64, u64) {
         const PAGE: u64 = 4096;
         let text = self.text("proc/self/statm");
@@ -84,11 +82,10 @@ impl Host {
         (bytes(), bytes())
     }
 
-    /// Bytes that this process may be given.
     fn addresses(&self) -> u64 {
         let text = self.text("proc/self/limits");
         let line = text.lines().find_map(|line| line.strip_prefix("Max address space"));
-        // "unlimited" is no number.
+        // "unlimited" does not parse.
         let soft = line.and_then(|rest| rest.split_ascii_whitespace().next()?.parse().ok());
         soft.unwrap_or(u64::MAX)
     }
@@ -102,7 +99,7 @@ impl Host {
         room.min(self.addresses().saturating_sub(given))
     }
 
-    /// The groups that this process is in, and those around them, as far as they are limited.
+    /// Returns the control groups of this process and their ancestors, as far as they have limits.
     fn groups(&self) -> Vec<Group> {
         let mut groups = Vec::new();
         for line in self.text("proc/self/cgroup").lines() {
@@ -113,8 +110,8 @@ impl Host {
                 _ if controllers.split(',').any(|controller| controller == "memory") => &VERSIONS[1],
                 _ => continue,
             };
-            // A container may see its own group as the root, under a name that is there on the outside
-            // only.
+            // In a container the own group may be mounted as the root, while its path is the one
+            // outside.
             let folders = Path::new(path.trim_start_matches('/')).ancestors();
             groups.extend(
                 folders.filter_map(|folder| self.group(version, &Path::new(version.mount).join(folder))),
@@ -125,7 +122,7 @@ impl Host {
 
     fn group(&self, version: &Version, folder: &Path) -> Option<Group> {
         let number = |name: &str| self.text(folder.join(name)).trim().parse::<u64>().ok();
-        // "max" is no number, and no limit.
+        // "max" does not parse, and is no limit.
         let limit = number(version.limit)?;
         let statistics = self.text(folder.join("memory.stat"));
         let droppable =
@@ -139,7 +136,7 @@ impl Host {
 mod tests {
     use super::*;
 
-    /// A system of these files, removed at the end.
+    /// A system with these files, removed on drop.
     struct Files(Host);
 
     impl Files {

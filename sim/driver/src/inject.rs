@@ -1,4 +1,4 @@
-//! Faults on demand: a chosen call answers with a chosen code.
+//! Fault injection: a chosen call returns a chosen code.
 
 use std::cell::RefCell;
 use std::env;
@@ -13,20 +13,20 @@ use crate::api;
 use crate::failure::{Failure, Outcome};
 use crate::world;
 
-/// The environment variable that injects one fault into the whole process:
-/// `function:k:code` or `function:k:code:sticky`.
+/// Environment variable that injects one fault into the whole process: `function:k:code` or
+/// `function:k:code:sticky`.
 pub const FAIL_VARIABLE: &str = "WARPFOLD_SIM_FAIL";
 
-/// A call that fails.
+/// A fault to inject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault<'a> {
-    /// The function as it is exported, such as `cuMemAlloc_v2`.
+    /// The name of the exported function, such as `cuMemAlloc_v2`.
     pub function: &'a str,
-    /// Which call of it, counted from 1.
+    /// The number of the call of that function that fails, from 1.
     pub call: u64,
-    /// What that call answers, without doing anything else.
+    /// The code that the call returns without any other effect.
     pub code: c_int,
-    /// Whether the context that is current then is lost: whatever comes later answers the same.
+    /// `true` if the current context is lost then: every later call returns the same code.
     pub sticky: bool,
 }
 
@@ -43,17 +43,17 @@ thread_local! {
     static ARMED: RefCell<Vec<Rc<Armed>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A fault that waits for its call, on the thread that made it, until this is dropped.
+/// An injected fault of the thread that made it; dropping it removes the fault.
 #[derive(Debug)]
 pub struct Injected {
     armed: Rc<Armed>,
     _of_this_thread: PhantomData<*const ()>,
 }
 
-/// Lets a call of this thread fail.
+/// Makes a call of this thread fail.
 ///
 /// # Panics
-/// When the driver has no such function, for the call 0, and for the code 0.
+/// If the driver has no such function, and for call 0 or code 0.
 #[must_use = "the fault is there while this is"]
 pub fn inject(fault: Fault<'_>) -> Injected {
     let armed = Rc::new(fault.arm().unwrap_or_else(|wrong| panic!("{wrong}")));
@@ -62,7 +62,7 @@ pub fn inject(fault: Fault<'_>) -> Injected {
 }
 
 impl Injected {
-    /// Whether the call has come that was to fail.
+    /// Returns whether the fault has occurred.
     #[must_use]
     pub fn has_struck(&self) -> bool {
         self.armed.seen.load(Ordering::Relaxed) >= self.armed.call
@@ -90,7 +90,7 @@ impl Fault<'_> {
         Ok(Armed { function, call, code, sticky, seen: AtomicU64::new(0) })
     }
 
-    /// Reads a failure that is written as `function:k:code[:sticky]`.
+    /// Parses a fault written as `function:k:code[:sticky]`.
     fn parse(text: &str) -> Result<Armed, String> {
         let mut parts = text.split(':');
         let mut part = || parts.next().unwrap_or_default();
@@ -108,7 +108,7 @@ impl Fault<'_> {
     }
 }
 
-/// The fault of the environment, or what is wrong with it.
+/// Returns the fault of the environment, or what is wrong with it.
 fn of_the_process() -> &'static Result<Option<Armed>, String> {
     static FAULT: LazyLock<Result<Option<Armed>, String>> = LazyLock::new(|| {
         let Some(text) = env::var_os(FAIL_VARIABLE).filter(|text| !text.is_empty()) else {
@@ -122,12 +122,12 @@ fn of_the_process() -> &'static Result<Option<Armed>, String> {
     &FAULT
 }
 
-/// What is wrong with the environment's fault, for `cuInit`.
+/// Returns, for `cuInit`, what is wrong with the environment's fault.
 pub(crate) fn check_environment() -> Result<(), String> {
     of_the_process().as_ref().map(|_| ()).map_err(Clone::clone)
 }
 
-/// Counts a call, and fails if it is one that shall.
+/// Counts a call, and fails if a fault is due.
 pub(crate) fn strike(name: &'static str) -> Outcome {
     let mut due = None;
     let _gone = ARMED.try_with(|list| {
@@ -147,7 +147,7 @@ pub(crate) fn strike(name: &'static str) -> Outcome {
 }
 
 impl Armed {
-    /// Code and stickiness, if this call of the function is the one.
+    /// Counts a call; returns code and stickiness if it is the one to fail.
     fn count(&self, name: &'static str) -> Option<(c_int, bool)> {
         let here = self.function == name;
         (here && self.seen.fetch_add(1, Ordering::Relaxed) + 1 == self.call)

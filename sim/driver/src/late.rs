@@ -5,28 +5,28 @@ use std::env;
 use std::marker::PhantomData;
 use std::sync::LazyLock;
 
-/// The environment variable by which work runs [late](run_late) in the whole process: `1` for late.
+/// Environment variable that makes work run [late](run_late) in the whole process if it is `1`.
 pub const LATE_VARIABLE: &str = "WARPFOLD_SIM_LATE";
 
-/// How many queries answer that work is not done before one runs it, where work runs late: more than a
-/// program makes that asks now and then, and few enough that one which polls goes on at once.
+/// Queries that report pending work before one runs it, in late mode: more than a program makes that
+/// queries now and then, and few enough that a polling program continues at once.
 const QUERIES: u32 = 32;
 
 thread_local! {
-    /// How many [`RunsLate`] this thread has.
+    /// Number of live [`RunsLate`] of this thread.
     static HELD: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Keeps work late for the calls of the thread that made it, until it is dropped.
+/// A guard that keeps work late for the calls of its thread until it is dropped.
 #[derive(Debug)]
 pub struct RunsLate {
     _of_this_thread: PhantomData<*const ()>,
 }
 
 /// Makes calls of this thread run work as late, and in as unlikely an order, as the interface allows: a
-/// query runs work only after 32 others have left it, and a call that waits runs what it waits for
-/// with the newest first wherever the order is free. So a missing wait is not hidden by a query that
-/// somebody else makes, nor by the order of the calls.
+/// query runs work only after 32 others have left it pending, and a call that waits runs its work newest
+/// first wherever the order is free. So a missing wait is hidden neither by a query elsewhere nor by the
+/// order of the calls.
 #[must_use = "work runs late while this is there"]
 pub fn run_late() -> RunsLate {
     HELD.set(HELD.get() + 1);
@@ -39,12 +39,11 @@ impl Drop for RunsLate {
     }
 }
 
-/// Whether work runs late for the calls of this thread.
 pub(crate) fn is_late() -> bool {
     HELD.try_with(|held| held.get() > 0).unwrap_or(false) || *of_the_process() == Ok(true)
 }
 
-/// How many queries leave work before one runs it, where `usual` do unless it runs late.
+/// Returns how many queries leave work pending before one runs it: `usual`, unless work runs late.
 pub(crate) fn queries(usual: u32) -> u32 {
     if is_late() { QUERIES } else { usual }
 }
@@ -61,7 +60,7 @@ fn of_the_process() -> &'static Result<bool, String> {
     &LATE
 }
 
-/// What is wrong with the environment's setting, for `cuInit`.
+/// Returns, for `cuInit`, what is wrong with the environment's setting.
 pub(crate) fn check_environment() -> Result<(), String> {
     of_the_process().as_ref().map(|_| ()).map_err(Clone::clone)
 }

@@ -1,43 +1,43 @@
 //! A CUDA driver without a GPU: the driver interface over the PTX simulator.
 //!
-//! A program that calls the driver through `warpfold-driver` runs on it without a change, in tests above
-//! all. Whoever only wants reductions adds the crate `warpfold`, which brings this one along.
+//! A program that calls the driver through `warpfold-driver` runs on it unchanged, above all in tests.
+//! For reductions alone, add the crate `warpfold`, which includes this one.
 //!
 //! [`driver`] is a [`Driver`] like that of `libcuda.so.1`, so that a program
 //! runs the same code on both. It is stricter than a GPU where that finds mistakes:
 //!
-//! - **Streams are lazy.** A copy, memset, launch, event or host function waits in its queue until a
-//!   call makes the host wait for it, and then runs with what it comes behind, in the order of the
-//!   calls, and nothing else. What reads a result without a wait reads what was there before, every
-//!   time. A query answers "not ready" for work that was left; the second one runs it, so that polling
-//!   ends. If no driver call is made for a second ([`set_patience`]), everything runs, so that a host
-//!   that waits for a word of mapped memory goes on. Work can run later still: see [`run_late`].
-//! - **Order is what the interface promises**, no more: streams among each other wait by events and by
-//!   the rules of the legacy default stream only. Copies from pageable memory are staged by the call,
-//!   those from page-locked memory read it when they run.
+//! - **Streams are lazy.** A copy, memset, launch, event or host function stays in its queue until a
+//!   call makes the host wait for it. Then it runs after its dependencies, in the order of the calls,
+//!   and nothing else runs. A read of a result without a wait returns the old contents, every time. A
+//!   query answers "not ready" for work that was left; the second one runs it, so that polling ends. If
+//!   no driver call is made for a second ([`set_patience`]), everything runs, so that a host that polls
+//!   a word of mapped memory continues. Work can run later still: see [`run_late`].
+//! - **Order is what the interface promises**, no more: streams wait for each other only by events and
+//!   by the rules of the legacy default stream. Copies from pageable memory are staged by the call;
+//!   copies from page-locked memory read it when they run.
 //! - **Memory that is freed while pending work names it** is a [`Finding`]; the work then faults,
 //!   because addresses are never used twice. The same holds for modules.
-//! - **New memory is not zero**, of a device or page-locked: each byte of its first megabyte is 0xff, so
-//!   that what is read before it was written is NaN, and no zero by luck.
+//! - **New memory is not zero**, on a device or page-locked: each byte of its first megabyte is 0xff, so
+//!   that a read before the first write yields NaN, and no zero by luck.
 //! - **Handles are numbers** that are looked up: a wrong one is an error.
-//! - **Faults are sticky**: after an illegal address, say, every call in the context answers it.
+//! - **Faults are sticky**: after an illegal address, for example, every call in the context returns it.
 //!
-//! There are devices as many as `WARPFOLD_SIM_DEVICES` says, of compute capability 9.0 with 8
-//! multiprocessors; each can be the other's peer, unless `,apart` stands behind the number. Calls fail
-//! on demand: see [`inject`]. What runs can be watched ([`watch()`]), and is counted ([`counters`],
-//! [`take_last_launch`]).
+//! `WARPFOLD_SIM_DEVICES` sets the number of devices. Each has compute capability 9.0 and 8
+//! multiprocessors, and they can be each other's peers unless `,apart` follows the number. Calls can be
+//! made to fail ([`inject`]), work can be watched ([`watch()`]), and instructions are counted
+//! ([`counters`], [`take_last_launch`]).
 //!
 //! A device has at most 16 GiB of memory, and all devices together three quarters of what the machine,
 //! the control groups around the process or its own limits allow. An allocation of a megabyte or more
-//! for which the host has no room is `CUDA_ERROR_OUT_OF_MEMORY`, also when a device has.
+//! for which the host has no room returns `CUDA_ERROR_OUT_OF_MEMORY`, even if the device has room.
 //!
-//! A module may hold kernels with what the simulator does not support, which a GPU's driver refuses as
-//! a whole. Here it loads: the kernels that are asked for decide. `cuModuleGetFunction` of a broken one
-//! answers `CUDA_ERROR_INVALID_PTX` with line, column and reason, and the information log of
-//! `cuModuleLoadDataEx` lists the first of them.
+//! A module may contain kernels with features that the simulator does not support. A GPU's driver would
+//! refuse the whole module; here it loads, and only such a kernel fails: `cuModuleGetFunction` returns
+//! `CUDA_ERROR_INVALID_PTX` for it, with line, column and reason, and the information log of
+//! `cuModuleLoadDataEx` lists the first ones.
 //!
-//! Times are those of the simulation, and say nothing about a GPU. Registers are unknown to PTX; the
-//! attribute is 0 and occupancy leaves them out.
+//! Times are those of the simulation and say nothing about a GPU. PTX does not determine the number of
+//! registers; the attribute is 0, and occupancy ignores them.
 //!
 //! ```
 //! use warpfold_sim_driver::driver;
@@ -52,7 +52,7 @@
 //! assert!(count >= 1);
 //! ```
 
-// Standard output and error may be closed or full, which is no reason to panic.
+// Printing macros panic if standard output or error is closed or full.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod api;
@@ -88,7 +88,6 @@ pub use log::{CallLog, record_calls};
 pub use watch::{Counters, LaunchRecord, SimLaunch, Watcher, take_last_launch};
 pub use world::Finding;
 
-/// The simulator as a source of driver functions.
 #[derive(Debug)]
 struct Simulator;
 
@@ -109,7 +108,7 @@ impl Provider for Simulator {
         if !call::is_own_process() {
             return;
         }
-        // Told without the lock, as of work that runs.
+        // Notified without the lock, as for work that runs.
         let watched = world::lock().watcher_of(address);
         if let Some((watcher, room)) = watched {
             watcher.taken(address, room.min(bytes as u64));
@@ -121,10 +120,10 @@ impl Provider for Simulator {
     }
 }
 
-/// The simulator's driver, the same in the whole process.
+/// Returns the simulator's driver, which is the same in the whole process.
 ///
 /// # Panics
-/// Never: the driver has all that it is asked for.
+/// Never: the simulator provides every function of the driver.
 #[must_use]
 pub fn driver() -> &'static Driver {
     static DRIVER: OnceLock<&'static Driver> = OnceLock::new();
@@ -136,78 +135,77 @@ pub fn driver() -> &'static Driver {
     })
 }
 
-/// The functions that answer `CUDA_ERROR_NOT_SUPPORTED`, by name.
+/// Returns the names of the functions that answer `CUDA_ERROR_NOT_SUPPORTED`.
 #[must_use]
 pub fn unsupported() -> &'static [&'static str] {
     functions::UNSUPPORTED
 }
 
-/// After how long without a driver call all pending work runs; a second unless this was called.
+/// Returns the time without a driver call after which all pending work runs; a second by default.
 #[must_use]
 pub fn patience() -> Duration {
     world::patience()
 }
 
-/// Sets [`patience`], in the whole process, in steps of a millisecond.
+/// Sets [`patience`] in the whole process, in steps of a millisecond.
 pub fn set_patience(patience: Duration) {
     world::set_patience(patience);
 }
 
-/// Sets whether the calls that free memory wait for all work of their context first, in the whole
-/// process. NVIDIA's driver does, and programs come to rely on it; the interface does not say so, and
-/// unless this was called, work that still names the memory is a [`Finding`].
+/// Sets whether calls that free memory first wait for all work of their context, in the whole process.
+/// NVIDIA's driver does, and programs come to rely on it, but the interface does not promise it. By
+/// default they do not wait, and a free while pending work names the memory is a [`Finding`].
 pub fn set_frees_wait(wait: bool) {
     world::set_frees_wait(wait);
 }
 
-/// Sets how many warp instructions a launch may execute in contexts that are made from now on, in the
-/// whole process; more of them is `CUDA_ERROR_LAUNCH_TIMEOUT`. 0 stands for what it is unless this was
-/// called, 20 thousand million.
+/// Sets the maximum warp instructions of a launch in contexts created from now on, in the whole process.
+/// A launch that exceeds it returns `CUDA_ERROR_LAUNCH_TIMEOUT`. 0 restores the default of 20 thousand
+/// million.
 pub fn set_step_limit(steps: u64) {
     world::set_step_limit(steps);
 }
 
-/// Lets a watcher see what runs in a context from now on, in the place of one that did before.
-/// `None`, where there is no such context, is given back.
+/// Sets the watcher of a context, in place of an earlier one. Returns `None` if there is no such
+/// context.
 pub fn watch(context: CUcontext, watcher: Arc<dyn Watcher>) -> Option<()> {
     world::lock().contexts.get_mut(&context.into())?.watcher = Some(watcher);
     Some(())
 }
 
-/// Lets every context that is made from now on be watched by what a function makes, in the whole
-/// process.
-/// `false` if there is such a function already, which stays.
+/// Sets a function that creates a watcher for every context created from now on, in the whole process.
+/// Returns `false` if there is such a function already, which is kept.
 pub fn watch_all(make: impl Fn() -> Arc<dyn Watcher> + Send + Sync + 'static) -> bool {
     world::watch_all(Box::new(make))
 }
 
-/// Sets the limits of contexts that are made from now on, in the whole process, in the place of
+/// Sets the limits of contexts created from now on, in the whole process, in place of
 /// [`set_step_limit`]. The number of multiprocessors stays, and memory has the limits of the devices.
 pub fn set_config(config: Config) {
     world::set_config(config);
 }
 
-/// Sets whether launches that are asked for from now on run in an order that a seed chooses, in the
-/// whole process: see [`Launch::with_seed`](warpfold_sim::Launch::with_seed).
+/// Sets the seed that chooses the order of threads in launches requested from now on, in the whole
+/// process: see [`Launch::with_seed`](warpfold_sim::Launch::with_seed).
 pub fn set_seed(seed: Option<u64>) {
     world::set_seed(seed);
 }
 
-/// Names the device memory that an address lies in, for messages, unless it has a name. `false` if there
-/// is none.
+/// Names the allocation that contains an address, for messages, unless it has a name. Returns `false` if
+/// there is no such allocation.
 pub fn name_memory(address: u64, name: &str) -> bool {
     world::lock().memory_of(address).is_some_and(|memory| memory.set_name(address, name))
 }
 
-/// Ends what [`watch()`] began.
+/// Removes the watcher of a context that [`watch()`] set.
 pub fn unwatch(context: CUcontext) {
     if let Some(context) = world::lock().contexts.get_mut(&context.into()) {
         context.watcher = None;
     }
 }
 
-/// What the launches on a stream have executed that are done; null is the legacy default stream of the
-/// current context. `None` for what is no stream.
+/// Returns the counters of the completed launches on a stream; null is the legacy default stream of the
+/// current context. `None` if there is no such stream.
 #[must_use]
 pub fn counters(stream: CUstream) -> Option<Counters> {
     let mut state = world::lock();
@@ -215,8 +213,8 @@ pub fn counters(stream: CUstream) -> Option<Counters> {
     Some(state.streams.get(&stream)?.counters)
 }
 
-/// What was freed in a context while pending work named it, since the context was made or the findings
-/// were last taken; they are taken by this call.
+/// Takes the findings of a context: what was freed while pending work named it, since the context was
+/// created or this was last called.
 #[must_use]
 pub fn take_findings(context: CUcontext) -> Vec<Finding> {
     let mut state = world::lock();
@@ -224,7 +222,8 @@ pub fn take_findings(context: CUcontext) -> Vec<Finding> {
     context.map(|context| std::mem::take(&mut context.findings)).unwrap_or_default()
 }
 
-/// Bytes that are allocated in a context: on its device, and of the host for it; 0 for no context.
+/// Returns the bytes allocated in a context, on its device and on the host; 0 if there is no such
+/// context.
 #[must_use]
 pub fn memory_in_use(context: CUcontext) -> u64 {
     let state = world::lock();
@@ -234,25 +233,25 @@ pub fn memory_in_use(context: CUcontext) -> u64 {
     device + of_the_host.map(|allocation| allocation.bytes).sum::<u64>()
 }
 
-/// Bytes of memory that the host has for this process beyond what was given out already: as device
-/// memory, or page-locked. It is the machine's memory, or less where the control groups (of Linux)
-/// around the process or its own limits say so.
+/// Returns the bytes of memory that the host has left for this process, beyond what is allocated already
+/// as device or page-locked memory. The host's memory is the machine's, or less where Linux control
+/// groups around the process or its own limits say so.
 #[must_use]
 pub fn host_room() -> u64 {
     world::lock().room()
 }
 
-/// A context without findings: panics when it is dropped and there are some, unless the thread panics
-/// already. For tests.
+/// A guard for tests that panics on drop if its context has findings, unless the thread is panicking
+/// already.
 #[derive(Debug)]
 pub struct NoFindings(ContextNumber);
 
-/// A context's handle as a number, which may go from thread to thread.
+/// A context's handle as a number, which is `Send`.
 #[derive(Debug, Clone, Copy)]
 struct ContextNumber(usize);
 
 impl NoFindings {
-    /// Watches over a context from now on.
+    /// Guards a context from now on.
     #[must_use = "the findings are looked at when it is dropped"]
     pub fn in_context(context: CUcontext) -> Self {
         Self(ContextNumber(context.addr()))

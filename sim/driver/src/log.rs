@@ -1,4 +1,4 @@
-//! Which functions a thread calls, and how often.
+//! Counts of the driver calls of a thread.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,8 +11,7 @@ thread_local! {
     static LOGS: RefCell<Vec<Counts>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Counts the driver calls of the thread that made it, until it is dropped. Several may be there, one
-/// within the other.
+/// A count of the driver calls of the thread that made it, until it is dropped. Logs may be nested.
 #[derive(Debug)]
 pub struct CallLog {
     counts: Counts,
@@ -28,13 +27,13 @@ pub fn record_calls() -> CallLog {
 }
 
 impl CallLog {
-    /// The functions that were called since, by name, and how often each was.
+    /// Returns the functions called since, by name, with the number of calls.
     #[must_use]
     pub fn calls(&self) -> Vec<(&'static str, u64)> {
         self.counts.borrow().iter().map(|(&name, &count)| (name, count)).collect()
     }
 
-    /// How often a function was called since.
+    /// Returns the number of calls of a function since.
     #[must_use]
     pub fn count(&self, function: &str) -> u64 {
         self.counts.borrow().get(function).copied().unwrap_or(0)
@@ -43,7 +42,7 @@ impl CallLog {
 
 impl Drop for CallLog {
     fn drop(&mut self) {
-        // At the end of a thread the list may be gone before this is.
+        // The thread-local list may be dropped before this.
         let _gone = LOGS.try_with(|logs| {
             logs.borrow_mut().retain(|other| !Rc::ptr_eq(other, &self.counts));
         });

@@ -1,4 +1,4 @@
-//! Host memory that kernels reach.
+//! Host memory that kernels can access.
 
 use std::alloc::{self, Layout};
 use std::ptr::NonNull;
@@ -7,11 +7,10 @@ use std::sync::atomic::AtomicU64;
 
 use warpfold_sim::{Error, GlobalMemory};
 
-/// What a page has.
 const PAGE: usize = 4096;
 
-/// Zeroed pages, freed when the last of their holders goes: the table of host allocations, or a
-/// launch that still sees them.
+/// Zeroed pages, freed when their last owner is dropped: the table of host allocations, or a launch that
+/// can still access them.
 struct Pages {
     first: NonNull<u8>,
     layout: Layout,
@@ -24,44 +23,42 @@ unsafe impl Sync for Pages {}
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: they were allocated with this layout, and who has used them has dropped its hold.
+        // SAFETY: they were allocated with this layout, and all users have dropped their references.
         unsafe { alloc::dealloc(self.first.as_ptr(), self.layout) };
     }
 }
 
-/// Allocates zeroed host memory as part of a memory; the address is that of both sides. The bytes
-/// are freed when the memory frees them.
+/// Allocates zeroed host memory as part of a memory, at the same address on both sides. It is freed when
+/// the memory frees it.
 pub(crate) fn allocate(memory: &GlobalMemory, bytes: u64) -> Result<u64, Error> {
     let refused = || Error::HostMemory { what: "page-locked memory".to_owned(), requested: bytes };
-    // With a page more, of which a part is skipped: asking the allocator for the alignment would make
-    // it touch all of the pages.
+    // One page more, of which a part is skipped: the allocator would touch all pages to align them.
     let size = usize::try_from(bytes).ok().and_then(|bytes| bytes.checked_add(PAGE + 8));
     let layout = size.and_then(|size| Layout::from_size_align(size, 8).ok()).ok_or_else(refused)?;
     // SAFETY: the size is not zero.
     let first = NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).ok_or_else(refused)?;
     let pages = Pages { first, layout };
-    // The program gets the address as a number, and uses it as a pointer.
+    // The program receives the address as a number and uses it as a pointer.
     let skipped = first.as_ptr().expose_provenance().next_multiple_of(PAGE) - first.addr().get();
     let count = (bytes as usize).div_ceil(8);
     // SAFETY: less than a page is skipped, so this is inside.
     let cells = unsafe { first.as_ptr().add(skipped) }.cast::<AtomicU64>();
-    // SAFETY: `count` cells lie within what was allocated, which is zeroed, at the start of a page. They
-    // are freed when `pages` is dropped, and `GlobalMemory::lend` uses them no longer than it keeps
-    // that.
+    // SAFETY: `count` zeroed cells fit into the allocation from the start of this page. They are freed
+    // when `pages` is dropped, and `GlobalMemory::lend` uses them only as long as it keeps `pages`.
     let cells = unsafe { std::slice::from_raw_parts(cells, count) };
     memory.lend(cells, Arc::new(pages))
 }
 
-/// Held by whoever sees memory that the program has registered.
+/// Held by each user of memory that the program has registered.
 #[derive(Debug)]
 pub(crate) struct Registered;
 
-/// Makes bytes of the program part of a memory, in whole cells of 8 bytes around them; returns where
-/// the first cell starts, and what others hold while they may use them.
+/// Makes bytes of the program part of a memory, in the whole 8-byte cells around them. Returns the
+/// address of the first cell and the handle that users of the bytes hold.
 ///
 /// # Safety
-/// The bytes stay allocated until the memory has freed them and the returned value is the only one
-/// left; and who writes to them meanwhile, while work is under way that uses them, has a data race.
+/// The bytes stay allocated until the memory has freed them and the returned handle is the only one
+/// left. Writing to them while pending work uses them is a data race.
 pub(crate) unsafe fn register(
     memory: &GlobalMemory,
     address: u64,
@@ -70,8 +67,8 @@ pub(crate) unsafe fn register(
     let (first, end) = (address & !7, (address + bytes).next_multiple_of(8));
     let keeper = Arc::new(Registered);
     let cells = std::ptr::with_exposed_provenance(first as usize);
-    // SAFETY: the caller's contract. The cells at both ends may hold bytes beside those: these are
-    // on the same page, so they can be read, and no operation of a cell changes any but its own.
+    // SAFETY: the caller's contract. The cells at both ends may contain other bytes; these are on the
+    // same page, so they can be read, and an operation on a cell changes only the bytes that it is for.
     let cells = unsafe { std::slice::from_raw_parts(cells, ((end - first) / 8) as usize) };
     let first = memory.lend(cells, keeper.clone())?;
     Ok((first, keeper))
@@ -88,7 +85,7 @@ mod tests {
         assert_eq!(address % PAGE as u64, 0);
         memory.write(address + 4096, &[7]).expect("inside");
         let host = std::ptr::with_exposed_provenance::<u8>(address as usize + 4096);
-        // SAFETY: the byte lies in the pages, which nobody else uses.
+        // SAFETY: the byte is in the pages, which nothing else uses.
         assert_eq!(unsafe { host.read() }, 7);
         memory.free(address).expect("allocated");
         assert!(memory.read(address, &mut [0]).is_err());

@@ -1,25 +1,23 @@
-//! Bytes that a copy takes from pageable memory when it is asked for.
+//! Bytes that a copy takes from pageable memory when it is requested.
 
 use std::collections::TryReserveError;
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Bytes of buffers that are kept for the next copies, at most.
+/// Maximum bytes of buffers kept for later copies.
 const KEPT: usize = 64 << 20;
 
-/// Buffers that are not in use: their pages are there already, which new ones cost most of all.
+/// Unused buffers. Their pages are mapped already, which is the largest cost of a new buffer.
 static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
 fn spare() -> MutexGuard<'static, Vec<Vec<u8>>> {
     SPARE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes that wait for their copy.
 #[derive(Debug)]
 pub(crate) struct Staged(Vec<u8>);
 
 impl Staged {
-    /// A copy of bytes, if the host has memory for it.
     pub(crate) fn copy(from: &[u8]) -> Result<Self, TryReserveError> {
         let fits = |buffer: &Vec<u8>| buffer.capacity() >= from.len();
         let mut spare = spare();

@@ -1,4 +1,4 @@
-//! Watching contexts: what runs there, launch by launch and instruction by instruction.
+//! Watching of contexts, by launch and by instruction.
 
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
@@ -7,38 +7,38 @@ use warpfold_sim::{Entry, Error, Gpu, Launch, Module, Observer, Stats};
 
 use crate::world::Launching;
 
-/// Watches a context: each launch, and what else changes its memory.
+/// Watches a context: its launches, and other changes of its memory.
 ///
-/// [`watch`](crate::watch) puts one in its place. The calls come from whichever thread runs the
-/// work, in the order in which it runs, and must not call the driver.
+/// [`watch`](crate::watch) installs one. Its functions are called by whichever thread runs the work, in
+/// the order of execution, and must not call the driver.
 pub trait Watcher: Send + Sync {
-    /// Carries out a launch: by [`SimLaunch::run`], or observed.
+    /// Carries out a launch, by [`SimLaunch::run`] or observed.
     ///
     /// # Errors
-    /// The launch's own, which then loses the context.
+    /// The error of the launch, which then loses the context.
     fn launch(&self, launch: &SimLaunch<'_>) -> Result<Stats, Error>;
 
-    /// Memory was allocated, whose contents mean nothing.
+    /// Called when memory was allocated; its contents are undefined.
     fn allocated(&self, address: u64, bytes: u64) {
         let _ = (address, bytes);
     }
 
-    /// Some memory was given back.
+    /// Called when memory was freed.
     fn freed(&self, address: u64, bytes: u64) {
         let _ = (address, bytes);
     }
 
-    /// A copy or a memset writes memory.
+    /// Called when a copy or a memset writes memory.
     fn written(&self, address: u64, bytes: u64) {
         let _ = (address, bytes);
     }
 
-    /// A copy reads memory for the host.
+    /// Called when a copy reads memory for the host.
     fn read(&self, address: u64, bytes: u64) {
         let _ = (address, bytes);
     }
 
-    /// The host takes a result out of memory that it reaches by itself, as it has said by
+    /// Called when the host takes a result from memory that it accesses directly, as reported by
     /// [`Driver::host_takes`](warpfold_driver::Driver::host_takes).
     fn taken(&self, address: u64, bytes: u64) {
         let _ = (address, bytes);
@@ -57,13 +57,13 @@ impl<'a> SimLaunch<'a> {
         Self { gpu, launch }
     }
 
-    /// The module that the kernel is of.
+    /// Returns the module of the kernel.
     #[must_use]
     pub fn module(&self) -> &Module {
         &self.launch.program
     }
 
-    /// The kernel.
+    /// Returns the kernel.
     ///
     /// # Panics
     /// Never: the launch was accepted because the module has it.
@@ -75,47 +75,47 @@ impl<'a> SimLaunch<'a> {
             .expect("launches are of entries of their module")
     }
 
-    /// Its grid, block and shared memory.
+    /// Returns grid, block and shared memory.
     #[must_use]
     pub fn shape(&self) -> &Launch {
         &self.launch.shape
     }
 
-    /// The bytes of its parameters.
+    /// Returns the bytes of the parameters.
     #[must_use]
     pub fn parameters(&self) -> &[u8] {
         &self.launch.parameters
     }
 
-    /// Runs it.
+    /// Runs the launch.
     ///
     /// # Errors
-    /// What the simulator refuses or stops.
+    /// Launches that the simulator refuses or stops.
     pub fn run(&self) -> Result<Stats, Error> {
         let Launching { program, shape, parameters, .. } = self.launch;
         self.gpu.launch(program, self.launch.entry_name(), shape, parameters)
     }
 
-    /// Runs it with an observer, which sees every instruction.
+    /// Runs the launch with an observer, which sees every instruction.
     ///
     /// # Errors
-    /// What the simulator refuses or stops.
+    /// Launches that the simulator refuses or stops.
     pub fn run_observed(&self, observer: &impl Observer) -> Result<Stats, Error> {
         let Launching { program, shape, parameters, .. } = self.launch;
         self.gpu.launch_observed(program, self.launch.entry_name(), shape, parameters, observer)
     }
 }
 
-/// What the launches of a stream have executed since it was made, those that are done.
+/// Totals of a stream's completed launches since it was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
-    /// Instructions, counted once for each warp.
+    /// Instructions, counted once per warp.
     pub warp_instructions: u64,
-    /// Instructions, counted once for each thread whose predicate held.
+    /// Instructions, counted once per thread whose predicate held.
     pub thread_instructions: u64,
     /// Blocks that ran to their end.
     pub blocks: u64,
-    /// How many launches there were.
+    /// Number of launches.
     pub launches: u64,
 }
 
@@ -128,12 +128,12 @@ impl Counters {
     }
 }
 
-/// What one launch has executed, once it has run. Of a launch that a graph repeats, the first run.
+/// Statistics of a launch, once it has run. For a launch that a graph repeats, those of the first run.
 #[derive(Debug, Default)]
 pub struct LaunchRecord(OnceLock<Stats>);
 
 impl LaunchRecord {
-    /// None before it has run, and if it failed.
+    /// Returns the statistics; `None` before the launch has run, and if it failed.
     #[must_use]
     pub fn stats(&self) -> Option<&Stats> {
         self.0.get()
@@ -148,8 +148,8 @@ thread_local! {
     static LAST: RefCell<Option<Arc<LaunchRecord>>> = const { RefCell::new(None) };
 }
 
-/// The record of the launch that the calling thread has asked for last, if it was accepted and nobody
-/// has taken it yet.
+/// Takes the record of the last launch that the calling thread has requested, if it was accepted and not
+/// taken yet.
 #[must_use]
 pub fn take_last_launch() -> Option<Arc<LaunchRecord>> {
     LAST.take()

@@ -1,5 +1,5 @@
-//! Functions of CUDA 13.0's driver that are not simulated. Programs that take every name of the driver's
-//! as they start, as some clients do, find them all, and learn of one only if they call it.
+//! Functions of CUDA 13.0's driver that are not simulated. Clients that look up every function at the
+//! start find all of them, and get an error only from a call.
 
 use std::{
     ffi::c_int,
@@ -12,13 +12,13 @@ use warpfold_driver::sys::CUDA_ERROR_NOT_SUPPORTED;
 macro_rules! absent {
     ($($name:ident)*) => {$(
         #[doc = concat!("`", stringify!($name), "`, which says that it is not here, once. It reads no argument.")]
-        // SAFETY: the name is that of the driver's function, which returns a code. In C's calls whoever
-        // calls takes the arguments away.
+        // SAFETY: the name is that of the driver's function, which returns a code. In C's calling
+        // convention the caller removes the arguments.
         #[unsafe(no_mangle)]
         pub extern "C" fn $name() -> c_int {
             static SAID: AtomicBool = AtomicBool::new(false);
             if !SAID.swap(true, Ordering::Relaxed) {
-                // It is lost where standard error is closed or full.
+                // Lost if standard error is closed or full.
                 let _lost =
                     writeln!(io::stderr(), concat!("warpfold-sim: ", stringify!($name), " is not simulated"));
             }
@@ -132,8 +132,8 @@ absent! {
     cuUserObjectRetain cuWaitExternalSemaphoresAsync
 }
 
-/// `cuGetExportTable`, which has nothing: NVIDIA's own libraries ask it for interfaces that are no
-/// documented ones, and go on without.
+/// `cuGetExportTable`, which has no tables: NVIDIA's own libraries ask it for undocumented interfaces,
+/// and work without them.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuGetExportTable() -> c_int {

@@ -1,5 +1,5 @@
-//! `libcuda.so.1` without a GPU: exports the simulator's driver to programs that are linked against
-//! CUDA's or open it.
+//! `libcuda.so.1` without a GPU: exports the simulator's driver to programs that link against CUDA's
+//! driver or open it.
 //!
 //! ```text
 //! cargo build --release --manifest-path sim/libcuda/Cargo.toml
@@ -7,11 +7,11 @@
 //! LD_LIBRARY_PATH=$PWD/lib the-program
 //! ```
 //!
-//! What `warpfold_sim_driver` does not simulate answers `CUDA_ERROR_NOT_SUPPORTED`, and so does each
-//! function of CUDA 13.0 that is not in its table: these say on stderr that they were called.
-//! `cuGetProcAddress_v2` finds what is in the table.
+//! Functions that `warpfold_sim_driver` does not simulate return `CUDA_ERROR_NOT_SUPPORTED`. So does
+//! each function of CUDA 13.0 that is not in its table, which also reports the call on stderr.
+//! `cuGetProcAddress_v2` finds the functions of the table.
 
-// Standard output and error may be closed or full, which is no reason to panic.
+// Printing macros panic if standard output or error is closed or full.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod absent;
@@ -38,7 +38,7 @@ macro_rules! export {
     )*};
 }
 
-/// The simulated driver's functions, set up for programs that were made for NVIDIA's.
+/// Returns the simulated driver's functions, configured for programs that were made for NVIDIA's driver.
 fn api() -> &'static Api {
     static API: LazyLock<&Api> = LazyLock::new(|| {
         set_frees_wait(true);

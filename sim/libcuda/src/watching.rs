@@ -1,5 +1,5 @@
-//! What `warpfold-sim exec` asks for by the environment: limits, orders of threads, checks and counters
-//! of whole programs. What comes of the latter goes to a folder, to a file for each process.
+//! Settings of `warpfold-sim exec`, passed by the environment: limits, orders of threads, checks and
+//! counters of whole programs. Results of the latter are written to a folder, one file per process.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use warpfold_sim::{Config, Error, Hazards, Profiler, Stats};
 use warpfold_sim_driver::{Checks, SimLaunch, Watcher, set_config, set_seed, watch_all};
 use warpfold_sim_report::{Diagnostic, Explanation, exchange};
 
-/// What is found and counted in this process.
+/// Findings and counters of this process.
 #[derive(Default)]
 struct Seen {
-    /// By what makes two findings the same: the rule, the kernel, and the instructions.
+    /// Findings by their identity: the rule, the kernel, and the instructions.
     found: BTreeMap<(String, String, Vec<u32>), Diagnostic>,
     explanation: Explanation,
 }
@@ -26,7 +26,7 @@ fn with_seen<T>(act: impl FnOnce(&mut Seen) -> T) -> T {
     act(SEEN.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
 }
 
-/// Does what the environment says, before the first call.
+/// Applies the settings of the environment before the first call.
 pub(crate) fn begin() {
     let number = |name: &str| env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     let (steps, seconds) = (number(exchange::STEPS), number(exchange::SECONDS));
@@ -38,7 +38,7 @@ pub(crate) fn begin() {
         thread_step_limit: steps.unwrap_or(plain.thread_step_limit),
         time_limit: seconds.map(Duration::from_secs),
         strict: what == exchange::STRICT,
-        // What checks learn they learn in the order in which it happens.
+        // Checks must observe events in the order in which they happen, so they run on one thread.
         threads: is_watched.then_some(1),
         ..plain
     });
@@ -54,7 +54,7 @@ pub(crate) fn begin() {
             Arc::new(Checks::new(hazards).telling(found))
         });
     }
-    // SAFETY: the function is there as long as this library, which is not unloaded before the end.
+    // SAFETY: the function exists as long as this library, which is not unloaded before the end.
     unsafe { atexit(at_end) };
 }
 
@@ -66,7 +66,8 @@ extern "C" fn at_end() {
     with_seen(|seen| write(seen, true));
 }
 
-/// Takes what checks have found, and writes it at once if it is new: the program may be ended any time.
+/// Takes the findings of checks and writes new ones at once, because the program may be killed at any
+/// time.
 fn found(checks: &Checks) {
     let found = checks.hazards().take_findings();
     let found = found.iter().map(Diagnostic::of_finding);
@@ -94,7 +95,7 @@ fn found(checks: &Checks) {
     });
 }
 
-/// Writes what was seen. Whoever has asked for it says what is missing.
+/// Writes the results. Errors are ignored: the command that asked for the files reports missing ones.
 fn write(seen: &Seen, ended: bool) {
     let Some(path) = FILE.get() else { return };
     if !seen.found.is_empty() {
@@ -107,7 +108,6 @@ fn write(seen: &Seen, ended: bool) {
     }
 }
 
-/// Counts what launches execute.
 struct Counting;
 
 impl Watcher for Counting {

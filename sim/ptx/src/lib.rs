@@ -1,8 +1,8 @@
-//! The text of PTX, for what runs it and for what only asks something of it.
+//! PTX text, for tools that run it and for tools that only inspect it.
 //!
-//! Most programs need two functions. [`parameters`] returns what an entry declares. [`words`] gives the
-//! text as the compiler has written it, such as `ld.global.v4.b32`, for tools that take any instruction,
-//! known or not. [`tokens`] are what a parser reads, with the values of its numbers.
+//! Most programs need two functions. [`parameters`] returns what an entry declares. [`words`] yields the
+//! text as the compiler wrote it, such as `ld.global.v4.b32`, for tools that accept any instruction,
+//! known or not. [`tokens`] yields what a parser reads, with the values of numbers.
 //!
 //! ```
 //! use warpfold_ptx::{Declared, parameters, words};
@@ -16,7 +16,7 @@
 //! assert_eq!(first, [".visible", ".entry", "fill"]);
 //! ```
 //!
-//! Time and memory are linear in the length of the text, whatever it says.
+//! Time and memory are linear in the length of the text, whatever its contents.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! The parameters that an entry declares.
 //!
-//! Most of a file is code, and whoever loads a kernel waits for this: the entry is found by a vectorised
-//! search, and only its head is taken apart. Comments and strings in front of it are stepped over once,
-//! from the beginning on, so that no text takes longer than linear time.
+//! Most of a file is code, and loading a kernel waits for this: the entry is found by a vectorised
+//! search, and only its head is parsed. Comments and strings before it are skipped once, from the
+//! beginning on, so that the time is linear for every text.
 
 use std::fmt;
 
@@ -10,15 +10,14 @@ use memchr::{memchr, memchr2, memmem, memrchr};
 
 use crate::words;
 
-/// The directive that begins an entry.
 const ENTRY: &str = ".entry";
 
 /// A parameter as an entry declares it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Declared {
-    /// Bytes that it takes.
+    /// Size in bytes.
     pub size: usize,
-    /// Whether it is marked as an address, by `.ptr`. Not every compiler marks them.
+    /// Set if `.ptr` marks it as an address. Not every compiler marks addresses.
     pub pointer: bool,
 }
 
@@ -31,8 +30,8 @@ impl fmt::Display for Declared {
     }
 }
 
-/// The parameters of an entry, in their order; none if the text does not declare it, or not in a way
-/// that is understood. What stands behind the list of parameters is not looked at.
+/// Returns the parameters of an entry, in order; `None` if the text does not declare it, or not in a
+/// known form. The text after the list of parameters is not examined.
 pub fn parameters(ptx: &str, entry: &str) -> Option<Vec<Declared>> {
     let mut code = Code { text: ptx.as_bytes(), reached: 0 };
     let mut words = memmem::find_iter(ptx.as_bytes(), ENTRY).find_map(|at| {
@@ -41,7 +40,7 @@ pub fn parameters(ptx: &str, entry: &str) -> Option<Vec<Declared>> {
         if !may_be_named || !code.reaches(at) {
             return None;
         }
-        // What is left open is no declaration: the text ends there.
+        // An unclosed comment or string is no declaration; the text ends there.
         let mut words = words(&ptx[at..]).map_while(|word| Some(word.ok()?.text));
         let named = words.next() == Some(ENTRY) && words.next() == Some(entry);
         named.then_some(words)
@@ -63,19 +62,19 @@ pub fn parameters(ptx: &str, entry: &str) -> Option<Vec<Declared>> {
     }
 }
 
-/// A walk over a text that goes around its comments and strings.
+/// A scan of a text that skips comments and strings.
 struct Code<'s> {
     text: &'s [u8],
-    /// Up to here it has come; this is in no comment and no string.
+    /// The end of the scanned part, which is in no comment and no string.
     reached: usize,
 }
 
 impl Code<'_> {
-    /// Goes on to a place, which is behind all that it was asked for before. Whether that is code, and
-    /// no part of a comment or string.
+    /// Advances to a place, which must be past those of earlier calls. Returns whether it is code, and
+    /// not part of a comment or string.
     fn reaches(&mut self, place: usize) -> bool {
         if let Some(ahead) = self.text.get(self.reached..place) {
-            // But for comments of several lines, all that is open at the end of a line ends there.
+            // Everything that is open at the end of a line ends there, except comments of several lines.
             let lines = memmem::find(ahead, b"/*").map_or(ahead, |opening| &ahead[..opening]);
             self.reached += memrchr(b'\n', lines).map_or(0, |newline| newline + 1);
         }
@@ -86,7 +85,7 @@ impl Code<'_> {
         self.reached == place
     }
 
-    /// The end of the comment or string that may begin at a slash or quote.
+    /// Returns the end of the comment or string that may begin at a slash or quote.
     fn end_of(&self, start: usize) -> usize {
         let rest = &self.text[start..];
         let inner = rest.get(2..).unwrap_or_default();
@@ -100,7 +99,7 @@ impl Code<'_> {
     }
 }
 
-/// The length of the string that a text begins with, if it is closed: on its line.
+/// Returns the length of the string at the start of a text, if it is closed on its line.
 fn end_of_string(text: &[u8]) -> Option<usize> {
     let mut at = 1;
     loop {
@@ -113,7 +112,7 @@ fn end_of_string(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// `.param .u64 n`, `.param .u64 .ptr .global .align 4 input` or `.param .align 8 .b8 pair[16]`.
+/// Parses `.param .u64 n`, `.param .u64 .ptr .global .align 4 input` or `.param .align 8 .b8 pair[16]`.
 fn parameter(words: &[&str]) -> Option<Declared> {
     let (&".param", words) = words.split_first()? else { return None };
     let element = words.iter().find_map(|word| bytes_of(word))?;
@@ -124,7 +123,7 @@ fn parameter(words: &[&str]) -> Option<Declared> {
     Some(Declared { size: element.checked_mul(elements)?, pointer: words.contains(&".ptr") })
 }
 
-/// Bytes of a type such as `.u64`.
+/// Returns the bytes of a type such as `.u64`.
 fn bytes_of(word: &str) -> Option<usize> {
     let bits: usize = word.strip_prefix('.')?.strip_prefix(['b', 'u', 's', 'f'])?.parse().ok()?;
     bits.is_multiple_of(8).then_some(bits / 8)
@@ -232,7 +231,7 @@ mod tests {
         }
     }
 
-    /// Each of them is a megabyte in which every part asks for the whole rest, if it is asked alone.
+    /// Each text is a megabyte in which every part alone would make the parser scan all the rest.
     #[test]
     fn no_text_takes_longer_than_its_length_allows() {
         for part in [

@@ -1,4 +1,4 @@
-//! PTX text to tokens, each with its place.
+//! Tokens of PTX text, with their positions.
 
 use std::{fmt, ops::Range};
 
@@ -6,7 +6,7 @@ use logos::{Lexer, Logos, SpannedIter};
 
 /// A token of PTX; text is borrowed from the source.
 ///
-/// How it is recognised, by the trait `Logos`, is no promise of this crate.
+/// Its implementation of `Logos` is not a stable part of this crate.
 #[derive(Logos, Debug, Clone, Copy, PartialEq)]
 #[logos(error = NoToken)]
 #[logos(skip r"[ \t\r\n\f]+")]
@@ -40,28 +40,28 @@ pub enum Token<'s> {
     #[regex(r#""([^"\\\n]|\\[^\n])*""#, |lex| &lex.slice()[1..lex.slice().len() - 1])]
     Text(&'s str),
     /// A character of punctuation.
-    // What opens a comment or string is read as a token only where no end is found.
+    // An opening of a comment or string is read as a token only if it is never closed.
     #[token("/*", |lexer| endless(lexer, NoToken::EndlessComment))]
     #[token("\"", |lexer| endless(lexer, NoToken::EndlessString))]
     #[regex(r"[,;:()\[\]{}+\-!|@<>=~*/&^?]", |lex| lex.slice().as_bytes()[0])]
     Punct(u8),
 }
 
-/// The value of an integer literal after its first `skip` characters.
 fn radix(text: &str, skip: usize, radix: u32) -> Option<u64> {
     u64::from_str_radix(text[skip..].trim_end_matches('U'), radix).ok()
 }
 
-/// Ends the text where something is never closed: each further one would be sought to the end as well.
+/// Consumes the rest of the text after an unclosed item: each further one would be searched to the end
+/// as well.
 fn endless<'s>(lexer: &mut Lexer<'s, Token<'s>>, what: NoToken) -> Result<u8, NoToken> {
     lexer.bump(lexer.remainder().len());
     Err(what)
 }
 
-/// What is no token, where one should be.
+/// The error of text that is no token.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NoToken {
-    /// Characters that begin none, and numbers that do not fit 64 bits.
+    /// Characters that begin no token, and numbers that do not fit into 64 bits.
     #[default]
     Unknown,
     /// A comment that is never closed.
@@ -82,12 +82,12 @@ impl fmt::Display for NoToken {
 
 impl std::error::Error for NoToken {}
 
-/// The tokens of a text, one after the other, read as they are asked for.
+/// An iterator over the tokens of a text.
 #[derive(Clone)]
 pub struct Tokens<'s>(SpannedIter<'s, Token<'s>>);
 
-/// The tokens of a text, each with its range of bytes. Comments are left out. One that is never closed,
-/// or a string that is not, is the last: it takes all that follows.
+/// Returns the tokens of a text, each with its range of bytes. Comments are left out. An unclosed
+/// comment or string is the last item and covers the rest of the text.
 pub fn tokens(source: &str) -> Tokens<'_> {
     Tokens(Token::lexer(source).spanned())
 }
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    /// In each of them every part asks for the whole rest of the text, if it is asked alone: minutes.
+    /// In each text every part alone would make the lexer scan all the rest, which would take minutes.
     #[test]
     fn no_text_takes_longer_than_its_length_allows() {
         for part in ["/*", "/* ", "/**", "\"\\", "\\\"", "\"\\\"", "//", "0x", "0f", "1e+", ".a::", "*/"]

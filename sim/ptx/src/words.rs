@@ -1,8 +1,7 @@
-//! PTX text as words, for tools that ask something of a text and must take whatever a compiler has
-//! written: instructions that nobody knows, symbols of any form.
+//! PTX text as words, for tools that inspect a text and must accept whatever a compiler has written:
+//! unknown instructions, symbols of any form.
 //!
-//! What stands together without a space is one word here: `ld.global.L1::no_allocate.v4.b32`, `%tid.x`,
-//! `7.8`.
+//! Text without a space in it is one word here: `ld.global.L1::no_allocate.v4.b32`, `%tid.x`, `7.8`.
 
 use std::{fmt, iter::Peekable, ops::Range};
 
@@ -11,20 +10,20 @@ use crate::token::{NoToken, Tokens, tokens};
 /// A word, a string with its quotes, or one character of punctuation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Word<'s> {
-    /// As it is written.
+    /// The text as written.
     pub text: &'s str,
-    /// Where it begins: bytes of the source before it.
+    /// Start of the word, in bytes of the source.
     pub start: usize,
 }
 
 impl Word<'_> {
-    /// Whether it is a name: of a variable, function, label or register.
+    /// Returns whether it is a name: of a variable, function, label or register.
     pub fn is_name(&self) -> bool {
         self.text
             .starts_with(|first: char| first.is_ascii_alphabetic() || matches!(first, '_' | '$' | '%'))
     }
 
-    /// Where it ends, likewise.
+    /// Returns its end, in bytes of the source.
     pub fn end(&self) -> usize {
         self.start + self.text.len()
     }
@@ -34,7 +33,7 @@ impl Word<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Endless {
     what: NoToken,
-    /// Where it begins: bytes of the source before it.
+    /// Start of the comment or string, in bytes of the source.
     pub start: usize,
 }
 
@@ -46,15 +45,14 @@ impl fmt::Display for Endless {
 
 impl std::error::Error for Endless {}
 
-/// The words of a text, one after the other, read as they are asked for.
+/// An iterator over the words of a text.
 #[derive(Debug, Clone)]
 pub struct Words<'s> {
     source: &'s str,
     tokens: Peekable<Tokens<'s>>,
 }
 
-/// The words of a text. Comments are left out. Behind one that is never closed, or a string that is not,
-/// nothing comes.
+/// Returns the words of a text. Comments are left out. Nothing follows an unclosed comment or string.
 pub fn words(source: &str) -> Words<'_> {
     Words { source, tokens: tokens(source).peekable() }
 }
@@ -74,8 +72,8 @@ impl<'s> Iterator for Words<'s> {
 }
 
 impl Words<'_> {
-    /// The end of the word that a token begins: tokens of words that follow it without a space are its
-    /// own.
+    /// Returns the end of the word that a token begins: word tokens that follow without a space are part
+    /// of it.
     fn end_of_word(&mut self, first: &Range<usize>) -> usize {
         let (mut end, bytes) = (first.end, self.source.as_bytes());
         let joined = |end: usize, range: &Range<usize>| range.start == end && is_in_word(bytes[end]);

@@ -8,16 +8,16 @@ use std::path::Path;
 
 use warpfold_sim::{InstructionInfo, Location, Profile, Tally, demangled};
 
-/// Lines without counters between two with some, up to which all are shown.
+/// Maximum lines without counters between two with some for which all lines are shown.
 pub const GAP: u32 = 6;
-/// Most bytes of a source file that is shown.
+/// Maximum bytes of a source file that is shown.
 const MOST_SOURCE: u64 = 16 << 20;
-/// Heads of the columns beside the source.
+/// Headings of the columns beside the source.
 pub const HEAD: [&str; 2] = [
     "    warp   mean   div.   bar-  |    shared memory     |      global memory       |",
     "  instr.  lanes    br.  riers  |    req.   wavef. way |    req.    sect.   used  | atomics",
 ];
-/// What the columns mean.
+/// Meaning of the columns.
 pub const LEGEND: &str = "\
 warp instr.  instructions, once per warp           lanes  lanes of 32 whose predicate held, in the mean
 div. br.     branches whose lanes part ways        barriers  arrivals of warps at block barriers
@@ -25,7 +25,7 @@ req.         requests: loads and stores of a warp  wavef.  passes over the banks
 sect.        sectors of 32 bytes; used: the part   atomics  operations on global memory
              of their bytes that was asked for     inclusive: a call's line holds what it calls";
 
-/// The source around the lines that have counters.
+/// Returns the source around the lines that have counters.
 #[must_use]
 pub fn listing(source: &str, lines: &BTreeMap<u32, Tally>) -> String {
     let mut text = String::new();
@@ -51,7 +51,7 @@ pub fn listing(source: &str, lines: &BTreeMap<u32, Tally>) -> String {
     text
 }
 
-/// A line's counters, as wide as the head.
+/// Returns a line's counters, as wide as [`HEAD`].
 #[must_use]
 pub fn columns(tally: &Tally) -> String {
     let number = |value: u64| if value == 0 { String::new() } else { value.to_string() };
@@ -73,7 +73,7 @@ pub fn columns(tally: &Tally) -> String {
     format!("{text:width$}", width = HEAD[1].len())
 }
 
-/// What kernels have executed, by source line.
+/// Counters of kernels, by source line.
 #[derive(Debug, Default)]
 pub struct Explanation {
     kernels: BTreeMap<String, Kernel>,
@@ -85,20 +85,20 @@ struct Kernel {
     total: Tally,
     /// Per file, per line: an instruction counts once in each file, at the innermost of its lines there.
     files: BTreeMap<String, BTreeMap<u32, Tally>>,
-    /// Instructions of no line.
+    /// Instructions without a line.
     elsewhere: Tally,
-    /// The kernel's own file: that in which most chains begin.
+    /// Chains that begin in each file; most begin in the kernel's own file.
     begins: BTreeMap<String, u64>,
 }
 
 impl Explanation {
-    /// Makes a report of nothing yet.
+    /// Creates an empty report.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a launch of a kernel: its instructions, and what was counted of them.
+    /// Adds a launch of a kernel: its instructions and their counters.
     pub fn add(&mut self, kernel: &str, instructions: &[InstructionInfo], profile: &Profile) {
         let of = self.kernels.entry(kernel.to_owned()).or_default();
         of.launches += 1;
@@ -111,13 +111,13 @@ impl Explanation {
         }
     }
 
-    /// Whether nothing was launched.
+    /// Returns whether no launch was added.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kernels.is_empty()
     }
 
-    /// It as text, kernel by kernel, with the lines of source files as far as they can be read.
+    /// Returns the report as text, kernel by kernel, with the lines of source files that can be read.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -134,8 +134,8 @@ impl Explanation {
     }
 }
 
-/// Reads a source file, whose name is PTX's word: nothing of what is no file, such as a pipe or a
-/// device, which may have no end, and none of a file of more than [`MOST_SOURCE`] bytes.
+/// Reads a source file that the PTX names. Anything but a file, such as a pipe or a device, may be
+/// endless and is read as empty; more than [`MOST_SOURCE`] bytes are an error.
 fn source(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     if fs::metadata(path)?.is_file() {

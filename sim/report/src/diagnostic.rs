@@ -1,4 +1,4 @@
-//! One thing that was found, with all that is said of it.
+//! A finding with everything that is reported about it.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use crate::rules::{Level, Rule};
 /// A line of a source file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spot {
-    /// The file's path, as the compiler was given it.
+    /// The path of the file, as it was passed to the compiler.
     pub file: String,
-    /// The number of the line, from 1.
+    /// Number of the line, from 1.
     pub line: u32,
     /// Column, from 1; 0 if unknown.
     pub column: u32,
@@ -21,11 +21,11 @@ pub struct Spot {
 /// An instruction of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// Its part in what was found.
+    /// Its role in the finding.
     pub part: String,
     /// The user's line, if the PTX has line information.
     pub user: Option<Spot>,
-    /// All lines that it comes from: the innermost first, then where that was called, and so on.
+    /// All source lines of the instruction: the innermost first, then its callers.
     pub chain: Vec<Spot>,
     /// Line of the PTX text, from 1.
     pub ptx_line: u32,
@@ -37,20 +37,20 @@ pub struct Place {
     pub thread: [u32; 3],
 }
 
-/// Something that was found.
+/// A finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnostic {
     /// The name of its [`Rule`].
     pub rule: String,
-    /// The kernel's name in PTX; nothing for what the host does.
+    /// The kernel's name in PTX; empty for an operation of the host.
     pub kernel: String,
-    /// What it is and where in memory.
+    /// Description of the finding and of its memory.
     pub message: String,
-    /// All of it in one line, the user's line first.
+    /// The whole finding in one line, the user's line first.
     pub line: String,
-    /// The instruction that found it, and those that have to do with it.
+    /// The instruction that found it, and related ones.
     pub places: Vec<Place>,
-    /// How often it happened.
+    /// Number of occurrences.
     pub count: u64,
 }
 
@@ -99,7 +99,7 @@ impl Diagnostic {
         }
     }
 
-    /// Of a thread's error.
+    /// Makes the diagnostic of a fault.
     #[must_use]
     pub fn of_fault(fault: &Fault) -> Self {
         Self {
@@ -112,7 +112,8 @@ impl Diagnostic {
         }
     }
 
-    /// Of a result of a kernel that depends on the order of threads, as a text says.
+    /// Makes the diagnostic of a kernel's result that depends on the order of threads, described by
+    /// `text`.
     #[must_use]
     pub fn of_order(kernel: &str, text: &str) -> Self {
         Self {
@@ -125,19 +126,19 @@ impl Diagnostic {
         }
     }
 
-    /// Returns the rule that it breaks.
+    /// Returns the rule of the finding.
     #[must_use]
     pub fn kind(&self) -> &'static Rule {
         Rule::called(&self.rule).unwrap_or_else(|| Rule::of_order())
     }
 
-    /// The kernel's name as its source has it.
+    /// Returns the kernel's name in its source.
     #[must_use]
     pub fn name(&self) -> String {
         demangled(&self.kernel).unwrap_or_else(|| self.kernel.clone())
     }
 
-    /// The lines as they are printed.
+    /// Returns the finding as it is printed.
     #[must_use]
     pub fn text(&self) -> String {
         match self.kind().level {

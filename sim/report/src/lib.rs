@@ -1,7 +1,7 @@
-//! What the simulator finds and counts, as it is shown: findings with their rules, which a file may
-//! suppress and code review may take as SARIF, and counters beside source lines.
+//! Reports of the simulator: findings with their rules, which a file may suppress and which SARIF
+//! carries to code review, and counters beside source lines.
 
-// Standard output and error may be closed or full, which is no reason to panic.
+// Printing macros panic if standard output or error is closed or full.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod counters;

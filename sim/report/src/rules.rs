@@ -1,13 +1,13 @@
-//! The kinds of what is found, each with the name by which suppressions and code review know it.
+//! The kinds of findings, each with the name that suppressions and code review use.
 
 use warpfold_sim::{FaultKind, HazardKind};
 
-/// How bad a kind is.
+/// The severity of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// Results are wrong, or undefined.
+    /// Results are wrong or undefined.
     Error,
-    /// It goes well on the GPUs of today, and nothing says that it must.
+    /// It works on today's GPUs, but nothing guarantees that.
     Warning,
 }
 
@@ -16,9 +16,9 @@ pub enum Level {
 pub struct Rule {
     /// The name of the rule.
     pub id: &'static str,
-    /// How bad it is.
+    /// The severity.
     pub level: Level,
-    /// What it is, in one sentence.
+    /// Description in one sentence.
     pub is: &'static str,
     /// What to do about it.
     pub help: &'static str,
@@ -26,7 +26,7 @@ pub struct Rule {
 
 macro_rules! rules {
     ($($name:ident: $id:literal, $level:ident, $is:literal, $help:literal;)*) => {
-        /// All rules that there are.
+        /// All rules.
         pub const RULES: &[Rule] = &[$($name),*];
         $(const $name: Rule = Rule { id: $id, level: Level::$level, is: $is, help: $help };)*
     };
@@ -85,7 +85,7 @@ rules! {
 }
 
 impl Rule {
-    /// That of a hazard.
+    /// Returns the rule of a hazard.
     #[must_use]
     pub const fn of_hazard(kind: HazardKind) -> &'static Self {
         match kind {
@@ -102,7 +102,7 @@ impl Rule {
         }
     }
 
-    /// That of what a thread's error is.
+    /// Returns the rule of a fault.
     #[must_use]
     pub const fn of_fault(kind: &FaultKind) -> &'static Self {
         match kind {
@@ -125,19 +125,19 @@ impl Rule {
         }
     }
 
-    /// That of a result that depends on the order of threads.
+    /// Returns the rule of a result that depends on the order of threads.
     #[must_use]
     pub const fn of_order() -> &'static Self {
         &ORDER
     }
 
-    /// The one of a name.
+    /// Returns the rule with this name.
     #[must_use]
     pub fn called(id: &str) -> Option<&'static Self> {
         RULES.iter().find(|rule| rule.id == id)
     }
 
-    /// Its place among all.
+    /// Returns its index in [`RULES`].
     #[must_use]
     pub fn index(&self) -> usize {
         RULES.iter().position(|rule| rule.id == self.id).unwrap_or(0)

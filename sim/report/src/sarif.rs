@@ -1,4 +1,4 @@
-//! SARIF 2.1.0, the format in which code review takes findings.
+//! SARIF 2.1.0, a format of findings for code review.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use crate::diagnostic::{Diagnostic, Place, Spot};
 use crate::rules::{Level, RULES};
 
-/// Where the format's schema is.
+/// Address of the format's schema.
 pub const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
-/// What was found as a log of one run. Each comes with why it is suppressed, if it is. Paths below
-/// `root` are told from there; where the PTX has no line information, its own lines stand for those of
-/// `ptx`.
+/// Returns the findings as the log of one run; each is paired with the reason for its suppression, if
+/// any. Paths below `root` are relative to it. If the PTX has no line information, locations are lines
+/// of `ptx`.
 #[must_use]
 pub fn sarif(found: &[(Diagnostic, Option<String>)], root: &Path, ptx: &str) -> Value {
     let rule = |rule: &crate::Rule| {
@@ -60,10 +60,11 @@ fn result(found: &Diagnostic, suppressed: Option<&str>, root: &Path, ptx: &str) 
         "ruleIndex": rule.index(),
         "level": level(rule.level),
         "message": { "text": format!("{}{of_kernel}{times}", found.message) },
-        // What stays the same when lines move: the kernel, and the instruction.
+        // Stays the same when lines move: the kernel and the instructions.
         "partialFingerprints": { "kernelAndInstructions/v1": fingerprint(found) },
     });
-    let known = |place: &Place| place.user.clone().unwrap_or_else(|| ptx_spot(place, ptx));
+    let ptx_spot = |place: &Place| Spot { file: ptx.to_owned(), line: place.ptx_line, column: 0 };
+    let known = |place: &Place| place.user.clone().unwrap_or_else(|| ptx_spot(place));
     if let Some(first) = found.places.first() {
         result["locations"] = json!([location(&known(first), Some(&told(first)), root)]);
         let calls = first.chain.iter().filter(|spot| first.user.as_ref() != Some(spot));
@@ -81,11 +82,6 @@ fn result(found: &Diagnostic, suppressed: Option<&str>, root: &Path, ptx: &str) 
         result["suppressions"] = json!([{ "kind": "external", "justification": reason }]);
     }
     result
-}
-
-/// A place by its line of the PTX.
-fn ptx_spot(place: &Place, ptx: &str) -> Spot {
-    Spot { file: ptx.to_owned(), line: place.ptx_line, column: 0 }
 }
 
 fn told(place: &Place) -> String {
@@ -120,7 +116,7 @@ fn file_uri(path: &str) -> String {
     format!("file://{slash}{}", encoded(path))
 }
 
-/// A path as part of a URI.
+/// Percent-encodes a path for a URI.
 fn encoded(path: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' | b'+' => {
@@ -132,7 +128,7 @@ fn encoded(path: &str) -> String {
     path.bytes().map(byte).collect()
 }
 
-/// FNV-1a of what a finding is, without lines and addresses.
+/// Returns the FNV-1a hash of a finding without its lines and addresses.
 fn fingerprint(found: &Diagnostic) -> String {
     let parts = [found.rule.as_str(), found.kernel.as_str()].into_iter();
     let instructions = found.places.iter().map(|place| place.instruction.as_str());

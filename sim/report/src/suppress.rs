@@ -1,6 +1,6 @@
-//! Files of suppressions: what is known, and is to be passed over.
+//! Suppression files: known findings that are not to be reported.
 //!
-//! A line names a rule, or `*` for any, and what else must hold; all of it must. Behind `#` stands why.
+//! A line names a rule, or `*` for any, and conditions, all of which must hold. The reason follows `#`.
 //!
 //! ```text
 //! # NVIDIA's sample has no acquire behind its ticket.
@@ -9,19 +9,19 @@
 //! unwritten-read buffer="byte * of `scratch`*"
 //! ```
 //!
-//! - `kernel`: its name in PTX, or as its source has it.
-//! - `file`: the path of any of the source lines that it comes from, through what was inlined.
+//! - `kernel`: its name in PTX or in its source.
+//! - `file`: the path of any source line of the finding, including lines that were inlined.
 //! - `line`: the number of such a line, in that file.
-//! - `buffer`: what is said of the memory.
+//! - `buffer`: the description of the memory.
 //!
-//! In values `*` stands for any characters, also none; a value with a space stands in quotes.
+//! In values `*` matches any characters, including none; a value with a space is quoted.
 
 use std::cell::Cell;
 
 use crate::diagnostic::Diagnostic;
 use crate::rules::{RULES, Rule};
 
-/// What a file says is to be passed over.
+/// The suppressions of a file.
 #[derive(Debug, Default)]
 pub struct Suppressions {
     entries: Vec<Entry>,
@@ -40,20 +40,20 @@ struct Entry {
     used: Cell<bool>,
 }
 
-/// A line that is not as it should be.
+/// The error of a malformed line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {number}: {wrong}")]
 pub struct WrongLine {
-    /// Which of the lines it is, from 1.
+    /// Number of the line, from 1.
     pub number: usize,
     wrong: String,
 }
 
 impl Suppressions {
-    /// Reads them.
+    /// Parses the text of a suppression file.
     ///
     /// # Errors
-    /// The first line that is none.
+    /// The first malformed line.
     pub fn parse(text: &str) -> Result<Self, WrongLine> {
         let mut entries = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -63,14 +63,14 @@ impl Suppressions {
         Ok(Self { entries })
     }
 
-    /// Why something is to be passed over, if it is: what stands behind `#`, or the line.
+    /// Returns why a finding is suppressed, if it is: the text after `#`, or the line.
     pub fn reason(&self, found: &Diagnostic) -> Option<&str> {
         let entry = self.entries.iter().find(|entry| entry.meets(found))?;
         entry.used.set(true);
         Some(if entry.reason.is_empty() { &entry.text } else { &entry.reason })
     }
 
-    /// The lines that nothing has met, with their numbers.
+    /// Returns the lines that have matched no finding, with their numbers.
     pub fn unused(&self) -> impl Iterator<Item = (usize, &str)> {
         let unused = self.entries.iter().filter(|entry| !entry.used.get());
         unused.map(|entry| (entry.number, entry.text.as_str()))
@@ -134,7 +134,7 @@ impl Entry {
     }
 }
 
-/// The words of a line, quotes taken off, and what stands behind `#`.
+/// Returns the words of a line without quotes, and the text after `#`.
 fn words(line: &str) -> Result<(Vec<String>, String), String> {
     let (mut words, mut word, mut quoted, mut begun) = (Vec::new(), String::new(), false, false);
     let mut rest = line.chars();
@@ -162,8 +162,8 @@ fn words(line: &str) -> Result<(Vec<String>, String), String> {
     Ok((words, rest.as_str().trim().to_owned()))
 }
 
-/// Whether a text is as a pattern says, in which `*` stands for anything. In time by the product of
-/// both.
+/// Returns whether a text matches a pattern in which `*` stands for anything. The time is bounded by the
+/// product of both lengths.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

@@ -9,7 +9,7 @@ use crate::failure::{Outcome, fail_with};
 use crate::ffi::{ArrayId, In, Out};
 use crate::world::{self, Array};
 
-/// Texels along a dimension, and layers, at most, as a GPU of sm_90 has them.
+/// Maximum texels along a dimension, and maximum layers, of a GPU of sm_90.
 const MOST_1D: usize = 131_072;
 const MOST_2D: [usize; 2] = [131_072, 65_536];
 const MOST_3D: usize = 16_384;
@@ -17,10 +17,8 @@ const MOST_CUBE: usize = 32_768;
 const MOST_LAYERED: usize = 32_768;
 const MOST_LAYERS: usize = 2_048;
 const MOST_CUBE_LAYERS: usize = 2_046;
-/// Texels of linear memory, at most.
 const MOST_LINEAR: usize = 1 << 28;
 
-/// The channel of a format.
 pub(super) fn channel(format: CUarray_format) -> Outcome<Channel> {
     Ok(match format {
         CU_AD_FORMAT_UNSIGNED_INT8 => Channel::U8,
@@ -40,7 +38,6 @@ pub(super) fn channel(format: CUarray_format) -> Outcome<Channel> {
     })
 }
 
-/// Fails unless texels can have as many as `channels` channels.
 pub(super) fn check_channels(channels: c_uint) -> Outcome {
     match channels {
         1 | 2 | 4 => Ok(()),
@@ -48,7 +45,7 @@ pub(super) fn check_channels(channels: c_uint) -> Outcome {
     }
 }
 
-/// The texels that a descriptor means, at no address yet.
+/// Returns the texels that a descriptor describes, without an address yet.
 fn texels(descriptor: &CUDA_ARRAY3D_DESCRIPTOR_v2) -> Outcome<Texels> {
     let &CUDA_ARRAY3D_DESCRIPTOR_v2 { width, height, depth, format, channels, flags } = descriptor;
     let channel = channel(format)?;

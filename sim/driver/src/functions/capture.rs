@@ -1,4 +1,4 @@
-//! The functions that record streams.
+//! The functions that capture streams.
 
 use warpfold_driver::sys::*;
 
@@ -16,10 +16,10 @@ pub(crate) fn cuStreamBeginCapture_v2(stream: StreamId, mode: CUstreamCaptureMod
     state.begin_capture(stream, mode, None)
 }
 
-/// Fails for edges that say more than that one node comes behind another.
+/// Returns an error for edges that carry more than a plain dependency.
 ///
 /// # Safety
-/// It is null, or as many edges can be read there.
+/// `edges` is null, or `count` edges can be read there.
 pub(super) unsafe fn check_edges(edges: *const c_void, count: usize) -> Outcome {
     if edges.is_null() {
         return Ok(());
@@ -35,10 +35,8 @@ pub(super) unsafe fn check_edges(edges: *const c_void, count: usize) -> Outcome 
     Ok(())
 }
 
-/// Nodes that a caller lists.
-///
 /// # Safety
-/// As many can be read there.
+/// `count` nodes can be read at `first`.
 pub(super) unsafe fn nodes_of(first: *const CUgraphNode, count: usize) -> Outcome<Vec<NodeId>> {
     // SAFETY: the caller's contract.
     Ok(unsafe { list(first, count) }?.into_iter().map(NodeId::from).collect())
@@ -99,7 +97,7 @@ pub(crate) fn cuStreamUpdateCaptureDependencies_v2(
 pub(crate) fn cuStreamEndCapture(stream: StreamId, graph: Option<Out<CUgraph>>) -> Outcome {
     let mut state = world::lock();
     let stream = state.stream(stream)?;
-    // Who captures into a graph has it.
+    // A program that captures into a graph already has its handle.
     if graph.is_none() && !state.is_captured_into_given(stream) {
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
@@ -112,7 +110,7 @@ pub(crate) fn cuStreamEndCapture(stream: StreamId, graph: Option<Out<CUgraph>>) 
     }
 }
 
-/// Status, number and graph of a stream's capture.
+/// Returns the status, number and graph of a stream's capture.
 fn info(state: &State, stream: StreamId) -> (CUstreamCaptureStatus, u64, CUgraph) {
     let capturing = state.streams.get(&stream).and_then(|stream| stream.capture.as_ref());
     let found = capturing.and_then(|one| state.captures.get(&one.capture).map(|all| (one, all)));
@@ -171,7 +169,7 @@ pub(crate) fn cuStreamGetCaptureInfo_v3(
     edge_data: Option<Out<*const c_void>>,
     num_dependencies: Option<Out<usize>>,
 ) -> Outcome {
-    // Edges have no data here, which is what a null pointer says.
+    // Edges have no data here, which a null pointer reports.
     put_if(edge_data, null())?;
     cuStreamGetCaptureInfo_v2(stream, status, id, graph, dependencies, num_dependencies)
 }

@@ -7,12 +7,12 @@ use crate::failure::{Outcome, fail, fail_with};
 use crate::ffi::{ContextId, ContextParams, Out, put_if};
 use crate::world::{self, State};
 
-/// Bytes of a thread's stack, and other limits, until the program sets them.
+/// Default limits: bytes of a thread's stack, of the printf buffer and of the heap.
 const STACK: usize = 1024;
 const PRINTF: usize = 1 << 20;
 const HEAP: usize = 8 << 20;
 
-/// Streams have priorities from 0, the least, to this.
+/// Greatest priority of a stream; the least is 0.
 pub(crate) const GREATEST_PRIORITY: c_int = -5;
 
 pub(crate) fn cuDevicePrimaryCtxRetain(ctx: Out<CUcontext>, device: CUdevice) -> Outcome {
@@ -132,7 +132,7 @@ pub(crate) fn cuCtxDestroy_v2(ctx: ContextId) -> Outcome {
     Ok(())
 }
 
-/// Fails unless the context is there, lost or not.
+/// Returns an error unless the context exists, lost or not.
 fn live(state: &State, ctx: ContextId) -> Outcome {
     if state.contexts.contains_key(&ctx) { Ok(()) } else { fail(CUDA_ERROR_INVALID_CONTEXT) }
 }
@@ -174,7 +174,7 @@ pub(crate) fn cuCtxGetFlags(flags: Out<c_uint>) -> Outcome {
     flags.put(state.context(here)?.flags)
 }
 
-/// The context that a call names, or the current one for null.
+/// Returns the given context, or the current one for null.
 fn named(state: &State, ctx: ContextId) -> Outcome<ContextId> {
     if ctx.0 == 0 {
         return state.here_or_lost();
@@ -218,7 +218,7 @@ pub(crate) fn cuCtxGetLimit(value: Out<usize>, limit: CUlimit) -> Outcome {
     value.put(state.context(here)?.limits.get(&limit).copied().unwrap_or(default))
 }
 
-/// What a limit is until it is set.
+/// Returns the default of a limit.
 fn limit_of(limit: CUlimit) -> Outcome<usize> {
     match limit {
         CU_LIMIT_STACK_SIZE => Ok(STACK),
@@ -267,7 +267,7 @@ pub(crate) fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> Outcome {
     let mut state = world::lock();
     let here = state.here()?;
     match config {
-        // Banks of this capability are always 4 bytes wide; asking for another width changes nothing.
+        // Banks of this capability are always 4 bytes wide; a request for another width changes nothing.
         CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE..=CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE => {
             state.context(here)?.bank_config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
             Ok(())

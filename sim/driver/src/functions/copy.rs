@@ -10,22 +10,21 @@ use crate::host;
 use crate::staging::Staged;
 use crate::world::{self, End, Guard, TaskId, Transfer, Work};
 
-/// Bytes that may be staged for pending copies, at most; what goes beyond is copied at once, as the
-/// interface allows.
+/// Maximum bytes staged for pending copies. A copy beyond that runs at once, as the interface allows.
 const STAGED: u64 = 256 << 20;
 
-/// How a call of the interface behaves towards the host.
+/// The synchronisation of a copy call with the host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// Waits for the stream, and returns when the copy is done or what it reads is staged.
+    /// Waits for the stream, and returns when the copy is done or its source is staged.
     Blocking,
-    /// Returns when pageable memory was read or written, at once otherwise.
+    /// Returns after pageable memory was read or written, and otherwise at once.
     Asynchronous,
-    /// As that, of memory that is no host's: pageable memory is refused.
+    /// Like `Asynchronous`, but refuses pageable memory.
     OnDevice,
 }
 
-/// What the ends of a copy are in the caller's eyes.
+/// The kind of memory that the caller states for one end of a copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Device,
@@ -47,7 +46,6 @@ impl Copy {
         }
     }
 
-    /// Carries a copy out or puts it on a stream, in the manner of the call.
     fn submit(self, call: &'static str, stream: StreamId, manner: Manner) -> Outcome {
         let mut state = world::lock();
         let stream = state.stream(stream)?;
@@ -61,7 +59,7 @@ impl Copy {
     }
 }
 
-/// Carries a copy out or puts it on a stream, in the manner of the call.
+/// Runs a copy or enqueues it on a stream, as `manner` requires.
 pub(super) fn submit(
     mut state: Guard,
     stream: StreamId,
@@ -71,13 +69,13 @@ pub(super) fn submit(
     if transfer.is_empty() {
         return Ok(());
     }
-    // What is captured reads pageable memory when the graph runs.
+    // A captured copy reads pageable memory when the graph runs.
     if state.is_captured(stream)? {
         return state.capture_work(stream, Work::Copy(Arc::new(transfer)));
     }
     state.check_legacy(stream)?;
     if let (Manner::Blocking, End::Host(_), End::Memory(_)) = (manner, &transfer.from, &transfer.to) {
-        // The interface promises to wait for the stream before it reads.
+        // The interface promises to wait for the stream before the source is read.
         let before = state.before_next(stream);
         state = world::force(state, &before);
         state.check(state.streams[&stream].context)?;
@@ -91,7 +89,7 @@ pub(super) fn submit(
     if waits { finish(state, stream, task) } else { Ok(()) }
 }
 
-/// Whether a copy is done when its call returns.
+/// Returns whether a copy must be done when its call returns.
 fn must_wait(state: &Guard, manner: Manner, to: &End, from: &End, bytes: u64) -> bool {
     let is_host = |end: &End| match end {
         End::Host(_) => true,
@@ -101,26 +99,25 @@ fn must_wait(state: &Guard, manner: Manner, to: &End, from: &End, bytes: u64) ->
     match (to, from) {
         (End::Host(_), _) => true,
         (_, End::Host(_)) => state.tasks.staged() + bytes > STAGED,
-        // From page-locked memory or to it; between devices the call may return before.
+        // One end is page-locked; a copy between devices may return earlier.
         _ => manner == Manner::Blocking && (is_host(to) || is_host(from)),
     }
 }
 
-/// The bytes of pageable memory, taken now.
+/// Copies the bytes of pageable memory now.
 fn staged(from: End, bytes: u64) -> Outcome<End> {
     let End::Host(address) = from else { return Ok(from) };
-    // SAFETY: the program gave the address to this call, which returns behind this.
+    // SAFETY: the program passed the address to this call, which returns after the read.
     let copy = unsafe { host::with_bytes(address, bytes, Staged::copy) };
     Ok(End::Staged(Arc::new(copy.map_err(|_| CUDA_ERROR_OUT_OF_MEMORY)?)))
 }
 
-/// Waits for a task on a stream.
 pub(super) fn finish(state: Guard, stream: StreamId, task: TaskId) -> Outcome {
     let context = state.streams[&stream].context;
     world::force(state, &[task]).check(context)
 }
 
-/// The legacy default stream, which the calls without a stream use.
+/// The legacy default stream, for calls without a stream.
 pub(super) const DEFAULT: StreamId = StreamId(0);
 
 pub(crate) fn cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, bytes: usize) -> Outcome {
@@ -195,7 +192,7 @@ pub(crate) fn cuMemcpyPeer(
     settle([dst_ctx, src_ctx])?;
     let copy = Copy { to: (Side::Device, dst), from: (Side::Device, src), bytes };
     copy.submit("cuMemcpyPeer", DEFAULT, Manner::OnDevice)?;
-    // What comes behind it in the other context waits for it, too.
+    // Later work in the other context waits for the copy, too.
     let here = world::lock().here()?;
     settle([here])
 }
@@ -213,7 +210,6 @@ pub(crate) fn cuMemcpyPeerAsync(
     copy.submit("cuMemcpyPeerAsync", stream, Manner::OnDevice)
 }
 
-/// Waits for all that was asked of contexts.
 fn settle<const N: usize>(contexts: [ContextId; N]) -> Outcome {
     for context in contexts {
         let mut state = world::lock();

@@ -1,4 +1,4 @@
-//! Copies of rows and planes, and those with arrays.
+//! Copies of rows and planes, and copies from and to arrays.
 
 use warpfold_driver::sys::*;
 
@@ -7,20 +7,18 @@ use crate::failure::{Outcome, fail_with};
 use crate::ffi::{ArrayId, In, StreamId};
 use crate::world::{self, End, State, Step, Transfer};
 
-/// One side of a copy, as the structures of the interface have it.
+/// One side of a copy in the structures of the interface.
 struct Side {
     kind: CUmemorytype,
     host: u64,
     device: u64,
     array: CUarray,
-    /// The byte of the row, the row and the plane that it begins with.
+    /// The first byte in the row, the first row and the first plane.
     at: [usize; 3],
     pitch: usize,
-    /// Rows of a plane.
     height: usize,
 }
 
-/// Bytes of a row, rows and planes.
 type Extent = [usize; 3];
 
 impl Side {
@@ -67,14 +65,13 @@ impl Side {
     }
 }
 
-/// The copy between two sides.
 fn transfer(state: &State, to: &Side, from: &Side, extent: Extent) -> Outcome<Transfer> {
     let ((to, to_step), (from, from_step)) = (to.end(state, extent)?, from.end(state, extent)?);
     let [bytes, rows, planes] = extent.map(|extent| extent as u64);
     Ok(Transfer { to, from, bytes, rows, planes, to_step, from_step })
 }
 
-/// A copy as the structure for three dimensions has it.
+/// Converts the structure of a 3D copy.
 pub(super) fn transfer_of(state: &State, copy: &CUDA_MEMCPY3D_v2) -> Outcome<Transfer> {
     if copy.src_lod != 0 || copy.dst_lod != 0 {
         return fail_with(CUDA_ERROR_NOT_SUPPORTED, "arrays with several levels are not simulated");
@@ -100,7 +97,6 @@ pub(super) fn transfer_of(state: &State, copy: &CUDA_MEMCPY3D_v2) -> Outcome<Tra
     transfer(state, &to, &from, [copy.width_bytes, copy.height.max(1), copy.depth.max(1)])
 }
 
-/// One of two dimensions.
 fn plane_of(state: &State, copy: &CUDA_MEMCPY2D_v2) -> Outcome<Transfer> {
     let from = Side {
         kind: copy.src_memory_type,
@@ -123,7 +119,7 @@ fn plane_of(state: &State, copy: &CUDA_MEMCPY2D_v2) -> Outcome<Transfer> {
     transfer(state, &to, &from, [copy.width_bytes, copy.height, 1])
 }
 
-/// Submits a copy that is made of the state.
+/// Submits a copy that `made` creates from the state.
 fn copy(
     call: &'static str,
     stream: StreamId,
@@ -159,7 +155,7 @@ pub(crate) fn cuMemcpy3DAsync_v2(about: In<CUDA_MEMCPY3D_v2>, stream: StreamId) 
     copy("cuMemcpy3DAsync", stream, Manner::Asynchronous, |state| transfer_of(state, &about.0))
 }
 
-/// Bytes of an array of one dimension, from one of them on.
+/// Returns the side for a 1D array from a byte offset on.
 fn part(array: CUarray, offset: usize) -> Side {
     Side {
         kind: CU_MEMORYTYPE_ARRAY,

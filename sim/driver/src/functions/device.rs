@@ -1,4 +1,4 @@
-//! Devices and what they are.
+//! Devices and their attributes.
 
 use warpfold_driver::sys::*;
 
@@ -6,14 +6,12 @@ use crate::failure::{Outcome, fail};
 use crate::ffi::{Buffer, Out, PoolId, Text};
 use crate::world::{self, MULTIPROCESSORS, State, limits};
 
-/// What devices are called.
 const NAME: &str = "PTX simulator";
-/// The compute capability of all devices.
 const CAPABILITY: (c_int, c_int) = (9, 0);
 /// PCI bus of the first device; each has its own.
 const FIRST_BUS: c_int = 0xf0;
 
-/// A device's number, checked.
+/// Returns the number of a device, or an error if it does not exist.
 pub(crate) fn checked(state: &State, device: CUdevice) -> Outcome<u32> {
     match u32::try_from(device) {
         Ok(number) if (number as usize) < state.devices.len() => Ok(number),
@@ -77,7 +75,7 @@ fn pci_name(device: CUdevice) -> String {
 pub(crate) fn cuDeviceGetByPCIBusId(device: Out<CUdevice>, pci_bus_id: Text) -> Outcome {
     let count = world::lock().devices.len() as c_int;
     let asked = pci_bus_id.0.to_ascii_uppercase();
-    // Domain and function may be left out.
+    // Domain and function are optional.
     let is_asked = |device: &CUdevice| {
         let name = pci_name(*device);
         [&name[..], &name[5..], &name[..10], &name[5..10]].contains(&&*asked)
@@ -125,8 +123,8 @@ pub(crate) fn cuDeviceGetAttribute(
     value.put(attribute_of(attribute, device).ok_or(CUDA_ERROR_INVALID_VALUE)?)
 }
 
-/// What device attributes are. Those that are not named here are of what the simulator does not
-/// have (textures, surfaces, clocks, links), and 0; `None` for numbers that CUDA 13 does not know.
+/// Returns an attribute of a device. Attributes not listed here are 0 (texture and surface sizes,
+/// clocks, links); `None` for numbers that CUDA 13 does not know.
 fn attribute_of(attribute: CUdevice_attribute, device: CUdevice) -> Option<c_int> {
     let known = |limit: u32| limit as c_int;
     Some(match attribute {
@@ -166,7 +164,7 @@ fn attribute_of(attribute: CUdevice_attribute, device: CUdevice) -> Option<c_int
     })
 }
 
-/// Whether an attribute is of something that the simulator has.
+/// Returns whether an attribute describes a feature of the simulator.
 fn is_there(attribute: CUdevice_attribute) -> bool {
     matches!(
         attribute,
@@ -191,6 +189,6 @@ fn is_there(attribute: CUdevice_attribute) -> bool {
     )
 }
 
-/// The number behind the last attribute of CUDA 13.
+/// One past the last attribute of CUDA 13.
 const CU_DEVICE_ATTRIBUTE_MAX: CUdevice_attribute =
     CU_DEVICE_ATTRIBUTE_ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED + 1;

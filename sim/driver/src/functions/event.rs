@@ -60,12 +60,12 @@ pub(crate) fn cuEventSynchronize(event: EventId) -> Outcome {
 
 pub(crate) fn cuEventDestroy_v2(event: EventId) -> Outcome {
     let mut state = world::lock();
-    // One of a lost context can be destroyed as well.
+    // An event of a lost context can be destroyed as well.
     let removed = state.events.remove(&event).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
     state.check(removed.context)
 }
 
-/// The wall clock's time between two events, while the simulation ran: never a GPU's.
+/// Returns the wall-clock time of the simulation between two events, never a GPU's.
 pub(crate) fn cuEventElapsedTime(milliseconds: Out<f32>, start: EventId, end: EventId) -> Outcome {
     let mut state = world::lock();
     let mut pending = Vec::new();
@@ -88,7 +88,7 @@ pub(crate) fn cuEventElapsedTime(milliseconds: Out<f32>, start: EventId, end: Ev
         return milliseconds.put(((forward - backward) * 1e3) as f32);
     }
     let context = state.event(start)?.context;
-    // As for a query, of which a program makes fewer.
+    // Like a query; programs make fewer of these calls.
     if pending.last().is_none_or(|&task| state.tasks.query_runs(task, 0)) {
         world::force(state, &pending).check(context)?;
     }

@@ -7,9 +7,9 @@ use crate::failure::{Outcome, fail_with};
 use crate::ffi::StreamId;
 use crate::world::{self, Fill, Work};
 
-/// Puts a memset of `count` elements of `width` bytes on a stream. Without a stream it is the legacy
-/// default one; either way the call may return before the memset is done, but without a stream that of
-/// memory that the host reaches.
+/// Enqueues a memset of `count` elements of `width` bytes, on the legacy default stream if none is
+/// given. The call may return before the memset is done, except without a stream on memory that the host
+/// can access.
 fn submit(
     call: &'static str,
     dst: CUdeviceptr,
@@ -41,7 +41,7 @@ fn submit(
     }
 }
 
-/// A value of `width` bytes, as often as it fits into eight.
+/// Repeats a value of `width` bytes to eight bytes.
 pub(super) fn repeated(value: u64, width: u64) -> u64 {
     match width {
         1 => (value & 0xff) * 0x0101_0101_0101_0101,

@@ -1,4 +1,4 @@
-//! What is asked of the functions of modules.
+//! The functions of modules and their attributes.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -14,7 +14,6 @@ pub(crate) fn cuModuleGetFunction(function: Out<CUfunction>, module: ModuleId, n
     function.put(function_in(&mut world::lock(), module, &name.0)?.raw())
 }
 
-/// A function of a module, by its name.
 pub(super) fn function_in(state: &mut Guard, module: ModuleId, name: &str) -> Outcome<FunctionId> {
     let loaded = state.modules.get(&module).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
     let (context, program) = (loaded.context, loaded.program.clone());
@@ -22,7 +21,7 @@ pub(super) fn function_in(state: &mut Guard, module: ModuleId, name: &str) -> Ou
     if let Some(&known) = state.modules[&module].functions.get(name) {
         return Ok(known);
     }
-    // One that is broken fails here and not at its launch: no attribute of it is known.
+    // A broken entry fails here and not at its launch, because none of its attributes is known.
     let entry = program.find(name)?;
     let most_dynamic_shared = limits::SHARED_PER_BLOCK.saturating_sub(entry.static_shared_bytes());
     let id = FunctionId(state.new_handle());
@@ -42,7 +41,7 @@ pub(super) fn function_in(state: &mut Guard, module: ModuleId, name: &str) -> Ou
     Ok(id)
 }
 
-/// A function whose context is not lost.
+/// Returns a function whose context is not lost.
 pub(crate) fn find(state: &Guard, id: FunctionId) -> Outcome<&Function> {
     let function = state.functions.get(&id).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
     state.check(function.context)?;
@@ -54,13 +53,11 @@ impl Function {
         self.name.to_str().unwrap_or_default()
     }
 
-    /// # Errors
-    /// Never: the module has the entry.
+    /// Returns the entry, which the module always has.
     pub(crate) fn entry(&self) -> Outcome<&Entry> {
         self.program.entry(self.entry_name()).ok_or_else(|| CUDA_ERROR_NOT_FOUND.into())
     }
 
-    /// Threads of a block, at most.
     pub(crate) fn most_threads(&self) -> Outcome<u32> {
         let stated = self.entry()?.max_threads().or(self.entry()?.required_threads());
         let stated = stated.map(|extent| extent.into_iter().fold(1, u32::saturating_mul));
@@ -83,7 +80,7 @@ pub(crate) fn cuFuncGetAttribute(
         CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES => entry.static_shared_bytes() as c_int,
         CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES => function.program.constant_bytes() as c_int,
         CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES => entry.local_bytes() as c_int,
-        // PTX has as many registers as it likes: how many a GPU takes is the compiler's affair.
+        // PTX registers are virtual; how many a GPU uses is decided by the compiler.
         CU_FUNC_ATTRIBUTE_NUM_REGS => 0,
         CU_FUNC_ATTRIBUTE_PTX_VERSION => (10 * major + minor) as c_int,
         CU_FUNC_ATTRIBUTE_BINARY_VERSION => 90,
@@ -149,7 +146,7 @@ pub(crate) fn cuFuncGetModule(module: Out<CUmodule>, function: FunctionId) -> Ou
 pub(crate) fn cuFuncGetName(name: Out<*const c_char>, function: FunctionId) -> Outcome {
     let state = world::lock();
     let function = find(&state, function)?;
-    // It stays there as long as the function, which is what the interface promises.
+    // The name lives as long as the function, as the interface promises.
     name.put(Arc::as_ptr(&function.name).cast())
 }
 

@@ -1,4 +1,4 @@
-//! What is done with graphs as wholes.
+//! The functions of whole graphs.
 
 use std::ptr;
 
@@ -58,7 +58,7 @@ pub(crate) fn cuGraphInstantiateWithParams(
         Ok(_) => CUDA_GRAPH_INSTANTIATE_SUCCESS,
         Err(Unready { result, .. }) => *result,
     };
-    // What is uploaded is there already.
+    // An upload has nothing left to do.
     params.put(CUDA_GRAPH_INSTANTIATE_PARAMS { error_node: ptr::null_mut(), result, ..given })?;
     exec.put(instantiated?.raw())
 }
@@ -70,7 +70,7 @@ pub(crate) fn cuGraphInstantiate_v2(
     log: Option<Out<c_char>>,
     log_bytes: usize,
 ) -> Outcome {
-    // What can be added can be launched: there is no node to name, and nothing to say.
+    // Every graph that can be built can be launched: there is no node to report, and no log.
     put_if(error_node, ptr::null_mut())?;
     put_if(log.filter(|_| log_bytes > 0), 0)?;
     cuGraphInstantiateWithFlags(exec, graph, 0)
@@ -107,11 +107,11 @@ pub(crate) fn cuGraphGetNodes(
     num_nodes.put(written)
 }
 
-/// Writes as much of a list as there is room for, and zeros behind it; how many were written. Where
-/// there is no room at all, how many there are.
+/// Writes as much of a list as fits, followed by zeros, and returns how many items were written. Without
+/// a buffer, returns the length of the list.
 ///
 /// # Safety
-/// `to` is null or has `room` places.
+/// `to` is null or has room for `room` items.
 unsafe fn put_list<T>(to: *mut *mut T, room: usize, list: &[*mut T]) -> usize {
     if to.is_null() {
         return list.len();

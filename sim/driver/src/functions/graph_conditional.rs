@@ -1,4 +1,4 @@
-//! Nodes of any kind, among them those that decide.
+//! Nodes of any kind, among them conditional ones.
 
 use warpfold_driver::sys::*;
 
@@ -27,7 +27,7 @@ pub(crate) fn cuGraphConditionalHandleCreate(
     handle.put(state.add_condition(graph, context, default)?)
 }
 
-/// A context that the caller names, or the current one.
+/// Returns the given context, or the current one for null.
 fn given_or_here(state: &State, context: ContextId) -> Outcome<ContextId> {
     if context.0 == 0 {
         return state.here();
@@ -58,7 +58,7 @@ pub(crate) fn cuGraphAddNode_v2(
     // SAFETY: the caller gives as many edges as it says.
     unsafe { check_edges(dependency_data, num_dependencies) }?;
     let kernel = match given.kind {
-        // SAFETY: the caller has filled in what is of this kind; every value of it is allowed.
+        // SAFETY: the caller has filled in the field of this kind; every value of it is allowed.
         CU_GRAPH_NODE_TYPE_KERNEL => Some(first_form(unsafe { given.value.kernel })?),
         _ => None,
     };
@@ -97,7 +97,7 @@ pub(crate) fn cuGraphAddNode_v2(
             // SAFETY: the caller gives as many nodes as it says.
             let needs = unsafe { nodes_of(dependencies, num_dependencies) }?;
             let (id, made) = state.add_conditional(graph, needs, &params, context)?;
-            // The node keeps it, and the list with it.
+            // The node keeps `made`, and with it the list.
             given.value.conditional.graphs_out = made.graphs();
             node.put(id.raw())?;
             return node_params.put(given);

@@ -1,4 +1,4 @@
-//! Nodes of graphs that allocate and free, and what graphs have of a device's memory.
+//! Graph nodes that allocate and free, and the device memory of graphs.
 
 use std::sync::Arc;
 
@@ -22,7 +22,6 @@ pub(crate) fn cuGraphAddMemAllocNode(
     node_params.put(given)
 }
 
-/// Adds a node that allocates, and says in its parameters where.
 pub(super) fn add_allocation(
     mut state: Guard,
     node: Out<CUgraphNode>,
@@ -35,7 +34,6 @@ pub(super) fn add_allocation(
     add(state, node, graph, dependencies, Work::Allocate(range))
 }
 
-/// What a node allocates by its parameters.
 fn reserve(
     state: &mut Guard,
     graph: GraphId,
@@ -67,13 +65,14 @@ fn reserve(
         }
     }
     let range = state.reserve(graph, context, params.bytes, access.into_boxed_slice())?;
-    // As with pools, such a device sees all of the other one's memory.
+    // As with pools, such a device can access all of the other one's memory.
     state.devices[own as usize].graph_pool.open_to.extend(reaching);
     state.look_again();
     Ok(range)
 }
 
-/// The context that a node allocates in on a device: the current one, or else the primary one.
+/// Returns the context of a device in which a node allocates: the current one, otherwise the primary
+/// one.
 fn context_on(state: &State, device: u32) -> Outcome<ContextId> {
     let here = state.here()?;
     if state.contexts[&here].device == device {
@@ -88,7 +87,6 @@ fn context_on(state: &State, device: u32) -> Outcome<ContextId> {
     }
 }
 
-/// What a node does, if it is of a kind.
 fn work_of(state: &State, node: NodeId) -> Outcome<&Work> {
     state.nodes.get(&node).map(|node| &node.work).ok_or_else(|| CUDA_ERROR_INVALID_HANDLE.into())
 }
@@ -113,7 +111,7 @@ pub(crate) fn cuGraphMemAllocNodeGetParams(
     };
     params_out.put(CUDA_MEM_ALLOC_NODE_PARAMS_v1 {
         pool_props,
-        // It stays as long as the node. An empty list of Rust's has an address at which nothing is.
+        // The list lives as long as the node. The pointer of an empty Rust list is dangling.
         access_descs: if range.access.is_empty() { std::ptr::null() } else { range.access.as_ptr() },
         access_desc_count: range.access.len(),
         bytes: range.asked,

@@ -1,4 +1,4 @@
-//! Nodes of graphs that are added by hand.
+//! Graph nodes that are added explicitly.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::failure::{Outcome, fail};
 use crate::ffi::{ContextId, FunctionId, GraphId, In, KernelId, NodeId, Out, list};
 use crate::world::{self, Fill, Guard, HostCall, HostFunction, Work};
 
-/// Adds a node behind those that the caller lists.
+/// Adds a node after the nodes that the caller lists.
 pub(super) fn add(
     mut state: Guard,
     place: Out<CUgraphNode>,
@@ -48,7 +48,6 @@ pub(crate) fn cuGraphAddKernelNode(
     add(state, node, graph, (dependencies, num_dependencies), work)
 }
 
-/// The launch that a node's parameters describe.
 pub(crate) fn kernel_work(state: &Guard, params: &CUDA_KERNEL_NODE_PARAMS_v1) -> Outcome<Work> {
     let &CUDA_KERNEL_NODE_PARAMS_v1 { function, grid, block, shared_bytes, kernel_params, extra } =
         params;
@@ -59,7 +58,7 @@ pub(crate) fn kernel_work(state: &Guard, params: &CUDA_KERNEL_NODE_PARAMS_v1) ->
     Ok(Work::Launch(Arc::new(launch)))
 }
 
-/// Parameters of the second form as those of the first.
+/// Converts parameters of the second version to the first.
 pub(crate) fn first_form(params: CUDA_KERNEL_NODE_PARAMS_v2) -> Outcome<CUDA_KERNEL_NODE_PARAMS_v1> {
     let CUDA_KERNEL_NODE_PARAMS_v2 {
         function,
@@ -99,7 +98,6 @@ pub(crate) fn cuGraphAddHostNode(
     add(world::lock(), node, graph, (dependencies, num_dependencies), work)
 }
 
-/// The call that a node's parameters describe.
 pub(crate) fn host_work(params: &CUDA_HOST_NODE_PARAMS_v1) -> Outcome<Work> {
     let function = params.function.ok_or(CUDA_ERROR_INVALID_VALUE)?;
     let data = params.user_data.expose_provenance();
@@ -119,7 +117,6 @@ pub(crate) fn cuGraphAddMemsetNode(
     add(state, node, graph, (dependencies, num_dependencies), work)
 }
 
-/// The fill that a node's parameters describe.
 pub(crate) fn memset_work(
     state: &Guard,
     params: &CUDA_MEMSET_NODE_PARAMS_v1,
@@ -155,7 +152,6 @@ pub(crate) fn cuGraphAddMemcpyNode(
     add(state, node, graph, (dependencies, num_dependencies), work)
 }
 
-/// The copy that a node's parameters describe.
 pub(crate) fn memcpy_work(state: &Guard, params: &CUDA_MEMCPY3D_v2, ctx: ContextId) -> Outcome<Work> {
     state.check(ctx)?;
     Ok(Work::Copy(Arc::new(transfer_of(state, params)?)))

@@ -1,4 +1,4 @@
-//! New parameters for nodes of graphs, and of graphs that can be launched.
+//! Updates of parameters, of nodes of graphs and of executable graphs.
 
 use std::ptr;
 
@@ -73,7 +73,7 @@ pub(crate) fn cuGraphExecHostNodeSetParams(
     world::lock().set_step(exec, node, host_work(&node_params.0)?)
 }
 
-/// Takes over the parameters of a graph of the same nodes in the same order.
+/// Updates an executable graph from a graph with the same nodes in the same order.
 pub(crate) fn cuGraphExecUpdate_v2(
     exec: ExecId,
     graph: GraphId,

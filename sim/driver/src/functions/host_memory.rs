@@ -1,4 +1,4 @@
-//! Host memory that kernels reach: page-locked, or registered.
+//! Host memory that kernels can access: page-locked or registered.
 
 use std::sync::Arc;
 use std::thread;
@@ -12,7 +12,7 @@ use crate::ffi::Out;
 use crate::pages;
 use crate::world::{self, HostAllocation, HostKind};
 
-/// How often to look whether launches still use memory that is to be given back.
+/// Polling interval while launches still use memory that is being unregistered.
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
 
 pub(crate) fn cuMemAllocHost_v2(address: Out<*mut c_void>, bytes: usize) -> Outcome {
@@ -24,7 +24,7 @@ pub(crate) fn cuMemHostAlloc(address: Out<*mut c_void>, bytes: usize, flags: c_u
     if flags & !all != 0 {
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
-    // Under unified addressing all of it is mapped.
+    // With unified addressing all page-locked memory is mapped.
     allocate(address, "cuMemHostAlloc", bytes, flags | CU_MEMHOSTALLOC_DEVICEMAP)
 }
 
@@ -84,9 +84,9 @@ pub(crate) fn cuMemHostRegister_v2(address: *mut c_void, bytes: usize, flags: c_
     if flags & !all != 0 || !is_whole {
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
-    // SAFETY: the interface obliges the program to keep the bytes until it has unregistered them,
-    // which waits until nobody else holds the keeper; to leave them alone while work uses them; and
-    // to have allocated them.
+    // SAFETY: the interface obliges the program to have allocated the bytes; to keep them until it has
+    // unregistered them, which waits until the keeper has no other owner; and not to touch them while
+    // work uses them.
     let registered = unsafe { pages::register(&state.host.memory, start, bytes as u64) };
     let (lent_at, keeper) = registered?;
     let kind = HostKind::Registered(keeper);
@@ -108,8 +108,8 @@ pub(crate) fn cuMemHostUnregister(address: *mut c_void) -> Outcome {
     let keeper = Arc::clone(keeper);
     free_host(&mut state, "cuMemHostUnregister", start)?;
     drop(state);
-    // The program may free the bytes next, so wait until no launch that other threads run, or copy,
-    // has them in its view any more.
+    // The program may free the bytes next, so wait until no launch or copy of another thread can access
+    // them any more.
     while Arc::strong_count(&keeper) > 1 {
         thread::sleep(LOOK_AGAIN);
     }

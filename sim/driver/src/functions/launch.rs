@@ -12,14 +12,13 @@ use crate::ffi::{FunctionId, In, StreamId, list};
 use crate::watch;
 use crate::world::{self, Function, Guard, Launching, MULTIPROCESSORS, Work, limits};
 
-/// What a launch asks for beside grid, block and shared memory.
+/// Attributes of a launch beside grid, block and shared memory.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Wishes {
     pub(crate) cooperative: bool,
     pub(crate) cluster: Option<[u32; 3]>,
 }
 
-/// Where the parameters of a launch are.
 #[derive(Clone, Copy)]
 pub(crate) struct Arguments {
     pub(crate) each: *mut *mut c_void,
@@ -80,7 +79,6 @@ pub(crate) fn cuLaunchKernelEx(
     submit(function, shape, wishes, config.stream.into(), arguments)
 }
 
-/// What the attributes of a launch ask for.
 pub(crate) fn wishes_of(config: &LaunchConfig) -> Outcome<Wishes> {
     let count = config.attribute_count as usize;
     // SAFETY: the caller gives as many attributes as it says.
@@ -92,7 +90,7 @@ pub(crate) fn wishes_of(config: &LaunchConfig) -> Outcome<Wishes> {
             CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
                 wishes.cluster = Some([value[0], value[1], value[2]]);
             }
-            // These change when and where a launch runs on a GPU, and no result.
+            // These affect when and where a launch runs on a GPU, and no result.
             CU_LAUNCH_ATTRIBUTE_IGNORE
             | CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
             | CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY
@@ -132,7 +130,7 @@ fn submit(
     Ok(())
 }
 
-/// A launch that can run, with a copy of its parameters.
+/// Checks a launch and copies its parameters.
 pub(crate) fn prepare(
     state: &Guard,
     id: FunctionId,
@@ -144,7 +142,8 @@ pub(crate) fn prepare(
     let Wishes { cluster, cooperative } = wishes;
     let shape = Launch { cluster, cooperative, seed: world::seed(), ..shape };
     check_shape(function, &shape, wishes)?;
-    // SAFETY: the caller gives a pointer to each parameter, or all of them, as the entry has them.
+    // SAFETY: the caller passes a pointer to each parameter, or to all of them, as the entry declares
+    // them.
     let parameters = unsafe { collect(function.entry()?.params(), arguments) }?;
     Ok(Launching {
         module: function.module,
@@ -157,7 +156,7 @@ pub(crate) fn prepare(
     })
 }
 
-/// Refuses what the device cannot run, with the driver's code for it.
+/// Returns an error, with the driver's code, for a launch that the device cannot run.
 fn check_shape(function: &Function, shape: &Launch, wishes: Wishes) -> Outcome {
     let (entry, name) = (function.entry()?, readable(function.entry_name()));
     let threads = shape.block.map(u64::from).into_iter().fold(1, u64::saturating_mul);
@@ -178,7 +177,7 @@ fn check_shape(function: &Function, shape: &Launch, wishes: Wishes) -> Outcome {
     if wishes.cooperative { check_cooperative(function, shape, threads as u32) } else { Ok(()) }
 }
 
-/// All blocks of a cooperative launch are on the device at a time.
+/// Returns an error unless all blocks of a cooperative launch fit on the device at once.
 fn check_cooperative(function: &Function, shape: &Launch, threads: u32) -> Outcome {
     let shared = shape.dynamic_shared.into();
     let resident = match shape.cluster.or(function.entry()?.required_cluster()) {
@@ -197,11 +196,11 @@ fn check_cooperative(function: &Function, shape: &Launch, threads: u32) -> Outco
     Ok(())
 }
 
-/// The parameters as bytes.
+/// Copies the parameters into one buffer.
 ///
 /// # Safety
-/// `each` is null or points at as many pointers as there are parameters, each to so many bytes;
-/// `extra` is null or a list as the interface has it.
+/// `each` is null, or points at a pointer for each parameter, which points at that parameter's bytes;
+/// `extra` is null or a list in the format of the interface.
 unsafe fn collect(parameters: &[Param], arguments: Arguments) -> Outcome<Vec<u8>> {
     let bytes = parameters.last().map_or(0, |last| last.offset + last.size);
     if !arguments.extra.is_null() {
@@ -229,20 +228,20 @@ unsafe fn collect(parameters: &[Param], arguments: Arguments) -> Outcome<Vec<u8>
     Ok(collected)
 }
 
-/// The parameters from a list of names and values that ends with a null.
+/// Copies the parameters from a null-terminated list of names and values.
 ///
 /// # Safety
-/// It is such a list.
+/// `extra` is such a list.
 unsafe fn collect_extra(bytes: usize, extra: *mut *mut c_void) -> Outcome<Vec<u8>> {
     let (mut buffer, mut size) = (super::stream::null::<c_void>(), None);
     let mut at = extra;
     loop {
-        // SAFETY: the caller's contract: the list goes on until its end.
+        // SAFETY: the caller's contract: the list is readable up to its end.
         let name = unsafe { at.read_unaligned() };
         if name == CU_LAUNCH_PARAM_END {
             break;
         }
-        // SAFETY: as above, a name has a value behind it.
+        // SAFETY: as above, a name is followed by a value.
         let value = unsafe { at.add(1).read_unaligned() };
         match name {
             CU_LAUNCH_PARAM_BUFFER_POINTER => buffer = value,
@@ -258,7 +257,7 @@ unsafe fn collect_extra(bytes: usize, extra: *mut *mut c_void) -> Outcome<Vec<u8
     match size {
         // Trailing padding of the caller's structure is allowed.
         Some(size) if size >= bytes && !buffer.is_null() => {
-            // SAFETY: the caller's contract: so many bytes are there.
+            // SAFETY: the caller's contract: the buffer has `size` bytes.
             Ok(unsafe { std::slice::from_raw_parts(buffer.cast::<u8>(), bytes) }.to_vec())
         }
         _ => {

@@ -1,4 +1,4 @@
-//! Libraries: modules of no context, which each loads when it first needs them.
+//! Libraries: modules without a context, which each context loads on first use.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -43,7 +43,7 @@ pub(crate) fn cuLibraryLoadFromFile(
     load(library, image_of(&path.0)?, (jit_options, jit_values, num_jit as usize))
 }
 
-/// Options of a compiler, their values, and how many there are.
+/// Compiler options, their values, and their number.
 type Options = (*mut CUjit_option, *mut *mut c_void, usize);
 
 fn load(library: Out<CUlibrary>, image: Image, (options, values, count): Options) -> Outcome {
@@ -84,7 +84,7 @@ pub(crate) fn cuLibraryUnload(library: LibraryId) -> Outcome {
     Ok(())
 }
 
-/// A library's module in a context, which loads it the first time.
+/// Returns a library's module in a context, loaded on first use.
 fn module_in(state: &mut Guard, id: LibraryId, context: ContextId) -> Outcome<ModuleId> {
     let library = find(state, id)?;
     let known = library.modules.get(&context).copied();
@@ -99,14 +99,13 @@ fn module_in(state: &mut Guard, id: LibraryId, context: ContextId) -> Outcome<Mo
     Ok(module)
 }
 
-/// A kernel's function in a context.
 fn function_for(state: &mut Guard, id: KernelId, context: ContextId) -> Outcome<FunctionId> {
     let Kernel { library, name } = kernel(state, id)?.clone();
     let module = module_in(state, library, context)?;
     function_in(state, module, name.to_str().unwrap_or_default())
 }
 
-/// The function of the current context that a handle stands for, if it is a kernel's.
+/// Returns the function in the current context that a handle stands for, if it is a kernel's.
 pub(crate) fn function_of(id: KernelId) -> Outcome<Option<FunctionId>> {
     let mut state = world::lock();
     if !state.kernels.contains_key(&id) {
@@ -116,7 +115,7 @@ pub(crate) fn function_of(id: KernelId) -> Outcome<Option<FunctionId>> {
     function_for(&mut state, id, here).map(Some)
 }
 
-/// A kernel's function in a context of a device: the current one, or the primary one.
+/// Returns a kernel's function in a context of a device: the current one, otherwise the primary one.
 fn function_on(state: &mut Guard, id: KernelId, device: CUdevice) -> Outcome<FunctionId> {
     let device = u32::try_from(device).map_err(|_| CUDA_ERROR_INVALID_DEVICE)?;
     let here = state.here().ok().filter(|here| state.contexts[here].device == device);
@@ -196,7 +195,7 @@ pub(crate) fn cuKernelGetLibrary(library: Out<CUlibrary>, id: KernelId) -> Outco
 }
 
 pub(crate) fn cuKernelGetName(name: Out<*const c_char>, id: KernelId) -> Outcome {
-    // It stays there as long as the library, which is what the interface promises.
+    // The name lives as long as the library, as the interface promises.
     name.put(Arc::as_ptr(&kernel(&world::lock(), id)?.name).cast())
 }
 

@@ -1,4 +1,4 @@
-//! Links: one image of several.
+//! Links of several images into one.
 
 use std::ptr;
 use std::slice;
@@ -37,7 +37,7 @@ pub(crate) fn cuLinkAddData_v2(
     if data.is_null() {
         return fail(CUDA_ERROR_INVALID_VALUE);
     }
-    // SAFETY: the caller gives so many bytes.
+    // SAFETY: the caller passes `bytes` bytes.
     let bytes = unsafe { slice::from_raw_parts(data.cast::<u8>(), bytes) };
     if kind == CU_JIT_INPUT_LIBRARY && is_device_runtime(bytes) {
         return add(state, CU_JIT_INPUT_PTX, Image::Ptx(COOPERATIVE.to_owned()));
@@ -56,10 +56,10 @@ pub(crate) fn cuLinkAddFile_v2(
     add(state, kind, image_of(&path.0)?)
 }
 
-/// What stands for CUDA's device runtime.
+/// PTX that replaces CUDA's device runtime.
 const COOPERATIVE: &str = include_str!("cooperative.ptx");
 
-/// Whether bytes are CUDA's device runtime, a library of machine code.
+/// Returns whether bytes are CUDA's device runtime, a library of machine code.
 fn is_device_runtime(bytes: &[u8]) -> bool {
     const NAME: &[u8] = b"cudaCGSynchronize";
     bytes.starts_with(b"!<arch>\n") && bytes.windows(NAME.len()).any(|window| window == NAME)
@@ -68,7 +68,7 @@ fn is_device_runtime(bytes: &[u8]) -> bool {
 fn add(state: LinkId, kind: CUjitInputType, image: Image) -> Outcome {
     let what = match kind {
         CU_JIT_INPUT_PTX | CU_JIT_INPUT_FATBINARY => None,
-        // What a link of ours was before is PTX.
+        // The output of an earlier link here is PTX.
         CU_JIT_INPUT_CUBIN if matches!(image, Image::Ptx(_)) => None,
         CU_JIT_INPUT_CUBIN | CU_JIT_INPUT_OBJECT | CU_JIT_INPUT_LIBRARY => Some("machine code"),
         _ => Some("no PTX"),
@@ -84,7 +84,7 @@ fn add(state: LinkId, kind: CUjitInputType, image: Image) -> Outcome {
     Ok(())
 }
 
-/// Puts texts behind each other, under the head of the first one.
+/// Concatenates texts under the header of the first one.
 fn linked(texts: &[Vec<u8>]) -> Vec<u8> {
     const HEAD: [&str; 3] = [".version", ".target", ".address_size"];
     let mut all = String::new();
@@ -111,7 +111,7 @@ pub(crate) fn cuLinkComplete(
     if link.is_empty() {
         return fail_with(CUDA_ERROR_INVALID_VALUE, "nothing was added to the link");
     }
-    // It stays there as long as the link, which is what the interface promises.
+    // The image lives as long as the link, as the interface promises.
     let whole = linked(link);
     link.clear();
     link.push(whole);

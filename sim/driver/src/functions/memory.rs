@@ -11,16 +11,15 @@ use crate::pages;
 use crate::watch::Watcher;
 use crate::world::{self, HostAllocation, HostKind, State};
 
-/// Rows of pitched memory start at multiples of this many bytes.
+/// Alignment of rows of pitched memory, in bytes.
 const PITCH: usize = 512;
 
-/// What each byte of new memory is. A driver promises nothing of it, and has often zeros there, with
-/// which a program goes well that forgets to write them. These are NaN in every type of floats, and no
-/// count.
+/// The bytes of new memory. A driver promises nothing about them and often has zeros there, which hides
+/// a missing initialisation. These are NaN in every floating-point type, and not a plausible count.
 const NEW: u64 = u64::MAX;
 
-/// Bytes of new memory that are made so, from its start on. Behind them are zeros: the host provides
-/// pages as they are touched, and of large memory a program may touch few.
+/// Bytes of new memory that are filled so, from its start on. The rest is zero: the host provides pages
+/// as they are touched, and a program may touch few of a large allocation.
 const NEW_BYTES: u64 = 1 << 20;
 
 pub(crate) fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) -> Outcome {
@@ -31,7 +30,7 @@ pub(crate) fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) -> Outcome {
     total.put(state.devices[device as usize].addresses.budget().limit() as usize)
 }
 
-/// Allocates device memory in the current context, and tells its watcher.
+/// Allocates device memory in the current context, and returns the watcher to notify.
 pub(crate) fn allocate(state: &mut State, bytes: usize) -> Outcome<(u64, Option<Arc<dyn Watcher>>)> {
     let here = state.here()?;
     if bytes == 0 {
@@ -47,12 +46,12 @@ pub(crate) fn allocate(state: &mut State, bytes: usize) -> Outcome<(u64, Option<
     Ok((address, context.watcher.clone()))
 }
 
-/// Writes what new memory holds before the program has written it.
+/// Fills new memory with [`NEW`].
 pub(crate) fn make_new(memory: &GlobalMemory, address: u64, bytes: u64) -> Outcome {
     Ok(memory.fill(address, NEW, bytes.min(NEW_BYTES))?)
 }
 
-/// Tells a watcher of new memory, without the lock.
+/// Notifies a watcher of new memory, without the lock.
 pub(crate) fn tell(watcher: Option<Arc<dyn Watcher>>, address: u64, bytes: usize) {
     if let Some(watcher) = watcher {
         watcher.allocated(address, bytes as u64);
@@ -120,7 +119,6 @@ fn not_allocated(address: u64) -> Outcome {
     fail_with(CUDA_ERROR_INVALID_VALUE, detail)
 }
 
-/// Frees host memory that the driver has allocated.
 pub(crate) fn free_host(state: &mut State, call: &'static str, address: u64) -> Outcome {
     let Some(found) = state.host.allocations.get(&address) else { return not_allocated(address) };
     let (owner, bytes, lent_at) = (found.context, found.bytes, found.lent_at);
@@ -149,7 +147,6 @@ pub(crate) fn cuMemAllocManaged(dptr: Out<CUdeviceptr>, bytes: usize, flags: c_u
     dptr.put(allocate_host("cuMemAllocManaged", bytes, flags, HostKind::Managed)?)
 }
 
-/// Allocates host memory that kernels reach.
 pub(crate) fn allocate_host(
     call: &'static str,
     bytes: usize,
@@ -183,7 +180,7 @@ pub(crate) fn cuMemAdvise(
     check_managed(&world::lock(), dptr, count)
 }
 
-/// Fails unless bytes are of managed memory.
+/// Returns an error unless the bytes are managed memory.
 pub(crate) fn check_managed(state: &State, dptr: CUdeviceptr, count: usize) -> Outcome {
     state.here()?;
     match state.host.holder(dptr) {

@@ -1,5 +1,5 @@
-//! The driver's functions as safe code: each has the name of the exported one and takes its
-//! arguments converted (`ffi`).
+//! The driver's functions as safe code: each has the name of the exported one and takes converted
+//! arguments (`ffi`).
 
 #![allow(non_snake_case, reason = "the names are those of C")]
 

@@ -1,4 +1,4 @@
-//! Modules: PTX that a context has loaded.
+//! Modules: PTX loaded into a context.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,21 +14,20 @@ use crate::fatbin::{self, FatError, NEWEST_TARGET};
 use crate::ffi::{ContextId, Image, ModuleId, Out, Text, list, put_if, write_text};
 use crate::world::{self, Guard, LoadedModule};
 
-/// Bytes that are read of a file: more than the simulator parses.
+/// Maximum bytes read of a file: more than the simulator parses.
 const MAX_FILE: u64 = 65 << 20;
-/// Broken entries that the log of a module tells of.
+/// Maximum broken entries in the log of a module.
 const MOST_TOLD: usize = 20;
-/// Texts whose parsed form is kept, at most.
+/// Maximum texts whose parsed form is cached.
 const KEPT: usize = 256;
 
 pub(crate) fn cuModuleLoad(module: Out<CUmodule>, path: Text) -> Outcome {
     load(module, image_of(&path.0)?).map(drop)
 }
 
-/// The image that a file holds.
 pub(super) fn image_of(path: &str) -> Outcome<Image> {
     let failed = |error: io::Error| Failure::new(CUDA_ERROR_FILE_NOT_FOUND, format!("{path}: {error}"));
-    // What is no file may be endless, or wait for whoever writes to it.
+    // A pipe or a device may be endless, or block until it is written to.
     if !fs::metadata(path).map_err(failed)?.is_file() {
         return Err(failed(io::Error::other("no file")));
     }
@@ -37,7 +36,6 @@ pub(super) fn image_of(path: &str) -> Outcome<Image> {
     Ok(image_in(bytes))
 }
 
-/// The image that bytes are.
 pub(super) fn image_in(bytes: Vec<u8>) -> Image {
     match String::from_utf8(bytes) {
         Err(error) if error.as_bytes().starts_with(&fatbin::MAGIC) => Image::Fat(error.into_bytes()),
@@ -70,23 +68,23 @@ pub(crate) fn cuModuleLoadDataEx(
     loaded.map(drop)
 }
 
-/// A line for each entry that is broken, of the first of them.
+/// Returns a line for each broken entry, up to [`MOST_TOLD`].
 pub(super) fn broken_entries(program: &Module) -> String {
     let broken = program.broken().filter(|broken| broken.is_entry()).take(MOST_TOLD);
     let lines = broken.filter_map(|broken| program.find(broken.name()).err());
     lines.map(|error| format!("{error}\n")).collect()
 }
 
-/// Whether a code says that the image is at fault.
+/// Returns whether a code means that the image is at fault.
 pub(super) fn is_rejection(code: c_int) -> bool {
     [CUDA_ERROR_INVALID_PTX, CUDA_ERROR_UNSUPPORTED_PTX_VERSION, CUDA_ERROR_NO_BINARY_FOR_GPU]
         .contains(&code)
 }
 
-/// Fills the log buffers that the options name, and says how much is in them.
+/// Fills the log buffers that the options name, and writes back their used sizes.
 ///
 /// # Safety
-/// There are `count` options and values; a buffer among them is as long as its size says.
+/// There are `count` options and values; a log buffer has the size that its option gives.
 pub(super) unsafe fn write_logs(
     count: usize,
     options: *mut CUjit_option,
@@ -104,7 +102,7 @@ pub(super) unsafe fn write_logs(
     ];
     for (buffer, size, text) in logs {
         let (Some(buffer), Some(size)) = (find(buffer), find(size)) else { continue };
-        // The value itself is the size, in the place of a pointer.
+        // The option's value is the size itself, stored as a pointer.
         let room = given[size].addr() as c_uint as usize;
         if room == 0 || given[buffer].is_null() {
             continue;
@@ -121,7 +119,7 @@ pub(super) unsafe fn write_logs(
 
 fn load(module: Out<CUmodule>, image: Image) -> Outcome<Module> {
     let here = world::lock().here()?;
-    // Without the lock: a large text takes a while.
+    // Without the lock, because parsing a large text takes long.
     let program = parsed(text_of(image)?)?;
     let mut state = world::lock();
     state.check(here)?;
@@ -129,7 +127,6 @@ fn load(module: Out<CUmodule>, image: Image) -> Outcome<Module> {
     Ok(program)
 }
 
-/// Loads a module into a context.
 pub(super) fn load_into(state: &mut Guard, context: ContextId, program: &Module) -> Outcome<ModuleId> {
     state.context(context)?.gpu.load(program)?;
     let id = ModuleId(state.new_handle());
@@ -138,7 +135,6 @@ pub(super) fn load_into(state: &mut Guard, context: ContextId, program: &Module)
     Ok(id)
 }
 
-/// The PTX of an image.
 pub(super) fn text_of(image: Image) -> Outcome<String> {
     Ok(match image {
         Image::Ptx(text) => text,
@@ -159,7 +155,7 @@ fn unreadable(error: FatError) -> Failure {
     Failure::new(code, error.to_string())
 }
 
-/// A module of a text, with variables of its own.
+/// Returns a module of a text, with variables of its own; parsed texts are cached.
 pub(super) fn parsed(text: String) -> Outcome<Module> {
     static PARSED: Mutex<Option<HashMap<String, Module>>> = Mutex::new(None);
     let lock = || PARSED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -200,7 +196,6 @@ pub(crate) fn cuModuleUnload(module: ModuleId) -> Outcome {
     unload(&mut state, context, module)
 }
 
-/// Takes a module out of its context.
 pub(super) fn unload(state: &mut Guard, context: ContextId, module: ModuleId) -> Outcome {
     state.note_unloaded(context, module);
     state.functions.retain(|_, function| function.module != module);
@@ -219,7 +214,6 @@ pub(crate) fn cuModuleGetGlobal_v2(
     put_global(&mut world::lock(), (dptr, bytes), module, &name.0)
 }
 
-/// Where a module's variable is, and how large.
 pub(super) fn put_global(
     state: &mut Guard,
     (dptr, bytes): (Option<Out<CUdeviceptr>>, Option<Out<usize>>),

@@ -1,5 +1,5 @@
-//! How many blocks a multiprocessor holds at a time: what threads and shared memory leave room for.
-//! Registers are unknown, and taken to be enough.
+//! Occupancy: how many blocks fit on a multiprocessor by threads and shared memory. Registers are
+//! unknown and assumed to suffice.
 
 use warpfold_driver::sys::*;
 
@@ -9,8 +9,8 @@ use crate::failure::{Outcome, fail};
 use crate::ffi::{FunctionId, In, Out};
 use crate::world::{self, Function, MULTIPROCESSORS, limits};
 
-/// Blocks of `threads` threads that a multiprocessor holds; 0 when one does not fit. What `.maxntid`
-/// allows is left out, as a GPU's driver does (seen on an H200, driver 580).
+/// Returns how many blocks of `threads` threads fit on a multiprocessor; 0 if none does. `.maxntid` is
+/// ignored, as a GPU's driver does (seen on an H200, driver 580).
 pub(crate) fn resident_blocks(function: &Function, threads: u32, shared: u64) -> Outcome<u32> {
     if threads == 0 {
         return fail(CUDA_ERROR_INVALID_VALUE);
@@ -24,12 +24,12 @@ pub(crate) fn resident_blocks(function: &Function, threads: u32, shared: u64) ->
     }
     let bytes = statically + shared + u64::from(limits::RESERVED_SHARED_PER_BLOCK);
     let by_shared = (u64::from(limits::SHARED_PER_MULTIPROCESSOR) / bytes) as u32;
-    // Threads come in whole warps.
+    // Threads are allocated in whole warps.
     let by_threads = limits::THREADS_PER_MULTIPROCESSOR / threads.next_multiple_of(32);
     Ok(by_threads.min(by_shared).min(limits::BLOCKS_PER_MULTIPROCESSOR))
 }
 
-/// Clusters of `blocks` blocks that the device holds.
+/// Returns how many clusters of `blocks` blocks fit on the device.
 pub(crate) fn resident_clusters(
     function: &Function,
     threads: u32,
@@ -78,7 +78,7 @@ pub(crate) fn cuOccupancyMaxPotentialBlockSize(
     shared_bytes: usize,
     block_size_limit: c_int,
 ) -> Outcome {
-    // The lock is not held while the program's function is called.
+    // The lock must not be held while the program's function is called.
     let function = find(&world::lock(), function)?.clone();
     let limit = u32::try_from(block_size_limit).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
     let most = function.most_threads()?;
@@ -88,7 +88,7 @@ pub(crate) fn cuOccupancyMaxPotentialBlockSize(
         (1..=most / 32).rev().map(|warps| 32 * warps).chain([most].into_iter().filter(|&n| n < 32))
     {
         let shared = match shared_bytes_of {
-            // SAFETY: the program gives a function that takes any size of a block.
+            // SAFETY: the program passes a function that accepts any block size.
             Some(bytes_of) => unsafe { bytes_of(threads as c_int) },
             None => shared_bytes,
         };

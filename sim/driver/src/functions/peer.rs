@@ -1,4 +1,4 @@
-//! Access of one device to another one's memory.
+//! Access of a device to the memory of another one.
 
 use warpfold_driver::sys::*;
 

@@ -1,4 +1,4 @@
-//! What an address is.
+//! Attributes of addresses.
 
 use std::ptr;
 
@@ -8,7 +8,6 @@ use crate::failure::{Outcome, fail, fail_with};
 use crate::ffi::{ContextId, PoolId, list};
 use crate::world::{self, HostKind, State};
 
-/// What is known of an address.
 struct Known {
     context: ContextId,
     kind: CUmemorytype,
@@ -31,7 +30,7 @@ fn look_up(state: &State, address: u64) -> Option<Known> {
     Some(Known { context, kind: CU_MEMORYTYPE_DEVICE, base, bytes, is_managed: false, pool })
 }
 
-/// An attribute's value, of the type that the interface gives it.
+/// The value of an attribute, with the type that the interface gives it.
 enum Value {
     Int(c_int),
     Unsigned(c_uint),
@@ -40,7 +39,7 @@ enum Value {
     Size(usize),
 }
 
-/// An attribute of an address; `None` where the address is of no memory of the driver's.
+/// Returns an attribute of an address; `None` if the memory is not the driver's.
 fn value_of(state: &State, attribute: CUpointer_attribute, address: u64) -> Outcome<Option<Value>> {
     let Some(known) = look_up(state, address) else { return Ok(None) };
     let is_host = known.kind == CU_MEMORYTYPE_HOST || known.is_managed;
@@ -76,7 +75,7 @@ fn value_of(state: &State, attribute: CUpointer_attribute, address: u64) -> Outc
 
 impl Value {
     /// # Safety
-    /// The place is for the type that the interface gives the attribute.
+    /// `place` can be written with the type that the interface gives the attribute.
     unsafe fn put(self, place: *mut c_void) {
         // SAFETY: the caller's contract.
         unsafe {
@@ -118,7 +117,7 @@ pub(crate) fn cuPointerGetAttributes(
     // SAFETY: the caller gives as many attributes and places as it says.
     let (attributes, places) = unsafe { (list(attributes, count), list(data, count)) };
     for (attribute, place) in attributes?.into_iter().zip(places?) {
-        // Memory that is not the driver's, and what does not apply, have zeros here.
+        // Memory that is not the driver's, and attributes that do not apply, report zeros here.
         let zero = match attribute {
             CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL => Value::Int(-2),
             CU_POINTER_ATTRIBUTE_CONTEXT | CU_POINTER_ATTRIBUTE_HOST_POINTER => {

@@ -1,4 +1,4 @@
-//! Memory that is allocated and freed in the order of streams.
+//! Stream-ordered allocation.
 
 use warpfold_driver::sys::*;
 
@@ -21,7 +21,7 @@ pub(crate) fn cuMemAllocFromPoolAsync(
     allocate_from(dptr, bytes, Some(pool), stream)
 }
 
-/// The memory is there at once, which is earlier than the stream's order asks for.
+/// Allocates at once, which is earlier than the order of the stream requires.
 fn allocate_from(
     dptr: Out<CUdeviceptr>,
     bytes: usize,
@@ -104,7 +104,7 @@ pub(crate) fn cuMemPoolTrimTo(pool: PoolId, _min_bytes_to_keep: usize) -> Outcom
     find(&mut world::lock(), pool).map(|_| ())
 }
 
-/// Attributes that are an int; the others are 64 bits wide.
+/// Attributes of type `int`; the others have 64 bits.
 const INTS: std::ops::RangeInclusive<CUmemPool_attribute> =
     CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES..=CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
 
@@ -151,7 +151,7 @@ pub(crate) fn cuMemPoolSetAttribute(
         }
     };
     match attribute {
-        // Only zero may be set: it starts the count anew.
+        // Only zero may be set: it resets the high-water mark.
         CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH | CU_MEMPOOL_ATTR_USED_MEM_HIGH if given == 0 => {
             pool.high = pool.used();
         }
@@ -211,7 +211,7 @@ pub(crate) fn cuMemPrefetchAsync(
     let mut state = world::lock();
     let stream = state.stream(stream)?;
     check_managed(&state, dptr, count)?;
-    // The memory is where every device reaches it; the order is all that is left.
+    // Every device can access the memory already; only the order is left.
     state.submit(stream, Work::Nothing)?;
     Ok(())
 }
@@ -229,7 +229,7 @@ pub(crate) fn cuStreamAttachMemAsync(
     let mut state = world::lock();
     let stream = state.stream(stream)?;
     check_managed(&state, dptr, 1)?;
-    // Every stream and the host reach it; the order is all that is left.
+    // Every stream and the host can access it already; only the order is left.
     state.submit(stream, Work::Nothing)?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Start, version, texts of codes, and finding functions by name.
+//! Initialisation, version, texts of codes, and lookup of functions by name.
 
 use std::ptr;
 
@@ -9,7 +9,7 @@ use crate::failure::{Outcome, fail, fail_with};
 use crate::ffi::{Out, Text, put_if};
 use crate::world;
 
-/// The CUDA version whose interface this is: 13.0.
+/// Version of the implemented interface: CUDA 13.0.
 const VERSION: c_int = 13_000;
 
 pub(crate) fn cuInit(flags: c_uint) -> Outcome {
@@ -36,8 +36,8 @@ fn describe(text: Out<*const c_char>, found: Option<*const c_char>) -> Outcome {
     if found.is_some() { Ok(()) } else { fail(CUDA_ERROR_INVALID_VALUE) }
 }
 
-/// Functions whose newest form came with this CUDA version or a later one; asked for with an older
-/// one, they are the former form.
+/// Versioned names with the CUDA version that introduced them; a program that asks for an older version
+/// gets the previous form.
 const SINCE: &[(&str, c_int)] = &[
     ("cuCtxCreate_v3", 11_040),
     ("cuCtxCreate_v4", 12_050),
@@ -54,8 +54,8 @@ const SINCE: &[(&str, c_int)] = &[
     ("cuStreamUpdateCaptureDependencies_v2", 12_030),
 ];
 
-/// Functions that have a form that is not here, from this CUDA version on, which `cudaTypedefs.h` names
-/// after the function. What is here would take that form's arguments for others.
+/// Functions that, from this CUDA version on, have a version that is not implemented but that
+/// `cudaTypedefs.h` gives the same name. The implementation here would misread its arguments.
 const UNTIL: &[(&str, c_int)] =
     &[("cuMemAdvise", 12_020), ("cuMemPrefetchAsync", 12_020), ("cuGraphGetEdges", 12_030)];
 
@@ -66,7 +66,7 @@ pub(crate) fn cuGetProcAddress_v2(
     flags: u64,
     symbol_status: Option<Out<CUdriverProcAddressQueryResult>>,
 ) -> Outcome {
-    // Flag 1 asks for the legacy default stream, which is what there is; 2 for that of each thread.
+    // Flag 1 requests the legacy default stream, the only one here; 2 the per-thread one.
     if flags > 1 {
         return fail_with(CUDA_ERROR_NOT_SUPPORTED, "there are no per-thread default stream functions");
     }
@@ -80,7 +80,7 @@ pub(crate) fn cuGetProcAddress_v2(
     if found.is_some() { Ok(()) } else { fail(CUDA_ERROR_NOT_FOUND) }
 }
 
-/// The exported name of a function as `cuda.h` of a CUDA version has it.
+/// Returns the exported name of a function in `cuda.h` of a CUDA version.
 pub(crate) fn exported_name(symbol: &str, version: c_int) -> Option<String> {
     if symbol == "cuGraphInstantiate" && version >= 12_000 {
         return Some("cuGraphInstantiateWithFlags".to_owned());

@@ -34,7 +34,7 @@ pub(crate) fn cuStreamDestroy_v2(stream: StreamId) -> Outcome {
     if stream.0 <= 2 {
         return fail(CUDA_ERROR_INVALID_HANDLE);
     }
-    // A stream of a lost context, or without a current one, can be destroyed as well.
+    // A stream can also be destroyed if its context is lost, or if none is current.
     match state.streams.get(&stream) {
         Some(found) if !found.destroyed => {}
         _ => return fail(CUDA_ERROR_INVALID_HANDLE),
@@ -78,7 +78,7 @@ pub(crate) fn cuStreamWaitEvent(stream: StreamId, event: EventId, flags: c_uint)
     match state.event(event)?.record.clone() {
         Record::Captured(capture, nodes) => state.capture_wait(stream, capture, &nodes),
         _ if state.is_captured(stream)? => {
-            // The graph would depend on work that is not part of it.
+            // The graph would depend on work outside of it.
             if let Some(capturing) = &state.streams[&stream].capture {
                 let capture = capturing.capture;
                 state.invalidate(capture);
@@ -103,7 +103,7 @@ pub(crate) fn cuStreamAddCallback(
     let callback = callback.filter(|_| flags == 0).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     let mut state = world::lock();
     let id = state.stream(stream)?;
-    // Captured streams take host functions, not callbacks.
+    // Captured streams accept host functions, not callbacks.
     state.check_wait("cuStreamAddCallback", id)?;
     let function = HostFunction::Callback(callback, stream);
     let call = HostCall { function, data: user_data.expose_provenance() };
@@ -143,7 +143,6 @@ pub(crate) fn cuStreamGetId(stream: StreamId, id: Out<c_ulonglong>) -> Outcome {
     id.put(world::lock().stream(stream)?.0)
 }
 
-/// A null pointer for the places that want one.
 pub(super) const fn null<T>() -> *mut T {
     ptr::null_mut()
 }

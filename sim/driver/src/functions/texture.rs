@@ -8,7 +8,6 @@ use crate::failure::{Outcome, fail_with};
 use crate::ffi::{ArrayId, In, Out};
 use crate::world::{self, Guard, Object};
 
-/// The texels of a resource.
 fn texels(state: &Guard, resource: &CUDA_RESOURCE_DESC_v1) -> Outcome<Texels> {
     let value = &resource.value;
     let (format, channels) = (value[1] as u32 as c_int, (value[1] >> 32) as c_uint);
@@ -28,7 +27,6 @@ fn texels(state: &Guard, resource: &CUDA_RESOURCE_DESC_v1) -> Outcome<Texels> {
     }
 }
 
-/// Texels in memory that is allocated.
 fn of_rows(
     state: &Guard,
     address: u64,
@@ -60,7 +58,6 @@ fn of_rows(
     })
 }
 
-/// How a texture is read that is described so.
 fn sampler(about: &CUDA_TEXTURE_DESC_v1) -> Outcome<Sampler> {
     let mut address = [AddressMode::Clamp; 3];
     for (mode, given) in address.iter_mut().zip(about.address_mode) {
@@ -134,7 +131,7 @@ pub(crate) fn cuSurfObjectDestroy(surface: CUsurfObject) -> Outcome {
     destroy(surface, false)
 }
 
-/// Forgets an object; launches that are pending are made before, as they may read it.
+/// Destroys an object after the pending work of its context, which may read it.
 fn destroy(handle: u64, texture: bool) -> Outcome {
     let state = world::lock();
     let context = object(&state, handle, texture)?.context;

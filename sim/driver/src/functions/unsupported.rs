@@ -4,7 +4,7 @@ use warpfold_driver::sys::*;
 
 use crate::failure::{Outcome, fail_with};
 
-/// Functions that answer `CUDA_ERROR_NOT_SUPPORTED`, with a word on why.
+/// Defines functions that return `CUDA_ERROR_NOT_SUPPORTED` with a reason.
 macro_rules! unsupported {
     ($($why:literal $name:ident($($kind:ty),* $(,)?);)*) => {
         $(
@@ -13,7 +13,6 @@ macro_rules! unsupported {
             }
         )*
 
-        /// The names of these functions.
         pub(crate) const UNSUPPORTED: &[&str] = &[$(stringify!($name)),*];
     };
 }

@@ -7,7 +7,7 @@ use super::State;
 use crate::failure::{Outcome, fail_with};
 use crate::ffi::{ArrayId, ContextId};
 
-/// An array: memory of a context, which no kernel reaches by an address.
+/// Memory of a context that kernels cannot access by an address.
 #[derive(Debug)]
 pub(crate) struct Array {
     pub(crate) context: ContextId,
@@ -15,7 +15,7 @@ pub(crate) struct Array {
     pub(crate) texels: Texels,
 }
 
-/// What a texture or a surface was made of; a surface has no way to be read.
+/// Description of a texture or surface; a surface has no sampler.
 #[derive(Debug)]
 pub(crate) struct Object {
     pub(crate) context: ContextId,
@@ -24,7 +24,7 @@ pub(crate) struct Object {
 }
 
 impl State {
-    /// An array by its handle, whose context is not lost.
+    /// Returns an array whose context is not lost.
     pub(crate) fn array(&self, id: ArrayId) -> Outcome<&Array> {
         let Some(array) = self.arrays.get(&id) else {
             return fail_with(CUDA_ERROR_INVALID_HANDLE, "no array has this handle");

@@ -1,4 +1,4 @@
-//! Recording of streams: what is put on them becomes a graph and does not run.
+//! Stream capture: work becomes nodes of a graph and does not run.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -9,34 +9,30 @@ use super::{Event, Kind, Record, State, Work, thread_number};
 use crate::failure::{Failure, Outcome, fail, fail_with};
 use crate::ffi::{ContextId, EventId, GraphId, NodeId, StreamId};
 
-/// Names a capture; never 0.
+/// Id of a capture; never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct CaptureId(pub(crate) u64);
 
-/// A capture that is under way.
 #[derive(Debug)]
 pub(crate) struct Capture {
     pub(crate) context: ContextId,
-    /// The stream that it began in.
     origin: StreamId,
     mode: CUstreamCaptureMode,
     thread: u64,
     pub(crate) graph: GraphId,
-    /// Whether the graph was there before.
     is_given: bool,
-    /// What streams have put there last that were destroyed since.
+    /// The last nodes of streams that were destroyed since.
     left: Vec<NodeId>,
-    /// Whether the stream that it began in was destroyed: nobody can end it, and it takes nothing more.
+    /// Set if the origin was destroyed: nothing can end the capture, and it accepts no more work.
     is_orphan: bool,
-    /// Whether a forbidden call has ended it for good.
+    /// Set after a forbidden call.
     pub(crate) is_invalid: bool,
 }
 
-/// What a stream has of a capture.
 #[derive(Debug, Clone)]
 pub(crate) struct Capturing {
     pub(crate) capture: CaptureId,
-    /// What the next node of this stream comes behind.
+    /// Dependencies of the next node of this stream.
     pub(crate) behind: Vec<NodeId>,
 }
 
@@ -44,18 +40,16 @@ thread_local! {
     static MODE: Cell<CUstreamCaptureMode> = const { Cell::new(CU_STREAM_CAPTURE_MODE_GLOBAL) };
 }
 
-/// Changes how calls of this thread stand to captures; returns how they stood before.
+/// Sets the capture mode of this thread and returns the previous one.
 pub(crate) fn exchange_mode(mode: CUstreamCaptureMode) -> CUstreamCaptureMode {
     MODE.replace(mode)
 }
 
-/// Whether a number is one of the three modes.
 pub(crate) fn is_mode(mode: CUstreamCaptureMode) -> bool {
     (CU_STREAM_CAPTURE_MODE_GLOBAL..=CU_STREAM_CAPTURE_MODE_RELAXED).contains(&mode)
 }
 
 impl State {
-    /// Begins to capture a stream, into a graph that is there, behind nodes of it, or into a new one.
     pub(crate) fn begin_capture(
         &mut self,
         origin: StreamId,
@@ -99,13 +93,12 @@ impl State {
         }
     }
 
-    /// Fails unless a graph has all of these nodes.
     fn check_nodes(&self, graph: GraphId, nodes: &[NodeId]) -> Outcome {
         let all = &self.graph(graph)?.nodes;
         if nodes.iter().all(|node| all.contains(node)) { Ok(()) } else { fail(CUDA_ERROR_INVALID_VALUE) }
     }
 
-    /// Says what the next node of a captured stream comes behind: these nodes, or these as well.
+    /// Sets the dependencies of a captured stream's next node, or adds to them.
     pub(crate) fn set_dependencies(&mut self, id: StreamId, nodes: Vec<NodeId>, add: bool) -> Outcome {
         if !self.is_captured(id)? {
             return fail_with(CUDA_ERROR_ILLEGAL_STATE, "the stream is not being captured");
@@ -120,7 +113,6 @@ impl State {
         Ok(())
     }
 
-    /// Ends the capture of a stream: the graph, or what was wrong with it.
     pub(crate) fn end_capture(&mut self, id: StreamId) -> Outcome<GraphId> {
         let Some(Capturing { capture: number, behind }) = self.streams[&id].capture.clone() else {
             return fail_with(CUDA_ERROR_ILLEGAL_STATE, "the stream is not being captured");
@@ -153,20 +145,19 @@ impl State {
         fail(wrong)
     }
 
-    /// Whether a stream is captured into a graph that was there before.
+    /// Returns whether a stream is captured into a graph that existed before.
     pub(crate) fn is_captured_into_given(&self, id: StreamId) -> bool {
         let capturing = self.streams.get(&id).and_then(|stream| stream.capture.as_ref());
         let capture = capturing.and_then(|capturing| self.captures.get(&capturing.capture));
         capture.is_some_and(|capture| capture.is_given)
     }
 
-    /// Takes a stream out of its capture that is about to be destroyed. What it has put there must still
-    /// be joined.
+    /// Removes a stream that is about to be destroyed from its capture. Its nodes must still be joined.
     ///
-    /// With the stream that it began in a capture is over, of which the interface says nothing. Its
-    /// graph goes, unless it was there before, and calls that captures forbid are allowed again. The
-    /// streams that have joined it stay spoilt until they are destroyed: what a program puts there was
-    /// to be recorded, and does not run instead.
+    /// If the capture began in this stream it is over; the interface does not specify this case. Its
+    /// graph is dropped unless it existed before, and calls that captures forbid are allowed again.
+    /// Streams that have joined the capture stay invalidated until they are destroyed: their work was to
+    /// be recorded, and must not run instead.
     pub(crate) fn leave_capture(&mut self, id: StreamId) {
         let capturing = self.streams.get_mut(&id).and_then(|stream| stream.capture.take());
         let Some(Capturing { capture: number, behind }) = capturing else { return };
@@ -188,7 +179,7 @@ impl State {
         }
     }
 
-    /// Whether all that other streams have put into a capture is before what the origin is behind.
+    /// Returns whether all nodes that other streams have added are ancestors of `behind`.
     fn are_joined(&self, id: CaptureId, behind: &[NodeId]) -> bool {
         let mut reached = BTreeSet::new();
         let mut open = behind.to_vec();
@@ -206,7 +197,7 @@ impl State {
         left && of_others.all(|capturing| is_joined(&capturing.behind))
     }
 
-    /// Whether a stream is being captured; fails when a forbidden call has spoilt that.
+    /// Returns whether a stream is being captured; fails if the capture was invalidated.
     pub(crate) fn is_captured(&self, stream: StreamId) -> Outcome<bool> {
         let Some(capturing) = self.streams.get(&stream).and_then(|stream| stream.capture.as_ref())
         else {
@@ -218,12 +209,11 @@ impl State {
         }
     }
 
-    /// Adds work on a captured stream to the graph.
     pub(crate) fn capture_work(&mut self, stream: StreamId, work: Work) -> Outcome {
         self.capture_steps(stream, &[(work, Vec::new())])
     }
 
-    /// Adds a node that allocates memory of a context; its address.
+    /// Adds a node that allocates memory in a context, and returns the address.
     pub(crate) fn capture_allocation(
         &mut self,
         stream: StreamId,
@@ -237,21 +227,19 @@ impl State {
         Ok(address)
     }
 
-    /// Adds a node that frees what a node of a graph has allocated.
     pub(crate) fn capture_free(&mut self, stream: StreamId, address: u64) -> Outcome {
         let graph = self.captured_graph(stream)?;
         let work = self.free_in_graph(graph, address)?;
         self.capture_work(stream, work)
     }
 
-    /// The graph that a stream is captured into.
     fn captured_graph(&self, id: StreamId) -> Outcome<GraphId> {
         let capturing = self.streams.get(&id).and_then(|stream| stream.capture.as_ref());
         let capture = capturing.and_then(|capturing| self.captures.get(&capturing.capture));
         capture.map(|capture| capture.graph).ok_or_else(|| CUDA_ERROR_ILLEGAL_STATE.into())
     }
 
-    /// Adds a whole graph's work on a captured stream to the graph.
+    /// Adds the work of a whole graph to the graph of a captured stream.
     pub(crate) fn capture_steps(&mut self, id: StreamId, steps: &[(Work, Vec<usize>)]) -> Outcome {
         let Some(Capturing { capture, behind }) = self.streams[&id].capture.clone() else {
             return fail(CUDA_ERROR_ILLEGAL_STATE);
@@ -263,7 +251,6 @@ impl State {
         Ok(())
     }
 
-    /// Records an event in a captured stream.
     pub(crate) fn capture_record(&mut self, stream: StreamId, event: EventId) -> Outcome {
         let Some(Capturing { capture, behind }) = self.streams[&stream].capture.clone() else {
             return fail(CUDA_ERROR_ILLEGAL_STATE);
@@ -274,7 +261,6 @@ impl State {
         Ok(())
     }
 
-    /// Lets a stream wait for an event of a capture, which makes it part of the capture.
     pub(crate) fn capture_wait(
         &mut self,
         stream: StreamId,
@@ -306,14 +292,13 @@ impl State {
         Ok(())
     }
 
-    /// Spoils a capture that is under way.
     pub(crate) fn invalidate(&mut self, id: CaptureId) {
         if let Some(capture) = self.captures.get_mut(&id) {
             capture.is_invalid = true;
         }
     }
 
-    /// Refuses work on the legacy stream that would have to wait for a captured one.
+    /// Returns an error for work on the legacy stream that would have to wait for a captured stream.
     pub(crate) fn check_legacy(&mut self, id: StreamId) -> Outcome {
         let Some(stream) = self.streams.get(&id).filter(|_| !self.captures.is_empty()) else {
             return Ok(());
@@ -338,7 +323,7 @@ impl State {
         fail_with(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, detail)
     }
 
-    /// Refuses a call that is not safe while streams are captured, by the rules of the threads' modes.
+    /// Returns an error for a call that is unsafe during captures, by the rules of the threads' modes.
     pub(crate) fn check_unsafe_call(&mut self, call: &'static str) -> Outcome {
         if self.captures.is_empty() {
             return Ok(());
@@ -362,7 +347,7 @@ impl State {
         Err(not_while_captured(call))
     }
 
-    /// Refuses a wait for a captured stream.
+    /// Returns an error for a wait for a captured stream, and invalidates the capture.
     pub(crate) fn check_wait(&mut self, call: &'static str, stream: StreamId) -> Outcome {
         let capturing = self.streams.get(&stream).and_then(|stream| stream.capture.as_ref());
         let Some(id) = capturing.map(|capturing| capturing.capture) else { return Ok(()) };
@@ -371,7 +356,7 @@ impl State {
         Err(not_while_captured(call))
     }
 
-    /// Refuses a wait for a context one of whose streams is captured.
+    /// Returns an error for a wait for a context with captured streams, and invalidates the captures.
     pub(crate) fn check_context_wait(&mut self, call: &'static str, context: ContextId) -> Outcome {
         let hinders = |capture: &Capture| capture.context == context && !capture.is_orphan;
         let captures = self.captures.iter().filter(|(_, capture)| hinders(capture));

@@ -1,4 +1,4 @@
-//! Nodes of graphs that decide: by a value that kernels give a handle, which of their graphs run.
+//! Conditional nodes of graphs: a value that kernels set for a handle selects the body graphs that run.
 
 use std::sync::{Arc, Weak};
 
@@ -9,18 +9,17 @@ use super::{Graph, Node, State, Work};
 use crate::failure::{Outcome, fail, fail_with};
 use crate::ffi::{ContextId, GraphId, NodeId};
 
-/// Graphs that a node decides between, at most; CUDA says no number.
+/// Maximum bodies of a node; CUDA gives no number.
 const MOST_BODIES: u32 = 1 << 16;
 
-/// What a handle stands for. Kernels may use it as long as a graph, or something made of one, has it.
+/// The condition of a handle. Kernels may use it as long as a graph, or an executable one, has it.
 #[derive(Debug)]
 pub(crate) struct Condition {
     pub(crate) handle: u64,
     pub(crate) context: ContextId,
-    /// What it is at the beginning of each run of its graph, if that is said. Otherwise nobody promises
-    /// anything, and it is 0.
+    /// Initial value in each run of the graph. Without one the value is unspecified, and 0 here.
     default: Option<u32>,
-    /// The context's, which does not outlive it for this.
+    /// The GPU of the context, which this does not keep alive.
     gpu: Weak<Gpu>,
 }
 
@@ -40,40 +39,35 @@ impl Drop for Condition {
     }
 }
 
-/// A node that decides.
 #[derive(Debug)]
 pub(crate) struct Conditional {
     pub(crate) condition: Arc<Condition>,
     pub(crate) kind: CUgraphConditionalNodeType,
     pub(super) bodies: Box<[Body]>,
-    /// The handles of their graphs, as a list that stays.
+    /// Handles of the body graphs, in a list with a stable address.
     listed: Box<[usize]>,
 }
 
-/// A graph of such a node.
 #[derive(Debug)]
 pub(super) struct Body {
     pub(super) graph: GraphId,
-    /// What it does, each behind what it needs; nothing before the graph is instantiated.
+    /// Work in dependency order; empty until the graph is instantiated.
     pub(super) steps: Vec<Work>,
     conditions: Arc<[Arc<Condition>]>,
 }
 
-/// What a graph is a body of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BodyOf {
     parent: GraphId,
-    /// Where all of its kernels are.
+    /// Context of all kernels of the body.
     context: ContextId,
 }
 
 impl Conditional {
-    /// The list of graphs that a program is given, of as many as the node has.
     pub(crate) fn graphs(&self) -> *mut CUgraph {
         self.listed.as_ptr().cast_mut().cast()
     }
 
-    /// The body that is to run now.
     pub(super) fn chosen(&self) -> Option<&Body> {
         let gpu = self.condition.gpu.upgrade()?;
         let value = gpu.condition(self.condition.handle).unwrap_or(0) as usize;
@@ -83,12 +77,12 @@ impl Conditional {
         }
     }
 
-    /// Warp instructions that one node may execute by going round.
     pub(super) fn most_steps(&self) -> u64 {
         self.condition.gpu.upgrade().map_or(0, |gpu| gpu.config().step_limit)
     }
 
-    /// Whether another one can stand in for it: it decides alike on bodies of the same form.
+    /// Returns whether another node can replace this one: it has the same kind, and bodies of the same
+    /// form.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let alike = |(one, other): (&Body, &Body)| {
             let mut steps = one.steps.iter().zip(&other.steps);
@@ -100,7 +94,6 @@ impl Conditional {
             && self.bodies.iter().zip(&other.bodies).all(alike)
     }
 
-    /// The work of all bodies.
     pub(super) fn all_steps(&self) -> impl Iterator<Item = &Work> {
         self.bodies.iter().flat_map(|body| &body.steps)
     }
@@ -113,7 +106,6 @@ impl Body {
 }
 
 impl State {
-    /// Makes a handle for a node of a graph, or of one below it.
     pub(crate) fn add_condition(
         &mut self,
         graph: GraphId,
@@ -131,7 +123,7 @@ impl State {
         Ok(handle)
     }
 
-    /// The graph that has a handle, seen from a graph: that one, or one that it is a body in.
+    /// Returns the graph that has a handle: the given one or one that contains it.
     fn owner_of_condition(&self, graph: GraphId, handle: u64) -> Option<(GraphId, usize)> {
         let mut at = Some(graph);
         while let Some(id) = at {
@@ -145,7 +137,6 @@ impl State {
         None
     }
 
-    /// Adds a node that decides, with new graphs for its bodies.
     pub(crate) fn add_conditional(
         &mut self,
         graph: GraphId,
@@ -198,7 +189,6 @@ impl State {
         }
     }
 
-    /// Fails for what a body cannot do.
     pub(super) fn check_in_body(&self, graph: &Graph, work: &Work) -> Outcome {
         let Some(BodyOf { context, .. }) = graph.body_of else { return Ok(()) };
         match work {
@@ -216,7 +206,7 @@ impl State {
         }
     }
 
-    /// Work of a node as a graph to launch has it: with what its bodies do.
+    /// Returns the work of a node for an executable graph, which includes the work of its bodies.
     pub(super) fn complete_work(&self, work: &Work) -> Outcome<Work> {
         let Work::Conditional(node) = work else { return Ok(work.clone()) };
         let body = |body: &Body| {
@@ -229,13 +219,13 @@ impl State {
         Ok(Work::Conditional(Arc::new(Conditional { condition, kind: node.kind, bodies, listed })))
     }
 
-    /// What begins with a graph.
+    /// Returns the conditions that are initialised when a graph starts.
     pub(super) fn conditions_of(&self, graph: GraphId) -> Outcome<Arc<[Arc<Condition>]>> {
         let conditions = self.graph(graph)?.conditions.iter();
         Ok(conditions.map(|(condition, _)| Arc::clone(condition)).collect())
     }
 
-    /// A handle of a graph, or of one below it, by which no node decides.
+    /// Returns a handle of a graph, or of one nested in it, that no node uses.
     fn unused_condition(&self, graph: GraphId) -> Option<u64> {
         let graph = self.graphs.get(&graph)?;
         let own = graph.conditions.iter().find(|(_, used)| !used);
@@ -249,7 +239,7 @@ impl State {
         })
     }
 
-    /// Fails unless a node decides by each handle of a graph.
+    /// Returns an error unless a node uses each handle of a graph.
     pub(super) fn check_conditions(&self, graph: GraphId) -> Outcome {
         match self.unused_condition(graph) {
             None => Ok(()),
@@ -260,7 +250,7 @@ impl State {
         }
     }
 
-    /// Fails for the graph of a conditional node, which goes with the node.
+    /// Returns an error for a body graph, which its conditional node owns.
     pub(super) fn check_own(&self, graph: GraphId) -> Outcome {
         if self.graph(graph)?.body_of.is_some() { fail(CUDA_ERROR_INVALID_VALUE) } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! Contexts, and which one is current on a thread.
+//! Contexts, and the current one of each thread.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -21,16 +21,14 @@ pub(crate) struct Context {
     pub(crate) device: u32,
     pub(crate) flags: c_uint,
     pub(crate) gpu: Arc<Gpu>,
-    /// What every call answers once work has failed.
+    /// The failure that every call returns after work has failed.
     pub(crate) lost: Option<Failure>,
-    /// The legacy default stream.
     pub(crate) legacy: StreamId,
-    /// The default streams of threads, by the thread's number.
+    /// Per-thread default streams by thread number.
     pub(crate) of_threads: HashMap<u64, StreamId>,
-    /// The streams that wait for the legacy one and it for them; those destroyed while work was
-    /// left on them too.
+    /// Streams that synchronise with the legacy one, including destroyed ones with work left.
     pub(crate) blocking: BTreeSet<StreamId>,
-    /// Contexts whose memory launches here see.
+    /// Contexts whose memory launches of this one can access.
     pub(crate) peers: BTreeSet<ContextId>,
     pub(crate) watcher: Option<Arc<dyn Watcher>>,
     pub(crate) findings: Vec<Finding>,
@@ -45,7 +43,6 @@ impl fmt::Debug for Context {
     }
 }
 
-/// What contexts have that are made from now on, in place of what they have else.
 static CONFIG: Mutex<Option<Config>> = Mutex::new(None);
 
 pub(crate) fn set_config(config: Config) {
@@ -55,21 +52,20 @@ pub(crate) fn set_config(config: Config) {
 fn config() -> Config {
     let config = CONFIG.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let config = config.unwrap_or_else(|| Config { step_limit: step_limit(), ..Config::default() });
-    // Threads of rayon's global pool do not exist in a child of the process that has started it.
+    // The threads of rayon's global pool do not exist in a forked child.
     let threads = if is_forked() { Some(1) } else { config.threads };
     Config { sm_count: MULTIPROCESSORS, threads, ..config }
 }
 
 type MakeWatcher = Box<dyn Fn() -> Arc<dyn Watcher> + Send + Sync>;
 
-/// Who watches contexts that are made from now on.
+/// Creates the watchers of contexts created from now on.
 static WATCHERS: OnceLock<MakeWatcher> = OnceLock::new();
 
 pub(crate) fn watch_all(make: MakeWatcher) -> bool {
     WATCHERS.set(make).is_ok()
 }
 
-/// The seed of launches that are asked for from now on, and whether they have one.
 static SEED: Mutex<Option<u64>> = Mutex::new(None);
 
 pub(crate) fn set_seed(seed: Option<u64>) {
@@ -80,7 +76,7 @@ pub(crate) fn seed() -> Option<u64> {
     *SEED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Warp instructions of a launch, at most, in contexts that are made from now on.
+/// Maximum warp instructions of a launch, in contexts created from now on.
 static STEPS: AtomicU64 = AtomicU64::new(0);
 
 pub(crate) fn set_step_limit(steps: u64) {
@@ -95,7 +91,7 @@ fn step_limit() -> u64 {
 }
 
 thread_local! {
-    /// The stack of contexts of this thread; the last one is current.
+    /// Stack of contexts of this thread; the last one is current.
     static CURRENT: RefCell<Vec<ContextId>> = const { RefCell::new(Vec::new()) };
     static THREAD: u64 = {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -103,12 +99,11 @@ thread_local! {
     };
 }
 
-/// A number for the calling thread that no other thread has or had.
+/// Returns a number of the calling thread that no other thread has or had.
 pub(crate) fn thread_number() -> u64 {
     THREAD.with(|number| *number)
 }
 
-/// The context that is current on this thread, if one is.
 pub(crate) fn current() -> Option<ContextId> {
     CURRENT.try_with(|stack| stack.borrow().last().copied()).ok().flatten()
 }
@@ -121,7 +116,7 @@ pub(crate) fn pop_current() -> Option<ContextId> {
     CURRENT.with_borrow_mut(Vec::pop)
 }
 
-/// Puts a context in the place of the current one, or takes that away.
+/// Replaces the current context, or removes it.
 pub(crate) fn set_current(id: Option<ContextId>) {
     CURRENT.with_borrow_mut(|stack| {
         let _before = stack.pop();
@@ -129,7 +124,6 @@ pub(crate) fn set_current(id: Option<ContextId>) {
     });
 }
 
-/// Lets every later call in the current context fail.
 pub(crate) fn lose_current_context(failure: &Failure) {
     let mut state = super::lock();
     if let Some(context) = current().and_then(|id| state.contexts.get_mut(&id)) {
@@ -138,7 +132,6 @@ pub(crate) fn lose_current_context(failure: &Failure) {
 }
 
 impl State {
-    /// Makes a context on a device.
     pub(crate) fn add_context(&mut self, device: u32, flags: c_uint) -> ContextId {
         let id = ContextId(self.new_handle());
         let legacy = StreamId(self.new_handle());
@@ -165,8 +158,8 @@ impl State {
         id
     }
 
-    /// Ends a context with all that it has; pending work is dropped, and launches that other threads
-    /// run go on with the memory that they started with.
+    /// Removes a context and everything in it. Pending work is dropped; launches that other threads run
+    /// continue on the memory with which they started.
     pub(crate) fn remove_context(&mut self, id: ContextId) {
         self.contexts.remove(&id);
         self.tasks.drop_of(id);
@@ -187,7 +180,6 @@ impl State {
         self.look_again();
     }
 
-    /// Changes whose memory launches in a context see.
     pub(crate) fn change_peers(
         &mut self,
         id: ContextId,
@@ -198,15 +190,15 @@ impl State {
         self.look(&self.contexts[&id]);
     }
 
-    /// Has all contexts look again at what they reach: a context has come or gone, or a pool has been
-    /// opened or closed.
+    /// Updates what all contexts can access, after a context was added or removed, or a pool opened or
+    /// closed.
     pub(crate) fn look_again(&self) {
         self.contexts.values().for_each(|context| self.look(context));
     }
 
-    /// Tells a context's launches whose memory they see: that of peers, of the devices with a pool that
-    /// is open to its own, and the host's. Of such a device they see all, and not the pool's allocations
-    /// alone.
+    /// Updates the memory that a context's launches can access: that of peers, of devices with a pool
+    /// that is open to its own, and of the host. All memory of such a device is accessible, not only the
+    /// pool's.
     fn look(&self, context: &Context) {
         let pools = self.pools.values().filter(|pool| pool.open_to.contains(&context.device));
         let devices = self.devices.iter().zip(0..);
@@ -220,14 +212,12 @@ impl State {
         context.gpu.see(memories.chain([self.host.memory.clone()]));
     }
 
-    /// The current context, if it can still do something.
     pub(crate) fn here(&self) -> Outcome<ContextId> {
         let id = self.here_or_lost()?;
         self.check(id)?;
         Ok(id)
     }
 
-    /// The current context, even one that is lost.
     pub(crate) fn here_or_lost(&self) -> Outcome<ContextId> {
         match current() {
             None => fail(CUDA_ERROR_INVALID_CONTEXT),
@@ -236,7 +226,6 @@ impl State {
         }
     }
 
-    /// Fails when a context is lost or was destroyed.
     pub(crate) fn check(&self, id: ContextId) -> Outcome {
         match self.contexts.get(&id) {
             None => fail(CUDA_ERROR_CONTEXT_IS_DESTROYED),
@@ -245,7 +234,7 @@ impl State {
         }
     }
 
-    /// A context that was checked before.
+    /// Returns a context that was checked before.
     pub(crate) fn context(&mut self, id: ContextId) -> Outcome<&mut Context> {
         self.contexts.get_mut(&id).ok_or_else(|| CUDA_ERROR_INVALID_CONTEXT.into())
     }

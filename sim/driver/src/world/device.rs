@@ -1,4 +1,4 @@
-//! The devices, and the limits that all of them have.
+//! The devices and their common limits.
 
 use std::env;
 use std::sync::Arc;
@@ -11,29 +11,26 @@ use crate::host_memory::host_memory;
 use crate::inject;
 use crate::late;
 
-/// Multiprocessors: few, so that grids that fill the device stay small.
+/// Multiprocessors of a device: few, so that grids that fill it stay small.
 pub(crate) const MULTIPROCESSORS: u32 = 8;
-/// How many devices a process has unless [`DEVICES_VARIABLE`] says otherwise.
 const DEVICES: u32 = 1;
-/// Devices that a process may have, at most.
 const MOST_DEVICES: u32 = 16;
-/// Bytes of a device's memory, at most; all devices together have three quarters of the host's.
+/// Maximum bytes of a device; all devices together have three quarters of the host's memory.
 const MEMORY: u64 = 16 << 30;
 
-/// The environment variable that says how many devices there are.
 pub(crate) const DEVICES_VARIABLE: &str = "WARPFOLD_SIM_DEVICES";
 
-/// The environment variable that says to multiples of how many bytes allocations are rounded up. A GPU
-/// rounds them, so that a kernel that reads a few bytes too far goes well there; here it faults, unless
-/// this says as many as the GPU takes.
+/// Environment variable with the bytes to a multiple of which allocations are rounded up. A GPU rounds,
+/// so a kernel that reads a few bytes too far works there; here it faults, unless this has the GPU's
+/// value.
 const ROUND_VARIABLE: &str = "WARPFOLD_SIM_ROUND";
-/// The largest of them, a page of a GPU's.
+/// Largest rounding: the size of a GPU page.
 const MOST_ROUND: u64 = 2 << 20;
 
-/// Behind that number: no device is another one's peer.
+/// Suffix of the number of devices: no device is another one's peer.
 const APART: &str = ",apart";
 
-/// What a multiprocessor and a block of compute capability 9.0 have.
+/// Limits of a multiprocessor and a block of compute capability 9.0.
 pub(crate) mod limits {
     pub(crate) const THREADS_PER_BLOCK: u32 = 1024;
     pub(crate) const THREADS_PER_MULTIPROCESSOR: u32 = 2048;
@@ -45,31 +42,27 @@ pub(crate) mod limits {
     pub(crate) const CLUSTER_BLOCKS: u32 = 8;
 }
 
-/// A device of the process.
 #[derive(Debug)]
 pub(crate) struct Device {
-    /// Whether it reaches no other device's memory.
+    /// Set if it cannot access the memory of other devices.
     pub(crate) apart: bool,
-    /// To multiples of how many bytes allocations are rounded up.
+    /// Bytes to a multiple of which allocations are rounded up.
     pub(crate) round: u64,
-    /// What its contexts allocate from.
     pub(crate) addresses: Arc<AddressSpace>,
-    /// The bytes of all devices together.
     pub(crate) whole: Arc<Budget>,
-    /// The primary context and how often it was retained.
+    /// Primary context, and how often it is retained.
     pub(crate) primary: Option<(ContextId, u64)>,
-    /// Flags of the primary context, the next one if there is none.
+    /// Flags of the primary context, or of the next one.
     pub(crate) primary_flags: u32,
-    /// The pool that it was made with, and the one that is current.
     pub(crate) default_pool: Option<PoolId>,
     pub(crate) pool: Option<PoolId>,
     pub(crate) graph_pool: GraphPool,
 }
 
-/// Makes as many devices as the environment asks for; they share what the host can give.
+/// Creates the devices that the environment requests; they share the memory of the host.
 ///
 /// # Errors
-/// What is wrong with the environment, in one line.
+/// One line if the environment is wrong.
 pub(super) fn all() -> Result<Vec<Device>, String> {
     inject::check_environment()?;
     late::check_environment()?;
@@ -109,7 +102,7 @@ pub(super) fn all() -> Result<Vec<Device>, String> {
 }
 
 impl Device {
-    /// A device of `bytes` bytes, if those of all devices together, `whole`, have as many left.
+    /// Creates a device of `bytes` bytes within `whole`, the budget of all devices together.
     pub(super) fn new(number: u32, bytes: u64, whole: &Arc<Budget>) -> Self {
         let budget = Budget::within(bytes, Arc::clone(whole));
         Self {

@@ -8,7 +8,6 @@ use super::{CaptureId, State, TaskId};
 use crate::failure::{Outcome, fail};
 use crate::ffi::{ContextId, EventId, NodeId};
 
-/// An event of the driver.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) context: ContextId,
@@ -16,16 +15,15 @@ pub(crate) struct Event {
     pub(crate) record: Record,
 }
 
-/// Where an event was recorded last.
 #[derive(Debug, Clone)]
 pub(crate) enum Record {
-    /// Nowhere: whoever waits for it waits for nothing.
+    /// Not recorded; a wait for it is empty.
     Never,
-    /// By a task that is not done, unless its context is gone.
+    /// Recorded by a task that is not done, unless its context was destroyed.
     Pending(TaskId),
-    /// By a task that was done then.
+    /// Recorded by a task that was done at this time.
     Done(Instant),
-    /// In a capture, behind these nodes.
+    /// Recorded in a capture, after these nodes.
     Captured(CaptureId, Vec<NodeId>),
 }
 
@@ -36,14 +34,14 @@ impl State {
         id
     }
 
-    /// The event of a handle. Fails when its context is lost.
+    /// Returns the event of a handle; fails if its context is lost.
     pub(crate) fn event(&mut self, id: EventId) -> Outcome<&mut Event> {
         let Some(event) = self.events.get(&id) else { return fail(CUDA_ERROR_INVALID_HANDLE) };
         self.check(event.context)?;
         self.events.get_mut(&id).ok_or_else(|| CUDA_ERROR_INVALID_HANDLE.into())
     }
 
-    /// The task that an event waits for, if it is not done; fails for one of a capture.
+    /// Returns the pending task that recorded an event; fails for an event of a capture.
     pub(crate) fn pending_record(&mut self, id: EventId) -> Outcome<Option<TaskId>> {
         match self.event(id)?.record {
             Record::Pending(task) => Ok(Some(task)),

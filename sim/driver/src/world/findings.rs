@@ -1,4 +1,4 @@
-//! Memory and code that was freed while work that was not done named it.
+//! Findings: memory and code freed while pending work named it.
 
 use std::fmt;
 
@@ -7,19 +7,19 @@ use warpfold_sim::readable;
 use super::{End, Launching, State, Work};
 use crate::ffi::{ContextId, ModuleId};
 
-/// Something was freed while pending work named it. The work finds nothing there when it runs.
+/// Memory or a module that was freed while pending work named it. The work faults when it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The call that freed it.
+    /// The call that freed the memory or module.
     pub call: &'static str,
-    /// Where it started; 0 for a module.
+    /// Start of the memory; 0 for a module.
     pub address: u64,
-    /// Its bytes; 0 for a module.
+    /// Bytes of the memory; 0 for a module.
     pub bytes: u64,
-    /// The work that names it, in words: the first piece of it.
+    /// Description of the first piece of work that names it.
     pub named_by: String,
-    /// How many pieces of work name it.
+    /// Number of pieces of work that name it.
     pub pending: usize,
 }
 
@@ -35,7 +35,6 @@ impl fmt::Display for Finding {
     }
 }
 
-/// How a piece of work names bytes, in words.
 fn naming(work: &Work, base: u64, bytes: u64) -> Option<String> {
     let meets = |address: u64, len: u64| address < base + bytes && base < address.saturating_add(len);
     match work {
@@ -71,12 +70,12 @@ fn naming(work: &Work, base: u64, bytes: u64) -> Option<String> {
     }
 }
 
-/// The first argument of a launch that holds an address within some bytes: any eight of its bytes, at
-/// a multiple of eight, as addresses within a structure are.
+/// Returns the first argument of a launch that contains an address in a range, in any 8 of its bytes at
+/// a multiple of 8, as in structures.
 fn pointer_into(launch: &Launching, base: u64, bytes: u64) -> Option<usize> {
     let inside = |word: &[u8]| {
         let word = word.try_into().map(u64::from_le_bytes).unwrap_or(0);
-        // One past the end is where an empty range may point.
+        // An address one past the end does not count: an empty range may have it.
         word >= base && word - base < bytes.max(1)
     };
     let parameters = launch.program.entry(launch.entry_name())?.params();
@@ -86,7 +85,6 @@ fn pointer_into(launch: &Launching, base: u64, bytes: u64) -> Option<usize> {
     })
 }
 
-/// How a piece of work launches a kernel of a module, in words.
 fn launching_of(work: &Work, module: ModuleId) -> Option<String> {
     match work {
         Work::Launch(launch) if launch.module == module => {
@@ -98,12 +96,12 @@ fn launching_of(work: &Work, module: ModuleId) -> Option<String> {
 }
 
 impl State {
-    /// Notes what pending work names of bytes that are about to be freed.
+    /// Records the pending work that names bytes about to be freed.
     pub(crate) fn note_freed(&mut self, owner: ContextId, call: &'static str, address: u64, bytes: u64) {
         self.note(owner, (call, address, bytes), |work| naming(work, address, bytes));
     }
 
-    /// Notes which pending launches are of a module that is about to be unloaded.
+    /// Records the pending launches of a module about to be unloaded.
     pub(crate) fn note_unloaded(&mut self, owner: ContextId, module: ModuleId) {
         self.note(owner, ("cuModuleUnload", 0, 0), |work| launching_of(work, module));
     }

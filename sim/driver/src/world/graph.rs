@@ -1,4 +1,4 @@
-//! Graphs: work that was recorded, to be enqueued as often as wanted.
+//! Graphs: recorded work that can be enqueued repeatedly.
 
 use std::{collections::HashMap, mem, sync::Arc};
 
@@ -9,18 +9,16 @@ use super::{Condition, MemoryPlan, State, TaskId, Work};
 use crate::failure::{Failure, Outcome, fail, fail_with};
 use crate::ffi::{ContextId, ExecId, GraphId, NodeId, StreamId};
 
-/// A graph of the driver.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Graph {
-    /// In the order in which they were added, so that each is behind what it depends on.
+    /// In the order of addition, so that each is after its dependencies.
     pub(crate) nodes: Vec<NodeId>,
-    /// The handles that were made for it, and whether a node decides by each.
+    /// Conditional handles, each with a flag that is set if a node uses it.
     pub(super) conditions: Vec<(Arc<Condition>, bool)>,
-    /// The node's that it is a body of.
+    /// Set in the body of a conditional node.
     pub(super) body_of: Option<BodyOf>,
 }
 
-/// A node of a graph.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(super) graph: GraphId,
@@ -28,41 +26,37 @@ pub(crate) struct Node {
     pub(crate) needs: Vec<NodeId>,
 }
 
-/// A graph that can be launched.
 #[derive(Debug)]
 pub(crate) struct Exec {
     pub(crate) context: ContextId,
     graph: GraphId,
-    /// Work, and the steps before that it comes behind.
+    /// Work, and the indices of the earlier steps on which it depends.
     pub(crate) steps: Vec<(Work, Vec<usize>)>,
-    /// The nodes that the steps were, by which they are named.
+    /// The nodes of the steps, which name the steps in calls.
     pub(crate) nodes: Vec<NodeId>,
-    /// The end of the last launch: launches of one graph come one after the other.
+    /// Last task of the last launch; the launches of one graph run one after the other.
     pub(crate) last: Option<TaskId>,
     pub(crate) memory: MemoryPlan,
-    /// What begins anew with each launch.
+    /// Conditions that each launch initialises.
     conditions: Arc<[Arc<Condition>]>,
 }
 
-/// Where a graph is not like another one.
+/// The first difference between a graph and another one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Unlike {
-    /// It has other dependencies from this node of its own on, or none at all where the other has one.
+    /// Dependencies differ from this node on; `None` if the graph lacks a node of the other one.
     Order(Option<NodeId>),
-    /// This node is of another kind.
     Kind(NodeId),
-    /// This node has other parameters, which cannot change.
     Parameters(NodeId),
 }
 
-/// Why a graph cannot be launched, and what is said of that beside the code.
+/// The error of a graph that cannot be launched, with the result that is reported beside the code.
 #[derive(Debug)]
 pub(crate) struct Unready {
     failure: Failure,
     pub(crate) result: CUgraphInstantiateResult,
 }
 
-/// What the code alone says.
 impl From<Failure> for Unready {
     fn from(failure: Failure) -> Self {
         Self { failure, result: CUDA_GRAPH_INSTANTIATE_ERROR }
@@ -75,7 +69,7 @@ impl From<Unready> for Failure {
     }
 }
 
-/// Whether work is of the same kind, so that the one can stand where the other did.
+/// Returns whether work has the same kind, so that one can replace the other.
 pub(super) fn is_alike(one: &Work, other: &Work) -> bool {
     match (one, other) {
         (Work::Conditional(one), Work::Conditional(other)) => one.is_like(other),
@@ -83,7 +77,7 @@ pub(super) fn is_alike(one: &Work, other: &Work) -> bool {
     }
 }
 
-/// Whether work of one kind allocates or frees the same as other work, if it does.
+/// Returns whether work of one kind allocates or frees the same memory as other work, if any.
 fn has_same_memory(one: &Work, other: &Work) -> bool {
     match (one, other) {
         (Work::Allocate(one), Work::Allocate(other)) => one.address == other.address,
@@ -103,7 +97,6 @@ impl State {
         self.graphs.get(&id).ok_or_else(|| CUDA_ERROR_INVALID_HANDLE.into())
     }
 
-    /// Adds a node behind others of the same graph.
     pub(crate) fn add_node(
         &mut self,
         graph: GraphId,
@@ -125,7 +118,6 @@ impl State {
         Ok(id)
     }
 
-    /// The nodes' work with dependencies as indices.
     pub(super) fn steps(&self, graph: GraphId) -> Outcome<Vec<(Work, Vec<usize>)>> {
         let nodes = &self.graph(graph)?.nodes;
         let index: HashMap<NodeId, usize> = nodes.iter().zip(0..).map(|(&id, at)| (id, at)).collect();
@@ -145,14 +137,14 @@ impl State {
         Ok(clone)
     }
 
-    /// Adds steps to a graph, behind some of its nodes; the nodes that nothing of theirs is behind.
+    /// Adds steps to a graph after some of its nodes; returns the added nodes on which no other depends.
     pub(crate) fn extend_graph(
         &mut self,
         graph: GraphId,
         steps: &[(Work, Vec<usize>)],
         behind: &[NodeId],
     ) -> Outcome<Vec<NodeId>> {
-        // All of them or none: a program that is refused goes on with the graph as it was.
+        // All or none: if one is refused, the graph stays as it was.
         let found = self.graph(graph)?;
         steps.iter().try_for_each(|(work, _)| self.check_in_body(found, work))?;
         let mut added: Vec<NodeId> = Vec::new();
@@ -173,7 +165,6 @@ impl State {
         Ok(())
     }
 
-    /// Takes a graph away with all that is below it.
     pub(super) fn drop_graph(&mut self, id: GraphId) {
         let nodes = self.graphs.remove(&id).map(|graph| graph.nodes).unwrap_or_default();
         for node in nodes {
@@ -207,7 +198,7 @@ impl State {
     }
 
     pub(crate) fn remove_exec(&mut self, id: ExecId) -> Outcome {
-        // What was launched of it still runs.
+        // Launches of it still run.
         if self.execs.remove(&id).is_none() {
             return fail(CUDA_ERROR_INVALID_HANDLE);
         }
@@ -215,7 +206,7 @@ impl State {
         Ok(())
     }
 
-    /// Gives a node other work of its kind, which its graph can do.
+    /// Replaces the work of a node by work of the same kind that its graph can do.
     pub(crate) fn set_node(&mut self, id: NodeId, work: Work) -> Outcome {
         let graph = self.nodes.get(&id).ok_or(CUDA_ERROR_INVALID_HANDLE)?.graph;
         self.check_in_body(self.graph(graph)?, &work)?;
@@ -223,16 +214,16 @@ impl State {
         set(&mut node.work, work)
     }
 
-    /// Gives the step that a node was other work of its kind; what was launched has what it had. No body
-    /// has such steps, so there is nothing that they could not do.
+    /// Replaces the work of a node's step by work of the same kind; earlier launches keep the old work.
+    /// Bodies have no such steps, so their limits need no check.
     pub(crate) fn set_step(&mut self, exec: ExecId, node: NodeId, work: Work) -> Outcome {
         let exec = self.execs.get_mut(&exec).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
         let at = exec.nodes.iter().position(|&of| of == node).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         set(&mut exec.steps[at].0, work)
     }
 
-    /// Gives all steps the work of a graph's nodes, unless these are not like them. It could be launched
-    /// as well if it were instantiated.
+    /// Replaces the work of all steps by that of a graph's nodes, unless the graphs differ. The graph
+    /// must pass the checks of an instantiation.
     pub(crate) fn update_exec(&mut self, id: ExecId, graph: GraphId) -> Outcome<Option<Unlike>> {
         self.check_own(graph)?;
         self.check_conditions(graph)?;
@@ -260,8 +251,7 @@ impl State {
         Ok(None)
     }
 
-    /// Enqueues all of a graph on a stream, or records it into the graph that the stream is captured
-    /// into.
+    /// Enqueues a graph on a stream, or records it if the stream is being captured.
     pub(crate) fn launch_graph(&mut self, id: ExecId, stream: StreamId) -> Outcome {
         let Some(exec) = self.execs.get(&id) else { return fail(CUDA_ERROR_INVALID_HANDLE) };
         let (steps, last) = (exec.steps.clone(), exec.last);
@@ -306,7 +296,6 @@ fn set(place: &mut Work, work: Work) -> Outcome {
     Ok(())
 }
 
-/// The steps that no other one is behind.
 fn ends(steps: &[(Work, Vec<usize>)]) -> impl Iterator<Item = usize> {
     let mut is_end = vec![true; steps.len()];
     for need in steps.iter().flat_map(|(_, needs)| needs) {

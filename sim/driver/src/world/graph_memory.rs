@@ -1,10 +1,10 @@
-//! Memory of graphs. Its addresses are fixed when a node that allocates is made; memory is there from
-//! where a launch allocates it to where it is freed, in the graph or by a call behind it.
+//! Memory of graphs. Its addresses are fixed when a node that allocates is created. The memory exists
+//! from its allocation by a launch until it is freed, in the graph or by a later call.
 //!
-//! A GPU maps the same memory below the addresses of graphs that do not run at the same time, and keeps
-//! it for the next one. Here memory comes and goes with each launch; what a GPU would keep is counted,
-//! for those who ask for it. What a launch is going to allocate is nobody else's from the call on that
-//! enqueues it, so that it does not run out of memory half-way.
+//! A GPU maps the same memory at the addresses of graphs that do not run at the same time, and keeps it
+//! for the next one. Here each launch allocates and frees its memory; what a GPU would keep is counted,
+//! for the attributes that report it. Memory for a launch is promised to it by the call that enqueues
+//! it, so that the launch does not run out of memory half-way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,49 +15,45 @@ use super::{Device, Exec, State, TaskId, Tasks, Work};
 use crate::failure::{Outcome, fail_with};
 use crate::ffi::{ContextId, ExecId, GraphId, StreamId};
 
-/// What a node allocates.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     pub(crate) context: ContextId,
     pub(crate) device: u32,
     pub(crate) address: u64,
     pub(crate) bytes: u64,
-    /// The bytes that were asked for, which a device may round up.
+    /// The requested bytes, which a device may round up.
     pub(crate) asked: usize,
-    /// The devices that it says reach it.
+    /// The devices that have access, as the node lists them.
     pub(crate) access: Box<[CUmemAccessDesc]>,
 }
 
-/// Where that stands, in the order of the calls.
+/// State of a node's allocation, in the order of the calls.
 #[derive(Debug)]
 pub(crate) struct GraphMemory {
     pub(crate) range: Arc<Reserved>,
     owner: GraphId,
-    /// The graphs that have a node that frees it.
     freed_by: BTreeSet<GraphId>,
-    /// From a launch that allocates it without freeing it until a call frees it.
+    /// Set after a launch that allocates it without freeing it, until a call frees it.
     pub(crate) held: Option<Held>,
 }
 
-/// Allocated by a launch, and not freed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Held {
     block: u64,
-    /// The end of that launch.
+    /// Last task of that launch.
     pub(crate) since: TaskId,
 }
 
-/// A device's memory that graphs have.
 #[derive(Debug, Default)]
 pub(crate) struct GraphPool {
     blocks: BTreeMap<u64, Block>,
-    /// The most bytes that graphs used, and that were kept for them, since that was last set to 0.
+    /// High-water marks of the bytes that graphs used and that were kept for them, since their last
+    /// reset.
     high: [u64; 2],
-    /// The devices that reach it beside its own.
     pub(crate) open_to: BTreeSet<u32>,
 }
 
-/// Memory that a GPU would have below the addresses of one allocation at a time.
+/// Memory that a GPU would map at the addresses of one allocation at a time.
 #[derive(Debug)]
 struct Block {
     bytes: u64,
@@ -68,36 +64,33 @@ struct Block {
 enum Stands {
     Held,
     Free,
-    /// Free for what comes behind a task, which is on this stream.
+    /// Free for work after a task on this stream.
     FreeBehind(StreamId, TaskId),
 }
 
-/// What one launch does with memory.
 #[derive(Debug, Default)]
 pub(super) struct Footprint {
-    /// What the launch before has left, which is freed first.
+    /// Memory that the previous launch left allocated, which is freed first.
     pub(super) unfreed: Vec<u64>,
-    /// The block of each slot, where one is there that it can have.
+    /// The block of each slot, if there is one that it can take.
     blocks: Vec<Option<u64>>,
 }
 
-/// What a graph that can be launched does with memory.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryPlan {
-    /// What it allocates, and which of its slots that takes.
+    /// The addresses that it allocates, each with its slot.
     allocates: Vec<(u64, usize)>,
     frees: BTreeSet<u64>,
-    /// The device of each slot, and the most bytes that it needs: one after the other, allocations take
-    /// the same memory.
+    /// The device and the maximum bytes of each slot; consecutive allocations share the memory of a
+    /// slot.
     slots: Vec<(u32, u64)>,
-    /// The blocks that the slots had when it was launched last.
+    /// The blocks of the slots in the last launch.
     blocks: Vec<u64>,
-    /// Whether a launch frees what the last one has left.
+    /// Set if a launch frees memory that the previous one left allocated.
     pub(crate) auto_free: bool,
 }
 
 impl Block {
-    /// Whether something has it, or is going to.
     fn is_in_use(&self, tasks: &Tasks) -> bool {
         match self.stands {
             Stands::Held => true,
@@ -108,10 +101,10 @@ impl Block {
 }
 
 impl MemoryPlan {
-    /// The plan of steps, whose dependencies are indices of earlier ones.
+    /// Creates the plan of steps, whose dependencies are indices of earlier steps.
     pub(super) fn of(steps: &[(Work, Vec<usize>)], auto_free: bool) -> Self {
         let mut plan = Self { auto_free, ..Self::default() };
-        // Where the last allocation of each slot is freed, if it is.
+        // The step that frees the last allocation of each slot, if any.
         let mut free_at: Vec<Option<usize>> = Vec::new();
         for (index, (work, _)) in steps.iter().enumerate() {
             match work {
@@ -148,7 +141,6 @@ impl MemoryPlan {
     }
 }
 
-/// Which steps one comes behind.
 fn ancestors(steps: &[(Work, Vec<usize>)], of: usize) -> Vec<bool> {
     let (mut is_before, mut open) = (vec![false; steps.len()], steps[of].1.clone());
     while let Some(step) = open.pop() {
@@ -159,13 +151,8 @@ fn ancestors(steps: &[(Work, Vec<usize>)], of: usize) -> Vec<bool> {
     is_before
 }
 
-/// Whether work is of one graph alone.
-fn is_of_one_graph(work: &Work) -> bool {
-    matches!(work, Work::Allocate(_) | Work::Release(_) | Work::Conditional(_))
-}
-
 impl State {
-    /// What a node of a graph allocates, which another one is made to do.
+    /// Reserves the addresses for a node that allocates; the caller adds the node.
     pub(crate) fn reserve(
         &mut self,
         graph: GraphId,
@@ -187,13 +174,14 @@ impl State {
         Ok(range)
     }
 
-    /// The node's memory that an address lies in, whether it is there now or not.
+    /// Returns the node's memory that contains an address, allocated or not.
     pub(super) fn reserved_at(&self, address: u64) -> Option<&Reserved> {
         let (_, memory) = self.graph_memory.range(..=address).next_back()?;
         (address - memory.range.address < memory.range.bytes).then_some(&*memory.range)
     }
 
-    /// What a node of a graph does that frees what a node of it, or of another one, allocates.
+    /// Returns the work of a node that frees memory allocated by a node of the same graph or another
+    /// one.
     pub(crate) fn free_in_graph(&self, graph: GraphId, address: u64) -> Outcome<Work> {
         self.graph(graph)?;
         let Some(memory) = self.graph_memory.get(&address) else {
@@ -210,15 +198,14 @@ impl State {
         fail_with(CUDA_ERROR_INVALID_VALUE, detail)
     }
 
-    /// Takes note of a node that frees.
     pub(super) fn note_free_node(&mut self, graph: GraphId, address: u64) {
         if let Some(memory) = self.graph_memory.get_mut(&address) {
             memory.freed_by.insert(graph);
         }
     }
 
-    /// Takes note that such a node is gone with its graph, so that another one may free instead. Where
-    /// the graph allocates as well, what was made of it still does both.
+    /// Records that a node that frees was removed with its graph, so that another one may free instead.
+    /// If the graph allocates as well, executable graphs made of it still do both.
     pub(super) fn forget_free_node(&mut self, graph: GraphId, address: u64) {
         if let Some(memory) = self.graph_memory.get_mut(&address)
             && memory.owner != graph
@@ -227,12 +214,14 @@ impl State {
         }
     }
 
-    /// Fails unless a graph can be copied, or launched as a part of another one.
+    /// Returns an error unless a graph can be copied, or launched as a part of another one.
     pub(super) fn check_copied<'w>(
         &self,
         what: &str,
         mut works: impl Iterator<Item = &'w Work>,
     ) -> Outcome {
+        let is_of_one_graph =
+            |work| matches!(work, &Work::Allocate(_) | &Work::Release(_) | &Work::Conditional(_));
         if works.any(is_of_one_graph) {
             let detail = format!("{what} of a graph with nodes that allocate, free or decide");
             return fail_with(CUDA_ERROR_NOT_SUPPORTED, detail);
@@ -240,7 +229,7 @@ impl State {
         Ok(())
     }
 
-    /// What a launch of a graph on a stream is to do with memory, if it can.
+    /// Plans the memory operations of a launch on a stream, if it is possible.
     pub(super) fn plan_launch(&self, id: ExecId, stream: StreamId) -> Outcome<Footprint> {
         let Some(exec) = self.execs.get(&id) else { return Ok(Footprint::default()) };
         let plan = &exec.memory;
@@ -272,7 +261,8 @@ impl State {
         Ok(Footprint { unfreed, blocks })
     }
 
-    /// Fails unless there is memory for a launch: for new blocks, and for those that nobody uses now.
+    /// Returns an error unless there is memory for a launch: for new blocks, and for blocks not in use
+    /// now.
     fn check_blocks(&self, plan: &MemoryPlan, blocks: &[Option<u64>]) -> Outcome {
         let mut more = vec![0_u64; self.devices.len()];
         for (&(device, bytes), block) in plan.slots.iter().zip(blocks) {
@@ -296,8 +286,8 @@ impl State {
         Ok(())
     }
 
-    /// Bytes of each device that launches of graphs have been promised and have not allocated. On a GPU
-    /// they are below the graphs' addresses already.
+    /// Returns the bytes of each device that are promised to launches and not allocated. On a GPU they
+    /// are mapped already.
     fn promised(&self) -> Vec<u64> {
         let blocks = |device: &Device| {
             let blocks = device.graph_pool.blocks.values().filter(|block| block.is_in_use(&self.tasks));
@@ -311,37 +301,35 @@ impl State {
         promised
     }
 
-    /// Those of all devices together.
     pub(super) fn promised_bytes(&self) -> u64 {
         self.promised().iter().sum()
     }
 
-    /// Whether a node's memory is there now.
     fn is_allocated(&self, memory: &GraphMemory) -> bool {
         let found = self.contexts.get(&memory.range.context);
         found.is_some_and(|one| one.gpu.memory().allocation_of(memory.range.address).is_some())
     }
 
-    /// Bytes of a device that are neither allocated nor promised to a launch of a graph.
+    /// Returns the bytes of a device that are neither allocated nor promised to a launch.
     pub(crate) fn free_bytes(&self, device: u32) -> u64 {
         self.free_beside(device, &self.promised())
     }
 
-    /// The same beside what each device has promised.
+    /// Returns the same for these promised bytes of each device.
     fn free_beside(&self, device: u32, promised: &[u64]) -> u64 {
         let own = self.devices[device as usize].addresses.budget();
         let own = own.limit().saturating_sub(own.used()).saturating_sub(promised[device as usize]);
         own.min(self.free_of_all(promised))
     }
 
-    /// Those of all devices, of which each may have a part.
+    /// Returns the bytes left to all devices together, of which each may have a part.
     fn free_of_all(&self, promised: &[u64]) -> u64 {
         let whole = self.devices.first().map_or(0, |device| device.whole.free());
         whole.saturating_sub(promised.iter().sum())
     }
 
-    /// Refuses memory that launches of graphs have been promised; what nobody has at all is refused
-    /// where it is allocated.
+    /// Returns an error for memory that is promised to launches. Memory that does not exist at all is
+    /// refused by the allocation.
     pub(crate) fn check_promised(&self, device: u32, bytes: u64) -> Outcome {
         let promised = self.promised();
         let all: u64 = promised.iter().sum();
@@ -354,7 +342,7 @@ impl State {
         fail_with(CUDA_ERROR_OUT_OF_MEMORY, detail)
     }
 
-    /// Takes note of what a launch, which ends with a task, does with memory.
+    /// Records the memory operations of a launch that ends with the task `end`.
     pub(super) fn note_memory(
         &mut self,
         id: ExecId,
@@ -397,8 +385,8 @@ impl State {
         }
     }
 
-    /// Forgets the memory of graphs that is of a context, and that which a launch was to allocate that
-    /// is gone with the context's streams.
+    /// Forgets the graph memory of a context, and memory whose allocation was dropped with the context's
+    /// streams.
     pub(super) fn drop_graph_memory_of(&mut self, context: ContextId) {
         let of_context = |(_, memory): &(&u64, &GraphMemory)| memory.range.context == context;
         let addresses = self.graph_memory.iter().filter(of_context).map(|(&address, _)| address);
@@ -416,8 +404,8 @@ impl State {
         self.forget_graph_memory();
     }
 
-    /// The blocks for a launch on a stream that begins by freeing what the last one has left: for each
-    /// slot the one that it had then, else the smallest that is large enough and free there, else none.
+    /// Chooses the blocks for a launch that begins by freeing `unfreed`: for each slot its previous
+    /// block, otherwise the smallest free one that is large enough, otherwise none.
     fn choose_blocks(&self, exec: &Exec, stream: StreamId, unfreed: &[u64]) -> Vec<Option<u64>> {
         let held = |address| self.graph_memory.get(address)?.held.map(|held| held.block);
         let let_go: BTreeSet<u64> = unfreed.iter().filter_map(held).collect();
@@ -426,8 +414,8 @@ impl State {
             Stands::Free => true,
             Stands::FreeBehind(other, task) => other == stream || self.tasks.is_done(task),
         };
-        // Launches of one graph come one after the other, on whatever streams; another graph may have
-        // had the block since.
+        // Launches of one graph run one after the other on any streams; another graph may have taken the
+        // block since.
         let is_own = |block: &Block| matches!(block.stands, Stands::FreeBehind(_, task) if Some(task) == exec.last);
         let mut taken = BTreeSet::new();
         let choose = |(slot, &(device, bytes)): (usize, &(u32, u64))| {
@@ -444,7 +432,6 @@ impl State {
         exec.memory.slots.iter().enumerate().map(choose).collect()
     }
 
-    /// Makes a block, which is in use when something stands for it.
     fn add_block(&mut self, device: u32, bytes: u64) -> u64 {
         let id = self.new_handle();
         let blocks = &mut self.devices[device as usize].graph_pool.blocks;
@@ -466,15 +453,15 @@ impl State {
         }
     }
 
-    /// Takes note that a call frees memory of a graph: at once, or by a task on a stream.
+    /// Records that a call frees memory of a graph: at once, or by a task on a stream.
     pub(crate) fn freed_by_call(&mut self, address: u64, task: Option<(StreamId, TaskId)>) {
         let stands = task.map_or(Stands::Free, |(stream, task)| Stands::FreeBehind(stream, task));
         self.let_go(address, stands);
         self.forget_graph_memory();
     }
 
-    /// Whether a call may free what starts at an address, as far as graphs are concerned; since when it
-    /// is there, if a graph has allocated it.
+    /// Returns an error if a call must not free the memory at an address because of graphs; otherwise
+    /// the last task of the launch that allocated it, if a graph did.
     pub(crate) fn may_free(&self, address: u64) -> Outcome<Option<TaskId>> {
         match self.graph_memory.get(&address) {
             None => Ok(None),
@@ -490,14 +477,14 @@ impl State {
         }
     }
 
-    /// Forgets memory that is not there, and that no node, graph to launch or task has any more.
+    /// Forgets memory that is not allocated and that no node, executable graph or task refers to.
     pub(super) fn forget_graph_memory(&mut self) {
         let is_of_use =
             |memory: &GraphMemory| memory.held.is_some() || Arc::strong_count(&memory.range) > 1;
         self.graph_memory.retain(|_, memory| is_of_use(memory));
     }
 
-    /// Bytes of a device that graphs use, and that are kept for them.
+    /// Returns the bytes of a device that graphs use, and that are kept for them.
     pub(crate) fn graph_bytes(&self, device: u32) -> [u64; 2] {
         let blocks = &self.devices[device as usize].graph_pool.blocks;
         let used = |(id, block): &(&u64, &Block)| {
@@ -508,12 +495,10 @@ impl State {
         [used, blocks.values().map(|block| block.bytes).sum()]
     }
 
-    /// The most that these were.
     pub(crate) fn most_graph_bytes(&self, device: u32) -> [u64; 2] {
         self.devices[device as usize].graph_pool.high
     }
 
-    /// Lets the most begin anew: that of what is used, or of what is kept.
     pub(crate) fn reset_most_graph_bytes(&mut self, device: u32, which: usize) {
         self.devices[device as usize].graph_pool.high[which] = self.graph_bytes(device)[which];
     }
@@ -524,7 +509,7 @@ impl State {
         *high = [high[0].max(now[0]), high[1].max(now[1])];
     }
 
-    /// Gives back what is kept for graphs and not in use.
+    /// Frees the memory that is kept for graphs and not in use.
     pub(crate) fn trim_graph_memory(&mut self, device: u32) {
         let tasks = &self.tasks;
         self.devices[device as usize].graph_pool.blocks.retain(|_, block| block.is_in_use(tasks));
@@ -542,11 +527,11 @@ mod tests {
     use crate::ffi::{ContextId, ExecId, StreamId};
     use crate::world::Kind;
 
-    /// Few enough that nobody asks whether the host has them.
+    /// Few enough that the host's memory is not checked.
     const BYTES: u64 = 1000;
 
-    /// Two devices of [`BYTES`] bytes, which have one and a half times as many together, and a context
-    /// on the first one.
+    /// Creates two devices of [`BYTES`] bytes, which have one and a half times as many together, and a
+    /// context on the first one.
     fn world() -> (State, ContextId, StreamId) {
         let mut state = State::default();
         let whole = Arc::new(Budget::new(BYTES / 2 * 3));
@@ -556,7 +541,7 @@ mod tests {
         (state, context, stream)
     }
 
-    /// A graph that allocates and does not free, and its address.
+    /// Creates a graph that allocates without freeing; returns its address as well.
     fn unfreed(state: &mut State, context: ContextId, bytes: usize) -> (ExecId, u64) {
         let graph = state.add_graph();
         let range = state.reserve(graph, context, bytes, Box::default()).expect("addresses");
@@ -576,7 +561,7 @@ mod tests {
             assert_eq!(free(&state), [300, 800], "of both there are 1500 bytes");
             let refused = state.launch_graph(second, stream).expect_err("no room for two");
             assert_eq!(refused.code, CUDA_ERROR_OUT_OF_MEMORY);
-            // The second time as when the launch has run.
+            // In the second iteration the state is that after the launch has run.
             let memory = state.contexts[&context].gpu.memory();
             let _is_there: Result<_, _> = memory.alloc_at(address, 700);
         }

@@ -1,13 +1,12 @@
-//! Tables that are looked up by handle.
+//! Tables keyed by handle.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A table whose keys are handles: numbers that this process made, so that nobody can choose them to
-/// collide.
+/// A table keyed by handles, which this process generates, so that no input can make them collide.
 pub(crate) type ById<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 
-/// Spreads numbers that follow each other over all bits.
+/// Spreads consecutive numbers over all bits.
 #[derive(Debug, Default)]
 pub(crate) struct IdHasher(u64);
 

@@ -1,4 +1,4 @@
-//! Finding memory by address, and the host memory that kernels reach.
+//! Lookup of memory by address, and host memory that kernels can access.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,13 +13,12 @@ use crate::host_memory;
 use crate::pages::Registered;
 use crate::watch::Watcher;
 
-/// Addresses from here on are those of devices.
+/// First address of device memory.
 const FIRST_DEVICE_ADDRESS: u64 = 1 << 48;
 
-/// Host memory that kernels reach, in all contexts.
+/// Host memory that kernels can access, of all contexts.
 pub(crate) struct HostTable {
     pub(crate) memory: GlobalMemory,
-    /// Allocations by their first address.
     pub(crate) allocations: BTreeMap<u64, HostAllocation>,
 }
 
@@ -29,18 +28,16 @@ impl Default for HostTable {
     }
 }
 
-/// A range of such memory.
 #[derive(Debug)]
 pub(crate) struct HostAllocation {
     pub(crate) bytes: u64,
     pub(crate) context: ContextId,
     pub(crate) flags: c_uint,
     pub(crate) kind: HostKind,
-    /// Where the memory has it: a registered range starts with a whole cell.
+    /// Address in [`HostTable::memory`]: a registered range starts at a whole cell.
     pub(crate) lent_at: u64,
 }
 
-/// Where it comes from.
 #[derive(Debug)]
 pub(crate) enum HostKind {
     PageLocked,
@@ -49,7 +46,6 @@ pub(crate) enum HostKind {
 }
 
 impl HostTable {
-    /// The range that an address lies in, and where it starts.
     pub(crate) fn holder(&self, address: u64) -> Option<(u64, &HostAllocation)> {
         let (&base, allocation) = self.allocations.range(..=address).next_back()?;
         (address - base < allocation.bytes).then_some((base, allocation))
@@ -57,7 +53,6 @@ impl HostTable {
 }
 
 impl State {
-    /// The memory that an address lies in: of a context or of the host.
     pub(crate) fn memory_of(&self, address: u64) -> Option<GlobalMemory> {
         if address < FIRST_DEVICE_ADDRESS {
             return self.host.holder(address).map(|_| self.host.memory.clone());
@@ -65,21 +60,20 @@ impl State {
         self.owner_of(address).map(|(_, memory)| memory)
     }
 
-    /// The context that has allocated device memory, and its memory.
     pub(crate) fn owner_of(&self, address: u64) -> Option<(ContextId, GlobalMemory)> {
         let found = self.contexts.iter().find_map(|(&id, context)| {
             let memory = context.gpu.memory();
             memory.allocation_of(address).map(|_| (id, memory.clone()))
         });
-        // Memory of a graph may be named before it is there.
+        // Memory of a graph may be named before it is allocated.
         found.or_else(|| {
             let id = self.reserved_at(address)?.context;
             Some((id, self.contexts.get(&id)?.gpu.memory().clone()))
         })
     }
 
-    /// Who watches the context that has allocated what an address lies in, and how many bytes there are
-    /// from there on.
+    /// Returns the watcher of the context that has allocated the memory at an address, and the bytes
+    /// from there to the end of the allocation.
     pub(crate) fn watcher_of(&self, address: u64) -> Option<(Arc<dyn Watcher>, u64)> {
         let owner = if address < FIRST_DEVICE_ADDRESS {
             self.host.holder(address)?.1.context
@@ -90,7 +84,6 @@ impl State {
         Some((self.contexts.get(&owner)?.watcher.clone()?, bytes - (address - base)))
     }
 
-    /// First address and bytes of the allocation that an address lies in.
     pub(crate) fn allocation_of(&self, address: u64) -> Option<(u64, u64)> {
         if address < FIRST_DEVICE_ADDRESS {
             return self.host.holder(address).map(|(base, allocation)| (base, allocation.bytes));
@@ -100,8 +93,8 @@ impl State {
         found.or_else(|| self.reserved_at(address).map(|range| (range.address, range.bytes)))
     }
 
-    /// Bytes that the host has for more memory, of devices or page-locked, beside what launches of
-    /// graphs are going to take.
+    /// Returns the bytes that the host has left for devices and page-locked memory, less those promised
+    /// to launches of graphs.
     pub(crate) fn room(&self) -> u64 {
         let of_devices = self.devices.iter().map(|device| device.addresses.budget().used());
         let given = |allocation: &&HostAllocation| !matches!(allocation.kind, HostKind::Registered(_));
@@ -110,8 +103,8 @@ impl State {
         host_memory::room(given)
     }
 
-    /// Refuses what the host has not got: it would give the addresses, and end the process when they are
-    /// used. What is small is not worth the look.
+    /// Returns an error for memory that the host does not have: the system would provide the addresses,
+    /// and kill the process when they are used. Small sizes are not worth the check.
     pub(crate) fn require_room(&self, bytes: usize) -> Outcome {
         const SMALL: usize = 1 << 20;
         if bytes < SMALL {
@@ -124,7 +117,8 @@ impl State {
         fail_with(CUDA_ERROR_OUT_OF_MEMORY, format!("{bytes} bytes; the host has {room} left"))
     }
 
-    /// An end of a copy or memset on memory that kernels reach; all bytes must lie in one allocation.
+    /// Returns an end of a copy or memset in memory that kernels can access; all bytes must be in one
+    /// allocation.
     pub(crate) fn device_range(&self, what: &str, address: u64, bytes: u64) -> Outcome<End> {
         match self.allocation_of(address) {
             _ if bytes == 0 => Ok(End::Memory(address)),
@@ -140,7 +134,8 @@ impl State {
         }
     }
 
-    /// An end of a copy at any address: memory that kernels reach, else any of the host's.
+    /// Returns an end of a copy at any address: memory that kernels can access, otherwise any host
+    /// memory.
     pub(crate) fn any_range(&self, what: &str, address: u64, bytes: u64) -> Outcome<End> {
         if address >= FIRST_DEVICE_ADDRESS || self.host.holder(address).is_some() {
             return self.device_range(what, address, bytes);
@@ -151,12 +146,11 @@ impl State {
         Ok(End::Host(address))
     }
 
-    /// Frees the host memory of a context.
     pub(super) fn free_host_memory_of(&mut self, id: ContextId) {
         let memory = &self.host.memory;
         self.host.allocations.retain(|_, allocation| {
             if allocation.context == id {
-                // It is there: both tables change together.
+                // It exists, because both tables change together.
                 let _was_live = memory.free(allocation.lent_at);
             }
             allocation.context != id

@@ -1,8 +1,8 @@
-//! Everything that the driver knows, behind one lock.
+//! The whole state of the driver, guarded by one lock.
 //!
-//! Calls change the world with the lock held; work runs without it. Whoever waits for work takes
-//! what is ready and runs it on its own thread (`run`), so that threads that wait for different
-//! streams run them at the same time.
+//! Calls change the state with the lock held; work runs without it. A thread that waits for work runs
+//! what is ready by itself (`run`), so that threads that wait for different streams run them at the same
+//! time.
 
 mod array;
 mod capture;
@@ -54,59 +54,53 @@ pub(crate) use task::{
     End, Fill, HostCall, HostFunction, Launching, Step, TaskId, Tasks, Transfer, Work,
 };
 
-/// The world, and those who wait for it to change.
 struct World {
     state: Mutex<State>,
-    /// Told whenever work is done.
     changed: Condvar,
 }
 
 static WORLD: LazyLock<World> =
     LazyLock::new(|| World { state: Mutex::default(), changed: Condvar::new() });
 static INITIALISED: AtomicBool = AtomicBool::new(false);
-/// Driver calls that have begun, and those that have returned.
+/// Numbers of driver calls that have begun, and that have returned.
 static CALLS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// A function of a module.
 #[derive(Debug, Clone)]
 pub(crate) struct Function {
     pub(crate) module: ModuleId,
     pub(crate) context: ContextId,
     pub(crate) program: warpfold_sim::Module,
     pub(crate) name: Arc<CStr>,
-    /// Bytes of dynamic shared memory that a launch may ask for.
+    /// Maximum bytes of dynamic shared memory of a launch.
     pub(crate) most_dynamic_shared: u32,
     pub(crate) carveout: c_int,
     pub(crate) non_portable_cluster: bool,
 }
 
-/// A module in a context.
 #[derive(Debug)]
 pub(crate) struct LoadedModule {
     pub(crate) context: ContextId,
     pub(crate) program: warpfold_sim::Module,
-    /// Handles of its functions: one each, as often as it is asked for.
+    /// Handles of its functions: always the same one for a name.
     pub(crate) functions: HashMap<String, FunctionId>,
 }
 
-/// A module of no context.
 #[derive(Debug)]
 pub(crate) struct Library {
     pub(crate) program: warpfold_sim::Module,
-    /// Where it is loaded.
+    /// The modules into which contexts have loaded it.
     pub(crate) modules: HashMap<ContextId, ModuleId>,
-    /// Handles of its kernels: one each, as often as it is asked for.
+    /// Handles of its kernels: always the same one for a name.
     pub(crate) kernels: HashMap<String, KernelId>,
 }
 
-/// A kernel of a library, a function in each context that loads it.
+/// A kernel of a library, which has a function in each context that loads it.
 #[derive(Debug, Clone)]
 pub(crate) struct Kernel {
     pub(crate) library: LibraryId,
     pub(crate) name: Arc<CStr>,
 }
 
-/// What the lock guards.
 #[derive(Default)]
 pub(crate) struct State {
     next_handle: u64,
@@ -116,7 +110,7 @@ pub(crate) struct State {
     pub(crate) functions: ById<FunctionId, Function>,
     pub(crate) libraries: ById<LibraryId, Library>,
     pub(crate) kernels: ById<KernelId, Kernel>,
-    /// Texts that were added to a link, or what it has made of them.
+    /// Texts added to a link, or the linked text.
     pub(crate) links: ById<LinkId, Vec<Vec<u8>>>,
     pub(crate) streams: ById<StreamId, Stream>,
     pub(crate) events: ById<EventId, Event>,
@@ -124,7 +118,7 @@ pub(crate) struct State {
     pub(crate) nodes: ById<NodeId, Node>,
     pub(crate) execs: ById<ExecId, Exec>,
     pub(crate) captures: ById<CaptureId, Capture>,
-    /// What nodes of graphs allocate, by first address.
+    /// Memory of nodes that allocate, by first address.
     pub(crate) graph_memory: BTreeMap<u64, GraphMemory>,
     pub(crate) pools: ById<PoolId, Pool>,
     pub(crate) arrays: ById<ArrayId, Array>,
@@ -136,14 +130,14 @@ pub(crate) struct State {
 
 pub(crate) type Guard = MutexGuard<'static, State>;
 
-/// Locks the world for one call.
+/// Locks the state for one call.
 pub(crate) fn lock() -> Guard {
-    // A panic with the lock held is a bug, which the call that has it reports; going on with what it
-    // left is better than to fail in every later call.
+    // A panic with the lock held is a bug, which that call reports; continuing with the state as it is
+    // beats a failure of every later call.
     WORLD.state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A driver call that is under way on this thread.
+/// A driver call that is in progress on this thread.
 pub(crate) struct Inside;
 
 impl Inside {
@@ -159,13 +153,13 @@ impl Drop for Inside {
     }
 }
 
-/// How many calls have begun; none while one is under way.
+/// Returns the number of calls begun; `None` while one is in progress.
 fn calls_at_rest() -> Option<u64> {
     let returned = CALLS[1].load(Ordering::Relaxed);
     (CALLS[0].load(Ordering::Relaxed) == returned).then_some(returned)
 }
 
-/// Fails where `cuInit` was not called before.
+/// Returns an error before `cuInit` was called.
 pub(crate) fn check_initialised() -> Outcome {
     if INITIALISED.load(Ordering::Acquire) {
         return Ok(());
@@ -173,7 +167,6 @@ pub(crate) fn check_initialised() -> Outcome {
     fail_with(CUDA_ERROR_NOT_INITIALIZED, "cuInit must come first")
 }
 
-/// Makes the devices, the first time.
 pub(crate) fn initialise() -> Outcome {
     let mut state = lock();
     if state.devices.is_empty() {
@@ -192,7 +185,7 @@ pub(crate) fn initialise() -> Outcome {
 }
 
 impl State {
-    /// A number that no handle had before, and that is no special value.
+    /// Returns a number that no handle had before, and that is no special value.
     pub(crate) fn new_handle(&mut self) -> u64 {
         self.next_handle += 1;
         0x5100_0000 + 0x10 * self.next_handle

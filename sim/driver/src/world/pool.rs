@@ -1,4 +1,4 @@
-//! Pools of memory that is allocated in the order of streams.
+//! Pools of stream-ordered memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,16 +7,14 @@ use warpfold_driver::sys::*;
 use super::State;
 use crate::ffi::PoolId;
 
-/// A pool. Memory that is freed goes back at once, so a pool holds none in reserve.
+/// A pool. Freed memory is returned at once, so a pool has none in reserve.
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) device: u32,
-    /// Whether the device was made with it.
     pub(crate) is_default: bool,
-    /// The other devices that reach it.
     pub(crate) open_to: BTreeSet<u32>,
     pub(crate) attributes: BTreeMap<CUmemPool_attribute, u64>,
-    /// Bytes of its live allocations by first address, and the most that they were.
+    /// Bytes of its live allocations by first address; `high` is the maximum of their sum.
     pub(crate) live: BTreeMap<u64, u64>,
     pub(crate) high: u64,
 }
@@ -37,7 +35,6 @@ impl State {
         id
     }
 
-    /// Takes an allocation out of the pool that it is of.
     pub(crate) fn leave_pool(&mut self, address: u64) {
         for pool in self.pools.values_mut() {
             pool.live.remove(&address);

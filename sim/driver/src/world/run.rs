@@ -1,4 +1,4 @@
-//! Running work, when somebody waits for it.
+//! Execution of work when a call waits for it.
 
 use std::io::{self, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,10 +22,9 @@ use crate::host;
 use crate::staging::Staged;
 use crate::watch::{SimLaunch, Watcher};
 
-/// Milliseconds without a driver call after which pending work is run all the same.
+/// Milliseconds without a driver call after which pending work runs anyway.
 static PATIENCE: AtomicU64 = AtomicU64::new(1000);
 
-/// After how long without a driver call pending work is run.
 pub(crate) fn patience() -> Duration {
     Duration::from_millis(PATIENCE.load(Ordering::Relaxed))
 }
@@ -38,14 +37,14 @@ pub(crate) fn set_patience(patience: Duration) {
     }
 }
 
-/// Whether memory is freed behind the work of its context.
+/// Set if calls that free memory wait for all work of their context.
 static FREES_WAIT: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn set_frees_wait(wait: bool) {
     FREES_WAIT.store(wait, Ordering::Relaxed);
 }
 
-/// Has a call that frees memory wait as long as it is to wait.
+/// Waits before memory is freed, if [`set_frees_wait`] asks for it.
 pub(crate) fn before_free(state: Guard) -> Outcome<Guard> {
     if !FREES_WAIT.load(Ordering::Relaxed) {
         return Ok(state);
@@ -57,11 +56,11 @@ pub(crate) fn before_free(state: Guard) -> Outcome<Guard> {
     Ok(state)
 }
 
-/// Runs tasks and all that they wait for, in the order that [`Tasks`](super::Tasks) have, and nothing
-/// else. Waits for those that other threads run.
+/// Runs tasks and their dependencies, in the order of [`Tasks`](super::Tasks), and nothing else. Waits
+/// for tasks that other threads run.
 pub(crate) fn force(mut state: Guard, targets: &[TaskId]) -> Guard {
     for id in state.tasks.with_ancestors(targets) {
-        // Ancestors come before, so those of this task are done.
+        // Ancestors come first, so those of this task are done.
         while let Some(task) = state.tasks.pending.get(&id) {
             if task.running {
                 state = WORLD.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -79,7 +78,7 @@ pub(crate) fn force(mut state: Guard, targets: &[TaskId]) -> Guard {
     state
 }
 
-/// A task with all that running it takes.
+/// A task with everything that it takes to run it.
 enum Job {
     Nothing,
     Fail(Failure),
@@ -92,7 +91,6 @@ enum Job {
     Release { address: u64, bytes: u64, watcher: Option<Arc<dyn Watcher>> },
 }
 
-/// One end of a copy, found.
 enum Place {
     Memory(GlobalMemory, u64),
     Host(u64),
@@ -100,7 +98,6 @@ enum Place {
 }
 
 impl State {
-    /// Takes a task to run it.
     fn claim(&mut self, id: TaskId) -> Option<Job> {
         let task = self.tasks.pending.get_mut(&id)?;
         task.running = true;
@@ -108,7 +105,7 @@ impl State {
         Some(self.job(stream, context, work))
     }
 
-    /// Work of a stream with all that running it takes.
+    /// Returns work of a stream with everything that it takes to run it.
     fn job(&mut self, stream: StreamId, id: ContextId, work: Work) -> Job {
         let Some(context) = self.contexts.get(&id) else { return Job::Nothing };
         if let Some(lost) = &context.lost {
@@ -137,7 +134,8 @@ impl State {
             Work::Allocate(range) => match self.contexts.get(&range.context) {
                 Some(context) => {
                     let (memory, watcher) = (context.gpu.memory().clone(), context.watcher.clone());
-                    // With the lock, so that nobody sees bytes that are neither promised nor allocated.
+                    // With the lock, so that no thread sees bytes that are neither promised nor
+                    // allocated.
                     let allocated = memory.alloc_at(range.address, range.bytes);
                     allocated.map_err(Failure::from).map(|()| Job::Allocate { memory, range, watcher })
                 }
@@ -148,7 +146,8 @@ impl State {
         job.unwrap_or_else(Job::Fail)
     }
 
-    /// A launch runs where its function is; one whose module was unloaded has no code to run.
+    /// Returns the job of a launch, in the context of its function; an unloaded module has no code to
+    /// run.
     fn claim_launch(&self, launch: Arc<Launching>) -> Outcome<Job> {
         match self.contexts.get(&launch.context) {
             Some(context) if self.modules.contains_key(&launch.module) => {
@@ -177,7 +176,7 @@ impl State {
         Ok(Job::Copy { transfer, to, from, watcher })
     }
 
-    /// Frees memory, with the lock, as it is allocated; the rest is to tell of it.
+    /// Frees memory with the lock held, as it is allocated; the job only notifies the watcher.
     fn claim_release(&mut self, address: u64, watcher: Option<Arc<dyn Watcher>>) -> Outcome<Job> {
         self.leave_pool(address);
         let memory = self.memory_for("cuMemFreeAsync", address)?;
@@ -186,7 +185,7 @@ impl State {
         Ok(Job::Release { address, bytes, watcher })
     }
 
-    /// The memory that pending work names, if it is still there.
+    /// Returns the memory that pending work names, if it still exists.
     fn memory_for(&self, what: &str, address: u64) -> Outcome<GlobalMemory> {
         self.memory_of(address).map_or_else(
             || {
@@ -197,9 +196,8 @@ impl State {
         )
     }
 
-    /// Takes note of a task that has run.
     fn complete(&mut self, id: TaskId, outcome: Outcome<Option<Stats>>) {
-        // It is gone if its context was destroyed meanwhile.
+        // The task is gone if its context was destroyed meanwhile.
         let Some(task) = self.tasks.pending.remove(&id) else { return };
         self.tasks.staged -= task.work.staged_bytes();
         if let Work::Record(event) = task.work
@@ -223,7 +221,7 @@ impl State {
         }
     }
 
-    /// Sees to it that what is pending runs even if nobody ever waits for it by a call.
+    /// Ensures that pending work runs even if no call ever waits for it.
     pub(super) fn attend(&mut self) {
         if self.tasks.attendant.is_none() {
             let attendant = thread::Builder::new().name("sim-driver".to_owned()).spawn(attend);
@@ -237,7 +235,7 @@ impl State {
 fn attend() {
     loop {
         let (before, since) = (super::calls_at_rest(), Instant::now());
-        // Parking may end early, and patience may change meanwhile.
+        // Parking may end early, and the patience may change meanwhile.
         while let Some(left) = patience().checked_sub(since.elapsed()).filter(|left| !left.is_zero()) {
             thread::park_timeout(left);
         }
@@ -261,7 +259,7 @@ impl Job {
             Self::Launch { gpu, watcher, launch } => {
                 let about = SimLaunch::new(&gpu, &launch);
                 let ran = watcher.map_or_else(|| about.run(), |watcher| watcher.launch(&about));
-                // As a program's own output is, and lost where nobody listens.
+                // Part of the program's own output, and lost if that is closed.
                 let _ = io::stdout().write_all(&gpu.take_printed()).and_then(|()| io::stdout().flush());
                 ran.inspect(|stats| launch.record.set(stats)).map(Some).map_err(while_running)
             }
@@ -302,14 +300,14 @@ impl Job {
     }
 }
 
-/// What going round once counts as, in warp instructions: about what the time for it would execute.
+/// Cost of an iteration in warp instructions: about what would execute in the same time.
 const ROUND: u64 = 1000;
 
-/// Runs the graphs of a conditional node as kernels decide, one piece of work after the other; what that
-/// came to in warp instructions.
+/// Runs the bodies of a conditional node one after the other, as kernels decide; returns the warp
+/// instructions spent.
 fn decide(stream: StreamId, context: ContextId, node: &Conditional) -> Outcome<u64> {
     let mut spent = 0_u64;
-    // Nobody goes on in a context that is lost.
+    // Nothing more runs in a lost context.
     while lock().check(context).is_ok() {
         let Some(body) = node.chosen() else { break };
         body.begin();
@@ -339,10 +337,9 @@ fn decide(stream: StreamId, context: ContextId, node: &Conditional) -> Outcome<u
     Ok(spent)
 }
 
-/// What the device's memory gives and gets by a copy.
 fn tell_of_copy(transfer: &Transfer, to: &Place, watcher: Option<Arc<dyn Watcher>>) {
     let Some(watcher) = watcher else { return };
-    // Between rows there is nothing that is copied.
+    // Gaps between rows are not copied.
     if let (End::Memory(address), Place::Host(_)) = (&transfer.from, to) {
         let rows = transfer.row_starts(transfer.from_step);
         rows.for_each(|ahead| watcher.read(address + ahead, transfer.bytes));

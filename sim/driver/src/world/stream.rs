@@ -1,4 +1,4 @@
-//! Streams: orders of work.
+//! Streams: queues of ordered work.
 
 use warpfold_driver::sys::*;
 
@@ -7,10 +7,10 @@ use crate::failure::{Outcome, fail};
 use crate::ffi::{ContextId, StreamId};
 use crate::watch::Counters;
 
-/// How a stream stands to the legacy default stream.
+/// The synchronisation of a stream with the legacy default stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// It is that stream.
+    /// The legacy default stream itself.
     Legacy,
     /// Each waits for the other.
     Blocking,
@@ -18,20 +18,19 @@ pub(crate) enum Kind {
     NonBlocking,
 }
 
-/// A stream of the driver.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) context: ContextId,
     pub(crate) kind: Kind,
     pub(crate) priority: c_int,
-    /// What was put there last; it may be done.
+    /// The last task; it may be done.
     pub(crate) last: Option<TaskId>,
-    /// The capture that takes what is put there.
+    /// The capture that records its work.
     pub(crate) capture: Option<Capturing>,
-    /// The nodes that a call has listed last, as handles in a list that stays until the next one.
+    /// The nodes that the last such call has listed; the list is valid until the next one.
     pub(crate) listed: Vec<usize>,
     pub(crate) counters: Counters,
-    /// Whether its handle is gone, while work is left.
+    /// Set if its handle was destroyed while work was left.
     pub(crate) destroyed: bool,
 }
 
@@ -51,7 +50,6 @@ impl Stream {
 }
 
 impl State {
-    /// Makes a stream in a context.
     pub(crate) fn add_stream(&mut self, context: ContextId, kind: Kind, priority: c_int) -> StreamId {
         let id = StreamId(self.new_handle());
         self.streams.insert(id, Stream::new(context, kind, priority));
@@ -63,8 +61,8 @@ impl State {
         id
     }
 
-    /// The stream of a handle, default streams of the current context among them. Fails when the
-    /// stream's context, or the current one, is lost.
+    /// Returns the stream of a handle, which may be a default stream of the current context. Fails if
+    /// the stream's context, or the current one, is lost.
     pub(crate) fn stream(&mut self, handle: StreamId) -> Outcome<StreamId> {
         let here = self.here()?;
         let id = match handle.0 {
@@ -81,7 +79,6 @@ impl State {
         }
     }
 
-    /// The calling thread's default stream.
     fn of_this_thread(&mut self, here: ContextId) -> Outcome<StreamId> {
         let thread = thread_number();
         if let Some(&id) = self.context(here)?.of_threads.get(&thread) {
@@ -92,7 +89,7 @@ impl State {
         Ok(id)
     }
 
-    /// Takes a stream's handle away. What is on it still runs when something waits for it.
+    /// Removes the handle of a stream. Its work still runs when something waits for it.
     pub(crate) fn remove_stream(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.destroyed = true;
@@ -102,7 +99,7 @@ impl State {
         }
     }
 
-    /// Forgets a destroyed stream that has nothing left to do.
+    /// Forgets a destroyed stream without work left.
     pub(super) fn purge_stream(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.remove(&id)
             && let Some(context) = self.contexts.get_mut(&stream.context)

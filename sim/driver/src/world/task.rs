@@ -1,4 +1,4 @@
-//! Work that was asked for and is not done.
+//! Work that was requested and is not done.
 
 use std::collections::HashSet;
 use std::ffi::CStr;
@@ -16,32 +16,28 @@ use crate::late;
 use crate::staging::Staged;
 use crate::watch::LaunchRecord;
 
-/// Tasks by the order in which they were asked for.
+/// Id of a task; ids are in the order of the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TaskId(u64);
 
-/// What a task does.
 #[derive(Debug, Clone)]
 pub(crate) enum Work {
-    /// Nothing: a point in the order.
+    /// A point in the order without work.
     Nothing,
     Launch(Arc<Launching>),
     Copy(Arc<Transfer>),
     Fill(Fill),
     Host(HostCall),
-    /// Says that everything before is done.
+    /// Records an event: everything before is done.
     Record(EventId),
-    /// Gives what kernels decide by the values that it begins with.
+    /// Sets conditions to their initial values.
     Begin(Arc<[Arc<Condition>]>),
-    /// Runs graphs as kernels have decided.
     Conditional(Arc<Conditional>),
-    /// Allocates memory of a graph.
     Allocate(Arc<Reserved>),
     /// Frees memory in the order of the stream.
     Release(u64),
 }
 
-/// A launch with all that it needs.
 #[derive(Debug)]
 pub(crate) struct Launching {
     pub(crate) module: ModuleId,
@@ -54,20 +50,18 @@ pub(crate) struct Launching {
 }
 
 impl Launching {
-    /// The name of the entry.
     pub(crate) fn entry_name(&self) -> &str {
         self.entry.to_str().unwrap_or_default()
     }
 }
 
-/// One end of a copy.
 #[derive(Clone)]
 pub(crate) enum End {
-    /// Memory of a device, or of the host where kernels reach it.
+    /// Memory that kernels can access, of a device or of the host.
     Memory(u64),
-    /// Other memory of the host, which the program leaves alone until the copy is done.
+    /// Other host memory, which the program does not touch until the copy is done.
     Host(u64),
-    /// Bytes that were taken from there when the copy was asked for.
+    /// Bytes that were taken from host memory when the copy was requested.
     Staged(Arc<Staged>),
 }
 
@@ -86,7 +80,6 @@ impl fmt::Debug for End {
 pub(crate) struct Transfer {
     pub(crate) to: End,
     pub(crate) from: End,
-    /// Bytes of a row.
     pub(crate) bytes: u64,
     pub(crate) rows: u64,
     pub(crate) planes: u64,
@@ -102,25 +95,22 @@ pub(crate) struct Step {
 }
 
 impl Transfer {
-    /// A copy of one row.
     pub(crate) fn of(to: End, from: End, bytes: u64) -> Self {
         let step = Step { row: bytes, plane: bytes };
         Self { to, from, bytes, rows: 1, planes: 1, to_step: step, from_step: step }
     }
 
-    /// Whether there is nothing to copy.
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes == 0 || self.rows == 0 || self.planes == 0
     }
 
-    /// Where each row begins, from the first one on.
     pub(crate) fn row_starts(&self, step: Step) -> impl Iterator<Item = u64> {
         let rows = self.rows;
         (0..self.planes)
             .flat_map(move |plane| (0..rows).map(move |row| plane * step.plane + row * step.row))
     }
 
-    /// Bytes from the first one of all planes to the last one, at such steps.
+    /// Returns the bytes from the first one of all planes to the last one.
     pub(crate) fn span(&self, step: Step) -> u64 {
         match self.is_empty() {
             true => 0,
@@ -129,35 +119,30 @@ impl Transfer {
     }
 }
 
-/// A memset of rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fill {
     pub(crate) to: u64,
-    /// The value, as often as it fits into 8 bytes.
+    /// The value, repeated to 8 bytes.
     pub(crate) pattern: u64,
     pub(crate) bytes: u64,
     pub(crate) rows: u64,
     pub(crate) pitch: u64,
 }
 
-/// A call of the program's.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HostCall {
     pub(crate) function: HostFunction,
-    /// The program's argument, as a number.
     pub(crate) data: usize,
 }
 
-/// What a host node calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum HostFunction {
-    /// If what was before it went well.
+    /// Called if the work before succeeded.
     Plain(unsafe extern "C" fn(*mut c_void)),
-    /// In any case, with the stream and how it went.
+    /// Called in any case, with the stream and the outcome.
     Callback(unsafe extern "C" fn(CUstream, c_int, *mut c_void), StreamId),
 }
 
-/// A task that is not done.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) stream: StreamId,
@@ -165,29 +150,27 @@ pub(crate) struct Task {
     pub(crate) work: Work,
     /// Tasks that must be done before; all are older.
     pub(crate) needs: Vec<TaskId>,
-    /// Whether a thread runs it.
     pub(crate) running: bool,
-    /// How many queries were told that it is not done.
+    /// Number of queries that reported it as pending.
     queries: u32,
-    /// A mark of [`Tasks::with_ancestors`] while that looks.
+    /// Mark of [`Tasks::with_ancestors`] during its search.
     found: bool,
 }
 
-/// The tasks that are not done.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     next: u64,
     pub(super) pending: ById<TaskId, Task>,
-    /// Bytes staged for copies among them.
+    /// Bytes staged for their copies.
     pub(super) staged: u64,
-    /// Who sees to it that they run in the end.
+    /// The thread that ensures that they run in the end.
     pub(super) attendant: Option<Thread>,
 }
 
 impl Tasks {
-    /// Counts a query of a task, and returns whether it runs the task: after `usual` others, or as many
-    /// as leave it where work runs late. The first ones leave work as it is, so that none orders
-    /// anything by itself; a later one runs it, so that polling ends.
+    /// Counts a query of a task, and returns whether it runs the task: after `usual` others, or more in
+    /// late mode. The first queries leave the task pending, so that none establishes an order by itself;
+    /// a later one runs it, so that polling ends.
     pub(crate) fn query_runs(&mut self, id: TaskId, usual: u32) -> bool {
         let Some(task) = self.pending.get_mut(&id) else { return true };
         let runs = task.queries >= late::queries(usual);
@@ -199,29 +182,25 @@ impl Tasks {
         !self.pending.contains_key(&id)
     }
 
-    /// Bytes staged for pending copies.
     pub(crate) fn staged(&self) -> u64 {
         self.staged
     }
 
-    /// The tasks that are not done, in no order.
     pub(super) fn all(&self) -> impl Iterator<Item = (TaskId, &Task)> {
         self.pending.iter().map(|(&id, task)| (id, task))
     }
 
-    /// Pending tasks of a context.
     pub(crate) fn of(&self, context: ContextId) -> Vec<TaskId> {
         self.all().filter(|(_, task)| task.context == context).map(|(id, _)| id).collect()
     }
 
-    /// Forgets the tasks of a context.
     pub(super) fn drop_of(&mut self, context: ContextId) {
         self.pending.retain(|_, task| task.context != context);
         self.staged = self.pending.values().map(|task| task.work.staged_bytes()).sum();
     }
 
-    /// These tasks and all that they wait for, in an order in which they may run: oldest first, or where
-    /// work runs late newest first as far as tasks do not wait for each other.
+    /// Returns these tasks and all their dependencies, in an order in which they may run: oldest first,
+    /// or in late mode newest first as far as dependencies allow.
     pub(super) fn with_ancestors(&mut self, targets: &[TaskId]) -> Vec<TaskId> {
         if late::is_late() {
             return self.newest_first(targets);
@@ -245,8 +224,8 @@ impl Tasks {
         found
     }
 
-    /// Targets and ancestors by a search in depth: each behind what it needs, of which the newest comes
-    /// first.
+    /// Orders targets and ancestors by depth-first search: each after its dependencies, of which the
+    /// newest comes first.
     fn newest_first(&self, targets: &[TaskId]) -> Vec<TaskId> {
         let ascending = |ids: &[TaskId]| {
             let mut ids = ids.to_vec();
@@ -254,7 +233,7 @@ impl Tasks {
             ids.into_iter().map(|id| (id, false))
         };
         let (mut order, mut found) = (Vec::new(), HashSet::new());
-        // Tasks, with whether all that they need is in the order.
+        // Tasks, with a flag that is set once their dependencies are in the order.
         let mut open: Vec<(TaskId, bool)> = ascending(targets).collect();
         while let Some((id, is_next)) = open.pop() {
             if is_next {
@@ -283,8 +262,8 @@ impl Work {
 }
 
 impl State {
-    /// Puts work on a stream, or into the graph that the stream is captured into; the task, if there
-    /// is one now.
+    /// Enqueues work on a stream and returns the task, or adds it to the graph if the stream is being
+    /// captured.
     pub(crate) fn submit(&mut self, stream: StreamId, work: Work) -> Outcome<Option<TaskId>> {
         if self.is_captured(stream)? {
             self.capture_work(stream, work)?;
@@ -294,7 +273,7 @@ impl State {
         Ok(Some(self.enqueue(stream, work, &[])))
     }
 
-    /// Puts a task behind what is on a stream, and behind other tasks.
+    /// Adds a task after the work of a stream and after other tasks.
     pub(crate) fn enqueue(&mut self, stream: StreamId, work: Work, others: &[TaskId]) -> TaskId {
         let mut needs = self.before_next(stream);
         needs.extend(others.iter().copied().filter(|&id| !self.tasks.is_done(id)));
@@ -305,7 +284,7 @@ impl State {
         id
     }
 
-    /// A task that comes behind others only.
+    /// Adds a task that depends on `needs` only.
     pub(crate) fn add_task(&mut self, stream: StreamId, work: Work, needs: Vec<TaskId>) -> TaskId {
         let id = TaskId(self.tasks.next);
         self.tasks.next += 1;
@@ -322,7 +301,7 @@ impl State {
         id
     }
 
-    /// What is not done and must be before the next task of a stream.
+    /// Returns the pending tasks on which the next task of a stream depends.
     pub(crate) fn before_next(&self, id: StreamId) -> Vec<TaskId> {
         let Some(stream) = self.streams.get(&id) else { return Vec::new() };
         let pending = |id: &TaskId| !self.tasks.is_done(*id);
@@ -337,7 +316,7 @@ impl State {
         needs
     }
 
-    /// What must be done so that a stream is.
+    /// Returns the pending tasks for which a wait for a stream waits.
     pub(crate) fn left_on(&self, id: StreamId) -> Vec<TaskId> {
         match self.streams.get(&id) {
             Some(stream) if stream.kind == Kind::Legacy => self.before_next(id),
@@ -346,7 +325,7 @@ impl State {
         }
     }
 
-    /// The context that is meant to do a launch: the function's and the stream's.
+    /// Returns an error unless the stream of a launch is in the context of its function.
     pub(crate) fn check_same_context(&self, stream: StreamId, context: ContextId) -> Outcome {
         match self.streams.get(&stream) {
             Some(stream) if stream.context == context => Ok(()),
