@@ -83,7 +83,7 @@ macro_rules! operations {
                 Code::BuiltIn(OpKind::$Name.plain(), T::DTYPE)
             }
 
-            operations!(@output $of_none $Name);
+            operations!(@output $of_none $written $Name);
         }
 
         impl<T: $Elements> RowsOperation<T> for $Name {}
@@ -98,8 +98,8 @@ macro_rules! operations {
     (@left Count) => { u64 };
     (@left Double) => { f64 };
     (@left Moments) => { Spread };
-    (@output Nothing $Name:ident) => {
-        type Output = Option<Self::Left>;
+    (@output Nothing $written:ident $Name:ident) => {
+        type Output = Option<operations!(@left $written)>;
 
         fn of_none() -> Option<Self::Output> {
             Some(None)
@@ -109,8 +109,8 @@ macro_rules! operations {
             Some(Self::Left::from_words(words))
         }
     };
-    (@output $of_none:ident $Name:ident) => {
-        type Output = Self::Left;
+    (@output $of_none:ident $written:ident $Name:ident) => {
+        type Output = operations!(@left $written);
 
         fn of_none() -> Option<Self::Output> {
             let mut words = Words::default();
@@ -260,10 +260,10 @@ operations! {
     /// [`Reducer::error_bound`]: crate::Reducer::error_bound
     Mean = "mean", "mean", "The arithmetic mean. No sum overflows or wraps around on the way.";
         Element: Double, Nothing, false, Integers, Sum;
-    /// The L1 norm, as `f64`: the sum of the magnitudes. Integers of 64 bits are added exactly and rounded
-    /// once. Shorter ones are added in [`Element::Sum`], which has room for 2^31 elements of any value;
-    /// floats as in [`SumOfMagnitudes`]. Results of rows and in an [`Output`](crate::Output) are `f64` for
-    /// integers of 64 bits, otherwise [`Element::Sum`].
+    /// The L1 norm, as `f64`: the sum of the magnitudes. Integers of 64 bits are added exactly and
+    /// rounded once. Shorter ones are added in [`Element::Sum`], which has room for 2^31 elements of any
+    /// value; floats as in [`SumOfMagnitudes`]. Results of rows and in an [`Output`](crate::Output) are
+    /// `f64` for integers of 64 bits, otherwise [`Element::Sum`].
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};
