@@ -11,7 +11,7 @@ use pyo3::{
 };
 use warpfold::{
     Buffer,
-    dlpack::{self, DataType, Layout},
+    dlpack::{self, DataType, Layout, ManagedTensor, ManagedTensorVersioned},
 };
 
 use crate::{
@@ -143,7 +143,8 @@ impl Array {
         };
         let view = Self::strided(&self.open, bytes, layout);
         // The layout is within the bytes if a tensor of it can be exported.
-        let tensor = view.bytes.clone().into_dlpack_as(view.layout.clone()).map_err(raise)?;
+        let tensor: *mut ManagedTensor =
+            view.bytes.clone().into_dlpack_as(view.layout.clone()).map_err(raise)?;
         // SAFETY: the tensor has just been created and has no other owner.
         unsafe { give_back(tensor) };
         Ok(view)
@@ -283,9 +284,9 @@ impl Array {
         }
         let (bytes, layout) = (self.bytes.clone(), self.layout.clone());
         if max_version.is_some_and(|(major, _)| major >= dlpack::MAJOR) {
-            capsule(py, bytes.into_dlpack_versioned_as(layout).map_err(raise)?)
+            capsule::<ManagedTensorVersioned>(py, bytes.into_dlpack_as(layout).map_err(raise)?)
         } else {
-            capsule(py, bytes.into_dlpack_as(layout).map_err(raise)?)
+            capsule::<ManagedTensor>(py, bytes.into_dlpack_as(layout).map_err(raise)?)
         }
     }
 

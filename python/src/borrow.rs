@@ -10,8 +10,8 @@ use pyo3::{
     types::PyDict,
 };
 use warpfold::{
-    Buffer, Element,
-    dlpack::{self, Layout, ManagedTensor, ManagedTensorVersioned},
+    Buffer,
+    dlpack::{self, Layout, Managed, ManagedTensor, ManagedTensorVersioned},
 };
 
 use crate::{
@@ -23,53 +23,32 @@ use crate::{
 };
 
 /// One of the two forms of DLPack tensors.
-pub(crate) trait Tensor: Sized {
+pub(crate) trait Tensor: Managed {
     /// The name of a capsule with a tensor.
     const NAME: &'static CStr;
     /// The name of a capsule whose tensor has been taken.
     const USED: &'static CStr;
-
-    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)>;
 
     /// Returns the tensor's description, or an error for an unsupported version.
     ///
     /// # Safety
     /// `tensor` must point to a valid DLPack tensor, which outlives `'a`.
     unsafe fn description<'a>(tensor: *const Self) -> PyResult<&'a dlpack::Tensor>;
-
-    /// Takes the tensor; on error the caller keeps it.
-    ///
-    /// # Safety
-    /// As for [`Buffer::from_dlpack_strided`].
-    unsafe fn take<T: Element>(open: &Open, tensor: *mut Self) -> warpfold::Result<(Buffer<T>, Layout)>;
 }
 
 impl Tensor for ManagedTensor {
     const NAME: &'static CStr = c"dltensor";
     const USED: &'static CStr = c"used_dltensor";
 
-    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
-        self.deleter
-    }
-
     unsafe fn description<'a>(tensor: *const Self) -> PyResult<&'a dlpack::Tensor> {
         // SAFETY: the caller's contract.
         Ok(unsafe { &(*tensor).dl_tensor })
-    }
-
-    unsafe fn take<T: Element>(open: &Open, tensor: *mut Self) -> warpfold::Result<(Buffer<T>, Layout)> {
-        // SAFETY: the caller's contract.
-        unsafe { Buffer::from_dlpack_strided(&open.device, tensor) }
     }
 }
 
 impl Tensor for ManagedTensorVersioned {
     const NAME: &'static CStr = c"dltensor_versioned";
     const USED: &'static CStr = c"used_dltensor_versioned";
-
-    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
-        self.deleter
-    }
 
     unsafe fn description<'a>(tensor: *const Self) -> PyResult<&'a dlpack::Tensor> {
         // SAFETY: the version is at the same offset in every version; the caller's contract.
@@ -82,11 +61,6 @@ impl Tensor for ManagedTensorVersioned {
         }
         // SAFETY: this version has the layout of the struct; the caller's contract.
         Ok(unsafe { &(*tensor).dl_tensor })
-    }
-
-    unsafe fn take<T: Element>(open: &Open, tensor: *mut Self) -> warpfold::Result<(Buffer<T>, Layout)> {
-        // SAFETY: the caller's contract.
-        unsafe { Buffer::from_dlpack_versioned_strided(&open.device, tensor) }
     }
 }
 
@@ -132,7 +106,7 @@ fn take<M: Tensor>(open: &Arc<Open>, capsule: &Bound<'_, PyAny>) -> Option<PyRes
                 //   are enqueued on; later writes of the owner are enqueued after them. Gaps between a
                 //   tensor's elements are not read by a reduction; `Array::numpy` copies them and leaves
                 //   them out.
-                unsafe { M::take::<T>(open, tensor) }
+                unsafe { Buffer::<T>::from_dlpack_strided(&open.device, tensor) }
                     .and_then(|(buffer, layout)| Ok((buffer.cast::<u8>()?, layout)))
             },
             unreachable!("the type was looked at")

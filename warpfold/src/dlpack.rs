@@ -142,21 +142,42 @@ pub struct ManagedTensorVersioned {
     pub dl_tensor: Tensor,
 }
 
-trait Managed: Sized {
-    fn new(
-        dl_tensor: Tensor,
-        manager_ctx: *mut c_void,
-        deleter: unsafe extern "C" fn(*mut Self),
-    ) -> Self;
-
+/// A form of DLPack's tensors that have an owner: [`ManagedTensor`] or [`ManagedTensorVersioned`]. The
+/// trait is sealed.
+pub trait Managed: sealed::Managed {
+    /// Returns the function that releases the tensor, if it has one.
     fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)>;
+}
 
-    fn manager_ctx(&self) -> *mut c_void;
+mod sealed {
+    use super::{Result, Tensor, c_void};
+
+    pub trait Managed: Sized + 'static {
+        fn new(
+            dl_tensor: Tensor,
+            manager_ctx: *mut c_void,
+            deleter: unsafe extern "C" fn(*mut Self),
+        ) -> Self;
+
+        /// Returns the tensor of a form of a known version.
+        ///
+        /// # Safety
+        /// `managed` points to a tensor of this form, of any version.
+        unsafe fn tensor(managed: *const Self) -> Result<*const Tensor>;
+
+        fn manager_ctx(&self) -> *mut c_void;
+    }
 }
 
 macro_rules! managed {
-    ($form:ident { $($field:ident: $value:expr),* }) => {
+    ($form:ident { $($field:ident: $value:expr),* }, $check:expr) => {
         impl Managed for $form {
+            fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
+                self.deleter
+            }
+        }
+
+        impl sealed::Managed for $form {
             fn new(
                 dl_tensor: Tensor,
                 manager_ctx: *mut c_void,
@@ -165,8 +186,12 @@ macro_rules! managed {
                 Self { dl_tensor, manager_ctx, deleter: Some(deleter), $($field: $value),* }
             }
 
-            fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
-                self.deleter
+            unsafe fn tensor(managed: *const Self) -> Result<*const Tensor> {
+                let check: unsafe fn(*const Self) -> Result<()> = $check;
+                // SAFETY: the caller's contract.
+                unsafe { check(managed) }?;
+                // SAFETY: a tensor of this version has the layout of the struct; the caller's contract.
+                Ok(unsafe { &raw const (*managed).dl_tensor })
             }
 
             fn manager_ctx(&self) -> *mut c_void {
@@ -176,45 +201,37 @@ macro_rules! managed {
     };
 }
 
-managed!(ManagedTensor {});
-managed!(ManagedTensorVersioned { version: [MAJOR, 0], flags: READ_ONLY });
+managed!(ManagedTensor {}, |_| Ok(()));
+managed!(ManagedTensorVersioned { version: [MAJOR, 0], flags: READ_ONLY }, require_version);
 
 impl<T: Element> Buffer<T> {
     /// Returns the elements of another library's tensor, in row-major order. Its deleter is called when
     /// the buffer, its clones and the reductions that read it have been dropped.
     ///
     /// # Errors
-    /// [`Error::Foreign`] for a tensor of another device or type, one whose rows are not compact, and
-    /// one at an address that is not aligned for its elements. The caller still owns the tensor then.
+    /// [`Error::Foreign`] for a tensor of another device or type, one whose rows are not compact, one at
+    /// an address that is not aligned for its elements, and one of a major version other than [`MAJOR`].
+    /// The caller still owns the tensor then.
     ///
     /// # Safety
-    /// - `tensor` must point to a valid DLPack tensor that the caller alone owns. Ownership passes to
-    ///   the buffer if this returns `Ok`.
+    /// - `managed` must point to a valid DLPack tensor of this form that the caller alone owns. Ownership
+    ///   passes to the buffer if this returns `Ok`.
     /// - Its deleter must be callable on any thread.
     /// - The elements must be readable and not change, as for [`from_raw_parts`](Self::from_raw_parts).
     ///   Writes that its library has enqueued must be complete, or the stream on which the elements are
     ///   reduced must wait for them.
-    pub unsafe fn from_dlpack(device: &GpuDevice, tensor: *mut ManagedTensor) -> Result<Self> {
+    pub unsafe fn from_dlpack<M: Managed>(device: &GpuDevice, managed: *mut M) -> Result<Self> {
         // SAFETY: the caller's contract.
-        unsafe { Self::from_managed(device, tensor, &raw const (*tensor).dl_tensor) }
-    }
-
-    /// Returns the elements of a tensor with a version, as [`from_dlpack`](Self::from_dlpack) does.
-    ///
-    /// # Errors
-    /// As [`from_dlpack`](Self::from_dlpack), and [`Error::Foreign`] for a major version other than
-    /// [`MAJOR`].
-    ///
-    /// # Safety
-    /// As [`from_dlpack`](Self::from_dlpack).
-    pub unsafe fn from_dlpack_versioned(
-        device: &GpuDevice,
-        tensor: *mut ManagedTensorVersioned,
-    ) -> Result<Self> {
+        let (tensor, layout) = unsafe { tensor_of::<T, M>(device, managed) }?;
+        let Layout { shape, strides, .. } = &layout;
+        if !layout.is_compact() {
+            return Err(refused(format!(
+                "its strides are {strides:?} for the shape {shape:?}; make it contiguous in its library \
+                 first, as `contiguous()` or `ascontiguousarray` do"
+            )));
+        }
         // SAFETY: the caller's contract.
-        unsafe { require_version(tensor) }?;
-        // SAFETY: a tensor of this version has the layout of the struct; the caller's contract.
-        unsafe { Self::from_managed(device, tensor, &raw const (*tensor).dl_tensor) }
+        unsafe { Self::of_layout(device, managed, &*tensor, &layout) }
     }
 
     /// Returns the elements and the layout of a tensor with any strides above zero, such as a transposed
@@ -231,62 +248,12 @@ impl<T: Element> Buffer<T> {
     /// As [`from_dlpack`](Self::from_dlpack), for all elements of the buffer: those that do not belong
     /// to the tensor must not change either while something reads them. A reduction of the view reads
     /// only the tensor's own.
-    pub unsafe fn from_dlpack_strided(
-        device: &GpuDevice,
-        tensor: *mut ManagedTensor,
-    ) -> Result<(Self, Layout)> {
-        // SAFETY: the caller's contract.
-        unsafe { Self::from_managed_strided(device, tensor, &raw const (*tensor).dl_tensor) }
-    }
-
-    /// Returns the elements and the layout of a tensor with a version, as
-    /// [`from_dlpack_strided`](Self::from_dlpack_strided) does.
-    ///
-    /// # Errors
-    /// As [`from_dlpack_strided`](Self::from_dlpack_strided), and [`Error::Foreign`] for a major version
-    /// other than [`MAJOR`].
-    ///
-    /// # Safety
-    /// As [`from_dlpack_strided`](Self::from_dlpack_strided).
-    pub unsafe fn from_dlpack_versioned_strided(
-        device: &GpuDevice,
-        tensor: *mut ManagedTensorVersioned,
-    ) -> Result<(Self, Layout)> {
-        // SAFETY: the caller's contract.
-        unsafe { require_version(tensor) }?;
-        // SAFETY: a tensor of this version has the layout of the struct; the caller's contract.
-        unsafe { Self::from_managed_strided(device, tensor, &raw const (*tensor).dl_tensor) }
-    }
-
-    /// # Safety
-    /// As [`from_dlpack`](Self::from_dlpack); `tensor` must be that of `managed`.
-    unsafe fn from_managed<M: Managed + 'static>(
+    pub unsafe fn from_dlpack_strided<M: Managed>(
         device: &GpuDevice,
         managed: *mut M,
-        tensor: *const Tensor,
-    ) -> Result<Self> {
-        // SAFETY: the caller's contract.
-        let layout = unsafe { layout_of::<T>(device, &*tensor) }.map_err(refused)?;
-        let Layout { shape, strides, .. } = &layout;
-        if !layout.is_compact() {
-            return Err(refused(format!(
-                "its strides are {strides:?} for the shape {shape:?}; make it contiguous in its library \
-                 first, as `contiguous()` or `ascontiguousarray` do"
-            )));
-        }
-        // SAFETY: the caller's contract.
-        unsafe { Self::of_layout(device, managed, &*tensor, &layout) }
-    }
-
-    /// # Safety
-    /// As [`from_dlpack_strided`](Self::from_dlpack_strided); `tensor` must be that of `managed`.
-    unsafe fn from_managed_strided<M: Managed + 'static>(
-        device: &GpuDevice,
-        managed: *mut M,
-        tensor: *const Tensor,
     ) -> Result<(Self, Layout)> {
         // SAFETY: the caller's contract.
-        let layout = unsafe { layout_of::<T>(device, &*tensor) }.map_err(refused)?;
+        let (tensor, layout) = unsafe { tensor_of::<T, M>(device, managed) }?;
         // SAFETY: the caller's contract.
         let buffer = unsafe { Self::of_layout(device, managed, &*tensor, &layout) }?;
         Ok((buffer, layout))
@@ -297,7 +264,7 @@ impl<T: Element> Buffer<T> {
     /// # Safety
     /// As [`from_dlpack_strided`](Self::from_dlpack_strided); `tensor` must be that of `managed`, and
     /// have the layout.
-    unsafe fn of_layout<M: Managed + 'static>(
+    unsafe fn of_layout<M: Managed>(
         device: &GpuDevice,
         managed: *mut M,
         tensor: &Tensor,
@@ -320,19 +287,9 @@ impl<T: Element> Buffer<T> {
     /// Returns a one-dimensional tensor of the buffer's elements for another library. Its deleter drops
     /// the buffer and may be called on any thread.
     ///
-    /// The other library must not write the elements. This form of a tensor cannot express that;
-    /// [`into_dlpack_versioned`](Self::into_dlpack_versioned) does.
-    pub fn into_dlpack(self) -> *mut ManagedTensor {
-        self.into_managed()
-    }
-
-    /// Returns a tensor with a version, as [`into_dlpack`](Self::into_dlpack) does. It is marked
-    /// [`READ_ONLY`].
-    pub fn into_dlpack_versioned(self) -> *mut ManagedTensorVersioned {
-        self.into_managed()
-    }
-
-    fn into_managed<M: Managed>(self) -> *mut M {
+    /// The other library must not write the elements. A [`ManagedTensorVersioned`] is marked
+    /// [`READ_ONLY`]; a [`ManagedTensor`] cannot express that.
+    pub fn into_dlpack<M: Managed>(self) -> *mut M {
         self.settle_or_log();
         let (dtype, shape) = (DataType::of::<T>(), vec![self.len() as i64]);
         self.into_tensor(dtype, shape, Vec::new())
@@ -422,13 +379,13 @@ impl Buffer<u8> {
     /// [waits](crate::Stream::wait_for_elements) for the elements, after their writes.
     ///
     /// ```
-    /// use warpfold::{Device, Selection, dlpack::{DataType, Layout}};
+    /// use warpfold::{Device, Selection, dlpack::{DataType, Layout, ManagedTensor}};
     ///
     /// let device = Device::open(Selection::Sim)?;
     /// let bytes = device.upload(&[1.0_f32, 2.0, 4.0, 8.0])?.cast::<u8>()?;
     /// // Every other element.
     /// let layout = Layout { dtype: DataType::of::<f32>(), shape: vec![2], strides: vec![2] };
-    /// let tensor = bytes.into_dlpack_as(layout)?;
+    /// let tensor: *mut ManagedTensor = bytes.into_dlpack_as(layout)?;
     /// // Another library owns the tensor now, and calls its deleter when it is done.
     /// unsafe { (*tensor).deleter.unwrap()(tensor) };
     /// # Ok::<(), warpfold::Error>(())
@@ -436,19 +393,7 @@ impl Buffer<u8> {
     ///
     /// # Errors
     /// [`Error::Foreign`] for a layout that is not inside the bytes.
-    pub fn into_dlpack_as(self, layout: Layout) -> Result<*mut ManagedTensor> {
-        self.into_managed_as(layout)
-    }
-
-    /// Exports the bytes in the form with a version, as [`into_dlpack_as`](Self::into_dlpack_as) does.
-    ///
-    /// # Errors
-    /// As [`into_dlpack_as`](Self::into_dlpack_as).
-    pub fn into_dlpack_versioned_as(self, layout: Layout) -> Result<*mut ManagedTensorVersioned> {
-        self.into_managed_as(layout)
-    }
-
-    fn into_managed_as<M: Managed>(self, layout: Layout) -> Result<*mut M> {
+    pub fn into_dlpack_as<M: Managed>(self, layout: Layout) -> Result<*mut M> {
         if layout.bytes().is_none_or(|bytes| bytes > self.len()) {
             let Layout { shape, strides, dtype } = layout;
             let reason = format!(
@@ -536,6 +481,21 @@ unsafe fn require_version(tensor: *const ManagedTensorVersioned) -> Result<()> {
         return Ok(());
     }
     Err(refused(format!("its version is {major}.{minor}; it must be {MAJOR} and any minor one")))
+}
+
+/// Returns the tensor of a form, and its layout.
+///
+/// # Safety
+/// `managed` must point to a valid tensor of this form, of any version.
+unsafe fn tensor_of<T: Element, M: Managed>(
+    device: &GpuDevice,
+    managed: *const M,
+) -> Result<(*const Tensor, Layout)> {
+    // SAFETY: the caller's contract.
+    let tensor = unsafe { M::tensor(managed) }?;
+    // SAFETY: likewise.
+    let layout = unsafe { layout_of::<T>(device, &*tensor) }.map_err(refused)?;
+    Ok((tensor, layout))
 }
 
 /// Returns the layout of a tensor, or the reason why it cannot be reduced in place.

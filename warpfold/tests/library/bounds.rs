@@ -1,5 +1,5 @@
-//! Numbers of any size, given to each call that takes one: it is taken or refused, in one line that says
-//! what is allowed, and nothing overflows.
+//! Arguments of any size for every call that takes a number: each is accepted or refused with a one-line
+//! message that names what is allowed, and nothing overflows.
 
 use std::{
     fmt::Debug,
@@ -21,14 +21,13 @@ use warpfold::{
 use crate::common::{device, reducer, says};
 
 const MAX: usize = usize::MAX;
-/// The largest length that an allocation of Rust's may have.
+/// The largest size of a Rust allocation.
 const LARGE: usize = isize::MAX as usize;
 /// More elements than any device has bytes.
 const MANY: usize = 1 << 50;
 
 const NUMBERS: [usize; 6] = [0, 1, 10, MANY, LARGE, MAX];
 
-/// Ten elements, and none.
 fn ten() -> &'static Buffer<i32> {
     static TEN: OnceLock<Buffer<i32>> = OnceLock::new();
     TEN.get_or_init(|| device().upload(&[1; 10]).unwrap())
@@ -39,7 +38,7 @@ fn none() -> &'static Buffer<i32> {
     NONE.get_or_init(|| device().upload(&[]).unwrap())
 }
 
-/// A view without elements, of two axes whose strides are as large as there are any.
+/// Returns an empty view with two axes of the largest possible strides.
 fn no_view() -> View<'static, i32> {
     none().view_strided(0, &[0, MAX, MAX], &[isize::MAX; 3]).unwrap()
 }
@@ -60,7 +59,6 @@ fn no_shards() -> &'static Sharded<i32> {
 
 type Answer = Result<(), Error>;
 
-/// The number in 32 bits, or the largest that they have.
 fn short(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
@@ -69,7 +67,7 @@ fn done<R>(answer: Result<R, Error>) -> Answer {
     answer.map(drop)
 }
 
-/// Whether a call takes what it is given. It does not panic, and refuses in one line.
+/// Returns whether a call accepts its argument. It must not panic, and a refusal has one line.
 fn takes(what: &str, given: &dyn Debug, call: impl FnOnce() -> Answer) -> bool {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => true,
@@ -84,7 +82,7 @@ fn takes(what: &str, given: &dyn Debug, call: impl FnOnce() -> Answer) -> bool {
 
 type Call = (&'static str, fn(usize) -> Answer, &'static [usize]);
 
-/// Calls of a number, and those of [`NUMBERS`] that they take.
+/// Calls with a number, and the elements of [`NUMBERS`] that they accept.
 const CALLS: &[Call] = &[
     ("rows", |n| done(reducer().reduce(op::Sum, ten().rows(n)?)), &[1, 10]),
     ("rows of none", |n| done(reducer().reduce(op::Sum, none().rows(n)?)), &[1, 10, MANY, LARGE, MAX]),
@@ -214,7 +212,7 @@ const CALLS: &[Call] = &[
     (
         "outputs of others",
         |n| {
-            // SAFETY: nothing writes there.
+            // SAFETY: nothing writes to the address.
             done(unsafe { Outputs::<i32>::from_raw_parts(device(), 256, n, ()) })
         },
         &NUMBERS,
@@ -240,7 +238,7 @@ const CALLS: &[Call] = &[
         |n| {
             let layout = Layout::compact(DataType::of::<u8>(), vec![n, n]);
             let tensor = device().upload(&[1_u8; 100]).unwrap().into_dlpack_as(layout)?;
-            // SAFETY: the tensor was made just now and is nobody else's.
+            // SAFETY: the tensor was made just now and has no other owner.
             unsafe { (*tensor).deleter.unwrap()(tensor) };
             Ok(())
         },
@@ -271,7 +269,7 @@ fn any_number_is_taken_or_refused() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Ends of ranges have neighbours only where the type has some.
+/// The first and last values of a type have a neighbour on one side only.
 #[test]
 fn any_interval_has_the_elements_that_are_inside() {
     let values = device().upload(&[i32::MIN, -1, 0, 1, i32::MAX]).unwrap();
@@ -301,7 +299,6 @@ fn any_interval_has_the_elements_that_are_inside() {
     says(&reducer().reduce(op::Sum, floats.filter(f32::NAN..)).unwrap_err(), &["NaN"]);
 }
 
-/// What answers by a number, not by an error.
 #[test]
 fn numbers_are_answered_whatever_is_asked() {
     for n in NUMBERS {
@@ -338,7 +335,7 @@ struct Aligned([u8; 256]);
 #[repr(C, align(8192))]
 struct ToPages([[u8; 1024]; 8]);
 
-/// Memory begins at multiples of 256 bytes, and no element may ask for more.
+/// Memory is aligned to 256 bytes, and larger element alignments are refused.
 #[test]
 fn elements_of_any_alignment_are_taken_or_refused() {
     let some = vec![Aligned::zeroed(); 10];

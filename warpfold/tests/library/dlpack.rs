@@ -1,4 +1,4 @@
-//! DLPack: tensors of others are reduced in place and given back once, and ours serve others.
+//! DLPack: other libraries' tensors are reduced in place and released once; ours are usable by others.
 
 use std::{
     ffi::c_void,
@@ -16,7 +16,7 @@ use warpfold::{
     op,
 };
 
-/// What a library keeps with a tensor: it counts how often the tensor is given back.
+/// Another library's data of a tensor, with a count of the tensor's releases.
 struct Library {
     shape: Vec<i64>,
     strides: Vec<i64>,
@@ -24,7 +24,7 @@ struct Library {
 }
 
 unsafe extern "C" fn give_back(tensor: *mut ManagedTensor) {
-    // SAFETY: the tensor was made by `lend`, below, whose library lives to the end of the test.
+    // SAFETY: `lend` made the tensor; its library lives to the end of the test.
     unsafe { (*(*tensor).manager_ctx.cast::<Library>()).returned.fetch_add(1, Ordering::Relaxed) };
 }
 
@@ -33,7 +33,6 @@ impl Library {
         Self { shape: shape.to_vec(), strides: strides.to_vec(), returned: AtomicUsize::new(0) }
     }
 
-    /// A tensor of elements from a byte of a buffer on.
     fn lend<T: Element>(&self, buffer: &Buffer<T>, byte_offset: u64) -> ManagedTensor {
         let strides =
             if self.strides.is_empty() { ptr::null_mut() } else { self.strides.as_ptr().cast_mut() };
@@ -56,7 +55,7 @@ impl Library {
 }
 
 fn taken<T: Element>(tensor: &mut ManagedTensor) -> Result<Buffer<T>, Error> {
-    // SAFETY: the tensors of these tests are on buffers that live as long.
+    // SAFETY: the buffers of these tests outlive their tensors.
     unsafe { Buffer::from_dlpack(device(), tensor) }
 }
 
@@ -99,7 +98,7 @@ fn a_tensor_with_a_version_is_given_back_once() {
     let deleter: Option<unsafe extern "C" fn(*mut ManagedTensorVersioned)> = Some(give_back_versioned);
     let mut tensor =
         ManagedTensorVersioned { version: [1, 0], manager_ctx, deleter, flags: 0, dl_tensor };
-    // SAFETY: the tensor is on a buffer that lives as long.
+    // SAFETY: the buffer outlives the tensor.
     let taken = unsafe { Buffer::<i64>::from_dlpack_versioned(device(), &mut tensor) }.unwrap();
     assert_eq!((reducer().sum(&taken).unwrap(), library.returned()), (3, 0));
     drop(taken);
@@ -110,7 +109,6 @@ fn a_tensor_with_a_version_is_given_back_once() {
 fn a_tensor_of_any_strides_is_reduced_as_a_view() {
     let values = small::<f32>(60, 3);
     let buffer = device().upload(&values).unwrap();
-    // Columns, every second element of every second row, and what is compact.
     for (shape, strides, offset, len) in [
         (&[5_usize, 12][..], &[1_usize, 5][..], 0, 60),
         (&[6, 3], &[10, 2], 4, 55),
@@ -120,7 +118,7 @@ fn a_tensor_of_any_strides_is_reduced_as_a_view() {
         let signed = |numbers: &[usize]| numbers.iter().map(|&number| number as i64).collect::<Vec<_>>();
         let library = Library::new(&signed(shape), &signed(strides));
         let mut tensor = library.lend(&buffer, offset);
-        // SAFETY: the tensor is on a buffer that lives as long.
+        // SAFETY: the buffer outlives the tensor.
         let taken = unsafe { Buffer::<f32>::from_dlpack_strided(device(), &mut tensor) };
         let (taken, layout) = taken.unwrap();
         assert_eq!((taken.len(), &layout.shape[..]), (len, shape));
@@ -137,7 +135,7 @@ fn a_tensor_of_any_strides_is_reduced_as_a_view() {
         drop(taken);
         assert_eq!(library.returned(), 1, "{shape:?}");
     }
-    // What is expanded or turned around is refused, and stays the caller's.
+    // Expanded and reversed tensors are refused, and stay with the caller.
     for strides in [&[1, 0][..], &[-5, 1]] {
         let library = Library::new(&[3, 5], strides);
         let mut tensor = library.lend(&buffer, 0);
@@ -195,7 +193,7 @@ fn a_buffer_goes_out_and_comes_back() {
     let values = small::<u8>(1000, 9);
     let slice = device().upload(&values).unwrap().slice(7..).unwrap();
     let tensor = slice.into_dlpack();
-    // SAFETY: the tensor was made just now and is nobody else's.
+    // SAFETY: the tensor was made just now and has no other owner.
     let back = unsafe {
         let Tensor { ndim, shape, .. } = (*tensor).dl_tensor;
         assert_eq!((ndim, *shape), (1, 993));
@@ -208,7 +206,7 @@ fn a_buffer_goes_out_and_comes_back() {
 fn the_form_with_a_version_is_read_only_and_of_version_1() {
     let buffer = device().upload(&[2.5_f64, -1.0]).unwrap();
     let tensor: *mut ManagedTensorVersioned = buffer.into_dlpack_versioned();
-    // SAFETY: the tensor was made just now and is nobody else's.
+    // SAFETY: the tensor was made just now and has no other owner.
     unsafe {
         assert_eq!(((*tensor).version, (*tensor).flags), ([1, 0], READ_ONLY));
         (*tensor).version = [2, 0];
@@ -220,14 +218,14 @@ fn the_form_with_a_version_is_read_only_and_of_version_1() {
     }
 }
 
-/// What reads a GPU's memory must not be led to the simulator's.
+/// A program that reads GPU memory must not take a simulated tensor for one on a GPU.
 #[test]
 fn a_tensor_says_which_kind_of_device_it_is_on() {
     let info = device().info();
     let device_type = if info.simulated { SIMULATED } else { CUDA };
     let other = CUDA + SIMULATED - device_type;
     let tensor = device().upload(&[1_u8, 2]).unwrap().into_dlpack();
-    // SAFETY: the tensor was made just now and is nobody else's.
+    // SAFETY: the tensor was made just now and has no other owner.
     let (said, refused, taken) = unsafe {
         let said = (*tensor).dl_tensor.device;
         (*tensor).dl_tensor.device.device_type = other;
@@ -264,14 +262,14 @@ fn bytes_go_out_as_what_a_layout_says() {
         strides: strides.to_vec(),
     };
     let tensor = bytes.clone().into_dlpack_as(layout(&[2, 1], &[2, 7])).unwrap();
-    // SAFETY: the tensor was made just now, is nobody else's, and is given back as it says.
+    // SAFETY: the tensor was made just now, has no other owner, and is released by its own deleter.
     unsafe {
         let Tensor { data, ndim, shape, strides, dtype: said, .. } = (*tensor).dl_tensor;
         assert_eq!((data.addr() as u64, ndim, said), (bytes.as_device_ptr(), 2, dtype));
         assert_eq!([*shape, *shape.add(1), *strides, *strides.add(1)], [2, 1, 2, 7]);
         (*tensor).deleter.unwrap()(tensor);
     }
-    // To the last byte, and nothing of none.
+    // Layouts up to the last byte, and layouts without elements.
     for inside in [layout(&[4], &[1]), layout(&[2], &[3]), layout(&[], &[]), layout(&[0, 99], &[9, 9])] {
         let tensor = bytes.clone().into_dlpack_versioned_as(inside).unwrap();
         // SAFETY: as above.

@@ -1,5 +1,5 @@
-//! What is still to be written is waited for, by each call that reads it, though nothing else makes it
-//! come: the simulator runs work as late as the interface allows, whatever is queried.
+//! Every call that reads pending results waits for them, even if nothing else makes them complete: the
+//! simulator runs work as late as the interface allows, regardless of queries.
 
 use warpfold::{
     Buffer, Element, Group, Recorded, Recorder, Segments,
@@ -9,7 +9,7 @@ use warpfold::{
 
 use crate::common::{device, late, reducer, small};
 
-/// Elements that a stream has still to write, which nothing has waited for.
+/// Returns elements that a stream has still to write.
 fn pending<T: Element>(values: &[T]) -> Buffer<T> {
     let (stream, buffer) = (device().stream().unwrap(), device().upload(values).unwrap());
     let mut written = device().outputs(values.len()).unwrap();
@@ -17,10 +17,10 @@ fn pending<T: Element>(values: &[T]) -> Buffer<T> {
     written.into_buffer()
 }
 
-/// What makes a buffer: some call that waits, or [`pending`].
+/// Creates a buffer: by a blocking call, or as [`pending`] does.
 type Make<'m> = &'m dyn Fn(&[i32]) -> Buffer<i32>;
 
-/// Replays a recording of what is recorded of a buffer.
+/// Replays a recording made from a buffer, and returns the printed result.
 fn replayed<R>(record: impl FnOnce(&mut Recorder) -> warpfold::Result<Recorded<R>>) -> String
 where
     R: std::fmt::Debug,
@@ -54,7 +54,7 @@ fn segments(values: &Buffer<i32>, offsets: &Buffer<u32>) -> Segments<i32> {
 
 type Call = (&'static str, fn(Make<'_>) -> String);
 
-/// Calls that read a buffer of what makes it, by what they have found.
+/// Calls that read a buffer, and return the printed result.
 const CALLS: &[Call] = &[
     ("download", |make| format!("{:?}", make(&values()).download())),
     ("a slice", |make| format!("{:?}", make(&values()).slice(7..).unwrap().download())),
@@ -118,7 +118,6 @@ const CALLS: &[Call] = &[
         format!("{:?}", sum.wait())
     }),
     ("a count", |make| {
-        // How many ones there are, which a stream has still to find out.
         let (stream, mut ones) = (device().stream().unwrap(), device().output::<u64>().unwrap());
         let found: Buffer<u32> = make(&[1, 0, 1, 1]).cast().unwrap();
         reducer().on(&stream).reduce_into(op::Sum, &found, &mut ones).unwrap();
@@ -147,9 +146,9 @@ const CALLS: &[Call] = &[
     ("a tensor", |make| taken_at_once(make(&values()).into_dlpack())),
 ];
 
-/// The elements of a tensor as another library finds them, which waits for nobody.
+/// Reads a tensor's elements as another library does, without a wait.
 fn taken_at_once(tensor: *mut ManagedTensor) -> String {
-    // SAFETY: the tensor was made just now and is nobody else's.
+    // SAFETY: the tensor was made just now and has no other owner.
     unsafe {
         let dlpack::Tensor { dtype, .. } = (*tensor).dl_tensor;
         assert_eq!(dtype, DataType::of::<i32>());
@@ -166,11 +165,10 @@ fn each_call_waits_for_what_it_reads() {
     }
 }
 
-/// Outputs that a stream has still to write are written when it has done so.
 #[test]
 fn each_call_writes_after_what_was_to_be_written_before() {
     let _late = late();
-    // One each, so that whoever waits for one does not wait for the others.
+    // One stream each, so that waiting for one does not wait for the others.
     let streams = [(); 5].map(|()| device().stream().unwrap());
     let (mut free, nines) = (streams.iter(), device().upload(&[9; 60]).unwrap());
     let mut pending = || {
@@ -198,7 +196,7 @@ fn each_call_writes_after_what_was_to_be_written_before() {
     }
 }
 
-/// A reader of which it is not known whether it has ended is waited for.
+/// A reader with an unknown state is waited for.
 #[cfg(feature = "simulator")]
 #[test]
 fn a_count_is_not_written_before_a_reader_that_cannot_be_asked() {
@@ -227,7 +225,6 @@ fn a_count_is_not_written_before_a_reader_that_cannot_be_asked() {
     assert_eq!((first.wait().unwrap(), second.wait().unwrap()), (7, 7));
 }
 
-/// Each piece waits for the one before, though their streams do not.
 #[test]
 fn a_piece_waits_for_the_one_before_on_another_stream() {
     let _late = late();

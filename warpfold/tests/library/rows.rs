@@ -10,7 +10,7 @@ use warpfold::{
 
 use crate::common::{Sample, device, extreme, no_findings, on_gpu, reducer, says, small};
 
-/// Rows and their length, across every boundary between the kernels and inside of them.
+/// Rows and their length, on both sides of every boundary between kernels and inside each range.
 const SHAPES: [(usize, usize); 50] = [
     (0, 5),
     (1, 1),
@@ -64,8 +64,7 @@ const SHAPES: [(usize, usize); 50] = [
     (150, 2049),
 ];
 
-/// Short rows, enough of them for several batches of each of the simulator's warps; for every number of
-/// lanes.
+/// Short rows, for every number of lanes, enough for several batches per warp of the simulator.
 const MANY: [(usize, usize); 13] = [
     (8500, 3),
     (8500, 4),
@@ -82,14 +81,13 @@ const MANY: [(usize, usize); 13] = [
     (270, 240),
 ];
 
-/// `rows` rows of `len` elements, in a buffer that begins `start` elements behind an aligned one.
+/// Returns a matrix in a buffer that begins `start` elements past an aligned address.
 fn matrix<T: Sample>(rows: usize, len: usize, start: usize) -> (Vec<T>, Buffer<T>) {
     let values = small::<T>(rows * len + start, (rows + len) as u64);
     let buffer = device().upload(&values).unwrap().slice(start..).unwrap();
     (values[start..].to_vec(), buffer)
 }
 
-/// The result of every row by a plain function.
 fn of_rows<T, R>(values: &[T], len: usize, of: impl Fn(&[T]) -> R) -> Vec<R> {
     values.chunks_exact(len).map(of).collect()
 }
@@ -156,8 +154,8 @@ fn every_row_of_matrices_that_begin_anywhere_has_its_result() {
     check_shapes::<f32>(3);
 }
 
-/// On any device: launches of all kinds are among what the tests above run. They are chosen by the
-/// device's size, which here is the simulator's.
+/// The tests above use launches of all kinds. Launches depend on the device's size, here the
+/// simulator's.
 #[test]
 fn the_shapes_take_every_kernel_and_every_number_of_lanes() {
     if on_gpu() {
@@ -169,7 +167,7 @@ fn the_shapes_take_every_kernel_and_every_number_of_lanes() {
         kernels.insert((launch.kernel, several));
         let kernel = launch.kernel;
         if ![RowsKernel::Grid, RowsKernel::Warp].contains(&kernel) {
-            // Of both kernels for many rows of groups the loop is one.
+            // Both vectorized kernels for many rows share one loop.
             let many = kernel == RowsKernel::ManyGroups;
             lanes.insert((if many { RowsKernel::Groups } else { kernel }, launch.share));
         }
@@ -191,7 +189,7 @@ fn the_shapes_take_every_kernel_and_every_number_of_lanes() {
     assert_eq!(lanes, BTreeSet::from_iter([groups, elements, few[0], few[1]].map(of).concat()));
 }
 
-/// What of a float's extremes is told by no equality.
+/// Float values that equality does not distinguish.
 trait Special: Sample {
     const NAN: Self;
     const INFINITY: Self;
@@ -219,7 +217,7 @@ special! {
     f64: -0.0;
 }
 
-/// Rows of zeros with something at a place of its own in each: NaN, infinity, -0, or nothing.
+/// Returns rows of zeros with NaN, infinity, -0 or nothing else at a different position in each.
 fn special_matrix<T: Special>(rows: usize, len: usize) -> Vec<T> {
     let mut values = vec![T::of(0); rows * len];
     for (number, row) in values.chunks_exact_mut(len).enumerate() {
@@ -247,7 +245,6 @@ fn specials<T: Special>() {
         let places_of = |found: Vec<Located<T>>, largest| {
             let expected = places(&values, len, largest);
             for (number, (found, expected)) in found.into_iter().zip(expected).enumerate() {
-                // The element itself, with its sign and its payload.
                 let expected = (expected.index, expected.value.bits());
                 assert_eq!((found.index, found.value.bits()), expected, "row {number} of {what}");
             }
@@ -304,7 +301,7 @@ fn what_are_no_rows_is_refused_before_anything_is_launched() {
 
 #[test]
 fn too_many_elements_are_refused() {
-    // SAFETY: it is refused before anything is read.
+    // SAFETY: the call is refused before it reads anything.
     let buffer = unsafe { Buffer::<i8>::from_raw_parts(device(), 0x1000, (1 << 35) + 2, ()) }.unwrap();
     let error = reducer().reduce(op::Sum, buffer.rows(2).unwrap()).unwrap_err();
     assert!(matches!(error, Error::TooManyElements { .. }), "{error:?}");
@@ -346,7 +343,7 @@ fn results_in_memory<T: Sample>() {
     assert_eq!(located.read().unwrap(), least);
     on.reduce_into(op::ArgMax, &rows, &mut located).unwrap();
     assert_eq!(located.read().unwrap(), largest);
-    // SAFETY: 16 bytes per result are there, as long as the outputs.
+    // SAFETY: each result has 16 bytes, alive as long as the outputs.
     let words =
         unsafe { Buffer::<u64>::from_raw_parts(device(), located.as_device_ptr(), 140, ()).unwrap() };
     let behind = 8 * size_of::<T>() as u32;
@@ -360,8 +357,7 @@ fn every_operation_leaves_its_results_in_device_memory() {
     for_every_type!(results_in_memory());
 }
 
-/// A matrix of ones and a reducer of its own: one that looks whether its work is done would let it be
-/// done.
+/// Returns a matrix of ones with a separate reducer, because querying pending work would run it.
 fn ones(rows: usize, len: usize) -> (Reducer, Buffer<i32>, Outputs<i64>) {
     let reducer = Reducer::new(device()).unwrap();
     let buffer = device().upload(&vec![1_i32; rows * len]).unwrap();
@@ -369,7 +365,6 @@ fn ones(rows: usize, len: usize) -> (Reducer, Buffer<i32>, Outputs<i64>) {
     (reducer, buffer, outputs)
 }
 
-/// Streams wait for each other without the host.
 #[test]
 fn results_are_elements_on_every_stream_and_for_every_reader() {
     let _checked = no_findings();
@@ -379,7 +374,7 @@ fn results_are_elements_on_every_stream_and_for_every_reader() {
     let sums = || {
         let (reducer, buffer, mut outputs) = ones(300, 40);
         reducer.on(&streams[0]).reduce_into(op::Sum, buffer.rows(40).unwrap(), &mut outputs).unwrap();
-        // Dropped while it is used, or kept as somebody who never waits would.
+        // Leaked, as by a caller that never waits.
         mem::forget(reducer);
         outputs.into_buffer()
     };
@@ -394,7 +389,7 @@ fn results_are_elements_on_every_stream_and_for_every_reader() {
     assert_eq!(other.reduce(op::Max, sums().rows(300).unwrap()).unwrap(), [40]);
     assert_eq!(sums().download().unwrap(), [40; 300]);
     let tensor = sums().into_dlpack_versioned();
-    // SAFETY: the tensor was made just now, and is used here alone.
+    // SAFETY: the tensor was made just now and has no other owner.
     let imported = unsafe { Buffer::<i64>::from_dlpack_versioned(device(), tensor) }.unwrap();
     assert_eq!(other.sum(&imported).unwrap(), 12_000);
     let mut recorder = other.record();
@@ -412,7 +407,7 @@ fn the_last_results_that_were_asked_for_stay() {
     other.reduce(op::Sum, twos.rows(100).unwrap()).unwrap();
     reducer.on(&streams[0]).reduce_into(op::Sum, buffer.rows(100).unwrap(), &mut outputs).unwrap();
     other.on(&streams[1]).reduce_into(op::Sum, twos.rows(100).unwrap(), &mut outputs).unwrap();
-    // On its own it would be done before what is enqueued on the other.
+    // Without the dependency this stream would finish before the other one.
     streams[1].synchronize().unwrap();
     streams[0].synchronize().unwrap();
     assert_eq!(outputs.read().unwrap(), [200; 64]);
@@ -425,7 +420,7 @@ fn what_is_used_lives_until_it_was_used() {
     let (reducer, buffer, mut outputs) = ones(64, 100);
     reducer.on(&stream).reduce_into(op::Sum, buffer.rows(100).unwrap(), &mut outputs).unwrap();
     drop(buffer);
-    // The outputs are gone before they are written.
+    // The outputs are dropped before they are written.
     drop(outputs);
     stream.synchronize().unwrap();
     let (_, buffer, mut outputs) = ones(3, 7000);
@@ -471,7 +466,6 @@ fn kernels_for_rows_are_loaded_ahead() {
     }
 }
 
-/// Whatever is of another device is refused, and nothing written.
 #[test]
 #[cfg(feature = "simulator")]
 fn what_belongs_to_another_device_is_refused() {
