@@ -2,7 +2,6 @@
 
 use warpfold::{Device, Reducer, Selection, op};
 
-/// Elements of a row.
 const LENGTH: usize = 1000;
 
 fn main() -> Result<(), warpfold::Error> {
@@ -10,7 +9,7 @@ fn main() -> Result<(), warpfold::Error> {
     let device = Device::open(Selection::Auto)?;
     let reducer = Reducer::new(&device)?;
 
-    // A buffer is a matrix once it is said how long its rows are. Nothing is copied.
+    // A buffer becomes a matrix by stating the length of its rows; nothing is copied.
     let buffer = device.upload(&values)?;
     let matrix = buffer.rows(LENGTH)?;
     let sums = reducer.reduce(op::Sum, &matrix)?;

@@ -1,5 +1,5 @@
-//! A shared library that reduces tensors of PyTorch, CuPy and others in place: `dlpack.py` beside this
-//! file calls it. All that crosses the border is a pointer to a tensor, in and out, and a number.
+//! A shared library that reduces tensors of PyTorch, CuPy and other libraries in place. `dlpack.py` in
+//! this folder calls it. Only a tensor pointer and a number cross the boundary.
 
 use std::{panic, ptr, sync::OnceLock};
 
@@ -9,7 +9,7 @@ use warpfold::{
     f16,
 };
 
-/// A device and its reducer, which every call takes.
+/// Returns the reducer that all calls share.
 fn reducer() -> Result<&'static Reducer> {
     static REDUCER: OnceLock<Reducer> = OnceLock::new();
     if let Some(reducer) = REDUCER.get() {
@@ -19,14 +19,15 @@ fn reducer() -> Result<&'static Reducer> {
     Ok(REDUCER.get_or_init(|| reducer))
 }
 
-/// The sum of a tensor's elements. It takes the tensor, and gives it back by its deleter.
+/// Writes the sum of a tensor's elements to `sum`. Takes ownership of the tensor and releases it through
+/// its deleter.
 ///
-/// Returns 0 and writes `sum`, or says on standard error what is wrong, and returns 1; the tensor is
-/// then still the caller's.
+/// Returns 0 on success. Otherwise prints the error to standard error and returns 1; the tensor then
+/// still belongs to the caller.
 ///
 /// # Safety
-/// `tensor` is as [`Buffer::from_dlpack`] asks, and its elements are written by nothing that is still
-/// under way; `sum` can be written.
+/// `tensor` fulfils the contract of [`Buffer::from_dlpack`], and no pending work writes its elements;
+/// `sum` is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn warpfold_sum(tensor: *mut ManagedTensor, sum: *mut f64) -> i32 {
     // SAFETY: the caller's contract.
@@ -40,7 +41,7 @@ pub unsafe extern "C" fn warpfold_sum(tensor: *mut ManagedTensor, sum: *mut f64)
             _ if dtype == DataType::of::<f16>() => sum_of::<f16>(tensor, f64::from),
             _ if dtype == DataType::of::<bf16>() => sum_of::<bf16>(tensor, f64::from),
             _ if dtype == DataType::of::<f64>() => sum_of::<f64>(tensor, f64::from),
-            // Of any other type the library says that it is not this one.
+            // For any other type, `from_dlpack` returns the type mismatch as its error.
             _ => sum_of::<f32>(tensor, f64::from),
         }
     });
@@ -67,7 +68,7 @@ unsafe fn sum_of<T: Element>(tensor: *mut ManagedTensor, into: fn(T::Sum) -> f64
     reducer.sum(&buffer).map(into)
 }
 
-/// A tensor of `n` ones on the device; null if there is none.
+/// Returns a tensor of `n` ones on the device, or null on an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn warpfold_ones(n: usize) -> *mut ManagedTensor {
     let made = || -> Result<_> { Ok(reducer()?.device().upload(&vec![1.0_f32; n])?.into_dlpack()) };

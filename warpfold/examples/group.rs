@@ -1,7 +1,7 @@
-//! Reduces elements that several GPUs have, each its own part, to one result.
+//! Reduces elements that are distributed over several GPUs to one result.
 //!
-//! The arguments name the devices: `cuda:0 cuda:1`. Without a GPU the simulator has as many as
-//! `WARPFOLD_SIM_DEVICES` says: `WARPFOLD_SIM_DEVICES=2`, and `sim:0 sim:1`.
+//! The arguments name the devices, such as `cuda:0 cuda:1`. Without a GPU, `WARPFOLD_SIM_DEVICES=2`
+//! makes the simulator provide two devices, `sim:0 sim:1`.
 
 use std::{env, error::Error};
 
@@ -15,12 +15,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let group = Group::open(&devices)?;
 
-    // Each device gets about as many elements as the others.
+    // Splits the elements about evenly between the devices.
     let values: Vec<i32> = (0..100_000).map(|i| i * 7 % 10_007).collect();
     let parts = group.upload(&values)?;
     let sum = group.reduce(op::Sum, &parts)?;
     println!("sum {sum}");
-    // A place counts from the first element of the first device.
+    // The index counts from the first element of the first device.
     if let Some(largest) = group.reduce(op::ArgMax, &parts)? {
         println!("largest {} at {}", largest.value, largest.index);
     }

@@ -1,10 +1,10 @@
-//! Every operation of every type in every form against exact arithmetic, of elements that are hard:
-//! infinities and NaN at either end, powers of two near both ends of the range, large numbers beside
+//! Checks every operation of every type in every form against exact arithmetic, on hard elements:
+//! infinities and NaN at either end, powers of two near both ends of the range, large numbers next to
 //! each other, single elements.
 //!
-//! A result that its type can represent must be right to these bounds, whatever is met on the way. Here
-//! n is the number of elements, u is 2^-24 for sums in `f32` and 2^-53 for sums in `f64`, γ(d) is
-//! d·u / (1 − d·u), and γ₆₄(d) the same for `f64`. The last column names what states the bound.
+//! A representable result must be within these bounds, whatever the intermediate results. Here n is the
+//! number of elements, u is 2^-24 for sums in `f32` and 2^-53 for sums in `f64`, γ(d) is d·u / (1 −
+//! d·u), and γ₆₄(d) the same for `f64`. The last column names the source of the bound.
 //!
 //! | result of integers | may be off by | stated at |
 //! |---|---|---|
@@ -34,15 +34,15 @@
 //! | those in `Reproducible` | nothing, by their definition | `op::Reproducible` |
 //! | logarithms of sums of exponentials | 1e-6, of `f64` 4e-15, of itself or of 1 | `log_sum_exp.rs` |
 //!
-//! Extremes, places, counts, bits and top-k are equal. So "a large mean costs no digits of the variance"
-//! is a bound on the variance relative to itself: that of a constant is 0.
+//! Extremes, places, counts, bits and top-k must be equal. "A large mean costs no digits of the
+//! variance" is therefore a bound relative to the variance itself: that of a constant is 0.
 //!
-//! Where the documents say that there is no bound, any result is taken: of sums of floats of both signs
-//! that may overflow on their way, and of products that may overflow or underflow on theirs. Means,
-//! norms and variances have their bound all the same.
+//! Where the documentation gives no bound, any result is accepted: for sums of floats of both signs
+//! whose partial sums may overflow, and for products whose partial products may overflow or underflow.
+//! Means, norms and variances have their bounds nevertheless.
 //!
-//! NaN and infinities are what exact sums have: NaN if an element is NaN or if there are infinities of
-//! both signs, else the infinity; and NaN for the variance of anything not finite.
+//! NaN and infinities follow exact sums: NaN if an element is NaN or if there are infinities of both
+//! signs, otherwise the infinity; and NaN for the variance of non-finite elements.
 
 mod bounds;
 mod dyadic;
@@ -73,7 +73,6 @@ use crate::{
 use bounds::{Asked, Expected, Number, Set, Want, What, expected, of_pairs};
 use sets::{Case, MANY, set};
 
-/// The parts of a result, as numbers.
 trait Parts {
     fn parts(self) -> Vec<Number>;
 }
@@ -117,7 +116,6 @@ impl Parts for Spread {
     }
 }
 
-/// With its mean, if there is one.
 impl<S: Parts + Element> Parts for Within<S> {
     fn parts(self) -> Vec<Number> {
         [self.count.parts(), self.sum.parts(), self.mean().parts()].concat()
@@ -130,27 +128,26 @@ impl<R: Parts> Parts for Option<R> {
     }
 }
 
-/// A result of a set, and the form that made it.
 struct Found {
     form: &'static str,
     set: usize,
     parts: Vec<Number>,
 }
 
-/// The wrong results of a test: of each operation, type and form, a line for each set.
+/// Wrong results of a test: one line per set, for each operation, type and form.
 #[derive(Default)]
 struct Failures(BTreeMap<String, Vec<String>>);
 
-/// Wrong results of one operation, type and form that are written out; of more only the sets are named.
+/// Wrong results printed in full per operation, type and form; of the others only the sets are named.
 const SHOWN: usize = 4;
 
 impl Failures {
-    /// Compares a result, and returns whether it is right.
+    /// Records a wrong result; returns whether the result is right.
     fn check(&mut self, what: &str, set: &str, found: &[Number], expected: &Expected) -> bool {
         let right = match expected {
-            // In device memory it is NaN, and the index of the first element.
+            // In device memory, an empty result is NaN and index 0.
             None => found.iter().all(|part| part.is_nan() || *part == Number::Integer(0)),
-            // The host has no result where infinities leave none.
+            // The host returns no result if infinities leave none.
             Some(wants) if found.is_empty() => {
                 matches!(wants[..], [Want::Is(first), ..] if first.is_nan())
                     || matches!(wants[..], [Want::Unsaid])
@@ -173,7 +170,6 @@ impl Failures {
         right
     }
 
-    /// Fails if there are any.
     fn done(self) {
         let mut text = String::new();
         for (what, sets) in &self.0 {
@@ -190,47 +186,46 @@ impl Failures {
     }
 }
 
-/// Elements of a set in device memory, at a 16-byte boundary and one element past it.
+/// A set in device memory, at a 16-byte boundary and one element past it.
 struct Whole<T> {
     set: usize,
     values: Vec<T>,
     aligned: Buffer<T>,
     shifted: Buffer<T>,
-    /// With another element at the end.
+    /// The set with one more element at the end.
     more: Buffer<T>,
 }
 
-/// Sets of as many elements each.
+/// Consecutive sets of equal length.
 struct Matrix<T> {
-    /// The first one of the sets.
     set: usize,
     count: usize,
     len: usize,
     values: Vec<T>,
     rows: Buffer<T>,
-    /// A column for each set; and the same with other elements beside each.
+    /// One column per set; in `beside`, with other elements next to each column.
     columns: Buffer<T>,
     beside: Buffer<T>,
-    /// Twice the same columns.
+    /// The columns twice.
     twice: Buffer<T>,
 }
 
-/// All sets of a type, in all places.
 struct Table<T> {
     sets: Vec<Set>,
     wholes: Vec<Whole<T>>,
     matrices: Vec<Matrix<T>>,
-    /// All sets one behind the other, with the offsets and the keys of each.
+    /// All sets concatenated, with the offsets and the keys of each.
     values: Buffer<T>,
     offsets: Buffer<u32>,
     keys: Buffer<u32>,
 }
 
-/// The lengths of rows, which take different kernels.
+/// Row lengths that select different kernels.
 const LENS: [usize; 5] = [1, 3, 4, 17, 40];
 
 impl<T: Case> Table<T> {
-    /// The sets alone and in a row, and in matrices with rows of these lengths; `many` as they are.
+    /// Uploads the sets alone and concatenated, and the `few` also as matrices with rows of these
+    /// lengths.
     fn new(few: &[(String, Vec<T>)], many: &[(String, Vec<T>)], lens: &[usize]) -> Self {
         let upload = |values: &[T]| device().upload(values).unwrap();
         let mut sets: Vec<Set> = Vec::new();
@@ -288,12 +283,11 @@ impl<T: Case> Table<T> {
         Self { sets, wholes, matrices, values, offsets, keys }
     }
 
-    /// Compares results of an operation with the right ones.
     fn check(&self, failures: &mut Failures, name: &str, asked: Asked, all: Vec<Found>) {
         let right =
             |on_cpu| self.sets.iter().map(|set| expected(asked, set, on_cpu)).collect::<Vec<Expected>>();
         let (on_device, on_cpu) = (right(false), right(true));
-        // Most forms have the same bits.
+        // Most forms have identical bits; each distinct result is checked once.
         let mut before: HashMap<usize, Vec<Number>> = HashMap::new();
         for Found { form, set, parts } in all {
             let cpu = form.starts_with("CPU");
@@ -310,7 +304,7 @@ impl<T: Case> Table<T> {
     }
 }
 
-/// All results of an operation that buffers have, in pieces too, and on the CPU.
+/// Returns all results of an operation on buffers, also in pieces and on the CPU.
 fn of_wholes<T: Case, O: Operation<T, Output: Parts>>(table: &Table<T>, op: O) -> Vec<Found> {
     let (reducer, stream) = (reducer(), device().stream().unwrap());
     let mut all = Vec::new();
@@ -327,7 +321,7 @@ fn of_wholes<T: Case, O: Operation<T, Output: Parts>>(table: &Table<T>, op: O) -
         add("CPU", cpu::reduce(op, values).unwrap());
         let n = values.len();
         if n > 1 {
-            // The first and the last element alone.
+            // The first and the last element are pieces of their own.
             let mut running = reducer.running(op).unwrap();
             for piece in [0..1, 1..n - 1, n - 1..n].into_iter().filter(|piece| !piece.is_empty()) {
                 running.push(&stream, &aligned.slice(piece).unwrap()).unwrap();
@@ -348,7 +342,6 @@ fn of_wholes<T: Case, O: Operation<T, Output: Parts>>(table: &Table<T>, op: O) -
     all
 }
 
-/// All results that pieces have.
 fn of_pieces<T: Case, O>(table: &Table<T>, op: O) -> Vec<Found>
 where
     O: RowsOperation<T, Left: Parts>,
@@ -383,10 +376,10 @@ where
     all
 }
 
-/// How many elements the first devices of a group have together.
+/// Number of elements up to the end of each of the first devices of a group.
 const CUTS: [usize; 3] = [1, 1, 2];
 
-/// Elements of a set on the devices of a group: the first one alone, none on the second device.
+/// A set on the devices of a group: the first element alone on the first device, none on the second.
 struct Cut<T> {
     set: usize,
     form: &'static str,
@@ -412,11 +405,10 @@ impl<T: Case> Cut<T> {
     }
 }
 
-/// The operations that a test asks for, of one type.
 struct Asking<T> {
     table: Table<T>,
     failures: Failures,
-    /// If there are any, these are asked, and nothing else.
+    /// If not empty, only these are checked.
     cuts: Vec<Cut<T>>,
 }
 
@@ -434,7 +426,6 @@ impl<T: Case> Asking<T> {
         Self { cuts: Cut::of_all(&table), table, failures: Failures::default() }
     }
 
-    /// Checks an operation in every form.
     fn every_form<O>(&mut self, what: What, op: O)
     where
         O: RowsOperation<T, Output: Parts, Left: Parts> + Debug,
@@ -445,7 +436,6 @@ impl<T: Case> Asking<T> {
         }
     }
 
-    /// Checks an operation that rows do not have.
     fn buffers<O: Operation<T, Output: Parts> + Debug>(&mut self, what: What, op: O) {
         let all = if self.cuts.is_empty() {
             of_wholes(&self.table, op)
@@ -466,7 +456,6 @@ impl<T: Case> Asking<T> {
     }
 }
 
-/// The operations of every type.
 fn of_any<T: Case<Sum: Parts> + Parts>(asking: &mut Asking<T>) {
     asking.every_form(What::Sum, Sum);
     asking.every_form(What::SumSq, SumOfSquares);
@@ -524,7 +513,6 @@ fn of_floats<T: Case<Sum: Parts> + Parts + warpfold::Float>(asking: &mut Asking<
     asking.every_form(What::LogSumExp, LogSumExp);
 }
 
-/// The methods that are made of operations.
 fn norms<T: Case<Sum: Parts>>(asking: &mut Asking<T>) {
     let all = |of: &dyn Fn(&Buffer<T>) -> Vec<Number>| -> Vec<Found> {
         let wholes = asking.table.wholes.iter();
@@ -550,7 +538,6 @@ fn of_pairs_and_intervals<T: Case<Sum: Parts>>(asking: &mut Asking<T>) {
     within(asking);
 }
 
-/// The pairs of each set and its reverse.
 fn pairs<T: Case<Sum: Parts>, O: PairOperation + Debug>(asking: &mut Asking<T>, op: O, distance: bool) {
     let stream = device().stream().unwrap();
     let Asking { table, failures, cuts } = asking;
@@ -579,7 +566,6 @@ fn pairs<T: Case<Sum: Parts>, O: PairOperation + Debug>(asking: &mut Asking<T>, 
     }
 }
 
-/// The elements of each set that lie in some intervals.
 fn within<T: Case<Sum: Parts>>(asking: &mut Asking<T>) {
     let stream = device().stream().unwrap();
     let Asking { table, failures, cuts } = asking;
@@ -616,7 +602,6 @@ fn within<T: Case<Sum: Parts>>(asking: &mut Asking<T>) {
     }
 }
 
-/// The places of the first three elements.
 fn top<T: Case>(asking: &mut Asking<T>) {
     let Asking { table, failures, .. } = asking;
     let mut check = |form: &str, set: usize, largest: bool, found: Vec<Located<T>>| {
@@ -657,7 +642,6 @@ fn top<T: Case>(asking: &mut Asking<T>) {
     }
 }
 
-/// A test of each type, and the types in a test of groups.
 macro_rules! tests {
     ($($test:ident: $function:ident of $ty:ty, with $($wide:ty)?;)*) => {
         $(

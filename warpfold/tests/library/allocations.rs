@@ -1,4 +1,4 @@
-//! Calls that have everything allocate nothing on the host.
+//! Reductions whose kernels and memory are ready allocate nothing on the host.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -9,17 +9,16 @@ use warpfold::op;
 
 use crate::common::{device, on_gpu, reducer, small};
 
-/// Counts what a thread allocates.
 struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: the system's allocator does the work; counting allocates nothing.
+// SAFETY: all calls forward to the system's allocator, and counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that is ending has no counter any more.
+        // During a thread's exit its counter may already be destroyed.
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
         // SAFETY: the caller's contract.
         unsafe { System.alloc(layout) }
@@ -36,7 +35,7 @@ static COUNTING: Counting = Counting;
 
 #[test]
 fn once_loaded_a_reduction_allocates_nothing() {
-    // The simulator's driver allocates what a GPU has.
+    // The simulator's driver allocates on the host for device resources.
     if !on_gpu() {
         return;
     }
@@ -64,6 +63,6 @@ fn once_loaded_a_reduction_allocates_nothing() {
     (0..3).for_each(|_| turn());
     let before = ALLOCATIONS.get();
     (0..100).for_each(|_| turn());
-    // The copy of a result that stays on the device makes a vector each time.
+    // Downloading a result that stays on the device allocates one vector.
     assert_eq!(ALLOCATIONS.get() - before, 100);
 }

@@ -10,7 +10,7 @@ use warpfold::{
 
 use crate::common::{Sample, device, extreme, no_findings, on_gpu, reducer, says, small};
 
-/// Matrices, their rows and their columns, across every boundary between the kernels and inside of them.
+/// Matrices, rows and columns, on both sides of every boundary between kernels and inside each range.
 const SHAPES: [(usize, usize, usize); 43] = [
     (0, 3, 4),
     (2, 3, 0),
@@ -57,7 +57,7 @@ const SHAPES: [(usize, usize, usize); 43] = [
     (700, 40, 17),
 ];
 
-/// `matrices` matrices, in a buffer that begins `start` elements behind an aligned one.
+/// Returns matrices in a buffer that begins `start` elements past an aligned address.
 fn matrices<T: Sample>(
     (matrices, len, width): (usize, usize, usize),
     start: usize,
@@ -67,7 +67,6 @@ fn matrices<T: Sample>(
     (values[start..].to_vec(), buffer)
 }
 
-/// The result of every column by a plain function.
 fn of_columns<T: Sample, R>(
     values: &[T],
     (matrices, len, width): (usize, usize, usize),
@@ -112,8 +111,8 @@ fn every_column_of_matrices_that_begin_anywhere_has_its_result() {
     check_shapes::<u64>(1);
 }
 
-/// Launches of all kinds are among what the tests above run. They are chosen by the device's size, which
-/// here is the simulator's.
+/// The tests above use launches of all kinds. Launches depend on the device's size, here the
+/// simulator's.
 #[test]
 fn the_shapes_take_every_kernel_with_one_block_and_several() {
     if on_gpu() {
@@ -131,7 +130,6 @@ fn the_shapes_take_every_kernel_with_one_block_and_several() {
     assert_eq!(found, all.chain([(AxisKernel::Lanes, false)]).collect());
 }
 
-/// Every operation, by a shape for each kernel, against what it says of each column as a buffer.
 #[test]
 fn every_operation_gives_of_a_column_what_it_gives_of_a_buffer() {
     let _checked = no_findings();
@@ -160,7 +158,8 @@ fn every_operation_gives_of_a_column_what_it_gives_of_a_buffer() {
 #[test]
 fn means_and_variances_of_columns_are_those_of_their_elements() {
     let _checked = no_findings();
-    // Of the last one a GPU has the registers for the blocks only where its compiler is told of them.
+    // On a GPU, the blocks for the last shape have enough registers only if the compiler knows their
+    // size.
     for shape in [(1, 900, 8), (1, 901, 3), (70, 3, 4), (1, 900, 67)] {
         let (values, buffer) = matrices::<f64>(shape, 0);
         let axis = buffer.axis(&[shape.0, shape.1, shape.2], 1).unwrap();
@@ -177,7 +176,7 @@ fn means_and_variances_of_columns_are_those_of_their_elements() {
     }
 }
 
-/// NaN, infinity and the zeros, each in a column of its own: the element itself comes back.
+/// Puts NaN, infinity and zeros in separate columns; the element itself must be returned.
 #[test]
 fn a_column_with_nan_infinity_or_negative_zero_has_them_in_its_result_alone() {
     let specials = [f32::from_bits(0x7fc1_2345), f32::NEG_INFINITY, -0.0, -1.0];
@@ -259,7 +258,7 @@ fn what_is_no_axis_is_refused_before_anything_is_launched() {
 
 #[test]
 fn too_many_elements_are_refused() {
-    // SAFETY: it is refused before anything is read.
+    // SAFETY: the call is refused before it reads anything.
     let buffer = unsafe { Buffer::<i8>::from_raw_parts(device(), 0x1000, (1 << 35) + 2, ()) }.unwrap();
     let error = reducer().reduce(op::Sum, buffer.columns(2).unwrap()).unwrap_err();
     assert!(matches!(error, Error::TooManyElements { .. }), "{error:?}");

@@ -10,13 +10,12 @@ use crate::{
     segments::{Bounded, Pieces, check_operations, place},
 };
 
-/// Keys of a group of 16 bytes, and of a tile of groups.
 fn sizes_of<K>() -> (usize, usize) {
     let group = 16 / size_of::<K>();
     (group, tile_groups(size_of::<K>() as u32) as usize * group)
 }
 
-/// Lengths of runs, across the ways in which runs, groups, tiles and blocks can meet.
+/// Returns run lengths that cover how runs, vectors, tiles and blocks can overlap.
 fn shapes<K>() -> Vec<(&'static str, Vec<usize>)> {
     let (group, tile) = sizes_of::<K>();
     vec![
@@ -35,7 +34,7 @@ fn shapes<K>() -> Vec<(&'static str, Vec<usize>)> {
     ]
 }
 
-/// The keys of runs: neighbouring ones differ in one bit, each bit in its turn.
+/// Returns the keys of runs; adjacent ones differ in a single bit, and every bit is used.
 fn keys_of_runs<K: Key>(runs: usize) -> Vec<K> {
     let bits = 8 * size_of::<K>();
     let words = (0..runs).scan(0_u64, |word, run| {
@@ -45,7 +44,7 @@ fn keys_of_runs<K: Key>(runs: usize) -> Vec<K> {
     words.map(|word| bytemuck::pod_read_unaligned(&word.to_le_bytes()[..size_of::<K>()])).collect()
 }
 
-/// Where runs of such lengths begin, and where the last one ends.
+/// Returns the start of each run of these lengths, and the end of the last one.
 fn ends(lens: &[usize]) -> Vec<usize> {
     let ends = lens.iter().scan(0, |end, len| {
         *end += len;
@@ -54,8 +53,8 @@ fn ends(lens: &[usize]) -> Vec<usize> {
     std::iter::once(0).chain(ends).collect()
 }
 
-/// The keys of runs of the lengths `lens`, in a buffer that begins `start` keys behind an aligned one.
-/// The keys before and behind it are those of its ends.
+/// Returns keys of runs of the lengths `lens`, starting `start` keys past an aligned address. The keys
+/// outside the buffer equal those at its ends.
 fn keys_of<K: Key>(start: usize, lens: &[usize]) -> Buffer<K> {
     let of_runs = keys_of_runs::<K>(lens.len()).into_iter().zip(lens);
     let keys: Vec<K> = of_runs.flat_map(|(key, &len)| vec![key; len]).collect();
@@ -88,7 +87,6 @@ fn runs_of_keys_of_every_type_are_found() {
     check_runs::<i64>(0);
 }
 
-/// From every place in a group, to every place in one.
 #[test]
 fn keys_may_begin_and_end_anywhere() {
     let _checked = no_findings();
@@ -102,7 +100,7 @@ fn keys_may_begin_and_end_anywhere() {
     }
 }
 
-/// More tiles than blocks, each of which has several; in some of them one run begins, or none.
+/// More tiles than blocks, so that each block has several; in some tiles one run begins, or none.
 #[test]
 fn runs_over_more_tiles_than_there_are_blocks_are_found() {
     let _checked = no_findings();
@@ -135,7 +133,6 @@ fn offsets_of_runs_are_of_the_type_that_is_asked_for() {
     of_offsets(|offset| offset as i64);
 }
 
-/// Values in runs of such lengths.
 struct Case<K, T> {
     lens: Vec<usize>,
     values: Vec<T>,
@@ -205,7 +202,7 @@ fn every_operation_has_its_result_of_every_run() {
     case.check(op::Sum.reproducible(), "u32", |run| u32::total(run, false));
 }
 
-/// The values are such that sums round.
+/// The values make sums round.
 #[test]
 fn the_same_keys_and_values_give_the_same_bits() {
     let (_, lens) = shapes::<i32>().swap_remove(10);
@@ -230,8 +227,8 @@ fn no_keys_have_no_results_and_no_launch() {
     assert_eq!(log.count("cuLaunchKernel"), 0);
 }
 
-/// Memory for keys and results of these lengths, which a stream has yet to fill with numbers. Each is
-/// filled by a reducer of its own: one that is used again asks what it has enqueued, which runs it.
+/// Memory for keys and results that a stream has yet to fill. Each buffer is filled by its own reducer,
+/// because a reducer that is used again queries its pending work, and the query runs it.
 struct Filled {
     stream: Stream,
     makers: [Reducer; 2],
@@ -255,7 +252,7 @@ impl Filled {
     }
 }
 
-/// Among others a single run, and as many as values, which have kernels of their own.
+/// Includes a single run, and as many runs as values, which have kernels of their own.
 #[test]
 fn runs_are_written_into_memory_that_has_room_for_them_and_nothing_else_is() {
     let _checked = no_findings();
@@ -309,7 +306,7 @@ fn keys_that_are_not_as_many_as_values_are_refused_before_anything_is_launched()
     let words = ["5 keys", "4 values", "a key for each"];
     refused(reducer().reduce(op::Sum, values.by_key(&keys)), &words);
     refused(reducer().reduce(op::Sum, values.by_key(&keys).into_outputs(&mut of, &mut results)), &words);
-    // SAFETY: they are refused before anything is read.
+    // SAFETY: the calls are refused before they read anything.
     let many = |n| unsafe { Buffer::<u8>::from_raw_parts(device(), 0x1000, n, ()) }.unwrap();
     refused(reducer().runs::<_, i32>(&many(1 << 31)), &["2147483648 keys", "2147483647", "u64"]);
     let error = reducer().runs::<_, u64>(&many((1 << 35) + 1)).unwrap_err();
@@ -321,13 +318,13 @@ fn keys_that_are_not_as_many_as_values_are_refused_before_anything_is_launched()
     assert_eq!((of.read().unwrap(), results.read().unwrap()), (vec![0; 5], vec![0.0; 5]));
 }
 
-/// Keys, values and results of one reduction are those of another, which nobody has waited for.
+/// Keys, values and results are the results of other reductions that are still pending.
 #[test]
 fn keys_and_values_may_be_results_and_results_values() {
     let _checked = no_findings();
     let stream = device().stream().unwrap();
     let matrix = device().upload(&[1_i64, 1, 2, 0, 3, 3, 4, 2]).unwrap();
-    // As those of `Filled`.
+    // Separate reducers, as in `Filled`.
     let makers = [(); 2].map(|()| Reducer::new(device()).unwrap());
     let [keys, values] = makers.each_ref().map(|maker| {
         let mut sums = device().outputs::<i64>(4).unwrap();
@@ -342,7 +339,7 @@ fn keys_and_values_may_be_results_and_results_values() {
     assert_eq!(again.results.read().unwrap(), [4, 12]);
 }
 
-/// Blocks that write next to each other, and threads of one.
+/// Covers adjacent writes of different blocks, and of the threads of one block.
 #[test]
 #[cfg(feature = "simulator")]
 fn no_launch_has_a_hazard() {
@@ -375,7 +372,6 @@ fn runs_are_prepared_for_all_keys_of_a_size() {
     }
 }
 
-/// Whatever is of another device is refused, and nothing written.
 #[test]
 #[cfg(feature = "simulator")]
 fn what_belongs_to_another_device_is_refused() {

@@ -1,4 +1,4 @@
-//! Results that are combined on the host.
+//! Combining results on the host.
 
 use warpfold::{
     Element, bf16, f16,
@@ -7,7 +7,6 @@ use warpfold::{
 
 use crate::common::{Sample, device, reducer, small};
 
-/// The results of two parts, combined, beside those of all elements.
 fn of_all<T: Sample<Sum: Sample>>() {
     let values = small::<T>(60, 4);
     let buffer = device().upload(&values).unwrap();
@@ -29,7 +28,6 @@ fn of_all<T: Sample<Sum: Sample>>() {
     assert_eq!(Some(op::Max.combine(a, b)), reducer().max(&buffer).unwrap());
     let product = reducer().reduce(op::Product, &device().upload(&[T::of(2), T::of(3)]).unwrap());
     assert_eq!(op::Product.combine(T::Sum::of(7), product.unwrap()), T::Sum::of(42));
-    // Rows, each with the same initial value.
     let mut rows = reducer().reduce(op::Max, buffer.rows(20).unwrap()).unwrap();
     rows.iter_mut().for_each(|row| *row = op::Max.combine(T::of(3), *row));
     let greatest =
@@ -59,7 +57,7 @@ fn integers_wrap_around_in_the_type_of_the_result() {
     assert_eq!(op::CountNan.combine(2, 1), 3);
 }
 
-/// NaN prevails on either side, and zeros are in the order of their signs, as in the kernels.
+/// NaN prevails on either side and −0 is below +0, as in the kernels.
 fn of_special<T: Sample>(of: fn(f32) -> T, to: fn(T) -> f32) {
     let extremes =
         |a: f32, b: f32| [to(op::Min.combine(of(a), of(b))), to(op::Max.combine(of(a), of(b)))];

@@ -1,6 +1,6 @@
-//! What the tests share: the device under test, elements of every type, and a plain reference.
+//! Helpers that all tests share: the device under test, elements of every type, and a plain reference.
 //!
-//! The simulator by default; `WARPFOLD_TEST_DEVICE=cuda` takes the GPU.
+//! The simulator is the default; `WARPFOLD_TEST_DEVICE=cuda` selects the GPU.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,6 @@ use warpfold::{
     op,
 };
 
-/// The device under test.
 pub(crate) fn device() -> &'static Device {
     static DEVICE: OnceLock<Device> = OnceLock::new();
     DEVICE.get_or_init(|| {
@@ -25,7 +24,6 @@ pub(crate) fn device() -> &'static Device {
     })
 }
 
-/// The driver of the device under test.
 pub(crate) fn driver() -> &'static warpfold_driver::Driver {
     #[cfg(feature = "simulator")]
     if !on_gpu() {
@@ -34,13 +32,13 @@ pub(crate) fn driver() -> &'static warpfold_driver::Driver {
     warpfold_driver::Driver::load().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Whether tests run where there is no driver's memory of faults, and no findings.
+/// Returns whether the tests run on a GPU, without the simulator's injected faults and findings.
 pub(crate) fn on_gpu() -> bool {
     !device().info().simulated
 }
 
-/// Fails at its end if something was freed on the shared device while pending work named it. On a GPU
-/// nobody knows.
+/// Returns a guard that panics on drop if memory on the shared device was freed while pending work used
+/// it. A GPU cannot detect that.
 pub(crate) fn no_findings() -> impl Drop {
     #[cfg(feature = "simulator")]
     return warpfold_sim_driver::NoFindings::in_context(device().as_raw_context().cast());
@@ -48,8 +46,8 @@ pub(crate) fn no_findings() -> impl Drop {
     return Vec::<()>::new().into_iter();
 }
 
-/// Has the simulator run work as late as the interface allows for the calls of this thread, until what
-/// is returned is dropped. A GPU runs it when it will.
+/// Makes the simulator run this thread's work as late as the interface allows, until the guard is
+/// dropped. Has no effect on a GPU.
 pub(crate) fn late() -> impl Drop {
     #[cfg(feature = "simulator")]
     return warpfold_sim_driver::run_late();
@@ -57,8 +55,8 @@ pub(crate) fn late() -> impl Drop {
     return Vec::<()>::new().into_iter();
 }
 
-/// What [`Reducer::new`] takes its kernels from, but that texts which were found once are kept: for
-/// tests that make many reducers, in which looking for texts would take most of the time.
+/// Returns the PTX source of [`Reducer::new`] with a cache, for tests that create many reducers and
+/// would spend most of their time in looking up PTX.
 pub(crate) fn kept_ptx() -> PtxSource {
     static KEPT: LazyLock<Mutex<HashMap<(String, Arch), Ptx>>> = LazyLock::new(Mutex::default);
     let source = PtxSource::from_environment();
@@ -68,7 +66,7 @@ pub(crate) fn kept_ptx() -> PtxSource {
             return Ok(ptx.clone());
         }
         let found = ptx(&source, name, arch)?;
-        // So that a copy of it is none of the text.
+        // Leaked, so that clones borrow the text.
         let text: &'static str = found.text.into_owned().leak();
         let found = Ptx { text: text.into(), ..found };
         kept.insert((name.to_owned(), arch), found.clone());
@@ -76,26 +74,23 @@ pub(crate) fn kept_ptx() -> PtxSource {
     }))
 }
 
-/// A reducer that the tests share.
 pub(crate) fn reducer() -> &'static Reducer {
     static REDUCER: OnceLock<Reducer> = OnceLock::new();
     REDUCER.get_or_init(|| Reducer::new(device()).unwrap())
 }
 
-/// A reducer that launches as it is told.
+/// Returns a reducer with fixed launch parameters.
 pub(crate) fn reducer_of(choice: Choice) -> Reducer {
     reducer_with(device(), PtxSource::from_environment(), Tuning::fixed(choice).unwrap(), 2)
 }
 
-/// An element type with what the tests need of it.
 pub(crate) trait Sample: Element<Sum: PartialEq> {
-    /// The element of a small integer; its magnitude where the type has no sign.
+    /// Converts a small integer, or its magnitude if the type is unsigned.
     fn of(value: i64) -> Self;
 
-    /// The sum, of the squares if so, in any order: exact for small integers.
+    /// Returns the sum of the elements or of their squares; exact for small integers in any order.
     fn total(values: &[Self], squares: bool) -> Self::Sum;
 
-    /// Whether it is NaN.
     fn is_nan(self) -> bool {
         false
     }
@@ -150,7 +145,6 @@ floats! {
     f64: f64::from, f64::from;
 }
 
-/// Calls a generic function for every type of integers.
 macro_rules! for_every_integer {
     ($function:ident($($argument:expr),*)) => {
         $function::<i8>($($argument),*);
@@ -164,7 +158,6 @@ macro_rules! for_every_integer {
     };
 }
 
-/// Calls a generic function for every element type.
 macro_rules! for_every_type {
     ($function:ident($($argument:expr),*)) => {
         for_every_integer!($function($($argument),*));
@@ -175,11 +168,11 @@ macro_rules! for_every_type {
     };
 }
 
-/// Magnitude of the elements of [`small`]. The sum of 300 001 of their squares fits the significand of
-/// an `f32`.
+/// Largest magnitude of the elements of [`small`]. The sum of 300 001 of their squares fits the
+/// significand of an `f32`.
 pub(crate) const LARGEST: i64 = 7;
 
-/// Elements between -7 and 7, never 0, in a pattern that repeats nowhere.
+/// Returns elements between -7 and 7, without 0, in a pattern that does not repeat.
 pub(crate) fn small<T: Sample>(n: usize, seed: u64) -> Vec<T> {
     let value = |index: u64| {
         let bits = splitmix(seed.wrapping_mul(0x1_0000_0001).wrapping_add(index));
@@ -196,7 +189,7 @@ pub(crate) fn splitmix(state: u64) -> u64 {
     bits ^ bits >> 31
 }
 
-/// The first of the smallest (or largest) elements, or the first NaN.
+/// Returns the first of the smallest (or largest) elements, or the first NaN.
 pub(crate) fn extreme<T: Sample>(values: &[T], largest: bool) -> Option<Located<T>> {
     let mut found: Option<Located<T>> = None;
     for (index, &value) in (0..).zip(values) {
@@ -214,7 +207,6 @@ pub(crate) fn extreme<T: Sample>(values: &[T], largest: bool) -> Option<Located<
     found
 }
 
-/// Checks every operation on a buffer that holds these elements, whose sums are exact.
 #[track_caller]
 pub(crate) fn check<T: Sample>(reducer: &Reducer, values: &[T], buffer: &Buffer<T>, what: &str) {
     check_extremes(reducer, values, buffer, what);
@@ -227,7 +219,7 @@ pub(crate) fn check<T: Sample>(reducer: &Reducer, values: &[T], buffer: &Buffer<
     );
 }
 
-/// Checks the operations that add nothing.
+/// Checks the operations that do not add.
 #[track_caller]
 pub(crate) fn check_extremes<T: Sample>(
     reducer: &Reducer,
@@ -247,14 +239,12 @@ pub(crate) fn check_extremes<T: Sample>(
     }
 }
 
-/// Equal, or both NaN.
 #[track_caller]
 fn same<T: Sample>(found: Option<T>, expected: Option<T>, what: &str) {
     let nan = |value: Option<T>| value.is_some_and(T::is_nan);
     assert!(found == expected || nan(found) && nan(expected), "{what}: {found:?}, not {expected:?}");
 }
 
-/// Fails unless every word is in a text.
 #[track_caller]
 pub(crate) fn says(text: &(impl ToString + Debug), words: &[&str]) {
     let text = text.to_string();

@@ -1,4 +1,4 @@
-//! Reductions of as many elements as device memory says.
+//! Reductions with an element count in device memory.
 
 use warpfold::{
     Buffer, Count, Error, Located, Output, Reducer, Stream,
@@ -8,10 +8,9 @@ use warpfold::{
 
 use crate::common::{Sample, device, extreme, no_findings, reducer, says, small};
 
-/// A count that a buffer holds.
 pub(crate) fn count_of(n: u64) -> Count<'static> {
     let buffer = device().upload(&[n]).unwrap();
-    // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
+    // SAFETY: the count is an element of the buffer, which is its owner, and never changes.
     unsafe { Count::from_raw_u64(device(), buffer.as_device_ptr(), buffer.clone()) }.unwrap()
 }
 
@@ -65,16 +64,16 @@ fn a_count_may_have_32_bits() {
     let stream = device().stream().unwrap();
     let kept = device().upload(&[7_u32, 3, u32::MAX]).unwrap();
     let values = device().upload(&[1_i32, 10, 100, 1000, 10_000]).unwrap();
-    // What lies behind the count is not part of it.
+    // The bytes after the count are not part of it.
     let address = kept.as_device_ptr() + 4;
-    // SAFETY: the number is an element of a buffer, which is the owner, and never changes.
+    // SAFETY: the count is an element of the buffer, which is its owner, and never changes.
     let count = unsafe { Count::from_raw_u32(device(), address, kept.clone()) }.unwrap();
     let sum = reducer().on(&stream).reduce(op::Sum, values.counted(&count)).unwrap();
     assert_eq!(sum.wait().unwrap(), 111);
     for (address, words) in
         [(0, ["0", "address"]), (kept.as_device_ptr() + 2, ["multiples of 4", "memory"])]
     {
-        // SAFETY: it is refused.
+        // SAFETY: the call is refused.
         let error = unsafe { Count::from_raw_u32(device(), address, ()) }.unwrap_err();
         says(&error, &words);
     }
@@ -130,21 +129,20 @@ fn a_count_above_the_length_is_an_error_and_reads_nothing_behind() {
     }
 }
 
-/// Leaves a number in a result.
 fn keep(reducer: &Reducer, stream: &Stream, n: usize, kept: &mut Output<u64>) {
     reducer.on(stream).reduce_into(op::Sum, &device().upload(&vec![1_u8; n]).unwrap(), kept).unwrap();
 }
 
-/// Streams wait for each other without the host: a count is written before it is read.
+/// Streams wait for each other without the host, so a count is written before it is read.
 #[test]
 fn a_result_is_a_count_on_another_stream() {
     let _checked = no_findings();
-    // Of its own each: one that looks whether its work is done would let it be done.
+    // Separate reducers, because querying pending work would run it.
     let reducers = [(); 2].map(|()| Reducer::new(device()).unwrap());
     let streams = [(); 2].map(|()| device().stream().unwrap());
     let buffer = device().upload(&[1_i64; 50_000]).unwrap();
     let mut kept = device().output::<u64>().unwrap();
-    // A workspace and the kernels, for the same reason.
+    // Creates the workspace and loads the kernels beforehand, for the same reason.
     let ready =
         reducers[1].on(&streams[1]).reduce(op::Sum, buffer.counted(&count_of(1))).unwrap().wait();
     assert_eq!(ready.unwrap(), 1);
@@ -153,14 +151,14 @@ fn a_result_is_a_count_on_another_stream() {
     assert_eq!(sum.wait().unwrap(), 1234);
 }
 
-/// And read before it is written again, by however many.
+/// A count's memory is not overwritten before all of its readers are done.
 #[test]
 fn a_count_is_read_before_its_place_is_used_again() {
     let _checked = no_findings();
     let reducer = Reducer::new(device()).unwrap();
     let writer = device().stream().unwrap();
     let buffer = device().upload(&[1_i64; 50_000]).unwrap();
-    // As above: each has what it needs, and looks at no other's work.
+    // Separate and prepared reducers, as above.
     let readers = [(); 2].map(|()| (Reducer::new(device()).unwrap(), device().stream().unwrap()));
     for (reducer, stream) in &readers {
         let ready = reducer.on(stream).reduce(op::Sum, buffer.counted(&count_of(1))).unwrap().wait();

@@ -1,5 +1,4 @@
-//! Slices of `cudarc`'s, which opens `libcuda` by itself, so that there must be one:
-//! `WARPFOLD_TEST_DEVICE` is `cuda`.
+//! `cudarc` slices. cudarc opens `libcuda` itself, so these tests need `WARPFOLD_TEST_DEVICE=cuda`.
 
 use std::sync::Arc;
 
@@ -26,7 +25,7 @@ fn a_slice_of_cudarcs_is_reduced_in_place() {
     let pending = reducer().on(&ours).reduce(op::Sum, &shared).unwrap();
     drop(shared);
     assert_eq!(pending.wait().unwrap(), f64::total(&values, false));
-    // Nothing of ours has a share any more.
+    // The library holds no reference any more.
     let slice = Arc::into_inner(slice).unwrap();
     assert_eq!(stream.clone_dtoh(&slice).unwrap(), values);
     drop(Buffer::from_cudarc(device(), slice).unwrap());

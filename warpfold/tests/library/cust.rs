@@ -1,4 +1,4 @@
-//! Buffers of `cust`'s, whose calls go to the driver of the device under test.
+//! `cust` buffers, whose calls go to the driver of the device under test.
 
 use ::cust::memory::{CopyDestination, DeviceBuffer};
 use warpfold::{Buffer, Device, Error, Reducer, op};
@@ -9,7 +9,7 @@ use crate::{
     devices::own_context,
 };
 
-/// What the driver knows to be in use; nothing on a GPU, where others use memory too.
+/// Returns the driver's allocated bytes; 0 on a GPU, where other programs use memory too.
 fn memory_in_use(device: &Device) -> u64 {
     #[cfg(feature = "simulator")]
     if device.info().simulated {
@@ -19,10 +19,10 @@ fn memory_in_use(device: &Device) -> u64 {
     0
 }
 
-/// A buffer of `cust`'s, which it makes in the context that is current.
+/// Returns a `cust` buffer, which `cust` allocates in the current context.
 fn theirs<T: ::cust::memory::DeviceCopy>(device: &Device, values: &[T]) -> DeviceBuffer<T> {
     driver().bind_symbols().unwrap();
-    // SAFETY: the device lives on.
+    // SAFETY: the device stays alive.
     unsafe { driver().ctx_push_current(Context::from_raw(device.as_raw_context().cast())) }.unwrap();
     let buffer = DeviceBuffer::from_slice(values).unwrap();
     driver().ctx_pop_current().unwrap();
@@ -46,7 +46,7 @@ fn a_buffer_of_custs_is_reduced_in_place_and_freed_in_its_context() {
     let address = buffer.as_device_ptr().as_raw();
     let ours = Buffer::from_cust(&device, buffer).unwrap();
     assert_eq!(ours.as_device_ptr(), address);
-    // No context is current on this thread, and the buffer is freed all the same.
+    // The buffer is freed although no context is current on this thread.
     reduce(ours);
     assert_eq!(memory_in_use(&device), before);
     let nothing = Buffer::from_cust(&device, theirs::<u64>(&device, &[])).unwrap();
@@ -58,7 +58,7 @@ fn a_buffer_of_another_context_is_refused() {
     let (one, other) = (device(), own_context());
     let buffer = theirs(one, &[1_u8, 2]);
     let mut back = [0; 2];
-    // SAFETY: the device lives on.
+    // SAFETY: the device stays alive.
     unsafe { driver().ctx_push_current(Context::from_raw(one.as_raw_context().cast())) }.unwrap();
     buffer.copy_to(&mut back).unwrap();
     let error = Buffer::from_cust(&other, buffer).unwrap_err();

@@ -1,4 +1,4 @@
-//! Which device is opened, what is said of it, and what of another device is refused.
+//! Opening devices, their information, and the refusal of other devices' objects.
 
 use std::sync::Mutex;
 
@@ -7,21 +7,18 @@ use warpfold_driver::Driver;
 
 use crate::common::{device, driver, on_gpu, reducer, says};
 
-/// The device under test, in a context of its own.
 pub(crate) fn own_context() -> Device {
     in_own_context(driver())
 }
 
-/// The first device of a driver, in a context of its own.
 pub(crate) fn in_own_context(driver: &'static warpfold_driver::Driver) -> Device {
     driver.init().unwrap();
     let context = driver.ctx_create(driver.device_get(0).unwrap(), 0).unwrap();
     driver.ctx_pop_current().unwrap();
-    // SAFETY: nobody destroys the context.
+    // SAFETY: the context is never destroyed.
     unsafe { warpfold::internal::device(driver, context.raw().cast()) }.unwrap()
 }
 
-/// What the library has logged.
 struct Log(Mutex<Vec<String>>);
 
 impl log::Log for Log {
@@ -121,14 +118,14 @@ fn what_belongs_to_another_device_is_refused() {
 #[test]
 fn an_address_that_elements_cannot_have_is_refused() {
     let refused = |address, len, words: &[&str]| {
-        // SAFETY: the buffer is not made.
+        // SAFETY: the buffer is not created.
         let error = unsafe { Buffer::<u32>::from_raw_parts(device(), address, len, ()) }.unwrap_err();
         assert!(matches!(error, Error::Foreign { .. }), "{error:?}");
         says(&error, words);
     };
     refused(0, 1, &["address is 0"]);
     refused(0x1002, 1, &["0x1002", "multiples of 4"]);
-    // SAFETY: there are no elements.
+    // SAFETY: the buffer has no elements.
     let nothing = unsafe { Buffer::<u32>::from_raw_parts(device(), 0, 0, ()) }.unwrap();
     assert_eq!(reducer().min(&nothing).unwrap(), None);
 }

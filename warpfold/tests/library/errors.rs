@@ -1,13 +1,12 @@
-//! Every error that the driver may answer, at every call that the library makes of it.
+//! Injects driver errors at every driver call of the library.
 //!
-//! A run of the whole library is repeated as often as it makes driver calls, and each time another call
-//! fails: once with an error that passes, once with one that loses the device. Whatever happens,
-//! nothing panics, nothing is freed that pending work names, the error names the device and keeps the
-//! driver's own words. After one that passes everything is given back at the end, and a reducer that
-//! there was before gives right results again.
+//! A run of the whole library is repeated once per driver call, and each time another call fails: once
+//! with a transient error, once with one that loses the device. In every case nothing panics, nothing is
+//! freed that pending work uses, and the error names the device and keeps the driver's message. After a
+//! transient error all resources are released at the end, and an existing reducer returns right results
+//! again.
 //!
-//! The simulator answers as it is told; a GPU does not, so that these are on the simulator wherever they
-//! run.
+//! Only the simulator can inject errors, so these tests always run on it.
 
 use std::{error::Error as _, sync::Arc, thread};
 
@@ -27,7 +26,6 @@ fn own_context() -> Device {
     in_own_context(warpfold_sim_driver::driver())
 }
 
-/// Every call of the driver that a run makes, by function and how often.
 fn calls(run: impl FnOnce()) -> Vec<(&'static str, u64)> {
     let log = record_calls();
     run();
@@ -38,24 +36,25 @@ fn fault(function: &str, call: u64, code: i32, sticky: bool) -> Fault<'_> {
     Fault { function, call, code, sticky }
 }
 
-/// The driver's own words, that an error keeps.
 fn driver_error(error: &Error) -> &CallError {
     let source = error.source().unwrap_or_else(|| panic!("{error:?} has no source"));
     let ptx = source.downcast_ref::<PtxError>().map(|error| &error.error);
     source.downcast_ref().or(ptx).unwrap_or_else(|| panic!("{error:?} is not the driver's"))
 }
 
-/// Where an error need not be told: something was only given back or asked, or waited for by a drop.
+/// Returns whether an error of this call may go unreported: it releases or queries, or a drop waits by
+/// it.
 fn is_harmless(function: &str) -> bool {
     let given_back = ["Free", "Destroy", "Unload", "Release", "PopCurrent"];
-    // Before each of those its context is entered.
+    // The context is entered before each release.
     let others = ["cuEventSynchronize", "cuCtxGetCurrent", "cuCtxPushCurrent_v2"];
     given_back.iter().any(|part| function.contains(part))
         || function.ends_with("Query")
         || others.contains(&function)
 }
 
-/// Keeps whoever waits from seeing a result before its launch has ended: who cannot ask waits.
+/// Prevents results from being observed before their launch has completed: after a failed query the
+/// caller waits.
 fn unseen(query: &str) -> Injected {
     inject(fault(query, 1, sys::CUDA_ERROR_UNKNOWN, false))
 }
@@ -64,8 +63,8 @@ fn unseen(query: &str) -> Injected {
 fn after_an_error_that_passes_all_is_as_before() {
     let device = own_context();
     let run = Run::new(&device).unwrap();
-    // What is made once is there from here on; the next test is about the making. What nobody waits for
-    // at the end of a run is let go of by the next: from the second on they are alike.
+    // Fills the caches; the next test covers their creation. A run also releases what the previous one
+    // left pending, so runs are alike from the second on.
     run.all_and_by_key().unwrap();
     run.all_and_by_key().unwrap();
     assert!(each_call_fails(&device, || run.all_and_by_key()) > 100);
@@ -119,8 +118,8 @@ fn after_an_error_that_passes_intervals_are_as_before() {
     assert!(each_call_fails(&device, run) > 10);
 }
 
-/// Runs again and again, each time with another call of the driver's that fails, and in between without
-/// one. Says how many calls a run makes.
+/// Repeats a run, each time with another driver call failing, and without a failure in between. Returns
+/// the number of calls in a run.
 fn each_call_fails(device: &Device, mut run: impl FnMut() -> Result<()>) -> u64 {
     let counted = calls(|| run().unwrap());
     for &(function, count) in &counted {
@@ -163,8 +162,8 @@ fn a_kernel_that_is_not_found_is_an_error_whichever_it_is() {
 #[test]
 fn an_error_while_a_device_is_opened_is_an_error_and_no_more() {
     let open = || Device::open(Selection::Sim).map(drop);
-    // What is asked once in a process is asked now. It may be open already, on other threads: what is
-    // given back at last is not counted on.
+    // Initialises what a process does once. Other threads may hold the device open, so the calls of the
+    // final release are not counted.
     open().unwrap();
     let made = ["cuInit", "cuDevicePrimaryCtxRetain", "cuDeviceGetName", "cuStreamCreate"];
     let counted = calls(|| open().unwrap());
@@ -183,7 +182,7 @@ fn an_error_while_a_device_is_opened_is_an_error_and_no_more() {
     open().unwrap();
 }
 
-/// Runs with an error that passes, which is noticed unless it does no harm.
+/// Runs with a transient error, which must be reported unless it is harmless.
 fn fails_with(device: &Device, function: &str, call: u64, run: impl FnOnce() -> Result<()>) {
     let what = format!("call {call} of {function}");
     let fault = inject(fault(function, call, sys::CUDA_ERROR_UNKNOWN, false));
@@ -194,7 +193,7 @@ fn fails_with(device: &Device, function: &str, call: u64, run: impl FnOnce() -> 
             assert_eq!(error.to_string().lines().count(), 1, "{what}: {error}");
         }
     }
-    // How often the driver is asked depends on what is under way.
+    // The number of queries depends on the pending work.
     assert!(fault.has_struck() || is_harmless(function), "{what} was never made");
     assert_eq!(take_findings(device.as_raw_context().cast()), [], "{what}");
 }
@@ -204,12 +203,13 @@ fn an_error_that_loses_the_device_is_an_error_everywhere() {
     let device = own_context();
     let counted = calls(|| Run::new(&device).unwrap().all().unwrap());
     for (function, count) in counted {
-        // Before a context is entered, nothing that fails can lose it.
+        // No context has been entered yet, so the device cannot be lost.
         if ["cuCtxGetCurrent", "cuCtxPushCurrent_v2"].contains(&function) {
             continue;
         }
         for call in (1..=count).step_by(3) {
-            // On a thread of its own: one that was recording when the device was lost is lost as well.
+            // A separate thread, because one that was recording when the device was lost is unusable as
+            // well.
             thread::scope(|scope| {
                 scope.spawn(|| lose_device_at(function, call)).join().expect("it has said why");
             });
@@ -244,15 +244,14 @@ fn a_wait_that_fails_for_good_leaves_the_memory_where_it_is() {
         let error = pending.wait().unwrap_err();
         says(&error, &["CUDA_ERROR_UNKNOWN", "a reduction"]);
     }
-    // The elements' only owner is gone, and yet they are there, because the launch still names them.
+    // The elements' only owner was dropped, but the pending launch keeps them alive.
     assert_eq!(memory_in_use(context), before);
     stream.synchronize().unwrap();
     assert_eq!(take_findings(context), []);
     run.all().unwrap();
 }
 
-/// A reducer goes while a reduction that nobody waits for may still run: its kernels, slots and elements
-/// stay.
+/// A reducer is dropped while a reduction may still run: its kernels, slots and elements are leaked.
 #[test]
 fn a_reducer_whose_last_wait_fails_for_good_leaves_everything_where_it_is() {
     let device = own_context();
@@ -274,7 +273,7 @@ fn a_reducer_whose_last_wait_fails_for_good_leaves_everything_where_it_is() {
     assert_eq!(take_findings(context), []);
 }
 
-/// On a device that is lost nothing runs any more: what was enqueued is let go of without a wait.
+/// A lost device runs nothing more, so enqueued work is released without a wait.
 #[test]
 fn elements_on_a_lost_device_are_let_go_of() {
     let device = own_context();
@@ -282,7 +281,7 @@ fn elements_on_a_lost_device_are_let_go_of() {
     let run = Run::new(&device).unwrap();
     let owner = Arc::new(());
     let address = run.buffer.as_device_ptr();
-    // SAFETY: the elements are those of a buffer that lives on.
+    // SAFETY: the elements belong to a buffer that stays alive.
     let foreign = unsafe { Buffer::<i32>::from_raw_parts(&device, address, 3001, owner.clone()) };
     run.reducer.on(&stream).reduce_into(op::Sum, &foreign.unwrap(), &mut sum).unwrap();
     let _fault = inject(fault("cuMemAlloc_v2", 1, sys::CUDA_ERROR_ILLEGAL_ADDRESS, true));
@@ -291,7 +290,7 @@ fn elements_on_a_lost_device_are_let_go_of() {
     assert_eq!(Arc::strong_count(&owner), 1);
 }
 
-/// A copy of which it is not known whether it has ended keeps what it names.
+/// A copy with an unknown state keeps its memory alive.
 #[test]
 fn a_copy_whose_wait_fails_for_good_leaves_the_memory_where_it_is() {
     let device = own_context();
@@ -303,7 +302,7 @@ fn a_copy_whose_wait_fails_for_good_leaves_the_memory_where_it_is() {
         says(&device.upload(&[1_u64; 1000]).unwrap_err(), &["CUDA_ERROR_UNKNOWN", "copying to it"]);
     }
     assert!(memory_in_use(context) >= before + 8000, "it was freed");
-    // The next wait on that stream runs the copy, which finds its memory.
+    // The next wait on that stream runs the copy, whose memory must still be there.
     assert_eq!(device.upload(&[2]).unwrap().download().unwrap(), [2]);
     assert_eq!(take_findings(context), []);
 }
@@ -335,7 +334,7 @@ fn a_recording_whose_replay_may_still_run_is_used_no_more() {
     let mut recording = recorder.finish().unwrap();
     let stream = device.stream().unwrap();
     {
-        // The launch is on its way, its end is marked by nothing, and nobody can wait for it.
+        // The launch is pending, no event marks its end, and waiting fails.
         let _faults = [("cuEventRecord", 1), ("cuStreamSynchronize", 1), ("cuStreamSynchronize", 2)]
             .map(|(function, call)| inject(fault(function, call, sys::CUDA_ERROR_UNKNOWN, false)));
         assert!(recording.launch(&stream).is_err());
@@ -346,7 +345,7 @@ fn a_recording_whose_replay_may_still_run_is_used_no_more() {
     drop(recording);
     stream.synchronize().unwrap();
     assert_eq!(take_findings(device.as_raw_context().cast()), []);
-    // One that passes leaves the recording as it was.
+    // A transient error leaves the recording intact.
     let mut recorder = run.reducer.record();
     let again = recorder.reduce(op::Sum, &run.buffer).unwrap();
     let mut recording = recorder.finish().unwrap();
@@ -356,7 +355,7 @@ fn a_recording_whose_replay_may_still_run_is_used_no_more() {
     assert_eq!(recording.run().unwrap().get(&again), run.sum());
 }
 
-/// A kernel that was stopped leaves its slots as they were then; the next launch needs them at zero.
+/// A stopped kernel leaves nonzero slots; the next launch needs them at zero.
 #[test]
 fn after_a_failed_launch_the_slots_are_cleared_once() {
     let device = own_context();

@@ -1,4 +1,4 @@
-//! A run of the whole library, for the tests of what goes wrong in it and of what it leaves behind.
+//! A run of the whole library, for the tests of error handling and of resource leaks.
 
 use warpfold::{
     Buffer, Device, Group, Located, Reducer, Result, Stream, Way, internal::reducer_of_ptx, op,
@@ -6,7 +6,6 @@ use warpfold::{
 
 use crate::common::{Sample, extreme, kept_ptx, small};
 
-/// A run of everything: what comes out must be right, or an error.
 pub(crate) struct Run {
     pub(crate) reducer: Reducer,
     pub(crate) values: Vec<i32>,
@@ -41,7 +40,7 @@ impl Run {
         stream.synchronize()
     }
 
-    /// The same, and reductions by key, whose kernels take long to load: for who loads them once.
+    /// Also runs reductions by key, whose kernels take long to load; for tests that load them once.
     pub(crate) fn all_and_by_key(&self) -> Result<()> {
         self.all()?;
         let stream = self.buffer.device().stream()?;
@@ -170,7 +169,7 @@ impl Run {
         let runs = self.reducer.reduce(op::Sum, self.buffer.by_key(&keys))?;
         assert_eq!((runs.keys.download()?, runs.results.read()?), ((0..31).collect(), sums.clone()));
         let (mut of, mut results) = (device.outputs(32)?, device.outputs(32)?);
-        // What still writes there comes first.
+        // Pending writes to the results come first.
         let rows = self.buffer.slice(..32)?;
         self.reducer.on(stream).reduce_into(op::Sum, rows.rows(1)?, &mut results)?;
         let found = self

@@ -1,5 +1,5 @@
-//! Results that have the same bits everywhere: sums of floats against exact arithmetic by their
-//! definition, whoever makes them in whatever order; and what no order changes.
+//! Reproducible results: sums of floats against exact arithmetic by their definition, on any device and
+//! in any order, and operations that are independent of the order anyway.
 
 use std::fmt::Debug;
 
@@ -17,19 +17,16 @@ use crate::{
     exact::{DOUBLE, Exact, Format, SINGLE, everywhere},
 };
 
-/// A type of floats.
 pub(crate) trait Float: Sample {
     const FORMAT: Format;
-    /// Gives the element that is nearest.
     fn near(value: f64) -> Self;
     fn of_bits(bits: u64) -> Self;
     fn bits(self) -> u64;
     fn double(self) -> f64;
-    /// The square as a term, which is rounded to the type of the sum.
+    /// Returns the square as a term, rounded to the type of the sum.
     fn square(self) -> f64;
-    /// Gives the product with another element and the square of their difference, as terms.
+    /// Returns the product with another element and the square of their difference, as terms.
     fn paired(self, other: Self) -> [f64; 2];
-    /// Gives a sum, exactly converted.
     fn sum(sum: Self::Sum) -> f64;
 }
 
@@ -79,7 +76,6 @@ floats! {
     f64 as u64 in f64, DOUBLE: f64::from;
 }
 
-/// Calls a generic function for every type of floats.
 macro_rules! for_every_float {
     ($function:ident($($argument:expr),*)) => {
         $function::<f16>($($argument),*);
@@ -104,32 +100,29 @@ pub(crate) fn shuffled<T: Copy>(values: &[T], mut seed: u64) -> Vec<T> {
     values
 }
 
-/// Any finite elements, of any exponent.
 fn any<T: Float>(n: usize, mut seed: u64) -> Vec<T> {
     let mut one = || T::of_bits(random(&mut seed));
     (0..).map(|_| one()).filter(|value| value.double().is_finite()).take(n).collect()
 }
 
-/// Elements between -1 and 1.
 fn even<T: Float>(n: usize, mut seed: u64) -> Vec<T> {
     let mut one = || random(&mut seed) as i32 as f64 * 2_f64.powi(-31);
     (0..n).map(|_| T::near(one())).collect()
 }
 
-/// Finite elements that are hard to add, with what they are.
 pub(crate) fn sets<T: Float>() -> Vec<(&'static str, Vec<T>)> {
     let near = |values: &[f64]| values.iter().map(|&value| T::near(value)).collect::<Vec<T>>();
     let finite =
         |values: Vec<T>| values.into_iter().filter(|value| value.double().is_finite()).collect();
     let powers = |exponents: std::ops::Range<i32>| exponents.map(|exponent| 2_f64.powi(exponent));
-    // All that cancels, but for 3 * 2^-7.
+    // All elements cancel, except for 3 * 2^-7.
     let mut cancelling = any::<T>(300, 4);
     cancelling
         .extend(cancelling.clone().iter().map(|value| T::of_bits(value.bits() ^ T::near(-0.0).bits())));
     cancelling.extend(near(&[2_f64.powi(-6), 2_f64.powi(-7)]));
-    // Halves of every unit beside an element that decides which one it is, and what is next to them.
+    // Half units beside an element that determines the unit, and their neighbours.
     let ties = powers(-140..120).flat_map(|half| [half, 3.0 * half, -5.0 * half, 1.01 * half]);
-    // At both sides of every power of two, and so of every bin.
+    // Both sides of every power of two, and therefore of every bin.
     let edges = powers(-1074..1023).flat_map(|edge| [edge, -edge * (1.0 - f64::EPSILON / 2.0)]);
     let subnormal = (0..400).map(|at| T::of_bits(at * 37 % 1000)).collect();
     let largest = T::of_bits(T::near(f64::INFINITY).bits() - 1);
@@ -145,7 +138,7 @@ pub(crate) fn sets<T: Float>() -> Vec<(&'static str, Vec<T>)> {
         ("cancelling", shuffled(&cancelling, 5)),
         ("ties", finite(near(&ties.collect::<Vec<_>>()))),
         ("ties below 2^20", finite(near(&powers(-60..20).map(|half| half * 3.0).collect::<Vec<_>>()))),
-        // One more in the last place that is kept, of more bits than 64, decides.
+        // A one in the last place decides a tie across more than 64 bits.
         ("a tie but for one", finite(near(&[21, -3, -46].map(|power| 2_f64.powi(power))))),
         ("a tie of doubles but for one", finite(near(&[26, -27, -84].map(|power| 2_f64.powi(power))))),
         ("edges", finite(near(&edges.collect::<Vec<_>>()))),
@@ -156,7 +149,6 @@ pub(crate) fn sets<T: Float>() -> Vec<(&'static str, Vec<T>)> {
     ]
 }
 
-/// Elements of which some are not finite.
 pub(crate) fn specials<T: Float>() -> Vec<(&'static str, Vec<T>)> {
     let (infinity, negative) = (T::near(f64::INFINITY), T::near(f64::NEG_INFINITY));
     let with = |others: &[T]| [&even::<T>(100, 6)[..], others, &even::<T>(100, 7)[..]].concat();
@@ -169,7 +161,6 @@ pub(crate) fn specials<T: Float>() -> Vec<(&'static str, Vec<T>)> {
     ]
 }
 
-/// What is expected of the sum, the sum of squares and that of magnitudes.
 fn expected<T: Float>(values: &[T]) -> [f64; 3] {
     let of = |term: fn(T) -> f64| {
         everywhere(&values.iter().map(|&value| term(value)).collect::<Vec<_>>(), T::FORMAT)
@@ -177,7 +168,7 @@ fn expected<T: Float>(values: &[T]) -> [f64; 3] {
     [of(T::double), of(T::square), of(|value| value.double().abs())]
 }
 
-/// The bits of a result. A NaN is one, whatever its payload: that is compared where the results are.
+/// Returns the bits of a result with a canonical NaN.
 pub(crate) fn bits(sum: f64) -> u64 {
     if sum.is_nan() { f64::NAN } else { sum }.to_bits()
 }
@@ -195,7 +186,6 @@ fn on_cpu<T: Float>(values: &[T]) -> [f64; 3] {
     ]
 }
 
-/// The sums of a buffer that begins behind `start` other elements.
 fn on_device<T: Float>(reducer: &Reducer, values: &[T], start: usize) -> [f64; 3] {
     let all = [&vec![T::near(1e3); start][..], values].concat();
     let buffer = device().upload(&all).unwrap().slice(start..).unwrap();
@@ -222,8 +212,8 @@ fn sums_are_what_their_definition_says() {
     for_every_float!(defined());
 }
 
-/// What is made of elements in parts of any lengths, which come one by one or four at a time, and which
-/// meet in any order.
+/// Sums elements in parts of random lengths, one or four at a time, and combines the parts in random
+/// order.
 pub(crate) fn in_parts<T: Copy, S: Sums>(
     values: &[T],
     term: fn(T) -> S::Term,
@@ -237,7 +227,7 @@ pub(crate) fn in_parts<T: Copy, S: Sums>(
         let mut sum = Running::<S>::new();
         let (fours, ones) = part.as_chunks::<4>();
         fours.iter().for_each(|four| sum.add(four.map(term)));
-        // The last ones without what a thread keeps.
+        // Adds the last ones without a thread's accumulator.
         let (ones, last) = ones.split_at(ones.len() / 2);
         ones.iter().for_each(|&one| sum.add([term(one)]));
         let mut sum = sum.close();
@@ -271,7 +261,7 @@ fn parts_may_meet_in_any_order() {
     sums_in_parts::<f64>(f64::from);
 }
 
-/// As the bounds of `op::Reproducible` say; of halves nothing but the result is rounded.
+/// Checks the bounds of `op::Reproducible`; for halves only the result is rounded.
 fn bounded<T: Float>(places: i32, roundoff: f64) {
     for (name, values) in sets::<T>() {
         let numbers = || values.iter().map(|value| value.double());
@@ -307,14 +297,14 @@ pub(crate) fn launches() -> [Choice; 5] {
     ]
 }
 
-/// Elements whose sums depend on the order, if they are ordinary ones.
+/// Returns elements whose ordinary sums depend on the order.
 pub(crate) fn unruly<T: Float>(n: usize) -> Vec<T> {
     let one = |(at, value): (usize, f64)| T::near(0.1 * value * 2_f64.powi(at as i32 * 7 % 21 - 10));
     even::<f64>(n, 8).into_iter().enumerate().map(one).collect()
 }
 
-/// Whether results are these in any launch, by its reducer and its number, and those of the same
-/// elements without the word are not all the same: that is what the word is for.
+/// Checks that reproducible results equal `expected` in any launch, given by its reducer and number, and
+/// that ordinary sums of the same elements differ between launches.
 pub(crate) fn in_any_launch<T: Float, const N: usize>(
     expected: [f64; N],
     everywhere: impl Fn(&Reducer, usize) -> [f64; N],
@@ -345,7 +335,7 @@ fn sums_are_the_same_in_any_launch() {
     for_every_float!(launched());
 }
 
-/// More terms for a thread than 32 bits have room for, all of the largest digits there are.
+/// More terms per thread than fit 32 bits, all with the largest digits.
 #[test]
 fn no_thread_runs_out_of_room() {
     let values = vec![f32::from_bits(4_194_304_f32.to_bits() - 1); 128 * 560];
@@ -353,7 +343,6 @@ fn no_thread_runs_out_of_room() {
     same(on_device(&reducer, &values, 0), expected(&values), "many large digits");
 }
 
-/// Every kernel for rows, with rows that begin anywhere.
 #[test]
 fn sums_of_rows_are_those_of_their_elements() {
     let of_shape = |rows: usize, len: usize, start: usize| {
@@ -389,20 +378,18 @@ fn sums_are_the_same_wherever_they_go() {
     let mut recorder = reducer().record();
     let recorded = recorder.reduce(op, &buffer).unwrap();
     assert_eq!(recorder.finish().unwrap().run().unwrap().get(&recorded), expected);
-    // More elements than are counted.
     let more = device().upload(&[&values[..], &[1e9; 50]].concat()).unwrap();
     let count = count_of(values.len() as u64);
     assert_eq!(on().reduce(op, more.counted(&count)).unwrap().wait().unwrap(), expected);
 }
 
-/// The elements that lie between two ends: how many, and what is expected of their sum.
+/// Returns the number of elements in an interval and their expected sum.
 fn expected_within<T: Float>(values: &[T], (low, high): (T, T)) -> (u64, f64) {
     let inside = |value: &f64| (low.double()..=high.double()).contains(value);
     let inside: Vec<f64> = values.iter().map(|value| value.double()).filter(inside).collect();
     (inside.len() as u64, everywhere(&inside, T::FORMAT))
 }
 
-/// The same of a buffer that begins behind `start` other elements, on the CPU and on the device.
 #[track_caller]
 fn check_within<T: Float>(reducer: &Reducer, values: &[T], ends: (T, T), start: usize, what: &str) {
     let (count, sum) = expected_within(values, ends);
@@ -452,7 +439,7 @@ fn within_launched<T: Float>() {
             reducer.reduce(op::Sum.reproducible(), buffer(start).filter(range.clone())).unwrap().sum,
         )]
     };
-    // Those of an interval are made in `f64`, in which no order changes sums of halves.
+    // Interval sums are computed in `f64`, in which sums of halves are independent of the order.
     let ordinary = |reducer: &Reducer| T::sum(reducer.sum(&buffer(0)).unwrap());
     in_any_launch::<T, 1>([expected], everywhere, ordinary);
 }
@@ -462,7 +449,7 @@ fn sums_of_intervals_are_the_same_in_any_launch() {
     for_every_float!(within_launched());
 }
 
-/// More terms for a thread than 32 bits have room for, beside others that are outside.
+/// More terms per thread than fit 32 bits, next to elements outside the interval.
 #[test]
 fn no_thread_runs_out_of_room_for_an_interval() {
     let large = f32::from_bits(4_194_304_f32.to_bits() - 1);
@@ -488,13 +475,13 @@ fn sums_of_intervals_are_the_same_wherever_they_go() {
     let mut recorder = reducer().record();
     let recorded = recorder.reduce(op::Sum.reproducible(), buffer.filter(range)).unwrap();
     assert_eq!(recorder.finish().unwrap().run().unwrap().get(&recorded), expected);
-    // Around an interval of integers it changes nothing.
+    // For an interval of integers, `reproducible` changes nothing.
     let integers = device().upload(&[3_u8, 200, 7]).unwrap();
     let within = reducer().reduce(op::Sum.reproducible(), integers.filter(4..)).unwrap();
     assert_eq!(within, Within::new(2, 207));
 }
 
-/// What is the same on the CPU and on a device, with the word and without it.
+/// Checks that the CPU and the device agree, with and without `Reproducible`.
 #[track_caller]
 fn alike<T: Element, O>(op: O, values: &[T], bits: impl Fn(O::Output) -> String)
 where
@@ -564,7 +551,7 @@ fn what_no_order_changes_is_the_same_on_the_cpu() {
     for_every_float!(orders());
 }
 
-/// Sums of floats that are exact in any order; products and moments as near as they must be.
+/// Checks sums of floats that are exact in any order, and products and moments within their bounds.
 fn ordinary<T: Float>() {
     for n in [1, 33, 5000, 70_001] {
         let values = small::<T>(n, 31);
@@ -585,7 +572,7 @@ fn ordinary<T: Float>() {
         let sign = if (n + 1) / 3 % 2 == 1 { -1.0 } else { 1.0 };
         assert_eq!(product, sign * [1.0, 2.0, 1.0][n % 3], "{n}");
     }
-    // Where f32 would be off by far more.
+    // A sum in f32 would be off by far more.
     let values = vec![T::near(0.1); 70_000];
     let sum = T::sum(cpu::reduce(op::Sum, &values).unwrap());
     let exact = Exact::sum(values.iter().map(|value| value.double())).nearest(T::FORMAT);

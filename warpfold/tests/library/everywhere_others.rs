@@ -1,5 +1,5 @@
-//! Sums that have the same bits everywhere beside those of all elements: of pairs of two buffers, and of
-//! the elements that are numbers. By their definition in exact arithmetic, and wherever they are made.
+//! Reproducible sums of the pairs of two buffers and of elements other than NaN, against their
+//! definition in exact arithmetic.
 
 use warpfold::{
     Reducer, bf16, cpu, f16,
@@ -18,7 +18,6 @@ use crate::{
     exact::everywhere,
 };
 
-/// What is expected of the dot product and of the squared distance.
 fn of_pairs<T: Float>(a: &[T], b: &[T]) -> [f64; 2] {
     let terms = || a.iter().zip(b).map(|(&a, &b)| a.paired(b));
     [0, 1].map(|which| everywhere(&terms().map(|both| both[which]).collect::<Vec<_>>(), T::FORMAT))
@@ -31,7 +30,6 @@ fn pairs_on_cpu<T: Float>(a: &[T], b: &[T]) -> [f64; 2] {
     ]
 }
 
-/// Of buffers that begin behind some other elements.
 fn pairs_on_device<T: Float>(reducer: &Reducer, a: &[T], b: &[T], starts: [usize; 2]) -> [f64; 2] {
     let behind = |values: &[T], start: usize| {
         let all = [&vec![T::near(1e3); start][..], values].concat();
@@ -44,8 +42,8 @@ fn pairs_on_device<T: Float>(reducer: &Reducer, a: &[T], b: &[T], starts: [usize
     ]
 }
 
-/// Each set of hard elements, paired with another one of as many: itself in another order, and what
-/// makes some products and distances large, some small and some cancel.
+/// Returns pairs of hard sets: each set with its elements in another order, and with factors that make
+/// some products and distances large, some small and some cancel.
 fn paired<T: Float>() -> Vec<(&'static str, [Vec<T>; 2])> {
     let mut seed = 41;
     let mut all = Vec::new();
@@ -65,7 +63,7 @@ fn pairs_as_defined<T: Float>() {
         let expected = of_pairs(&a, &b);
         same(pairs_on_cpu(&a, &b), expected, &format!("{what} on the CPU"));
         same(pairs_on_device(reducer(), &a, &b, [0, 0]), expected, &what);
-        // The same order of both, so that the pairs stay the same.
+        // Both are shuffled alike, so that the pairs stay the same.
         let (a, b) = (shuffled(&a, 43), shuffled(&b, 43));
         same(pairs_on_cpu(&a, &b), expected, &format!("{what}, shuffled, on the CPU"));
         for starts in [[1, 1], [0, 1]] {
@@ -97,7 +95,7 @@ fn sums_of_pairs_are_the_same_in_any_launch() {
     for_every_float!(pairs_launched());
 }
 
-/// More terms for a thread than 32 bits have room for, all of the largest digits there are.
+/// More terms per thread than fit 32 bits, all with the largest digits.
 #[test]
 fn no_thread_runs_out_of_room_for_pairs() {
     let values = vec![f32::from_bits(4_194_304_f32.to_bits() - 1); 128 * 560];
@@ -131,7 +129,6 @@ fn sums_of_pairs_are_the_same_wherever_they_go() {
     goes(Reproducible(SquaredDistance), &a, &b, distance);
 }
 
-/// Of integers the word changes nothing.
 #[test]
 fn sums_of_pairs_of_integers_are_the_same_anyway() {
     let upload = |values: &[i32]| device().upload(values).unwrap();
@@ -142,13 +139,12 @@ fn sums_of_pairs_of_integers_are_the_same_anyway() {
     assert_eq!(reducer().reduce(Reproducible(SquaredDistance), (&a, &b)).unwrap(), distance);
 }
 
-/// Every third element is none, and so may be the first and the last one.
+/// Inserts a NaN as every third element, including the first and the last one.
 pub(crate) fn holed<T: Float>(values: &[T]) -> Vec<T> {
     let nan = T::near(f64::NAN);
     values.chunks(2).flat_map(|two| [&[nan][..], two].concat()).chain([nan]).collect()
 }
 
-/// What is expected of the numbers: their sum, that of their squares and that of their magnitudes.
 fn of_numbers<T: Float>(values: &[T]) -> [f64; 3] {
     let numbers = || values.iter().copied().filter(|value| !value.double().is_nan());
     let of = |term: fn(T) -> f64| everywhere(&numbers().map(term).collect::<Vec<_>>(), T::FORMAT);
@@ -163,7 +159,6 @@ fn numbers_on_cpu<T: Float>(values: &[T]) -> [f64; 3] {
     ]
 }
 
-/// Of a buffer that begins behind some other elements.
 fn numbers_on_device<T: Float>(reducer: &Reducer, values: &[T], start: usize) -> [f64; 3] {
     let all = [&vec![T::near(1e3); start][..], values].concat();
     let buffer = device().upload(&all).unwrap().slice(start..).unwrap();
@@ -207,7 +202,6 @@ fn sums_of_numbers_are_the_same_in_any_launch() {
     for_every_float!(numbers_launched());
 }
 
-/// Rows, columns, views, segments, runs of keys, and what comes in pieces or is counted.
 #[test]
 fn sums_of_numbers_are_those_of_the_elements_in_every_shape() {
     let _checked = no_findings();
@@ -246,7 +240,7 @@ fn sums_of_numbers_are_those_of_the_elements_in_every_shape() {
     in_shapes(Reproducible(SkipNan(SumOfMagnitudes)), 2);
 }
 
-/// What leaves out NaN and has the same bits anyway has them in either order of the words.
+/// Checks that `SkipNan` and `Reproducible` commute for order-independent operations.
 #[test]
 fn places_and_extremes_of_numbers_are_the_same_in_either_order_of_the_words() {
     fn alike<A, B>(one: A, other: B, values: &[f32])

@@ -1,22 +1,19 @@
-//! What sums of floats, means and variances are, in exact arithmetic, by their definition: for checking,
-//! and slow. It shares no code with the library.
+//! Reference sums of floats, means and variances, in exact arithmetic by their definition. Slow, and
+//! shares no code with the library.
 
 use num_bigint::BigInt;
 
-/// A type of sums.
 #[derive(Clone, Copy)]
 pub(crate) struct Format {
-    /// Bits of a significand.
     significand: i64,
-    /// The exponent of the smallest number, which is a power of two.
+    /// Exponent of the smallest positive number.
     smallest: i64,
-    /// The exponent of the least power of two that is too large.
+    /// Exponent of the least power of two that overflows.
     too_large: i64,
     /// The width of a bin, W.
     width: i64,
     /// The places of a bin, K.
     places: i64,
-    /// The number of the lowest bin.
     lowest: i64,
 }
 
@@ -25,7 +22,7 @@ pub(crate) const SINGLE: Format =
 pub(crate) const DOUBLE: Format =
     Format { significand: 53, smallest: -1074, too_large: 1024, width: 28, places: 4, lowest: -36 };
 
-/// A finite number: `magnitude * 2^exponent`, or that below 0.
+/// A finite number: `magnitude * 2^exponent`, or its negative.
 #[derive(Clone, Copy)]
 struct Parts {
     negative: bool,
@@ -41,18 +38,18 @@ impl Parts {
         Self { negative: bits >> 63 > 0, magnitude, exponent: biased.max(1) - 1075 }
     }
 
-    /// The least integer e such that the number is below 2^e in magnitude.
+    /// Returns the least integer e such that the magnitude is below 2^e.
     fn below(self) -> i64 {
         i64::from(u64::BITS - self.magnitude.leading_zeros()) + self.exponent
     }
 
-    /// Rounded to a multiple of `2^unit`, ties to even.
+    /// Rounds to a multiple of `2^unit`, ties to even.
     fn rounded(self, unit: i64) -> Self {
         let cut = unit - self.exponent;
         if cut <= 0 || self.magnitude == 0 {
             return self;
         }
-        // All of it is less than half.
+        // The number is less than half a unit.
         if cut > 60 {
             return Self { magnitude: 0, exponent: unit, ..self };
         }
@@ -62,14 +59,13 @@ impl Parts {
     }
 }
 
-/// A number of any size, in words of 32 bits from `2^ORIGIN` on.
+/// A fixed-point number in words of 32 bits, starting at `2^ORIGIN`.
 #[derive(Clone)]
 pub(crate) struct Exact([i64; 80]);
 
 const ORIGIN: i64 = -1152;
 
 impl Exact {
-    /// The exact sum of finite numbers.
     pub(crate) fn sum(numbers: impl IntoIterator<Item = f64>) -> Self {
         Self::of_parts(numbers.into_iter().map(Parts::of))
     }
@@ -94,7 +90,7 @@ impl Exact {
         Self(words)
     }
 
-    /// Whether it is below 0, and its magnitude in words of 32 bits.
+    /// Returns whether the number is negative, and its magnitude in words of 32 bits.
     fn magnitude(&self) -> (bool, [i64; 80]) {
         let carried = |mut words: [i64; 80]| {
             for at in 0..words.len() - 1 {
@@ -109,7 +105,7 @@ impl Exact {
         (negative, if negative { carried(self.0.map(|word| -word)) } else { words })
     }
 
-    /// The nearest number of a type, ties to even; an infinity if there is none.
+    /// Rounds to the nearest number of a type, ties to even; returns an infinity on overflow.
     pub(crate) fn nearest(&self, format: Format) -> f64 {
         let (negative, words) = self.magnitude();
         let bit = |at: i64| words[at as usize / 32] >> (at % 32) & 1;
@@ -128,7 +124,7 @@ impl Exact {
     }
 }
 
-/// The sum that has the same bits everywhere, of terms that are numbers of the type.
+/// Returns the reproducible sum of terms that are numbers of the type.
 pub(crate) fn everywhere(terms: &[f64], format: Format) -> f64 {
     let special = |of: fn(f64) -> bool| terms.iter().any(|&term| of(term));
     let (positive, negative) =
@@ -143,7 +139,7 @@ pub(crate) fn everywhere(terms: &[f64], format: Format) -> f64 {
     Exact::of_parts(parts().map(|part| part.rounded(unit))).nearest(format)
 }
 
-/// The least t with |term| < 2^((t + 1) * W - 1), of all terms.
+/// Returns the least t with |term| < 2^((t + 1) * W - 1) for all terms.
 fn highest_bin(terms: &[f64], format: Format) -> i64 {
     let bin = |part: Parts| (part.below() + 1 + format.width - 1).div_euclid(format.width) - 1;
     let bins = terms.iter().map(|&term| Parts::of(term)).filter(|part| part.magnitude > 0).map(bin);
@@ -164,20 +160,20 @@ fn sums_are_exact_and_rounded_once() {
     assert_eq!(nearest(&[-5e-324, -5e-324], DOUBLE), -1e-323);
 }
 
-/// The integer nearest to `number * 2^exponent / 2^unit`, ties to even.
+/// Returns the integer nearest to `number * 2^exponent / 2^unit`, ties to even.
 fn to_multiple(number: &BigInt, exponent: i64, unit: i64) -> BigInt {
     if exponent >= unit {
         return number << (exponent - unit);
     }
     let cut = unit - exponent;
-    // Shifts of integers below 0 round down.
+    // Right shifts of negative integers round down.
     let down: BigInt = number >> cut;
     let (rest, half) = (number - (&down << cut), BigInt::from(1) << (cut - 1));
     let up = rest > half || rest == half && down.bit(0);
     down + i32::from(up)
 }
 
-/// The number times `2^exponent`, rounded once.
+/// Returns the number times `2^exponent`, rounded once.
 fn times_power(number: &BigInt, exponent: i64) -> f64 {
     let top = number.bits() as i64 + exponent;
     let unit = (top - 53).max(-1074);
@@ -188,14 +184,13 @@ fn times_power(number: &BigInt, exponent: i64) -> f64 {
     if *number < BigInt::ZERO { -magnitude } else { magnitude }
 }
 
-/// The same, of a number in double precision.
 fn scaled(number: f64, exponent: i64) -> f64 {
     let parts = Parts::of(number);
     let sign = if parts.negative { -1 } else { 1 };
     times_power(&(BigInt::from(parts.magnitude) * sign), parts.exponent + exponent)
 }
 
-/// The mean and the variance of integers times `2^unit`.
+/// Returns the mean and the variance of integers times `2^unit`.
 fn by_sums(numbers: impl Iterator<Item = BigInt>, unit: i64) -> [f64; 2] {
     let (mut n, mut sum, mut squares) = (0_u64, BigInt::ZERO, BigInt::ZERO);
     for number in numbers {
@@ -209,7 +204,6 @@ fn by_sums(numbers: impl Iterator<Item = BigInt>, unit: i64) -> [f64; 2] {
     [scaled(mean, unit), scaled(variance, 2 * unit)]
 }
 
-/// The mean and the variance that have the same bits everywhere.
 pub(crate) fn spread_everywhere(elements: &[f64], format: Format) -> [f64; 2] {
     if elements.is_empty() {
         return [f64::NAN; 2];
@@ -225,7 +219,6 @@ pub(crate) fn spread_everywhere(elements: &[f64], format: Format) -> [f64; 2] {
     by_sums(elements.iter().map(|&element| rounded(element)), unit)
 }
 
-/// The mean and the variance of integers.
 pub(crate) fn spread_of_integers(elements: &[i128]) -> [f64; 2] {
     by_sums(elements.iter().map(|&element| element.into()), 0)
 }
@@ -235,7 +228,7 @@ fn numbers_are_scaled_and_rounded_once() {
     assert_eq!(scaled(0.1, 0), 0.1);
     assert_eq!(scaled(-3.0, 1000), -3.0 * 2_f64.powi(1000));
     assert_eq!(scaled(5e-324, 2000), 2_f64.powi(926));
-    // In two steps it would be the next number.
+    // Rounding in two steps would give the next number.
     let above = 1.0 + f64::EPSILON;
     assert_eq!(scaled(above, -1075), 5e-324);
     assert_eq!(scaled(1.0, -1075), 0.0);

@@ -1,5 +1,5 @@
-//! The library in a child of a process that has used it: devices are refused at once, slices on the CPU
-//! are reduced.
+//! The library in a forked child of a process that has used it: device calls are refused at once, and
+//! slices are reduced on the CPU.
 
 #[path = "../../../host/driver/tests/child/mod.rs"]
 mod child;
@@ -14,7 +14,6 @@ use warpfold::{Error, Reducer, Result, cpu, op};
 
 use crate::common::{device, small};
 
-/// Whether a child is told that it is one.
 fn refused<T>(result: Result<T>) -> bool {
     matches!(result, Err(Error::Forked { .. }))
 }
@@ -30,7 +29,7 @@ fn a_child_is_refused_whatever_it_calls_and_its_parent_goes_on() -> Result<()> {
     let said = in_child(|| {
         let answers = [
             refused(reducer.sum(&values)),
-            // Its kernel was not loaded yet.
+            // A kernel that is not loaded yet.
             refused(reducer.reduce(op::MinMax, &values)),
             refused(reducer.on(&stream).reduce(op::Sum, &values).map(drop)),
             refused(reducer.stream(&vec![1_f32; 100]).reduce(op::Sum)),
@@ -46,7 +45,7 @@ fn a_child_is_refused_whatever_it_calls_and_its_parent_goes_on() -> Result<()> {
     });
     assert_eq!(said, Some(100), "the number of the first that was not refused");
     assert_eq!((reducer.sum(&values)?, pending.wait()?, output.read()?), (sum, sum, sum));
-    // What a child drops is not given back, and not waited for.
+    // Drops in a child neither free resources nor wait.
     let dropped = in_child(|| {
         drop((reducer, values, stream, output));
         1
@@ -87,7 +86,7 @@ fn a_child_waits_for_no_lock_of_its_parents_threads() -> Result<()> {
     Ok(())
 }
 
-/// Of rayon's threads a child has none, of the same results all.
+/// A child has none of rayon's threads, but the results are the same.
 #[test]
 fn a_child_reduces_slices_on_the_cpu() -> Result<()> {
     let values = small::<f64>(1 << 19, 3);
@@ -99,7 +98,7 @@ fn a_child_reduces_slices_on_the_cpu() -> Result<()> {
     let expected = results()?;
     let alike = || results().is_ok_and(|found: (f64, Vec<f64>, u64, usize)| found == expected).into();
     assert_eq!(in_child(alike), Some(1));
-    // Of another thread, and of one that is in a pool of the child's own.
+    // From another thread, and from one in the child's own pool.
     let of_thread = || thread::scope(|scope| scope.spawn(alike).join().unwrap_or(0));
     assert_eq!(in_child(of_thread), Some(1));
     let of_pool = || {

@@ -1,14 +1,14 @@
-//! What the library has of the driver it gives back, as often as it was made: memory, streams, events,
-//! modules, graphs, contexts, and places on a thread's stack of contexts.
+//! Releases every driver resource that the library creates: memory, streams, events, modules, graphs,
+//! contexts, and entries of a thread's context stack.
 //!
-//! Seen by the simulator's driver, which counts the calls of a thread.
+//! The simulator's driver counts the calls of a thread.
 
 use warpfold::{Device, Selection};
 use warpfold_sim_driver::{CallLog, record_calls};
 
 use crate::everything::Run;
 
-/// What makes something, and what gives it back.
+/// Functions that create a resource, with the function that releases it.
 const PAIRS: [(&str, &str); 10] = [
     ("cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2"),
     ("cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"),
@@ -22,14 +22,13 @@ const PAIRS: [(&str, &str); 10] = [
     ("cuGraphInstantiateWithFlags", "cuGraphExecDestroy"),
 ];
 
-/// Parts of names of functions that make something.
 const MAKING: [&str; 8] =
     ["Retain", "Push", "Create", "Alloc", "Load", "BeginCapture", "EndCapture", "Instantiate"];
 
-/// Sees to it that this thread gives back, from now on, what it makes from now on.
+/// Checks that this thread releases everything that it creates from now on.
 pub(crate) struct GivenBack<'a> {
     log: CallLog,
-    /// The function of which one call fails.
+    /// A function of which one call fails.
     failing: Option<&'a str>,
 }
 
@@ -42,13 +41,12 @@ impl<'a> GivenBack<'a> {
         Self { log: record_calls(), failing: Some(function) }
     }
 
-    /// How often a function has done what it does.
     fn done(&self, function: &str) -> u64 {
         self.log.count(function) - u64::from(self.failing == Some(function))
     }
 
-    /// One thing stays behind where the call has failed that gives it back, or that enters its context;
-    /// where a context cannot be left the next call does so.
+    /// Returns 1 if the failed call would have released a resource or entered its context. A context
+    /// that could not be popped is popped by the next call.
     fn may_stay_behind(&self) -> u64 {
         let entering = ["cuCtxGetCurrent", "cuCtxPushCurrent_v2"];
         let giving_back = PAIRS.map(|(_, gives_back)| gives_back);

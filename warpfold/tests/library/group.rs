@@ -1,8 +1,8 @@
-//! Several devices as one: their results beside those of one device with all elements, where these go,
-//! and what is refused.
+//! Several devices as one: results compared with one device that has all elements, where results are
+//! stored, and what is refused.
 //!
-//! On a machine with GPUs the group is of all of them; in the simulator each test runs again in a
-//! process with four devices, and what needs it in one with four that do not reach each other.
+//! On a machine with GPUs the group contains all of them. In the simulator each test runs again in a
+//! process with four devices, or with four that lack peer access if the test needs that.
 
 use std::{env, panic, process::Command, sync::OnceLock, thread};
 
@@ -15,13 +15,12 @@ use crate::common::{Sample, device, driver, extreme, kept_ptx, on_gpu, reducer, 
 
 const DEVICES: &str = "WARPFOLD_SIM_DEVICES";
 
-/// Devices of the tests' groups.
 const FOUR: &str = "4";
-/// The same, none of which reaches another one.
+/// Four devices without peer access.
 const APART: &str = "4,apart";
 
-/// Whether this process has such devices; if not, runs tests of these names in one that has, and checks
-/// that `count` tests pass there.
+/// Returns whether this process has these devices. If not, runs the named tests in a process that has,
+/// and checks that `count` tests pass there.
 fn has(devices: &str, tests: &[&str], count: usize) -> bool {
     if on_gpu() {
         return devices == FOUR;
@@ -36,17 +35,14 @@ fn has(devices: &str, tests: &[&str], count: usize) -> bool {
     false
 }
 
-/// As [`has`], of one test of this module.
 fn in_process(devices: &str, test: &str) -> bool {
     has(devices, &["--exact", &format!("group::{test}")], 1)
 }
 
-/// As [`has`] four, of one test of any module.
 pub(crate) fn on_four(test: &str) -> bool {
     has(FOUR, &["--exact", test], 1)
 }
 
-/// A reducer on each device that there is.
 pub(crate) fn reducers() -> &'static [Reducer] {
     static ALL: OnceLock<Vec<Reducer>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -62,7 +58,7 @@ pub(crate) fn reducers() -> &'static [Reducer] {
     })
 }
 
-/// Groups of all devices, by every way that these have.
+/// Returns groups of all devices, one per available transport.
 pub(crate) fn groups() -> &'static [Group] {
     static ALL: OnceLock<Vec<Group>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -71,7 +67,7 @@ pub(crate) fn groups() -> &'static [Group] {
     })
 }
 
-/// Elements on the devices of a group, of which each has those up to its end, and begins anywhere.
+/// Distributes elements over a group's devices, each part up to its end in `ends` and at any alignment.
 pub(crate) fn cut<T: Plain>(group: &Group, values: &[T], ends: &[usize]) -> Sharded<T> {
     let mut start = 0;
     let parts: Vec<Buffer<T>> = group
@@ -81,7 +77,7 @@ pub(crate) fn cut<T: Plain>(group: &Group, values: &[T], ends: &[usize]) -> Shar
             let last = rank + 1 == group.reducers().len();
             let end =
                 if last { values.len() } else { ends[rank % ends.len()].clamp(start, values.len()) };
-            // In front of them are elements that are none of these.
+            // Elements before the part, which do not belong to it.
             let front = start.min(rank);
             let buffer = reducer.device().upload(&values[start - front..end]).unwrap();
             start = end;
@@ -93,8 +89,8 @@ pub(crate) fn cut<T: Plain>(group: &Group, values: &[T], ends: &[usize]) -> Shar
     sharded
 }
 
-/// What every operation's test asks of groups of several devices, too: all elements, of which one device
-/// has none.
+/// Checks an operation on groups of several devices, one of which has no elements. Called by the test of
+/// every operation.
 pub(crate) fn on_all<T: Element, O: op::Operation<T>>(
     op: O,
     values: &Buffer<T>,
@@ -120,7 +116,7 @@ pub(crate) fn on_all<T: Element, O: op::Operation<T>>(
     }
 }
 
-/// Those of operations that are called by their value run again with four devices: see [`on_all`].
+/// Modules that call [`on_all`]; their tests run again with four devices.
 const OPERATIONS: [&str; 3] = ["operations::", "numbers::", "wide::"];
 
 #[test]
@@ -150,8 +146,7 @@ fn places<T: Sample + PartialEq>() {
     }
 }
 
-/// A place is that among all elements, of the first of equal ones, and its element that of the device
-/// which has it.
+/// Places count among all elements; the first of equal elements wins, with the value from its device.
 #[test]
 fn places_count_from_the_first_element_of_the_first_device() {
     if in_process(FOUR, "places_count_from_the_first_element_of_the_first_device") {
@@ -180,13 +175,12 @@ fn special_floats_are_found_on_the_device_that_has_them() {
     }
 }
 
-/// Magnitudes far apart, of either sign.
 fn uneven(n: u64) -> Vec<f32> {
     let of = |at| f32::from_bits((splitmix(at) as u32 & 0x807f_ffff) | ((100 + at as u32 % 60) << 23));
     (0..n).map(of).collect()
 }
 
-/// The same bits as of one device, however the elements are shared out; of plain sums that is not so.
+/// Reproducible sums have the bits of one device for any distribution; plain sums do not.
 #[test]
 fn sums_that_are_the_same_everywhere_are_so_on_many_devices() {
     if !in_process(FOUR, "sums_that_are_the_same_everywhere_are_so_on_many_devices") {
@@ -205,7 +199,6 @@ fn sums_that_are_the_same_everywhere_are_so_on_many_devices() {
             assert_eq!(group.reduce(everywhere, &sharded).unwrap().to_bits(), whole, "{ends:?}");
             assert_eq!(group.reduce(spread, &sharded).unwrap(), moments, "{ends:?}");
             let sum = group.reduce(plain, &sharded).unwrap().to_bits();
-            // From call to call.
             assert_eq!(group.reduce(plain, &sharded).unwrap().to_bits(), sum, "{ends:?}");
             differ += usize::from(sum != reducer().sum(&buffer).unwrap().to_bits());
         }
@@ -235,7 +228,6 @@ fn elements_are_shared_out_evenly_and_of_none_the_result_is_that_of_an_empty_buf
     }
 }
 
-/// One launch on each device, and no copy, where the devices reach each other.
 #[cfg(feature = "simulator")]
 #[test]
 fn devices_that_reach_each_other_take_one_launch_each_and_no_copy() {
@@ -244,7 +236,7 @@ fn devices_that_reach_each_other_take_one_launch_each_and_no_copy() {
     }
     for group in groups() {
         let sharded = group.upload(&small::<f32>(10_000, 1)).unwrap();
-        // Kernels are loaded, and memory is there.
+        // Loads the kernels and allocates memory.
         group.reduce(op::Sum, &sharded).unwrap();
         let log = warpfold_sim_driver::record_calls();
         group.reduce(op::Sum, &sharded).unwrap();
@@ -257,9 +249,8 @@ fn devices_that_reach_each_other_take_one_launch_each_and_no_copy() {
     }
 }
 
-/// Devices that meet by themselves wait for each other nowhere else: not in a call that waits, which
-/// sees the result come, nor for what writes the same places before, unless somebody wrote who takes no
-/// part.
+/// Devices that synchronize inside the kernels need no other waits: neither a blocking call, which polls
+/// for the result, nor a repeated write to the same outputs, unless other devices wrote them in between.
 #[cfg(feature = "simulator")]
 #[test]
 fn devices_that_reach_each_other_do_not_wait_for_each_other() {
@@ -272,7 +263,6 @@ fn devices_that_reach_each_other_do_not_wait_for_each_other() {
     let of_two = cut(group, &values, &[5000, 10_000]);
     let sum = f32::total(&values, false);
     let mut sums = group.outputs::<f32>().unwrap();
-    // Kernels are loaded, and memory is there.
     assert_eq!(group.reduce((op::Sum, op::Max), &all).unwrap().0, sum);
     let log = warpfold_sim_driver::record_calls();
     assert_eq!(group.reduce(op::Sum, &all).unwrap(), sum);
@@ -281,7 +271,7 @@ fn devices_that_reach_each_other_do_not_wait_for_each_other() {
     assert_eq!(waits, 0, "{:?}", log.calls());
     drop(log);
     group.reduce_into(op::Sum, &all, &mut sums).unwrap();
-    // Those of two devices come behind what others have written.
+    // A reduction over two devices has to wait for what the others have written.
     for (elements, waits) in [(&all, false), (&of_two, true), (&all, false), (&of_two, true)] {
         let log = warpfold_sim_driver::record_calls();
         group.reduce_into(op::Sum, elements, &mut sums).unwrap();
@@ -293,8 +283,8 @@ fn devices_that_reach_each_other_do_not_wait_for_each_other() {
     }
 }
 
-/// More threads than a reducer has workspaces, each of which takes several launches on every device, of
-/// groups that have the devices in either order: nobody waits for somebody who waits for him.
+/// More threads than a reducer has workspaces, each with several launches per device, on groups with the
+/// devices in either order: there is no deadlock.
 #[test]
 fn many_threads_take_groups_in_any_order() {
     if !in_process(FOUR, "many_threads_take_groups_in_any_order") {
@@ -319,7 +309,7 @@ fn many_threads_take_groups_in_any_order() {
     }
 }
 
-/// Whoever is asked for an operation of each device may panic.
+/// The callback that provides each device's operation may panic.
 #[test]
 fn an_operation_that_is_not_there_leaves_the_group_as_it_was() {
     if !in_process(FOUR, "an_operation_that_is_not_there_leaves_the_group_as_it_was") {
@@ -337,7 +327,6 @@ fn an_operation_that_is_not_there_leaves_the_group_as_it_was() {
     }
 }
 
-/// Reductions that come one behind the other to the same places, which other work reads in between.
 #[test]
 fn results_stay_on_every_device_for_what_comes_behind_them() {
     if !in_process(FOUR, "results_stay_on_every_device_for_what_comes_behind_them") {
@@ -361,7 +350,7 @@ fn results_stay_on_every_device_for_what_comes_behind_them() {
                     reducer.on(stream).reduce(op::Sum, buffer.counted(&ones.as_count())).unwrap()
                 })
                 .collect();
-            // What comes next waits for those that read, although it is there first.
+            // The next reduction waits for the readers, although it could start first.
             group.reduce_into(op::Sum, &sum_of_ones(n + 1), &mut ones).unwrap();
             for output in ones.each() {
                 assert_eq!(output.read().unwrap(), n as u64 + 1, "{group:?}");
@@ -372,7 +361,7 @@ fn results_stay_on_every_device_for_what_comes_behind_them() {
             }
         }
         let mut located = group.outputs::<Located<u8>>().unwrap();
-        // Nobody waits, and whatever they used is dropped.
+        // Nothing waits, and all buffers that are used are dropped.
         for _ in 0..20 {
             group.reduce_into(op::ArgMin, &sharded, &mut located).unwrap();
             group.reduce_into(op::ArgMax, &sharded, &mut located).unwrap();
@@ -398,7 +387,7 @@ fn rows_lie_on_the_devices_whole() {
         assert_eq!(first, rows);
         let cut_rows = group.reduce(op::Sum, cut(group, &values, &[301, 310, 2700]).rows(30));
         let refused = matches!(cut_rows, Err(Error::Rows { .. }));
-        // A single device has all of them, which are whole.
+        // On a single device no row is cut.
         assert_eq!(refused, reducers().len() > 1, "{cut_rows:?}");
     }
 }
@@ -451,7 +440,7 @@ fn what_is_no_group_or_none_of_a_group_is_refused() {
     assert!(matches!(error, Error::NoElements { .. }), "{error}");
 }
 
-/// One launch of four that fails: the others have counted themselves where it never came.
+/// One of four launches fails after the others have registered with the device that lacks it.
 #[cfg(feature = "simulator")]
 #[test]
 fn a_reduction_that_fails_leaves_the_group_as_it_was() {
@@ -462,7 +451,7 @@ fn a_reduction_that_fails_leaves_the_group_as_it_was() {
         return;
     }
     for group in groups() {
-        // What is left of another reduction's elements gives another sum.
+        // Stale partial results of the other elements would give another sum.
         let each = [1, 2].map(|seed| small::<i32>(5000, seed));
         let each =
             each.map(|values| (cut(group, &values, &[1000, 2000, 3000]), i32::total(&values, false)));

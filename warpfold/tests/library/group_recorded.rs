@@ -1,4 +1,4 @@
-//! Reductions of several devices that are recorded once and run as one launch.
+//! Reductions of several devices that are recorded once and replayed as one launch.
 
 use warpfold::{Error, Group, Located, Way, op};
 
@@ -7,7 +7,6 @@ use crate::{
     group::{cut, groups, on_four, reducers},
 };
 
-/// The group of all devices that reach each other.
 fn by_peers() -> Option<&'static Group> {
     groups().iter().find(|group| group.way() == Way::Peers)
 }
@@ -37,7 +36,6 @@ fn a_recording_has_the_results_of_its_reductions() {
         assert_eq!(sums.run().unwrap(), expected);
         assert_eq!(places.run().unwrap(), firsts);
         assert_eq!(wide.run().unwrap(), exact);
-        // Other reductions of the group in between.
         assert_eq!(group.reduce(op::Sum, &none).unwrap(), 0.0);
         assert_eq!(group.reduce(op::Sum, all[0]).unwrap(), expected[0]);
     }
@@ -45,7 +43,6 @@ fn a_recording_has_the_results_of_its_reductions() {
     assert_eq!(group.record::<f32, _>(op::Sum, &[]).unwrap().run().unwrap(), []);
 }
 
-/// One call launches what is recorded, on whatever device.
 #[cfg(feature = "simulator")]
 #[test]
 fn a_replay_is_one_launch_of_the_host() {
@@ -64,7 +61,7 @@ fn a_replay_is_one_launch_of_the_host() {
     }
 }
 
-/// It keeps its elements, and is none of another group's, or of another way's.
+/// A recording keeps its elements alive, and accepts no elements of another group or transport.
 #[test]
 fn a_recording_keeps_its_elements_and_is_its_groups() {
     if !on_four("group_recorded::a_recording_keeps_its_elements_and_is_its_groups") {
@@ -75,7 +72,7 @@ fn a_recording_keeps_its_elements_and_is_its_groups() {
     let mut sums = group.record(op::Sum, &[&values]).unwrap();
     let sum = group.reduce(op::Sum, &values).unwrap();
     drop(values);
-    // What takes the place of memory that is not kept.
+    // Reuses the memory if it was not kept.
     let others = cut(group, &small::<i32>(5000, 4), &[1000, 2000, 3000]);
     assert_eq!(sums.run().unwrap(), [sum]);
     let another = Group::by(Way::Peers, reducers()).unwrap();
@@ -86,7 +83,7 @@ fn a_recording_keeps_its_elements_and_is_its_groups() {
     says(&error, &["a recording of a group by Copies", "Way::Peers"]);
 }
 
-/// Whatever fails while it is recorded leaves nothing; a replay that fails is the last one.
+/// A failure while recording leaves nothing behind; after a failed replay the recording is unusable.
 #[cfg(feature = "simulator")]
 #[test]
 fn what_fails_is_said_and_recorded_anew() {

@@ -1,4 +1,4 @@
-//! Several operations at once, segments, and what comes first, on several devices.
+//! Several operations at once, segments, and top-k, on several devices.
 
 use warpfold::{Buffer, Error, Group, Sharded, Within, bf16, cpu, f16, op};
 
@@ -8,7 +8,7 @@ use crate::{
     group::{cut, groups, on_four, reducers},
 };
 
-/// The numbers of elements that three of the devices have together, and no element of one.
+/// Ends of the parts of the first three devices; the second one has no elements.
 const ENDS: [usize; 3] = [700, 700, 2500];
 
 fn floats() -> Vec<f32> {
@@ -52,7 +52,7 @@ fn several_operations_have_the_results_that_each_has_alone() {
     }
 }
 
-/// A sum and both extremes are two launches a device, as of one device.
+/// A sum and both extremes take two launches per device, as on one device.
 #[cfg(feature = "simulator")]
 #[test]
 fn several_operations_take_the_launches_of_one_device_on_each() {
@@ -72,7 +72,6 @@ fn several_operations_take_the_launches_of_one_device_on_each() {
     }
 }
 
-/// One launch of several that fails leaves no result, and a group that goes on.
 #[cfg(feature = "simulator")]
 #[test]
 fn several_operations_of_which_one_fails_have_no_results() {
@@ -110,7 +109,7 @@ fn segments_lie_on_the_devices_whole() {
         let (mut segments, mut expected) = (Vec::new(), Vec::new());
         for (reducer, part) in group.reducers().zip(sharded.parts()) {
             let n = part.len() as u32;
-            // Of a device without elements there are segments without any.
+            // On a device without elements, all segments are empty.
             let offsets = [0, n / 3, n / 3, n / 2, n];
             let elements = part.download().unwrap();
             expected.extend(
@@ -133,7 +132,7 @@ fn segments_lie_on_the_devices_whole() {
     }
 }
 
-/// Arrays of 3 by 5 by 7, of which a device has 40, none, and the rest.
+/// Arrays of 3 by 5 by 7: a device has 40 of them, none, or the rest.
 #[test]
 fn arrays_lie_on_the_devices_whole() {
     if !on_four("group_shapes::arrays_lie_on_the_devices_whole") {
@@ -180,14 +179,12 @@ fn runs_of_keys_lie_on_the_devices_whole() {
         if reducers().len() == 1 {
             continue;
         }
-        // Cut inside of a run, with a device without any between its parts.
         let ends = [710, 710, 2500];
         let (of_keys, of_values) = (cut(group, &keys, &ends), cut(group, &values, &ends));
         let error = group.reduce(op::Sum, of_values.by_key(&of_keys)).unwrap_err();
         assert!(matches!(error, Error::Runs { .. }), "{error:?}");
         let next = reducers().len().min(3) - 1;
         says(&error, &[&format!("key 0 has values on device 0 and on device {next}"), "to one"]);
-        // One more value than keys.
         let of_keys = cut(group, &keys, &[700, 700, 2450]);
         let of_values = cut(group, &values, &[750, 750, 2450]);
         assert!(matches!(group.reduce(op::Sum, of_values.by_key(&of_keys)), Err(Error::Runs { .. })));
@@ -216,13 +213,11 @@ fn pairs_and_intervals_are_added_device_by_device() {
             let within = group.reduce(op::Sum, x.filter(range.clone())).unwrap();
             assert_eq!(within, reducer().reduce(op::Sum, of_a.filter(range)).unwrap(), "{group:?}");
         }
-        // Sums of small integers, which are exact.
         let [x, y] = [&floats, &others].map(|values| cut(group, values, &ENDS));
         let dot = group.reduce(op::Dot, (&x, &y)).unwrap();
         assert_eq!(dot, reducer().dot(&of_floats, &of_others).unwrap(), "{group:?}");
         let within = group.reduce(op::Sum, x.filter(0.0..=2.0)).unwrap();
         assert_eq!(within, reducer().reduce(op::Sum, of_floats.filter(0.0..=2.0)).unwrap(), "{group:?}");
-        // Those of any, which are not.
         let any = unruly::<f32>(4001);
         let (sum, range) = (op::Sum.reproducible(), -0.5..20.0);
         let within = group.reduce(sum, cut(group, &any, &ENDS).filter(range.clone())).unwrap();
@@ -246,7 +241,7 @@ fn pairs_and_intervals_are_added_device_by_device() {
     }
 }
 
-/// The bits of one device, of pairs of which one device has none, and one has an infinity.
+/// Pairs have the bits of one device; one device has no pairs, and one has an infinity.
 #[test]
 fn pairs_have_the_same_bits_everywhere_however_they_are_shared() {
     if !on_four("group_shapes::pairs_have_the_same_bits_everywhere_however_they_are_shared") {
@@ -294,7 +289,6 @@ fn what_comes_first_of_every_row_is_found_where_the_row_is() {
     }
 }
 
-/// What one device has of all elements.
 fn beside_one<O: op::TopK + std::fmt::Debug>(
     group: &Group,
     sharded: &Sharded<f32>,
@@ -316,7 +310,6 @@ fn what_comes_first_of_all_devices_is_what_comes_first_of_one_with_all_elements(
     ) {
         return;
     }
-    // Many are equal, some are NaN, and both zeros are there.
     let mut values = small::<f32>(4001, 2);
     for (at, value) in [(3, f32::NAN), (3999, f32::NAN), (800, -0.0), (2600, 50.0), (699, 50.0)] {
         values[at] = value;

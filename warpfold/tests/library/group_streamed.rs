@@ -1,4 +1,4 @@
-//! What is on no device, reduced by several at once.
+//! Sources that are on no device, reduced by several devices at once.
 
 use std::{
     io,
@@ -17,7 +17,7 @@ use crate::{
     group::{groups, on_four, reducers},
 };
 
-/// Buffers of 4000 bytes, so that each device takes turns with several.
+/// Streams with buffers of 4000 bytes, so that each device uses several in turn.
 fn streamed<T: Plain, O: Operation<T> + Send>(
     group: &Group,
     op: O,
@@ -43,7 +43,7 @@ fn every_source_has_the_result_of_its_elements() {
                 values.iter().copied().min(),
                 "{what}"
             );
-            // In order, and of a length that nobody knows.
+            // Sequential sources of unknown length.
             let pieces = || source::pieces(values.chunks(700).map(Ok));
             assert_eq!(streamed(group, op::Sum, pieces()).unwrap(), sum, "{what}");
             assert_eq!(streamed(group, op::ArgMax, pieces()).unwrap(), extreme(&values, true), "{what}");
@@ -51,7 +51,6 @@ fn every_source_has_the_result_of_its_elements() {
     }
 }
 
-/// An element of each device's part is the largest one in turn; of equal ones the first.
 #[test]
 fn places_are_those_among_all_elements() {
     if !on_four("group_streamed::places_are_those_among_all_elements") {
@@ -72,7 +71,7 @@ fn sums_that_are_the_same_everywhere_are_so_in_streams() {
     if !on_four("group_streamed::sums_that_are_the_same_everywhere_are_so_in_streams") {
         return;
     }
-    // Of either sign, from 2^-31 to 2, so that sums are rounded.
+    // Both signs, from 2^-31 to 2, so that sums are rounded.
     let values: Vec<f32> = (0..50_000)
         .map(|at| f32::from_bits((splitmix(at) as u32 & 0x8fff_ffff) | 0x3000_0000))
         .collect();
@@ -81,7 +80,6 @@ fn sums_that_are_the_same_everywhere_are_so_in_streams() {
     let expected = reducer().reduce(everywhere, &buffer).unwrap().to_bits();
     for group in groups() {
         assert_eq!(streamed(group, everywhere, &values).unwrap().to_bits(), expected, "{group:?}");
-        // Another sum has the same bits from call to call.
         let sums = [(); 3].map(|()| streamed(group, op::Sum, &values).unwrap().to_bits());
         assert!(sums.iter().all(|sum| *sum == sums[0]), "{sums:?} on {group:?}");
     }
@@ -108,7 +106,7 @@ fn progress_is_told_of_all_devices_together() {
     }
 }
 
-/// Elements that are all 1, of which one cannot be had.
+/// A source of ones that fails at one element.
 struct Broken {
     len: u64,
     at: u64,
@@ -139,8 +137,8 @@ impl Source<u8> for Broken {
     }
 }
 
-/// The place is that in the source, and nobody goes on to the end of a part of 256 MiB, however long the
-/// backtrace of a panic takes to be written.
+/// The error names the place in the source, and no device reads its part of 256 MiB to the end, however
+/// long printing a panic's backtrace takes.
 #[test]
 fn what_goes_wrong_in_a_part_is_said_and_stops_all() {
     if !on_four("group_streamed::what_goes_wrong_in_a_part_is_said_and_stops_all") {
@@ -166,7 +164,6 @@ fn what_goes_wrong_in_a_part_is_said_and_stops_all() {
             }
             let taken = broken.taken.load(Ordering::Relaxed);
             assert!(taken < len / 2, "{taken} of {len} were read on {group:?}");
-            // The group goes on working.
             assert_eq!(streamed(group, op::Sum, vec![1_u8; 20_000]).unwrap(), 20_000);
         }
     }
@@ -179,7 +176,7 @@ fn what_cannot_be_streamed_is_refused_before_it_is_read() {
     }
     for group in groups() {
         let long = Broken::new((1 << 35) + 1, u64::MAX, false);
-        // Their sum has another type, so that elements are made sums of floats.
+        // The sum has another type, so the elements are converted to floats.
         let error = group.stream(source_of_floats(&long)).reduce(op::Sum.reproducible()).unwrap_err();
         assert!(matches!(error, Error::TooManyElements { most, .. } if most == 1 << 35), "{error}");
         assert_eq!(long.taken.load(Ordering::Relaxed), 0);
@@ -190,7 +187,6 @@ fn what_cannot_be_streamed_is_refused_before_it_is_read() {
     }
 }
 
-/// The same elements as floats.
 fn source_of_floats(bytes: &Broken) -> impl Source<f32> {
     struct Floats<'a>(&'a Broken);
 
@@ -224,7 +220,7 @@ fn running_reductions_of_each_device_have_a_result_together() {
             })
             .collect();
         assert_eq!(group.result(&running).unwrap(), None);
-        // The first device has none until the end.
+        // The first device gets its elements last.
         for rank in (0..running.len()).rev() {
             let (start, device) = (rank * share, reducers()[rank].device());
             for piece in values[start..][..share].chunks(share.div_ceil(3)) {

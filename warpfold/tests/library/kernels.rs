@@ -1,5 +1,5 @@
-//! Kernels that are handed in: what is wrong with them is said before a launch or after it, never
-//! crashes, and what is right beside them goes on.
+//! User-supplied kernels: their faults are reported before or after a launch and never crash, and other
+//! kernels stay usable.
 
 use std::{env, process::Command, sync::Arc};
 
@@ -18,7 +18,7 @@ use crate::{
     devices::{in_own_context, own_context},
 };
 
-/// A kernel with the reducer's parameters, but for a change of their list.
+/// Returns a kernel with the reducer's parameters after a change of their list.
 pub(crate) fn kernel(
     attributes: &str,
     body: &str,
@@ -33,7 +33,6 @@ pub(crate) fn kernel(
     )
 }
 
-/// A reducer whose sum of i32 is another kernel; all else is as it should be.
 pub(crate) fn with_sum(device: &Device, text: &str, tuning: Tuning) -> Reducer {
     let text = text.to_owned();
     let find = move |name: &str, arch: Arch| {
@@ -62,12 +61,12 @@ fn other_parameters_are_refused_before_any_launch() {
     assert!(matches!(error, Error::WrongParameters { .. }), "{error:?}");
     says(&error, &["reducer_sum_i32_grid", "input: 8-byte address", "another version"]);
     refused(&kernel("", "", |list| list.iter().map(|one| one.replace("b64", "b32")).collect()));
-    // The driver would read behind the arguments.
+    // The driver would read past the end of the arguments.
     let error = refused(&kernel("", "", |list| [&list[..], &[".param .b64 more".to_owned()]].concat()));
     assert!(matches!(error, Error::WrongParameters { .. }), "{error:?}");
     let error = refused(&kernel("", "", unchanged).replace("_i32_grid", "_u8_grid"));
     says(&error, &["no entry `reducer_sum_i32_grid`"]);
-    // A GPU's driver takes a text whole or not at all, the simulator what is asked for.
+    // A GPU's driver loads or refuses the whole text, the simulator the requested entry.
     let whole = "cuModuleLoadDataEx";
     let broken = if on_gpu() { whole } else { "cuModuleGetFunction" };
     let right = kernel("", "", unchanged);
@@ -88,7 +87,7 @@ fn what_is_not_there_is_named_with_the_reason() {
         prepare(&reducer, OpKind::Max.plain(), Dtype::U8).unwrap_err(),
         reducer.prepare(op::Product, &device().upload(&[1_u8]).unwrap()).unwrap_err(),
         reducer.max(&device().upload(&[1_u8]).unwrap()).unwrap_err(),
-        // Before anything is recorded: a thread that records may not load kernels.
+        // Refused before recording starts, because a recording thread must not load kernels.
         reducer.record().reduce(op::Max, &device().upload(&[1_u8]).unwrap()).map(drop).unwrap_err(),
     ] {
         says(&error, &["no PTX of reducer_", "_u8 for sm_"]);
@@ -96,7 +95,8 @@ fn what_is_not_there_is_named_with_the_reason() {
     }
 }
 
-/// Kernels are loaded before a workspace is taken: one whose launch fails would have to be cleared.
+/// Kernels are loaded before a workspace is leased, since a failed launch would make the workspace
+/// dirty.
 #[test]
 fn what_is_not_there_leaves_nothing_to_be_cleared() {
     let device = in_own_context(warpfold_sim_driver::driver());
@@ -122,7 +122,7 @@ fn what_is_not_there_leaves_nothing_to_be_cleared() {
     check("sum_rows_into", on.reduce_into(op::Sum, &rows, &mut sums));
 }
 
-/// A launch that the driver refuses: the kernel takes no block of 512 threads.
+/// The driver refuses the launch, because the kernel allows no block of 512 threads.
 #[test]
 fn a_refused_launch_is_an_error_and_no_more() {
     let text = kernel(".maxntid 32, 1, 1", "", |list| list);
@@ -142,8 +142,8 @@ fn a_refused_launch_is_an_error_and_no_more() {
     assert_eq!(crate::common::reducer().sum(&buffer).unwrap(), total);
 }
 
-/// A kernel that stops with an error. On a GPU it would end all other tests: there the process loses the
-/// device with the context.
+/// A kernel that traps. Skipped on a GPU, where the process would lose the context, and all other tests
+/// with it.
 #[test]
 fn a_kernel_that_fails_is_an_error_with_its_place() {
     if on_gpu() {
@@ -196,8 +196,8 @@ fn a_grid_has_no_more_blocks_than_are_resident() {
     assert_eq!([128, 256, 512, 1024].map(blocks), [8 * 16, 8 * 8, 8 * 4, 8 * 2]);
 }
 
-/// Kernels for sm_90 wait themselves for the launch before, so that in a recording one may begin before
-/// the other has ended. That is an attribute of a launch, which one of the driver's functions takes.
+/// Kernels for sm_90 wait for the preceding launch themselves, so launches in a recording may overlap.
+/// This takes a launch attribute, which only one driver function accepts.
 #[test]
 fn launches_overlap_in_recordings_of_kernels_that_wait_themselves() {
     let device = in_own_context(warpfold_sim_driver::driver());
@@ -219,7 +219,8 @@ fn launches_overlap_in_recordings_of_kernels_that_wait_themselves() {
     assert_eq!(launched(&|| assert_eq!(new.sum(&buffer).unwrap(), 6)), [0, 1]);
 }
 
-/// Each kernel is loaded and asked once; the attribute is for the bulk kernel's shared memory alone.
+/// Each kernel is loaded and queried once; the attribute is set only for the bulk kernel's shared
+/// memory.
 #[test]
 fn kernels_are_loaded_when_they_are_prepared_and_then_no_more() {
     let device = in_own_context(warpfold_sim_driver::driver());
@@ -240,7 +241,6 @@ fn a_reducer_says_which_launches_it_chooses() {
     assert_eq!((chosen(&reducer), chosen(&reducer_of(other))), (choice, other));
 }
 
-/// The text of a file that the library embeds, for sm_80.
 fn embedded(name: &str) -> String {
     ptx(&PtxSource::Embedded, name, Arch::OLDEST).unwrap().text.into_owned()
 }

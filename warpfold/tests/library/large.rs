@@ -1,5 +1,5 @@
-//! More elements than 32 bits count, where there is a GPU; in the simulator, which would take hours, the
-//! same calls of fewer.
+//! More elements than 32 bits count, on a GPU. The simulator would take hours, so there the same calls
+//! have fewer elements.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,12 @@ use warpfold::{Buffer, Located, op};
 
 use crate::common::{device, on_gpu, reducer};
 
-/// Elements, of no power of two.
 fn many() -> usize {
     if on_gpu() { (1 << 32) + 12_345 } else { (1 << 15) + 12_345 }
 }
 
-/// Where the elements are that are not 0: the first two, one before and one behind the place where 32
-/// bits end, and the last. Their values differ, and the largest is behind the place.
+/// Returns the nonzero elements: the first two, one on each side of the index 2^32, and the last. Their
+/// values differ, and the largest is past that index.
 fn places(n: usize) -> [(usize, i8); 5] {
     let middle = n - 12_345;
     [(0, -3), (1, 5), (middle - 1, -128), (middle + 7, 127), (n - 1, 1)]
@@ -27,8 +26,8 @@ fn sparse(n: usize) -> Buffer<i8> {
     device().upload(&values).unwrap()
 }
 
-/// Checks sums of pieces, of which there may be too many to look at each on the host: an element at `at`
-/// is in the piece `piece_of(at)`, if in any.
+/// Checks sums of pieces, which may be too many to compare each on the host. `piece_of(at)` is the piece
+/// that contains the element at `at`, if any.
 #[track_caller]
 fn check_sums(sums: &Buffer<i64>, what: &str, piece_of: impl Fn(usize) -> Option<usize>) {
     let mut expected = BTreeMap::<usize, i64>::new();
@@ -61,10 +60,9 @@ fn a_buffer_has_its_results() {
     );
     assert_eq!(reducer.reduce(op::CountNonZero, &buffer).unwrap(), 5);
     let spread = reducer.reduce(op::MeanAndVariance, &buffer).unwrap().unwrap();
-    // Threads keep means of bytes in `f32`: it is the magnitudes that they are off by a part of.
+    // Threads keep means of bytes in `f32`, so the error is relative to the magnitudes.
     let off = (spread.mean * n as f64 - 2.0).abs();
     assert!(off < 264.0 * f64::from(f32::EPSILON), "{spread:?}");
-    // From somewhere on, and of a number of elements that device memory holds.
     let behind = buffer.slice(least + 1..).unwrap();
     assert_eq!(reducer.reduce(op::ArgMax, &behind).unwrap().unwrap().index, 7);
     let (stream, mut count) = (device().stream().unwrap(), device().output::<u64>().unwrap());
@@ -113,7 +111,6 @@ fn columns_have_their_results() {
             assert_eq!(found[column_of(largest).unwrap()], Located { value: 127, index }, "{width}");
         }
     }
-    // An axis in the middle of three.
     for (outer, inner) in [(3, 64), (n / 4000, 4), (2, n / 40)] {
         let len = n / (outer * inner);
         let first = n - outer * len * inner;
@@ -132,7 +129,7 @@ fn columns_have_their_results() {
 fn segments_have_their_results() {
     let n = many();
     let (buffer, stream) = (sparse(n), device().stream().unwrap());
-    // One of all; short and empty ones; and these around a long one.
+    // One segment of all elements; short and empty ones; and these around a long one.
     let short =
         |from: usize, to: usize| (from..to).step_by(43).flat_map(move |at| [at, Ord::min(at + 9, to)]);
     let around: Vec<usize> =
@@ -152,7 +149,6 @@ fn runs_of_equal_keys_have_their_results() {
     const RUN: usize = 50;
     let n = many();
     let buffer = sparse(n);
-    // One run of all, and many.
     for run in [n, RUN] {
         let keys: Vec<i8> = (0..n).map(|at| (at / run) as i8).collect();
         let keys = device().upload(&keys).unwrap();

@@ -1,5 +1,5 @@
-//! Logarithms of sums of exponentials, against those that the host makes in double precision: wherever
-//! they go, of buffers, rows, axes and segments, of huge and of special numbers.
+//! Logarithms of sums of exponentials compared with double precision on the host: all destinations, of
+//! buffers, rows, axes and segments, with huge and special numbers.
 
 use warpfold::{Float, bf16, cpu, f16, op::LogSumExp};
 
@@ -8,13 +8,10 @@ use crate::{
     operations::check_by,
 };
 
-/// What the tests need of an element's type besides.
 trait Logit: Sample + Float + Into<f64> {
-    /// Gives the element that is nearest.
     fn near(value: f64) -> Self;
-    /// The sum as a double.
     fn of_sum(sum: Self::Sum) -> f64;
-    /// How far off a logarithm may be, over the larger one of itself and 1.
+    /// Allowed error, relative to the larger one of the result's magnitude and 1.
     const ROUNDOFF: f64;
 }
 
@@ -42,7 +39,7 @@ logits! {
     f64: |value| value, 2e-15;
 }
 
-/// Apart by up to `apart`, around `middle`.
+/// Returns elements around `middle` that spread over `apart`.
 fn logits<T: Logit>(n: usize, middle: f64, apart: f64) -> Vec<T> {
     let noise = small::<i64>(n, 11);
     let at = |(index, noise): (usize, &i64)| *noise as f64 / 14.0 + (index % 5) as f64 / 70.0;
@@ -52,7 +49,7 @@ fn logits<T: Logit>(n: usize, middle: f64, apart: f64) -> Vec<T> {
 fn log_sum_exp<T: Logit>(values: &[T]) -> f64 {
     let largest = values.iter().map(|&value| value.into()).fold(f64::NEG_INFINITY, f64::max);
     let term = |value: &T| ((*value).into() - largest).exp();
-    // Part by part, so that little is rounded away.
+    // Sums in parts to limit rounding.
     let sum: f64 = values.chunks(256).map(|part| part.iter().map(term).sum::<f64>()).sum();
     largest + sum.ln()
 }
@@ -104,7 +101,6 @@ fn of_pieces<T: Logit>() {
         let columns = device().upload(&transposed).unwrap();
         check(reducer().reduce(LogSumExp, columns.columns(rows).unwrap()).unwrap(), "columns");
     }
-    // The first one is empty.
     let offsets = [0_u32, 0, 1, 40, 41, 3000, 3003, 9000];
     let values = logits::<T>(9000, -50.0, 20.0);
     let buffer = device().upload(&values).unwrap();
@@ -128,7 +124,7 @@ fn rows_columns_and_segments_have_their_own() {
 fn special<T: Logit>() {
     let (least, most, nan) = (f64::NEG_INFINITY, f64::INFINITY, f64::NAN);
     for n in [1, 3, 40, 5000] {
-        // Reproducible else, first, and last.
+        // All elements in between, the first and the last one.
         let cases = [
             ([least, least, least], least),
             ([0.0, most, 1.0], most),
@@ -149,7 +145,7 @@ fn special<T: Logit>() {
             same(cpu::reduce(LogSumExp, &values).unwrap(), "on the CPU");
         }
     }
-    // What is −∞ adds nothing, before what is finite and behind it.
+    // −∞ adds nothing, before or after the finite element.
     for at in [0, 1, 2000, 4999] {
         let mut values = vec![T::near(least); 5000];
         values[at] = T::near(-3.5);
@@ -168,7 +164,7 @@ fn infinities_and_nan_come_out_as_they_are() {
     special::<f64>();
 }
 
-/// The largest finite numbers do not overflow, nor do differences of the largest and the smallest.
+/// Neither the largest finite numbers nor the differences of the largest and the smallest overflow.
 #[test]
 fn the_largest_numbers_do_not_overflow() {
     let of = |values: &[f32]| reducer().reduce(LogSumExp, &device().upload(values).unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! The library as a program uses it: results against a plain reference, what lives how long, what may go
-//! wrong, and memory of others.
+//! Tests of the public interface: results against a plain reference, lifetimes, errors, and foreign
+//! memory.
 
 #[macro_use]
 mod common;

@@ -1,8 +1,8 @@
-//! NCCL as what passes values: on a machine with GPUs and NCCL the real one, elsewhere a stand-in for
-//! it, a library that the tests build, on simulated GPUs that the library takes for real ones.
+//! NCCL as the transport: the real one on a machine with GPUs and NCCL, elsewhere a stand-in library
+//! that the tests build, on simulated GPUs that the library takes for real ones.
 //!
-//! What groups and worlds do by NCCL is what they do by any other way, and tested with those; here is
-//! what NCCL itself may do wrong.
+//! The tests of groups and worlds run with NCCL as with any other transport. The tests here cover what
+//! may fail in NCCL itself.
 
 use std::{
     env,
@@ -20,10 +20,10 @@ use crate::{
     world::{cut as world_cut, ended, is_rank, said, started_as, world},
 };
 
-/// Whether this process has NCCL; if not, runs tests of such names in one that has, with `devices` and
-/// with `faults`, and checks that `count` tests pass, or more than ten where no count is given.
+/// Returns whether this process has NCCL. If not, runs the named tests in a process that has it, with
+/// `devices` and `faults`, and checks that `count` tests pass, or more than ten without a count.
 fn has(devices: &str, faults: &str, tests: &[&str], count: Option<usize>) -> bool {
-    // In one of those, or on GPUs, of which nobody asks for faults.
+    // In such a process already, or on GPUs, which support no faults.
     if env::var_os(LIBRARY).is_some() || on_gpu() {
         return faults == env::var(FAULTS).unwrap_or_default();
     }
@@ -39,17 +39,15 @@ fn has(devices: &str, faults: &str, tests: &[&str], count: Option<usize>) -> boo
     false
 }
 
-/// As [`has`], of one test of this module.
 fn has_nccl(devices: &str, faults: &str, test: &str) -> bool {
     has(devices, faults, &["--exact", &format!("nccl::{test}")], Some(1))
 }
 
-/// A group of the first devices by NCCL.
 fn by_nccl(count: usize) -> Result<Group, Error> {
     Group::by(Way::Nccl, &reducers()[..count])
 }
 
-/// A group of one device by NCCL; none on a machine with a GPU and no NCCL.
+/// Creates a group of one device with NCCL; returns `None` on a machine with a GPU and without NCCL.
 fn nccl_of_one() -> Option<Group> {
     let made = by_nccl(1);
     if let Err(error) = &made {
@@ -60,7 +58,7 @@ fn nccl_of_one() -> Option<Group> {
     made.ok()
 }
 
-/// On a machine with NCCL this is of the real one, also with a single GPU.
+/// Uses the real NCCL where there is one, even with a single GPU.
 #[test]
 fn one_rank_has_the_results_of_its_device() {
     if !has_nccl("1", "", "one_rank_has_the_results_of_its_device") {
@@ -82,7 +80,6 @@ fn one_rank_has_the_results_of_its_device() {
             assert_eq!(Some(outputs.each()[0].read().unwrap()), extreme(&values, false));
         }
     }
-    // Several threads at once.
     let values = small::<i32>(50_000, 3);
     let (sharded, sum) = (group.upload(&values).unwrap(), i32::total(&values, false));
     std::thread::scope(|scope| {
@@ -96,7 +93,6 @@ fn one_rank_has_the_results_of_its_device() {
     });
 }
 
-/// As above, of a world.
 #[test]
 fn a_world_of_one_rank_goes_by_nccl_where_it_is_asked_for() {
     if !has_nccl("1", "", "a_world_of_one_rank_goes_by_nccl_where_it_is_asked_for") {
@@ -124,7 +120,7 @@ fn a_world_of_one_rank_goes_by_nccl_where_it_is_asked_for() {
     assert_eq!(world.gather(b"a few bytes").unwrap(), [b"a few bytes"]);
 }
 
-/// Those of every way: by NCCL as well.
+/// Runs the tests of all transports again, which include NCCL.
 #[test]
 fn groups_of_four_devices_go_by_nccl_as_by_any_way() {
     if env::var_os(LIBRARY).is_some() || on_gpu() {
@@ -133,8 +129,9 @@ fn groups_of_four_devices_go_by_nccl_as_by_any_way() {
     has("4", "", &["group::", "group_shapes::", "group_streamed::", "operations::", "wide::"], None);
 }
 
-/// As groups: each rank with a GPU of its own, and all of what may go wrong between ranks. Every
-/// operation and place goes by groups already, and who is let in is no matter of NCCL's.
+/// Runs the tests of worlds with NCCL, each rank with a GPU of its own, including all failures between
+/// ranks. The tests of groups already cover every operation and place, and admission does not involve
+/// NCCL.
 #[test]
 fn worlds_of_four_ranks_go_by_nccl_as_by_any_way() {
     if env::var_os(LIBRARY).is_none() && !on_gpu() {
@@ -145,13 +142,13 @@ fn worlds_of_four_ranks_go_by_nccl_as_by_any_way() {
     }
 }
 
-/// Ranks that each run a test of this module on a simulated GPU of their own, with what has their NCCL
-/// or driver fail; all must pass it.
+/// Runs a test of this module in ranks that have a simulated GPU each, with injected faults of their
+/// NCCL or driver; all must pass it.
 fn in_ranks(test: &str, size: u32, with: impl Fn(u32, &mut Command)) -> bool {
     if is_rank() {
         return true;
     }
-    // Of real ones nobody asks for faults.
+    // Real GPUs support no faults.
     if on_gpu() {
         return false;
     }
@@ -168,7 +165,7 @@ fn in_ranks(test: &str, size: u32, with: impl Fn(u32, &mut Command)) -> bool {
     false
 }
 
-/// The world, and 3000 elements of it with their sum, which was formed once.
+/// Returns the world, 3000 distributed elements and their sum, which was computed once.
 fn summed(by: Way) -> (&'static World, Distributed<i32>, i64) {
     let values = small::<i32>(3000, 3);
     let sum = i32::total(&values, false);
@@ -178,7 +175,6 @@ fn summed(by: Way) -> (&'static World, Distributed<i32>, i64) {
     (world, values, sum)
 }
 
-/// The ways that are asked for, and what is said where they are not to be had.
 #[test]
 fn ranks_take_the_way_that_is_asked_for() {
     const NAME: &str = "ranks_take_the_way_that_is_asked_for";
@@ -186,7 +182,7 @@ fn ranks_take_the_way_that_is_asked_for() {
     match env::var("TEST_CASE").as_deref() {
         Ok("copies") => drop(summed(Way::Copies)),
         Ok("none") => drop(summed(Way::Nccl)),
-        // Each has the GPU of the first.
+        // All ranks share the first GPU.
         Ok("same") => drop(summed(Way::Copies)),
         Ok("init" | "absent") => drop(summed(Way::Copies)),
         Ok(wrong) => {
@@ -224,7 +220,7 @@ fn ranks_take_the_way_that_is_asked_for() {
     }
 }
 
-/// What a rank is told of another one whose NCCL has failed, now and ever after.
+/// Checks the error after another rank's NCCL has failed, which is permanent.
 fn over(world: &World, error: &Error, what: &[&str]) {
     assert!(matches!(error, Error::Lost { .. }), "{error:?}");
     says(error, what);
@@ -234,7 +230,7 @@ fn over(world: &World, error: &Error, what: &[&str]) {
 #[test]
 fn a_rank_whose_nccl_fails_ends_the_others() {
     let faults = |rank: u32, program: &mut Command| {
-        // A note and a cell pass for the elements, and for the first sum.
+        // Distributing the elements and forming the first sum pass a note and a cell each.
         program.env(FAULTS, if rank == 1 { "async=5" } else { "" });
     };
     if !in_ranks("a_rank_whose_nccl_fails_ends_the_others", 3, faults) {
@@ -261,7 +257,7 @@ fn an_nccl_that_passes_nothing_ends_in_time() {
     if in_ranks("an_nccl_that_passes_nothing_ends_in_time", 2, faults) {
         let (world, values, sum) = summed(Way::Nccl);
         match world.reduce(op::Sum, &values) {
-            // What rank 0 gives has come.
+            // The data of rank 0 has arrived.
             Ok(passed) => assert_eq!((world.rank(), passed), (1, sum)),
             Err(error) => over(world, &error, &["nothing passes between the ranks within 2 s"]),
         }
@@ -271,8 +267,8 @@ fn an_nccl_that_passes_nothing_ends_in_time() {
     }
 }
 
-/// Launches that a rank's driver refuses: before values pass nobody has the result; behind that only
-/// that rank has none. A device that is lost ends all.
+/// A rank's driver refuses launches: before values pass, no rank has the result; after that, only this
+/// rank lacks it. A lost device ends all ranks.
 #[test]
 fn a_rank_whose_launch_fails_says_so_to_the_others() {
     const NAME: &str = "a_rank_whose_launch_fails_says_so_to_the_others";
@@ -318,7 +314,6 @@ fn devices_that_do_not_reach_each_other_take_nccl_where_it_is() {
     assert_eq!(group.reduce(op::Sum, &sharded).unwrap(), i32::total(&values, false));
 }
 
-/// Whether all reach each other, as they do on a machine with NVLink.
 fn on_nvlink() -> bool {
     Group::by(Way::Peers, reducers()).is_ok()
 }
@@ -328,13 +323,12 @@ fn what_nccl_cannot_work_on_is_refused() {
     if on_gpu() {
         return;
     }
-    // No library is looked for.
     let error = Group::by(Way::Nccl, &[reducer().clone()]).unwrap_err();
     assert!(matches!(error, Error::Nccl { .. }), "{error:?}");
     says(&error, &["simulator", "is no GPU", "take another way"]);
 }
 
-/// Each where NCCL is wanted; a group that may choose takes another way.
+/// An error if NCCL is requested; a group that may choose takes another transport.
 #[test]
 fn an_nccl_that_is_not_there_or_too_old_is_named() {
     const NAME: &str = "an_nccl_that_is_not_there_or_too_old_is_named";
@@ -381,8 +375,8 @@ fn an_nccl_that_is_not_there_or_too_old_is_named() {
     );
 }
 
-/// What passes values fails, at once or behind that: the call says so, and nothing of the result is
-/// there; from then on the group says what to do.
+/// Checks a transport failure, immediate or later: the call fails without a partial result, and all
+/// later calls of the group say what to do.
 fn it_fails(test: &str, faults: &str, says_what: &[&str]) {
     if !has_nccl("4", faults, test) {
         return;
@@ -403,7 +397,7 @@ fn it_fails(test: &str, faults: &str, says_what: &[&str]) {
         let error = group.reduce_into(op::Max, &sharded, &mut group.outputs().unwrap()).unwrap_err();
         assert!(matches!(error, Error::Lost { .. }), "{error:?}");
     }
-    // What was there before still is, and the devices go on.
+    // Earlier results are kept, and the devices stay usable.
     for output in outputs.each() {
         assert_eq!(output.read().unwrap(), sum);
     }
@@ -423,7 +417,6 @@ fn an_nccl_that_fails_while_it_passes_values_ends_the_group() {
     it_fails(test, "async=3", &["a communicator failed with remote process exited"]);
 }
 
-/// A group that is dropped and made again, as often as one wants.
 #[test]
 fn a_group_by_nccl_leaves_nothing() {
     if !has_nccl("2", "", "a_group_by_nccl_leaves_nothing") {
@@ -433,7 +426,6 @@ fn a_group_by_nccl_leaves_nothing() {
         let Some(group) = nccl_of_one() else { return };
         let sharded = group.upload(&[round, 1, 2]).unwrap();
         assert_eq!(group.reduce(op::Sum, &sharded).unwrap(), i64::from(round) + 3);
-        // Elements keep the group.
         drop(group);
         assert_eq!(sharded.group().reduce(op::Max, &sharded).unwrap(), Some(round.max(2)));
     }

@@ -1,5 +1,5 @@
-//! Operations that leave out NaN, against those of the numbers that are left: wherever they go, of
-//! buffers, rows, axes, views, segments and runs of keys, of no number at all, and of infinities.
+//! Operations that skip NaN compared with those of the remaining elements: all destinations, of buffers,
+//! rows, axes, views, segments and runs of keys, with all elements NaN and with infinities.
 
 use std::fmt::Debug;
 
@@ -16,7 +16,6 @@ use crate::{
     operations::{Number, check_by, close, ends, spread},
 };
 
-/// What the tests need of an element's type besides.
 trait WithNan: Number + Float {
     const NAN: Self;
 }
@@ -34,7 +33,7 @@ impl WithNan for f64 {
     const NAN: Self = Self::NAN;
 }
 
-/// Which elements are NaN: none, some here and there, whole stretches, all but one, and all.
+/// Patterns of NaN: none, scattered ones, long stretches, all but one, and all.
 const HOLES: [fn(usize) -> bool; 5] =
     [|_| false, |at| at % 3 != 1, |at| at / 50 % 2 == 0, |at| at != 17, |_| true];
 
@@ -51,7 +50,7 @@ fn numbers<T: WithNan>(values: &[T]) -> Vec<T> {
     values.iter().copied().filter(|value| !value.is_nan()).collect()
 }
 
-/// The first extreme number at its place among all.
+/// Returns the first extreme number with its index among all elements.
 fn place<T: WithNan>(values: &[T], largest: bool) -> Option<Located<T>> {
     let found = extreme(&numbers(values), largest)?;
     let is_it = |value: &T| *value == found.value;
@@ -59,7 +58,6 @@ fn place<T: WithNan>(values: &[T], largest: bool) -> Option<Located<T>> {
     Some(Located { index, ..found })
 }
 
-/// An operation of some elements, on the device and on the CPU.
 #[track_caller]
 fn check<T: WithNan, O: Operation<T>>(
     op: O,
@@ -69,7 +67,7 @@ fn check<T: WithNan, O: Operation<T>>(
 ) {
     let right = |found, what: &str| assert!(right(found), "{what}, of {} elements", values.len());
     for start in [0, 1] {
-        // What lies in front is no part of it.
+        // The element before the slice is no part of it.
         let all: Vec<T> = std::iter::repeat_n(T::of(-9), start).chain(values.iter().copied()).collect();
         let buffer = device().upload(&all).unwrap().slice(start..).unwrap();
         check_by(op, &buffer, right, left);
@@ -78,7 +76,7 @@ fn check<T: WithNan, O: Operation<T>>(
 }
 
 fn of_buffers<T: WithNan>() {
-    // Large ones, which take long, with holes of one kind.
+    // Large buffers take long, so they get one pattern of NaN.
     let holes = |n: usize| if n > 5000 { &HOLES[1..2] } else { &HOLES };
     for n in [0, 1, 2, 31, 33, 1000, 4099, 65_537] {
         for &is_hole in holes(n) {
@@ -119,8 +117,8 @@ fn what_is_no_number_is_left_out_wherever_the_result_goes() {
     of_buffers::<f64>();
 }
 
-/// The results of rows, columns, the axes of a view, segments and runs of keys, each held to what its
-/// elements are. What a piece of no elements has, is what one of no numbers has.
+/// Checks the results of rows, columns, axes of a view, segments and runs of keys. A piece without
+/// elements has the result of one that is all NaN.
 #[track_caller]
 fn check_pieces<T: WithNan, O: RowsOperation<T>>(
     op: O,
@@ -150,7 +148,6 @@ fn check_pieces<T: WithNan, O: RowsOperation<T>>(
     let turned = buffer.view(&[rows, width]).unwrap().transposed();
     check("axis", &in_rows, &reducer().reduce(op, turned.along(&[0]).unwrap()).unwrap());
     check("other axis", &in_columns, &reducer().reduce(op, turned.along(&[1]).unwrap()).unwrap());
-    // Of which one is empty, some are short, and the last one is long.
     let n = values.len() as u64;
     let offsets = [0, 3, 3, 40, 70, 71, 500, 1100, n].map(|offset| n.min(offset));
     let in_segments: Vec<Vec<T>> =
@@ -165,7 +162,7 @@ fn check_pieces<T: WithNan, O: RowsOperation<T>>(
     check("run", &runs, &of_keys.results.read().unwrap());
 }
 
-/// Whether an element is what there is of no numbers where nothing is expected, and else that.
+/// Returns whether an extreme is the expected one, or NaN if none is expected.
 fn is_extreme<T: WithNan>(found: T, expected: Option<T>) -> bool {
     expected.map_or(found.is_nan(), |expected| found == expected)
 }
@@ -219,11 +216,10 @@ fn what_is_no_number_is_left_out_of_rows_axes_segments_and_keys() {
     of_pieces::<f64>();
 }
 
-/// Places are counted in the order of a view's axes, not in that of the memory.
 #[test]
 fn places_in_a_view_are_those_of_its_axes() {
     const SHAPE: [usize; 2] = [30, 70];
-    // The same number everywhere but for NaN, so that the first of all is wanted.
+    // All numbers are equal, so the first one is expected.
     let value = |at: usize| if at % SHAPE[1] < 5 { f32::NAN } else { 1.0 };
     let values: Vec<f32> = (0..SHAPE[0] * SHAPE[1]).map(value).collect();
     let buffer = device().upload(&values).unwrap();
@@ -270,7 +266,6 @@ fn of_any_nan<T: WithNan<Sum: Into<f64>>>(nan: [T; 2]) {
             assert_eq!(sums.map(|sum| sum.into().to_bits()), [0.0_f64, 0.0, 1.0].map(f64::to_bits));
         };
         of(&device().upload(&nothing).unwrap());
-        // One number among them is its own product, and both ends.
         let mut some = nothing;
         some[n / 2] = T::of(-3);
         let buffer = device().upload(&some).unwrap();
@@ -288,7 +283,7 @@ fn nan_of_either_sign_and_any_payload_is_left_out() {
     of_any_nan([0x7ff8_0000_0000_1234, 0xfff0_0000_0000_0001].map(f64::from_bits));
 }
 
-/// A result where there is no NaN is that of the operation itself, bit for bit, though it be rounded.
+/// Without NaN the result has the bits of the plain operation, even if it is rounded.
 #[test]
 fn integers_and_numbers_have_the_usual_results() {
     fn check<T, O>(op: O, values: &[T])

@@ -1,5 +1,5 @@
-//! The operations that are called by their value, against plain references: alone, counted, recorded,
-//! left in device memory, of rows.
+//! Operations that are passed by value, against plain references: alone, counted, recorded, left in
+//! device memory, and of rows.
 
 use std::fmt::Debug;
 
@@ -14,20 +14,18 @@ use crate::{
     group, world,
 };
 
-/// What the tests need of an element's type besides.
 pub(crate) trait Number: Sample {
     fn to_f64(self) -> f64;
 
-    /// The product, which of factors is exact in any order.
+    /// Returns the product, which is exact in any order for [`Self::factors`].
     fn product(values: &[Self]) -> Self::Sum;
 
-    /// The sum of the magnitudes, exact for small integers.
     fn magnitudes(values: &[Self]) -> Self::Sum;
 
-    /// Elements whose product is exact in any order: of floats powers of two.
+    /// Returns elements whose product is exact in any order; for floats, powers of two.
     fn factors(n: usize) -> Vec<Self>;
 
-    /// About how far off a mean may be, over the numbers it is of.
+    /// Returns the approximate error of a mean relative to its elements.
     fn roundoff() -> f64 {
         if size_of::<Self>() == 1 || size_of::<Self::Sum>() == 4 { 1e-6 } else { 1e-15 }
     }
@@ -48,7 +46,7 @@ macro_rules! integers {
                 values.iter().map(|&value| (value as i128).unsigned_abs() as Self::Sum).sum()
             }
 
-            /// Odd, so that none of the bits goes.
+            /// Odd, so that no factor shifts bits out.
             fn factors(n: usize) -> Vec<Self> {
                 small::<Self>(n, 9).into_iter().map(|value| value | 1).collect()
             }
@@ -73,7 +71,7 @@ macro_rules! floats {
 
             fn factors(n: usize) -> Vec<Self> {
                 let factor = |(at, value): (usize, i64)| match (at % 64, value) {
-                    // As many of one as of the other, and never many together.
+                    // As many 2s as 0.5s, alternating, so that products stay in range.
                     (7, _) => $of(2.0),
                     (40, _) => $of(0.5),
                     (_, 1) => $of(-1.0),
@@ -97,7 +95,7 @@ pub(crate) fn non_zero<T: Number>(values: &[T]) -> u64 {
     values.iter().filter(|value| value.to_f64() != 0.0).count() as u64
 }
 
-/// Of integers, exact until the last divisions.
+/// Computes in integers, exact up to the final divisions.
 pub(crate) fn spread<T: Number>(values: &[T]) -> Option<Spread> {
     let integers = || values.iter().map(|value| value.to_f64() as i128);
     let (n, sum) = (values.len() as i128, integers().sum::<i128>());
@@ -106,13 +104,11 @@ pub(crate) fn spread<T: Number>(values: &[T]) -> Option<Spread> {
     (n > 0).then_some(Spread { mean: sum as f64 / n as f64, variance })
 }
 
-/// Every third element zero, from the second on.
 pub(crate) fn with_zeros<T: Sample>(mut values: Vec<T>) -> Vec<T> {
     values.iter_mut().skip(1).step_by(3).for_each(|value| *value = T::of(0));
     values
 }
 
-/// A result, wherever it goes, of a buffer's elements.
 #[track_caller]
 pub(crate) fn check<T: Element, O: Operation<T, Output: Debug + PartialEq>>(
     op: O,
@@ -123,7 +119,6 @@ pub(crate) fn check<T: Element, O: Operation<T, Output: Debug + PartialEq>>(
     check_by(op, values, |found, what| assert_eq!(found, expected, "{what}"), left);
 }
 
-/// The same, with what tells whether a result is right.
 #[track_caller]
 pub(crate) fn check_by<T: Element, O: Operation<T>>(
     op: O,
@@ -143,7 +138,6 @@ pub(crate) fn check_by<T: Element, O: Operation<T>>(
     if values.is_empty() {
         return;
     }
-    // Piece by piece, of which one is empty where there are few.
     let mut running = reducer().running(op).unwrap();
     let (third, half) = (values.len() / 3, values.len().div_ceil(2));
     for piece in [0..third, third..half, half..values.len()] {
@@ -154,7 +148,6 @@ pub(crate) fn check_by<T: Element, O: Operation<T>>(
     let mut output = device().output::<O::Left>().unwrap();
     reducer().on(&stream).reduce_into(op, values, &mut output).unwrap();
     check(left(output.read().unwrap()), &format!("{what}, left in device memory"));
-    // All, by a count that is in device memory.
     let count = count_of(values.len() as u64);
     let counted = reducer().on(&stream).reduce(op, values.counted(&count)).unwrap();
     check(counted.wait().unwrap(), &format!("{what}, counted"));
@@ -204,7 +197,7 @@ fn inputs_may_begin_anywhere() {
 trait Bits: Number + Integer + std::ops::BitAnd<Output = Self> + std::ops::BitOr<Output = Self> {
     fn all() -> Self;
     fn xor(self, other: Self) -> Self;
-    /// Not two alike, and most bits set in all of them.
+    /// Returns different values, most of whose bits are common to all.
     fn pattern(at: usize) -> Self;
 }
 
@@ -327,7 +320,7 @@ fn every_row_of_integers_has_its_bits() {
     for_every_integer!(bits_of_rows());
 }
 
-/// Sums and products of the extremes, which leave 32 bits.
+/// Sums and products of the extremes exceed 32 bits.
 #[test]
 fn narrow_integers_have_room_in_64_bits() {
     fn of<T: Number>(value: T, other: T) {
@@ -343,7 +336,7 @@ fn narrow_integers_have_room_in_64_bits() {
             let found = reducer().reduce(op::MeanAndVariance, &buffer).unwrap();
             close(found, spread(values), T::roundoff(), std::any::type_name::<T>());
         }
-        // One group, of which every element counts; more would leave 64 bits.
+        // One vector in which every element counts; more would exceed 64 bits.
         let few = device().upload(&values[..8]).unwrap();
         check(op::Product, &few, T::product(&values[..8]), |left| left);
     }
@@ -356,7 +349,7 @@ fn narrow_integers_have_room_in_64_bits() {
     of(1 << 15, u16::MAX);
 }
 
-/// Of so large a mean the difference of the mean square and the square of the mean has no digit left.
+/// With such a large mean, E[x²] − E[x]² has no correct digit.
 #[test]
 fn a_large_mean_leaves_the_variance_its_digits() {
     let noise: Vec<f64> = small::<i64>(50_001, 3).iter().map(|&value| value as f64).collect();
@@ -430,7 +423,7 @@ fn what_follows_from_an_operation_is_right() {
     assert_eq!(norms, (7.0, 7.0, 4.0));
 }
 
-/// A NaN shows at both ends, and infinities are numbers.
+/// A NaN propagates to both extremes, and infinities compare as numbers.
 #[test]
 fn special_values_have_ends() {
     for spread in [1, 40, 3001] {
@@ -446,7 +439,7 @@ fn special_values_have_ends() {
     }
 }
 
-/// What is left of none is zero where that is the result, and an error elsewhere.
+/// Left in device memory, an empty result is zero where zero is the identity, and an error otherwise.
 #[test]
 fn of_no_elements_a_zero_is_left_or_nothing() {
     let (stream, none) = (device().stream().unwrap(), device().upload::<i32>(&[]).unwrap());
@@ -457,7 +450,7 @@ fn of_no_elements_a_zero_is_left_or_nothing() {
     let mut product = device().output::<i64>().unwrap();
     let error = on.reduce_into(op::Product, &none, &mut product).unwrap_err();
     crate::common::says(&error, &["product"]);
-    // Counted on the device, there is the value that changes nothing.
+    // With a count of zero in device memory the result is the identity.
     let zero = count_of(0);
     let two = device().upload(&[7_i32, 9]).unwrap();
     on.reduce_into(op::Product, two.counted(&zero), &mut product).unwrap();

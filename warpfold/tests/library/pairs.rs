@@ -11,9 +11,8 @@ use crate::{
     devices::own_context,
 };
 
-/// An element type with a plain reference of its own, by the definitions.
+/// An element type with a plain reference of both operations.
 trait Paired: Sample {
-    /// The dot product and the squared distance, exact for small numbers.
     fn expected(a: &[Self], b: &[Self]) -> [Self::Sum; 2];
 }
 
@@ -27,7 +26,7 @@ macro_rules! paired {
                     dot += a * b;
                     distance += (a - b) * (a - b);
                 }
-                // Of integers the lower bits: sums wrap around.
+                // Truncates integers, since sums wrap around.
                 [dot as $sum, distance as $sum]
             }
         }
@@ -47,7 +46,7 @@ paired! {
     f64 => f64, f64;
 }
 
-/// Of 64 bits, whose squares have no room in 128.
+/// Squares of 64-bit integers exceed 128 bits, so these wrap.
 macro_rules! paired_in_64_bits {
     ($($ty:ty)*) => {$(
         impl Paired for $ty {
@@ -63,7 +62,6 @@ macro_rules! paired_in_64_bits {
 
 paired_in_64_bits! { i64 u64 }
 
-/// Checks both operations on slices of two buffers.
 #[track_caller]
 fn check<T: Paired>(reducer: &Reducer, [(a, of_a), (b, of_b)]: [(&[T], &Buffer<T>); 2], what: &str) {
     let [dot, distance] = T::expected(a, b);
@@ -78,7 +76,7 @@ fn check<T: Paired>(reducer: &Reducer, [(a, of_a), (b, of_b)]: [(&[T], &Buffer<T
     assert_eq!(cpu::reduce_pair(op::SquaredDistance, a, b).unwrap(), distance, "on the CPU, of {what}");
 }
 
-/// Checks pairs: `n` elements behind the first `first` and `second` elements of two buffers.
+/// Checks `n` pairs that begin at `first` and `second` in two buffers.
 #[track_caller]
 fn check_small<T: Paired>(reducer: &Reducer, n: usize, [first, second]: [usize; 2]) {
     let (a, b) = (small::<T>(first + n, 1), small::<T>(second + n, 2));
@@ -88,7 +86,7 @@ fn check_small<T: Paired>(reducer: &Reducer, n: usize, [first, second]: [usize; 
     check(reducer, both, &format!("from {first} and {second}"));
 }
 
-/// Few threads, which the simulator runs fast.
+/// Returns a reducer with few threads, which the simulator runs fast.
 fn small_blocks(blocks: u32) -> Reducer {
     reducer_of(Choice { kernel: KernelKind::Grid, block: 128, blocks: Blocks::Total(blocks) })
 }
@@ -98,7 +96,7 @@ fn at_every_alignment<T: Paired>(reducer: &Reducer) {
     let (a, b) = (small::<T>(9 * lanes, 3), small::<T>(9 * lanes, 4));
     let (of_a, of_b) = (device().upload(&a).unwrap(), device().upload(&b).unwrap());
     for (first, second) in (0..lanes).flat_map(|first| (0..lanes).map(move |second| (first, second))) {
-        // As far as one of them goes: what is read behind it is not there.
+        // Up to the end of one buffer, so that a read past its end is an error.
         let n = 9 * lanes - first.max(second);
         let (a, b) = (&a[first..first + n], &b[second..second + n]);
         let of_a = of_a.slice(first..first + n).unwrap();
@@ -106,7 +104,7 @@ fn at_every_alignment<T: Paired>(reducer: &Reducer) {
         let what = format!("{n} {} from {first} and {second}", std::any::type_name::<T>());
         let [dot, distance] = T::expected(a, b);
         assert_eq!(reducer.dot(&of_a, &of_b).unwrap(), dot, "{what}");
-        // As the others load alike, one in seven will do.
+        // Both operations load alike, so one in seven suffices.
         if (first + second).is_multiple_of(7) {
             assert_eq!(reducer.reduce(op::SquaredDistance, (&of_a, &of_b)).unwrap(), distance, "{what}");
         }
@@ -144,7 +142,7 @@ fn every_type_and_length_is_right_by_either_kernel() {
     for_every_type!(of_any_length());
 }
 
-/// Several tiles of several blocks, the last of which are not full.
+/// Several tiles of several blocks, with partial last tiles.
 #[test]
 fn long_buffers_are_right_by_either_kernel() {
     let reducer = small_blocks(7);
@@ -172,7 +170,7 @@ fn of_repeated<T: Paired>(a: T, b: T, n: usize) {
 fn integers_have_room_in_64_bits_and_wrap_around_there() {
     of_repeated(i8::MIN, i8::MAX, 70_001);
     of_repeated(i8::MIN, i8::MIN, 999);
-    // More than 2^32 altogether.
+    // The sum exceeds 2^32.
     of_repeated(u8::MAX, u8::MAX, 70_001);
     of_repeated(u8::MIN, u8::MAX, 999);
     of_repeated(i16::MIN, i16::MAX, 9_999);
@@ -196,12 +194,11 @@ fn a_buffer_goes_with_itself() {
     let squares = i8::total(&values, true);
     assert_eq!(reducer().dot(&buffer, &buffer).unwrap(), squares);
     assert_eq!(reducer().reduce(op::SquaredDistance, (&buffer, &buffer)).unwrap(), 0);
-    // And with a part of itself that begins elsewhere.
     let (a, b) = (buffer.slice(..3000).unwrap(), buffer.slice(1..).unwrap());
     check(reducer(), [(&values[..3000], &a), (&values[1..], &b)], "and the next ones");
 }
 
-/// In a group, before the groups and behind them.
+/// Within a vector, before the vectors and after them.
 #[test]
 fn infinities_and_nan_go_by_the_rules_of_their_type() {
     let ones = vec![1.0_f32; 1003];
@@ -232,7 +229,6 @@ fn infinities_and_nan_go_by_the_rules_of_their_type() {
     }
 }
 
-/// What is rounded, against sums in `f64`; and the same bits on each call.
 #[test]
 fn floats_are_rounded_little_and_alike_on_each_call() {
     let values = |seed: f32| (0..40_003).map(|i| (i as f32 * seed).sin()).collect::<Vec<f32>>();
@@ -271,7 +267,7 @@ fn pairs_go_on_streams_and_into_device_memory() {
     let (of_a, of_b) = upload();
     let pending = reducer().on(&stream).reduce(op::Dot, (&of_a, &of_b)).unwrap();
     let other = reducer().on(&stream).reduce(op::SquaredDistance, (&of_a, &of_b)).unwrap();
-    // What the device still reads is kept.
+    // Pending reductions keep their elements alive.
     drop((of_a, of_b));
     assert_eq!((pending.wait().unwrap(), other.wait().unwrap()), (dot, distance));
 
@@ -282,19 +278,18 @@ fn pairs_go_on_streams_and_into_device_memory() {
     let none = of_a.slice(..0).unwrap();
     drop((of_a, of_b));
     assert_eq!((first.read().unwrap(), second.read().unwrap()), (dot, distance));
-    // Of none it is zero, there too.
     reducer().on(&stream).reduce_into(op::Dot, (&none, &none), &mut first).unwrap();
     assert_eq!(first.read().unwrap(), 0);
     assert_eq!(reducer().on(&stream).reduce(op::Dot, (&none, &none)).unwrap().wait().unwrap(), 0);
 }
 
-/// Results of another stream are pairs when they are there, be they the first or the second ones.
+/// Pending results of another stream are waited for, as the first or the second operand.
 #[test]
 fn results_are_waited_for_before_they_are_paired() {
     let (stream, other) = (device().stream().unwrap(), device().stream().unwrap());
     let values = small::<i32>(64, 9);
     let matrix = device().upload(&values).unwrap();
-    // Whose workspaces are its own: what shares one comes one after the other anyway.
+    // A separate reducer, because a shared workspace would serialize the two.
     let theirs = Reducer::new(device()).unwrap();
     let squares = values.chunks(8).map(|row| i32::total(row, false).pow(2)).sum::<i64>();
     let sums = |stream| {

@@ -1,8 +1,8 @@
-//! Programs of random calls, in safe code as far as the library lets it: objects of every kind are made,
-//! used, dropped and leaked in any order, on several streams, while calls of the driver fail. Results
-//! are right or errors, and nothing is freed that the device still uses.
+//! Random programs in mostly safe code: objects of every kind are created, used, dropped and leaked in
+//! random order, on several streams, while driver calls fail. Results are right or errors, and nothing
+//! is freed that the device still uses.
 //!
-//! `WARPFOLD_TEST_PROGRAMS` says how many are run; each is of the number that it fails with.
+//! `WARPFOLD_TEST_PROGRAMS` sets the number of programs. A failure names the number of its program.
 
 use std::{env, mem, ops::Range};
 
@@ -19,12 +19,9 @@ use crate::{
     devices::in_own_context,
 };
 
-/// Programs of a run, unless the environment says another number.
 const PROGRAMS: u64 = 60;
-/// Calls of a program.
 const STEPS: usize = 120;
 
-/// What a program has.
 struct Program {
     random: Random,
     device: Device,
@@ -33,11 +30,10 @@ struct Program {
     reducers: Vec<Reducer>,
     pending: Vec<(Pending<i64>, i64)>,
     outputs: Vec<(Output<i64>, i64)>,
-    /// Calls that fail on purpose.
     faults: Vec<Injected>,
 }
 
-/// Random numbers, made by xorshift.
+/// A xorshift generator.
 struct Random(u64);
 
 impl Random {
@@ -52,7 +48,6 @@ impl Random {
         &list[self.below(list.len())]
     }
 
-    /// A part of `len` elements.
     fn range(&mut self, len: usize) -> Range<usize> {
         let (a, b) = (self.below(len + 1), self.below(len + 1));
         a.min(b)..a.max(b)
@@ -76,7 +71,6 @@ impl Program {
         Self { random, device, buffers, streams, reducers, pending, outputs, faults: Vec::new() }
     }
 
-    /// At least one of everything that others are made of.
     fn provide(&mut self) -> Result<()> {
         if self.buffers.is_empty() {
             self.upload()?;
@@ -140,11 +134,10 @@ impl Program {
         Ok(())
     }
 
-    /// A buffer on the memory of another, which it owns.
     fn borrow_memory(&mut self) -> Result<()> {
         let (buffer, values) = self.random.of(&self.buffers).clone();
         let (address, len) = (buffer.as_device_ptr(), buffer.len());
-        // SAFETY: the owner has the elements, and nothing writes them.
+        // SAFETY: the owner keeps the elements alive, and nothing writes them.
         let foreign = unsafe { Buffer::from_raw_parts(&self.device, address, len, buffer) }?;
         self.buffers.push((foreign, values));
         Ok(())
@@ -198,14 +191,14 @@ impl Program {
         Ok(())
     }
 
-    /// Several as one launch, which is waited for, dropped or leaked, and launched again.
+    /// Records several reductions as one launch, which is waited for, dropped or leaked, and launched
+    /// again.
     fn record(&mut self) -> Result<()> {
         let mut recorder = self.random.of(&self.reducers).record();
         let (mut sums, mut left) = (Vec::new(), Vec::new());
         for _ in 0..self.random.below(4) {
             let (buffer, values) = self.random.of(&self.buffers);
             sums.push((recorder.reduce(op::Sum, buffer)?, total(values)));
-            // As a row of its own, whose result stays on the device.
             if let Ok(row) = buffer.rows(buffer.len()) {
                 let outputs = self.device.outputs(1)?;
                 left.push((recorder.reduce_into(op::Sum, &row, outputs)?, total(values)));
@@ -231,8 +224,8 @@ impl Program {
         Ok(())
     }
 
-    /// One of the next calls of a function that is called often fails; of those that wait, two in a row
-    /// at times, which leave open what still runs.
+    /// Lets one of the next calls of a frequent function fail. Waits may fail twice in a row, which
+    /// leaves unknown what still runs.
     fn fail_soon(&mut self) {
         let function = *self.random.of(&[
             "cuLaunchKernel",
@@ -264,7 +257,6 @@ impl Program {
             }
             self.faults.retain(|fault| !fault.has_struck());
         }
-        // What is left goes in any order.
         self.faults.clear();
         let mut rest: Vec<Box<dyn FnOnce()>> = Vec::new();
         let Self { mut random, buffers, streams, reducers, pending, outputs, .. } = self;
@@ -279,7 +271,6 @@ impl Program {
     }
 }
 
-/// Drops something when it is called.
 fn later<T: 'static>(thing: T) -> Box<dyn FnOnce()> {
     Box::new(|| drop(thing))
 }

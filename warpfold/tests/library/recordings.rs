@@ -1,4 +1,4 @@
-//! Recordings: results of every operation and type, as often as wanted, and what may be done wrong.
+//! Recordings: replays of every operation and type, and misuse.
 
 use std::{fmt::Debug, mem};
 
@@ -30,7 +30,7 @@ fn recorded<T: Sample>() {
         (recorder.reduce(op::Sum, &nothing).unwrap(), recorder.reduce(op::Min, &nothing).unwrap());
     let mut recording = recorder.finish().unwrap();
     assert_eq!(recording.len(), 8);
-    // What was recorded holds the elements.
+    // The recording keeps the elements alive.
     drop((buffer, odd, nothing));
     let stream = device().stream().unwrap();
     for turn in 0..3 {
@@ -62,7 +62,7 @@ struct Cut<T> {
     segments: Segments<T>,
 }
 
-/// What a recording has of an operation on them, on the host and in device memory.
+/// A recorded operation's results on the host and in device memory.
 struct OfCut<R> {
     found: [Recorded<Vec<R>>; 4],
     left: [RecordedOutputs<Outputs<R>>; 3],
@@ -104,7 +104,7 @@ impl<T: Sample> Cut<T> {
     }
 }
 
-/// Results that are compared by what is printed of them: of an empty segment some are NaN.
+/// Compares printed results, because those of an empty segment may be NaN.
 fn check<R: warpfold::Outcome>(results: &warpfold::Results<'_>, of: &OfCut<R>) {
     let OfCut { found, left, expected } = of;
     let same = |found: &dyn Debug, expected: &dyn Debug| {
@@ -124,7 +124,6 @@ fn recorded_in_pieces<T: Sample>() {
     let places: OfCut<Located<T>> = cut.record(op::ArgMin, &mut recorder);
     let ends: OfCut<Ends<T>> = cut.record(op::MinMax, &mut recorder);
     let mut recording = recorder.finish().unwrap();
-    // What was recorded holds the elements and the offsets.
     drop(cut);
     let stream = device().stream().unwrap();
     for turn in 0..3 {
@@ -190,7 +189,7 @@ fn no_rows_are_recorded_as_no_results() {
     assert!(results.get(&found).is_empty() && results.outputs(&left).is_empty());
 }
 
-/// What was to be written to outputs before they were handed over is there no more.
+/// Pending writes to outputs are finished before the outputs are handed over.
 #[test]
 fn outputs_that_are_handed_over_have_the_results_of_the_last_replay_at_their_address() {
     let _checked = no_findings();
@@ -198,7 +197,7 @@ fn outputs_that_are_handed_over_have_the_results_of_the_last_replay_at_their_add
     let buffer = device().upload(&values).unwrap();
     let mut outputs = device().outputs(3).unwrap();
     let address = outputs.as_device_ptr();
-    // On a reducer of its own: one that looks whether its work is done would let it be done.
+    // A separate reducer, because querying pending work would run it.
     let other = Reducer::new(device()).unwrap();
     other.on(&stream).reduce_into(op::SumOfSquares, buffer.rows(100).unwrap(), &mut outputs).unwrap();
     let mut recorder = reducer().record();
@@ -211,7 +210,7 @@ fn outputs_that_are_handed_over_have_the_results_of_the_last_replay_at_their_add
     assert_eq!((outputs.as_device_ptr(), outputs.read().unwrap()), (address, expected));
 }
 
-/// A replay that is leaked keeps the offsets and outputs too, and the next one comes behind it.
+/// A leaked replay keeps its offsets and outputs alive, and the next one follows it.
 #[test]
 fn a_leaked_replay_of_segments_keeps_what_it_writes_and_reads() {
     let _checked = no_findings();
@@ -263,17 +262,17 @@ fn a_recording_runs_on_after_replays_were_dropped_and_leaked() {
         mem::forget(recording.launch(stream).unwrap());
     }
     assert_eq!(recording.run().unwrap().get(&sum), i32::total(&values, false));
-    // The leaked replays were over when this one began.
+    // The leaked replays had completed before this one began.
     assert!(streams.iter().all(is_done));
     let pending = recording.launch(&streams[1]).unwrap();
     while !pending.is_ready().unwrap() {}
     assert_eq!(pending.wait().unwrap().get(&sum), i32::total(&values, false));
 }
 
-/// Whether all that was enqueued on a stream is over; it is not waited for.
+/// Returns whether a stream has completed its work, without a wait.
 fn is_done(stream: &Stream) -> bool {
     let context = Context::from_raw(stream.device().as_raw_context().cast());
-    // SAFETY: both are alive.
+    // SAFETY: the context and the stream are alive.
     unsafe {
         driver().ctx_push_current(context).unwrap();
         let done = driver().stream_query(RawStream::from_raw(stream.as_raw().cast())).unwrap();
@@ -343,7 +342,7 @@ fn for_no_elements_nothing_is_loaded_recorded_or_launched() {
         assert_eq!(reducer.on(&stream).reduce(op::ArgMax, &none).unwrap().wait().unwrap(), None);
     };
     assert_eq!(made(&all_ways), (0, 0, 0));
-    // The kernels of one type and a recording, the launch that is recorded, and the launch of that.
+    // Kernels of one type and a recording, the recorded launch, and its replay.
     assert_eq!(made(&|| recorded(&[&none, &some, &none], 7)), (2, 1, 1));
 }
 
@@ -374,8 +373,7 @@ fn outputs_of_another_recording_are_none_of_this_one() {
     let _ = one.run().unwrap().outputs(&other);
 }
 
-/// A launch that takes an output as its count reads it before a recording that has taken it over writes
-/// it.
+/// A launch reads its count from an output before a recording that took over the output writes it.
 #[test]
 fn a_count_that_a_recording_takes_over_is_read_first() {
     let stream = device().stream().unwrap();
@@ -390,7 +388,7 @@ fn a_count_that_a_recording_takes_over_is_read_first() {
     let results = recording.run().unwrap();
     assert_eq!(results.outputs(&left).read().unwrap(), 7);
     assert_eq!(sum.wait().unwrap(), 3);
-    // The result of a replay is a count as well, and another replay follows its reader.
+    // A replay's result is a count as well, and the next replay follows its reader.
     let outputs = results.outputs(&left);
     let counted = reducer().on(&stream).reduce(op::Sum, values.counted(&outputs.as_count())).unwrap();
     recording.run().unwrap();

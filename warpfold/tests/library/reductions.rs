@@ -1,8 +1,8 @@
 //! Every operation and type against a plain reference: sizes, alignments, kernels and grids, special
 //! values.
 //!
-//! Most elements are small integers, whose sums are exact in any order of additions and whose places all
-//! count. One test has floats whose sums are rounded.
+//! Most elements are small integers, whose sums are exact in any order and in which every position
+//! matters. One test has floats whose sums are rounded.
 
 use crate::common::{LARGEST, Sample, check, check_extremes, device, reducer, reducer_of, small};
 use warpfold::{
@@ -14,7 +14,8 @@ use warpfold::{
 fn sizes<T: Sample>(sizes: &[usize]) {
     for &n in sizes {
         let mut values = small::<T>(n, n as u64);
-        // The last element shows in every operation: it is not 0, and then beyond all others.
+        // The last element affects every operation: it is not 0, and is then smaller or larger than all
+        // others.
         for last in [1, -LARGEST - 1, LARGEST + 1] {
             if let Some(element) = values.last_mut() {
                 *element = T::of(last);
@@ -68,7 +69,6 @@ fn any_grid_and_kernel_gives_the_right_result() {
         let choice = Choice { kernel: KernelKind::Grid, block, blocks: Blocks::Total(blocks) };
         for_every_type!(launched(choice, 33_333));
     }
-    // A few tiles of the bulk kernel, and a rest.
     for (block, blocks) in [(256, 1), (512, 1), (256, 2), (512, 7)] {
         let choice = Choice { kernel: KernelKind::Bulk, block, blocks: Blocks::Total(blocks) };
         for_every_type!(launched(choice, 5 * 32_768 + 1001));
@@ -90,7 +90,7 @@ fn the_choice_decides_the_launch() {
     let wrong = Choice { kernel: KernelKind::Grid, block: 64, blocks: Blocks::Total(3) };
     let error = plan(reducer(), &job, Some(wrong)).unwrap_err();
     crate::common::says(&error, &["block is 64", "128"]);
-    // More blocks than fit: the grid is what is resident.
+    // More blocks than fit: the grid is limited to the resident blocks.
     let many = Choice { kernel: KernelKind::Grid, block: 128, blocks: Blocks::PerMultiprocessor(1000) };
     let most = warpfold::internal::shape(device()).resident_blocks(128);
     let job = Job { n: 1 << 30, ..job };
@@ -125,7 +125,7 @@ macro_rules! float {
 
 float! { f16: f16::from_f32; bf16: bf16::from_f32; f32: f32::from; f64: f64::from; }
 
-/// NaN wins wherever it stands, of equals the first, and infinities are numbers.
+/// NaN wins at any position, the first of equal elements wins, and infinities compare as numbers.
 fn special<T: Float>() {
     const NAN: f32 = f32::NAN;
     const INF: f32 = f32::INFINITY;
@@ -147,7 +147,7 @@ fn special<T: Float>() {
         reducer_of(Choice { kernel, block, blocks: Blocks::Total(blocks) })
     });
     for values in cases {
-        // Side by side, in different groups of 16 bytes, in different blocks.
+        // In one vector, in different 16-byte vectors, and in different blocks.
         for spread in [1, 40, 3001] {
             let mut elements = vec![T::from_f32(values[0]); (values.len() - 1) * spread + 1];
             for (i, &value) in values.iter().enumerate() {
@@ -157,7 +157,7 @@ fn special<T: Float>() {
             for reducer in &reducers {
                 check_extremes(reducer, &elements, &buffer, &format!("{values:?} {spread} apart"));
                 let (sum, expected) = (reducer.sum(&buffer).unwrap(), T::total(&elements, false));
-                // A number is its own equal, and NaN is not.
+                // Only NaN differs from itself.
                 let nan = |sum: T::Sum| sum.partial_cmp(&sum).is_none();
                 assert!(sum == expected || nan(sum) && nan(expected), "{sum:?}, not {expected:?}");
             }
@@ -190,8 +190,8 @@ fn integers_have_their_extremes_and_wrap_around() {
     extremes! { i8 u8 i16 u16 i32 u32 i64 u64 }
 }
 
-/// Sums that are rounded: off by no more than the additions on the longest path can be, each by half a
-/// unit in the last place of the sum of magnitudes.
+/// The error of rounded sums is at most that of the additions on the longest path, each of half a unit
+/// in the last place of the sum of magnitudes.
 #[test]
 fn rounded_sums_are_as_near_as_the_launch_promises() {
     let n = 100_003;
@@ -205,7 +205,7 @@ fn rounded_sums_are_as_near_as_the_launch_promises() {
     let allowed = depth as f64 * f64::from(f32::EPSILON) / 2.0 * magnitude;
     let error = (f64::from(reducer().sum(&buffer).unwrap()) - exact).abs();
     assert!(error <= allowed, "{error} above {allowed}");
-    // The bound is worth something: one element less is off by more.
+    // The bound is tight enough to detect a missing element.
     assert!(f64::from(values[0].abs()) > allowed);
 }
 
@@ -245,7 +245,7 @@ fn buffers_give_back_what_was_uploaded() {
 
 #[test]
 fn more_than_2_to_the_32_elements_are_reduced() {
-    // On the simulator it would take hours: there the arithmetic alone is tested, where it is.
+    // The simulator would take hours; the index arithmetic has tests of its own.
     if !crate::common::on_gpu() {
         return;
     }

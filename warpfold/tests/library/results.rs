@@ -1,4 +1,4 @@
-//! Results on their way to the host: whoever watches the simulator hears of each, and of each once.
+//! Results that the host takes: an observer of the simulator is notified of each result once.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use crate::{
     kernels::{kernel, with_sum},
 };
 
-/// Remembers what launches write, and how many bytes of results the host has taken.
+/// An observer that records hazards, and the sizes of the results that the host has taken.
 #[derive(Default)]
 pub(crate) struct Watch {
     pub(crate) hazards: Hazards,
@@ -20,12 +20,10 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Whether a result was taken that nothing wrote.
     fn misses_a_result(&self) -> bool {
         self.hazards.findings().iter().any(|found| found.kind == HazardKind::UnwrittenResult)
     }
 
-    /// The bytes of the results taken since the last time.
     pub(crate) fn taken(&self) -> Vec<u64> {
         std::mem::take(&mut self.taken.lock().unwrap())
     }
@@ -60,18 +58,18 @@ pub(crate) fn watched() -> (Device, Arc<Watch>) {
     (device, watcher)
 }
 
-/// Asks for no hazard in what is done on a device that watches all accesses.
+/// Asserts that work on a device has no hazard; all accesses are observed.
 pub(crate) fn without_hazards(work: impl FnOnce(&Device) + Send) {
     let (device, watch) = watched();
-    // What is remembered of accesses follows one thread of the host.
+    // The hazard detection follows a single host thread.
     let threads = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     threads.install(|| work(&device));
     let findings = watch.hazards.findings();
     assert!(findings.is_empty(), "{findings:#?}");
 }
 
-/// Every operation in each of the three ways: the bytes that the host takes are those that the kernel
-/// has written, no more and no less.
+/// For every operation and each of the three ways, the host takes exactly the bytes that the kernel
+/// wrote.
 fn taken<T: Sample>((device, watch): (&Device, &Watch)) {
     let (reducer, stream) = (Reducer::new(device).unwrap(), device.stream().unwrap());
     let values = device.upload(&small::<T>(1000, 3)).unwrap();
@@ -95,14 +93,12 @@ fn taken<T: Sample>((device, watch): (&Device, &Watch)) {
     on.reduce(op::ArgMax, &values).unwrap().wait().unwrap();
     assert_eq!(watch.taken(), all);
 
-    // And how many elements the kernel has found that it was to take.
     let number = device.upload(&[500_u64]).unwrap();
-    // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
+    // SAFETY: the count is an element of the buffer, which is its owner, and never changes.
     let count = unsafe { Count::from_raw_u64(device, number.as_device_ptr(), number.clone()) }.unwrap();
     on.reduce(op::Max, values.counted(&count)).unwrap().wait().unwrap();
     assert_eq!(watch.taken(), [element, 8]);
 
-    // Of both extremes together.
     let both = [sum, 2 * element];
     reducer.reduce((op::Sum, op::Min, op::Max), &values).unwrap();
     assert_eq!(watch.taken(), both);
@@ -125,7 +121,7 @@ fn taken<T: Sample>((device, watch): (&Device, &Watch)) {
         assert_eq!(watch.taken(), all);
     }
 
-    // Of rows together, an index and a word of 8 bytes each, and nothing of what stays on the device.
+    // Results of rows together, an index and a word of 8 bytes each; nothing that stays on the device.
     let mut recorder = reducer.record();
     let rows = values.rows(100).unwrap();
     recorder.reduce(op::ArgMin, &rows).unwrap();
@@ -142,7 +138,7 @@ fn what_the_host_takes_is_what_a_kernel_has_written() {
     for_every_type!(taken((&device, &watch)));
 }
 
-/// A kernel that comes to its end without a result, in the place where one of before still is.
+/// A kernel ends without a result, while the output still has an earlier one.
 #[test]
 fn a_result_that_no_kernel_has_written_is_found() {
     let ways: [fn(&Reducer, &Device); 3] = [
@@ -161,7 +157,7 @@ fn a_result_that_no_kernel_has_written_is_found() {
             recorder.finish().unwrap().run().unwrap().get(&sum);
         },
     ];
-    // Writes a result the first time alone, which it remembers in a slot.
+    // Writes a result only on the first launch, recorded in a slot.
     let once = ".reg .b64 %rd<3>; .reg .b32 %r<2>; .reg .pred %p; ld.param.u64 %rd0, [output];
         ld.param.u64 %rd1, [slots]; ld.global.u32 %r0, [%rd1]; st.global.u32 [%rd1], 1;
         setp.ne.u32 %p, %r0, 0; @%p ret; st.global.u64 [%rd0], 9;";

@@ -1,8 +1,7 @@
-//! How far float results may be off, on sets of elements for which that is much: sums whose parts
-//! cancel.
+//! Errors of float results on sets with large errors, whose sums cancel.
 //!
-//! The exact sum is known without adding anything: but for a few small integers, every element has its
-//! opposite among the others.
+//! The exact sum is known without an addition: except for a few small integers, every element's opposite
+//! is in the set.
 
 use warpfold::{
     Buffer, Element, bf16, f16,
@@ -12,9 +11,8 @@ use warpfold::{
 
 use crate::common::{Sample, device, reducer};
 
-/// A type whose elements cancel.
 trait Float: Sample {
-    /// `significand · 2^exponent`, exact for 7 bits of a significand.
+    /// Returns `significand · 2^exponent`, exact for significands of 7 bits.
     fn scaled(significand: f64, exponent: i32) -> Self;
     fn exact(self) -> f64;
     /// Exponents at which neither a sum nor a square overflows or underflows.
@@ -47,14 +45,14 @@ float! {
     f64: -200..=200, f64::from, f64::from;
 }
 
-/// A generator of Weyl's kind with a mixing step, enough to shuffle.
+/// Weyl sequence with a mixing step, good enough for shuffling.
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ (*state >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed ^ (mixed >> 29)
 }
 
-/// Elements of all magnitudes with their opposites, and `ones` ones, in any order.
+/// Returns elements of all magnitudes with their opposites, and `ones` ones, shuffled.
 fn cancelling<T: Float>(pairs: usize, ones: usize, mut seed: u64) -> Vec<T> {
     let span = T::EXPONENTS.end().abs_diff(*T::EXPONENTS.start()) + 1;
     let mut values = vec![T::of(1); ones];
@@ -78,7 +76,7 @@ fn sums_that_cancel<T: Float>(to_f64: fn(T::Sum) -> f64) {
         let error = |buffer: &Buffer<T>| (to_f64(reducer().sum(buffer).unwrap()) - ones as f64).abs();
         let what = format!("{} pairs and {ones} ones of {}", pairs, std::any::type_name::<T>());
         assert!(error(&buffer) <= bound, "{what}: {} above {bound}", error(&buffer));
-        // It is the sum of these elements that is bounded: without the largest it is far off.
+        // The bound detects a missing element: without the largest one the sum is far off.
         let largest = (0..values.len()).max_by(|&a, &b| values[a].exact().total_cmp(&values[b].exact()));
         let mut fewer = values.clone();
         fewer.swap_remove(largest.unwrap());
@@ -95,7 +93,7 @@ fn sums_that_cancel_are_within_their_bound() {
     sums_that_cancel::<f64>(f64::from);
 }
 
-/// Squares of all magnitudes, against a sum in pairs of doubles, which has twice the digits.
+/// Checks squares of all magnitudes against a double-double sum.
 fn squares<T: Float>(to_f64: fn(T::Sum) -> f64) {
     let values = cancelling::<T>(30_000, 5, 8);
     let buffer = device().upload(&values).unwrap();
@@ -111,7 +109,7 @@ fn squares<T: Float>(to_f64: fn(T::Sum) -> f64) {
     let bound = reducer().error_bound(op::SumOfSquares, &buffer).unwrap() * exact;
     let error = (to_f64(reducer().reduce(op::SumOfSquares, &buffer).unwrap()) - exact).abs();
     assert!(error <= bound, "{}: {error} above {bound}", std::any::type_name::<T>());
-    // A square at the top of the range is more than that.
+    // The bound detects a missing square at the top of the range.
     assert!(2_f64.powi(2 * T::EXPONENTS.end()) > bound);
 }
 
@@ -123,12 +121,12 @@ fn sums_of_squares_are_within_their_bound() {
     squares::<f64>(f64::from);
 }
 
-/// Magnitudes add up by the launch of the sum, and each sum of them is exact to so much of itself.
+/// Checks sums of magnitudes, which use the launch of the sum and have a relative error bound.
 fn magnitudes<T: Float>() {
     let values = cancelling::<T>(30_000, 5, 9);
     let buffer = device().upload(&values).unwrap();
-    // Of positive numbers in doubles, largest first, a loss of 2^-53 of each addition at most: of those
-    // of doubles themselves it is put beside the bound.
+    // Sum of positive numbers in doubles: each addition loses at most 2^-53, which is added to the bound
+    // for results in doubles.
     let exact: f64 = values.iter().map(|value| value.exact().abs()).sum();
     let own = values.len() as f64 * f64::EPSILON / 2.0 * exact;
     let bound = reducer().error_bound(op::Sum, &buffer).unwrap() * exact + own;
@@ -145,12 +143,11 @@ fn sums_of_magnitudes_are_within_the_bound_of_sums() {
     magnitudes::<f64>();
 }
 
-/// Every multiplication rounds once, wherever it is: n - 1 of them, against a product in pairs of
-/// doubles.
+/// Checks that a product rounds once per multiplication, n - 1 times, against a double-double product.
 fn products<T: Float>(to_f64: fn(T::Sum) -> f64, roundoff: f64) {
     for n in [2, 33, 1000, 20_000] {
         let (mut seed, mut last) = (n as u64, 1.0);
-        // Every second one is about the reciprocal of the one before, so that products stay near 1.
+        // Every second factor is about the reciprocal of the one before, so that products stay near 1.
         let mut factor = |at: usize| {
             last = if at.is_multiple_of(2) {
                 1.0 + (random(&mut seed) % 128) as f64 / 128.0
@@ -165,7 +162,6 @@ fn products<T: Float>(to_f64: fn(T::Sum) -> f64, roundoff: f64) {
             let (value, before) = (value.exact(), product);
             product = before * value;
             lost = before.mul_add(value, -product) + lost * value;
-            // So that it neither overflows nor underflows.
             let shift = product.log2().floor() as i32;
             (product, lost) = (product * 2_f64.powi(-shift), lost * 2_f64.powi(-shift));
             exponent += shift;
@@ -192,7 +188,8 @@ fn exact<T: Element>(values: &[T]) -> [f64; 2] {
         .map(Result::unwrap)
 }
 
-/// `d` additions round by `u` at most each, and what they round is off already: d·u / (1 − d·u).
+/// `d` additions, each with an error of at most `u` on operands that are rounded already: d·u / (1 −
+/// d·u).
 #[test]
 fn a_bound_is_that_of_the_additions_of_the_launch() {
     let n = 1 << 20;
@@ -201,7 +198,8 @@ fn a_bound_is_that_of_the_additions_of_the_launch() {
         Job { op: OpKind::Sum.plain(), dtype: Dtype::F32, n: n as u64, address: buffer.as_device_ptr() };
     let additions = depth(plan(reducer(), &job, None).unwrap(), &job) as f64;
     let bound = reducer().error_bound(op::Sum, &buffer).unwrap();
-    // d·u = bound / (1 + bound), to what f64 rounds; without the second term it would be off by `bound`.
+    // d·u = bound / (1 + bound), up to rounding in f64; without the second term it would be off by
+    // `bound`.
     let found = bound / (1.0 + bound) * f64::from(1 << 24);
     assert!((found / additions - 1.0).abs() < 1e-12 && bound > 1e-7, "{found} of {additions}");
 }
@@ -211,7 +209,7 @@ fn integers_and_nothing_are_exact() {
     assert_eq!(exact(&[1_i8, 2]), [0.0; 2]);
     assert_eq!(exact(&[1_u64, 2]), [0.0; 2]);
     assert_eq!(exact::<f32>(&[]), [0.0; 2]);
-    // Halves are added in singles.
+    // Halves are added in `f32`.
     let [half, single, double] =
         [exact(&[f16::ONE; 2])[0], exact(&[1.0_f32; 2])[0], exact(&[1.0_f64; 2])[0]];
     assert!(half >= single && single > 1e6 * double && double > 0.0);

@@ -1,5 +1,4 @@
-//! Reductions of elements that come piece by piece. That every operation has the right result so is part
-//! of what `operations::check_by` asks of it.
+//! Reductions of elements pushed in pieces. `operations::check_by` covers every operation.
 
 use warpfold::{Device, Element, Error, Group, Located, Reducer, Selection, Way, bf16, f16, op};
 
@@ -8,7 +7,6 @@ use crate::{
     operations::Number,
 };
 
-/// What is pushed of a buffer, piece by piece, has been reduced together.
 fn in_pieces<T: Element, O: op::Operation<T>>(op: O, values: &[T], cuts: &[usize]) -> O::Output {
     let (stream, buffer) = (device().stream().unwrap(), device().upload(values).unwrap());
     let mut running = reducer().running(op).unwrap();
@@ -23,7 +21,7 @@ fn in_pieces<T: Element, O: op::Operation<T>>(op: O, values: &[T], cuts: &[usize
 }
 
 fn places<T: Sample + PartialEq>() {
-    // The same element in every piece, larger ones in the second and in the last, and many of these.
+    // Equal elements in every piece, larger ones in the second and in the last, and many of those.
     let mut values = small::<T>(5000, 3);
     for (at, value) in [(7, 8), (1500, 9), (1501, 9), (2100, 9), (4999, 9)] {
         values[at] = T::of(value);
@@ -38,8 +36,7 @@ fn places<T: Sample + PartialEq>() {
     }
 }
 
-/// A place is that among all elements, of the first of equal ones, and its element that of the piece
-/// which has it.
+/// Places count among all elements; the first of equal elements wins, with the value from its piece.
 #[test]
 fn places_count_from_the_first_element_of_the_first_piece() {
     let _checked = no_findings();
@@ -61,7 +58,6 @@ fn special_floats_are_found_in_the_piece_that_has_them() {
     }
 }
 
-/// Magnitudes far apart, of either sign.
 fn uneven(n: usize) -> Vec<f32> {
     let of = |at: u64| {
         let bits = splitmix(at);
@@ -72,7 +68,7 @@ fn uneven(n: usize) -> Vec<f32> {
     (0..n as u64).map(of).collect()
 }
 
-/// The same bits as of a buffer with all elements, however they are cut; of plain sums that is not so.
+/// Reproducible sums have the bits of a buffer with all elements for any cuts; plain sums do not.
 #[test]
 fn sums_that_are_the_same_everywhere_are_so_in_pieces() {
     let values = uneven(70_001);
@@ -82,7 +78,6 @@ fn sums_that_are_the_same_everywhere_are_so_in_pieces() {
     let cuts = [&[1][..], &[35_000], &[3, 4, 5, 60_000], &[20_000, 40_000]];
     for cuts in cuts {
         assert_eq!(in_pieces(everywhere, &values, cuts).to_bits(), whole, "{cuts:?}");
-        // From call to call.
         let sum = in_pieces(plain, &values, cuts).to_bits();
         assert_eq!(in_pieces(plain, &values, cuts).to_bits(), sum, "{cuts:?}");
     }
@@ -107,7 +102,7 @@ fn of_no_elements_the_result_is_that_of_an_empty_buffer() {
             assert!(sum.is_empty() && sum.result().unwrap() == T::total(&[], false));
             assert!(product.result().unwrap() == T::product(&[]));
             assert!(least.result().unwrap().is_none());
-            // What comes behind begins anew.
+            // The next piece starts a new reduction.
             least.push(&stream, &device().upload(&[T::of(3)]).unwrap()).unwrap();
             assert!(least.result().unwrap() == Some(T::of(3)));
         }
@@ -115,7 +110,6 @@ fn of_no_elements_the_result_is_that_of_an_empty_buffer() {
     for_every_type!(check());
 }
 
-/// Pieces on streams that know nothing of each other, and results in between.
 #[test]
 fn pieces_come_in_turn_on_any_streams() {
     let _checked = no_findings();
@@ -133,7 +127,6 @@ fn pieces_come_in_turn_on_any_streams() {
             assert_eq!(sum.result().unwrap(), i32::total(until, false));
             assert_eq!(squares.output().unwrap().read().unwrap(), i32::total(until, true));
         }
-        // A buffer that is gone before its piece has been reduced.
         drop(piece);
     }
     drop(buffer);
@@ -141,7 +134,6 @@ fn pieces_come_in_turn_on_any_streams() {
     assert_eq!(squares.result().unwrap(), i32::total(&values, true));
 }
 
-/// What is under way outlives its owner.
 #[test]
 fn a_running_reduction_may_be_dropped_and_even_leaked() {
     let _checked = no_findings();
@@ -176,7 +168,7 @@ fn what_is_refused_does_not_come() {
     says(&format!("{sum:?}"), &["Running", "sum_i64", "len: 10"]);
 }
 
-/// What is carried may be anything then, or written still.
+/// After a failed launch the running state is undefined, or still being written.
 #[cfg(feature = "simulator")]
 #[test]
 fn a_launch_that_fails_loses_what_came_before() {
@@ -220,13 +212,12 @@ fn no_kernel_has_a_hazard() {
         let expected: Option<Located<f16>> = extreme(&values, true);
         assert_eq!(largest.result().unwrap(), expected);
         assert!(spread.result().unwrap().is_some());
-        // What is carried is copied to where that of several devices comes together.
+        // Copies the running state to where a group combines the devices' states.
         let group = Group::by(Way::Copies, std::slice::from_ref(&reducer)).unwrap();
         assert_eq!(group.result(&[largest]).unwrap(), expected);
     });
 }
 
-/// Halves, whose sums are made in another type.
 #[test]
 fn halves_are_added_in_their_sums_type() {
     let values = vec![bf16::from_f32(1.0); 1000];

@@ -12,8 +12,8 @@ use crate::{
     operations::{Number, ends, non_zero, spread, with_zeros},
 };
 
-/// Lengths of segments, across every way in which tiles and segments can meet: `tile` is how many
-/// elements and ends a tile has.
+/// Returns segment lengths that cover how tiles and segments can overlap. `tile` is the number of
+/// elements and segment ends in a tile.
 fn shapes(tile: usize) -> Vec<(&'static str, Vec<usize>)> {
     let (half, most) = (tile / 2, tile - 1);
     vec![
@@ -37,13 +37,12 @@ fn shapes(tile: usize) -> Vec<(&'static str, Vec<usize>)> {
     ]
 }
 
-/// The lengths of a few long segments and many short ones, in no order; they share out `elements`.
+/// Returns lengths of a few long and many short segments, unsorted, about `elements` in total.
 fn ragged(segments: usize, elements: usize) -> Vec<usize> {
     let share = |rank: usize| (elements as f64 / 4.0 / rank as f64) as usize;
     (0..segments).map(|at| share(at * 17 % segments + 1)).collect()
 }
 
-/// The offsets of segments of such lengths, the first of which begins at an element.
 fn offsets(first: usize, lens: &[usize]) -> Vec<usize> {
     let ends = lens.iter().scan(first, |end, len| {
         *end += len;
@@ -52,7 +51,6 @@ fn offsets(first: usize, lens: &[usize]) -> Vec<usize> {
     std::iter::once(first).chain(ends).collect()
 }
 
-/// Elements, and the segments of some of them.
 struct Case<T> {
     values: Vec<T>,
     offsets: Vec<usize>,
@@ -60,8 +58,8 @@ struct Case<T> {
 }
 
 impl<T: Sample> Case<T> {
-    /// Segments of the lengths `lens`, the first of which begins at the element `first` of a buffer that
-    /// begins `start` elements behind an aligned one. The buffer has elements behind the last segment.
+    /// Creates segments of the lengths `lens`, starting at the element `first` of a buffer that begins
+    /// `start` elements past an aligned address and has elements after the last segment.
     fn new(start: usize, first: usize, lens: &[usize]) -> Self {
         let behind = 3;
         let n = start + first + lens.iter().sum::<usize>() + behind;
@@ -89,15 +87,12 @@ impl<T: Sample> Pieces<T> for Case<T> {
     }
 }
 
-/// Elements in pieces that have a result each.
+/// Elements in pieces with one result each.
 pub(crate) trait Pieces<T: Sample> {
-    /// What a plain function gives of each.
     fn expected<R>(&self, of: impl Fn(&[T]) -> R) -> Vec<R>;
 
-    /// What the library gives of each.
     fn results<O: RowsOperation<T>>(&self, op: O) -> Vec<O::Left>;
 
-    /// Compares the results of an operation with a plain function's.
     #[track_caller]
     fn check<O: RowsOperation<T> + Debug>(&self, op: O, what: &str, of: impl Fn(&[T]) -> O::Left)
     where
@@ -111,13 +106,13 @@ pub(crate) trait Pieces<T: Sample> {
     }
 }
 
-/// The first of the smallest or largest elements, and what an empty segment has.
+/// Returns the first of the smallest or largest elements, or the result of an empty segment.
 pub(crate) fn place<T: Bounded>(values: &[T], largest: bool) -> Located<T> {
     let none = Located { value: if largest { T::LOWEST } else { T::HIGHEST }, index: u64::MAX };
     extreme(values, largest).unwrap_or(none)
 }
 
-/// What gives way to every other element.
+/// Identities of the extremes.
 pub(crate) trait Bounded: Number {
     const LOWEST: Self;
     const HIGHEST: Self;
@@ -175,7 +170,6 @@ fn segments_may_begin_anywhere() {
     check_shapes::<u64>(1, 1);
 }
 
-/// Short ones, and some that tiles share.
 fn mixed<T>() -> Vec<usize> {
     let tile = tile_of::<T>();
     [(0..300).map(|at| at * 5 % 9).collect(), vec![tile + 40, 3 * tile, 0, 9]].concat()
@@ -186,7 +180,7 @@ fn operations<T: Bounded>() {
     check_operations(lens.iter().sum(), |values| Case::<T>::of(values, 0, 0, &lens));
 }
 
-/// Checks every operation but sum, largest place and bits of `n` elements in some pieces.
+/// Checks every operation but sum, largest place and bits, on `n` elements in pieces.
 pub(crate) fn check_operations<T: Bounded, P: Pieces<T>>(n: usize, of: impl Fn(Vec<T>) -> P) {
     let (what, case) = (std::any::type_name::<T>(), of(with_zeros(small(n, 5))));
     case.check(op::SumOfSquares, what, |piece| T::total(piece, true));
@@ -226,7 +220,6 @@ fn every_operation_has_its_result_of_every_segment() {
     case.check(op::BitXor, "i64", |segment| segment.iter().fold(0, |bits, one| bits ^ one));
 }
 
-/// The element itself, with its sign and its payload, wherever in a tile or group it is.
 #[test]
 fn the_first_nan_or_zero_of_a_segment_is_found() {
     let _checked = no_findings();
@@ -247,14 +240,14 @@ fn the_first_nan_or_zero_of_a_segment_is_found() {
     assert_eq!(found, [(1, minus), nan, none, (13, zero), (3001, minus), (6, 8.0_f32.to_bits())]);
 }
 
-/// Segments that so many blocks share that their values are joined on the way, in slots that earlier
-/// blocks have had, some of which are not done with them yet.
+/// Segments over more blocks than there are slots: partials are combined on the way, in slots of earlier
+/// blocks, some of which still use them.
 #[test]
 fn segments_over_more_blocks_than_there_are_slots_are_joined() {
     let _checked = no_findings();
     let tile = tile_of::<u64>();
-    // More tiles than half as many blocks as there are slots would take at once: then there are more
-    // blocks than slots.
+    // More tiles than half as many blocks as slots take at once; the grid then has more blocks than
+    // slots.
     let slots = device().info().multiprocessors as usize * 16;
     let tiles = MOST_TILES as usize * slots / 2 * 17 / 16;
     let case = Case::<u64>::new(0, 0, &[5, tile * tiles, 0, 3 * tile, 100]);
@@ -272,7 +265,7 @@ fn of_offsets<I: Offset>(convert: impl Fn(usize) -> I) {
     let offsets = offsets(2, &lens);
     let values = small::<i32>(offsets[lens.len()], 8);
     let (behind, first) = (vec![convert(0); 1], offsets.iter().map(|&offset| convert(offset)));
-    // A slice, which begins at no multiple of 16 bytes.
+    // A slice, not aligned to 16 bytes.
     let given = device().upload(&[behind, first.collect()].concat()).unwrap().slice(1..).unwrap();
     let segments = reducer().segments(&device().upload(&values).unwrap(), &given).unwrap();
     let sums = offsets.windows(2).map(|ends| i32::total(&values[ends[0]..ends[1]], false));
@@ -289,7 +282,6 @@ fn offsets_are_of_any_integer_type_that_has_32_bits_or_more() {
     of_offsets(|offset| offset as i64);
 }
 
-/// Values that round, over tiles with and without ends.
 #[test]
 fn the_same_segments_give_the_same_bits() {
     let lens = mixed::<f32>();
@@ -333,10 +325,10 @@ fn offsets_that_describe_no_segments_are_refused_with_the_first_that_does_not() 
     assert_eq!(checked(10, &[10_u32, 10]).unwrap().elements(), 0);
 }
 
-/// Of a buffer that has more elements than an `i32` counts, a negative offset is none of them.
+/// A negative offset stays invalid in a buffer with more elements than an `i32` counts.
 #[test]
 fn a_negative_offset_is_not_a_large_one() {
-    // SAFETY: it is refused before anything is read.
+    // SAFETY: the call is refused before it reads anything.
     let buffer = unsafe { Buffer::<i8>::from_raw_parts(device(), 0x1000, (1 << 31) + 100, ()) }.unwrap();
     let offsets = device().upload(&[0, i32::MIN + 5]).unwrap();
     refused(reducer().segments(&buffer, &offsets), &["segment 0 is from 0 to -2147483643"]);
@@ -353,7 +345,7 @@ fn outputs_that_are_not_as_many_and_counts_are_refused_before_anything_is_launch
         refused(on.reduce_into(op::Sum, &case.segments, &mut outputs), &words);
         assert_eq!(outputs.read().unwrap(), vec![0; len]);
     }
-    // SAFETY: it is refused before anything is read.
+    // SAFETY: the call is refused before it reads anything.
     let buffer = unsafe { Buffer::<i8>::from_raw_parts(device(), 0x1000, (1 << 35) + 1, ()) }.unwrap();
     let error = reducer().segments(&buffer, &device().upload(&[0_u32, 1]).unwrap()).unwrap_err();
     assert!(matches!(error, Error::TooManyElements { .. }), "{error:?}");
@@ -371,7 +363,6 @@ fn no_segments_have_no_results_and_no_launch() {
     assert_eq!(log.count("cuLaunchKernel"), 0);
 }
 
-/// All that a launch uses is dropped while it is under way.
 #[test]
 fn results_stay_in_device_memory_for_what_comes_behind_them() {
     let _checked = no_findings();
@@ -383,7 +374,6 @@ fn results_stay_in_device_memory_for_what_comes_behind_them() {
     drop(case);
     let largest = reducer().on(&streams[1]).reduce(op::Max, &outputs.into_buffer()).unwrap();
     assert_eq!(largest.wait().unwrap(), expected.iter().copied().max());
-    // Elements and offsets that are results themselves.
     let matrix = device().upload(&[1_i64, 1, 2, 2, 3, 3, 4, 4]).unwrap();
     let sums = || {
         let mut sums = device().outputs::<i64>(4).unwrap();
@@ -398,7 +388,7 @@ fn results_stay_in_device_memory_for_what_comes_behind_them() {
     assert_eq!(reducer().reduce(op::Sum, &segments).unwrap(), [2, 18]);
 }
 
-/// Tiles with and without ends, that hand values on and take them from few tiles and from many.
+/// Tiles with and without segment ends that exchange carries with few and with many tiles.
 #[test]
 #[cfg(feature = "simulator")]
 fn no_launch_has_a_hazard() {
@@ -429,7 +419,6 @@ fn kernels_for_segments_are_loaded_ahead() {
     }
 }
 
-/// Those that begin at any offset, too.
 #[test]
 fn segments_of_one_length_are_the_rows_of_a_matrix() {
     let reducer = warpfold::Reducer::new(device()).unwrap();
@@ -447,7 +436,6 @@ fn segments_of_one_length_are_the_rows_of_a_matrix() {
     assert_eq!(sums, reducer.reduce(op::Sum, rows.rows(30).unwrap()).unwrap());
 }
 
-/// Whatever is of another device is refused, and nothing written.
 #[test]
 #[cfg(feature = "simulator")]
 fn what_belongs_to_another_device_is_refused() {

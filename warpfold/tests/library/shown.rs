@@ -1,5 +1,5 @@
-//! What a program shows of the library's types when it prints them for whoever looks for a mistake: what
-//! they are and on which device, in one line without addresses but those of elements.
+//! `Debug` output of the library's types: one line with the type and the device, and no addresses except
+//! those of elements.
 
 use std::fmt::Debug;
 

@@ -1,5 +1,5 @@
-//! Means and variances that have the same bits everywhere, against exact arithmetic by their definition:
-//! of floats, of those of them that are numbers, and of integers.
+//! Reproducible means and variances against exact arithmetic by their definition: of floats, of floats
+//! other than NaN, and of integers.
 
 use warpfold::{
     Integer, Reducer, Spread, bf16, cpu, f16,
@@ -22,14 +22,13 @@ use crate::{
     segments::Bounded,
 };
 
-/// What is expected of elements; of numbers alone where NaN is left out.
 fn expected<T: Float>(values: &[T], skips: bool) -> [f64; 2] {
     let all = values.iter().map(|value| value.double());
     let taken: Vec<f64> = all.filter(|value| !skips || !value.is_nan()).collect();
     spread_everywhere(&taken, T::FORMAT)
 }
 
-/// Of no elements, and of no numbers, there is nothing.
+/// Maps an empty result to NaN.
 fn fields(spread: Option<Spread>) -> [f64; 2] {
     spread.map_or([f64::NAN; 2], |Spread { mean, variance }| [mean, variance])
 }
@@ -42,7 +41,6 @@ fn on_cpu<T: Float>(values: &[T], skips: bool) -> [f64; 2] {
     })
 }
 
-/// Of a buffer that begins behind some other elements.
 fn on_device<T: Float>(reducer: &Reducer, values: &[T], start: usize, skips: bool) -> [f64; 2] {
     let all = [&vec![T::near(1e3); start][..], values].concat();
     let buffer = device().upload(&all).unwrap().slice(start..).unwrap();
@@ -53,7 +51,6 @@ fn on_device<T: Float>(reducer: &Reducer, values: &[T], start: usize, skips: boo
     })
 }
 
-/// Elements that have little variance beside their size, or none.
 fn narrow<T: Float>() -> Vec<(&'static str, Vec<T>)> {
     let next = |value: f64, steps: u64| T::of_bits(T::near(value).bits() + steps);
     let near = |value: f64| (0..999).map(|at| next(value, at % 3)).collect::<Vec<T>>();
@@ -65,7 +62,7 @@ fn narrow<T: Float>() -> Vec<(&'static str, Vec<T>)> {
         ("next to each other, from a bin on", near(0.5)),
         ("one that is far away", [&near(1.0)[..], &[T::near(6e4)]].concat()),
         ("with zeros", near(0.7).into_iter().flat_map(|value| [value, T::near(-0.0)]).collect()),
-        // Which few of the others' bits reach to.
+        // Only a few bits of the small elements overlap those of the others.
         ("with small ones", near(0.7).into_iter().chain(near(2_f64.powi(-18))).collect()),
     ]
 }
@@ -76,7 +73,7 @@ fn defined<T: Float>() {
         for (values, skips) in [(&values, false), (&holed, true)] {
             let what = format!("{name} of {}", std::any::type_name::<T>());
             let expected = expected(values, skips);
-            // Where infinities leave no mean, the host gets none.
+            // If infinities leave no mean, the host gets no result.
             let expected = if skips && expected[0].is_nan() { [f64::NAN; 2] } else { expected };
             same(on_cpu(values, skips), expected, &format!("{what} on the CPU"));
             same(on_device(reducer(), values, 0, skips), expected, &what);
@@ -104,7 +101,6 @@ fn a_constant_has_no_variance() {
     for_every_float!(check());
 }
 
-/// As near as one can ask for: against exact arithmetic on the elements themselves.
 #[test]
 fn a_large_mean_costs_the_variance_nothing() {
     let values: Vec<f64> = (0..1000_u32).map(|at| 1e9 + f64::from(at * 37 % 101)).collect();
@@ -134,7 +130,7 @@ fn parts_of_moments_may_meet_in_any_order() {
     moments_in_parts::<f64, OfDoubles>(f64::from);
 }
 
-/// NaN is left out of whatever terms it comes with, and no other.
+/// Checks that terms of NaN, and only these, are skipped.
 fn moments_of_numbers<T: Float, S: Moments>(term: fn(T) -> S::Term) {
     for (name, values) in sets::<T>().into_iter().chain(narrow()).chain(specials()) {
         for every in [2, 3, 50] {
@@ -181,14 +177,13 @@ fn means_and_variances_are_the_same_in_any_launch() {
     for_every_float!(launched());
 }
 
-/// More terms for a thread than its sums have room for, all of the largest digits there are.
+/// More terms per thread than its sums can hold, all with the largest digits.
 #[test]
 fn no_thread_runs_out_of_room_for_squares() {
     let reducer = reducer_of(launches()[0]);
     let values = vec![f32::from_bits(4_194_304_f32.to_bits() - 1); 128 * 560];
     same(on_device(&reducer, &values, 0, false), expected(&values, false), "many large digits");
     let large = bf16::from_bits(bf16::from_f32(4_194_304.0).to_bits() - 1);
-    // In groups of one kind, and in groups of both.
     for small in [large, bf16::from_f32(-2_f32.powi(-17))] {
         let values = [large, large, large, small].repeat(128 * 8 * 80 / 4);
         same(on_device(&reducer, &values, 0, false), expected(&values, false), "many large digits");
@@ -196,7 +191,7 @@ fn no_thread_runs_out_of_room_for_squares() {
     }
     let values = vec![f64::from_bits((2_f64.powi(27)).to_bits() - 1); 128 * 520];
     same(on_device(&reducer, &values, 0, false), expected(&values, false), "many large digits");
-    // As many in the host's sums, of halves and of what is exact of their squares.
+    // As many in the host's sums of halves and of the exact parts of their squares.
     let mut running = Running::<OfHalves>::new();
     for pair in [[65_504.0, -65_504.0], [32_752.0, 2_f32.powi(-24)]] {
         (0..10_000).for_each(|_| running.add(pair));
@@ -209,8 +204,7 @@ fn no_thread_runs_out_of_room_for_squares() {
     same([found.mean, found.variance], [mean * unit, variance * unit * unit], "many large halves");
 }
 
-/// Rows by every kernel for them, columns, views, segments, runs of keys, and what comes in pieces or is
-/// counted.
+/// Checks rows by every kernel, columns, views, segments, runs of keys, pieces and counted elements.
 fn in_shapes<T: Float, O>(op: O, skips: bool)
 where
     O: RowsOperation<T, Output = Option<Spread>, Left = Spread>,
@@ -251,7 +245,6 @@ where
     let by_key = reducer().reduce(op, buffer.by_key(&keys)).unwrap();
     let of_keys: Vec<_> = values.chunks(7500).map(expected).collect();
     assert_eq!(found(by_key.results.read().unwrap()), of_keys);
-    // The same elements, counted, and in pieces.
     let all = expected(values);
     let stream = device().stream().unwrap();
     let more = device().upload(&[values, &[T::near(1e3); 50]].concat()).unwrap();

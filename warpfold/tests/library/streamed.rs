@@ -23,7 +23,7 @@ use crate::{
     operations::Number,
 };
 
-/// A file that goes with the test.
+/// A file that is removed after the test.
 struct Scratch(std::path::PathBuf);
 
 impl Scratch {
@@ -44,7 +44,7 @@ fn streamed<T: Element, O: Operation<T>>(op: O, source: impl Source<T>) -> Resul
     reducer().stream(source).buffers(3, 4000).reduce(op)
 }
 
-/// A source whose later parts are there before the earlier ones.
+/// A source that delivers later parts before earlier ones.
 struct Late<'a, T>(&'a [T], AtomicUsize);
 
 impl<T: Element> Source<T> for Late<'_, T> {
@@ -85,7 +85,6 @@ fn from_every_source<T: Sample + Number + PartialEq>() {
         assert!(streamed(op::Sum, part()).unwrap() == sum, "file of {n}");
         assert!(streamed(op::Sum, pieces()).unwrap() == sum, "pieces of {n}");
         assert!(streamed::<T, _>(op::Sum, source::reader(bytes)).unwrap() == sum, "reader of {n}");
-        // The order of all parts, and their places.
         let late = Late(&values, AtomicUsize::new(0));
         assert_eq!(streamed(op::ArgMax, late).unwrap(), extreme(&values, true), "late, of {n}");
         assert_eq!(streamed(op::ArgMin, pieces()).unwrap(), extreme(&values, false), "pieces of {n}");
@@ -100,8 +99,7 @@ fn every_source_has_the_result_of_its_elements() {
     from_every_source::<f64>();
 }
 
-/// Sums of floats depend on where they are cut, and on nothing else; those that are the same everywhere
-/// do not.
+/// Plain sums of floats depend only on where they are cut; reproducible sums do not depend on it either.
 #[test]
 fn the_bits_are_the_same_however_the_threads_take_turns() {
     let values: Vec<f32> = (0..50_003)
@@ -122,7 +120,6 @@ fn the_bits_are_the_same_however_the_threads_take_turns() {
     let whole = reducer().reduce(op::Sum.reproducible(), &buffer).unwrap().to_bits();
     for (buffers, bytes) in [(2, 4), (2, 4000), (5, 16_384), (3, 1 << 20)] {
         if bytes == 4 {
-            // A launch for each element.
             let few = &values[..301];
             let whole = reducer().reduce(op::Sum.reproducible(), &buffer.slice(..301).unwrap());
             let ring = reducer().stream(few).buffers(buffers, bytes).reduce(op::Sum.reproducible());
@@ -135,7 +132,7 @@ fn the_bits_are_the_same_however_the_threads_take_turns() {
     }
 }
 
-/// A source far larger than its ring, which is made up as it is read.
+/// A generated source that is far larger than its ring.
 struct Counting(u64);
 
 impl Source<u64> for Counting {
@@ -167,14 +164,14 @@ fn progress_is_told_in_order_to_the_end() {
     assert!(told[0].left().unwrap() > told[0].elapsed && told[0].bytes_per_second() > 0.0);
     let last = told.last().unwrap();
     assert_eq!((last.elements, last.left()), (n, Some(Duration::ZERO)));
-    // What knows no end knows no time left.
+    // Without a known end there is no estimate of the time left.
     let mut left = Vec::new();
     let words = source::reader(&[1_u8; 5000][..]);
     let count = reducer().stream::<u8, _>(words).on_progress(|at| left.push(at.left()));
     assert_eq!((count.reduce(op::Sum).unwrap(), left), (5000, vec![None]));
 }
 
-/// Each part is read once, and every reduction has what it has alone.
+/// Each part is read once, and every reduction has the result that it has alone.
 #[test]
 fn several_reductions_take_the_same_pass() {
     let _checked = no_findings();
@@ -186,7 +183,7 @@ fn several_reductions_take_the_same_pass() {
     let mut largest = reducer().running(op::ArgMax).unwrap();
     let ring = || reducer().stream(&late).buffers(3, 4000);
     let came = ring().push_to(&mut [&mut sum, &mut everywhere, &mut largest]).unwrap();
-    // Twenty whole parts, what is left, and what is asked for behind the end.
+    // Twenty full parts, the remainder, and reads past the end.
     let reads = late.1.load(Ordering::Relaxed);
     assert!(came == 20_011 && (21..=24).contains(&reads), "{reads} reads of {came}");
     assert_eq!(sum.result().unwrap().to_bits(), alone.to_bits());
@@ -194,7 +191,6 @@ fn several_reductions_take_the_same_pass() {
     let whole = device().upload(&values).unwrap();
     let whole = reducer().reduce(op::Sum.reproducible(), &whole).unwrap();
     assert_eq!(everywhere.result().unwrap().to_bits(), whole.to_bits());
-    // Behind what came before, and to nobody.
     ring().push_to(&mut [&mut largest]).unwrap();
     assert_eq!((largest.len(), largest.result().unwrap()), (40_022, extreme(&values, true)));
     assert_eq!(ring().push_to(&mut []).unwrap(), 20_011);
@@ -228,7 +224,7 @@ fn rings_that_hold_nothing_are_refused() {
     says(&format!("{ring:?}"), &["Streamed", "buffers: 2", "threads: 9"]);
 }
 
-/// A source that does something else at a part.
+/// A source with a special behaviour at one part.
 struct Odd<F>(u64, F);
 
 impl<F: Fn(usize) -> io::Result<usize> + Sync> Source<u64> for Odd<F> {
@@ -255,7 +251,7 @@ fn what_goes_wrong_in_a_source_is_said_with_its_place() {
     assert_eq!(at(&error), (2003, "it ends there, and said that it has 10000".to_owned()));
     let error = streamed(op::Sum, Odd(500, |room| Ok(room + 1))).unwrap_err();
     assert_eq!(at(&error), (500, "it gave 501 elements where 500 were asked for".to_owned()));
-    // Pieces have theirs in between.
+    // Errors between pieces.
     let pieces = [Ok(vec![1_u64; 700]), Err(io::Error::other("no more"))];
     let error = streamed(op::Sum, source::pieces(pieces)).unwrap_err();
     assert_eq!(at(&error), (500, "no more".to_owned()));
@@ -263,7 +259,7 @@ fn what_goes_wrong_in_a_source_is_said_with_its_place() {
         streamed(op::Sum, Odd(3000, |_| panic!("not so"))).map(|_| ())
     }));
     assert_eq!(panicked.unwrap_err().downcast_ref(), Some(&"not so"));
-    // Nor does who is told keep anything under way.
+    // A panic in the progress callback leaves nothing pending either.
     let told = catch_unwind(AssertUnwindSafe(|| {
         let ring = reducer().stream(Counting(10_000)).buffers(3, 4000);
         ring.on_progress(|_| panic!("enough")).reduce(op::Sum).map(|_| ())
@@ -281,7 +277,6 @@ fn a_file_that_shrinks_is_an_error_and_no_sum() {
         panic!("it was read")
     };
     assert_eq!(source.to_string(), "the file has 30000 bytes now, and had 80000 or more; leave it be");
-    // What never was whole.
     let open = |bytes| fs::File::open(&Scratch::new("part", &vec![0; bytes]).0).unwrap();
     assert!(source::File::<u64>::part(open(80), 0, 10).is_ok());
     for (bytes, offset, len) in [(80, 8, 10), (80, 0, 11), (80, 1, u64::MAX), (80, u64::MAX, 1)] {
@@ -295,7 +290,6 @@ fn a_file_that_shrinks_is_an_error_and_no_sum() {
     says(&error, &["behind 0 elements"]);
 }
 
-/// A reader that gives a few bytes at a time, late, and is interrupted.
 struct Slow(AtomicU64);
 
 impl Read for Slow {
@@ -322,7 +316,7 @@ fn a_slow_reader_is_waited_for() {
     assert_eq!(sum, expected);
 }
 
-/// One thread asks at a time, each part behind the other, of what is in order; several of the others.
+/// Sequential sources are read by one thread at a time, in order; others by several.
 #[test]
 fn only_what_is_not_in_order_is_filled_by_several() {
     struct Watched(bool, Mutex<Vec<u64>>, AtomicUsize, AtomicUsize);
@@ -360,7 +354,7 @@ mod in_the_simulator {
 
     use super::*;
 
-    /// As much memory for a source that is larger, on the host and on the device, and none for the next
+    /// Memory does not grow with the source, on the host and on the device, and is reused by the next
     /// one.
     #[test]
     fn memory_is_bounded_by_the_ring() {
@@ -372,19 +366,19 @@ mod in_the_simulator {
             ["cuMemHostAlloc", "cuMemFreeHost", "cuMemcpyHtoDAsync_v2"]
                 .map(|function| log.count(function))
         };
-        // What the reducer makes for itself.
+        // Creates the reducer's own resources.
         streamed(1000, 2, 80);
         assert_eq!(streamed(50_000, 5, 8000), [5, 2, 50]);
         assert_eq!(streamed(500_000, 5, 8000), [0, 0, 500]);
-        // No more than there are parts, and others of another size.
+        // No more buffers than parts, and new ones for another size.
         assert_eq!(streamed(10, 5, 8000), [0, 3, 1]);
         assert_eq!(streamed(50_000, 3, 8000), [1, 0, 50]);
         assert_eq!(streamed(50_000, 3, 80_000), [3, 3, 5]);
     }
 
-    /// A part waits for its copy and for the part before it, and a copy for what was reduced where it
-    /// goes. The waits are counted: whoever asks whether a launch is over has the simulator run it, so
-    /// that one which is missing changes no result here.
+    /// A part waits for its copy and for the part before it, and a copy for the previous reduction of
+    /// its buffer. The test counts the waits, because querying a launch makes the simulator run it, so a
+    /// missing wait would not change the result.
     #[test]
     fn copies_and_reductions_wait_for_each_other() {
         let sim = warpfold::Device::open(Selection::Sim).unwrap();
@@ -393,9 +387,9 @@ mod in_the_simulator {
         let ring = reducer.stream(Counting(50_000)).buffers(2, 8000);
         assert_eq!(ring.reduce(op::Sum).unwrap(), 1_249_975_000);
         assert_eq!(log.count("cuLaunchKernel"), 50);
-        // For its copy, and for the reduction of what was in its place.
+        // Waits for the copy, and for the reduction of the buffer's previous part.
         assert_eq!(log.count("cuStreamWaitEvent"), 50 + 50);
-        // The host waits for each copy before what it was made of is filled again, and for the result.
+        // The host waits for each copy before it refills the source buffer, and for the result.
         assert_eq!(log.count("cuEventSynchronize"), 50 + 1);
     }
 
@@ -410,14 +404,14 @@ mod in_the_simulator {
         assert!(matches!(error, Error::OtherDevice { what: "running reduction", .. }), "{error}");
     }
 
-    /// A copy of which it is not known whether it has ended keeps both its ends.
+    /// A copy with an unknown state keeps both of its buffers alive.
     #[test]
     fn a_copy_whose_wait_fails_for_good_leaves_its_buffers() {
         let device = crate::devices::in_own_context(warpfold_sim_driver::driver());
         let context = device.as_raw_context().cast();
         let reducer = Reducer::new(&device).unwrap();
         let values = vec![1_u64; 3000];
-        // Of a size that the reducer has not kept any of.
+        // A size of which the reducer has kept no buffers.
         reducer.stream(&values).buffers(3, 80).reduce(op::Sum).unwrap();
         let before = memory_in_use(context);
         let ring = || reducer.stream(&values).buffers(3, 8000);

@@ -1,5 +1,5 @@
-//! Reductions that are enqueued: on own streams and others', with results for the host and for the
-//! device, dropped and leaked in any order, and from many threads at once.
+//! Enqueued reductions: on own and foreign streams, with results on the host and on the device, dropped
+//! and leaked in any order, and from many threads at once.
 
 use std::{
     mem,
@@ -21,7 +21,6 @@ use warpfold::{
     op,
 };
 
-/// A reducer with `workspaces` workspaces.
 fn narrow(workspaces: usize) -> Reducer {
     reducer_with(device(), PtxSource::from_environment(), Tuning::generic(), workspaces)
 }
@@ -67,7 +66,7 @@ fn left_on_the_device<T: Sample>() {
     on.reduce_into(op::Max, &buffer, &mut max).unwrap();
     on.reduce_into(op::ArgMin, &buffer, &mut arg_min).unwrap();
     on.reduce_into(op::ArgMax, &buffer, &mut arg_max).unwrap();
-    // The reductions keep the elements and the queue.
+    // The reductions keep the elements and the stream alive.
     drop((buffer, stream));
     let (least, largest) = (extreme(&values, false).unwrap(), extreme(&values, true).unwrap());
     assert_eq!(arg_max.read().unwrap(), largest);
@@ -88,7 +87,7 @@ fn an_output_holds_the_last_result_and_is_where_it_says() {
     let _checked = no_findings();
     let mut output = device().output::<u64>().unwrap();
     assert_eq!(output.read().unwrap(), 0);
-    // Two streams and reducers take turns: what one writes is done before the other writes.
+    // Two streams and reducers alternate: each write is finished before the next one.
     let streams = [device().stream().unwrap(), device().stream().unwrap()];
     let reducers = [narrow(1), narrow(1)];
     for turn in 1..=20_u64 {
@@ -100,7 +99,7 @@ fn an_output_holds_the_last_result_and_is_where_it_says() {
     streams.iter().for_each(|stream| stream.synchronize().unwrap());
     assert_eq!(output.read().unwrap(), 20 * 10_007);
     let address = output.as_device_ptr();
-    // SAFETY: the output owns its memory and outlives the buffer; it is written no more.
+    // SAFETY: the output owns its memory, outlives the buffer and is no longer written.
     let seen = unsafe { Buffer::<u64>::from_raw_parts(device(), address, 1, ()) }.unwrap();
     assert_eq!(seen.download().unwrap(), [20 * 10_007]);
     let nothing = device().upload::<u64>(&[]).unwrap();
@@ -129,7 +128,6 @@ fn reductions_of_one_stream_may_be_waited_for_in_any_order() {
         .iter()
         .map(|values| {
             let buffer = device().upload(values).unwrap();
-            // The reducer and the buffer go, and the reduction stays.
             narrow(1).on(&stream).reduce(op::Sum, &buffer).unwrap()
         })
         .collect();
@@ -139,8 +137,6 @@ fn reductions_of_one_stream_may_be_waited_for_in_any_order() {
     }
 }
 
-/// One thread that holds far more results than there are workspaces: nothing waits for it to let go of
-/// one.
 #[test]
 fn more_may_be_pending_than_there_are_workspaces() {
     let _checked = no_findings();
@@ -159,7 +155,7 @@ fn more_may_be_pending_than_there_are_workspaces() {
     }
 }
 
-/// Two streams that share a workspace: what is enqueued later begins when the earlier use is over.
+/// Two streams share a workspace: the later reduction begins after the earlier one.
 #[test]
 fn a_workspace_is_used_by_one_reduction_after_the_other() {
     let _checked = no_findings();
@@ -170,7 +166,7 @@ fn a_workspace_is_used_by_one_reduction_after_the_other() {
     let [first, second, third] = pending;
     assert_eq!(second.wait().unwrap(), Some(7));
     assert!(first.is_ready().unwrap());
-    // A call that waits goes behind all of them.
+    // A blocking call runs after all of them.
     assert_eq!(reducer.min(&buffer).unwrap(), Some(-7));
     assert!(third.is_ready().unwrap());
 }
@@ -184,7 +180,7 @@ fn a_pending_reduction_may_be_dropped_and_even_leaked() {
     let buffer = device().upload(&values).unwrap();
     drop(reducer.on(&stream).reduce(op::Sum, &buffer).unwrap());
     assert_eq!(reducer.sum(&buffer).unwrap(), f32::total(&values, false));
-    // The only owner of the elements is the one that is dropped.
+    // The dropped reduction holds the only reference to the elements.
     drop(reducer.on(&stream).reduce(op::Sum, &device().upload(&values).unwrap()).unwrap());
     mem::forget(reducer.on(&stream).reduce(op::Sum, &buffer).unwrap());
     drop(buffer);
@@ -196,7 +192,7 @@ fn a_pending_reduction_may_be_dropped_and_even_leaked() {
     assert_eq!(reducer.max(&other).unwrap(), Some(7.0));
 }
 
-/// What a buffer on foreign memory tells when it is let go of.
+/// Counts the drops of a foreign buffer's owner.
 struct Owner(Arc<AtomicUsize>);
 
 impl Drop for Owner {
@@ -214,7 +210,7 @@ fn an_owner_is_let_go_of_when_the_last_reduction_has_ended() {
     let (reducer, stream) = (narrow(2), device().stream().unwrap());
     let foreign = || {
         let (address, owner) = (memory.as_device_ptr(), Owner(gone.clone()));
-        // SAFETY: the elements are those of `memory`, which lives on and never changes.
+        // SAFETY: the elements belong to `memory`, which stays alive and never changes.
         unsafe { Buffer::<i64>::from_raw_parts(device(), address, values.len(), owner) }.unwrap()
     };
     let count = || gone.load(Ordering::Relaxed);
@@ -226,7 +222,7 @@ fn an_owner_is_let_go_of_when_the_last_reduction_has_ended() {
     assert_eq!(count(), 2);
     mem::forget(reducer.on(&stream).reduce(op::Sum, &foreign()).unwrap());
     assert_eq!(count(), 2);
-    // Nobody waits for these: they are let go of at a later call, or with the reducer.
+    // Nothing waits for these: a later call releases them, or the reducer's drop.
     let mut output = device().output().unwrap();
     reducer.on(&stream).reduce_into(op::Sum, &foreign(), &mut output).unwrap();
     assert_eq!((count(), output.read().unwrap()), (2, i64::total(&values, false)));
@@ -238,7 +234,7 @@ fn an_owner_is_let_go_of_when_the_last_reduction_has_ended() {
     assert_eq!((count(), output.read().unwrap()), (4, i64::total(&values, false)));
 }
 
-/// Uses a reducer while it gives up its elements, as a cache of somebody's might.
+/// An owner whose drop uses the reducer, as a user's cache might.
 struct Busy {
     reducer: Reducer,
     elements: Buffer<i32>,
@@ -260,13 +256,13 @@ fn an_owner_may_use_the_reducer_that_lets_go_of_it() {
         let (reducer, stream) = (narrow(1), device().stream().unwrap());
         let elements = device().upload(&[1, 2, 3]).unwrap();
         let owner = Busy { reducer: reducer.clone(), elements: elements.clone(), sum };
-        // SAFETY: the owner has the elements, and nothing writes them.
+        // SAFETY: the owner keeps the elements alive, and nothing writes them.
         let buffer =
             unsafe { Buffer::<i32>::from_raw_parts(device(), elements.as_device_ptr(), 3, owner) };
         let mut output = device().output::<i64>().unwrap();
         reducer.on(&stream).reduce_into(op::Sum, &buffer.unwrap(), &mut output).unwrap();
         assert_eq!(output.read().unwrap(), 6);
-        // The first call behind the end lets go of what the device has used.
+        // The first call after completion releases the elements.
         assert_eq!(reducer.max(&elements).unwrap(), Some(3));
     });
     assert_eq!(sums.recv_timeout(Duration::from_secs(60)), Ok(6), "it waits for itself");
@@ -309,13 +305,13 @@ fn a_stream_waits_for_another_when_it_is_told_to() {
     let mut output = device().output::<u64>().unwrap();
     reducer().on(&streams[0]).reduce_into(op::Sum, &buffer, &mut output).unwrap();
     streams[1].wait_for(&streams[0]).unwrap();
-    // SAFETY: the output lives on; what writes it is waited for by the stream that reads it.
+    // SAFETY: the output stays alive, and the reading stream waits for its writer.
     let seen = unsafe { Buffer::<u64>::from_raw_parts(device(), output.as_device_ptr(), 1, ()) };
     let copied = reducer().on(&streams[1]).reduce(op::Max, &seen.unwrap()).unwrap();
     assert_eq!(copied.wait().unwrap(), Some(u32::total(&values, false)));
 }
 
-/// Another library's kernel writes elements, records an event, and reads the result behind one of ours.
+/// Another library writes the elements, records an event, and reads the result after the reduction.
 #[test]
 fn events_of_somebody_elses_order_what_is_enqueued() {
     let _checked = no_findings();
@@ -349,7 +345,6 @@ fn events_of_somebody_elses_order_what_is_enqueued() {
     assert_eq!(copy, [3 * 4096]);
 }
 
-/// What reads results on another stream comes behind them when it is told to.
 #[test]
 fn a_stream_waits_for_elements_when_it_is_told_to() {
     let _checked = no_findings();
@@ -381,7 +376,7 @@ fn a_stream_says_whether_somebody_records_on_it() {
     let context = Context::from_raw(device.as_raw_context().cast());
     let mode = warpfold_driver::sys::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     assert!(!stream.is_recording().unwrap());
-    // SAFETY: the stream lives on, and the graph is given back.
+    // SAFETY: the stream stays alive, and the graph is destroyed.
     unsafe {
         driver.ctx_push_current(context).unwrap();
         driver.stream_begin_capture(raw, mode).unwrap();
@@ -393,7 +388,7 @@ fn a_stream_says_whether_somebody_records_on_it() {
     assert!(!stream.is_recording().unwrap());
 }
 
-/// Another library's memory gets the results of rows, to the last byte that it was said to need.
+/// Results of rows fill another library's memory up to the last byte that was requested.
 #[test]
 fn results_of_rows_go_to_memory_of_others() {
     let _checked = no_findings();
@@ -406,7 +401,7 @@ fn results_of_rows_go_to_memory_of_others() {
         let memory = device().upload(&vec![0xee_u8; bytes as usize]).unwrap();
         let (address, owner) = (memory.as_device_ptr(), Arc::new(()));
         let made = |address| {
-            // SAFETY: the memory lives on, and is read behind what writes it.
+            // SAFETY: the memory stays alive, and is read after it was written.
             unsafe { Outputs::<Located<u8>>::from_raw_parts(device(), address, rows, owner.clone()) }
         };
         says(&made(address + 1).unwrap_err(), &["multiples of 8"]);
@@ -417,7 +412,6 @@ fn results_of_rows_go_to_memory_of_others() {
             .unwrap();
         let places = outputs.into_bytes();
         assert_eq!((places.as_device_ptr(), places.len() as u64), (address, bytes));
-        // The owner is kept as long as the results.
         assert_eq!(Arc::strong_count(&owner), 2);
         let words = places.cast::<u64>().unwrap().download().unwrap();
         for (row, elements) in values.chunks(600 / rows).enumerate() {
@@ -455,7 +449,7 @@ fn calls_leave_the_context_of_their_thread_as_it_is() {
     let turn = || reducer().sum(&device.upload(&[1_u8, 2]).unwrap()).unwrap();
     assert_eq!((driver.ctx_get_current().unwrap(), turn()), (None, 3));
     assert_eq!(driver.ctx_get_current().unwrap(), None);
-    // SAFETY: the device lives on.
+    // SAFETY: the device stays alive.
     unsafe { driver.ctx_push_current(context) }.unwrap();
     assert_eq!(turn(), 3);
     assert_eq!(driver.ctx_pop_current().unwrap(), context);
@@ -466,7 +460,7 @@ fn calls_leave_the_context_of_their_thread_as_it_is() {
 fn a_stream_of_somebody_elses_may_be_used() {
     let _checked = no_findings();
     let theirs = device().stream().unwrap();
-    // SAFETY: the stream is of this device, and is the owner's, which is kept.
+    // SAFETY: the stream belongs to this device, and its owner is kept.
     let ours = unsafe { warpfold::Stream::from_raw(device(), theirs.as_raw(), ()) };
     let values = small::<u8>(10_000, 4);
     let buffer = device().upload(&values).unwrap();
@@ -475,8 +469,8 @@ fn a_stream_of_somebody_elses_may_be_used() {
     theirs.synchronize().unwrap();
     assert!(pending.is_ready().unwrap());
     assert_eq!(pending.wait().unwrap(), u8::total(&values, false));
-    // The driver's default stream has no name but null.
-    // SAFETY: the default stream is always there.
+    // A null handle is the driver's default stream.
+    // SAFETY: the default stream always exists.
     let default = unsafe { warpfold::Stream::from_raw(device(), std::ptr::null_mut(), ()) };
     let device = device().clone();
     assert_eq!(

@@ -1,5 +1,5 @@
-//! Several operations on the same elements: what each gives alone, bit for bit, in as few launches as
-//! the library says.
+//! Several operations on the same elements: bit for bit the results of each one alone, in the documented
+//! number of launches.
 
 use std::mem;
 
@@ -14,7 +14,6 @@ use crate::{
     devices::own_context,
 };
 
-/// The bits of a result.
 trait Bits {
     fn bits(&self) -> Vec<u8>;
 }
@@ -55,7 +54,7 @@ impl<R: Bits> Bits for Option<R> {
     }
 }
 
-/// Tuples of operations, as what each of them gives alone and what they give together.
+/// Tuples of operations whose results can be compared with those of each operation alone.
 trait Together<T: Plain>: Operations<T> {
     fn alone(self, values: &Buffer<T>) -> Vec<Vec<u8>>;
     fn bits(results: Self::Output) -> Vec<Vec<u8>>;
@@ -83,7 +82,6 @@ together! {
     (A 0, B 1, C 2, D 3, E 4, F 5);
 }
 
-/// Compares them in each way that they go.
 #[track_caller]
 fn check<T: Plain, O: Together<T>>(ops: O, values: &Buffer<T>) {
     let (what, expected) = (std::any::type_name::<O>(), ops.alone(values));
@@ -128,8 +126,7 @@ fn two_to_six_operations_in_any_order() {
     check((op::MeanAndVariance, op::LogSumExp, op::Sum.reproducible(), op::Sum), &buffer);
 }
 
-/// Where the place of an extreme does not say which of its equals an extreme is: −0 and +0, and NaN with
-/// a payload.
+/// Cases in which an extreme's place does not determine its bits: −0 and +0, and NaN with a payload.
 #[test]
 fn extremes_of_floats_have_the_bits_that_they_have_alone() {
     fn of<T: Element + Bits>(values: &[&[T]]) {
@@ -157,7 +154,6 @@ mod launches {
     use super::*;
     use crate::devices::in_own_context;
 
-    /// Kernels that are launched, and waits of the host.
     fn counted(run: impl FnOnce()) -> (u64, u64) {
         let log = warpfold_sim_driver::record_calls();
         run();
@@ -165,11 +161,11 @@ mod launches {
         (launches, log.count("cuStreamSynchronize") + log.count("cuEventSynchronize"))
     }
 
-    /// The results of all launches are seen to come; nothing is waited for.
+    /// Checks that all results are polled for, without a wait.
     fn check<T: Plain>(reducer: &Reducer, ops: impl Operations<T>, values: &Buffer<T>, launches: u64) {
         let what = std::any::type_name_of_val(&ops);
         let stream = values.device().stream().unwrap();
-        // What is made once is there from here on.
+        // Fills the caches.
         reducer.reduce(ops, values).unwrap();
         let waiting = counted(|| drop(reducer.reduce(ops, values).unwrap()));
         assert_eq!(waiting, (launches, 0), "{what}");
@@ -207,7 +203,7 @@ mod launches {
         check(&reducer, (op::ArgMin, op::Min), floats, 2);
         check(&reducer, (op::ArgMin, op::Max), integers, 2);
         check(&reducer, (op::ArgMin, op::ArgMax, op::Min, op::Max), integers, 2);
-        // The extreme of which there is no place comes alone.
+        // The extreme without a place takes a launch of its own.
         check(&reducer, (op::ArgMin, op::Min, op::Max), integers, 2);
         check(&reducer, (op::ArgMin, op::Min, op::Max), floats, 2);
         check(&reducer, (op::Sum, op::SumOfSquares, op::Min, op::Max, op::Sum, op::MinMax), floats, 3);
@@ -261,7 +257,7 @@ fn what_is_dropped_or_leaked_on_a_stream_harms_nobody() {
 
 #[test]
 fn what_cannot_be_reduced_is_refused_before_anything_is_launched() {
-    // SAFETY: it is refused before anything is read.
+    // SAFETY: the call is refused before it reads anything.
     let many = unsafe { Buffer::<i8>::from_raw_parts(device(), 0x1000, (1 << 35) + 1, ()) }.unwrap();
     let error = reducer().reduce((op::Sum, op::Max), &many).unwrap_err();
     assert!(matches!(error, Error::TooManyElements { .. }), "{error:?}");

@@ -12,10 +12,9 @@ use crate::{
     devices::own_context,
 };
 
-/// How many are looked for.
 const KS: [usize; 5] = [1, 2, 5, 31, 32];
 
-/// The first k places, by a sort that leaves equal elements as they lie.
+/// Returns the first k places of a stable sort.
 fn expected<T: Sample>(values: &[T], k: usize, largest: bool) -> Vec<u64> {
     let order = |a: T, b: T| match (a.is_nan(), b.is_nan()) {
         (false, false) if largest => b.partial_cmp(&a).unwrap(),
@@ -29,7 +28,6 @@ fn expected<T: Sample>(values: &[T], k: usize, largest: bool) -> Vec<u64> {
     places.into_iter().take(k).map(|place| place as u64).collect()
 }
 
-/// Whether places are the expected ones of some elements, which come with all their bits.
 #[track_caller]
 fn same<T: Sample>(found: &[Located<T>], values: &[T], expected: &[u64], what: &str) {
     let places: Vec<u64> = found.iter().map(|one| one.index).collect();
@@ -40,7 +38,6 @@ fn same<T: Sample>(found: &[Located<T>], values: &[T], expected: &[u64], what: &
     }
 }
 
-/// Checks both orders of a buffer that holds these elements, on the device and on the CPU.
 #[track_caller]
 fn check<T: Sample>(values: &[T], buffer: &Buffer<T>, k: usize, what: &str) {
     let what = format!("{k} of {} {} {what}", values.len(), std::any::type_name::<T>());
@@ -57,7 +54,7 @@ fn check_values<T: Sample>(values: &[T], k: usize, what: &str) {
     check(values, &device().upload(values).unwrap(), k, what);
 }
 
-/// Numbers that fill the range of 16 bits, in no order.
+/// Returns pseudorandom numbers over the range of 16 bits.
 fn random<T: Sample>(n: usize, seed: u64) -> Vec<T> {
     let mut bits = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     iter::repeat_with(|| {
@@ -68,7 +65,6 @@ fn random<T: Sample>(n: usize, seed: u64) -> Vec<T> {
     .collect()
 }
 
-/// Elements in several orders, by name.
 fn patterns<T: Sample>(n: usize) -> [(&'static str, Vec<T>); 5] {
     let count = n as i64;
     [
@@ -81,7 +77,7 @@ fn patterns<T: Sample>(n: usize) -> [(&'static str, Vec<T>); 5] {
 }
 
 fn of_any_length<T: Sample>() {
-    // Each length, order and k meet for some type or other.
+    // Across all types, each combination of length, order and k occurs.
     let mut ks = KS.iter().cycle().skip(size_of::<T>());
     for n in [0, 1, 31, 1000] {
         for (what, values) in patterns::<T>(n) {
@@ -115,7 +111,7 @@ fn the_elements_begin_where_they_like() {
     at_every_alignment::<i64>();
 }
 
-/// Several blocks, each of which has fewer of the first elements than are looked for, or all of them.
+/// Several blocks, each with fewer of the first elements than k, or with all of them.
 #[test]
 fn long_buffers_are_right() {
     for (at, (what, values)) in patterns::<f32>(65_537).iter().enumerate() {
@@ -127,14 +123,13 @@ fn long_buffers_are_right() {
     check_values(&random::<f64>(40_003, 3), 31, "in no order");
     check_values(&random::<f16>(65_537, 4), 32, "in no order");
     check_values(&random::<i8>(1_000_003, 5), 32, "in no order");
-    // What the blocks meet in is as it was before, for whoever comes next.
+    // The blocks' shared slots are clean for the next launch.
     let values = small::<i32>(65_537, 6);
     let buffer = device().upload(&values).unwrap();
     assert_eq!(reducer().sum(&buffer).unwrap(), i32::total(&values, false));
     check(&values, &buffer, 2, "of few kinds");
 }
 
-/// The first one is the extreme that a reduction finds.
 #[test]
 fn the_first_one_is_where_the_extreme_is() {
     for values in [random::<f32>(5000, 8), vec![f32::NEG_INFINITY; 70], vec![1.0, f32::NAN, 2.0]] {
@@ -151,7 +146,7 @@ fn the_first_one_is_where_the_extreme_is() {
 #[test]
 fn infinities_nan_and_zeros_have_their_places() {
     fn of<T: Sample>(nan: [T; 2], infinity: T, negative: T, zeros: [T; 2]) {
-        // Behind a whole number of groups and before it, and among few numbers and many.
+        // After full vectors and before them, and among few and many numbers.
         for n in [40, 700] {
             let mut values = small::<T>(n, 9);
             check_values(&vec![nan[0]; n], 31, "all of them NaN");
@@ -178,11 +173,11 @@ fn infinities_nan_and_zeros_have_their_places() {
     of(nans, bf16::INFINITY, bf16::NEG_INFINITY, [bf16::ZERO, bf16::NEG_ZERO]);
 }
 
-/// Where a warp has found as many numbers as are looked for long before.
+/// NaN after a warp has already found k numbers.
 #[test]
 fn a_nan_is_found_behind_many_numbers() {
     fn of<T: Sample>(nan: T) {
-        // As many rows as have a warp each, and each of them takes several turns.
+        // Enough rows for one warp each, with several iterations per row.
         let (rows, len) = (16 * device().info().multiprocessors as usize + 1, 1301);
         let mut values = small::<T>(rows * len, 14);
         for (row, values) in values.chunks_mut(len).enumerate() {
@@ -200,7 +195,7 @@ fn a_nan_is_found_behind_many_numbers() {
     of(f64::NAN);
 }
 
-/// The extremes of integers are elements like others, though their keys are those of no element.
+/// The extremes are ordinary elements, although their keys equal the sentinels.
 #[test]
 fn the_extremes_of_integers_are_found() {
     fn of<T: Sample>(least: T, greatest: T) {
@@ -220,7 +215,6 @@ fn the_extremes_of_integers_are_found() {
     of(u64::MIN, u64::MAX);
 }
 
-/// Checks both orders of rows, on the device and on the CPU.
 #[track_caller]
 fn check_rows<T: Sample>(rows: usize, len: usize, k: usize, first: usize) {
     let values = [random::<T>(first, 1), random(rows * len, 11)].concat();
@@ -243,12 +237,12 @@ fn check_rows<T: Sample>(rows: usize, len: usize, k: usize, first: usize) {
 #[test]
 fn every_row_is_right() {
     let _checked = no_findings();
-    // A warp each, of rows that begin anywhere.
+    // One warp per row, for rows that begin anywhere.
     check_rows::<f32>(50, 3, 2, 0);
     check_rows::<i8>(37, 33, 32, 1);
     check_rows::<f16>(20, 257, 5, 3);
     check_rows::<f64>(300, 40, 31, 0);
-    // A block each, and several.
+    // One block per row, and several.
     check_rows::<i32>(9, 3000, 31, 1);
     check_rows::<u8>(2, 100_001, 32, 0);
     check_rows::<f32>(2, 20_000, 8, 0);
@@ -256,8 +250,8 @@ fn every_row_is_right() {
     check_rows::<i64>(0, 4, 2, 0);
 }
 
-/// What threads read of others is ordered behind what those have written, in queues, between warps and
-/// between blocks; and each result is written once.
+/// Reads of other threads' data are ordered after the writes, in queues, between warps and between
+/// blocks; and each result is written once.
 #[cfg(feature = "simulator")]
 #[test]
 fn no_kernel_has_a_hazard() {
@@ -292,7 +286,7 @@ fn top_k_goes_on_streams_and_into_device_memory() {
     let second = reducer().on(&stream).reduce(Smallest(7), &buffer).unwrap();
     let none = reducer().on(&stream).reduce(Smallest(7), &buffer.slice(..0).unwrap()).unwrap();
     let few = reducer().on(&stream).reduce(Largest(32), &buffer.slice(..3).unwrap()).unwrap();
-    // What the device still reads is kept.
+    // Pending reductions keep their elements alive.
     drop(buffer);
     same(&first.wait().unwrap(), &values, &largest, "on a stream");
     same(&second.wait().unwrap(), &values, &smallest, "on a stream");
@@ -310,7 +304,6 @@ fn top_k_goes_on_streams_and_into_device_memory() {
     let found = outputs.read().unwrap();
     same(&found[..7], front, &expected(front, 7, false), "the first row");
     same(&found[7..], back, &expected(back, 7, false), "the second row");
-    // Nothing is found of nothing.
     let none = buffer.slice(..0).unwrap();
     let mut outputs = device().outputs(0).unwrap();
     reducer().on(&stream).reduce_into(Smallest(7), &none, &mut outputs).unwrap();
@@ -318,13 +311,12 @@ fn top_k_goes_on_streams_and_into_device_memory() {
     assert!(outputs.read().unwrap().is_empty());
 }
 
-/// Results of another stream are looked at when they are there.
 #[test]
 fn results_are_waited_for_before_they_are_ranked() {
     let (stream, other) = (device().stream().unwrap(), device().stream().unwrap());
     let values = small::<i32>(64, 9);
     let matrix = device().upload(&values).unwrap();
-    // Whose workspaces are its own: what shares one comes one after the other anyway.
+    // A separate reducer, because a shared workspace would serialize the two.
     let theirs = Reducer::new(device()).unwrap();
     let sums: Vec<i64> = values.chunks(4).map(|row| i32::total(row, false)).collect();
     let left = || {
@@ -414,11 +406,10 @@ fn what_cannot_be_found_is_refused_and_nothing_is_written() {
     let long = &["the largest 4 elements of rows of 3", "at most 3"];
     refused(reducer().reduce(Largest(4), &rows).unwrap_err(), long);
     refused(cpu::top_k_rows(Largest(4), &values, 3).unwrap_err(), long);
-    // SAFETY: nothing is launched, so that nothing is read there.
+    // SAFETY: nothing is launched, so nothing is read.
     let many = unsafe { Buffer::<i8>::from_raw_parts(device(), 0x1000, 1 << 33, ()) }.unwrap();
     let error = reducer().reduce(Largest(1), many.rows(1).unwrap()).unwrap_err();
     refused(error, &["8589934592 rows", "at most 4294967296"]);
-    // Outputs that are more, or fewer.
     let on = reducer().on(&stream);
     let room = &["outputs for 2 results and 3 elements to find", "outputs for 3"];
     refused(on.reduce_into(Largest(3), &buffer, &mut outputs).unwrap_err(), room);

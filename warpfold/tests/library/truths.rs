@@ -8,7 +8,6 @@ use crate::{
     operations::check,
 };
 
-/// False but at multiples of `step`, from the index `first` on.
 fn every(step: usize, first: usize, n: usize) -> Vec<bool> {
     (0..n).map(|at| at >= first && at.is_multiple_of(step)).collect()
 }
@@ -68,7 +67,7 @@ fn rows_of_truth_values_have_their_results() {
     assert!(columns.into_iter().enumerate().all(|(at, sum)| sum == column(at)));
 }
 
-/// Of what others have written: nothing is undefined, and all but 0 is true.
+/// Bytes that other programs wrote: every value is defined, and all but 0 are true.
 #[test]
 fn any_byte_is_a_truth_value() {
     for bytes in [&[0_u8, 2, 255, 0][..], &[2, 128, 255, 1], &[0, 0]] {

@@ -1,4 +1,4 @@
-//! Reductions along any axes of views, whatever their strides.
+//! Reductions along any axes of views, for any strides.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,6 @@ use warpfold::{
 
 use crate::common::{Sample, device, extreme, no_findings, on_gpu, reducer, says, small, splitmix};
 
-/// A view, and along which of its axes is reduced.
 #[derive(Debug, Clone)]
 struct Case {
     offset: usize,
@@ -23,8 +22,8 @@ fn case(offset: usize, shape: &[usize], strides: &[isize], axes: &[usize]) -> Ca
     Case { offset, shape: shape.into(), strides: strides.into(), axes: axes.into() }
 }
 
-/// Views of all kinds: what rows and axes are, with and without a pitch; several reduced axes, near and
-/// far; axes in other orders than in memory; steps; overlaps; and results that have several blocks.
+/// Returns views of all kinds: rows and axes with and without a pitch; several reduced axes, near and
+/// far; permuted axes; steps; overlaps; and results with several blocks.
 fn cases() -> Vec<Case> {
     vec![
         // Rows, an axis and all of an array.
@@ -33,14 +32,14 @@ fn cases() -> Vec<Case> {
         case(0, &[6, 8], &[8, 1], &[0]),
         case(0, &[3, 40, 5], &[200, 5, 1], &[1]),
         case(1, &[1, 300, 1], &[9, 1, 1], &[1]),
-        // Rows with a pitch: of groups, elements, a warp and blocks each.
+        // Rows with a pitch: by vectors, by elements, a warp each, and blocks each.
         case(0, &[9, 16], &[20, 1], &[1]),
         case(1, &[9, 7], &[11, 1], &[1]),
         case(4, &[5, 600], &[604, 1], &[1]),
         case(3, &[5, 333], &[350, 1], &[1]),
         case(0, &[2, 2000], &[2500, 1], &[1]),
         case(5, &[1, 1000], &[1, 1], &[1]),
-        // Columns with a pitch: packs, spaced and single ones, and lanes.
+        // Columns with a pitch: packed, spaced and single ones, and lanes.
         case(0, &[100, 8], &[12, 1], &[0]),
         case(2, &[30, 130], &[137, 1], &[0]),
         case(1, &[50, 5], &[7, 1], &[0]),
@@ -49,18 +48,17 @@ fn cases() -> Vec<Case> {
         case(0, &[40, 64], &[66, 1], &[0]),
         case(0, &[3, 20, 64], &[1602, 68, 1], &[1]),
         case(1, &[3, 20, 64], &[1601, 68, 1], &[1]),
-        // The first and the last axis: groups, and elements because of a length, a stride or the start.
+        // The first and the last axis: vectors, or elements because of a length, a stride or the start.
         case(0, &[4, 6, 16], &[96, 16, 1], &[0, 2]),
         case(0, &[4, 6, 17], &[102, 17, 1], &[0, 2]),
         case(0, &[4, 6, 16], &[102, 17, 1], &[0, 2]),
         case(1, &[4, 6, 16], &[96, 16, 1], &[0, 2]),
         case(0, &[3, 2, 300], &[600, 300, 1], &[2, 0]),
         case(0, &[3, 20, 4], &[80, 4, 1], &[0, 2]),
-        // All of an array that does not lie in one piece.
+        // All of an array that is not contiguous.
         case(3, &[40, 50], &[64, 1], &[0, 1]),
         case(0, &[40, 52], &[64, 1], &[0, 1]),
         case(0, &[3, 5, 7], &[100, 9, 1], &[0, 1, 2]),
-        // Every second, third and seventh element.
         case(0, &[500], &[2], &[0]),
         case(1, &[6, 100], &[200, 2], &[1]),
         case(0, &[6, 100], &[300, 3], &[1]),
@@ -76,7 +74,7 @@ fn cases() -> Vec<Case> {
         case(0, &[50, 4, 30], &[1, 50, 200], &[2, 1]),
         case(0, &[50, 4, 30], &[1, 50, 200], &[0, 2]),
         case(7, &[4, 90, 3], &[3, 12, 1], &[0, 2]),
-        // Results apart from each other in several ways.
+        // Results at various distances from each other.
         case(0, &[3, 4, 5, 6], &[120, 30, 6, 1], &[1]),
         case(0, &[3, 4, 5, 6], &[120, 30, 6, 1], &[1, 3]),
         case(0, &[3, 4, 5, 6], &[120, 30, 6, 1], &[0, 2]),
@@ -86,7 +84,7 @@ fn cases() -> Vec<Case> {
         case(0, &[3, 2, 2, 3, 2, 2], &[1, 300, 3, 200, 7, 110], &[0, 2, 5]),
         case(0, &[3, 4, 5, 7], &[600, 141, 22, 3], &[1, 2, 3]),
         case(4, &[3, 4, 5, 48], &[6000, 1408, 260, 1], &[1, 2, 3]),
-        // Positions that share elements.
+        // Overlapping positions.
         case(2, &[50, 9], &[1, 1], &[1]),
         case(0, &[50, 9], &[2, 3], &[0]),
         case(0, &[20, 8, 4], &[4, 16, 1], &[1, 2]),
@@ -98,7 +96,7 @@ fn cases() -> Vec<Case> {
         case(0, &[900, 2, 3], &[6, 1, 2], &[1]),
         case(0, &[900, 2, 3], &[7, 3, 1], &[2]),
         case(0, &[40, 40, 2], &[2, 80, 1], &[2, 0]),
-        // An axis of one position alone, and axes of none.
+        // Axes of length one, and empty axes.
         case(0, &[4, 1, 6], &[12, 0, 2], &[1]),
         case(0, &[4, 1, 6, 3], &[100, -3, 10, 2], &[1]),
         case(0, &[0, 3], &[3, 1], &[1]),
@@ -107,7 +105,7 @@ fn cases() -> Vec<Case> {
 }
 
 impl Case {
-    /// The places of every result's elements, in the order of the axes.
+    /// Returns the indices of every result's elements, in the order of the axes.
     fn places(&self) -> Vec<Vec<usize>> {
         let of = |reduced: bool| -> Vec<usize> {
             let mut at = vec![0_usize];
@@ -123,7 +121,7 @@ impl Case {
         kept.iter().map(|first| reduced.iter().map(|at| self.offset + first + at).collect()).collect()
     }
 
-    /// Elements, of which those at no position would show in any result, up to the last that is at one.
+    /// Returns elements up to the last one in the view; those outside of it would show in any result.
     fn elements<T: Sample>(&self, poison: T) -> Vec<T> {
         let places = self.places();
         let len = places.iter().flatten().max().map_or(self.offset, |last| last + 1);
@@ -138,7 +136,6 @@ impl Case {
         buffer.view_strided(self.offset, &self.shape, &self.strides).unwrap()
     }
 
-    /// What a plain function makes of every result's elements.
     fn of_each<T: Sample, R>(&self, values: &[T], of: impl Fn(&[T]) -> R) -> Vec<R> {
         let gathered = |places: &Vec<usize>| -> Vec<T> { places.iter().map(|&at| values[at]).collect() };
         self.places().iter().map(|places| of(&gathered(places))).collect()
@@ -147,7 +144,7 @@ impl Case {
     fn check<T: Sample>(&self, poison: T) {
         let what = format!("{} of {self:?}", std::any::type_name::<T>());
         let values = self.elements(poison);
-        // Nothing is behind the last element that is at a position.
+        // The buffer ends at the view's last element.
         let buffer = device().upload(&values).unwrap();
         let (view, axes) = (self.view(&buffer), &self.axes);
         let sums = self.of_each(&values, |of| T::total(of, false));
@@ -174,7 +171,6 @@ fn every_result_is_that_of_the_elements_at_its_positions_and_of_no_others() {
     cases().iter().for_each(|case| case.check(f32::NAN));
 }
 
-/// Of every type, by both kernels, along and across, by one block and by several.
 #[test]
 fn every_type_has_its_results() {
     fn check<T: Sample>(poison: T) {
@@ -204,8 +200,8 @@ fn every_type_has_its_results() {
     check(f64::NAN);
 }
 
-/// Launches of all kinds are among what the tests above run. They are chosen by the device's size, which
-/// here is the simulator's.
+/// The tests above use launches of all kinds. Launches depend on the device's size, here the
+/// simulator's.
 #[test]
 fn the_cases_take_both_kernels_in_both_directions_with_one_block_and_several() {
     if on_gpu() {
@@ -227,11 +223,11 @@ fn the_cases_take_both_kernels_in_both_directions_with_one_block_and_several() {
         [(groups, true, shared), (elements, true, shared), (elements, false, shared)]
     });
     assert_eq!(found, all.collect());
-    // Those of rows, of axes and of all elements.
+    // Launches for rows, axes and all elements.
     assert!(others >= 15, "{others}");
 }
 
-/// What a pitch of its own has no kernels for view is for: rows and columns of a part of a matrix.
+/// A pitch needs no view kernel: rows and columns of a submatrix take those of rows and axes.
 #[test]
 fn parts_of_matrices_take_the_kernels_of_rows_and_axes() {
     let buffer = device().upload(&small::<f32>(4000, 3)).unwrap();
@@ -245,7 +241,6 @@ fn parts_of_matrices_take_the_kernels_of_rows_and_axes() {
     assert!(view_launch(&part, &[0, 1]).unwrap().is_some());
 }
 
-/// A few hundred views by chance, of up to five axes.
 #[test]
 fn views_by_chance_have_their_results() {
     let _checked = no_findings();
@@ -267,7 +262,7 @@ fn views_by_chance_have_their_results() {
             stride += [0, 0, 1, 4, 5][below(5) as usize];
         }
         case.axes = (0..count).filter(|_| below(2) == 0).collect();
-        // More than three of either kind may be too many.
+        // More than three axes of either kind may be too many.
         case.axes.truncate(3);
         while case.axes.is_empty() || count - case.axes.len() > 3 {
             let axis = below(count as u64) as usize;
@@ -278,7 +273,7 @@ fn views_by_chance_have_their_results() {
     }
 }
 
-/// By each way that a kernel combines, against what it says of the same elements as rows.
+/// Compares every way of combining in a kernel with the same elements as rows.
 #[test]
 fn every_operation_gives_of_positions_what_it_gives_of_a_row() {
     let _checked = no_findings();
@@ -358,8 +353,8 @@ fn sums_have_the_same_bits_everywhere() {
     }
 }
 
-/// Of equals the first one in the order of the axes as the view has them, wherever it lies; of -0 and of
-/// NaN the element itself.
+/// The first of equal elements in the order of the view's axes wins, at any address; for -0 and NaN the
+/// element itself is returned.
 #[test]
 fn places_are_the_first_in_the_order_of_the_view() {
     let _checked = no_findings();
@@ -368,7 +363,7 @@ fn places_are_the_first_in_the_order_of_the_view() {
         let len = shape.iter().product::<usize>();
         let at = |index: [usize; 3]| -> usize { (0..3).map(|axis| index[axis] * strides[axis]).sum() };
         let mut values = vec![1.0_f32; len];
-        // Of the first result equals; of the second one two NaN; of the third one both zeros.
+        // Equal elements in the first result, two NaN in the second, both zeros in the third.
         for (index, value) in [
             ([1, 0, 9], -3.0),
             ([4, 0, 2], -3.0),
@@ -389,11 +384,11 @@ fn places_are_the_first_in_the_order_of_the_view() {
         let (three, zero) = ((-3.0_f32).to_bits(), (-0.0_f32).to_bits());
         let expected = [(row + 9, three), (2 * row + 5, nan.to_bits()), (3 * row + 10, zero)];
         assert_eq!(places(&view), expected, "{shape:?}");
-        // With the axes the other way round the index is another one, and the first one, too.
+        // Swapping the axes changes the indices, and which element is first.
         let expected = [(2 * 6 + 4, three), (5, nan.to_bits()), (10 * 6 + 3, zero)];
         assert_eq!(places(&view.transposed()), expected, "{shape:?}");
     }
-    // Of small elements, whose place in a group is looked for at the end.
+    // Small elements, whose position in a vector is searched at the end.
     let case = case(0, &[5, 4, 64], &[256, 64, 1], &[0, 2]);
     let mut values = vec![-1_i8; 5 * 256];
     [700, 701, 900, 3].into_iter().for_each(|at| values[at] = 9);
@@ -418,7 +413,6 @@ fn contiguous_views_have_the_bits_of_rows_and_axes() {
     assert_eq!(of_view(&[1]), of_axes(1..2));
     assert_eq!(of_view(&[1, 0]), of_axes(0..2));
     assert_eq!(of_view(&[0, 1, 2]), [reducer().sum(&buffer).unwrap().to_bits()]);
-    // The same call has the same bits by the kernels for views, too.
     let first = of_view(&[0, 2]);
     assert!((0..3).all(|_| of_view(&[0, 2]) == first));
 }
@@ -471,7 +465,7 @@ fn what_is_no_view_is_refused() {
     refused(strided(25, &[0], &[1]), &["begins at element 25", "24 elements"]);
     assert_eq!(strided(24, &[0, usize::MAX, usize::MAX], &[1, 1, 1]).unwrap(), 0);
     assert_eq!(strided(0, &[1, 1], &[0, -7]).unwrap(), 1);
-    // More positions than can be counted, all of them inside.
+    // The positions overflow, although all of them are inside.
     let wide = [1 << 13; 8];
     // SAFETY: nothing is read.
     let large = unsafe { Buffer::<i8>::from_raw_parts(device(), 0x1000, 1 << 17, ()) }.unwrap();
@@ -510,7 +504,7 @@ fn what_cannot_be_reduced_is_refused_before_anything_is_launched() {
         on.reduce_into(op::Sum, view.along(&[0, 2]).unwrap(), &mut outputs),
         &["outputs for 5", "3 results of a view"],
     );
-    // Four axes that cannot be taken together.
+    // Four axes that cannot be merged.
     let apart = device().upload(&[1_i32; 1000]).unwrap();
     let apart = apart.view_strided(0, &[2, 2, 2, 2, 2], &[500, 200, 90, 40, 11]).unwrap();
     let mut outputs = device().outputs::<i64>(16).unwrap();
@@ -522,7 +516,7 @@ fn what_cannot_be_reduced_is_refused_before_anything_is_launched() {
     );
     assert_eq!(outputs.read().unwrap(), [0; 16]);
 
-    // SAFETY: it is refused before anything is read.
+    // SAFETY: the call is refused before it reads anything.
     let large = unsafe { Buffer::<i8>::from_raw_parts(device(), 0x1000, 1 << 20, ()) }.unwrap();
     let windows = large.view_strided(0, &[1 << 18, 1 << 18], &[1, 1]).unwrap();
     let error = reducer().reduce(op::Sum, windows.along(&[1]).unwrap()).unwrap_err();
@@ -569,7 +563,7 @@ fn kernels_for_views_are_loaded_ahead() {
     prepared::<f64>();
 }
 
-/// More axes of either kind than the kernels take, whose elements are copied side by side first.
+/// More axes of either kind than the kernels support, so the elements are copied to be contiguous first.
 #[test]
 fn any_axes_of_an_array_without_gaps_are_reduced() {
     fn check<T: Element + PartialEq + PartialOrd + std::fmt::Debug>(values: &[T])
@@ -611,7 +605,7 @@ fn any_axes_of_an_array_without_gaps_are_reduced() {
     check(&numbers().map(|number| number as i16 - 125).collect::<Vec<_>>());
     check(&numbers().map(|number| number as f32 - 125.5).collect::<Vec<_>>());
     check(&numbers().map(|number| f64::from(number) * -1e300).collect::<Vec<_>>());
-    // Of no axis alone.
+    // No axis forms a result alone.
     let ones = device().upload(&[1.0_f64; 256]).unwrap();
     let view = ones.view(&[2; 8]).unwrap();
     let sums = reducer().reduce(op::Sum, view.along(&[0, 2, 4, 6]).unwrap()).unwrap();

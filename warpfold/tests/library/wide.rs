@@ -1,4 +1,4 @@
-//! Sums in types that are given: exact where the usual ones are not, wherever they go.
+//! Sums in an explicit type: exact where the default is not, for all destinations.
 
 use std::fmt::Debug;
 
@@ -12,7 +12,6 @@ use crate::{
     operations::check_by,
 };
 
-/// A sum of buffers, rows, columns and segments of elements whose sum is exact in the type.
 fn check<T: Element, A: Copy + Debug + PartialEq>(element: impl Fn(u64) -> T, sum: impl Fn(&[T]) -> A)
 where
     SumIn<A>: RowsOperation<T> + Operation<T, Output = A, Left = A>,
@@ -48,7 +47,7 @@ where
     assert_eq!(reducer().reduce(op, &segments).unwrap(), expected);
 }
 
-/// Of many magnitudes, none of which `f32` keeps beside the largest.
+/// Returns numbers of many magnitudes, none of which `f32` keeps beside the largest.
 fn part(index: u64) -> f64 {
     let sign = if index.is_multiple_of(3) { -1.0 } else { 1.0 };
     sign * [1.0, 4096.0, 8_388_608.0, 1.0 / 1024.0][index as usize % 4] * (1 + index % 7) as f64
@@ -65,7 +64,6 @@ fn floats_are_added_in_double_precision() {
     check(half, |values| values.iter().map(|&value| f64::from(value)).sum::<f64>());
     let bfloat = |index| bf16::from_f64(part(index));
     check(bfloat, |values| values.iter().map(|&value| f64::from(value)).sum::<f64>());
-    // What each of them has anyway.
     check(part, |values| values.iter().sum::<f64>());
 }
 
@@ -77,7 +75,6 @@ fn integers_are_added_in_128_bits() {
     let signed = |index| bits(index).cast_signed();
     check(signed, |values| values.iter().map(|&value| i128::from(value)).sum::<i128>());
     check(|_| i64::MIN, |values| values.iter().map(|&value| i128::from(value)).sum::<i128>());
-    // In the usual type it is the usual sum.
     check(|index| index as u8, |values| values.iter().map(|&value| u64::from(value)).sum::<u64>());
 }
 

@@ -1,4 +1,4 @@
-//! The elements that lie in an interval.
+//! Reductions of the elements inside an interval.
 
 use std::ops::{
     Bound::{self, Excluded, Included, Unbounded},
@@ -16,11 +16,11 @@ use crate::{
     devices::own_context,
 };
 
-/// An element type with values that intervals end at.
+/// An element type with values for interval bounds.
 trait Bounded: Sample {
-    /// The ends of the type and what is next to them and to zero, in ascending order.
+    /// The extremes of the type and the neighbours of them and of zero, in ascending order.
     const SPECIAL: &'static [Self];
-    /// What lies in no interval, if there is anything.
+    /// A value that is in no interval, if there is one.
     const NAN: Option<Self>;
 }
 
@@ -38,7 +38,7 @@ macro_rules! integers {
 macro_rules! floats {
     ($($ty:ident: $bits:ident;)*) => {$(
         impl Bounded for $ty {
-            /// Of subnormal numbers the smallest and one more.
+            /// Includes the smallest subnormal numbers and one more.
             const SPECIAL: &'static [Self] = {
                 const SIGN: $bits = 1 << ($bits::BITS - 1);
                 &[
@@ -55,18 +55,16 @@ macro_rules! floats {
 integers! { i8 u8 i16 u16 i32 u32 i64 u64 }
 floats! { f16: u16; bf16: u16; f32: u32; f64: u64; }
 
-/// Whether an element lies in a range; one without ends would have NaN, too.
+/// Returns whether a range contains an element; NaN is excluded, even from an unbounded range.
 fn contains<T: Sample>(range: &impl RangeBounds<T>, value: &T) -> bool {
     !value.is_nan() && range.contains(value)
 }
 
-/// What a plain loop finds.
 fn expected<T: Sample>(range: &impl RangeBounds<T>, values: &[T]) -> Within<T::Sum> {
     let inside: Vec<T> = values.iter().copied().filter(|value| contains(range, value)).collect();
     Within::new(inside.len() as u64, T::total(&inside, false))
 }
 
-/// Equal; a sum may be NaN, of infinities.
 #[track_caller]
 fn same<S: Sample>(found: Within<S>, expected: Within<S>, what: &str) {
     assert_eq!(found.count, expected.count, "count of {what}");
@@ -74,7 +72,6 @@ fn same<S: Sample>(found: Within<S>, expected: Within<S>, what: &str) {
     assert!(nan || found.sum == expected.sum, "{:?}, not {:?}: {what}", found.sum, expected.sum);
 }
 
-/// Checks an interval of a buffer that holds these elements, whose sums are exact.
 #[track_caller]
 fn check<T: Sample<Sum: Sample>>(
     reducer: &Reducer,
@@ -88,7 +85,6 @@ fn check<T: Sample<Sum: Sample>>(
     same(cpu::reduce_within(range, values).unwrap(), expected, &format!("{what} on the CPU"));
 }
 
-/// Elements between -7 and 7, of which some are zero, or NaN.
 fn mixed<T: Bounded>(n: usize, seed: u64) -> Vec<T> {
     let mut values = small::<T>(n, seed);
     for (index, value) in values.iter_mut().enumerate() {
@@ -102,7 +98,7 @@ fn mixed<T: Bounded>(n: usize, seed: u64) -> Vec<T> {
     values
 }
 
-/// Few threads, which the simulator runs fast.
+/// Returns a reducer with few threads, which the simulator runs fast.
 fn small_blocks(blocks: u32) -> Reducer {
     let choice = Choice { kernel: KernelKind::Grid, block: 128, blocks: Blocks::Total(blocks) };
     reducer_with(device(), PtxSource::from_environment(), Tuning::fixed(choice).unwrap(), 2)
@@ -134,7 +130,6 @@ fn every_type_and_length_is_right() {
     for_every_type!(of_any_length());
 }
 
-/// Several tiles of several blocks, the last of which are not full.
 fn of_many<T: Bounded<Sum: Sample>>(reducer: &Reducer) {
     let values = mixed::<T>(65_537, 5);
     let buffer = device().upload(&values).unwrap();
@@ -152,7 +147,7 @@ fn long_buffers_are_right() {
     of_many::<i64>(&few);
 }
 
-/// Every special value in every place of a group, in front of the groups and behind them.
+/// Every special value at every position of a vector, before the vectors and after them.
 fn at_the_ends<T: Bounded<Sum: Sample>>() {
     let special: Vec<T> = T::SPECIAL.iter().copied().chain(T::NAN).collect();
     let values: Vec<T> = special.iter().copied().cycle().take(16 * special.len() + 5).collect();
@@ -172,7 +167,8 @@ fn at_the_ends<T: Bounded<Sum: Sample>>() {
     }
 }
 
-/// As [`check`], of floats without their sums, which the largest of them round or overflow.
+/// Checks counts like [`check`]. For floats it omits sums, which round or overflow with the largest
+/// elements.
 #[track_caller]
 fn check_counts<T: Bounded<Sum: Sample>>(range: (Bound<T>, Bound<T>), values: &[T], buffer: &Buffer<T>) {
     let what = format!("{range:?} of {} {}", values.len(), std::any::type_name::<T>());
@@ -208,7 +204,6 @@ fn bytes_are_right_in_every_interval() {
     check_all::<i8>(|byte| byte.cast_signed());
 }
 
-/// What is outside leaves no trace in the sum, be it infinite or NaN; what is inside does.
 #[test]
 fn infinities_and_nan_outside_leave_no_trace() {
     const INF: f32 = f32::INFINITY;
@@ -259,7 +254,6 @@ fn ranges_of_every_kind_are_taken() {
     assert_eq!(reducer.reduce(op::Sum, buffer.filter(start..end)).unwrap(), within(0, 0));
 }
 
-/// Rounded as a sum is, and the same bits on each call.
 #[test]
 fn floats_are_rounded_little_and_alike_on_each_call() {
     let values: Vec<f32> = (0..40_003).map(|i| (i as f32 * 0.7).sin()).collect();
@@ -284,7 +278,7 @@ fn intervals_go_on_streams_and_into_device_memory() {
     let buffer = device().upload(&values).unwrap();
     let pending = reducer().on(&stream).reduce(op::Sum, buffer.filter(-2..=5)).unwrap();
     let none = reducer().on(&stream).reduce(op::Sum, buffer.filter(3..3)).unwrap();
-    // What the device still reads is kept.
+    // Pending reductions keep their elements alive.
     drop(buffer);
     assert_eq!(pending.wait().unwrap(), expected(&(-2..=5), &values));
     assert_eq!(none.wait().unwrap(), Within::new(0, 0));
@@ -295,18 +289,16 @@ fn intervals_go_on_streams_and_into_device_memory() {
     let empty = buffer.slice(..0).unwrap();
     drop(buffer);
     assert_eq!(output.read().unwrap(), expected(&(1..), &values));
-    // Of none it is zero, there too.
     reducer().on(&stream).reduce_into(op::Sum, empty.filter(..), &mut output).unwrap();
     assert_eq!(output.read().unwrap(), Within::new(0, 0));
 }
 
-/// Results of another stream are looked at when they are there.
 #[test]
 fn results_are_waited_for_before_they_are_counted() {
     let (stream, other) = (device().stream().unwrap(), device().stream().unwrap());
     let values = small::<i32>(64, 9);
     let matrix = device().upload(&values).unwrap();
-    // Whose workspaces are its own: what shares one comes one after the other anyway.
+    // A separate reducer, because a shared workspace would serialize the two.
     let theirs = Reducer::new(device()).unwrap();
     let sums = || {
         let mut sums = device().outputs::<i64>(8).unwrap();
@@ -342,7 +334,7 @@ fn intervals_are_recorded() {
     }
 }
 
-/// The bytes that the host takes are those that the kernel has written, no more and no less.
+/// The host takes exactly the bytes that the kernel wrote.
 #[cfg(feature = "simulator")]
 #[test]
 fn the_host_takes_what_the_kernel_writes() {
@@ -364,8 +356,8 @@ fn the_host_takes_what_the_kernel_writes() {
     check::<f64>(&device, &watch);
 }
 
-/// What threads read of others is ordered behind what those have written, between warps and between
-/// blocks; and each result is written once.
+/// Reads of other threads' data are ordered after the writes, between warps and between blocks; and each
+/// result is written once.
 #[cfg(feature = "simulator")]
 #[test]
 fn no_kernel_has_a_hazard() {
@@ -403,7 +395,6 @@ fn what_is_no_interval_is_refused_and_nothing_is_written() {
     refused(cpu::reduce_within(nan.., &[1.0_f32]).unwrap_err(), &["lower end"]);
     let halves = device().upload(&[f16::ONE]).unwrap();
     refused(reducer().reduce(op::Sum, halves.filter(f16::NAN..)).unwrap_err(), &["lower end"]);
-    // Of no elements, too.
     refused(
         reducer().reduce(op::Sum, values.slice(..0).unwrap().filter(nan..)).unwrap_err(),
         &["lower end"],

@@ -1,7 +1,7 @@
-//! Several processes as one: their results beside those of one device with all elements, what happens
-//! where one of them fails, does something else or ends, and who is let in.
+//! Several processes as one: results compared with one device that has all elements; ranks that fail,
+//! diverge or exit; and the admission of ranks.
 //!
-//! Each test starts this program again, once for each rank, all with the device under test.
+//! Each test restarts this program once per rank, all with the device under test.
 
 use std::{
     any::type_name,
@@ -24,18 +24,16 @@ use crate::{
 
 const ADDRESS: &str = "WARPFOLD_ADDRESS";
 
-/// Whether this process is one of several.
 pub(crate) fn is_rank() -> bool {
     env::var_os(ADDRESS).is_some()
 }
 
-/// An address at which nobody listens.
 fn free_address() -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     format!("127.0.0.1:{}", listener.local_addr().unwrap().port())
 }
 
-/// This program as a rank, which runs tests of such names.
+/// Returns a command that runs the named tests in this program as a rank.
 fn start(rank: u32, size: u32, address: &str, tests: &[&str]) -> Command {
     let mut program = Command::new(env::current_exe().unwrap());
     program
@@ -52,17 +50,16 @@ fn start(rank: u32, size: u32, address: &str, tests: &[&str]) -> Command {
     program
 }
 
-/// Whether each of `size` ranks has a GPU of its own: then values pass by NCCL, where that is.
+/// Returns whether each of `size` ranks has a GPU of its own; values then pass by NCCL if it is
+/// installed.
 fn has_gpus(size: u32) -> bool {
     on_gpu() && driver().device_count().unwrap() >= size
 }
 
-/// Starts ranks that each run a test of this module, changed as `change` says.
 fn started(test: &str, size: u32, change: impl FnMut(u32, &mut Command)) -> Vec<Child> {
     started_as(&format!("world::{test}"), size, change)
 }
 
-/// As [`started`], of any module.
 pub(crate) fn started_as(
     name: &str,
     size: u32,
@@ -85,8 +82,8 @@ pub(crate) fn said(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said)).concat()
 }
 
-/// Whether this process is a rank; if not, runs a test of this module in `size` ranks, which all must
-/// pass it.
+/// Returns whether this process is a rank. If not, runs a test of this module in `size` ranks, all of
+/// which must pass.
 fn in_ranks(test: &str, size: u32) -> bool {
     if is_rank() {
         return true;
@@ -102,7 +99,7 @@ pub(crate) fn world() -> &'static World {
     static WORLD: OnceLock<World> = OnceLock::new();
     WORLD.get_or_init(|| {
         let world = World::join(&Rendezvous::from_env().unwrap(), reducer()).unwrap();
-        // What the tests build passes values wherever it is, unless a test asks for something else.
+        // With the stand-in, the transport is NCCL, unless a test requests another one.
         let by_nccl = env::var_os("WARPFOLD_LIBNCCL").is_some() && env::var_os("TEST_CASE").is_none();
         let by_nccl = by_nccl && has_gpus(world.size());
         assert!(!by_nccl || world.way() == Way::Nccl, "{world:?}");
@@ -110,13 +107,14 @@ pub(crate) fn world() -> &'static World {
     })
 }
 
-/// This rank's elements of those of all, each of which has those up to its end, and begins anywhere.
+/// Returns this rank's part of all elements; each part reaches to its end in `ends` and begins at any
+/// alignment.
 pub(crate) fn cut<T: Plain>(values: &[T], ends: &[usize]) -> Distributed<T> {
     let (rank, last) = (world().rank() as usize, world().size() as usize - 1);
     let end = |rank: usize| if rank == last { values.len() } else { ends[rank].min(values.len()) };
     let start = if rank == 0 { 0 } else { end(rank - 1) };
     let end = end(rank).max(start);
-    // In front of them are elements that are none of these.
+    // Elements before the part, which do not belong to it.
     let front = start.min(rank);
     let buffer = device().upload(&values[start - front..end]).unwrap();
     let distributed = world().distributed(buffer.slice(front..).unwrap()).unwrap();
@@ -124,8 +122,8 @@ pub(crate) fn cut<T: Plain>(values: &[T], ends: &[usize]) -> Distributed<T> {
     distributed
 }
 
-/// What every operation's test asks of worlds, too, in a process that is one of three: all elements, of
-/// which one rank has none.
+/// Checks an operation in a process that is one of three ranks, one of which has no elements. Called by
+/// the test of every operation.
 pub(crate) fn on_all<T: Element, O: op::Operation<T>>(
     op: O,
     values: &Buffer<T>,
@@ -138,7 +136,6 @@ pub(crate) fn on_all<T: Element, O: op::Operation<T>>(
     let what = format!("{} of {} on {:?}", type_name::<O>(), host.len(), world());
     let values = cut(&host, &[host.len() / 5, host.len() / 5]);
     check(world().reduce(op, &values).unwrap(), &what);
-    // The same in two pieces.
     let mut running = reducer().running(op).unwrap().starting_at(values.before()).unwrap();
     let stream = device().stream().unwrap();
     let half = values.part().len() / 2;
@@ -154,7 +151,7 @@ fn every_operation_is_right_in_three_processes() {
         return;
     }
     let address = free_address();
-    // One after the other, so that all are at the same.
+    // Single-threaded, so that all ranks run the same test.
     let tests = ["operations::", "wide::", "--test-threads=1"];
     let ranks: Vec<Child> =
         (0..3).map(|rank| start(rank, 3, &address, &tests).spawn().unwrap()).collect();
@@ -185,7 +182,6 @@ fn places_count_from_the_first_element_of_the_first_rank() {
     }
 }
 
-/// Magnitudes far apart, of either sign.
 fn uneven(n: u64) -> Vec<f32> {
     let of = |at| f32::from_bits((splitmix(at) as u32 & 0x807f_ffff) | ((100 + at as u32 % 60) << 23));
     (0..n).map(of).collect()
@@ -208,7 +204,6 @@ fn sums_that_are_the_same_everywhere_are_so_in_many_processes() {
         let moments = world().reduce(op::MeanAndVariance.reproducible(), &values).unwrap();
         assert_eq!(moments, spread, "{ends:?}");
         let plain = world().reduce(op::Sum, &values).unwrap().to_bits();
-        // From call to call.
         assert_eq!(world().reduce(op::Sum, &values).unwrap().to_bits(), plain, "{ends:?}");
         differ += usize::from(plain != reducer().sum(&buffer).unwrap().to_bits());
     }
@@ -225,12 +220,11 @@ fn of_no_elements_the_result_is_that_of_an_empty_buffer() {
     assert_eq!(world().reduce(op::Sum, &none).unwrap(), 0.0);
     assert_eq!(world().reduce(op::Max, &none).unwrap(), None);
     assert_eq!(world().reduce(op::Sum.reproducible(), &none).unwrap(), 0.0);
-    // One rank has all.
     let all = cut(&[2.5_f32, 3.5], &[0]);
     assert_eq!(world().reduce(op::Sum, &all).unwrap(), 6.0);
 }
 
-/// Every rank has what one device has of all elements, of which one rank has none.
+/// Every rank has the results of one device with all elements; one rank has no elements.
 #[test]
 fn all_shapes_are_those_of_one_device() {
     if !in_ranks("all_shapes_are_those_of_one_device", 3) {
@@ -256,7 +250,7 @@ fn all_shapes_are_those_of_one_device() {
     assert_eq!(world.reduce(op::Dot.reproducible(), (&x, &y)).unwrap(), everywhere);
     let within = reducer().reduce(op::Sum, of_a.filter(-2.0..70.0)).unwrap();
     assert_eq!(world.reduce(op::Sum, x.filter(-2.0..70.0)).unwrap(), within);
-    // Of any, whose sum depends on the order unless it is the one that does not.
+    // Elements whose plain sum depends on the order.
     let (any, range) = (unruly::<f32>(4001), -0.5..20.0);
     let within =
         world.reduce(op::Sum.reproducible(), cut(&any, &[700, 700]).filter(range.clone())).unwrap();
@@ -272,7 +266,6 @@ fn all_shapes_are_those_of_one_device() {
     assert_eq!(world.reduce(op::Dot, (&none, &none)).unwrap(), 0.0);
     assert_eq!(world.reduce(op::Sum, none.filter(..)).unwrap().count, 0);
     assert_eq!(world.reduce(op::Largest(3), &none).unwrap(), []);
-    // What one rank does differently, or cannot do.
     let odd = world.rank() == 1;
     let end = if odd { 1.0 } else { 2.0 };
     let error = world.reduce(op::Sum, x.filter(0.0..end)).unwrap_err();
@@ -281,7 +274,7 @@ fn all_shapes_are_those_of_one_device() {
     says(&error, &["Largest(3) of f32, rank 1 at Largest(2) of f32"]);
     let error = world.reduce(op::Largest(if odd { 33 } else { 3 }), &x).unwrap_err();
     says(&error, if odd { &["33"] } else { &["rank 0 is at Largest(3) of f32, rank 1 at Largest(33)"] });
-    // The first one has 700 of the one and none of the other.
+    // The first rank has 700 elements of one operand and none of the other.
     let first = world.rank() == 0;
     let error = world.reduce(op::Dot, (&x, if first { &none } else { &x })).unwrap_err();
     assert_eq!(matches!(error, Error::Pairs { .. }), first, "{error:?}");
@@ -297,7 +290,6 @@ fn all_shapes_are_those_of_one_device() {
     assert_eq!(world.reduce(op::Sum, &x).unwrap(), sum);
 }
 
-/// What one rank does differently all are told, and then they go on.
 #[test]
 fn ranks_that_do_not_do_the_same_are_told_what_each_does() {
     if !in_ranks("ranks_that_do_not_do_the_same_are_told_what_each_does", 3) {
@@ -308,7 +300,6 @@ fn ranks_that_do_not_do_the_same_are_told_what_each_does() {
     let told = |error: Error, what: &[&str]| {
         assert!(matches!(error, Error::World { .. }), "{error:?}");
         says(&error, what);
-        // Nothing is left of it.
         assert_eq!(world.reduce(op::CountNan, &values).unwrap(), 0);
     };
     let other = match odd {
@@ -338,7 +329,7 @@ fn ranks_that_do_not_do_the_same_are_told_what_each_does() {
     told(other.unwrap_err(), &["sum of f32", "rank 2 at a barrier"]);
 }
 
-/// One rank's call fails in that rank as it would by itself, and the others are told; then all go on.
+/// A rank's failed call returns its own error there and is reported to the others; all stay usable.
 #[cfg(feature = "simulator")]
 #[test]
 fn a_rank_that_fails_says_so_to_the_others() {
@@ -363,12 +354,11 @@ fn a_rank_that_fails_says_so_to_the_others() {
                 assert!(matches!(error, Error::World { .. }), "{error:?}");
                 says(&error, &["rank 1 failed: ", "LAUNCH_FAILED"]);
             }
-            // All values had passed by then.
+            // All values had been exchanged before.
             _ => assert_eq!(result.unwrap(), sum),
         }
         assert_eq!(world.reduce(op::Sum, &values).unwrap(), sum);
     }
-    // Elements of another world.
     let alone = World::join(&Rendezvous::new(0, 1, "").unwrap(), reducer()).unwrap();
     let others = alone.distributed(device().upload(&[1_i32]).unwrap()).unwrap();
     assert_eq!(alone.reduce(op::Sum, &others).unwrap(), 1);
@@ -377,7 +367,7 @@ fn a_rank_that_fails_says_so_to_the_others() {
     assert_eq!(world.reduce(op::Sum, &values).unwrap(), sum);
 }
 
-/// One that computes for long hears of another one that has failed, and all are told why.
+/// Ranks that compute for long learn that another one has failed, and why.
 #[test]
 fn a_rank_that_gives_up_is_heard_of_by_those_that_compute() {
     if !in_ranks("a_rank_that_gives_up_is_heard_of_by_those_that_compute", 3) {
@@ -403,7 +393,7 @@ fn a_rank_that_gives_up_is_heard_of_by_those_that_compute() {
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }
 
-/// One that has left while another one computed is named when that waits for it.
+/// A rank that left during another one's computation is named when that one waits for it.
 #[test]
 fn a_rank_that_has_left_is_named_to_one_that_has_checked() {
     if !in_ranks("a_rank_that_has_left_is_named_to_one_that_has_checked", 2) {
@@ -419,14 +409,13 @@ fn a_rank_that_has_left_is_named_to_one_that_has_checked() {
     }
 }
 
-/// Ranks of which one ends without a word, while the others wait for it: these are told at once, and
-/// ever after.
+/// Checks that a rank's sudden exit ends the wait of the others at once, with an error that is
+/// permanent.
 fn one_is_killed(test: &str, which: u32) {
     if is_rank() {
         let values = cut(&small::<i32>(300, 3), &[100, 200]);
         world().reduce(op::Sum, &values).unwrap();
         if world().rank() == which {
-            // As if by `kill -9`.
             std::process::abort();
         }
         let start = Instant::now();
@@ -471,7 +460,7 @@ fn a_rank_that_does_not_come_in_time_is_named() {
         says(&error, &["rank 1 did not come within 5 s", "start all ranks again"]);
         return;
     }
-    // Three processes open a GPU within 3 s, and join within the same limit.
+    // Three processes open a GPU within 3 s, and the join has the same limit.
     let ranks = started(test, 3, |_, program| {
         program.env("WARPFOLD_TIMEOUT", "5");
     });
@@ -498,7 +487,6 @@ fn joined(rank: u32, size: u32, address: &str, timeout: f32) -> Result<World, Er
     World::join(&rendezvous.with_timeout(Duration::from_secs_f32(timeout)), reducer())
 }
 
-/// A connection to a rank that will listen there soon.
 fn connected(address: &str) -> TcpStream {
     let start = Instant::now();
     loop {
@@ -510,7 +498,8 @@ fn connected(address: &str) -> TcpStream {
     }
 }
 
-/// Who does not belong to the ranks neither stops them nor is let in; who comes wrongly is named to all.
+/// Connections from non-members neither stop the ranks nor are admitted; a member's mistake is named to
+/// all.
 #[test]
 fn who_comes_is_looked_at() {
     let refused = |result: Result<World, Error>, what: &[&str]| {
@@ -518,15 +507,14 @@ fn who_comes_is_looked_at() {
         assert!(matches!(error, Error::World { .. }), "{error:?}");
         says(&error, what);
     };
-    // Nobody is there, or not all come.
+    // No rank listens, or some ranks are missing.
     let address = free_address();
     refused(joined(1, 2, &address, 0.3), &["rank 1 finds no rank 0 at 127.0.0.1:", "within 0.3 s"]);
     refused(joined(0, 4, &address, 0.3), &["ranks 1, 2 and 3 of 4 did not come within 0.3 s"]);
-    // The port is taken.
     let taken = TcpListener::bind(&address).unwrap();
     refused(joined(0, 2, &address, 0.3), &["rank 0 cannot listen at", "WARPFOLD_ADDRESS=host:port"]);
     drop(taken);
-    // The same rank twice, and one of other ranks.
+    // A duplicate rank, and a rank of another world size.
     for (rank, size, what) in
         [(0, 2, "rank 0 is there twice"), (1, 3, "rank 1 is one of 3, rank 0 of 2")]
     {
@@ -534,7 +522,7 @@ fn who_comes_is_looked_at() {
         thread::scope(|scope| {
             let first = scope.spawn(|| joined(0, 2, &address, 20.0));
             let second = match rank {
-                // The second of its number would listen, too.
+                // The duplicate of rank 0 would listen itself.
                 0 => {
                     let mut stranger = connected(&address);
                     stranger.write_all(&hello(0, 2)).unwrap();
@@ -548,19 +536,17 @@ fn who_comes_is_looked_at() {
             }
         });
     }
-    // Another version.
     let address = free_address();
     thread::scope(|scope| {
         let first = scope.spawn(|| joined(0, 2, &address, 20.0));
         let mut older = hello(1, 2);
         older[12] = 1;
         let mut stranger = connected(&address);
-        // Rank 0 comes first, who is told.
+        // Lets rank 0 start first, since it is the rank that gets the error.
         thread::sleep(Duration::from_millis(500));
         stranger.write_all(&older).unwrap();
         refused(first.join().unwrap(), &["rank 1 is of another version of warpfold than rank 0"]);
     });
-    // A device of another kind.
     let address = free_address();
     thread::scope(|scope| {
         let first = scope.spawn(|| joined(0, 2, &address, 20.0));
@@ -568,7 +554,7 @@ fn who_comes_is_looked_at() {
         other.write_all(&hello(1, 2)).unwrap();
         refused(first.join().unwrap(), &["rank 1 has none, rank 0 ", "take devices of one kind"]);
     });
-    // Strangers that say nothing, anything, that there is much to come, or that they are of another job.
+    // Strangers that send nothing, garbage, a large length, or another job.
     let address = free_address();
     thread::scope(|scope| {
         let first = scope.spawn(|| joined(0, 2, &address, 20.0));
@@ -589,15 +575,15 @@ fn who_comes_is_looked_at() {
     });
 }
 
-/// What a rank says first, as the library writes it.
+/// Returns a rank's first message in the library's format.
 fn hello(rank: u8, size: u8) -> Vec<u8> {
     let device = b"none";
-    // The magic, the version, the job, the size, the rank, and the device behind its length.
+    // The magic, the version, the job, the size, the rank, and the device after its length.
     let body = [&b"warpfold"[..], &[2, 0, size, rank, device.len() as u8], device].concat();
     [&(body.len() as u32).to_le_bytes()[..], &body].concat()
 }
 
-/// A number as messages have it: seven bits a byte, the lowest first.
+/// Encodes a number as messages do: seven bits per byte, the lowest first.
 fn number(mut number: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number > 0x7f {
@@ -608,12 +594,11 @@ fn number(mut number: usize) -> Vec<u8> {
     bytes
 }
 
-/// Bytes behind their length.
 fn counted(bytes: &[u8]) -> Vec<u8> {
     [&number(bytes.len()), bytes].concat()
 }
 
-/// A rank 1 of two that says it is at `what`, time after time, and each time gives `part` for its own.
+/// A rank 1 of two that takes part in exchanges with arbitrary bytes.
 struct Liar(TcpStream);
 
 impl Liar {
@@ -627,28 +612,27 @@ impl Liar {
         liar
     }
 
-    /// Takes the next message.
     fn hear(&mut self) {
         let mut len = [0; 4];
         self.0.read_exact(&mut len).unwrap();
         self.0.read_exact(&mut vec![0; u32::from_le_bytes(len) as usize]).unwrap();
     }
 
-    /// Takes part in an exchange.
+    /// Takes part in an exchange of `what` with the bytes `part`.
     fn gives(&mut self, what: &str, part: &[u8]) {
         let body = [&[0][..], &counted(what.as_bytes()), &[0], &counted(part)].concat();
         self.0.write_all(&[&(body.len() as u32).to_le_bytes()[..], &body].concat()).unwrap();
         self.hear();
     }
 
-    /// Says how values pass: by connections, as for a device without NCCL.
+    /// Agrees on connections as the transport, like a device without NCCL.
     fn agrees(&mut self) {
         let card = [&[0, 1][..], &counted(b"none"), &counted(b"a device")].concat();
         self.gives("the way by which values pass", &card);
     }
 }
 
-/// What ranks of the device under test say of it when they come.
+/// Returns the device kind that ranks of the device under test send.
 fn device_kind() -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -661,11 +645,10 @@ fn device_kind() -> String {
         body
     });
     joined(1, 2, &address, 5.0).unwrap_err();
-    // Behind the magic, the version, the job, the size and the rank, and its length in a byte.
+    // After the magic, the version, the job, the size, the rank, and its length of one byte.
     String::from_utf8(heard.join().unwrap()[13..].to_vec()).unwrap()
 }
 
-/// What another rank gives for its part may be anything: it is a result, or an error of one line.
 #[test]
 fn parts_of_any_bytes_are_a_result_or_an_error() {
     if on_gpu() {
@@ -673,7 +656,7 @@ fn parts_of_any_bytes_are_a_result_or_an_error() {
     }
     let address = free_address();
     let lengths = [0, 1, 1 << 40, 1 << 48, u64::MAX - 4, u64::MAX];
-    // Those of a cell, of pairs, of an interval and of the first elements, and others.
+    // Sizes of a cell, of pairs, of an interval and of top-k, and others.
     let [cell, part] = [CELL_BYTES, PART_BYTES].map(|bytes| bytes as usize);
     let sizes = [0, 1, 8, 12, 16, 24, part, 8 + part, 8 + cell, 16_384];
     let seeds: Vec<(usize, u64)> =
@@ -683,7 +666,7 @@ fn parts_of_any_bytes_are_a_result_or_an_error() {
         let byte = |at| fill.unwrap_or(splitmix(seed << 32 | at) as u8);
         let mut bytes: Vec<u8> = (0..size as u64).map(byte).collect();
         if size == 8 + cell {
-            // So few elements that the cell counts.
+            // Few enough elements that the cell is used.
             bytes[..8].copy_from_slice(&u64::to_le_bytes(10));
         }
         bytes
@@ -751,7 +734,6 @@ fn parts_of_any_bytes_are_a_result_or_an_error() {
     });
 }
 
-/// A world of one, as a program without a launcher has it.
 #[test]
 fn without_a_launcher_there_is_one_rank() {
     let world = World::join(&Rendezvous::new(0, 1, "nowhere").unwrap(), reducer()).unwrap();

@@ -1,16 +1,16 @@
-//! A stand-in for NCCL on simulated GPUs: a shared library with the functions that `warpfold` calls, in
-//! which ranks of one process or of several pass bytes by files of a folder that their id names, one of
-//! `TMPDIR`.
+//! A stand-in for NCCL on simulated GPUs: a shared library with the functions that `warpfold` calls.
+//! Ranks of one or several processes exchange bytes through files in a folder of `TMPDIR` that their id
+//! names.
 //!
-//! It does what NCCL promises of communicators that do not block: calls begin things,
-//! `ncclCommGetAsyncError` says when they are enqueued, and `ncclCommAbort` ends them. What is passed
-//! goes by the driver whose library `WARPFOLD_LIBCUDA` names. It says nothing of speed, transports or
+//! It implements NCCL's contract for nonblocking communicators: calls begin operations,
+//! `ncclCommGetAsyncError` reports when they are enqueued, and `ncclCommAbort` ends them. Data moves by
+//! the driver library that `WARPFOLD_LIBCUDA` names. It models neither speed nor transports nor
 //! topology.
 //!
-//! `STAND_IN_NCCL` has it fail on demand: `version=21300` says that it is of that version; `init` fails
-//! to make communicators when all have met, and `absent` before; `begin=3` refuses the third thing to be
-//! passed; `async=3` begins it, gives nothing, and fails behind that; `hang=3` gives what it has, and
-//! takes nothing.
+//! `STAND_IN_NCCL` injects faults: `version=21300` reports this version; `init` fails to create
+//! communicators after all ranks have met, and `absent` before; `begin=3` refuses the third exchange;
+//! `async=3` begins it, sends nothing, and fails afterwards; `hang=3` sends its data, and receives
+//! nothing.
 
 #![allow(non_snake_case)]
 
@@ -51,7 +51,7 @@ pub struct Config {
     blocking: c_int,
 }
 
-/// What the environment asks for: its number, or 1 where it has none.
+/// Returns the number of an injected fault in the environment, or 1 if it has none.
 fn asked(what: &str) -> Option<u64> {
     let all = env::var("STAND_IN_NCCL").unwrap_or_default();
     all.split(',').find_map(|one| match one.split_once('=') {
@@ -60,7 +60,6 @@ fn asked(what: &str) -> Option<u64> {
     })
 }
 
-/// The driver's functions that are needed.
 struct Driver {
     current: unsafe extern "C" fn(*mut *mut c_void) -> c_int,
     enter: unsafe extern "C" fn(*mut c_void) -> c_int,
@@ -81,7 +80,7 @@ fn driver() -> &'static Driver {
         // SAFETY: the library is the driver that the program has opened.
         let library = unsafe { dlopen(path.as_ptr(), 2) };
         assert!(!library.is_null(), "no driver at {path:?}");
-        // SAFETY: it is a driver, whose functions these are, of these types.
+        // SAFETY: the library is a CUDA driver, whose functions have these types.
         unsafe {
             let find = |name: &std::ffi::CStr| {
                 let found = dlsym(library, name.as_ptr());
@@ -99,7 +98,7 @@ fn driver() -> &'static Driver {
     })
 }
 
-/// A rank, as its handle points to it.
+/// The target of an `ncclComm_t` handle.
 struct Communicator {
     rank: u32,
     size: u32,
@@ -107,15 +106,12 @@ struct Communicator {
     context: usize,
     state: Arc<State>,
     worker: Option<JoinHandle<()>>,
-    /// Things that were passed until now.
     passed: u64,
 }
 
 #[derive(Default)]
 struct State {
-    /// How many things are not done.
     pending: AtomicU64,
-    /// What has failed for good.
     failed: AtomicI32,
     aborted: AtomicBool,
 }
@@ -130,7 +126,6 @@ impl State {
     }
 }
 
-/// What was called in a group.
 enum Call {
     Init(*mut Communicator),
     Pass { of: *mut Communicator, from: u64, to: u64, bytes: usize, stream: *mut c_void },
@@ -146,14 +141,14 @@ thread_local! {
     static GROUP: RefCell<Group> = RefCell::default();
 }
 
-/// Puts a file where others look for it, whole.
+/// Writes a file atomically.
 fn publish(folder: &Path, name: &str, bytes: &[u8]) {
     let part = folder.join(format!("{name}.part"));
     fs::write(&part, bytes).unwrap();
     fs::rename(&part, folder.join(name)).unwrap();
 }
 
-/// The files of all ranks, as soon as they are there; nothing once somebody aborts.
+/// Returns the concatenated files of all ranks once they exist, or `None` after an abort.
 fn collect(folder: &Path, what: &str, size: u32, state: &State) -> Option<Vec<u8>> {
     let mut all = Vec::new();
     for rank in 0..size {
@@ -171,7 +166,7 @@ fn collect(folder: &Path, what: &str, size: u32, state: &State) -> Option<Vec<u8
 }
 
 impl Communicator {
-    /// Has something done behind what was begun before.
+    /// Enqueues work after the previous work.
     fn begin(&mut self, work: impl FnOnce(&State) -> c_int + Send + 'static) {
         let (before, state) = (self.worker.take(), self.state.clone());
         state.pending.fetch_add(1, SeqCst);
@@ -198,7 +193,6 @@ impl Communicator {
         });
     }
 
-    /// As NCCL does in the order of a stream.
     fn pass(&mut self, from: u64, to: u64, bytes: usize, stream: *mut c_void) -> c_int {
         self.passed += 1;
         let number = self.passed;
@@ -206,8 +200,8 @@ impl Communicator {
             return SYSTEM_ERROR;
         }
         let mut mine = vec![0_u8; bytes];
-        // SAFETY: the stream and the memory are the caller's, as NCCL asks for them; the context that
-        // was current is so again.
+        // SAFETY: the stream and the memory are the caller's, by NCCL's contract; the previous context
+        // is restored.
         let fetched = unsafe {
             let mut before = std::ptr::null_mut();
             (driver().current)(&raw mut before);
@@ -238,8 +232,8 @@ impl Communicator {
                 return REMOTE_ERROR;
             };
             assert_eq!(all.len(), size as usize * bytes, "each rank passes as many bytes");
-            // SAFETY: there is room for what all pass, which the driver has taken when this returns; the
-            // stream stays as long as something is enqueued there.
+            // SAFETY: there is room for the bytes of all ranks, which the driver has taken when this
+            // returns; the stream stays alive while work is enqueued on it.
             let put = unsafe {
                 (driver().enter)(context as *mut c_void);
                 (driver().put)(to, all.as_ptr().cast(), all.len(), stream as *mut c_void)
@@ -257,7 +251,6 @@ impl Communicator {
     }
 }
 
-/// Communicators of this process.
 static LIVE: AtomicU64 = AtomicU64::new(0);
 
 fn in_group(call: Call) -> c_int {
@@ -269,7 +262,7 @@ fn run() -> c_int {
     let calls = GROUP.with_borrow_mut(|group| std::mem::take(&mut group.calls));
     let mut worst = SUCCESS;
     for call in calls {
-        // SAFETY: handles are those of communicators that live, each used by one thread at a time.
+        // SAFETY: the handles point to live communicators, each used by one thread at a time.
         let code = unsafe {
             match call {
                 Call::Init(of) => {
@@ -286,7 +279,7 @@ fn run() -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ncclGetVersion(version: *mut c_int) -> c_int {
-    // SAFETY: the caller has room for it.
+    // SAFETY: the caller's pointer is valid for writes.
     unsafe { *version = asked("version").unwrap_or(22_803) as c_int };
     SUCCESS
 }
@@ -312,7 +305,7 @@ pub extern "C" fn ncclGetLastError(_of: *mut c_void) -> *const c_char {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ncclGetUniqueId(id: *mut UniqueId) -> c_int {
-    // A process before may have had the same number.
+    // An earlier process may have had the same id.
     let folder = (0..)
         .map(|count| env::temp_dir().join(format!("stand-in-nccl-{}-{count}", std::process::id())))
         .find(|folder| fs::create_dir(folder).is_ok())
@@ -320,7 +313,7 @@ pub unsafe extern "C" fn ncclGetUniqueId(id: *mut UniqueId) -> c_int {
     let text = folder.to_str().unwrap().as_bytes();
     let mut bytes = [0; 128];
     bytes[..text.len()].copy_from_slice(text);
-    // SAFETY: the caller has room for it.
+    // SAFETY: the caller's pointer is valid for writes.
     unsafe { *id = UniqueId(bytes) };
     SUCCESS
 }
@@ -333,17 +326,17 @@ pub unsafe extern "C" fn ncclCommInitRankConfig(
     rank: c_int,
     config: *const Config,
 ) -> c_int {
-    // SAFETY: the caller gives settings of a version from 2.14 on.
+    // SAFETY: the caller passes a configuration of version 2.14 or later.
     let config = unsafe { &*config };
     if config.magic != MAGIC || config.version < 21_400 || config.size < size_of::<Config>() {
         return INVALID_ARGUMENT;
     }
-    // A communicator that blocks would have to wait here.
+    // A blocking communicator would have to wait here.
     if config.blocking != 0 || !(0..size).contains(&rank) {
         return INVALID_ARGUMENT;
     }
     let mut context = std::ptr::null_mut();
-    // SAFETY: there is room for it.
+    // SAFETY: the pointer is valid for writes.
     if unsafe { (driver().current)(&raw mut context) } != SUCCESS || context.is_null() {
         return INVALID_USAGE;
     }
@@ -357,17 +350,17 @@ pub unsafe extern "C" fn ncclCommInitRankConfig(
         worker: None,
         passed: 0,
     });
-    // It is made when the group ends.
+    // The communicator is initialised at the end of the group.
     LIVE.fetch_add(1, SeqCst);
     let raw = Box::into_raw(communicator);
-    // SAFETY: the caller has room for it.
+    // SAFETY: the caller's pointer is valid for writes.
     unsafe { *made = raw.cast() };
     in_group(Call::Init(raw))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ncclCommGetAsyncError(of: *mut Communicator, code: *mut c_int) -> c_int {
-    // SAFETY: the handle is alive, and the caller has room for the code.
+    // SAFETY: the handle is alive, and the caller's pointer is valid for writes.
     unsafe { *code = (*of).state.code() };
     SUCCESS
 }
@@ -405,21 +398,21 @@ pub extern "C" fn ncclGroupEnd() -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ncclCommDestroy(of: *mut Communicator) -> c_int {
-    // SAFETY: the handle is alive, and ends here.
+    // SAFETY: the handle is alive, and is not used afterwards.
     unsafe { Box::from_raw(of) }.end();
     SUCCESS
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ncclCommAbort(of: *mut Communicator) -> c_int {
-    // SAFETY: the handle is alive, and ends here.
+    // SAFETY: the handle is alive, and is not used afterwards.
     let communicator = unsafe { Box::from_raw(of) };
     communicator.state.aborted.store(true, SeqCst);
     communicator.end();
     SUCCESS
 }
 
-/// How many communicators of this process there are, which no NCCL says.
+/// Returns the number of live communicators of this process; NCCL has no such function.
 #[unsafe(no_mangle)]
 pub extern "C" fn standInLive() -> u64 {
     LIVE.load(SeqCst)

@@ -1,5 +1,5 @@
-//! The simulator's driver as a library, and a stand-in for NCCL that passes values on its GPUs, for the
-//! tests of this package and of the program's.
+//! Builds the simulator's driver as a library and a stand-in for NCCL on its GPUs, for the tests of this
+//! package and of the program.
 
 use std::{
     env,
@@ -8,18 +8,17 @@ use std::{
     sync::OnceLock,
 };
 
-/// Where the stand-in is, for those whose tests need it.
+/// Environment variable with the path of the stand-in.
 pub(crate) const LIBRARY: &str = "WARPFOLD_LIBNCCL";
-/// What has it fail.
+/// Environment variable with the faults of the stand-in.
 pub(crate) const FAULTS: &str = "STAND_IN_NCCL";
 
-/// The simulator's driver and the stand-in as libraries, built once.
 pub(crate) fn libraries() -> &'static [PathBuf; 2] {
     static BUILT: OnceLock<[PathBuf; 2]> = OnceLock::new();
     BUILT.get_or_init(|| [driver(), stand_in()])
 }
 
-/// The simulator as `libcuda.so.1`, where `cargo xtask build-sim` builds it, too.
+/// Builds the simulator as `libcuda.so.1`, like `cargo xtask build-sim`.
 fn driver() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libcuda");
     ran(Command::new(env!("CARGO"))
@@ -37,7 +36,7 @@ fn root() -> &'static Path {
 fn stand_in() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("nccl");
     std::fs::create_dir_all(&folder).unwrap();
-    // Another process may use the one that is there.
+    // Another process may use the existing one, so it is replaced by a rename.
     let (new, library) =
         (folder.join(format!("{}.so", std::process::id())), folder.join("libnccl.so.2"));
     ran(Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
@@ -62,8 +61,8 @@ pub(crate) fn ran(command: &mut Command) -> Output {
     output
 }
 
-/// Has a process find the simulated GPUs that `devices` describes, and the stand-in for NCCL, which has
-/// the faults that are asked for.
+/// Makes a process find the simulated GPUs that `devices` describes, and the stand-in for NCCL with the
+/// faults `faults`.
 pub(crate) fn with_stand_in<'c>(
     command: &'c mut Command,
     devices: &str,

@@ -1,11 +1,11 @@
-//! The right results of every operation, in exact arithmetic, and how far others may be from them.
+//! Exact results of every operation, with the bounds on the error of computed ones.
 
 use std::{cell::OnceCell, cmp::Ordering, fmt};
 
 use super::dyadic::Dyadic;
 use crate::exact::{DOUBLE, SINGLE, everywhere, spread_everywhere};
 
-/// An element or a part of a result: floats of 16 and 32 bits are exact in 64.
+/// An element or a part of a result; 16-bit and 32-bit floats are converted exactly to 64 bits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Number {
     Integer(i128),
@@ -14,7 +14,7 @@ pub(crate) enum Number {
 
 use Number::{Float, Integer};
 
-/// Equal, or both NaN; zeros of both signs are equal.
+/// Numbers are equal if both are NaN; zeros of both signs are equal.
 impl PartialEq for Number {
     fn eq(&self, other: &Self) -> bool {
         match (*self, *other) {
@@ -55,7 +55,6 @@ impl Number {
         self == Integer(0) || self == Float(0.0)
     }
 
-    /// Compares numbers of one type of elements, none of which is NaN.
     pub(crate) fn order(self, other: Self) -> Ordering {
         match (self, other) {
             (Integer(one), Integer(other)) => one.cmp(&other),
@@ -64,7 +63,6 @@ impl Number {
         }
     }
 
-    /// Returns the exact value, which must be finite.
     fn exact(self) -> Dyadic {
         match self {
             Integer(number) => Dyadic::integer(number),
@@ -80,14 +78,12 @@ impl Number {
     }
 }
 
-/// A type of floats in which results are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Precision {
-    /// Bits of a significand.
     digits: i64,
-    /// The exponent of the smallest number.
+    /// Exponent of the smallest positive number.
     smallest: i64,
-    /// The exponent of the least power of two that is too large.
+    /// Exponent of the least power of two that overflows.
     top: i64,
 }
 
@@ -95,35 +91,34 @@ pub(crate) const SINGLES: Precision = Precision { digits: 24, smallest: -149, to
 pub(crate) const DOUBLES: Precision = Precision { digits: 53, smallest: -1074, top: 1024 };
 
 impl Precision {
-    /// The roundoff u, half a unit in the last place of 1.
+    /// Returns the roundoff u, half a unit in the last place of 1.
     fn roundoff(self) -> f64 {
         2_f64.powi(-self.digits as i32)
     }
 
-    /// The least magnitude that is rounded to infinity.
+    /// Returns the least magnitude that rounds to infinity.
     fn limit(self) -> Dyadic {
         Dyadic::power(self.top).minus(&Dyadic::power(self.top - self.digits - 1))
     }
 
-    /// The bound of `d` roundings, d·u / (1 − d·u).
+    /// Returns the bound of `d` roundings, d·u / (1 − d·u).
     fn gamma(self, d: u64) -> Dyadic {
         let relative = d as f64 * self.roundoff();
         Dyadic::of(relative / (1.0 - relative) * (1.0 + 1e-12))
     }
 }
 
-/// A type of elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Type {
     pub(crate) name: &'static str,
     pub(crate) bits: u32,
-    /// The type of the sums, if it is one of floats.
+    /// The type of the sums, if they are floats.
     pub(crate) sums: Option<Precision>,
     pub(crate) signed: bool,
 }
 
 impl Type {
-    /// Wraps an integer around in a number of bits.
+    /// Wraps an integer to a number of bits.
     fn wrapped(self, low: u64, bits: u32) -> i128 {
         let unsigned = i128::from(low) & ((1 << bits) - 1);
         let negative = self.signed && unsigned >> (bits - 1) != 0;
@@ -131,12 +126,12 @@ impl Type {
     }
 }
 
-/// What is added up, exactly, of terms that may be infinite or NaN.
+/// Exact accumulation of terms that may be infinite or NaN.
 #[derive(Clone)]
 pub(crate) struct Terms {
     n: u64,
     nan: bool,
-    /// Whether there is a finite term or an infinity of this sign: positive, negative.
+    /// Presence of a term of each sign (positive, negative).
     infinite: [bool; 2],
     finite: [bool; 2],
     sum: Dyadic,
@@ -146,7 +141,6 @@ pub(crate) struct Terms {
     unit: i64,
 }
 
-/// A term: a finite number, an infinity or NaN.
 enum Term {
     Finite(Dyadic),
     Special(f64),
@@ -180,7 +174,7 @@ impl Terms {
         all
     }
 
-    /// The sum, where terms that are not finite decide it.
+    /// Returns the sum if non-finite terms decide it.
     fn special(&self) -> Option<f64> {
         match (self.nan, self.infinite) {
             (true, _) | (_, [true, true]) => Some(f64::NAN),
@@ -190,25 +184,24 @@ impl Terms {
         }
     }
 
-    /// Whether a sum that is made in this type may overflow on its way, though its result is something
-    /// else.
+    /// Returns whether a partial sum of this type may overflow although the final sum has another value.
     fn may_overflow_on_the_way(&self, precision: Precision) -> bool {
         let signs = [0, 1].map(|sign| self.infinite[sign] || self.finite[sign]);
         signs == [true; 2] && self.magnitudes >= precision.limit()
     }
 }
 
-/// Elements, and what is exactly so of them.
+/// Elements and exact facts about them.
 pub(crate) struct Set {
     pub(crate) name: String,
     pub(crate) ty: Type,
     pub(crate) elements: Vec<Number>,
     all: Facts,
-    /// Of those that are numbers, where some are NaN.
+    /// Facts about the elements that are not NaN, if some are NaN.
     numbers: Option<Facts>,
 }
 
-/// What takes long to make is made once.
+/// Exact facts about elements; expensive ones are computed once.
 struct Facts {
     elements: Vec<Number>,
     terms: Terms,
@@ -251,9 +244,8 @@ impl Facts {
     }
 }
 
-/// What is multiplied, exactly.
 struct Factors {
-    /// The products of the magnitudes below one and of the others, but zeros and infinities.
+    /// Products of the magnitudes below one and of the others, without zeros and infinities.
     small: Dyadic,
     large: Dyadic,
     negative: bool,
@@ -277,7 +269,6 @@ impl Factors {
     }
 }
 
-/// What is asked of elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum What {
     Sum,
@@ -300,16 +291,15 @@ pub(crate) enum What {
     And,
     Or,
     Xor,
-    /// The methods of the reducer that are no operations.
+    /// Methods of the reducer that are not operations.
     Mean,
     L1,
     L2,
     MaxNorm,
-    /// The count, the sum and the mean of elements inside an interval, which these are.
+    /// Count, sum and mean of the elements inside an interval; the set holds only those.
     Within,
 }
 
-/// What is asked, and how.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Asked {
     pub(crate) what: What,
@@ -317,20 +307,20 @@ pub(crate) struct Asked {
     pub(crate) everywhere: bool,
 }
 
-/// A part of the right result.
+/// The accepted values of one part of a result.
 #[derive(Clone)]
 pub(crate) enum Want {
-    /// Exactly this number alone.
+    /// Exactly this number.
     Is(Number),
-    /// That of an integer: in a type of integers wrapped around, in one of floats rounded.
+    /// An exact integer: wrapped if the result's type is an integer, rounded if it is a float.
     Wrapping(Dyadic, Type),
-    /// `number / over`, off by `off / over` at most, and by the root of `squared_off` over `over`.
+    /// `number / over`, off by at most `off / over` plus the root of `squared_off` over `over`.
     Near { number: Dyadic, over: Dyadic, off: Dyadic, squared_off: Dyadic, precision: Precision },
-    /// The root of a square, off by so much of itself at most.
+    /// The root of a square, with this relative error at most.
     Root { square: Dyadic, relative: Dyadic },
-    /// One that is off by so much at most.
+    /// A value with this absolute error at most.
     Close(f64, f64),
-    /// The documentation does not say what it is.
+    /// Undefined by the documentation.
     Unsaid,
 }
 
@@ -342,7 +332,7 @@ impl Want {
             Is(number) => found == *number,
             Wrapping(exact, ty) => match found {
                 Integer(found) => found == ty.wrapped(exact.wrapped(), 64),
-                // As a sum of such numbers in double precision.
+                // The bound is that of a sum in double precision.
                 Float(_) => {
                     let off = exact.magnitude().times(&Dyadic::power(-52));
                     near(exact.clone(), Dyadic::integer(1), off, DOUBLES).accepts(found)
@@ -351,7 +341,8 @@ impl Want {
             Near { number, over, off, squared_off, precision } => match found {
                 Float(found) if found.is_nan() => false,
                 Float(found) if found.is_infinite() => {
-                    // A sum that is nearly too large may be rounded up to it; a quotient is neither.
+                    // A sum close to the largest number may round up to infinity; a quotient must itself
+                    // reach the limit.
                     let exact = number.magnitude();
                     let is_sum = *over == Dyadic::integer(1);
                     let reached = if is_sum { exact.plus(off) } else { exact };
@@ -373,7 +364,7 @@ impl Want {
                     }
                     let [low, high] = [one.minus(relative), one.plus(relative)]
                         .map(|factor| squared(&factor).times(square));
-                    // The smallest double is a unit of what is below it.
+                    // Results below the smallest double are rounded to a multiple of it.
                     let (found, unit) = (Dyadic::of(found), Dyadic::power(DOUBLES.smallest));
                     let below = found.minus(&unit);
                     (below.is_negative() || squared(&below) <= high)
@@ -416,15 +407,14 @@ impl fmt::Display for Want {
     }
 }
 
-/// `number / over`, off by `off / over` at most.
 fn near(number: Dyadic, over: Dyadic, off: Dyadic, precision: Precision) -> Want {
     Near { number, over, off, squared_off: Dyadic::ZERO, precision }
 }
 
-/// The parts of the right result; none where there is no result.
+/// Accepted values of all parts of a result; `None` if there is no result.
 pub(crate) type Expected = Option<Vec<Want>>;
 
-/// Returns the right result of a set of one element at least: on the CPU, or on a device.
+/// Returns the expected result for a nonempty set, on the CPU or on a device.
 pub(crate) fn expected(asked: Asked, set: &Set, on_cpu: bool) -> Expected {
     let Asked { what, skips, everywhere } = asked;
     let terms = &set.facts(skips).terms;
@@ -464,7 +454,7 @@ pub(crate) fn expected(asked: Asked, set: &Set, on_cpu: bool) -> Expected {
     }
 }
 
-/// The first of the smallest or largest elements, or the first NaN, and its index.
+/// Returns the first of the smallest or largest elements, or the first NaN, and its index.
 fn extreme(set: &Set, skips: bool, largest: bool) -> Option<(Number, usize)> {
     let mut found: Option<(Number, usize)> = None;
     for (index, &value) in set.elements.iter().enumerate() {
@@ -529,22 +519,22 @@ fn of_integers(what: What, set: &Set) -> Vec<Want> {
     }
 }
 
-/// n² times the variance, n·Σx² − (Σx)².
+/// Returns n² times the variance, n·Σx² − (Σx)².
 fn deviations(terms: &Terms) -> Dyadic {
     terms.squares.times(&Dyadic::integer(terms.n)).minus(&terms.sum.times(&terms.sum))
 }
 
-/// The variance, (n·Σx² − (Σx)²) / n², off by so much of itself at most.
+/// Accepts the variance, (n·Σx² − (Σx)²) / n², with this relative error at most.
 fn variance(terms: &Terms, relative: &Dyadic) -> Want {
     let (n, number) = (Dyadic::integer(terms.n), deviations(terms));
     let over = n.times(&n);
-    // Where it is subnormal, four of the smallest doubles.
+    // A subnormal variance may be off by four of the smallest doubles.
     let off = number.times(relative).plus(&over.times(&Dyadic::power(DOUBLES.smallest + 2)));
     let off = if number.is_zero() { Dyadic::ZERO } else { off };
     near(number, over, off, DOUBLES)
 }
 
-/// A sum of terms that are rounded `roundings` times each before they are added.
+/// Accepts a sum of terms that are rounded `roundings` times each before they are added.
 fn sum(terms: &Terms, roundings: u64, result: Precision, on_cpu: bool) -> Want {
     let adder = if on_cpu { DOUBLES } else { result };
     if terms.nan {
@@ -556,7 +546,7 @@ fn sum(terms: &Terms, roundings: u64, result: Precision, on_cpu: bool) -> Want {
     }
     let (number, over) = (terms.sum.clone(), Dyadic::integer(1));
     let off = sum_off(terms, roundings, [adder, result], on_cpu);
-    // What is made in double precision is rounded to the type of the result.
+    // A sum computed in double precision is rounded to the type of the result.
     let off = if result != adder && !off.is_zero() {
         off.plus(&number.magnitude().times(&Dyadic::power(-result.digits)).plus(&off))
             .plus(&Dyadic::power(result.smallest - 1))
@@ -566,10 +556,10 @@ fn sum(terms: &Terms, roundings: u64, result: Precision, on_cpu: bool) -> Want {
     near(number, over, off, result)
 }
 
-/// How far a sum that is made in a type, for a result in another, may be off.
+/// Returns the bound on the error of a sum that is computed in one type and returned in another.
 fn sum_off(terms: &Terms, roundings: u64, types: [Precision; 2], on_cpu: bool) -> Dyadic {
     let [adder, result] = types;
-    // Nothing is rounded where all digits have room.
+    // Nothing is rounded if all digits fit.
     let exact = || terms.magnitudes <= Dyadic::power(terms.unit + result.digits);
     if terms.unit == i64::MAX || terms.unit >= result.smallest && exact() {
         return Dyadic::ZERO;
@@ -615,7 +605,7 @@ fn of_floats(what: What, facts: &Facts, sums: Precision, on_cpu: bool) -> Expect
             }
             let additions = if terms.n == 1 { 0 } else { 4 * terms.n };
             let off = DOUBLES.gamma(additions).times(&terms.magnitudes);
-            // Of the deviation, and of the variance itself.
+            // Errors relative to the deviation, and to the variance.
             let (of_deviation, relative) = if sums == SINGLES {
                 (Dyadic::power(-20), Dyadic::power(-20))
             } else {
@@ -631,7 +621,6 @@ fn of_floats(what: What, facts: &Facts, sums: Precision, on_cpu: bool) -> Expect
     }
 }
 
-/// The mean of terms whose sum may be off by `off`, and by the root of `squared_off`.
 fn mean(terms: &Terms, off: Dyadic, squared_off: Dyadic) -> Want {
     let over = Dyadic::integer(terms.n);
     let division = terms.sum.magnitude().times(&Dyadic::of(DOUBLES.roundoff() * (1.0 + 1e-12)));
@@ -641,7 +630,6 @@ fn mean(terms: &Terms, off: Dyadic, squared_off: Dyadic) -> Want {
     Near { number: terms.sum.clone(), over, off, squared_off, precision: DOUBLES }
 }
 
-/// The number of elements over the sum of their reciprocals.
 fn harmonic_mean(elements: &[Number]) -> Want {
     if elements.iter().any(|one| one.is_nan()) {
         return Is(Float(f64::NAN));
@@ -661,14 +649,12 @@ fn harmonic_mean(elements: &[Number]) -> Want {
     near(number, sum, off, DOUBLES)
 }
 
-/// The mean of the cubed distances from the mean.
 fn third_moment(facts: &Facts) -> Want {
     let terms = &facts.terms;
     if terms.special().is_some() {
         return Is(Float(f64::NAN));
     }
     let n = Dyadic::integer(terms.n);
-    // n times each distance.
     let distance = |one: &Number| one.exact().times(&n).minus(&terms.sum);
     let cube = |distance: Dyadic| distance.times(&distance).times(&distance);
     let distances: Vec<Dyadic> = facts.elements.iter().map(distance).collect();
@@ -687,7 +673,6 @@ fn third_moment(facts: &Facts) -> Want {
     near(number, over, magnitudes.times(&Dyadic::of(relative)).plus(&smallest), DOUBLES)
 }
 
-/// The exact product of two.
 fn product_of(one: Number, other: Number) -> Term {
     if one.is_finite() && other.is_finite() {
         return Term::Finite(one.exact().times(&other.exact()));
@@ -698,7 +683,6 @@ fn product_of(one: Number, other: Number) -> Term {
     Term::Special(if undefined { f64::NAN } else { signed * f64::INFINITY })
 }
 
-/// The exact square of a difference.
 fn distance_of(one: Number, other: Number) -> Term {
     if one.is_finite() && other.is_finite() {
         let distance = one.exact().minus(&other.exact());
@@ -715,7 +699,7 @@ fn product(facts: &Facts, sums: Precision, on_cpu: bool) -> Want {
     let smallest_normal = Dyadic::power(maker.smallest + maker.digits - 1);
     let (overflows, underflows) = (*large >= maker.limit(), *small < smallest_normal);
     let infinity = Is(Float(if negative { f64::NEG_INFINITY } else { f64::INFINITY }));
-    // What only grows, or only shrinks, is on its way to its result all the time; so is one factor.
+    // A product whose factors all grow or all shrink it changes monotonically; so does a single factor.
     let (grows, shrinks) = (infinite || *large > one, zero || *small < one);
     let both_ways = n > 1 && grows && shrinks;
     if facts.terms.nan || infinite && zero {
@@ -738,14 +722,14 @@ fn product(facts: &Facts, sums: Precision, on_cpu: bool) -> Want {
     let off = if maker == sums {
         off
     } else {
-        // It is rounded once more at the end.
+        // The result is rounded once more.
         let last = magnitude.times(&Dyadic::of(sums.roundoff() * (1.0 + 1e-12)));
         off.plus(&off).plus(&last).plus(&Dyadic::power(sums.smallest - 1))
     };
     near(product, one, off, sums)
 }
 
-/// What no rational number is: in double precision, as `log_sum_exp.rs` has it.
+/// Accepts the logarithm that `log_sum_exp.rs` computes in double precision, since it is irrational.
 fn log_sum_exp(facts: &Facts, sums: Precision) -> Want {
     let elements = || facts.elements.iter().map(|one| one.double());
     let largest = elements().fold(f64::NEG_INFINITY, |largest, one| {
@@ -761,7 +745,6 @@ fn log_sum_exp(facts: &Facts, sums: Precision) -> Want {
     Close(number, relative * number.abs().max(1.0))
 }
 
-/// The results that have the same bits everywhere, by their definition.
 fn of_definition(what: What, facts: &Facts, sums: Precision) -> Expected {
     let format = if sums == SINGLES { SINGLE } else { DOUBLE };
     let (terms, taken) = (&facts.terms, || facts.elements.iter().map(|one| one.double()));
@@ -801,8 +784,8 @@ fn of_definition(what: What, facts: &Facts, sums: Precision) -> Expected {
     }
 }
 
-/// Returns the right dot product, or squared distance, of two sets of as many elements: on a device, and
-/// on the CPU.
+/// Returns the expected dot product or squared distance of two sets of equal length, on a device and on
+/// the CPU.
 pub(crate) fn of_pairs(distance: bool, op: &str, [a, b]: [&[Number]; 2], ty: Type) -> [Want; 2] {
     let pairs = || a.iter().copied().zip(b.iter().copied());
     let of = if distance { distance_of } else { product_of };
@@ -824,7 +807,7 @@ pub(crate) fn of_pairs(distance: bool, op: &str, [a, b]: [&[Number]; 2], ty: Typ
         return [Is(Float(sum)), Is(Float(sum))];
     }
     let terms = Terms::of(pairs().map(|(one, other)| of(one, other)));
-    // A difference, and its square, are rounded; a product once.
+    // A difference and its square are rounded, a product once.
     [false, true].map(|on_cpu| sum(&terms, if distance { 3 } else { 1 }, sums, on_cpu))
 }
 

@@ -1,11 +1,10 @@
-//! Exact numbers: integers of any size times a power of two. Sums, differences and products of them are
-//! such numbers again, so nothing is rounded. Shares no code with the library.
+//! Exact numbers: an integer of any size times a power of two. Sums, differences and products are again
+//! such numbers, so nothing is rounded. Shares no code with the library.
 
 use std::{cmp::Ordering, fmt};
 
 use num_bigint::{BigInt, Sign};
 
-/// The number `significand * 2^exponent`.
 #[derive(Clone)]
 pub(crate) struct Dyadic {
     significand: BigInt,
@@ -15,7 +14,6 @@ pub(crate) struct Dyadic {
 impl Dyadic {
     pub(crate) const ZERO: Self = Self { significand: BigInt::ZERO, exponent: 0 };
 
-    /// Returns the value of a finite double.
     pub(crate) fn of(number: f64) -> Self {
         assert!(number.is_finite(), "{number} has no exact value");
         let (bits, hidden) = (number.to_bits(), 1_u64 << 52);
@@ -31,12 +29,10 @@ impl Dyadic {
         Self { significand: number.into(), exponent: 0 }
     }
 
-    /// Returns 2 to the power of `exponent`.
     pub(crate) fn power(exponent: i64) -> Self {
         Self { significand: BigInt::from(1), exponent }
     }
 
-    /// Returns both significands over the smaller one of the exponents.
     fn aligned(&self, other: &Self) -> (BigInt, BigInt, i64) {
         let exponent = self.exponent.min(other.exponent);
         let shifted = |one: &Self| &one.significand << (one.exponent - exponent);
@@ -62,14 +58,15 @@ impl Dyadic {
         Self { significand: &self.significand * &other.significand, exponent }
     }
 
-    /// Returns the reciprocal of a number that is not zero, off by 2^-160 of itself at most.
+    /// Returns the reciprocal of a nonzero number, with a relative error of at most 2^-160.
     pub(crate) fn reciprocal(&self) -> Self {
         let bits = self.significand.bits() as i64 + 160;
         let significand = (BigInt::from(1) << bits) / &self.significand;
         Self { significand, exponent: -self.exponent - bits }
     }
 
-    /// Returns the product of all factors, made of halves of them: long products meet their like.
+    /// Returns the product of all factors, multiplied as a balanced tree so that long factors have
+    /// similar lengths.
     pub(crate) fn product(factors: &[Self]) -> Self {
         match factors {
             [] => Self::integer(1),
@@ -93,17 +90,17 @@ impl Dyadic {
         self.significand.sign() == Sign::Minus
     }
 
-    /// Returns the least e such that the number is below `2^e` in magnitude; of zero the least there is.
+    /// Returns the least e such that the magnitude is below `2^e`; `i64::MIN` for zero.
     pub(crate) fn top(&self) -> i64 {
         if self.is_zero() { i64::MIN } else { self.significand.bits() as i64 + self.exponent }
     }
 
-    /// Returns the largest e such that the number is a multiple of `2^e`; of zero the greatest there is.
+    /// Returns the largest e such that the number is a multiple of `2^e`; `i64::MAX` for zero.
     pub(crate) fn unit(&self) -> i64 {
         self.significand.trailing_zeros().map_or(i64::MAX, |zeros| zeros as i64 + self.exponent)
     }
 
-    /// Returns the integer that this is, modulo `2^64`.
+    /// Returns an integer modulo `2^64`.
     pub(crate) fn wrapped(&self) -> u64 {
         assert!(self.exponent >= 0, "{self} is not an integer");
         let low = (&self.significand << self.exponent) & BigInt::from(u64::MAX);
@@ -127,7 +124,7 @@ impl PartialOrd for Dyadic {
         if signs.0 != signs.1 || self.is_zero() {
             return signs.0.partial_cmp(&signs.1);
         }
-        // Exponents of products are large: those of different sizes are not aligned.
+        // Products have large exponents, so numbers of different magnitudes are not aligned.
         let by_size = self.top().cmp(&other.top());
         if by_size != Ordering::Equal {
             return Some(if self.is_negative() { by_size.reverse() } else { by_size });
@@ -137,13 +134,12 @@ impl PartialOrd for Dyadic {
     }
 }
 
-/// The leading 17 digits.
+/// Prints the leading 17 digits.
 impl fmt::Display for Dyadic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_zero() {
             return f.write_str("0");
         }
-        // log10 of the number, from its 64 leading bits.
         let bits = self.significand.bits() as i64;
         let cut = (bits - 64).max(0);
         let leading = u64::try_from(self.significand.magnitude() >> cut).expect("it has 64 bits");

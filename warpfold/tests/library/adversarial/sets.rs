@@ -1,34 +1,30 @@
-//! The elements of every type.
+//! Adversarial elements of every type.
 
 use warpfold::{Element, bf16, f16};
 
 use super::bounds::{DOUBLES, Number, Precision, SINGLES, Set, Type};
 use crate::common::splitmix;
 
-/// A type of elements with its adversarial sets.
 pub(crate) trait Case: Element {
     const TYPE: Type;
-    /// Its bits, and what no set has: beside elements of a view.
+    /// An element that is in no set, placed between the elements of a view.
     const NEVER: Self;
 
     fn number(self) -> Number;
-    /// Sets of a few elements.
     fn few() -> Vec<(String, Vec<Self>)>;
-    /// Sets of [`MANY`] elements.
     fn many() -> Vec<(String, Vec<Self>)>;
-    /// The ends of intervals, both of which count.
+    /// Inclusive bounds of intervals.
     fn intervals() -> Vec<[Self; 2]>;
 }
 
-/// Elements of a large set: several groups of 16 bytes for each of a block's threads, and some more.
+/// Elements of a large set: several 16-byte vectors per thread of a block, and a remainder.
 pub(crate) const MANY: usize = 2603;
 
-/// Returns numbers that look random.
 fn random(seed: u64) -> impl Iterator<Item = u64> {
     (0..).map(move |at| splitmix(seed.wrapping_mul(0x1_0000_0001).wrapping_add(at)))
 }
 
-/// Returns numbers from 0 to 1 that look random.
+/// Returns pseudorandom numbers from 0 to 1.
 fn even(seed: u64) -> impl Iterator<Item = f64> {
     random(seed).map(|bits| (bits >> 11) as f64 * 2_f64.powi(-53))
 }
@@ -38,12 +34,11 @@ pub(crate) fn set<T: Case>(name: String, values: &[T]) -> Set {
 }
 
 fn power(exponent: i32) -> f64 {
-    // A power that is subnormal has no reciprocal.
+    // Multiplies two halves, because the reciprocal of a subnormal power overflows.
     2_f64.powi(exponent / 2) * 2_f64.powi(exponent - exponent / 2)
 }
 
-/// A type of floats: digits of a significand, and the exponents of the largest and of the smallest
-/// normal number.
+/// A float type: digits of the significand, exponents of the largest and the smallest normal number.
 #[derive(Clone, Copy)]
 struct Floats {
     digits: i32,
@@ -56,14 +51,13 @@ impl Floats {
         Self { digits, largest, smallest: 1 - largest }
     }
 
-    /// Returns sets of a few numbers, all but those that are random.
     fn few(self) -> Vec<(&'static str, Vec<f64>)> {
         let Self { digits, largest, smallest } = self;
         let (nan, infinity) = (f64::NAN, f64::INFINITY);
         let max = power(largest) * (2.0 - power(1 - digits));
         let (normal, tiny) = (power(smallest), power(smallest - digits + 1));
         let ulp = power(digits);
-        // Its square is below the largest number, and four of them are above.
+        // The square of `root` is below the largest number; the sum of four squares overflows.
         let root = power(largest / 2);
         let above = 10.0 * power((largest + 1) / 2);
         let below = power(smallest * 2 / 3);
@@ -117,7 +111,6 @@ impl Floats {
         ]
     }
 
-    /// Returns large sets, all but those that are random.
     fn many(self) -> Vec<(&'static str, Vec<f64>)> {
         let max = power(self.largest) * (2.0 - power(1 - self.digits));
         let ulp = power(self.digits);
@@ -153,7 +146,6 @@ impl Floats {
     }
 }
 
-/// The sets of a type of floats.
 macro_rules! floats {
     ($($ty:ident as $bits:ident: $sums:ident, $digits:literal, $largest:literal, $near:expr;)*) => {$(
         impl Case for $ty {
