@@ -1,5 +1,4 @@
-//! The binaries as a user meets them: right results, and one line with exit code 2 for everything
-//! that a user can get wrong.
+//! The binaries as a user runs them: right results, and one line with exit code 2 for every user error.
 
 use std::{
     ffi::OsStr,
@@ -35,7 +34,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Fails unless the run ended with 2, nothing on stdout and one line on stderr that says all this.
 fn assert_refused(output: &Output, says: &[&str]) {
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(2), "{stdout}{stderr}");
@@ -137,7 +135,7 @@ fn files_are_read_and_bad_ones_refused() {
     let record: Value = serde_json::from_slice(&run(&path, "--dtype i32").stdout).unwrap();
     assert_eq!((&record["result"], &record["n"]), (&Value::from(6), &Value::from(3)));
     assert_refused(&run(&path, ""), &["three.bin", "need --dtype"]);
-    // Of a user's elements nothing was chosen: where a wrong result might pass, a line says so.
+    // A user's elements are not chosen to detect errors: a line says where a wrong result might pass.
     let tells = "cannot tell right from wrong";
     for (last, told) in [(1e-6, true), (100.5, false)] {
         let elements = [vec![1.0_f32; 1000], vec![last]].concat();
@@ -176,7 +174,6 @@ fn ptx_that_is_not_there_or_damaged_is_named() {
     assert_refused(&run(folder.path()), &["warp_shuffle.ptx", "line 3"]);
 }
 
-/// The binary of a variant, with options that suit its family, and its JSON lines.
 fn records(id: &str, arguments: &str) -> Vec<Value> {
     let binary = Path::new(env!("CARGO_BIN_EXE_sequential")).with_file_name(id);
     let output = command(binary, &format!("{arguments} --json")).output().unwrap();
@@ -342,8 +339,7 @@ fn kernels_of_another_code_generator_are_not_taken_in_place_of_missing_ones() {
     assert_refused(&output, &["sequential by nvvm for sm_90"]);
 }
 
-/// No panic, whatever becomes of what is printed: a full disk is one line and status 2, a reader that
-/// has gone is nothing.
+/// No panic on output errors: a full disk gives one line and status 2, a closed reader nothing.
 #[test]
 fn every_binary_prints_to_a_full_disk_and_to_nobody() {
     let folder = Path::new(env!("CARGO_BIN_EXE_sequential")).parent().unwrap();

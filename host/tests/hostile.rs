@@ -1,5 +1,5 @@
-//! The binaries under input that was made to break them: each run ends soon, with a result or with one
-//! line and status 2, and nothing of the input gets to the terminal as anything but text.
+//! Binaries with hostile input: each run ends within bounds, with a result or with one line and status
+//! 2, and input reaches the terminal only as plain text.
 #![cfg(unix)]
 
 use std::{
@@ -12,10 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A line end that feigns another line, and codes that clear the screen, in both notations of C1.
+/// A line end that fakes another line, and escape codes that clear the screen, in both notations of C1.
 const EVIL: &str = "x\nerror: all is well\r\u{1b}[2J\u{9b}31m\u{202e}";
 
-/// For any of these runs, on a slow machine.
+/// Time limit of any of these runs, on a slow machine.
 const SOON: Duration = Duration::from_secs(60);
 
 fn ptx_root() -> &'static Path {
@@ -27,7 +27,7 @@ fn program(binary: &str) -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_sequential")).with_file_name(binary)
 }
 
-/// A command with the kernels' PTX, and without a driver wherever it runs.
+/// Makes a command use the kernels' PTX and no driver, whatever the machine.
 fn on_the_simulator(mut command: Command) -> Command {
     command.env("WARPFOLD_PTX_DIR", ptx_root()).env("WARPFOLD_LIBCUDA", "/nowhere/libcuda.so.1");
     command
@@ -37,7 +37,7 @@ fn command(binary: &str) -> Command {
     on_the_simulator(Command::new(program(binary)))
 }
 
-/// The lines of a run's complaints, each of which begins as it should and holds nothing but text.
+/// Returns the lines of a run's errors, each of which has the right prefix and is plain text.
 fn complaints(what: &str, command: &mut Command) -> (Output, Vec<String>) {
     let start = Instant::now();
     let output = command.output().unwrap();
@@ -57,7 +57,6 @@ fn complaints(what: &str, command: &mut Command) -> (Output, Vec<String>) {
     (output, lines)
 }
 
-/// Fails unless the run is refused in one line that says this.
 fn assert_refused(what: &str, command: &mut Command, says: &str) {
     let (output, lines) = complaints(what, command);
     let errors: Vec<_> = lines.iter().filter(|line| line.starts_with("error: ")).collect();
@@ -110,7 +109,6 @@ fn names_and_variables_reach_the_terminal_as_text() {
     let mut wants = command("sequential");
     let wants = wants.args(["--device", "cuda"]).env("WARPFOLD_LIBCUDA", EVIL);
     assert_refused("WARPFOLD_LIBCUDA", wants, "no CUDA device");
-    // This one is not fatal.
     let mut tuned = command("reducer");
     tuned.args(["--device", "sim", "--n", "64"]).env("WARPFOLD_TUNING", &missing);
     let (output, lines) = complaints("WARPFOLD_TUNING", &mut tuned);
@@ -151,7 +149,7 @@ fn numbers_of_any_size_end_in_a_result_or_in_one_line() {
             .iter()
             .flat_map(|option| numbers.iter().chain(&more).map(move |number| (option, number)))
         {
-            // These elements may fit in memory, and take minutes.
+            // These elements may fit in memory, but take minutes.
             if *option == "--n" && number.starts_with("429") {
                 continue;
             }
@@ -180,7 +178,7 @@ fn numbers_of_any_size_end_in_a_result_or_in_one_line() {
     assert_refused("iterations", run.args(["--iters", "4294967295"]), "1000000");
 }
 
-/// An allocation that fails ends the process.
+/// A failed allocation ends the process.
 #[test]
 fn memory_that_ends_is_one_line() {
     for (binary, arguments) in [

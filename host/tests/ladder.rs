@@ -1,8 +1,7 @@
-//! Every run of a variant that the ladder's pages show, in the simulator, and every number that the text
-//! says it prints.
+//! Every run of a variant that the ladder's pages show, in the simulator, and every number claimed.
 //!
-//! Proves that the numbers are those of the kernels as rustc's NVPTX target compiles them for sm_90; not
-//! that another compiler makes the same.
+//! Proves that the numbers are those of the kernels as rustc's NVPTX target compiles them for sm_90;
+//! another compiler may give other numbers.
 
 use std::{
     fs,
@@ -27,7 +26,6 @@ use xtask::{
     suite,
 };
 
-/// A folder with the PTX that the pages count, by llvm for sm_90, and no other.
 fn ptx_root() -> &'static Path {
     static ROOT: OnceLock<TempDir> = OnceLock::new();
     let root = ROOT.get_or_init(|| {
@@ -54,14 +52,12 @@ fn built() -> anyhow::Result<Built> {
     build_ptx::ensure(&workspace, &request)
 }
 
-/// A run of a variant that a page shows.
 struct Run {
     page: &'static str,
     command: commands::Command,
     id: &'static str,
 }
 
-/// The runs of variants that the pages show, for a machine without a GPU.
 fn runs() -> Vec<Run> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut runs = Vec::new();
@@ -80,12 +76,11 @@ fn output(command: &commands::Command, id: &str) -> Output {
     let mut run = Command::new(binary);
     run.args(&command.arguments)
         .env("WARPFOLD_PTX_DIR", ptx_root())
-        // No driver, wherever the tests run.
         .env("WARPFOLD_LIBCUDA", "/nowhere/libcuda.so.1");
     run.output().unwrap()
 }
 
-/// What a run prints: its numbers with a unit, and the active lanes, which follow from two of them.
+/// Returns a run's numbers with units, and the active lanes, which follow from two of them.
 fn printed(stdout: &str) -> Vec<Claim> {
     let (mut claims, _) = commands::claims(stdout);
     let of = |unit| claims.iter().find(|claim| claim.unit == unit)?.number.parse::<f64>().ok();
@@ -95,7 +90,6 @@ fn printed(stdout: &str) -> Vec<Claim> {
     claims
 }
 
-/// What is wrong with what a page says of a run.
 fn wrong(Run { page, command, id }: &Run) -> Option<String> {
     let output = output(command, id);
     let (stdout, stderr) =

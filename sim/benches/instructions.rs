@@ -1,5 +1,5 @@
-//! What a simulated warp instruction costs, measured so that a busy machine does not spoil it: host
-//! instructions by callgrind, and the least time of many runs.
+//! Cost of a simulated warp instruction, measured robustly on a busy machine: host instructions by
+//! callgrind, and the least time of many runs.
 //!
 //!     cargo bench -p warpfold-sim --bench instructions -- [NAME]... [--against PROGRAM]...
 
@@ -13,9 +13,7 @@ use std::time::{Duration, Instant};
 use cases::{Case, Cases, Watch};
 use clap::Parser;
 
-/// Turns of each program with each case.
 const TURNS: usize = 5;
-/// How long a turn is.
 const TURN: Duration = Duration::from_millis(200);
 
 /// Host instructions and ns for each warp instruction, of this build and of others.
@@ -42,7 +40,6 @@ struct Options {
 }
 
 impl Options {
-    /// The cases that are asked for, with how they are watched.
     fn chosen(&self) -> Vec<(String, Case, Watch)> {
         let cases = Cases { threads: self.threads };
         let watched = |watch| cases.steady().into_iter().map(move |case| (case, watch));
@@ -85,7 +82,7 @@ fn main() {
     }
 }
 
-/// Runs a case and says how many warp instructions a run has, and the least time of one in ns.
+/// Runs a case and prints the number of warp instructions per run and the least time of a run in ns.
 fn run(case: &Case, watch: Watch, runs: u32) {
     let (start, mut least, mut done) = (Instant::now(), Duration::MAX, 0);
     let mut instructions = 0;
@@ -98,7 +95,7 @@ fn run(case: &Case, watch: Watch, runs: u32) {
     println!("{instructions} {}", least.as_nanos());
 }
 
-/// Has a program run a case: the warp instructions, and ns for each of them.
+/// Lets a program run a case and returns the warp instructions and ns per warp instruction.
 fn measure(mut program: Command, name: &str, threads: usize, runs: u32) -> (f64, f64) {
     program.args([name, "--threads", &threads.to_string(), "--runs", &runs.to_string()]);
     let output = program.output().expect("the program starts");
@@ -110,8 +107,8 @@ fn measure(mut program: Command, name: &str, threads: usize, runs: u32) -> (f64,
     (instructions, time / instructions)
 }
 
-/// Host instructions for each warp instruction, by callgrind: what three runs have more than one, so
-/// that what prepares them does not count. Valgrind knows no AVX-512.
+/// Returns the host instructions per warp instruction, counted by callgrind. The count is the difference
+/// between three runs and one, so that setup is excluded. Valgrind does not support AVX-512.
 fn count(program: &Path, name: &str) -> f64 {
     let log = std::env::temp_dir().join(format!("instructions.{}", std::process::id()));
     let collected = |runs: u32| {

@@ -1,4 +1,4 @@
-//! Warp instructions per second on one core, and of plain runs on two; and the time to parse a module.
+//! Warp instructions per second on one host core and on two, and the time to parse a module.
 
 mod cases;
 

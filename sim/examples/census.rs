@@ -1,7 +1,7 @@
-//! `census FOLDER ...`: which kernels of the PTX files in folders the simulator takes.
+//! `census FOLDER ...`: counts the kernels of the PTX files in folders that the simulator accepts.
 //!
-//! A line of JSON for each file that is not taken whole, then one for each reason, of how many kernels,
-//! and one with the numbers of all. `scripts/census.sh` makes PTX of sources and calls it.
+//! Prints a line of JSON for each file that is not accepted whole, then one for each reason with its
+//! number of kernels, and one with the totals. `scripts/census.sh` compiles sources to PTX and runs it.
 
 use std::{
     collections::BTreeMap,
@@ -71,7 +71,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Box<dyn Error>
     Ok(())
 }
 
-/// A reason without where in the text it is, and without the names of registers and symbols.
+/// Returns a reason without its position in the text and without names of registers and symbols.
 fn without_names(reason: &str) -> String {
     let reason = reason.lines().next().unwrap_or_default();
     let reason = reason.split_once("column ").map_or(reason, |(_, rest)| rest);

@@ -7,7 +7,6 @@
 
 use warpfold_sim::Sim;
 
-/// A sum of each block, by rustc.
 const PTX: &str = include_str!("../tests/ptx/sequential_llvm.ptx");
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

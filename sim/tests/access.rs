@@ -1,15 +1,14 @@
-//! Loads and stores whose lanes access memory in all the ways that are carried out together, and in
-//! those that are not: each moves what lane by lane would have been moved.
+//! Loads and stores with every lane access pattern that has a fast path, and with patterns that have
+//! none. Each must move the same data as lane-by-lane accesses.
 
 mod common;
 
 use common::{device, module, read_u32s, u32s};
 use warpfold_sim::{Args, Error, FaultKind, Gpu, Launch, Module};
 
-/// Words of the memory that lanes access.
 const WORDS: usize = 256;
 
-/// A name, and the place of each lane's access, in units of it.
+/// A name, and the index of each lane's access, in units of the access.
 type Pattern = (&'static str, fn(u32) -> u32);
 
 const PATTERNS: [Pattern; 12] = [
@@ -27,9 +26,9 @@ const PATTERNS: [Pattern; 12] = [
     ("anywhere", |lane| lane * 13 % 61),
 ];
 
-/// A kernel of one warp: lanes whose bit of `mask` is set load from or store to `data` at their place of
-/// `places`, in units of the access. What is loaded goes to `out`, `count` words for each lane; what is
-/// stored is the lane's number times 4, plus the word's.
+/// Returns a kernel of one warp whose lanes with a set bit in `mask` load from or store to `data` at
+/// their index in `places`, in units of the access. Loaded words go to `out`, `count` words per lane;
+/// stored words are the lane's number times 4, plus the word's.
 fn kernel(space: &str, load: bool, (ty, count): (&str, usize), in_base: bool) -> Module {
     let wide = ty.ends_with("64");
     let bytes = count * if wide { 8 } else { 4 };
@@ -43,7 +42,6 @@ fn kernel(space: &str, load: bool, (ty, count): (&str, usize), in_base: bool) ->
         1 => list[0].clone(),
         _ => format!("{{{}}}", list.join(", ")),
     };
-    // The address register, and what an access of it looks like.
     let shared = space == "shared";
     let address = match (shared, in_base, wide) {
         (true, true, false) => "%r10",
@@ -107,13 +105,11 @@ fn kernel(space: &str, load: bool, (ty, count): (&str, usize), in_base: bool) ->
     ))
 }
 
-/// The eight words of a thread, if the kernel's memory is shared memory.
 fn copies(shared: bool, copy: impl Fn(usize) -> String) -> String {
     let words = (0..8).map(|word| copy(4 * word));
     if shared { words.collect() } else { String::new() }
 }
 
-/// What each word of the memory, and then of `out`, holds.
 fn run(module: &Module, places: &[u32], mask: u32, words: usize) -> (Vec<u32>, Vec<u32>) {
     let gpu = Gpu::new(device());
     let data = u32s(&gpu, &(0..WORDS as u32).map(|word| 1000 + word).collect::<Vec<_>>());
@@ -123,7 +119,6 @@ fn run(module: &Module, places: &[u32], mask: u32, words: usize) -> (Vec<u32>, V
     (read_u32s(&gpu, data, WORDS), read_u32s(&gpu, out, 32 * words))
 }
 
-/// Calls for every space, shape of an access, pattern and mask.
 fn each(mut test: impl FnMut(&str, (&str, usize), &[u32], u32)) {
     for space in ["global", "shared", ""] {
         for shape in [("u32", 1), ("f32", 2), ("b32", 4), ("u64", 1), ("b64", 2)] {
@@ -162,7 +157,7 @@ fn stores_move_what_each_lane_gives() {
         let words = count * if wide { 2 } else { 1 };
         let (data, _) = run(&kernel(space, false, (ty, count), false), places, mask, words);
         let mut expected: Vec<u32> = (0..WORDS as u32).map(|word| 1000 + word).collect();
-        // Of lanes that store to one place, the last one's value stays.
+        // If lanes store to the same word, the last lane's value stays.
         for lane in (0..32).filter(|lane| mask >> lane & 1 == 1) {
             for word in 0..words {
                 let value = 4 * lane + if wide { word / 2 * 2 } else { word };

@@ -1,5 +1,4 @@
-//! Entries that are broken beside others that are not: each is refused by its name, with the line, and
-//! the others run.
+//! Broken entries among valid ones: each is refused by name, with its line, and the others run.
 
 mod common;
 
@@ -8,7 +7,6 @@ use warpfold_sim::{Args, Error, Gpu, Launch, Module};
 
 const HEAD: &str = ".version 7.8\n.target sm_80\n.address_size 64\n";
 
-/// An entry of a line that writes a number.
 fn good(name: &str, number: u32) -> String {
     format!(
         ".visible .entry {name}(.param .u64 out) {{ .reg .b64 %rd; ld.param.u64 %rd, [out]; \
@@ -16,7 +14,7 @@ fn good(name: &str, number: u32) -> String {
     )
 }
 
-/// A module of declarations between two good entries, `first` and `last`, which both run.
+/// Returns a module of declarations between two valid entries, `first` and `last`, which both run.
 fn between(text: &str) -> Module {
     let whole = format!("{HEAD}{}{text}\n{}", good("first", 5), good("last", 7));
     let module = Module::parse_each(&whole).unwrap_or_else(|error| panic!("{error}\n{whole}"));
@@ -33,14 +31,13 @@ fn between(text: &str) -> Module {
     module
 }
 
-/// What the launch of an entry says.
 fn said(module: &Module, name: &str) -> String {
     let gpu = Gpu::new(device());
     let ran = gpu.launch(module, name, &Launch::linear(1, 1), &Args::new());
     ran.map_or_else(|error| error.to_string(), |_| "it ran".to_owned())
 }
 
-/// The only broken entry `k` of some declarations, which begin on line 5, is so by this.
+/// Asserts that `k`, in declarations that begin on line 5, is the only broken entry, and why.
 fn assert_broken(text: &str, expected: &str) {
     let module = between(text);
     assert_eq!(said(&module, "k"), format!("entry `k` is broken: ptx {expected}"), "{text}");
@@ -114,12 +111,10 @@ fn an_entry_that_calls_a_broken_function_is_broken_by_it() {
         &format!(".func f() {{ 1; ret # }}{through}"),
         "line 5, column 13: in `f`, which it calls: expected an instruction, found `1`",
     );
-    // What it returns stands in front of its name.
     assert_broken(
         &format!(".func other() {{ ret; }}\n.func (.surfref x[(1)]) f() {{ ret; }}{through}"),
         "line 6, column 8: in `f`, which it calls: expected `.param`, found `.surfref`",
     );
-    // Defined behind the entry, and the entry calls it twice.
     assert_broken(
         ".func g();\n.entry k() { call g; call g; ret; }\n.func g()\n{ frobnicate; ret; }",
         "line 8, column 3: in `g`, which it calls: unknown opcode `frobnicate`",
@@ -144,7 +139,7 @@ fn functions_that_nobody_calls_break_no_entry() {
     let broken: Vec<_> = module.broken().map(|broken| (broken.name(), broken.is_entry())).collect();
     assert_eq!(broken, [("g", false), ("h", false)]);
     assert_eq!(said(&module, "g"), "module has no entry `g`; it has `first`, `last`");
-    // What they call is looked at when an entry calls them.
+    // Functions are checked only when an entry calls them.
     assert_eq!(between(".func g() { frobnicate; ret; }").broken().len(), 0);
 }
 

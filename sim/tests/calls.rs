@@ -1,14 +1,12 @@
-//! Calls that are not expanded in place: by an address, under a guard, and within themselves.
+//! Calls that are not inlined: indirect, guarded and recursive.
 
 mod common;
 
 use common::{device, module, read_u32s, u32s};
 use warpfold_sim::{Args, Config, Error, Gpu, Launch, Module};
 
-/// What nvcc makes of tables of functions, virtual functions and recursion.
 const NVCC: &str = include_str!("ptx/calls_nvcc.ptx");
 
-/// Functions of the cases below: each of one or two words to one.
 const FUNCTIONS: &str = "
 .func (.param .b32 r) twice(.param .b32 a)
 { .reg .b32 %r<4>; ld.param.b32 %r0, [a]; add.s32 %r1, %r0, %r0; st.param.b32 [r], %r1; ret; }
@@ -26,7 +24,7 @@ OUT: st.param.b32 [r], %r2; ret; }
 .const .align 8 .u64 constants[2] = {square, generic(twice)};
 ";
 
-/// Runs a body on the lanes of warps; `%r0` is the thread, and what it leaves in `%r1` is returned.
+/// Runs a body on the lanes of warps and returns `%r1`; `%r0` is the thread index.
 fn attempt(config: Config, body: &str, threads: u32) -> Result<Vec<u32>, Error> {
     let module = module(&text(body));
     let gpu = Gpu::new(config);
@@ -67,7 +65,7 @@ fn an_address_calls_the_function_that_it_is_of() {
     let call = "st.param.b32 [x], %r0; call (y), %rd2, (x), P; ld.param.b32 %r1, [y];";
     let body = format!("mov.u64 %rd2, square; {PROTOTYPE} {call}");
     assert_eq!(words(&body, 64), each(64, |i| i * i));
-    // Each lane its own, from a table in global and one in constant memory; the prototype stands behind.
+    // A different function per lane, from a table in global and in constant memory.
     let body = format!(
         "rem.u32 %r2, %r0, 2; mad.wide.u32 %rd3, %r2, 8, table; ld.u64 %rd2, [%rd3]; {call} {PROTOTYPE}"
     );
@@ -93,7 +91,6 @@ fn a_list_says_which_functions_an_address_may_mean() {
 
 #[test]
 fn the_caller_keeps_its_registers_and_lanes_come_together_again() {
-    // Registers, predicates and loops of the caller live on across calls of several functions.
     let body = format!(
         "{PROTOTYPE} mov.b32 %r2, 0; mov.b32 %r1, 0; add.u32 %r5, %r0, 100; mul.wide.u32 %rd5, %r0, 1000;
          setp.lt.u32 %p1, %r0, 9;
@@ -142,7 +139,6 @@ fn each_activation_has_variables_of_its_own() {
         if n < 2 { n } else { fib(n - 1) + fib(n - 2) }
     }
     assert_eq!(run("recurse", &|data| Args::new().ptr(data)), each(96, |i| fib(i % 13)));
-    // Arrays of the callers are passed on by their addresses.
     let sum = |i: u32| (0..=i % 20).map(|k| k * i).sum();
     assert_eq!(run("nested", &|data| Args::new().ptr(data)), each(96, sum));
     let area = |i: u32| if i.is_multiple_of(3) { (i * i) as f32 } else { (3 * i * i) as f32 };
@@ -157,7 +153,7 @@ fn each_activation_has_variables_of_its_own() {
 
 #[test]
 fn lanes_may_return_early_exit_and_meet_within_a_function() {
-    // Half of the lanes return from within a loop, three exit, the others meet at a warp's barrier.
+    // Half of the lanes return from within a loop, three exit, the others wait at a warp barrier.
     let text = text(
         "st.param.b32 [x], %r0; setp.ne.u32 %p0, %r0, 99; @%p0 call (y), odd, (x);
          ld.param.b32 %r1, [y]; bar.sync 0; redux.sync.add.u32 %r2, 1, 0x1fffffff; add.u32 %r1, %r1, %r2;",
@@ -173,7 +169,7 @@ fn lanes_may_return_early_exit_and_meet_within_a_function() {
     let data = u32s(&gpu, &[5; 32]);
     gpu.launch(&module, "k", &Launch::linear(1, 32), &Args::new().ptr(data))
         .unwrap_or_else(|error| panic!("{error}"));
-    // Lanes 1 to 14 return their number, lane 0 and 15 to 28 are 15 that come to the end.
+    // Lanes 1 to 14 return their number; lane 0 and lanes 15 to 28 are the 15 that reach the end.
     let expected = each(32, |i| match i {
         1..=14 => i + 29,
         29.. => 5,
@@ -189,7 +185,7 @@ fn lanes_that_have_returned_do_not_go_on() {
         "setp.ne.u32 %p3, %r0, 99; @%p3 call",
         1,
     );
-    // The ways of the branch meet behind it, for those that have not returned.
+    // The branch's paths reconverge after it, for the lanes that have not returned.
     let function = ".func (.param .b32 r) some(.param .b32 a) {
          .reg .pred %p<3>; .reg .b32 %r<8>; ld.param.b32 %r0, [a]; st.param.b32 [r], 1;
          setp.lt.u32 %p0, %r0, 8; setp.lt.u32 %p1, %r0, 3; @%p0 bra LOW; mov.b32 %r1, 5; bra MEET;
@@ -236,7 +232,6 @@ fn calls_that_go_too_deep_end_with_the_line() {
     let data = u32s(&gpu, &[0; 4]);
     let error = gpu.launch(&module, "endless", &Launch::linear(1, 4), &Args::new().ptr(data));
     let said = error.expect_err("it never ends").to_string();
-    // The function's own call, whose second line names it.
     let line = NVCC.lines().position(|line| line.trim() == "_Z7foreveri,").expect("the call");
     let call = "`call.uni (retval0), _Z7foreveri, ( param0 )`: call of `_Z7foreveri` in 1024 calls";
     assert!(said.contains(&format!("thread (0, 0, 0), ptx line {line}, {call}")), "{said}");
@@ -254,7 +249,7 @@ fn an_address_of_no_fitting_function_is_an_error() {
     let expected = "thread (0, 0, 0), ptx line 24, `call (y), %rd2, (x), P`: call of 0x0, which is none of the functions \
                     that the call may mean; allowed are `twice`, `square`";
     assert!(null.ends_with(expected), "{null}");
-    // One that takes something else is none of them.
+    // A function with another signature is not a candidate.
     let other = said(
         "setp.lt.u32 %p0, %r0, 2; mov.u64 %rd2, twice; mov.u64 %rd3, wide; selp.b64 %rd2, %rd2, %rd3, %p0;",
     );

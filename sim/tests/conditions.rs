@@ -5,8 +5,8 @@ mod common;
 use common::{device, module};
 use warpfold_sim::{Args, Config, Error, FaultKind, Gpu, Launch, Module};
 
-/// As nvcc writes it: a kernel whose sixth thread gives a handle a value, and one that calls a function
-/// that does so, with as much added as it calls itself.
+/// Returns kernels as nvcc writes them: one whose sixth thread sets a handle's value, and one that sets
+/// it at the end of a recursion, which adds one per call.
 fn kernels() -> Module {
     let call = "{ .param .b64 param0; st.param.b64 [param0+0], %rd0;
          .param .b32 param1; st.param.b32 [param1+0], %r0;
@@ -51,7 +51,7 @@ fn kernels_give_handles_values() {
         [0x1234_5678_9abc, 16, 17].map(|handle| gpu.condition(handle)),
         [Some(40), Some(1), None]
     );
-    // An activation of its own has its values elsewhere.
+    // Another activation keeps its values elsewhere.
     run("recursive", 16, 0).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(gpu.condition(16), Some(3));
 

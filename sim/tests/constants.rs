@@ -1,4 +1,4 @@
-//! Integer constants wherever PTX takes one: as a number, by its name `WARP_SZ`, as an expression.
+//! Integer constants wherever PTX allows one: as a number, as `WARP_SZ`, or as an expression.
 
 mod common;
 
@@ -7,7 +7,6 @@ use warpfold_sim::{Args, Gpu, Launch, Module};
 
 const HEAD: &str = ".version 7.8\n.target sm_80\n.address_size 64\n";
 
-/// The first words at `%out` after a kernel of these statements, in a module of these declarations.
 fn words(declared: &str, body: &str, count: usize) -> Vec<u32> {
     let text = format!(
         "{HEAD}{declared}\n.visible .entry k(.param .u64 out) {{\n\

@@ -1,4 +1,4 @@
-//! Counters: what a profiler sees of kernels whose traffic is known.
+//! Profiler counters of kernels whose traffic is known.
 
 mod common;
 
@@ -8,8 +8,7 @@ use warpfold_sim::{Args, Config, Counter, Gpu, Launch, Profile, Profiler, Shared
 const SEQUENTIAL: &str = include_str!("ptx/sequential_llvm.ptx");
 const GRID: &str = include_str!("ptx/grid.ptx");
 
-/// Runs a body on blocks of some threads and gives its profile. `%r0` is the thread's index, `%rd0` a
-/// buffer of 4 KiB.
+/// Returns the profile of a body on some blocks. `%r0` is the thread index, `%rd0` a buffer of 4 KiB.
 fn profile(body: &str, blocks: u32, threads: u32) -> Profile {
     let text = format!(
         ".version 7.8 .target sm_80 .entry k(.param .u64 pointer) {{ .reg .pred %p<4>; .reg .b32 %r<8>; \
@@ -42,7 +41,7 @@ fn totals_are_those_of_the_launch() {
     let each: Vec<u64> = profile.instructions.iter().map(|tally| tally.warp_instructions).collect();
     assert_eq!(each, counter.counts().executed);
     assert_eq!((profile.blocks, profile.warps), (16, 128));
-    // A barrier behind the load and one in each of the eight steps.
+    // One barrier after the load and one in each of the eight steps.
     assert_eq!(total.block_barriers, 128 * 9);
     assert_eq!(profile.steps.len(), 10);
     let active: Vec<u64> = profile.steps.iter().map(|step| step.active_warps / 16).collect();
@@ -174,7 +173,7 @@ fn matrices_move_a_row_of_16_bytes_at_a_time() {
         let tally = *profile.instructions.iter().rev().nth(1).expect("one before the end");
         (tally.warp_instructions, tally.shared_loads.requests, tally.shared_loads.wavefronts)
     };
-    // Four matrices of 128 bytes, each without a conflict; and one whose rows all lie in the same banks.
+    // Four matrices of 128 bytes without conflicts, and one whose rows all map to the same banks.
     assert_eq!(of("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r3, %r4, %r5, %r6}, [%r2];"), (1, 4, 4));
     let conflicts =
         "mad.lo.u32 %r2, %r0, 128, %r1; ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r3}, [%r2];";

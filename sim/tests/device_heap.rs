@@ -1,12 +1,12 @@
-//! `malloc` and `free` of kernels.
+//! `malloc` and `free` in kernels.
 
 mod common;
 
 use common::{device, module, u64s};
 use warpfold_sim::{Args, Config, Error, Gpu, Launch};
 
-/// Runs a body on some threads; `%rd1` is the address of the thread's own of 64 words of 64 bits, of
-/// which all are returned, `%r0` the thread.
+/// Runs a body on some threads and returns 64 words of 64 bits; `%rd1` is the address of the thread's
+/// own word, `%r0` the thread index.
 fn attempt(gpu: &Gpu, body: &str, threads: u32) -> Result<Vec<u64>, Error> {
     let module = module(&format!(
         ".version 8.0\n.target sm_90\n.address_size 64
@@ -34,7 +34,7 @@ const FREE: &str = "st.param.b64 [x], %rd2; call free, (x);";
 
 #[test]
 fn each_thread_has_memory_of_its_own_that_others_read_and_free() {
-    // Thread i reads and frees what thread 63 - i has written, also in a later launch.
+    // Thread i reads and frees the memory that thread 63 - i has written; repeated in later launches.
     let gpu = gpu();
     let body = format!(
         "{MALLOC} cvt.u64.u32 %rd3, %r0; st.u64 [%rd2+16], %rd3; st.global.u64 [%rd1], %rd2; bar.sync 0;
@@ -49,7 +49,7 @@ fn each_thread_has_memory_of_its_own_that_others_read_and_free() {
 
 #[test]
 fn memory_stays_until_it_is_freed() {
-    // Five blocks of 32 bytes fit: the others get none, also in the next launch.
+    // Five blocks of 32 bytes fit; the other threads get null, also in the next launch.
     let gpu = gpu();
     assert!(gpu.set_heap_bytes(160));
     let given = |gpu: &Gpu| {
@@ -71,6 +71,5 @@ fn only_what_was_allocated_is_freed_and_once() {
         inside.ends_with("at which no memory is that a kernel has allocated and not yet freed"),
         "{inside}"
     );
-    // Nothing is freed where there is nothing.
     assert!(attempt(&gpu(), "st.param.b64 [x], 0; call free, (x);", 3).is_ok());
 }

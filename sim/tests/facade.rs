@@ -1,9 +1,9 @@
-//! Kernels in one object: arguments, buffers, checks, orders, and tests that a macro declares.
+//! Kernels as one object: arguments, buffers, checks, orders, and tests declared by a macro.
 
 use warpfold_sim::{Config, Error, HazardKind, Sim, SimError, kernel_tests};
 
-/// What kernels are made of: `%r0` is the thread's index in the grid, `%rd0` the first parameter, `%rd1`
-/// the address of the thread's word there.
+/// Returns a kernel: `%r0` is the thread's index in the grid, `%rd0` the first parameter, `%rd1` the
+/// address of the thread's word there.
 fn kernel(name: &str, parameters: &str, body: &str) -> String {
     format!(
         ".visible .entry {name}(.param .u64 data{parameters}) {{ .reg .pred %p; .reg .b32 %r<9>;
@@ -13,7 +13,6 @@ fn kernel(name: &str, parameters: &str, body: &str) -> String {
     )
 }
 
-/// A sum that lanes make in lock step, by volatile accesses of shared memory.
 fn warp_synchronous() -> String {
     let mut body =
         "shl.b32 %r3, %r0, 2; mov.u32 %r4, sh; add.u32 %r3, %r3, %r4; ld.global.u32 %r5, [%rd1];
@@ -65,7 +64,6 @@ fn arrays_go_there_and_back() {
     assert_eq!(ran.unwrap().stats.blocks, 2);
     assert_eq!(values, [11, 22, 33, 4]);
     assert_eq!(sim.gpu().memory_in_use(), 4, "the module's variable");
-    // Buffers stay.
     let (sum, other) =
         (sim.buffer(&[1_u32; 3]).unwrap().called("sum"), sim.buffer(&[5_u32; 3]).unwrap());
     for _ in 0..2 {
@@ -117,7 +115,6 @@ fn checks_find_what_is_wrong_once() {
         );
         assert!(found[0].to_string().contains("byte 0 of `word`, 4 bytes at 0x"), "{}", found[0]);
     }
-    // What is right is right behind it.
     sim.kernel("same").arg(&mut word).checked().run().unwrap();
 }
 
@@ -150,7 +147,7 @@ fn results_that_depend_on_the_order_of_threads_are_told() {
         "{said}"
     );
     assert_eq!(values[0], 32 * 33 / 2, "what lock step gives is left");
-    // Which lanes do not meet is what strict checks say.
+    // Strict checks report the lanes that do not converge.
     let strict = Sim::with_config(text(), Config { strict: true, ..Config::default() }).unwrap();
     let found =
         strict.kernel("warp_synchronous").block(32).arg(&mut values).checked().run().unwrap_err();
@@ -158,7 +155,7 @@ fn results_that_depend_on_the_order_of_threads_are_told() {
     assert!(found.iter().all(|found| found.kind == HazardKind::LockStep), "{found:?}");
 }
 
-/// Variables of the module are as one run has left them, whatever seeds do.
+/// Module variables keep the values of one run, regardless of the seeds.
 #[test]
 fn seeds_change_no_variable_and_no_buffer() {
     let sim = sim();
@@ -172,7 +169,6 @@ fn seeds_change_no_variable_and_no_buffer() {
 kernel_tests! {
     ptx: text();
 
-    /// Right in any order.
     fn a_test_of_a_kernel(sim) {
         let (mut values, others) = ([1_u32, 2], [3_u32, 4]);
         sim.kernel("add").block(2).arg(&mut values).slice(&others).run()?;

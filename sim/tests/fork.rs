@@ -1,4 +1,4 @@
-//! A simulated GPU in a child of the process that has used one.
+//! A simulated GPU in a child of a process that has already used one.
 #![cfg(unix)]
 
 #[path = "../../host/driver/tests/child/mod.rs"]
@@ -12,7 +12,7 @@ use warpfold_sim::{Args, Config, Gpu, Launch};
 const TEXT: &str = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 pointer)\n\
                     { .reg .b64 %rd<1>; ld.param.u64 %rd0, [pointer]; red.global.add.u32 [%rd0], 1; ret; }\n";
 
-/// Blocks are shared among threads of a pool, which are the parent's alone.
+/// Blocks run on a thread pool, whose threads exist in the parent only.
 #[test]
 fn a_child_runs_blocks_without_its_parents_threads() {
     let module = module(TEXT);

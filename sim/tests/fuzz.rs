@@ -18,13 +18,13 @@ const FIXTURES: [&str; 8] = [
     include_str!("ptx/calls_nvcc.ptx"),
 ];
 
-/// A change of the text in units of tokens or bytes.
+/// A change to the text in units of tokens or bytes.
 #[derive(Debug, Clone)]
 enum Damage {
     Delete(Index),
     Duplicate(Index),
     Swap(Index, Index),
-    /// Puts the second token in place of the first.
+    /// Replaces the first token with the second.
     Replace(Index, Index),
     Number(Index, u64),
     Byte(Index, u8),
@@ -43,7 +43,6 @@ fn damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-/// Words, numbers and single signs, with the white space between them.
 fn pieces(text: &str) -> Vec<String> {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%' | '.');
     let mut pieces: Vec<String> = Vec::new();
@@ -85,7 +84,6 @@ fn damaged(text: &str, changes: &[Damage]) -> String {
     pieces.concat()
 }
 
-/// Runs every entry with parameters that point to memory or are small numbers.
 fn run_all(text: &str) {
     let Ok(module) = Module::parse_each(text) else { return };
     let limits = Config {
@@ -103,12 +101,11 @@ fn run_all(text: &str) {
         assert!(message.ends_with(&broken.error().to_string()) && !message.contains('\n'), "{message}");
     }
     for entry in module.entries() {
-        // Grids that the clusters of most entries fit, and a shape that few require.
+        // Grids that fit the clusters of most entries, and a shape that few entries require.
         let required = entry.required_cluster().map_or(2, |[x, ..]| x.clamp(1, 8));
         let plain = |block| Launch::new([required, 1, 1], block).with_dynamic_shared(256);
         for launch in [plain([33, 1, 1]), plain([4, 4, 4]), plain([40, 1, 1]).with_cluster([2, 1, 1])] {
             let result = gpu.launch(&module, entry.name(), &launch, &arguments(entry, data));
-            // A message must be one line.
             if let Err(error) = result {
                 assert!(!error.to_string().contains('\n'), "{error}");
             }

@@ -1,12 +1,12 @@
-//! Hazard checks: what is a race and what orders two accesses.
+//! Hazard checks: races, and what orders two accesses.
 
 mod common;
 
 use common::{device, module, u32s};
 use warpfold_sim::{Args, Config, Finding, Gpu, HazardKind, Hazards, Launch};
 
-/// The findings of a body on blocks of some threads. `%r0` is the thread's index, `%r1` its element's
-/// shared address, `%r9` the block's index, `%rd0` a buffer of 4 KiB.
+/// Returns the findings of a body on blocks of some threads. `%r0` is the thread index, `%r1` its
+/// element's shared address, `%r9` the block index, `%rd0` a buffer of 4 KiB.
 fn findings(body: &str, blocks: u32, threads: u32) -> Vec<Finding> {
     let hazards = Hazards::new();
     run(&hazards, body, &Launch::linear(blocks, threads));
@@ -35,12 +35,11 @@ use HazardKind::{
     NoAcquire, ReadWriteRace, SizedExternal, UnwaitedCopy, Unwritten, UnwrittenResult, WriteWriteRace,
 };
 
-/// Each thread writes its element and reads that of another warp, with something in between.
+/// Each thread writes its element and reads that of another warp, with `between` between the two.
 fn neighbour(between: &str) -> String {
     format!("st.shared.u32 [%r1], %r0; {between} xor.b32 %r2, %r1, 128; ld.shared.u32 %r3, [%r2];")
 }
 
-/// The same with another lane of the warp.
 fn next_lane(between: &str) -> String {
     format!("st.shared.u32 [%r1], %r0; {between} xor.b32 %r2, %r1, 4; ld.shared.u32 %r3, [%r2];")
 }
@@ -50,19 +49,16 @@ fn a_block_barrier_orders_warps_and_a_warp_barrier_does_not() {
     assert_eq!(kinds(&neighbour("bar.sync 0;"), 2, 64), NONE);
     assert!(kinds(&neighbour(""), 1, 64).contains(&ReadWriteRace));
     assert!(kinds(&neighbour("bar.warp.sync -1;"), 1, 64).contains(&ReadWriteRace));
-    // A barrier before the write does not help.
     assert!(kinds(&format!("bar.sync 0; {}", neighbour("")), 1, 64).contains(&ReadWriteRace));
 }
 
 #[test]
 fn barriers_of_some_warps_order_those() {
-    // Warps 0 and 1 meet at barrier 1, warps 2 and 3 at barrier 2.
     let pair = "shr.u32 %r4, %r0, 6; add.u32 %r4, %r4, 1; bar.sync %r4, 64;";
     assert_eq!(kinds(&neighbour(pair), 1, 128), NONE);
     let across =
         format!("st.shared.u32 [%r1], %r0; {pair} xor.b32 %r2, %r1, 256; ld.shared.u32 %r3, [%r2];");
     assert!(kinds(&across, 1, 128).contains(&ReadWriteRace));
-    // A producer arrives and goes on, a consumer waits.
     let producer =
         "setp.lt.u32 %p0, %r0, 32; @!%p0 bra C; st.shared.u32 [%r1], 1; bar.arrive 3, 64; bra E;
         C: bar.sync 3, 64; sub.u32 %r2, %r1, 128; ld.shared.u32 %r3, [%r2]; E:";
@@ -85,7 +81,7 @@ fn lanes_of_a_warp_need_its_barrier() {
     assert_eq!(kinds(&next_lane("bar.warp.sync -1;"), 1, 32), NONE);
     assert_eq!(kinds(&next_lane("bar.sync 0;"), 1, 32), NONE);
     assert_eq!(kinds(&next_lane(""), 1, 32), [ReadWriteRace]);
-    // A shuffle orders nothing in memory.
+    // A shuffle does not order memory accesses.
     assert_eq!(kinds(&next_lane("shfl.sync.idx.b32 %r5, %r0, 0, 31, -1;"), 1, 32), [ReadWriteRace]);
     let half = "setp.lt.u32 %p0, %r0, 16; @%p0 bar.warp.sync 0xffff; @!%p0 bar.warp.sync 0xffff0000;";
     assert_eq!(kinds(&next_lane(half), 1, 32), NONE);
@@ -101,7 +97,6 @@ fn a_write_after_a_read_races_too() {
     assert_eq!(kinds(&body.replace("%r3, [%r2];", "%r3, [%r2]; bar.sync 0;"), 1, 64), NONE);
 }
 
-/// The two halves of a warp write on paths of their own, and each reads what the other has written.
 #[test]
 fn a_warp_barrier_on_two_paths_orders_them() {
     let halves = |low: &str, high: &str| {
@@ -115,11 +110,9 @@ fn a_warp_barrier_on_two_paths_orders_them() {
     assert_eq!(kinds(&halves(all, all), 1, 32), NONE);
     let missing = kinds(&halves("bar.warp.sync 0xffff;", "bar.warp.sync 0xffff0000;"), 1, 32);
     assert!(missing.contains(&ReadWriteRace), "{missing:?}");
-    // So does a barrier of the block that need not be aligned.
     assert_eq!(kinds(&halves("barrier.sync 0;", "barrier.sync 0;"), 1, 32), NONE);
 }
 
-/// Eight lanes are ordered among themselves, and not with the next eight.
 #[test]
 fn a_barrier_of_tiles_orders_each_of_them() {
     let tile = "and.b32 %r4, %r0, 24; shl.b32 %r5, 255, %r4; bar.warp.sync %r5;";
@@ -129,8 +122,8 @@ fn a_barrier_of_tiles_orders_each_of_them() {
     assert!(kinds(&across, 1, 32).contains(&ReadWriteRace));
 }
 
-/// Two warps read a word, a third one writes it and is ordered behind one of them alone. Whichever has
-/// read first is not forgotten for the other's sake.
+/// Two warps read a word; a third writes it and is ordered after only one of them. Neither reader is
+/// forgotten, whichever read first.
 #[test]
 fn a_write_races_with_either_of_two_readers() {
     for ordered in [0, 1] {
@@ -147,7 +140,6 @@ fn a_write_races_with_either_of_two_readers() {
     }
 }
 
-/// One warp writes and arrives, the other one waits and reads.
 #[test]
 fn an_mbarrier_orders_what_comes_before_an_arrival_behind_a_wait() {
     const WAIT: &str = "mbarrier.try_wait.parity.shared.b64 %p2, [%r7], 0;";
@@ -163,7 +155,7 @@ fn an_mbarrier_orders_what_comes_before_an_arrival_behind_a_wait() {
     let write = "st.shared.u32 [%r1], %r0;";
     assert_eq!(kinds(&body(write, ""), 1, 64), NONE);
     assert!(kinds(&body("", write), 1, 64).contains(&ReadWriteRace), "written behind the arrival");
-    // Who does not wait for the mbarrier has nothing of it.
+    // A thread that does not wait for the mbarrier is not ordered by it.
     let hasty = body(write, "").replace(WAIT, "setp.eq.u32 %p2, 0, 0;");
     assert!(kinds(&hasty, 1, 64).contains(&ReadWriteRace));
 }
@@ -172,7 +164,7 @@ fn an_mbarrier_orders_what_comes_before_an_arrival_behind_a_wait() {
 fn two_lanes_of_one_store_race() {
     assert_eq!(kinds("shr.u32 %r2, %r0, 1; st.global.u32 [%rd0], %r2;", 1, 32), [WriteWriteRace]);
     assert_eq!(kinds("st.shared.u8 [%r1], 1; st.shared.u8 [%r1+1], 1;", 1, 32), NONE);
-    // Bytes of one word by different warps are different places.
+    // Bytes of one word that different warps access are separate locations.
     let bytes =
         "shr.u32 %r2, %r0, 5; add.u32 %r2, %r8, %r2; and.b32 %r3, %r0, 31; setp.eq.u32 %p0, %r3, 0;
         @%p0 st.shared.u8 [%r2], 1;";
@@ -195,7 +187,6 @@ fn findings_name_both_instructions_and_threads() {
 
 #[test]
 fn blocks_race_in_global_memory_unless_a_release_and_an_acquire_order_them() {
-    // Block 0 publishes, block 1 waits for the flag.
     let publish = |write: &str, read: &str| {
         format!(
             "setp.ne.u32 %p0, %r0, 0; @%p0 bra E; setp.eq.u32 %p1, %r9, 0; @!%p1 bra C;
@@ -226,7 +217,7 @@ fn blocks_race_in_global_memory_unless_a_release_and_an_acquire_order_them() {
     assert_eq!(kinds(&publish(atomic.0, atomic.1), 2, 32), NONE);
     let block_only = (atomic.0.replace("gpu", "cta"), atomic.1.replace("gpu", "cta"));
     assert_eq!(kinds(&publish(&block_only.0, &block_only.1), 2, 32), [ReadWriteRace]);
-    // The flag itself, written and read plainly, is a race.
+    // Plain reads and writes of the flag itself are a race.
     let plain = publish("st.global.u32 [%rd0+64], 1;", "ld.volatile.global.u32 %r2, [%rd0+64];");
     assert!(kinds(&plain, 2, 32).contains(&ReadWriteRace));
 }
@@ -252,11 +243,11 @@ fn atomics_do_not_race_with_each_other_and_do_with_plain_writes() {
     let mixed = "setp.eq.u32 %p0, %r9, 0; @%p0 red.global.add.u32 [%rd0], 1; setp.eq.u32 %p1, %r0, 0;
         setp.ne.and.u32 %p1, %r9, 0, %p1; @%p1 st.global.u32 [%rd0], 1;";
     assert!(kinds(mixed, 2, 32).contains(&WriteWriteRace));
-    // An atomic of the thread that has written does not hide that from those of others.
+    // An atomic of the writing thread does not hide its write from other threads' atomics.
     let reset = "setp.eq.u32 %p0, %r0, 0; @%p0 st.shared.u32 [%r8], 0; BARRIER atom.shared.add.u32 %r2, [%r8], 1;";
     assert!(kinds(&reset.replace("BARRIER", ""), 1, 64).contains(&WriteWriteRace));
     assert_eq!(kinds(&reset.replace("BARRIER", "bar.sync 0;"), 1, 64), NONE);
-    // One of a word is one of its bytes, which somebody reads.
+    // A word atomic races with a read of one of its bytes.
     let byte =
         "setp.eq.u32 %p0, %r0, 0; setp.eq.u32 %p1, %r0, 32; @%p0 st.shared.u32 [%r8], 0; bar.sync 0;
         @%p0 red.shared.add.u32 [%r8], 1; @%p1 ld.shared.u8 %r2, [%r8];";
@@ -302,7 +293,7 @@ fn reads_of_what_nothing_wrote_are_found() {
     assert_eq!((found[0].kind, found[0].address), (UnwrittenResult, data + 20));
 }
 
-/// What the host reads by itself: a result is there once for each time that something has written it.
+/// Results that the host reads directly: each write makes a result available once.
 #[test]
 fn results_that_nothing_wrote_are_found_when_the_host_takes_them() {
     let gpu = Gpu::new(Config { threads: Some(1), ..device() });
@@ -317,8 +308,7 @@ fn results_that_nothing_wrote_are_found_when_the_host_takes_them() {
         gpu.launch_observed(&module, "k", &shape, &args, &hazards.launch()).expect("runs");
         hazards.written(results + 24, 2);
     };
-    // The first place without a result, when the host takes what is wanted: offsets, and the bytes from
-    // each on.
+    // Takes the wanted ranges, given as offset and bytes, and returns the first offset without a result.
     let take = |hazards: &Hazards, wanted: &[(u64, u64)]| {
         wanted.iter().for_each(|&(offset, bytes)| hazards.taken(results + offset, bytes));
         let findings = hazards.findings();
@@ -368,13 +358,12 @@ fn copies_must_be_waited_for() {
     let wait = "S: mbarrier.try_wait.parity.shared.b64 %p1, [%r7], 0; @!%p1 bra S;";
     assert_eq!(kinds(&bulk(wait, ""), 1, 64), NONE);
     assert!(kinds(&bulk("", ""), 1, 64).contains(&UnwaitedCopy));
-    // The other warp comes to the mbarrier before it is made.
+    // The other warp reaches the mbarrier before its initialisation.
     let unmade = bulk(wait, "").replace("W: bar.sync 0;", "W:");
     assert!(kinds(&unmade, 1, 64).contains(&ReadWriteRace));
-    // One warp has waited, the other has not.
     let one_warp = format!("setp.ge.u32 %p3, %r0, 32; @%p3 bra L; {wait} L:");
     assert!(kinds(&bulk(&one_warp, ""), 1, 64).contains(&UnwaitedCopy));
-    // The tile is overwritten while another warp may still read it.
+    // The tile is overwritten while another warp may still be reading it.
     let reader = "st.shared.u32 [%r1], 1; ld.shared.u32 %r2, [%r1];";
     assert!(
         kinds(&bulk(wait, reader), 1, 64)
@@ -410,18 +399,16 @@ fn a_shuffle_from_a_lane_outside_of_its_members_is_found() {
     let body = "setp.lt.u32 %p0, %r0, 8; @!%p0 bra E; shfl.sync.idx.b32 %r2, %r0, 9, 31, 0xff; E:";
     assert_eq!(kinds(body, 1, 32), [HazardKind::ShuffleFromInactive]);
     assert_eq!(kinds(&body.replace(" 9,", " 7,"), 1, 32), NONE);
-    // Eight lanes each with a mask of their own, that read from the next eight.
     let tiles = "and.b32 %r4, %r0, 24; shl.b32 %r5, 255, %r4; shfl.sync.bfly.b32 %r2, %r0, 4, 31, %r5;";
     assert_eq!(kinds(tiles, 1, 32), NONE);
     assert_eq!(kinds(&tiles.replace(" 4, 31", " 8, 31"), 1, 32), [HazardKind::ShuffleFromInactive]);
-    // Half of the members have exited.
     let exited = "setp.lt.u32 %p0, %r0, 16; @!%p0 exit; shfl.sync.bfly.b32 %r2, %r0, 16, 31, -1;";
     assert_eq!(kinds(exited, 1, 32), [HazardKind::ShuffleFromInactive]);
     assert_eq!(kinds(&exited.replace(" 16, 31", " 8, 31"), 1, 32), NONE);
 }
 
-/// A kernel whose threads write the launch's shared memory, and then whose static flag thread 0 sets:
-/// what is found, and what the first thread reads back from the launch's memory.
+/// Runs a kernel that stores a word 16 bytes into `dyn`, then sets a static flag. Returns the findings
+/// and the word read back from `dyn`.
 fn dynamic(declaration: &str, bytes: u32) -> (Vec<String>, u32) {
     let text = format!(
         ".version 8.0 .target sm_90\n{declaration}\n.entry k(.param .u64 pointer) {{ .reg .b32 %r<8>; \
@@ -450,16 +437,15 @@ fn an_external_shared_array_with_a_size_is_a_static_one_as_for_ptxas() {
         ["external shared array with a size, which is not the launch's memory, at shared address 0x0, \
           byte 0 of `dyn`"]
     );
-    // Behind its 16 bytes lies the flag.
+    // The flag follows the array's 16 bytes.
     assert_eq!(read, 9);
     assert_eq!(dynamic(".extern .shared .align 16 .b8 dyn[];", 64), (Vec::new(), 7));
-    // Without memory of the launch's there is nothing to take it for.
+    // Without dynamic memory in the launch there is nothing to confuse it with.
     assert_eq!(dynamic(sized, 0).0, [""; 0]);
 }
 
 #[test]
 fn what_matrices_are_loaded_from_is_watched() {
-    // Each thread writes a row, of which a warp loads those of the other one.
     let load = |between: &str| {
         format!(
             "mad.lo.u32 %r1, %r0, 16, %r8; st.shared.v4.u32 [%r1], {{%r0, %r0, %r0, %r0}}; {between}
@@ -468,7 +454,6 @@ fn what_matrices_are_loaded_from_is_watched() {
     };
     assert_eq!(kinds(&load("bar.sync 0;"), 1, 64), NONE);
     assert!(kinds(&load(""), 1, 64).contains(&ReadWriteRace));
-    // Two warps store a matrix to the same place.
     let store = "wmma.store.d.sync.aligned.row.m8n8k128.global.s32 [%rd0], {%r0, %r0}, 8;";
     assert_eq!(kinds(store, 1, 32), NONE);
     assert!(kinds(store, 1, 64).contains(&WriteWriteRace));

@@ -8,7 +8,6 @@ use warpfold_sim::{Args, Config, Gpu, Launch};
 const NVCC: &str = include_str!("ptx/hopper_nvcc.ptx");
 const HOPPER: &str = include_str!("ptx/hopper.ptx");
 
-/// Devices of one thread and of several, and ones on which turns are short.
 fn devices() -> Vec<Gpu> {
     let with = |threads, quantum| Gpu::new(Config { threads, quantum, ..device() });
     vec![with(Some(1), 4096), with(Some(4), 4096), with(Some(1), 1), with(Some(3), 17)]
@@ -22,7 +21,6 @@ fn sum(values: &[u32]) -> u32 {
     values.iter().copied().fold(0, u32::wrapping_add)
 }
 
-/// The sum that a twin leaves in one result for each block or cluster.
 fn reduced(gpu: &Gpu, entry: &str, (grid, results): (u32, u32), values: &[u32], skip: usize) -> u32 {
     let (input, output) = (u32s(gpu, values), u32s(gpu, &vec![9; results as usize]));
     let count = (values.len() - skip) as u64;
@@ -77,7 +75,7 @@ fn a_producer_and_a_consumer_share_a_ring() {
             let lane =
                 |lane: usize| sum(&values.iter().copied().skip(lane).step_by(32).collect::<Vec<_>>());
             assert_eq!(read_u32s(&gpu, out, 32), (0..32).map(lane).collect::<Vec<_>>(), "{tiles} tiles");
-            // Warps that wait are suspended: they do not spin.
+            // Waiting warps are suspended; they do not spin.
             assert!(stats.warp_instructions < 60 + u64::from(tiles) * 40, "{stats:?}");
         }
     }
@@ -104,7 +102,7 @@ fn a_try_may_be_in_vain() {
             .map_err(|error| error.to_string())
     };
     assert_eq!(run(100), Ok(vec![1]));
-    // Tries without an end are a deadlock, and take no steps until the limit.
+    // Endless tries are a deadlock, and take no steps until the limit.
     let error = run(1_000_000).expect_err("a deadlock");
     assert!(error.contains("`mbarrier.try_wait.parity.shared::cta.b64 %p0, [barrier], 0`"), "{error}");
     assert!(

@@ -1,4 +1,4 @@
-//! Whole kernels in both styles of PTX, with results known in closed form.
+//! Whole kernels in both styles of PTX, with closed-form results.
 
 mod common;
 
@@ -13,7 +13,7 @@ const FLOW: &str = include_str!("ptx/flow.ptx");
 const NVVM_COOPERATIVE: &str = include_str!("ptx/nvvm_cooperative.ptx");
 const NVVM_CLUSTER: &str = include_str!("ptx/nvvm_cluster.ptx");
 const NVVM_LAST_BLOCK: &str = include_str!("ptx/nvvm_single_pass_last_block.ptx");
-/// The same three as each compiler makes them now: cooperative, cluster, single_pass_last_block.
+/// Corrected versions of these three by each compiler: cooperative, cluster, single_pass_last_block.
 const MENDED: [[&str; 3]; 2] = [
     [
         include_str!("ptx/llvm_mended_cooperative.ptx"),
@@ -27,7 +27,6 @@ const MENDED: [[&str; 3]; 2] = [
     ],
 ];
 
-/// Devices of one thread and of several, and one on which turns are short.
 fn devices() -> Vec<Gpu> {
     let with = |threads, quantum| Gpu::new(Config { threads, quantum, ..device() });
     vec![with(Some(1), 4096), with(Some(4), 4096), with(Some(1), 1), with(Some(3), 17)]
@@ -68,7 +67,6 @@ fn grid_stride_loop_and_shuffles() {
     let module = module(NVCC);
     for gpu in devices() {
         for length in [0_u32, 1, 31, 1000, 5003] {
-            // Small whole numbers: sums are exact in any order.
             let values: Vec<f32> = (0..length).map(|i| (i % 17) as f32).collect();
             let (input, output) = (f32s(&gpu, &values), f32s(&gpu, &[0.0; 4]));
             let args = Args::new().ptr(input).ptr(output).i32(length as i32);
@@ -288,7 +286,6 @@ fn blocks_and_grids_have_three_dimensions() {
             }
         }
         assert_eq!(got, expected);
-        // 60 threads are two warps, the second of 28.
         assert_eq!(stats.warps, 24);
         assert_eq!(stats.thread_instructions * 64, stats.warp_instructions * 60 * 32);
     }
@@ -329,8 +326,6 @@ fn launches_on_one_device_run_side_by_side() {
     assert_eq!(gpu.memory_in_use(), 0);
 }
 
-/// Runs the last-block kernel on 3 blocks of 64 threads: the kinds of hazards, and whether the sum is
-/// right.
 fn last_block(ptx: &str) -> (Vec<HazardKind>, bool) {
     let gpu = Gpu::new(Config { threads: Some(1), ..device() });
     let values: Vec<u32> = (0..1000).map(|i| i * i).collect();
@@ -344,8 +339,7 @@ fn last_block(ptx: &str) -> (Vec<HazardKind>, bool) {
     (kinds, read_u32s(&gpu, output, 1)[0] == values.iter().sum::<u32>())
 }
 
-/// cuda_std's dynamic shared memory has 16 bytes, behind which lie the kernel's flag and the launch's
-/// memory.
+/// cuda_std's dynamic shared memory has 16 bytes; the flag and the launch's memory follow.
 #[test]
 fn dynamic_shared_memory_of_rust_cuda_overlaps_until_its_end_is_open() {
     let (kinds, right) = last_block(NVVM_LAST_BLOCK);
@@ -356,8 +350,7 @@ fn dynamic_shared_memory_of_rust_cuda_overlaps_until_its_end_is_open() {
     assert_eq!(last_block(&mended), (Vec::new(), true));
 }
 
-/// One barrier in both arms of a branch on the thread is two: neither is the one that all threads come
-/// to.
+/// A barrier duplicated into both arms of a divergent branch: not all threads reach either copy.
 #[test]
 fn barriers_that_rust_cuda_has_copied_are_faults() {
     let gpu = Gpu::new(Config { threads: Some(1), ..device() });
@@ -399,7 +392,7 @@ fn what_both_compilers_make_of_the_device_crates_barriers_is_right() {
     }
 }
 
-/// What `printf` of CUDA C becomes: arguments in local memory, each at a multiple of its size.
+/// `printf` as CUDA C compiles it: arguments in local memory, each aligned to its size.
 #[test]
 fn kernels_print_as_c_does() {
     let ptx = r#"
@@ -463,7 +456,7 @@ END:
     assert_eq!(String::from_utf8(gpu.take_printed()).expect("text"), line.repeat(2));
     assert_eq!(read_u32s(&gpu, data, 1), [11]);
     assert!(gpu.take_printed().is_empty());
-    // A format that is nowhere is an error as of any load.
+    // An invalid format address is an error like that of any load.
     let nowhere =
         ptx.replace("mov.u64 %rd5, format;\n    cvta.global.u64 %rd5, %rd5;", "mov.u64 %rd5, 8;");
     let error = gpu.launch(&module(&nowhere), "k", &Launch::linear(1, 64), &Args::new().ptr(data));

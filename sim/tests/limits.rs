@@ -1,5 +1,5 @@
-//! Texts made to take more time or memory than their size allows, and numbers made to overflow. Each
-//! ends in a module or in one line, soon.
+//! PTX made to take more time or memory than its size warrants, and numbers made to overflow. Each text
+//! must end in a module or in a one-line error, within bounds.
 
 mod common;
 
@@ -12,15 +12,14 @@ use warpfold_sim::{Args, Config, Error, Exploration, FaultKind, Gpu, Launch, Mod
 
 const HEAD: &str = ".version 7.8\n.target sm_80\n.address_size 64\n";
 
-/// Time for any text of these tests, all below two megabytes, on a slow machine.
+/// Time limit for any text of these tests, all below two megabytes, on a slow machine.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Time for which this thread has run, however busy the machine is with other things.
+/// Returns the CPU time of this thread, which does not depend on the load of the machine.
 fn thread_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().expect("no time before the thread")
 }
 
-/// Bytes that this process has ever had in memory.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -28,7 +27,6 @@ fn peak_memory() -> u64 {
     kib.unwrap_or(0) << 10
 }
 
-/// Parses a text; what it says when it refuses it, if it does.
 fn outcome(text: &str) -> Option<String> {
     let start = thread_time();
     let parsed = Module::parse(text);
@@ -45,7 +43,7 @@ fn assert_refused(text: &str, expected: &str) {
     assert!(said.contains(expected), "no `{expected}` in: {said}");
 }
 
-/// Functions that call the next one so often; the last one has this body.
+/// Returns functions that each call the next one `each` times; the last one has the body `last`.
 fn calls(depth: usize, each: usize, last: &str) -> String {
     let mut text = format!("{HEAD}.func f{depth}() {{ {last} ret; }}\n");
     for level in (0..depth).rev() {
@@ -66,7 +64,6 @@ fn calls_that_multiply_are_refused() {
         &calls(3, 3000, &"{ .reg .b32 %r; L: mov.u32 %r, 1; @%p bra L; }".repeat(10)),
         "multiply",
     );
-    // A long text of one instruction, many times.
     let long = format!("bra {};", "x,".repeat(40_000) + "x");
     assert_refused(&calls(12, 2, &long), "multiply");
     assert_refused(&calls(200, 1, ""), "calls nest deeper than 64");
@@ -91,7 +88,7 @@ fn scopes_and_registers_are_found_in_time() {
     assert_refused(&entry(".reg .b32 %r<4>; .reg .b64 %r<9>;"), "`%r<9>` is declared twice");
 }
 
-/// Sets for each block of all registers would take gigabytes.
+/// A set of all registers per block would take gigabytes.
 #[test]
 fn values_that_live_through_many_blocks_are_tracked_in_time() {
     let n = 40_000;
@@ -102,7 +99,7 @@ fn values_that_live_through_many_blocks_are_tracked_in_time() {
     for index in 0..n {
         let _ = writeln!(body, "add.u32 %r{index}, %r{index}, 1;");
     }
-    // A module, or too much of it: both within bounds.
+    // Accepted, or refused as too large: both are within bounds.
     let said = outcome(&entry(&body));
     assert!(said.as_ref().is_none_or(|said| said.contains("multiply")), "{said:?}");
 }
@@ -115,9 +112,8 @@ fn control_flow_of_any_form_is_decoded_in_time() {
     let mut knot = ladder.clone();
     for index in 0..n {
         let _ = writeln!(backwards, "L{}: bra L{index};", index + 1);
-        // The one half falls through, the other jumps to the last rung.
+        // One path falls through, the other jumps to the last rungs.
         let _ = writeln!(ladder, "L{index}: @%p bra L{};", n - 1 - index % 7);
-        // Into and out of the middle of loops.
         let _ = writeln!(knot, "L{index}: @%p bra L{};", (index * 7919 + 13) % n);
     }
     backwards.push_str("L0: bar.sync 0;\n");
@@ -147,7 +143,7 @@ fn shared_variables_are_not_multiplied_by_entries() {
     assert_eq!(outcome(&format!("{HEAD}{entries}")), None);
 }
 
-/// What breaks one of them is told once for each, and its place in a text of one line is sought.
+/// A shared fault is reported once per entry, and its position in a one-line text has to be searched.
 #[test]
 fn broken_entries_are_not_multiplied() {
     for (before, body) in [
@@ -216,11 +212,11 @@ fn addresses_beside_a_variable_are_out_of_bounds() {
                      .visible .entry k(.param .u64 p) {{ .reg .b32 %r; .reg .b64 %rd;\n\
                      .local .align 8 .b8 lo[16]; .shared .align 8 .b8 sh[16]; {access} ret; }}"
                 );
-                // Some of them are no PTX; none is anything worse.
+                // Some of the texts are not valid PTX.
                 let Ok(module) = Module::parse(&text) else { continue };
                 let run =
                     Gpu::new(device()).launch(&module, "k", &Launch::linear(1, 32), &Args::new().ptr(0));
-                // Twice the same offset may lead back to the variable.
+                // Adding the same offset twice may lead back to the variable.
                 let may_be_inside = access.starts_with("mov");
                 assert!(matches!(run, Err(Error::Fault(_))) || may_be_inside, "{access}: {run:?}");
             }
@@ -228,8 +224,8 @@ fn addresses_beside_a_variable_are_out_of_bounds() {
     }
 }
 
-/// Kernels that take long: one by its many short blocks, one by barriers at which no warp's turn is used
-/// up, one by what is cleared for each block, one by itself.
+/// Long-running kernels: one by its many short blocks, one by barriers at which no warp's turn is used
+/// up, one by memory that is cleared for each block, one by itself.
 const LONG: &str = "
 .visible .entry blocks() { ret; }
 .visible .entry barriers() { L: bar.sync 0; bra L; }
@@ -240,7 +236,6 @@ const LONG: &str = "
 .visible .entry loops() { L: bra L; }
 ";
 
-/// The time for which each of these may go on, and that in which it has ended.
 const LIMIT: Duration = Duration::from_millis(300);
 
 #[test]

@@ -1,11 +1,11 @@
-//! Explorations: what small programs of the memory-model literature may end with, and what they may not.
+//! Model checking: allowed and forbidden outcomes of small programs from the literature.
 
 use std::collections::BTreeSet;
 
 use warpfold_sim::{Args, Config, Exploration, ExploreError, Explored, Gpu, Launch, Module};
 
-/// A module whose entry `litmus` runs one text per block. Each block has the addresses `%x` and `%y`,
-/// which begin as 0, and what it leaves in `%a` and `%b` is what it has seen.
+/// Returns a module whose entry `litmus` runs one text per block. `%x` and `%y` are the addresses of two
+/// words, initially 0; each block's observed values are left in `%a` and `%b`.
 fn module(blocks: &[&str]) -> Module {
     let mut text = HEAD.to_owned();
     for (index, block) in blocks.iter().enumerate() {
@@ -44,7 +44,6 @@ const TAIL: &str = "
 }
 ";
 
-/// Bytes of memory: x and y, then what each block has seen.
 const BYTES: usize = 128;
 
 fn words(gpu: &Gpu, memory: u64) -> Vec<u32> {
@@ -77,12 +76,11 @@ fn explore(blocks: &[&str]) -> Outcomes {
     explore_blocks_of(1, blocks).unwrap_or_else(|error| panic!("{error}")).0
 }
 
-/// Whether an exploration of two blocks ends with the second one having seen these.
 fn second_sees(blocks: &[&str], a: u32, b: u32) -> bool {
     explore(blocks).iter().any(|outcome| outcome[2..4] == [a, b])
 }
 
-/// Message passing: x is the message, y says that it is there.
+/// Message passing with message x and flag y. Returns whether y can be observed without x.
 fn message_passing(write: &str, read: &str) -> bool {
     let write = format!("st.global.u32 [%x], 1;\n{write}");
     let read = format!("{read}\nld.global.u32 %b, [%x];");
@@ -123,7 +121,6 @@ fn an_atomic_passes_on_what_it_releases_and_what_it_has_read() {
     assert!(!message_passing(&add(".acq_rel"), &add(".acquire").replace("%c", "%a")));
     assert!(message_passing(&add(".relaxed"), ACQUIRE));
     assert!(message_passing(&add(""), ACQUIRE), "an atomic without an order is relaxed");
-    // A third block's relaxed atomic stands between release and acquire.
     let blocks = [
         &format!("st.global.u32 [%x], 1;{}", add(".release")),
         &add(".relaxed"),
@@ -197,7 +194,7 @@ fn atomics_lose_nothing() {
     assert_eq!(firsts.len(), 6, "each order of the three");
 }
 
-/// Every block leaves 1 in its place and counts itself in; the last one adds the places up.
+/// Every block stores 1 to its slot and increments the counter; the last one adds the slots.
 fn last_block(count: &str) -> (Outcomes, Explored) {
     let block = format!(
         ".reg .pred %last; .reg .b32 %v; .reg .b64 %at;
@@ -227,7 +224,7 @@ fn the_last_block_sees_what_all_have_counted_in() {
 
 #[test]
 fn a_block_barrier_passes_on_what_its_threads_know() {
-    // The last thread of 64 writes, the first one releases; and the other way round on the other side.
+    // The last of 64 threads writes, the first releases; the last acquires, the first reads.
     let write = "setp.eq.u32 %q, %thread, 63; @%q st.global.u32 [%x], 1; BARRIER
         setp.eq.u32 %q, %thread, 0; @%q st.release.gpu.global.u32 [%y], 1;";
     let read = "setp.eq.u32 %q, %thread, 63; @%q ld.acquire.gpu.global.u32 %a, [%y];
@@ -243,7 +240,6 @@ fn a_block_barrier_passes_on_what_its_threads_know() {
     assert!(stale(""));
 }
 
-/// Waits until y is set.
 fn wait(load: &str) -> String {
     format!("WAIT: {load} setp.eq.u32 %q, %a, 0; @%q bra WAIT; ld.global.u32 %b, [%x];")
 }
@@ -265,7 +261,6 @@ fn waiting_for_what_need_not_come_is_found() {
     }
 }
 
-/// Two launches: the first passes on through memory what the second reads.
 fn dependent(first: &str, second: &str, overlapping: bool) -> BTreeSet<u32> {
     let (one, two) = (module(&[first]), module(&["", second]));
     let gpu = Gpu::new(Config::default());
@@ -293,7 +288,7 @@ fn a_launch_sees_all_of_the_one_before_once_it_has_waited_for_it() {
     assert_eq!(dependent(write, read, false), BTreeSet::from([1]));
     assert_eq!(dependent(write, &format!("griddepcontrol.wait;{read}"), true), BTreeSet::from([1]));
     assert_eq!(dependent(write, read, true), BTreeSet::from([0, 1]));
-    // Even one that starts late must wait, as nothing else makes the first one's stores visible.
+    // Even a launch that starts late must wait, as nothing else makes the first one's stores visible.
     let late = "st.global.u32 [%x], 1; griddepcontrol.launch_dependents;";
     assert_eq!(dependent(late, read, true), BTreeSet::from([0, 1]));
 }

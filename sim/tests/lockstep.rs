@@ -1,7 +1,6 @@
-//! A thread computes the same in a warp with others as it does alone, and a warp the same in step with
-//! others of its block as by itself: random programs of arithmetic, branches and loops, run in blocks of
-//! all threads and of one; and an observed launch, whose warps run by themselves, beside one that nobody
-//! watches.
+//! Results do not depend on how threads and warps are grouped: random programs of arithmetic, branches
+//! and loops give the same in blocks of all threads and in blocks of one, in lock step with other warps
+//! and alone. Observed launches, whose warps run by themselves, are compared with unobserved ones.
 
 mod common;
 
@@ -11,7 +10,6 @@ use common::{device, module, read_u32s, u32s};
 use proptest::prelude::*;
 use warpfold_sim::{Args, Config, Counter, Gpu, Launch, Stats};
 
-/// Registers that the programs compute on.
 const REGISTERS: usize = 6;
 
 #[derive(Debug, Clone)]
@@ -41,7 +39,7 @@ enum Statement {
         count: usize,
         body: Vec<Statement>,
     },
-    /// Lanes whose register has these low bits return.
+    /// Returns the lanes whose register has these low bits.
     Return {
         register: usize,
         bits: u32,
@@ -90,11 +88,9 @@ fn statement() -> impl Strategy<Value = Statement> {
     })
 }
 
-/// Writes statements as PTX, with numbered labels.
 struct Writer {
     text: String,
     labels: usize,
-    /// Loops around the statement, each with a counter of its own.
     depth: usize,
 }
 
@@ -187,7 +183,6 @@ fn results(text: &str, blocks: u32, quantum: u32) -> Vec<u32> {
     launched(text, blocks, quantum, false).0
 }
 
-/// What the memory of all threads has afterwards, and what has been executed.
 fn launched(text: &str, blocks: u32, quantum: u32, observed: bool) -> (Vec<u32>, Stats) {
     let gpu = Gpu::new(Config { threads: Some(1), quantum, ..device() });
     let data = u32s(&gpu, &[0x1234_5678; 16 * THREADS as usize]);
@@ -215,7 +210,7 @@ proptest! {
     }
 }
 
-/// Warps of a block that exit in part, wait for each other, exchange values and part again.
+/// Warps of a block that exit in part, wait for each other, exchange values and diverge again.
 const MEETING: &str = ".version 7.8 .target sm_80
 .entry k(.param .u64 data) {
     .reg .pred %p, %q; .reg .b32 %t, %i, %v, %w, %a, %other, %lane; .reg .b64 %memory, %own;
@@ -261,7 +256,7 @@ JOIN:
 
 #[test]
 fn warps_that_meet_compute_and_count_the_same_in_step() {
-    // Ten warps, of which eight are in step at most, and five.
+    // Ten warps, of which at most eight run in step, then five.
     for (blocks, quantum) in [1, 2].into_iter().flat_map(|b| [4096, 64, 3, 1].map(|q| (b, q))) {
         let text = MEETING.replace("320", &(THREADS / blocks).to_string());
         let (watched, counted) = launched(&text, blocks, quantum, true);
@@ -271,7 +266,6 @@ fn warps_that_meet_compute_and_count_the_same_in_step() {
     }
 }
 
-/// Full warps whose lanes tell each other what they have, in every way that there is.
 #[test]
 fn lanes_that_all_meet_compute_and_count_the_same_in_step() {
     let text = ".version 8.0 .target sm_90
@@ -330,8 +324,8 @@ fn a_barrier_that_only_half_of_each_warp_comes_to_is_told_in_step() {
     assert_eq!(plain.to_string(), watched.expect_err("half of each warp").to_string());
 }
 
-/// Warp 0 has arrived before, and so goes through the barrier alone to which it comes with warp 1, which
-/// waits there until warp 0 has exited.
+/// Warp 0 has already arrived, so it passes alone through the barrier that it reaches together with warp
+/// 1; warp 1 waits there until warp 0 has exited.
 #[test]
 fn who_has_arrived_at_a_barrier_counts_in_step() {
     let text = ".version 7.8 .target sm_80 .entry k(.param .u64 data) {
@@ -382,7 +376,7 @@ fn warps_that_take_two_locks_in_either_order_and_back_off_end() {
 
 #[test]
 fn the_time_does_not_run_back_between_warps_of_a_block() {
-    // Warp 0 counts to 500 and tells the time, warp 1 looks at it behind the barrier.
+    // Warp 0 counts to 500 and stores the time; warp 1 reads it after the barrier.
     let text = ".version 7.8 .target sm_80 .entry k(.param .u64 data) {
         .reg .pred %p, %first; .reg .b32 %t, %i; .reg .b64 %d, %then, %now;
         .shared .align 8 .b8 told[8];
@@ -406,7 +400,7 @@ fn the_time_does_not_run_back_between_warps_of_a_block() {
 
 #[test]
 fn of_warps_that_err_the_first_is_told() {
-    // Warp 0 comes to the load last, or first and waits there; others err there with it, or before.
+    // Warp 0 reaches the load last, or first and waits there; others fault there with it, or before.
     let text = ".version 7.8 .target sm_80 .entry k() {
         .reg .pred %p; .reg .b32 %t; .reg .b64 %nowhere;
         mov.u32 %t, %tid.x; mov.u64 %nowhere, 0; setp.lt.u32 %p, %t, 32;

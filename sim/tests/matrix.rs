@@ -1,30 +1,26 @@
-//! Products of matrices against plain loops, with the elements where the PTX manual has them.
+//! Matrix products against plain loops, with the elements laid out as in the PTX manual.
 
 mod common;
 
 use common::{device, module, read_u32s, u32s};
 use warpfold_sim::{Args, Config, Error, Gpu, Launch, Module};
 
-/// Row and column of element `i` of a lane's fragment.
 type Place = fn(u32, u32) -> (u32, u32);
 
 /// A shape of `mma` for elements of some size, as a section of the manual describes it.
 struct Section {
-    /// Rows, columns, and what is summed over.
     size: [u32; 3],
-    /// Types of A and B.
     elements: &'static [&'static str],
     a: Place,
     b: Place,
     sum: Place,
 }
 
-/// `groupID` and `threadID_in_group` of the manual.
 const fn ids(lane: u32) -> (u32, u32) {
     (lane >> 2, lane % 4)
 }
 
-/// The sum of products of 16 rows and of 8.
+/// Layouts of the accumulator with 16 rows and with 8.
 const SUM16: Place = |lane, i| (ids(lane).0 + if i < 2 { 0 } else { 8 }, ids(lane).1 * 2 + (i & 1));
 const SUM8: Place = |lane, i| (ids(lane).0, ids(lane).1 * 2 + i);
 
@@ -154,7 +150,6 @@ const SECTIONS: &[Section] = &[
     },
 ];
 
-/// Numbers that look random.
 struct Numbers(u64);
 
 impl Numbers {
@@ -163,7 +158,7 @@ impl Numbers {
         self.0 >> 33
     }
 
-    /// A small integer that the type can hold.
+    /// Returns a small integer that the type can represent.
     fn of(&mut self, element: &str) -> i64 {
         let next = self.next() as i64;
         match element {
@@ -189,7 +184,7 @@ fn bits_of(element: &str) -> u32 {
     }
 }
 
-/// The bits of a small integer as an element; halves and eighths are exact, too.
+/// Returns the bits of a small integer as an element; halves and eighths are exact, too.
 fn encoded(element: &str, value: f64) -> u64 {
     let float = |exponent: u32, fraction: u32| {
         let bits = value.to_bits();
@@ -213,7 +208,6 @@ fn encoded(element: &str, value: f64) -> u64 {
     }
 }
 
-/// A matrix by rows.
 #[derive(Clone)]
 struct Matrix {
     columns: u32,
@@ -230,7 +224,6 @@ impl Matrix {
         self.values[(row * self.columns + column) as usize]
     }
 
-    /// The words of its fragments, one lane after the other.
     fn fragments(&self, element: &str, place: impl Fn(u32, u32) -> (u32, u32)) -> Vec<u32> {
         let (bits, per_lane) = (bits_of(element), self.values.len() as u32 / 32);
         let mut words = Vec::new();
@@ -249,7 +242,6 @@ impl Matrix {
     }
 }
 
-/// C plus the product.
 fn product(a: &Matrix, b: &Matrix, c: &Matrix, of: impl Fn(f64, f64) -> f64) -> Matrix {
     let mut d = c.clone();
     let (n, k) = (b.columns as usize, a.columns as usize);
@@ -260,8 +252,8 @@ fn product(a: &Matrix, b: &Matrix, c: &Matrix, of: impl Fn(f64, f64) -> f64) -> 
     d
 }
 
-/// Runs an instruction on a warp: the words of each lane, a list for each source operand, to those of
-/// the destination.
+/// Runs an instruction on a warp with one list of lane words per source operand and returns the
+/// destination's words, lane after lane.
 fn run(instruction: &str, sources: &[&[u32]], words: usize, wide: bool) -> Vec<u32> {
     attempt(instruction, sources, words, wide).unwrap_or_else(|error| panic!("{instruction}: {error}"))
 }
@@ -419,7 +411,7 @@ fn sums_of_integers_wrap_or_end_at_their_limits() {
 
 #[test]
 fn floats_are_summed_in_double_precision_and_rounded_once() {
-    // 2^24 and 15 ones: each of those alone is lost in a single.
+    // 2^24 and 15 ones; added one at a time, the ones would be lost in single precision.
     let section = &SECTIONS[7];
     let mut at = 0..;
     let mut first = |of: usize| if at.next().is_some_and(|at| at < of) { 4096.0 } else { 1.0 };
@@ -430,7 +422,6 @@ fn floats_are_summed_in_double_precision_and_rounded_once() {
     };
     let c = Matrix::new(16, 8, || 0.5);
     let expected = product(&a, &b, &c, |a, b| a * b);
-    // Sums that are rounded on the way are others.
     let single = |at: usize| {
         let terms = (0..16).map(|k| a.values[at / 8 * 16 + k] * b.values[k * 8 + at % 8]);
         terms.fold(0.5_f32, |sum, term| sum + term as f32)
@@ -441,7 +432,7 @@ fn floats_are_summed_in_double_precision_and_rounded_once() {
     let sources: Vec<&[u32]> = fragments.iter().map(Vec::as_slice).collect();
     let found = run("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", &sources, 4, false);
     assert_eq!(found, expected.fragments("f32", section.sum));
-    // What is no number comes out as the one NaN.
+    // NaN results are canonical.
     let mut nan = fragments[0].clone();
     nan[0] = 0x7c01;
     let found = run(
@@ -455,7 +446,7 @@ fn floats_are_summed_in_double_precision_and_rounded_once() {
     assert_eq!(nans, [0, 1, 4, 5, 8, 9, 12, 13]);
 }
 
-/// Matrices of `wmma` in memory, with more room between lines than they need.
+/// Tests `wmma` with matrices in memory whose lines are further apart than necessary.
 fn wmma_case([m, n, k]: [u32; 3], element: &str, sum: &str, layouts: [&str; 4], space: &str) {
     let mut numbers = Numbers(u64::from(m + 3 * k));
     let a = Matrix::new(m, k, || numbers.of(element) as f64);
@@ -463,7 +454,7 @@ fn wmma_case([m, n, k]: [u32; 3], element: &str, sum: &str, layouts: [&str; 4], 
     let c = Matrix::new(m, n, || numbers.of(if sum == "s32" { "s8" } else { sum }) as f64);
     let xor = element == "b1";
     let d = product(&a, &b, &c, |a, b| if xor { f64::from(u8::from(a != b)) } else { a * b });
-    // Lines of all but the smallest have another 16 bytes behind them.
+    // Lines are followed by 16 bytes of padding.
     let stride = |line: u32, element: &str| line + 128 / bits_of(element);
     let memory = |matrix: &Matrix, element: &str, layout: &str| {
         let rows = matrix.values.len() as u32 / matrix.columns;
@@ -561,8 +552,7 @@ fn wmma_multiplies_matrices_in_memory() {
 }
 
 /// Runs a body on a warp: `sh` has 64 rows of 8 halves, half `j` of row `i` being `256 i + j`. `%a` is
-/// the address of a row that differs from lane to lane, and `%r0` to `%r3` are returned, one lane after
-/// the other.
+/// the address of a row that differs from lane to lane; `%r0` to `%r3` are returned, lane after lane.
 fn rows(body: &str) -> Result<Vec<u32>, Error> {
     let module = module(&format!(
         ".version 8.7\n.target sm_90\n.address_size 64\n.shared .align 16 .b8 sh[1024];
@@ -584,7 +574,6 @@ fn rows(body: &str) -> Result<Vec<u32>, Error> {
     Ok(read_u32s(&gpu, out, 128))
 }
 
-/// The row that lane `lane` names, as [`rows`] has it.
 fn named(lane: u32) -> u32 {
     lane * 5 % 32
 }
@@ -626,7 +615,7 @@ fn ldmatrix_gives_each_lane_two_neighbours() {
 #[test]
 fn stmatrix_is_its_inverse() {
     for trans in ["", ".trans"] {
-        // What was loaded from the named rows goes to those 32 rows further, and lanes read these back.
+        // Values loaded from the addressed rows are stored 32 rows further, and lanes read them back.
         let body = format!(
             "ldmatrix.sync.aligned.m8n8.x4{trans}.shared.b16 {{%r0, %r1, %r2, %r3}}, [%a]; add.u32 %a, %a, 512;
              stmatrix.sync.aligned.m8n8.x4{trans}.shared.b16 [%a], {{%r0, %r1, %r2, %r3}}; bar.sync 0;
@@ -639,7 +628,7 @@ fn stmatrix_is_its_inverse() {
             .collect();
         assert_eq!(found, expected);
     }
-    // One transposed on its way only in one direction lies across.
+    // Transposing only the load or only the store transposes the matrix.
     let body = "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r0}, [%a]; add.u32 %a, %a, 512;
                 stmatrix.sync.aligned.m8n8.x1.trans.shared.b16 [%a], {%r0}; bar.sync 0; ld.shared.u32 %r0, [%a+4];";
     let found = rows(body).unwrap_or_else(|error| panic!("{error}"));
@@ -672,7 +661,6 @@ fn a_warp_must_be_whole() {
     let expected = "thread (5, 0, 0), ptx line 14, `ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r0}, [%a]`: load of 16 \
                     bytes at shared address 0x198 is misaligned; the address must be a multiple of 16";
     assert!(odd.ends_with(expected), "{odd}");
-    // Lanes that come from two ways wait for each other.
     let apart = format!(
         "setp.gt.u32 %p, %lane, 15; @%p bra HIGH; mov.u32 %r3, 1; bra.uni MEET; HIGH: mov.u32 %r3, 2; MEET: {load}"
     );

@@ -1,4 +1,4 @@
-//! Devices that see each other's memory and the host's, and modules with variables of their own.
+//! Devices that access each other's memory and the host's, and modules with separate variables.
 
 mod common;
 
@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::{device, module, read_u32s, u32s};
 use warpfold_sim::{AddressSpace, Args, Budget, Error, GlobalMemory, Gpu, Launch};
 
-/// Adds a word of one address to a word of another one.
 const ADD: &str = ".version 7.8 .target sm_80 .address_size 64
 .visible .global .align 4 .u32 calls = 5;
 .visible .entry add(.param .u64 from, .param .u64 to) {
@@ -77,7 +76,6 @@ fn another_module_of_the_same_text_has_its_own_variables() {
     assert_eq!((value(&first), value(&second), value(&first.clone())), (6, 5, 6));
 }
 
-/// Reads word `%tid.x` of a const table, directly and by its generic address.
 const LOOK_UP: &str = "\
 .version 8.0
 .target sm_90
@@ -122,7 +120,7 @@ fn the_host_writes_const_memory_between_launches() {
     gpu.write(table + 4, &50_u32.to_le_bytes()).expect("inside");
     gpu.write(scale, &1_u32.to_le_bytes()).expect("inside");
     assert_eq!(look_up(&first), [2, 100, 6, 8]);
-    // That of another module of the same text is another one.
+    // Another module of the same text has its own variable.
     assert_eq!(look_up(&second), [6, 12, 18, 24]);
     assert_eq!(gpu.symbol(&first, "nothing").expect("room"), None);
     gpu.unload(&first);

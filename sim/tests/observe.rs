@@ -1,4 +1,4 @@
-//! Observers: what they see, and that they change nothing.
+//! Observers: what they are notified of, and that they do not affect results.
 
 mod common;
 
@@ -15,7 +15,6 @@ const SEQUENTIAL: &str = include_str!("ptx/sequential_llvm.ptx");
 const GRID: &str = include_str!("ptx/grid.ptx");
 const HOPPER: &str = include_str!("ptx/hopper.ptx");
 
-/// Keeps a line of text for each event.
 #[derive(Default)]
 struct Log(Mutex<Vec<String>>);
 
@@ -68,7 +67,7 @@ fn log(body: &str, threads: u32) -> Vec<String> {
     log.0.into_inner().expect("no panic")
 }
 
-/// Hears of memory and barriers, and of what else it is told.
+/// Observes memory and barriers, and records which other events are reported.
 #[derive(Default)]
 struct Memories(Mutex<Vec<String>>);
 
@@ -114,7 +113,7 @@ fn what_is_ignored_is_told_behind_barriers_alone() {
             first,
             ["st.shared.u32 [%r0], %r1", "bar.sync 0", "add.u32 %r1, %r1, 2", "bar.sync 0", "bra LAST"]
         );
-        // A `ret` does more than compute.
+        // `ret` is never ignored, because it does more than compute.
         assert_eq!(rest, ["ld.shared.u32 %r2, [%r0]", "ret"]);
     }
 }
@@ -185,9 +184,9 @@ fn an_observed_run_leaves_the_same_memory() {
     assert_eq!(counts.executed.iter().sum::<u64>(), plain.0.warp_instructions);
     assert_eq!(counts.lanes.iter().sum::<u64>(), plain.0.thread_instructions);
     assert_eq!(counts.blocks, 16);
-    // In each block: warp 0 at strides 16, 8, 4, 2 and 1 and at the last test, and
-    // no others, since the block's threads are a multiple of the larger strides;
-    // the last block with data ends within a warp.
+    // In each block, warp 0 diverges at strides 16, 8, 4, 2 and 1 and at the last test. No others do,
+    // since the block's threads are a multiple of the larger strides. The last block with data ends
+    // within a warp.
     assert_eq!(counts.divergent_branches, 16 * 6 + 1);
     assert_eq!(counts.executed.len(), entry.instructions().len());
 }
@@ -239,9 +238,8 @@ fn barrier_kinds_and_access_kinds_reach_the_observer() {
     assert_eq!(Space::Shared.to_string(), "shared");
 }
 
-/// Asynchronous work as an observer sees it: copies by number when they are issued
-/// and when they land, and a line for each access of another block and each
-/// operation on an mbarrier.
+/// Records asynchronous work: numbered copies when they are issued and when they complete, and a line
+/// for each access of another block and each operation on an mbarrier.
 #[derive(Default)]
 struct Copies(Mutex<Vec<CopiesOfBlock>>);
 
@@ -307,7 +305,6 @@ fn copies_are_seen_when_they_are_issued_and_when_they_land() {
     for block in &blocks {
         assert_eq!(block.issued, block.landed, "rank {}", block.rank);
         let receives = |owner| block.issued.values().filter(|copy| copy.0 == owner).count();
-        // Block 0 sends to all three, and each sends to block 0.
         let expected = if block.rank == 0 { [2, 1, 1] } else { [1, 0, 0] };
         assert_eq!([receives(0), receives(1), receives(2)], expected, "rank {}", block.rank);
         assert!(block.issued.values().all(|&(owner, bytes, completion)| {

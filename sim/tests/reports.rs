@@ -1,12 +1,12 @@
-//! What faults and findings say: the user's line and those around it, the buffer and by how much an
-//! access missed it, which order is missing.
+//! Text of faults and findings: the source line and its callers, the buffer and the distance of an
+//! access from it, and the missing order.
 
 mod common;
 
 use common::{device, module, u32s};
 use warpfold_sim::{Args, Config, Error, Fault, Finding, Gpu, HazardKind, Hazards, Launch, Module};
 
-/// By nvcc 13.0 with `-lineinfo`, of a file /home/me/lines.cu.
+/// PTX of /home/me/lines.cu by nvcc 13.0 with `-lineinfo`.
 const LINES: &str = include_str!("ptx/lines_nvcc.ptx");
 
 fn gpu() -> Gpu {
@@ -68,7 +68,7 @@ fn what_a_header_does_is_told_at_the_users_line() {
     assert!(text.contains(header), "{text}");
 }
 
-/// The same file by `-G`, which has inlined calls in its debug information alone.
+/// The same file compiled with `-G`, which records inlined calls in its debug information only.
 #[test]
 fn debug_information_names_the_calls() {
     let (gpu, module) = (gpu(), module(include_str!("ptx/lines_nvcc_debug.ptx")));
@@ -83,12 +83,10 @@ fn debug_information_names_the_calls() {
     let said =
         "/home/me/lines.cu:2:44, in `called(float const*, int)`, called at /home/me/lines.cu:20:5";
     assert_eq!(of("_Z5callsPKfPf"), said);
-    // What is not inlined, in a header of CUDA's.
     let said = fault(&gpu, &module, "_Z6countsPi", 9, &Args::new().ptr(p)).to_string();
     assert!(said.starts_with("/home/me/lines.cu:24:5: kernel `counts(int*)`"), "{said}");
 }
 
-/// Whatever stands in debug sections, the kernels run.
 #[test]
 fn debug_information_may_be_anything() {
     let text = include_str!("ptx/lines_nvcc_debug.ptx");
@@ -103,7 +101,7 @@ fn debug_information_may_be_anything() {
     }
 }
 
-/// rustc's backend, which writes no `inlined_at`, and by `-Zverbose-asm` the chain in comments.
+/// rustc's backend writes no `inlined_at`; with `-Zverbose-asm` the call chain is in comments.
 #[test]
 fn comments_of_llvm_name_the_calls() {
     let text = "
@@ -128,7 +126,7 @@ fn comments_of_llvm_name_the_calls() {
         let info = entry.instructions().iter().find(|info| info.text.starts_with(opcode));
         info.expect("an instruction").location.as_ref().expect("lines").to_string()
     };
-    // Two files end in `src/lib.rs`, and it is not said which of them is meant.
+    // Two files end in `src/lib.rs`, and the text does not tell them apart.
     let said = "kernels/src/tree.rs:13:8, called at kernels/src/first.rs:33:9, at src/lib.rs:62:30";
     assert_eq!(of("ld.global"), said);
     assert_eq!(of("st.global"), "src/lib.rs:70:1");
@@ -146,7 +144,6 @@ fn no_text_makes_chains_too_long() {
     assert!((2..=64).contains(&location.expect("lines").places().count()));
 }
 
-/// Accesses of `%rd0`, eight words called `x`, by one thread.
 fn missed(body: &str) -> String {
     let text = format!(
         ".version 7.8 .target sm_80 .global .align 4 .b8 table[12];
@@ -201,7 +198,7 @@ fn what_was_freed_is_told() {
     assert!(again.ends_with("; `x`, 32 bytes at 0x1000000000000, was freed"), "{again}");
 }
 
-/// What is found of threads that work on bytes of `sh`; `%r1` is the shared address of a thread's byte.
+/// Returns the findings of threads that access `sh`; `%r1` is the address of a thread's byte.
 fn findings(hazards: &Hazards, body: &str, blocks: u32, threads: u32) -> Vec<Finding> {
     let text = format!(
         ".version 8.0 .target sm_90 .entry k(.param .u64 p) {{ .reg .pred %p<8>; .reg .b32 %r<16>; \
@@ -224,13 +221,12 @@ fn kinds(body: &str, threads: u32) -> Vec<HazardKind> {
 #[test]
 fn bytes_of_one_word_are_places_of_their_own() {
     let none: [HazardKind; 0] = [];
-    // Each thread works on its own byte, four of which are a word, in one warp or in several.
     let own = "st.shared.u8 [%r1], %r0; ld.shared.u8 %r2, [%r1]; st.shared.u8 [%r1], %r2;";
     assert_eq!(kinds(own, 64), none);
     let halves = "shl.b32 %r2, %r0, 1; add.u32 %r2, %r8, %r2; st.shared.u16 [%r2], %r0; \
                   ld.shared.u16 %r3, [%r2]; st.shared.u16 [%r2], %r3;";
     assert_eq!(kinds(halves, 64), none);
-    // The byte of another thread is one of a race, whichever of the word's it is.
+    // An access of another thread's byte is a race, whichever byte of the word it is.
     for other in [1, 2, 3] {
         let body =
             format!("st.shared.u8 [%r1], %r0; xor.b32 %r2, %r1, {other}; ld.shared.u8 %r3, [%r2];");
@@ -244,12 +240,10 @@ fn bytes_of_one_word_are_places_of_their_own() {
     }
 }
 
-/// A write is remembered until its own byte is written again, whatever happens to the others of its
-/// word.
+/// A write is remembered until its own byte is written again, regardless of the word's other bytes.
 #[test]
 fn a_byte_is_not_forgotten_for_its_neighbours_sake() {
-    // Warp 0 writes byte 0, then warp 1 byte 1, and then warp 2 reads both; barriers order but one of
-    // them.
+    // Warps 0 and 1 write a byte each and warp 2 reads both; barriers order only one of the writes.
     let body = |first: &str, second: &str| {
         format!(
             "shr.u32 %r4, %r0, 5; and.b32 %r5, %r0, 31; setp.ne.u32 %p0, %r5, 0;
@@ -262,7 +256,7 @@ fn a_byte_is_not_forgotten_for_its_neighbours_sake() {
     let meets = "bar.arrive 2, 64;";
     assert_eq!(kinds(&body("", meets), 96), []);
     assert_eq!(kinds(&body(meets, ""), 96), [HazardKind::ReadWriteRace], "of byte 1");
-    // Where all bytes are one place, warp 1's write hides that warp 0's is not ordered before the read.
+    // Without a distinction of bytes, warp 1's write hides that warp 0's is not ordered before the read.
     let other = "bar.sync 2, 64; @!%p0 ld.shared.u8 %r6, [%r8]; E:";
     let first = body("", "").replace("bar.sync 1, 64;", "");
     let first = first.replace("bar.sync 2, 64; @!%p0 ld.shared.u16 %r6, [%r8]; E:", other);
@@ -271,8 +265,8 @@ fn a_byte_is_not_forgotten_for_its_neighbours_sake() {
     assert_eq!(kinds(&first, 96), [HazardKind::ReadWriteRace], "of byte 0");
 }
 
-/// Block 0 publishes a value behind a fence; thread 0 of block 1 sees that by an atomic, and all of its
-/// threads read the value behind a barrier.
+/// Block 0 publishes a value after a fence; thread 0 of block 1 observes it by an atomic, and all
+/// threads of block 1 read the value after a barrier.
 fn last_block(write: &str, read: &str) -> Vec<Finding> {
     let body = format!(
         "setp.ne.u32 %p0, %r0, 0; setp.eq.u32 %p1, %r9, 0; @!%p1 bra C; @%p0 bra E;
@@ -297,7 +291,6 @@ fn an_acquire_fence_that_is_missing_is_told_from_a_release() {
         "; there is no acquire fence after the atomic at block (1, 0, 0), thread (0, 0, 0), ptx line 5, `atom.relaxed.gpu",
     );
     assert!(text.starts_with(start) && text.contains(says), "{text}");
-    // Without the release there is nothing that an acquire could see.
     for read in ["", fence] {
         let found = last_block("", read);
         assert!(found.iter().all(|found| found.kind == HazardKind::ReadWriteRace), "{found:?}");

@@ -1,14 +1,14 @@
-//! Lanes of a warp that go ways of their own, as from sm_70 on: groups that name themselves, lanes that
-//! have exited, lanes that wait for each other on different paths, locks.
+//! Independent thread scheduling, as from sm_70 on: groups with member masks, lanes that have exited,
+//! lanes that wait for each other on different paths, locks.
 
 mod common;
 
 use common::{device, module, read_u32s, u32s};
 use warpfold_sim::{Args, Config, Error, Gpu, Launch, Stats};
 
-/// Runs the kernel with this body, `threads` to a block; `%rd0` has the address of 64 words, which are
-/// returned, `%rd1` that of the thread's own word, `%r0` the thread and `%a` the address of `sh`, 64
-/// words of shared memory.
+/// Runs a kernel with this body and `threads` threads per block. `%rd0` is the address of 64 words,
+/// which are returned, `%rd1` that of the thread's own word, `%r0` the thread index and `%a` the address
+/// of `sh`, 64 words of shared memory.
 fn attempt(config: Config, body: &str, threads: u32) -> Result<(Vec<u32>, Stats), Error> {
     let module = module(&format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 pointer)\n\
@@ -56,7 +56,7 @@ fn one_instruction_serves_groups_of_several_masks() {
         expected(|i, tile| (0x55 << (i % 2)) << tile[0])
     );
     assert_eq!(run("elect.sync %r3|%p0, %r2;"), expected(|_, tile| tile[0]));
-    // Each group is one by itself, so the sum of the first counts none of the others.
+    // Groups are separate, so no group's sum includes another's lanes.
     let partition = "rem.u32 %r1, %r0, 3; match.any.sync.b32 %r2, %r1, -1;";
     let sums = words(&format!("{partition} redux.sync.add.u32 %r3, 1, %r2; st.u32 [%rd1], %r3;"), 32);
     assert!(sums[..32].iter().enumerate().all(|(i, &sum)| sum == [11, 11, 10][i % 3]), "{sums:?}");
@@ -70,7 +70,6 @@ fn groups_of_one_instruction_cost_one() {
         attempt(limited(), &body, 32).expect("runs").1
     };
     assert_eq!(count(99, "%r2"), count(99, "-1"));
-    // Also where a lane of one of them has exited.
     assert_eq!(count(5, "%r2"), count(5, "-1"));
 }
 
@@ -81,9 +80,9 @@ fn lanes_that_have_exited_are_not_waited_for() {
         vote.sync.ballot.b32 %r4, !%p3, -1; bar.warp.sync -1; add.u32 %r2, %r2, %r4; st.u32 [%rd1], %r2;";
     let expected: Vec<u32> = [vec![31; 32], vec![0xffff + 16; 16], vec![0; 16]].concat();
     assert_eq!(words(body, 64), expected);
-    // A block of 40 threads never had the others.
+    // In a block of 40 threads the other lanes never existed.
     assert_eq!(words("redux.sync.or.b32 %r1, %r0, -1; st.u32 [%rd1], %r1;", 40)[32..40], [39; 8]);
-    // Of two of four groups that one instruction serves one is gone.
+    // One instruction serves four groups, two of which have lost a lane.
     let body = format!(
         "{TILE_OF_8}setp.eq.u32 %p0, %r0, 5; setp.eq.or.u32 %p1, %r0, 20, %p0; @%p1 exit;
         redux.sync.add.u32 %r3, 1, %r2; st.u32 [%rd1], %r3;"
@@ -91,7 +90,6 @@ fn lanes_that_have_exited_are_not_waited_for() {
     let sums: Vec<u32> = words(&body, 32)[..32].to_vec();
     let expected = |lane: usize| if [5, 20].contains(&lane) { 0 } else { [7, 8, 7, 8][lane / 8] };
     assert_eq!(sums, (0..32).map(expected).collect::<Vec<u32>>());
-    // They leave while others wait for them.
     let body = "setp.lt.u32 %p0, %r0, 8; @%p0 bra MEET; add.u32 %r1, %r0, 1; ret;
         MEET: redux.sync.add.u32 %r2, %r0, -1; st.u32 [%rd1], %r2;";
     assert_eq!(words(body, 32)[..8], [28; 8]);
@@ -116,14 +114,13 @@ fn what_is_legal_and_mostly_a_mistake_fails_where_that_is_asked_for() {
         text.contains("thread (32, 0, 0)") && text.contains("names lanes 8-31 that exited"),
         "{text}"
     );
-    // A branch to the end is an exit, too, although nothing waits there.
+    // A branch to the end is an exit, too.
     let text = strict("setp.ge.u32 %p0, %r0, 48; @%p0 bra END; bar.warp.sync -1; END:", 64);
     assert!(text.contains("names lanes 16-31 that exited"), "{text}");
     let full = "redux.sync.add.u32 %r1, %r0, -1; bar.warp.sync -1; elect.sync _|%p0, -1;";
     assert!(attempt(Config { strict: true, ..limited() }, full, 64).is_ok());
 }
 
-/// Both branches meet in the middle and read what the other has written.
 #[test]
 fn a_warp_meets_from_two_branches() {
     let body = "shl.b32 %r1, %r0, 2; add.u32 %r1, %r1, %a; xor.b32 %r2, %r0, 16; shl.b32 %r2, %r2, 2;
@@ -139,13 +136,11 @@ fn a_warp_meets_from_two_branches() {
 
 #[test]
 fn members_are_waited_for_that_come_later() {
-    // The upper half computes for a while before it comes to the shuffle of all.
     let body = "setp.lt.u32 %p0, %r0, 16; mov.u32 %r1, 7; @%p0 bra MEET; mov.u32 %r2, 0;
         LOOP: add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 100; @%p1 bra LOOP; mov.u32 %r1, %r2;
         MEET: shfl.sync.idx.b32 %r3, %r1, 31, 31, -1; st.u32 [%rd1], %r3;";
     assert_eq!(words(body, 32)[..32], [100; 32]);
-    // Lanes leave a loop one after the other; each round has the votes of those that are still in it,
-    // and of those only.
+    // Lanes leave a loop one after the other; each round has the votes of the lanes still in it only.
     let body = "mov.u32 %r1, 0; mov.u32 %r3, 0;
         LOOP: setp.gt.u32 %p0, %r1, %r0; @%p0 bra OUT; activemask.b32 %r2; redux.sync.add.u32 %r2, 1, %r2;
         add.u32 %r3, %r3, %r2; add.u32 %r1, %r1, 1; bra LOOP;
@@ -154,7 +149,6 @@ fn members_are_waited_for_that_come_later() {
     assert_eq!(words(body, 32)[..32], expected);
 }
 
-/// Each lane takes the lock, one after the other, whichever of its ways through the loop is taken first.
 #[test]
 fn a_lock_is_taken_by_each_lane() {
     let add =
@@ -173,7 +167,6 @@ fn a_lock_is_taken_by_each_lane() {
     assert_eq!(words(&tries, 64), [64; 64]);
 }
 
-/// A lane waits for another one of its warp, which comes first or last.
 #[test]
 fn a_lane_may_wait_for_what_another_one_writes() {
     for writer in [0, 31] {
@@ -206,8 +199,7 @@ fn a_barrier_that_is_not_aligned_is_reached_on_two_paths() {
     }
 }
 
-/// One half of a warp arrives at an mbarrier that the other half waits for, by trying again or by
-/// asking.
+/// One half of a warp arrives at an mbarrier that the other half waits for.
 #[test]
 fn an_mbarrier_lies_between_two_paths() {
     for wait in ["mbarrier.try_wait.parity", "mbarrier.test_wait.parity"] {
@@ -241,8 +233,8 @@ fn lanes_that_wait_for_each_other_for_ever_are_named() {
     assert!(text.contains("in divergent flow: warp 0 misses lanes "), "{text}");
 }
 
-/// What cooperative groups make of `this_grid().sync()`: each block's first thread counts at what
-/// `%envreg1` and `%envreg2` point to, and waits until the highest bit has changed.
+/// `this_grid().sync()` of cooperative groups: each block's first thread increments the counter to which
+/// `%envreg1` and `%envreg2` point, and waits until the highest bit has changed.
 const GRID_SYNC: &str = "
     mov.u32 %r1, %envreg1; mov.u32 %r2, %envreg2; cvt.u64.u32 %rd2, %r1; cvt.u64.u32 %rd3, %r2;
     bfi.b64 %rd2, %rd2, %rd3, 32, 32; mov.u32 %r7, %ctaid.x; barrier.sync 0;
@@ -252,7 +244,6 @@ const GRID_SYNC: &str = "
     LOOP: ld.acquire.gpu.u32 %r6, [%rd2+4]; xor.b32 %r6, %r6, %r5; setp.ge.s32 %p2, %r6, 0; @%p2 bra LOOP;
     MET: barrier.sync 0;";
 
-/// Each block writes a word, and behind the barrier reads that of the next block.
 fn meet_across_the_grid(shape: Launch) -> Result<Vec<u32>, Error> {
     let module = module(&format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 pointer)\n\
@@ -267,7 +258,7 @@ fn meet_across_the_grid(shape: Launch) -> Result<Vec<u32>, Error> {
     let gpu = Gpu::new(limited());
     let data = u32s(&gpu, &[0; 64]);
     let in_use = gpu.memory_in_use();
-    // The barrier's memory is the launch's own, each time.
+    // Each launch has its own memory for the barrier.
     for _ in 0..2 {
         gpu.launch(&module, "k", &shape, &Args::new().ptr(data))?;
         assert_eq!(gpu.memory_in_use(), in_use);
@@ -280,13 +271,12 @@ fn blocks_of_a_cooperative_launch_meet() {
     let found = meet_across_the_grid(Launch::linear(20, 64).cooperatively()).expect("they meet");
     let expected: Vec<u32> = (0..32).map(|i| if i < 20 { (i + 1) % 20 + 1 } else { 0 }).collect();
     assert_eq!(found, expected);
-    // Elsewhere there is no such barrier.
+    // Launches that are not cooperative have no such barrier.
     let error = meet_across_the_grid(Launch::linear(20, 64)).expect_err("nowhere to meet").to_string();
     assert!(error.contains("atomic of 4 bytes at global address 0x4 is out of bounds"), "{error}");
 }
 
-/// Shared memory behind the launch's own, which no other access reaches unless the entry asks where it
-/// is.
+/// Shared memory after the launch's own, reachable only by entries that read its address.
 #[test]
 fn reserved_shared_memory_is_there_where_it_is_asked_for() {
     let body = "mov.u32 %r1, %reserved_smem_offset_1; mov.u32 %r2, %reserved_smem_offset_begin;

@@ -1,5 +1,5 @@
-//! Launches in an order that a seed chooses: what is right stays so, and what only lock step makes right
-//! shows; and what does not end is ended, with its loop.
+//! Launches in an order chosen by a seed: correct kernels stay correct, and kernels that are only
+//! correct in lock step fail. Endless loops are stopped and named.
 
 mod common;
 
@@ -11,7 +11,6 @@ use warpfold_sim::{Args, Config, Error, Fault, FaultKind, Gpu, Launch, Loop, Mod
 
 const SEEDS: u64 = 16;
 
-/// The words of a buffer that a kernel has worked on, by one block of some threads.
 fn words(module: &Module, launch: &Launch, count: usize) -> Vec<u32> {
     let gpu = Gpu::new(device());
     let data = u32s(&gpu, &vec![0; count]);
@@ -19,14 +18,14 @@ fn words(module: &Module, launch: &Launch, count: usize) -> Vec<u32> {
     read_u32s(&gpu, data, count)
 }
 
-/// Under how many seeds a kernel of one block gives something else than in lock step.
+/// Returns the number of seeds under which a kernel of one block differs from its lock-step result.
 fn differing(module: &Module, launch: Launch, count: usize) -> usize {
     let plain = words(module, &launch, count);
     (0..SEEDS).filter(|&seed| words(module, &launch.with_seed(seed), count) != plain).count()
 }
 
-/// The last steps of a reduction, as they were written before Volta: by volatile accesses of shared
-/// memory, with no barrier of the warp between them.
+/// The last steps of a reduction as written before Volta: volatile accesses of shared memory without a
+/// warp barrier between them.
 fn warp_synchronous(between: &str) -> Module {
     let steps: String = [16, 8, 4, 2, 1]
         .iter()
@@ -57,7 +56,6 @@ fn warp_synchronous_code_goes_wrong_unless_barriers_are_there() {
     assert_eq!(differing(&warp_synchronous("bar.warp.sync -1;"), launch, 1), 0);
 }
 
-/// One warp reads what another writes, with a block barrier or without.
 #[test]
 fn warps_have_their_turns_in_any_order() {
     let body = |between: &str| {
@@ -73,7 +71,6 @@ fn warps_have_their_turns_in_any_order() {
     assert_eq!(differing(&body("bar.sync 0;"), launch, 256), 0);
 }
 
-/// Blocks that take tickets: the first in the grid is not always the first that comes.
 #[test]
 fn blocks_come_in_any_order_and_each_once() {
     let tickets = module(
@@ -92,7 +89,6 @@ fn blocks_come_in_any_order_and_each_once() {
     }
 }
 
-/// Shuffles, votes, barriers of tiles, spin locks and divergent loops are right under any seed.
 #[test]
 fn what_is_right_stays_so() {
     for (text, launch, count) in [
@@ -127,7 +123,6 @@ fn what_is_right_stays_so() {
     }
 }
 
-/// Counts threads that store.
 #[derive(Default)]
 struct Seen(AtomicU64);
 
@@ -166,7 +161,7 @@ fn endless(config: Config, text: &str, launch: &Launch) -> Fault {
     }
 }
 
-/// A loop within a loop, of which the outer one does not end, behind one that does.
+/// Nested loops, the outer of which does not end, after one that does.
 const ROUNDS: &str = ".version 7.8 .target sm_80
 .entry k(.param .u64 p) { .reg .pred %p; .reg .b32 %r<4>; .reg .b64 %rd<2>;
 ld.param.u64 %rd0, [p]; mov.u32 %r0, 0;
@@ -197,7 +192,7 @@ fn what_does_not_end_is_told_with_its_loop() {
     let says = "ptx line 17, `@%p bra OUTER`: limit of 100000 steps of one thread reached; the thread goes \
                 round in ptx lines 8 to 17";
     assert!(text.ends_with(says), "{text}");
-    // The limits of a launch say the same.
+    // Launch limits report the same loop.
     let fault = endless(Config { step_limit: 100_000, ..device() }, ROUNDS, &Launch::linear(1, 1));
     assert_eq!(
         (fault.looping, fault.kind),
@@ -213,7 +208,6 @@ fn what_does_not_end_is_told_with_its_loop() {
         (fault.looping, fault.kind),
         (Some(Loop { first_line: 8, last_line: 17 }), FaultKind::TimeLimit { limit })
     );
-    // One that only computes.
     let text = ROUNDS.replace("ld.volatile.global.u32 %r1, [%rd0];", "mov.u32 %r1, 0;");
     for config in [
         Config { time_limit: Some(limit), step_limit: u64::MAX, ..device() },
@@ -234,7 +228,7 @@ fn a_thread_may_take_as_many_steps_as_it_is_allowed() {
         gpu.launch(&module, "k", &Launch::linear(blocks, 32), &Args::new().ptr(data))
     };
     let steps = run(u64::MAX, 1).expect("ends").warp_instructions;
-    // Those of each thread count, and not those of all.
+    // Limits count steps per thread, not of all threads.
     assert_eq!(run(steps, 4).expect("ends").warp_instructions, 4 * steps);
     assert!(run(steps - 2, 1).is_err());
 }

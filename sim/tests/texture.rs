@@ -1,4 +1,4 @@
-//! Textures and surfaces against the formulas of CUDA's manual.
+//! Textures and surfaces against the formulas of the CUDA manual.
 
 mod common;
 
@@ -21,7 +21,6 @@ fn gpu() -> Gpu {
     Gpu::new(Config { threads: Some(1), ..device() })
 }
 
-/// New texels of bytes, rows and planes following each other with some bytes in between.
 struct Image {
     texels: Texels,
     bytes: Vec<u8>,
@@ -45,7 +44,7 @@ impl Image {
         Self { texels, bytes: Vec::new() }
     }
 
-    /// Gives each channel of each texel some bits, of which as many count as it has.
+    /// Fills each channel of each texel; only as many bits count as the channel has.
     fn fill(mut self, gpu: &Gpu, bits: impl Fn([u32; 3], u32) -> u32) -> Self {
         let planes = self.texels.planes();
         self.bytes = vec![0; (self.texels.plane_bytes * u64::from(planes)) as usize];
@@ -73,8 +72,8 @@ impl Image {
     }
 }
 
-/// Runs an instruction on the lanes of a warp: `%o0` to `%o3` are returned, `%i0` to `%i3` are given,
-/// `%h` is a handle.
+/// Runs an instruction on the lanes of a warp and returns `%o0` to `%o3`; `%i0` to `%i3` are the inputs,
+/// `%h` is the handle.
 fn attempt(gpu: &Gpu, text: &str, handle: u64, inputs: &[[u32; 4]]) -> Result<Vec<[u32; 4]>, Error> {
     let module = module(&kernel(text));
     let threads = inputs.len();
@@ -103,7 +102,7 @@ fn run(gpu: &Gpu, text: &str, handle: u64, inputs: &[[u32; 4]]) -> Vec<[u32; 4]>
     attempt(gpu, text, handle, inputs).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// The texel that the manual means by a whole number along a dimension, none for the border.
+/// Returns the texel that the manual assigns to an integer coordinate, or `None` for the border.
 fn addressed(at: i64, count: i64, mode: AddressMode) -> Option<i64> {
     match mode {
         AddressMode::Clamp => Some(at.clamp(0, count - 1)),
@@ -116,13 +115,13 @@ fn addressed(at: i64, count: i64, mode: AddressMode) -> Option<i64> {
     }
 }
 
-/// Along a dimension: the first texel and the weight of the next one, with 8 bits, ties away from zero.
+/// Returns the first texel along a dimension and the next one's weight: 8 bits, ties away from zero.
 fn between(coordinate: f64) -> (i64, f64) {
     let fixed = ((coordinate - 0.5) * 256.0).round();
     ((fixed / 256.0).floor() as i64, (fixed / 256.0) - (fixed / 256.0).floor())
 }
 
-/// What a texture of singles has at coordinates, in texels: the manual's formulas, over all dimensions.
+/// Samples a texture of floats at coordinates in texels, by the manual's formulas over all dimensions.
 fn reference(
     texels: &Texels,
     sampler: &Sampler,
@@ -163,7 +162,6 @@ fn reference(
     sum as f32
 }
 
-/// A value that differs from texel to texel.
 fn value([x, y, z]: [u32; 3], channel: u32) -> f32 {
     (x * 3 + y * 50 + z * 1000 + channel * 7) as f32 + 0.25
 }
@@ -189,7 +187,6 @@ fn floats_are_read_as_the_manual_says() {
                     if !normalized && matches!(mode, AddressMode::Wrap | AddressMode::Mirror) {
                         continue;
                     }
-                    // Another way along y.
                     let address = [mode, if normalized { AddressMode::Wrap } else { mode }, mode];
                     let sampler =
                         Sampler { address, linear, normalized, border: [-3.0, 9.0, 1.5, 2.0], ..PLAIN };
@@ -197,8 +194,7 @@ fn floats_are_read_as_the_manual_says() {
                     let inputs: Vec<[u32; 4]> = (0..32_u32)
                         .map(|lane| {
                             let along = |axis: usize, step: f32| {
-                                // Not on an edge, where one mode has the texel on the one side, and one
-                                // the other.
+                                // Avoid edges, where address modes may choose the texel on either side.
                                 let at = lane as f32 * step - 2.99;
                                 let scale = if normalized { extent[axis] as f32 } else { 1.0 };
                                 (at / scale).to_bits()
@@ -214,7 +210,7 @@ fn floats_are_read_as_the_manual_says() {
                         for channel in 0..4_u32 {
                             let expected = match channel < channels {
                                 true => reference(&image.texels, &sampler, at, &value, channel),
-                                // What is not there is outside as the border says, and inside nothing.
+                                // Channels that the texture lacks are not compared.
                                 false => continue,
                             };
                             let found = f32::from_bits(found[channel as usize]);
@@ -254,7 +250,6 @@ fn integers_come_as_they_are_or_up_to_one() {
         let image = Image::new(channel, 4, 1, [5, 1, 1]).fill(&gpu, bits);
         let texture = gpu.create_texture(Texture { texels: image.texels, sampler: PLAIN });
         for (lane, found) in run(&gpu, text, texture, &inputs).into_iter().enumerate() {
-            // Texel -1 and texel 5 are not there.
             let expected = |index: u32| match lane {
                 1..=5 => widen(bits([lane as u32 - 1, 0, 0], index)) as u32,
                 _ => 0,
@@ -262,14 +257,13 @@ fn integers_come_as_they_are_or_up_to_one() {
             assert_eq!(found, [0, 1, 2, 3].map(expected), "{channel:?} {lane}");
         }
     }
-    // Halves of 8 bits between two texels: 0.25 of one and 0.75 of the other.
+    // 8-bit values between two texels: 0.25 of one and 0.75 of the other.
     let image = Image::new(Channel::U8, 1, 1, [2, 1, 1]).fill(&gpu, |at, _| [51, 255][at[0] as usize]);
     let sampler = Sampler { as_floats: true, linear: true, ..PLAIN };
     let texture = gpu.create_texture(Texture { texels: image.texels, sampler });
     let text = "tex.1d.v4.f32.f32 {%o0, %o1, %o2, %o3}, [%h, {%i0}];";
     let found = run(&gpu, text, texture, &[[1.25_f32.to_bits(), 0, 0, 0]])[0];
     assert_eq!(found, [(0.25 * 0.2_f32 + 0.75).to_bits(), 0, 0, 0]);
-    // Halves become singles, and singles halves where that is asked for.
     let image = Image::new(Channel::F16, 2, 1, [2, 1, 1]).fill(&gpu, |at, i| 0x3c00 + at[0] * 0x400 + i);
     let texture = gpu.create_texture(Texture { texels: image.texels, sampler: PLAIN });
     let found = run(&gpu, text, texture, &[[1.5_f32.to_bits(), 0, 0, 0]])[0];
@@ -287,7 +281,7 @@ fn layers_and_faces_are_planes() {
     let sampler = Sampler { linear: true, ..PLAIN };
     let texture = gpu.create_texture(Texture { texels: image.texels, sampler });
     let text = "tex.a2d.v4.f32.f32 {%o0, %o1, %o2, %o3}, [%h, {%i0, %i1, %i2, %i2}];";
-    // A layer beyond the last one is that.
+    // A layer past the last one is clamped to the last.
     let inputs: Vec<[u32; 4]> =
         (0..7).map(|layer| [layer, 1.75_f32.to_bits(), 2.0_f32.to_bits(), 0]).collect();
     for (layer, found) in run(&gpu, text, texture, &inputs).into_iter().enumerate() {
@@ -296,7 +290,7 @@ fn layers_and_faces_are_planes() {
         let expected = reference(&image.texels, &sampler, [1.75, 2.0, 0.0], &of_layer, 0);
         assert_eq!(f32::from_bits(found[0]), expected, "layer {layer}");
     }
-    // Faces in the order +x, -x, +y, -y, +z, -z, and where on them a direction leads.
+    // Faces in the order +x, -x, +y, -y, +z, -z, and the texel to which a direction leads.
     let mut image = Image::new(Channel::F32, 1, 2, [8, 8, 1]);
     image.texels.cube = true;
     let image = image.fill(&gpu, |[x, y, face], _| ((100 * face + 10 * y + x) as f32).to_bits());
@@ -305,7 +299,7 @@ fn layers_and_faces_are_planes() {
         sampler: Sampler { normalized: true, ..PLAIN },
     });
     let text = "tex.cube.v4.f32.f32 {%o0, %o1, %o2, %o3}, [%h, {%i0, %i1, %i2, %i2}];";
-    // Per face: the major axis with its sign, and the axes of s and t with theirs.
+    // Per face: the signed major axis, and the signed axes of s and t.
     let faces = [
         ([1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, -1.0, 0.0]),
         ([-1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]),
@@ -351,7 +345,6 @@ fn what_is_written_to_a_surface_is_read_from_it() {
         let at = image.offset([input[0] / 4, input[1], input[2]], 0);
         assert_eq!(bytes[at..at + 4], 6000_u32.to_le_bytes());
     }
-    // Vectors, bytes, and layers of one dimension.
     let mut image = Image::new(Channel::U8, 4, 1, [16, 1, 1]);
     image.texels.layers = Some(2);
     let image = image.fill(&gpu, |[x, _, layer], channel| 100 * layer + 4 * x + channel);
@@ -381,7 +374,6 @@ fn outside_of_a_surface_is_as_the_instruction_says() {
     };
     assert_eq!(load("zero"), [0, 0, 0, 0, 12]);
     assert_eq!(load("clamp"), [1, 14, 13, 3, 12]);
-    // What is stored outside is dropped, or goes to the nearest place.
     run(&gpu, "sust.b.2d.b32.zero [%h, {%i0, %i1}], {%i3};", surface, &places[..4]);
     assert_eq!(load("clamp"), [1, 14, 13, 3, 12]);
     run(&gpu, "mov.u32 %i3, 77; sust.b.2d.b32.clamp [%h, {%i0, %i1}], {%i3};", surface, &places[..2]);
@@ -416,7 +408,6 @@ fn objects_that_are_not_there_or_are_others_are_faults() {
         said("tex.3d.v4.f32.f32 {%o0, %o1, %o2, %o3}, [%h, {%i0, %i1, %i2, %i2}];", texture)
             .ends_with("`.3d` of a texture or surface of 2 dimensions; allowed is the geometry that it was made with")
     );
-    // Its memory is the caller's.
     gpu.free(image.texels.address).expect("live memory");
     assert!(said(tex, texture).contains("load of 4 bytes at global address"));
     gpu.destroy_texture(texture);
@@ -443,7 +434,7 @@ fn what_there_is_no_texture_instruction_for() {
         "surfaces are accessed by bytes (`.b`) only"
     );
     assert_eq!(refused("ld.global.u32 %o0, [%h, {%i0, %i1}];"), "the address must be in brackets");
-    // A level is as good as none, where there is one only.
+    // With a single level, the level is ignored.
     assert!(
         Module::parse(&kernel("tex.level.2d.v4.f32.f32 {%o0, %o1, %o2, %o3}, [%h, {%i0, %i1}], %i2;"))
             .is_ok()

@@ -1,8 +1,8 @@
-//! What the whole-system tests share: the device under test and the PTX it runs.
+//! Shared by the whole-system tests: the device under test and its PTX.
 //!
-//! The simulator by default; `WARPFOLD_TEST_DEVICE=cuda` (which `cargo xtask test --device cuda` sets)
-//! takes the GPU. There is no skip but of the CUDA C twins, where there is no nvcc: a test that cannot
-//! run fails.
+//! The device is the simulator by default; `cargo xtask test --device cuda` selects the GPU by setting
+//! `WARPFOLD_TEST_DEVICE=cuda`. Tests that cannot run fail. The only tests that may be skipped are those
+//! of the CUDA C twins, where there is no nvcc.
 
 pub mod probing;
 
@@ -13,10 +13,10 @@ use warpfold_suite::{Data, Device, Dtype, Op, PtxStore, Selection, device::Kind,
 /// Environment variable that names the device under test.
 pub const TEST_DEVICE: &str = "WARPFOLD_TEST_DEVICE";
 
-/// The device under test.
+/// Returns the device under test.
 ///
 /// # Panics
-/// When it cannot be opened.
+/// If it cannot be opened.
 pub fn device() -> &'static Device {
     static DEVICE: OnceLock<Device> = OnceLock::new();
     DEVICE.get_or_init(|| {
@@ -26,51 +26,51 @@ pub fn device() -> &'static Device {
     })
 }
 
-/// Another device of the kind under test, in a context of its own: it shares no memory with [`device`],
-/// and a kernel that fails there leaves that as it is.
+/// Returns another device of the kind under test, in its own context: it shares no memory with
+/// [`device`], and a failing kernel there does not affect it.
 ///
 /// # Panics
-/// When it cannot be opened.
+/// If it cannot be opened.
 pub fn isolated() -> Device {
     // The first device decides what the process runs on.
     device();
     Device::isolated(Selection::Auto).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Fails at its end if something was freed on [`device`] while pending work named it. On a GPU nobody
-/// knows.
+/// Returns a guard that fails when dropped if memory was freed on [`device`] while pending work used it.
+/// Nothing is detected on a GPU.
 ///
 /// # Panics
-/// Then.
+/// When the guard is dropped after such a free.
 pub fn no_findings() -> impl Drop {
     let context = device().raw_context().unwrap_or_else(|error| panic!("{error}"));
     warpfold_sim_driver::NoFindings::in_context(context.cast())
 }
 
-/// Whether the tests run on a GPU.
+/// Returns whether the tests run on a GPU.
 pub fn on_gpu() -> bool {
     device().info().kind == Kind::Cuda
 }
 
-/// The PTX under test, built first where its sources are newer; `WARPFOLD_PTX_DIR` names a folder to
-/// take as it is, for a machine without a compiler.
+/// Returns the PTX under test, rebuilt first if its sources are newer; `WARPFOLD_PTX_DIR` names a folder
+/// to use as it is, for a machine without a compiler.
 ///
 /// # Panics
-/// When it cannot be built.
+/// If it cannot be built.
 pub fn store() -> &'static PtxStore {
     static STORE: OnceLock<PtxStore> = OnceLock::new();
     STORE.get_or_init(|| xtask::suite::ptx_store().unwrap_or_else(|error| panic!("{error:#}")))
 }
 
-/// The PTX of the CUDA C twins, compiled first where their sources are newer; the reason where there is
-/// no nvcc, which is the one thing that a test may lack, where tests are not
+/// Returns the PTX of the CUDA C twins, compiled first if their sources are newer, or the reason if
+/// there is no nvcc. This is the only dependency that may be missing, unless tests are
 /// [strict](xtask::suite::STRICT_TESTS).
 ///
 /// # Errors
 /// Those of [`xtask::suite::twin_store`].
 ///
 /// # Panics
-/// Where tests are strict, instead.
+/// If tests are strict, instead of returning an error.
 pub fn twins() -> Result<&'static PtxStore, String> {
     static STORE: OnceLock<Result<PtxStore, String>> = OnceLock::new();
     let store = STORE.get_or_init(|| {
@@ -83,19 +83,18 @@ pub fn twins() -> Result<&'static PtxStore, String> {
     store.as_ref().map_err(Clone::clone)
 }
 
-/// Text of the PTX file of a variant or test kernel.
+/// Returns the PTX file of a variant or test kernel.
 ///
 /// # Panics
-/// When there is none.
+/// If there is none.
 pub fn ptx(id: &str) -> warpfold_suite::PtxFile {
     store().find(id, device().info()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Text of a PTX file that only the library runs: as it is in the folder that `WARPFOLD_PTX_DIR` names,
-/// else as it is embedded.
+/// Returns the PTX of a library kernel: from `WARPFOLD_PTX_DIR` if set, else as embedded.
 ///
 /// # Panics
-/// When there is none.
+/// If there is none.
 pub fn library_ptx(file: &str) -> String {
     if env::var_os(warpfold_suite::PTX_DIR).is_some() {
         return ptx(file).text;
@@ -103,37 +102,36 @@ pub fn library_ptx(file: &str) -> String {
     xtask::suite::embedded().get(file).unwrap_or_else(|| panic!("the library embeds no {file}")).clone()
 }
 
-/// Sizes that every kernel is tested with.
+/// Input sizes for every kernel.
 pub const SIZES: [usize; 12] = [0, 1, 2, 31, 32, 33, 255, 256, 257, 1000, 65_537, 300_001];
-/// Sizes at which it is compared with its CUDA C twin.
+/// Sizes for the comparison with a CUDA C twin.
 pub const TWIN_SIZES: [usize; 4] = [1, 33, 1000, 65_537];
-/// Sizes that every way from the host to the device is tested with.
+/// Sizes for every host-to-device transfer.
 pub const TRANSFER_SIZES: [usize; 4] = [0, 1, 1000, 65_537];
-/// Sizes that every operation and type of the reducer is tested with.
+/// Sizes for every operation and type of the reducer.
 pub const REDUCER_SIZES: [usize; 7] = [1, 2, 31, 1000, 4096, 65_537, 300_001];
-/// Threads of a block that every kernel is tested with.
+/// Block sizes for every kernel.
 pub const BLOCKS: [u32; 3] = [32, 128, 1024];
 
-/// Elements to reduce, and what must come out.
+/// Elements to reduce, and the expected result.
 pub struct Sample {
-    /// What kind of elements.
+    /// Kind of the elements.
     pub kind: &'static str,
-    /// The elements that are reduced.
+    /// Elements to reduce.
     pub data: Data,
-    /// What must come out.
+    /// Expected result.
     pub expected: Expected,
 }
 
-/// What every operation of every type is tested with at a size: random elements, and those that are
-/// exact in any order of additions. Wrong kernels show on both.
+/// Returns random elements, and elements exact in any order of additions. Wrong kernels show on both.
 ///
 /// # Panics
-/// For no elements and an operation that has no value then.
+/// If there are no elements and the operation has no value for an empty input.
 pub fn samples(op: Op, dtype: Dtype, n: usize) -> [Sample; 2] {
     [random(op, dtype, n, n as u64), exact(op, dtype, n, 7 + n as u64)]
 }
 
-/// Random elements, the last of which is a marker; floats of both signs where nothing is added.
+/// Returns random elements, the last of which is a marker; floats of both signs unless they are added.
 ///
 /// # Panics
 /// As [`samples`].
@@ -147,7 +145,7 @@ pub fn random(op: Op, dtype: Dtype, n: usize, seed: u64) -> Sample {
     Sample { kind: "random", data, expected }
 }
 
-/// Elements of [`small_integers`], the last of which shows.
+/// Returns [`small_integers`] whose last element affects the result.
 ///
 /// # Panics
 /// As [`samples`].
@@ -160,13 +158,13 @@ pub fn exact(op: Op, dtype: Dtype, n: usize, seed: u64) -> Sample {
     Sample { kind: "exact", data, expected }
 }
 
-/// Makes an element of [`small_integers`] one that shows when it is the last.
+/// Replaces an element of [`small_integers`] by one that affects the result if it is the last.
 pub fn show_last(op: Op, data: &mut Data, index: usize) {
     let dtype = data.dtype();
     let beyond = match op {
         Op::Min | Op::ArgMin => -2 * LARGEST,
         Op::Max | Op::ArgMax => 2 * LARGEST,
-        // It is not 0 as it is.
+        // Elements are never 0, so each one affects the sum already.
         Op::Sum | Op::SumOfSquares if dtype.is_float() => return,
         Op::Sum | Op::SumOfSquares => 1,
     };
@@ -180,9 +178,9 @@ pub fn show_last(op: Op, data: &mut Data, index: usize) {
 /// Magnitude of the largest small integer.
 const LARGEST: i64 = 50;
 
-/// Elements in which position matters and every order of additions is exact: of floats small integers of
-/// both signs and never 0, so small that even the sum of 300 001 of their magnitudes or squares fits the
-/// significand of an f32; integers of all sizes. In a pattern that repeats nowhere.
+/// Returns elements in which position matters and every order of additions is exact. Floats are small
+/// integers of both signs and never 0, so small that even the sum of 300 001 of their magnitudes or
+/// squares fits the significand of an f32. Integers are of all sizes. The pattern does not repeat.
 pub fn small_integers(op: Op, dtype: Dtype, n: usize, seed: u64) -> Data {
     if !dtype.is_float() {
         return Data::drawn(op, dtype, n, seed);
@@ -193,13 +191,13 @@ pub fn small_integers(op: Op, dtype: Dtype, n: usize, seed: u64) -> Data {
     Data::of_integers(dtype, n, |i| if value(i) < 0 { value(i) } else { value(i) + 1 })
 }
 
-/// Some of the elements.
+/// Returns a range of the elements.
 pub fn part(data: &Data, range: Range<usize>) -> Data {
     let size = data.dtype().size();
     Data::from_bytes(data.dtype(), &data.as_bytes()[range.start * size..range.end * size])
 }
 
-/// The workspace's root folder.
+/// Returns the workspace's root folder.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in the workspace")
 }

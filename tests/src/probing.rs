@@ -1,7 +1,7 @@
-//! Kernels that try the device crate, launched with whatever arguments they have.
+//! Launches kernels that test the device crate.
 //!
 //! # Panics
-//! Everything here panics when the device refuses.
+//! All functions except [`run`] panic on errors of the device.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use warpfold_suite::device::{Allocation, Geometry};
 
 use crate::{device, ptx};
 
-/// Bytes of an element that no probe writes.
+/// Byte value of elements that no probe writes.
 pub const POISON: u8 = 0xac;
 
-/// Device memory that holds these values.
+/// Returns device memory with these values.
 pub fn memory<T: Pod>(values: &[T]) -> Allocation {
     let bytes: &[u8] = bytemuck::cast_slice(values);
     let memory = device().allocate(bytes.len() as u64).unwrap();
@@ -22,7 +22,7 @@ pub fn memory<T: Pod>(values: &[T]) -> Allocation {
     memory
 }
 
-/// Device memory of `len` values, each of whose bytes is [`POISON`].
+/// Returns device memory for `len` values, filled with [`POISON`] bytes.
 pub fn poisoned<T>(len: usize) -> Allocation {
     let bytes = (len * size_of::<T>()) as u64;
     let memory = device().allocate(bytes).unwrap();
@@ -30,15 +30,15 @@ pub fn poisoned<T>(len: usize) -> Allocation {
     memory
 }
 
-/// The values that are in device memory.
+/// Returns the values in device memory.
 pub fn values<T: Pod>(memory: &Allocation) -> Vec<T> {
     let mut values = vec![T::zeroed(); memory.bytes() as usize / size_of::<T>()];
     memory.read(0, bytemuck::cast_slice_mut(&mut values)).unwrap();
     values
 }
 
-/// The arguments of a probe, addresses and counts without names: each probe has a signature of its own,
-/// and one caller.
+/// The arguments of a probe, as addresses and counts without names, since each probe has its own
+/// signature and one caller.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Words<const N: usize>([u64; N]);
@@ -46,7 +46,7 @@ struct Words<const N: usize>([u64; N]);
 // SAFETY: an array of words has no padding; word i is parameter i.
 unsafe impl<const N: usize> Arguments for Words<N> {
     const PARAMETERS: &'static [Parameter] = &{
-        // Whether a word is an address nobody knows here, so it may be one.
+        // It is not known here which words are addresses, so each is marked as one.
         let mut parameters = [Parameter { name: "word", offset: 0, size: 8, pointer: true }; N];
         let mut at = 0;
         while at < N {
@@ -57,21 +57,21 @@ unsafe impl<const N: usize> Arguments for Words<N> {
     };
 }
 
-/// Launches an entry of a PTX file and waits for it. The arguments are what the entry's doc asks for,
-/// and the memory that they name outlives the call.
+/// Launches an entry of a PTX file and waits for it. The arguments must be those that the entry
+/// documents, and their memory must outlive the call.
 ///
 /// # Panics
-/// When it cannot be launched, or fails.
+/// If the launch or the kernel fails.
 pub fn launch<const N: usize>(file: &str, entry: &str, geometry: Geometry, arguments: [u64; N]) {
     let ptx = ptx(file);
     run(&ptx.path, &ptx.text, entry, geometry, arguments).unwrap_or_else(|e| panic!("{entry}: {e}"));
 }
 
-/// Launches an entry of a PTX text, which errors call `path`, and waits for it. The arguments are what
-/// the entry asks for, and the memory that they name outlives the call.
+/// Launches an entry of a PTX text, which errors call `path`, and waits for it. The arguments must be
+/// those that the entry documents, and their memory must outlive the call.
 ///
 /// # Errors
-/// When the driver takes neither the text nor the launch, or the kernel fails.
+/// If the driver refuses the text or the launch, or if the kernel fails.
 pub fn run<const N: usize>(
     path: &Path,
     text: &str,
@@ -81,12 +81,12 @@ pub fn run<const N: usize>(
 ) -> warpfold_suite::Result<()> {
     let kernel = device().load(path, text, entry)?;
     let stream = device().stream()?;
-    // SAFETY: callers pass what the entry asks for, and this waits before it lets go.
+    // SAFETY: callers pass the entry's documented arguments, and their memory outlives the wait below.
     unsafe { kernel.launch(&stream, geometry, &Words(arguments)) }?;
     stream.synchronize()
 }
 
-/// Makes a test of each function of the module `generic`, for each element type that kernels have.
+/// Declares a test of each function of the module `generic`, for each element type of the kernels.
 #[macro_export]
 macro_rules! for_each_type {
     ($($test:ident)*) => {$(

@@ -1,10 +1,10 @@
 //! Every kernel, operation and type of the catalogue, over sizes and blocks, against the reference; and
-//! the CUDA C twin of each, which must give what the Rust kernel gives.
+//! its CUDA C twin, which must give the same result as the Rust kernel.
 //!
 //! Proves that the compiled PTX gives the right result for sizes around warp and block boundaries, on
-//! outputs that were poisoned first; with floats whose sums are exact in any order, where nothing but
-//! equality passes, and with random ones within the rounding bound. It does not prove the absence of
-//! races: on the simulator one schedule is seen, on a GPU whichever came.
+//! outputs that were poisoned first: with floats whose sums are exact in any order, where only equality
+//! passes, and with random ones within the rounding bound. It does not prove the absence of races: the
+//! simulator runs one schedule, a GPU an arbitrary one.
 
 use std::process::ExitCode;
 
@@ -20,7 +20,6 @@ use warpfold_tests::{
     BLOCKS, SIZES, Sample, TRANSFER_SIZES, TWIN_SIZES, device, exact, samples, store, twins,
 };
 
-/// Width and height of the matrices that are transposed.
 const EXTENTS: [(u64, u64); 9] =
     [(1, 1), (1, 1000), (1000, 1), (31, 33), (32, 32), (33, 65), (65, 33), (257, 96), (4097, 1023)];
 
@@ -48,7 +47,7 @@ fn trials(variant: &'static Variant) -> Vec<Trial> {
             (Work::Copy { .. } | Work::Transpose, None) => {
                 Some(Trial::test(name, move || movements(variant, dtype, store())))
             }
-            // The baselines run on the CPU and are tested where they are.
+            // The baselines run on the CPU and have their own tests.
             _ => None,
         }
     };
@@ -68,7 +67,7 @@ fn twin_trials(variant: &'static Variant) -> Vec<Trial> {
 
 fn sizes_and_blocks(variant: &'static Variant, op: Op, dtype: Dtype) -> Result<(), Failed> {
     for n in SIZES.into_iter().filter(|&n| n > 0 || op.has_empty_value()) {
-        // Of large ones, which take most of the time, blocks of one size.
+        // Large inputs take most of the time, so they have one block size.
         let blocks = if n > 100_000 { &BLOCKS[1..2] } else { &BLOCKS };
         for Sample { kind, data, expected } in samples(op, dtype, n) {
             for &block in blocks {
@@ -81,8 +80,7 @@ fn sizes_and_blocks(variant: &'static Variant, op: Op, dtype: Dtype) -> Result<(
     Ok(())
 }
 
-/// What the reducer chooses for a size; its other kernels, blocks and alignments are tested beside its
-/// calls.
+/// Tests the reducer's choice for a size; its other kernels and alignments are tested with its calls.
 fn the_reducer_over_sizes(op: Op, dtype: Dtype) -> Result<(), Failed> {
     let reducer = Reducer::with(device(), store(), Tuning::of(device().info()))?;
     for n in SIZES.into_iter().filter(|&n| n > 0 || op.has_empty_value()) {
@@ -97,8 +95,8 @@ fn the_reducer_over_sizes(op: Op, dtype: Dtype) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The twin's result must be right, and that of the Rust kernel to the bit where the order of additions
-/// does not matter.
+/// The twin's result must be right, and bitwise equal to that of the Rust kernel if the order of
+/// additions does not matter.
 fn same_as_twin(variant: &'static Variant, op: Op, dtype: Dtype) -> Result<(), Failed> {
     for n in TWIN_SIZES {
         for Sample { data, expected, .. } in samples(op, dtype, n) {
@@ -117,7 +115,7 @@ fn same_as_twin(variant: &'static Variant, op: Op, dtype: Dtype) -> Result<(), F
     Ok(())
 }
 
-/// Runs twice, on memory that holds something else each time, and gives the last result.
+/// Runs twice, on memory with different contents each time, and returns the last result.
 fn check(
     request: &Request,
     data: &Data,

@@ -1,8 +1,8 @@
-//! The hazard checks: no kernel of the catalogue has a hazard, nor its CUDA C twin, and each kernel that
-//! has one on purpose is found, with the line.
+//! Hazard checks: no kernel of the catalogue nor its CUDA C twin has a hazard, and each kernel with a
+//! planted one is found, with the line.
 //!
-//! Proves that the checks tell right from wrong on these kernels. It does not prove that there is no
-//! hazard that they do not know: sim/src/hazard says what is remembered of an access and what is not.
+//! Proves that the checks tell right from wrong on these kernels. It does not prove the absence of
+//! hazards that the checks do not cover: sim/src/hazard says what is recorded of an access.
 
 use std::{collections::BTreeSet, fs, ops::Range, path::Path, process::Command};
 
@@ -71,13 +71,12 @@ fn nor_do_launches_on_grids_and_blocks_of_any_size() {
     }
 }
 
-/// The kernels that are wrong on purpose.
 fn testing() -> &'static [Variant] {
-    // SAFETY: all of this runs in the simulator, which stops what they do wrong.
+    // SAFETY: all of this runs in the simulator, which detects their errors.
     unsafe { catalogue::testing() }
 }
 
-/// The lines of a kernel's file that a text marks, within the function of that name.
+/// Returns the lines of a kernel's file that contain the mark, within the function of that name.
 fn marked(id: &str, mark: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for name in ["broken", "hazards", "unwaited"] {
@@ -131,13 +130,12 @@ fn each_planted_hazard_is_found_at_its_line() {
             assert!(second.source[0].starts_with("kernels/src/testing/"), "{hazard:?}");
         }
     }
-    // Every test kernel but the one that is wrong without any hazard.
+    // Every test kernel except the one that is wrong without a hazard.
     let names: Vec<&str> = planted.iter().map(|(id, ..)| *id).collect();
     let others = testing().iter().map(|variant| variant.id).filter(|id| !names.contains(id));
     assert!(others.eq(["testing_drops_tail"]));
 }
 
-/// A store with one kernel, whose text a change has been made to.
 fn changed(folder: &Path, id: &str, text: &str) -> PtxStore {
     let original = store().find(id, warpfold_tests::device().info()).unwrap();
     let places: Vec<_> = original.path.ancestors().skip(1).take(2).filter_map(Path::file_name).collect();
@@ -177,16 +175,15 @@ fn every_order_that_is_taken_out_of_a_kernel_is_missed() {
     assert!(tried >= 11, "only {tried} orders were found in the PTX");
 }
 
-/// Where the text of an entry stands. It ends where the next one begins: inline assembly has blocks of
-/// its own.
+/// Returns an entry's range. It ends at the next entry, because inline assembly has its own blocks.
 fn entry(text: &str, name: &str) -> Range<usize> {
     let start = text.find(&format!(".visible .entry {name}(")).unwrap();
     let next = text[start + 1..].find(".visible .entry ");
     start..next.map_or(text.len(), |len| start + 1 + len)
 }
 
-/// Values go from block to block through relaxed accesses of one cell, which race with nothing; a plain
-/// one in place of any of them does, and so does what a barrier no longer keeps apart.
+/// Blocks pass values through relaxed accesses of one cell, which race with nothing. A plain access in
+/// place of any of them races, and so do accesses after a barrier between them is removed.
 #[test]
 fn every_relaxed_access_and_barrier_of_the_reducer_is_missed() {
     let folder = root().join("target/check-test");
@@ -211,13 +208,12 @@ fn every_relaxed_access_and_barrier_of_the_reducer_is_missed() {
     }
 }
 
-/// What bulk copies bring is waited for at mbarriers, which are made before. A kernel that does without
-/// any one of either is found.
+/// Bulk copies are waited for at mbarriers, which must be initialised first.
 #[test]
 fn every_mbarrier_that_is_taken_out_of_a_kernel_is_missed() {
     let folder = root().join("target/check-test-mbarriers");
     let copy = cases(catalogue::find("bulk_copy").unwrap(), &[Dtype::F32]).unwrap();
-    // Few blocks, of which each uses all of its mbarriers, and more than once.
+    // Few blocks, so that each uses all of its mbarriers more than once.
     let copy = copy.into_iter().find(|case| case.grid == Some(2)).unwrap();
     let reducer = Case { kernel: KernelKind::Bulk, grid: Some(2), ..case_of_reducer() };
     for case in [copy, reducer] {
@@ -242,7 +238,7 @@ fn every_mbarrier_that_is_taken_out_of_a_kernel_is_missed() {
     }
 }
 
-/// The host takes the reducer's result out of page-locked memory, by no copy that the driver knows of.
+/// The host reads the reducer's result from page-locked memory, without a copy that the driver sees.
 #[test]
 fn every_part_of_a_result_that_the_reducer_does_not_write_is_missed() {
     let folder = root().join("target/check-test-results");
@@ -252,7 +248,7 @@ fn every_part_of_a_result_that_the_reducer_does_not_write_is_missed() {
         for kernel in KernelKind::ALL {
             let case = Case { kernel: *kernel, ..plain };
             let Range { start, end } = entry(&text, &case.entry());
-            // Such that the host may look for it; the slots are written by stores of another kind.
+            // Stores of results that the host may poll; slots are written by another kind of store.
             let stores: Vec<usize> = text[start..end]
                 .match_indices("\tst.volatile.global")
                 .map(|(at, _)| start + at)
@@ -270,7 +266,7 @@ fn every_part_of_a_result_that_the_reducer_does_not_write_is_missed() {
     }
 }
 
-/// Enough elements to turn the ring of the bulk kernel over.
+/// Returns a case with enough elements for the bulk kernel's ring to wrap around.
 fn case_of_reducer() -> Case {
     Case { op: Some(Op::Sum), ..Case::new(catalogue::find("reducer").unwrap(), 70_001).unwrap() }
 }
@@ -309,7 +305,6 @@ fn the_command_tells_lines_and_threads_and_exits_1() {
         let (code, text, error) = xtask(&[&["--variant"], args].concat());
         assert_eq!((code, text.as_str(), error.lines().count()), (Some(2), "", 1), "{args:?}: {error}");
     }
-    // Who does not know what to say is told.
     let (code, text, help) = xtask(&[]);
     assert_eq!((code, text.as_str()), (Some(2), ""), "{help}");
     assert!(["Usage: ", "--variant <ID>", "--all"].iter().all(|part| help.contains(part)), "{help}");

@@ -1,5 +1,5 @@
-//! Each collective of `warpfold-device`, for each element type and blocks of any size, against a loop:
-//! what every thread got, and not only the one that a kernel would use it in.
+//! Each collective of `warpfold-device`, for each element type and blocks of any size, against a loop.
+//! All threads' results are checked, not only that of the thread that uses it in a kernel.
 
 use bytemuck::Pod;
 use warpfold_suite::{Scalar, device::Geometry};
@@ -10,18 +10,14 @@ use warpfold_tests::{
 
 const FILE: &str = "testing_collectives";
 
-/// Threads of a block: less than a warp, whole warps, and a last warp of one lane, of a few and of all
-/// but one.
+/// Less than a warp, whole warps, and a last warp of one lane, of a few and of all but one.
 const BLOCKS: [u32; 8] = [1, 31, 32, 33, 64, 100, 1000, 1024];
-/// Blocks of the grid.
 const GRIDS: [u32; 3] = [1, 2, 7];
 
-/// Small integers of every type, whose sums are exact.
 fn elements(threads: usize) -> Vec<i64> {
     (0..threads as i64).map(|i| (i * 7919 + 13) % 23 + 1).collect()
 }
 
-/// An element type in which small integers are exact.
 trait Small: Scalar + Pod {
     const NAME: &'static str;
     fn of(value: i64) -> Self;
@@ -42,7 +38,6 @@ small!(i32 u32 i64 u64 f32 f64);
 
 for_each_type!(warps blocks clusters grids last_blocks);
 
-/// Asserts an array of the output, thread by thread.
 fn assert_array<T: Small>(output: &[T], k: usize, what: &str, expected: impl Fn(usize) -> i64) {
     let threads = output.len();
     for (thread, &found) in output.iter().enumerate() {
@@ -55,8 +50,6 @@ fn assert_array<T: Small>(output: &[T], k: usize, what: &str, expected: impl Fn(
     }
 }
 
-/// The threads of a group, of which there are `size` or fewer in a block: from its first one to below
-/// its end.
 fn group(thread: usize, block: usize, size: usize) -> std::ops::Range<usize> {
     let start = thread / block * block;
     let first = start + (thread - start) / size * size;
@@ -154,7 +147,6 @@ mod generic {
             let (from, to) = (memory(&cast::<T>(&input)), poisoned::<T>(1));
             let (partials, counter) = (poisoned::<T>(grid as usize), memory(&[0_u32]));
             let all = [from.address(), partials.address(), counter.address(), to.address()];
-            // The counter is zero again after a launch.
             for _ in 0..2 {
                 launch(FILE, &entry::<T>("once"), Geometry::linear(grid, block, 0), all);
                 let sum = T::of(input.iter().sum());
@@ -185,7 +177,7 @@ mod generic {
     }
 }
 
-/// The composition of x ↦ 3x + value over values in their order: what it multiplies by and what it adds.
+/// Returns the factor and the summand of the composition of x ↦ 3x + value over the values in order.
 fn composed(values: &[u32]) -> (u32, u32) {
     values.iter().fold((1, 0), |(a, b): (u32, u32), &value| {
         (a.wrapping_mul(3), b.wrapping_mul(3).wrapping_add(value))

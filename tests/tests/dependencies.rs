@@ -1,4 +1,4 @@
-//! What comes along with cust, and with whom it comes: `deny.toml` says why.
+//! Dependencies that only cust brings in, and their dependents: `deny.toml` has the reasons.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,7 +8,7 @@ use std::{
 use serde_json::Value;
 use warpfold_tests::root;
 
-/// What nothing but cust needs: names and major versions.
+/// Packages that only cust needs: names and major versions.
 const BY_CUST: [&str; 11] = [
     "approx 0",
     "bitflags 1",
@@ -23,14 +23,12 @@ const BY_CUST: [&str; 11] = [
     "vek 0",
 ];
 
-/// Returns what a cargo command prints.
 fn cargo(args: &[&str]) -> String {
     let output = Command::new(env!("CARGO")).current_dir(root()).args(args).output().unwrap();
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Packages by cargo's id, and the ids of what each depends on.
 struct Graph {
     names: BTreeMap<String, String>,
     needs: BTreeMap<String, Vec<String>>,
@@ -38,7 +36,6 @@ struct Graph {
 }
 
 impl Graph {
-    /// That of this workspace with all features.
     fn new() -> Self {
         let metadata = cargo(&["metadata", "--locked", "--all-features", "--format-version", "1"]);
         let metadata: Value = serde_json::from_str(&metadata).unwrap();
@@ -58,7 +55,6 @@ impl Graph {
         }
     }
 
-    /// What the members need, with themselves, where one package is left out.
     fn reached(&self, without: Option<&str>) -> BTreeSet<&str> {
         let mut open: Vec<&str> = self.members.iter().map(String::as_str).collect();
         let mut reached = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! What the library embeds is what the kernels give now.
+//! The PTX embedded in the library is up to date with the kernels.
 
 use warpfold_lab::workspace::Workspace;
 use warpfold_suite::Arch;
@@ -10,7 +10,6 @@ fn the_embedded_ptx_was_made_of_the_kernels() {
     embed_ptx::check(&workspace).unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Compiled anew, for the architecture that the other tests run.
 #[test]
 fn the_suites_operations_are_embedded_as_the_kernels_give_them() {
     let workspace = Workspace::locate().unwrap();

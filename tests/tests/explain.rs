@@ -1,8 +1,8 @@
-//! What `cargo xtask explain` counts, against the numbers that the kernels are known to have: active
-//! warps and conflicts of each step of the trees, conflicts of the transposes, sectors of every stride.
+//! Counters of `cargo xtask explain` against known values: active warps and conflicts of each tree step,
+//! conflicts of the transposes, sectors of every stride.
 //!
-//! Proves that the counters are exact and stand beside the right lines, in the Rust kernels and in the
-//! CUDA C twins. What a GPU counts for the same launches is compared in docs/counters.md.
+//! Proves that the counters are exact and attributed to the right lines, in the Rust kernels and in the
+//! CUDA C twins. docs/counters.md compares a GPU's counters for the same launches.
 
 use std::{collections::BTreeMap, fs, process::Command};
 
@@ -13,7 +13,6 @@ use warpfold_lab::{
 use warpfold_suite::{Dtype, PtxStore, catalogue, memory::STRIDES};
 use warpfold_tests::{root, store, twins};
 
-/// A power of two, so that every block is full.
 const N: u64 = 1 << 14;
 
 fn case(id: &str) -> Case {
@@ -28,7 +27,6 @@ fn explain(id: &str) -> Explained {
     explain_from(&case(id), store())
 }
 
-/// The Rust kernel, and its twin where there is an nvcc.
 fn both(case: &Case) -> Vec<(&'static str, Explained)> {
     let twin = twins().ok().map(|store| ("twin", explain_from(case, store)));
     [("kernel", explain_from(case, store()))].into_iter().chain(twin).collect()
@@ -72,7 +70,7 @@ fn the_shared_transpose_conflicts_32_ways_and_the_padded_one_not_at_all() {
             assert_eq!(one.facts.total.shared_stores.conflicts(), 0, "{side} {id}");
         }
     }
-    // The write of `transpose_naive` has a sector for every lane, the others' four for a warp.
+    // `transpose_naive` writes one sector per lane, the others four per warp.
     for (id, sectors) in
         [("transpose_naive", N), ("transpose_shared", N / 8), ("transpose_padded", N / 8)]
     {
@@ -143,7 +141,7 @@ fn counters_stand_beside_the_lines_that_cause_them() {
     assert_eq!(tree.shared(), {
         let mut all = one.facts.total.shared_loads;
         all += one.facts.total.shared_stores;
-        // Of the rest, the first store of each thread and the result's load in each block's first warp.
+        // The rest is the first store of each thread and the result's load in each block's first warp.
         let rest: u64 =
             one.run.launches.iter().map(|launch| launch.profile.warps + launch.profile.blocks).sum();
         all.requests -= rest;
@@ -188,13 +186,12 @@ fn every_access_of_every_kernel_has_a_line_of_its_own_file() {
 fn every_metric_that_is_validated_is_documented() {
     let text = fs::read_to_string(root().join("docs/counters.md")).unwrap();
     for metric in METRICS {
-        // Of a family that differs in its last part, the first is named and the others are cut short.
+        // The page names the first of a metric family in full and only the last parts of the others.
         let short = metric.name.rsplit_once("_op_").map(|(family, _)| family).unwrap_or(metric.name);
         assert!(text.contains(short), "docs/counters.md says nothing of {}", metric.name);
     }
 }
 
-/// Runs the command itself, and returns what it prints.
 fn xtask(args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO"));
     command.args(["run", "--quiet", "--package", "xtask", "--"]).args(args).current_dir(root());
@@ -256,7 +253,7 @@ fn a_page_shows_block_0_step_by_step() {
     ]);
     assert_eq!((code, text.trim()), (Some(0), path.to_str().unwrap()), "{error}");
     let page = fs::read_to_string(&path).unwrap();
-    // The load, eight steps and what follows; the worst conflict has eight ways.
+    // The load, eight steps and the remainder; the worst conflict is 8-way.
     assert_eq!(page.matches(" active</span>").count(), 10);
     assert_eq!(page.matches("8-way").count(), 3);
     assert!(page.contains("let k = 2 * s * tid;") && !page.contains("Reduction<T>>"), "escaped");
@@ -285,7 +282,6 @@ fn a_validation_compares_each_launch() {
     assert_eq!((code, text.as_str(), complaints(&error).len()), (Some(2), "", 1), "{error}");
 }
 
-/// What is said of an error, without the lines that say what is taken by default.
 fn complaints(error: &str) -> Vec<&str> {
     let told = |line: &&str| line.starts_with("registers are") || line.starts_with("codegen ");
     error.lines().filter(|line| !told(line)).collect()

@@ -1,9 +1,8 @@
-//! Errors of the driver at every call that the suite makes of it, on the simulator wherever the tests
-//! run: a GPU does not answer as it is told.
+//! Injected driver errors at every call that the suite makes, always on the simulator, because faults
+//! cannot be injected into a GPU.
 //!
-//! Proves that an error is an error and no more: nothing panics, and nothing is freed that pending work
-//! names, be it that a wait fails so that nobody can tell what still runs. The library has the same
-//! tests of its own.
+//! Proves that an error is only an error: nothing panics, and no memory of pending work is freed, even
+//! if a wait fails so that the pending work is unknown. The library has the same tests of its own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -24,8 +23,7 @@ use warpfold_suite::{
 };
 use warpfold_tests::{on_gpu, small_integers, store};
 
-/// A device of the simulator's, in a context of its own; none where the process runs on a GPU, on which
-/// its symbols then are.
+/// Returns a simulated device in its own context; `None` if a GPU's driver provides the symbols.
 fn simulated() -> Option<Device> {
     (!on_gpu()).then(|| Device::isolated(Selection::Sim).unwrap())
 }
@@ -34,10 +32,9 @@ fn context(device: &Device) -> sys::CUcontext {
     device.raw_context().unwrap().cast()
 }
 
-/// What is left to be done in a context, is done.
 fn finish(context: sys::CUcontext) {
     let driver = warpfold_sim_driver::driver();
-    // SAFETY: the context was made by a test and is never destroyed before this.
+    // SAFETY: the context was made by a test and is not destroyed before this.
     unsafe { driver.ctx_set_current(Some(warpfold_driver::Context::from_raw(context))) }.unwrap();
     driver.ctx_synchronize().unwrap();
 }
@@ -46,7 +43,6 @@ fn fails(function: &str, call: u64) -> Injected {
     inject(Fault { function, call, code: sys::CUDA_ERROR_UNKNOWN, sticky: false })
 }
 
-/// The parts of the suite that have a device do something.
 struct Run {
     device: Device,
     data: Data,
@@ -61,7 +57,6 @@ struct Run {
 impl Run {
     fn new(device: &Device) -> Result<Self> {
         let data = small_integers(Op::Sum, Dtype::I32, 3001, 1);
-        // In the elements' own type.
         let sum = Expected::of(Op::Sum, &data)?.of_type(Dtype::I32).value;
         let reduction = |id| {
             let request = Request { block: 128, ..Request::new(catalogue::find(id)?, Op::Sum, &data) };
@@ -97,7 +92,6 @@ impl Run {
         self.record()
     }
 
-    /// Launches of the library's kernel that the suite waits for.
     fn measured(&self) -> Result<()> {
         let expected = Expected::of(Op::Sum, &self.data)?;
         let job = (Op::Sum, Dtype::I32, self.data.len() as u64);
@@ -114,7 +108,6 @@ impl Run {
     fn reduce(&self, reduction: &Reduction) -> Result<()> {
         let mut workspace = reduction.workspace()?;
         assert_eq!(reduction.run(&self.input, &mut workspace)?.value, self.sum);
-        // The elements are dropped while a launch reads them.
         let own = self.device.upload(&self.data)?;
         let pending = reduction.enqueue(&self.stream, &own, workspace)?;
         drop(own);
@@ -134,13 +127,12 @@ impl Run {
         Ok(())
     }
 
-    /// A launch in a graph, which is then timed on inputs in turn.
     fn record(&mut self) -> Result<()> {
         let Self { stream, reductions, input, sum, .. } = self;
         let reduction = &reductions[0];
         let rotation = Rotation::of(input, 8, 3, 1)?;
         let mut workspace = reduction.workspace()?;
-        // SAFETY: nothing runs yet; all of it lives until the graph was waited for.
+        // SAFETY: nothing runs yet; all of it lives until the graph has completed.
         let graph = Graph::capture(stream, |stream| unsafe {
             reduction.launch(stream, rotation.slot(0).input(), &mut workspace).map(drop)
         })?;
@@ -155,7 +147,7 @@ impl Run {
 fn an_error_that_passes_is_an_error_and_no_more() {
     let Some(device) = simulated() else { return };
     let mut run = Run::new(&device).unwrap();
-    // What is made once is there from here on.
+    // Objects that are created once exist from here on.
     run.all().unwrap();
     let log = record_calls();
     run.all().unwrap();
@@ -192,7 +184,7 @@ fn an_error_while_things_are_made_is_an_error_and_no_more() {
     }
 }
 
-/// A kernel that was stopped leaves its counter as it was then; the next launch needs it at zero.
+/// A stopped kernel leaves its counter in an arbitrary state; the next launch needs it at zero.
 #[test]
 fn after_a_failed_launch_the_counter_is_cleared_once() {
     let Some(device) = simulated() else { return };
@@ -213,8 +205,7 @@ fn after_a_failed_launch_the_counter_is_cleared_once() {
     }
 }
 
-/// Wherever a wait fails twice, so that nobody knows what still runs: nothing of the device is freed,
-/// and nothing is done with it any more.
+/// A wait that fails twice leaves the pending work unknown: nothing is freed or used any more.
 #[test]
 fn a_device_whose_work_cannot_be_waited_for_is_abandoned() {
     let Some(device) = simulated() else { return };
@@ -237,7 +228,7 @@ fn a_device_whose_work_cannot_be_waited_for_is_abandoned() {
         drop(faults);
         let refused = |error: &Error| matches!(error, Error::Abandoned { .. });
         assert!(matches!(error, Error::Driver { .. }) || refused(&error), "wait {wait}: {error}");
-        // Waits of the library keep for good what they were for, and no more.
+        // The library's failed waits leak the memory that they were for, and nothing else.
         if let Err(later) = run.all() {
             abandoned += 1;
             for later in [later, device.stream().map(drop).unwrap_err()] {
@@ -267,7 +258,7 @@ fn a_copy_to_the_host_that_cannot_be_waited_for_does_not_touch_the_hosts_memory(
     assert_eq!(bytes, [1; 1000]);
 }
 
-/// A caller's panic leaves nothing under way that names what it unwinds past, and no stream recording.
+/// After a caller's panic, no work is pending that uses the dropped objects, and no stream is capturing.
 #[test]
 fn what_panics_while_something_runs_leaves_nothing_running() {
     let Some(device) = simulated() else { return };

@@ -1,5 +1,5 @@
-//! The program that compares a device's float arithmetic with the simulator's, tried where the device
-//! is the simulator as well: behind the driver's interface on one side, called on the other.
+//! Runs the comparison of a device's floating-point arithmetic with the simulator's, with the simulator
+//! as the device: through the driver interface on one side, by direct calls on the other.
 
 use std::process::Command;
 

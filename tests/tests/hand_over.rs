@@ -1,6 +1,6 @@
-//! Values on their way from block to block, in every order of the blocks' steps and with every value
-//! that the PTX memory model lets a load see: the kernels' own PTX, and the same with each of the
-//! operations that order it taken away, which must show. docs/memory-model.md has the argument.
+//! Communication between blocks, in every order of the blocks' steps and with every value that the PTX
+//! memory model lets a load observe: with the kernels' own PTX, and with each ordering operation removed
+//! in turn, which must be detected. docs/memory-model.md has the argument.
 
 use std::ops::Range;
 
@@ -8,54 +8,46 @@ use warpfold_abi::meeting;
 use warpfold_sim::{Args, Config, Exploration, ExploreError, Explored, Gpu, Launch, Module};
 use warpfold_tests::{library_ptx, ptx};
 
-/// Threads of a block.
 const THREADS: u32 = 32;
 
-/// What a kernel is launched with, and what it must leave.
 struct Case {
     entry: &'static str,
     blocks: u32,
-    /// Launches, one behind the other.
     launches: u32,
-    /// Whether they overlap, where they let each other.
     overlapping: bool,
     kind: Kind,
 }
 
-/// The arguments and result of a kernel.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
-    /// `ReduceOnce` of floats: partials and a counter.
+    /// `ReduceOnce`, f32: partials and a counter.
     Once,
-    /// The same with the counter of a cooperative launch, which keeps what it counted.
+    /// `ReduceOnce`, f32, with a cooperative launch's counter, which is not reset.
     Cooperative,
-    /// `ReduceCut` of floats: slots. A sum.
+    /// Sum by `ReduceCut`, f32: slots.
     Sum,
-    /// The same of doubles.
+    /// Sum by `ReduceCut`, f64.
     Doubles,
-    /// The same of floats, for the place of the least element.
+    /// Index of the least element by `ReduceCut`, f32.
     Place,
     /// The collectives' test kernels, on integers.
     Integers,
-    /// `ReduceContinued` of floats, of a member of a group of devices; as many as launches. A sum.
+    /// Sum by `ReduceContinued`, f32: one launch per member of a group of devices.
     Members,
-    /// The same of doubles, for the place of the least element.
+    /// Index of the least element by `ReduceContinued`, f64.
     PlaceOfMembers,
 }
 
-/// The device memory of a case.
 struct Memory {
     input: u64,
     slots: u64,
     counter: u64,
     output: u64,
-    /// The address where members meet.
+    /// Address of the scratch memory shared by the members.
     meeting: u64,
 }
 
-/// Bytes that an output has, one per launch.
 const OUTPUT: u64 = 16;
-/// Bytes of all slots, or partials.
 const SLOTS: u64 = 256;
 
 impl Case {
@@ -63,38 +55,33 @@ impl Case {
         matches!(self.kind, Kind::Sum | Kind::Doubles | Kind::Place) || self.are_members()
     }
 
-    /// Whether the launches are on devices of their own, and have a part of the input each.
     fn are_members(&self) -> bool {
         matches!(self.kind, Kind::Members | Kind::PlaceOfMembers)
     }
 
-    /// Blocks of all launches that have a part of the input.
     fn parts(&self) -> u32 {
         self.blocks * if self.are_members() { self.launches } else { 1 }
     }
 
-    /// Bytes of an element.
     fn width(&self) -> u32 {
         if matches!(self.kind, Kind::Doubles | Kind::PlaceOfMembers) { 8 } else { 4 }
     }
 
-    /// Elements: a group per thread of the reducer, else one.
     fn elements(&self) -> u32 {
         let each = if self.is_reducer() { 16 / self.width() } else { 1 };
         each * THREADS * self.parts()
     }
 
-    /// Small whole numbers, so that any order of additions is exact; every block has others.
+    /// Returns small whole numbers, different for every block, so that any order of additions is exact.
     fn input(&self) -> Vec<u32> {
         let value = |index: u32| 1 + index % 3 + 100 * (index * self.parts() / self.elements());
         (0..self.elements()).map(value).collect()
     }
 
-    /// The bits of a number in the case's element type.
     fn bits(&self, x: u32) -> u64 {
         match self.kind {
             Kind::Integers => x.into(),
-            // The least of these is the first of the greatest, which the last block has.
+            // The least negated value is the first of the greatest elements, which the last block has.
             Kind::Place => (-(x as f32)).to_bits().into(),
             Kind::PlaceOfMembers => (-f64::from(x)).to_bits(),
             Kind::Doubles => f64::from(x).to_bits(),
@@ -122,7 +109,7 @@ impl Case {
             .collect();
         let input = alloc(bytes.len() as u64);
         gpu.write(input, &bytes).unwrap();
-        // Members have an output of their own, besides the one for all.
+        // Members have their own outputs, besides the common one.
         let output = alloc(OUTPUT * u64::from(self.launches + 1));
         let meeting = alloc(meeting::bytes(self.launches));
         Memory { input, slots: alloc(SLOTS), counter: alloc(4), output, meeting }
@@ -147,7 +134,7 @@ impl Case {
                 let before = elements / members * launch;
                 let groups = elements / members * u64::from(self.width()) / 16;
                 let (carried, others, copies) = (0, 0, 0);
-                // One block hands nothing over.
+                // A single block passes no value on.
                 let slots = slots + 8 * launch;
                 Args::new()
                     .ptr(input + before * u64::from(self.width()))
@@ -170,7 +157,6 @@ impl Case {
         }
     }
 
-    /// What is wrong with the memory behind all launches.
     fn check(&self, gpu: &Gpu, memory: &Memory) -> Result<(), String> {
         let value = |address: u64, bytes: usize| {
             let mut word = [0; 8];
@@ -216,8 +202,8 @@ impl Case {
         exploration.run(|gpu| self.check(gpu, &memory))
     }
 
-    /// The PTX of a file. Launches of members know nothing of each other; an exploration has them
-    /// overlap, without the wait for the one before.
+    /// Returns the PTX of a file. Members' launches do not wait for each other; an exploration lets them
+    /// overlap by removing the wait for the launch before.
     fn text(&self, file: &str) -> String {
         if !self.are_members() {
             return ptx(file).text;
@@ -225,7 +211,6 @@ impl Case {
         library_ptx(file).replace("griddepcontrol.wait;", "")
     }
 
-    /// Explores the kernel as it is, which must be right.
     fn must_hold(&self, file: &str) {
         let text = self.text(file);
         match self.explore(&text) {
@@ -242,8 +227,8 @@ impl Case {
         }
     }
 
-    /// Explores the kernel with each instruction in turn that has `ordered` in it changed so that it has
-    /// `broken` instead. There are `count`, and `needed` of them must be found wrong.
+    /// Explores the kernel with each instruction that contains `ordered` changed in turn to contain
+    /// `broken` instead. There are `count` of them, and `needed` must be found wrong.
     fn must_fail(&self, file: &str, ordered: &str, broken: &str, [needed, count]: [usize; 2]) {
         let text = self.text(file);
         let body = body(&text, self.entry);
@@ -267,7 +252,6 @@ impl Case {
     }
 }
 
-/// The text of an entry.
 fn body(text: &str, entry: &str) -> Range<usize> {
     let start = text.find(&format!(".entry {entry}(")).unwrap_or_else(|| panic!("no entry {entry}"));
     let next = text[start + 1..].find(".entry ");
@@ -334,10 +318,10 @@ fn the_reducer_is_wrong_without_any_of_what_orders_it() {
     let case = reducer(2, 2, true);
     // Both kinds of blocks wait for the launch before.
     case.must_fail(file, "griddepcontrol.wait;", "", [2, 2]);
-    // A weak load need never see what it waits for.
+    // A weak load need never observe the value that it waits for.
     case.must_fail(file, "ld.relaxed.gpu.global.b64", "ld.global.b64", [1, 1]);
-    // Nor a load a weak store: that which publishes. The one that empties a cell may be weak, as the
-    // launch ends behind it; but it has to be there.
+    // Nor need a load observe a weak store, if that is the one that publishes. The store that empties a
+    // cell may be weak, as the launch ends after it, but it is needed.
     case.must_fail(file, "st.relaxed.gpu.global.b64", "st.global.b64", [1, 2]);
     case.must_fail(file, "st.relaxed.gpu.global.b64", "st.relaxed.cta.global.b64", [1, 2]);
     case.must_fail(file, "st.relaxed.gpu.global.b64", "// st", [2, 2]);
@@ -373,7 +357,7 @@ fn the_last_device_to_arrive_sees_the_values_of_all() {
     }
     members(2).must_fail(sums, ordered, "atom.release.sys.global.inc", [1, 1]);
     members(2).must_fail(sums, ordered, "atom.acq_rel.cta.global.inc", [1, 1]);
-    // What lane 0 has acquired, the other lanes of its warp have behind this.
+    // This passes lane 0's acquire on to the other lanes of its warp.
     members(2).must_fail(sums, "bar.warp.sync", "// bar.warp.sync", [1, 1]);
 }
 

@@ -1,6 +1,6 @@
-//! The ladder's pages against the sources: their snippets are what the sources mark, and rung, twin and
-//! section link to each other. `cargo xtask check-text` follows all links. What their commands print is
-//! compared where the commands are: host/tests/ladder.rs and xtask/tests/ladder.rs.
+//! The ladder's pages against the sources: snippets match the marked source, and rung, twin and section
+//! link to each other. `cargo xtask check-text` follows all links. The output of their commands is
+//! compared in host/tests/ladder.rs and xtask/tests/ladder.rs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,14 +12,12 @@ use warpfold_lab::ladder::{self, snippets};
 use warpfold_suite::catalogue::{self, VARIANTS, Variant, Work};
 use warpfold_tests::root;
 
-/// Folders whose sources mark snippets.
 const MARKED: [&str; 3] = ["device/src", "kernels/src", "host/src"];
 
 fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The first line in which two texts differ, as a diff shows it.
 fn difference(old: &str, new: &str) -> String {
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
     let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
@@ -61,7 +59,6 @@ fn every_section_shows_code_and_every_marker_is_shown() {
     }
 }
 
-/// The Rust files below a folder, from the workspace's root on.
 fn sources(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
@@ -75,13 +72,11 @@ fn sources(folder: &Path) -> Vec<String> {
     found
 }
 
-/// What a page says of a variant.
 struct Section {
     page: &'static str,
     text: String,
 }
 
-/// The sections by the variant that heads them.
 fn sections() -> BTreeMap<String, Section> {
     let mut sections = BTreeMap::new();
     for (page, text) in ladder::read(root()).unwrap() {
@@ -95,7 +90,6 @@ fn sections() -> BTreeMap<String, Section> {
     sections
 }
 
-/// The file of a variant's kernel.
 fn rung(variant: &Variant) -> String {
     let folder = match variant.work {
         Work::Copy { .. } | Work::Transpose => "memory",
@@ -104,7 +98,6 @@ fn rung(variant: &Variant) -> String {
     format!("kernels/src/{folder}/{}.rs", variant.id)
 }
 
-/// Fails with the path of the file that lacks any of these.
 fn assert_says(path: &str, text: &str, needles: &[String]) {
     let lacks: Vec<_> = needles.iter().filter(|needle| !text.contains(needle.as_str())).collect();
     assert!(lacks.is_empty(), "{path} lacks {lacks:?}");
@@ -124,7 +117,6 @@ fn rung_twin_and_section_link_to_each_other() {
     }
 }
 
-/// The comment that opens a file.
 fn header(path: &str, comment: &str) -> String {
     let text = read(path);
     let lines = text.lines().take_while(|line| line.starts_with(comment));

@@ -1,9 +1,8 @@
-//! The published packages from outside: in a folder that is no part of this repository, with no variable
-//! of CUDA's set, from what `cargo package` makes of them and nothing else.
+//! The published packages as seen from outside: in a folder outside this repository, without CUDA
+//! variables, built only from the output of `cargo package`.
 //!
-//! The packages stand in for the registry's: a folder of sources in its place (a `directory` source) has
-//! them beside what they depend on. So `cargo add` finds them by name and version, and the program has
-//! no path, no patch and no workspace, like anybody's.
+//! A `directory` source holds the packages and their dependencies in place of the registry, so that
+//! `cargo add` finds them by name and version, and the program needs no path, patch or workspace.
 
 use std::{
     fs,
@@ -16,14 +15,12 @@ use tempfile::TempDir;
 use warpfold_tests::root;
 use xtask::from_packages::{self, Network, Unpacked};
 
-/// A folder outside of the repository with a program in it, and packages in place of the registry's.
 struct Outside {
     folder: TempDir,
     program: PathBuf,
 }
 
 impl Outside {
-    /// A program of this name by this text, which depends on those packages as `cargo add` writes it.
     fn new(text: &str, packages: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         assert!(!folder.path().starts_with(root()), "{} is inside", folder.path().display());
@@ -44,12 +41,10 @@ impl Outside {
         outside
     }
 
-    /// What the program prints.
     fn run(&self) -> String {
         self.cargo(&["run", "--quiet"])
     }
 
-    /// Cargo in the program's folder, with the variables that any shell has; what it prints.
     fn cargo(&self, args: &[&str]) -> String {
         let mut cargo = Command::new("cargo");
         cargo.current_dir(&self.program).env_clear().args(args).arg("--offline");
@@ -58,7 +53,6 @@ impl Outside {
         said(&mut cargo)
     }
 
-    /// Where every package of the program comes from, by its name.
     fn sources(&self) -> Vec<(String, PathBuf)> {
         let metadata = self.cargo(&["metadata", "--format-version", "1"]);
         let metadata: Value = serde_json::from_str(&metadata).unwrap();
@@ -70,7 +64,6 @@ impl Outside {
     }
 }
 
-/// Makes the packages, and a folder of them and of what they depend on.
 fn registry(folder: &Path) -> PathBuf {
     let packages =
         from_packages::pack(root(), folder, Network::Off).unwrap_or_else(|error| panic!("{error:#}"));
@@ -85,7 +78,6 @@ fn registry(folder: &Path) -> PathBuf {
     registry
 }
 
-/// Puts what the packages depend on into a folder, of the versions in this repository's Cargo.lock.
 fn vendor(packages: &[Unpacked], folder: &Path, registry: &Path) {
     let scratch = folder.join("scratch");
     fs::create_dir_all(scratch.join("src")).unwrap();
@@ -104,18 +96,16 @@ fn vendor(packages: &[Unpacked], folder: &Path, registry: &Path) {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(&scratch).args(["vendor", "--quiet", "--offline", "--versioned-dirs"]);
     said(cargo.arg(registry));
-    // Nothing is there where no package depends on anything.
+    // The folder is missing if no package has dependencies.
     fs::create_dir_all(registry).unwrap();
 }
 
-/// The compiler that this repository is built and tested with.
 fn pinned() -> String {
     let text = fs::read_to_string(root().join("rust-toolchain.toml")).unwrap();
     let channel = text.lines().find_map(|line| line.strip_prefix("channel = ")).expect("a channel");
     channel.trim_matches('"').to_owned()
 }
 
-/// What cargo knows of the packages that may be published.
 fn manifests() -> Vec<Value> {
     let mut cargo = Command::new(env!("CARGO"));
     let metadata =
@@ -129,7 +119,6 @@ fn manifests() -> Vec<Value> {
     published
 }
 
-/// What a command prints.
 fn said(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -137,7 +126,6 @@ fn said(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The first example of a crate's documentation, as a program.
 fn documented(path: &str) -> String {
     let source = fs::read_to_string(root().join(path)).unwrap();
     let lines = source.lines().map_while(|line| line.strip_prefix("//!"));
@@ -158,7 +146,7 @@ fn every_published_package_says_what_a_registry_asks_for() {
         for key in ["license", "description", "readme", "rust_version"] {
             assert!(package[key].is_string(), "{name} has no {key}");
         }
-        // No later compiler than the oldest that is promised is what all of it is tested with.
+        // The promised oldest compiler must be the one that everything is tested with.
         let (pinned, promised) = (pinned(), package["rust_version"].as_str().unwrap());
         assert!(pinned == promised || pinned.starts_with(&format!("{promised}.")), "{name}: {promised}");
         for key in ["keywords", "categories"] {
@@ -168,7 +156,7 @@ fn every_published_package_says_what_a_registry_asks_for() {
         for file in ["LICENSE-MIT", "LICENSE-APACHE", package["readme"].as_str().unwrap()] {
             assert!(folder.join(file).is_file(), "{name} has no {file}");
         }
-        // A dependency by path alone is none for those who get the package.
+        // A dependency by path alone does not exist for users of the package.
         for dependency in package["dependencies"].as_array().unwrap() {
             let is_own = dependency["path"].is_string() && dependency["kind"] != "dev";
             assert!(
@@ -191,7 +179,6 @@ fn packages_are_all_that_a_program_gets() {
     }
 }
 
-/// The README's program and, behind it, what the README says that it prints.
 fn readme() -> (String, String) {
     let text = fs::read_to_string(root().join("README.md")).unwrap();
     let (_, rest) = text.split_once("```rust\n").expect("a program");
@@ -206,7 +193,7 @@ fn the_readmes_program_works_when_pasted_into_a_new_crate() {
     let (program, printed) = readme();
     let outside = Outside::new(&program, &["warpfold"]);
     let said = outside.run();
-    // A machine with a GPU has another device, and no other sum.
+    // On a machine with a GPU the device differs, but not the sum.
     let sum = |line: &str| line.split(" on ").next().unwrap_or_default().to_owned();
     match warpfold_suite::device::probe() {
         Ok(_) => assert_eq!(sum(&said), sum(&printed)),

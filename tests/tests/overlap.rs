@@ -1,32 +1,27 @@
-//! The kernels with many results, launched so that they overlap with the launch before, in every order
-//! of the blocks' steps: the kernels' own PTX, and the same without the waits, which must show.
-//! hand_over.rs has those with a single result.
+//! Kernels with many results, launched so that they overlap with the launch before, in every order of
+//! the blocks' steps: with the kernels' own PTX, and without the waits, which must be detected.
+//! hand_over.rs covers kernels with a single result.
 
 use warpfold_abi::segments::BLOCK;
 use warpfold_sim::{Args, Config, Exploration, ExploreError, Explored, Gpu, Launch, Module};
 use warpfold_tests::library_ptx;
 
-/// What lets a block go on when the launches before are over.
+/// The instruction that waits for completion of the launches before.
 const WAIT: &str = "griddepcontrol.wait;";
 /// Elements that a launch may read: those of launch k are all k + 1.
 const ELEMENTS: u64 = 4096;
-/// Executions of a case at most.
 const LIMIT: u64 = 200;
-/// Bytes of the outputs, which all launches write, and of the slots.
 const BYTES: u64 = 256;
 
-/// A launch of a kernel.
 struct Case {
     file: &'static str,
     kernel: &'static str,
     blocks: u32,
     threads: u32,
-    /// How many results there are, and of how many elements each.
     results: u64,
     len: u64,
-    /// The bytes of the result of elements that are all 2, by how many they are.
+    /// Returns the bytes of a result of elements that are all 2, given their number.
     result: fn(u64) -> Vec<u8>,
-    /// The arguments, of a launch that reads from an address on.
     arguments: fn(&Memory, u64) -> Args,
 }
 
@@ -48,13 +43,13 @@ fn axis(len: u64, width: u64, [share, across]: [u64; 2], memory: &Memory, input:
     shape.u64(share).u64(across).ptr(memory.slots).ptr(memory.output)
 }
 
-/// A single result of units along two axes, of which the slower one has two positions.
+/// Returns the arguments of a single result along two axes, the slower of which has two positions.
 fn view([units, unit]: [u64; 2], share: u64, memory: &Memory, input: u64) -> Args {
-    // Axes with results, their strides, and those of the results.
+    // Axes with results, their strides, and the strides of the results.
     let args = (0..2 + 3 + 3).fold(Args::new().ptr(input).u64(1), |args, _| args.u64(1));
     let (len, threads) = (units / 2, 32 * share);
     let args = args.u64(len).u64(1).u64(unit).u64(len * unit).u64(len * unit);
-    // Along the axes, for a result per block.
+    // Reduced axes, for one result per block.
     let args = args.u64(units / threads).u64(units % threads).u64(1).u64(1);
     args.u64(share).ptr(memory.slots).ptr(memory.output)
 }
@@ -64,12 +59,10 @@ fn top(rows: u64, len: u64, share: u64, memory: &Memory, input: u64) -> Args {
     shape.ptr(memory.slots).ptr(memory.output)
 }
 
-/// Returns the right sum, as bytes.
 fn sum(len: u64) -> Vec<u8> {
     (2.0 * len as f32).to_le_bytes().into()
 }
 
-/// The place of the first element, and that.
 fn first(_len: u64) -> Vec<u8> {
     [0, u64::from(2.0_f32.to_bits())].into_iter().flat_map(u64::to_le_bytes).collect()
 }
@@ -79,8 +72,8 @@ const AXIS: &str = "reducer_axis_sum_f32";
 const VIEW: &str = "reducer_view_sum_f32";
 const TOP: &str = "reducer_top_largest_f32";
 
-/// Every kernel, with blocks that hand on a value where it has such: of several values at a time there
-/// are more executions than can be waited for.
+/// Every kernel, with blocks that pass on one value, if it passes on any. Cases that pass on several
+/// values at a time have too many executions to explore.
 const CASES: &[Case] = &[
     Case {
         file: ROWS,
@@ -202,7 +195,6 @@ const CASES: &[Case] = &[
         result: first,
         arguments: |memory, input| top(2, 130, 1, memory, input),
     },
-    // A tile without an end, and one with the end of a segment that comes from there.
     Case {
         file: "reducer_segments_sum_f32",
         kernel: "path",
@@ -213,7 +205,6 @@ const CASES: &[Case] = &[
         result: sum,
         arguments: |memory, input| {
             let segments = Args::new().ptr(input).u64(3000).u64(1).ptr(memory.offsets).u64(1).u64(0);
-            // Two tiles, a block for each.
             let segments = segments.ptr(memory.starts).u64(2).u64(1);
             segments.ptr(memory.slots).u64(4).ptr(memory.output)
         },
@@ -248,7 +239,7 @@ impl Case {
         }
     }
 
-    /// What is wrong behind both launches, of which the second one's results must be left.
+    /// Checks the results after both launches; those of the second one must remain.
     fn check(&self, gpu: &Gpu, memory: &Memory) -> Result<(), String> {
         let read = |address: u64, bytes: u64| {
             let mut read = vec![0; bytes as usize];

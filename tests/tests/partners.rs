@@ -1,5 +1,5 @@
-//! A catalogue row without its kernel, PTX entries, binary, twin or section of the ladder fails, and so
-//! does any of those without a row.
+//! Completeness of the catalogue: a row without its kernel, PTX entries, binary, twin or section of the
+//! ladder fails, and so does any of these without a row.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,6 @@ fn names<'v>(variants: impl Iterator<Item = &'v Variant>) -> Names {
     variants.map(|variant| variant.id.to_owned()).collect()
 }
 
-/// Stems of the files of a folder that have this extension and whose text the filter accepts.
 fn files(folder: &Path, extension: &str, accept: impl Fn(&str) -> bool) -> Names {
     let files = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     files
@@ -33,7 +32,7 @@ fn files(folder: &Path, extension: &str, accept: impl Fn(&str) -> bool) -> Names
         .collect()
 }
 
-/// Fails with what is missing and what is too much of what `place` has; `{}` in it stands for a name.
+/// Fails with the missing and the superfluous names of `place`; `{}` in it stands for a name.
 fn assert_partners(place: &str, found: &Names, expected: &Names) {
     let shown = |names: Vec<&String>| -> Vec<String> {
         names.into_iter().map(|name| place.replace("{}", name)).collect()
@@ -112,7 +111,6 @@ fn the_ptx_has_an_entry_for_every_operation_and_type_and_no_other() {
     }
 }
 
-/// The entries of a text, all of which the simulator must know.
 fn entries(ptx: &str) -> Names {
     Module::parse(ptx).unwrap_or_else(|error| panic!("{error}"));
     let lines = ptx.lines().filter_map(|line| line.strip_prefix(".visible .entry "));

@@ -1,11 +1,11 @@
-//! Wrong kernels, planted in every row of the catalogue: whatever is tested here or run by a binary, one
-//! that does nothing, one that returns what it found in its output, one that drops the last element and
-//! one that returns infinity are called wrong.
+//! Wrong kernels, planted in every catalogue row that is tested or run by a binary. The checks must
+//! detect a kernel that does nothing, one that returns the previous contents of its output, one that
+//! drops the last element and one that returns infinity.
 //!
-//! Proves it of the very elements and checks that the other tests use, by what such kernels would give;
-//! and for every reduction by kernels that really do nothing and launches that really leave the last
-//! element out. What `run`, `compare` and `tune` use is tested beside them, with the same check. That a
-//! kernel which is wrong in another way is seen, it does not prove.
+//! This is proved for the elements and checks of the other tests, with the values that such kernels
+//! would give; and for every reduction with kernels that do nothing and launches that leave the last
+//! element out. The elements of `run`, `compare` and `tune` are tested in their crates, with the same
+//! check. Other kinds of wrong kernels are not covered.
 
 use std::{fs, path::PathBuf};
 
@@ -23,23 +23,21 @@ use warpfold_tests::{
     BLOCKS, REDUCER_SIZES, SIZES, Sample, TRANSFER_SIZES, TWIN_SIZES, device, exact, ptx, samples, store,
 };
 
-/// Every row that makes one value, with its operations and types.
 fn rows() -> impl Iterator<Item = (&'static Variant, Op, Dtype)> {
     let of = |row: &'static Variant| row.cases().filter_map(move |(op, dtype)| Some((row, op?, dtype)));
     VARIANTS.iter().flat_map(of)
 }
 
-/// Refuses elements on which a wrong kernel would pass.
 fn require(expected: &Expected, depth: u64, what: &str) {
     for planted in expected.planted() {
         let check = expected.check(planted.value, depth);
         assert!(!check.ok, "{what}: a kernel that {} passes at depth {depth}: {check:?}", planted.what);
     }
-    // With room for what a kernel that drops an element may be off besides.
+    // Leaves room for the rounding error of a kernel that also drops an element.
     assert_eq!(expected.blind_to(depth), None, "{what}, depth {depth}");
 }
 
-/// Depths at which a row is tested: in every block, and of a transfer with every chunk.
+/// Returns a row's tested depths: those of every block size, or those of every chunk of a transfer.
 fn depths(variant: &'static Variant, op: Op, data: &Data, reducer: &Reducer) -> Vec<u64> {
     let (dtype, n, info) = (data.dtype(), data.len() as u64, device().info());
     match variant.work {
@@ -78,7 +76,6 @@ fn four_wrong_kernels_are_caught_in_every_row_at_every_size_that_is_tested() {
                             caught += expected.planted().len();
                         }
                     }
-                    // Exact means so.
                     let exact = expected.check(expected.value, 1 << 20).allowed == 0.0;
                     assert!(exact || kind == "random", "{op} of {n} {dtype}");
                 }
@@ -97,8 +94,8 @@ fn four_wrong_kernels_are_caught_in_every_binary_by_default() {
             let expected = Expected::mark(op, &mut data, n).unwrap();
             for (variant, ..) in rows().filter(|row| (row.1, row.2) == (op, dtype)) {
                 let depth = match variant.work {
-                    // Whatever is chosen, an element takes part in as many additions as one block makes
-                    // at most.
+                    // For any choice, an element takes part in at most as many additions as a block
+                    // makes.
                     Work::Reducer => DEFAULT_N / 128,
                     Work::Reduction(_) => {
                         Plan::new(&Request::new(variant, op, &data), device().info()).unwrap().depth
@@ -123,7 +120,6 @@ fn four_wrong_kernels_are_caught_in_every_binary_by_default() {
     }
 }
 
-/// A PTX file whose entries do nothing.
 fn emptied(text: &str) -> String {
     let (mut left, mut depth, mut in_entry) = (String::new(), 0, false);
     for line in text.lines() {
@@ -144,7 +140,6 @@ fn emptied(text: &str) -> String {
     left
 }
 
-/// A store of kernels that do nothing, removed when it is dropped.
 struct Empty {
     folder: PathBuf,
     store: PtxStore,
@@ -167,12 +162,10 @@ impl Empty {
 
 impl Drop for Empty {
     fn drop(&mut self) {
-        // A folder that is left behind does no harm.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// The result of a run on poisoned memory.
 fn run(reduction: &Reduction, input: &warpfold_suite::Buffer, poison: u8) -> Value {
     let mut workspace = reduction.workspace().unwrap();
     workspace.poison(poison).unwrap();
@@ -242,7 +235,7 @@ fn a_reducer_that_does_nothing_or_leaves_the_last_element_out_is_caught() {
 
 #[test]
 fn a_kernel_that_drops_the_tail_is_caught_at_every_size_that_has_one() {
-    // SAFETY: it is wrong, and does nothing worse.
+    // SAFETY: it gives a wrong result, but accesses no memory out of bounds.
     let testing = unsafe { catalogue::testing() };
     let broken = testing.iter().find(|variant| variant.id == "testing_drops_tail").unwrap();
     for n in SIZES.into_iter().filter(|n| n % 32 != 0) {
@@ -254,7 +247,7 @@ fn a_kernel_that_drops_the_tail_is_caught_at_every_size_that_has_one() {
     }
 }
 
-/// As the binaries and `run` have it, the transfers included.
+/// The records of the binaries and of `run`, transfers included.
 #[test]
 fn records_of_what_does_nothing_are_wrong() {
     let empty = Empty::of("records", &["sequential", transfer::KERNEL]);
@@ -271,7 +264,7 @@ fn records_of_what_does_nothing_are_wrong() {
         let mut transfer = Transfer::new(device(), &empty.store, &request, &data).unwrap();
         let record = Record::of_transfer(&mut transfer, device(), &data, &expected, options).unwrap();
         assert!(!record.ok, "{record:?}");
-        // What was poisoned comes out, not what memory held that was just given back.
+        // The result is the poison, not the contents of memory that was just freed.
         let poison = Value::from_bytes(dtype, &[POISONS[0]; 8]);
         assert_eq!(record.result.to_bytes(), poison.to_bytes(), "{record:?}");
     }

@@ -1,5 +1,5 @@
-//! Each primitive of the device crate, for each element type, against what it must
-//! give: coordinates, shuffles, shared memory, 16-byte loads, atomics, counters, ordering.
+//! Each primitive of the device crate, for each element type, against its expected result: coordinates,
+//! shuffles, shared memory, 16-byte loads, atomics, counters, ordering.
 
 use warpfold_suite::device::Geometry;
 use warpfold_tests::{
@@ -13,7 +13,7 @@ fn launch<const N: usize>(entry: &str, geometry: Geometry, arguments: [u64; N]) 
 
 for_each_type!(shuffles shared_memory vector_loads atomics extremes);
 
-/// Elements that differ in all bytes, so that a swapped half shows.
+/// Returns elements that differ in all bytes, so that a swapped half is detected.
 fn elements<T: Scalar>(len: usize) -> Vec<T> {
     (0..len as u64).map(|i| T::random((i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect()
 }
@@ -59,7 +59,6 @@ mod generic {
 
     pub(super) fn atomics<T: Scalar>() {
         const THREADS: u32 = 3 * 64;
-        // Small integers: exact in every type and order.
         let small = |i: u32| T::from_small((i * 37 % 101) as i8 - if T::SIGNED { 50 } else { 0 });
         let input: Vec<T> = (0..THREADS).map(small).collect();
         let start = T::from_small(60);
@@ -90,11 +89,9 @@ mod generic {
     }
 }
 
-/// What the tests need of an element type beyond [`warpfold_suite::Scalar`].
 trait Scalar: warpfold_suite::Scalar {
     const SIGNED: bool;
     fn from_small(value: i8) -> Self;
-    /// Eight values around which minimum and maximum go wrong.
     fn specials() -> [Self; 8];
     fn least(self, other: Self) -> Self;
     fn greatest(self, other: Self) -> Self;
@@ -121,7 +118,7 @@ macro_rules! integers {
     )*};
 }
 
-/// The order in which -0 is less than +0 is the total order; NaN is dealt with first.
+/// Total order, in which -0 is less than +0; NaN is handled first.
 macro_rules! floats {
     ($($ty:ty)*) => {$(
         impl Scalar for $ty {
@@ -162,7 +159,6 @@ fn coordinates() {
     }
 }
 
-/// Every count from 0 to the last is given out equally often, and the counter is back at zero.
 #[test]
 fn counter_wraps_around() {
     let (counter, seen) = (memory(&[0_u32]), poisoned::<u32>(4 * 64));
@@ -174,8 +170,8 @@ fn counter_wraps_around() {
     assert_eq!(values::<u32>(&counter), [0]);
 }
 
-/// A block that waits for another one sees what it published; on the simulator this also shows that
-/// a kernel that spins on memory ends.
+/// A waiting block observes another block's published value. On the simulator this also shows that a
+/// kernel that spins on memory ends.
 #[test]
 fn fences_and_warp_barriers_order_memory() {
     const PAIRS: u32 = 20;

@@ -1,4 +1,4 @@
-//! CUDA programs that nvcc has made, as they are, on simulated GPUs.
+//! Unmodified CUDA programs compiled by nvcc, on simulated GPUs.
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -12,7 +12,6 @@ mod linux {
 
     use warpfold_tests::root;
 
-    /// What the tests need: the command with its libraries, and the program by several calls of nvcc.
     struct Made {
         command: PathBuf,
         folder: tempfile::TempDir,
@@ -21,8 +20,8 @@ mod linux {
     const RUNTIME: &str = "tests/programs/runtime.cu";
     const PLANTED: &str = "tests/programs/planted.cu";
 
-    /// How programs are compiled: PTX with a runtime that is looked up, PTX with NVIDIA's inside, and
-    /// machine code alone; and the wrong kernels with their lines.
+    /// Programs and compiler flags: PTX with the shared runtime, PTX with NVIDIA's static one, and
+    /// machine code alone; and the wrong kernels with line information.
     const KINDS: [(&str, &str, &[&str]); 4] = [
         ("shared", RUNTIME, &["-arch=compute_90", "-cudart", "shared"]),
         ("static", RUNTIME, &["-arch=compute_90", "-cudart", "static"]),
@@ -30,7 +29,6 @@ mod linux {
         ("planted", PLANTED, &["-arch=compute_90", "-lineinfo", "-cudart", "shared"]),
     ];
 
-    /// All of it, made once; nothing where there is no nvcc.
     fn made() -> Option<&'static Made> {
         static MADE: OnceLock<Option<Made>> = OnceLock::new();
         MADE.get_or_init(|| match xtask::suite::nvcc() {
@@ -52,7 +50,7 @@ mod linux {
             nvcc.args(["-std=c++17", "-o"]).arg(folder.path().join(name)).args(flags);
             nvcc.arg(root().join(source));
             if let Some(libraries) = libraries {
-                // A toolkit from packages has the library, and not the name by which it is linked.
+                // A toolkit from packages has the library, but not the name used for linking.
                 let link = folder.path().join("libcudart.so");
                 if !link.exists() {
                     symlink(libraries.join("libcudart.so.13"), &link).unwrap();
@@ -106,12 +104,12 @@ mod linux {
             "all of it",
         ];
         let (mut sorted, mut wanted) = (lines.clone(), expected.to_vec());
-        // What kernels print comes when it comes.
+        // The order of the kernels' output is not defined.
         sorted.sort_unstable();
         wanted.sort_unstable();
         assert_eq!(sorted, wanted, "{out}{err}");
         assert!(output.status.success(), "{out}{err}");
-        // What is refused, each once, and what there is not.
+        // Refused calls and missing features, reported once each.
         let refused = [
             "launch of `scale(float*, int)`: block.x is 1025, allowed is 1 to 1024",
             "launch of `scale(float*, int)`: grid.x is 0, allowed is 1 to 2147483647",
@@ -120,7 +118,6 @@ mod linux {
         let mut expected: Vec<String> =
             refused.iter().map(|what| format!("warpfold-sim: cuLaunchKernel: {what}")).collect();
         expected.push("libcudart: cudaMallocMipmappedArray is not supported".to_owned());
-        // With an address.
         let unfreed = "warpfold-sim: cuGraphLaunch: the graph's allocation at 0x";
         let (of_memory, rest): (Vec<&str>, Vec<&str>) =
             err.lines().partition(|line| line.starts_with(unfreed));
@@ -135,14 +132,13 @@ mod linux {
         let (out, err) = said(&output);
         assert_eq!(out, "cudaErrorIllegalAddress, then cudaErrorIllegalAddress\n", "{err}");
         assert_eq!(output.status.code(), Some(3));
-        // Once, with the thread and the instruction.
         let wanted =
             ["kernel `scale(float*, int)`, block (0, 0, 0), thread (", "ld.global.f32", "address 0x40"];
         assert!(wanted.iter().all(|word| err.contains(word)), "{err}");
         assert_eq!(err.lines().count(), 1, "{err}");
     }
 
-    /// A GPU's allocations are multiples of 512 bytes, and what a kernel does there goes well on it.
+    /// A GPU's allocations are multiples of 512 bytes, so accesses past the requested size go unnoticed.
     #[test]
     fn allocations_are_as_long_as_the_program_asks_or_as_a_gpus() {
         let Some(made) = made() else { return };
@@ -157,8 +153,7 @@ mod linux {
         assert!(said(&output).1.contains("--round 3: give a power of two"), "{output:?}");
     }
 
-    /// A kernel that is wrong on purpose: its name, the line that is at fault, and the rules by which it
-    /// may be found.
+    /// A kernel that is wrong on purpose: name, faulty line, and the rules by which it may be found.
     struct Planted {
         name: String,
         line: usize,
@@ -191,7 +186,7 @@ mod linux {
                 };
                 assert!(err.lines().any(is_found), "{name}: no {} at {place} in {err}", rule[0]);
             }
-            // Nothing is found that is not what was planted, or comes of it.
+            // No findings other than the planted fault and its consequences.
             let strangers = err.lines().filter(|line| line.contains("kernel `"));
             let kernel = format!("kernel `void {name}<false>(");
             assert!(strangers.clone().all(|line| line.contains(&kernel)), "{name}: {err}");
@@ -203,7 +198,6 @@ mod linux {
         let Some(made) = made() else { return };
         let (out, err) = said(&made.run(&["exec", "--check"], "planted", &["right"]));
         assert_eq!((&*out, &*err), ("", ""));
-        // In any order of their threads.
         for seed in ["1", "2", "3"] {
             let output = made.run(&["exec", "--check", "--seed", seed], "planted", &["right"]);
             assert!(output.status.success(), "seed {seed}: {}", said(&output).1);
@@ -227,7 +221,7 @@ mod linux {
         let line = err.lines().find(|line| line.ends_with("// BUG tree read-write-race"));
         assert!(err.contains("void tree<false>(float const*, float*, int): 1 launch"), "{err}");
         assert!(line.is_some_and(|line| !line.starts_with("        ")), "{err}");
-        // A program's own status stays, where it says that something is wrong.
+        // The program's own exit status is kept if it signals an error.
         let output = made.run(&["exec", "--check"], "shared", &["fault"]);
         assert_eq!(output.status.code(), Some(3));
     }
@@ -283,7 +277,7 @@ mod linux {
         assert!(said(&few).1.contains("has 2 parameters, and 1 are given"), "{few:?}");
     }
 
-    /// A program in Rust that knows CUDA's driver by cudarc, which opens it by itself.
+    /// A Rust program that uses the CUDA driver through cudarc, which loads it itself.
     #[test]
     fn a_program_of_cudarcs_runs_as_it_is() {
         let Some(made) = made() else { return };
@@ -298,7 +292,7 @@ mod linux {
         }
     }
 
-    /// The libraries are `target/sim-debug/lib`, wherever that is.
+    /// The libraries are in `target/sim-debug/lib`, wherever the target folder is.
     #[test]
     fn the_libraries_have_the_versions_that_programs_ask_for() {
         let Some(made) = made() else { return };
@@ -306,7 +300,7 @@ mod linux {
         let bytes = fs::read(library).unwrap();
         let version = b"libcudart.so.13\0";
         assert!(bytes.windows(version.len()).any(|window| window == version));
-        // Without versions the dynamic linker says so on stderr, each time.
+        // Without versions the dynamic linker warns on stderr each time.
         let output = made.run(&["exec"], "shared", &["fault"]);
         assert!(!said(&output).1.contains("no version information"), "{output:?}");
     }

@@ -1,8 +1,8 @@
-//! The reducer with the kernels that were built, by either compiler: every operation and type against
-//! the reference, wherever elements start and end, with every kernel and on grids that leave blocks
-//! little to do; special values; choices of the caller's; and stores that lack something.
+//! The reducer with the compiled kernels of either compiler: every operation and type against the
+//! reference, at every alignment, with every kernel and on grids that leave blocks little to do; special
+//! values; the caller's choices; and incomplete stores.
 //!
-//! What a program does with the library, its own tests have (`warpfold/tests`).
+//! The library's own tests (`warpfold/tests`) cover its use by programs.
 
 use std::{
     fs,
@@ -25,13 +25,11 @@ use warpfold_tests::{
     store,
 };
 
-/// A reducer that the tests share.
 fn reducer() -> &'static Reducer {
     static REDUCER: OnceLock<Reducer> = OnceLock::new();
     REDUCER.get_or_init(|| Reducer::with(device(), store(), Tuning::generic()).unwrap())
 }
 
-/// The value of a reduction of some elements.
 fn value(reducer: &Reducer, op: Op, buffer: &Buffer) -> Value {
     reducer.reduce(op, buffer).unwrap().expect("there are elements").value
 }
@@ -44,7 +42,6 @@ fn pairs() -> impl Iterator<Item = (Op, Dtype)> {
     Op::ALL.iter().flat_map(|&op| Dtype::ALL.iter().map(move |&dtype| (op, dtype)))
 }
 
-/// Whether an answer is right for these elements.
 fn verify(expected: &Expected, op: Op, data: &Data, answer: Answer, depth: u64, what: &str) {
     let dtype = data.dtype();
     match answer.index {
@@ -67,12 +64,10 @@ fn verify(expected: &Expected, op: Op, data: &Data, answer: Answer, depth: u64, 
     }
 }
 
-/// Reduces a buffer that holds these elements, whoever has chosen them.
 fn check(reducer: &Reducer, op: Op, data: &Data, buffer: &Buffer, what: &str) {
     check_for(&Expected::of(op, data).unwrap(), reducer, op, data, buffer, what);
 }
 
-/// Reduces a buffer that holds these elements.
 fn check_for(expected: &Expected, reducer: &Reducer, op: Op, data: &Data, buffer: &Buffer, what: &str) {
     let what = format!("{op} of {} {}, {what}", data.len(), data.dtype());
     let answer = reducer.reduce(op, buffer).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -136,7 +131,6 @@ fn any_grid_and_kernel_gives_the_right_result() {
         let choice = Choice { kernel, block, blocks: Blocks::Total(blocks) };
         let reducer = with_choice(choice);
         for &dtype in Dtype::ALL {
-            // A few tiles of the bulk kernel, and a rest.
             let bytes = if kernel == KernelKind::Bulk { 5 * 32_768 + 1001 } else { 33_333 };
             let n = bytes / dtype.size();
             let buffer = device().upload(&Data::random(dtype, n, 1)).unwrap();
@@ -160,8 +154,7 @@ fn any_grid_and_kernel_gives_the_right_result() {
     }
 }
 
-/// More blocks than fit the room that their count suggests: the grid is what is resident, and no more
-/// than has work.
+/// The grid is limited to the resident blocks and to the blocks with work.
 #[test]
 fn grids_are_cut_to_what_is_resident_and_has_work() {
     let info = device().info();
@@ -178,7 +171,6 @@ fn grids_are_cut_to_what_is_resident_and_has_work() {
     }
 }
 
-/// The values as elements of a floating-point type, which holds all of them.
 fn floats(dtype: Dtype, values: &[f32]) -> Data {
     let half = |value: f32| {
         let bits = value.to_bits();
@@ -205,7 +197,7 @@ fn floats(dtype: Dtype, values: &[f32]) -> Data {
     }
 }
 
-/// NaN wins wherever it stands, of equals the first, and infinities are numbers.
+/// NaN takes precedence wherever it is, the first of equals is found, and infinities are numbers.
 #[test]
 fn special_floats_are_found_wherever_they_stand() {
     const NAN: f32 = f32::NAN;
@@ -229,7 +221,6 @@ fn special_floats_are_found_wherever_they_stand() {
     });
     for dtype in [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64] {
         for values in cases {
-            // Side by side, in different groups of 16 bytes, in different blocks.
             for spread in [1, 40, 3001] {
                 let mut elements = vec![values[0]; (values.len() - 1) * spread + 1];
                 for (i, &value) in values.iter().enumerate() {
@@ -328,7 +319,6 @@ fn a_tuning_file_that_cannot_be_taken_is_no_obstacle() {
     }
 }
 
-/// A folder of this test run, removed at its end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -349,12 +339,10 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A folder that is left behind does no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// A kernel with the reducer's parameters.
 fn kernel(attributes: &str, body: &str) -> String {
     let declared = |parameter: &Parameter| format!(".param .b{} {}", 8 * parameter.size, parameter.name);
     let parameters: Vec<_> = ReduceCut::<i32>::PARAMETERS.iter().map(declared).collect();
@@ -365,8 +353,8 @@ fn kernel(attributes: &str, body: &str) -> String {
     )
 }
 
-/// A store with a broken sum of i32, and all else as it should be. What is written by hand goes by
-/// llvm's name, whichever compiler's PTX is under test.
+/// Returns a store with a broken sum of i32 and everything else intact. Handwritten PTX is stored as
+/// llvm's, whichever compiler's PTX is under test.
 fn broken(folder: &Folder, ptx: &str) -> PtxStore {
     folder.write("llvm/sm_80/reducer_sum_i32.ptx", ptx);
     let right = store().find("reducer_max_i32", device().info()).unwrap();
@@ -374,9 +362,9 @@ fn broken(folder: &Folder, ptx: &str) -> PtxStore {
     PtxStore::at(&folder.0, Some(Codegen::Llvm)).unwrap()
 }
 
-/// A kernel that stops with an error takes its context with it: everything there fails from then on,
-/// with the same error, and what is in other contexts works. A GPU takes all contexts of the process,
-/// and so all other tests.
+/// A kernel that ends with an error invalidates its context: all later calls there fail with the same
+/// error, and other contexts still work. A GPU invalidates all contexts of the process, and so all other
+/// tests.
 #[test]
 fn after_a_kernel_has_failed_its_context_is_lost_and_others_work() {
     if on_gpu() {
@@ -391,7 +379,7 @@ fn after_a_kernel_has_failed_its_context_is_lost_and_others_work() {
     let reducer = Reducer::with(&lost, &store, Tuning::fixed(choice).unwrap()).unwrap();
     let buffer = lost.upload(&data).unwrap();
     assert_eq!(value(&reducer, Op::Max, &buffer), max);
-    // Its PTX has no bulk kernel: the grid kernel is taken.
+    // Its PTX has no bulk kernel: the grid kernel is used.
     assert_eq!(reducer.plan(Op::Sum, &buffer).unwrap().unwrap().kernel, KernelKind::Grid);
     for error in [
         reducer.reduce(Op::Sum, &buffer).map(drop).unwrap_err(),
@@ -407,7 +395,7 @@ fn after_a_kernel_has_failed_its_context_is_lost_and_others_work() {
     assert_eq!(value(&reducer, Op::Max, &other.upload(&data).unwrap()), max);
 }
 
-/// A launch that the driver refuses: the kernel takes no block of 512 threads.
+/// A launch that the driver refuses: the kernel does not support blocks of 512 threads.
 #[test]
 fn a_refused_launch_is_an_error_and_no_more() {
     let folder = Folder::new("refused");
@@ -440,7 +428,6 @@ fn a_choice_that_is_tried_runs_or_is_refused() {
         }
         contest.enter(contender, 0).unwrap();
     }
-    // One that would not give what is expected.
     let wrong = Expected::of(Op::Sum, &part(&data, 0..49_999)).unwrap();
     contest.enter(Measured::new(reducer(), case, None, wrong).unwrap(), 1).unwrap();
     let options = Options { rounds: 5, warm_up: 1, ..Options::default() };
@@ -451,7 +438,7 @@ fn a_choice_that_is_tried_runs_or_is_refused() {
     assert!(matches!(refused, Error::Mismatch { what: "choice", .. }), "{refused}");
     let folder = Folder::new("old");
     let text = store().find("reducer_sum_f32", device().info()).unwrap().text;
-    // No file but one for sm_80, whose bulk kernel has another name.
+    // Only a file for sm_80, whose bulk kernel has another name.
     folder.write("llvm/sm_80/reducer_sum_f32.ptx", &text.replace("reducer_sum_f32_bulk", "other"));
     let old = Reducer::with(
         device(),

@@ -1,5 +1,5 @@
-//! What the catalogue promises beyond single results: repetition, streams, special values, geometry,
-//! and that kernels broken on purpose are caught.
+//! Catalogue guarantees beyond single results: repetition, streams, special values, geometry, and
+//! detection of kernels that are broken on purpose.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -25,7 +25,6 @@ fn run(reduction: &Reduction, data: &Data) -> Value {
     reduction.run(&input, &mut workspace).unwrap_or_else(|error| panic!("{error}")).value
 }
 
-/// The sum of these elements in their own type.
 fn expected(data: &Data) -> Expected {
     Expected::of(Op::Sum, data).unwrap().of_type(data.dtype())
 }
@@ -46,7 +45,7 @@ fn single_pass_is_right_a_thousand_times_in_a_row() {
     }
 }
 
-/// Two streams at once, each with a workspace of its own, a launch under way on both at any time.
+/// Two streams at once, each with its own workspace and always one launch in flight.
 #[test]
 fn single_pass_is_right_on_two_streams_at_once() {
     let variant = catalogue::find("single_pass_last_block").unwrap();
@@ -125,7 +124,7 @@ fn what_was_not_planned_for_is_refused() {
     let error = reduction.run(&input, &mut larger.workspace().unwrap()).unwrap_err();
     assert!(matches!(error, Error::Mismatch { what: "workspace", .. }), "{error}");
 
-    // What atomics combine into begins as the workspace has it.
+    // The workspace initialises the accumulators of atomics.
     let (fives, as_floats) = (Data::I32(vec![-5; 1000]), Data::F32(vec![-5.0; 1000]));
     let atomic = |variant: &&Variant| variant.shape().unwrap().completion == Completion::Atomic;
     for variant in catalogue::reductions().filter(atomic) {
@@ -146,7 +145,7 @@ fn what_was_not_planned_for_is_refused() {
     assert!(matches!(error, Error::Mismatch { what: "input", .. }), "{error}");
 }
 
-/// NaN wins wherever it stands, -0 is less than +0, and infinities and subnormals are numbers.
+/// NaN takes precedence wherever it is, -0 is less than +0, and infinities and subnormals are numbers.
 #[test]
 fn minimum_and_maximum_of_special_floats() {
     let subnormal = f32::from_bits(1);
@@ -163,7 +162,6 @@ fn minimum_and_maximum_of_special_floats() {
         catalogue::reductions().filter(|variant| variant.dtypes.contains(&warpfold_suite::Dtype::F32))
     {
         for (values, least, greatest) in cases {
-            // Far apart, so that the values meet in different warps and blocks.
             for spread in [1, 40, 700] {
                 let mut elements = vec![values[0]; (values.len() - 1) * spread + 1];
                 for (i, &value) in values.iter().enumerate() {
@@ -183,7 +181,7 @@ fn minimum_and_maximum_of_special_floats() {
     }
 }
 
-/// The identity of an extreme is no element that there could be.
+/// The identity of an extreme must not exclude any element.
 #[test]
 fn extremes_of_nothing_but_infinities_are_infinite() {
     let doubles = |variant: &&Variant| variant.dtypes.contains(&warpfold_suite::Dtype::F64);
@@ -222,7 +220,6 @@ fn grid_stride_variants_take_any_grid() {
     }
 }
 
-/// Whether the user chooses the grid.
 fn takes_any_grid(variant: &Variant) -> bool {
     variant.shape().is_some_and(|shape| shape.geometry == Geometry::GridStride)
 }
@@ -230,7 +227,7 @@ fn takes_any_grid(variant: &Variant) -> bool {
 #[test]
 fn the_promised_geometries_give_the_same_bits_twenty_times() {
     for variant in catalogue::reductions() {
-        // The order of atomics is the order of arrival: only integers are sure to come out the same.
+        // Atomics combine in order of arrival: only integers are sure to come out the same.
         let float = variant.dtypes.contains(&warpfold_suite::Dtype::F32)
             && variant.determinism != Determinism::Unordered;
         let dtype = if float { warpfold_suite::Dtype::F32 } else { warpfold_suite::Dtype::I32 };
@@ -253,7 +250,6 @@ fn the_promised_geometries_give_the_same_bits_twenty_times() {
     }
 }
 
-/// Elements at every distance from a 16-byte boundary, with every tail.
 #[test]
 fn inputs_may_start_and_end_anywhere() {
     let whole = |dtype| small_integers(Op::Sum, dtype, 40_000, 3);
@@ -361,8 +357,8 @@ fn means_and_norms_follow_from_the_reductions() {
 
 #[test]
 fn an_input_of_64_bit_indices() {
-    // On a GPU more than 2^32 elements; the simulator would take hours, so there the kernels' 64-bit
-    // index is covered by the grid alone.
+    // More than 2^32 elements, on a GPU only. The simulator would take hours, so there the kernels'
+    // 64-bit index is covered by the grid alone.
     if !on_gpu() {
         return;
     }
@@ -370,7 +366,6 @@ fn an_input_of_64_bit_indices() {
     let data = Data::I32(vec![1; n as usize]);
     let free = device().free_memory().unwrap();
     assert!(free > 5 * n, "needs a GPU with {} bytes free, this one has {free}", 5 * n);
-    // One thread alone would take minutes.
     let alone = |variant: &&Variant| variant.shape().unwrap().geometry == Geometry::SingleThread;
     for variant in catalogue::reductions().filter(|variant| !alone(variant)) {
         let reduction = prepared(variant, Op::Sum, &data);
@@ -393,7 +388,7 @@ fn a_kernel_that_drops_the_tail_is_caught() {
 
 #[test]
 fn a_kernel_that_lacks_a_barrier_is_caught() {
-    // On a GPU the race may go well; the simulator runs a warp until it waits.
+    // On a GPU the race may go unnoticed; the simulator runs a warp until it waits.
     if on_gpu() {
         return;
     }
@@ -406,7 +401,7 @@ fn a_kernel_that_lacks_a_barrier_is_caught() {
 }
 
 fn testing(id: &str) -> &'static Variant {
-    // SAFETY: of those that tests here ask for, none leaves its memory.
+    // SAFETY: of the kernels that tests here request, none accesses memory out of bounds.
     let testing = unsafe { catalogue::testing() };
     testing.iter().find(|variant| variant.id == id).expect("a test kernel has a row")
 }

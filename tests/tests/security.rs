@@ -1,10 +1,9 @@
-//! SECURITY.md says what every environment variable may do: it names all that are read, and no other.
+//! SECURITY.md documents every environment variable that is read, and no other.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
 use warpfold_tests::root;
 
-/// The variables that a text names.
 fn variables(text: &str) -> impl Iterator<Item = String> {
     const PREFIX: &str = "WARPFOLD_";
     text.match_indices(PREFIX).filter_map(|(at, _)| {
@@ -14,7 +13,6 @@ fn variables(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Those that the programs and scripts of a folder name.
 fn named_below(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -1,5 +1,4 @@
-//! The example crate outside the workspace: built with the suite's flags and checks, and its kernel run
-//! on the device under test.
+//! The example crate outside the workspace, built with the suite's flags and checks, run on the device.
 
 use std::{
     fs,
@@ -20,11 +19,10 @@ use xtask::{
     suite,
 };
 
-/// Blocks of one warp, of many, and with a last one that is not whole.
 const BLOCKS: [u32; 4] = [32, 100, 256, 1000];
 
-/// The kernel's PTX, as `cargo xtask build-ptx --kernels` makes it; `WARPFOLD_SOFTMAX_PTX` names a file
-/// to take as it is, for a machine without a compiler.
+/// Returns the kernel's PTX file, as `cargo xtask build-ptx --kernels` makes it; `WARPFOLD_SOFTMAX_PTX`
+/// names a file to use as it is, for a machine without a compiler.
 fn file() -> &'static Path {
     static FILE: OnceLock<PathBuf> = OnceLock::new();
     FILE.get_or_init(|| {
@@ -50,7 +48,6 @@ fn ptx() -> String {
     fs::read_to_string(file()).unwrap()
 }
 
-/// The result, checked against the reference.
 fn softmax(ptx: &str, input: &Matrix, block: u32, shift: usize) -> Result<Matrix, Wrong> {
     let softmax = Softmax::load(device(), file(), ptx, block).unwrap();
     let output = softmax.run(input, shift).unwrap_or_else(|error| panic!("{error:#}"));
@@ -74,7 +71,6 @@ fn every_shape_and_block() {
     }
 }
 
-/// Rows that begin anywhere in 16 bytes, shorter and longer than that, into outputs that lie otherwise.
 #[test]
 fn every_alignment() {
     for columns in [1, 2, 3, 4, 5, 7, 128, 131] {
@@ -90,7 +86,6 @@ fn every_alignment() {
 fn values_out_of_the_ordinary() {
     const COLUMNS: usize = 300;
     let (inf, nan) = (f32::INFINITY, f32::NAN);
-    // What fills the row, and what stands in places near its start, middle and end.
     let rows: [(f32, &[f32]); 12] = [
         (1.5, &[]),
         (0.0, &[-0.0]),
@@ -125,7 +120,7 @@ fn values_out_of_the_ordinary() {
     }
 }
 
-/// A row whose largest element comes last for every thread: each step scales down what was summed.
+/// A row whose largest element is the last of every thread: each step rescales the sum.
 #[test]
 fn ascending_rows() {
     let input = Matrix::new(20_000, (0..40_000).map(|i| (i % 20_000) as f32 * 1e-3).collect()).unwrap();
@@ -134,7 +129,6 @@ fn ascending_rows() {
     }
 }
 
-/// Faults that a kernel can have, planted in the PTX: each must be found.
 #[test]
 fn planted_faults_are_found() {
     let ptx = ptx();

@@ -1,5 +1,5 @@
-//! Operations of a program's own: the example crate outside the workspace, built with the suite's flags
-//! and checks, its operations loaded by the library and run on the device under test.
+//! User-defined operations: the example crate outside the workspace, built with the suite's flags and
+//! checks, its operations loaded by the library and run on the device under test.
 
 use std::{env, fs, sync::OnceLock};
 
@@ -21,14 +21,14 @@ use xtask::{
     suite,
 };
 
-/// The PTX, as `cargo xtask build-ptx --kernels` makes it; `WARPFOLD_STATISTICS_PTX` names a file to
-/// take as it is, for a machine without a compiler.
+/// Returns the PTX, as `cargo xtask build-ptx --kernels` makes it; `WARPFOLD_STATISTICS_PTX` names a
+/// file to use as it is, for a machine without a compiler.
 fn ptx() -> &'static str {
     static PTX: OnceLock<String> = OnceLock::new();
     PTX.get_or_init(|| {
         let path = env::var_os("WARPFOLD_STATISTICS_PTX").map_or_else(built, Into::into);
         let text = fs::read_to_string(path).unwrap();
-        // Without what only tools read, which is most of it.
+        // Drop line information and comments, which are most of the text.
         let code =
             |line: &&str| !line.trim_start().starts_with(".loc") && !line.trim_start().starts_with("//");
         text.lines().filter(code).flat_map(|line| [line, "\n"]).collect()
@@ -60,13 +60,11 @@ fn open() -> Device {
     Device::open(name.parse().unwrap()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The reducer that a program has.
 fn reducer() -> &'static Reducer {
     static REDUCER: OnceLock<Reducer> = OnceLock::new();
     REDUCER.get_or_init(|| Reducer::new(device()).unwrap())
 }
 
-/// One that launches as it is told.
 fn reducer_of(kernel: KernelKind, block: u32, blocks: u32) -> Reducer {
     let choice = Choice { kernel, block, blocks: Blocks::Total(blocks) };
     reducer_with(device(), PtxSource::Embedded, Tuning::fixed(choice).unwrap(), 2)
@@ -104,8 +102,7 @@ macro_rules! for_every_operation {
     };
 }
 
-/// Every length and beginning that a cut at 16 bytes tells apart, and as many elements as several tiles
-/// and blocks have.
+/// Every length and offset relative to 16 bytes, and enough elements for several tiles and blocks.
 #[test]
 fn every_length_and_beginning() {
     fn check<R: Known>() {
@@ -124,7 +121,7 @@ fn every_length_and_beginning() {
     for_every_operation!(check);
 }
 
-/// Elements that come piece by piece, and none, of which the kernels say what the result is.
+/// Elements in chunks, and an empty input, whose result the kernels define.
 #[test]
 fn in_pieces() {
     fn check<R: Known>() {
@@ -140,8 +137,7 @@ fn in_pieces() {
     for_every_operation!(check);
 }
 
-/// Whole tiles of the bulk kernel with something around them, where elements have it; the others are
-/// reduced by the grid kernel instead.
+/// Whole tiles of the bulk kernel and a remainder; element types without it use the grid kernel.
 #[test]
 fn the_bulk_kernel() {
     fn check<R: Known>() {
@@ -154,7 +150,7 @@ fn the_bulk_kernel() {
     for_every_operation!(check);
 }
 
-/// Rows that have lanes, a warp, a block and several, and begin anywhere.
+/// Rows that are reduced by lanes, a warp, a block and several, at any alignment.
 #[test]
 fn every_kind_of_rows() {
     fn check<R: Known>() {
@@ -177,13 +173,12 @@ fn every_kind_of_rows() {
     for_every_operation!(check);
 }
 
-/// Strides as views take them.
 fn signed(strides: &[usize]) -> Vec<isize> {
     strides.iter().map(|stride| stride.cast_signed()).collect()
 }
 
-/// Rows that lie apart from each other, columns of them, every second element, and two axes of three, in
-/// an order that is not that in memory.
+/// Rows that are not adjacent, columns of them, every second element, and two axes of three, in an order
+/// that differs from that in memory.
 #[test]
 fn views() {
     fn check<R: Known>() {
@@ -221,7 +216,7 @@ fn views() {
     for_every_operation!(check);
 }
 
-/// Columns that have a thread, some of a block, a block, and several of them.
+/// Columns that are reduced by a thread, a part of a block, a block, and several.
 #[test]
 fn every_kind_of_axis() {
     fn check<R: Known>() {
@@ -251,7 +246,6 @@ fn every_kind_of_axis() {
     for_every_operation!(check);
 }
 
-/// Segments within a thread, a tile and a block, over several of each, and empty ones.
 #[test]
 fn segments_of_every_length() {
     fn check<R: Known>() {
@@ -281,7 +275,6 @@ fn segments_of_every_length() {
             let mut recording = recorder.finish().unwrap();
             assert(&recording.run().unwrap().get(&recorded), "recorded");
         }
-        // Of one length, and none at all.
         for (offsets, len) in [(vec![0_u64, 40, 80, 120], 40), (vec![7, 7, 7], 0), (vec![9], 0)] {
             let segments = reducer().segments(&buffer, &device().upload(&offsets).unwrap()).unwrap();
             let results = reducer().reduce(&operation, &segments).unwrap();
@@ -294,7 +287,6 @@ fn segments_of_every_length() {
     for_every_operation!(check);
 }
 
-/// Runs of equal keys.
 #[test]
 fn by_key() {
     fn check<R: Known>() {
@@ -315,7 +307,6 @@ fn by_key() {
     for_every_operation!(check);
 }
 
-/// What a program may do beside waiting: streams, results in device memory, counts there, recordings.
 #[test]
 fn every_way_to_launch() {
     fn check<R: Known>() {
@@ -346,7 +337,7 @@ fn every_way_to_launch() {
 
         for n in [0_u32, 1, 333, 600, 601] {
             let number = device().upload(&[n]).unwrap();
-            // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
+            // SAFETY: the address is that of an element of a buffer, the owner; its value never changes.
             let count = unsafe { Count::from_raw_u32(device(), number.as_device_ptr(), number.clone()) }
                 .unwrap();
             let counted = on.reduce(&operation, buffer.counted(&count)).unwrap().wait();
@@ -382,7 +373,6 @@ fn every_way_to_launch() {
     for_every_operation!(check);
 }
 
-/// Beside the library's own, which nothing is launched for where there are no elements.
 #[test]
 fn together_with_others() {
     let (operation, other) = (operation::<RunningStatistics>(), operation::<RunningStatistics>());
@@ -401,23 +391,22 @@ fn together_with_others() {
         };
         let log = warpfold_sim_driver::record_calls();
         assert(reducer().reduce(ops, &part).unwrap(), "together");
-        // The same operation has one launch; loaded twice it is two.
+        // An operation is launched once; loaded twice it is launched twice.
         let launches = log.count("cuLaunchKernel");
         assert!(!device().info().simulated || launches == if n > 0 { 4 } else { 2 }, "{launches}");
         assert(reducer().on(&stream).reduce(ops, &part).unwrap().wait().unwrap(), "on a stream");
         let mut recorder = reducer().record();
         let recorded = recorder.reduce(ops, &part).unwrap();
         assert(recorder.finish().unwrap().run().unwrap().get(&recorded), "recorded");
-        // As many of more elements.
         let number = device().upload(&[n as u64]).unwrap();
-        // SAFETY: the number is the element of a buffer, which is the owner, and never changes.
+        // SAFETY: the address is that of an element of a buffer, the owner; its value never changes.
         let count = unsafe { Count::from_raw_u64(device(), number.as_device_ptr(), number.clone()) };
         let counted = reducer().on(&stream).reduce(ops, buffer.counted(count.as_ref().unwrap()));
         assert(counted.unwrap().wait().unwrap(), "counted");
     }
 }
 
-/// Whoever has launched keeps the kernels until they have ended, and a recording as long as it is there.
+/// Pending launches keep the kernels loaded until they have completed, and a recording for its lifetime.
 #[test]
 fn kernels_are_there_as_long_as_they_run() {
     let elements = ComplexSum::sample(1_000);
@@ -436,11 +425,9 @@ fn kernels_are_there_as_long_as_they_run() {
     assert(recording.run().unwrap().get(&recorded));
 }
 
-/// A kernel whose registers leave no room for large blocks is launched in smaller ones.
 #[test]
 fn kernels_that_take_no_large_blocks_have_smaller_ones() {
     let bound = ptx().replace("\n{\n", "\n.maxntid 128, 1, 1\n{\n");
-    // Nine operations with nineteen kernels each, or twenty.
     assert!(bound.matches(".maxntid").count() >= 9 * 19);
     // SAFETY: the PTX is that of the example's kernels, but for a bound of their blocks.
     let operation = unsafe { load::<BoundingBox>(device(), &bound) }.unwrap();
@@ -470,7 +457,6 @@ fn kernels_that_take_no_large_blocks_have_smaller_ones() {
     }
 }
 
-/// A host's type under the name of other kernels.
 macro_rules! stranger {
     ($Name:ident = $name:literal: $Element:ty => $Output:ty) => {
         struct $Name;
@@ -512,13 +498,13 @@ fn what_is_not_what_the_program_takes_it_for_is_refused_when_it_is_loaded() {
 
     let refused = |from: &str, to: &str| {
         assert!(ptx().contains(from), "{from}");
-        // SAFETY: nothing of it is launched but what says what the kernels are.
+        // SAFETY: only the kernel that describes the others is launched.
         let error =
             unsafe { load::<ComplexSum>(device(), &ptx().replace(from, to)) }.map(drop).unwrap_err();
         assert_eq!(error.to_string().lines().count(), 1, "{error}");
         error
     };
-    // PTX for GPUs without bulk copies has the first alone.
+    // PTX for GPUs without bulk copies has the grid kernel alone.
     let has_bulk = !ptx().contains(".target sm_8");
     for kernel in ["grid", "bulk"].into_iter().take(1 + usize::from(has_bulk)) {
         let error = refused(&format!("reducer_complex_sum_{kernel}("), "another(");
@@ -544,12 +530,12 @@ fn what_is_not_what_the_program_takes_it_for_is_refused_when_it_is_loaded() {
 
 #[test]
 fn an_operation_of_another_device_is_refused() {
-    // A context of its own is a device of its own, and the simulator is there beside a GPU.
+    // Another context is another device; the simulator is available beside a GPU.
     let driver = warpfold_sim_driver::driver();
     driver.init().unwrap();
     let context = driver.ctx_create(driver.device_get(0).unwrap(), 0).unwrap();
     driver.ctx_pop_current().unwrap();
-    // SAFETY: nobody destroys the context.
+    // SAFETY: the context is never destroyed.
     let other = unsafe { warpfold::internal::device(driver, context.raw().cast()) }.unwrap();
     // SAFETY: the PTX is that of the example's kernels.
     let operation = unsafe { load::<ComplexSum>(&other, ptx()) }.unwrap();
@@ -558,7 +544,7 @@ fn an_operation_of_another_device_is_refused() {
     assert!(error.to_string().starts_with("the operation belongs to"), "{error}");
 }
 
-/// The laws hold of the operations here, but for the rounding of sums.
+/// The laws hold for the operations here, except for the rounding of sums.
 #[test]
 fn what_an_operation_must_keep_to_is_tried_on_samples() {
     fn check<R: Known>() {
@@ -577,10 +563,10 @@ fn what_an_operation_must_keep_to_is_tried_on_samples() {
     let error = failed(&[1e8, 1.0, -1e8], &mut { same });
     assert!(error.contains("combine must be associative"), "{error}");
     assert!(error.contains("samples 1, 0 and 2 (Complex { re: 1.0, im: 0.0 }, "), "{error}");
-    // A tenth three times is the same from both sides, and not so thousands of them.
+    // Three tenths have the same sum from both sides, thousands do not.
     let error = failed(&[0.1], &mut { same });
     assert!(error.contains("one block makes"), "{error}");
-    // Behind the laws, which are four comparisons of each pair, come those of launches.
+    // The checks of launches follow the laws, which are four comparisons per pair.
     for (first, part) in [(4 * 4, "several make"), (4 * 4 + 2, "as a segment"), (4 * 4 + 6, "as row 0")]
     {
         let mut before = first;
@@ -590,7 +576,6 @@ fn what_an_operation_must_keep_to_is_tried_on_samples() {
         });
         assert!(error.contains(part), "{part}: {error}");
     }
-    // Of NaN nothing is the same.
     let error = failed(&[f32::NAN], &mut { same });
     assert!(error.contains("sample 0") && error.contains("IDENTITY"), "{error}");
     for wrong in [0, 65] {
@@ -599,12 +584,12 @@ fn what_an_operation_must_keep_to_is_tried_on_samples() {
     }
 }
 
-/// Elements that are loaded one by one lie at multiples of their alignment.
+/// Elements that are loaded one by one are at multiples of their alignment.
 #[test]
 fn memory_of_others_is_taken_at_multiples_of_what_elements_lie_at() {
     let points = device().upload(&BoundingBox::sample(3)).unwrap();
     let at = |bytes| {
-        // SAFETY: the first two points lie behind each of these bytes.
+        // SAFETY: the first two points are located after each of these offsets.
         unsafe {
             let address = points.as_device_ptr() + bytes;
             Buffer::<Point>::from_raw_parts(device(), address, 1, points.clone())

@@ -1,4 +1,4 @@
-//! The cases of `tests/cases` are tried as their README says: what is wrong in any way fails.
+//! The cases of `tests/cases` are checked as their README says: any deviation fails.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
     process::{Command, Output},
 };
 
-/// Tries cases with a program that prints its first argument and ends with its second one.
+/// Tests cases with a program that prints its first argument and exits with its second one.
 fn tried(cases: &str) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let (program, lines) = (folder.path().join("program"), folder.path().join("cases.jsonl"));
@@ -22,7 +22,6 @@ fn tried(cases: &str) -> Output {
     python.arg("--sim").arg(&program).args(["--device", "sim"]).output().unwrap()
 }
 
-/// What a program that prints this must be by a case, and what came of it.
 fn verdict(case: &str) -> (i32, String) {
     let output = tried(case);
     let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
@@ -43,7 +42,7 @@ fn right_results_pass_and_wrong_ones_fail() {
         ("3.0000000000000004", "\"value\": 3.0, \"within\": 1e-15", true),
         ("3.1", "\"value\": 3.0, \"within\": 1e-15", false),
         ("-3.0", "\"value\": 3.0, \"within\": 1", false),
-        // What rounds to the same double is not the same.
+        // Different numbers that round to the same double differ.
         ("9007199254740993", "\"value\": 9007199254740992.0", false),
         ("\"NaN\"", "\"value\": \"NaN\"", true),
         ("\"NaN\"", "\"value\": 1.0, \"within\": 1e9", false),
@@ -93,7 +92,7 @@ fn endings_are_as_a_case_says() {
         let (status, said) = verdict(&format!("{{\"sim\": [{call}], {right}}}"));
         assert_eq!(status, i32::from(!passes), "{call} {right}: {said}");
     }
-    // No case is no success, and neither is one that says nothing.
+    // No cases are a failure, and so is a case without expectations.
     assert_eq!(verdict("").0, 1);
     assert_ne!(verdict("{\"sim\": [\"\", \"0\"]}").0, 0);
 }

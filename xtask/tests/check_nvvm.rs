@@ -1,4 +1,4 @@
-//! `check_nvvm::check` with a script in place of cargo: what project it is given to check.
+//! `check_nvvm::check` with a script in place of cargo: the project that it is given to check.
 
 mod fake;
 
@@ -14,7 +14,7 @@ metadata) printf '{"packages":[{"name":"half","version":"2.9.9","manifest_path":
 check) ! grep -q broken "$(sed -n 's/^path = "\(.*lib.rs\)"/\1/p' Cargo.toml)" || { echo 'error[E0425]: broken' >&2; exit 101; };;
 esac"#;
 
-/// A workspace, and beside it the `cuda_std` and the `half` that its dependencies come to.
+/// Creates a workspace, and beside it the `cuda_std` and `half` that its dependencies resolve to.
 fn fixture(kernels: &str) -> (tempfile::TempDir, Workspace) {
     let folder = tempfile::Builder::new().prefix("check nvvm ").tempdir().unwrap();
     let workspace = fake::workspace(folder.path(), kernels, CARGO);

@@ -1,4 +1,4 @@
-//! The program's usage errors, seen from outside.
+//! The program's usage errors, tested from outside.
 
 use std::process::{Command, Output};
 
@@ -6,7 +6,6 @@ fn xtask(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_xtask")).args(args).output().unwrap()
 }
 
-/// What a call that must fail with status 2 says.
 fn refused(args: &[&str]) -> String {
     let output = xtask(args);
     assert_eq!(output.status.code(), Some(2), "{args:?}");
@@ -36,7 +35,7 @@ fn a_missing_cuda_std_is_one_line() {
 
 #[test]
 fn codegen_nvvm_says_what_it_needs_one_thing_per_line() {
-    // Whatever this machine has: no toolchains.
+    // Hides the toolchains of this machine.
     let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
         .args(["build-ptx", "--codegen", "nvvm"])
         .env("RUSTUP_HOME", "/no/such/folder")
@@ -66,8 +65,7 @@ fn doctor_is_a_report_on_any_machine() {
     assert!(lines.lines().count() > 10, "{lines}");
 }
 
-/// What can be asked of several commands is spelled alike in all of them: no `--dtypes` beside
-/// `--dtype`.
+/// An option of several commands has the same spelling in all of them: no `--dtypes` beside `--dtype`.
 #[test]
 fn an_option_has_one_spelling() {
     let help = |args: &[&str]| String::from_utf8(xtask(args).stdout).unwrap();
@@ -96,7 +94,7 @@ fn an_option_has_one_spelling() {
     assert!(of("iters") == 3 && of("rounds") == 0, "{options:?}");
 }
 
-/// The script of bash is sourced, and asked as bash does when somebody presses the tabulator.
+/// Sources the bash script and requests completions as bash does when the tab key is pressed.
 #[test]
 fn bash_completes_commands_options_and_names() {
     let script = String::from_utf8(xtask(&["completions", "bash"]).stdout).unwrap();

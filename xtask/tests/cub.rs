@@ -1,5 +1,5 @@
-//! `cub::ensure` with a script in place of nvcc: what it is called with, when again, and what becomes of
-//! failures. The fake compiler puts the sources one behind the other.
+//! `cub::ensure` with a script in place of nvcc: its arguments, when it runs again, and the handling of
+//! failures. The fake compiler concatenates the sources.
 
 mod fake;
 mod nvcc;
@@ -66,7 +66,6 @@ fn all_parts_make_one_library() {
         assert!(log.contains(flag), "{log}");
     }
     assert!(log.ends_with(" flags=\n"), "{log}");
-    // Nothing else is left beside it.
     let left = |folder: PathBuf| fs::read_dir(folder).unwrap().count();
     assert_eq!(left(fixture.nvcc.workspace.target.join("cub/sm_90")), 2);
 }
@@ -88,11 +87,9 @@ fn it_is_compiled_again_when_something_changed() {
     fixture.nvcc.set_version("13.0.99");
     assert!(fixture.rebuilt());
     assert!(!fixture.rebuilt());
-    // Another CUB beside the same compiler.
     fixture.nvcc.write("include/cccl/cub/version.cuh", "#define CUB_VERSION 300500");
     assert!(fixture.rebuilt());
     assert!(!fixture.rebuilt());
-    // Another architecture has a library of its own.
     assert!(fixture.ensure("sm_80").unwrap().rebuilt);
     assert!(!fixture.rebuilt());
 }
@@ -110,7 +107,6 @@ fn a_failure_is_one_line_and_leaves_what_was_there() {
     let log = fixture.nvcc.workspace.target.join("cub/sm_90/nvcc.log");
     assert!(fs::read_to_string(&log).unwrap().contains("error: again"));
     assert_eq!(fs::read_to_string(fixture.library()).unwrap(), "library sum ");
-    // Mended, it is built, and the log is gone.
     fixture.source("sum.cu", "sum again");
     assert!(fixture.rebuilt());
     assert!(!log.exists());
@@ -129,7 +125,7 @@ fn a_check_compiles_and_keeps_nothing() {
     assert!(log.starts_with(flags), "{log}");
     let folder = fixture.nvcc.workspace.target.join("cub/sm_90");
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
-    // It takes the place of nothing, and finds what does not compile.
+    // It replaces nothing, but sources that do not compile are reported.
     assert!(fixture.rebuilt());
     fixture.source("sum.cu", "broken");
     let error = check().unwrap_err().to_string();

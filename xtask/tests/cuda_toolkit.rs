@@ -1,5 +1,5 @@
-//! `cuda_toolkit::ensure` with a script in place of python3: what pip is asked, and what becomes of
-//! downloads that work, break, or bring the wrong thing.
+//! `cuda_toolkit::ensure` with a script in place of python3: pip's arguments, and the handling of
+//! downloads that work, fail, or contain the wrong files.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod fake;
@@ -29,7 +29,6 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// A workspace that asks for two packages, in a folder whose name holds a space.
     fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("cuda toolkit ").tempdir().unwrap();
         let root = folder.path();
@@ -48,13 +47,11 @@ impl Fixture {
         format!("{:#}", cuda_toolkit::ensure(&self.workspace, &self.machine).unwrap_err())
     }
 
-    /// The calls of pip that were to install something.
     fn installations(&self) -> Vec<String> {
         let log = fs::read_to_string(self.folder.path().join("pip.log")).unwrap_or_default();
         log.lines().map(str::to_owned).collect()
     }
 
-    /// What is in target/, but for the lock.
     fn left(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.workspace.target).into_iter().flatten().flatten();
         let names = entries.map(|entry| entry.file_name().into_string().unwrap());
@@ -81,7 +78,6 @@ fn packages_are_installed_once_and_can_be_run() {
 
     assert!(!fixture.fetched());
     assert_eq!(fixture.installations().len(), 1);
-    // Other commands find it.
     let machine = Machine::empty(&fixture.workspace.root);
     assert_eq!(machine.cuda_program("nvcc"), Some(toolkit.root.join("bin/nvcc")));
 }

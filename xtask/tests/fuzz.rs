@@ -1,4 +1,4 @@
-//! The inputs that are kept break nothing, and what breaks something is found and kept.
+//! The kept fuzz inputs pass, and an input that fails is found and kept.
 
 use std::{
     fs,

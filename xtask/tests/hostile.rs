@@ -1,15 +1,15 @@
-//! The commands under arguments that were made to break them: each ends soon, with a result or with one
-//! line and status 2, and nothing of its arguments reaches the terminal as anything but text.
+//! Commands with hostile arguments: each ends within bounds, with a result or with one line and status
+//! 2, and arguments reach the terminal only as plain text.
 
 use std::{
     process::Command,
     time::{Duration, Instant},
 };
 
-/// Codes that clear the screen, and a line end that feigns another line.
+/// Escape codes that clear the screen, and a line end that fakes another line.
 const EVIL: &str = "/nowhere/\u{1b}[2J\u{9b}31m\r\nerror: all is well";
 
-/// For any of these runs, on a slow machine.
+/// Time limit of any of these runs, on a slow machine.
 const SOON: Duration = Duration::from_secs(60);
 
 const NUMBERS: [&str; 11] = [

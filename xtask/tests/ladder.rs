@@ -1,5 +1,5 @@
 //! Every `cargo xtask` command that the ladder's pages show: those that need neither a GPU nor NVIDIA's
-//! tools are run, and of the others the arguments are read.
+//! tools are run; of the others only the arguments are parsed.
 
 use std::{
     path::Path,
@@ -11,14 +11,12 @@ use warpfold_lab::ladder::{
     commands::{self, Program},
 };
 
-/// Commands that run anywhere and write nothing but text.
 const ANYWHERE: [&str; 3] = ["check", "explain", "list"];
 
 fn xtask(arguments: &[String]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_xtask")).args(arguments).output().unwrap()
 }
 
-/// Fails unless the command ends with success.
 fn assert_right(page: &str, command: &commands::Command, output: &Output) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{page}: `{}`: {}: {stderr}", command.text, output.status);
@@ -34,7 +32,7 @@ fn every_command_is_one_and_those_for_any_machine_run() {
     }
     assert!(!shown.is_empty(), "no page shows a `cargo xtask` command");
     for (page, command) in &shown {
-        // With --help behind them the arguments are read and nothing is done.
+        // With --help appended, the arguments are parsed and nothing is executed.
         let read = [command.arguments.clone(), vec!["--help".to_owned()]].concat();
         assert_right(page, command, &xtask(&read));
         if !command.needs_gpu && ANYWHERE.contains(&command.arguments[0].as_str()) {

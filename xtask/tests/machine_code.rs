@@ -1,5 +1,6 @@
-//! `compare --static`: what is made of a file that has every kind of access, with scripts in place of
-//! `ptxas` and `nvdisasm` that say what the real ones said; and with the real ones where they are.
+//! `compare --static`: the analysis of a file with every kind of access, with scripts in place of
+//! `ptxas` and `nvdisasm` that replay the real tools' output; and with the real tools if they are
+//! available.
 
 mod fake;
 
@@ -27,7 +28,6 @@ echo "nvdisasm $*" >>"$ROOT/log"
 [ -e "$ROOT/old" ] && { echo "nvdisasm fatal   : Unknown option '-json'" >&2; exit 1; }
 [ -e code.cubin ] && cat "$ROOT/nvdisasm.json""#;
 
-/// Programs that are scripts, in a folder whose name holds a space.
 struct Fixture {
     folder: tempfile::TempDir,
     workspace: Workspace,
@@ -61,7 +61,6 @@ impl Fixture {
         format!("{:#}", self.assemble(ptx).unwrap_err())
     }
 
-    /// What the programs were called with since the last time.
     fn calls(&self) -> Vec<String> {
         let log = self.folder.path().join("log");
         let text = fs::read_to_string(&log).unwrap_or_default();
@@ -69,7 +68,6 @@ impl Fixture {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Folders in the cache, those that are being written included.
     fn kept(&self) -> usize {
         let folder = self.workspace.target.join("machine-code/sm_90");
         fs::read_dir(folder).map_or(0, Iterator::count)
@@ -107,7 +105,7 @@ fn every_kind_of_access_is_counted() {
 
     let MachineCode { resources, instructions } = &entries["together"];
     assert_eq!((resources.registers, resources.barriers, resources.stack_bytes), (14, 2, 0));
-    // 51 of its own, and of the function that it calls 13 with 8 of padding and the branch.
+    // 51 of its own, and 13 of the function that it calls, with 8 of padding and the branch.
     assert_eq!((instructions.total, instructions.code_bytes), (51 + 4, 1024));
     assert_eq!((instructions.block_barriers, instructions.warp_barriers), (4, 2));
     assert_eq!((instructions.cluster_barriers, instructions.fences), (2, 2));
@@ -116,7 +114,7 @@ fn every_kind_of_access_is_counted() {
 
     let MachineCode { resources, instructions } = &entries["engines"];
     assert_eq!(resources.static_shared_bytes, 4112);
-    // A NOP between others is code; of the four loads from shared memory three are never executed.
+    // A NOP between others is code; three of the four shared memory loads are never executed.
     assert_eq!((instructions.total, instructions.shared_loads.total()), (64, 1));
     assert_eq!((instructions.async_copies, instructions.bulk_copies), (2, 1));
     assert_eq!((instructions.mbarrier_operations, instructions.global_loads.total()), (4, 0));
@@ -197,20 +195,18 @@ fn the_real_programs_are_understood() {
         return suite::skip(&error.to_string());
     }
     let fixture = Fixture::new();
-    // This machine's programs, the fixture's cache.
     let assembler = Assembler::find(&fixture.workspace, &machine).unwrap();
     let real = assembler.machine_code("llvm-tree", PTX, arch()).unwrap();
     if assembler.name() == "ptxas 13.0.88, nvdisasm 13.2.86" {
         assert_eq!(real, fixture.assemble(PTX).unwrap());
     }
-    // What any version must make of it.
     let loads = &real["accesses"].instructions.global_loads;
     assert_eq!([8, 16, 32, 64, 128].map(|bits| loads.of(bits)), [1, 1, 3, 1, 2]);
     assert_eq!(real["engines"].instructions.bulk_copies, 1);
     assert_eq!(real["together"].instructions.calls, 1);
 }
 
-/// The numbers of the registers that a text names, `R18.64` and the like as the first of several.
+/// Returns the numbers of the registers that a text names; `R18.64` and the like count as their first.
 fn registers(text: &str) -> Vec<u32> {
     let pieces = text.split(|c: char| !c.is_ascii_alphanumeric()).filter_map(|name| {
         let number = name.strip_prefix('R').filter(|number| !number.is_empty())?;
@@ -219,7 +215,7 @@ fn registers(text: &str) -> Vec<u32> {
     pieces.collect()
 }
 
-/// Most loads from global memory in a row that none of the instructions between them waits for.
+/// Returns the longest run of global memory loads without an instruction that waits for one of them.
 fn loads_under_way(listing: &[String]) -> usize {
     let (mut most, mut pending) = (0, Vec::<u32>::new());
     for line in listing {
@@ -230,14 +226,14 @@ fn loads_under_way(listing: &[String]) -> usize {
             }
             continue;
         };
-        // What is loaded takes up to four registers, of which the rest is not named.
+        // A load writes up to four registers, of which only the first is named.
         assert!(!operation.contains("STG"), "{line}");
         let named = registers(operands);
         let (loaded, address) = (named[0], &named[1..]);
         if address.iter().any(|register| pending.contains(register)) {
             pending.clear();
         }
-        // A register is loaded again once what was there has been waited for.
+        // A register is loaded again only after its previous value has been waited for.
         if pending.contains(&loaded) {
             pending.clear();
         }
@@ -247,8 +243,9 @@ fn loads_under_way(listing: &[String]) -> usize {
     most
 }
 
-/// In one function with the kernels for few rows, the loops of the others had a load under way, or two:
-/// `ptxas` gave them 32 registers, and rows of three elements took twice as long on a GPU.
+/// When the kernels for few rows shared a function with others, the other loops had only one or two
+/// loads in flight: `ptxas` gave them 32 registers, and rows of three elements took twice as long on a
+/// GPU.
 #[test]
 fn the_loads_of_several_short_rows_are_under_way_together() {
     let workspace = Workspace::locate().unwrap();
@@ -265,7 +262,6 @@ fn the_loads_of_several_short_rows_are_under_way_together() {
     }
 }
 
-/// What a call that must fail with status 2 says.
 fn refused(folder: &Path, args: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
     let output = command.arg("compare").args(args).current_dir(folder).output().unwrap();

@@ -1,5 +1,5 @@
-//! What the workspace of the nvvm code generator must keep, read from its files: machines without that
-//! toolchain cannot find out by compiling.
+//! Constraints on the workspace of the nvvm code generator, read from its files, because machines
+//! without that toolchain cannot check them by compiling.
 
 use std::{collections::BTreeMap, fs};
 
@@ -9,7 +9,6 @@ fn read(name: &str) -> String {
     fs::read_to_string(Workspace::locate().unwrap().nvvm().join(name)).unwrap()
 }
 
-/// The versions of each package that the lock file names, and where they come from.
 fn locked() -> BTreeMap<String, Vec<(String, Option<String>)>> {
     let mut packages: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for package in read("Cargo.lock").split("[[package]]").skip(1) {
@@ -23,8 +22,7 @@ fn locked() -> BTreeMap<String, Vec<(String, Option<String>)>> {
     packages
 }
 
-/// cuda_std asks for glam 0.22 or later and compiles with neither a second copy nor a release after
-/// 0.30.
+/// cuda_std requires glam 0.22 or later, and compiles with neither two copies nor one after 0.30.
 #[test]
 fn there_is_one_glam_and_it_is_one_that_cuda_std_compiles_with() {
     let glam = &locked()["glam"];
@@ -52,7 +50,7 @@ fn everything_that_is_locked_comes_from_a_public_place() {
     }
 }
 
-/// rustc_codegen_nvvm is compiled by the same profile, and does not link unless it unwinds.
+/// rustc_codegen_nvvm is compiled with the same profile, and does not link unless it unwinds.
 #[test]
 fn the_profile_leaves_the_panic_strategy_to_cuda_builder() {
     let manifest = read("Cargo.toml");

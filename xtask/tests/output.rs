@@ -1,12 +1,12 @@
-//! Standard output and error that are closed or full, under every command that prints: no panic, one
-//! line where something is lost, none where the reader has gone.
+//! Closed or full standard output and error, under every command that prints: no panic, one line if
+//! output is lost, none if the reader has closed the pipe.
 
 use std::{
     fs::File,
     process::{Command, Output, Stdio},
 };
 
-/// Calls that print and need neither a GPU nor NVIDIA's tools.
+/// Commands that print and need neither a GPU nor NVIDIA's tools.
 const PRINTING: &[&[&str]] = &[
     &["--help"],
     &["list"],
@@ -24,7 +24,7 @@ const PRINTING: &[&[&str]] = &[
     &["completions", "bash"],
 ];
 
-/// Commands that print nothing but notes, or need what not every machine has.
+/// Commands that print only notes, or need tools that not every machine has.
 const OTHERS: &[&str] = &[
     "build-ptx",
     "build-sim",
@@ -116,7 +116,6 @@ fn notes_that_nobody_can_read_change_nothing() {
     }
 }
 
-/// As on a terminal of 80 characters: no line is longer, but for a word that is.
 #[test]
 fn tables_fit_80_columns() {
     let run = ["--variant", "sequential,copy_strided,reducer", "--dtype", "f32", "--n", "1000"];
@@ -132,7 +131,7 @@ fn tables_fit_80_columns() {
         assert!(output.status.success() && shown.lines().count() > 3, "{args:?}: {shown}");
         let too_long = |line: &&str| line.chars().count() > 80 && line.trim().contains(' ');
         assert_eq!(shown.lines().find(too_long), None, "{args:?}: {shown}");
-        // Letters below letters: what a table does with columns that are too narrow.
+        // One letter per line: how a table renders columns that are too narrow.
         let broken =
             |line: &&str| line.split(['│', '┆']).filter(|cell| cell.trim().len() == 1).count() > 3;
         assert_eq!(shown.lines().find(broken), None, "{args:?}: {shown}");

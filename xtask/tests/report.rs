@@ -1,5 +1,5 @@
-//! `cargo xtask report`: the page has what the results have, the docs are what they give, and bad
-//! results overwrite nothing. How the page looks in a browser is tested where there is one.
+//! `cargo xtask report`: the page shows all results, the docs match them, and bad results overwrite
+//! nothing. The page's rendering is tested where there is a browser.
 
 #[path = "report/browser.rs"]
 mod browser;
@@ -20,7 +20,6 @@ use warpfold_lab::{
     workspace::Workspace,
 };
 
-/// Results that are made up: every kind of line that there is.
 fn sample() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/report/results")
 }
@@ -33,7 +32,6 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The page of a folder of results.
 fn page(results: &Path) -> String {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("deep/page.html");
@@ -46,17 +44,14 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// The part of a page that is one chart.
 fn chart<'a>(page: &'a str, id: &str) -> &'a str {
     let start = page.find(&format!("data-chart=\"{id}\"")).unwrap_or_else(|| panic!("no chart {id}"));
     let chart = &page[start..];
     &chart[..chart.find("</section>").unwrap()]
 }
 
-/// Names of files, with their texts where they are not those of the sample.
 type Files<'a> = &'a [(&'a str, Option<&'a str>)];
 
-/// A folder with some files of the sample, or texts of one's own.
 fn folder(files: Files<'_>) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in files {
@@ -134,29 +129,28 @@ fn every_chart_has_its_series_its_source_and_its_table() {
         let chart = chart(&page, id);
         for name in series {
             let named = format!("data-series=\"{name}\"");
-            // Once for wide screens, once for narrow ones; a name beside a curve is one more.
+            // Once for wide screens and once for narrow ones; labels beside curves are additional.
             assert!(chart.matches(&named).count() >= 2, "{id} without {name}");
         }
         assert!(chart.contains("<p class=\"source\">From "), "{id} without its source");
         assert!(chart.contains("<tbody><tr>"), "{id} without a table");
     }
     assert_eq!(page.matches("data-chart=").count(), SERIES.len());
-    // What was wrong is told, and nowhere shown.
+    // Wrong results are reported, but not shown.
     assert!(page.contains("2 results were wrong") && !page.contains("cluster"));
     for part in ["Sample GPU", "4\u{202f}000 GB/s", "nvcc 13.0", "2026-01-02 03:04:05Z", "made up"] {
         assert!(page.contains(part), "no {part}");
     }
-    // first_add is over the limit at one size: its number stands out.
+    // first_add exceeds the limit at one size, so its number is marked.
     assert!(chart(&page, "ratio").contains("<td class=\"marked\">1.031</td>"));
     assert!(chart(&page, "machine-code").contains("class=\"marked\""));
-    // What misses its target, and what is not ahead of CUB.
     assert!(
         chart(&page, "reducer")
             .contains("<td class=\"long marked\">missed: x cub &gt;= 2, / empty &lt;= 1.1</td>")
     );
     let types = chart(&page, "reducer-types");
     assert!(types.contains("<td class=\"marked\">0.980</td>"));
-    // In the picture it has the shade of what is slower, and a corner.
+    // In the picture the cell has the shade of a slower result, and a corner.
     let (before, after) = types.split_once(">0.98</text>").expect("its number stands in its cell");
     let (_, cell) = before.rsplit_once("<rect ").expect("behind its cell");
     assert!(cell.starts_with("class=\"k heat-0\""), "{cell}");
@@ -166,7 +160,7 @@ fn every_chart_has_its_series_its_source_and_its_table() {
 #[test]
 fn the_code_generators_are_told_apart_without_colours() {
     let page = page(&sample());
-    // By rust-cuda a mark has the shape of rustc's, hollow, and so has its bar.
+    // rust-cuda's marks are hollow versions of rustc's, and so are its bars.
     let [ratio, transposes] = ["ratio", "transposes"].map(|id| chart(&page, id));
     let nvvm = |chart: &str| -> Vec<String> {
         let groups = chart.split("<g class=\"nvvm\"").skip(1);
@@ -183,7 +177,7 @@ fn the_code_generators_are_told_apart_without_colours() {
         ratio.contains("medians by rustc and ")
             && ratio.contains("medians by rust-cuda are at most 1.02")
     );
-    // The reducer has no twin: rust-cuda's code stands beside rustc's.
+    // The reducer has no twin, so rust-cuda's code is compared with rustc's.
     let machine_code = chart(&page, "machine-code");
     assert!(
         machine_code.contains("<th scope=\"row\" class=\"text\">reducer bulk</th>"),
@@ -236,7 +230,7 @@ fn bad_results_are_one_line_and_overwrite_nothing() {
         let folder = folder(files);
         refused(folder.path(), parts);
     }
-    // Results of two machines: in two files, and in two folders where one is wanted.
+    // Results of two machines: in two files, and in two folders where only one is allowed.
     let runs = fs::read_to_string(sample().join("sample-gpu/runs.jsonl")).unwrap();
     let others = runs.replace("Sample GPU", "Other GPU");
     let mixed = folder(&[("runs.jsonl", None), ("z.jsonl", Some(&others))]);
@@ -261,7 +255,6 @@ fn refused(results: &Path, parts: &[&str]) {
     assert_eq!(fs::read_to_string(&out).unwrap(), "earlier");
 }
 
-/// The rows of a chart's tables, each as its cells with bars between them, a marked one in stars.
 fn rows(chart: &str) -> Vec<String> {
     let cell = |cell: &str| {
         let (tag, text) = cell.split_once('>')?;
@@ -269,7 +262,7 @@ fn rows(chart: &str) -> Vec<String> {
         Some(if tag.contains("marked") { format!("*{text}*") } else { text })
     };
     let cells = |row: &str| row.split("<t").filter_map(cell).collect::<Vec<_>>().join("|");
-    // What is before the first row of a body are heads.
+    // Skip the heads, which precede the first row of a body.
     let bodies = chart.split("<tbody>").skip(1).filter_map(|body| body.split("</tbody>").next());
     bodies.flat_map(|body| body.split("<tr>").skip(1)).map(cells).collect()
 }
@@ -284,7 +277,7 @@ fn the_librarys_benches_are_shown_by_both_compilers() {
             "16 × 2²⁰|equal|20.0|3355|40.0|21.0|1.050|30.0|1.500",
             "2²⁰ × 16|Zipf's|30.0|2377|40.0|36.0|1.200|27.0|*0.900*",
             "256 × 256|equal|8.00|32.9|40.0|–|–|–|–",
-            // PyTorch has no place of the largest: there are no columns for it.
+            // PyTorch has no index of the largest element, so it has no columns here.
             "16 × 2²⁰|equal|22.0|3050|40.0|22.0|1.000",
         ]
     );
@@ -316,7 +309,7 @@ fn of_several_files_with_a_case_the_newest_is_shown() {
         ]
     );
     assert!(!operations.contains("rust-cuda") && !operations.contains("PyTorch"), "{operations}");
-    // A file of which nothing is shown is no source.
+    // A file that is not shown does not count as a source.
     let later = fs::read_to_string(sample().join("sample-gpu/library/operations.later.jsonl")).unwrap();
     let newest = later.replace("2026-01-07", "2026-01-08");
     let folder = folder(&[
@@ -353,7 +346,6 @@ fn what_is_no_bench_of_the_library_is_one_line() {
         let name = format!("library/{bench}.jsonl");
         refused(folder(&[("runs.jsonl", None), (&name, Some(text))]).path(), parts);
     }
-    // More than can be looked at.
     let line = format!("{}\n", good.lines().nth(1).unwrap());
     let many = format!("{machine}\n{}", line.repeat(50_001));
     refused(folder(&[("library/segments.jsonl", Some(&many))]).path(), &["more than 50000 results"]);
@@ -371,7 +363,6 @@ fn all_benches_of_this_repositorys_results_are_shown() {
     }
 }
 
-/// A workspace with texts that ask for blocks, and its results.
 fn workspace(readme: &str, ladder: &str) -> (TempDir, Workspace) {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("docs")).unwrap();
@@ -403,7 +394,7 @@ const PERFORMANCE: &str = "<!-- results: reducer -->\n<!-- /results -->\n\n<!-- 
     <!-- /results -->\n\n<!-- results: rows -->\n<!-- /results -->\n\n<!-- results: groups -->\n\
     <!-- /results -->\n\n<!-- results: untuned -->\n<!-- /results -->\n\nOne thread takes <!-- value: ms serial 1000003 -->long<!-- /value -->.\n";
 
-/// What the command would exit with, as text: there is no comparing exit codes.
+/// Returns the command's exit code as text, because exit codes cannot be compared.
 fn exit(workspace: &Workspace, args: &Args) -> String {
     format!("{:?}", report::run_in(workspace, args).unwrap())
 }
@@ -446,7 +437,7 @@ fn blocks_and_plots_are_renewed_and_checked() {
         ),
         "{ladder}"
     );
-    // The worst first, what is over the limit in bold, what has no such size at its largest.
+    // The worst first, values over the limit in bold, rows without this size at their largest.
     let codegen = read("docs/codegen.md");
     let rows: Vec<&str> = codegen.lines().filter(|line| line.starts_with("| `")).collect();
     assert_eq!(rows[0], "| `first_add` | **1.062** | 0.992 | **1.030** | 0.990 |");
@@ -489,7 +480,7 @@ fn blocks_and_plots_are_renewed_and_checked() {
     ] {
         assert!(performance.contains(part), "no {part} in {performance}");
     }
-    // The reducer's own sets have sizes that the others lack: those stay what they are.
+    // The reducer's own sets have sizes that the others lack; those numbers stay unchanged.
     assert!(!readme.contains("| 2^30 |"), "{readme}");
     let plots = [
         "bandwidth",
@@ -507,7 +498,6 @@ fn blocks_and_plots_are_renewed_and_checked() {
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{name}");
         assert!(svg.contains("prefers-color-scheme:dark") && svg.contains("data-series="), "{name}");
     }
-    // What has changed, or has gone, is named.
     fs::write(folder.path().join("docs/ladder.md"), LADDER).unwrap();
     assert_eq!(exit(&workspace, &args(false, true)), stale);
     assert_eq!(exit(&workspace, &args(true, false)), fresh);
@@ -519,7 +509,7 @@ fn blocks_and_plots_are_renewed_and_checked() {
 fn blocks_without_results_are_empty_and_their_plots_go() {
     let (folder, workspace) = workspace(README, LADDER);
     assert!(report::run_in(&workspace, &args(true, false)).is_ok());
-    // Without a machine line nobody knows when it was measured: nothing to print elsewhere.
+    // Without a machine line the date is unknown, so nothing is printed elsewhere.
     let runs = fs::read_to_string(sample().join("sample-gpu/runs.jsonl")).unwrap();
     let (_, undated) = runs.split_once('\n').unwrap();
     let results = self::folder(&[("runs.jsonl", Some(undated))]);
@@ -529,10 +519,9 @@ fn blocks_without_results_are_empty_and_their_plots_go() {
     let readme = fs::read_to_string(folder.path().join("README.md")).unwrap();
     assert!(readme.contains("headline -->\n<!-- /results -->"), "{readme}");
     let performance = fs::read_to_string(folder.path().join("docs/performance.md")).unwrap();
-    // A number within a sentence stays what it was: the sentence needs one.
+    // A number within a sentence stays unchanged, because the sentence needs one.
     assert_eq!(performance, PERFORMANCE.replace("-->long<!--", "-->1.00 ms<!--"));
     assert_eq!(fs::read_dir(folder.path().join("docs/plots")).unwrap().count(), 0);
-    // The page shows them all the same.
     let page = fs::read_to_string(workspace.target.join("report/index.html")).unwrap();
     assert!(page.contains("runs.jsonl, without a date"));
 }

@@ -1,4 +1,4 @@
-//! What `cargo xtask tune` says to a call or a machine that it cannot serve, seen from outside.
+//! Errors of `cargo xtask tune` for calls and machines that it cannot serve, tested from outside.
 
 mod refused;
 

@@ -1,5 +1,5 @@
-//! `twins::ensure` with a script in place of nvcc: what is compiled, when again, and what becomes of
-//! failures. The twins of these tests are PTX already; the fake compiler copies them.
+//! `twins::ensure` with a script in place of nvcc: what is compiled, when it is compiled again, and the
+//! handling of failures. The twins of these tests are PTX already; the fake compiler copies them.
 
 mod fake;
 mod nvcc;
@@ -16,7 +16,6 @@ const SCRIPT: &str = r#"for argument; do case "$argument" in *.cu) source=$argum
 grep -q broken "$source" && { echo "$source: error" >&2; exit 2; }
 cp "$source" "$output""#;
 
-/// PTX with one entry, as the source of a twin.
 fn ptx(id: &str, body: &str) -> String {
     format!(
         ".version 9.0\n.target sm_80\n.address_size 64\n.visible .entry {id}_sum_f32()\n{{\n{body}\nret;\n}}\n"
@@ -28,7 +27,6 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// A workspace with two twins.
     fn new() -> Self {
         let fixture = Self { nvcc: Nvcc::new(SCRIPT) };
         fixture.source("common.cuh", "");
@@ -45,12 +43,10 @@ impl Fixture {
         twins::ensure(&self.nvcc.workspace, &self.nvcc.machine, Some(arch.parse()?))
     }
 
-    /// The twins that a call compiles.
     fn rebuilt(&self) -> Vec<String> {
         self.ensure("sm_90").unwrap().rebuilt
     }
 
-    /// Returns the lines of the error.
     fn refused(&self) -> Vec<String> {
         format!("{:#}", self.ensure("sm_90").unwrap_err()).lines().map(str::to_owned).collect()
     }
@@ -78,7 +74,6 @@ fn one_file_per_twin_says_what_made_it() {
     let log = fixture.nvcc.log();
     assert!(log.lines().all(|line| line.starts_with("-arch=sm_90 -std=c++17 -O3 ")), "{log}");
     assert!(log.lines().all(|line| line.ends_with(" flags=")), "{log}");
-    // Nothing is left beside it.
     let left: Vec<_> = fs::read_dir(&fixture.nvcc.workspace.target).unwrap().flatten().collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }
@@ -99,7 +94,7 @@ fn only_what_changed_is_compiled_again() {
     fixture.nvcc.set_version("13.0.99");
     assert_eq!(fixture.rebuilt(), ["tree", "wide"]);
 
-    // A twin that is gone takes its file with it; nothing else is made again.
+    // The file of a removed twin is deleted; nothing else is rebuilt.
     fs::remove_file(fixture.nvcc.workspace.root.join("cuda/wide.cu")).unwrap();
     let twins = fixture.ensure("sm_90").unwrap();
     assert!(twins.rebuilt.is_empty());
@@ -113,7 +108,6 @@ fn an_older_gpu_gets_the_twins_that_it_can_run() {
     assert_eq!((twins.files.len(), twins.rebuilt), (1, vec!["tree".to_owned()]));
     assert_eq!(twins.skipped, [("wide".to_owned(), "sm_90".parse().unwrap())]);
     assert!(fixture.ensure("sm_80").unwrap().rebuilt.is_empty());
-    // Files of another architecture are files of their own.
     assert_eq!(fixture.rebuilt(), ["tree", "wide"]);
     assert_eq!(fixture.ensure("sm_90a").unwrap().files.len(), 2);
     let error = fixture.ensure("sm_75").unwrap_err().to_string();

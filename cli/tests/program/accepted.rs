@@ -1,5 +1,5 @@
-//! Files that NumPy and pyarrow write or read, beyond what `formats` has of every type: other spellings
-//! of a type, formats without a name, codecs, columns of nulls, dictionaries, and pipes.
+//! Files that NumPy and pyarrow write or read, beyond the types in `formats`: other spellings of a type,
+//! formats without a name, codecs, columns of nulls, dictionaries, and pipes.
 
 use std::{fs, io::Write, process::Command, sync::Arc, thread};
 
@@ -66,12 +66,12 @@ fn the_first_bytes_of_a_file_say_its_format_and_a_type_must_be_the_files() {
         assert_refused("a.bin", &output, &["a.bin: holds i32, and --dtype says f32", "--format raw"]);
         let run = command(folder.path(), "- --dtype u8 --device cpu");
         assert_refused("-", &fed(run, content), &["standard input: holds i32, and --dtype says u8"]);
-        // All bytes are elements for who says so.
+        // With `--format raw` all bytes are elements.
         let bytes: u64 = content.iter().map(|&byte| u64::from(byte)).sum();
         let found = lines(folder.path(), "a.bin --format raw --dtype u8");
         assert_eq!(found[0]["value"], bytes);
     }
-    // The name of another format does not change it.
+    // A misleading extension does not change the format.
     put(folder.path(), "a.parquet", &formats[0]);
     assert_eq!(lines(folder.path(), "a.parquet")[0]["value"], -3);
 }
@@ -91,7 +91,7 @@ fn codecs_and_names_of_members_are_those_of_numpy_and_pyarrow() {
     let lzma = include_bytes!("../data/lzma.npz");
     put(folder.path(), "x.npz", lzma);
     assert_eq!(lines(folder.path(), "x.npz")[0]["value"], 10.0);
-    // Of its 206 bytes the compressed ones are those before the directory.
+    // Of its 206 bytes, the compressed ones precede the directory.
     for byte in [60, 100, 120] {
         let mut damaged = lzma.to_vec();
         damaged[byte] ^= 0x10;
@@ -99,7 +99,7 @@ fn codecs_and_names_of_members_are_those_of_numpy_and_pyarrow() {
         let output = command(folder.path(), "x.npz --device cpu").output().unwrap();
         assert_refused("x.npz", &output, &["x.npz: array `x`: "]);
     }
-    // A member is an array by its first bytes if not by its name.
+    // A member is recognised as an array by its first bytes if not by its name.
     let array = vector("<i4", &[1, 2, 3]);
     let members = [("x", array.clone()), ("notes.txt", b"hello".to_vec()), ("y.npy", array)];
     put(folder.path(), "x.npz", npz(CompressionMethod::Deflated, &members));
@@ -114,7 +114,7 @@ fn codecs_and_names_of_members_are_those_of_numpy_and_pyarrow() {
     assert_eq!(lines(folder.path(), "x.npz --column m199")[0]["value"], 6);
 }
 
-/// Written by pyarrow: 1, 2 and 4, the bytes of the page with their checksum.
+/// Written by pyarrow: 1, 2 and 4, with the checksum of the page's bytes.
 #[test]
 fn the_checksum_of_a_page_of_parquet_is_looked_at() {
     let folder = tempfile::tempdir().unwrap();
@@ -153,7 +153,6 @@ fn columns_of_nulls_truth_values_and_dictionaries_are_read() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "t.arrow", arrow_file(&columns(), None));
     put(folder.path(), "t.arrows", arrow_stream(&columns()));
-    // parquet writes no dictionary of truth values.
     let [none, v, flag, number, _, whole] = columns();
     put(folder.path(), "t.parquet", parquet(&[none, v, flag, number, whole], Compression::SNAPPY));
     for file in ["t.arrow", "t.arrows", "t.parquet"] {
@@ -183,7 +182,6 @@ fn columns_of_nulls_truth_values_and_dictionaries_are_read() {
     for (run, sum) in [("t.arrow --column of_flags", 3), ("t.arrows --column of_flags --stream", 3)] {
         assert_eq!(lines(folder.path(), &format!("{run} --device sim"))[0]["value"], sum);
     }
-    // As NumPy has truth values.
     lines(folder.path(), "t.arrow --column v --by-column whole --out r.npz");
     let found = lines(folder.path(), "r.npz --column key");
     assert_eq!((&found[0]["count"], &found[0]["value"]), (&json!(3), &json!(2)));
@@ -224,7 +222,7 @@ fn any_axes_are_reduced_together() {
     let name = format!("({})", shape.map(|len| len.to_string()).join(", "));
     put(folder.path(), "a.npy", npy("<i4", false, &name, bytemuck::cast_slice(&values)));
     for axes in [&[0, 3, 5, 7][..], &[1, 4], &[0, 2, 7], &[2, 6], &[0, 1, 3, 4, 5, 7], &[1, 3, 4, 7]] {
-        // Of each result its sum, and the place of its largest element among its own.
+        // The sum of each result, and the index of its largest element within it.
         let mut expected: Vec<(i64, i32, usize, usize)> = Vec::new();
         for (place, &value) in values.iter().enumerate() {
             let (mut rest, mut result, mut apart) = (place, 0, 1);
@@ -258,13 +256,12 @@ fn any_axes_are_reduced_together() {
     }
 }
 
-/// Puts bytes into a named pipe as soon as it is read.
 #[cfg(unix)]
 fn pipe(folder: &std::path::Path, name: &str, content: Vec<u8>) -> thread::JoinHandle<()> {
     let path = folder.join(name);
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
     thread::spawn(move || {
-        // Who refuses what it reads does not read all of it.
+        // A reader that refuses the content does not read all of it.
         let _ = fs::OpenOptions::new().write(true).open(&path).unwrap().write_all(&content);
         fs::remove_file(path).unwrap();
     })
@@ -294,7 +291,6 @@ fn pipes_are_read_by_name() {
         writer.join().unwrap();
         assert_eq!(all(&found, "value"), json!([7, 4]), "{how}");
     }
-    // Keys and offsets as well, and several as one.
     put(folder.path(), "v.npy", vector("<f4", &[1.0_f32, 2.0, 4.0]));
     let writer = pipe(folder.path(), "keys", vector("<i4", &[9_i32, 9, 3]));
     let found = lines(folder.path(), "v.npy --by keys");
@@ -309,14 +305,13 @@ fn pipes_are_read_by_name() {
     let found = lines(folder.path(), "in a.npy more --device sim --op sum");
     writers.into_iter().for_each(|writer| writer.join().unwrap());
     assert_eq!((&found[0]["value"], &found[0]["count"]), (&json!(21), &json!(9)));
-    // What is read from more than one place is not streamed.
+    // Input that is read from several positions is not streamed.
     let writer = pipe(folder.path(), "in", parquet(&columns, Compression::SNAPPY));
     let output = command(folder.path(), "in --stream --device sim").output().unwrap();
     writer.join().unwrap();
     assert_refused("in", &output, &["in: --stream of Arrow and Parquet from a pipe", "to a file"]);
 }
 
-/// More files than the process may have open.
 #[cfg(unix)]
 #[test]
 fn any_number_of_files_is_reduced_as_one() {
@@ -337,7 +332,7 @@ fn any_number_of_files_is_reduced_as_one() {
     }
 }
 
-/// A result that nobody has read is none.
+/// Unread output is an error.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_closed_standard_output_is_an_error() {
@@ -359,7 +354,7 @@ fn a_closed_standard_output_is_an_error() {
         let output = shell.output().unwrap();
         assert_refused(script, &output, &[says]);
     }
-    // /dev/null takes all there is.
+    // /dev/null accepts all output.
     let mut shell = Command::new("sh");
     shell.args(["-c", "exec \"$0\" v.npy --device cpu >/dev/null"]).arg(program.get_program());
     let output = shell.current_dir(folder.path()).output().unwrap();

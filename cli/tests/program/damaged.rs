@@ -1,5 +1,5 @@
-//! Files that are cut off or have wrong bytes: an error in one line, or results where the format does
-//! not show it, and never a panic.
+//! Truncated and corrupted files: a one-line error, or results where the format does not reveal the
+//! damage, and never a panic.
 
 use std::sync::Arc;
 
@@ -29,7 +29,6 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// The exit status of a run on such a file, which says at most one line of what is wrong.
 fn status(name: &str, content: &[u8], what: &str) -> i32 {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), name, content);
@@ -62,7 +61,7 @@ fn files_that_are_cut_off_are_refused() {
     }
 }
 
-/// What is not compressed has no other mark of damage.
+/// Without compression, only the checksum reveals damage.
 #[test]
 fn the_checksum_of_an_array_in_an_archive_is_looked_at() {
     let npy = vector("<i4", &[1_i32, 2, 0x0403_0201, 4]);

@@ -1,4 +1,4 @@
-//! Files for the program to read, made without its code.
+//! Input files made without the program's code.
 
 use std::{fs, io::Write, path::Path, sync::Arc};
 
@@ -16,7 +16,6 @@ use parquet::{
 };
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
-/// An `.npy` of version 1.0, as NumPy writes it.
 pub(crate) fn npy(descr: &str, fortran: bool, shape: &str, elements: &[u8]) -> Vec<u8> {
     let order = if fortran { "True" } else { "False" };
     let dict = format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}");
@@ -28,12 +27,10 @@ pub(crate) fn npy(descr: &str, fortran: bool, shape: &str, elements: &[u8]) -> V
     file
 }
 
-/// An `.npy` of one dimension, of these elements.
 pub(crate) fn vector<T: bytemuck::Pod>(descr: &str, values: &[T]) -> Vec<u8> {
     npy(descr, false, &format!("({},)", values.len()), bytemuck::cast_slice(values))
 }
 
-/// An `.npz` of arrays.
 pub(crate) fn npz(method: CompressionMethod, arrays: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let mut archive = ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (name, content) in arrays {
@@ -44,10 +41,8 @@ pub(crate) fn npz(method: CompressionMethod, arrays: &[(&str, Vec<u8>)]) -> Vec<
     archive.finish().unwrap().into_inner()
 }
 
-/// Columns with their names.
 pub(crate) type Columns<'a> = &'a [(&'a str, ArrayRef)];
 
-/// A table, cut after `first` rows.
 fn batches(columns: Columns<'_>, first: usize) -> (Arc<Schema>, [RecordBatch; 2]) {
     let field = |(name, array): &(&str, ArrayRef)| Field::new(*name, array.data_type().clone(), true);
     let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
@@ -57,7 +52,6 @@ fn batches(columns: Columns<'_>, first: usize) -> (Arc<Schema>, [RecordBatch; 2]
     (schema, [whole.slice(0, first), rest])
 }
 
-/// Arrow's file, of two batches.
 pub(crate) fn arrow_file(columns: Columns<'_>, compression: Option<CompressionType>) -> Vec<u8> {
     let (schema, batches) = batches(columns, 2);
     let options = IpcWriteOptions::default().try_with_compression(compression).unwrap();
@@ -66,7 +60,6 @@ pub(crate) fn arrow_file(columns: Columns<'_>, compression: Option<CompressionTy
     writer.into_inner().unwrap()
 }
 
-/// Arrow's stream, of two batches.
 pub(crate) fn arrow_stream(columns: Columns<'_>) -> Vec<u8> {
     let (schema, batches) = batches(columns, 2);
     let mut writer = StreamWriter::try_new(Vec::new(), &schema).unwrap();
@@ -74,7 +67,7 @@ pub(crate) fn arrow_stream(columns: Columns<'_>) -> Vec<u8> {
     writer.into_inner().unwrap()
 }
 
-/// Parquet, of one page of each column, whose strings are encoded so.
+/// Returns a Parquet file with one page per column and with this encoding of strings.
 pub(crate) fn parquet_encoded(columns: Columns<'_>, encoding: Encoding) -> Vec<u8> {
     let (schema, [first, rest]) = batches(columns, 2);
     let properties = WriterProperties::builder().set_dictionary_enabled(false);
@@ -87,7 +80,6 @@ pub(crate) fn parquet_encoded(columns: Columns<'_>, encoding: Encoding) -> Vec<u
     writer.into_inner().unwrap()
 }
 
-/// Parquet, of two groups of rows.
 pub(crate) fn parquet(columns: Columns<'_>, compression: Compression) -> Vec<u8> {
     let (schema, batches) = batches(columns, 2);
     let properties = WriterProperties::builder().set_compression(compression).build();
@@ -99,7 +91,6 @@ pub(crate) fn parquet(columns: Columns<'_>, compression: Compression) -> Vec<u8>
     writer.into_inner().unwrap()
 }
 
-/// Puts a file into a folder.
 pub(crate) fn put(folder: &Path, name: &str, content: impl AsRef<[u8]>) {
     fs::write(folder.join(name), content).unwrap();
 }

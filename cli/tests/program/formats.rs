@@ -18,13 +18,11 @@ use crate::{
     lines, lines_of,
 };
 
-/// 2, 7, 1 and 8, 3, 5: two rows of three.
 const MATRIX: [u8; 6] = [2, 7, 1, 8, 3, 5];
 
-/// The same in Fortran's order: column after column.
+/// The same in Fortran order, column by column.
 const TURNED: [u8; 6] = [2, 8, 7, 3, 1, 5];
 
-/// Elements of a type of NumPy's, by its code without the order.
 fn elements(code: &str, big_endian: bool, values: &[u8]) -> Vec<u8> {
     let of = |&value: &u8| -> Vec<u8> {
         match code {
@@ -95,7 +93,6 @@ fn sums_of_16_bits_are_wider_and_keep_their_signs() {
 #[test]
 fn arrays_in_fortran_order_have_any_number_of_dimensions() {
     let folder = tempfile::tempdir().unwrap();
-    // Element [i, j, k] is 100 i + 10 j + k.
     let mut bytes = Vec::new();
     for k in 0..4_i32 {
         for j in 0..3 {
@@ -107,7 +104,7 @@ fn arrays_in_fortran_order_have_any_number_of_dimensions() {
     put(folder.path(), "a.npy", npy("<i4", true, "(2, 3, 4)", &bytes));
     let found = lines(folder.path(), "a.npy --op max,argmax --axis 0,1");
     assert_eq!(all(&found[..4], "value"), json!([120, 121, 122, 123]));
-    // The index of a place counts positions on both axes, the last of which runs fastest.
+    // An index counts positions on both axes; the last axis varies fastest.
     assert_eq!(all(&found[4..], "index"), json!([5, 5, 5, 5]));
     assert_eq!(all(&lines(folder.path(), "a.npy --op argmin,argmax"), "index"), json!([0, 23]));
 }
@@ -128,7 +125,6 @@ fn an_array_without_dimensions_is_one_element_and_one_without_elements_is_none()
         assert_eq!((&found[1]["index"], &found[1]["value"]), (&json!(null), &json!(null)));
         assert_eq!((&found[2]["value"], &found[3]["mean"]), (&json!(null), &json!(null)));
     }
-    // There is nothing to have a result.
     for shape in ["(0, 3)", "(4294967296, 3, 4294967296, 0)"] {
         put(folder.path(), "a.npy", npy("<i4", false, shape, &[]));
         for device in ["sim", "cpu"] {
@@ -164,7 +160,7 @@ fn raw_elements_have_the_type_and_shape_that_are_given() {
     let found = lines(folder.path(), "a.bin --dtype f32 --shape 2,3 --axis 0");
     assert_eq!(all(&found, "value"), json!([9.0, 18.0, 36.0]));
     assert_eq!(all(&found, "position"), json!([[0], [1], [2]]));
-    // The high half of each is a bf16.
+    // The high half of each element is a bf16.
     let found = lines(folder.path(), "a.bin --dtype bf16 --op max");
     assert_eq!((&found[0]["count"], &found[0]["value"]), (&json!(12), &json!(32.0)));
 }
@@ -187,7 +183,7 @@ fn numbers() -> Vec<(&'static str, ArrayRef)> {
     ]
 }
 
-/// Of every column its sum, type, and how many elements and nulls it has.
+/// Sum, type, and number of elements and nulls of every column.
 const SUMS: [(&str, &str, f64, [u64; 2]); 12] = [
     ("i8", "i8", 103.0, [4, 0]),
     ("u8", "u8", 207.0, [4, 0]),
@@ -217,7 +213,6 @@ fn every_type_of_arrow_and_parquet_is_read_and_nulls_are_skipped() {
             assert_eq!(said, (&json!(dtype), &json!(count), &json!(nulls)), "{file} {name}");
         }
     }
-    // Integers are printed to the last digit.
     let found = lines(folder.path(), "a.arrow --column u64");
     assert_eq!(found[0]["value"].as_u64(), Some((1 << 63) + 7));
 }
@@ -225,7 +220,7 @@ fn every_type_of_arrow_and_parquet_is_read_and_nulls_are_skipped() {
 #[test]
 fn every_compression_and_framing_of_tables_is_read() {
     let folder = tempfile::tempdir().unwrap();
-    // More than a few, so that they are compressed at all.
+    // Enough values that they are compressed.
     let values: Vec<f32> = (0..2000).map(|i| (i % 7) as f32).collect();
     let sum: f32 = values.iter().sum();
     let columns: [(&str, ArrayRef); 1] = [("x", Arc::new(Float32Array::from(values)))];
@@ -262,7 +257,6 @@ fn every_format_is_read_from_standard_input() {
         let run = command(folder.path(), &format!("- --device cpu --json {options}"));
         assert_eq!(lines_of(&fed(run, &content))[0]["value"], 10, "{options}");
     }
-    // Two columns of it.
     let options = "- --device cpu --json --format arrow --column x --by-column key";
     let found = lines_of(&fed(command(folder.path(), options), &arrow_stream(&columns)));
     assert_eq!(all(&found, "key"), json!([1, 2, 3, 4]));

@@ -1,5 +1,5 @@
-//! Files that declare more than they have: a line and status 2, in no more memory and time than their
-//! bytes warrant. All of it runs under 512 MiB of address space.
+//! Files that declare more than they contain: one line and status 2, without more memory and time than
+//! their bytes warrant. Everything runs with an address space of 512 MiB.
 
 use std::{
     path::Path,
@@ -19,17 +19,15 @@ use crate::{
     lines_of, text,
 };
 
-/// Kibibytes of memory, and time, that such a file may take.
 const MEMORY_KIB: u64 = 512 << 10;
 const TIME: Duration = Duration::from_secs(10);
 
-/// The program in a folder, on the CPU, with little memory.
 fn limited(folder: &Path, arguments: &str) -> Command {
     let program = command(folder, "");
     let mut shell = Command::new("sh");
     let script = format!("ulimit -v {MEMORY_KIB} && ulimit -c 0 && exec \"$0\" \"$@\"");
     shell.args(["-c", &script]).arg(program.get_program()).args(arguments.split_whitespace());
-    // Threads of the CPU's pool have a stack and a heap of their own each.
+    // Each thread of the CPU's pool has its own stack and heap.
     shell.args(["--device", "cpu"]).env("RAYON_NUM_THREADS", "2").current_dir(folder);
     shell
 }
@@ -41,7 +39,6 @@ fn run(folder: &Path, arguments: &str) -> Output {
     output
 }
 
-/// Puts bytes in place of the only ones that are like these.
 fn replaced(content: &[u8], bytes: &[u8], with: &[u8]) -> Vec<u8> {
     let places: Vec<usize> =
         (0..content.len()).filter(|&place| content[place..].starts_with(bytes)).collect();
@@ -83,7 +80,6 @@ fn lengths_of_arrows_buffers_and_footer_are_compared_with_the_file() {
     assert_refused("x.arrows", &run(at, "x.arrows"), &["x.arrows: cut off"]);
 }
 
-/// A number of Thrift's compact protocol.
 fn varint(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {
@@ -94,14 +90,13 @@ fn varint(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-/// A file of Parquet with a schema of these elements: how many children each has.
+/// Returns a Parquet file whose schema elements have these numbers of children.
 fn with_schema(children: &[u64]) -> Vec<u8> {
-    // Version 1, and a list of structs.
     let mut footer = vec![0x15, 2, 0x19, 0xfc];
     footer.extend(varint(children.len() as u64));
     for &children in children {
         match children {
-            // A type, that each row has it, and a name.
+            // A type, its repetition (required), and a name.
             0 => footer.extend([0x15, 10, 0x25, 0, 0x18, 1, b'x', 0]),
             _ => {
                 footer.extend([0x35, 0, 0x18, 1, b'g', 0x15]);
@@ -110,7 +105,6 @@ fn with_schema(children: &[u64]) -> Vec<u8> {
             }
         }
     }
-    // No rows, and no groups of them.
     footer.extend([0x16, 0, 0x19, 0x0c, 0]);
     let length = (footer.len() as u32).to_le_bytes();
     [b"PAR1".as_slice(), &footer, &length, b"PAR1"].concat()
@@ -130,7 +124,7 @@ fn the_schema_of_parquet_has_the_children_that_it_declares_and_is_no_deeper_than
         put(at, "x.parquet", with_schema(&schema));
         assert_refused("x.parquet", &run(at, "x.parquet"), &["x.parquet: ", says]);
     }
-    // What the package reads of these is right.
+    // The parquet crate reads these correctly.
     put(at, "x.parquet", with_schema(&[1, 0]));
     assert_eq!(lines_of(&run(at, "x.parquet --json"))[0]["count"], 0);
     put(at, "x.parquet", with_schema(&nested(60)));
@@ -145,7 +139,7 @@ fn a_page_of_parquet_has_as_many_values_as_it_declares() {
     let whole = parquet(&[("x", values)], Compression::UNCOMPRESSED);
     put(at, "x.parquet", &whole);
     assert_eq!(lines_of(&run(at, "x.parquet --json"))[0]["value"], 7000);
-    // The header of the first dictionary's page: its size twice, and of a struct the number of values.
+    // The header of the first dictionary page: its size twice, and a struct with the number of values.
     let header = [0x15, 4, 0x15, 8, 0x15, 8, 0x4c, 0x15, 2];
     let place = whole.windows(header.len()).position(|bytes| bytes == header).expect("a dictionary");
     let mut lie = whole.clone();
@@ -153,7 +147,7 @@ fn a_page_of_parquet_has_as_many_values_as_it_declares() {
     put(at, "x.parquet", lie);
     let says = ["x.parquet: ", "a page of 4 bytes that declares 2147483647 values"];
     assert_refused("x.parquet", &run(at, "x.parquet"), &says);
-    // What has room for itself by the package alone: uncompressed bytes of a page.
+    // The crate alone allocates this: the uncompressed size of a page.
     let values: ArrayRef = Arc::new(Int32Array::from(vec![7; 1000]));
     let mut lie = parquet(&[("x", values)], Compression::SNAPPY);
     let header = [0x15, 4, 0x15, 8, 0x15];
@@ -164,7 +158,7 @@ fn a_page_of_parquet_has_as_many_values_as_it_declares() {
     assert_refused("x.parquet", &run(at, "x.parquet"), &says);
 }
 
-/// Lengths of strings are integers as differences, of which equal ones take no byte each.
+/// String lengths are delta-encoded integers; equal ones take no bytes each.
 #[test]
 fn a_page_of_parquet_has_as_many_lengths_of_strings_as_it_declares() {
     let folder = tempfile::tempdir().unwrap();
@@ -177,7 +171,7 @@ fn a_page_of_parquet_has_as_many_lengths_of_strings_as_it_declares() {
         put(at, "x.parquet", &whole);
         let of = "x.parquet --column x --by-column k --json";
         assert_eq!(lines_of(&run(at, of))[0]["value"], 40, "{encoding}");
-        // The sizes of blocks, that there are 40, and what the first one is: 5, or 0 that it shares.
+        // The block sizes, the count of 40, and the first value: 5, or a shared prefix of 0.
         let lists: &[[u8; 5]] = match encoding {
             Encoding::DELTA_LENGTH_BYTE_ARRAY => &[[0x80, 1, 4, 40, 10]],
             _ => &[[0x80, 1, 4, 40, 0], [0x80, 1, 4, 40, 10]],
@@ -199,7 +193,7 @@ fn an_array_takes_the_memory_of_the_bytes_that_are_there() {
     let at = folder.path();
     for (order, shape) in [(false, "(30000000000,)"), (false, "(40000000,)"), (true, "(8000, 5000)")] {
         let array = npy("<f8", order, shape, &[0; 800]);
-        // What a member says of its size is in the archive twice.
+        // The archive records a member's size twice.
         let mut archive = npz(CompressionMethod::Deflated, &[("x.npy", array.clone())]);
         let size = (array.len() as u32).to_le_bytes();
         let places: Vec<_> =
@@ -212,7 +206,7 @@ fn an_array_takes_the_memory_of_the_bytes_that_are_there() {
         let output = fed(limited(at, "-"), &array);
         assert_refused("-", &output, &["standard input: "]);
     }
-    // LZMA's own word for its dictionary.
+    // The dictionary size in LZMA's own header.
     let mut archive = include_bytes!("../data/lzma.npz").to_vec();
     put(at, "x.npz", &archive);
     assert_eq!(lines_of(&run(at, "x.npz --json"))[0]["value"], 10.0);
@@ -224,7 +218,7 @@ fn an_array_takes_the_memory_of_the_bytes_that_are_there() {
     assert!(matches!(output.status.code(), Some(0 | 2)), "{}", text(&output.stderr));
 }
 
-/// Standard input without an end is not read to the end of memory.
+/// Endless standard input must not exhaust memory.
 #[test]
 fn bytes_without_end_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -252,7 +246,6 @@ fn strings_of_which_one_is_long_are_no_gigabytes() {
     assert_refused(of, &output, &says);
     assert!(!at.join("r.npz").exists());
     assert_eq!(lines_of(&run(at, &format!("{of} --json"))).len(), rows);
-    // As many keys as rows of a dictionary of two, one of which is long.
     let keys = (0..rows).map(|row| if row % 2 == 0 { &*long } else { "" });
     let columns: [(&str, ArrayRef); 2] = [
         ("x", Arc::new(Int32Array::from(vec![1; rows]))),

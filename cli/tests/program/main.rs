@@ -1,8 +1,8 @@
-//! The program as a user meets it: files of every format against values that are computed here, and one
-//! line with exit status 2 for everything that a user can get wrong.
+//! The program as a user runs it: files of every format against values that are computed here, and one
+//! line with exit status 2 for every user error.
 //!
-//! Proves that every operation and type gives on the simulator what the library gives on the CPU; that
-//! the kernels themselves are right is for the library's own tests.
+//! Proves that every operation and type gives the same on the simulator as the library gives on the CPU;
+//! the library's own tests prove that the kernels are right.
 
 mod accepted;
 mod damaged;
@@ -28,7 +28,6 @@ use std::{
 
 use serde_json::Value;
 
-/// The program in a folder, where no driver is found.
 fn command(folder: &Path, arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_warpfold"));
     command.current_dir(folder).args(arguments.split_whitespace());
@@ -40,34 +39,30 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// What a run with this on standard input gives.
 fn fed(mut command: Command, content: &[u8]) -> Output {
     let piped = || Stdio::piped();
     let mut child = command.stdin(piped()).stdout(piped()).stderr(piped()).spawn().unwrap();
-    // One that refuses its options does not wait for this.
+    // A run that refuses its options does not read its input.
     let _ = child.stdin.take().unwrap().write_all(content);
     child.wait_with_output().unwrap()
 }
 
-/// The lines of JSON of a run that ends well.
 fn lines_of(output: &Output) -> Vec<Value> {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The same of a run with these arguments, on the CPU if they name no device.
 fn lines(folder: &Path, arguments: &str) -> Vec<Value> {
     let device = if arguments.contains("--device") { "" } else { " --device cpu" };
     lines_of(&command(folder, &format!("{arguments} --json{device}")).output().unwrap())
 }
 
-/// One field of every line.
 fn all(lines: &[Value], field: &str) -> Value {
     lines.iter().map(|line| line[field].clone()).collect()
 }
 
-/// Fails unless the run ended with 2, nothing on standard output and one line on standard error that
-/// says all this.
+/// Fails unless the run ended with status 2, nothing on standard output and one line on standard error
+/// that contains all of `says`.
 fn assert_refused(arguments: &str, output: &Output, says: &[&str]) {
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{arguments}: {stderr}");

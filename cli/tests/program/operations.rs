@@ -1,5 +1,4 @@
-//! Every operation of every type that has it, on the simulator and on the CPU, against the library's own
-//! results on the CPU.
+//! Every operation of every type, on the simulator and on the CPU, against the library's CPU results.
 
 use half::{bf16, f16};
 use serde_json::{Value, json};
@@ -16,16 +15,13 @@ use crate::{
     lines,
 };
 
-/// Rows and columns of the matrix of all elements here.
+/// Rows and columns of the matrix of all elements.
 const SHAPE: [usize; 2] = [3, 37];
 
-/// Where its segments begin and end.
 const OFFSETS: [u32; 5] = [2, 2, 41, 100, 111];
 
-/// An operation's name and the fields of its result.
 type Expected = Vec<(&'static str, Value)>;
 
-/// A number as the program prints it.
 fn printed(number: impl Scalar) -> Value {
     serde_json::from_str(&serde_json::to_string(&number.value()).unwrap()).unwrap()
 }
@@ -34,7 +30,6 @@ fn of<T: Element, O: Operation<T>>(op: O, values: &[T]) -> O::Output {
     cpu::reduce(op, values).unwrap()
 }
 
-/// What all types have.
 fn expected<T: Scalar + Element<Sum: Scalar>>(values: &[T]) -> Expected {
     let value = |value: Value| json!({ "value": value });
     let (sum, squares) = (of(op::Sum, values), of(op::SumOfSquares, values));
@@ -80,7 +75,6 @@ fn expected<T: Scalar + Element<Sum: Scalar>>(values: &[T]) -> Expected {
     ]
 }
 
-/// Results that only integers have.
 fn expected_of_integers<T: Scalar + Integer + Element<Sum: Scalar>>(values: &[T]) -> Expected {
     let bits = |value: T| json!({ "value": printed(value) });
     let mut all = expected(values);
@@ -90,7 +84,6 @@ fn expected_of_integers<T: Scalar + Integer + Element<Sum: Scalar>>(values: &[T]
     all
 }
 
-/// Results that only floats have.
 fn expected_of_floats<T: Scalar + Float + Element<Sum: Scalar>>(values: &[T]) -> Expected {
     let mut all = expected(values);
     all.push(("logsumexp", json!({ "value": printed(of(op::LogSumExp, values)) })));
@@ -113,7 +106,6 @@ fn expected_of_floats<T: Scalar + Float + Element<Sum: Scalar>>(values: &[T]) ->
     let largest = ends.map_or(0.0, |ends| magnitude(ends.min).max(magnitude(ends.max)));
     all.push(("nanmaxnorm", json!({ "value": printed(largest) })));
     all.push(("nancount", json!({ "value": of(op::CountNan, values) })));
-    // Where some are numbers, or there are none.
     let least = of(op::ArgMin.skip_nan(), values);
     all.push(("nanmin", json!({ "value": least.map(|least| printed(least.value)) })));
     all.push(("nanargmin", json!({ "index": least.map(|least| least.index) })));
@@ -125,7 +117,7 @@ fn expected_of_floats<T: Scalar + Float + Element<Sum: Scalar>>(values: &[T]) ->
     all
 }
 
-/// Whether a result is right: to the last bit, but where floats are rounded on the way.
+/// Returns whether a result is right: bit for bit, unless floats are rounded on the way.
 fn is_right(op: &str, found: &Value, expected: &Value) -> bool {
     let rounded = matches!(
         op,
@@ -145,8 +137,6 @@ fn is_right(op: &str, found: &Value, expected: &Value) -> bool {
     }
 }
 
-/// Runs all operations that there are on elements, in one way, and holds them to what is expected of
-/// each piece.
 fn check(data: &Data, how: &str, pieces: &[Vec<usize>], expected: impl Fn(&[usize]) -> Expected) {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "a.bin", data.as_bytes());
@@ -171,7 +161,6 @@ fn check(data: &Data, how: &str, pieces: &[Vec<usize>], expected: impl Fn(&[usiz
     }
 }
 
-/// The elements of all pieces, for each way to cut them.
 fn cuts() -> [(String, Vec<Vec<usize>>); 4] {
     let [rows, width] = SHAPE;
     let shape = format!("--shape {rows},{width}");
@@ -201,7 +190,7 @@ macro_rules! check_all {
     };
 }
 
-/// Elements of which no sum and no product is rounded.
+/// Returns elements of which no sum and no product is rounded.
 fn exact(dtype: Dtype) -> Data {
     let signed = !matches!(dtype, Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64);
     Data::of_integers(dtype, SHAPE[0] * SHAPE[1], |place| match place % 11 {
@@ -217,8 +206,8 @@ fn every_operation_of_every_type_is_the_librarys() {
     for (number, &dtype) in Dtype::ALL.iter().enumerate() {
         let data = exact(dtype);
         for (at, (how, pieces)) in cuts().into_iter().enumerate() {
-            // Types and cuts are apart from each other in the program: each meets some of the other's on
-            // the simulator.
+            // The program handles types and cuts independently: each type meets some cuts on the
+            // simulator.
             let devices: &[&str] = if at == number % 4 { &["sim", "cpu"] } else { &["cpu"] };
             for device in devices {
                 let how = format!("{how} --device {device}");
@@ -226,8 +215,8 @@ fn every_operation_of_every_type_is_the_librarys() {
             }
         }
     }
-    // What is expected above is all that the library has, but the sums that are a level of others, those
-    // in a type that they have no name for, and the L1 norm of long integers, which is `l1`.
+    // The expected results cover the whole library, except sums that are a level of other sums, sums in
+    // a type that has no name for them, and the L1 norm of long integers, which is `l1`.
     let all = expected_of_integers(&[1]).into_iter().chain(expected_of_floats(&[1.0]));
     let named: Vec<&str> = all.map(|(op, _)| op).collect();
     let is_sum = |op: Op| op.is_binned() || op.wide || op.kind == OpKind::L1Norm;
@@ -266,7 +255,7 @@ fn sums_everywhere_have_the_same_bits_on_the_simulator_and_on_the_cpu() {
             }
         }
     }
-    // The level makes a difference: the ordinary sum of these is another one.
+    // The level matters: the ordinary sum of these elements differs.
     let data = Data::F32(vec![1e30, 1.0, -1e30, 0.1, -0.1]);
     put(folder.path(), "a.bin", data.as_bytes());
     let everywhere = &lines(folder.path(), "a.bin --dtype f32 --level everywhere --device sim")[0];
@@ -280,7 +269,7 @@ fn sums_everywhere_have_the_same_bits_on_the_simulator_and_on_the_cpu() {
         let spread = &lines(folder.path(), &how)[0];
         assert_eq!(spread["mean"], json!(1e6 + 3.0 / 16.0 - 3.0 / 3000.0 / 16.0 * 2.0), "{level}");
     }
-    // So it does of the numbers among elements of which some are none.
+    // The same holds for the numbers among elements with NaN.
     let data = Data::F32(vec![1e30, 1.0, -1e30, 0.1, -0.1, f32::NAN]);
     put(folder.path(), "a.bin", data.as_bytes());
     for device in ["sim", "cpu"] {

@@ -1,4 +1,4 @@
-//! Results of axes, of runs of keys and of segments, with nulls among the elements and without.
+//! Results per axis, run of keys and segment, with and without nulls among the elements.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn axes_are_named_from_either_end_and_several_if_they_are_neighbours() {
     }
 }
 
-/// More columns than are brought side by side at a time.
+/// More columns than are gathered at a time.
 #[test]
 fn a_wide_matrix_has_a_result_of_every_column_on_the_cpu() {
     let folder = tempfile::tempdir().unwrap();
@@ -65,7 +65,6 @@ fn runs_of_equal_neighbouring_keys_have_a_result_each() {
             assert_eq!(all(&found[3..], "index"), json!([1, 1, 0]));
         }
     }
-    // No keys for no elements.
     put(folder.path(), "a.npy", vector::<f32>("<f4", &[]));
     put(folder.path(), "keys.npy", vector::<u64>("<u8", &[]));
     for device in ["sim", "cpu"] {
@@ -91,7 +90,7 @@ fn table() -> [(&'static str, ArrayRef); 7] {
 fn keys_are_strings_too_and_null_is_a_key_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "t.arrow", arrow_file(&table(), None));
-    // Parquet says by its own schema that a dictionary's keys are strings.
+    // Parquet's own schema declares that a dictionary's keys are strings.
     put(folder.path(), "t.parquet", parquet(&table(), Compression::SNAPPY));
     for file in ["t.arrow", "t.parquet"] {
         for column in ["utf8", "large", "view", "dictionary"] {
@@ -102,13 +101,12 @@ fn keys_are_strings_too_and_null_is_a_key_of_its_own() {
             assert_eq!(all(&found[..4], "count"), json!([1, 0, 2, 0]), "{run}");
             assert_eq!(all(&found[..4], "nulls"), json!([1, 1, 0, 1]), "{run}");
             assert_eq!(all(&found[4..8], "value"), json!([2.0, null, 8.0, null]), "{run}");
-            // Places are those of rows, nulls among them.
+            // Indices count rows, nulls included.
             assert_eq!(all(&found[8..], "index"), json!([1, null, 1, null]), "{run}");
         }
     }
     let found = lines(folder.path(), "t.arrow --column x --by t.arrow --by-column large_key");
     assert_eq!((all(&found, "key"), all(&found, "value")), (json!([u64::MAX]), json!([11.0])));
-    // A terminal obeys nothing of a key.
     let output = command(folder.path(), "t.arrow --column x --by-column utf8 --device cpu").output();
     let stdout = output.unwrap().stdout;
     assert!(text(&stdout).contains("b\\u{1b} ") && text(&stdout).contains("3 nulls are skipped"));

@@ -1,4 +1,4 @@
-//! Several files as one, and several processes that share them out, as a launcher starts them.
+//! Several files as one, and several processes that share them, as a launcher starts them.
 
 use std::{
     env,
@@ -20,16 +20,14 @@ use crate::{
     lines, lines_of, text,
 };
 
-/// The program with arguments of each process, as Open MPI would start it.
 fn started(folder: &Path, arguments: &[&str]) -> Vec<Child> {
     started_with(folder, arguments, |_| {})
 }
 
-/// As [`started`], with more in their environment.
 fn started_with(folder: &Path, arguments: &[&str], change: impl Fn(&mut Command)) -> Vec<Child> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = format!("127.0.0.1:{}", listener.local_addr().unwrap().port());
-    // Nobody listens there any more.
+    // Frees the port, so that nothing listens there.
     drop(listener);
     let start = |(rank, its): (usize, &&str)| {
         let mut command = command(folder, its);
@@ -49,7 +47,7 @@ fn ended(processes: Vec<Child>) -> Vec<Output> {
     processes.into_iter().map(|process| process.wait_with_output().unwrap()).collect()
 }
 
-/// What the first of `count` processes says, while the others say nothing.
+/// Returns the first process's output; the other `count - 1` must print nothing.
 fn by_many(folder: &Path, count: usize, arguments: &str) -> Output {
     let mut outputs = ended(started(folder, &vec![arguments; count]));
     for other in outputs.drain(1..) {
@@ -59,7 +57,6 @@ fn by_many(folder: &Path, count: usize, arguments: &str) -> Output {
     outputs.remove(0)
 }
 
-/// Bytes of elements in files of any lengths, one of none, and the whole in one.
 fn parts(folder: &Path, data: &Data) {
     let bytes = data.as_bytes();
     let size = data.dtype().size();
@@ -126,13 +123,12 @@ fn one_process_speaks_for_all_and_writes_the_file() {
         assert!(rows.iter().any(|has| has == row), "{said}");
     }
     assert!(folder.join("out.npz").exists());
-    // Without a launcher, and with one that starts a single process.
     let alone = command(folder, "a.npy b.npy --device sim").output().unwrap();
     assert!(text(&alone.stdout).starts_with("a.npy and 1 file more: f32, 8 elements"));
     assert_eq!(lines_of(&by_many(folder, 1, "a.npy b.npy --json --device sim"))[0]["value"], 4.0);
 }
 
-/// Files of tables stay whole; nulls are counted among those of all.
+/// Table files are not split; nulls count as rows of the whole.
 #[test]
 fn tables_are_shared_out_file_by_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -195,8 +191,7 @@ fn what_cannot_be_shared_out_is_refused_by_all() {
     assert_refused("a.npy", &output, &["WORLD_SIZE is set, and RANK is not"]);
 }
 
-/// One of the processes finds its part cut off behind its head, or another type: all end, and none
-/// prints a result.
+/// One process's part is truncated after the header, or of another type: all end without a result.
 #[test]
 fn a_process_that_fails_ends_the_others() {
     let folder = tempfile::tempdir().unwrap();
@@ -222,7 +217,7 @@ fn a_process_that_fails_ends_the_others() {
     }
 }
 
-/// Open MPI's launcher, with what it needs in containers; none where it is not.
+/// Returns Open MPI's launcher with settings for containers; `None` where it is missing.
 fn mpirun(count: u32) -> Option<Command> {
     let launcher = Command::new("mpirun").arg("--version").output();
     if !launcher.is_ok_and(|said| text(&said.stdout).contains("Open MPI")) {
@@ -236,12 +231,11 @@ fn mpirun(count: u32) -> Option<Command> {
         .args(["--allow-run-as-root", "--oversubscribe", "-n", &count.to_string()])
         .arg(env!("CARGO_BIN_EXE_warpfold"))
         .env("WARPFOLD_LIBCUDA", "/nowhere/libcuda.so.1")
-        // Of containers, which have no other.
+        // Containers have no remote shell.
         .env("OMPI_MCA_plm_rsh_agent", "false");
     Some(mpirun)
 }
 
-/// As a user starts them.
 #[test]
 fn mpirun_starts_the_processes() {
     let folder = tempfile::tempdir().unwrap();
@@ -254,14 +248,12 @@ fn mpirun_starts_the_processes() {
     let whole = lines(folder, &format!("whole.bin {how}"));
     let Some(output) = run(4, &format!("{PARTS} {how} --device sim --json")) else { return };
     assert_eq!(lines_of(&output), whole);
-    // A file that is not there: each says so, and mpirun ends as they do.
     let output = run(2, &format!("{PARTS} none.bin {how} --device sim")).unwrap();
     assert_ne!(output.status.code(), Some(0));
     assert!(text(&output.stderr).contains("none.bin"), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "");
 }
 
-/// A file that only one of the processes does not find.
 #[test]
 fn a_process_that_goes_no_further_is_named_at_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -287,7 +279,7 @@ mod on_linux {
         streamed::on_linux::{number, sparse},
     };
 
-    /// Processes that read a file of 8 GB between them, which takes longer than the test; each has
+    /// Starts processes that read a file of 8 GB, longer than the test lasts; waits until each has
     /// begun.
     fn reading(folder: &Path) -> Vec<Child> {
         sparse(&folder.join("a.npy"), 1 << 30);
@@ -301,7 +293,7 @@ mod on_linux {
         processes
     }
 
-    /// All but one end with an error within ten seconds, and nothing is printed or written.
+    /// Asserts that all but one end with an error within ten seconds, without output.
     fn ends(folder: &Path, processes: Vec<Child>, of: usize, expected: [&str; 2]) {
         let start = Instant::now();
         let outputs = ended(processes);
@@ -327,7 +319,6 @@ mod on_linux {
         }
     }
 
-    /// What is gone is what the last one of them reads.
     #[test]
     fn a_file_that_shrinks_ends_all_that_read_it() {
         let folder = tempfile::tempdir().unwrap();
@@ -338,7 +329,7 @@ mod on_linux {
         ends(folder.path(), processes, 2, ["the file has 4294967296 bytes now", other]);
     }
 
-    /// On simulated GPUs by a stand-in for NCCL, which has no memory that processes share.
+    /// Simulated GPUs with a stand-in for NCCL, which does not use shared memory between processes.
     #[test]
     fn processes_on_gpus_pass_values_by_nccl() {
         let folder = tempfile::tempdir().unwrap();
@@ -359,7 +350,7 @@ mod on_linux {
             said.starts_with("part-0.bin and 4 files more, by 2 processes over NCCL: f32"),
             "{said}"
         );
-        // As a user starts them; two hosts would have neither of these.
+        // Launched by mpirun; two hosts would have neither of these.
         let Some(mut launcher) = mpirun(4) else { return };
         with(launcher.args(json.split_whitespace()).current_dir(folder));
         let output =

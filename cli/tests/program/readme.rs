@@ -1,4 +1,4 @@
-//! What the READMEs say that the program prints, it prints.
+//! The program's output matches the READMEs.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -12,7 +12,6 @@ use crate::{
     text,
 };
 
-/// The files of the examples, as the README describes them.
 fn examples(folder: &Path) {
     let days = [[12.5_f32, 14.0, 9.5], [13.0, 17.25, 11.0], [11.5, 16.0, 10.0], [15.0, 12.0, 10.5]];
     put(folder, "temperatures.npy", npy("<f4", false, "(4, 3)", bytemuck::cast_slice(&days)));
@@ -25,7 +24,6 @@ fn examples(folder: &Path) {
     put(folder, "trips.parquet", parquet(&columns, Compression::SNAPPY));
 }
 
-/// The commands of a document, each with what it prints.
 fn sessions(document: &str) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
     let mut inside = false;
@@ -88,7 +86,6 @@ fn completions_name_the_options_and_the_operations() {
     }
 }
 
-/// As the README says of the fields of JSON.
 #[test]
 fn json_has_the_fields_that_the_readme_names() {
     let folder = tempfile::tempdir().unwrap();

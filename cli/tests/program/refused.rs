@@ -1,4 +1,4 @@
-//! What a user can get wrong: one line, status 2, and no file.
+//! User errors: one line, status 2, and no file.
 
 use std::{fs, sync::Arc};
 
@@ -147,7 +147,7 @@ fn every_wrong_call_is_one_line_and_leaves_no_file() {
         ("v.npy --opp sum", &["unexpected argument '--opp'", "--op"]),
     ];
     for (arguments, says) in cases {
-        // What is wrong with a file is found whatever device there is.
+        // File errors are found whatever device there is.
         let device = if arguments.contains("--device") { "" } else { " --device cpu" };
         let all = match arguments.contains("--completions") {
             true => (*arguments).to_owned(),
@@ -177,7 +177,7 @@ fn standard_input_that_is_cut_off_or_too_long_is_refused() {
     }
 }
 
-/// A shape may promise more than there is memory for.
+/// A shape may declare more elements than fit in memory.
 #[test]
 fn more_than_there_is_memory_for_is_refused_before_it_is_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -197,7 +197,7 @@ fn data_without_room_on_the_device_is_refused_with_what_to_do_instead() {
         ("v.npy", "; reduce it while it is read, by --stream, or by --device cpu"),
         ("a.npy --axis 0", "; cut the file, or reduce it by --device cpu"),
     ] {
-        // Which allocation is that of the data is the library's affair.
+        // Which allocation is that of the data depends on the library.
         let refused = (1..20).find_map(|call| {
             let arguments = format!("{arguments} --device sim");
             let mut program = command(folder.path(), &arguments);

@@ -1,5 +1,5 @@
-//! Files that are reduced while they are read: the results of those that are held, in less memory, and
-//! nothing at all where a file ends early.
+//! Files that are reduced while they are read: the same results as in memory, with less memory, and no
+//! output if a file ends early.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -16,8 +16,7 @@ use crate::{
     lines, lines_of, text,
 };
 
-/// What is printed of a file that is held, and of one that is streamed, is the same; and nothing is said
-/// beside it.
+/// Asserts that a streamed file gives the same output as one read into memory, and no messages.
 fn assert_alike(folder: &Path, arguments: &str) {
     let run = |arguments: &str| {
         let output = command(folder, &format!("{arguments} --device sim")).output().unwrap();
@@ -48,7 +47,7 @@ fn every_operation_of_every_type_is_that_of_a_file_that_is_held() {
             lines(folder.path(), &format!("{how} --stream --device sim")),
             lines(folder.path(), &how)
         );
-        // These are rounded, everywhere in another way.
+        // These are rounded, differently in each way of running.
         let rounded = if dtype.is_float() {
             "spread,std,logsumexp,nanspread,hmean,moment3,nanhmean,nanmoment3"
         } else {
@@ -75,7 +74,6 @@ fn results_of_nan_alone_are_those_of_a_file_that_is_held() {
     assert_alike(folder.path(), "nan.bin --dtype f32 --op nanmin,nanminmax,nanargmax,nanspread --json");
 }
 
-/// Of several buffers, on the simulator as on the CPU.
 #[test]
 fn sums_everywhere_have_the_bits_of_a_file_that_is_held() {
     let folder = tempfile::tempdir().unwrap();
@@ -105,7 +103,7 @@ fn arrays_of_any_byte_order_and_shape_are_streamed() {
         (npy("|b1", false, "(5,)", &[0, 1, 255, 0, 7]), "sum,argmax,max"),
         (npy("<i2", false, "()", &[3, 0]), "sum,argmin"),
         (npy("<f8", false, "(0, 3)", &[]), "sum,product,max,argmax,mean,l2"),
-        // Without places the order is no matter; nor with them, where one axis alone is longer than 1.
+        // The order does not matter without indices, or if only one axis is longer than 1.
         (npy(">i4", true, "(3, 2)", &wide), "sum,minmax,mean"),
         (npy(">i4", true, "(1, 6)", &wide), "sum,argmax"),
     ] {
@@ -124,7 +122,7 @@ fn arrays_of_any_byte_order_and_shape_are_streamed() {
     assert_alike(folder.path(), "a.bin --dtype u16 --shape 2,2 --op sum,argmax --json");
 }
 
-/// A bit is set for each null, in whatever batch it is; places count rows.
+/// A bit is set for each null, in any batch; indices count rows.
 #[test]
 fn columns_are_streamed_by_their_batches() {
     let folder = tempfile::tempdir().unwrap();
@@ -198,7 +196,7 @@ fn what_cannot_be_streamed_is_one_line_and_leaves_no_file() {
     let table = parquet(&columns, Compression::SNAPPY);
     put(at, "t.parquet", &table);
     put(at, "cut.parquet", &table[..table.len() / 2]);
-    // Its end, where the columns are described, is whole.
+    // The end of the file, which describes the columns, is intact.
     let mut damaged = table.clone();
     damaged[4..40].fill(0xff);
     put(at, "damaged.parquet", damaged);
@@ -233,7 +231,6 @@ fn what_cannot_be_streamed_is_one_line_and_leaves_no_file() {
     assert_eq!(fs::read_dir(at).unwrap().count(), before, "a file was left");
 }
 
-/// What the system says of a process.
 #[cfg(target_os = "linux")]
 pub(crate) mod on_linux {
     use std::{
@@ -246,18 +243,15 @@ pub(crate) mod on_linux {
 
     use super::*;
 
-    /// An `.npy` of zeros that takes no room on the disk.
     pub(crate) fn sparse(path: &Path, elements: u64) {
         let head = npy("<f8", false, &format!("({elements},)"), &[]);
         let mut file = File::create(path).unwrap();
         file.write_all(&head).unwrap();
         file.set_len(head.len() as u64 + 8 * elements).unwrap();
-        // It does not end with zeros.
         file.seek(SeekFrom::End(-8)).unwrap();
         file.write_all(&1.5_f64.to_le_bytes()).unwrap();
     }
 
-    /// A number that the system has of a process, if it runs.
     pub(crate) fn number(child: &Child, file: &str, name: &str) -> Option<u64> {
         let text = fs::read_to_string(format!("/proc/{}/{file}", child.id())).ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -269,13 +263,12 @@ pub(crate) mod on_linux {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Far less than the file has: the buffers, kernels and the program itself.
+    /// Far less memory than the file's size: buffers, kernels and the program itself.
     #[test]
     fn memory_is_bounded_whatever_the_size() {
         const MOST: u64 = 160 << 10;
         let folder = tempfile::tempdir().unwrap();
         sparse(&folder.path().join("a.npy"), 32 << 20);
-        // Whether it ends with no more memory than that, and what it prints.
         let run = |option: &str| {
             let mut child =
                 started(folder.path(), &format!("a.npy --op max --json --device sim {option}"));
@@ -303,7 +296,6 @@ pub(crate) mod on_linux {
         sparse(&path, 64 << 20);
         let arguments = "a.npy --stream --device sim --out r.npy";
         let mut child = started(folder.path(), arguments);
-        // It has begun.
         while number(&child, "io", "rchar:").unwrap_or(0) < 16 << 20 {
             assert!(child.try_wait().unwrap().is_none(), "it ended before");
             thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! The files that it writes.
+//! Output files of the program.
 
 use std::{
     fs,
@@ -17,7 +17,6 @@ use crate::{
     lines, text,
 };
 
-/// The head and the elements of an `.npy`.
 fn read(content: &[u8]) -> (Head, Vec<u8>) {
     assert_eq!(&content[..npy::MAGIC.len()], npy::MAGIC);
     let mut rest = Cursor::new(&content[npy::MAGIC.len()..]);
@@ -28,7 +27,6 @@ fn read(content: &[u8]) -> (Head, Vec<u8>) {
     (head, elements)
 }
 
-/// Fails unless a file holds an array of this type, shape and these elements.
 fn assert_holds<T: bytemuck::Pod>(content: &[u8], dtype: &str, shape: &[u64], elements: &[T]) {
     let (head, bytes) = read(content);
     assert_eq!((head.stored.to_string().as_str(), &head.shape[..]), (dtype, shape));
@@ -56,7 +54,6 @@ fn results_of_one_operation_are_an_array_of_their_shape_and_type() {
     assert_holds(&run("--op max --axis 0,1"), "f32", &[4], &[20.0_f32, 21.0, 22.0, 23.0]);
     let counts = [3_u64, 4, 4, 4, 4, 4];
     assert_holds(&run("--op nonzero --axis 2"), "u64", &[2, 3], &counts);
-    // Of places the indices, of pairs both.
     let found = lines(folder.path(), "a.npy --op argmax --axis 0,1");
     let indices: Vec<u64> = found.iter().map(|line| line["index"].as_u64().unwrap()).collect();
     assert_holds(&run("--op argmax --axis 0,1"), "u64", &[4], &indices);
@@ -64,7 +61,6 @@ fn results_of_one_operation_are_an_array_of_their_shape_and_type() {
     assert_holds(&ends, "f32", &[4, 2], &[0.0_f32, 20.0, 1.0, 21.0, 2.0, 22.0, 3.0, 23.0]);
     put(folder.path(), "a.npy", array("<i4", false, "(0, 3)", &[]));
     assert_holds::<i64>(&run("--op sum --axis 1"), "i64", &[0], &[]);
-    // NumPy has no bf16.
     put(folder.path(), "b.bin", bytemuck::cast_slice(&[0x3fc0_u16, 0x4000]));
     lines(folder.path(), "b.bin --dtype bf16 --op max --out r.npy");
     assert_holds(&fs::read(folder.path().join("r.npy")).unwrap(), "f32", &[], &[2.0_f32]);
@@ -85,7 +81,6 @@ fn results_of_several_operations_are_an_archive_with_keys_and_counts() {
     assert_holds(&member(folder.path(), "argmax.value.npy"), "f32", &[2], &[1.0_f32, 4.0]);
     assert_holds(&member(folder.path(), "count.npy"), "u64", &[2], &[1_u64, 2]);
     assert_holds(&member(folder.path(), "key.npy"), "i64", &[2], &[-7_i64, 5]);
-    // The program reads what it writes.
     assert_eq!(lines(folder.path(), "r.npz --column sum")[0]["value"], 7.0);
     lines(folder.path(), "t.arrow --column x --by-column name --out r.npz");
     let keys = member(folder.path(), "key.npy");

@@ -25,7 +25,7 @@ fn main() -> Result<()> {
     let NvvmOption::Arch(arch) = option else { unreachable!("-arch= makes an architecture") };
     CudaBuilder::new(kernels)
         .arch(arch)
-        // Rust rounds each operation by itself; the builder's default would fuse products with sums.
+        // Rust rounds each operation separately; the builder's default would fuse products with sums.
         .fma_contraction(false)
         .build_args(cargo)
         .copy_to(out)

@@ -1,11 +1,10 @@
-//! What the device crates use of rust-cuda's `cuda_std` (revision 946c91f), as signatures alone: names,
-//! parameters and results, written down anew from its documentation, and no line of its code. It is two
-//! attributes: all else that the device crates need of the machine they declare themselves. Nothing here
-//! runs.
+//! Signatures of the part of rust-cuda's `cuda_std` (revision 946c91f) that the device crates use:
+//! names, parameters and results, rewritten from its documentation, without any of its code. These are
+//! two attributes; the device crates declare everything else themselves. Nothing here runs.
 //!
-//! `cargo xtask check-nvvm` compiles the device crates against it on every machine, so that a change
-//! cannot break their rust-cuda side unseen; with `--cuda-std PATH` it takes the real crate in its
-//! place, which is how to find out that this one still says the truth.
+//! `cargo xtask check-nvvm` compiles the device crates against this crate on every machine, so that a
+//! change cannot break their rust-cuda side unnoticed. With `--cuda-std PATH` it uses the real crate
+//! instead, which shows whether these signatures are still right.
 #![no_std]
 
 pub use cuda_std_signature_attributes::{address_space, kernel};

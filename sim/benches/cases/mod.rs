@@ -1,4 +1,4 @@
-//! The launches that the benchmarks time.
+//! Launches that the benchmarks time.
 #![allow(dead_code, reason = "each benchmark uses a part of it")]
 
 use warpfold_sim::{Args, Config, Counter, Gpu, Hazards, Launch, Module, Observer, Profiler};
@@ -9,7 +9,7 @@ const MATRIX: &str = include_str!("../../tests/ptx/matrix_nvcc.ptx");
 pub(crate) const FLOW: &str = include_str!("../../tests/ptx/flow.ptx");
 const GRID: &str = include_str!("../../tests/ptx/grid.ptx");
 
-/// What is dearest to observe: every access in a sector or on one bank of its own.
+/// The worst case for observers: every access in its own sector or bank.
 const SCATTERED: &str = ".version 7.8 .target sm_80 .address_size 64
 .visible .entry scattered(.param .u64 data) {
     .reg .pred %p; .reg .b32 %r<8>; .reg .b64 %rd<3>; .shared .align 4 .b8 cells[32768];
@@ -33,7 +33,6 @@ LOOP:
     ret;
 }";
 
-/// A launch that can be repeated.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     gpu: Gpu,
@@ -43,7 +42,6 @@ pub(crate) struct Case {
     args: Args,
 }
 
-/// How a launch is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watch {
     Plain,
@@ -66,7 +64,6 @@ impl Watch {
 }
 
 impl Case {
-    /// Runs it; gives the warp instructions.
     pub(crate) fn run(&self, watch: Watch) -> u64 {
         match watch {
             Watch::Plain => {
@@ -86,14 +83,12 @@ impl Case {
     }
 }
 
-/// `words` words of ones.
 fn ones(gpu: &Gpu, words: u64) -> u64 {
     let memory = gpu.alloc(words * 4).expect("memory");
     gpu.write(memory, &1_u32.to_le_bytes().repeat(words as usize)).expect("live memory");
     memory
 }
 
-/// Makes the cases of a device with some host threads.
 pub(crate) struct Cases {
     pub(crate) threads: usize,
 }
@@ -112,7 +107,6 @@ impl Cases {
         Case { name, gpu, module, entry, launch, args }
     }
 
-    /// A product of matrices of 128 by 128.
     fn product(&self, name: &'static str, entry: &'static str, block: [u32; 3], tile: u32) -> Case {
         let side = 128;
         let launch = Launch::new([side / tile, side / tile, 1], block);
@@ -122,7 +116,6 @@ impl Cases {
         })
     }
 
-    /// Sums and products of matrices, and accesses that are dear.
     pub(crate) fn steady(&self) -> Vec<Case> {
         let length = 256 * 256_u64;
         let shared = Launch::linear(256, 256).with_dynamic_shared(1024);
@@ -145,7 +138,6 @@ impl Cases {
         ]
     }
 
-    /// Kernels whose lanes and warps go different ways, or wait.
     pub(crate) fn divergent(&self) -> Vec<Case> {
         vec![
             self.case("divergent loop", (FLOW, "collatz"), Launch::linear(1, 256), |gpu| {

@@ -1,9 +1,8 @@
-//! What the tests share: modules, devices, typed copies.
+//! Shared by the tests: modules, devices, typed copies.
 #![allow(dead_code, reason = "each test crate uses a part of it")]
 
 use warpfold_sim::{Config, Gpu, Module};
 
-/// Parses a module of PTX.
 pub(crate) fn module(ptx: &str) -> Module {
     Module::parse(ptx).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -13,7 +12,6 @@ pub(crate) fn device() -> Config {
     Config { memory_limit: 256 << 20, step_limit: 200_000_000, ..Config::default() }
 }
 
-/// New memory that holds some bytes.
 pub(crate) fn upload(gpu: &Gpu, bytes: &[u8]) -> u64 {
     let address = gpu.alloc(bytes.len().max(1) as u64).expect("memory");
     gpu.write(address, bytes).expect("live memory");
@@ -22,7 +20,6 @@ pub(crate) fn upload(gpu: &Gpu, bytes: &[u8]) -> u64 {
 
 macro_rules! uploads {
     ($($name:ident: $ty:ty;)*) => {$(
-        /// New memory that holds some values.
         pub(crate) fn $name(gpu: &Gpu, values: &[$ty]) -> u64 {
             let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
             upload(gpu, &bytes)
@@ -37,7 +34,6 @@ uploads! {
     f64s: f64;
 }
 
-/// Reads several values of 32 bits.
 pub(crate) fn read_u32s(gpu: &Gpu, address: u64, count: usize) -> Vec<u32> {
     let mut bytes = vec![0; count * 4];
     gpu.read(address, &mut bytes).expect("live memory");

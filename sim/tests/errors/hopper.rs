@@ -5,8 +5,7 @@ use warpfold_sim::{Args, Config, Error, FaultKind, Gpu, Launch, MbarrierProblem}
 use super::common::{device, module, u32s};
 use super::{message, refused, run_on};
 
-/// The message of a kernel's error on one thread, with an mbarrier at `sh` that
-/// waits for two arrivals.
+/// Returns a kernel's error on one thread, with an mbarrier at `sh` that waits for two arrivals.
 fn alone(body: &str) -> String {
     let body = format!("mbarrier.init.shared.b64 [sh], 2;\n{body}");
     run_on(&Gpu::new(device()), &body, Launch::linear(1, 1)).to_string()
@@ -18,8 +17,8 @@ fn assert_alone(body: &str, expected: &str) {
     assert!(!text.contains('\n'), "{text}");
 }
 
-/// The message of a kernel's error on a cluster of two blocks of 32 threads; `%r1`
-/// is the rank, `%p1` tells that it is not 0.
+/// Returns the message of a kernel's error on a cluster of two blocks of 32 threads; `%r1` is the rank,
+/// `%p1` is set if it is not 0.
 fn in_cluster(body: &str) -> String {
     let body = format!("mov.u32 %r1, %cluster_ctarank; setp.ne.u32 %p1, %r1, 0;\n{body}");
     let gpu = Gpu::new(Config { threads: Some(1), ..device() });
@@ -173,7 +172,7 @@ fn bulk_copies_that_cannot_be_made() {
         "cp.async.cg.shared.global [sh+16], [%rd0+4], 16;",
         "copy of 16 bytes at global address 0x1000000000004 is misaligned; the address must be a multiple of 16",
     );
-    // What goes wrong when the copy lands is told at its issue.
+    // Faults of a copy's completion are reported at its issue.
     let text = alone(
         "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [sh+16], [%rd0], 16, [sh];
          mbarrier.inval.shared.b64 [sh]; LOOP: nanosleep.u32 1; bra LOOP;",
@@ -193,7 +192,7 @@ fn blocks_that_exit_before_their_copies_land() {
         "cp.async.bulk.global.shared::cta.bulk_group [%rd0], [sh+16], 16; cp.async.bulk.commit_group;",
         "whose shared memory it reads; cp.async.bulk.wait_group.read must come first",
     );
-    // One that has read its source may go on, and copies of a thread's own end with it.
+    // A block may exit once its bulk copies have read their source; a thread's own copies end with it.
     let gpu = Gpu::new(device());
     let data = u32s(&gpu, &[0; 64]);
     let body = "st.shared.u32 [sh], 7; cp.async.bulk.global.shared::cta.bulk_group [%rd0], [sh], 16;
@@ -221,7 +220,7 @@ fn shared_memory_of_other_blocks() {
         text.ends_with("load at shared address 0x0 of block rank 5; the cluster has 2 blocks"),
         "{text}"
     );
-    // Without `::cluster`, the address is outside of the block's own memory.
+    // Without `::cluster`, the address is outside the block's own memory.
     let text = in_cluster("mapa.shared::cluster.u32 %r2, sh, 1; ld.shared.u32 %r3, [%r2];");
     assert!(text.contains("shared address 0x2000000 is out of bounds"), "{text}");
     let text = in_cluster("mapa.shared::cluster.u32 %r2, sh, 1; st.shared::cluster.u32 [%r2+64], %r3;");

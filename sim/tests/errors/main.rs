@@ -1,5 +1,4 @@
-//! Every kind of error with its message: line, text, kernel, block, thread, the
-//! value at hand and what is allowed.
+//! Every kind of error with its message: line, text, kernel, block, thread, value and allowed values.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -8,8 +7,7 @@ mod hopper;
 use common::{device, module, u32s};
 use warpfold_sim::{Args, Config, Error, FaultKind, Gpu, Launch, Module, Space};
 
-/// A kernel `k` with one pointer parameter in `%rd0` and some registers; the
-/// body starts at line 9.
+/// Returns a kernel `k` with one pointer parameter in `%rd0`; the body starts at line 9.
 fn kernel(body: &str) -> String {
     format!(
         ".version 7.8\n.target sm_80\n.address_size 64\n.extern .shared .b8 dyn[];\n\
@@ -26,7 +24,6 @@ fn run_on(gpu: &Gpu, body: &str, launch: Launch) -> Error {
     gpu.launch(&module, "k", &launch, &Args::new().ptr(data)).expect_err("an error")
 }
 
-/// The message of a kernel's error on 2 blocks of 64 threads.
 fn message(body: &str) -> String {
     run_on(&Gpu::new(Config { threads: Some(1), ..device() }), body, Launch::linear(2, 64)).to_string()
 }
@@ -133,7 +130,7 @@ fn a_barrier_that_some_lanes_do_not_reach() {
          all threads of the warp that have not exited must execute it together",
     );
     assert!(message("setp.eq.u32 %p0, %r0, 3; @%p0 bar.sync 0;").contains("misses lanes 0-2, 4-31;"));
-    // On both sides of a branch, for a whole warp each, it is no divergence.
+    // A branch taken by whole warps is not divergent.
     let gpu = Gpu::new(device());
     let data = u32s(&gpu, &[0; 64]);
     let body = "setp.lt.u32 %p0, %r0, 32; @%p0 bra LOW; bar.sync 0; bra END; LOW: bar.sync 0; END:";
@@ -211,7 +208,6 @@ fn traps_and_step_limits() {
 
 #[test]
 fn the_step_limit_is_exact() {
-    // Two parameter instructions, a store and a return.
     let gpu = |step_limit| Gpu::new(Config { step_limit, threads: Some(1), ..device() });
     let module = module(&kernel("st.global.u32 [%rd0], 1;"));
     for (limit, fits) in [(12, true), (11, false)] {
@@ -231,7 +227,7 @@ fn memory_limits() {
         "an allocation needs 5000 bytes; 6000 of the limit of 10000 bytes are in use"
     );
     assert_eq!(gpu.memory_in_use(), 6000);
-    // A block needs memory as well.
+    // A block's state needs memory as well.
     let module = module(&kernel(""));
     let error = gpu.launch(&module, "k", &Launch::linear(1, 1024), &Args::new().ptr(first));
     let text = error.expect_err("too much").to_string();
@@ -335,7 +331,6 @@ fn out_of_bounds_faults_carry_their_data() {
     assert_eq!((space, address, bytes), (Space::Shared, 70, 2));
 }
 
-/// The parse error of a body.
 fn refused(body: &str) -> String {
     Module::parse(&kernel(body)).expect_err("refused").to_string()
 }
@@ -393,7 +388,6 @@ fn text_that_is_not_supported() {
         "ptx line 9, column 1: vector atomics (`.v2`) are sums in global memory only",
     );
     assert!(refused("cvt.u32.f32 %r0, %f0;").contains("needs `.rni`"));
-    // A type that conversions do not have, on either side.
     expect(
         "cvt.u32.b32 %r0, %r1;",
         "ptx line 9, column 1: `cvt` has no form for type `.b32` with these modifiers",
@@ -451,7 +445,7 @@ fn calls_that_cannot_be_made() {
     assert!(refused("call %rd0, (%r0), P;").contains("values of a call must be `.param` variables"));
     assert!(refused("call %rd0, P, (%r0);").contains("ends with its values, or a prototype behind"));
     assert!(refused("call 0, P;").contains("a call names a function or a register"));
-    // One that nobody calls does no harm.
+    // An undefined function that nothing calls is not an error.
     let text = kernel("").replace(".extern .shared .b8 dyn[];", ".extern .func nobody();");
     assert!(Module::parse(&text).is_ok());
 }

@@ -1,6 +1,5 @@
-//! The simulator's arithmetic on floats against `rustc_apfloat`: each instruction runs as a kernel over
-//! all special operands, the ends of every exponent, and seeded random operands where rounding is
-//! decided.
+//! Tests the simulator's floating-point arithmetic against `rustc_apfloat`: each instruction runs over
+//! special operands, the ends of every exponent, and seeded random operands near rounding boundaries.
 //!
 //! `WARPFOLD_FLOAT_CASES` is the number of random cases of all instructions together.
 
@@ -13,12 +12,9 @@ use cases::instruction::Instruction;
 use cases::{catalogue, kernel, operands::Source};
 use warpfold_sim::{Args, Config, Gpu, Launch, Module};
 
-/// Random cases of all instructions together unless the environment says otherwise.
 const CASES: u64 = 2_000_000;
-/// Cases of a launch.
 const BATCH: u64 = 1 << 16;
 
-/// A result that is not what it must be.
 #[derive(Debug)]
 struct Mismatch {
     operands: [u64; 3],
@@ -33,7 +29,6 @@ fn random_cases() -> u64 {
         .unwrap_or_else(|_| panic!("WARPFOLD_FLOAT_CASES is {given:?}, allowed is a whole number"))
 }
 
-/// Runs an instruction on operands in the simulator.
 fn run(gpu: &Gpu, module: &Module, arity: usize, operands: &[[u64; 3]]) -> Vec<u64> {
     let count = operands.len();
     let flat: Vec<u8> =
@@ -51,7 +46,6 @@ fn run(gpu: &Gpu, module: &Module, arity: usize, operands: &[[u64; 3]]) -> Vec<u
     bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes"))).collect()
 }
 
-/// The number of cases tried, and those that went wrong.
 fn check(gpu: &Gpu, instruction: &Instruction, random: u64) -> (u64, Vec<Mismatch>) {
     let ptx = kernel::ptx(instruction);
     let module = Module::parse(&ptx).unwrap_or_else(|error| panic!("{}: {error}", instruction.text));
@@ -72,7 +66,7 @@ fn check(gpu: &Gpu, instruction: &Instruction, random: u64) -> (u64, Vec<Mismatc
     (count, wrong)
 }
 
-/// One line on an instruction that is wrong: how often, and the case with the fewest bits set.
+/// Describes a wrong instruction in one line, with its wrong case that has the fewest bits set.
 fn describe(instruction: &Instruction, wrong: &[Mismatch]) -> Option<String> {
     let simplest =
         wrong.iter().min_by_key(|case| case.operands.map(u64::count_ones).iter().sum::<u32>())?;

@@ -6,7 +6,6 @@ pub(crate) fn cases() -> Vec<Case> {
     [mbarriers(), few(), bulk(), clusters()].into_iter().flatten().collect()
 }
 
-/// Instructions on an mbarrier at `shm` that lane 0 has initialised with a count.
 fn with_barrier(count: &str, text: &str) -> String {
     format!(
         "setp.eq.u32 %done, %lane, 0; *@%done mbarrier.init.shared::cta.b64 [shm], {count}; bar.sync 0; {text}"
@@ -27,7 +26,7 @@ fn mbarriers() -> Vec<Case> {
              mbarrier.try_wait.parity.shared::cta.b64 %o2, [shm], 0, 1000;",
             &[0, 1, 1],
         ),
-        // The phase before the first has the parity 1 and is over.
+        // The phase before the first has parity 1 and is complete.
         single(
             "pp = ",
             "1",
@@ -43,7 +42,6 @@ fn mbarriers() -> Vec<Case> {
              mbarrier.pending_count.b64 %o1, %s;",
             &[9, 6],
         ),
-        // Bytes count like arrivals, in any order.
         single(
             "ppp = ",
             "1",
@@ -53,7 +51,6 @@ fn mbarriers() -> Vec<Case> {
              mbarrier.test_wait.parity.shared.b64 %o2, [shm], 0;",
             &[0, 0, 1],
         ),
-        // Without a state space the address is generic.
         single(
             "pr = ",
             "1",
@@ -62,7 +59,7 @@ fn mbarriers() -> Vec<Case> {
              mbarrier.arrive.b64 %s, [%a]; mbarrier.test_wait.b64 %o0, [%a], %s; mbarrier.pending_count.b64 %o1, %s;",
             &[1, 1],
         ),
-        // Who drops out is not waited for in the next phase.
+        // The next phase does not wait for a lane that has dropped out.
         single(
             "pr = ",
             "3",
@@ -72,7 +69,6 @@ fn mbarriers() -> Vec<Case> {
             &[1, 2],
         ),
         single("p = ", "1", "mbarrier.inval.shared::cta.b64 [shm]; mbarrier.init.shared.b64 [shm], 5; mbarrier.test_wait.parity.shared.b64 %o0, [shm], 0;", &[0]),
-        // A warp arrives lane by lane.
         lanes(
             "rp = ",
             &with_barrier(
@@ -104,7 +100,6 @@ fn few() -> Vec<Case> {
             ),
             all,
         ),
-        // What is not read is zero.
         pairs(
             &format!("*cp.async.ca.shared.global.L2::64B [%s], [%g], 16, 8; cp.async.wait_all; {read}"),
             |lane| [lane << 40 | 1, 0],
@@ -122,7 +117,7 @@ fn few() -> Vec<Case> {
             ),
             |lane| if lane < 9 { [0, 0] } else { [lane << 40 | 1, lane + 7] },
         ),
-        // Nothing is there before the wait; a group that may go on does.
+        // Nothing has arrived before the wait; a group that need not be waited for may still be pending.
         pairs(
             "*cp.async.ca.shared.global [%s], [%g], 8; cp.async.commit_group;
              cp.async.ca.shared.global [%s+8], [%g+8], 8; cp.async.commit_group;
@@ -141,7 +136,8 @@ fn few() -> Vec<Case> {
             |lane| [lane * 3],
             |lane| [lane * 3],
         ),
-        // Without `.noinc` the arrival is one that the phase would not wait for else.
+        // Without `.noinc` the arrival first increments the pending count, so the phase waits for it
+        // too.
         lanes(
             "dp = d",
             &format!(
@@ -237,7 +233,7 @@ fn bulk() -> Vec<Case> {
     ]
 }
 
-/// Each block of a launch without clusters is a cluster.
+/// In a launch without clusters, each block is a cluster of its own.
 fn clusters() -> Vec<Case> {
     vec![
         lanes("r = ", "getctarank.shared::cluster.u32 %o0, shm;", |_| [], |_| [0]),

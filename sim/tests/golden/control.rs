@@ -1,4 +1,4 @@
-//! Branches, calls, barriers and what does nothing.
+//! Branches, calls, barriers and instructions without effect.
 
 use super::harness::{Case, case, lanes};
 
@@ -10,7 +10,6 @@ pub(crate) fn cases() -> Vec<Case> {
             |lane| [lane],
             |lane| [if lane < 10 { 1 } else { 2 }],
         ),
-        // A loop whose count differs between lanes.
         lanes(
             "r = r",
             ".reg .b32 %n; mov.u32 %n, %i0; mov.u32 %o0, 0;
@@ -39,7 +38,6 @@ pub(crate) fn cases() -> Vec<Case> {
             |lane| [lane + 1],
             |lane| [if lane < 20 { lane + 1 } else { 0 }],
         ),
-        // No lane traps whose predicate is false.
         lanes("r = r", "setp.gt.u32 %done, %lane, 99; *@%done trap; mov.u32 %o0, %i0;", |lane| [lane], |lane| [lane]),
         case("r = r", "brkpt; mov.u32 %o0, %i0;", &[(&[5], &[5])]),
         case("r = r", "pmevent 3; mov.u32 %o0, %i0;", &[(&[5], &[5])]),

@@ -1,5 +1,3 @@
-//! Moves, conversions and addresses.
-
 use super::harness::{Case, EDGES32, EDGES64, FLOATS, case, lanes, sweep1};
 
 const ONE: u64 = 0x3f80_0000;
@@ -71,7 +69,6 @@ fn specials() -> Vec<Case> {
         all("mov.u32 %o0, %cluster_nctaid.x;", |_| 1),
         all("mov.u32 %o0, %nsmid;", |_| 132),
         all("add.u32 %o0, %laneid, %ntid.x;", |lane| lane + 32),
-        // Time moves on.
         case(
             "p = ",
             ".reg .b64 %a, %b; *mov.u64 %a, %clock64; mov.u64 %b, %clock64; setp.lt.u64 %o0, %a, %b;",
@@ -107,7 +104,7 @@ fn integers() -> Vec<Case> {
         sweep1("h = h", "cvt.s16.s8 %o0, %i0;", &[0x7f, 0x80, 0x1ff], |a| {
             u64::from(a as u8 as i8 as i16 as u16)
         }),
-        // A register wider than the type gets the type's extension.
+        // A register wider than the type is filled by extending the type.
         sweep1("r = r", "cvt.s8.s32 %o0, %i0;", EDGES32, |a| u64::from(a as u8 as i8 as i32 as u32)),
         sweep1("r = r", "cvt.u8.s32 %o0, %i0;", EDGES32, |a| a & 0xff),
         sweep1("d = d", "cvt.u64.u32 %o0, %i0;", EDGES64, |a| a & ONES32),
@@ -201,7 +198,7 @@ fn floats() -> Vec<Case> {
             "cvt.rn.f32.f64 %o0, %i0;",
             &[
                 (&[0x3fd5_5555_5555_5555], &[0x3eaa_aaab]),
-                // A NaN keeps its sign and what fits of its payload.
+                // A NaN keeps its sign and the part of its payload that fits.
                 (&[0xfff0_0000_2000_0001], &[0xffc0_0001]),
                 (&[0x36a0_0000_0000_0000], &[1]),
             ],
@@ -212,7 +209,7 @@ fn floats() -> Vec<Case> {
             &[(&[0x3fd5_5555_5555_5555], &[0x3eaa_aaaa]), (&[0x7fe0_0000_0000_0000], &[0x7f7f_ffff])],
         ),
         case("r = d", "cvt.rn.ftz.f32.f64 %o0, %i0;", &[(&[0x36a0_0000_0000_0000], &[0])]),
-        // Subnormal halves are no subnormal singles.
+        // Subnormal halves are normal singles, so `.ftz` does not flush them.
         case("h = r", "cvt.rn.ftz.f16.f32 %o0, %i0;", &[(&[0x3380_0000], &[1]), (&[0x007f_ffff], &[0])]),
         case("r = h", "cvt.ftz.f32.f16 %o0, %i0;", &[(&[1], &[0x3380_0000])]),
         case(

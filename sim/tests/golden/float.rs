@@ -1,5 +1,3 @@
-//! Tests of floating-point arithmetic.
-
 use super::harness::{Case, DOUBLES, FLOATS, Row, case, case_of, sweep1, sweep2};
 
 const QNAN: u64 = 0x7fff_ffff;
@@ -27,7 +25,6 @@ fn float(bits: u64) -> f32 {
     f32::from_bits(bits as u32)
 }
 
-/// The bits of a result, every NaN being the canonical one.
 fn bits(value: f32) -> u64 {
     if value.is_nan() { QNAN } else { u64::from(value.to_bits()) }
 }
@@ -71,8 +68,7 @@ fn singles() -> Vec<Case> {
         pairs("div.full.f32 %o0, %i0, %i1;", |a, b| a / b),
         case_of("r = r r r", "fma.rn.f32 %o0, %i0, %i1, %i2;", triples(f32::mul_add)),
         case_of("r = r r r", "mad.rn.f32 %o0, %i0, %i1, %i2;", triples(f32::mul_add)),
-        // 1 + 2^-23 squared is 1 + 2^-22 + 2^-46: with one rounding the last term
-        // survives the subtraction.
+        // 1 + 2^-23 squared is 1 + 2^-22 + 2^-46; with one rounding the last term survives.
         case(
             "r = r r r",
             "fma.rn.f32 %o0, %i0, %i1, %i2;",
@@ -119,7 +115,7 @@ fn doubles() -> Vec<Case> {
             ]
             .map(|(a, b, c)| (vec![a, b, c], vec![fused(a, b, c)])),
         ),
-        // A NaN operand's payload goes through, made quiet; the second one wins.
+        // A NaN operand's payload is passed on, made quiet; the second operand takes precedence.
         case(
             "d = d d",
             "add.f64 %o0, %i0, %i1;",
@@ -167,7 +163,6 @@ fn doubles() -> Vec<Case> {
             &[(&[THREE64], &[THIRD64]), (&[0], &[0x7ff0_0000_0000_0000])],
         ),
         case("d = d d", "copysign.f64 %o0, %i0, %i1;", &[(&[1 << 63, ONE64], &[0xbff0_0000_0000_0000])]),
-        // Only the upper words are read and computed.
         case(
             "d = d",
             "rcp.approx.ftz.f64 %o0, %i0;",
@@ -187,7 +182,6 @@ fn doubles() -> Vec<Case> {
 
 fn directed() -> Vec<Case> {
     vec![
-        // 1 + 2^-30 lies between 1 and the next number.
         case(
             "r = r r",
             "add.rz.f32 %o0, %i0, %i1;",
@@ -273,7 +267,7 @@ fn flushed() -> Vec<Case> {
                 (&[0x0080_0000, 0x3f00_0000], &[0]),
                 (&[0x8080_0000, 0x3f00_0000], &[NZERO]),
                 // 18631 * 2^-75 times 1801 * 2^-76 is 2^-126 - 2^-151, half way between the least normal
-                // number and its lower neighbour at full precision: the even one of these is normal.
+                // number and its lower neighbour at full precision; the even one of the two is normal.
                 (&[0x2111_8e00, 0x1ee1_2000], &[0x0080_0000]),
                 (&[0xa111_8e00, 0x1ee1_2000], &[0x8080_0000]),
             ],
@@ -394,7 +388,7 @@ fn extremes() -> Vec<Case> {
     ]
 }
 
-/// Values at which the functions are exact, so that any good approximation is.
+/// Returns cases at which the functions are exact, as any good approximation must be too.
 fn special() -> Vec<Case> {
     vec![
         case(

@@ -1,36 +1,29 @@
-//! Builds a module around an instruction, runs each row of inputs in a lane of
-//! its own and compares the outputs' bits.
+//! Builds a module around an instruction, runs each row of inputs in its own lane, compares all bits.
 
 use warpfold_sim::{AddressMode, Args, Channel, Config, Gpu, Launch, Module, Sampler, Texels, Texture};
 
-/// Inputs and outputs of one lane, each in the low bits of a `u64`.
 pub(crate) type Row = (Vec<u64>, Vec<u64>);
 
-/// An instruction with what it must give.
 pub(crate) struct Case {
-    /// Register kinds: `p` predicate, `h` 16 bits, `r` 32 bits, `d` 64 bits;
-    /// outputs before the `=`, inputs behind it.
+    /// Register kinds (`p` predicate, `h` 16, `r` 32, `d` 64 bits): outputs before the `=`, then inputs.
     signature: &'static str,
-    /// Instructions on `%o0…` and `%i0…`; a `*` marks the one under test, which
-    /// else is the first. Also declared: `%lane`, `%scratch` (64 bytes of global
-    /// memory for each lane), `%all` (that of lane 0), `shm`, `loc`, `cst`, `dev`, and `%tex` and
-    /// `%surf`, a texture and a surface of 8 × 4 words, of which each is 100 more than its place.
+    /// Instructions on `%o0…` and `%i0…`; a `*` marks the one under test, by default the first. Also
+    /// declared: `%lane`, `%scratch` (64 bytes of global memory per lane), `%all` (that of lane 0),
+    /// `shm`, `loc`, `cst`, `dev`, and `%tex` and `%surf`, a texture and a surface of 8 × 4 words, each
+    /// 100 more than its index.
     text: String,
     rows: Vec<Row>,
 }
 
-/// A case from rows of literals.
 pub(crate) fn case(signature: &'static str, text: &str, rows: &[(&[u64], &[u64])]) -> Case {
     let rows = rows.iter().map(|(inputs, outputs)| (inputs.to_vec(), outputs.to_vec())).collect();
     Case { signature, text: text.to_owned(), rows }
 }
 
-/// A case from computed rows.
 pub(crate) fn case_of(signature: &'static str, text: &str, rows: impl IntoIterator<Item = Row>) -> Case {
     Case { signature, text: text.to_owned(), rows: rows.into_iter().collect() }
 }
 
-/// A case on 32 lanes: inputs and outputs as functions of the lane.
 pub(crate) fn lanes<const I: usize, const O: usize>(
     signature: &'static str,
     text: &str,
@@ -40,7 +33,6 @@ pub(crate) fn lanes<const I: usize, const O: usize>(
     case_of(signature, text, (0..32).map(|lane| (inputs(lane).to_vec(), outputs(lane).to_vec())))
 }
 
-/// Every pair of values with a function of both.
 pub(crate) fn sweep2(
     signature: &'static str,
     text: &str,
@@ -51,7 +43,6 @@ pub(crate) fn sweep2(
     case_of(signature, text, pairs.map(|(a, b)| (vec![a, b], vec![f(a, b)])))
 }
 
-/// Every value with a function of it.
 pub(crate) fn sweep1(
     signature: &'static str,
     text: &str,
@@ -61,10 +52,8 @@ pub(crate) fn sweep1(
     case_of(signature, text, values.iter().map(|&a| (vec![a], vec![f(a)])))
 }
 
-/// 16-bit patterns at the corners of the types.
 pub(crate) const EDGES16: &[u64] =
     &[0, 1, 2, 7, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0x8000, 0x8001, 0xffff];
-/// 32-bit patterns at the corners of the types.
 pub(crate) const EDGES32: &[u64] = &[
     0,
     1,
@@ -83,7 +72,6 @@ pub(crate) const EDGES32: &[u64] = &[
     0xffff_fffe,
     0xffff_ffff,
 ];
-/// 64-bit patterns at the corners of the types.
 pub(crate) const EDGES64: &[u64] = &[
     0,
     1,
@@ -100,7 +88,6 @@ pub(crate) const EDGES64: &[u64] = &[
     0xffff_ffff_ffff_fffe,
     0xffff_ffff_ffff_ffff,
 ];
-/// Single-precision patterns: zeros, subnormals, ones, extremes, infinities, NaNs.
 pub(crate) const FLOATS: &[u64] = &[
     0x0000_0000,
     0x8000_0000,
@@ -123,7 +110,6 @@ pub(crate) const FLOATS: &[u64] = &[
     0xffc1_2345,
     0x7f80_0001,
 ];
-/// Double-precision patterns without NaNs.
 pub(crate) const DOUBLES: &[u64] = &[
     0x0000_0000_0000_0000,
     0x8000_0000_0000_0000,
@@ -141,7 +127,6 @@ pub(crate) const DOUBLES: &[u64] = &[
 ];
 
 impl Case {
-    /// The opcode under test.
     pub(crate) fn opcode(&self) -> String {
         let statements = || self.text.split([';', '{', '}']).map(str::trim);
         let starred = statements().find_map(|statement| statement.strip_prefix('*'));
@@ -158,8 +143,8 @@ impl Case {
         (kinds(outputs), kinds(inputs))
     }
 
-    /// The type of a register in a style: untyped bits as LLVM declares them, or by what the
-    /// instructions compute, as libNVVM and nvcc do.
+    /// Returns the register type in a style: untyped bits as LLVM declares them, or the type of the
+    /// computation as libNVVM and nvcc do.
     fn register(&self, kind: char, style: Style) -> &'static str {
         let integers = [".u", ".s"].iter().any(|class| self.text.contains(class));
         let float = |ty: &str| self.text.contains(ty) && !integers;
@@ -226,18 +211,16 @@ impl Case {
     }
 }
 
-/// Whose PTX a module looks like.
 #[derive(Debug, Clone, Copy)]
 enum Style {
-    /// LLVM's: untyped registers, shared arrays at module scope.
+    /// LLVM: untyped registers, shared arrays at module scope.
     Llvm,
-    /// libNVVM's and nvcc's: typed registers, `_param_N` names, shared arrays inside of functions,
-    /// pointers converted to global addresses.
+    /// libNVVM and nvcc: typed registers, `_param_N` names, shared arrays inside functions, pointers
+    /// converted to global addresses.
     Nvvm,
 }
 
 impl Style {
-    /// A module in LLVM's style in this one.
     fn written(self, ptx: String) -> String {
         match self {
             Self::Llvm => ptx,
@@ -310,7 +293,6 @@ BODY
 }
 ";
 
-/// Runs a case in both styles and compares every output.
 pub(crate) fn run(case: &Case) {
     for style in [Style::Llvm, Style::Nvvm] {
         run_in(case, style);
@@ -333,7 +315,7 @@ fn run_in(case: &Case, style: Style) {
     let (texture, surface) = objects(&gpu);
     let args = Args::new().ptr(input).ptr(output).ptr(scratch).u32(rows as u32);
     let args = args.u64(texture).u64(surface);
-    // Cases on fewer rows than lanes run in a block of just as many threads.
+    // Cases with fewer rows than lanes run in a block of just as many threads.
     let threads = if blocks == 1 { rows as u32 } else { 32 };
     let launch = Launch::linear(blocks, threads);
     if let Err(error) = gpu.launch(&module, "golden", &launch, &args) {
@@ -355,7 +337,6 @@ fn run_in(case: &Case, style: Style) {
     }
 }
 
-/// The texture and the surface of a case, which lie apart.
 fn objects(gpu: &Gpu) -> (u64, u64) {
     let bytes: Vec<u8> = (100..132_u32).flat_map(u32::to_le_bytes).collect();
     let texels = || {

@@ -1,5 +1,3 @@
-//! Tests of integer arithmetic.
-
 use super::harness::{Case, EDGES16, EDGES32, EDGES64, case, sweep1, sweep2};
 
 const ONES32: u64 = 0xffff_ffff;
@@ -238,7 +236,7 @@ fn bits() -> Vec<Case> {
                 (&[0b1011_0010, 4, 0], &[4]),
                 (&[0b1011_0010, 3, 0], &[ONES32]),
                 (&[0b1011_0010, 0, 9], &[ONES32]),
-                // The last base that a mask has, and the first that it lacks.
+                // The last base that a mask contains, and the first that it lacks.
                 (&[MIN32 | 1, 31, 1], &[31]),
                 (&[MIN32 | 1, 31, 0xffff_fffe], &[0]),
                 (&[ONES32, 32, 0], &[ONES32]),

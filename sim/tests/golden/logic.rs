@@ -1,5 +1,3 @@
-//! Logic, shifts, permutation, comparison and selection.
-
 use super::harness::{Case, EDGES16, EDGES32, EDGES64, FLOATS, case, case_of, sweep1, sweep2};
 
 const ONES32: u64 = 0xffff_ffff;
@@ -35,7 +33,7 @@ fn logic() -> Vec<Case> {
         case("r = r r r", "lop3.b32 %o0, %i0, %i1, %i2, 0;", &[(&[1, 2, 3], &[0])]),
         case("r = r r r", "lop3.b32 %o0, %i0, %i1, %i2, 0xff;", &[(&[1, 2, 3], &[ONES32])]),
     ];
-    // The truth table of an expression is the expression on these three bytes.
+    // The truth table of an expression is the expression evaluated on these three bytes.
     let expressions: [fn(u64, u64, u64) -> u64; 4] = [
         |a, b, c| a & b & c,
         |a, b, c| a & b | !a & c,
@@ -265,7 +263,6 @@ fn selections() -> Vec<Case> {
             &[(&[1, 2, 0x8000_0000], &[1]), (&[1, 2, 0xbf80_0000], &[2]), (&[1, 2, NAN], &[2])],
         ),
         case("r = r r r", "slct.ftz.f32.f32 %o0, %i0, %i1, %i2;", &[(&[1, 2, 0x8000_0001], &[1])]),
-        // Of single lanes, guarded instructions must leave the others alone.
         case(
             "r = r p",
             "mov.u32 %o0, 7; @%i1 mov.u32 %o0, %i0; *@!%i1 add.u32 %o0, %o0, 1;",

@@ -1,5 +1,4 @@
-//! A golden case for each opcode: instruction text, inputs and the bits that
-//! must come out, from the PTX manual or from the host's own arithmetic.
+//! A case per opcode: instruction, inputs and expected bits, from the PTX manual or host arithmetic.
 
 mod asynchronous;
 mod control;

@@ -1,5 +1,3 @@
-//! Loads, stores, atomics, fences and hints.
-
 use super::harness::{Case, case, lanes};
 
 const ONE: u64 = 0x3f80_0000;
@@ -13,7 +11,7 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 fn loads() -> Vec<Case> {
-    // 0x80 and 0x8081 have their top bits set: extension shows.
+    // 0x80 and 0x8081 have their top bits set, so that sign extension shows.
     let store = "st.global.u32 [%scratch], %i0;";
     let load = |signature, ty: &str, expected: u64| {
         let text = format!("{store} *ld.global.{ty} %o0, [%scratch];");
@@ -84,7 +82,7 @@ fn loads() -> Vec<Case> {
             "st.global.f32 [%scratch], 0f3F800000; *ld.global.f32 %o0, [%scratch+0];",
             &[(&[], &[ONE])],
         ),
-        // Neighbours, strided, reversed and one for all: each its own path.
+        // Adjacent, strided, reversed and uniform addresses: a separate code path each.
         lanes(
             "r = r",
             ".reg .b64 %a; st.shared.u32 [shm], 0; mad.wide.u32 %a, %lane, 4, %all; *st.global.u32 [%a], %i0; ld.global.u32 %o0, [%a];",
@@ -110,7 +108,6 @@ fn loads() -> Vec<Case> {
             |lane| [lane * 5],
             |_| [35],
         ),
-        // Lanes off by one word from the cells of eight bytes.
         lanes(
             "r = r",
             ".reg .b64 %a; mad.wide.u32 %a, %lane, 4, %all; *st.global.u32 [%a+4], %i0; ld.global.u32 %o0, [%a+4];",
@@ -177,7 +174,6 @@ fn spaces() -> Vec<Case> {
             |lane| [lane * 7],
             |lane| [(lane ^ 1) * 7],
         ),
-        // Local memory is each thread's own.
         lanes("r = r", "st.local.u32 [loc+12], %i0; *ld.local.u32 %o0, [loc+12];", |lane| [lane], |lane| [lane]),
         lanes("r = ", "ld.local.u32 %o0, [loc];", |_| [], |_| [0]),
         case("rr = ", "*ld.const.u32 %o0, [cst+8]; ld.const.u32 %o1, [cst+12];", &[(&[], &[103, 0xffff_fff0])]),
@@ -192,7 +188,6 @@ fn spaces() -> Vec<Case> {
         case("r = ", ".reg .b64 %a; mov.u64 %a, dev+12; *ld.global.u32 %o0, [%a];", &[(&[], &[44])]),
         case("r = ", "ld.param.u32 %o0, [count];", &[(&[], &[1])]),
         case("r = ", ".reg .b64 %a; mov.b64 %a, input; *ld.param.u32 %o0, [%a+24];", &[(&[], &[1])]),
-        // A generic load that meets two state spaces in one warp.
         lanes(
             "r = ",
             ".reg .b64 %g, %s; mov.u64 %s, shm; cvta.shared.u64 %g, %s; st.shared.u32 [shm], 9;
@@ -264,7 +259,7 @@ fn atomics() -> Vec<Case> {
             "st.global.u16 [%scratch+2], %i0; *atom.global.cas.b16 %o0, [%scratch+2], %i1, %i2; ld.global.u16 %o1, [%scratch+2];",
             &[(&[0xffff, 0xffff, 9], &[0xffff, 9])],
         ),
-        // Lanes take their turn in order, each sees the sum of those before it.
+        // Lanes execute in order; each sees the sum of the lanes before it.
         lanes(
             "r = r",
             "atom.global.add.u32 %o0, [%all], %i0;",
@@ -323,7 +318,6 @@ fn reductions() -> Vec<Case> {
             |_| [0x3ff0_0000_0000_0000],
             |_| [0x4040_0000_0000_0000],
         ),
-        // A vector is an atomic for each of its elements.
         lanes(
             "rr = r r",
             "red.global.add.v2.f32 [%all], {%i0, %i1}; ld.global.v2.f32 {%o0, %o1}, [%all];",
@@ -371,12 +365,11 @@ fn fences() -> Vec<Case> {
     ]
 }
 
-/// Textures and surfaces, of which `tests/texture.rs` has more.
+/// Textures and surfaces; `tests/texture.rs` has more.
 fn textures() -> Vec<Case> {
     let place = |lane: u64| [lane % 8, lane / 8];
     vec![
         lanes("r = r r", "tex.2d.v4.u32.s32 {%o0, _, _, _}, [%tex, {%i0, %i1}];", place, |lane| [100 + lane]),
-        // Left of the first texel and right of the last one is the border.
         lanes(
             "r = r",
             ".reg .b32 %y; mov.b32 %y, 0f3F800000; *tex.2d.v4.u32.f32 {%o0, _, _, _}, [%tex, {%i0, %y}];",
@@ -396,7 +389,6 @@ fn textures() -> Vec<Case> {
             |_| [8, 4],
         ),
         lanes("rr = ", "suq.height.b32 %o1, [%surf]; suq.width.b32 %o0, [%surf];", |_| [], |_| [8, 4]),
-        // The first coordinate is in bytes.
         lanes(
             "r = r r",
             "shl.b32 %h32, %i0, 2; *suld.b.2d.b32.trap {%o0}, [%surf, {%h32, %i1}];",

@@ -1,4 +1,4 @@
-//! Floats of 8 bits and `tf32`, bytes, registers of 128 bits, and `set` of halves.
+//! 8-bit floats and `tf32`, bytes, 128-bit registers, and `set` of halves.
 
 use super::harness::{Case, FLOATS, Row, case, case_of, lanes, sweep1, sweep2};
 
@@ -6,12 +6,11 @@ pub(crate) fn cases() -> Vec<Case> {
     [eight_bits(), tf32(), bytes(), wide(), sets()].into_iter().flatten().collect()
 }
 
-/// A format of 8 bits.
 #[derive(Clone, Copy)]
 struct Format {
     fraction: u32,
     bias: i32,
-    /// Whether the largest exponent is that of infinities and NaNs.
+    /// Reserves the largest exponent for infinities and NaNs.
     ieee: bool,
 }
 
@@ -19,7 +18,6 @@ const E4M3: Format = Format { fraction: 3, bias: 7, ieee: false };
 const E5M2: Format = Format { fraction: 2, bias: 15, ieee: true };
 
 impl Format {
-    /// What the bits stand for, by the definition.
     fn value(self, bits: u64) -> f64 {
         let sign = if bits & 0x80 == 0 { 1.0 } else { -1.0 };
         let (field, rest) = ((bits & 0x7f) >> self.fraction, bits & ((1 << self.fraction) - 1));
@@ -33,7 +31,7 @@ impl Format {
         }
     }
 
-    /// The nearest of all finite numbers, and of two the one whose bits are even.
+    /// Returns the nearest finite number, ties to even.
     fn nearest(self, value: f64) -> u64 {
         if value.is_nan() {
             return 0x7f;
@@ -46,7 +44,6 @@ impl Format {
     }
 }
 
-/// Singles around the numbers of a format and between them, and those of the corners.
 fn singles(format: Format) -> Vec<u64> {
     let numbers: Vec<f64> = (0..0x7f).map(|bits| format.value(bits)).filter(|v| v.is_finite()).collect();
     let between = numbers.windows(2).map(|pair| (pair[0] + pair[1]) / 2.0);
@@ -93,7 +90,7 @@ fn eight_bits() -> Vec<Case> {
             });
             let text = format!("cvt.rn.satfinite{suffix}.{name}.f16x2 %o0, %i0;");
             cases.push(case_of("h = r", &text, rows));
-            // Back again: every byte is a half, or none at all.
+            // Back again: every byte is exactly representable as a half, or is NaN.
             let widened = move |bits: u64| {
                 let value = format.value(bits);
                 if value.is_nan() {
@@ -119,12 +116,10 @@ fn eight_bits() -> Vec<Case> {
 }
 
 fn tf32() -> Vec<Case> {
-    // Ties and their neighbours, beside the corners.
     let ties =
         [0x3f80_1000, 0x3f80_3000, 0x3f80_0fff, 0x3f80_1001, 0xbf80_1000, 0x7f7f_f000, 0x7f7f_efff];
     let values: Vec<u64> = FLOATS.iter().copied().chain(ties).collect();
     let float = |bits: u64| f32::from_bits(bits as u32);
-    // The neighbours among the numbers whose lower 13 bits are zero.
     let lower = |bits: u64| bits & !0x1fff;
     let rounded = move |bits: u64, ties_away: bool| {
         if float(bits).is_nan() {
@@ -184,7 +179,6 @@ fn wide() -> Vec<Case> {
             pair,
             swapped,
         ),
-        // A store and a load of 16 bytes, and the halves of what lies there.
         lanes(
             "dd = d d",
             ".reg .b128 %w, %v; mov.b128 %w, {%i0, %i1}; *st.global.b128 [%scratch+16], %w;
@@ -198,7 +192,7 @@ fn wide() -> Vec<Case> {
             pair,
             swapped,
         ),
-        // An exchange gives what was there; a comparison fails where one half differs.
+        // An exchange returns the old value; a comparison fails if one half differs.
         lanes(
             "dddd = d d",
             ".reg .b128 %w, %v, %u; mov.b128 %w, {%i0, %i1}; st.global.b128 [%scratch], %w; mov.b128 %v, {7, 8};
@@ -218,7 +212,6 @@ fn wide() -> Vec<Case> {
                 if lane < 16 { [low, high, 7, 8] } else { [low, high, low, high] }
             },
         ),
-        // All lanes add to the same 128 bits, one after the other.
         case_of(
             "dd = ",
             ".reg .b128 %w, %v, %u; .reg .b64 %a, %b, %c, %d; .reg .pred %p, %q;
@@ -234,7 +227,6 @@ fn wide() -> Vec<Case> {
 }
 
 fn sets() -> Vec<Case> {
-    // One, its neighbour, its negative, zeros, a subnormal, infinity, no number.
     let halves = [0x3c00, 0x3c01, 0xbc00, 0, 0x8000, 1, 0x7c00, 0x7e00];
     let brains = [0x3f80, 0x3f81, 0xbf80, 0, 0x8000, 1, 0x7f80, 0x7fc0];
     let brain = |bits: u64| f64::from(f32::from_bits((bits as u32) << 16));
@@ -293,7 +285,6 @@ fn sets() -> Vec<Case> {
             |a, b| both(a, b, 0x3f80, &brain),
         ));
     }
-    // Subnormals are zeros where that is asked for.
     cases.push(case(
         "r = r r",
         "set.eq.ftz.f16x2.f16x2 %o0, %i0, %i1;",

@@ -1,8 +1,5 @@
-//! Arithmetic on the bytes and halves of words.
-
 use super::harness::{Case, Row, case_of};
 
-/// The parts of a word as numbers.
 fn parts(word: u64, bits: u32, signed: bool) -> Vec<i64> {
     let count = 32 / bits;
     let part = |index: u32| (word >> (index * bits) & ((1 << bits) - 1)) as i64;
@@ -10,7 +7,6 @@ fn parts(word: u64, bits: u32, signed: bool) -> Vec<i64> {
     (0..count).map(part).map(value).collect()
 }
 
-/// A word of parts, of which the low bits count.
 fn word(parts: &[i64], bits: u32) -> u64 {
     let low = |part: i64| part as u64 & ((1 << bits) - 1);
     parts.iter().rev().fold(0, |word, &part| word << bits | low(part))
@@ -40,7 +36,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     let ty = |signed| if signed { "s32" } else { "u32" };
     for (count, bits) in [(2, 16), (4, 8)] {
-        // Each alike, and each in another way than the others.
+        // All of the same signedness, and a first operand that differs from the others.
         for signs in [0, 2, 5, 7] {
             let [d, a, b] = [signs & 1 != 0, signs & 2 != 0, signs & 4 != 0];
             for (name, operation) in operations {

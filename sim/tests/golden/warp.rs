@@ -1,5 +1,3 @@
-//! Shuffles, votes and reductions over a warp.
-
 use super::harness::{Case, case, lanes};
 
 const FULL: u64 = 0xffff_ffff;
@@ -34,18 +32,15 @@ fn shuffles() -> Vec<Case> {
         lanes("rp = r", "shfl.sync.bfly.b32 %o0|%o1, %i0, 1, 0x1c03, -1;", value, |lane| {
             [(lane ^ 1) * 10, 1]
         }),
-        // The lane to read differs from lane to lane.
         lanes(
             "r = r r",
             "shfl.sync.idx.b32 %o0, %i0, %i1, 31, -1;",
             |lane| [lane * 10, (lane * 7) % 32],
             |lane| [(lane * 7) % 32 * 10],
         ),
-        // The destination may be the source.
         lanes("r = r", "mov.b32 %o0, %i0; *shfl.sync.down.b32 %o0, %o0, 1, 31, -1;", value, |lane| {
             [if lane < 31 { (lane + 1) * 10 } else { 310 }]
         }),
-        // Two halves of a warp with masks of their own.
         lanes(
             "r = r",
             "setp.lt.u32 %done, %lane, 16; @%done bra LOW;
@@ -140,10 +135,10 @@ fn others() -> Vec<Case> {
     ]
 }
 
-/// Products and moves of matrices, of which `tests/matrix.rs` has more.
+/// Matrix products and moves; `tests/matrix.rs` has more.
 fn matrices() -> Vec<Case> {
     const ONES: u64 = 0x3c00_3c00;
-    // A matrix whose halves are 1000 + 8 row + column, two to a lane; and its columns for rows.
+    // A matrix whose halves are 1000 + 8 row + column, two per lane, and its transpose.
     let value = |row: u64, column: u64| 1000 + 8 * row + column;
     let pair = move |lane: u64| {
         let (row, column) = (lane / 4, lane % 4 * 2);
@@ -154,7 +149,6 @@ fn matrices() -> Vec<Case> {
         [value(column, row) | value(column + 1, row) << 16]
     };
     vec![
-        // Every element of A is 1, and those of B's columns are 1 to 8.
         lanes(
             "rrrr = rr",
             "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%o0, %o1, %o2, %o3}, {%i0, %i0, %i0, %i0},
@@ -169,7 +163,6 @@ fn matrices() -> Vec<Case> {
                 [even, odd, even, odd + 1.0].map(|sum| u64::from(sum.to_bits()))
             },
         ),
-        // Rows of eight words, of which each lane has two neighbours.
         lanes(
             "rr = rr",
             "*wmma.store.d.sync.aligned.row.m8n8k128.global.s32 [%all], {%i0, %i1}, 8;

@@ -1,12 +1,11 @@
-//! A program that drives a GPU by cudarc, and knows nothing of this repository: a sum of numbers by
-//! blocks and atomics, on two streams. `cargo test --test programs` runs it in the simulator.
+//! A cudarc program that does not depend on this repository: a sum by blocks and atomics, on two
+//! streams. `cargo test --test programs` runs it in the simulator.
 
 use cudarc::{
     driver::{CudaContext, DriverError, LaunchConfig, PushKernelArg},
     nvrtc::Ptx,
 };
 
-/// Adds what a thread, and every one as far behind it as there are threads, reads to one number.
 const PTX: &str = "
 .version 8.0
 .target sm_80

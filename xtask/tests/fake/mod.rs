@@ -18,8 +18,8 @@ const RUSTC: &str = r#"case "$*" in
 *target-cpus*) printf 'Available CPUs for this target:\n    sm_75\n    sm_80\n    sm_90 - a remark\n    sm_90a\n';;
 esac"#;
 
-/// A workspace in `root`/work that pins rustc 1.2.3, with this text as kernels/src/lib.rs and this
-/// script as cargo. Scripts know `root` as `$ROOT`.
+/// Creates a workspace in `root`/work that pins rustc 1.2.3, with this text as kernels/src/lib.rs and
+/// this script as cargo. Scripts can use `root` as `$ROOT`.
 pub(crate) fn workspace(root: &Path, kernels: &str, cargo: &str) -> Workspace {
     write(root, "work/rust-toolchain.toml", "[toolchain]\nchannel = \"1.2.3\"\n");
     write(root, "work/kernels/Cargo.toml", "");
@@ -33,7 +33,6 @@ pub(crate) fn workspace(root: &Path, kernels: &str, cargo: &str) -> Workspace {
     workspace
 }
 
-/// Writes a file and the folders above it.
 pub(crate) fn write(root: &Path, path: &str, text: &str) {
     let path = root.join(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -42,8 +41,8 @@ pub(crate) fn write(root: &Path, path: &str, text: &str) {
 
 /// Writes a script to `root`/bin.
 ///
-/// Another process writes the script: a program that this one has open cannot be started by the
-/// children of tests that run at the same time.
+/// Another process writes the script: children of concurrent tests could not start a program that this
+/// process has open for writing.
 pub(crate) fn program(root: &Path, name: &str, script: &str) {
     let text = format!("#!/bin/sh\nPATH=/usr/bin:/bin\nROOT='{}'\n{script}\n", root.display());
     let mut writer = Command::new("sh");

@@ -7,7 +7,7 @@ use xtask::doctor::Machine;
 
 use crate::fake;
 
-/// What every such script answers and writes down before it compiles. The file `version` says its own.
+/// Answers to queries and logging, common to all scripts. The file `version` has the compiler's version.
 const QUESTIONS: &str = r#"case "$1" in
 --version) echo "release 13.0, V$(cat "$ROOT/version")"; exit;;
 --list-gpu-code) printf 'sm_75\nsm_80\nsm_90\n'; exit;;
@@ -22,7 +22,6 @@ pub(crate) struct Nvcc {
 }
 
 impl Nvcc {
-    /// A workspace in a folder whose name holds a space, and a compiler that compiles by this script.
     pub(crate) fn new(script: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("with nvcc ").tempdir().unwrap();
         let root = folder.path();
@@ -34,17 +33,14 @@ impl Nvcc {
         Self { folder, workspace, machine }
     }
 
-    /// Makes it another version.
     pub(crate) fn set_version(&self, version: &str) {
         self.write("version", version);
     }
 
-    /// Writes a file below the folder.
     pub(crate) fn write(&self, path: &str, text: &str) {
         fake::write(self.folder.path(), path, text);
     }
 
-    /// What it was called with.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("nvcc.log")).unwrap_or_default()
     }

@@ -1,8 +1,8 @@
-//! Calls that cannot be served, seen from outside.
+//! Calls that cannot be served, tested from outside.
 
 use std::process::Command;
 
-/// The one line of a call that must fail with status 2.
+/// Returns the one-line error of a call that must fail with status 2.
 pub(crate) fn refused(command: &str, args: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_xtask")).arg(command).args(args).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{args:?}");

@@ -1,7 +1,7 @@
 //! The page in headless browsers: Chromium and Firefox.
 //!
 //! Each test runs where `WARPFOLD_CHROMIUM` or `WARPFOLD_FIREFOX` names the browser, or the PATH has it.
-//! `WARPFOLD_SCREENSHOTS` names a folder for pictures of what it saw.
+//! `WARPFOLD_SCREENSHOTS` names a folder for screenshots of the page.
 
 use std::{
     env, fs,
@@ -15,27 +15,21 @@ use xtask::{doctor::Machine, suite};
 
 use super::{chromium::Chromium, firefox::Firefox};
 
-/// Widths of a phone, of a tablet and of a desktop.
 const WIDTHS: [u32; 3] = [390, 768, 1280];
 
-/// The same in Firefox, whose windows are not as narrow as a phone.
+/// The same for Firefox, whose windows cannot be as narrow as a phone.
 const FIREFOX_WIDTHS: [u32; 3] = [500, 768, 1280];
 
-/// What a person would look for, as the page's own script sees it.
 const LOOK: &str = include_str!("look.js");
 
-/// Points at a mark of each picture, then walks on with the keys.
 const POINT: &str = include_str!("point.js");
 
-/// What drives the page.
 pub(super) trait Browser {
-    /// Opens a page in a window of a width in pixels and a scheme of colours, light or dark.
+    /// Opens a page in a window of a width in pixels and with a colour scheme, light or dark.
     fn open(&mut self, page: &Path, width: u32, scheme: &str);
-    /// The value of an expression in the page.
     fn evaluate(&mut self, expression: &str) -> Value;
-    /// A picture of the whole page, a PNG in base 64.
+    /// Returns a picture of the whole page, a PNG in base 64.
     fn picture(&mut self, width: u32) -> String;
-    /// Errors that the page or the browser told of.
     fn complaints(&mut self) -> Vec<String>;
 }
 
@@ -59,12 +53,11 @@ fn machine() -> Machine {
     Machine::this(&Workspace::locate().unwrap())
 }
 
-/// The process of a browser, which goes with the test.
 pub(super) struct Process(pub(super) Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have gone already.
+        // The process may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -73,7 +66,7 @@ impl Drop for Process {
 fn is_whole(browser: &mut dyn Browser, name: &str, widths: [u32; 3]) {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page.html");
-    // Somebody's own results, to look at; else the sample.
+    // Results to inspect, by default the sample.
     let results = env::var_os("WARPFOLD_RESULTS").map_or_else(super::sample, PathBuf::from);
     let own = results != super::sample();
     let output = super::report(&["--results", super::text(&results), "--out", super::text(&page)]);
@@ -106,11 +99,10 @@ fn is_whole(browser: &mut dyn Browser, name: &str, widths: [u32; 3]) {
     }
 }
 
-/// One picture, of which nothing is cut off, struck through or too small to read.
+/// Checks a chart of which nothing is cut off, struck through or too small to read.
 fn whole(chart: &Value, what: &str) {
     let id = chart["id"].as_str().unwrap();
-    // The numbers of machine code, of rows and of the library's benches are read, not compared by eye:
-    // their tables are the figure.
+    // These are read as numbers, not compared by eye: their tables are the figure.
     let is_table = ["machine-code", "rows"].contains(&id) || id.starts_with("library-");
     let pictures = if is_table { 0 } else { 1 };
     assert_eq!(chart["pictures"], pictures, "{what}, {id}");
@@ -120,19 +112,18 @@ fn whole(chart: &Value, what: &str) {
     assert!(chart["smallest"].as_f64().unwrap() >= 9.0, "{what}, {id}: {}", chart["smallest"]);
 }
 
-/// A table that shows every column, without scrolling sideways.
 fn fits(table: &Value, chart: &Value, what: &str) {
     let what = format!("{what}, {}, {}", chart["id"], table["name"]);
     assert_eq!(table["hidden"], 0, "{what}: {table}");
     assert_eq!(table["cut"], json!([]), "{what}");
 }
 
-/// A picture whose marks tell what they are, by pointing and by keys.
+/// Checks that a picture's marks have descriptions, by pointing and by keys.
 fn tells(pointed: &Value, what: &str) {
     for told in ["pointed", "right", "down"] {
         assert!(pointed[told].as_str().unwrap().contains("n = "), "{what}: {told} in {pointed}");
     }
-    // Left and right lead along a series, which of bars is one value; up and down lead to the next one.
+    // Left and right move along a series (of one value for bars), up and down to the next series.
     assert_ne!(pointed["right"], pointed["down"], "{what}: {pointed}");
     let curves = pointed["id"] == "bandwidth" || pointed["id"] == "reducer-types";
     assert!(!curves || pointed["right"] != pointed["pointed"], "{what}: {pointed}");
@@ -150,14 +141,12 @@ fn all_series(charts: &[Value], what: &str) {
     }
 }
 
-/// Takes a picture of the whole page, where somebody wants to look at it.
 fn keep(browser: &mut dyn Browser, name: &str, width: u32) {
     let Some(folder) = env::var_os("WARPFOLD_SCREENSHOTS").map(PathBuf::from) else { return };
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join(name).with_extension("png"), decode(&browser.picture(width))).unwrap();
 }
 
-/// Bytes of a text in base 64.
 fn decode(text: &str) -> Vec<u8> {
     let digit = |byte: u8| match byte {
         b'A'..=b'Z' => byte - b'A',

@@ -11,16 +11,13 @@ use tempfile::TempDir;
 
 use super::browser::{Browser, Process};
 
-/// A process of it, and its page.
 pub(super) struct Chromium {
     _process: Process,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
     session: Option<String>,
     calls: u64,
-    /// Errors that the page or the browser told of.
     complaints: Vec<String>,
-    /// Of the page that is open.
     loaded: bool,
     _profile: TempDir,
 }

@@ -1,5 +1,4 @@
-//! Headless Firefox, by Marionette: messages of JSON behind their length, over a connection to this
-//! machine.
+//! Headless Firefox, driven by Marionette: length-prefixed JSON messages over a local connection.
 
 use std::{
     fs,
@@ -16,10 +15,8 @@ use tempfile::TempDir;
 
 use super::browser::{Browser, Process};
 
-/// How long it may take to start.
 const START: Duration = Duration::from_secs(180);
 
-/// A process of it, and its page.
 pub(super) struct Firefox {
     _process: Process,
     to: TcpStream,
@@ -31,7 +28,7 @@ pub(super) struct Firefox {
 impl Firefox {
     pub(super) fn start(program: &Path) -> Self {
         let profile = tempfile::tempdir().unwrap();
-        // A port that is free now; a profile says which one it is to take.
+        // A free port, which the profile tells Firefox to use.
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
         let settings = [
             format!("user_pref(\"marionette.port\", {port});"),
@@ -49,7 +46,7 @@ impl Firefox {
                 "--profile",
             ])
             .arg(profile.path())
-            // Where a machine has no home to write to.
+            // For machines whose home folder is not writable.
             .env("HOME", profile.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -101,7 +98,6 @@ impl Firefox {
         serde_json::from_slice(&message).unwrap()
     }
 
-    /// Runs a script with the browser's own rights.
     fn in_chrome(&mut self, script: &str) -> Value {
         self.call("Marionette:SetContext", json!({ "value": "chrome" }));
         let result = self.call("WebDriver:ExecuteScript", json!({ "script": script, "args": [] }));
@@ -117,7 +113,7 @@ impl Browser for Firefox {
             "Services.prefs.setIntPref('layout.css.prefers-color-scheme.content-override', {scheme}); \
              Services.console.reset();"
         ));
-        // The frame of a window and its scroll bar take some of it.
+        // The window's frame and its scroll bar take up some of the width.
         let url = json!({ "url": format!("file://{}", page.display()) });
         let mut outer = width;
         for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! The options of the command line.
+//! Command-line options.
 
 use std::{
     ffi::OsString,
@@ -42,7 +42,7 @@ pub struct Args {
     pub json: bool,
 }
 
-/// What a run found.
+/// The outcome of a run.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// Name of the device.
@@ -53,22 +53,22 @@ pub struct Report {
     pub columns: usize,
     /// Threads of a block.
     pub block: u32,
-    /// The largest error, as a part of what is allowed; none if an element was wrong.
+    /// The largest error, as a fraction of the allowed one; none if an element was wrong.
     pub error: Option<f64>,
     /// The first element that was wrong.
     pub wrong: Option<String>,
-    /// Microseconds between two events around a launch; only of a right result, and only on a GPU.
+    /// Microseconds between two events around a launch; only for a right result, and only on a GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub microseconds: Option<Spread>,
-    /// The matrix read once and written once, over the median time.
+    /// The bytes of the matrix read once and written once, divided by the median time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gigabytes_per_second: Option<f64>,
 }
 
-/// Runs what the arguments say.
+/// Runs the kernel as the arguments specify.
 ///
 /// # Errors
-/// Anything but a wrong result: arguments, PTX and device that do not serve.
+/// If the arguments, the PTX or the device cannot be used; a wrong result is not an error.
 pub fn run(args: &Args) -> Result<Report> {
     let &Args { device, rows, columns, block, ref ptx, json } = args;
     let text = fs::read_to_string(ptx).with_context(|| {
@@ -94,7 +94,6 @@ pub fn run(args: &Args) -> Result<Report> {
 }
 
 impl Report {
-    /// The report as a line for people.
     fn line(&self) -> String {
         let Self { device, rows, columns, block, .. } = self;
         let what = format!("softmax of {rows} x {columns}, {block} threads a row, on {device}");
@@ -107,7 +106,7 @@ impl Report {
     }
 }
 
-/// The program: exit status 0 for a right result, 1 for a wrong one, 2 where there is none.
+/// Runs the program: exit status 0 for a right result, 1 for a wrong one, 2 if there is none.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args = match Args::try_parse_from(arguments) {
         Ok(args) => args,

@@ -29,12 +29,11 @@ pub struct SoftmaxRows {
     pub input: *const f32,
     /// Elements of a row.
     pub columns: u64,
-    /// As many writable elements, none of them in `input`.
+    /// As many writable elements, which do not overlap `input`.
     pub output: *mut f32,
 }
 
-// SAFETY: `repr(C)`, three fields of 8 bytes without a gap; the list is that of the fields, in the
-// kernel's order.
+// SAFETY: `repr(C)`, three fields of 8 bytes without a gap, listed in the kernel's order.
 unsafe impl Arguments for SoftmaxRows {
     const PARAMETERS: &'static [Parameter] = &[
         Parameter { name: "input", offset: offset_of!(Self, input), size: 8, pointer: true },
@@ -43,7 +42,7 @@ unsafe impl Arguments for SoftmaxRows {
     ];
 }
 
-/// Elements of a matrix, row after row.
+/// A row-major matrix.
 #[derive(Debug, Clone)]
 pub struct Matrix {
     columns: usize,
@@ -51,10 +50,10 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// A matrix of whole rows.
+    /// Creates a matrix of whole rows.
     ///
     /// # Errors
-    /// No rows, no columns, or a row that is not whole.
+    /// If there are no rows or columns, or a partial row.
     pub fn new(columns: usize, elements: Vec<f32>) -> Result<Self> {
         let len = elements.len();
         ensure!(
@@ -64,7 +63,7 @@ impl Matrix {
         Ok(Self { columns, elements })
     }
 
-    /// Numbers between −8 and 8 that repeat nowhere, so that an element in a wrong place shows.
+    /// Creates a matrix of numbers between −8 and 8 that do not repeat, to detect misplaced elements.
     ///
     /// # Errors
     /// Those of [`new`](Self::new).
@@ -83,7 +82,7 @@ impl Matrix {
         self.elements.chunks_exact(self.columns)
     }
 
-    /// Elements of a row.
+    /// Returns the number of elements of a row.
     pub fn columns(&self) -> usize {
         self.columns
     }
@@ -93,10 +92,10 @@ impl Matrix {
     }
 }
 
-/// What every byte of the output is before a launch: no row of a softmax has such elements.
+/// Value of every output byte before a launch; no softmax has such elements.
 const POISON: u8 = 0xac;
 
-/// Elements around the output that the kernel must leave alone, on either side.
+/// Elements before and after the output that the kernel must not write.
 const MARGIN: usize = 8;
 
 /// The kernel on a device, for blocks of one size.
@@ -106,16 +105,15 @@ pub struct Softmax {
 }
 
 impl Softmax {
-    /// Loads the kernel; `path` is what errors call the PTX.
+    /// Loads the kernel; errors call the PTX `path`.
     ///
     /// # Errors
-    /// A block size that no GPU has, and those of [`Device::load`].
+    /// If no GPU supports the block size, and those of [`Device::load`].
     pub fn load(device: &Device, path: &Path, ptx: &str, block: u32) -> Result<Self> {
         ensure!((1..=1024).contains(&block), "a block of {block} threads: give 1 to 1024");
         Ok(Self { kernel: device.load(path, ptx, ENTRY)?, block })
     }
 
-    /// Blocks as the launch of this many rows has them.
     fn geometry(&self, input: &Matrix) -> Result<Geometry> {
         let rows = input.rows().len();
         let grid = i32::try_from(rows).map(i32::cast_unsigned);
@@ -123,11 +121,11 @@ impl Softmax {
         Ok(Geometry::linear(grid?, self.block, 0))
     }
 
-    /// The softmax of each row. The output begins `shift` elements (at most 3) further in its 16 bytes
-    /// than the input does.
+    /// Returns the softmax of each row. The output's offset modulo 16 bytes is that of the input plus
+    /// `shift` elements (at most 3).
     ///
     /// # Errors
-    /// Too many rows, what the device refuses, and a kernel that writes beside its rows.
+    /// If there are too many rows, if the device fails, or if the kernel writes outside its rows.
     pub fn run(&self, input: &Matrix, shift: usize) -> Result<Matrix> {
         ensure!(shift < 4, "a shift of {shift} elements: give 0 to 3");
         let device = self.kernel.device();
@@ -140,7 +138,7 @@ impl Softmax {
         let start = MARGIN - 4 + shift;
         let output = to.address() + (start * size_of::<f32>()) as u64;
         let launched = self.launch(&stream, input, from.address(), output);
-        // Whatever happened, nothing may run any more when the memory is freed.
+        // Even after an error, nothing may be running when the memory is freed.
         stream.synchronize()?;
         launched?;
         to.read(0, bytemuck::cast_slice_mut(&mut around))?;
@@ -150,17 +148,17 @@ impl Softmax {
         Matrix::new(input.columns, around[start..start + len].to_vec())
     }
 
-    /// The time of a launch on inputs and outputs that are in no cache. None on the simulator, which has
-    /// no times.
+    /// Returns the time of a launch on inputs and outputs that are in no cache, or `None` on the
+    /// simulator, which has no times.
     ///
     /// # Errors
-    /// Too many rows, and what the device refuses.
+    /// If there are too many rows, or if the device reports an error.
     pub fn time(&self, input: &Matrix, options: measure::Options) -> Result<Option<Spread>> {
         let (device, room) = (self.kernel.device(), input.bytes().len() as u64);
         self.geometry(input)?;
         let launch = |stream: &Stream, from, to| {
             let geometry = Geometry::linear(input.rows().len() as u32, self.block, 0);
-            // SAFETY: as in `launch`; the memory lives until the last run is over.
+            // SAFETY: as in `launch`; the memory outlives the last run.
             unsafe { self.kernel.launch(stream, geometry, &arguments(input, from, to)) }.map(drop)
         };
         Ok(measure::measure_launches(device, input.bytes(), room, options, launch)?)
@@ -177,7 +175,6 @@ impl Softmax {
     }
 }
 
-/// The arguments for addresses of the device.
 fn arguments(input: &Matrix, from: u64, to: u64) -> SoftmaxRows {
     SoftmaxRows {
         input: without_provenance(from as usize),

@@ -1,8 +1,8 @@
-//! What the kernel must give, and how far off it may be.
+//! Reference results, and the allowed error of the kernel.
 
 use crate::Matrix;
 
-/// The softmax of a row, in double precision and by its definition.
+/// Returns the softmax of a row, in double precision and by its definition.
 pub fn softmax(row: &[f32]) -> Vec<f64> {
     let max = max(row);
     let powers: Vec<f64> = row.iter().map(|&x| (f64::from(x) - max).exp()).collect();
@@ -10,29 +10,28 @@ pub fn softmax(row: &[f32]) -> Vec<f64> {
     powers.iter().map(|power| power / sum).collect()
 }
 
-/// The largest number of a row.
 fn max(row: &[f32]) -> f64 {
     row.iter().fold(f64::NEG_INFINITY, |max, &x| max.max(f64::from(x)))
 }
 
-/// How far off an element may be that is `below` the row's largest: what the kernel's documentation
-/// promises, for rows of `columns` columns and blocks of `block` threads.
+/// Returns the allowed error of an element that is `below` the row's largest: the bound of the kernel's
+/// documentation, for rows of `columns` columns and blocks of `block` threads.
 pub fn tolerance(exact: f64, below: f64, columns: usize, block: u32) -> f64 {
     let steps = columns.div_ceil(4 * block as usize) as f64 + 12.0;
     let relative = (steps + below + (columns as f64).ln()) * 2_f64.powi(-21);
     exact * relative + 2_f64.powi(-146)
 }
 
-/// An element that is not what it must be.
+/// A wrong element.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wrong {
     /// The row of the element.
     pub row: usize,
     /// The column of the element.
     pub column: usize,
-    /// The value that it has.
+    /// The value in the output.
     pub got: f32,
-    /// What it must be.
+    /// The exact value.
     pub expected: f64,
 }
 
@@ -43,10 +42,10 @@ impl std::fmt::Display for Wrong {
     }
 }
 
-/// The largest error of all elements, as a part of what each of them may be off by.
+/// Returns the largest error of all elements, as a fraction of the allowed error.
 ///
 /// # Errors
-/// The first element that is further off, that is NaN and should not be, or should be and is not.
+/// The first element with a larger error, or that is NaN and should not be, or should be and is not.
 pub fn judge(input: &Matrix, output: &Matrix, block: u32) -> Result<f64, Wrong> {
     let mut worst = 0.0_f64;
     for (row, (elements, results)) in input.rows().zip(output.rows()).enumerate() {
@@ -55,8 +54,7 @@ pub fn judge(input: &Matrix, output: &Matrix, block: u32) -> Result<f64, Wrong> 
             if expected.is_nan() && got.is_nan() {
                 continue;
             }
-            // Where the exact result is zero, −∞ is infinitely far below; nothing may be off by a part
-            // of zero.
+            // Where the exact result is zero, −∞ is infinitely far below, and 0 · ∞ would be NaN.
             let below = (max - f64::from(elements[column])).min(f64::from(f32::MAX));
             let allowed = tolerance(expected, below, input.columns(), block);
             let part = (f64::from(got) - expected).abs() / allowed;
@@ -73,7 +71,6 @@ pub fn judge(input: &Matrix, output: &Matrix, block: u32) -> Result<f64, Wrong> 
 mod tests {
     use super::*;
 
-    /// What is done to a right result.
     type Change = fn(&mut Vec<f32>);
 
     #[test]

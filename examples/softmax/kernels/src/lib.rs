@@ -1,14 +1,14 @@
 //! Softmax over the rows of a matrix: `output[r][c] = exp(input[r][c]) / Σ exp(input[r][k])`.
 //!
-//! One block per row, which it reads twice. The first pass finds the largest element of the row and the
-//! sum of the exponentials relative to it, both at once: the pair is a value of its own ([`ExpSum`])
-//! with an operation of its own ([`Merge`]), and the block reduces it like any other. The second pass
-//! writes.
+//! One block per row, which it reads twice. The first pass finds the row's largest element and the sum
+//! of the exponentials relative to it together: the pair is a value of its own ([`ExpSum`]) with its own
+//! operation ([`Merge`]), and the block reduces it like any other. The second pass writes the output.
 //!
 //! # Accuracy
-//! An element that is d below the largest of its n columns is off by 2⁻²¹ (s + 12 + d + ln n) of itself
-//! at most, and by 2⁻¹⁴⁶ more, where s is the number of times that a thread goes on to the next four
-//! elements. `ex2.approx.f32` is within 2 units in the last place; every other operation rounds once.
+//! An element that is d below the largest of its n columns has a relative error of at most 2⁻²¹ (s + 12
+//! + d + ln n), plus an absolute error of 2⁻¹⁴⁶, where s is the number of times that a thread proceeds
+//! to the next four elements. `ex2.approx.f32` is within 2 units in the last place; every other
+//! operation rounds once.
 #![no_std]
 #![feature(abi_ptx, asm_experimental_arch)]
 
@@ -23,13 +23,13 @@ use warpfold_device::{
     value,
 };
 
-/// Elements of 16 bytes.
+/// Elements per vector of 16 bytes.
 const GROUP: u64 = 4;
 
 value! {
     /// The exponentials of some elements, summed relative to the largest of them: `sum · exp(max)`.
     pub struct ExpSum {
-        /// The largest element, `f32::MIN` at least.
+        /// The largest element, at least `f32::MIN`.
         pub max: f32,
         /// The sum of `exp(element - max)`.
         pub sum: f32,
@@ -37,7 +37,7 @@ value! {
 }
 
 impl ExpSum {
-    /// These elements in addition.
+    /// Returns the sum with these elements added.
     #[inline(always)]
     fn with<const N: usize>(self, elements: [f32; N]) -> Self
     where
@@ -49,14 +49,14 @@ impl ExpSum {
     }
 }
 
-/// Two sums of exponentials into one: what was relative to the smaller maximum is scaled down.
+/// Combines two sums of exponentials: the one relative to the smaller maximum is scaled down.
 #[derive(Debug, Clone, Copy)]
 pub struct Merge;
 
 impl Operation<ExpSum> for Merge {
-    /// No elements. `f32::MIN` instead of −∞, so that the difference of two maxima is a number: an
-    /// element of −∞ then adds nothing, and a row of nothing else is 0 · ∞, which is NaN as it has to
-    /// be.
+    /// The value for no elements. It uses `f32::MIN` instead of −∞, so that the difference of two maxima
+    /// is a number: an element of −∞ then adds nothing, and a row of nothing else is 0 · ∞, NaN as
+    /// required.
     const IDENTITY: ExpSum = ExpSum { max: f32::MIN, sum: 0.0 };
 
     #[inline(always)]
@@ -66,7 +66,7 @@ impl Operation<ExpSum> for Merge {
     }
 }
 
-/// e to the power of `x`, by the hardware's power of two. NaN of NaN, exactly 1 of 0.
+/// Returns e to the power of `x`, by the hardware's power of two. NaN for NaN, exactly 1 for 0.
 #[inline(always)]
 fn exp(x: f32) -> f32 {
     let power;
@@ -81,28 +81,28 @@ fn exp(x: f32) -> f32 {
     power
 }
 
-/// A row as the block's threads share it: groups of 16 bytes at multiples of 16, and at most three
-/// single elements on either side of them.
+/// A row as the block's threads share it: 16-byte vectors at multiples of 16, and at most three single
+/// elements on either side of them.
 struct Row {
     input: *const f32,
     output: *mut f32,
     columns: u64,
-    /// Elements before the first group.
+    /// Elements before the first vector.
     head: u64,
     groups: u64,
-    /// Whether the groups are at multiples of 16 in the output as well.
+    /// Set if the vectors are at multiples of 16 in the output as well.
     wide_output: bool,
 }
 
 impl Row {
-    /// The row of this block.
+    /// Returns the row of this block.
     ///
     /// # Safety
     /// As [`softmax_rows_f32`].
     #[inline(always)]
     unsafe fn of_block(input: *const f32, columns: u64, output: *mut f32) -> Self {
         let start = (u64::from(block_idx_x()) * columns) as usize;
-        // SAFETY: the caller's contract: both have the row.
+        // SAFETY: the row is within both, by the caller's contract.
         let (input, output) = unsafe { (input.add(start), output.add(start)) };
         let place = |address: usize| (address / size_of::<f32>()) as u64 % GROUP;
         let head = ((GROUP - place(input.addr())) % GROUP).min(columns);
@@ -111,7 +111,7 @@ impl Row {
         Self { input, output, columns, head, groups, wide_output }
     }
 
-    /// Calls `visit` with the column of each group that is this thread's.
+    /// Calls `visit` with the column of each vector of this thread.
     #[inline(always)]
     fn for_each_group(&self, mut visit: impl FnMut(usize)) {
         let mut group = u64::from(thread_idx_x());
@@ -121,7 +121,7 @@ impl Row {
         }
     }
 
-    /// Calls `visit` with the column of each single element that is this thread's.
+    /// Calls `visit` with the column of each single element of this thread.
     #[inline(always)]
     fn for_each_single(&self, mut visit: impl FnMut(usize)) {
         let grouped = self.groups * GROUP;
@@ -133,14 +133,14 @@ impl Row {
         }
     }
 
-    /// The exponentials of this thread's elements.
+    /// Returns the sum of the exponentials of this thread's elements.
     ///
     /// # Safety
     /// As [`softmax_rows_f32`].
     #[inline(always)]
     unsafe fn sum_exp(&self) -> ExpSum {
         let mut sum = Merge::IDENTITY;
-        // SAFETY: columns are of the row, which is readable; groups start at multiples of 16.
+        // SAFETY: columns are within the row, which is readable; vectors start at multiples of 16.
         self.for_each_group(|column| unsafe {
             sum = sum.with(memory::load16::<f32, Cached>(self.input.add(column)));
         });
@@ -152,13 +152,13 @@ impl Row {
     /// Writes this thread's elements.
     ///
     /// # Safety
-    /// As [`softmax_rows_f32`], with the exponentials of the whole row.
+    /// As [`softmax_rows_f32`], with the sum of the whole row.
     #[inline(always)]
     unsafe fn write(&self, whole: ExpSum) {
         let factor = 1.0 / whole.sum;
         let softmax = |element: f32| exp(element - whole.max) * factor;
-        // SAFETY: columns are of the row, which is readable in `input` and writable in `output`; groups
-        // start at multiples of 16, in `output` where that was found out.
+        // SAFETY: columns are within the row, which is readable in `input` and writable in `output`;
+        // vectors start at multiples of 16, in `output` if `wide_output` is set.
         self.for_each_group(|column| unsafe {
             let group = memory::load16::<f32, Cached>(self.input.add(column)).map(softmax);
             let to = self.output.add(column);
@@ -176,25 +176,26 @@ impl Row {
     }
 }
 
-// One value for each warp and one more.
+// One value per warp and one more.
 shared_array! { fn scratch: softmax_rows_scratch = [u32; block::scratch_words::<ExpSum>()] }
 
 kernel! {
-    /// The softmax of each row.
+    /// Computes the softmax of each row.
     ///
-    /// A block per row, of any size up to 1024, whole warps or not. Block barriers: 1 with whole warps,
-    /// else 2. 264 bytes of shared memory. Reads each element twice, the second time mostly from a
-    /// cache, and writes it once, 16 bytes at a time where input and output lie alike in their 16 bytes.
+    /// One block per row, of any size up to 1024, whole warps or not. Block barriers: 1 with whole
+    /// warps, else 2. 264 bytes of shared memory. Reads each element twice, the second time mostly from
+    /// a cache, and writes it once, 16 bytes at a time if input and output have the same alignment
+    /// modulo 16.
     ///
-    /// A row that has NaN or +∞, or −∞ alone, is NaN throughout; −∞ beside numbers gives 0.
+    /// A row with NaN or +∞, or with −∞ alone, is NaN throughout; −∞ beside numbers gives 0.
     ///
     /// # Safety
     /// - One-dimensional blocks, and one of them for each row.
     /// - `input` is readable and `output` writable for `columns` elements per block, at multiples of 4
     ///   bytes, and they do not overlap.
     pub fn softmax_rows_f32(input: *const f32, columns: u64, output: *mut f32) {
-        // SAFETY: the caller's contract. All threads of the block reduce, once, whatever their share of
-        // the row is.
+        // SAFETY: the caller's contract. All threads of the block call the reduction once, whatever
+        // their share of the row.
         unsafe {
             let row = Row::of_block(input, columns, output);
             row.write(block::all_reduce(row.sum_exp(), Merge, scratch()));

@@ -1,4 +1,4 @@
-//! The operations of `statistics-kernels` as the host knows them, with a plain reference of each.
+//! The host side of the operations of `statistics-kernels`, with a plain reference of each.
 
 use bytemuck::{Pod, Zeroable};
 use warpfold::{
@@ -10,9 +10,9 @@ use warpfold::{
 #[derive(Debug, Clone, Copy, PartialEq, Zeroable, Pod)]
 #[repr(C)]
 pub struct Complex {
-    /// The real part of it.
+    /// The real part.
     pub re: f32,
-    /// The imaginary part of it.
+    /// The imaginary part.
     pub im: f32,
 }
 
@@ -25,19 +25,19 @@ impl Reduction for ComplexSum {
     type Output = Complex;
 }
 
-/// How numbers are spread.
+/// Statistics of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Zeroable, Pod)]
 #[repr(C)]
 pub struct Statistics {
-    /// How many there are.
+    /// Number of elements.
     pub count: u64,
-    /// Their mean; of none 0.
+    /// Mean; 0 for no elements.
     pub mean: f32,
-    /// The mean of the squared distances from it; of none NaN.
+    /// Mean of the squared distances from the mean; NaN for no elements.
     pub variance: f32,
-    /// The smallest, or NaN if any is NaN; of none +∞.
+    /// Minimum, or NaN if any element is NaN; +∞ for no elements.
     pub min: f32,
-    /// The largest, or NaN if any is NaN; of none −∞.
+    /// Maximum, or NaN if any element is NaN; −∞ for no elements.
     pub max: f32,
 }
 
@@ -54,15 +54,15 @@ impl Reduction for RunningStatistics {
 #[derive(Debug, Clone, Copy, PartialEq, Zeroable, Pod)]
 #[repr(C)]
 pub struct Point {
-    /// Along the first axis.
+    /// First coordinate.
     pub x: f32,
-    /// Along the second axis.
+    /// Second coordinate.
     pub y: f32,
-    /// Along the third axis.
+    /// Third coordinate.
     pub z: f32,
 }
 
-/// The smallest box around points: its lowest corner, and its highest one.
+/// The smallest box around points: its lowest corner and its highest one.
 pub struct BoundingBox;
 
 impl Reduction for BoundingBox {
@@ -71,12 +71,12 @@ impl Reduction for BoundingBox {
     type Output = [f32; 6];
 }
 
-/// Digits of 128 bits, the lowest 32 first.
+/// 128 bits, the lowest 32 first.
 #[derive(Debug, Clone, Copy, PartialEq, Zeroable, Pod)]
 #[repr(C)]
 pub struct Digits([u32; 4]);
 
-/// Of each digit, whether an odd number of elements have it.
+/// The parity of the number of elements that have each bit.
 pub struct Parity;
 
 impl Reduction for Parity {
@@ -87,22 +87,22 @@ impl Reduction for Parity {
 
 /// An operation with a reference.
 pub trait Known: Reduction<Element: PartialEq, Output: PartialEq> {
-    /// The result, in the plainest way.
+    /// Returns the result, computed in the simplest way.
     fn reference(elements: &[Self::Element]) -> Self::Output;
 
-    /// Whether a result is that of the reference, but for rounding.
+    /// Returns whether a result equals the reference, except for rounding.
     fn is_close(result: &Self::Output, reference: &Self::Output) -> bool {
         result == reference
     }
 
-    /// Elements that repeat nowhere.
+    /// Returns elements that do not repeat.
     fn sample(len: usize) -> Vec<Self::Element>;
 }
 
-/// The operations, loaded from the PTX of `statistics-kernels`.
+/// Loads an operation from the PTX of `statistics-kernels`.
 ///
 /// # Errors
-/// PTX that the device does not take, or that has other operations.
+/// If the device does not accept the PTX, or if it has other operations.
 ///
 /// # Safety
 /// As [`Module::load`].
@@ -111,12 +111,10 @@ pub unsafe fn load<R: Reduction>(device: &Device, ptx: &str) -> Result<Custom<R>
     unsafe { Module::load(device, ptx.to_owned())? }.operation()
 }
 
-/// Whether two numbers differ by rounding alone: by 2^-16 of the larger one, or of `scale`.
 fn close(a: f32, b: f32, scale: f32) -> bool {
     (a.is_nan() && b.is_nan()) || a == b || (a - b).abs() <= a.abs().max(b.abs()).max(scale) / 65_536.0
 }
 
-/// Numbers between −1 and 1 that repeat nowhere.
 fn numbers(len: usize, seed: u64) -> impl Iterator<Item = f32> {
     (0..len as u64).map(move |i| {
         let mixed =
@@ -157,7 +155,7 @@ impl Known for RunningStatistics {
 
     fn is_close(result: &Statistics, reference: &Statistics) -> bool {
         let exact = |of: &Statistics| (of.count, of.min, of.max);
-        // A distance from the mean is off by the mean's rounding.
+        // The error of a distance from the mean includes the mean's rounding.
         let Statistics { mean, variance, .. } = reference;
         let scale = mean.abs() * (variance.sqrt() + mean.abs() / 1e6) / 8.0;
         exact(result) == exact(reference)
@@ -165,7 +163,7 @@ impl Known for RunningStatistics {
             && close(result.variance, *variance, scale)
     }
 
-    /// Far from 0, so that a difference of large sums would show.
+    /// Far from 0, so that a difference of large sums would be detected.
     fn sample(len: usize) -> Vec<f32> {
         numbers(len, 3).map(|x| x + 100.0).collect()
     }
@@ -231,7 +229,6 @@ macro_rules! records {
     )*};
 }
 
-/// The sum as a result of 12 bytes.
 fn in_three(sum: u64) -> [u32; 3] {
     let (low, high) = (sum as u32, (sum >> 32) as u32);
     [low, high, low ^ high]
@@ -245,7 +242,7 @@ records! {
     "checksum_64": Record64 of 8 u64 => u64, u64::from;
 }
 
-/// What a word adds to a checksum, at its place.
+/// Returns a word's term of a checksum, which depends on its place.
 fn term(word: u64, place: u64) -> u64 {
     let mixed = (word ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93)

@@ -1,5 +1,5 @@
-//! Reduces by each operation of `statistics-kernels`, and compares with a reference:
-//! `statistics-host PTX [ELEMENTS]`.
+//! `statistics-host PTX [ELEMENTS]`: reduces with each operation of `statistics-kernels` and compares
+//! with a reference.
 
 use std::{env, error::Error, fs, process::ExitCode};
 
@@ -17,7 +17,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether every result is that of the reference.
 fn run() -> Result<bool, Box<dyn Error>> {
     let mut arguments = env::args().skip(1);
     let usage = "usage: statistics-host PTX [ELEMENTS]; README.md says how the PTX is built";
@@ -42,7 +41,7 @@ fn run() -> Result<bool, Box<dyn Error>> {
 
 fn show<R: Known>(reducer: &Reducer, ptx: &str, n: usize) -> warpfold::Result<bool> {
     let elements = R::sample(n);
-    // SAFETY: the PTX is that of `statistics-kernels`, as the usage says.
+    // SAFETY: the PTX is that of `statistics-kernels`, as the usage requires.
     let operation = unsafe { load::<R>(reducer.device(), ptx) }?;
     let result = reducer.reduce(&operation, &reducer.device().upload(&elements)?)?;
     let right = R::is_close(&result, &R::reference(&elements));

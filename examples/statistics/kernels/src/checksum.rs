@@ -1,8 +1,7 @@
-//! The checksum of records, by every size of them that is loaded in its own way.
+//! Checksums of records, for every record size that has its own way of loading.
 
 use warpfold_device::{reducer, reduction::Reduction};
 
-/// Numbers that a record is made of.
 trait Number: Copy + 'static {
     fn bits(self) -> u64;
 }
@@ -20,7 +19,7 @@ macro_rules! numbers {
 
 numbers!(u8 u16 u64);
 
-/// What a word adds to the checksum, at its place: such that no two can be exchanged.
+/// Returns a word's term, which depends on its place, so that exchanged words are detected.
 #[inline(always)]
 fn term<N: Number>(number: N, place: u64) -> u64 {
     let mixed =
@@ -72,14 +71,12 @@ macro_rules! records {
     };
 }
 
-/// A result of 8 bytes.
 #[inline(always)]
 fn whole(sum: u64) -> u64 {
     sum
 }
 
-/// A result of 12 bytes, so that of results one behind the other only every second one begins at a
-/// multiple of 8.
+/// Returns a result of 12 bytes: in an array, only every second one begins at a multiple of 8.
 #[inline(always)]
 fn in_three(sum: u64) -> [u32; 3] {
     let (low, high) = (sum as u32, (sum >> 32) as u32);

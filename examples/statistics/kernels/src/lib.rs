@@ -1,6 +1,6 @@
-//! Reductions that `warpfold` does not have: of elements and to results that are structs.
+//! Reductions that `warpfold` does not have, with structs as elements and results.
 //!
-//! Each is a type with a [`Reduction`], and a line of `reducer!`, which makes the kernels of it that
+//! Each is a type with a [`Reduction`], and a line of `reducer!`, which generates the kernels that
 //! `warpfold::Reducer` launches.
 #![no_std]
 #![feature(abi_ptx, asm_experimental_arch, macro_metavar_expr_concat)]
@@ -15,12 +15,12 @@ use warpfold_device::{
 };
 
 value! {
-    /// A complex number, which is element, partial result and output of its sum.
+    /// A complex number: element, partial result and output of its sum.
     #[repr(C)]
     pub struct Complex {
-        /// The real part of it.
+        /// The real part.
         pub re: f32,
-        /// The imaginary part of it.
+        /// The imaginary part.
         pub im: f32,
     }
 }
@@ -52,39 +52,39 @@ impl Reduction for ComplexSum {
 }
 
 value! {
-    /// What is kept of some numbers: six words of the nine that a partial result may have.
+    /// The partial result of some numbers: six words of the nine that are allowed.
     pub struct Moments {
-        /// How many there are.
+        /// Number of elements.
         pub count: u64,
-        /// Their mean; of none 0.
+        /// Mean; 0 for no elements.
         pub mean: f32,
-        /// The sum of the squared distances from it.
+        /// Sum of the squared distances from the mean.
         pub squares: f32,
-        /// The smallest; of none +∞.
+        /// Minimum; +∞ for no elements.
         pub min: f32,
-        /// The largest; of none −∞.
+        /// Maximum; −∞ for no elements.
         pub max: f32,
     }
 }
 
-/// How numbers are spread, in one pass.
+/// Statistics of numbers, computed in one pass.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Statistics {
-    /// How many there are.
+    /// Number of elements.
     pub count: u64,
-    /// Their mean; of none 0.
+    /// Mean; 0 for no elements.
     pub mean: f32,
-    /// The mean of the squared distances from it; of none NaN.
+    /// Mean of the squared distances from the mean; NaN for no elements.
     pub variance: f32,
-    /// The smallest, or NaN if any is NaN; of none +∞.
+    /// Minimum, or NaN if any element is NaN; +∞ for no elements.
     pub min: f32,
-    /// The largest, or NaN if any is NaN; of none −∞.
+    /// Maximum, or NaN if any element is NaN; −∞ for no elements.
     pub max: f32,
 }
 
-/// Count, mean, variance and extremes, by merging the moments of parts: no difference of large sums is
-/// taken, so that a large mean costs the variance no digits.
+/// Count, mean, variance and extremes, by merging the moments of parts. No difference of large sums is
+/// taken, so a large mean costs the variance no digits.
 pub struct RunningStatistics;
 
 impl Reduction for RunningStatistics {
@@ -103,7 +103,7 @@ impl Reduction for RunningStatistics {
     #[inline(always)]
     fn combine(a: Moments, b: Moments) -> Moments {
         let count = a.count + b.count;
-        // Of none, too, there is a number to divide by.
+        // Avoids a division by zero for no elements.
         let share = b.count as f32 / Ord::max(count, 1) as f32;
         let distance = b.mean - a.mean;
         Moments {
@@ -121,25 +121,25 @@ impl Reduction for RunningStatistics {
     }
 }
 
-/// A point in space: 12 bytes, of which no 16 hold a whole number.
+/// A point in space: 12 bytes, so that 16 bytes never hold whole points only.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Point {
-    /// Along the first axis.
+    /// First coordinate.
     pub x: f32,
-    /// Along the second axis.
+    /// Second coordinate.
     pub y: f32,
-    /// Along the third axis.
+    /// Third coordinate.
     pub z: f32,
 }
 
 value! {
-    /// The smallest box that has some points in it; of no points +∞ to −∞.
+    /// The smallest box around some points; from +∞ to −∞ for no points.
     #[repr(C)]
     pub struct Bounds {
-        /// The lowest corner of the box.
+        /// The lowest corner.
         pub low: (f32, f32, f32),
-        /// The highest corner of the box.
+        /// The highest corner.
         pub high: (f32, f32, f32),
     }
 }
@@ -147,9 +147,7 @@ value! {
 /// The smallest box around points.
 pub struct BoundingBox;
 
-/// The operation of each coordinate.
 type Lowest = (Min, Min, Min);
-/// The operation of each coordinate.
 type Highest = (Max, Max, Max);
 
 impl Reduction for BoundingBox {
@@ -179,21 +177,21 @@ impl Reduction for BoundingBox {
 }
 
 value! {
-    /// Digits of 128 bits, which are element, partial result and output of their parity.
+    /// 128 bits: element, partial result and output of their parity.
     #[repr(C)]
     pub struct Digits {
-        /// The lowest 32 of them.
+        /// The lowest 32 bits.
         pub a: u32,
-        /// The next 32 of them.
+        /// The next 32 bits.
         pub b: u32,
-        /// The next 32 behind those.
+        /// The 32 bits after those.
         pub c: u32,
-        /// The highest 32 of them.
+        /// The highest 32 bits.
         pub d: u32,
     }
 }
 
-/// Of each digit, whether an odd number of elements have it.
+/// The parity of the number of elements that have each bit.
 pub struct Parity;
 
 impl Reduction for Parity {

@@ -1,4 +1,4 @@
-//! The two attributes of rust-cuda that the device crates use, as far as a type check sees them.
+//! The two attributes of rust-cuda that the device crates use, reduced to their effect on a type check.
 
 use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 
@@ -28,9 +28,8 @@ pub fn kernel(_: TokenStream, item: TokenStream) -> TokenStream {
     made
 }
 
-/// Puts a static into a state space of the GPU, which a type check knows nothing of. As in rust-cuda,
-/// what macros have put in as one expression is no longer one behind it: `$n as usize` of `A * B` is `A
-/// * B as usize`.
+/// Puts a static into a state space of the GPU, which does not affect a type check. As in rust-cuda, the
+/// grouping of macro arguments is lost: `$n as usize` of `A * B` becomes `A * B as usize`.
 #[proc_macro_attribute]
 pub fn address_space(space: TokenStream, item: TokenStream) -> TokenStream {
     match space.to_string().as_str() {
@@ -39,7 +38,7 @@ pub fn address_space(space: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// The same tokens without the groups that nobody wrote.
+/// Returns the tokens without invisible groups.
 fn ungrouped(tokens: TokenStream) -> TokenStream {
     let token = |token: TokenTree| match token {
         TokenTree::Group(group) if group.delimiter() == Delimiter::None => ungrouped(group.stream()),

@@ -1,17 +1,13 @@
-//! How exact a result must be: the bounds of the PTX manual for what it calls approximate.
+//! Required accuracy of results: the PTX manual's bounds for approximate instructions.
 
 use super::instruction::{Instruction, Shape};
 
-/// What is allowed between an instruction's result and the correctly rounded one.
+/// The allowed difference between an instruction's result and the correctly rounded one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Accuracy {
-    /// The result has the same bits.
     Exact,
-    /// At most this many units in the last place.
     Ulps(u32),
-    /// A relative error of this power of two.
     Relative(f64),
-    /// An absolute error of this power of two.
     Absolute(f64),
     /// `sin` and `cos`: an absolute error that grows with the angle.
     Trigonometric,
@@ -19,12 +15,12 @@ pub(crate) enum Accuracy {
     Logarithm,
     /// `div.approx`: two units in the last place while the divisor is within 2^126 of 1.
     Quotient,
-    /// A double of which only the upper word is computed. The manual has no bound; 2^-18 is that of a
-    /// 20-bit fraction with a few units to spare.
+    /// A double whose lower word is not computed. The manual has no bound; 2^-18 is that of a 20-bit
+    /// fraction with a few units to spare.
     Upper,
 }
 
-/// Bits of a float as a number; infinity stands at the first power of two beyond the format.
+/// Returns a float's value; infinity maps to the first power of two past the format.
 fn value(shape: Shape, bits: u64) -> f64 {
     let magnitude = bits & (shape.sign() - 1);
     let fraction = magnitude & ((1 << shape.fraction) - 1);
@@ -32,20 +28,18 @@ fn value(shape: Shape, bits: u64) -> f64 {
     let (significand, exponent) =
         if exponent == 0 { (fraction, 1) } else { (fraction | 1 << shape.fraction, exponent) };
     let scale = exponent - shape.bias() - i64::from(shape.fraction);
-    // Two steps, since the smallest doubles are below the powers of two that are normal.
+    // Two factors, because the smallest doubles are below the least normal power of two.
     let number =
         significand as f64 * 2_f64.powi(scale as i32 / 2) * 2_f64.powi((scale - scale / 2) as i32);
     if bits & shape.sign() == 0 { number } else { -number }
 }
 
-/// The distance between neighbours at a number.
 fn ulp(shape: Shape, bits: u64) -> f64 {
     let magnitude = (bits & (shape.sign() - 1)).min(shape.infinity() - 1);
     value(shape, (magnitude | 1).max(magnitude)) - value(shape, magnitude & !1)
 }
 
 impl Instruction {
-    /// Whether a result is as exact as it must be, given the operands and the correctly rounded result.
     pub(crate) fn allows(&self, operands: [u64; 3], expected: u64, got: u64) -> bool {
         if expected == got {
             return true;
@@ -64,7 +58,6 @@ impl Instruction {
 
     fn close(&self, shape: Shape, operands: [u64; 3], expected: u64, got: u64) -> bool {
         let Some(mut tolerance) = self.tolerance(shape, operands, expected) else { return false };
-        // A NaN is exact in approximations as well.
         if shape.is_nan(expected) || shape.is_nan(got) {
             return false;
         }
@@ -79,8 +72,7 @@ impl Instruction {
         (number - other).abs() <= tolerance
     }
 
-    /// The greatest distance between a result and the correctly rounded one; `None` where the bits must
-    /// be the same.
+    /// Returns the greatest allowed distance from the correctly rounded result; `None` for equal bits.
     fn tolerance(&self, shape: Shape, [a, b, _]: [u64; 3], expected: u64) -> Option<f64> {
         let rounding = ulp(shape, expected) / 2.0;
         let number = value(shape, expected).abs();

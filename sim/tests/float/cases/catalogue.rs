@@ -1,4 +1,4 @@
-//! Every form of every instruction on floats that both the simulator and sm_90 have.
+//! Every form of every floating-point instruction that both the simulator and sm_90 have.
 
 use super::accuracy::Accuracy;
 use super::instruction::{Instruction, Mode, Operation, Round, Ty};
@@ -12,7 +12,6 @@ const RELATIONS: [&str; 14] =
     ["eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"];
 const PROPERTIES: [&str; 6] = ["finite", "infinite", "number", "notanumber", "normal", "subnormal"];
 
-/// All instructions, each text once.
 pub(crate) fn instructions() -> Vec<Instruction> {
     let groups = [
         directed(),
@@ -29,7 +28,6 @@ pub(crate) fn instructions() -> Vec<Instruction> {
     groups.into_iter().flatten().collect()
 }
 
-/// A modifier where it applies.
 fn when(applies: bool, modifier: &'static str) -> &'static str {
     if applies { modifier } else { "" }
 }
@@ -38,7 +36,6 @@ fn has_ftz(ty: Ty) -> bool {
     matches!(ty, Ty::F16 | Ty::F16x2 | Ty::F32)
 }
 
-/// `false`, and `true` for types that flush subnormals on demand.
 fn flushing(ty: Ty) -> &'static [bool] {
     if has_ftz(ty) { &BOTH } else { &BOTH[..1] }
 }
@@ -47,7 +44,6 @@ fn exact(text: String, operation: Operation, ty: Ty, arity: usize, mode: Mode) -
     Instruction { text, operation, from: ty, to: ty, arity, mode, accuracy: Accuracy::Exact }
 }
 
-/// Arithmetic of single and double precision in all rounding modes.
 fn directed() -> Vec<Instruction> {
     use Operation::{Div, Fma, Rcp, Sqrt};
     let mut all = Vec::new();
@@ -164,7 +160,6 @@ fn comparisons() -> Vec<Instruction> {
     all
 }
 
-/// A conversion; `rounding` is what its text says of it.
 fn conversion(rounding: &str, mode: Mode, to: Ty, from: Ty) -> Instruction {
     let flags = [when(mode.ftz, ".ftz"), when(mode.sat, ".sat"), when(mode.relu, ".relu")].concat();
     let text = format!("cvt{rounding}{flags}.{}.{}", to.name(), from.name());
@@ -176,7 +171,7 @@ fn to_integers() -> Vec<Instruction> {
     for (from, to) in Ty::FLOATS.into_iter().flat_map(|from| Ty::INTEGERS.map(|to| (from, to))) {
         for (round, sat) in Round::ALL.into_iter().flat_map(|round| BOTH.map(|sat| (round, sat))) {
             for &ftz in if from == Ty::F32 { &BOTH[..] } else { &BOTH[..1] } {
-                // Brains have no `.sat`, and no conversions to and from bytes.
+                // bf16 has no `.sat`, and no conversions to and from bytes.
                 if from == Ty::Bf16 && (sat || to.bits() == 8) {
                     continue;
                 }
@@ -206,7 +201,6 @@ fn from_integers() -> Vec<Instruction> {
     all
 }
 
-/// Between floating-point types, and of singles in place.
 fn between_floats() -> Vec<Instruction> {
     use Ty::{Bf16, F16, F32, F64};
     let mut all = Vec::new();
@@ -247,7 +241,6 @@ fn between_floats() -> Vec<Instruction> {
     all
 }
 
-/// Floats rounded to integral values of their own type.
 fn integral() -> Vec<Instruction> {
     let mut all = Vec::new();
     for (ty, round) in Ty::FLOATS.into_iter().flat_map(|ty| Round::ALL.map(|round| (ty, round))) {
@@ -294,11 +287,11 @@ fn approximations() -> Vec<Instruction> {
     push("rsqrt.approx.ftz.f64".to_owned(), Rsqrt, Ty::F64, 1, true, Upper);
     push("rcp.approx.ftz.f64".to_owned(), Rcp, Ty::F64, 1, true, Upper);
     for (ty, tanh) in [(Ty::F16, -10.987), (Ty::F16x2, -10.987), (Ty::Bf16, -8.0), (Ty::Bf16x2, -8.0)] {
-        // Brains flush subnormals, as their exponents are those of singles.
+        // bf16 flushes subnormals because its exponent is that of f32.
         let ftz = ty.shape().is_some_and(|shape| shape.exponent == 8);
         let text = format!("ex2.approx{}.{}", when(ftz, ".ftz"), ty.name());
-        // The manual bounds the error; what the hardware does is known, and within its bounds but for
-        // subnormal halves.
+        // The manual gives an error bound only. The hardware's algorithm is known and stays within that
+        // bound, except for subnormal halves.
         push(text, Ex2, ty, 1, ftz, Exact);
         push(format!("tanh.approx.{}", ty.name()), Tanh, ty, 1, false, Absolute(tanh));
     }

@@ -1,8 +1,7 @@
-//! Instructions: what they compute, on which types, in which mode.
+//! Instructions: operation, types and modifiers.
 
 use super::accuracy::Accuracy;
 
-/// A type of PTX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ty {
     F16,
@@ -22,7 +21,6 @@ pub(crate) enum Ty {
     Pred,
 }
 
-/// Fraction and exponent bits of a binary floating-point format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) fraction: u32,
@@ -76,7 +74,6 @@ impl Ty {
         }
     }
 
-    /// Bits of a value.
     pub(crate) const fn bits(self) -> u32 {
         match self {
             Self::Pred => 1,
@@ -87,7 +84,6 @@ impl Ty {
         }
     }
 
-    /// Bits of the register that holds a value.
     pub(crate) const fn register(self) -> u32 {
         match self.bits() {
             8 => 16,
@@ -95,7 +91,6 @@ impl Ty {
         }
     }
 
-    /// The format of a float, or of each half of a packed pair.
     pub(crate) const fn shape(self) -> Option<Shape> {
         match self {
             Self::F16 | Self::F16x2 => Some(Shape { fraction: 10, exponent: 5 }),
@@ -106,7 +101,6 @@ impl Ty {
         }
     }
 
-    /// The type of the halves of a packed pair.
     pub(crate) const fn half(self) -> Option<Self> {
         match self {
             Self::F16x2 => Some(Self::F16),
@@ -116,7 +110,6 @@ impl Ty {
     }
 }
 
-/// What an instruction computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Add,
@@ -131,14 +124,12 @@ pub(crate) enum Operation {
     Abs,
     Neg,
     CopySign,
-    /// The first operand where the third is not negative, else the second.
+    /// The first operand if the third is not negative, else the second.
     Select,
-    /// Whether a comparison of this name holds.
     Compare(&'static str),
-    /// Whether the operand has the property of this name.
     Property(&'static str),
     Convert,
-    /// Two singles into the halves of a word, the first above the second.
+    /// Two f32 values packed into the halves of a word, the first in the upper half.
     Pack,
     Rsqrt,
     Sin,
@@ -148,7 +139,6 @@ pub(crate) enum Operation {
     Tanh,
 }
 
-/// Where a result between two numbers goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Round {
     Nearest,
@@ -170,18 +160,16 @@ impl Round {
     }
 }
 
-/// The modifiers of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mode {
     pub(crate) round: Round,
     pub(crate) ftz: bool,
     pub(crate) sat: bool,
     pub(crate) relu: bool,
-    /// `.NaN`: a NaN wins over a number.
+    /// `.NaN`: a NaN takes precedence over a number.
     pub(crate) nan: bool,
-    /// `.xorsign.abs`: of the magnitudes, with the product's sign.
+    /// `.xorsign.abs`: operates on magnitudes; the result has the product's sign.
     pub(crate) xorsign: bool,
-    /// Rounds to an integral value.
     pub(crate) integral: bool,
 }
 
@@ -197,17 +185,12 @@ impl Mode {
     };
 }
 
-/// An instruction with all of its modifiers.
 #[derive(Debug, Clone)]
 pub(crate) struct Instruction {
-    /// Opcode, modifiers and types, as PTX writes them.
     pub(crate) text: String,
     pub(crate) operation: Operation,
-    /// Type of the operands.
     pub(crate) from: Ty,
-    /// Type of the result.
     pub(crate) to: Ty,
-    /// The number of its operands.
     pub(crate) arity: usize,
     pub(crate) mode: Mode,
     pub(crate) accuracy: Accuracy,

@@ -2,11 +2,10 @@
 
 use super::instruction::{Instruction, Ty};
 
-/// The kernel's name. Its parameters are three words: the address of the operands, that of the results,
-/// and the number of cases. Each operand and result has 64 bits; all first operands stand in front of
-/// all second ones. One thread computes one case.
+/// Name of the kernel. Its parameters are three words: the address of the operands, the address of the
+/// results, and the number of cases. Each operand and result has 64 bits; all first operands precede all
+/// second ones. One thread computes one case.
 pub(crate) const ENTRY: &str = "apply";
-/// Threads of a block.
 pub(crate) const THREADS: u32 = 256;
 
 fn declaration(name: &str, ty: Ty) -> String {
@@ -16,7 +15,6 @@ fn declaration(name: &str, ty: Ty) -> String {
     format!("    .reg .b{} {name};\n", ty.register())
 }
 
-/// The module of an instruction.
 pub(crate) fn ptx(instruction: &Instruction) -> String {
     let Instruction { text, from, to, arity, .. } = instruction;
     let names: Vec<String> = (0..*arity).map(|index| format!("%i{index}")).collect();

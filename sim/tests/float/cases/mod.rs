@@ -1,8 +1,7 @@
-//! What is tried of an instruction: its PTX, a kernel around it, operands, and how exact its result
-//! must be.
+//! Test cases of instructions: PTX, a kernel around it, operands, and the required accuracy.
 //!
-//! The simulator's tests compare with an independent implementation; the program `float_hardware` of the
-//! whole-system tests takes the same modules and compares with a GPU.
+//! The simulator's tests compare with an independent implementation; the whole-system program
+//! `float_hardware` compares the same modules with a GPU.
 
 pub(crate) mod accuracy;
 pub(crate) mod catalogue;

@@ -1,9 +1,8 @@
-//! Operands: all that is special, then seeded random ones that are drawn to where rounding is decided.
+//! Operands: all special values, then seeded random ones near rounding boundaries.
 
 use super::instruction::{Instruction, Operation, Shape, Ty};
 
-/// Operands of one instruction. Case `i` is a function of `i` alone, so that any machine, in any order,
-/// tries the same.
+/// Operands of one instruction. Case `i` depends on `i` alone, so every machine tests the same ones.
 pub(crate) struct Source {
     ty: Ty,
     arity: usize,
@@ -13,7 +12,6 @@ pub(crate) struct Source {
     seed: u64,
 }
 
-/// A generator of the family SplitMix: well mixed from any seed.
 struct Random(u64);
 
 impl Random {
@@ -34,13 +32,12 @@ impl Random {
     }
 }
 
-/// A number of the low bits of a word.
 const fn low(bits: u32) -> u64 {
     u64::MAX >> (64 - bits)
 }
 
-/// Zeros, subnormals, the ends of the exponents, what lies beside powers of two and halves, infinities,
-/// and NaNs with and without payload.
+/// Returns zeros, subnormals, the ends of the exponents, neighbours of powers of two and of halves,
+/// infinities, and NaNs with and without payload.
 fn special_floats(shape: Shape) -> Vec<u64> {
     let exponent = |e: i64| ((e + shape.bias()) as u64) << shape.fraction;
     let top = 1 << (shape.fraction - 1);
@@ -63,7 +60,6 @@ fn special_floats(shape: Shape) -> Vec<u64> {
     all.iter().flat_map(|bits| [*bits, bits | shape.sign()]).collect()
 }
 
-/// Around zero, the ends, and the powers of two.
 fn special_integers(ty: Ty) -> Vec<u64> {
     let near = |power: u32| [-1, 0, 1].map(|by: i64| (1_u64 << power).wrapping_add(by as u64));
     let all = (0..ty.bits()).flat_map(near).flat_map(|value| [value, value.wrapping_neg()]);
@@ -74,7 +70,6 @@ fn special_integers(ty: Ty) -> Vec<u64> {
 }
 
 impl Source {
-    /// The operands of an instruction.
     pub(crate) fn new(instruction: &Instruction) -> Self {
         let ty = instruction.from;
         let special = ty.shape().map_or_else(|| special_integers(ty), special_floats);
@@ -87,8 +82,8 @@ impl Source {
         Self { ty, arity, operation, narrows_to, special, seed }
     }
 
-    /// The number of cases that need no chance: every value of 16 bits or less, else every combination
-    /// of special values, and the ends of every exponent.
+    /// Returns the number of cases that are not random: every value of 16 bits or less, else every
+    /// combination of special values, and the ends of every exponent.
     pub(crate) fn systematic(&self) -> u64 {
         match self.arity {
             1 if self.ty.bits() <= 16 => 1 << 16,
@@ -98,7 +93,6 @@ impl Source {
         }
     }
 
-    /// Values at each exponent's ends and middle, of both signs.
     fn boundaries(&self) -> u64 {
         self.ty.shape().map_or(0, |shape| 8 << shape.exponent)
     }
@@ -114,13 +108,12 @@ impl Source {
         sign | (index >> 3) << shape.fraction | fraction
     }
 
-    /// Every fourth special value: few enough for all triples.
+    /// Returns every fourth special value, few enough for all triples.
     fn few(&self) -> impl Iterator<Item = u64> + '_ {
         let step = self.special.len().div_ceil(20);
         self.special.iter().copied().step_by(step)
     }
 
-    /// The operands of a case; those beyond the arity are 0.
     pub(crate) fn case(&self, index: u64) -> [u64; 3] {
         if index < self.systematic() {
             return self.systematic_case(index);
@@ -155,7 +148,6 @@ impl Source {
                 [index / count / count, index / count % count, index % count].map(|i| few[i as usize])
             }
         };
-        // The upper halves meet other values than the lower ones.
         if self.ty.half().is_none() {
             return case;
         }
@@ -193,7 +185,6 @@ impl Source {
             (1, _) => mutated(random.pick(&self.special), random),
             (2, _) => sparse(shape, random),
             (3, Some(target)) => beside_a_half(shape, shape.fraction - target.fraction, random),
-            // Around the numbers that have a fraction and an integral part.
             (3 | 4, _) => {
                 let exponent = (shape.bias() - 12 + random.below(24) as i64).max(1) as u64;
                 let fraction = random.next() & low(shape.fraction);
@@ -205,13 +196,12 @@ impl Source {
     }
 }
 
-/// An integer; often one that lies between two floats, or beside the middle of them.
 fn random_integer(ty: Ty, random: &mut Random) -> u64 {
     let length = 1 + random.below(u64::from(ty.bits()));
     let value = random.next() & low(length as u32) | 1 << (length - 1);
     let value = match random.below(4) {
         0 => value,
-        // The bits behind a float's precision: a half, or next to it.
+        // The bits past a float's precision: a half, or next to it.
         choice => {
             let precision = [11, 8, 24][choice as usize - 1] + random.below(2);
             match length.saturating_sub(precision) as u32 {
@@ -225,7 +215,6 @@ fn random_integer(ty: Ty, random: &mut Random) -> u64 {
     if random.below(2) == 0 { value } else { value.wrapping_neg() }
 }
 
-/// A few steps away, or with one bit changed.
 fn mutated(bits: u64, random: &mut Random) -> u64 {
     match random.below(3) {
         0 => bits.wrapping_add(random.below(4)),
@@ -234,7 +223,7 @@ fn mutated(bits: u64, random: &mut Random) -> u64 {
     }
 }
 
-/// A number with few bits in its fraction, at its ends: products and sums of such are often ties.
+/// Returns a number with few fraction bits, at the fraction's ends: products and sums are often ties.
 fn sparse(shape: Shape, random: &mut Random) -> u64 {
     let mut fraction = 0;
     for _ in 0..random.below(4) {
@@ -246,15 +235,14 @@ fn sparse(shape: Shape, random: &mut Random) -> u64 {
     random.next() & (low(shape.exponent + 1) << shape.fraction) | fraction
 }
 
-/// A number whose last `dropped` bits of the fraction are a half, or next to it, or next to nothing.
+/// Returns a number whose last `dropped` fraction bits are a half, next to a half, or next to zero.
 fn beside_a_half(shape: Shape, dropped: u32, random: &mut Random) -> u64 {
     let middle = 1_u64 << (dropped - 1);
     let rest = [middle, middle + 1, middle - 1, 0, 1, low(dropped)][random.below(6) as usize];
     random.next() & low(shape.bits()) & !low(dropped) | rest
 }
 
-/// A number whose exponent is within the precision of another's: sums of the two are rounded in every
-/// way.
+/// Returns a number close enough to another's exponent that their sums are rounded in every way.
 fn near(shape: Shape, other: u64, random: &mut Random) -> u64 {
     let reach = u64::from(shape.fraction) + 3;
     let exponent = (other >> shape.fraction & low(shape.exponent)) as i64;
@@ -268,7 +256,7 @@ fn near(shape: Shape, other: u64, random: &mut Random) -> u64 {
     random.next() & shape.sign() | exponent << shape.fraction | fraction & low(shape.fraction)
 }
 
-/// A number whose product or quotient with another is near the end of the normal numbers, or past it.
+/// Returns a number whose product or quotient with another is at the end of the normal numbers.
 fn scaled(shape: Shape, other: u64, operation: Operation, random: &mut Random) -> u64 {
     let exponent = (other >> shape.fraction & low(shape.exponent)) as i64;
     let slack = random.below(u64::from(shape.fraction) + 5) as i64;
@@ -283,8 +271,8 @@ fn scaled(shape: Shape, other: u64, operation: Operation, random: &mut Random) -
     random.next() & shape.sign() | exponent << shape.fraction | fraction & low(shape.fraction)
 }
 
-/// The negated product of two numbers, about rounded, moved by some steps or by about the precision:
-/// what is left of the exact product behind a fused addition.
+/// Returns the negated product of two numbers, roughly rounded, moved by some steps or by about the
+/// precision. A fused addition then leaves the remainder of the exact product.
 fn beside_product(shape: Shape, a: u64, b: u64, random: &mut Random) -> u64 {
     let significand = |bits: u64| u128::from(bits & low(shape.fraction) | 1 << shape.fraction);
     let exponent = |bits: u64| (bits >> shape.fraction & low(shape.exponent)) as i64;

@@ -1,12 +1,9 @@
-//! Arithmetic in one format.
-
 use rustc_apfloat::ieee::{BFloat, Double, Half, Quad, Single};
 use rustc_apfloat::{Float, FloatConvert, Status};
 
 use crate::cases::accuracy::Accuracy;
 use crate::cases::instruction::{Instruction, Mode, Operation, Round, Shape};
 
-/// A format that widens without loss and takes what double precision computes.
 pub(super) trait Format: Float + FloatConvert<Quad> + FloatConvert<Double> {
     fn from_double(value: f64, round: rustc_apfloat::Round) -> Self;
 }
@@ -23,14 +20,13 @@ macro_rules! formats {
 
 formats!(Half, BFloat, Single, Double);
 
-/// The rounded result of numbers whose subnormals are flushed where they have to be; an error for a NaN.
 pub(super) fn arithmetic<F: Format>(
     instruction: &Instruction,
     shape: Shape,
     operands: [u64; 3],
 ) -> Result<u64, ()> {
     let &Instruction { operation, mode, accuracy, .. } = instruction;
-    // Of the approximations in double precision, those that flush read and write the upper word.
+    // Double-precision approximations that flush read and write the upper word only.
     let upper = |bits: u64| if accuracy == Accuracy::Upper { bits & !0xffff_ffff } else { bits };
     let [a, b, c] = operands.map(|bits| F::from_bits(upper(bits).into()));
     let round = mode.round.into();
@@ -58,8 +54,7 @@ pub(super) fn arithmetic<F: Format>(
     if shape.is_nan(bits) { Err(()) } else { Ok(upper(bits)) }
 }
 
-/// In quadruple precision, what an operation gives; infinity for one that is exact or far from the least
-/// normal number.
+/// Returns a result in quadruple precision; infinity if it is exact or far from the least normal.
 fn exact(operation: Operation, [a, b, c]: [Quad; 3], round: rustc_apfloat::Round) -> Quad {
     match operation {
         Operation::Mul => a.mul_r(b, round).value,
@@ -70,11 +65,10 @@ fn exact(operation: Operation, [a, b, c]: [Quad; 3], round: rustc_apfloat::Round
     }
 }
 
-/// With `.ftz`, a result is subnormal if it is when rounded as if exponents had no end. Only the least
-/// normal number may have come from such a one, where subnormals are fewer than the numbers of full
-/// precision.
+/// Flushes a result that would be subnormal if rounded with an unbounded exponent, as `.ftz` does. Only
+/// the least normal number can be such a result, because subnormals are spaced more widely.
 ///
-/// `exact` gives the result before rounding, itself rounded in the direction that it is told.
+/// `exact` returns the result before rounding, itself rounded in the given direction.
 pub(super) fn flush_tiny<F: Float + FloatConvert<Quad>>(
     mode: Mode,
     result: F,
@@ -87,7 +81,7 @@ pub(super) fn flush_tiny<F: Float + FloatConvert<Quad>>(
     }
     let wide = |value: F| -> Quad { value.convert(&mut false).value };
     let part = |power: i32| wide(F::SMALLEST).scalbn(power);
-    // At full precision neighbours below the least normal number are half of its subnormal step apart.
+    // At full precision, neighbours below the least normal number are half its subnormal step apart.
     let tiny = match mode.round {
         Round::Nearest => exact(TowardZero).abs() < (wide(least) - part(-2)).value,
         Round::Zero => false,
@@ -101,8 +95,7 @@ pub(super) fn flush_tiny<F: Float + FloatConvert<Quad>>(
     if tiny { F::ZERO.copy_sign(result) } else { result }
 }
 
-/// The hardware's `ex2` of halves: the argument is cut off behind 23 bits of fraction, and the result
-/// behind its own last bit.
+/// Models the hardware's `ex2` of halves: argument truncated to 23 fraction bits, result to its own.
 fn exp2_cut<F: Format>(value: F) -> F {
     let step = 23_f64.exp2();
     let power = ((double(value) * step).trunc() / step).exp2();
@@ -112,7 +105,7 @@ fn exp2_cut<F: Format>(value: F) -> F {
     }
 }
 
-/// `div.approx`: beyond 2^126 the divisor's reciprocal is 0.
+/// `div.approx`: the reciprocal of a divisor beyond 2^126 is 0.
 fn quotient<F: Format>(a: F, b: F) -> F {
     let limit = F::from_u128(1 << 126).value;
     let reciprocal_vanishes = b.is_finite() && b.abs() > limit;
@@ -129,8 +122,8 @@ fn through_double<F: Format>(value: F, f: impl Fn(f64) -> f64) -> F {
     F::from_double(f(double(value)), rustc_apfloat::Round::NearestTiesToEven)
 }
 
-/// The root by its definition: the host's is next to it, and the sign of what its square lacks, which is
-/// exact in quadruple precision, says on which side.
+/// Computes the root by its definition: the host's root is at most one step off, and the sign of the
+/// operand minus its square, exact in quadruple precision, gives the side.
 fn sqrt<F: Format>(a: F, mode: Mode) -> F {
     let nearest = match F::BITS {
         32 => through_double(a, |x| f64::from((x as f32).sqrt())),
@@ -149,7 +142,7 @@ fn sqrt<F: Format>(a: F, mode: Mode) -> F {
     }
 }
 
-/// `min` and `max`: a NaN loses unless `.NaN` is given, and -0 is below +0.
+/// Computes `min` or `max`: a NaN loses unless `.NaN` is given, and -0 is below +0.
 fn extreme<F: Format>(max: bool, mode: Mode, a: F, b: F) -> F {
     let (x, y) = if mode.xorsign { (a.abs(), b.abs()) } else { (a, b) };
     let picked = match (x.is_nan(), y.is_nan()) {

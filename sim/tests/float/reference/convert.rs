@@ -1,5 +1,3 @@
-//! The reference of all conversions.
-
 use rustc_apfloat::ieee::{BFloat, Double, Half, Quad, Single};
 use rustc_apfloat::{Float, FloatConvert};
 
@@ -8,10 +6,9 @@ use crate::cases::instruction::{Mode, Shape, Ty};
 use super::arithmetic::flush_tiny;
 use super::{finish, flush, with_format};
 
-/// Converts the bits of a register as the mode says.
 pub(super) fn convert(mode: Mode, to: Ty, from: Ty, bits: u64) -> u64 {
-    // Subnormals are flushed in single precision alone, whichever side it is on; but for halves, where
-    // the manual says so and the hardware does not.
+    // Only single precision is flushed, as source or destination. Conversions to halves are excepted:
+    // the manual specifies flushing there, but the hardware does not flush.
     let flushing = |ty: Ty, shape: Shape, bits| {
         if mode.ftz && ty == Ty::F32 && to != Ty::F16 { flush(shape, bits) } else { bits }
     };
@@ -41,15 +38,14 @@ fn is_signed(ty: Ty) -> bool {
     matches!(ty, Ty::S8 | Ty::S16 | Ty::S32 | Ty::S64)
 }
 
-/// The value of an integer in a register.
 fn integer(ty: Ty, bits: u64) -> i128 {
     let unused = 64 - ty.bits();
     let top = bits << unused;
     if is_signed(ty) { i128::from(top as i64 >> unused) } else { i128::from(top >> unused) }
 }
 
-/// Clamped to the type's range and extended to its register. A NaN gives the integer whose top bit alone
-/// is set where one side has 64 bits, else 0.
+/// Clamps to the type's range and extends to its register. A NaN gives the integer whose only set bit is
+/// the top one if either side has 64 bits, else 0.
 fn to_integer<F: Float>(mode: Mode, to: Ty, from: Ty, bits: u64) -> u64 {
     let value = F::from_bits(bits.into());
     let wide = from.bits().max(to.bits()) == 64;
@@ -69,15 +65,15 @@ fn from_integer<F: Float>(mode: Mode, value: i128) -> u64 {
     F::from_i128_r(value, mode.round.into()).value.to_bits() as u64
 }
 
-/// What becomes of a NaN: singles and halves have one, except where the bits are moved rather than
-/// converted. From and to doubles sign and payload are kept, and made quiet.
+/// Returns the conversion of a NaN. f32 and f16 have one NaN, except where bits are moved rather than
+/// converted. Conversions from and to f64 keep sign and payload and make the NaN quiet.
 fn nan(mode: Mode, (to, shape): (Ty, Shape), (from, source): (Ty, Shape), bits: u64) -> u64 {
     let moved = !mode.integral && !mode.ftz && !mode.sat;
     match (from, to) {
         (Ty::F32, Ty::F32) if moved => bits,
         (Ty::Bf16, Ty::F32) => bits << 16,
         (Ty::F64, _) | (_, Ty::F64) => {
-            // Flushing takes an instruction of its own.
+            // Flushing is done by a separate instruction.
             let bits = if mode.ftz && from == Ty::F32 { source.sign() - 1 } else { bits };
             let sign = u64::from(bits & source.sign() != 0) << (shape.bits() - 1);
             let fraction = bits << (64 - source.fraction) >> (64 - shape.fraction);

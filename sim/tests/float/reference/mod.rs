@@ -1,7 +1,7 @@
-//! What an instruction must give, by `rustc_apfloat`: it shares nothing with the simulator.
+//! Expected results, computed with `rustc_apfloat`; nothing is shared with the simulator.
 //!
-//! Two things come from the host instead: the root that `sqrt` starts from, whose square is then
-//! compared with the operand exactly, and the transcendental functions, in double precision.
+//! Two things come from the host instead: the initial root of `sqrt`, whose square is then compared
+//! exactly with the operand, and the transcendental functions, in double precision.
 
 mod arithmetic;
 mod convert;
@@ -24,7 +24,6 @@ impl From<Round> for rustc_apfloat::Round {
     }
 }
 
-/// Calls a function that is generic over the format with that of a type.
 macro_rules! with_format {
     ($ty:expr, $function:ident($($argument:expr),*)) => {
         match $ty {
@@ -38,7 +37,6 @@ macro_rules! with_format {
 
 use with_format;
 
-/// The bits of the result in its register, for operands in theirs.
 pub(crate) fn expected(instruction: &Instruction, operands: [u64; 3]) -> u64 {
     let &Instruction { operation, from, to, mode, .. } = instruction;
     if let (Operation::Pack, Some(half)) = (operation, to.half()) {
@@ -83,7 +81,6 @@ fn one(instruction: &Instruction, ty: Ty, operands: [u64; 3]) -> u64 {
     }
 }
 
-/// How an instruction writes that a comparison holds.
 fn truth(to: Ty, holds: bool) -> u64 {
     match to {
         _ if !holds => 0,
@@ -93,14 +90,13 @@ fn truth(to: Ty, holds: bool) -> u64 {
     }
 }
 
-/// A subnormal becomes the zero of its sign.
 fn flush(shape: Shape, bits: u64) -> u64 {
     if bits & shape.infinity() == 0 { bits & shape.sign() } else { bits }
 }
 
-/// The NaN that arithmetic gives. Only double precision keeps a payload, with its sign, also where the
-/// sign is what the instruction changes: a division that of its first NaN, everything else that of the
-/// second operand before the third before the first.
+/// Returns the NaN that arithmetic gives. Only double precision keeps a payload with its sign, even if
+/// the instruction changes the sign. A division keeps that of its first NaN operand; other operations
+/// prefer the second operand to the third and the third to the first.
 fn nan(instruction: &Instruction, ty: Ty, shape: Shape, [a, b, c]: [u64; 3]) -> u64 {
     if instruction.accuracy == Accuracy::Upper {
         return 0x7fff_ffff << 32;
@@ -113,7 +109,6 @@ fn nan(instruction: &Instruction, ty: Ty, shape: Shape, [a, b, c]: [u64; 3]) -> 
     kept.unwrap_or(shape.sign() | shape.infinity()) | 1 << (shape.fraction - 1)
 }
 
-/// Applies what the modifiers say of a rounded result.
 fn finish(mode: Mode, shape: Shape, bits: u64) -> u64 {
     if shape.is_nan(bits) {
         return if mode.sat { 0 } else { bits };
@@ -127,7 +122,7 @@ fn finish(mode: Mode, shape: Shape, bits: u64) -> u64 {
     }
 }
 
-/// Whether a comparison holds; those with a `u` do as well when an operand is a NaN.
+/// Returns whether a comparison holds; those with a `u` also hold if an operand is a NaN.
 fn compare<F: Float>(relation: &str, a: u64, b: u64) -> bool {
     let (a, b) = (F::from_bits(a.into()), F::from_bits(b.into()));
     let Some(order) = a.partial_cmp(&b) else {
@@ -151,7 +146,7 @@ fn property<F: Float>(name: &str, bits: u64) -> bool {
         "infinite" => value.is_infinite(),
         "number" => !value.is_nan(),
         "notanumber" => value.is_nan(),
-        // The manual counts zeros among them.
+        // The manual counts zeros as normal.
         "normal" => value.is_normal() || value.is_zero(),
         "subnormal" => value.is_denormal(),
         _ => panic!("no property {name}"),

@@ -1,8 +1,9 @@
-//! Float arithmetic of a device beside the simulator's: the kernels and operands of the simulator's own
-//! test, bit for bit. The device is the one under test, that of `WARPFOLD_TEST_DEVICE`.
+//! Compares a device's floating-point arithmetic with the simulator's, bit for bit, on the kernels and
+//! operands of the simulator's own test. The device is the one under test, that of
+//! `WARPFOLD_TEST_DEVICE`.
 //!
-//! Writes a JSON line about the machine, then one for each instruction. Exits 1 where a result is not
-//! what the manual allows.
+//! Writes a JSON line about the machine, then one for each instruction. Exits 1 if a result is outside
+//! the manual's bounds.
 
 #[path = "../../../../sim/tests/float/cases/mod.rs"]
 mod cases;
@@ -84,7 +85,6 @@ impl Batch {
     }
 }
 
-/// Compares one instruction; an error where the driver does not take it.
 fn compare(gpu: &Gpu, instruction: &Instruction, random: u64) -> anyhow::Result<Result<Tally, String>> {
     let ptx = kernel::ptx(instruction);
     let batch = Batch::new(instruction, random);

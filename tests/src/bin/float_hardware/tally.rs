@@ -1,4 +1,4 @@
-//! What came out of an instruction's cases.
+//! Outcomes of an instruction's cases.
 
 use std::fmt;
 
@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 
 use crate::cases::instruction::Instruction;
 
-/// Different wrong cases that are kept, those with the fewest bits set.
+/// Maximum number of wrong cases that are kept, those with the fewest bits set.
 const KEPT: usize = 8;
 
-/// A case whose results differ.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Difference {
     operands: Vec<String>,
@@ -26,26 +25,22 @@ impl fmt::Display for Difference {
     }
 }
 
-/// How many cases came out how.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) cases: u64,
-    /// Cases with the same bits.
     pub(crate) equal: u64,
-    /// Other bits, as near as the manual asks for.
     pub(crate) allowed: u64,
-    /// Of those, two NaNs.
+    /// The part of these in which both results are NaN.
     pub(crate) allowed_nan: u64,
     pub(crate) wrong: u64,
-    /// Of those, two NaNs.
+    /// The part of these in which both results are NaN.
     pub(crate) wrong_nan: u64,
-    /// Steps from number to number between results of the same sign, at most.
+    /// Maximum distance in representable numbers between results of the same sign.
     farthest: u64,
     kept: Vec<Difference>,
 }
 
 impl Tally {
-    /// Counts a case by its result.
     pub(crate) fn count(
         &mut self,
         instruction: &Instruction,
@@ -89,7 +84,6 @@ impl Tally {
         self.kept.truncate(KEPT);
     }
 
-    /// The counts of both.
     pub(crate) fn merge(mut self, other: Self) -> Self {
         self.cases += other.cases;
         self.equal += other.equal;
@@ -102,12 +96,10 @@ impl Tally {
         self
     }
 
-    /// The simplest wrong case.
     pub(crate) fn first_wrong(&self) -> Option<&Difference> {
         self.kept.first()
     }
 
-    /// The line of an instruction.
     pub(crate) fn line(&self, instruction: &Instruction) -> Value {
         json!({
             "instruction": instruction.text, "cases": self.cases, "equal": self.equal,
@@ -123,7 +115,6 @@ mod tests {
     use super::Tally;
     use crate::cases::catalogue;
 
-    /// Counts one case of an instruction: equal, allowed and wrong.
     fn counted(text: &str, operand: f32, simulator: u32, device: u32) -> [u64; 3] {
         let all = catalogue::instructions();
         let instruction = all.iter().find(|one| one.text == text).expect("an instruction");
