@@ -13,7 +13,7 @@ use std::{
 use bytemuck::{Pod, Zeroable};
 use warpfold::{
     Buffer, Device, Error, Group, Outputs, Rendezvous, Selection, Sharded, Spread, View, cpu,
-    dlpack::{DataType, Layout},
+    dlpack::{DataType, Layout, ManagedTensor},
     op,
     source::{self, Source},
 };
@@ -237,7 +237,8 @@ const CALLS: &[Call] = &[
         "a tensor's lengths",
         |n| {
             let layout = Layout::compact(DataType::of::<u8>(), vec![n, n]);
-            let tensor = device().upload(&[1_u8; 100]).unwrap().into_dlpack_as(layout)?;
+            let tensor =
+                device().upload(&[1_u8; 100]).unwrap().into_dlpack_as::<ManagedTensor>(layout)?;
             // SAFETY: the tensor was made just now and has no other owner.
             unsafe { (*tensor).deleter.unwrap()(tensor) };
             Ok(())
@@ -248,7 +249,8 @@ const CALLS: &[Call] = &[
         "a tensor's strides",
         |n| {
             let layout = Layout { dtype: DataType::of::<u8>(), shape: vec![n, 2], strides: vec![n, n] };
-            let tensor = device().upload(&[1_u8; 200]).unwrap().into_dlpack_as(layout)?;
+            let tensor =
+                device().upload(&[1_u8; 200]).unwrap().into_dlpack_as::<ManagedTensor>(layout)?;
             // SAFETY: as above.
             unsafe { (*tensor).deleter.unwrap()(tensor) };
             Ok(())

@@ -99,7 +99,7 @@ fn a_tensor_with_a_version_is_given_back_once() {
     let mut tensor =
         ManagedTensorVersioned { version: [1, 0], manager_ctx, deleter, flags: 0, dl_tensor };
     // SAFETY: the buffer outlives the tensor.
-    let taken = unsafe { Buffer::<i64>::from_dlpack_versioned(device(), &mut tensor) }.unwrap();
+    let taken = unsafe { Buffer::<i64>::from_dlpack(device(), &mut tensor) }.unwrap();
     assert_eq!((reducer().sum(&taken).unwrap(), library.returned()), (3, 0));
     drop(taken);
     assert_eq!(library.returned(), 1);
@@ -192,7 +192,7 @@ fn what_cannot_be_reduced_in_place_is_refused_and_stays_the_callers() {
 fn a_buffer_goes_out_and_comes_back() {
     let values = small::<u8>(1000, 9);
     let slice = device().upload(&values).unwrap().slice(7..).unwrap();
-    let tensor = slice.into_dlpack();
+    let tensor = slice.into_dlpack::<ManagedTensor>();
     // SAFETY: the tensor was made just now and has no other owner.
     let back = unsafe {
         let Tensor { ndim, shape, .. } = (*tensor).dl_tensor;
@@ -205,15 +205,15 @@ fn a_buffer_goes_out_and_comes_back() {
 #[test]
 fn the_form_with_a_version_is_read_only_and_of_version_1() {
     let buffer = device().upload(&[2.5_f64, -1.0]).unwrap();
-    let tensor: *mut ManagedTensorVersioned = buffer.into_dlpack_versioned();
+    let tensor: *mut ManagedTensorVersioned = buffer.into_dlpack::<ManagedTensorVersioned>();
     // SAFETY: the tensor was made just now and has no other owner.
     unsafe {
         assert_eq!(((*tensor).version, (*tensor).flags), ([1, 0], READ_ONLY));
         (*tensor).version = [2, 0];
-        let error = Buffer::<f64>::from_dlpack_versioned(device(), tensor).unwrap_err();
+        let error = Buffer::<f64>::from_dlpack(device(), tensor).unwrap_err();
         says(&error, &["version is 2.0", "must be 1"]);
         (*tensor).version = [1, 3];
-        let back = Buffer::<f64>::from_dlpack_versioned(device(), tensor).unwrap();
+        let back = Buffer::<f64>::from_dlpack(device(), tensor).unwrap();
         assert_eq!(reducer().sum(&back).unwrap(), 1.5);
     }
 }
@@ -224,7 +224,7 @@ fn a_tensor_says_which_kind_of_device_it_is_on() {
     let info = device().info();
     let device_type = if info.simulated { SIMULATED } else { CUDA };
     let other = CUDA + SIMULATED - device_type;
-    let tensor = device().upload(&[1_u8, 2]).unwrap().into_dlpack();
+    let tensor = device().upload(&[1_u8, 2]).unwrap().into_dlpack::<ManagedTensor>();
     // SAFETY: the tensor was made just now and has no other owner.
     let (said, refused, taken) = unsafe {
         let said = (*tensor).dl_tensor.device;
@@ -261,7 +261,7 @@ fn bytes_go_out_as_what_a_layout_says() {
         shape: shape.to_vec(),
         strides: strides.to_vec(),
     };
-    let tensor = bytes.clone().into_dlpack_as(layout(&[2, 1], &[2, 7])).unwrap();
+    let tensor = bytes.clone().into_dlpack_as::<ManagedTensor>(layout(&[2, 1], &[2, 7])).unwrap();
     // SAFETY: the tensor was made just now, has no other owner, and is released by its own deleter.
     unsafe {
         let Tensor { data, ndim, shape, strides, dtype: said, .. } = (*tensor).dl_tensor;
@@ -271,7 +271,7 @@ fn bytes_go_out_as_what_a_layout_says() {
     }
     // Layouts up to the last byte, and layouts without elements.
     for inside in [layout(&[4], &[1]), layout(&[2], &[3]), layout(&[], &[]), layout(&[0, 99], &[9, 9])] {
-        let tensor = bytes.clone().into_dlpack_versioned_as(inside).unwrap();
+        let tensor = bytes.clone().into_dlpack_as::<ManagedTensorVersioned>(inside).unwrap();
         // SAFETY: as above.
         unsafe { (*tensor).deleter.unwrap()(tensor) };
     }
@@ -281,7 +281,7 @@ fn bytes_go_out_as_what_a_layout_says() {
         layout(&[2, 2], &[2]),
         layout(&[usize::MAX, 3], &[usize::MAX, 1]),
     ] {
-        let error = bytes.clone().into_dlpack_as(outside).unwrap_err();
+        let error = bytes.clone().into_dlpack_as::<ManagedTensor>(outside).unwrap_err();
         says(&error, &["int64", "and 32 bytes", "give as many strides as lengths"]);
     }
 }

@@ -143,7 +143,7 @@ const CALLS: &[Call] = &[
     }),
     ("a recorded interval", |make| replayed(|to| to.reduce(op::Sum, make(&values()).filter(-2..3)))),
     ("a recorded top-k", |make| replayed(|to| to.reduce(op::Smallest(3), &make(&values())))),
-    ("a tensor", |make| taken_at_once(make(&values()).into_dlpack())),
+    ("a tensor", |make| taken_at_once(make(&values()).into_dlpack::<ManagedTensor>())),
 ];
 
 /// Reads a tensor's elements as another library does, without a wait.

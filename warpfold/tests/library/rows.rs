@@ -388,9 +388,9 @@ fn results_are_elements_on_every_stream_and_for_every_reader() {
     assert_eq!(other.max(&sums().clone()).unwrap(), Some(40));
     assert_eq!(other.reduce(op::Max, sums().rows(300).unwrap()).unwrap(), [40]);
     assert_eq!(sums().download().unwrap(), [40; 300]);
-    let tensor = sums().into_dlpack_versioned();
+    let tensor = sums().into_dlpack::<warpfold::dlpack::ManagedTensorVersioned>();
     // SAFETY: the tensor was made just now and has no other owner.
-    let imported = unsafe { Buffer::<i64>::from_dlpack_versioned(device(), tensor) }.unwrap();
+    let imported = unsafe { Buffer::<i64>::from_dlpack(device(), tensor) }.unwrap();
     assert_eq!(other.sum(&imported).unwrap(), 12_000);
     let mut recorder = other.record();
     let sum = recorder.reduce(op::Sum, &sums()).unwrap();
