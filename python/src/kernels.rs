@@ -222,8 +222,14 @@ impl Segmented<'_> {
 /// number per result, and the minimum number that result memory must have room for, which must be 8-byte
 /// aligned.
 #[pyfunction]
-pub(crate) fn outcome(kernel: &Kernel, dtype: &str) -> PyResult<(String, usize, usize)> {
-    let (left, step) = kernel.left(elements::named(dtype)?);
+pub(crate) fn outcome(
+    kernel: &Kernel,
+    dtype: &str,
+    everywhere: bool,
+) -> PyResult<(String, usize, usize)> {
+    let dtype = elements::named(dtype)?;
+    kernel.op(dtype, everywhere)?;
+    let (left, step) = kernel.left(dtype);
     let least = Outputs::<u8>::bytes_of(0) as usize / elements::size(left);
     Ok((elements::name(left), step, least))
 }

@@ -260,3 +260,19 @@ def test_the_device_says_what_it_is():
     assert DEVICE.simulated == (DEVICE.name == "PTX simulator") and DEVICE.memory > 0 and DEVICE.capability >= (8, 0)
     same(warpfold.sum([1.0, 2.0], device="sim"), numpy.float64(3))
     same(warpfold.sum([1.0, 2.0], device=DEVICE), numpy.float64(3))
+
+
+def test_deviations_everywhere_are_those_of_a_row():
+    rows = spread("float64", (400, 5))
+    along = warpfold.std(rows, axis=1, ddof=1, determinism="everywhere")
+    alone = [warpfold.std(row, ddof=1, determinism="everywhere") for row in rows]
+    same(numpy.array(alone), along)
+
+
+def test_no_elements_do_not_hide_what_elements_lack():
+    nothing = numpy.empty(0)
+    for name in ("logsumexp", "prod", "mean"):
+        with pytest.raises(ValueError, match="run to run only"):
+            getattr(warpfold, name)(nothing, determinism="everywhere")
+    with pytest.raises(ValueError, match="only integers"):
+        warpfold.bitwise_or(nothing)

@@ -32,7 +32,8 @@ def variance(home, values, count, ddof):
 
 
 def deviation(home, values, count, ddof):
-    return [_variance(home, values, count, ddof) ** 0.5]
+    # Not `** 0.5`: NumPy's scalars and CuPy compute that as a power, which rounds otherwise.
+    return [home.sqrt(_variance(home, values, count, ddof))]
 
 
 def mean_of_spread(home, values, count, ddof):

@@ -228,6 +228,9 @@ class Host:
     def where(self, condition, a, b):
         return numpy.where(condition, a, b)
 
+    def sqrt(self, a):
+        return numpy.sqrt(a)
+
     def done(self, array):
         """The result as it is returned: of no dimensions a scalar, as from NumPy's own functions."""
         return array[()]
@@ -335,6 +338,9 @@ class Torch(Host):
     def where(self, condition, a, b):
         return self.torch.where(condition, a, b)
 
+    def sqrt(self, a):
+        return self.torch.sqrt(a)
+
     def done(self, array):
         return array.contiguous()
 
@@ -406,6 +412,9 @@ class CuPy(Host):
 
     def where(self, condition, a, b):
         return self.cupy.where(condition, a, b)
+
+    def sqrt(self, a):
+        return self.cupy.sqrt(a)
 
     def done(self, array):
         return self.cupy.ascontiguousarray(array).reshape(array.shape)

@@ -46,18 +46,18 @@ def _product(lengths):
 
 
 @functools.lru_cache(maxsize=None)
-def _types(kernel, result, elements, unsigned_sums):
+def _types(kernel, result, elements, unsigned_sums, everywhere):
     """The types of what a kernel leaves and of the results, how many values there are of each result, and the least
-    that memory for all has."""
-    left, step, least = _native.outcome(kernel, elements)
+    that memory for all has. Raises an error if the elements have no such operation."""
+    left, step, least = _native.outcome(kernel, elements, everywhere)
     # A sum that is below 2**63 is the same number.
     if left == "uint64" and elements != "uint64" and (elements == "bool" or not unsigned_sums):
         left = "int64"
     return left, _finish.result_type(result, elements, left), step, least
 
 
-def _types_of(function, home):
-    return _types(function.kernel, function.result, home.array.dtype, home.unsigned_sums)
+def _types_of(function, home, everywhere):
+    return _types(function.kernel, function.result, home.array.dtype, home.unsigned_sums, everywhere)
 
 
 def _initial(function, initial, dtype):
@@ -110,7 +110,7 @@ def reduce(function, values, axis, keepdims, determinism, stream, device, ddof=0
     length = _product(shape[one] for one in axes)
     count = _product(one for at, one in enumerate(shape) if at not in axes)
     kept = tuple(1 if at in axes else one for at, one in enumerate(shape) if keepdims or at not in axes)
-    left, result, step, least = _types_of(function, home)
+    left, result, step, least = _types_of(function, home, everywhere)
     if initial is not None:
         initial = _initial(function, initial, result)
     if length == 0 and count > 0 and function.of_none is None and initial is None:
@@ -143,7 +143,7 @@ def reduce_segments(function, values, offsets, determinism, stream, device, ddof
     with home.work():
         offsets, lengths = home.offsets(offsets)
         count = max(_product(offsets.shape) - 1, 0)
-        left, result, step, least = _types_of(function, home)
+        left, result, step, least = _types_of(function, home, everywhere)
         room, place = home.room(left, max(count * step, least))
         raw = _native.reduce_segments(function.kernel, home.array, offsets, everywhere, home.stream, place)
         return _finished(function, home, raw, room, left, result, step, (count,), lengths, ddof)
@@ -153,7 +153,7 @@ def within(kind, function, values, low, high, determinism, stream, device):
     """The `"count"`, `"sum"` or `"mean"` of the elements of an interval. `function` is the row of the sum."""
     everywhere = _everywhere(determinism)
     home = _homes.of(values)(values, device, stream)
-    left, _, _, _ = _types_of(function, home)
+    left, _, _, _ = _types_of(function, home, everywhere)
     with home.work():
         # The count, the sum in two words, and the mean have 8 bytes each.
         room, place = home.room("int64", 4)
