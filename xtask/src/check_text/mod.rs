@@ -1,10 +1,11 @@
 //! `cargo xtask check-text`: checks documents and comments. Links of the documents must lead somewhere,
-//! the book must have every page, and comments must have the width of the code and name the numbers that
-//! they mean.
+//! the book must have every page, and comments must have the width of the code, name the numbers that
+//! they mean, and have no more signs of poor style than before.
 
 mod book;
 mod comments;
 mod links;
+mod style;
 
 use std::{
     fs,
@@ -41,10 +42,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             }
         }
     }
-    let mut found = Vec::new();
-    for path in &sources {
-        let shown = path.strip_prefix(&root).unwrap_or(path).display();
-        let findings = comments::findings(&read(path)?);
+    let source = |path: &PathBuf| -> Result<(String, String)> {
+        Ok((path.strip_prefix(&root).unwrap_or(path).display().to_string(), read(path)?))
+    };
+    let texts = sources.iter().map(source).collect::<Result<Vec<_>>>()?;
+    let mut found = style::findings(&texts);
+    for (shown, text) in &texts {
+        let findings = comments::findings(text);
         found.extend(findings.into_iter().map(|(line, what)| format!("{shown}:{line}: {what}")));
     }
     found.extend(links::findings(&root, &documents)?);
