@@ -21,6 +21,8 @@ pub(crate) struct Fingerprint(BTreeMap<String, String>);
 pub(crate) enum Sources {
     /// Every byte, because line tables depend on it.
     Bytes,
+    /// The code without comments and documentation. No line number may reach what is made of it, as
+    /// `line!()` and panics with a location would.
     Code,
 }
 

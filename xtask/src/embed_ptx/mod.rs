@@ -88,7 +88,8 @@ pub fn run(args: &Args) -> Result<()> {
         files::replace(&path, &archive)?;
         packed += archive.len();
     }
-    add_makers(&workspace, &mut sources);
+    // The others decide the texts, which `--repack` does not make.
+    add_makers(&workspace, &mut sources, &["embed_ptx/pack.rs"]);
     let record = RECORD_HEAD.to_owned() + &with_archives(&workspace, sources).to_text();
     files::replace(&workspace.root.join(RECORD), record)?;
     say!("{FOLDER}: {count} texts, {text} bytes in {packed}");
@@ -120,7 +121,7 @@ fn stale(why: &str) -> anyhow::Error {
 fn sources(workspace: &Workspace) -> Result<Fingerprint> {
     let (machine, variants) = (Machine::this(workspace), suite::variants());
     let mut sources = Fingerprint::default();
-    add_makers(workspace, &mut sources);
+    add_makers(workspace, &mut sources, &MAKERS);
     for arch in ARCHS {
         sources
             .extend(&build_ptx::inputs(workspace, &request(arch, Kernels::All, &machine, &variants))?);
@@ -128,9 +129,9 @@ fn sources(workspace: &Workspace) -> Result<Fingerprint> {
     Ok(sources)
 }
 
-/// Adds the sources of this tool that determine the texts and the archives.
-fn add_makers(workspace: &Workspace, sources: &mut Fingerprint) {
-    sources.add_files(&workspace.root.join("xtask/src"), "xtask/src", &MAKERS);
+/// Adds some of this tool's sources that determine the texts and the archives.
+fn add_makers(workspace: &Workspace, sources: &mut Fingerprint, makers: &[&str]) {
+    sources.add_files(&workspace.root.join("xtask/src"), "xtask/src", makers);
 }
 
 fn with_archives(workspace: &Workspace, mut sources: Fingerprint) -> Fingerprint {
