@@ -59,7 +59,7 @@ pub(super) fn reduce_integers<T: Integer>(op: Op, values: &[T]) -> Words {
         }
         OpKind::L2Norm => {
             let (_, lower, upper) = fold::<T, ExactSums>(values);
-            // The standard deviation of a single number with this square and a sum of 0.
+            // With a count of 1 and a sum of 0 the variance is the sum of the squares.
             words(MeanAndVariance::of_integers(1, 0, lower, upper).variance.sqrt())
         }
         _ => reduce_any::<T, false>(op, values),

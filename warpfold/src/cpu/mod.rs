@@ -37,6 +37,10 @@
 //!   intermediate product overflows or underflows.
 //! - [`Mean`](crate::op::Mean) and [`L2Norm`](crate::op::L2Norm) are computed in `f64` as sums are; if
 //!   that overflows or underflows, from an exact sum or from scaled elements.
+//! - [`HarmonicMean`](crate::op::HarmonicMean) is computed in `f64`: for n elements of one sign the
+//!   error is at most (n + 4)·2^−53 of the mean.
+//! - [`ThirdCentralMoment`](crate::op::ThirdCentralMoment) is computed in `f64` from the distances from
+//!   the element next to the mean. The error is within that of the kernels.
 //! - [`MeanAndVariance`](crate::op::MeanAndVariance) is the [reproducible](crate::op::Reproducible) one.
 //! - [`LogSumExp`](crate::op::LogSumExp) is computed in `f64` with the platform's exponential and
 //!   logarithm, and rounded at the end. No error bound is stated.

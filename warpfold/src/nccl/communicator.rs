@@ -59,19 +59,19 @@ impl Clique {
     }
 
     fn push(&mut self, rank: u32, device: &Device, size: u32, id: UniqueId) -> Result<()> {
-        // Before 2.18 a thread of NCCL writes here again, any time after the group has been launched.
+        // Leaked, because NCCL before 2.18 reads and writes it from a thread after `ncclGroupEnd`.
         let raw: *mut RawCommunicator = Box::into_raw(Box::new(ptr::null_mut()));
         let mut config = Config::non_blocking();
         let code = device.call("making a communicator", |_| {
-            // SAFETY: the device's context is current, which selects the device; the communicator is
-            // never freed, and NCCL copies the configuration.
+            // SAFETY: the device's context is current, which selects the device; the memory of the
+            // handle is never freed, and NCCL copies the configuration.
             Ok(unsafe {
                 let (size, rank) = (size as c_int, rank as c_int);
                 let make = self.library.functions.ncclCommInitRankConfig;
                 make(raw, size, id, rank, &raw mut config)
             })
         })?;
-        // SAFETY: it was initialized, and no thread of NCCL writes before the group is launched.
+        // SAFETY: it was initialized, and no thread of NCCL writes it before the group is launched.
         let raw = unsafe { *raw };
         if !raw.is_null() {
             self.members.push(Member { raw, device: device.clone() });
@@ -100,19 +100,22 @@ impl Clique {
         self.grouped("passing values", |clique| {
             for (member, gathers) in clique.members.iter().zip(gathers) {
                 for gather in *gathers {
-                    clique.enqueue(member, *gather)?;
+                    // SAFETY: the caller's contract.
+                    unsafe { clique.enqueue(member, *gather) }?;
                 }
             }
             Ok(())
         })
     }
 
-    fn enqueue(&self, member: &Member, gather: AllGather<'_>) -> Result<()> {
+    /// # Safety
+    /// As [`all_gather`](Self::all_gather), inside a group.
+    unsafe fn enqueue(&self, member: &Member, gather: AllGather<'_>) -> Result<()> {
         let AllGather { stream, from, to, bytes } = gather;
         let code = member.device.call("passing values", |_| {
             let (from, to) = (from as usize as *const _, to as usize as *mut _);
             let all_gather = self.library.functions.ncclAllGather;
-            // SAFETY: the contract of `all_gather`.
+            // SAFETY: the caller's contract.
             Ok(unsafe { all_gather(from, to, bytes, BYTES_TYPE, member.raw, stream.as_raw()) })
         })?;
         self.library.check(begun(code), "passing values", Some(member.raw))

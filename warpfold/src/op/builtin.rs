@@ -37,7 +37,8 @@ pub enum Order {
     Reproducible,
 }
 
-/// The types of elements that a kind takes, by their trait.
+/// The types of elements that a kind takes, by their trait; `LongInteger` stands for integers of 64
+/// bits.
 #[derive(Clone, Copy)]
 pub(super) enum Types {
     Element,

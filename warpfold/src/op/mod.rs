@@ -41,21 +41,22 @@
 //! # The same bits
 //! Whether two results have the same bits depends on the operation:
 //!
-//! - *Everywhere*: sums, products, dot products, squared distances, means and variances of integers;
-//!   minima, maxima and the k largest or smallest elements, with their indices; counts; and bitwise
-//!   operations. They do not depend on the order: they have the same bits on any device, for any
+//! - *Everywhere*: sums, products, dot products, squared distances, means, variances and norms of
+//!   integers; minima, maxima and the k largest or smallest elements, with their indices; counts; and
+//!   bitwise operations. They do not depend on the order: they have the same bits on any device, for any
 //!   alignment and launch, for a buffer or a row, and on the CPU.
-//! - *From call to call*: sums, products, dot products, squared distances, means, variances, third
-//!   central moments and logarithms of sums of floats, with or without NaN; and harmonic means. The same
+//! - *From call to call*: sums, products, dot products, squared distances, means, variances, L1 and L2
+//!   norms, third central moments and logarithms of sums of floats, with or without NaN; and harmonic
+//!   means. The same
 //!   call on the same device, with the same number of elements at the same alignment, in both buffers if
 //!   there are two, gives the same bits each time. Another device, alignment or version of this library
 //!   may add in another order, and round differently.
 //!
-//! `reproducible` raises sums, means, variances and harmonic means of floats from the second level to
-//! the first, also dot products, squared distances and sums of [filtered](crate::Filtered) elements, at
-//! the cost of more arithmetic. It does not change an operation that is at the first level anyway, and
-//! it does not exist, or does not compile, for an operation that cannot reach it: its presence in a
-//! program is a guarantee.
+//! `reproducible` raises sums, L1 norms, [`MeanAndVariance`] and harmonic means of floats from the
+//! second level to the first, also dot products, squared distances and sums of
+//! [filtered](crate::Filtered) elements, at the cost of more arithmetic. It does not change an operation
+//! that is at the first level anyway, and it does not exist, or does not compile, for an operation that
+//! cannot reach it: its presence in a program is a guarantee.
 //!
 //! There is no level below these, of results that may differ from call to call: a kernel whose blocks
 //! add to the result in the order in which they arrive needs the result cleared before, and with this
@@ -331,7 +332,7 @@ pub(crate) mod sealed {
 
     #[diagnostic::on_unimplemented(
         message = "`{Self}` of `{T}` has no result with the same bits everywhere",
-        note = "sums, means and variances have one, and operations whose result no order changes"
+        note = "sums and `MeanAndVariance` have one, and operations whose result no order changes"
     )]
     pub trait Reproducible<T: Element>: Operation<T> {}
 

@@ -101,9 +101,11 @@ use crate::{
 /// `f64`, count as zeros.
 ///
 /// # Other operations
-/// For integers it applies to all of these except [`HarmonicMean`], and to [`Product`]. Operations whose
-/// result does not depend on the order are unchanged. [`LogSumExp`](super::LogSumExp) and products of
-/// floats have no reproducible result:
+/// For integers it applies to all of these except [`HarmonicMean`], and to [`Product`],
+/// [`Mean`](super::Mean) and [`L2Norm`]. Operations whose result does not depend on the order are
+/// unchanged. [`LogSumExp`](super::LogSumExp), [`ThirdCentralMoment`], and products, L2 norms and
+/// [`Mean`](super::Mean) of floats have no reproducible result; that of [`MeanAndVariance`] has the
+/// mean:
 ///
 /// ```compile_fail,E0277
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -195,8 +197,9 @@ impl<T: Element, O: sealed::SkipsNan<T> + sealed::Reproducible<T>> sealed::Skips
 /// [`Product`], [`Min`], [`Max`], [`MinMax`], [`ArgMin`], [`ArgMax`], [`MeanAndVariance`],
 /// [`HarmonicMean`] and [`ThirdCentralMoment`]. If no element is a number, sums and norms are 0 and the
 /// product is 1. The other operations then have no result: `None` on the host, and NaN in device memory,
-/// with the index of the first element. [`MeanAndVariance`] and [`ThirdCentralMoment`] are also `None`
-/// on the host if infinities make them NaN. A result is as reproducible as that of the operation itself.
+/// with the index of the first element. [`MeanAndVariance`] is also `None` on
+/// the host if infinities of both signs make the mean NaN, and [`ThirdCentralMoment`] if an infinity
+/// makes it NaN. A result is as reproducible as that of the operation itself.
 /// For integers it is the operation itself.
 ///
 /// A sum or a product of numbers can still be NaN: with infinities of both signs, or an infinity and a

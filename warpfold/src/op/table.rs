@@ -73,7 +73,7 @@ macro_rules! operations {
             operations!(@ $Elements $Name $written $of_none $skips_nan $reproducible);
         )*
     };
-    // Its results depend on the type of elements.
+    // `L1Norm`, whose result depends on the type of elements: mod.rs implements its traits.
     (@ LongInteger $($row:tt)*) => {};
     (@ $Elements:ident $Name:ident $written:ident $of_none:ident $skips_nan:tt $reproducible:ident) => {
         impl<T: $Elements> Operation<T> for $Name {

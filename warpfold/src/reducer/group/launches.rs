@@ -370,7 +370,7 @@ impl Member {
         unsafe { core.enqueue(stream, inputs, None) }
     }
 
-    /// Combines partial results, but empty ones, by a launch on this device, which has the meeting, and
+    /// Combines non-empty partial results by a launch on this device, which has the meeting, and
     /// waits. The result goes to the position of the launch on the host; `empty` is an empty buffer.
     ///
     /// With an error, returns the memory of the launch, which may still run. The meeting must not be
