@@ -214,8 +214,8 @@ impl<T: Element> Buffer<T> {
     /// The caller still owns the tensor then.
     ///
     /// # Safety
-    /// - `managed` must point to a valid DLPack tensor of this form that the caller alone owns. Ownership
-    ///   passes to the buffer if this returns `Ok`.
+    /// - `managed` must point to a valid DLPack tensor of this form that the caller alone owns.
+    ///   Ownership passes to the buffer if this returns `Ok`.
     /// - Its deleter must be callable on any thread.
     /// - The elements must be readable and not change, as for [`from_raw_parts`](Self::from_raw_parts).
     ///   Writes that its library has enqueued must be complete, or the stream on which the elements are

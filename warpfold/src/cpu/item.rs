@@ -203,7 +203,9 @@ macro_rules! sums {
             }
             #[inline(always)]
             fn four_over(self) -> Self {
-                if self == 0.0 { Self::INFINITY } else { 4.0 / self }
+                let quotient = 4.0 / self;
+                // Zeros of either sign have the term +∞, and so have numbers that are as good as zero.
+                if quotient.is_infinite() { Self::INFINITY } else { quotient }
             }
         }
 

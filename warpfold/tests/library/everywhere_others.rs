@@ -260,3 +260,14 @@ fn places_and_extremes_of_numbers_are_the_same_in_either_order_of_the_words() {
     alike(op::ArgMax.skip_nan().reproducible(), SkipNan(op::ArgMax.reproducible()), &values);
     alike(op::MinMax.skip_nan().reproducible(), SkipNan(op::MinMax.reproducible()), &values);
 }
+
+#[test]
+fn numbers_that_count_as_zeros_make_a_reproducible_harmonic_mean_zero() {
+    let mean = op::HarmonicMean.reproducible();
+    for values in [&[0.0_f32, -1e-40][..], &[1e-40, -1e-40], &[-1e-40], &[-0.0, 3.0], &[2e-39; 9]] {
+        let buffer = device().upload(values).unwrap();
+        let found = reducer().reduce(mean, &buffer).unwrap().map(f64::to_bits);
+        assert_eq!(found, Some(0), "{values:?}");
+        assert_eq!(cpu::reduce(mean, values).unwrap().map(f64::to_bits), found, "{values:?}");
+    }
+}

@@ -41,7 +41,7 @@ impl<T: Item, W: NanFilter> Reduction for HarmonicMeanOf<T, W> {
     fn finish((count, Reciprocals { near, far }): Self::Partial) -> f64 {
         let count = count as f64;
         if far == 0.0 {
-            count * power_of_two(64) / near
+            count * Reciprocals::scale::<T>() / near
         } else {
             count / (far + near * power_of_two(-192)) * power_of_two(-128)
         }
@@ -50,7 +50,7 @@ impl<T: Item, W: NanFilter> Reduction for HarmonicMeanOf<T, W> {
 
 value! {
     pub(super) struct Reciprocals {
-        /// The reciprocals of magnitudes from [`SMALL`] on, each times 2^64.
+        /// The reciprocals of magnitudes from [`SMALL`] on, each times [`scale`](Self::scale).
         near: f64,
         /// The other reciprocals, each times 2^-128.
         far: f64,
@@ -65,14 +65,22 @@ const fn power_of_two(exponent: i64) -> f64 {
 const SMALL: f64 = power_of_two(-896);
 
 impl Reciprocals {
+    /// Returns the scale of near reciprocals. Types of fewer than 8 bytes have no other ones, and are
+    /// not scaled, because 1 over a number takes fewer instructions than a division.
+    const fn scale<T>() -> f64 {
+        if size_of::<T>() == size_of::<f64>() { power_of_two(64) } else { 1.0 }
+    }
+
     #[inline(always)]
     fn of<T>(number: f64) -> Self {
-        // Only `f64` has such small numbers.
-        let is_small = size_of::<T>() == size_of::<f64>() && number.magnitude() < SMALL;
+        let is_small = Self::scale::<T>() != 1.0 && number.magnitude() < SMALL;
+        let (dividend, number) =
+            if is_small { (1.0, number * power_of_two(128)) } else { (Self::scale::<T>(), number) };
+        let reciprocal = divide(dividend, number);
         if is_small {
-            Self { far: divide(1.0, number * power_of_two(128)), ..Self::NONE }
+            Self { far: reciprocal, ..Self::NONE }
         } else {
-            Self { near: divide(power_of_two(64), number), ..Self::NONE }
+            Self { near: reciprocal, ..Self::NONE }
         }
     }
 }
@@ -108,7 +116,9 @@ where
     #[inline(always)]
     fn term(number: T::Total) -> T::Total {
         let two = <T::Total as Number>::ONE.add(Number::ONE);
-        divide(two.multiply(two), number)
+        let term = divide(two.multiply(two), number);
+        // A negative number that small counts as a zero, too.
+        if term == Number::SMALLEST { Number::LARGEST } else { term }
     }
 
     #[inline(always)]
