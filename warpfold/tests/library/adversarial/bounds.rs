@@ -760,10 +760,10 @@ fn of_definition(what: What, facts: &Facts, sums: Precision) -> Expected {
             (!taken.is_empty()).then(of_any)
         }
         What::HarmonicMean => {
-            let four_over = |one: f64| match one {
-                0.0 => f64::INFINITY,
-                _ if sums == SINGLES => f64::from(4.0 / one as f32),
-                _ => 4.0 / one,
+            // Zeros of either sign, and numbers that count as zeros, have the term +∞.
+            let four_over = |one: f64| {
+                let quotient = if sums == SINGLES { f64::from(4.0 / one as f32) } else { 4.0 / one };
+                if quotient.is_infinite() { f64::INFINITY } else { quotient }
             };
             let terms: Vec<f64> = taken().map(four_over).collect();
             let of_any = || vec![Is(Float(4.0 / spread_everywhere(&terms, format)[0]))];
