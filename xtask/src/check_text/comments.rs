@@ -9,20 +9,24 @@ const WIDTH: usize = 105;
 const NAMELESS: [&str; 2] = ["So many", "of so many"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Comment<'l> {
+pub(super) struct Comment<'l> {
     /// The part before its text: white space and `//`, `///` or `//!`.
     head: &'l str,
-    text: &'l str,
+    pub(super) text: &'l str,
 }
 
 impl<'l> Comment<'l> {
-    fn of(line: &'l str) -> Option<Self> {
+    pub(super) fn of(line: &'l str) -> Option<Self> {
         let indent = line.len() - line.trim_start().len();
         let rest = line[indent..].strip_prefix("//")?;
         let marks =
             usize::from(rest.starts_with('!') || rest.starts_with('/') && !rest.starts_with("//"));
         let (head, text) = line.split_at(indent + 2 + marks);
         Some(Self { head, text })
+    }
+
+    pub(super) fn is_documentation(&self) -> bool {
+        self.head.trim_start() != "//"
     }
 
     fn indent(&self) -> usize {

@@ -1,6 +1,8 @@
 //! Signs of comments that must be read twice, counted over all sources: `docs/style.md` has better
 //! forms. The counts may only fall.
 
+use super::comments::Comment;
+
 /// First words of documentation that has no subject or verb.
 const OPENINGS: [&str; 7] = ["What", "Whether", "Of", "As", "Those", "Whose", "Where"];
 
@@ -39,13 +41,12 @@ fn words(text: &str, _opens: bool) -> usize {
 fn comments(source: &str) -> impl Iterator<Item = (usize, &str, bool)> {
     let mut in_documentation = false;
     source.lines().enumerate().filter_map(move |(at, line)| {
-        let Some(text) = line.trim_start().strip_prefix("//") else {
+        let Some(comment) = Comment::of(line) else {
             in_documentation = false;
             return None;
         };
-        let documentation = text.strip_prefix('!').or_else(|| text.strip_prefix('/'));
-        let text = documentation.unwrap_or(text).trim();
-        let is_text = documentation.is_some() && !text.is_empty();
+        let text = comment.text.trim();
+        let is_text = comment.is_documentation() && !text.is_empty();
         let opens = is_text && !in_documentation;
         in_documentation = is_text;
         Some((at + 1, text, opens))
