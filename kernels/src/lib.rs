@@ -9,7 +9,7 @@
 #![feature(macro_metavar_expr_concat)]
 // Without a part's feature its functions are compiled, but no kernel uses them.
 #![cfg_attr(
-    not(all(feature = "suite", feature = "library")),
+    not(all(feature = "suite", feature = "library", feature = "matrices")),
     allow(dead_code, unused_imports, unused_macros)
 )]
 // The driver calls the kernels; their modules' docs state the contract.

@@ -1,7 +1,6 @@
 //! The PTX embedded in the library is up to date with the kernels.
 
 use warpfold_lab::workspace::Workspace;
-use warpfold_suite::Arch;
 use xtask::embed_ptx;
 
 #[test]
@@ -13,5 +12,5 @@ fn the_embedded_ptx_was_made_of_the_kernels() {
 #[test]
 fn the_suites_operations_are_embedded_as_the_kernels_give_them() {
     let workspace = Workspace::locate().unwrap();
-    embed_ptx::check_suite(&workspace, Arch::SIMULATED).unwrap_or_else(|error| panic!("{error}"));
+    embed_ptx::check_suite(&workspace).unwrap_or_else(|error| panic!("{error}"));
 }

@@ -5,16 +5,16 @@
 //! ```text
 //! warpfold ptx 2
 //! frame 51234
-//! reducer_argmax_bf16.sm_80 18322
-//! reducer_argmax_bf16.sm_90 19002
+//! reducer_argmax_bf16 18322
+//! reducer_argmax_f16 19002
 //! frame 48111
-//! reducer_max_f32.sm_80 9120
+//! reducer_max_f32 9120
 //! ```
 //!
 //! A `frame` line gives the size in bytes of the next compressed frame. The lines below it name the
-//! texts of that frame, in order, with their sizes in the decompressed frame. Names end in an
-//! architecture; similar texts are neighbours, so that they compress well. A text is read by
-//! decompressing its frame up to the end of the text.
+//! texts of that frame, in order, with their sizes in the decompressed frame. Similar texts are
+//! neighbours, so that they compress well. A text is read by decompressing its frame up to the end of
+//! the text.
 //!
 //! Two kernels that differ in one instruction differ in the number of every later register and label. So
 //! texts are stored without these numbers, as `zstd -dc` prints them, and [`decoded`] restores them: `+`

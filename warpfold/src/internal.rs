@@ -32,7 +32,7 @@ pub use crate::{
 pub mod archive {
     pub use crate::{
         archive::{Archive, Damaged, FRAME, HEAD, MAX_TEXT, SKIPPABLE, class, decoded},
-        ptx::{ARCHIVES, archive_of},
+        ptx::{ARCH, ARCHIVES, archive_of, for_oldest},
     };
 }
 
@@ -178,7 +178,7 @@ pub fn tuning(reducer: &Reducer) -> &Tuning {
 /// # Errors
 /// As [`Reducer::prepare`].
 pub fn prepare(reducer: &Reducer, op: Op, dtype: Dtype) -> Result<()> {
-    reducer.core().kernels().file(KernelFile::Reduction(Family::Buffer, op, dtype)).map(drop)
+    reducer.core().kernels().file(KernelFile::of(Family::Buffer, op, dtype)).map(drop)
 }
 
 /// Loads the kernels for a job whose elements are rows of `len` elements.

@@ -13,14 +13,15 @@ use crate::{
     arch::Arch,
     geometry::shared_bytes,
     names::{
-        AxisKernel, Dtype, KernelKind, Op, PairKernel, PairOp, RowsKernel, TopOp, ViewKernel, WithinOp,
+        AxisKernel, Dtype, KernelKind, Op, OpKind, PairKernel, PairOp, RowsKernel, TopOp, ViewKernel,
+        WithinOp,
     },
 };
 
 /// A PTX file. Files have few kernels each, because the driver compiles a file as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KernelFile {
-    /// Reductions by an operation.
+    /// Reductions by an operation, as [`KernelFile::of`] returns it.
     Reduction(Family, Op, Dtype),
     /// Reductions of pairs of elements.
     Pairs(PairOp, Dtype),
@@ -141,6 +142,16 @@ fn named<K: Copy>(
     kernels.iter().map(|&kernel| Kernel::new(name(kernel), parameters)).collect()
 }
 
+/// Returns the operation and the type whose kernels compute the same bits: types that differ in the sign
+/// alone share kernels where the sign does not matter.
+fn sharing(op: Op, dtype: Dtype) -> (Op, Dtype) {
+    match op.kind {
+        OpKind::BitAnd | OpKind::BitOr | OpKind::BitXor | OpKind::CountNonZero => (op, dtype.unsigned()),
+        OpKind::SumOfMagnitudes if dtype.is_unsigned() => (OpKind::Sum.plain(), dtype),
+        _ => (op, dtype),
+    }
+}
+
 const KEY_SIZES: u32 = 4;
 
 const DTYPES: usize = Dtype::ALL.len();
@@ -152,14 +163,22 @@ impl KernelFile {
     /// Returns every file.
     pub fn all() -> impl Iterator<Item = Self> {
         let families = |(op, dtype)| Family::ALL.map(|family| Self::Reduction(family, op, dtype));
+        let has_own = |&(op, dtype): &(Op, Dtype)| sharing(op, dtype) == (op, dtype);
         let tops = |&op| Dtype::ALL.iter().map(move |&dtype| Self::Top(op, dtype));
         Op::pairs()
+            .filter(has_own)
             .flat_map(families)
             .chain(PairOp::pairs().map(|(op, dtype)| Self::Pairs(op, dtype)))
             .chain(WithinOp::pairs().map(|(op, dtype)| Self::Within(op, dtype)))
             .chain(TopOp::ALL.iter().flat_map(tops))
             .chain((0..KEY_SIZES).map(Self::Runs))
             .chain([Self::Offsets])
+    }
+
+    /// Returns the file of a reduction.
+    pub fn of(family: Family, op: Op, dtype: Dtype) -> Self {
+        let (op, dtype) = sharing(op, dtype);
+        Self::Reduction(family, op, dtype)
     }
 
     pub(crate) const fn of_runs(key_bytes: u32) -> Self {

@@ -234,6 +234,21 @@ impl Dtype {
         matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
     }
 
+    pub(crate) const fn is_unsigned(self) -> bool {
+        matches!(self, Self::U8 | Self::U16 | Self::U32 | Self::U64)
+    }
+
+    /// Returns the unsigned type of a signed integer's size, and other types as they are.
+    pub(crate) const fn unsigned(self) -> Self {
+        match self {
+            Self::I8 => Self::U8,
+            Self::I16 => Self::U16,
+            Self::I32 => Self::U32,
+            Self::I64 => Self::U64,
+            other => other,
+        }
+    }
+
     /// Returns the type of the same size whose tuning applies if this one was not measured.
     pub(crate) const fn measured_as(self) -> Self {
         match self {

@@ -3,7 +3,6 @@
 
 use std::{
     borrow::Cow,
-    collections::BTreeSet,
     env,
     error::Error as StdError,
     ffi::OsString,
@@ -18,6 +17,7 @@ use crate::{
     arch::Arch,
     archive::{Archive, Damaged},
     kernel_file::Kernel,
+    names::KernelKind,
     signature,
 };
 
@@ -137,43 +137,51 @@ pub fn archive_of(text: &str) -> usize {
     ARCHIVES.iter().position(is_of).unwrap_or(ARCHIVES.len() - 1)
 }
 
-/// An embedded archive, opened only once because its index has hundreds of lines.
-struct Embedded {
-    archive: Archive<'static>,
-    /// The architectures of its texts, newest first.
-    archs: Vec<Arch>,
-}
-
-static EMBEDDED: [OnceLock<Result<Embedded, Damaged>>; BYTES.len()] =
+/// The embedded archives. Each is opened once, because its index has hundreds of lines.
+static OPENED: [OnceLock<Result<Archive<'static>, Damaged>>; BYTES.len()] =
     [const { OnceLock::new() }; BYTES.len()];
 
-impl Embedded {
-    fn open(bytes: &'static [u8]) -> Result<Self, Damaged> {
-        let archive = Archive::open(bytes)?;
-        let arch_of = |name: &str| name.rsplit_once('.')?.1.parse::<Arch>().ok();
-        let archs: BTreeSet<Arch> = archive.names().filter_map(arch_of).collect();
-        Ok(Self { archive, archs: archs.into_iter().rev().collect() })
-    }
-
-    fn archive(which: usize) -> Result<&'static Self, Damaged> {
-        EMBEDDED[which].get_or_init(|| Self::open(BYTES[which])).as_ref().map_err(Clone::clone)
-    }
-
-    fn newest(&self, name: &str, device: Arch) -> Result<Option<Ptx>, Damaged> {
-        for &arch in self.archs.iter().filter(|arch| device.runs(**arch)) {
-            if let Some(text) = self.archive.text(&format!("{name}.{arch}"))? {
-                let origin = format!("{name}.ptx for {arch}");
-                return Ok(Some(Ptx { origin, text: text.into(), arch }));
-            }
-        }
-        Ok(None)
-    }
+fn archive(which: usize) -> Result<&'static Archive<'static>, Damaged> {
+    OPENED[which].get_or_init(|| Archive::open(BYTES[which])).as_ref().map_err(Clone::clone)
 }
 
+/// The architecture of the embedded texts. [`for_oldest`] makes of them those for older devices.
+pub const ARCH: Arch = Arch::HOPPER;
+
 fn embedded(name: &str, device: Arch) -> Result<Ptx> {
-    let found = Embedded::archive(archive_of(name)).and_then(|archive| archive.newest(name, device));
-    let found = found.map_err(|damaged| missing(name, device, damaged.into()))?;
-    found.ok_or_else(|| missing(name, device, "the embedded PTX is for sm_80 and newer".into()))
+    let missing = |source| missing(name, device, source);
+    let arch = if device.runs(ARCH) { ARCH } else { Arch::OLDEST };
+    if !device.runs(arch) {
+        return Err(missing("the embedded PTX is for sm_80 and newer".into()));
+    }
+    let found = archive(archive_of(name)).and_then(|archive| archive.text(name));
+    let text = found.map_err(|damaged| missing(damaged.into()))?;
+    let text = text.ok_or_else(|| missing("the library embeds no PTX of this name".into()))?;
+    let text = if arch == ARCH { text } else { for_oldest(&text) };
+    Ok(Ptx { origin: format!("{name}.ptx for {arch}"), text: text.into(), arch })
+}
+
+/// Returns an embedded text for [`Arch::OLDEST`]: without its bulk kernel, and without the instructions
+/// for overlapping launches. Of what the compiler emits for the kernels, only these need
+/// [`Arch::HOPPER`].
+pub fn for_oldest(text: &str) -> String {
+    const ENTRY: &str = ".visible .entry ";
+    let bulk = format!("_{}(", KernelKind::Bulk.name());
+    let mut oldest = String::with_capacity(text.len());
+    let mut in_bulk = false;
+    for line in text.split_inclusive('\n') {
+        if let Some(entry) = line.strip_prefix(ENTRY) {
+            in_bulk = entry.trim_end().ends_with(&bulk);
+        }
+        oldest.push_str(match line {
+            _ if in_bulk => continue,
+            line if line.starts_with("griddepcontrol.") => continue,
+            ".version 8.0\n" => ".version 7.8\n",
+            ".target sm_90\n" => ".target sm_80\n",
+            line => line,
+        });
+    }
+    oldest
 }
 
 fn in_folder(root: &Path, name: &str, device: Arch) -> Result<Ptx> {
@@ -221,23 +229,16 @@ mod tests {
         source.find(&KernelFile::Reduction(Family::Buffer, op, dtype).name(), device)
     }
 
-    fn archives() -> impl Iterator<Item = &'static Embedded> {
-        (0..ARCHIVES.len()).map(|which| Embedded::archive(which).unwrap())
-    }
-
     /// All embedded texts by name. Each frame is decompressed once, instead of once per text.
-    static TEXTS: LazyLock<HashMap<&'static str, String>> =
-        LazyLock::new(|| archives().flat_map(|embedded| embedded.archive.texts().unwrap()).collect());
+    static TEXTS: LazyLock<HashMap<&'static str, String>> = LazyLock::new(|| {
+        (0..BYTES.len()).flat_map(|at| archive(at).unwrap().texts().unwrap()).collect()
+    });
 
     #[test]
     fn each_text_is_in_the_archive_in_which_it_is_looked_up() {
-        for (which, embedded) in archives().enumerate() {
-            assert!(
-                embedded.archive.names().all(|name| archive_of(name) == which),
-                "{}",
-                ARCHIVES[which]
-            );
-            assert_eq!(embedded.archs, archives().next().unwrap().archs, "{}", ARCHIVES[which]);
+        for (which, archive_name) in ARCHIVES.iter().enumerate() {
+            let mut names = archive(which).unwrap().names();
+            assert!(names.all(|name| archive_of(name) == which), "{archive_name}");
         }
         assert_eq!(ARCHIVES[archive_of("reducer_rows_sum_f32")], "reducer_rows");
         assert_eq!(ARCHIVES[archive_of("reducer_sum_f32")], "reducer");
@@ -245,19 +246,32 @@ mod tests {
 
     #[test]
     fn every_file_is_embedded_with_the_abis_parameters() {
-        let newest_for =
-            |device| PtxSource::Embedded.find("reducer_sum_f32", Arch::new(device, 0)).unwrap();
-        for (device, newest) in [(8, 8), (9, 9), (12, 9)] {
-            assert_eq!(newest_for(device).arch, Arch::new(newest, 0));
-        }
-        for &arch in &archives().next().unwrap().archs {
-            for file in KernelFile::all() {
-                let name = file.name();
-                let text = TEXTS.get(&*format!("{name}.{arch}"));
-                let text = text.unwrap_or_else(|| panic!("{name} is not there for {arch}"));
-                let ptx = Ptx { origin: name.clone(), text: text.clone().into(), arch };
+        let arch_for =
+            |major| PtxSource::Embedded.find("reducer_sum_f32", Arch::new(major, 0)).unwrap().arch;
+        assert_eq!([8, 9, 12].map(arch_for), [Arch::OLDEST, ARCH, ARCH]);
+        for file in KernelFile::all() {
+            let name = file.name();
+            let text = TEXTS.get(&*name).unwrap_or_else(|| panic!("{name} is not there"));
+            for (arch, text) in [(ARCH, text.clone()), (Arch::OLDEST, for_oldest(text))] {
+                let ptx = Ptx { origin: name.clone(), text: text.into(), arch };
                 assert!(!ptx.kernels(file.kernels(), &name, arch).unwrap().is_empty());
             }
+        }
+        assert_eq!(TEXTS.len(), KernelFile::all().count());
+    }
+
+    /// Instructions that need compute capability 9.0 are left out with the bulk kernels, and nothing else.
+    #[test]
+    fn older_devices_get_the_same_kernels_without_what_came_with_9_0() {
+        for (name, text) in &*TEXTS {
+            let oldest = for_oldest(text);
+            assert!(oldest.contains("\n.version 7.8\n.target sm_80\n"), "{name}");
+            for newer in ["griddepcontrol", "mbarrier", "bulk", "cluster", "fence.proxy"] {
+                assert!(!oldest.contains(newer), "{name}: {newer}");
+            }
+            let entries = |text: &str| text.matches(".visible .entry ").count();
+            let bulk = text.matches("_bulk(").count();
+            assert_eq!(entries(&oldest), entries(text) - bulk, "{name}");
         }
     }
 

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::Result;
+use warpfold::internal::Family;
 use warpfold_lab::{
     builder::{Builder, Kernels, Ptx},
     suite,
@@ -67,6 +68,8 @@ pub fn variants() -> Vec<Variant> {
     // SAFETY: the kernels are not run here.
     let testing = unsafe { catalogue::testing() };
     let of_library: HashSet<&str> = catalogue::library_files().collect();
+    let of_matrices =
+        |id: &str| [Family::Rows, Family::Axis].iter().any(|family| id.starts_with(family.prefix()));
     catalogue::ptx_ids()
         .map(|id| {
             let row = VARIANTS.iter().chain(testing).find(|row| row.id == id);
@@ -77,7 +80,11 @@ pub fn variants() -> Vec<Variant> {
                 divergent_barriers: id == catalogue::DIVERGENT_BARRIER,
                 min_arch: min_arch.unwrap_or(plain.min_arch),
                 cluster: cluster.unwrap_or(plain.cluster),
-                feature: if of_library.contains(id) { Feature::Library } else { Feature::Suite },
+                feature: match of_library.contains(id) {
+                    false => Feature::Suite,
+                    true if of_matrices(id) => Feature::Matrices,
+                    true => Feature::Library,
+                },
                 ..plain
             }
         })
@@ -114,15 +121,14 @@ pub(crate) fn sources_ptx(workspace: &Workspace) -> Result<PtxStore> {
     Sources.kernels(workspace, &machine, Choice::Llvm, None, Kernels::Suite)?.store()
 }
 
-/// Returns the PTX that the library embeds for the simulator's architecture, by name: for tests.
+/// Returns the PTX that the library embeds, by name: for tests.
 ///
 /// # Panics
 /// Panics if there is none.
 #[doc(hidden)]
 pub fn embedded() -> &'static BTreeMap<String, String> {
     static TEXTS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
-        let texts =
-            Workspace::locate().and_then(|workspace| embed_ptx::texts(&workspace, Arch::SIMULATED));
+        let texts = Workspace::locate().and_then(|workspace| embed_ptx::texts(&workspace));
         texts.unwrap_or_else(|error| panic!("{error:#}"))
     });
     &TEXTS

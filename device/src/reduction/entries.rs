@@ -58,7 +58,8 @@ macro_rules! reducer {
             type T = <F as $crate::reduction::Reduction>::Element;
 
             $crate::reducer_kernels! { $name: F, *warp_values(), ring() }
-            $crate::reducer_shape_kernels! { $name: F, *warp_values() }
+            $crate::reducer_counted_kernels! { $name: F, *warp_values() }
+            $crate::reducer_rows_kernels! { $name: F, *warp_values() }
             $crate::reducer_axis_kernels! { $name: F, *column_values() }
             $crate::reducer_view_kernels! { $name: F, *column_values() }
             $crate::reducer_segments_kernel! {
@@ -85,17 +86,24 @@ macro_rules! reducer_kernels {
     };
 }
 
-/// Declares the kernels for counted and continued buffers and for rows, in files of their own, so that
-/// programs without them need not load them.
+/// Declares the kernels for counted and continued buffers, in files of their own, so that programs
+/// without them need not load them.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! reducer_shape_kernels {
+macro_rules! reducer_counted_kernels {
     ($name:ident: $F:ty, $warp_values:expr) => {
         $crate::reducer_kernel! { reducer_counted $name grid = counted<$F>(ReduceCounted, $warp_values) }
         $crate::reducer_kernel! {
             reducer_continued $name grid =
                 continued<$crate::reduction::ContinuedOf<$F>>(ReduceContinued, $warp_values)
         }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! reducer_rows_kernels {
+    ($name:ident: $F:ty, $warp_values:expr) => {
         $crate::reducer_kernel! { reducer_rows $name grid = rows_grid<$F>(ReduceRows, $warp_values) }
         $crate::reducer_kernel! { reducer_rows $name warp = rows_warp<$F>(ReduceRows) }
         $crate::reducer_kernel! { reducer_rows $name groups = rows_groups<$F>(ReduceRows) }

@@ -443,5 +443,5 @@ pub fn library_files() -> impl Iterator<Item = &'static str> {
 /// Returns the name of the reducer's PTX file that reduces a buffer by an operation and type, which is
 /// also the prefix of its entries.
 pub fn reducer_ptx(op: Op, dtype: Dtype) -> String {
-    KernelFile::Reduction(Family::Buffer, op.library(), dtype).name()
+    KernelFile::of(Family::Buffer, op.library(), dtype).name()
 }

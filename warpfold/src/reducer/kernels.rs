@@ -61,7 +61,7 @@ impl Kernels {
     /// Returns the kernels of an operation. The first call loads those of the library's.
     pub(crate) fn family<'k>(&'k self, family: Family, code: &'k Code) -> Result<&'k LoadedKernels> {
         match code {
-            &Code::BuiltIn(op, dtype) => self.file(KernelFile::Reduction(family, op, dtype)),
+            &Code::BuiltIn(op, dtype) => self.file(KernelFile::of(family, op, dtype)),
             Code::Custom(custom) => Ok(&custom.families[family as usize]),
         }
     }

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{TARGET, flags};
+use super::{Feature, TARGET, flags};
 use crate::{process, toolchain::Toolchain, workspace::Workspace};
 use warpfold_suite::{Arch, say};
 
@@ -25,10 +25,27 @@ pub(super) struct Compile<'a> {
     pub(super) kernels: &'a Path,
     pub(super) folder: PathBuf,
     /// The only feature to enable; `None` for the crate's default features.
-    pub(super) feature: Option<&'a str>,
+    pub(super) feature: Option<Feature>,
     /// The packages to recompile regardless of modification times.
     pub(super) packages: Vec<String>,
 }
+
+/// Returns the flags of one feature. The library's kernels have no line tables, which would be eight
+/// ninths of a gigabyte of PTX.
+pub(super) const fn flags_of(feature: Option<Feature>) -> &'static [&'static str] {
+    match feature {
+        Some(Feature::Library | Feature::Matrices) => &[],
+        None | Some(Feature::Suite) => &LINE_FLAGS,
+    }
+}
+
+const LINE_FLAGS: [&str; 2] = [
+    // Emits `.loc` lines only: ptxas rejects the PTX of any other debug information.
+    "-Cdebuginfo=line-directives-only",
+    // Appends to each `.loc` a comment with the inlined call chain, which `explain` reads and the PTX
+    // format itself cannot express. Nothing but comments is added.
+    "-Zverbose-asm",
+];
 
 /// Returns the flags that determine the code, for the fingerprint. Path remappings are left out, since
 /// they only rename files.
@@ -40,12 +57,6 @@ pub(super) fn code_flags(arch: Arch) -> Vec<String> {
         // iteration: more registers than nvcc uses, so fewer resident blocks, and loads that wait for
         // the additions between them (measurements in docs/performance.md).
         "-Cllvm-args=-disable-lsr".to_owned(),
-        // Emits `.loc` lines only: ptxas rejects the PTX of any other debug information. The machine
-        // code is the same as without.
-        "-Cdebuginfo=line-directives-only".to_owned(),
-        // Appends to each `.loc` a comment with the inlined call chain, which `explain` reads and the
-        // PTX format itself cannot express. Nothing but comments is added.
-        "-Zverbose-asm".to_owned(),
     ]);
     // rustc has no feature for sm_88; without one, kernels for newer GPUs would be left out. sm_80
     // enables the same kernels.
@@ -87,7 +98,7 @@ impl Compile<'_> {
         // A library needs no linker; a cdylib would need one that LLVM no longer supports.
         command.arg("--crate-type=lib");
         if let Some(feature) = self.feature {
-            command.args(["--no-default-features", "--features", feature]);
+            command.args(["--no-default-features", "--features", feature.name()]);
         }
         if self.kernels.join("Cargo.lock").is_file() {
             command.arg("--locked");
@@ -140,6 +151,7 @@ impl Compile<'_> {
 
     fn flags(&self) -> Vec<String> {
         let mut flags = code_flags(self.arch);
+        flags.extend(flags_of(self.feature).iter().map(|&flag| flag.to_owned()));
         // Makes `.file` lines the same on every machine: `kernels/src/...`, `rust/library/...`.
         let mut remap = |from: String, to: &str| flags.push(format!("--remap-path-prefix={from}/={to}"));
         remap(self.workspace.root.display().to_string(), "");

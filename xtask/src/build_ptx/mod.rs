@@ -74,15 +74,20 @@ pub struct Args {
 pub enum Feature {
     /// The catalogue's variants and the suite's own test kernels.
     Suite,
-    /// The kernels that only the library uses.
+    /// The kernels that only the library uses, but for those of [`Matrices`](Self::Matrices).
     Library,
+    /// The library's kernels for rows and other axes.
+    Matrices,
 }
 
 impl Feature {
+    const ALL: &[Self] = &[Self::Suite, Self::Library, Self::Matrices];
+
     const fn name(self) -> &'static str {
         match self {
             Self::Suite => "suite",
             Self::Library => "library",
+            Self::Matrices => "matrices",
         }
     }
 }
@@ -125,7 +130,7 @@ pub struct Request<'a> {
     /// The architecture, if the user named one.
     pub arch: Option<Arch>,
     /// Detects the architecture of this machine's GPU; called only if the user named none.
-    pub detect_arch: &'a dyn Fn() -> Option<Arch>,
+    pub detect_arch: &'a (dyn Fn() -> Option<Arch> + Sync),
     /// Every variant of the catalogue.
     pub variants: &'a [Variant],
     /// The subset to build.
@@ -155,7 +160,11 @@ pub struct Built {
 ///
 /// # Errors
 /// Returns the errors of [`ensure`].
-pub fn run(args: &Args, variants: &[Variant], detect_arch: &dyn Fn() -> Option<Arch>) -> Result<()> {
+pub fn run(
+    args: &Args,
+    variants: &[Variant],
+    detect_arch: &(dyn Fn() -> Option<Arch> + Sync),
+) -> Result<()> {
     let workspace = Workspace::locate()?;
     let &Args { codegen, arch, ref kernels, library, verbose } = args;
     let codegen = codegen.choose()?;
@@ -188,36 +197,26 @@ pub fn ensure(workspace: &Workspace, request: &Request<'_>) -> Result<Built> {
     let codegen = Codegen::from(request.codegen);
     let (toolchain, arch) = toolchain(workspace, request)?;
     let folder = workspace.target.join("ptx").join(codegen.to_string()).join(arch.to_string());
-    let mut built = Built { folder, codegen, arch, files: Vec::new(), rebuilt: None };
-    for features in compilations(request) {
+    let job = |&features: &&'static [Feature]| {
         let job = Job { workspace, toolchain: &toolchain, arch, request, features };
-        let output = job.output(&built.folder);
-        let inputs = job.inputs(Sources::Bytes)?;
-        if output.stale(&inputs).is_some() {
-            let _lock = output.lock()?;
-            // Another process may have built it before the lock was taken.
-            if let Some(why) = output.stale(&inputs) {
-                let what = job.describe();
-                say!("compiling {what} for {arch} with {codegen}: {why}");
-                output.replace(&job.build()?, &inputs)?;
-                built.rebuilt.get_or_insert(why);
-            }
-        }
-        built.files.extend(output.files());
-    }
-    built.files.sort();
-    Ok(built)
+        job.ensure(&job.output(&folder))
+    };
+    // The compiler compiles each crate of kernels with one thread.
+    let made = compilations(request).par_iter().map(job).collect::<Result<Vec<_>>>()?;
+    let (files, rebuilt): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+    let (mut files, rebuilt) = (files.concat(), rebuilt.into_iter().flatten().next());
+    files.sort();
+    Ok(Built { folder, codegen, arch, files, rebuilt })
 }
 
-/// Returns the features of each compilation. rust-cuda's builder starts from scratch for each one, so
-/// that two would take twice as long: `nvvm` compiles both features at once.
-fn compilations(request: &Request<'_>) -> impl Iterator<Item = &'static [Feature]> {
-    let of: &[&[Feature]] = match (request.codegen, request.kernels) {
-        (Choice::Nvvm, _) => &[&[Feature::Suite, Feature::Library]],
+/// Returns the features of each compilation. rust-cuda's builder starts from scratch for each one:
+/// `nvvm` compiles all features at once.
+const fn compilations(request: &Request<'_>) -> &'static [&'static [Feature]] {
+    match (request.codegen, request.kernels) {
+        (Choice::Nvvm, _) => &[Feature::ALL],
         (Choice::Llvm, Kernels::Suite) => &[&[Feature::Suite]],
-        (Choice::Llvm, Kernels::All) => &[&[Feature::Suite], &[Feature::Library]],
-    };
-    of.iter().copied()
+        (Choice::Llvm, Kernels::All) => &[&[Feature::Suite], &[Feature::Library], &[Feature::Matrices]],
+    }
 }
 
 /// Returns the fingerprint of all that the kernels' machine code depends on; positions in source files
@@ -227,7 +226,7 @@ fn compilations(request: &Request<'_>) -> impl Iterator<Item = &'static [Feature
 /// Fails for an architecture that the compiler does not know and for files that cannot be read.
 pub(crate) fn inputs(workspace: &Workspace, request: &Request<'_>) -> Result<Fingerprint> {
     let (toolchain, arch) = toolchain(workspace, request)?;
-    let features = &[Feature::Suite, Feature::Library];
+    let features = Feature::ALL;
     Job { workspace, toolchain: &toolchain, arch, request, features }.inputs(Sources::Code)
 }
 
@@ -277,8 +276,26 @@ impl Job<'_> {
     fn describe(&self) -> &'static str {
         match self.features {
             [Feature::Library] => "the library's kernels",
+            [Feature::Matrices] => "the library's kernels for matrices",
             _ => "kernels",
         }
+    }
+
+    /// Builds the files unless they are up to date. Returns them, and why they were built.
+    fn ensure(&self, output: &Output) -> Result<(Vec<PathBuf>, Option<String>)> {
+        let (arch, codegen) = (self.arch, Codegen::from(self.request.codegen));
+        let inputs = self.inputs(Sources::Bytes)?;
+        let mut rebuilt = None;
+        if output.stale(&inputs).is_some() {
+            let _lock = output.lock()?;
+            // Another process may have built them before the lock was taken.
+            rebuilt = output.stale(&inputs);
+            if let Some(why) = &rebuilt {
+                say!("compiling {} for {arch} with {codegen}: {why}", self.describe());
+                output.replace(&self.build()?, &inputs)?;
+            }
+        }
+        Ok((output.files(), rebuilt))
     }
 
     fn variants(&self) -> impl Iterator<Item = &Variant> {
@@ -288,19 +305,22 @@ impl Job<'_> {
     /// Returns this compilation's files in the folder shared by all. Files of no variant count as the
     /// suite's, so that a rebuild removes them.
     fn output(&self, folder: &Path) -> Output {
-        if !self.features.contains(&Feature::Library) {
-            let others =
-                self.request.variants.iter().filter(|variant| variant.feature == Feature::Library);
-            return Output::without(folder, others.map(file_name).collect());
+        let others =
+            || self.request.variants.iter().filter(|variant| !self.features.contains(&variant.feature));
+        match self.features {
+            [Feature::Suite] => Output::without(folder, others().map(file_name).collect()),
+            [feature] => Output::of(folder, feature.name(), self.variants().map(file_name).collect()),
+            _ => Output::at(folder.to_owned()),
         }
-        if !self.features.contains(&Feature::Suite) {
-            return Output::of(
-                folder,
-                Feature::Library.name(),
-                self.variants().map(file_name).collect(),
-            );
+    }
+
+    /// Returns the folder of a compilation.
+    fn scratch(&self) -> PathBuf {
+        let folder = self.workspace.target.join("kernels").join(self.arch.to_string());
+        match self.features {
+            [feature] => folder.join(feature.name()),
+            _ => folder,
         }
-        Output::at(folder.to_owned())
     }
 
     fn inputs(&self, sources: Sources) -> Result<Fingerprint> {
@@ -329,6 +349,10 @@ impl Job<'_> {
         match self.request.codegen {
             Choice::Llvm => {
                 inputs.add(&format!("flags for {}", self.arch), llvm::code_flags(self.arch));
+                for &feature in self.features {
+                    let flags = llvm::flags_of(Some(feature));
+                    inputs.add(&format!("flags for {}", feature.name()), flags);
+                }
                 inputs.add_files(&self.workspace.kernels(), "kernels", &["Cargo.lock"]);
             }
             Choice::Nvvm => {
@@ -343,15 +367,14 @@ impl Job<'_> {
     fn compile(&self) -> Result<String> {
         let Self { workspace, arch, .. } = *self;
         let packages = workspace.device_crates().map(|name| format!("warpfold-{name}")).collect();
-        // One folder per architecture, so that alternating between two rebuilds neither.
-        let folder = workspace.target.join("kernels");
         match self.request.codegen {
             Choice::Llvm => {
-                let feature = self.features.first().map(|feature| feature.name());
-                self.with_llvm(&workspace.kernels(), feature, folder.join(arch.to_string()), packages)
+                let feature = self.features.first().copied();
+                self.with_llvm(&workspace.kernels(), feature, self.scratch(), packages)
             }
             Choice::Nvvm => {
-                self.with_nvvm(workspace.nvvm().join("kernels"), folder.join(format!("nvvm/{arch}")))
+                let folder = workspace.target.join(format!("kernels/nvvm/{arch}"));
+                self.with_nvvm(workspace.nvvm().join("kernels"), folder)
             }
         }
     }
@@ -359,7 +382,7 @@ impl Job<'_> {
     fn with_llvm(
         &self,
         kernels: &Path,
-        feature: Option<&str>,
+        feature: Option<Feature>,
         folder: PathBuf,
         packages: Vec<String>,
     ) -> Result<String> {
@@ -436,7 +459,7 @@ impl Job<'_> {
     /// Checks every file. Rejected files are written to a separate folder, so that the line numbers of
     /// the findings can be looked up.
     fn accept(&self, made: &[Made]) -> Result<()> {
-        self.accept_or_keep(made, &self.workspace.target.join("kernels").join(self.arch.to_string()))
+        self.accept_or_keep(made, &self.scratch())
     }
 
     /// Does the work of [`accept`](Self::accept) with a given folder for the rejected files.

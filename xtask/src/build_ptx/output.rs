@@ -99,7 +99,7 @@ impl Output {
     pub(crate) fn lock(&self) -> Result<File> {
         // Hidden, so that a listing of the architectures does not show it.
         let name = self.folder.file_name().unwrap_or_default().to_string_lossy();
-        workspace::lock(&self.folder.with_file_name(format!(".{name}.lock")))
+        workspace::lock(&self.folder.with_file_name(format!(".{name}.{}.lock", self.fingerprint)))
     }
 
     /// Replaces the files of the previous build. Each is replaced atomically, so that a concurrent

@@ -8,14 +8,14 @@ mod pack;
 mod strip;
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     fs, io,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, ensure};
-use rayon::prelude::*;
-use warpfold::internal::archive::{ARCHIVES, archive_of};
+use warpfold::internal::archive::{ARCH, ARCHIVES, archive_of, for_oldest};
 use warpfold_suite::{Arch, catalogue, say};
 
 use crate::{
@@ -26,10 +26,6 @@ use crate::{
     toolchain::Toolchain,
     workspace::Workspace,
 };
-
-/// The embedded architectures: the oldest that the kernels support, and the oldest with bulk copies. The
-/// driver compiles either for newer GPUs.
-const ARCHS: [Arch; 2] = [Arch::OLDEST, Arch::HOPPER];
 
 const FOLDER: &str = "warpfold/ptx";
 
@@ -79,12 +75,12 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let (mut sources, files) = match args.repack {
         true => (recorded()?, kept(&workspace)?),
-        false => (sources(&workspace)?, all_made(&workspace)?),
+        false => (sources(&workspace)?, made(&workspace, Kernels::All)?),
     };
     let (text, mut packed) = (files.iter().map(|(_, text)| text.len()).sum::<usize>(), 0);
     let count = files.len();
     for (path, files) in places(&workspace).into_iter().zip(by_archive(files)) {
-        let archive = pack::pack(&files)?;
+        let archive = pack::pack(&files, &fs::read(&path).unwrap_or_default())?;
         files::replace(&path, &archive)?;
         packed += archive.len();
     }
@@ -122,10 +118,7 @@ fn sources(workspace: &Workspace) -> Result<Fingerprint> {
     let (machine, variants) = (Machine::this(workspace), suite::variants());
     let mut sources = Fingerprint::default();
     add_makers(workspace, &mut sources, &MAKERS);
-    for arch in ARCHS {
-        sources
-            .extend(&build_ptx::inputs(workspace, &request(arch, Kernels::All, &machine, &variants))?);
-    }
+    sources.extend(&build_ptx::inputs(workspace, &request(Kernels::All, &machine, &variants))?);
     Ok(sources)
 }
 
@@ -146,16 +139,16 @@ fn with_archives(workspace: &Workspace, mut sources: Fingerprint) -> Fingerprint
 /// # Errors
 /// Returns the errors of [`build_ptx::ensure`], and a line if a text is stale.
 fn check_texts(workspace: &Workspace) -> Result<()> {
-    compare(kept(workspace), &all_made(workspace)?)
+    compare(kept(workspace), &made(workspace, Kernels::All)?)
 }
 
-/// Compares the texts of the suite's operations with those of the current kernels for an architecture:
-/// these compile within a minute.
+/// Compares the texts of the suite's operations with those of the current kernels: these compile within
+/// a minute.
 ///
 /// # Errors
 /// Returns the errors of [`build_ptx::ensure`], and a line if a text is stale.
-pub fn check_suite(workspace: &Workspace, arch: Arch) -> Result<()> {
-    let files = made(workspace, arch, Kernels::Suite)?;
+pub fn check_suite(workspace: &Workspace) -> Result<()> {
+    let files = made(workspace, Kernels::Suite)?;
     let mut kept = kept(workspace)?;
     kept.retain(|(name, _)| files.iter().any(|(made, _)| made == name));
     compare(Ok(kept), &files)
@@ -179,7 +172,7 @@ fn by_archive(files: Vec<File>) -> Vec<Vec<File>> {
     each
 }
 
-/// Returns the files of all archives, named `reducer_sum_f32.sm_90` and so on.
+/// Returns the files of all archives.
 fn kept(workspace: &Workspace) -> Result<Vec<File>> {
     let mut files = Vec::new();
     for path in places(workspace) {
@@ -220,42 +213,24 @@ fn write_texts(workspace: &Workspace, folder: &Path) -> Result<()> {
         Err(error) => return Err(error).with_context(|| shown.to_string()),
     };
     ensure!(is_empty, "{shown} has something in it; give `--text` a new folder");
-    for (name, text) in &files {
-        let (name, arch) = split(name)?;
-        let folder = folder.join(arch);
+    for arch in [Arch::OLDEST, ARCH] {
+        let folder = folder.join(arch.to_string());
         fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
-        files::replace(&folder.join(name).with_extension("ptx"), text)?;
+        for (name, text) in &files {
+            let text = if arch == ARCH { Cow::from(text) } else { for_oldest(text).into() };
+            files::replace(&folder.join(name).with_extension("ptx"), &*text)?;
+        }
     }
-    say!("{}: {} files", workspace.show(folder), files.len());
+    say!("{}: {} files for each architecture", workspace.show(folder), files.len());
     Ok(())
-}
-
-fn split(name: &str) -> Result<(&str, &str)> {
-    name.rsplit_once('.').with_context(|| format!("{name} is of no architecture"))
-}
-
-/// Returns the files of every architecture. They are compiled in parallel, because kernels are compiled
-/// single-threaded.
-fn all_made(workspace: &Workspace) -> Result<Vec<File>> {
-    // Installed once before both compilations need it.
-    rust_src::ensure(&Toolchain::pinned(workspace)?)?;
-    let made = |arch| made(workspace, arch, Kernels::All);
-    let mut files = ARCHS.into_par_iter().map(made).collect::<Result<Vec<_>>>()?.concat();
-    files.sort();
-    Ok(files)
 }
 
 /// Returns the build request for the code generator that every machine has, and whose PTX both the
 /// driver and the simulator accept.
-fn request<'a>(
-    arch: Arch,
-    kernels: Kernels,
-    machine: &'a Machine,
-    variants: &'a [Variant],
-) -> Request<'a> {
+fn request<'a>(kernels: Kernels, machine: &'a Machine, variants: &'a [Variant]) -> Request<'a> {
     Request {
         codegen: Choice::Llvm,
-        arch: Some(arch),
+        arch: Some(ARCH),
         detect_arch: &|| None,
         variants,
         kernels,
@@ -264,28 +239,27 @@ fn request<'a>(
     }
 }
 
-/// Returns the embedded texts of an architecture by name.
+/// Returns the embedded texts by name.
 ///
 /// # Errors
 /// Fails if the archive cannot be read.
-pub fn texts(workspace: &Workspace, arch: Arch) -> Result<BTreeMap<String, String>> {
-    let files = kept(workspace)?;
-    let suffix = format!(".{arch}");
-    let of_arch = |(name, text): File| Some((name.strip_suffix(&suffix)?.to_owned(), text));
-    Ok(files.into_iter().filter_map(of_arch).collect())
+pub fn texts(workspace: &Workspace) -> Result<BTreeMap<String, String>> {
+    Ok(kept(workspace)?.into_iter().collect())
 }
 
-/// Returns the files of an architecture, whose PTX is built first if it is out of date.
-fn made(workspace: &Workspace, arch: Arch, kernels: Kernels) -> Result<Vec<File>> {
+/// Returns the files of the current kernels, whose PTX is built first if it is out of date.
+fn made(workspace: &Workspace, kernels: Kernels) -> Result<Vec<File>> {
+    // Installed once before several compilations need it.
+    rust_src::ensure(&Toolchain::pinned(workspace)?)?;
     let (machine, variants) = (Machine::this(workspace), suite::variants());
-    let built = build_ptx::ensure(workspace, &request(arch, kernels, &machine, &variants))?;
+    let built = build_ptx::ensure(workspace, &request(kernels, &machine, &variants))?;
     let name = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let reducers = built.files.iter().filter(|path| catalogue::reducer_files().contains(&name(path)));
     let mut files: Vec<File> = reducers
         .map(|path| {
             let text = fs::read_to_string(path)?;
             let stripped = strip::stripped(&text).with_context(|| workspace.show(path))?;
-            Ok((format!("{}.{arch}", name(path)), stripped))
+            Ok((name(path), stripped))
         })
         .collect::<Result<_>>()?;
     ensure!(!files.is_empty(), "{} has no PTX of the reducer", workspace.show(&built.folder));
@@ -320,7 +294,7 @@ mod tests {
         fs::write(&path, "text").unwrap();
         let said = reason(read(&path), &[]).unwrap();
         assert!(said.starts_with("the archive is damaged: it does not begin"), "{said}");
-        fs::write(&path, pack::pack(&files(&[("a", "a")])).unwrap()).unwrap();
+        fs::write(&path, pack::pack(&files(&[("a", "a")]), &[]).unwrap()).unwrap();
         assert_eq!(reason(read(&path), &files(&[("a", "a")])), None);
     }
 
@@ -338,7 +312,6 @@ mod tests {
             "warpfold/ptx/reducer.ptx.zst",
             "warpfold/ptx/reducer_rows.ptx.zst",
             "compiler",
-            "flags for sm_80",
             "flags for sm_90",
             "kernels/src/reduce/reducer/item.rs",
             "device/src/reduction/rows.rs",
@@ -366,13 +339,11 @@ mod tests {
 
         let new = folder.path().join("new");
         write_texts(&workspace, &new).unwrap();
-        for arch in ARCHS {
-            let texts = texts(&workspace, arch).unwrap();
-            let folder = new.join(arch.to_string());
-            assert_eq!(fs::read_dir(&folder).unwrap().count(), texts.len());
-            for (name, text) in texts {
-                assert_eq!(fs::read_to_string(folder.join(name + ".ptx")).unwrap(), text);
-            }
+        for (name, text) in texts(&workspace).unwrap() {
+            let written =
+                |arch: &str| fs::read_to_string(new.join(arch).join(format!("{name}.ptx"))).unwrap();
+            assert_eq!(written("sm_90"), text);
+            assert_eq!(written("sm_80"), for_oldest(&text));
         }
     }
 }

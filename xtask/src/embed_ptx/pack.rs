@@ -4,7 +4,7 @@ use std::{collections::HashMap, iter};
 
 use anyhow::{Result, bail, ensure};
 use rayon::prelude::*;
-use warpfold::internal::archive::{Archive, FRAME, HEAD, SKIPPABLE, class};
+use warpfold::internal::archive::{Archive, FRAME, HEAD, MAX_TEXT, SKIPPABLE, class};
 
 use super::File;
 
@@ -62,13 +62,13 @@ pub(super) fn encoded(text: &str) -> Result<String> {
 }
 
 /// Packs files, whose names ascend, into an archive. The bytes depend on the release of zstd in
-/// Cargo.lock alone.
+/// Cargo.lock alone. Frames that the previous archive has are copied from it.
 ///
 /// # Errors
 /// Files that the library would not read back the same: names that do not ascend or are no file names,
 /// a text that is too long, and a text whose registers and labels are not numbered from 1 in the order
 /// in which they appear.
-pub(super) fn pack(files: &[File]) -> Result<Vec<u8>> {
+pub(super) fn pack(files: &[File], previous: &[u8]) -> Result<Vec<u8>> {
     for pair in files.windows(2) {
         ensure!(pair[0].0 < pair[1].0, "`{}` comes before `{}`", pair[0].0, pair[1].0);
     }
@@ -77,9 +77,13 @@ pub(super) fn pack(files: &[File]) -> Result<Vec<u8>> {
     let mut kept: Vec<File> = files.par_iter().map(kept).collect::<Result<_>>()?;
     kept.sort_by(|(a, _), (b, _)| similarity(a).cmp(&similarity(b)));
     let groups: Vec<&[File]> = groups(&kept).collect();
+    let previous = frames(previous);
     let compressed = groups.par_iter().map(|group| {
         let text: String = group.iter().map(|(_, text)| text.as_str()).collect();
-        Ok(zstd::bulk::compress(text.as_bytes(), LEVEL)?)
+        match previous.get(text.as_bytes()) {
+            Some(frame) => Ok(frame.to_vec()),
+            None => Ok(zstd::bulk::compress(text.as_bytes(), LEVEL)?),
+        }
     });
     let mut frames = Vec::new();
     for (group, frame) in groups.iter().zip(compressed.collect::<Result<Vec<_>>>()?) {
@@ -93,16 +97,38 @@ pub(super) fn pack(files: &[File]) -> Result<Vec<u8>> {
     Ok(archive)
 }
 
-/// Orders names such as `reducer_nansum_f32.sm_80` so that similar texts are in one frame: those of
+/// Returns the frames of an archive by their text. Those of a damaged archive are left out.
+fn frames(archive: &[u8]) -> HashMap<Vec<u8>, &[u8]> {
+    let Some((len, rest)) = archive.get(4..).and_then(|rest| rest.split_first_chunk()) else {
+        return HashMap::new();
+    };
+    let Some((index, mut rest)) = rest.split_at_checked(u32::from_le_bytes(*len) as usize) else {
+        return HashMap::new();
+    };
+    let sizes = str::from_utf8(index).unwrap_or_default().lines().filter_map(|line| {
+        let (name, size) = line.split_once(' ')?;
+        (name == FRAME).then(|| size.parse().ok()).flatten()
+    });
+    let frames = sizes.map_while(|size| {
+        let (frame, behind) = rest.split_at_checked(size)?;
+        rest = behind;
+        Some(frame)
+    });
+    let frames: Vec<&[u8]> = frames.collect();
+    let text = |&frame: &&[u8]| zstd::bulk::decompress(frame, MAX_TEXT).ok();
+    let texts: Vec<_> = frames.par_iter().map(text).collect();
+    texts.into_iter().zip(frames).filter_map(|(text, frame)| Some((text?, frame))).collect()
+}
+
+/// Orders names such as `reducer_nansum_f32` so that similar texts are in one frame: those of
 /// elements of one size, and of these those of one operation, whatever its modifiers.
 fn similarity(name: &str) -> impl Ord {
-    let (kernels, arch) = name.split_once('.').unwrap_or((name, ""));
-    let mut words = kernels.rsplit('_');
+    let mut words = name.rsplit('_');
     let dtype = words.next().unwrap_or_default();
     let op = words.next().unwrap_or_default();
     let bits: u32 = dtype.trim_start_matches(|c: char| c.is_ascii_alphabetic()).parse().unwrap_or(0);
     let kind = op.trim_start_matches("nan").trim_start_matches("bin");
-    (bits, kind, op, dtype, kernels, arch)
+    (bits, kind, op, dtype, name)
 }
 
 /// Returns the files of an archive, whose names ascend.
@@ -151,7 +177,7 @@ mod tests {
     }
 
     /// The names of each frame, as the index has them.
-    fn frames(archive: &[u8]) -> Vec<Vec<&str>> {
+    fn names(archive: &[u8]) -> Vec<Vec<&str>> {
         let index = std::str::from_utf8(&archive[8..8 + index_len(archive)]).unwrap();
         let mut frames = Vec::<Vec<&str>>::new();
         for (name, _) in index.lines().skip(1).map(|line| line.split_once(' ').unwrap()) {
@@ -173,10 +199,28 @@ mod tests {
             file("d", half.clone() + &half + "z"),
             file("e", ""),
         ];
-        let archive = pack(&files).unwrap();
-        assert_eq!(frames(&archive), [&["a", "b"][..], &["c"], &["d"], &["e"]]);
+        let archive = pack(&files, &[]).unwrap();
+        assert_eq!(names(&archive), [&["a", "b"][..], &["c"], &["d"], &["e"]]);
         assert_eq!(unpack(&archive).unwrap(), files);
-        assert_eq!(unpack(&pack(&[]).unwrap()).unwrap(), []);
+        assert_eq!(unpack(&pack(&[], &[]).unwrap()).unwrap(), []);
+    }
+
+    #[test]
+    fn a_frame_of_the_previous_archive_is_copied() {
+        let files = ["a", "b"].map(|name| file(name, name.repeat(FRAME_TEXT)));
+        // The same texts, compressed otherwise.
+        let mut previous = pack(&files[..1], &[]).unwrap();
+        let frame = zstd::bulk::compress(files[0].1.as_bytes(), 1).unwrap();
+        let index = format!("{HEAD}\n{FRAME} {}\na {FRAME_TEXT}\n", frame.len());
+        previous.truncate(4);
+        previous.extend((index.len() as u32).to_le_bytes());
+        previous.extend(index.bytes().chain(frame.iter().copied()));
+        let packed = pack(&files, &previous).unwrap();
+        assert_eq!(unpack(&packed).unwrap(), files);
+        assert!(packed.windows(frame.len()).any(|bytes| bytes == frame));
+        for damaged in [&previous[..6], &previous[..20], &previous[..previous.len() - 1]] {
+            assert_eq!(pack(&files, damaged).unwrap(), pack(&files, &[]).unwrap());
+        }
     }
 
     #[test]
@@ -207,7 +251,7 @@ mod tests {
     fn what_the_library_could_not_read_is_not_written() {
         let refused = |names: &[&str]| {
             let files: Vec<File> = names.iter().map(|name| file(name, "text")).collect();
-            pack(&files).unwrap_err().to_string()
+            pack(&files, &[]).unwrap_err().to_string()
         };
         assert!(refused(&["b", "a"]).contains("`b` comes before `a`"));
         assert!(refused(&["a", "a"]).contains("`a` comes before `a`"));
@@ -226,7 +270,7 @@ mod tests {
         let some = groups(&encoded).take(2).map(<[File]>::len).sum();
         files.truncate(some);
         files.sort();
-        let again = pack(&files).unwrap();
+        let again = pack(&files, &[]).unwrap();
         // Behind the index.
         let frames = |archive: &[u8]| archive[8 + index_len(archive)..].to_vec();
         assert!(

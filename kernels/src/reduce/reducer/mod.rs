@@ -42,8 +42,8 @@ use warpfold_abi::{
 #[cfg(warpfold_sm_90)]
 use warpfold_device::reduction::BulkRing;
 use warpfold_device::{
-    Shared, Value, block, reducer_axis_kernels, reducer_kernel, reducer_kernels,
-    reducer_segments_kernel, reducer_shape_kernels, reducer_view_kernels,
+    Shared, Value, block, reducer_axis_kernels, reducer_counted_kernels, reducer_kernel,
+    reducer_kernels, reducer_rows_kernels, reducer_segments_kernel, reducer_view_kernels,
     reduction::{
         FilteredReduction, PairReduction, RunsMemory, SegmentsMemory, VectorReduction, in_place,
     },
@@ -163,15 +163,19 @@ fn ring() -> BulkRing {
     BulkRing { tiles: crate::dynamic_shared(), landed: *landed() }
 }
 
-/// Declares the reducer's kernels for every operation and type, as `<op>_<dtype>`.
+/// Declares the reducer's kernels for every operation and type, as `<op>_<dtype>`. Where the sign of
+/// integers does not matter, the kernels of one type serve both.
 macro_rules! reducers {
-    (integers $integers:tt floats $floats:tt widened $widened:tt double_words $double_words:tt) => {
+    (integers $integers:tt signed $signed:tt unsigned $unsigned:tt floats $floats:tt widened $widened:tt
+        double_words $double_words:tt) => {
         reducers!(@all "suite" $integers [sum Sum, min Min, max Max, sumsq SumSq, argmin ArgMin,
             argmax ArgMax]);
         reducers!(@all "suite" $floats [sum Sum, min Min, max Max, sumsq SumSq, argmin ArgMin,
             argmax ArgMax]);
-        reducers!(@all "library" $integers [sumabs SumAbs, product Product, minmax MinMax,
-            nonzero NonZero, spread ExactSpread, mean Mean, l2 ExactNorm, hmean HarmonicMean, and And, or Or, xor Xor]);
+        reducers!(@all "library" $integers [product Product, minmax MinMax, spread ExactSpread, mean Mean,
+            l2 ExactNorm, hmean HarmonicMean]);
+        reducers!(@all "library" $signed [sumabs SumAbs]);
+        reducers!(@all "library" $unsigned [nonzero NonZero, and And, or Or, xor Xor]);
         reducers!(@all "library" $floats [sumabs SumAbs, product Product, minmax MinMax,
             nonzero NonZero, spread Spread, mean Mean, l2 FloatNorm, nanl2 NanFloatNorm, binsum BinnedSum, binsumsq BinnedSumSq,
             binsumabs BinnedSumAbs, logsumexp LogSumExp, nansum NanSum, nanmin NanMin, nanmax NanMax,
@@ -247,11 +251,16 @@ macro_rules! reducers {
             type T = $ty;
             reducer_kernels! { ${concat($op, _, $dtype)}: $Op<T>, warp_values::<$Op<T>>(), ring() }
         };
+        #[cfg(feature = "matrices")]
+        const _: () = {
+            type T = $ty;
+            reducer_rows_kernels! { ${concat($op, _, $dtype)}: $Op<T>, warp_values::<$Op<T>>() }
+            reducer_axis_kernels! { ${concat($op, _, $dtype)}: $Op<T>, column_values::<$Op<T>>() }
+        };
         #[cfg(feature = "library")]
         const _: () = {
             type T = $ty;
-            reducer_shape_kernels! { ${concat($op, _, $dtype)}: $Op<T>, warp_values::<$Op<T>>() }
-            reducer_axis_kernels! { ${concat($op, _, $dtype)}: $Op<T>, column_values::<$Op<T>>() }
+            reducer_counted_kernels! { ${concat($op, _, $dtype)}: $Op<T>, warp_values::<$Op<T>>() }
             reducer_view_kernels! { ${concat($op, _, $dtype)}: $Op<T>, column_values::<$Op<T>>() }
             reducer_segments_kernel! {
                 ${concat($op, _, $dtype)}: $Op<T>, segments_memory::<$Op<T>>()
@@ -262,6 +271,8 @@ macro_rules! reducers {
 
 reducers! {
     integers [i8 = i8, u8 = u8, i16 = i16, u16 = u16, i32 = i32, u32 = u32, i64 = i64, u64 = u64]
+    signed [i8 = i8, i16 = i16, i32 = i32, i64 = i64]
+    unsigned [u8 = u8, u16 = u16, u32 = u32, u64 = u64]
     floats [f16 = F16, bf16 = Bf16, f32 = f32, f64 = f64]
     widened [i64 = i64, u64 = u64, f16 = F16, bf16 = Bf16, f32 = f32]
     double_words [i64 = i64, u64 = u64]
