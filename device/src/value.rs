@@ -15,6 +15,39 @@ pub trait Value: Copy + 'static {
     fn map_words(self, through: &mut impl FnMut(u32) -> u32) -> Self;
 }
 
+/// Reads a value from memory.
+///
+/// # Safety
+/// The value's words are readable.
+#[inline(always)]
+pub(crate) unsafe fn load<P: Value>(words: *const u32) -> P {
+    let mut at = 0;
+    P::take(&mut || {
+        // SAFETY: the caller's contract.
+        let word = unsafe { *words.add(at) };
+        at += 1;
+        word
+    })
+}
+
+/// Replaces a value, and returns whether a word of it has changed, or it is the first one.
+///
+/// # Safety
+/// There is room for the value's words, which are readable unless it is the first one.
+#[inline(always)]
+pub(crate) unsafe fn replace<P: Value>(value: P, words: *mut u32, is_first: bool) -> bool {
+    let (mut at, mut changed) = (0, is_first);
+    value.give(&mut |word| {
+        // SAFETY: the caller's contract.
+        unsafe {
+            changed = changed || *words.add(at) != word;
+            *words.add(at) = word;
+        }
+        at += 1;
+    });
+    changed
+}
+
 macro_rules! words {
     ($($ty:ty: $to:expr, $from:expr;)*) => {$(
         impl Value for $ty {

@@ -4,8 +4,8 @@ use warpfold_abi::arguments::{ReduceContinued, ReduceCut};
 
 use super::{Scratch, Team, VectorReduction, finish::finish_then, grid::value, meeting::meet};
 use crate::{
-    Value,
     grid::launch_dependents,
+    value::{load, replace},
     warp::{WARP_SIZE, lane_id},
 };
 
@@ -45,35 +45,4 @@ pub unsafe fn continued<F: VectorReduction>(arguments: ReduceContinued<F::Elemen
         };
         finish_then::<F>(value, slots, team, scratch, then);
     }
-}
-
-/// # Safety
-/// The value's words are readable.
-#[inline(always)]
-pub(super) unsafe fn load<P: Value>(words: *const u32) -> P {
-    let mut at = 0;
-    P::take(&mut || {
-        // SAFETY: the caller's contract.
-        let word = unsafe { *words.add(at) };
-        at += 1;
-        word
-    })
-}
-
-/// Replaces a value, and returns whether a word of it has changed, or it is the first one.
-///
-/// # Safety
-/// There is room for the value's words, which are readable unless it is the first one.
-#[inline(always)]
-pub(super) unsafe fn replace<P: Value>(value: P, words: *mut u32, is_first: bool) -> bool {
-    let (mut at, mut changed) = (0, is_first);
-    value.give(&mut |word| {
-        // SAFETY: the caller's contract.
-        unsafe {
-            changed = changed || *words.add(at) != word;
-            *words.add(at) = word;
-        }
-        at += 1;
-    });
-    changed
 }

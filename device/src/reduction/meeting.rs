@@ -9,14 +9,11 @@ use warpfold_abi::{
     reducer::{CARRIED_BYTES, OUTPUT_BYTES},
 };
 
-use super::{
-    CombineOf, VectorReduction,
-    continued::{load, replace},
-    traits::write_seen,
-};
+use super::{CombineOf, VectorReduction, traits::write_seen};
 use crate::{
     Value,
     atomic::{self, AcqRel, System},
+    value::{load, replace},
     warp::{self, FULL_WARP, lane_id, sync_warp, warp_vote_ballot},
 };
 

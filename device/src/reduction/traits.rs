@@ -1,6 +1,6 @@
 //! The traits of the operations that the kernels run.
 
-use core::marker::PhantomData;
+use core::{marker::PhantomData, mem::transmute_copy};
 
 use warpfold_abi::{
     arguments::ReduceCut,
@@ -8,7 +8,6 @@ use warpfold_abi::{
     reducer::{GROUP_BYTES, GROUPS_IN_FLIGHT},
 };
 
-use super::unrolled::map_vector;
 use crate::{Value, op::Operation};
 
 /// A vector of elements: 16 bytes, as loaded.
@@ -288,4 +287,52 @@ pub(super) unsafe fn write_seen<F: VectorReduction>(
             to.write_volatile(*from);
         }
     }
+}
+
+/// Combines the elements of a vector as a tree: its halves, and their halves, down to an element. Not
+/// for elements that are loaded one by one.
+#[inline(always)]
+fn map_vector<R: Reduction>(vector: Vector, index: u64) -> R::Partial {
+    if !in_vectors::<R::Element>() {
+        return R::IDENTITY;
+    }
+    if size_of::<R::Element>() == size_of::<Vector>() {
+        return R::map(element(vector), index);
+    }
+    let [a, b, c, d] = vector;
+    let half = lanes::<R::Element>() / 2;
+    R::combine(map_pair::<R>([a, b], index), map_pair::<R>([c, d], index + half))
+}
+
+#[inline(always)]
+fn map_pair<R: Reduction>(pair: [u32; 2], index: u64) -> R::Partial {
+    if size_of::<R::Element>() == size_of::<[u32; 2]>() {
+        return R::map(element(pair), index);
+    }
+    let [a, b] = pair;
+    let quarter = lanes::<R::Element>() / 4;
+    R::combine(map_word::<R>(a, index), map_word::<R>(b, index + quarter))
+}
+
+#[inline(always)]
+fn map_word<R: Reduction>(word: u32, index: u64) -> R::Partial {
+    if size_of::<R::Element>() == size_of::<u32>() {
+        return R::map(element(word), index);
+    }
+    let eighth = lanes::<R::Element>() / 8;
+    R::combine(map_half::<R>(word as u16, index), map_half::<R>((word >> 16) as u16, index + eighth))
+}
+
+#[inline(always)]
+fn map_half<R: Reduction>(half: u16, index: u64) -> R::Partial {
+    if size_of::<R::Element>() == size_of::<u16>() {
+        return R::map(element(half), index);
+    }
+    R::combine(R::map(element(half as u8), index), R::map(element((half >> 8) as u8), index + 1))
+}
+
+#[inline(always)]
+fn element<B: Copy, T: Copy>(bits: B) -> T {
+    // SAFETY: called with as many bits as an element has, or in code that never runs; any bits are one.
+    unsafe { transmute_copy(&bits) }
 }

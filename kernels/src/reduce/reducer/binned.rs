@@ -17,7 +17,8 @@ use super::{
     means::SumAndMean,
     op::{Itself, Magnitude, Square, Term},
     pairs::{DistanceSquared, PairTerm, Times},
-    skip_nan::{All, MaybeNan, NanFilter, Numbers},
+    real::MaybeNan,
+    skip_nan::{All, NanFilter, Numbers},
 };
 
 /// The [binned](warpfold_abi::binned) sum of the elements' terms, each rounded to the type of the sum. A

@@ -17,8 +17,10 @@ use warpfold_device::{
 
 use super::{
     item::{Bf16, F16, Item, Packed, Unpacked, between},
-    means::{Add, Averaged, Sum96},
-    skip_nan::{All, Floats, MaybeNan, NanFilter, Numbers},
+    means::Averaged,
+    real::{Floats, MaybeNan},
+    skip_nan::{All, NanFilter, Numbers},
+    sums::{Add, Sum96},
 };
 
 #[inline(always)]

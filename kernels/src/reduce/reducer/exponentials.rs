@@ -16,7 +16,7 @@ use warpfold_device::{
 
 use super::{
     item::{Item, Ordered, Unpacked},
-    moments::Real,
+    real::Real,
 };
 
 pub(super) trait Float: Real + Ordered + Exponential {}

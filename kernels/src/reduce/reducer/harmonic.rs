@@ -16,8 +16,8 @@ use warpfold_device::{
 use super::{
     exact::{BinnedStatistic, CountedBins},
     item::{Item, Unpacked},
-    means::{Add, Additive},
     skip_nan::{All, NanFilter, Numbers},
+    sums::{Add, Additive, power_of_two},
 };
 
 pub(super) struct HarmonicMeanOf<T, W>(PhantomData<(T, W)>);
@@ -55,10 +55,6 @@ value! {
         /// The other reciprocals, each times 2^-128.
         far: f64,
     }
-}
-
-const fn power_of_two(exponent: i64) -> f64 {
-    f64::from_bits(((1023 + exponent) as u64) << 52)
 }
 
 /// The least magnitude with a near reciprocal: no sum of 2^35 reciprocals overflows in either scale.

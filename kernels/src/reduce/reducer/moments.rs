@@ -14,7 +14,7 @@
 use core::{convert::identity, marker::PhantomData};
 
 use warpfold_device::{
-    Value, combined_by,
+    combined_by,
     math::fma,
     op::{Number, Operation},
     reduction::{ACCUMULATORS, Reduction, Vector, VectorReduction},
@@ -24,124 +24,10 @@ use warpfold_device::{
 
 use super::{
     item::Unpacked,
-    means::{InTwoScales, WideSum},
-    norms::{InThreeScales, SquareSum},
-    skip_nan::{All, Floats, NanFilter, Numbers},
+    real::{Center, Floats, Real},
+    skip_nan::{All, NanFilter, Numbers},
+    sums::{DOWN, UP},
 };
-
-/// A float type, with the types of its statistics.
-pub(super) trait Real: Number {
-    /// The representation of a mean.
-    type Center: Center;
-    /// The type of sums, in which no mean overflows.
-    type Sums: WideSum;
-    /// The type of sums of squares, in which no norm overflows.
-    type Squares: SquareSum;
-}
-
-impl Real for f32 {
-    type Center = f64;
-    type Sums = f64;
-    type Squares = f64;
-}
-
-impl Real for f64 {
-    type Center = Offset;
-    type Sums = InTwoScales;
-    type Squares = InThreeScales;
-}
-
-/// The unit of far distances: 2^600.
-const UP: f64 = f64::from_bits((1023 + 600) << 52);
-const DOWN: f64 = 1.0 / UP;
-
-/// A mean, precise enough for the distance between two of them.
-pub(super) trait Center: Value {
-    /// The largest *near* distance, whose square is kept in units of 1.
-    const NEAR: f64;
-    /// `true` if a distance between finite elements can be far.
-    const HAS_FAR: bool;
-    const NONE: Self;
-    /// Returns the mean `pivot + offset`.
-    fn at(pivot: f64, offset: f64) -> Self;
-    fn value(self) -> f64;
-    /// Returns `other` minus this mean.
-    fn distance(self, other: Self) -> f64;
-    /// Returns the distance times [`DOWN`], for distances that may overflow.
-    fn far_distance(self, other: Self) -> f64;
-    /// Returns the mean that is a finite distance above this one.
-    fn moved(self, distance: f64) -> Self;
-}
-
-impl Center for f64 {
-    const NEAR: f64 = f64::INFINITY;
-    const HAS_FAR: bool = false;
-    const NONE: Self = 0.0;
-
-    #[inline(always)]
-    fn at(pivot: f64, offset: f64) -> Self {
-        pivot + offset
-    }
-
-    #[inline(always)]
-    fn value(self) -> f64 {
-        self
-    }
-
-    #[inline(always)]
-    fn distance(self, other: Self) -> f64 {
-        other - self
-    }
-
-    #[inline(always)]
-    fn far_distance(self, other: Self) -> f64 {
-        self.distance(other) * DOWN
-    }
-
-    #[inline(always)]
-    fn moved(self, distance: f64) -> Self {
-        self + distance
-    }
-}
-
-value! {
-    /// A mean of `f64`: the sum of both fields, which is not rounded.
-    pub(super) struct Offset {
-        pivot: f64,
-        offset: f64,
-    }
-}
-
-impl Center for Offset {
-    const NEAR: f64 = f64::from_bits((1023 + 480) << 52);
-    const HAS_FAR: bool = true;
-    const NONE: Self = Self { pivot: 0.0, offset: 0.0 };
-
-    #[inline(always)]
-    fn at(pivot: f64, offset: f64) -> Self {
-        Self { pivot, offset }
-    }
-
-    #[inline(always)]
-    fn value(self) -> f64 {
-        self.pivot + self.offset
-    }
-
-    #[inline(always)]
-    fn distance(self, other: Self) -> f64 {
-        (other.pivot - self.pivot) + (other.offset - self.offset)
-    }
-
-    #[inline(always)]
-    fn far_distance(self, other: Self) -> f64 {
-        (other.pivot * DOWN - self.pivot * DOWN) + (other.offset * DOWN - self.offset * DOWN)
-    }
-
-    #[inline(always)]
-    fn moved(self, distance: f64) -> Self {
-        Self { offset: self.offset + distance, ..self }
-    }
-}
 
 value! {
     pub(super) struct Moments<C> {
@@ -214,14 +100,19 @@ impl<C: Center> Operation<Moments<C>> for Merge {
         let scaled = if is_far { a.mean.far_distance(b.mean) } else { distance };
         let squares = a.squares_in(is_far) + b.squares_in(is_far) + scaled * scaled * weight;
         let both = Moments { count: if is_far { count | FAR } else { count }, mean, squares };
-        // Empty moments leave the others exactly as they are.
-        if before == 0 {
-            b
-        } else if behind == 0 {
-            a
-        } else {
-            both
-        }
+        unless_empty((before, a), (behind, b), both)
+    }
+}
+
+/// Returns the combination of two partial results, or exactly the other one if one has no elements.
+#[inline(always)]
+pub(super) fn unless_empty<P>((before, a): (u64, P), (behind, b): (u64, P), both: P) -> P {
+    if before == 0 {
+        b
+    } else if behind == 0 {
+        a
+    } else {
+        both
     }
 }
 

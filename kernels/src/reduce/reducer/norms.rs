@@ -13,109 +13,14 @@ use warpfold_device::{
     math::{fma, sqrt},
     op::Number,
     reduction::{Reduction, Unrolled, Vector, VectorReduction},
-    value,
 };
 
 use super::{
     exact::Exact,
-    means::{Add, Additive},
-    moments::Real,
-    skip_nan::{All, Floats, NanFilter, Numbers},
+    real::{Floats, Real},
+    skip_nan::{All, NanFilter, Numbers},
+    sums::{Add, Additive, SquareSum},
 };
-
-pub(super) trait SquareSum: Additive {
-    /// The smallest sum, other than 0, and the largest one of a vector's squares that is added unscaled.
-    const MEDIUM: [f64; 2];
-    /// Returns a sum whose value is `sum`, which is in the range [`MEDIUM`](Self::MEDIUM).
-    fn of_medium(sum: f64) -> Self;
-    /// Adds the square of a number of any magnitude.
-    fn accumulate(&mut self, number: f64);
-    fn root(self) -> f64;
-}
-
-/// For floats whose squares are in the range of `f64`.
-impl SquareSum for f64 {
-    const MEDIUM: [f64; 2] = [0.0, f64::INFINITY];
-
-    #[inline(always)]
-    fn of_medium(sum: f64) -> Self {
-        sum
-    }
-
-    #[inline(always)]
-    fn accumulate(&mut self, number: f64) {
-        *self = fma(number, number, *self);
-    }
-
-    #[inline(always)]
-    fn root(self) -> f64 {
-        sqrt(self)
-    }
-}
-
-value! {
-    pub(super) struct InThreeScales {
-        /// Numbers below 2^-450, each times 2^600 before it is squared.
-        small: f64,
-        medium: f64,
-        /// Numbers above 2^480, each times 2^-600 before it is squared.
-        large: f64,
-    }
-}
-
-const fn power_of_two(exponent: i64) -> f64 {
-    f64::from_bits(((1023 + exponent) as u64) << 52)
-}
-
-const UP: f64 = power_of_two(600);
-const DOWN: f64 = power_of_two(-600);
-
-impl Additive for InThreeScales {
-    const NONE: Self = Self { small: 0.0, medium: 0.0, large: 0.0 };
-
-    #[inline(always)]
-    fn plus(self, other: Self) -> Self {
-        Self {
-            small: self.small + other.small,
-            medium: self.medium + other.medium,
-            large: self.large + other.large,
-        }
-    }
-}
-
-impl SquareSum for InThreeScales {
-    // A square that underflows is less than 2^-170 of such a sum.
-    const MEDIUM: [f64; 2] = [power_of_two(-900), power_of_two(960)];
-
-    #[inline(always)]
-    fn of_medium(medium: f64) -> Self {
-        Self { medium, ..Self::NONE }
-    }
-
-    #[inline(always)]
-    fn accumulate(&mut self, number: f64) {
-        let magnitude = number.magnitude();
-        if magnitude < power_of_two(-450) {
-            self.small = fma(number * UP, number * UP, self.small);
-        } else if magnitude <= power_of_two(480) {
-            self.medium = fma(number, number, self.medium);
-        } else {
-            self.large = fma(number * DOWN, number * DOWN, self.large);
-        }
-    }
-
-    #[inline(always)]
-    fn root(self) -> f64 {
-        let Self { small, medium, large } = self;
-        if large != 0.0 {
-            sqrt(large + medium * DOWN * DOWN) * UP
-        } else if medium != 0.0 {
-            sqrt(medium + small * DOWN * DOWN)
-        } else {
-            sqrt(small) * DOWN
-        }
-    }
-}
 
 pub(super) struct NormOf<T, W>(PhantomData<(T, W)>);
 pub(super) type FloatNorm<T> = Unrolled<NormOf<T, All>>;

@@ -5,80 +5,18 @@ use core::marker::PhantomData;
 use warpfold_abi::binned::{Running, Sums, Terms};
 use warpfold_device::{
     combined_by,
-    op::{self, Number, Operation, max_number_f32, max_number_f64, min_number_f32, min_number_f64},
+    op::{self, Number, Operation},
     reduction::{Reduction, Unrolled, Vector},
     thread::Few,
 };
 
 use super::{
-    item::{Item, Ordered, Unpacked},
-    moments::Real,
     op::{
         CountOf, Counted, EndsOf, Extreme, ExtremeOf, Itself, Magnitude, PlaceOf, Square, SumOf, Term,
         TermOf,
     },
+    real::{Floats, MaybeNan},
 };
-
-pub(super) trait MaybeNan: Real + Ordered {
-    const NAN: Self;
-    fn is_nan(self) -> bool;
-    /// Converts an integer below 2^32; any other value gives an arbitrary result.
-    fn to_count(self) -> u32;
-    /// Returns the smaller number; NaN only if both are NaN.
-    fn least_number(self, other: Self) -> Self;
-    /// Returns the larger number; NaN only if both are NaN.
-    fn greatest_number(self, other: Self) -> Self;
-}
-
-macro_rules! maybe_nan {
-    ($($ty:ident: $least:ident, $greatest:ident;)*) => {$(
-        impl MaybeNan for $ty {
-            const NAN: Self = Self::NAN;
-            #[inline(always)]
-            fn is_nan(self) -> bool {
-                self.is_nan()
-            }
-            #[inline(always)]
-            fn to_count(self) -> u32 {
-                self as u32
-            }
-            #[inline(always)]
-            fn least_number(self, other: Self) -> Self {
-                $least(self, other)
-            }
-            #[inline(always)]
-            fn greatest_number(self, other: Self) -> Self {
-                $greatest(self, other)
-            }
-        }
-    )*};
-}
-
-maybe_nan! {
-    f32: min_number_f32, max_number_f32;
-    f64: min_number_f64, max_number_f64;
-}
-
-/// A float element type, which is reduced in the float type [`In`](Self::In).
-pub(super) trait Floats:
-    Unpacked<Wide = Self::In, Total = Self::In> + Item<Wide = Self::In, Total = Self::In>
-{
-    type In: MaybeNan;
-
-    #[inline(always)]
-    fn count_numbers(group: Vector) -> u32 {
-        let one_or_zero =
-            |element: Self::In| if element.is_nan() { Self::In::ZERO } else { Self::In::ONE };
-        Self::terms(group, one_or_zero).tree_reduce(Number::add).to_count()
-    }
-}
-
-impl<T, R: MaybeNan> Floats for T
-where
-    T: Unpacked<Wide = R, Total = R> + Item<Wide = R, Total = R>,
-{
-    type In = R;
-}
 
 /// The term `M` of a number, and zero for NaN.
 pub(super) struct OfNumbers<M>(PhantomData<M>);

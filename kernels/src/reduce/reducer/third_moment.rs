@@ -16,8 +16,9 @@ use warpfold_device::{
 };
 
 use super::{
-    moments::{Center, Offset, pivot},
-    skip_nan::{All, Floats, NanFilter, Numbers},
+    moments::{pivot, unless_empty},
+    real::{Center, Floats, Offset},
+    skip_nan::{All, NanFilter, Numbers},
 };
 
 value! {
@@ -53,14 +54,7 @@ impl Operation<Moments> for Merge {
             squares: a.squares + b.squares + between,
             cubes: a.cubes + b.cubes + distance * (between * (1.0 - 2.0 * share) + 3.0 * crossed),
         };
-        // Empty moments leave the others exactly as they are.
-        if a.count == 0 {
-            b
-        } else if b.count == 0 {
-            a
-        } else {
-            both
-        }
+        unless_empty((a.count, a), (b.count, b), both)
     }
 }
 

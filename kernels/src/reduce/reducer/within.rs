@@ -9,8 +9,10 @@ use super::{
     binned::{Binned, Ending, Part, Rounded},
     exact::{BinnedStatistic, CountedBins},
     item::{Unpacked, between},
-    means::{Additive, Averaged, CountAndSum, CountSumMean, Kept},
-    skip_nan::{All, MaybeNan},
+    means::{Averaged, CountAndSum, CountSumMean, Kept},
+    real::MaybeNan,
+    skip_nan::All,
+    sums::Additive,
 };
 
 pub(super) struct Within<T>(PhantomData<T>);

@@ -1,0 +1,185 @@
+//! Float element types, and the types that their statistics are computed in.
+
+use warpfold_device::{
+    Value,
+    op::{Number, max_number_f32, max_number_f64, min_number_f32, min_number_f64},
+    reduction::Vector,
+    thread::Few,
+    value,
+};
+
+use super::{
+    item::{Item, Ordered, Unpacked},
+    sums::{DOWN, InThreeScales, InTwoScales, SquareSum, WideSum, power_of_two},
+};
+
+/// A float type, with the types of its statistics.
+pub(super) trait Real: Number {
+    /// The representation of a mean.
+    type Center: Center;
+    /// The type of sums, in which no mean overflows.
+    type Sums: WideSum;
+    /// The type of sums of squares, in which no norm overflows.
+    type Squares: SquareSum;
+}
+
+impl Real for f32 {
+    type Center = f64;
+    type Sums = f64;
+    type Squares = f64;
+}
+
+impl Real for f64 {
+    type Center = Offset;
+    type Sums = InTwoScales;
+    type Squares = InThreeScales;
+}
+
+/// A mean, precise enough for the distance between two of them.
+pub(super) trait Center: Value {
+    /// The largest *near* distance, whose square is kept in units of 1.
+    const NEAR: f64;
+    /// `true` if a distance between finite elements can be far.
+    const HAS_FAR: bool;
+    const NONE: Self;
+    /// Returns the mean `pivot + offset`.
+    fn at(pivot: f64, offset: f64) -> Self;
+    fn value(self) -> f64;
+    /// Returns `other` minus this mean.
+    fn distance(self, other: Self) -> f64;
+    /// Returns the distance times [`DOWN`], for distances that may overflow.
+    fn far_distance(self, other: Self) -> f64;
+    /// Returns the mean that is a finite distance above this one.
+    fn moved(self, distance: f64) -> Self;
+}
+
+impl Center for f64 {
+    const NEAR: f64 = f64::INFINITY;
+    const HAS_FAR: bool = false;
+    const NONE: Self = 0.0;
+
+    #[inline(always)]
+    fn at(pivot: f64, offset: f64) -> Self {
+        pivot + offset
+    }
+
+    #[inline(always)]
+    fn value(self) -> f64 {
+        self
+    }
+
+    #[inline(always)]
+    fn distance(self, other: Self) -> f64 {
+        other - self
+    }
+
+    #[inline(always)]
+    fn far_distance(self, other: Self) -> f64 {
+        self.distance(other) * DOWN
+    }
+
+    #[inline(always)]
+    fn moved(self, distance: f64) -> Self {
+        self + distance
+    }
+}
+
+value! {
+    /// A mean of `f64`: the sum of both fields, which is not rounded.
+    pub(super) struct Offset {
+        pivot: f64,
+        offset: f64,
+    }
+}
+
+impl Center for Offset {
+    const NEAR: f64 = power_of_two(480);
+    const HAS_FAR: bool = true;
+    const NONE: Self = Self { pivot: 0.0, offset: 0.0 };
+
+    #[inline(always)]
+    fn at(pivot: f64, offset: f64) -> Self {
+        Self { pivot, offset }
+    }
+
+    #[inline(always)]
+    fn value(self) -> f64 {
+        self.pivot + self.offset
+    }
+
+    #[inline(always)]
+    fn distance(self, other: Self) -> f64 {
+        (other.pivot - self.pivot) + (other.offset - self.offset)
+    }
+
+    #[inline(always)]
+    fn far_distance(self, other: Self) -> f64 {
+        (other.pivot * DOWN - self.pivot * DOWN) + (other.offset * DOWN - self.offset * DOWN)
+    }
+
+    #[inline(always)]
+    fn moved(self, distance: f64) -> Self {
+        Self { offset: self.offset + distance, ..self }
+    }
+}
+
+pub(super) trait MaybeNan: Real + Ordered {
+    const NAN: Self;
+    fn is_nan(self) -> bool;
+    /// Converts an integer below 2^32; any other value gives an arbitrary result.
+    fn to_count(self) -> u32;
+    /// Returns the smaller number; NaN only if both are NaN.
+    fn least_number(self, other: Self) -> Self;
+    /// Returns the larger number; NaN only if both are NaN.
+    fn greatest_number(self, other: Self) -> Self;
+}
+
+macro_rules! maybe_nan {
+    ($($ty:ident: $least:ident, $greatest:ident;)*) => {$(
+        impl MaybeNan for $ty {
+            const NAN: Self = Self::NAN;
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                self.is_nan()
+            }
+            #[inline(always)]
+            fn to_count(self) -> u32 {
+                self as u32
+            }
+            #[inline(always)]
+            fn least_number(self, other: Self) -> Self {
+                $least(self, other)
+            }
+            #[inline(always)]
+            fn greatest_number(self, other: Self) -> Self {
+                $greatest(self, other)
+            }
+        }
+    )*};
+}
+
+maybe_nan! {
+    f32: min_number_f32, max_number_f32;
+    f64: min_number_f64, max_number_f64;
+}
+
+/// A float element type, which is reduced in the float type [`In`](Self::In).
+pub(super) trait Floats:
+    Unpacked<Wide = Self::In, Total = Self::In> + Item<Wide = Self::In, Total = Self::In>
+{
+    type In: MaybeNan;
+
+    #[inline(always)]
+    fn count_numbers(group: Vector) -> u32 {
+        let one_or_zero =
+            |element: Self::In| if element.is_nan() { Self::In::ZERO } else { Self::In::ONE };
+        Self::terms(group, one_or_zero).tree_reduce(Number::add).to_count()
+    }
+}
+
+impl<T, R: MaybeNan> Floats for T
+where
+    T: Unpacked<Wide = R, Total = R> + Item<Wide = R, Total = R>,
+{
+    type In = R;
+}
