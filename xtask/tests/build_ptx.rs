@@ -189,15 +189,16 @@ fn a_rejected_file_leaves_what_was_accepted() {
     assert_eq!(
         lines,
         [
-            "target/kernels/sm_90/rejected/tree.ptx:13: tree_sum_f32: access without a state space: \
+            "target/kernels/sm_90/suite/rejected/tree.ptx:13: tree_sum_f32: access without a state space: \
              `ld.b32 %r1, [%rd1]` (from kernels/src/tree.rs:7:3)",
-            "target/kernels/sm_90/rejected/tree.ptx:15: tree_sum_f32: access without a state space: \
+            "target/kernels/sm_90/suite/rejected/tree.ptx:15: tree_sum_f32: access without a state space: \
              `st.b32 [%rd1], %r1` (from kernels/src/tree.rs:8:3)"
         ]
     );
     // The reported line number refers to the reported file.
     let rejected =
-        fs::read_to_string(fixture.workspace.target.join("kernels/sm_90/rejected/tree.ptx")).unwrap();
+        fs::read_to_string(fixture.workspace.target.join("kernels/sm_90/suite/rejected/tree.ptx"))
+            .unwrap();
     assert_eq!(rejected.lines().nth(12), Some("ld.b32 %r1, [%rd1];"));
     assert_eq!(fs::read_to_string(&built.files[0]).unwrap(), before);
     // The accepted PTX is of other kernels, so the next call reports the same errors.
