@@ -72,11 +72,7 @@ mod table;
 
 pub use combine::Combine;
 pub use modifiers::{Reproducible, SkipNan, SumIn};
-pub use table::{
-    ArgMax, ArgMin, BitAnd, BitOr, BitXor, CountNan, CountNonZero, HarmonicMean, L1Norm, L2Norm,
-    LogSumExp, Max, Mean, MeanAndVariance, Min, MinMax, Product, Sum, SumOfMagnitudes, SumOfSquares,
-    ThirdCentralMoment,
-};
+pub use table::types::*;
 
 use modifiers::modifiers;
 

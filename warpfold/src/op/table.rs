@@ -72,6 +72,10 @@ macro_rules! operations {
 
             operations!(@ $Elements $Name $written $of_none $skips_nan $reproducible);
         )*
+
+        pub(super) mod types {
+            pub use super::{$($Name),*};
+        }
     };
     // `L1Norm`, whose result depends on the type of elements: mod.rs implements its traits.
     (@ LongInteger $($row:tt)*) => {};
