@@ -164,8 +164,9 @@ pub(super) fn standalone(svg: &str, title: &str) -> String {
         .map(|(extent, _)| extent.split_once(' ').unwrap_or((extent, extent)))
         .unwrap_or(("0", "0"));
     let style = format!(
-        r#"<title>{}</title><style>{LOOK}</style><rect width="{across}" height="{rest}" rx="6" fill="var(--panel)"/>"#,
-        escape(title)
+        r#"<title>{}</title><style>{}</style><rect class="back" width="{across}" height="{rest}" rx="6"/>"#,
+        escape(title),
+        style()
     );
     let open = format!(r#"<svg width="{across}" height="{rest}" "#);
     let svg = svg.replacen("<svg ", &open, 1).replacen(" tabindex=\"0\"", "", 1);
@@ -173,4 +174,54 @@ pub(super) fn standalone(svg: &str, title: &str) -> String {
     let end_of_tag = svg.find('>').map_or(0, |at| at + 1);
     let (tag, body) = svg.split_at(end_of_tag);
     format!("{tag}{style}{body}\n")
+}
+
+/// Returns the style of a file: that of the page, with values in place of its variables, which librsvg
+/// and other renderers do not know. Values for dark screens follow, for renderers that ask.
+fn style() -> String {
+    let look = LOOK.replace("--c:", "color:").replace("var(--c)", "currentColor");
+    let (light, rest) = look.split_once('\n').unwrap_or_default();
+    let (dark, rules) = rest.split_once('\n').unwrap_or_default();
+    let (light, dark) = (variables(light), variables(dark));
+    let (mut style, mut in_the_dark) = (String::new(), String::new());
+    for rule in rules.split_inclusive('}') {
+        style += &resolved(rule, &light);
+        if rule.contains("var(") {
+            in_the_dark += &resolved(rule, &dark);
+        }
+    }
+    format!("{}@media(prefers-color-scheme:dark){{{}}}", style.trim(), in_the_dark.trim())
+}
+
+/// Returns the variables of a line of CSS, with their values.
+fn variables(css: &str) -> Vec<(&str, &str)> {
+    let declarations = css.split(['{', ';', '}']).filter(|declaration| declaration.starts_with("--"));
+    declarations.filter_map(|declaration| declaration.split_once(':')).collect()
+}
+
+fn resolved(css: &str, variables: &[(&str, &str)]) -> String {
+    let resolve =
+        |css: String, (name, value): &(&str, &str)| css.replace(&format!("var({name})"), value);
+    variables.iter().fold(css.to_owned(), resolve)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_colours_for_renderers_without_variables() {
+        let mut canvas = Canvas::new(Width::Wide);
+        canvas.open("rust", "rust");
+        canvas.line("line", [0.0, 0.0], [1.0, 1.0]);
+        canvas.close();
+        let file = standalone(&canvas.finish("a title", 20.0), "a title");
+        assert!(!file.contains("var(") && !file.contains("--"), "{file}");
+        let (light, dark) = file.split_once("@media(prefers-color-scheme:dark)").unwrap();
+        for (style, rust, panel) in [(light, "#bf3f0b", "#ffffff"), (dark, "#ff9460", "#141a21")] {
+            assert!(style.contains(&format!(".rust{{color:{rust}}}")), "{style}");
+            assert!(style.contains(&format!(".chart .back{{fill:{panel}}}")), "{style}");
+        }
+        assert!(light.contains(".chart .line{fill:none;stroke:currentColor;"), "{light}");
+    }
 }
