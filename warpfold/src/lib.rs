@@ -64,7 +64,8 @@
 //! # Environment
 //! `WARPFOLD_LIBCUDA` is the path of the driver's library if it is not in a usual place.
 //! `WARPFOLD_PTX_DIR` is a folder of kernels that replace the embedded ones, made by the project's
-//! `cargo xtask build-ptx`. `WARPFOLD_LIBNCCL` is the path of NCCL's library if the dynamic linker does
+//! `cargo xtask build-ptx --library`, and `WARPFOLD_CODEGEN` the code generator of those to load, `llvm`
+//! by default. `WARPFOLD_LIBNCCL` is the path of NCCL's library if the dynamic linker does
 //! not find it. All are trusted like the program itself, because they name code that runs.
 #![warn(missing_docs)]
 

@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(TEXTS.len(), KernelFile::all().count());
     }
 
-    /// Instructions that need compute capability 9.0 are left out with the bulk kernels, and nothing else.
+    /// Only instructions that need compute capability 9.0 and the bulk kernels are left out.
     #[test]
     fn older_devices_get_the_same_kernels_without_what_came_with_9_0() {
         for (name, text) in &*TEXTS {
