@@ -303,7 +303,7 @@ impl<T: Plain> Buffer<T> {
         if self.is_empty() {
             return Ok(Vec::new());
         }
-        self.settle()?;
+        self.wait_ready()?;
         // SAFETY: the elements live as long as the buffer, and their writes are complete.
         unsafe { self.device().copy_out(self.as_device_ptr(), self.len) }
     }
@@ -316,13 +316,13 @@ impl<T: Plain> Buffer<T> {
         Elements { memory: &self.memory, written: &self.written }
     }
 
-    pub(crate) fn settle(&self) -> Result<()> {
-        self.written.settle()
+    pub(crate) fn wait_ready(&self) -> Result<()> {
+        self.written.wait_ready()
     }
 
     /// Waits likewise but only logs a failure: readers of the elements will fail by themselves.
     pub(crate) fn settle_or_log(&self) {
-        if let Err(error) = self.settle() {
+        if let Err(error) = self.wait_ready() {
             log::debug!("{}", in_full(&error));
         }
     }

@@ -139,9 +139,9 @@ pub(crate) mod sealed {
     use bytemuck::Pod;
 
     use super::{Dtype, Words};
-    use crate::{Device, Result, input::filtered::Neighbours};
+    use crate::{Device, Result, input::filtered::NextAfter};
 
-    pub trait Element: Pod + Neighbours {
+    pub trait Element: Pod + NextAfter {
         /// The type of L1 norms in device memory.
         type Magnitudes: super::Element;
         const DTYPE: Dtype;

@@ -12,7 +12,7 @@ use crate::{
     input::{AnyTask, Task, buffer, rows::RowsTask},
     memory::Memory,
     op::{Operation, RowsOperation, kind, sealed},
-    reducer::{Code, Places, Span, slots},
+    reducer::{Code, ElementRange, LaunchContext, slots},
 };
 pub use crate::{
     arch::{Arch, BadArch},
@@ -202,7 +202,7 @@ pub fn plan(reducer: &Reducer, job: &Job, choice: Option<Choice>) -> Result<Laun
 }
 
 pub fn depth(launch: Launch, job: &Job) -> u64 {
-    launch.depth(Span::from(job).extent())
+    launch.depth(ElementRange::from(job).extent())
 }
 
 /// Reduces and waits. Returns the 16 bytes of an [`Output`](crate::Output) as words. `keep` is called on
@@ -221,7 +221,7 @@ pub unsafe fn reduce(reducer: &Reducer, job: &Job, keep: impl FnOnce()) -> Resul
         keep();
     };
     // SAFETY: the caller's contract.
-    let reduced = unsafe { reducer.core().reduce(&Span::from(job), |results| results.get(0)) };
+    let reduced = unsafe { reducer.core().reduce(&ElementRange::from(job), |results| results.get(0)) };
     reduced.map(|[first, second, ..]| [first, second]).map_err(|failed| failed.or_keep(keep))
 }
 
@@ -260,11 +260,12 @@ impl Launcher {
         output: u64,
         recording: bool,
     ) -> Result<()> {
-        let places = Places::new(self.slots.address(), output, RawStream::from_raw(stream.cast()));
-        let places = Places { choice, recording, ..places };
+        let context =
+            LaunchContext::new(self.slots.address(), output, RawStream::from_raw(stream.cast()));
+        let context = LaunchContext { choice, recording, ..context };
         // SAFETY: only this launcher uses the slots, one launch after the other, and each launch leaves
         // them at zero; the caller's contract.
-        unsafe { Span::from(job).enqueue(self.reducer.core().kernels(), &places) }
+        unsafe { ElementRange::from(job).enqueue(self.reducer.core().kernels(), &context) }
     }
 
     /// Enqueues a job whose elements are one or more rows of `len` elements.
@@ -283,10 +284,11 @@ impl Launcher {
         output: u64,
         recording: bool,
     ) -> Result<()> {
-        Span::from(job).check()?;
-        let places = Places::new(self.slots.address(), output, RawStream::from_raw(stream.cast()));
-        let places = Places { recording, ..places };
+        ElementRange::from(job).check()?;
+        let context =
+            LaunchContext::new(self.slots.address(), output, RawStream::from_raw(stream.cast()));
+        let context = LaunchContext { recording, ..context };
         // SAFETY: as in `launch`, whose contract the caller fulfils.
-        unsafe { rows_task(job, len).task().enqueue(self.reducer.core().kernels(), &places) }
+        unsafe { rows_task(job, len).task().enqueue(self.reducer.core().kernels(), &context) }
     }
 }

@@ -250,7 +250,7 @@ impl Dtype {
     }
 
     /// Returns the type of the same size whose tuning applies if this one was not measured.
-    pub(crate) const fn measured_as(self) -> Self {
+    pub(crate) const fn tuning_proxy(self) -> Self {
         match self {
             Self::I16 | Self::U16 => Self::F16,
             other => other,
@@ -378,9 +378,9 @@ mod tests {
     #[test]
     fn what_was_measured_is_chosen_by_its_own_measurements() {
         for &dtype in Dtype::ALL {
-            let measured = dtype.measured_as();
-            assert_eq!((measured.measured_as(), measured.size()), (measured, dtype.size()), "{dtype}");
+            let measured = dtype.tuning_proxy();
+            assert_eq!((measured.tuning_proxy(), measured.size()), (measured, dtype.size()), "{dtype}");
         }
-        assert_eq!(Dtype::I8.measured_as(), Dtype::I8);
+        assert_eq!(Dtype::I8.tuning_proxy(), Dtype::I8);
     }
 }

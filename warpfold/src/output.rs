@@ -80,14 +80,14 @@ impl<R: Outcome> Output<R> {
     /// # Errors
     /// [`Error::Driver`](crate::Error::Driver) if the reduction or the copy fails.
     pub fn read(&self) -> Result<R> {
-        self.written.settle()?;
+        self.written.wait_ready()?;
         // SAFETY: the result lives as long as the memory, and its writes are complete.
         let results = unsafe { R::copy_out(self.device(), self.as_device_ptr(), 1) }?;
         Ok(results[0])
     }
 
     pub(crate) fn words(&self) -> Result<Words> {
-        self.written.settle()?;
+        self.written.wait_ready()?;
         let mut words = Words::default();
         let bytes = self.memory.bytes().min(size_of_val(&words) as u64);
         // SAFETY: as in `read`.
@@ -115,8 +115,8 @@ impl<R: Outcome> Output<R> {
     }
 
     /// Waits for earlier writes, and for launches that read the result as a count.
-    pub(crate) fn settle(&self) -> Result<()> {
-        self.written.settle()?;
+    pub(crate) fn wait_ready(&self) -> Result<()> {
+        self.written.wait_ready()?;
         let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
         reads.iter().try_for_each(|end| end.wait_out().map_err(|failed| failed.error))
     }

@@ -113,7 +113,7 @@ impl<R: Outcome> Outputs<R> {
         if self.is_empty() {
             return Ok(Vec::new());
         }
-        self.settle()?;
+        self.wait_ready()?;
         // SAFETY: the results live as long as the memory, and their writes are complete.
         unsafe { R::copy_out(self.device(), self.as_device_ptr(), self.len) }
     }
@@ -138,8 +138,8 @@ impl<R: Outcome> Outputs<R> {
         Buffer::written(self.memory, bytes, self.written)
     }
 
-    pub(crate) fn settle(&self) -> Result<()> {
-        self.written.settle()
+    pub(crate) fn wait_ready(&self) -> Result<()> {
+        self.written.wait_ready()
     }
 
     /// Makes a stream wait for the current write, before it writes other results.

@@ -259,7 +259,7 @@ impl LastWrite {
         }
     }
 
-    pub(crate) fn settle(&self) -> Result<()> {
+    pub(crate) fn wait_ready(&self) -> Result<()> {
         let mut ends = self.ends().iter();
         ends.try_for_each(|end| end.wait_out().map_err(|failed| failed.error))
     }

@@ -4,7 +4,7 @@ use std::{cmp::Ordering, fmt};
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::{Bits, Element, element::sealed, input::filtered::Neighbours, names::Dtype};
+use crate::{Bits, Element, element::sealed, input::filtered::NextAfter, names::Dtype};
 
 /// A Boolean in device memory: a byte that is false if it is 0, and true otherwise.
 ///
@@ -96,7 +96,7 @@ impl Element for Bool {
 
 impl Bits for Bool {}
 
-impl Neighbours for Bool {
+impl NextAfter for Bool {
     const LEAST: Self = Self::FALSE;
     const GREATEST: Self = Self(u8::MAX);
 

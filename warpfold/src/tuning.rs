@@ -253,7 +253,7 @@ impl Tuning {
     }
 
     /// Returns the choice for an input of `bytes` bytes. If the type was not measured, [another
-    /// one](Dtype::measured_as) of its size is used.
+    /// one](Dtype::tuning_proxy) of its size is used.
     pub fn choice(&self, op: Op, dtype: Dtype, bytes: u64, arch: Arch) -> Choice {
         // Above this size instructions are the limit, and no longer the time in which blocks combine.
         const BY_INSTRUCTIONS_ABOVE: u64 = 64 << 20;
@@ -261,8 +261,8 @@ impl Tuning {
             return Choice::by_instructions(dtype);
         }
         let fits = |bracket: &&Bracket| bracket.up_to.is_none_or(|up_to| bytes <= up_to);
-        let measured = |dtype| self.0.get(op.measured_as(), dtype).iter().find(fits);
-        let found = measured(dtype).or_else(|| measured(dtype.measured_as()));
+        let measured = |dtype| self.0.get(op.tuning_proxy(), dtype).iter().find(fits);
+        let found = measured(dtype).or_else(|| measured(dtype.tuning_proxy()));
         found.map_or_else(|| Choice::generic(bytes, arch), |bracket| bracket.choice())
     }
 }
@@ -297,7 +297,7 @@ mod tests {
         for Measured { arch, tables } in BUILT_IN {
             let tuning = Tuning::built_in(*arch);
             let pairs = Op::pairs()
-                .filter(|(op, dtype)| (op.measured_as(), dtype.measured_as()) == (*op, *dtype));
+                .filter(|(op, dtype)| (op.tuning_proxy(), dtype.tuning_proxy()) == (*op, *dtype));
             assert_eq!(tables.len(), pairs.clone().count(), "{arch}");
             for (op, dtype) in pairs {
                 let mut named =

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    reducer::{Code, Codes, Kernels, Layout, Places, Span},
+    reducer::{Code, Codes, ElementRange, Kernels, LaunchContext, Layout},
 };
 
 /// The launches of one call, usually a single launch.
@@ -61,7 +61,7 @@ pub(crate) trait Task: fmt::Debug {
     fn prepare(&self, kernels: &Kernels) -> Result<()>;
 
     /// Enqueues the launches. The task must not be empty, except for a
-    /// [`ContinuedTask`](super::buffer::ContinuedTask) without elements. `places.found` must be set if
+    /// [`ContinuedTask`](super::buffer::ContinuedTask) without elements. `context.found` must be set if
     /// the task has a count.
     ///
     /// # Safety
@@ -80,7 +80,7 @@ pub(crate) trait Task: fmt::Debug {
     ///   otherwise.
     /// - The stream must be of this device.
     /// - All of these, and the kernels, must live until the work has ended.
-    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()>;
+    unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()>;
 }
 
 macro_rules! tasks {
@@ -104,7 +104,7 @@ macro_rules! tasks {
 }
 
 tasks! {
-    Elements(Span),
+    Elements(ElementRange),
     Counted(CountedTask),
     Together(TogetherTask),
     Pairs(PairsTask),

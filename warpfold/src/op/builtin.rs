@@ -103,7 +103,7 @@ pub(super) struct Facts {
     pub(super) skips_nan: bool,
     pub(super) reproducible: Reproducible,
     /// The kind whose tuning it uses: itself, or one that loads elements alike.
-    pub(super) measured_as: OpKind,
+    pub(super) tuning_proxy: OpKind,
 }
 
 /// The combinations of modifiers.
@@ -264,8 +264,8 @@ impl Op {
     }
 
     /// Returns the operation whose tuning it uses.
-    pub(crate) const fn measured_as(self) -> Self {
-        match self.kind.facts().measured_as {
+    pub(crate) const fn tuning_proxy(self) -> Self {
+        match self.kind.facts().tuning_proxy {
             // Squares were measured only without modifiers.
             OpKind::SumOfSquares if self.form() != 0 => OpKind::Sum.plain(),
             kind => kind.plain(),
@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn what_was_measured_is_chosen_by_its_own_measurements() {
-        assert!(Op::all().all(|op| op.measured_as().measured_as() == op.measured_as()));
-        assert_eq!(OpKind::Max.plain().measured_as(), OpKind::Max.plain());
+        assert!(Op::all().all(|op| op.tuning_proxy().tuning_proxy() == op.tuning_proxy()));
+        assert_eq!(OpKind::Max.plain().tuning_proxy(), OpKind::Max.plain());
     }
 }

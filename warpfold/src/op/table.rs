@@ -26,7 +26,7 @@ macro_rules! operations {
         $(#[$attr:meta])*
         $Name:ident = $name:literal, $function:literal, $summary:literal;
             $Elements:ident: $written:ident, $of_none:ident, $skips_nan:tt, $reproducible:ident,
-            $measured_as:ident;
+            $tuning_proxy:ident;
     )*) => {
         /// The kind of an operation.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,7 +55,7 @@ macro_rules! operations {
                         of_none: OfNone::$of_none,
                         skips_nan: $skips_nan,
                         reproducible: Reproducible::$reproducible,
-                        measured_as: Self::$measured_as,
+                        tuning_proxy: Self::$tuning_proxy,
                     },)*
                 }
             }

@@ -10,7 +10,7 @@ use super::{
     group::Shared,
     host_results::{HostResults, Layout, Mark},
     job::Codes,
-    kernels::{Kernels, Places},
+    kernels::{Kernels, LaunchContext},
     pool::{Cell, Lease, Pool},
     streamed::Ring,
 };
@@ -23,13 +23,13 @@ use crate::{
 pub(crate) struct Core {
     kernels: Kernels,
     pool: Pool,
-    detached: Mutex<VecDeque<Underway>>,
+    detached: Mutex<VecDeque<InFlight>>,
     /// The ring of the last streamed reduction, kept for the next one.
     ring: Mutex<Option<Ring>>,
 }
 
 /// The resources of a reduction on a stream, held until it has finished.
-pub(crate) struct Underway {
+pub(crate) struct InFlight {
     cell: Cell,
     /// The words of the cell that kernels write; none if the results go to an output.
     layout: Layout,
@@ -44,12 +44,12 @@ pub(crate) struct Underway {
 }
 
 /// A leased workspace with pending tasks.
-pub(super) struct Begun<'c> {
+pub(super) struct Submission<'c> {
     core: &'c Core,
     lease: Lease<'c>,
 }
 
-impl Begun<'_> {
+impl Submission<'_> {
     /// Enqueues a non-empty task after the work that `precede` makes the stream wait for. Its output is
     /// the workspace.
     ///
@@ -168,7 +168,7 @@ impl Core {
         // forever; the caller answers for the elements and the output.
         let launched = ready.and_then(|()| unsafe { self.launch(&lease, task, output) });
         let is_done = || lease.is_done();
-        if launched.is_ok() && awaited.is_some_and(|(results, bytes)| results.come(is_done, bytes)) {
+        if launched.is_ok() && awaited.is_some_and(|(results, bytes)| results.poll(is_done, bytes)) {
             lease.seen();
             return Ok(lease);
         }
@@ -180,18 +180,18 @@ impl Core {
     /// # Safety
     /// The workspace must be kept until the task has finished; otherwise as [`run`](Self::run).
     unsafe fn launch(&self, lease: &Lease<'_>, task: &dyn Task, output: u64) -> Result<()> {
-        let places = Places::new(lease.slots(), output, lease.stream().raw());
+        let context = LaunchContext::new(lease.slots(), output, lease.stream().raw());
         // SAFETY: the caller's contract.
-        unsafe { task.enqueue(&self.kernels, &places) }
+        unsafe { task.enqueue(&self.kernels, &context) }
     }
 
     /// Leases a workspace for tasks that must be waited for. A caller that leases from several reducers
     /// does so in the order of [`place`](Self::place), which rules out a deadlock.
-    pub(super) fn begin(&self) -> Result<Begun<'_>> {
+    pub(super) fn begin(&self) -> Result<Submission<'_>> {
         let mut lease = self.pool.lease(None)?;
         // SAFETY: the workspace is leased, and its stream is used by its holder alone.
         unsafe { lease.make_ready(None) }?;
-        Ok(Begun { core: self, lease })
+        Ok(Submission { core: self, lease })
     }
 
     /// Returns the position in a total order of all cores.
@@ -213,7 +213,7 @@ impl Core {
         stream: &Stream,
         inputs: Inputs<'_>,
         output: Option<&Arc<Memory>>,
-    ) -> Result<Underway> {
+    ) -> Result<InFlight> {
         let Inputs { task, memory, second, offsets, count, group } = inputs;
         task.prepare(&self.kernels)?;
         if let Some(count) = count {
@@ -221,7 +221,7 @@ impl Core {
         }
         let (cell, layout) = (self.pool.cell()?, task.layout());
         let bytes = task.seen_at_end().filter(|_| output.is_none());
-        let underway = Underway {
+        let in_flight = InFlight {
             awaited: bytes.map(|bytes| (cell.mark(layout), bytes)),
             cell,
             layout: if output.is_some() { Layout::default() } else { layout },
@@ -231,17 +231,17 @@ impl Core {
             _group: group.cloned(),
             _codes: task.kept_codes(),
         };
-        let address = output.map_or_else(|| underway.cell.address(), |output| output.address());
-        // SAFETY: `underway` keeps the inputs and the output until the task has finished; the caller's
+        let address = output.map_or_else(|| in_flight.cell.address(), |output| output.address());
+        // SAFETY: `in_flight` keeps the inputs and the output until the task has finished; the caller's
         // contract.
-        match unsafe { self.enqueue_to(stream, task, address, &underway.cell) } {
+        match unsafe { self.enqueue_to(stream, task, address, &in_flight.cell) } {
             Ok(()) => {
                 if let Some(count) = count {
-                    count.read_until(&underway.cell.end);
+                    count.read_until(&in_flight.cell.end);
                 }
-                Ok(underway)
+                Ok(in_flight)
             }
-            Err(failed) => Err(self.lose(underway, failed)),
+            Err(failed) => Err(self.lose(in_flight, failed)),
         }
     }
 
@@ -253,11 +253,11 @@ impl Core {
         self: &Arc<Self>,
         stream: &Stream,
         output: &Arc<Memory>,
-    ) -> Result<Underway> {
-        let underway = self.holding(output)?;
-        // SAFETY: `underway` keeps the memory until this has finished; the caller's contract.
+    ) -> Result<InFlight> {
+        let in_flight = self.holding(output)?;
+        // SAFETY: `in_flight` keeps the memory until this has finished; the caller's contract.
         let enqueued = unsafe { output.clear_on(stream) };
-        self.record_end(stream, underway, enqueued)
+        self.record_end(stream, in_flight, enqueued)
     }
 
     /// Keeps memory and the resources of a group's launches until the work enqueued so far on a stream
@@ -267,26 +267,26 @@ impl Core {
         stream: &Stream,
         memory: &Arc<Memory>,
         group: &Arc<Shared>,
-    ) -> Result<Underway> {
-        let underway = Underway { _group: Some(group.clone()), ..self.holding(memory)? };
-        self.record_end(stream, underway, Ok(()))
+    ) -> Result<InFlight> {
+        let in_flight = InFlight { _group: Some(group.clone()), ..self.holding(memory)? };
+        self.record_end(stream, in_flight, Ok(()))
     }
 
     /// Returns the resources of a reduction that holds nothing but a cell and `memory`.
-    fn holding(&self, memory: &Arc<Memory>) -> Result<Underway> {
+    fn holding(&self, memory: &Arc<Memory>) -> Result<InFlight> {
         let _memories = [Some(memory.clone()), None, None];
-        Ok(Underway { _memories, ..Underway::until_end_of(self.pool.cell()?) })
+        Ok(InFlight { _memories, ..InFlight::until_end_of(self.pool.cell()?) })
     }
 
     fn record_end(
         self: &Arc<Self>,
         stream: &Stream,
-        underway: Underway,
+        in_flight: InFlight,
         enqueued: Result<()>,
-    ) -> Result<Underway> {
-        match enqueued.and_then(|()| underway.cell.end.record(stream)) {
-            Ok(()) => Ok(underway),
-            Err(error) => Err(self.lose(underway, Failed { error, ended: stream.has_ended() })),
+    ) -> Result<InFlight> {
+        match enqueued.and_then(|()| in_flight.cell.end.record(stream)) {
+            Ok(()) => Ok(in_flight),
+            Err(error) => Err(self.lose(in_flight, Failed { error, ended: stream.has_ended() })),
         }
     }
 
@@ -306,11 +306,11 @@ impl Core {
         let mut lease = self.pool.lease(Some(stream)).map_err(Failed::not_begun)?;
         // SAFETY: the workspace is leased until its use on this stream is marked or waited for below.
         let ready = unsafe { lease.make_ready(Some(stream)) };
-        let places = Places::new(lease.slots(), output, stream.raw());
-        let places = Places { found: Some(cell.found_address()), ..places };
+        let context = LaunchContext::new(lease.slots(), output, stream.raw());
+        let context = LaunchContext { found: Some(cell.found_address()), ..context };
         // SAFETY: the slots are ready, and the workspace is kept as stated above; the caller's contract.
-        let enqueue = |places: &Places| unsafe { task.enqueue(&self.kernels, places) };
-        match ready.and_then(|()| enqueue(&places)).and_then(|()| cell.end.record(stream)) {
+        let enqueue = |context: &LaunchContext| unsafe { task.enqueue(&self.kernels, context) };
+        match ready.and_then(|()| enqueue(&context)).and_then(|()| cell.end.record(stream)) {
             Ok(()) => {
                 lease.used_until(&cell.end);
                 Ok(())
@@ -324,50 +324,50 @@ impl Core {
     /// that the kernel found if it has a count.
     pub(crate) fn finish<R>(
         self: &Arc<Self>,
-        underway: Underway,
+        in_flight: InFlight,
         read: impl FnOnce(HostResults<'_>, Option<u64>) -> R,
     ) -> Result<R> {
         // A forked child may have neither the host words nor the thread that unlocks the pool.
         if let Err(error) = self.device().require_process() {
-            return Err(self.lose(underway, Failed { error, ended: false }));
+            return Err(self.lose(in_flight, Failed { error, ended: false }));
         }
-        if underway.results_come() {
-            let read = read(underway.cell.take(underway.layout), None);
+        if in_flight.poll_results() {
+            let read = read(in_flight.cell.take(in_flight.layout), None);
             // The kernels only have to exit. No caller waits for that, and they use no memory any more.
-            self.detach(Underway { _codes: underway._codes, ..Underway::until_end_of(underway.cell) });
+            self.detach(InFlight { _codes: in_flight._codes, ..InFlight::until_end_of(in_flight.cell) });
             return Ok(read);
         }
-        match underway.cell.end.wait_out() {
+        match in_flight.cell.end.wait_out() {
             Ok(()) => {
-                let results = underway.cell.take(underway.layout);
-                let found = underway.count.is_some().then(|| underway.cell.found());
+                let results = in_flight.cell.take(in_flight.layout);
+                let found = in_flight.count.is_some().then(|| in_flight.cell.found());
                 let read = read(results, found);
-                self.pool.give(underway.cell);
+                self.pool.give(in_flight.cell);
                 Ok(read)
             }
-            Err(failed) => Err(self.lose(underway, failed)),
+            Err(failed) => Err(self.lose(in_flight, failed)),
         }
     }
 
     /// Releases the resources of a failed launch, or leaks them if it may still run.
-    fn lose(self: &Arc<Self>, underway: Underway, failed: Failed<Error>) -> Error {
+    fn lose(self: &Arc<Self>, in_flight: InFlight, failed: Failed<Error>) -> Error {
         if failed.ended {
-            self.pool.give(underway.cell);
+            self.pool.give(in_flight.cell);
         } else {
-            mem::forget((self.clone(), underway));
+            mem::forget((self.clone(), in_flight));
         }
         failed.error
     }
 
     /// Keeps the resources of a reduction that no caller waits for until it has finished.
-    pub(crate) fn detach(&self, underway: Underway) {
-        self.detached.lock().unwrap_or_else(PoisonError::into_inner).push_back(underway);
+    pub(crate) fn detach(&self, in_flight: InFlight) {
+        self.detached.lock().unwrap_or_else(PoisonError::into_inner).push_back(in_flight);
     }
 
     /// Releases the resources of detached reductions that have finished. A call stops at the first that
     /// is in flight, and moves it to the back: it costs one query however many are in flight, and a long
     /// reduction does not hold up the others.
-    pub(crate) fn sweep(&self) {
+    pub(crate) fn reclaim_finished(&self) {
         while self.device().is_of_this_process() {
             let mut detached = self.detached.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(next) = detached.pop_front() else { return };
@@ -382,7 +382,7 @@ impl Core {
     }
 }
 
-impl Underway {
+impl InFlight {
     /// Returns the resources of a reduction that holds nothing but a cell.
     fn until_end_of(cell: Cell) -> Self {
         Self {
@@ -398,10 +398,10 @@ impl Underway {
     }
 
     /// Polls for the results for a while if the host may, and returns whether they have arrived.
-    fn results_come(&self) -> bool {
+    fn poll_results(&self) -> bool {
         let is_done = || self.cell.end.is_done().unwrap_or(true);
         self.awaited
-            .is_some_and(|(mark, bytes)| self.cell.awaited(mark, self.layout).come(is_done, bytes))
+            .is_some_and(|(mark, bytes)| self.cell.awaited(mark, self.layout).poll(is_done, bytes))
     }
 
     pub(crate) fn is_ready(&self) -> Result<bool> {
@@ -422,10 +422,10 @@ impl Drop for Core {
     fn drop(&mut self) {
         let detached = self.detached.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut all_ended = true;
-        for underway in detached.drain(..) {
-            if let Err(Failed { ended: false, .. }) = underway.cell.end.wait_out() {
+        for in_flight in detached.drain(..) {
+            if let Err(Failed { ended: false, .. }) = in_flight.cell.end.wait_out() {
                 all_ended = false;
-                mem::forget(underway);
+                mem::forget(in_flight);
             }
         }
         // All other uses of the pool belonged to reductions that held a reference to this core, so they
@@ -451,7 +451,7 @@ mod tests {
         let device = Device::open(Selection::Sim).unwrap();
         let (reducer, values) = (Reducer::new(&device).unwrap(), device.upload(&[1_u8, 2]).unwrap());
         let (stream, mut sum) = (device.stream().unwrap(), device.output().unwrap());
-        let underway = || reducer.core().detached.lock().unwrap().len();
+        let in_flight = || reducer.core().detached.lock().unwrap().len();
         for queries in [0, 1] {
             let log = warpfold_sim_driver::record_calls();
             reducer.on(&stream).reduce_into(crate::op::Sum, &values, &mut sum).unwrap();
@@ -460,11 +460,11 @@ mod tests {
             // The earlier write of the sum is on the same stream.
             assert_eq!(asked, [queries, 0, 0]);
         }
-        assert_eq!(underway(), 2);
+        assert_eq!(in_flight(), 2);
         stream.synchronize().unwrap();
         let log = warpfold_sim_driver::record_calls();
-        reducer.core().sweep();
-        assert_eq!((log.count("cuEventQuery"), underway()), (2, 0));
+        reducer.core().reclaim_finished();
+        assert_eq!((log.count("cuEventQuery"), in_flight()), (2, 0));
     }
 
     /// A sum is observed in host memory without a wait: the poll's query makes the simulator run the

@@ -97,7 +97,7 @@ impl<'w> Awaited<'w> {
     /// Polls for the results for as long as a reduction of `bytes` bytes takes on an idle device, and
     /// returns whether they have arrived. If so, the launches use no memory any more, and only have to
     /// exit. `are_done` asks the driver whether they have finished, successfully or not.
-    pub(super) fn come(&self, are_done: impl Fn() -> bool, bytes: u64) -> bool {
+    pub(super) fn poll(&self, are_done: impl Fn() -> bool, bytes: u64) -> bool {
         // A GPU of 1 TB/s reads them in that time.
         let reading = Duration::from_nanos(bytes / 1_000).min(MAX_READING);
         let mut slices = 0..MIN_SLICES + reading.div_duration_f64(SLICE) as u32;

@@ -55,7 +55,7 @@ impl Code {
 
     /// Returns the operation and type whose measured tuning applies. A program's own operations were not
     /// measured; they read as much as a sum of `f32`.
-    pub(crate) fn measured_as(&self) -> (Op, Dtype) {
+    pub(crate) fn tuning_proxy(&self) -> (Op, Dtype) {
         match *self {
             Self::BuiltIn(op, dtype) => (op, dtype),
             Self::Custom(_) => (OpKind::Sum.plain(), Dtype::F32),
@@ -130,14 +130,14 @@ impl fmt::Debug for Code {
 
 /// A range of elements in device memory, and the operation that reduces them.
 #[derive(Debug, Clone)]
-pub(crate) struct Span {
+pub(crate) struct ElementRange {
     pub(crate) code: Code,
     pub(crate) n: u64,
     /// The address of the first element, aligned as [`Buffer`] requires.
     pub(crate) address: u64,
 }
 
-impl Span {
+impl ElementRange {
     /// Returns all elements of a buffer, which must be on `device` and not too many.
     pub(crate) fn of<T: Plain>(code: Code, buffer: &Buffer<T>, device: &Device) -> Result<Self> {
         Self::within(code, buffer, 0, buffer.len(), device)
@@ -154,9 +154,9 @@ impl Span {
         device.require("buffer", buffer.device())?;
         code.require_device(device)?;
         let address = buffer.as_device_ptr() + (offset * size_of::<T>()) as u64;
-        let span = Self { code, n: n as u64, address };
-        span.check()?;
-        Ok(span)
+        let range = Self { code, n: n as u64, address };
+        range.check()?;
+        Ok(range)
     }
 
     pub(crate) fn check(&self) -> Result<()> {
@@ -183,7 +183,7 @@ pub(crate) fn require_few(n: u64) -> Result<()> {
 
 /// The running state that a launch continues, or its meeting with launches on other devices.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Carried {
+pub(crate) struct RunningState {
     /// The number of earlier elements.
     pub(crate) before: u64,
     /// The address of the running state, which the launch updates:
@@ -224,7 +224,7 @@ pub struct Job {
     pub address: u64,
 }
 
-impl From<&Job> for Span {
+impl From<&Job> for ElementRange {
     fn from(&Job { op, dtype, n, address }: &Job) -> Self {
         Self { code: Code::BuiltIn(op, dtype), n, address }
     }
@@ -234,20 +234,20 @@ impl From<&Job> for Span {
 mod tests {
     use super::*;
 
-    fn span(dtype: Dtype, n: u64) -> Span {
-        Span { code: Code::BuiltIn(OpKind::Sum.plain(), dtype), n, address: 0 }
+    fn range(dtype: Dtype, n: u64) -> ElementRange {
+        ElementRange { code: Code::BuiltIn(OpKind::Sum.plain(), dtype), n, address: 0 }
     }
 
     #[test]
     fn too_many_elements_are_refused_with_the_limit() {
-        assert!(span(Dtype::I8, MAX_ELEMENTS).check().is_ok());
-        let message = span(Dtype::I8, MAX_ELEMENTS + 1).check().unwrap_err().to_string();
+        assert!(range(Dtype::I8, MAX_ELEMENTS).check().is_ok());
+        let message = range(Dtype::I8, MAX_ELEMENTS + 1).check().unwrap_err().to_string();
         assert!(message.contains("34359738369") && message.contains("34359738368"), "{message}");
     }
 
     #[test]
     fn the_bytes_are_those_of_all_elements() {
-        assert_eq!((span(Dtype::I8, 7).bytes(), span(Dtype::F16, 7).bytes()), (7, 14));
-        assert_eq!(span(Dtype::F64, MAX_ELEMENTS).bytes(), 1 << 38);
+        assert_eq!((range(Dtype::I8, 7).bytes(), range(Dtype::F16, 7).bytes()), (7, 14));
+        assert_eq!(range(Dtype::F64, MAX_ELEMENTS).bytes(), 1 << 38);
     }
 }

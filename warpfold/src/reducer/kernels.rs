@@ -240,7 +240,7 @@ unsafe fn resident_blocks(
 }
 
 /// The addresses and the stream of a launch.
-pub(crate) struct Places {
+pub(crate) struct LaunchContext {
     /// Slots that nothing else uses.
     pub(crate) slots: u64,
     pub(crate) output: u64,
@@ -252,7 +252,7 @@ pub(crate) struct Places {
     pub(crate) recording: bool,
 }
 
-impl Places {
+impl LaunchContext {
     pub(crate) fn new(slots: u64, output: u64, stream: RawStream) -> Self {
         Self { slots, output, found: None, stream, choice: None, recording: false }
     }

@@ -36,8 +36,8 @@ pub use group::{
 };
 pub(crate) use host_results::{HostResults, Layout};
 pub use job::Job;
-pub(crate) use job::{Carried, Code, Codes, Place, Span, require_few};
-pub(crate) use kernels::{Entry, Kernels, LoadedKernels, Places, launch_with};
+pub(crate) use job::{Code, Codes, ElementRange, Place, RunningState, require_few};
+pub(crate) use kernels::{Entry, Kernels, LaunchContext, LoadedKernels, launch_with};
 pub use on_stream::OnStream;
 pub use pending::Pending;
 pub use plan::DeviceOutput;
@@ -157,10 +157,10 @@ impl Reducer {
     /// [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35; those of loading
     /// the kernels, as [`prepare`](Self::prepare).
     pub fn error_bound<T: Element, O: BoundedSum<T>>(&self, op: O, values: &Buffer<T>) -> Result<f64> {
-        let span = Span::of(op.code(), values, self.device())?;
-        let Some(roundoff) = T::DTYPE.sum_roundoff().filter(|_| span.n > 0) else { return Ok(0.0) };
-        let launch = plan(self.0.kernels(), &span, None)?;
-        let relative = launch.depth(span.extent()) as f64 * roundoff;
+        let range = ElementRange::of(op.code(), values, self.device())?;
+        let Some(roundoff) = T::DTYPE.sum_roundoff().filter(|_| range.n > 0) else { return Ok(0.0) };
+        let launch = plan(self.0.kernels(), &range, None)?;
+        let relative = launch.depth(range.extent()) as f64 * roundoff;
         Ok(relative / (1.0 - relative))
     }
 

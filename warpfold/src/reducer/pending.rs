@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use super::{
-    core::{Core, Underway},
+    core::{Core, InFlight},
     host_results::HostResults,
     plan::CopyOut,
 };
@@ -37,7 +37,7 @@ pub(super) type InDevice<R> = (Arc<Memory>, usize, CopyOut<R>);
 struct Work {
     core: Arc<Core>,
     /// Taken by the wait.
-    underway: Option<Underway>,
+    in_flight: Option<InFlight>,
 }
 
 impl<R> Pending<R> {
@@ -47,16 +47,16 @@ impl<R> Pending<R> {
 
     pub(super) fn running(
         core: &Arc<Core>,
-        underway: Underway,
+        in_flight: InFlight,
         decode: fn(HostResults<'_>) -> R,
         len: u64,
     ) -> Self {
-        let work = Work { core: core.clone(), underway: Some(underway) };
+        let work = Work { core: core.clone(), in_flight: Some(in_flight) };
         Self(State::Running { work, decode, len })
     }
 
-    pub(super) fn copied(core: &Arc<Core>, underway: Underway, from: InDevice<R>) -> Self {
-        let work = Work { core: core.clone(), underway: Some(underway) };
+    pub(super) fn copied(core: &Arc<Core>, in_flight: InFlight, from: InDevice<R>) -> Self {
+        let work = Work { core: core.clone(), in_flight: Some(in_flight) };
         Self(State::Copied { work, from })
     }
 
@@ -94,7 +94,7 @@ impl<R> Pending<R> {
         match &self.0 {
             State::Ready(_) => Ok(true),
             State::Running { work, .. } | State::Copied { work, .. } => {
-                work.underway.as_ref().map_or(Ok(true), Underway::is_ready)
+                work.in_flight.as_ref().map_or(Ok(true), InFlight::is_ready)
             }
         }
     }
@@ -102,16 +102,16 @@ impl<R> Pending<R> {
 
 impl Work {
     fn finish<T>(&mut self, read: impl FnOnce(HostResults<'_>, Option<u64>) -> T) -> Result<T> {
-        let underway = self.underway.take().expect("a result is waited for once");
-        self.core.finish(underway, read)
+        let in_flight = self.in_flight.take().expect("a result is waited for once");
+        self.core.finish(in_flight, read)
     }
 }
 
 impl Drop for Work {
     fn drop(&mut self) {
-        if let Some(underway) = self.underway.take() {
+        if let Some(in_flight) = self.in_flight.take() {
             // No caller reads this error, and `finish` leaks memory that may still be in use.
-            let _ = self.core.finish(underway, |_, _| ());
+            let _ = self.core.finish(in_flight, |_, _| ());
         }
     }
 }

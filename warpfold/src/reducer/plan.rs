@@ -76,7 +76,7 @@ macro_rules! device_outputs {
             }
 
             fn wait_ready(&self) -> Result<()> {
-                self.settle()
+                self.wait_ready()
             }
 
             fn memory(&self) -> &Arc<Memory> {
@@ -191,7 +191,7 @@ impl<'p, R> Plan<'p, R> {
     }
 
     pub(crate) fn wait_ready(&self) -> Result<()> {
-        self.buffers.iter().flatten().try_for_each(|elements| elements.written.settle())
+        self.buffers.iter().flatten().try_for_each(|elements| elements.written.wait_ready())
     }
 
     fn precede(&self, stream: &Stream) -> Result<()> {
@@ -257,7 +257,7 @@ impl Reducer {
         }
         plan.wait_ready()?;
         let core = self.core();
-        core.sweep();
+        core.reclaim_finished();
         let device = self.device();
         let copied = plan.copied();
         let memory = copied.map(|(several, _)| Memory::new(device, several.all_bytes()));
@@ -291,18 +291,18 @@ impl OnStream<'_> {
         }
         plan.precede(self.stream)?;
         let core = self.reducer.core();
-        core.sweep();
+        core.reclaim_finished();
         let Some((several, copy)) = plan.copied() else {
             // SAFETY: the stream belongs to the device. Buffers are never written again once they have
-            // elements, and `Underway` keeps them until the kernel has finished. A count that is an
+            // elements, and `InFlight` keeps them until the kernel has finished. A count that is an
             // `Output` is borrowed here; its next write waits for this launch.
-            let underway = unsafe { core.enqueue(self.stream, plan.inputs(), None) }?;
-            return Ok(Pending::running(core, underway, plan.decode, plan.len));
+            let in_flight = unsafe { core.enqueue(self.stream, plan.inputs(), None) }?;
+            return Ok(Pending::running(core, in_flight, plan.decode, plan.len));
         };
         let outputs = Arc::new(Memory::new(self.reducer.device(), several.all_bytes())?);
         // SAFETY: as above, for the offsets too; the outputs are new and have room for every result.
-        let underway = unsafe { core.enqueue(self.stream, plan.inputs(), Some(&outputs)) }?;
-        Ok(Pending::copied(core, underway, (outputs, several.count, copy)))
+        let in_flight = unsafe { core.enqueue(self.stream, plan.inputs(), Some(&outputs)) }?;
+        Ok(Pending::copied(core, in_flight, (outputs, several.count, copy)))
     }
 
     /// Enqueues a plan whose results stay in device memory.
@@ -315,8 +315,8 @@ impl OnStream<'_> {
         }
         plan.precede(self.stream)?;
         let core = self.reducer.core();
-        core.sweep();
-        let underway = if !plan.task.is_empty() {
+        core.reclaim_finished();
+        let in_flight = if !plan.task.is_empty() {
             // SAFETY: the stream belongs to the device. Buffers and offsets are never written again once
             // they have elements. The output is borrowed mutably, so it is not the count; it has room
             // for all results, and its earlier uses precede this launch.
@@ -326,8 +326,8 @@ impl OnStream<'_> {
             // SAFETY: as above. Zero bytes are the zero of every type.
             unsafe { core.enqueue_zero(self.stream, output.memory()) }?
         };
-        output.written_until(Arc::clone(underway.end()));
-        core.detach(underway);
+        output.written_until(Arc::clone(in_flight.end()));
+        core.detach(in_flight);
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ use warpfold_driver::{GraphExec, sys};
 use super::{
     core::Core,
     host_results::{HostResults, Layout},
-    kernels::Places,
+    kernels::LaunchContext,
     plan::{DeviceOutput, OutputMemory, Plan},
     pool,
 };
@@ -326,12 +326,12 @@ impl Inner {
                 Target::Host { first, .. } | Target::Pieces { first, .. } => results.address(first),
                 Target::Outputs { address, .. } => address,
             };
-            let places = Places::new(slots.address(), output, stream.raw());
-            let places = Places { recording: true, ..places };
+            let context = LaunchContext::new(slots.address(), output, stream.raw());
+            let context = LaunchContext { recording: true, ..context };
             // SAFETY: `self` holds the task's buffers and offsets. The words or outputs have room for
             // its results and belong to this part alone. Launches follow each other on the stream, so
             // that each has the slots to itself; the caller's contract.
-            unsafe { part.task.enqueue(core.kernels(), &places) }?;
+            unsafe { part.task.enqueue(core.kernels(), &context) }?;
         }
         Ok(())
     }

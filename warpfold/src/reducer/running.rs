@@ -5,7 +5,7 @@ use std::{fmt, marker::PhantomData, mem, sync::Arc};
 use warpfold_abi::reducer::CARRIED_BYTES;
 
 use super::{
-    Carried, Code, Core, Inputs, Reducer, Span,
+    Code, Core, ElementRange, Inputs, Reducer, RunningState,
     plan::{Elements, OutputMemory},
 };
 use crate::{
@@ -87,7 +87,7 @@ impl State {
     /// Launches a program's own operation on no elements, which writes its result of none. If `first` is
     /// not 0, this also initialises the state, for any operation.
     fn begin(&self, code: Code, output: &Arc<Memory>) -> Result<()> {
-        let task = self.task(Span { code, n: 0, address: self.memory.address() }, 0)?;
+        let task = self.task(ElementRange { code, n: 0, address: self.memory.address() }, 0)?;
         task.prepare(self.core.kernels())?;
         if task.is_empty() && self.first == 0 {
             return Ok(());
@@ -102,22 +102,22 @@ impl State {
         reduced.map_err(|failed| failed.or_keep(keep))
     }
 
-    fn task(&self, span: Span, before: u64) -> Result<ContinuedTask> {
-        span.code.require_device(self.device())?;
-        let carried = Carried { before, address: self.memory.address(), meeting: None };
-        Ok(ContinuedTask { span, carried })
+    fn task(&self, range: ElementRange, before: u64) -> Result<ContinuedTask> {
+        range.code.require_device(self.device())?;
+        let carried = RunningState { before, address: self.memory.address(), meeting: None };
+        Ok(ContinuedTask { range, carried })
     }
 
     /// Enqueues the reduction of a range of elements, for which there is [room](Self::require_room).
     fn push(
         &mut self,
         stream: &Stream,
-        span: Span,
+        range: ElementRange,
         elements: Elements<'_>,
         output: &mut dyn OutputMemory,
     ) -> Result<()> {
-        let more = span.n;
-        let task = self.task(span, self.first + self.len)?;
+        let more = range.n;
+        let task = self.task(range, self.first + self.len)?;
         if more == 0 {
             return Ok(());
         }
@@ -125,15 +125,15 @@ impl State {
         output.precede(stream)?;
         elements.written.precede(stream)?;
         task.prepare(self.core.kernels())?;
-        self.core.sweep();
+        self.core.reclaim_finished();
         let inputs = Inputs { second: Some(&self.memory), ..Inputs::of(&task, elements.memory) };
         // SAFETY: the stream is of the device, and the elements are those of a buffer, which never
         // change. The output and the state belong to a running reduction that is borrowed mutably; the
         // stream waits for the launch that used them before.
         let enqueued = unsafe { self.core.enqueue(stream, inputs, Some(output.memory())) };
-        let underway = enqueued.inspect_err(|_| self.lost = true)?;
-        output.written_until(underway.end().clone());
-        self.core.detach(underway);
+        let in_flight = enqueued.inspect_err(|_| self.lost = true)?;
+        output.written_until(in_flight.end().clone());
+        self.core.detach(in_flight);
         self.len += more;
         Ok(())
     }
@@ -191,7 +191,7 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
         }
         self.state.first = first;
         // A launch may still read the result as a count.
-        self.output.settle()?;
+        self.output.wait_ready()?;
         self.state.begin(self.op.code(), self.output.memory())?;
         Ok(self)
     }
@@ -226,8 +226,8 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
         self.state.require_kept()?;
         self.device().require("stream", stream.device())?;
         self.state.require_room(&code, values.len() as u64)?;
-        let span = Span::of(code, values, self.device())?;
-        self.state.push(stream, span, values.elements(), &mut self.output)
+        let range = ElementRange::of(code, values, self.device())?;
+        self.state.push(stream, range, values.elements(), &mut self.output)
     }
 
     /// Returns the state and the result so far as the [cell](warpfold_abi::meeting) of a launch; empty

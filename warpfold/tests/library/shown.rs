@@ -45,7 +45,8 @@ fn what_is_recorded_is_shown_with_its_reductions() {
     let mut recorder = reducer.record();
     shown(recorder.reduce(op::Sum, &buffer).unwrap(), "Recorded { index: 0, .. }");
     shown(recorder.reduce(op::ArgMax, &buffer).unwrap(), "Recorded { index: 1, .. }");
-    let job = |op| format!("Span {{ code: {op}_u8, n: 3, address: {} }}", buffer.as_device_ptr());
+    let job =
+        |op| format!("ElementRange {{ code: {op}_u8, n: 3, address: {} }}", buffer.as_device_ptr());
     let jobs = format!("jobs: [{}, {}], ..", job("sum"), job("argmax"));
     shown(&recorder, &format!("Recorder {{ {jobs} }}"));
     let mut recording = recorder.finish().unwrap();
@@ -66,7 +67,7 @@ fn several_operations_and_rows_are_shown_as_what_is_launched_of_them() {
     shown(recorder.reduce_into(op::Sum, &rows, outputs).unwrap(), "RecordedOutputs { index: 1, .. }");
     let address = buffer.as_device_ptr();
     let many = format!("Together {{ codes: [sum_u8, minmax_u8], n: 3, address: {address} }}");
-    let row = format!("Span {{ code: sum_u8, n: 3, address: {address} }}");
+    let row = format!("ElementRange {{ code: sum_u8, n: 3, address: {address} }}");
     shown(&recorder, &format!("Recorder {{ jobs: [{many}, {row}], .. }}"));
 }
 

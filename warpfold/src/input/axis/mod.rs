@@ -13,7 +13,7 @@ use crate::{
     geometry::elements_of,
     input::{AnyTask, Enqueue, Input, by_plan, rows::RowsTask},
     op::RowsOperation,
-    reducer::{Code, Plan, Span},
+    reducer::{Code, ElementRange, Plan},
 };
 
 /// The elements along one axis of an array, or along several neighbouring ones, from [`Buffer::axis`],
@@ -82,7 +82,7 @@ impl<'a, T: Plain> Axis<'a, T> {
     }
 
     pub(crate) fn task(&self, code: Code, device: &Device) -> Result<AxisTask> {
-        let Span { code, address, .. } = Span::of(code, self.buffer, device)?;
+        let ElementRange { code, address, .. } = ElementRange::of(code, self.buffer, device)?;
         let (matrices, len, width) = (self.outer as u64, self.len as u64, self.inner as u64);
         // At most the number of elements, unless there are none.
         let (apart, pitch) = (len.saturating_mul(width), width);

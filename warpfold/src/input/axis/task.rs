@@ -9,7 +9,7 @@ use crate::{
     Result,
     input::Task,
     kernel_file::Family,
-    reducer::{Code, Kernels, Places, launch_with},
+    reducer::{Code, Kernels, LaunchContext, launch_with},
 };
 
 impl Task for AxisTask {
@@ -25,10 +25,10 @@ impl Task for AxisTask {
         kernels.family(Family::Axis, &self.code).map(drop)
     }
 
-    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+    unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
         let launch = AxisLaunch::new(self, kernels.device().info().shape());
         let entry = kernels.family(Family::Axis, &self.code)?.entry(launch.kernel as usize);
-        let shape = places.shape([launch.blocks, launch.block], entry.overlaps);
+        let shape = context.shape([launch.blocks, launch.block], entry.overlaps);
         let arguments = ReduceAxis::<u8> {
             input: ptr::without_provenance(self.address as usize),
             matrices: self.matrices,
@@ -38,8 +38,8 @@ impl Task for AxisTask {
             width: self.width,
             share: launch.share.into(),
             across: launch.across.into(),
-            slots: ptr::without_provenance_mut(places.slots as usize),
-            output: ptr::without_provenance_mut(places.output as usize),
+            slots: ptr::without_provenance_mut(context.slots as usize),
+            output: ptr::without_provenance_mut(context.output as usize),
         };
         kernels.device().call("launching a reduction along an axis", |driver| {
             // SAFETY: the launch meets the kernel's contract:
@@ -47,7 +47,7 @@ impl Task for AxisTask {
             // - If strips have several blocks, there are slots for all their columns, which are zero.
             // - The `packs` kernel gets aligned rows only, and blocks fit the kernel's shared memory.
             // - Its parameters were checked at load; the caller is responsible for the memory.
-            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+            unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }
 }

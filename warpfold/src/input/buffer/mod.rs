@@ -15,7 +15,7 @@ use super::{AnyTask, Enqueue, Input, Recordable, by_plan};
 use crate::{
     Buffer, Device, Output, Plain, Result,
     op::{Operation, Operations, kind, sealed},
-    reducer::{DeviceOutput, Plan, Span},
+    reducer::{DeviceOutput, ElementRange, Plan},
 };
 
 /// A kind of operations that reduces a buffer's elements.
@@ -45,7 +45,7 @@ impl<T: Plain, O: Operation<T>> ReduceElements<O, T> for kind::Single {
         count: Option<&'p Count<'p>>,
         device: &Device,
     ) -> Result<Plan<'p, O::Output>> {
-        let task = elements(Span::of(op.code(), values, device)?, count.map(Count::at));
+        let task = elements(ElementRange::of(op.code(), values, device)?, count.map(Count::at));
         let plan = Plan::of_one(task, values, |results| results.result::<T, O>(0), O::of_none);
         Ok(plan.counted(count))
     }
@@ -67,10 +67,10 @@ impl<T: Plain, O: Operations<T>> ReduceElements<O, T> for kind::Together {
     }
 }
 
-fn elements(span: Span, count: Option<CountAt>) -> AnyTask {
+fn elements(range: ElementRange, count: Option<CountAt>) -> AnyTask {
     match count {
-        None => AnyTask::Elements(span),
-        Some(count) => AnyTask::Counted(CountedTask { span, count }),
+        None => AnyTask::Elements(range),
+        Some(count) => AnyTask::Counted(CountedTask { range, count }),
     }
 }
 

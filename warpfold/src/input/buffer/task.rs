@@ -14,7 +14,8 @@ use crate::{
     kernel_file::Family,
     names::{Dtype, KernelKind, OpKind},
     reducer::{
-        Carried, Code, Entry, Kernels, LoadedKernels, Place, Places, Span, Workspace, launch_with,
+        Code, ElementRange, Entry, Kernels, LaunchContext, LoadedKernels, Place, RunningState,
+        Workspace, launch_with,
     },
     tuning::Choice,
 };
@@ -22,18 +23,18 @@ use crate::{
 /// A reduction of the first elements of a buffer, as many as a count in device memory.
 #[derive(Debug, Clone)]
 pub(crate) struct CountedTask {
-    pub(crate) span: Span,
+    pub(crate) range: ElementRange,
     pub(crate) count: CountAt,
 }
 
 /// A reduction of a buffer's elements that continues that of earlier launches.
 #[derive(Debug, Clone)]
 pub(crate) struct ContinuedTask {
-    pub(crate) span: Span,
-    pub(crate) carried: Carried,
+    pub(crate) range: ElementRange,
+    pub(crate) carried: RunningState,
 }
 
-impl Task for Span {
+impl Task for ElementRange {
     fn is_empty(&self) -> bool {
         self.n == 0 && !self.code.reduces_none()
     }
@@ -50,11 +51,11 @@ impl Task for Span {
         kernels.family(Family::Buffer, &self.code).map(drop)
     }
 
-    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
-        let (entry, launch) = planned(kernels, Family::Buffer, self, places.choice)?;
+    unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
+        let (entry, launch) = planned(kernels, Family::Buffer, self, context.choice)?;
         let shape = LaunchShape {
             shared_bytes: launch.shared(),
-            ..places.shape([launch.blocks, launch.block], entry.overlaps)
+            ..context.shape([launch.blocks, launch.block], entry.overlaps)
         };
         let extent = self.extent();
         let arguments = ReduceCut::<u8> {
@@ -63,8 +64,8 @@ impl Task for Span {
             groups: extent.groups(),
             singles: extent.singles(),
             tile: launch.tile.into(),
-            slots: ptr::without_provenance_mut(places.slots as usize),
-            output: ptr::without_provenance_mut(places.output as usize),
+            slots: ptr::without_provenance_mut(context.slots as usize),
+            output: ptr::without_provenance_mut(context.output as usize),
         };
         kernels.device().call("launching a reduction", |driver| {
             // SAFETY: the launch meets the kernel's contract:
@@ -73,78 +74,78 @@ impl Task for Span {
             //   at once.
             // - There are no more blocks than slots, and the slots are zero.
             // - Its parameters were checked at load; the caller is responsible for the memory.
-            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+            unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }
 }
 
 impl Task for CountedTask {
     fn is_empty(&self) -> bool {
-        self.span.is_empty()
+        self.range.is_empty()
     }
 
     fn code(&self) -> Option<&Code> {
-        Some(&self.span.code)
+        Some(&self.range.code)
     }
 
     fn prepare(&self, kernels: &Kernels) -> Result<()> {
-        kernels.family(Family::Counted, &self.span.code).map(drop)
+        kernels.family(Family::Counted, &self.range.code).map(drop)
     }
 
-    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
-        let Self { span, count } = self;
-        let found = places.found.expect("`found` is set for counted tasks");
-        let (entry, launch) = planned(kernels, Family::Counted, span, None)?;
+    unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
+        let Self { range, count } = self;
+        let found = context.found.expect("`found` is set for counted tasks");
+        let (entry, launch) = planned(kernels, Family::Counted, range, None)?;
         let shape = LaunchShape::new([launch.blocks, 1, 1], [launch.block, 1, 1]);
         let arguments = ReduceCounted::<u8> {
-            input: ptr::without_provenance(span.address as usize),
+            input: ptr::without_provenance(range.address as usize),
             count: ptr::without_provenance(count.address as usize),
             count_words: count.words.into(),
-            most: span.n,
-            slots: ptr::without_provenance_mut(places.slots as usize),
-            output: ptr::without_provenance_mut(places.output as usize),
+            most: range.n,
+            slots: ptr::without_provenance_mut(context.slots as usize),
+            output: ptr::without_provenance_mut(context.output as usize),
             found: ptr::without_provenance_mut(found as usize),
         };
         kernels.device().call("launching a counted reduction", |driver| {
             // SAFETY: the launch meets the kernel's contract:
-            // - It reads at most `span.n` elements, whatever the count is.
+            // - It reads at most `range.n` elements, whatever the count is.
             // - The block has one of the kernel's sizes.
             // - There are no more blocks than slots, and the slots are zero.
             // - Its parameters were checked at load; the caller is responsible for the memory.
-            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+            unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }
 }
 
 impl Task for ContinuedTask {
     fn is_empty(&self) -> bool {
-        self.span.is_empty()
+        self.range.is_empty()
     }
 
     fn code(&self) -> Option<&Code> {
-        Some(&self.span.code)
+        Some(&self.range.code)
     }
 
     fn prepare(&self, kernels: &Kernels) -> Result<()> {
-        kernels.family(Family::Continued, &self.span.code).map(drop)
+        kernels.family(Family::Continued, &self.range.code).map(drop)
     }
 
-    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
-        let Self { span, carried } = self;
-        let (entry, launch) = planned(kernels, Family::Continued, span, None)?;
-        let shape = places.shape([launch.blocks, launch.block], entry.overlaps);
-        let extent = span.extent();
+    unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
+        let Self { range, carried } = self;
+        let (entry, launch) = planned(kernels, Family::Continued, range, None)?;
+        let shape = context.shape([launch.blocks, launch.block], entry.overlaps);
+        let extent = range.extent();
         let place = carried.meeting.unwrap_or(Place::NONE);
         let arguments = ReduceContinued::<u8> {
-            input: ptr::without_provenance(span.address as usize),
+            input: ptr::without_provenance(range.address as usize),
             head: extent.head(),
             groups: extent.groups(),
             singles: extent.singles(),
             tile: launch.tile.into(),
             before: carried.before,
             carried: ptr::without_provenance_mut(carried.address as usize),
-            slots: ptr::without_provenance_mut(places.slots as usize),
-            output: ptr::without_provenance_mut(places.output as usize),
+            slots: ptr::without_provenance_mut(context.slots as usize),
+            output: ptr::without_provenance_mut(context.output as usize),
             meeting: ptr::without_provenance_mut(place.meeting as usize),
             rank: place.rank.into(),
             members: place.members.into(),
@@ -160,30 +161,30 @@ impl Task for ContinuedTask {
             // - The running state was left by the same kernel after `before` elements.
             // - Its parameters were checked at load; the caller is responsible for the memory and the
             //   meeting.
-            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+            unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }
 }
 
 /// Returns the launch for the elements, by `choice` or else by the tuning.
-pub(crate) fn plan(kernels: &Kernels, span: &Span, choice: Option<Choice>) -> Result<Launch> {
-    planned(kernels, Family::Buffer, span, choice).map(|(_, launch)| launch)
+pub(crate) fn plan(kernels: &Kernels, range: &ElementRange, choice: Option<Choice>) -> Result<Launch> {
+    planned(kernels, Family::Buffer, range, choice).map(|(_, launch)| launch)
 }
 
 fn planned<'k>(
     kernels: &'k Kernels,
     family: Family,
-    span: &'k Span,
+    range: &'k ElementRange,
     choice: Option<Choice>,
 ) -> Result<(&'k Entry, Launch)> {
-    span.check()?;
-    let loaded = kernels.family(family, &span.code)?;
+    range.check()?;
+    let loaded = kernels.family(family, &range.code)?;
     let arch = kernels.device().info().arch();
     let (entry, choice) = match choice {
         Some(choice) => (entry_of(loaded, choice, arch)?, choice),
         None => {
-            let (op, dtype) = span.code.measured_as();
-            let choice = kernels.tuning().choice(op, dtype, span.bytes(), arch);
+            let (op, dtype) = range.code.tuning_proxy();
+            let choice = kernels.tuning().choice(op, dtype, range.bytes(), arch);
             let (entry, choice) = match loaded.get(choice.kernel as usize) {
                 Some(entry) => (entry, choice),
                 None => (loaded.entry(KernelKind::Grid as usize), Choice::WITHOUT_BULK),
@@ -191,7 +192,7 @@ fn planned<'k>(
             (entry, entry.fitting(choice))
         }
     };
-    Ok((entry, Launch::new(span.extent(), choice, room(kernels, entry, choice))))
+    Ok((entry, Launch::new(range.extent(), choice, room(kernels, entry, choice))))
 }
 
 /// Returns the kernel of a caller's choice, or an error, because no other kernel may run instead.

@@ -8,7 +8,7 @@ use crate::{
     element::RESULT_WORDS,
     input::{AnyTask, Task},
     names::{Nan, Op, OpKind},
-    reducer::{Code, Codes, Kernels, Layout, Places, Span},
+    reducer::{Code, Codes, ElementRange, Kernels, LaunchContext, Layout},
 };
 
 /// The maximum number of operations of a tuple.
@@ -33,7 +33,7 @@ impl TogetherTask {
         device: &Device,
     ) -> Result<Self> {
         for code in wanted.iter().flatten() {
-            Span::of(code.clone(), values, device)?;
+            ElementRange::of(code.clone(), values, device)?;
         }
         let (n, address) = (values.len() as u64, values.as_device_ptr());
         let (codes, layout) = together(wanted, n == 0);
@@ -46,7 +46,7 @@ impl TogetherTask {
         self.codes
             .iter()
             .flatten()
-            .map(move |code| elements(Span { code: code.clone(), n, address }, count))
+            .map(move |code| elements(ElementRange { code: code.clone(), n, address }, count))
     }
 }
 
@@ -71,12 +71,12 @@ impl Task for TogetherTask {
         self.tasks().try_for_each(|task| task.prepare(kernels))
     }
 
-    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+    unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
         let bytes = (RESULT_WORDS * size_of::<u64>()) as u64;
-        let outputs = iter::successors(Some(places.output), |output| Some(output + bytes));
+        let outputs = iter::successors(Some(context.output), |output| Some(output + bytes));
         self.tasks().zip(outputs).try_for_each(|(task, output)| {
             // SAFETY: each launch has its own words of the output; the caller's contract.
-            unsafe { task.enqueue(kernels, &Places { output, ..*places }) }
+            unsafe { task.enqueue(kernels, &LaunchContext { output, ..*context }) }
         })
     }
 }

@@ -203,7 +203,7 @@ impl<T: Element, R: Interval<T>> Interval<T> for Reproducible<R> {
 }
 
 /// Elements in ascending order, without NaN.
-pub trait Neighbours: Copy {
+pub trait NextAfter: Copy {
     const LEAST: Self;
     const GREATEST: Self;
     /// Returns the next greater element, which is not NaN, if there is one.
@@ -214,7 +214,7 @@ pub trait Neighbours: Copy {
 
 macro_rules! integers {
     ($($ty:ty)*) => {$(
-        impl Neighbours for $ty {
+        impl NextAfter for $ty {
             const LEAST: Self = Self::MIN;
             const GREATEST: Self = Self::MAX;
             fn above(element: Self) -> Option<Self> {
@@ -231,7 +231,7 @@ integers!(i8 u8 i16 u16 i32 u32 i64 u64);
 
 macro_rules! floats {
     ($($ty:ty as $bits:ty;)*) => {$(
-        impl Neighbours for $ty {
+        impl NextAfter for $ty {
             const LEAST: Self = Self::NEG_INFINITY;
             const GREATEST: Self = Self::INFINITY;
             fn above(element: Self) -> Option<Self> {
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn neighbours_of_halves_are_those_of_a_sorted_list() {
-        fn check<T: Neighbours + PartialOrd + Debug>(of_bits: fn(u16) -> T) {
+        fn check<T: NextAfter + PartialOrd + Debug>(of_bits: fn(u16) -> T) {
             let is_number = |value: &T| value.partial_cmp(value).is_some();
             let mut all: Vec<T> = (0..=u16::MAX).map(of_bits).filter(is_number).collect();
             all.sort_by(|a, b| a.partial_cmp(b).unwrap());

@@ -11,7 +11,7 @@ use crate::{
     input::{Task, buffer::choose_as_sum},
     kernel_file::KernelFile,
     names::KernelKind,
-    reducer::{Kernels, Layout, Places, launch_with},
+    reducer::{Kernels, LaunchContext, Layout, launch_with},
 };
 
 impl WithinTask {
@@ -38,12 +38,12 @@ impl Task for WithinTask {
         kernels.file(self.file()).map(drop)
     }
 
-    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+    unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
         let entry = kernels.file(self.file())?.entry(KernelKind::Grid as usize);
         let (choice, room) = choose_as_sum(kernels, entry, self.dtype, self.bytes());
         let extent = self.extent();
         let launch = Launch::new(extent, choice, room);
-        let shape = places.shape([launch.blocks, launch.block], entry.overlaps);
+        let shape = context.shape([launch.blocks, launch.block], entry.overlaps);
         let arguments = ReduceWithin::<u8> {
             input: ptr::without_provenance(self.address as usize),
             low: self.interval.low,
@@ -52,8 +52,8 @@ impl Task for WithinTask {
             groups: extent.groups(),
             singles: extent.singles(),
             tile: launch.tile.into(),
-            slots: ptr::without_provenance_mut(places.slots as usize),
-            output: ptr::without_provenance_mut(places.output as usize),
+            slots: ptr::without_provenance_mut(context.slots as usize),
+            output: ptr::without_provenance_mut(context.output as usize),
         };
         kernels.device().call("launching a reduction of an interval", |driver| {
             // SAFETY: the launch meets the kernel's contract:
@@ -63,7 +63,7 @@ impl Task for WithinTask {
             //   at once, and no fewer than a warp has threads.
             // - There are no more blocks than slots, and the slots are zero.
             // - Its parameters were checked at load; the caller is responsible for the memory.
-            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+            unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }
 }

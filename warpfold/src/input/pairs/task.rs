@@ -11,7 +11,7 @@ use crate::{
     input::{Task, buffer::choose_as_sum},
     kernel_file::KernelFile,
     names::PairKernel,
-    reducer::{Kernels, Layout, Places, launch_with},
+    reducer::{Kernels, LaunchContext, Layout, launch_with},
 };
 
 impl PairsTask {
@@ -38,13 +38,13 @@ impl Task for PairsTask {
         kernels.file(self.file()).map(drop)
     }
 
-    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+    unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
         let kernel = if self.is_aligned() { PairKernel::Aligned } else { PairKernel::Shifted };
         let entry = kernels.file(self.file())?.entry(kernel as usize);
         let (choice, room) = choose_as_sum(kernels, entry, self.dtype, self.bytes());
         let extent = self.extent();
         let launch = Launch::of_pairs(extent, choice, room);
-        let shape = places.shape([launch.blocks, launch.block], entry.overlaps);
+        let shape = context.shape([launch.blocks, launch.block], entry.overlaps);
         let [first, second] = self.addresses;
         let arguments = ReducePair::<u8> {
             first: ptr::without_provenance(first as usize),
@@ -53,8 +53,8 @@ impl Task for PairsTask {
             groups: extent.groups(),
             singles: extent.singles(),
             tile: launch.tile.into(),
-            slots: ptr::without_provenance_mut(places.slots as usize),
-            output: ptr::without_provenance_mut(places.output as usize),
+            slots: ptr::without_provenance_mut(context.slots as usize),
+            output: ptr::without_provenance_mut(context.output as usize),
         };
         kernels.device().call("launching a reduction of pairs", |driver| {
             // SAFETY: the launch meets the kernel's contract:
@@ -65,7 +65,7 @@ impl Task for PairsTask {
             //   elements; a tile has no more groups than these threads load at once.
             // - There are no more blocks than slots, and the slots are zero.
             // - Its parameters were checked at load; the caller is responsible for the memory.
-            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+            unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     Buffer, Device, Error, Outcome, Outputs, Plain, Result,
     input::{AnyTask, Enqueue, Input, by_plan},
     op::{RowsOperation, kind, sealed},
-    reducer::{Code, Plan, Span},
+    reducer::{Code, ElementRange, Plan},
 };
 
 /// A buffer's elements as a matrix, row after row, from [`Buffer::rows`].
@@ -59,8 +59,8 @@ impl<'a, T: Plain> Rows<'a, T> {
     }
 
     pub(crate) fn task(&self, code: Code, device: &Device) -> Result<RowsTask> {
-        let span = Span::of(code, self.buffer, device)?;
-        Ok(RowsTask::contiguous(span, self.len as u64))
+        let range = ElementRange::of(code, self.buffer, device)?;
+        Ok(RowsTask::contiguous(range, self.len as u64))
     }
 }
 
@@ -113,8 +113,8 @@ impl RowsTask {
     ///
     /// # Panics
     /// If `len` is 0.
-    pub(crate) fn contiguous(span: Span, len: u64) -> Self {
-        let Span { code, n, address } = span;
+    pub(crate) fn contiguous(range: ElementRange, len: u64) -> Self {
+        let ElementRange { code, n, address } = range;
         Self { code, rows: n / len, len, pitch: len, address }
     }
 
@@ -124,7 +124,7 @@ impl RowsTask {
             return AnyTask::Rows(self);
         }
         let Self { code, len, address, .. } = self;
-        AnyTask::Elements(Span { code, n: len, address })
+        AnyTask::Elements(ElementRange { code, n: len, address })
     }
 }
 

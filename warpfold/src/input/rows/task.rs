@@ -9,7 +9,7 @@ use crate::{
     Result,
     input::Task,
     kernel_file::Family,
-    reducer::{Code, Kernels, Places, launch_with},
+    reducer::{Code, Kernels, LaunchContext, launch_with},
 };
 
 impl Task for RowsTask {
@@ -25,10 +25,10 @@ impl Task for RowsTask {
         kernels.family(Family::Rows, &self.code).map(drop)
     }
 
-    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+    unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
         let launch = RowsLaunch::new(self, kernels.device().info().shape());
         let entry = kernels.family(Family::Rows, &self.code)?.entry(launch.kernel as usize);
-        let shape = places.shape([launch.blocks, launch.block], entry.overlaps);
+        let shape = context.shape([launch.blocks, launch.block], entry.overlaps);
         let arguments = ReduceRows::<u8> {
             input: ptr::without_provenance(self.address as usize),
             rows: self.rows,
@@ -36,8 +36,8 @@ impl Task for RowsTask {
             pitch: self.pitch,
             share: launch.share.into(),
             tile: launch.tile.into(),
-            slots: ptr::without_provenance_mut(places.slots as usize),
-            output: ptr::without_provenance_mut(places.output as usize),
+            slots: ptr::without_provenance_mut(context.slots as usize),
+            output: ptr::without_provenance_mut(context.output as usize),
         };
         kernels.device().call("launching a reduction of rows", |driver| {
             // SAFETY: the launch meets the kernel's contract:
@@ -45,7 +45,7 @@ impl Task for RowsTask {
             // - If rows have several blocks, there are no more blocks than slots, which are zero.
             // - Kernels that load groups get aligned rows only.
             // - Its parameters were checked at load; the caller is responsible for the memory.
-            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+            unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }
 }

@@ -83,8 +83,8 @@ impl Reducer {
         if task.is_empty() {
             return Ok(Counted { task, counts, runs: 0 });
         }
-        keys.settle()?;
-        core.sweep();
+        keys.wait_ready()?;
+        core.reclaim_finished();
         // SAFETY: the buffer of the keys is borrowed until this returns, and there is a word for each
         // block. Both are leaked below if the kernel may still run then.
         let counted = unsafe { core.reduce(&task, |results| results.get(0)) };
@@ -147,7 +147,7 @@ impl Reducer {
         let (write, offsets) = self.to_write::<I>(counted, heads)?;
         let segments = Segments::of_runs(values, &offsets)?;
         let task = ByKeyTask { write, segments: segments.task(code) };
-        values.settle()?;
+        values.wait_ready()?;
         let core = self.core();
         // SAFETY: the keys of a buffer never change, so that there is room for their runs, which were
         // counted. All memory is borrowed or owned until this returns, and leaked below if the kernels
@@ -317,8 +317,8 @@ impl<K: Key, T: Plain, R: Outcome, O: RowsOperation<T, Left = R>> Input<O> for K
             return Err(Error::Runs { reason });
         }
         // Earlier writes to the outputs must have completed.
-        keys.settle()?;
-        results.settle()?;
+        keys.wait_ready()?;
+        results.wait_ready()?;
         let outputs = [keys.memory(), results.memory()];
         reducer.reduce_counted(code, (keyed.keys, keyed.values), &counted, outputs)?;
         Ok(runs)

@@ -14,7 +14,7 @@ use crate::{
     Result,
     input::{AnyTask, Task},
     kernel_file::KernelFile,
-    reducer::{Code, Kernels, Layout, Places, Workspace, launch_with},
+    reducer::{Code, Kernels, LaunchContext, Layout, Workspace, launch_with},
 };
 
 /// The kernels of [`KernelFile::Runs`].
@@ -36,7 +36,7 @@ impl RunsTask {
         &self,
         kernel: usize,
         kernels: &Kernels,
-        places: &Places,
+        context: &LaunchContext,
         arguments: &A,
     ) -> Result<()> {
         let function = kernels.file(KernelFile::of_runs(self.key_bytes))?.entry(kernel).function;
@@ -44,7 +44,7 @@ impl RunsTask {
         kernels.device().call("launching a search for runs", |driver| {
             // SAFETY: blocks have the size that the kernel requires, whose parameters were checked when
             // it was loaded; the caller's contract.
-            unsafe { launch_with(driver, function, &shape, places.stream, arguments) }
+            unsafe { launch_with(driver, function, &shape, context.stream, arguments) }
         })
     }
 }
@@ -62,17 +62,17 @@ impl Task for RunsTask {
         kernels.file(KernelFile::of_runs(self.key_bytes)).map(drop)
     }
 
-    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+    unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
         let arguments = CountRuns::<u8> {
             keys: ptr::without_provenance(self.address as usize),
             n: self.n,
             counts: ptr::without_provenance_mut(self.counts as usize),
-            slots: ptr::without_provenance_mut(places.slots as usize),
-            output: ptr::without_provenance_mut(places.output as usize),
+            slots: ptr::without_provenance_mut(context.slots as usize),
+            output: ptr::without_provenance_mut(context.output as usize),
         };
         // SAFETY: the kernel reads the keys, of which there are some, and writes a word for each block;
         // there are no more blocks than slots, which are zero; the caller is responsible for the memory.
-        unsafe { self.launch(COUNT, kernels, places, &arguments) }
+        unsafe { self.launch(COUNT, kernels, context, &arguments) }
     }
 }
 
@@ -85,7 +85,7 @@ impl Task for WriteRunsTask {
         self.runs.prepare(kernels)
     }
 
-    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+    unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
         let &Self { ref runs, heads, offsets, offset_words } = self;
         let arguments = WriteRuns::<u8> {
             keys: ptr::without_provenance(runs.address as usize),
@@ -97,7 +97,7 @@ impl Task for WriteRunsTask {
         };
         // SAFETY: the kernel reads the keys and one count per block, and writes a key and an offset for
         // each run that was counted, and one more offset; the caller is responsible for the memory.
-        unsafe { runs.launch(WRITE, kernels, places, &arguments) }
+        unsafe { runs.launch(WRITE, kernels, context, &arguments) }
     }
 }
 
@@ -116,17 +116,17 @@ impl Task for ByKeyTask {
         self.segments.clone().task().prepare(kernels)
     }
 
-    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+    unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
         let Self { write, segments } = self;
         let task = segments.clone().task();
         // SAFETY: the offsets that the first launch writes ascend, and there is room for the starts of
         // tiles; the caller's contract.
         unsafe {
-            write.enqueue(kernels, places)?;
+            write.enqueue(kernels, context)?;
             if let AnyTask::Segments(segments) = &task {
-                segments.enqueue_tiles(kernels, places)?;
+                segments.enqueue_tiles(kernels, context)?;
             }
-            task.enqueue(kernels, places)
+            task.enqueue(kernels, context)
         }
     }
 }

@@ -66,9 +66,9 @@ impl Reducer {
             return Ok(Segments::new(values, offsets, task, report, [0, 0]));
         }
         device.clear(&report)?;
-        offsets.settle()?;
+        offsets.wait_ready()?;
         let core = self.core();
-        core.sweep();
+        core.reclaim_finished();
         // SAFETY: the buffer of the offsets is borrowed until this returns, and there is room for the
         // report. Both are leaked below if the kernel may still run then.
         let checked = unsafe { core.reduce_into(&task, report.address()) };

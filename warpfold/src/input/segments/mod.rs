@@ -13,7 +13,7 @@ use crate::{
     input::{self, AnyTask, Enqueue, Input, Recordable, by_plan, rows::RowsTask},
     memory::Memory,
     op::RowsOperation,
-    reducer::{Code, Plan, Span},
+    reducer::{Code, ElementRange, Plan},
     tuning::Shape,
 };
 
@@ -279,7 +279,7 @@ impl SegmentsTask {
         if !equal || n == 0 {
             return AnyTask::Segments(self);
         }
-        RowsTask::contiguous(Span { code: self.code, n, address }, n / segments).task()
+        RowsTask::contiguous(ElementRange { code: self.code, n, address }, n / segments).task()
     }
 }
 

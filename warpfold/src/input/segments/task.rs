@@ -13,7 +13,7 @@ use crate::{
     Result,
     input::Task,
     kernel_file::{Family, KernelFile},
-    reducer::{Code, Kernels, Places, Workspace, launch_with},
+    reducer::{Code, Kernels, LaunchContext, Workspace, launch_with},
 };
 
 /// The kernels of [`KernelFile::Offsets`].
@@ -29,17 +29,17 @@ impl Task for OffsetsTask {
         kernels.file(KernelFile::Offsets).map(drop)
     }
 
-    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+    unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
         let entry = kernels.file(KernelFile::Offsets)?.entry(CHECK);
         let blocks = blocks_for(kernels, self.segments.max(self.tiles()));
-        let starts = places.output + REPORT_WORDS * size_of::<u64>() as u64;
+        let starts = context.output + REPORT_WORDS * size_of::<u64>() as u64;
         let arguments = CheckOffsets {
             offsets: ptr::without_provenance(self.address as usize),
             offset_words: self.words,
             segments: self.segments,
             most: self.most,
             tile: self.tile,
-            report: ptr::without_provenance_mut(places.output as usize),
+            report: ptr::without_provenance_mut(context.output as usize),
             starts: ptr::without_provenance_mut(starts as usize),
             tiles: self.tiles(),
         };
@@ -48,7 +48,7 @@ impl Task for OffsetsTask {
             // SAFETY: the launch meets the kernel's contract:
             // - It reads the offsets, of any values, and writes the report and the starts of tiles.
             // - Its parameters were checked at load; the caller is responsible for the memory.
-            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+            unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }
 }
@@ -58,7 +58,7 @@ impl SegmentsTask {
     ///
     /// # Safety
     /// As [`Task::enqueue`] for the segments; there must be room for the starts of tiles.
-    pub(crate) unsafe fn enqueue_tiles(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+    pub(crate) unsafe fn enqueue_tiles(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
         let entry = kernels.file(KernelFile::Offsets)?.entry(FIND_TILES);
         // One more for the end of the last tile.
         let tiles = self.tiles() + 1;
@@ -75,7 +75,7 @@ impl SegmentsTask {
             // SAFETY: the launch meets the kernel's contract:
             // - It reads the offsets and writes the starts of tiles.
             // - Its parameters were checked at load; the caller is responsible for the memory.
-            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+            unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }
 }
@@ -93,7 +93,7 @@ impl Task for SegmentsTask {
         kernels.family(Family::Segments, &self.code).map(drop)
     }
 
-    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+    unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
         let entry = kernels.family(Family::Segments, &self.code)?.entry(0);
         let (tiles, per_block) = (self.tiles(), self.tiles_per_block(kernels.device().info().shape()));
         let blocks = u32::try_from(tiles.div_ceil(per_block));
@@ -108,18 +108,18 @@ impl Task for SegmentsTask {
             starts: ptr::without_provenance(self.starts as usize),
             tiles,
             per_block,
-            slots: ptr::without_provenance_mut(places.slots as usize),
+            slots: ptr::without_provenance_mut(context.slots as usize),
             ring: Workspace::most_blocks(kernels.device()).into(),
-            output: ptr::without_provenance_mut(places.output as usize),
+            output: ptr::without_provenance_mut(context.output as usize),
         };
-        let shape = places.shape([blocks, BLOCK], entry.overlaps);
+        let shape = context.shape([blocks, BLOCK], entry.overlaps);
         kernels.device().call("launching a reduction of segments", |driver| {
             // SAFETY: the launch meets the kernel's contract:
             // - The offsets were checked: they ascend and are inside the buffer, and `starts` was
             //   computed from them.
             // - There are blocks for all tiles, and the ring has as many slots as there are, all zero.
             // - Its parameters were checked at load; the caller is responsible for the memory.
-            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+            unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }
 }

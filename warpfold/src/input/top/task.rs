@@ -9,7 +9,7 @@ use crate::{
     Result,
     input::{Task, rows::RowsLaunch},
     kernel_file::KernelFile,
-    reducer::{Kernels, Layout, Places, launch_with},
+    reducer::{Kernels, LaunchContext, Layout, launch_with},
 };
 
 impl TopTask {
@@ -34,15 +34,15 @@ impl Task for TopTask {
         }
     }
 
-    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+    unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
         if let Some(task) = self.of_one() {
             // SAFETY: for k = 1 both tasks write one result of `OUTPUT_BYTES` for each row; the caller's
             // contract.
-            return unsafe { task.enqueue(kernels, places) };
+            return unsafe { task.enqueue(kernels, context) };
         }
         let launch = RowsLaunch::of_top(self, kernels.device().info().shape());
         let entry = kernels.file(self.file())?.entry(launch.kernel as usize);
-        let shape = places.shape([launch.blocks, launch.block], entry.overlaps);
+        let shape = context.shape([launch.blocks, launch.block], entry.overlaps);
         let arguments = ReduceTop::<u8> {
             input: ptr::without_provenance(self.address as usize),
             rows: self.rows,
@@ -50,8 +50,8 @@ impl Task for TopTask {
             k: self.k,
             share: launch.share.into(),
             tile: launch.tile.into(),
-            slots: ptr::without_provenance_mut(places.slots as usize),
-            output: ptr::without_provenance_mut(places.output as usize),
+            slots: ptr::without_provenance_mut(context.slots as usize),
+            output: ptr::without_provenance_mut(context.output as usize),
         };
         kernels.device().call("launching a search for first elements", |driver| {
             // SAFETY: the launch meets the kernel's contract:
@@ -60,7 +60,7 @@ impl Task for TopTask {
             //   these threads load at once, and a row no more single elements than a block has threads.
             // - If rows have several blocks, each block has a slot, and the slots are zero.
             // - Its parameters were checked at load; the caller is responsible for the memory.
-            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+            unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     geometry::elements_of,
     input::{AnyTask, Enqueue, Input, axis::AxisTask, by_plan, rows::RowsTask},
     op::RowsOperation,
-    reducer::{Code, Plan, Reducer, Span},
+    reducer::{Code, ElementRange, Plan, Reducer},
 };
 
 const MOST_AXES: usize = 8;
@@ -351,7 +351,8 @@ impl<'a, T: Plain> Along<'a, T> {
 
     pub(crate) fn task(&self, code: Code, device: &Device) -> Result<AnyTask> {
         let View { buffer, offset, .. } = self.view;
-        let Span { code, n, address } = Span::within(code, buffer, offset, self.view.len(), device)?;
+        let ElementRange { code, n, address } =
+            ElementRange::within(code, buffer, offset, self.view.len(), device)?;
         if n == 0 {
             // An empty task of any kind.
             return Ok(RowsTask { code, rows: 0, len: 1, pitch: 1, address }.task());

@@ -9,7 +9,7 @@ use crate::{
     Result,
     input::Task,
     kernel_file::Family,
-    reducer::{Code, Kernels, Places, launch_with},
+    reducer::{Code, Kernels, LaunchContext, launch_with},
 };
 
 impl Task for ViewTask {
@@ -26,10 +26,10 @@ impl Task for ViewTask {
         kernels.family(Family::View, &self.code).map(drop)
     }
 
-    unsafe fn enqueue(&self, kernels: &Kernels, places: &Places) -> Result<()> {
+    unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
         let launch = ViewLaunch::new(self, kernels.device().info().shape());
         let entry = kernels.family(Family::View, &self.code)?.entry(launch.kernel as usize);
-        let shape = places.shape([launch.blocks, launch.block], entry.overlaps);
+        let shape = context.shape([launch.blocks, launch.block], entry.overlaps);
         let unit = launch.unit(self);
         let [kept_0, kept_1, kept_outer] = self.kept.digits(1);
         let [reduced_0, reduced_1, reduced_outer] = self.reduced.digits(unit);
@@ -55,8 +55,8 @@ impl Task for ViewTask {
             along: launch.along.into(),
             across: launch.across.into(),
             share: launch.share.into(),
-            slots: ptr::without_provenance_mut(places.slots as usize),
-            output: ptr::without_provenance_mut(places.output as usize),
+            slots: ptr::without_provenance_mut(context.slots as usize),
+            output: ptr::without_provenance_mut(context.output as usize),
         };
         kernels.device().call("launching a reduction along axes of a view", |driver| {
             // SAFETY: the launch meets the kernel's contract:
@@ -65,7 +65,7 @@ impl Task for ViewTask {
             // - The `groups` kernel gets whole groups at multiples of 16; block sizes are powers of two
             //   and fit the kernel's shared memory.
             // - Its parameters were checked at load; the caller is responsible for the memory.
-            unsafe { launch_with(driver, entry.function, &shape, places.stream, &arguments) }
+            unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }
 }

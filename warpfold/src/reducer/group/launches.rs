@@ -10,7 +10,10 @@ use crate::{
     element::RESULT_WORDS,
     input::buffer::{ContinuedTask, together},
     op::{Operation, Operations},
-    reducer::{Carried, Code, Inputs, Running, Span, core::Underway, host_results::Layout, job::Place},
+    reducer::{
+        Code, ElementRange, Inputs, Running, RunningState, core::InFlight, host_results::Layout,
+        job::Place,
+    },
     stream::{Event, LastWrite},
 };
 
@@ -54,7 +57,7 @@ impl Shared {
 }
 
 /// The launches of a reduction, each with the index of its device.
-pub(super) type Launches = Vec<(usize, Underway)>;
+pub(super) type Launches = Vec<(usize, InFlight)>;
 
 impl Group {
     /// Reduces the elements of all devices by an operation that is loaded on each. `op` returns the one
@@ -292,7 +295,7 @@ impl Group {
         launches: &Launches,
         results: &ResultMemory,
         shared: &Arc<Shared>,
-    ) -> Result<Underway> {
+    ) -> Result<InFlight> {
         let first = &self.members()[0];
         for (_, launch) in launches.iter().filter(|(rank, _)| *rank != 0) {
             launch.end().precede(&first.stream)?;
@@ -355,13 +358,13 @@ impl Member {
         before: u64,
         place: Place,
         shared: &Arc<Shared>,
-    ) -> Result<Underway> {
+    ) -> Result<InFlight> {
         let (core, stream) = (self.reducer.core(), &self.stream);
-        let span = Span::of(code, part, self.reducer.device())?;
-        let carried = Carried { before, address: 0, meeting: Some(place) };
-        let task = ContinuedTask { span, carried };
+        let range = ElementRange::of(code, part, self.reducer.device())?;
+        let carried = RunningState { before, address: 0, meeting: Some(place) };
+        let task = ContinuedTask { range, carried };
         part.precede(stream)?;
-        core.sweep();
+        core.reclaim_finished();
         let inputs = Inputs { group: Some(shared), ..Inputs::of(&task, part.memory()) };
         // SAFETY: the stream is of the device; the elements are those of the buffer, which never
         // change. This reduction alone uses the meeting, and each place in it has one launch. All

@@ -12,8 +12,8 @@ use crate::{
     memory::{HostWords, Memory},
     op::Operation,
     reducer::{
-        Carried, Core, HostResults, Span, host_results::Layout, job::Place, kernels::Places, pool,
-        recording::Graph,
+        Core, ElementRange, HostResults, RunningState, host_results::Layout, job::Place,
+        kernels::LaunchContext, pool, recording::Graph,
     },
     stream::Event,
 };
@@ -79,7 +79,7 @@ impl Group {
         for values in inputs {
             self.require(values)?;
             check_len(&code, values.len())?;
-            values.parts().iter().try_for_each(Buffer::settle)?;
+            values.parts().iter().try_for_each(Buffer::wait_ready)?;
         }
         let resources = Arc::new(Resources::new(self, inputs.len())?);
         let streams: Vec<Stream> =
@@ -143,9 +143,9 @@ impl Resources {
                     result: self.results.address(input * RESULT_WORDS),
                     ..Place::NONE
                 };
-                let span = Span::of(op.code(), part, core.device())?;
-                let carried = Carried { before, address: 0, meeting: Some(place) };
-                let task = ContinuedTask { span, carried };
+                let range = ElementRange::of(op.code(), part, core.device())?;
+                let carried = RunningState { before, address: 0, meeting: Some(place) };
+                let task = ContinuedTask { range, carried };
                 // A graph records launches alone, so the kernels are loaded before.
                 task.prepare(core.kernels())?;
                 let output = self.outputs[rank].address() + input as u64 * OUTPUT_BYTES;
@@ -169,9 +169,12 @@ impl Launch<'_> {
     /// # Safety
     /// As for [`Task::enqueue`], each time the recorded launch runs.
     unsafe fn enqueue(&self, stream: &Stream) -> Result<()> {
-        let places = Places { recording: true, ..Places::new(self.slots, self.output, stream.raw()) };
+        let context = LaunchContext {
+            recording: true,
+            ..LaunchContext::new(self.slots, self.output, stream.raw())
+        };
         // SAFETY: the stream is of the device; the caller's contract.
-        unsafe { self.task.enqueue(self.core.kernels(), &places) }
+        unsafe { self.task.enqueue(self.core.kernels(), &context) }
     }
 }
 

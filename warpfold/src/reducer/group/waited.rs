@@ -9,8 +9,8 @@ use crate::{
     element::RESULT_WORDS,
     input::{Task, buffer::ContinuedTask},
     reducer::{
-        Carried, Code, Span,
-        core::Begun,
+        Code, ElementRange, RunningState,
+        core::Submission,
         host_results::{Awaited, Layout},
         job::Place,
     },
@@ -39,37 +39,39 @@ impl Group {
         let core = |rank: usize| self.members()[rank].reducer.core();
         let mut cores: Vec<_> = parts.iter().map(|&(rank, ..)| (rank, core(rank))).collect();
         cores.sort_by_key(|(_, core)| core.place());
-        let begun = cores.into_iter().map(|(rank, core)| {
-            core.sweep();
+        let submission = cores.into_iter().map(|(rank, core)| {
+            core.reclaim_finished();
             Ok((rank, core.begin()?))
         });
-        let mut begun: Vec<(usize, Begun<'_>)> = begun.collect::<Result<_>>()?;
+        let mut submission: Vec<(usize, Submission<'_>)> = submission.collect::<Result<_>>()?;
         // The first device comes last, so that the last launch to arrive has the meeting in its own
         // memory.
-        begun.sort_by_key(|(rank, _)| Reverse(*rank));
+        submission.sort_by_key(|(rank, _)| Reverse(*rank));
         let awaited = Awaited::new(results, 0, layout);
-        let mut launches: Vec<(Begun<'_>, Result<()>)> = Vec::with_capacity(parts.len());
-        for ((_, begun), (tasks, (.., part))) in begun.into_iter().zip(tasks.iter().zip(&parts).rev()) {
+        let mut launches: Vec<(Submission<'_>, Result<()>)> = Vec::with_capacity(parts.len());
+        for ((_, submission), (tasks, (.., part))) in
+            submission.into_iter().zip(tasks.iter().zip(&parts).rev())
+        {
             let is_going_on = launches.last().is_none_or(|(_, launched)| launched.is_ok());
             let launched = tasks.iter().filter(|_| is_going_on).try_for_each(|(task, _)| {
                 // SAFETY: the elements are those of the buffer, which is borrowed until this returns,
                 // and leaked below if that is not enough. Each meeting belongs to one reduction, each
                 // place in it to one launch, and all launches can access it: it is on the first device.
                 // All are waited for below.
-                unsafe { begun.launch(task, |stream| part.precede(stream)) }
+                unsafe { submission.launch(task, |stream| part.precede(stream)) }
             });
-            launches.push((begun, launched));
+            launches.push((submission, launched));
         }
         // No short circuit: each of them is polled.
-        let are_done = || launches.iter().fold(true, |all, (begun, _)| all & begun.is_done());
+        let are_done = || launches.iter().fold(true, |all, (submission, _)| all & submission.is_done());
         let is_launched = launches.iter().all(|(_, launched)| launched.is_ok());
-        if is_launched && reads.is_some_and(|bytes| awaited.come(are_done, bytes)) {
-            launches.into_iter().for_each(|(begun, _)| begun.seen());
+        if is_launched && reads.is_some_and(|bytes| awaited.poll(are_done, bytes)) {
+            launches.into_iter().for_each(|(submission, _)| submission.seen());
             return Ok(meetings[0].clone());
         }
         let mut failed: Option<Failed<Error>> = None;
-        for (begun, launched) in launches {
-            if let Err(Failed { error, ended }) = begun.finish(launched) {
+        for (submission, launched) in launches {
+            if let Err(Failed { error, ended }) = submission.finish(launched) {
                 let first = failed.get_or_insert(Failed { error, ended });
                 first.ended &= ended;
             }
@@ -93,11 +95,11 @@ impl Member {
         before: u64,
         place: Place,
     ) -> Result<(ContinuedTask, Option<u64>)> {
-        let span = Span::of(code, part, self.reducer.device())?;
+        let range = ElementRange::of(code, part, self.reducer.device())?;
         // A program's own kernels may be unloaded after the call, so their launches must have ended.
-        let bytes = span.code.is_built_in().then(|| span.bytes());
-        let carried = Carried { before, address: 0, meeting: Some(place) };
-        let task = ContinuedTask { span, carried };
+        let bytes = range.code.is_built_in().then(|| range.bytes());
+        let carried = RunningState { before, address: 0, meeting: Some(place) };
+        let task = ContinuedTask { range, carried };
         task.prepare(self.reducer.core().kernels())?;
         Ok((task, bytes))
     }

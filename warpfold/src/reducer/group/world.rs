@@ -17,7 +17,7 @@ use crate::{
     Buffer, Device, Error, Plain, Result, Selection,
     input::buffer::together,
     op::{Operation, Operations},
-    reducer::{Code, Reducer, Running, core::Underway, host_results::Layout, running::MOST},
+    reducer::{Code, Reducer, Running, core::InFlight, host_results::Layout, running::MOST},
     world::{Rendezvous, Wire},
 };
 
@@ -448,7 +448,7 @@ impl World {
         numbers.iter().map(number).collect::<Result<_, _>>().map_err(|_| other_version())
     }
 
-    fn finish(&self, state: &mut State, launch: Underway, shared: Arc<Shared>) -> Result<()> {
+    fn finish(&self, state: &mut State, launch: InFlight, shared: Arc<Shared>) -> Result<()> {
         let done = self.0.member.reducer.core().finish(launch, |_, _| ());
         done.map_err(|error| self.abandon(state, shared, error))
     }
@@ -484,7 +484,7 @@ struct LocalPart {
 enum PartialResult {
     None,
     /// In this rank's cell when the launch has ended.
-    Launched(Underway, Arc<Shared>),
+    Launched(InFlight, Arc<Shared>),
     /// Also in this rank's cell for [`Way::Nccl`].
     OnHost(Vec<u8>),
 }
