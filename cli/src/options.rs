@@ -29,19 +29,19 @@ Examples:
   producer | warpfold - --format arrow --column price --op sum,nonzero
   mpirun -n 4 warpfold part-*.npy --op sum,spread
 
-Exit status: 0 done, 2 a wrong call, or data or a machine that cannot be taken.";
+Exit status: 0 on success, 2 for invalid arguments or data, an unusable device or an unwritable output.";
 
-/// Sums, extremes and their places, means, norms, counts and bits of a file's data, on a GPU, in its
-/// simulator or on the CPU
+/// Compute sums, extremes and their indices, means, norms, counts and bitwise operations of a file's
+/// data, on a GPU, in the simulator or on the CPU
 #[derive(Debug, Parser)]
 #[command(name = "warpfold", version, after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The data: .npy, .npz, .arrow, .feather, .ipc, .parquet, or raw with --dtype; - is standard input.
-    /// Several files are reduced as one, as with --stream, and so is what several processes have that
-    /// mpirun, srun or torchrun started
+    /// Input: .npy, .npz, .arrow, .feather, .ipc, .parquet, or raw elements with --dtype; - is standard
+    /// input. Several files are reduced as one, as with --stream. Processes started by mpirun, srun or
+    /// torchrun reduce a part each, and the first one prints the result
     #[arg(value_name = "FILE", required_unless_present = "completions")]
     files: Vec<PathBuf>,
-    /// What to compute, one or several
+    /// Operations to compute, separated by commas
     #[arg(
         long,
         value_name = "OP",
@@ -50,8 +50,8 @@ pub(crate) struct Options {
         value_parser = statistics()
     )]
     op: Vec<Statistic>,
-    /// The axis to reduce along, or several; negative ones count from the last
-    /// [default: all elements]
+    /// Axes to reduce along, separated by commas; negative axes count from the last [default: all
+    /// elements]
     #[arg(
         long,
         value_name = "AXIS",
@@ -61,26 +61,26 @@ pub(crate) struct Options {
         conflicts_with_all = ["by", "by_column", "offsets"]
     )]
     pub(crate) axis: Vec<i64>,
-    /// A file of keys, one for each element: a result for every run of equal neighbouring keys
+    /// File of keys, one per element: one result for each run of equal adjacent keys
     #[arg(long, value_name = "FILE")]
     by: Option<PathBuf>,
-    /// The column of the keys, of the same file unless --by names another
+    /// Column that contains the keys, in the input file unless --by names another
     #[arg(long, value_name = "NAME")]
     by_column: Option<String>,
-    /// A file of offsets: a result for the elements from each to before the next
+    /// File of offsets: one result for each segment, from one offset up to the next (exclusive)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["by", "by_column"])]
     pub(crate) offsets: Option<PathBuf>,
-    /// The column of a table, or the array of an .npz
+    /// Column of a table, or array of an .npz file
     #[arg(long, value_name = "NAME")]
     pub(crate) column: Option<String>,
-    /// What the data is, where neither its first bytes nor its name say it
+    /// Format of the input [default: detected from its first bytes, else from its name]
     #[arg(long)]
     format: Option<FormatName>,
-    /// Type of raw elements, which are little endian: i8, u8, i16, u16, i32, u32, i64, u64, f16, bf16,
-    /// f32 or f64. A file that says its format must hold this type
+    /// Type of raw little-endian elements: i8, u8, i16, u16, i32, u32, i64, u64, f16, bf16, f32 or f64.
+    /// A file that declares its type must have this type
     #[arg(long, value_parser = parse_name::<Dtype>)]
     dtype: Option<Dtype>,
-    /// Shape of raw elements [default: as many as there are]
+    /// Shape of raw elements, such as 100,1000 [default: one dimension of all elements]
     #[arg(
         long,
         value_name = "LENGTH",
@@ -89,52 +89,52 @@ pub(crate) struct Options {
         requires = "dtype"
     )]
     shape: Vec<usize>,
-    /// Read the data while it is reduced, and hold 32 MiB of it at most: for what is larger than memory.
-    /// All elements have one result, of any number of operations in one pass; of .npy, raw, .arrow or
-    /// .parquet, on a GPU or its simulator
+    /// Reduce the input while it is read, holding at most 32 MiB of it, for inputs larger than memory.
+    /// One pass computes a result of all elements for each operation. Supports .npy, raw, .arrow and
+    /// .parquet, on a GPU or the simulator
     #[arg(long)]
     pub(crate) stream: bool,
-    /// Where to reduce: auto, cuda, cuda:<number>, sim or cpu
+    /// Device: auto (a GPU if available, else the simulator), cuda, cuda:<number>, sim or cpu
     #[arg(long, default_value = "auto")]
     pub(crate) device: Place,
-    /// Which results have the same bits
+    /// Reproducibility of the results
     #[arg(long, value_enum, default_value_t = Level::RunToRun)]
     pub(crate) level: Level,
-    /// Print a JSON object for every result instead of a table
+    /// Print one JSON object per result instead of a table
     #[arg(long)]
     pub(crate) json: bool,
     /// Print all rows of a long table
     #[arg(long, conflicts_with = "json")]
     pub(crate) all: bool,
-    /// Write the results too: of one operation as .npy, of any number as .npz
+    /// Also write the results to a file: .npy for one operation, .npz for any number
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// Print completions for a shell, and do nothing else
+    /// Print shell completions and exit
     #[arg(long, value_name = "SHELL", exclusive = true)]
     pub(crate) completions: Option<Shell>,
 }
 
-/// Which results have the same bits.
+/// Reproducibility of the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Level {
-    /// Those of the same call on the same device
+    /// Same bits in every run on the same device
     RunToRun,
-    /// All, on any device, of sums of floats as well
+    /// Same bits on any device, also for sums of floats
     Everywhere,
 }
 
-/// What a file may be.
+/// The format of an input file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FormatName {
-    /// One array of NumPy's
+    /// One NumPy array
     Npy,
-    /// Several arrays of NumPy's
+    /// Archive of NumPy arrays
     Npz,
-    /// Elements alone, with --dtype
+    /// Elements only, of the type given by --dtype
     Raw,
-    /// Arrow's file or stream, which is Feather as well
+    /// Arrow file or stream, or Feather file
     Arrow,
-    /// A file of Parquet's format
+    /// Parquet file
     Parquet,
 }
 

@@ -76,10 +76,10 @@ impl Ptx {
     }
 }
 
-/// The option that says what compiles the kernels, the same in every command.
+/// The option that selects the code generator, the same in every command.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct CodegenArg {
-    /// What compiles the kernels [default: WARPFOLD_CODEGEN, else llvm]
+    /// Code generator of the kernels [default: WARPFOLD_CODEGEN, else llvm]
     #[arg(long, value_enum)]
     pub codegen: Option<Choice>,
 }
@@ -96,12 +96,12 @@ impl CodegenArg {
     }
 }
 
-/// What compiles the kernels.
+/// A code generator of the Rust kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Choice {
     /// rustc's own NVPTX target.
     Llvm,
-    /// The code generator of rust-cuda, rustc_codegen_nvvm.
+    /// rust-cuda's code generator, rustc_codegen_nvvm.
     Nvvm,
 }
 

@@ -16,25 +16,25 @@ use clap::Parser;
 const TURNS: usize = 5;
 const TURN: Duration = Duration::from_millis(200);
 
-/// Host instructions and ns for each warp instruction, of this build and of others.
+/// Measure host instructions and ns per simulated warp instruction, of this build and of others.
 #[derive(Parser)]
 struct Options {
-    /// Parts of the names of the cases to run; all without any.
+    /// Run only the cases whose names contain one of these texts [default: all].
     names: Vec<String>,
-    /// Another build of this benchmark, whose runs take turns with those of this one.
+    /// Another build of this benchmark to compare with; the builds run alternately.
     #[arg(long, value_name = "PROGRAM")]
     against: Vec<PathBuf>,
-    /// Host threads of a launch. What callgrind counts has one.
+    /// Host threads per launch. Callgrind always counts with one.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Print times alone, without counts
+    /// Print only times, without instruction counts
     #[arg(long)]
     no_count: bool,
-    /// Runs the one case of this name RUNS times, or as often as a turn has room for with 0; what a
-    /// program does for another one.
+    /// Run the case of exactly this name RUNS times, or for about 200 ms if RUNS is 0. The benchmark
+    /// calls itself and other builds with this option.
     #[arg(long)]
     runs: Option<u32>,
-    /// What cargo passes to every benchmark.
+    /// Ignored. Cargo passes it to every benchmark.
     #[arg(long, hide = true)]
     bench: bool,
 }

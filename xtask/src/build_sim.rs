@@ -24,7 +24,7 @@ const BUILT: [(&str, &str); 3] = [
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Build as the tests do: sooner, and slower when it runs
+    /// Build in the debug profile, which compiles faster and runs slower
     #[arg(long)]
     pub debug: bool,
 }

@@ -13,10 +13,10 @@ const REQUIREMENTS: &str = "tests/cases/requirements.txt";
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Try the program on this device, several times for several [default: sim and cpu]
+    /// Device to run the program on; may be repeated [default: sim and cpu]
     #[arg(long, value_name = "DEVICE", value_parser = ["sim", "cpu", "gpu"])]
     pub device: Vec<String>,
-    /// Only cases whose line has this text
+    /// Run only the cases whose line contains TEXT
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub only: String,
 }

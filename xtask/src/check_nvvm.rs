@@ -29,10 +29,10 @@ const LIMIT: Duration = Duration::from_secs(1800);
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Folder of a cuda_std crate [default: its signatures in nvvm/cuda_std_signatures]
+    /// Folder of a cuda_std crate [default: nvvm/cuda_std_signatures, which has only its signatures]
     #[arg(long, value_name = "PATH")]
     pub cuda_std: Option<PathBuf>,
-    /// Show all that the compiler says
+    /// Show all compiler output
     #[arg(long)]
     pub verbose: bool,
 }

@@ -64,7 +64,7 @@ pub struct Args {
     /// GPU architecture [default: that of this machine's GPU, else sm_90]
     #[arg(long, value_name = "sm_NN")]
     pub arch: Option<Arch>,
-    /// Only see whether it compiles: to PTX, without optimizing, and nothing is kept
+    /// Only check that the sources compile, to PTX without optimization, and discard the output
     #[arg(long)]
     pub check: bool,
 }

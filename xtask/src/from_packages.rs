@@ -41,7 +41,7 @@ const LIMIT: Duration = Duration::from_secs(1800);
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Exit 1 when it takes longer from `cargo add` to the sum
+    /// Exit 1 if `cargo add` and the first run together take longer than SECONDS
     #[arg(long, value_name = "SECONDS")]
     pub within: Option<u64>,
 }

@@ -31,7 +31,7 @@ enum Command {
     List(list::Args),
     /// Compile the kernels to PTX, one checked file per variant
     BuildPtx(build_ptx::Args),
-    /// Write the reducer's PTX to where the library embeds it from
+    /// Write the reducer's PTX to warpfold/ptx, which the library embeds
     EmbedPtx(embed_ptx::Args),
     /// Compile the CUDA C twins to PTX, one file per variant
     BuildTwins(twins::Args),
@@ -41,49 +41,49 @@ enum Command {
     BuildSim(build_sim::Args),
     /// Fetch NVIDIA's CUDA compiler and tools into target/cuda
     CudaToolkit,
-    /// Run every variant, check each result, and on a GPU time it
+    /// Run every variant and check each result; on a GPU also time it
     Run(run::Args),
     /// Compare the Rust kernels with their CUDA C twins, CUB and PyTorch
     Compare(compare::Args),
-    /// Measure which launches of the reducer are the fastest on this GPU, and write them down
+    /// Find the reducer's fastest launches on this GPU, and write them to a tuning file
     Tune(tune::Args),
-    /// Count what a kernel does, by source line: divergence, bank conflicts, coalescing. Needs no GPU
+    /// Count a kernel's divergence, bank conflicts and coalescing by source line. Needs no GPU
     Explain(explain::Args),
-    /// Find races, unwritten reads and other hazards of the kernels. Needs no GPU
+    /// Find races, reads of unwritten memory and other hazards of the kernels. Needs no GPU
     Check(check::Args),
-    /// Make a page of pictures and tables of a machine's results
+    /// Generate an HTML page with figures and tables of a machine's results
     Report(report::Args),
-    /// Predict reductions over many GPUs and hosts, and renew the tables of docs/scale.md
+    /// Model reductions over many GPUs and hosts, and update the tables of docs/scale.md
     Scale(scale::Args),
     /// Run all tests, on the simulator or on the GPU
     Test(test::Args),
-    /// Build the Python package and test it, or make its wheel
+    /// Build and test the Python package, or build its wheel
     Python(python::Args),
-    /// Try the calls and expressions of tests/cases, which were wrong once
+    /// Run the regression cases of tests/cases
     Cases(cases::Args),
-    /// Show what this machine has, and how to get what is missing
+    /// Show the GPUs and tools of this machine, and how to install missing ones
     Doctor(doctor::Args),
-    /// Break the code on purpose, one change after the other, and see whether the tests notice
+    /// Run the mutation tests: break the code in one place at a time, and check that the tests fail
     Mutate(mutate::Args),
-    /// Try random PTX, fat binaries, .npy, tunings, results and driver calls, and keep what breaks
-    /// something
+    /// Fuzz with random PTX, fat binaries, data files, tunings, results and driver calls, and keep the
+    /// inputs that crash or hang
     Fuzz(fuzz::Args),
-    /// Type-check the kernels' nvvm side against the signatures of cuda_std
+    /// Type-check the kernels for the nvvm code generator against the signatures of cuda_std
     CheckNvvm(check_nvvm::Args),
-    /// Print completions of `xtask` for a shell that has the alias xtask='cargo xtask'
+    /// Print shell completions for the alias xtask='cargo xtask'
     Completions {
-        /// The shell that completes
+        /// Shell to generate completions for
         shell: Shell,
     },
-    /// Check each feature of the published packages alone
+    /// Check the published packages with no features, with each feature alone, and with all features
     CheckFeatures,
-    /// Find links that lead nowhere, pages without a line in the book, and comments that are too wide
+    /// Check the links of documents, the book's table of contents, and the width and style of comments
     CheckText(check_text::Args),
-    /// Run the examples of the library in the simulator, and compare what they print
+    /// Run the library's examples in the simulator, and compare their output
     Examples,
-    /// Go from `cargo add warpfold` to a sum, with the packages alone, in a bare home
+    /// Rehearse publishing, and run a new project on the built packages in a bare home
     FromPackages(from_packages::Args),
-    /// Write down what the published libraries promise, or check it
+    /// List the public items of the published libraries in docs/public-api, or check the lists
     PublicApi(public_api::Args),
 }
 

@@ -33,9 +33,9 @@ const DERIVED: [&str; 5] = [
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Packages [default: all that may be published]
+    /// Packages to list [default: all published libraries]
     pub packages: Vec<String>,
-    /// Write nothing; exit 1 when a library's public items are not those of its list
+    /// Write nothing; exit 1 if a library's public items differ from its list
     #[arg(long)]
     pub check: bool,
 }

@@ -25,10 +25,10 @@ const REQUIREMENTS: &str = "python/requirements.txt";
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Make a release wheel in this folder, and run no tests
+    /// Build a release wheel in this folder, and run no tests
     #[arg(long, value_name = "DIR")]
     pub wheel: Option<PathBuf>,
-    /// Passed to pytest, as in `-- -k segments`
+    /// Arguments for pytest, as in `-- -k segments`
     #[arg(last = true, conflicts_with = "wheel")]
     pub pytest: Vec<String>,
 }

@@ -13,13 +13,13 @@ use crate::{build_ptx::CodegenArg, suite, workspace::Workspace};
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Where the kernels run: sim, cuda, or auto for the GPU where there is one
+    /// Device to run the kernels on: sim, cuda, or auto (a GPU if available, else the simulator)
     #[arg(long, default_value = "sim", value_parser = str::parse::<Selection>)]
     pub device: Selection,
-    /// Which code generator made the kernels.
+    /// The code generator of the kernels.
     #[command(flatten)]
     pub codegen: CodegenArg,
-    /// Passed to `cargo test`, as in `-- --test catalogue`
+    /// Arguments for `cargo test`, as in `-- --test catalogue`
     #[arg(last = true)]
     pub cargo: Vec<String>,
 }

@@ -17,10 +17,10 @@ use crate::{
 pub(super) struct Arguments {
     #[command(flatten)]
     elements: Elements,
-    /// Threads, for cpu_parallel [default: one per processor]
+    /// Number of threads, for cpu_parallel [default: one per processor]
     #[arg(long)]
     threads: Option<usize>,
-    /// Timed runs; 0 only checks
+    /// Timed runs; 0 only checks the result
     #[arg(long, default_value_t = Options::default().iterations, value_parser = super::iterations())]
     iters: u32,
     /// Print one JSON object instead of text

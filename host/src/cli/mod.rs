@@ -70,7 +70,7 @@ fn program<P: Program>(variant: &'static Variant) -> ExitCode {
 /// The default number of elements, as in the write-ups.
 pub const DEFAULT_N: u64 = 4 << 20;
 
-/// Which elements to reduce.
+/// The elements to reduce, and the operation.
 #[derive(Args, Debug)]
 struct Elements {
     /// Number of random elements: 1000, 4Mi, 2^20, 10M [default: 4Mi]
@@ -79,13 +79,13 @@ struct Elements {
     /// Elements from a file: .npy, or raw little-endian with --dtype
     #[arg(long, value_name = "FILE", conflicts_with = "below")]
     input: Option<PathBuf>,
-    /// Random integers from 0 to below this, in any type
+    /// Random integers from 0 up to BOUND (exclusive), in any type
     #[arg(long, value_name = "BOUND", value_parser = parse_count)]
     below: Option<u64>,
     /// Type of the elements [default: the file's, else the variant's first]
     #[arg(long, value_parser = parse_name::<Dtype>)]
     dtype: Option<Dtype>,
-    /// What to compute of the elements
+    /// Operation: sum, min, max, sumsq, argmin, argmax, mean or norm; not every variant has all
     #[arg(long, default_value = "sum", value_parser = str::parse::<Statistic>)]
     op: Statistic,
     /// Seed of the random elements
@@ -143,20 +143,20 @@ impl Elements {
     }
 }
 
-/// Where to run and how to tell.
+/// The device, the measurement and the output format.
 #[derive(Args, Debug)]
 struct Setting {
-    /// Timed runs on a GPU; 0 only checks [default: 20]
+    /// Timed runs on a GPU; 0 only checks the result [default: 20]
     #[arg(long, value_parser = iterations())]
     iters: Option<u32>,
-    /// Where to run: auto, cuda or sim
+    /// Device to run on: auto (a GPU if available, else the simulator), cuda or sim
     #[arg(long, default_value = "auto", value_parser = str::parse::<Selection>)]
     device: Selection,
-    /// What compiled the kernels: llvm, rust-cuda's nvvm, or cuda-c for the CUDA C twin [default:
+    /// Code generator of the kernels: llvm, nvvm (rust-cuda), or cuda-c for the CUDA C twin [default:
     /// WARPFOLD_CODEGEN, else llvm]
     #[arg(long, value_parser = str::parse::<Codegen>)]
     codegen: Option<Codegen>,
-    /// Print one JSON object instead of text
+    /// Print JSON instead of text, one object per line
     #[arg(long)]
     json: bool,
 }

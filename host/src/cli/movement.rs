@@ -14,25 +14,26 @@ use crate::{
 #[derive(Parser, Debug)]
 #[command(version)]
 pub(super) struct Arguments {
-    /// Elements that a copy writes; of a transpose, about as many in a square: 1000, 4Mi, 2^20
+    /// Number of elements that a copy writes; a transpose has the largest square of at most N elements:
+    /// 1000, 4Mi, 2^20 [default: 4Mi]
     #[arg(long, value_name = "N", value_parser = parse_count, conflicts_with_all = ["width", "height"])]
     n: Option<u64>,
-    /// Elements of a row, for transposes
+    /// Elements per row, for transposes
     #[arg(long, value_parser = parse_count, requires = "height")]
     width: Option<u64>,
-    /// How many rows, for transposes
+    /// Number of rows, for transposes
     #[arg(long, value_parser = parse_count, requires = "width")]
     height: Option<u64>,
-    /// Distance of the elements read, for copy_strided [default: 1, 2, 4 … 64 one after the other]
+    /// Distance between the elements read, for copy_strided [default: each power of two from 1 to 64]
     #[arg(long, value_parser = parse_count)]
     stride: Option<u64>,
     /// Type of the elements [default: the variant's first]
     #[arg(long, value_parser = parse_name::<Dtype>)]
     dtype: Option<Dtype>,
-    /// Threads of a block, for copies: a power of two from 32 to 1024
+    /// Threads per block, for copies: a power of two from 32 to 1024
     #[arg(long, default_value_t = memory::DEFAULT_BLOCK)]
     block: u32,
-    /// Seed of the random elements and of the permutation
+    /// Seed of the random elements and of the permutation of copy_random
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]

@@ -20,16 +20,18 @@ use crate::{
 pub(super) struct Arguments {
     #[command(flatten)]
     elements: Elements,
-    /// The kernel to run, grid or bulk [default: the tuning's; with --block or --grid, grid]
+    /// Kernel to run, grid or bulk [default: the tuning's; with --block or --grid, grid]
     #[arg(long, value_parser = parse_name::<KernelKind>)]
     kernel: Option<KernelKind>,
-    /// Threads of a block: 128, 256, 512 or 1024; of the bulk kernel 256 or 512 [default: the tuning's]
+    /// Threads per block: 128, 256, 512 or 1024; for the bulk kernel 256 or 512 [default: the tuning's;
+    /// with --kernel or --grid, a generic choice]
     #[arg(long)]
     block: Option<u32>,
-    /// Most blocks; fewer run where fewer fit the device or have elements [default: the tuning's]
+    /// Maximum number of blocks; fewer run if fewer fit on the device or have elements [default: the
+    /// tuning's; with --kernel or --block, a generic choice]
     #[arg(long)]
     grid: Option<u32>,
-    /// Time the CPU on the same elements as well, and show the speed-up
+    /// Also time the CPU on the same elements, and show the speed-up
     #[arg(long)]
     cpu: bool,
     #[command(flatten)]

@@ -15,16 +15,16 @@ use crate::{
 pub(super) struct Arguments {
     #[command(flatten)]
     elements: Elements,
-    /// Threads of a block, a power of two from 32 to 1024 [default: 256]
+    /// Threads per block, a power of two from 32 to 1024 [default: 256]
     #[arg(long)]
     block: Option<u32>,
-    /// Blocks of the first launch, for grid-stride variants [default: as many as fill the device]
+    /// Blocks in the first launch, for grid-stride variants [default: enough to fill the device]
     #[arg(long)]
     grid: Option<u64>,
-    /// A run with a name, such as seed-d of atomic_blocks; other options change it
+    /// Named set of options, such as seed-d of atomic_blocks; other options override it
     #[arg(long, value_name = "NAME", conflicts_with = "input")]
     preset: Option<String>,
-    /// Time the CPU on the same elements as well, and show the speed-up; a preset does
+    /// Also time the CPU on the same elements, and show the speed-up; implied by --preset
     #[arg(long)]
     cpu: bool,
     #[command(flatten)]

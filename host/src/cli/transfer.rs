@@ -15,7 +15,7 @@ use crate::{
 pub(super) struct Arguments {
     #[command(flatten)]
     elements: Elements,
-    /// Elements of a chunk, for transfer_overlapped [default: an eighth of all, at least 4 MiB]
+    /// Elements per chunk, for transfer_overlapped [default: an eighth of all, at least 4 MiB]
     #[arg(long, value_parser = parse_count)]
     chunk: Option<u64>,
     #[command(flatten)]

@@ -34,7 +34,7 @@ const STRIDES: [u64; 2] = [1, 33];
 #[derive(Debug, clap::Args)]
 #[command(arg_required_else_help = true)]
 pub struct Args {
-    /// These kernels, separated by commas, those that are wrong on purpose among them
+    /// Kernels to check, separated by commas; test kernels with deliberate errors are allowed
     #[arg(
         long = "variant",
         value_name = "ID",
@@ -44,22 +44,22 @@ pub struct Args {
         conflicts_with = "all"
     )]
     pub variants: Vec<&'static Variant>,
-    /// All kernels of the catalogue
+    /// Check all kernels of the catalogue
     #[arg(long)]
     pub all: bool,
     /// Only these element types, separated by commas [default: one of 4 and one of 8 bytes]
     #[arg(long = "dtype", value_name = "TYPE", value_delimiter = ',', value_parser = options::dtype(), hide_possible_values = true)]
     pub dtypes: Vec<Dtype>,
-    /// Which code generator made the kernels.
+    /// The code generator of the kernels.
     #[command(flatten)]
     pub codegen: CodegenArg,
-    /// Check the CUDA C twins in place of the Rust kernels
+    /// Check the CUDA C twins instead of the Rust kernels
     #[arg(long, conflicts_with = "codegen")]
     pub twins: bool,
     /// Print one JSON object per hazard
     #[arg(long)]
     pub json: bool,
-    /// Run the same launches on the GPU and look for nothing: for compute-sanitizer around this command
+    /// Run the same launches on the GPU without checks, for use under compute-sanitizer
     #[arg(long, conflicts_with = "json")]
     pub on_gpu: bool,
 }

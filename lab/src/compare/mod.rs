@@ -21,34 +21,34 @@ use warpfold_suite::{Arch, Dtype, Op, catalogue::Variant, cli, measure::MAX_ITER
 
 use crate::{Builder, options};
 
-const TIMED: &str = "Options of times, which need a GPU (not with --static)";
+const TIMED: &str = "Timing options, which need a GPU (not with --static)";
 
-const ROWS: &str = "Options of rows (with --rows)";
+const ROWS: &str = "Row options (with --rows)";
 
-const STATIC: &str = "Options of machine code (with --static)";
+const STATIC: &str = "Machine code options (with --static)";
 
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Compare the machine code: registers, instructions, accesses. Needs no GPU
+    /// Compare machine code instead of times: registers, instructions, memory accesses. Needs no GPU
     #[arg(long = "static")]
     pub machine_code: bool,
     /// Only these variants, separated by commas [default: all kernels]
     #[arg(long = "variant", value_name = "ID", value_delimiter = ',', value_parser = options::variant(), hide_possible_values = true)]
     pub variants: Vec<&'static Variant>,
-    /// Only these element types, separated by commas [default: f32, and all with --static]
+    /// Only these element types, separated by commas [default: f32; with --static all]
     #[arg(long = "dtype", value_name = "TYPE", value_delimiter = ',', value_parser = options::dtype(), hide_possible_values = true)]
     pub dtypes: Vec<Dtype>,
-    /// The Rust kernels by these code generators, separated by commas: llvm, nvvm [default: both]
+    /// Code generators of the Rust kernels, separated by commas: llvm, nvvm [default: both]
     #[arg(long, value_delimiter = ',', value_parser = peers::parse_codegen)]
     pub codegen: Vec<Peer>,
-    /// A code generator, a peer or a kernel of theirs that is not there is an error
+    /// Fail if a code generator, a peer or one of its kernels is missing, instead of skipping it
     #[arg(long)]
     pub strict: bool,
-    /// Print JSON lines instead of a table: one per time, or per entry and compiler
+    /// Print JSON lines instead of a table: one per time, or with --static one per entry and compiler
     #[arg(long)]
     pub json: bool,
-    /// Only these operations, separated by commas [default: sum, and sum,argmax with --rows]
+    /// Only these operations, separated by commas [default: sum; with --rows sum,argmax]
     #[arg(
         long = "op",
         help_heading = TIMED,
@@ -58,8 +58,8 @@ pub struct Args {
         conflicts_with = "machine_code"
     )]
     pub ops: Vec<Op>,
-    /// Numbers of elements: a range by powers of two, or a list: 2^10..2^32, 1000,4Mi [default:
-    /// 2^10..2^28]
+    /// Numbers of elements: a list such as 1000,4Mi, or a range such as 2^10..2^32, which doubles at
+    /// each step [default: 2^10..2^28, or with --quick some of them]
     #[arg(
         long,
         help_heading = TIMED,
@@ -68,7 +68,7 @@ pub struct Args {
         conflicts_with = "machine_code"
     )]
     pub n: Option<Sizes>,
-    /// Whom to compare them with, separated by commas: cuda-c, cub, torch [default: all]
+    /// Peers to compare with, separated by commas: cuda-c, cub, torch [default: all]
     #[arg(
         long = "peer",
         help_heading = TIMED,
@@ -78,9 +78,8 @@ pub struct Args {
         conflicts_with = "machine_code"
     )]
     pub peers: Vec<Peer>,
-    /// Time each case for these states of the cache, separated by commas: copies of the elements that
-    /// take turns, a swept cache, one copy that stays. Without PyTorch, which cannot take part [default:
-    /// rotated, with it]
+    /// Time each case in these states of the L2 cache, separated by commas, without PyTorch, whose
+    /// process cannot sweep the cache [default: rotated, with PyTorch]
     #[arg(
         long,
         help_heading = TIMED,
@@ -89,10 +88,10 @@ pub struct Args {
         conflicts_with_all = ["machine_code", "rows"]
     )]
     pub inputs: Vec<Inputs>,
-    /// Few sizes and rounds; reductions alone, unless variants are named
+    /// Time few sizes in few rounds, and only reductions unless variants are named
     #[arg(long, help_heading = TIMED, conflicts_with = "machine_code")]
     pub quick: bool,
-    /// Timed rounds, 5 at least [default: 100, and 30 with --quick]
+    /// Timed rounds, at least 5 [default: 100, with --quick 30; with --rows 50, with --rows --quick 20]
     #[arg(
         long,
         help_heading = TIMED,
@@ -101,18 +100,18 @@ pub struct Args {
         conflicts_with = "machine_code"
     )]
     pub iters: Option<u32>,
-    /// Write JSON lines to a file when all is done, in place of what it held
+    /// Write JSON lines to a file at the end, replacing its contents, unless a result is wrong
     #[arg(long, help_heading = TIMED, value_name = "FILE", conflicts_with = "machine_code")]
     pub out: Option<PathBuf>,
-    /// Compare f32 results of every row of a matrix, in place of one of a whole buffer
+    /// Compare f32 reductions of each row of a matrix instead of a whole buffer
     #[arg(
         long,
         help_heading = ROWS,
         conflicts_with_all = ["machine_code", "variants", "dtypes", "n"]
     )]
     pub rows: bool,
-    /// Only these matrices, ROWSxLEN, separated by commas: 4096x65536,2^20x2^8 [default: 2^28, 2^24,
-    /// 2^20 and 2^16 elements in rows of many lengths]
+    /// Only these matrices, as ROWSxLEN, separated by commas: 4096x65536,2^20x2^8 [default: 2^28, 2^24,
+    /// 2^20 and 2^16 elements in rows of many lengths; with --quick only 2^28]
     #[arg(
         long = "shape",
         help_heading = ROWS,
@@ -122,7 +121,7 @@ pub struct Args {
         requires = "rows"
     )]
     pub shapes: Vec<Shape>,
-    /// Begin no shape after N seconds; those left out are said
+    /// Start no shape after N seconds, and list the omitted shapes
     #[arg(
         long,
         help_heading = ROWS,
@@ -131,11 +130,11 @@ pub struct Args {
         requires = "rows"
     )]
     pub seconds: Option<u64>,
-    /// GPU architecture of the machine code [default: sm_90, on any machine]
+    /// GPU architecture of the machine code [default: sm_90; with --against that of the earlier PTX]
     #[arg(long, help_heading = STATIC, value_name = "sm_NN", requires = "machine_code")]
     pub arch: Option<Arch>,
-    /// Compare the Rust kernels with earlier PTX of theirs in this folder, names and lines apart; exit 1
-    /// where the machine code differs. One --codegen [default: llvm]
+    /// Compare the Rust kernels with their earlier PTX in a folder, ignoring names and line tables; exit
+    /// 1 if the machine code differs. Takes at most one --codegen [default: llvm]
     #[arg(
         long,
         help_heading = STATIC,
@@ -144,7 +143,7 @@ pub struct Args {
         conflicts_with_all = ["dtypes", "sim_n", "strict"]
     )]
     pub against: Option<PathBuf>,
-    /// Elements of the runs in the simulator that count executed instructions; 0 leaves them out
+    /// Number of elements in the simulator's runs, which count executed instructions; 0 skips these runs
     #[arg(
         long,
         help_heading = STATIC,

@@ -33,7 +33,7 @@ use recorder::Run;
 #[derive(Debug, clap::Args)]
 #[command(arg_required_else_help = true)]
 pub struct Args {
-    /// These kernels, separated by commas; several stand side by side
+    /// Kernels to explain, separated by commas; the summary shows several side by side
     #[arg(
         long = "variant",
         value_name = "ID",
@@ -48,37 +48,37 @@ pub struct Args {
     /// Type of the elements [default: f32, else the variant's first]
     #[arg(long, value_name = "TYPE", value_parser = options::dtype(), hide_possible_values = true)]
     pub dtype: Option<Dtype>,
-    /// Which operation, of reductions [default: sum]
+    /// Operation, for reductions [default: sum]
     #[arg(long, value_parser = options::op(), hide_possible_values = true)]
     pub op: Option<Op>,
-    /// Threads of a block, a power of two from 32 to 1024
+    /// Threads per block, a power of two from 32 to 1024
     #[arg(long, default_value_t = plan::DEFAULT_BLOCK)]
     pub block: u32,
-    /// Blocks of the first launch, for grid-stride variants [default: as many as fill the simulator]
+    /// Blocks in the first launch, for grid-stride variants [default: enough to fill the simulator]
     #[arg(long)]
     pub grid: Option<u64>,
-    /// Distance of the elements that copy_strided reads [default: 1]
+    /// Distance between the elements that copy_strided reads [default: 1]
     #[arg(long, value_parser = cli::parse_count)]
     pub stride: Option<u64>,
-    /// Which code generator made the kernels.
+    /// The code generator of the kernels.
     #[command(flatten)]
     pub codegen: CodegenArg,
-    /// Explain the CUDA C twins in place of the Rust kernels
+    /// Explain the CUDA C twins instead of the Rust kernels
     #[arg(long, conflicts_with = "codegen")]
     pub twins: bool,
-    /// Only the hottest lines, and how many of them
+    /// Show only the N hottest lines
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,
     /// Print one JSON object per kernel
     #[arg(long, conflicts_with_all = ["top", "html"])]
     pub json: bool,
-    /// Write an HTML page with block 0 step by step, warp by warp
+    /// Write an HTML page that shows block 0 step by step for each warp
     #[arg(long, value_name = "FILE", conflicts_with = "top")]
     pub html: Option<PathBuf>,
-    /// Compare with what Nsight Compute counted, as scripts/gpu/validate.sh writes it
+    /// Compare with Nsight Compute's counts, from a file that scripts/gpu/validate.sh has written
     #[arg(long, value_name = "FILE", conflicts_with_all = ["variants", "metrics"])]
     pub validate: Option<PathBuf>,
-    /// Print the names of the metrics of Nsight Compute that --validate compares
+    /// Print the names of the Nsight Compute metrics that --validate compares
     #[arg(long, conflicts_with = "variants")]
     pub metrics: bool,
 }

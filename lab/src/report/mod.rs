@@ -54,19 +54,19 @@ const PLOTTED: [&str; 9] =
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The folder of a machine's results, or one above it that has no other [default: docs/results]
+    /// Folder of one machine's results, or a folder that contains only that one [default: docs/results]
     #[arg(long, value_name = "DIR")]
     pub results: Option<PathBuf>,
-    /// The page [default: target/report/index.html]
+    /// Output page [default: target/report/index.html]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Open the page in the browser
     #[arg(long)]
     pub open: bool,
-    /// Also write docs/plots, and the tables and snippets of README.md and of the pages of docs/
+    /// Also update docs/plots, and the tables, values and snippets in README.md and the pages of docs/
     #[arg(long)]
     pub readme: bool,
-    /// Write nothing; exit 1 when docs/plots or a table is not what the results give
+    /// Write nothing; exit 1 if docs/plots, a table, a value or a snippet is stale
     #[arg(long, conflicts_with_all = ["readme", "open", "out"])]
     pub check: bool,
 }

@@ -25,13 +25,13 @@ pub struct Args {
     /// Number of random elements: 1000003, 4Mi, 2^20, 10M
     #[arg(long, default_value = "1000003", value_parser = cli::parse_count)]
     pub n: u64,
-    /// Where to run: auto, cuda or sim
+    /// Device to run on: auto (a GPU if available, else the simulator), cuda or sim
     #[arg(long, default_value = "auto", value_parser = str::parse::<Selection>)]
     pub device: Selection,
-    /// Which code generator made the kernels.
+    /// The code generator of the kernels.
     #[command(flatten)]
     pub codegen: CodegenArg,
-    /// Run the CUDA C twins in place of the Rust kernels
+    /// Run the CUDA C twins instead of the Rust kernels
     #[arg(long, conflicts_with = "codegen")]
     pub twins: bool,
     /// Only these variants, separated by commas [default: all]
@@ -40,13 +40,14 @@ pub struct Args {
     /// Only these element types, separated by commas [default: all]
     #[arg(long = "dtype", value_name = "TYPE", value_delimiter = ',', value_parser = options::dtype(), hide_possible_values = true)]
     pub dtypes: Vec<Dtype>,
-    /// Only these operations, separated by commas [default: all]; what moves elements has none
+    /// Only these operations, separated by commas [default: all]; kernels without an operation run
+    /// anyway
     #[arg(long = "op", value_name = "OP", value_delimiter = ',', value_parser = options::op_by(parse_op), hide_possible_values = true)]
     pub ops: Vec<Op>,
-    /// Threads of a block, a power of two from 32 to 1024; the reducer chooses for itself
+    /// Threads per block, a power of two from 32 to 1024; the reducer uses its tuning instead
     #[arg(long, default_value_t = plan::DEFAULT_BLOCK)]
     pub block: u32,
-    /// Timed runs on a GPU; 0 only checks
+    /// Timed runs on a GPU; 0 only checks the results
     #[arg(long, default_value_t = Options::default().iterations, value_parser = cli::iterations())]
     pub iters: u32,
     /// Seed of the random elements

@@ -24,7 +24,7 @@ const END: &str = "<!-- /scale -->";
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Write nothing; exit 1 when docs/scale.md has other tables
+    /// Write nothing; exit 1 if the tables of docs/scale.md are stale
     #[arg(long)]
     pub check: bool,
 }

@@ -45,10 +45,11 @@ pub struct Args {
     /// Only these element types, separated by commas [default: all]
     #[arg(long = "dtype", value_name = "TYPE", value_delimiter = ',', value_parser = options::dtype(), hide_possible_values = true)]
     pub dtypes: Vec<Dtype>,
-    /// Numbers of elements: a range by powers of two, or a list [default: those of 4 KiB to 16 GiB]
+    /// Numbers of elements: a list such as 1000,4Mi, or a range such as 2^10..2^32, which doubles at
+    /// each step [default: those of 4 KiB to 16 GiB]
     #[arg(long, value_name = "RANGE", value_parser = str::parse::<Sizes>)]
     pub n: Option<Sizes>,
-    /// Timed rounds of a size; large inputs have fewer
+    /// Timed rounds per size; large inputs have fewer
     #[arg(
         long,
         value_name = "N",
@@ -56,7 +57,8 @@ pub struct Args {
         value_parser = clap::value_parser!(u32).range(i64::from(LEAST_ROUNDS)..=i64::from(MAX_ITERATIONS))
     )]
     pub iters: u32,
-    /// The file; what is not measured now stays in it [default: warpfold/tuning/ARCH.json]
+    /// Tuning file to update; tables of other operations and types stay if the GPU is the same [default:
+    /// warpfold/tuning/ARCH.json]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }

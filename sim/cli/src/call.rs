@@ -21,35 +21,36 @@ const SHOWN: usize = 8;
 pub(crate) struct CallArgs {
     /// PTX text, a fat binary, or a program that contains one
     pub(crate) file: PathBuf,
-    /// The kernel, by its name in PTX or in its source; needed where there are several
+    /// Kernel to run, by its name in PTX or in the source; required if the file has several
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
-    /// Blocks, as X, X,Y or X,Y,Z
+    /// Blocks in the grid, as X, X,Y or X,Y,Z
     #[arg(long, value_name = "BLOCKS", default_value = "1", value_parser = shape)]
     grid: [u32; 3],
-    /// Threads of a block, as X, X,Y or X,Y,Z
+    /// Threads per block, as X, X,Y or X,Y,Z
     #[arg(long, value_name = "THREADS", default_value = "1", value_parser = shape)]
     block: [u32; 3],
     /// Bytes of dynamic shared memory; 1k is 1024
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = bytes)]
     shared: u32,
-    /// A parameter, in their order: NAME:TYPE=NUMBER, NAME:TYPE=@FILE.npy, or NAME:TYPE[COUNT] with or
-    /// without =NUMBER for an array
+    /// Kernel parameter, in the kernel's order: NAME:TYPE=NUMBER, NAME:TYPE=@FILE.npy for an array from
+    /// a file, NAME:TYPE[COUNT] for an unwritten array, or NAME:TYPE[COUNT]=NUMBER for a filled one
     #[arg(long = "arg", value_name = "PARAMETER", allow_hyphen_values = true)]
     arguments: Vec<Argument>,
-    /// What an array must be afterwards: NAME=@FILE.npy
+    /// Compare an array with a file after the run: NAME=@FILE.npy
     #[arg(long, value_name = "NAME=@FILE")]
     expect: Vec<InFile>,
-    /// How far from that, or between seeds, a number may be, as a part of it
-    #[arg(long, value_name = "PART", default_value_t = 0.0)]
+    /// Allowed relative difference from the file of --expect, and between runs with different seeds
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.0)]
     tolerance: f64,
-    /// Where to write an array to afterwards: NAME=@FILE.npy
+    /// Write an array to a file after the run: NAME=@FILE.npy
     #[arg(long, value_name = "NAME=@FILE")]
     out: Vec<InFile>,
-    /// Refuse what PTX allows and is mostly a mistake, and find lanes that count on lock step
+    /// Also report likely mistakes that PTX allows: member masks that name exited lanes and, if races
+    /// are checked, lanes that communicate without a barrier as if in lockstep
     #[arg(long)]
     strict: bool,
-    /// Run lanes, warps and blocks in an order that this number chooses
+    /// Run lanes, warps and blocks in a random order with this seed [default: lockstep and round robin]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
@@ -59,10 +60,10 @@ pub(crate) struct CallArgs {
 /// Limits that stop a kernel that does not end by itself.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Limits {
-    /// Instructions that one thread may take
+    /// Maximum number of instructions per thread
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000_000)]
     pub(crate) steps: u64,
-    /// Seconds that a launch may take
+    /// Maximum number of seconds per launch
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     pub(crate) seconds: u64,
 }

@@ -30,30 +30,31 @@ const MOST_ROUND: u64 = 2 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many GPUs there are, 1 to 16
+    /// Number of simulated GPUs, 1 to 16
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     gpus: u32,
-    /// Round allocations up to a multiple of BYTES bytes, as a GPU does: a kernel that reads a few
-    /// bytes behind its array is not stopped then. H200s take 512
+    /// Round allocations up to a multiple of BYTES, a power of two up to 2 MiB. An H200 rounds to 512
+    /// bytes, so that a kernel may read a few bytes past the end of an array without a fault
     #[arg(long, value_name = "BYTES", default_value_t = 1)]
     round: u64,
-    /// Look for races, missing barriers and what is read before it is written in all kernels
+    /// Check all kernels for races, missing barriers and reads of unwritten memory
     #[arg(long)]
     check: bool,
-    /// The same, and what is no race and mostly a mistake; refuse what PTX allows and is mostly one
+    /// Like --check, and also report two likely mistakes that PTX allows: lanes that communicate without
+    /// a barrier as if in lockstep, and member masks that name exited lanes
     #[arg(long)]
     strict: bool,
-    /// Show what the kernels execute beside their source lines, once the program has ended
+    /// Print the kernels' instruction and memory counters by source line after the program has ended
     #[arg(long, conflicts_with_all = ["check", "strict"])]
     explain: bool,
-    /// Run lanes, warps and blocks in an order that this number chooses
+    /// Run lanes, warps and blocks in a random order with this seed [default: lockstep and round robin]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
     limits: Limits,
     #[command(flatten)]
     report: ReportArgs,
-    /// The program, and what it is called with
+    /// Program to run, and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     call: Vec<OsString>,
 }

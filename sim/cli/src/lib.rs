@@ -34,15 +34,15 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Look for what is wrong with a kernel: races, missing barriers, what is read before it is written
+    /// Check a kernel for races, missing barriers and reads of unwritten memory
     Check(run::CheckArgs),
-    /// Show what a kernel executes beside its source lines
+    /// Show a kernel's instruction and memory counters by source line
     Explain(run::ExplainArgs),
-    /// Run a CUDA program as it is, on simulated GPUs
+    /// Run an unmodified CUDA program on simulated GPUs
     Exec(exec::Args),
-    /// Show the kernels of a file, their parameters, and what of them is not supported
+    /// List the kernels of a file and their parameters, and why unsupported kernels do not run
     Ls(ls::Args),
-    /// Run a kernel of a file on arrays, and compare what comes out
+    /// Run a kernel of a file on arrays, and print or compare the results
     Run(run::RunArgs),
 }
 

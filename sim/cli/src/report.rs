@@ -13,11 +13,11 @@ use crate::{Done, file};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReportArgs {
-    /// A file of what is known and passed over: a line for each, such as
+    /// File of known findings to suppress, one per line, such as
     /// `read-write-race kernel=sum* file=*/sum.cu line=12  # why`
     #[arg(long, value_name = "FILE")]
     suppress: Option<PathBuf>,
-    /// Write what is found as SARIF, for code review, to this file, too
+    /// Also write the findings to a file as SARIF, for code review
     #[arg(long, value_name = "FILE")]
     sarif: Option<PathBuf>,
 }

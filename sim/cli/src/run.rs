@@ -15,7 +15,7 @@ use crate::{
 pub(crate) struct RunArgs {
     #[command(flatten)]
     call: call::CallArgs,
-    /// Look for races, missing barriers and what is read before it is written, as `check` does
+    /// Check for races, missing barriers and reads of unwritten memory, as `check` does
     #[arg(long)]
     check: bool,
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub(crate) struct ExplainArgs {
 
 #[derive(Debug, clap::Args)]
 struct More {
-    /// Run it under COUNT more seeds, each time on the same arrays, and compare what comes out
+    /// Repeat the run on the same arrays with the seeds 0 to COUNT - 1, and compare the results
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     seeds: u64,
     #[command(flatten)]

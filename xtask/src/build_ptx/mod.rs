@@ -52,19 +52,19 @@ pub const TARGET: &str = "nvptx64-nvidia-cuda";
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Which code generator makes the kernels.
+    /// The code generator of the kernels.
     #[command(flatten)]
     pub codegen: CodegenArg,
     /// GPU architecture [default: that of this machine's GPU, else sm_90]
     #[arg(long, value_name = "sm_NN")]
     pub arch: Option<Arch>,
-    /// A crate of kernels outside the workspace, to be compiled and checked instead of kernels/
+    /// Compile and check a crate of kernels outside the workspace instead of kernels/
     #[arg(long, value_name = "FOLDER")]
     pub kernels: Option<PathBuf>,
-    /// The library's kernels too: all its operations and shapes
+    /// Also compile the kernels that only the library uses, for all its operations and shapes
     #[arg(long, conflicts_with = "kernels")]
     pub library: bool,
-    /// Show all that the compiler says
+    /// Show all compiler output
     #[arg(long)]
     pub verbose: bool,
 }

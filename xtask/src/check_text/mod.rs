@@ -21,7 +21,7 @@ use crate::{files, workspace::Workspace};
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Wrap comments that are too wide, before anything is checked
+    /// Wrap comments that are too wide before checking
     #[arg(long)]
     pub wrap: bool,
 }

@@ -26,7 +26,7 @@ const PLACES: &str = "CUDA_PATH, CUDA_HOME, target/cuda and /usr/local/cuda";
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Print one JSON object per line
+    /// Print one JSON object per check
     #[arg(long)]
     pub json: bool,
 }

@@ -40,16 +40,17 @@ const MAKERS: [&str; 3] = ["build_ptx/split.rs", "embed_ptx/pack.rs", "embed_ptx
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Write nothing, and fail when the archive was made of other sources, or by another compiler
+    /// Write nothing; fail if the archives were built from other sources or by another compiler
     #[arg(long, conflicts_with = "text")]
     pub check: bool,
-    /// Compile all kernels for it, and fail when a text is not what comes out
+    /// With --check, also compile all kernels; fail if an embedded PTX file differs
     #[arg(long, requires = "check")]
     pub compile: bool,
-    /// Compile nothing, and write the archives again from the texts that they have
+    /// Compile nothing; rewrite the archives from the PTX that they contain
     #[arg(long, conflicts_with_all = ["check", "text"])]
     pub repack: bool,
-    /// Build nothing, and write the texts that the library embeds as FOLDER/sm_90/reducer_sum_f32.ptx …
+    /// Compile nothing; unpack the embedded PTX to a new or empty folder, as
+    /// FOLDER/sm_90/reducer_sum_f32.ptx and so on
     #[arg(long, value_name = "FOLDER")]
     pub text: Option<PathBuf>,
 }

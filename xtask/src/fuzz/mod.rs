@@ -31,19 +31,19 @@ pub use targets::Target;
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only these targets [default: all]
+    /// Targets to run [default: all]
     #[arg(value_enum)]
     pub targets: Vec<Target>,
-    /// How long, all targets together; 0 tries only the inputs that are there
+    /// Total seconds for all targets; 0 runs only the existing inputs
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     pub seconds: u64,
-    /// Seed of the random changes [default: the time]
+    /// Seed of the random changes [default: the current time]
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Leave out what earlier runs have found to be new
+    /// Start only from the committed inputs, without those that earlier runs have kept
     #[arg(long)]
     pub committed: bool,
-    /// The file to keep the input in that is being tried: this process is one that tries them
+    /// Run as a worker process, which writes the current input to this file
     #[arg(long, hide = true, value_name = "FILE")]
     pub worker: Option<PathBuf>,
 }

@@ -41,7 +41,7 @@ use self::{
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only mutations whose name contains this
+    /// Run only the mutations whose name contains NAME
     pub name: Option<String>,
 }
 

@@ -2,15 +2,15 @@
 
 use warpfold_bench::Contest;
 
-/// Where the elements are when a run begins.
+/// A state of the L2 cache at the start of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Inputs {
-    /// Copies take turns, so that each was pushed out by the others since its last turn.
+    /// Runs alternate between copies of the elements; the others evict each one before its next turn.
     Rotated,
-    /// As rotated, and other memory is read before every run, which starts on a GPU that is busy until
-    /// then.
+    /// Like rotated, and other memory is read before every run, so that the GPU is busy until the run
+    /// starts.
     Swept,
-    /// All runs read one copy, which the cache keeps where it has room.
+    /// All runs read the same copy, which stays in the cache if it fits.
     Warm,
 }
 

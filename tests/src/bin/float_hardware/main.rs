@@ -27,16 +27,16 @@ use cases::instruction::Instruction;
 use cases::{catalogue, kernel, operands::Source};
 use tally::Tally;
 
-/// Compares a device's float arithmetic with the simulator's.
+/// Compare a device's float arithmetic with the simulator's.
 #[derive(Debug, Parser)]
 struct Options {
-    /// Random cases of all instructions together; the systematic ones are about 20 million more.
+    /// Number of random cases of all instructions together, besides about 20 million systematic ones.
     #[arg(long, default_value_t = 2_000_000)]
     cases: u64,
-    /// Only the instructions whose text starts so, such as `cvt.` or `add.rn.f32`.
+    /// Test only instructions whose text starts with this, such as `cvt.` or `add.rn.f32`.
     #[arg(long, default_value = "")]
     only: String,
-    /// File for the JSON lines.
+    /// Output file for the JSON lines.
     #[arg(long)]
     out: PathBuf,
 }
