@@ -22,7 +22,7 @@ use crate::{
 #[derive(Debug, Clone, Parser)]
 #[command(name = "softmax-host")]
 pub struct Args {
-    /// Where it runs: auto, cuda or sim
+    /// Device: auto, cuda or sim
     #[arg(long, default_value = "auto")]
     pub device: Selection,
     /// Rows of the matrix, a block each
