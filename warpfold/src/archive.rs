@@ -120,6 +120,15 @@ impl<'a> Archive<'a> {
         self.frames.iter().flat_map(|frame| &frame.files).map(|file| file.name)
     }
 
+    /// Returns each frame, compressed, with its stored text.
+    ///
+    /// # Errors
+    /// As [`Self::text`].
+    pub fn frames(&self) -> impl Iterator<Item = Result<(&'a [u8], Vec<u8>)>> {
+        let read = |frame: &Frame<'a>| Ok((frame.compressed, frame.decompressed(frame.text_len())?));
+        self.frames.iter().map(read)
+    }
+
     /// Returns the text with this name, or `None` if the archive does not have it.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::{collections::HashMap, iter};
 
 use anyhow::{Result, bail, ensure};
 use rayon::prelude::*;
-use warpfold::internal::archive::{Archive, FRAME, HEAD, MAX_TEXT, SKIPPABLE, class};
+use warpfold::internal::archive::{Archive, FRAME, HEAD, SKIPPABLE, class};
 
 use super::File;
 
@@ -97,27 +97,10 @@ pub(super) fn pack(files: &[File], previous: &[u8]) -> Result<Vec<u8>> {
     Ok(archive)
 }
 
-/// Returns the frames of an archive by their text. Those of a damaged archive are left out.
+/// Returns the frames of an archive by their text; none of a damaged archive.
 fn frames(archive: &[u8]) -> HashMap<Vec<u8>, &[u8]> {
-    let Some((len, rest)) = archive.get(4..).and_then(|rest| rest.split_first_chunk()) else {
-        return HashMap::new();
-    };
-    let Some((index, mut rest)) = rest.split_at_checked(u32::from_le_bytes(*len) as usize) else {
-        return HashMap::new();
-    };
-    let sizes = str::from_utf8(index).unwrap_or_default().lines().filter_map(|line| {
-        let (name, size) = line.split_once(' ')?;
-        (name == FRAME).then(|| size.parse().ok()).flatten()
-    });
-    let frames = sizes.map_while(|size| {
-        let (frame, behind) = rest.split_at_checked(size)?;
-        rest = behind;
-        Some(frame)
-    });
-    let frames: Vec<&[u8]> = frames.collect();
-    let text = |&frame: &&[u8]| zstd::bulk::decompress(frame, MAX_TEXT).ok();
-    let texts: Vec<_> = frames.par_iter().map(text).collect();
-    texts.into_iter().zip(frames).filter_map(|(text, frame)| Some((text?, frame))).collect()
+    let Ok(archive) = Archive::open(archive) else { return HashMap::new() };
+    archive.frames().filter_map(Result::ok).map(|(frame, text)| (text, frame)).collect()
 }
 
 /// Orders names such as `reducer_nansum_f32` so that similar texts are in one frame: those of
