@@ -46,10 +46,10 @@ impl Clique {
         id: UniqueId,
     ) -> Result<Self> {
         let mut clique = Self { library, members: Vec::new() };
-        let submission = clique.grouped("making communicators", |clique| {
+        let pushed = clique.grouped("making communicators", |clique| {
             members.iter().try_for_each(|&(rank, device)| clique.push(rank, device, size, id))
         });
-        match submission {
+        match pushed {
             Ok(()) => Ok(clique),
             Err(error) => {
                 clique.abort();
@@ -76,7 +76,7 @@ impl Clique {
         if !raw.is_null() {
             self.members.push(Member { raw, device: device.clone() });
         }
-        self.library.check(submission(code), "making a communicator", None)
+        self.library.check(accept_in_progress(code), "making a communicator", None)
     }
 
     pub(crate) fn version(&self) -> Version {
@@ -118,7 +118,7 @@ impl Clique {
             // SAFETY: the caller's contract.
             Ok(unsafe { all_gather(from, to, bytes, BYTES_TYPE, member.raw, stream.as_raw()) })
         })?;
-        self.library.check(submission(code), "passing values", Some(member.raw))
+        self.library.check(accept_in_progress(code), "passing values", Some(member.raw))
     }
 
     /// Groups calls, so that those of several devices do not wait for each other.
@@ -130,7 +130,7 @@ impl Clique {
         // SAFETY: the group was started above.
         let ended = unsafe { (self.library.functions.ncclGroupEnd)() };
         made?;
-        self.library.check(submission(ended), doing, None)
+        self.library.check(accept_in_progress(ended), doing, None)
     }
 
     /// Returns whether everything that was begun is done, or enqueued on its stream.
@@ -145,7 +145,7 @@ impl Clique {
             let asked = unsafe { (self.library.functions.ncclCommGetAsyncError)(*raw, &raw mut state) };
             self.library.check(asked, "asking for a communicator's state", Some(*raw))?;
             ready &= state != IN_PROGRESS;
-            self.library.check(submission(state), "a communicator", Some(*raw))?;
+            self.library.check(accept_in_progress(state), "a communicator", Some(*raw))?;
         }
         Ok(ready)
     }
@@ -178,7 +178,8 @@ impl Clique {
         for Member { raw, device } in self.members.drain(..) {
             // SAFETY: the communicator is alive, and was removed, so that nothing uses it from now on.
             let ended = device.call("ending a communicator", |_| Ok(unsafe { end(raw) }));
-            let ended = ended.and_then(|code| self.library.check(submission(code), "ending it", None));
+            let ended =
+                ended.and_then(|code| self.library.check(accept_in_progress(code), "ending it", None));
             if let Err(error) = ended {
                 log::debug!("{}", crate::error::in_full(&error));
             }
@@ -205,7 +206,7 @@ pub(crate) fn pause(waited: Duration) {
     }
 }
 
-fn submission(code: c_int) -> c_int {
+fn accept_in_progress(code: c_int) -> c_int {
     if code == IN_PROGRESS { SUCCESS } else { code }
 }
 

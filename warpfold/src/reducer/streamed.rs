@@ -368,7 +368,7 @@ impl Copies {
     /// Enqueues a copy of `bytes` bytes, after the reduction of the device buffer's previous elements.
     fn begin(&mut self, slot: Slot, elements: usize, bytes: usize) -> Result<&Slot> {
         let stream = &self.stream;
-        let submission = slot.reduced.precede(stream).map_err(Failed::not_begun).and_then(|()| {
+        let enqueued = slot.reduced.precede(stream).map_err(Failed::not_begun).and_then(|()| {
             let copied = stream.device().call("copying to it", |driver| {
                 let (to, from) = (slot.device.address(), slot.host.start());
                 // SAFETY: both buffers have `bytes` bytes, and the slot is kept until the copy has
@@ -383,7 +383,7 @@ impl Copies {
                 Failed { error, ended }
             })
         });
-        match submission {
+        match enqueued {
             Ok(()) => {
                 self.under_way.push_back((slot, elements));
                 Ok(&self.under_way.back().expect("it was put there just now").0)

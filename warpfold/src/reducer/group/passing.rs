@@ -128,8 +128,8 @@ impl NcclExchange {
         };
         let ids = wire.gather("an id of NCCL's", id)?;
         let id = UniqueId::from_bytes(&ids[0]).ok_or_else(super::world::other_version)?;
-        let submission = Clique::begin(library, &[(rank, device)], size, id);
-        let ready = submission.and_then(|mut clique| {
+        let clique = Clique::begin(library, &[(rank, device)], size, id);
+        let ready = clique.and_then(|mut clique| {
             let (mut watch, patience) = (PeerWatch::new(wire, timeout), CONNECT.min(timeout / 2));
             let check = |waited| match waited > patience {
                 true => Err(Error::Nccl { reason: format!("NCCL finds no other rank in {patience:?}") }),

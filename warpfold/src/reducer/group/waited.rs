@@ -39,18 +39,18 @@ impl Group {
         let core = |rank: usize| self.members()[rank].reducer.core();
         let mut cores: Vec<_> = parts.iter().map(|&(rank, ..)| (rank, core(rank))).collect();
         cores.sort_by_key(|(_, core)| core.place());
-        let submission = cores.into_iter().map(|(rank, core)| {
+        let submissions = cores.into_iter().map(|(rank, core)| {
             core.reclaim_finished();
             Ok((rank, core.begin()?))
         });
-        let mut submission: Vec<(usize, Submission<'_>)> = submission.collect::<Result<_>>()?;
+        let mut submissions: Vec<(usize, Submission<'_>)> = submissions.collect::<Result<_>>()?;
         // The first device comes last, so that the last launch to arrive has the meeting in its own
         // memory.
-        submission.sort_by_key(|(rank, _)| Reverse(*rank));
+        submissions.sort_by_key(|(rank, _)| Reverse(*rank));
         let awaited = Awaited::new(results, 0, layout);
         let mut launches: Vec<(Submission<'_>, Result<()>)> = Vec::with_capacity(parts.len());
         for ((_, submission), (tasks, (.., part))) in
-            submission.into_iter().zip(tasks.iter().zip(&parts).rev())
+            submissions.into_iter().zip(tasks.iter().zip(&parts).rev())
         {
             let is_going_on = launches.last().is_none_or(|(_, launched)| launched.is_ok());
             let launched = tasks.iter().filter(|_| is_going_on).try_for_each(|(task, _)| {
