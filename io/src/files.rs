@@ -12,9 +12,6 @@ use tempfile::NamedTempFile;
 /// Replaces a file's content in one step: a concurrent reader sees the old or the new text, and if the
 /// write fails, on a full disk for example, the old file stays. Symbolic links are followed. Devices and
 /// pipes are written to directly.
-///
-/// # Errors
-/// A one-line error that names the file.
 pub fn replace(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     let failed = || format!("{} cannot be written", path.display());
     let written = match special(path) {
@@ -27,10 +24,7 @@ pub fn replace(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     written.with_context(failed)
 }
 
-/// Checks that a file could be written there now. Existing files are unchanged.
-///
-/// # Errors
-/// The path is a folder, or its folder is missing or not writable.
+/// Checks that a file could be written at a path now, without changing an existing file.
 pub fn require_writable(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -38,7 +32,7 @@ pub fn require_writable(path: &Path) -> io::Result<()> {
     if special(path) { Ok(()) } else { temporary(path).map(drop) }
 }
 
-/// Returns whether the path exists and is neither a file nor a folder.
+/// Returns whether a path is neither a file nor a folder.
 fn special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
@@ -52,14 +46,14 @@ fn renamed(path: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates a temporary file next to its target, with its permissions; removed unless persisted.
+/// Creates a temporary file next to its target, with the target's mode; deleted unless persisted.
 fn temporary(path: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".writing-");
     let old = fs::metadata(path).ok();
     #[cfg(unix)]
     {
-        // As for any new file: the umask applies.
+        // The umask applies, as to any new file.
         let new = std::os::unix::fs::PermissionsExt::from_mode(0o666);
         builder.permissions(new);
     }
@@ -109,7 +103,7 @@ mod tests {
 
     /// Runs this test again in a process with a file-size limit, to simulate a full disk.
     #[test]
-    fn what_cannot_be_written_leaves_the_old_file() {
+    fn failed_write_keeps_the_old_file() {
         const PATH: &str = "WARPFOLD_TEST_REPLACED";
         if let Some(path) = std::env::var_os(PATH) {
             let refused = format!("{:#}", replace(Path::new(&path), vec![b'x'; 1 << 20]).unwrap_err());
@@ -119,7 +113,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("old.json");
         fs::write(&path, "old").unwrap();
-        let test = "cli::files::tests::what_cannot_be_written_leaves_the_old_file";
+        let test = "files::tests::failed_write_keeps_the_old_file";
         // Past the limit the system sends a signal unless it is ignored.
         let script = format!("trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact {test}");
         let mut shell = std::process::Command::new("sh");
@@ -131,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_written_to_and_stay() {
+    fn device_files_are_written_in_place() {
         let refused = format!("{:#}", replace(Path::new("/dev/full"), "x").unwrap_err());
         assert_eq!(refused, "/dev/full cannot be written: No space left on device (os error 28)");
         replace(Path::new("/dev/null"), "x").unwrap();

@@ -11,8 +11,6 @@ use std::{
     io::{self, Read},
 };
 
-use crate::Dtype;
-
 /// The first bytes of every `.npy`.
 pub const MAGIC: &[u8] = b"\x93NUMPY";
 
@@ -27,90 +25,113 @@ const SHOWN: usize = 32;
 
 const ALLOWED: &str = "allowed are bool, i8, u8, i16, u16, i32, u32, i64, u64, f16, f32 and f64";
 const NO_DICT: &str =
-    "its header is no Python dict of descr, fortran_order and shape, as NumPy writes it";
-const NO_SHAPE: &str = "its shape is no tuple of lengths";
+    "its header is not a Python dict of descr, fortran_order and shape, as NumPy writes it";
+const NO_SHAPE: &str = "its shape is not a tuple of lengths";
 
-/// The stored type of a file's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stored {
-    /// A type that is reduced as stored.
-    As(Dtype),
-    /// A bool: a byte that is 0 or 1.
+#[allow(missing_docs, reason = "the names of types")]
+pub enum Type {
     Bool,
+    I8,
+    U8,
+    I16,
+    U16,
+    I32,
+    U32,
+    I64,
+    U64,
+    F16,
+    /// Elements without a header may have this type; NumPy does not have it.
+    Bf16,
+    F32,
+    F64,
 }
 
-impl Stored {
-    /// Returns the size of an element in bytes.
+impl Type {
+    /// The types that NumPy has.
+    pub const ALL: [Self; 12] = [
+        Self::Bool,
+        Self::I8,
+        Self::U8,
+        Self::I16,
+        Self::U16,
+        Self::I32,
+        Self::U32,
+        Self::I64,
+        Self::U64,
+        Self::F16,
+        Self::F32,
+        Self::F64,
+    ];
+
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().chain([Self::Bf16]).find(|of| of.name() == name)
+    }
+
+    /// Returns the type's name in Rust, such as `f32`.
+    pub const fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// Returns the `descr` of little-endian elements, as NumPy writes it.
+    pub const fn descr(self) -> &'static str {
+        self.row().1
+    }
+
     pub const fn size(self) -> usize {
-        match self {
-            Self::As(dtype) => dtype.size(),
-            Self::Bool => 1,
-        }
+        (self.descr().as_bytes()[2] - b'0') as usize
     }
 
-    /// Returns the narrowest type of the suite that holds all values.
-    pub const fn widened(self) -> Dtype {
+    /// Returns the name, the `descr`, and the other spellings that NumPy reads: a character code and
+    /// then names.
+    const fn row(self) -> (&'static str, &'static str, &'static [&'static str]) {
         match self {
-            Self::As(dtype) => dtype,
-            Self::Bool => Dtype::U8,
+            Self::Bool => ("bool", "|b1", &["?", "bool"]),
+            Self::I8 => ("i8", "|i1", &["b", "int8", "byte"]),
+            Self::U8 => ("u8", "|u1", &["B", "uint8", "ubyte"]),
+            Self::I16 => ("i16", "<i2", &["h", "int16", "short"]),
+            Self::U16 => ("u16", "<u2", &["H", "uint16", "ushort"]),
+            Self::I32 => ("i32", "<i4", &["i", "int32", "intc"]),
+            Self::U32 => ("u32", "<u4", &["I", "uint32", "uintc"]),
+            Self::I64 => ("i64", "<i8", &["q", "int64", "longlong"]),
+            Self::U64 => ("u64", "<u8", &["Q", "uint64", "ulonglong"]),
+            Self::F16 => ("f16", "<f2", &["e", "float16", "half"]),
+            Self::Bf16 => ("bf16", "<V2", &[]),
+            Self::F32 => ("f32", "<f4", &["f", "float32", "single"]),
+            Self::F64 => ("f64", "<f8", &["d", "float64", "double", "float"]),
         }
     }
 }
 
-impl fmt::Display for Stored {
+impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::As(dtype) => dtype.name(),
-            Self::Bool => "bool",
-        })
+        f.pad(self.name())
     }
 }
 
-/// The header of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// The stored type of the elements.
-    pub stored: Stored,
-    /// Whether the elements are big endian; never set for single bytes.
+    pub stored: Type,
+    /// True if the elements are big endian; never set for single bytes.
     pub big_endian: bool,
-    /// Whether the first index varies fastest, not the last.
+    /// True if the first index varies fastest, not the last.
     pub fortran_order: bool,
     /// The length of each axis; the total size in bytes fits in 64 bits.
     pub shape: Vec<u64>,
 }
 
 impl Head {
-    /// Returns the number of elements.
     pub fn elements(&self) -> u64 {
         if self.shape.contains(&0) { 0 } else { self.shape.iter().product() }
     }
 
-    /// Returns the total size of the elements in bytes.
     pub fn bytes(&self) -> u64 {
         self.elements() * self.stored.size() as u64
     }
 }
 
-/// Returns NumPy's name of a type; for a type that NumPy lacks, such as `bf16`, one that holds all of
-/// its values.
-pub fn name_of(dtype: Dtype) -> &'static str {
-    match dtype {
-        Dtype::I8 => "|i1",
-        Dtype::U8 => "|u1",
-        Dtype::I16 => "<i2",
-        Dtype::U16 => "<u2",
-        Dtype::I32 => "<i4",
-        Dtype::U32 => "<u4",
-        Dtype::I64 => "<i8",
-        Dtype::U64 => "<u8",
-        Dtype::F16 => "<f2",
-        Dtype::Bf16 | Dtype::F32 => "<f4",
-        Dtype::F64 => "<f8",
-    }
-}
-
-/// Returns a file of version 1.0, with little-endian elements of NumPy's type `descr` and an array of
-/// this shape.
+/// Returns an `.npy` file of version 1.0 with an array of little-endian elements, whose type is `descr`
+/// in NumPy.
 pub fn file(descr: &str, shape: &[usize], elements: &[u8]) -> Vec<u8> {
     let lens: String = shape.iter().map(|len| format!("{len},")).collect();
     let dict = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({lens}), }}");
@@ -125,9 +146,6 @@ pub fn file(descr: &str, shape: &[usize], elements: &[u8]) -> Vec<u8> {
 }
 
 /// Parses the rest of the header after the magic bytes, up to the first element.
-///
-/// # Errors
-/// The problem and what is allowed.
 pub fn head(file: &mut impl Read) -> Result<Head, String> {
     let mut version = [0; 2];
     fill(file, &mut version)?;
@@ -135,7 +153,7 @@ pub fn head(file: &mut impl Read) -> Result<Head, String> {
     match version[0] {
         1 => fill(file, &mut length[..2])?,
         2 | 3 => fill(file, &mut length)?,
-        other => return Err(format!("is of .npy version {other}; known are 1, 2 and 3")),
+        other => return Err(format!("has the .npy version {other}; supported are 1, 2 and 3")),
     }
     let length = u64::from(u32::from_le_bytes(length));
     if length > MAX_HEADER {
@@ -148,7 +166,7 @@ pub fn head(file: &mut impl Read) -> Result<Head, String> {
 
 fn fill(file: &mut impl Read, bytes: &mut [u8]) -> Result<(), String> {
     file.read_exact(bytes).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => "cut off inside its header".to_owned(),
+        io::ErrorKind::UnexpectedEof => "is cut off inside its header".to_owned(),
         _ => error.to_string(),
     })
 }
@@ -178,7 +196,7 @@ fn parse(header: &[u8]) -> Result<Head, String> {
     if text.next().is_some() {
         return Err(NO_DICT.to_owned());
     }
-    let (stored, big_endian): (Stored, bool) = descr.ok_or("its header has no descr")?;
+    let (stored, big_endian): (Type, bool) = descr.ok_or("its header has no descr")?;
     let fortran_order = order.ok_or("its header has no fortran_order")?;
     let shape: Vec<u64> = shape.ok_or("its header has no shape")?;
     if !shape.contains(&0) {
@@ -225,7 +243,7 @@ impl<'t> Text<'t> {
         Some(value)
     }
 
-    fn descr(&mut self) -> Result<(Stored, bool), String> {
+    fn descr(&mut self) -> Result<(Type, bool), String> {
         match self.next() {
             Some(b'[') => Err(format!("holds records; {ALLOWED}; save one field, as a['name']")),
             _ => descr(self.string().ok_or(NO_DICT)?),
@@ -265,15 +283,15 @@ impl<'t> Text<'t> {
 ///
 /// NumPy itself writes `<f4`, `>f4` and `|u1`. Other writers use `<u1` (cnpy), `=f4`, a bare `f4`, a
 /// character code such as `<d` or `?`, or a name such as `float32`.
-fn descr(descr: &[u8]) -> Result<(Stored, bool), String> {
+fn descr(descr: &[u8]) -> Result<(Type, bool), String> {
     let unknown = || {
         let advice = advice(descr).map_or(String::new(), |advice| format!("; {advice}"));
         format!("holds `{}`; {ALLOWED}{advice}", shown(descr))
     };
     let (order, code) = unordered(descr);
     // A name has no byte order.
-    let name = || named(code).filter(|_| order.is_none());
-    let stored = stored(code).or_else(name).ok_or_else(unknown)?;
+    let name = || from_name(code).filter(|_| order.is_none());
+    let stored = from_code(code).or_else(name).ok_or_else(unknown)?;
     Ok((stored, order == Some(b'>') && stored.size() > 1))
 }
 
@@ -284,52 +302,30 @@ fn unordered(descr: &[u8]) -> (Option<u8>, &[u8]) {
     }
 }
 
-fn stored(code: &[u8]) -> Option<Stored> {
-    let c_long = [Dtype::I32, Dtype::I64][usize::from(size_of::<c_long>() == 8)];
-    let c_ulong = [Dtype::U32, Dtype::U64][usize::from(size_of::<c_long>() == 8)];
-    Some(Stored::As(match code {
-        b"b1" | b"?" => return Some(Stored::Bool),
-        b"i1" | b"b" => Dtype::I8,
-        b"u1" | b"B" => Dtype::U8,
-        b"i2" | b"h" => Dtype::I16,
-        b"u2" | b"H" => Dtype::U16,
-        b"i4" | b"i" => Dtype::I32,
-        b"u4" | b"I" => Dtype::U32,
-        b"i8" | b"q" => Dtype::I64,
-        b"u8" | b"Q" => Dtype::U64,
-        b"l" => c_long,
-        b"L" => c_ulong,
-        b"f2" | b"e" => Dtype::F16,
-        b"f4" | b"f" => Dtype::F32,
-        b"f8" | b"d" => Dtype::F64,
-        _ => return None,
-    }))
+fn from_code(code: &[u8]) -> Option<Type> {
+    match code {
+        b"l" if size_of::<c_long>() == 8 => Some(Type::I64),
+        b"l" => Some(Type::I32),
+        b"L" if size_of::<c_long>() == 8 => Some(Type::U64),
+        b"L" => Some(Type::U32),
+        _ => Type::ALL.into_iter().find(|of| {
+            let (_, descr, spellings) = of.row();
+            [&descr[1..], spellings[0]].iter().any(|spelling| spelling.as_bytes() == code)
+        }),
+    }
 }
 
-/// Returns the type for one of NumPy's names that are machine-independent.
-fn named(name: &[u8]) -> Option<Stored> {
-    Some(Stored::As(match name {
-        b"bool" => return Some(Stored::Bool),
-        b"int8" | b"byte" => Dtype::I8,
-        b"uint8" | b"ubyte" => Dtype::U8,
-        b"int16" | b"short" => Dtype::I16,
-        b"uint16" | b"ushort" => Dtype::U16,
-        b"int32" | b"intc" => Dtype::I32,
-        b"uint32" | b"uintc" => Dtype::U32,
-        b"int64" | b"longlong" => Dtype::I64,
-        b"uint64" | b"ulonglong" => Dtype::U64,
-        b"float16" | b"half" => Dtype::F16,
-        b"float32" | b"single" => Dtype::F32,
-        b"float64" | b"double" | b"float" => Dtype::F64,
-        _ => return None,
-    }))
+/// Returns the type with one of NumPy's machine-independent names.
+fn from_name(name: &[u8]) -> Option<Type> {
+    Type::ALL.into_iter().find(|of| of.row().2[1..].iter().any(|of| of.as_bytes() == name))
 }
 
 fn advice(descr: &[u8]) -> Option<&'static str> {
     let code = unordered(descr).1;
     match (code, code.first()?) {
         (b"V2", _) => Some(
-            "bfloat16 is saved so: save a.astype('float32'), or a.tofile(…), which --dtype bf16 reads",
+            "NumPy saves bfloat16 as this type: save a.astype('float32'), or a.tofile(…), which --dtype \
+             bf16 reads",
         ),
         (b"f16" | b"g" | b"longdouble" | b"float128", _) => Some("save a.astype('float64')"),
         (b"O" | b"object", _) => {
@@ -343,7 +339,6 @@ fn advice(descr: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Returns file content for a message: shortened and escaped.
 fn shown(bytes: &[u8]) -> String {
     let (start, cut) = bytes.split_at_checked(SHOWN).map_or((bytes, ""), |(start, _)| (start, "…"));
     format!("{}{cut}", start.escape_ascii())
@@ -362,15 +357,15 @@ mod tests {
             .map(|head| head.elements())
     }
 
-    fn stored(descr: &str) -> Result<(Stored, bool), String> {
+    fn stored(descr: &str) -> Result<(Type, bool), String> {
         of(&format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (), }}"))
             .map(|head| (head.stored, head.big_endian))
     }
 
     #[test]
-    fn what_numpy_writes_is_read() {
+    fn numpy_headers_are_read() {
         let head = |fortran_order, shape: &[u64]| {
-            let stored = Stored::As(Dtype::F32);
+            let stored = Type::F32;
             Ok(Head { stored, big_endian: false, fortran_order, shape: shape.to_vec() })
         };
         for (dict, expected) in [
@@ -387,10 +382,10 @@ mod tests {
 
     #[test]
     fn types_have_the_byte_order_that_numpy_writes() {
-        assert_eq!(stored("|b1"), Ok((Stored::Bool, false)));
-        assert_eq!(stored("<i2"), Ok((Stored::As(Dtype::I16), false)));
-        assert_eq!(stored(">u2"), Ok((Stored::As(Dtype::U16), true)));
-        assert_eq!(stored(">f8"), Ok((Stored::As(Dtype::F64), true)));
+        assert_eq!(stored("|b1"), Ok((Type::Bool, false)));
+        assert_eq!(stored("<i2"), Ok((Type::I16, false)));
+        assert_eq!(stored(">u2"), Ok((Type::U16, true)));
+        assert_eq!(stored(">f8"), Ok((Type::F64, true)));
         for (wrong, advice) in [
             ("", ""),
             ("<", ""),
@@ -410,40 +405,39 @@ mod tests {
             assert!(message.starts_with(&format!("holds `{wrong}`; {ALLOWED}")), "{message}");
             assert!(message.contains(advice), "{message}");
         }
-        assert_eq!(Stored::Bool.widened(), Dtype::U8);
     }
 
     #[test]
-    fn every_spelling_that_numpy_reads_is_read() {
-        let spellings: [(Stored, &[&str]); 12] = [
-            (Stored::Bool, &["b1", "<b1", "=b1", "|b1", ">b1", "?", "<?", "bool"]),
-            (Stored::As(Dtype::I8), &["<i1", ">i1", "=i1", "i1", "b", "|b", "int8", "byte"]),
-            (Stored::As(Dtype::U8), &["<u1", ">u1", "=u1", "u1", "B", "uint8", "ubyte"]),
-            (Stored::As(Dtype::I16), &["i2", "=i2", "|i2", "<h", "h", "int16", "short"]),
-            (Stored::As(Dtype::U16), &["u2", "<H", "uint16", "ushort"]),
-            (Stored::As(Dtype::I32), &["i4", "<i", "int32", "intc"]),
-            (Stored::As(Dtype::U32), &["u4", "=I", "uint32", "uintc"]),
-            (Stored::As(Dtype::I64), &["i8", "<q", "int64", "longlong"]),
-            (Stored::As(Dtype::U64), &["u8", "<Q", "uint64", "ulonglong"]),
-            (Stored::As(Dtype::F16), &["f2", "e", "<e", "float16", "half"]),
-            (Stored::As(Dtype::F32), &["f4", "=f4", "|f4", "f", "<f", "float32", "single"]),
-            (Stored::As(Dtype::F64), &["f8", "d", "<d", "float64", "double", "float"]),
+    fn every_numpy_dtype_spelling_is_read() {
+        let spellings: [(Type, &[&str]); 12] = [
+            (Type::Bool, &["b1", "<b1", "=b1", "|b1", ">b1", "?", "<?", "bool"]),
+            (Type::I8, &["<i1", ">i1", "=i1", "i1", "b", "|b", "int8", "byte"]),
+            (Type::U8, &["<u1", ">u1", "=u1", "u1", "B", "uint8", "ubyte"]),
+            (Type::I16, &["i2", "=i2", "|i2", "<h", "h", "int16", "short"]),
+            (Type::U16, &["u2", "<H", "uint16", "ushort"]),
+            (Type::I32, &["i4", "<i", "int32", "intc"]),
+            (Type::U32, &["u4", "=I", "uint32", "uintc"]),
+            (Type::I64, &["i8", "<q", "int64", "longlong"]),
+            (Type::U64, &["u8", "<Q", "uint64", "ulonglong"]),
+            (Type::F16, &["f2", "e", "<e", "float16", "half"]),
+            (Type::F32, &["f4", "=f4", "|f4", "f", "<f", "float32", "single"]),
+            (Type::F64, &["f8", "d", "<d", "float64", "double", "float"]),
         ];
         for (expected, spellings) in spellings {
             for spelling in spellings {
                 assert_eq!(stored(spelling), Ok((expected, false)), "{spelling}");
             }
         }
-        for (big, expected) in [(">h", Dtype::I16), (">d", Dtype::F64), (">f4", Dtype::F32)] {
-            assert_eq!(stored(big), Ok((Stored::As(expected), true)), "{big}");
+        for (big, expected) in [(">h", Type::I16), (">d", Type::F64), (">f4", Type::F32)] {
+            assert_eq!(stored(big), Ok((expected, true)), "{big}");
         }
-        // Lengths as NumPy wrote them under Python 2.
+        // NumPy under Python 2 wrote such lengths.
         assert_eq!((shape("(3L,)"), shape("(3L, 4L)")), (Ok(3), Ok(12)));
         assert_eq!(shape("(3LL,)"), Err(NO_SHAPE.to_owned()));
     }
 
     #[test]
-    fn what_numpy_does_not_write_is_refused() {
+    fn malformed_headers_are_refused() {
         for (dict, expected) in [
             ("", NO_DICT),
             ("{", NO_DICT),
@@ -469,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_limits() {
+    fn dimensions_and_header_length_are_limited() {
         assert_eq!(shape(&format!("({})", "1, ".repeat(64))), Ok(1));
         assert!(shape(&format!("({})", "1, ".repeat(65))).unwrap_err().contains("64 dimensions"));
         let mut file: &[u8] = b"\x02\x00\xff\xff\xff\xff";

@@ -17,13 +17,12 @@ pub struct Output<W = Stdout> {
     closed: bool,
 }
 
-/// Returns an [`Output`] to standard output.
 pub fn stdout() -> Output {
     Output { to: io::stdout(), closed: started::without_stdout() }
 }
 
-/// The state at process start. Before `main` the standard library replaces a closed standard output by
-/// /dev/null, which would discard results without an error.
+/// The state of standard output at process start. Before `main` the standard library replaces a closed
+/// standard output by /dev/null, which would discard results without an error.
 #[cfg(target_os = "linux")]
 mod started {
     use std::{
@@ -40,15 +39,15 @@ mod started {
 
     static WITHOUT_STDOUT: AtomicBool = AtomicBool::new(false);
 
-    // SAFETY: the loader calls each address in this section once, as a C function, before `main`. The
-    // section's other addresses are unchanged.
+    // SAFETY: the loader calls each address in this section once before `main`, as a C function such as
+    // `look`. The section's other addresses are unchanged.
     #[used]
     #[unsafe(link_section = ".init_array")]
     static LOOK: extern "C" fn() = look;
 
     extern "C" fn look() {
-        // SAFETY: this command takes no third argument and changes nothing; it fails if the descriptor
-        // is closed.
+        // SAFETY: `F_GETFD` takes no third argument and changes nothing; it fails if the descriptor is
+        // closed.
         WITHOUT_STDOUT.store(unsafe { fcntl(STDOUT, F_GETFD) } < 0, Relaxed);
     }
 
@@ -65,23 +64,21 @@ mod started {
 }
 
 impl<W: Write> Output<W> {
-    /// Flushes the output. For programs whose printed output is their result.
-    ///
-    /// # Errors
-    /// The output cannot be written, or its reader closed it before the end.
+    /// Flushes the output, for programs whose printed output is their result. Fails if the reader closed
+    /// its end early.
     pub fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         match self.closed {
             true => Err(io::Error::new(
                 ErrorKind::BrokenPipe,
-                "standard output cannot be written: it is closed, or its reader has gone before the end \
-                 of the result",
+                "standard output cannot be written: it is closed, or its reader has exited before the \
+                 end of the result",
             )),
             false => Ok(()),
         }
     }
 
-    /// Treats a closed pipe as success, with the value `full` of a complete write.
+    /// Accepts a write to a closed pipe as a complete one, by returning `full`.
     fn accept<T>(&mut self, written: io::Result<T>, full: T) -> io::Result<T> {
         match written {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {
@@ -124,14 +121,35 @@ impl<W: Write> Write for Output<W> {
     }
 }
 
-/// Writes a line to standard error, ignoring failures. Control characters from external text are
-/// escaped: see [`visible`](crate::visible).
-#[macro_export]
-macro_rules! say {
-    ($($argument:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), "{}", $crate::visible(&format!($($argument)*)));
-    }};
+/// Prints clap's message and returns the exit code: help and version in full on stdout with 0, an error
+/// in one line on stderr with 2. Without arguments where some are required, prints the help on stderr
+/// with 2.
+#[cfg(feature = "cli")]
+pub fn usage(error: &clap::Error) -> std::process::ExitCode {
+    use std::process::ExitCode;
+
+    use crate::say;
+
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // There is nowhere left to report a failure.
+        let _ = error.print();
+        return ExitCode::from(2);
+    }
+    if !error.use_stderr() {
+        return match error.print() {
+            Err(full) if full.kind() != ErrorKind::BrokenPipe => {
+                say!("error: standard output cannot be written: {full}");
+                ExitCode::from(2)
+            }
+            _ => ExitCode::SUCCESS,
+        };
+    }
+    let text = error.render().to_string();
+    let lines = text.lines().map(str::trim).filter(|line| {
+        !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information")
+    });
+    say!("{}", lines.collect::<Vec<_>>().join("; "));
+    ExitCode::from(2)
 }
 
 #[cfg(test)]
@@ -151,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_has_gone_is_no_error_and_written_to_once() {
+    fn broken_pipe_is_not_an_error_and_ends_writing() {
         let mut output = Output { to: Broken(ErrorKind::BrokenPipe, 0), closed: false };
         writeln!(output, "{} {}", 1, 2).unwrap();
         writeln!(output, "3").unwrap();
@@ -161,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_obeys_is_written_out() {
+    fn control_characters_are_escaped() {
         let mut output = Output { to: Vec::new(), closed: false };
         output.write_all("a \u{1b}[31m\nµs \u{9b}\n".as_bytes()).unwrap();
         assert_eq!(String::from_utf8(output.to).unwrap(), "a \\u001b[31m\nµs \\u009b\n");

@@ -16,7 +16,6 @@ const READABLE: usize = 24;
 /// The padding of a cell and its left border.
 const AROUND: usize = 3;
 
-/// A column's heading and layout.
 #[derive(Debug, Clone)]
 pub struct Column {
     head: String,
@@ -48,7 +47,6 @@ impl Column {
     }
 }
 
-/// The content of a cell.
 #[derive(Debug, Clone)]
 pub struct Cell {
     text: String,
@@ -68,7 +66,6 @@ impl<T: fmt::Display> From<T> for Cell {
     }
 }
 
-/// A table of columns and rows.
 #[derive(Debug)]
 pub struct Table {
     columns: Vec<Column>,
@@ -76,36 +73,26 @@ pub struct Table {
 }
 
 impl Table {
-    /// Creates a table without rows.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
         Self { columns: columns.into_iter().collect(), rows: Vec::new() }
     }
 
-    /// Adds a row.
-    ///
-    /// # Panics
-    /// Panics if there is not exactly one cell for each column.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let cells: Vec<Cell> = cells.into_iter().collect();
         assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
         self.rows.push(cells);
     }
 
-    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// Returns the text of a cell, by row and column heading.
-    ///
-    /// # Panics
-    /// Panics if there is no such row or heading.
     pub fn cell(&self, row: usize, head: &str) -> &str {
         let column = self.columns.iter().position(|column| column.head == head);
         &self.rows[row][column.unwrap_or_else(|| panic!("no column {head}"))].text
     }
 
-    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -115,7 +102,7 @@ impl Table {
         let width = width.unwrap_or(usize::MAX);
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
         while self.total(&shown, |column| self.least(column)) > width {
-            // Of equal rank the rightmost goes: readers look for the leftmost columns first.
+            // Of columns of equal rank the rightmost is left out: readers look at the leftmost first.
             let last = shown.iter().copied().filter(|&column| self.columns[column].rank > 0);
             let Some(gone) = last.max_by_key(|&column| (self.columns[column].rank, column)) else {
                 break;
@@ -135,7 +122,7 @@ impl Table {
         }
     }
 
-    /// Returns the widths of the shown columns: natural, with wrapped columns shrunk to fit.
+    /// Returns the widths of the shown columns; those that may wrap are made narrower to fit.
     fn widths(&self, shown: &[usize], width: usize) -> Vec<usize> {
         let mut widths: Vec<usize> = shown.iter().map(|&column| self.longest(column, line)).collect();
         let total = |widths: &[usize]| widths.iter().sum::<usize>() + frame(widths.len());
@@ -195,7 +182,6 @@ impl Table {
     }
 }
 
-/// Renders the table to fit the terminal.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.fitted(terminal_width()))
@@ -229,7 +215,6 @@ fn note(gone: &[&str], width: usize) -> String {
     wrapped(&text, width).join("\n")
 }
 
-/// Returns the width of the borders and padding of `columns` columns.
 fn frame(columns: usize) -> usize {
     AROUND * columns + 1
 }
@@ -285,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_least_goes_first_and_is_named() {
+    fn least_important_columns_are_omitted_first_and_named() {
         let text = example().fitted(Some(52));
         assert!(widest(&text) <= 52, "{text}");
         assert!(
@@ -309,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stand_on_the_right() {
+    fn numbers_are_right_aligned() {
         let text = example().fitted(None);
         assert!(text.contains("│ serial     ┆") && text.contains("┆     250 ┆    1 │"), "{text}");
     }

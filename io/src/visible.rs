@@ -38,7 +38,7 @@ pub(crate) fn visible_lines(text: &str) -> Cow<'_, str> {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
         match is_hidden(character) {
-            // All of them are below 2^16. Writing to a string cannot fail.
+            // All hidden characters are below 2^16. Writing to a string cannot fail.
             true => _ = write!(shown, "\\u{:04x}", u32::from(character)),
             false => shown.push(character),
         }
@@ -54,12 +54,22 @@ fn is_hidden(character: char) -> bool {
     character.is_control() || is_mark || turns
 }
 
+/// Writes a line to standard error, ignoring failures. Control characters from external text are
+/// escaped: see [`visible()`].
+#[macro_export]
+macro_rules! say {
+    ($($argument:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), "{}", $crate::visible(&format!($($argument)*)));
+    }};
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_obeys_is_written_out() {
+    fn control_characters_are_escaped() {
         for (given, shown) in [
             ("H200, 141 GB – µs „x“ 日本 🦀", "H200, 141 GB – µs „x“ 日本 🦀"),
             ("a\nerror: b\r\t", "a\\nerror: b\\r\\t"),
@@ -72,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_cut_between_characters() {
+    fn long_text_is_cut_at_a_character_boundary() {
         let text = "µ".repeat(300);
         assert_eq!(shortened(&text), text);
         assert_eq!(shortened(&format!("{text}x")), format!("{text}…"));
