@@ -10,14 +10,14 @@ pub struct Arch {
 }
 
 impl Arch {
-    /// The oldest architecture of the reducer and most other kernels, which need `min.NaN` and `redux`.
+    /// The oldest architecture for the reducer and most other kernels: they use `min.NaN` and `redux`.
     pub const OLDEST: Self = Self { number: 80, suffix: None };
 
     /// The first architecture with thread block clusters, bulk copies to shared memory and programmatic
     /// dependent launch.
     pub const HOPPER: Self = Self { number: 90, suffix: None };
 
-    /// The architecture of the simulator, which runs every kernel, and the default target without a GPU.
+    /// The simulator's architecture, and the default target on a machine without a GPU.
     pub const SIMULATED: Self = Self::HOPPER;
 
     /// Returns the architecture of a compute capability.
@@ -30,18 +30,19 @@ impl Arch {
         (self.number / 10, self.number % 10)
     }
 
-    /// Returns ten times the major plus the minor compute capability.
+    /// Returns the number in the name, such as `90`: ten times the major plus the minor compute
+    /// capability.
     pub const fn number(self) -> u32 {
         self.number
     }
 
-    /// Returns the number with its suffix, such as `90a`.
+    /// Returns the number and the suffix, such as `90a`.
     pub fn suffixed_number(self) -> String {
         format!("{}{}", self.number, self.suffix.map(String::from).unwrap_or_default())
     }
 
     /// Returns whether a GPU of this architecture runs PTX compiled for `ptx`. PTX for an architecture
-    /// with a suffix runs on that architecture alone, other PTX on newer ones too.
+    /// with a suffix runs on that architecture only. Other PTX also runs on newer architectures.
     pub fn runs(self, ptx: Self) -> bool {
         match ptx.suffix {
             None => self.number >= ptx.number,
@@ -84,7 +85,7 @@ impl FromStr for Arch {
     }
 }
 
-/// The error of a malformed architecture name.
+/// The error for a malformed architecture name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadArch {
     /// The name as given.
@@ -149,7 +150,7 @@ mod tests {
 
     #[cfg(feature = "serde")]
     #[test]
-    fn files_have_its_name() {
+    fn arch_is_serialized_as_its_name() {
         use serde::{Deserialize, Serialize, de::value};
 
         struct Written(Arch);
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn newer_ones_have_what_older_ones_have() {
+    fn newer_architectures_have_older_features() {
         assert!(arch("sm_90").has(arch("sm_80")));
         assert!(arch("sm_90a").has(arch("sm_90")));
         assert!(!arch("sm_90").has(arch("sm_90a")));
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_suffix_runs_on_no_other_gpu() {
+    fn suffixed_ptx_runs_on_its_architecture_only() {
         assert!(arch("sm_90").runs(arch("sm_80")) && arch("sm_90").runs(arch("sm_90a")));
         assert!(!arch("sm_100").runs(arch("sm_90a")) && !arch("sm_80").runs(arch("sm_90")));
     }

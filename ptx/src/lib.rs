@@ -1,8 +1,9 @@
 //! PTX text, for tools that run it and for tools that only inspect it.
 //!
-//! Most programs need two functions. [`parameters`] returns what an entry declares. [`words`] yields the
-//! text as the compiler wrote it, such as `ld.global.v4.b32`, for tools that accept any instruction,
-//! known or not. [`tokens`] yields what a parser reads, with the values of numbers.
+//! Most programs need two functions. [`parameters`] returns the parameters that an entry declares.
+//! [`words`] yields the text as written, such as `ld.global.v4.b32`, for tools that must accept unknown
+//! instructions. [`syntax`] groups words into variables, functions and statements. [`tokens`] yields
+//! tokens for a parser, with the values of numbers. [`Arch`] is a GPU architecture such as `sm_90`.
 //!
 //! ```
 //! use warpfold_ptx::{Declared, parameters, words};
@@ -16,19 +17,23 @@
 //! assert_eq!(first, [".visible", ".entry", "fill"]);
 //! ```
 //!
-//! Time and memory are linear in the length of the text, whatever its contents.
+//! Time and memory are linear in the length of any text.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
+mod arch;
 mod parameters;
+pub mod syntax;
 mod token;
 mod words;
 
+pub use arch::{Arch, BadArch};
 pub use parameters::{Declared, parameters};
 pub use token::{NoToken, Token, Tokens, tokens};
 pub use words::{Endless, Word, Words, words};
 
-/// The program of the readme compiles and runs.
+/// Runs the README's examples as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

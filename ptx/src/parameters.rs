@@ -1,8 +1,8 @@
 //! The parameters that an entry declares.
 //!
-//! Most of a file is code, and loading a kernel waits for this: the entry is found by a vectorised
-//! search, and only its head is parsed. Comments and strings before it are skipped once, from the
-//! beginning on, so that the time is linear for every text.
+//! Loading a kernel waits for this parser, and most of a PTX file is code. Therefore a vectorised search
+//! finds the entry, and only the entry's head is parsed. A single scan skips the comments and strings
+//! before the entry, so the time is linear in the length of any text.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ const ENTRY: &str = ".entry";
 pub struct Declared {
     /// Size in bytes.
     pub size: usize,
-    /// Set if `.ptr` marks it as an address. Not every compiler marks addresses.
+    /// Set if `.ptr` marks the parameter as an address. Not every compiler marks addresses.
     pub pointer: bool,
 }
 
@@ -30,8 +30,8 @@ impl fmt::Display for Declared {
     }
 }
 
-/// Returns the parameters of an entry, in order; `None` if the text does not declare it, or not in a
-/// known form. The text after the list of parameters is not examined.
+/// Returns the parameters of an entry, in order; `None` if the text does not declare the entry, or
+/// declares it in an unknown form. The text after the list of parameters is not examined.
 pub fn parameters(ptx: &str, entry: &str) -> Option<Vec<Declared>> {
     let mut code = Code { text: ptx.as_bytes(), reached: 0 };
     let mut words = memmem::find_iter(ptx.as_bytes(), ENTRY).find_map(|at| {
@@ -40,7 +40,7 @@ pub fn parameters(ptx: &str, entry: &str) -> Option<Vec<Declared>> {
         if !may_be_named || !code.reaches(at) {
             return None;
         }
-        // An unclosed comment or string is no declaration; the text ends there.
+        // The words end at an unclosed comment or string.
         let mut words = words(&ptx[at..]).map_while(|word| Some(word.ok()?.text));
         let named = words.next() == Some(ENTRY) && words.next() == Some(entry);
         named.then_some(words)
@@ -65,16 +65,17 @@ pub fn parameters(ptx: &str, entry: &str) -> Option<Vec<Declared>> {
 /// A scan of a text that skips comments and strings.
 struct Code<'s> {
     text: &'s [u8],
-    /// The end of the scanned part, which is in no comment and no string.
+    /// End of the scanned part, which is outside comments and strings.
     reached: usize,
 }
 
 impl Code<'_> {
-    /// Advances to a place, which must be past those of earlier calls. Returns whether it is code, and
-    /// not part of a comment or string.
+    /// Advances the scan to `place`, which must be greater than in earlier calls. Returns whether
+    /// `place` is in code, not in a comment or string.
     fn reaches(&mut self, place: usize) -> bool {
         if let Some(ahead) = self.text.get(self.reached..place) {
-            // Everything that is open at the end of a line ends there, except comments of several lines.
+            // Line comments and strings end with their line, so the scan may skip to the start of the
+            // last line before the first `/*`.
             let lines = memmem::find(ahead, b"/*").map_or(ahead, |opening| &ahead[..opening]);
             self.reached += memrchr(b'\n', lines).map_or(0, |newline| newline + 1);
         }
@@ -85,7 +86,7 @@ impl Code<'_> {
         self.reached == place
     }
 
-    /// Returns the end of the comment or string that may begin at a slash or quote.
+    /// Returns the end of the comment or string at `start`, or of the slash that begins no comment.
     fn end_of(&self, start: usize) -> usize {
         let rest = &self.text[start..];
         let inner = rest.get(2..).unwrap_or_default();
@@ -123,7 +124,7 @@ fn parameter(words: &[&str]) -> Option<Declared> {
     Some(Declared { size: element.checked_mul(elements)?, pointer: words.contains(&".ptr") })
 }
 
-/// Returns the bytes of a type such as `.u64`.
+/// Returns the size in bytes of a type such as `.u64`.
 fn bytes_of(word: &str) -> Option<usize> {
     let bits: usize = word.strip_prefix('.')?.strip_prefix(['b', 'u', 's', 'f'])?.parse().ok()?;
     bits.is_multiple_of(8).then_some(bits / 8)
@@ -137,7 +138,7 @@ mod tests {
     const WORD: Declared = Declared { size: 8, pointer: false };
 
     #[test]
-    fn heads_of_every_compiler_are_read() {
+    fn entry_heads_of_every_compiler_are_parsed() {
         for (what, head, expected) in [
             (
                 "rustc",
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_comments_and_strings_hides_nothing_behind_it() {
+    fn entries_after_comments_and_strings_are_found() {
         for before in [
             "",
             "// a /* that opens nothing\n",
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_declaration_is_not_guessed_at() {
+    fn unknown_declarations_return_none() {
         for garbage in [
             "",
             "k",
@@ -231,9 +232,9 @@ mod tests {
         }
     }
 
-    /// Each text is a megabyte in which every part alone would make the parser scan all the rest.
+    /// Parses texts of a megabyte. A naive parser would scan the rest of the text for each part.
     #[test]
-    fn no_text_takes_longer_than_its_length_allows() {
+    fn time_is_linear_in_the_text_length() {
         for part in [
             ".entry kx ",
             ".entry k/*",

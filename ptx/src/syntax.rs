@@ -1,21 +1,48 @@
-//! Parses just enough of PTX's grammar to separate top-level items and statements.
+//! The structure of PTX text: top-level items, and the statements of functions.
 //!
-//! The simulator's parser accepts only what it can execute. This one must accept all compilers' output,
-//! so it does not depend on the set of instructions.
+//! Only the grammar that separates items and statements is parsed, so unknown instructions are accepted.
+//!
+//! ```
+//! use warpfold_ptx::syntax::{Kind, items};
+//!
+//! let ptx = ".version 7.8\n.visible .entry fill(.param .u64 output)\n{ ret; }";
+//! let items = items(ptx)?;
+//! assert!(matches!(items[1].kind, Kind::Function { entry: true, .. }));
+//! assert_eq!(items[1].names, ["fill"]);
+//! assert_eq!(items[1].statements().next().unwrap().opcode(), "ret");
+//! # Ok::<(), warpfold_ptx::syntax::Malformed>(())
+//! ```
 
 use std::{
-    iter,
+    error::Error,
+    fmt, iter,
     ops::{Deref, Range},
 };
 
-use anyhow::{Result, anyhow, bail};
-use warpfold_sim::ptx::{Word, words};
+use crate::{Word, words};
+
+/// The error for PTX whose structure cannot be read: an unbalanced bracket or an unclosed comment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Malformed {
+    /// The line, from 1.
+    pub line: usize,
+    /// The problem.
+    pub problem: String,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.problem)
+    }
+}
+
+impl Error for Malformed {}
 
 /// A word, a string, or one character of punctuation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token<'a> {
     word: Word<'a>,
-    /// Line at which it starts, from 1.
+    /// Line on which the token starts, from 1.
     pub line: usize,
 }
 
@@ -40,9 +67,9 @@ pub enum Kind {
     Variable,
     /// `.entry` or `.func`.
     Function {
-        /// It is an `.entry`, which the host can launch.
+        /// Set for an `.entry`, which the host can launch.
         entry: bool,
-        /// The range of the body's tokens, without the braces.
+        /// Range of the body's tokens, without the braces.
         body: Option<Range<usize>>,
     },
 }
@@ -50,29 +77,29 @@ pub enum Kind {
 /// A top-level item.
 #[derive(Debug, Clone)]
 pub struct Item<'a> {
-    /// The kind.
+    /// Kind of the item.
     pub kind: Kind,
-    /// The names that it defines or declares; for a section, its labels.
+    /// Names that the item defines or declares; for a section, its labels.
     pub names: Vec<&'a str>,
-    /// The tokens.
+    /// All tokens of the item.
     pub tokens: Vec<Token<'a>>,
-    /// The text.
+    /// Source text, from the first token to the last.
     pub text: &'a str,
 }
 
 impl<'a> Item<'a> {
-    /// Returns whether a directive such as `.visible` precedes its name.
+    /// Returns whether a directive such as `.visible` precedes the item's name.
     pub fn has(&self, directive: &str) -> bool {
         let name = self.names.first().copied().unwrap_or_default();
         self.tokens.iter().take_while(|token| token.text != name).any(|token| token.text == directive)
     }
 
-    /// Returns the line at which it starts.
+    /// Returns the line of the first token.
     pub fn line(&self) -> usize {
         self.tokens.first().map_or(0, |token| token.line)
     }
 
-    /// Returns some of its tokens as written, on one line.
+    /// Returns the source text of a slice of the item's tokens, joined to one line.
     pub fn written(&self, tokens: &[Token<'a>]) -> String {
         let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else {
             return String::new();
@@ -108,7 +135,7 @@ impl<'a> Item<'a> {
 /// A part of a function's body.
 #[derive(Debug, Clone, Copy)]
 pub enum Step<'t, 'a> {
-    /// An opening brace; labels and registers are local to the scope.
+    /// An opening brace, which begins a scope of labels and registers.
     Open,
     /// A closing brace.
     Close,
@@ -123,7 +150,7 @@ pub enum Step<'t, 'a> {
 pub struct Guard<'a> {
     /// The predicate register.
     pub register: &'a str,
-    /// The instruction is executed if the predicate is false.
+    /// Set if the instruction is executed when the predicate is false.
     pub negated: bool,
 }
 
@@ -132,7 +159,7 @@ pub struct Guard<'a> {
 pub struct Statement<'t, 'a> {
     /// The predicate.
     pub guard: Option<Guard<'a>>,
-    /// Opcode or directive and its operands; never empty.
+    /// The opcode or directive, then its operands; never empty.
     pub tokens: &'t [Token<'a>],
 }
 
@@ -142,7 +169,7 @@ impl<'a> Statement<'_, 'a> {
         self.tokens[0].text
     }
 
-    /// Returns the line at which it starts.
+    /// Returns the line of the first token.
     pub fn line(&self) -> usize {
         self.tokens[0].line
     }
@@ -155,7 +182,7 @@ pub fn location(statement: &Statement<'_, '_>) -> Option<(u32, u32, u32)> {
     Some((number(1)?, number(2)?, number(3)?))
 }
 
-/// Returns the file numbers that a `.loc` directive names: its own and that of the inlined call.
+/// Returns the file numbers in a `.loc` directive: that of the location, and that of an inlined call.
 pub fn location_files<'s>(statement: &'s Statement<'_, '_>) -> impl Iterator<Item = u32> + 's {
     let is_loc = statement.opcode() == ".loc";
     let after_keyword = |token: &Token<'_>| matches!(token.text, ".loc" | "inlined_at");
@@ -166,8 +193,8 @@ pub fn location_files<'s>(statement: &'s Statement<'_, '_>) -> impl Iterator<Ite
 /// Returns the top-level items of a PTX file, in order.
 ///
 /// # Errors
-/// The line of an unbalanced bracket.
-pub fn items(source: &str) -> Result<Vec<Item<'_>>> {
+/// Returns an error for an unbalanced bracket, and for a comment or string without end.
+pub fn items(source: &str) -> Result<Vec<Item<'_>>, Malformed> {
     let tokens = tokens(source)?;
     let mut rest = tokens.as_slice();
     let mut items = Vec::new();
@@ -179,7 +206,7 @@ pub fn items(source: &str) -> Result<Vec<Item<'_>>> {
     Ok(items)
 }
 
-fn tokens(source: &str) -> Result<Vec<Token<'_>>> {
+fn tokens(source: &str) -> Result<Vec<Token<'_>>, Malformed> {
     let (mut tokens, mut at, mut line) = (Vec::new(), 0, 1);
     let mut line_of = |start: usize| {
         line += source.as_bytes()[at..start].iter().filter(|byte| **byte == b'\n').count();
@@ -187,7 +214,10 @@ fn tokens(source: &str) -> Result<Vec<Token<'_>>> {
         line
     };
     for word in words(source) {
-        let word = word.map_err(|endless| anyhow!("line {}: {endless}", line_of(endless.start)))?;
+        let word = word.map_err(|endless| Malformed {
+            line: line_of(endless.start),
+            problem: endless.to_string(),
+        })?;
         tokens.push(Token { word, line: line_of(word.start) });
     }
     Ok(tokens)
@@ -197,17 +227,19 @@ fn line_length(tokens: &[Token<'_>]) -> usize {
     tokens.iter().take_while(|token| token.line == tokens[0].line).count()
 }
 
-fn item_length(tokens: &[Token<'_>]) -> Result<usize> {
+fn item_length(tokens: &[Token<'_>]) -> Result<usize, Malformed> {
     if matches!(tokens[0].text, ".version" | ".target" | ".address_size" | ".file") {
         return Ok(line_length(tokens));
     }
-    // A brace ends a function or section; a variable's initializer has braces too.
+    // A closing brace ends a function or section, but not a variable, whose initializer may have braces.
     let braces_end = kind_word(tokens).is_some();
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate() {
         match token.text {
             "{" | "(" | "[" => depth += 1,
-            "}" | ")" | "]" if depth == 0 => bail!("line {}: {} closes nothing", token.line, token.text),
+            "}" | ")" | "]" if depth == 0 => {
+                return Err(malformed(token, "has no opening bracket"));
+            }
             "}" | ")" | "]" => depth -= 1,
             _ => {}
         }
@@ -215,7 +247,11 @@ fn item_length(tokens: &[Token<'_>]) -> Result<usize> {
             return Ok(at + 1);
         }
     }
-    bail!("line {}: {} has no end", tokens[0].line, tokens[0].text)
+    Err(malformed(&tokens[0], "has no end"))
+}
+
+fn malformed(token: &Token<'_>, problem: &str) -> Malformed {
+    Malformed { line: token.line, problem: format!("{} {problem}", token.text) }
 }
 
 fn kind_word<'a>(tokens: &[Token<'a>]) -> Option<&'a str> {
@@ -252,12 +288,12 @@ fn body(tokens: &[Token<'_>]) -> Option<Range<usize>> {
     Some(open + 1..tokens.len() - 1)
 }
 
-/// Returns the first name outside of parentheses, which enclose the results.
+/// Returns the first name outside parentheses, which enclose the return values.
 fn function_name<'a>(tokens: &[Token<'a>]) -> Option<&'a str> {
     names_outside(tokens, "(", ")").next()
 }
 
-/// Returns the names before an initializer, outside of `[sizes]` and `.attribute(...)`.
+/// Returns the names before an initializer, except those in `[sizes]` and `.attribute(...)`.
 fn variable_names<'a>(tokens: &[Token<'a>]) -> Vec<&'a str> {
     let declared = tokens.split(|token| token.text == "=").next().unwrap_or_default();
     names_outside(declared, "([", ")]").collect()
@@ -315,20 +351,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_open_is_an_error_that_names_the_line() {
+    fn unclosed_brackets_are_errors_with_lines() {
         for (source, message) in [
             ("\n/* a", "line 2: comment without end"),
             ("\"a", "line 1: string without end"),
             ("\n\n.entry f() { ret;", "line 3: .entry has no end"),
             (".shared .b32 a", "line 1: .shared has no end"),
-            ("}", "line 1: } closes nothing"),
+            ("}", "line 1: } has no opening bracket"),
         ] {
             assert_eq!(items(source).unwrap_err().to_string(), message);
         }
     }
 
     #[test]
-    fn items_and_what_they_define() {
+    fn items_list_the_names_they_define() {
         let source = r#"
 .version 8.0
 .target sm_90, debug
@@ -361,7 +397,7 @@ $L__info_string0:
     }
 
     #[test]
-    fn statements_without_labels_guards_and_scopes() {
+    fn statements_exclude_labels_guards_and_scopes() {
         let source = ".entry f()\n{\n.loc 2 7 1, function_name $L1, inlined_at 3 8 2\n$L0:\n@!%p1 bra $L0;\n{ // callseq\n call.uni (r), g, (p); }\nmov.b64 {%r1, %r2}, %rd1;\n}";
         let items = items(source).unwrap();
         let statements: Vec<_> = items[0].statements().collect();

@@ -17,7 +17,7 @@ pub enum Token<'s> {
     #[regex(r"\.[a-zA-Z_][a-zA-Z0-9_]*(::[a-zA-Z0-9_]+)*", |lex| &lex.slice()[1..])]
     #[regex(r"\.[1-5]d", |lex| &lex.slice()[1..])]
     Dot(&'s str),
-    /// An instruction, variable, function, label or register.
+    /// The name of an instruction, variable, function, label or register.
     #[regex(r"[a-zA-Z_$%][a-zA-Z0-9_$]*")]
     Name(&'s str),
     /// An integer literal of any radix.
@@ -32,15 +32,15 @@ pub enum Token<'s> {
     /// The bits of a 64-bit float, written `0d3FF0000000000000`.
     #[regex(r"0[dD][0-9a-fA-F]{16}", |lex| u64::from_str_radix(&lex.slice()[2..], 16).ok())]
     Double(u64),
-    /// A decimal constant with a point; also the form of `.version`'s number.
+    /// A decimal constant with a point or an exponent, such as the number of `.version`.
     #[regex(r"[0-9]+\.[0-9]*([eE][+-]?[0-9]+)?")]
     #[regex(r"[0-9]+[eE][+-]?[0-9]+")]
     Decimal(&'s str),
-    /// A string without its quotes, its escapes as they are written.
+    /// A string without its quotes; escapes are not decoded.
     #[regex(r#""([^"\\\n]|\\[^\n])*""#, |lex| &lex.slice()[1..lex.slice().len() - 1])]
     Text(&'s str),
     /// A character of punctuation.
-    // An opening of a comment or string is read as a token only if it is never closed.
+    // `/*` and `"` match here only if the comment or string is never closed.
     #[token("/*", |lexer| endless(lexer, NoToken::EndlessComment))]
     #[token("\"", |lexer| endless(lexer, NoToken::EndlessString))]
     #[regex(r"[,;:()\[\]{}+\-!|@<>=~*/&^?]", |lex| lex.slice().as_bytes()[0])]
@@ -51,14 +51,14 @@ fn radix(text: &str, skip: usize, radix: u32) -> Option<u64> {
     u64::from_str_radix(text[skip..].trim_end_matches('U'), radix).ok()
 }
 
-/// Consumes the rest of the text after an unclosed item: each further one would be searched to the end
-/// as well.
+/// Consumes the rest of the text after an unclosed comment or string. Otherwise the lexer would search
+/// the rest of the text again for each further `/*` or `"`.
 fn endless<'s>(lexer: &mut Lexer<'s, Token<'s>>, what: NoToken) -> Result<u8, NoToken> {
     lexer.bump(lexer.remainder().len());
     Err(what)
 }
 
-/// The error of text that is no token.
+/// The error for text that is not a token.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NoToken {
     /// Characters that begin no token, and numbers that do not fit into 64 bits.
@@ -73,7 +73,7 @@ pub enum NoToken {
 impl fmt::Display for NoToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Unknown => "no token of ptx",
+            Self::Unknown => "not a PTX token",
             Self::EndlessComment => "comment without end",
             Self::EndlessString => "string without end",
         })
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_has_its_place() {
+    fn invalid_tokens_have_positions() {
         let all = |text| tokens(text).collect::<Vec<_>>();
         let ret = (Ok(Token::Name("ret")), 0..3);
         assert_eq!(all("ret # ;"), [ret.clone(), (Err(Unknown), 4..5), (Ok(Token::Punct(b';')), 6..7)]);
@@ -160,9 +160,9 @@ mod tests {
         }
     }
 
-    /// In each text every part alone would make the lexer scan all the rest, which would take minutes.
+    /// Reads texts in which a naive lexer would scan the rest of the text for each part, for minutes.
     #[test]
-    fn no_text_takes_longer_than_its_length_allows() {
+    fn time_is_linear_in_the_text_length() {
         for part in ["/*", "/* ", "/**", "\"\\", "\\\"", "\"\\\"", "//", "0x", "0f", "1e+", ".a::", "*/"]
         {
             let text = part.repeat((1 << 18) / part.len());

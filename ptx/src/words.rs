@@ -1,7 +1,6 @@
-//! PTX text as words, for tools that inspect a text and must accept whatever a compiler has written:
-//! unknown instructions, symbols of any form.
+//! PTX text as words, for tools that inspect a text and must accept unknown instructions and symbols.
 //!
-//! Text without a space in it is one word here: `ld.global.L1::no_allocate.v4.b32`, `%tid.x`, `7.8`.
+//! A name with its modifiers is one word, such as `ld.global.L1::no_allocate.v4.b32` or `%tid.x`.
 
 use std::{fmt, iter::Peekable, ops::Range};
 
@@ -17,13 +16,13 @@ pub struct Word<'s> {
 }
 
 impl Word<'_> {
-    /// Returns whether it is a name: of a variable, function, label or register.
+    /// Returns whether the word is the name of a variable, function, label, register or instruction.
     pub fn is_name(&self) -> bool {
         self.text
             .starts_with(|first: char| first.is_ascii_alphabetic() || matches!(first, '_' | '$' | '%'))
     }
 
-    /// Returns its end, in bytes of the source.
+    /// Returns the end of the word, in bytes of the source.
     pub fn end(&self) -> usize {
         self.start + self.text.len()
     }
@@ -45,14 +44,15 @@ impl fmt::Display for Endless {
 
 impl std::error::Error for Endless {}
 
-/// An iterator over the words of a text.
+/// An iterator over the [`Word`]s of PTX.
 #[derive(Debug, Clone)]
 pub struct Words<'s> {
     source: &'s str,
     tokens: Peekable<Tokens<'s>>,
 }
 
-/// Returns the words of a text. Comments are left out. Nothing follows an unclosed comment or string.
+/// Returns the words of a text, without comments. An unclosed comment or string is an error and the last
+/// item.
 pub fn words(source: &str) -> Words<'_> {
     Words { source, tokens: tokens(source).peekable() }
 }
@@ -72,8 +72,7 @@ impl<'s> Iterator for Words<'s> {
 }
 
 impl Words<'_> {
-    /// Returns the end of the word that a token begins: word tokens that follow without a space are part
-    /// of it.
+    /// Returns the end of the word that consists of the token at `first` and adjacent word tokens.
     fn end_of_word(&mut self, first: &Range<usize>) -> usize {
         let (mut end, bytes) = (first.end, self.source.as_bytes());
         let joined = |end: usize, range: &Range<usize>| range.start == end && is_in_word(bytes[end]);
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_together_is_a_word() {
+    fn adjacent_tokens_form_a_word() {
         let line = "@!%p1 ld.global.L1::no_allocate.v2.b64 {%rd1,%rd2}, [%rd3+-16]; // end";
         let words = [
             "@",
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_those_of_the_source() {
+    fn word_positions_match_the_source() {
         let source = "/* é */ .entry k(/* none */)";
         for word in words(source) {
             let word = word.unwrap();
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_closed_ends_the_text() {
+    fn unclosed_comment_is_the_last_item() {
         for (source, message, start) in [
             ("a /* b", "comment without end", 2),
             ("a \"b c", "string without end", 2),
