@@ -1,5 +1,5 @@
-//! Prints which CUDA driver this machine has, which functions it lacks, and its devices. It needs no
-//! feature of the crate, so it defines no symbol that begins with `cu`.
+//! Prints the version of this machine's CUDA driver, the functions of `warpfold_driver::Api` that the
+//! driver lacks, and the devices. Without the crate's features, the program contains no `cu*` symbol.
 
 use std::error::Error;
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! A shared library with the `cu*` symbols inside: it uses them, and whoever loads it does not see them.
+//! A shared library that calls the driver through the `cu*` symbols of `warpfold_driver`. The library
+//! contains these symbols, but does not export them.
 
 use std::ffi::c_int;
 
@@ -7,13 +8,13 @@ unsafe extern "C" {
     fn cuDeviceGetCount(count: *mut c_int) -> c_int;
 }
 
-/// How many devices there are; the negated code of what went wrong instead.
+/// Returns the number of devices, or the negated error code.
 #[unsafe(no_mangle)]
 pub extern "C" fn plugin_count_devices() -> c_int {
-    // Without a driver the calls below say so.
+    // Without a driver, the calls below return an error code.
     let _ = warpfold_driver::load();
     let mut count = 0;
-    // SAFETY: these are the types of the driver's functions; the count is a local variable.
+    // SAFETY: the declarations have the types of the driver's functions; `count` is a local variable.
     match unsafe { (cuInit(0), cuDeviceGetCount(&mut count)) } {
         (0, 0) => count,
         (0, code) | (code, _) => -code,

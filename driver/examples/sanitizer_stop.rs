@@ -1,11 +1,12 @@
-//! Threads that allocate, copy on a stream of all, launch a kernel in which nothing waits on one of
-//! their own, and free. Under compute-sanitizer's racecheck this stops for good now and then, the GPU
-//! busy; by itself it always comes to its end. docs/reliability.md of the repository has how often.
+//! Reproduces a hang of compute-sanitizer's racecheck. Each thread repeatedly allocates, uploads on a
+//! stream that all threads share, launches a kernel without barriers on a stream of its own, downloads,
+//! and frees. Under racecheck some runs hang with the GPU busy; without it every run completes.
+//! docs/reliability.md of the repository lists how many runs hang.
 //!
 //!     compute-sanitizer --tool racecheck sanitizer_stop 4 60
 //!
-//! Arguments are the number of threads, and how often each does it. Exits 7 when none of them gets on
-//! for 8 seconds.
+//! The arguments are the number of threads and the iterations of each. Exits with 7 if no thread makes
+//! progress for 8 seconds.
 
 use std::{
     env,
@@ -18,7 +19,7 @@ use std::{
 
 use warpfold_driver::{CallError, Driver, Function, LaunchShape, Parameters, Stream, sys};
 
-/// `values[i] += 1`, by a block of 256 threads.
+/// A kernel for one block of 256 threads: `values[i] += 1`.
 const PTX: &str = "
 .version 7.8
 .target sm_80
@@ -53,27 +54,26 @@ fn main() -> Result<(), Box<dyn Error>> {
     let numbers: Vec<usize> =
         env::args().skip(1).map(|given| given.parse()).collect::<Result<_, _>>()?;
     let [threads, turns] = numbers[..] else {
-        return Err("two numbers are needed: threads, and how often each does it".into());
+        return Err("two numbers are needed: the threads, and the repetitions of each".into());
     };
     let driver = Driver::load()?;
     driver.init()?;
     let context = driver.primary_ctx_retain(driver.device_get(0)?)?;
-    // SAFETY: the context is held to the end of the process.
+    // SAFETY: the context is retained until the process ends.
     unsafe { driver.ctx_set_current(Some(context)) }?;
     let module = driver.module_load_ptx(PTX)?;
-    // SAFETY: the module was loaded just now, and is never unloaded.
+    // SAFETY: the module is loaded and never unloaded.
     let increment = unsafe { driver.module_get_function(module, c"increment") }?;
     let copies = driver.stream_create(sys::CU_STREAM_NON_BLOCKING)?;
     let done = AtomicUsize::new(0);
     thread::scope(|scope| {
         let start = Instant::now();
         let work = || -> Result<(), CallError> {
-            // SAFETY: as above.
+            // SAFETY: the context is retained until the process ends.
             unsafe { driver.ctx_set_current(Some(context)) }?;
             let stream = driver.stream_create(sys::CU_STREAM_NON_BLOCKING)?;
             for _ in 0..turns {
-                // SAFETY: the function is loaded in the context, which is current, and the streams are
-                // of it.
+                // SAFETY: the function is loaded in the current context, to which both streams belong.
                 unsafe { turn(driver, increment, stream, copies) }?;
                 done.fetch_add(1, Ordering::Relaxed);
             }
@@ -100,7 +100,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// # Safety
-/// The function is [`PTX`]'s, and its context current, which the streams are of.
+/// `increment` is the kernel of [`PTX`]. It and both streams belong to the current context.
 unsafe fn turn(
     driver: &Driver,
     increment: Function,
@@ -111,8 +111,9 @@ unsafe fn turn(
     let bytes = size_of_val(&values);
     let memory = driver.mem_alloc(bytes)?;
     let mut parameters = [(&raw const memory).cast_mut().cast()];
-    // SAFETY: `bytes` bytes were allocated and are there on the host; the kernel uses no others; each
-    // stream is waited for before the next use, and before any of them goes; the caller's contract.
+    // SAFETY: the device memory and `values` have `bytes` bytes, and the kernel accesses no others. Each
+    // copy and the launch is complete before the next operation. The caller guarantees that `increment`
+    // and both streams belong to the current context.
     unsafe {
         driver.memcpy_htod_async(memory, values.as_ptr().cast(), bytes, copies)?;
         driver.stream_synchronize(copies)?;

@@ -9,10 +9,11 @@ use crate::sys::*;
 
 macro_rules! define_api {
     ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {
-        /// The functions of one driver, by their exported names. All return a `CUresult` as an int.
+        /// The functions of one driver, by their exported names. All return a `CUresult` as a `c_int`.
         ///
-        /// A function that the driver does not have is a stand-in: it reads no argument and returns
-        /// [`CUDA_ERROR_NOT_FOUND`]. `cuGetErrorName` and `cuGetErrorString` then answer from our list.
+        /// If the driver does not have a function, its field points to a stand-in, which reads no
+        /// argument and returns [`CUDA_ERROR_NOT_FOUND`]. The stand-ins of `cuGetErrorName` and
+        /// `cuGetErrorString` return this crate's texts instead.
         #[allow(non_snake_case, reason = "these are the names of C")]
         pub struct Api {
             $(
@@ -33,13 +34,14 @@ macro_rules! define_api {
         }
 
         impl Api {
-            /// The names of all functions, in the order of the table.
+            /// The names of all functions, in the order of the fields.
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
 
-            /// Loads each function from `find` and returns the names that it does not have.
+            /// Creates an `Api` from the functions that `find` returns. Also returns the names for which
+            /// `find` returned `None`.
             ///
             /// # Safety
-            /// Each function that `find` returns must have the type in the table, keep the contract of
+            /// Each function that `find` returns must have the type of its field, keep the contract of
             /// the driver's function of that name, and stay valid until the process ends.
             pub(crate) unsafe fn from_symbols(
                 find: impl Fn(&str) -> Option<NonNull<c_void>>,
@@ -48,7 +50,7 @@ macro_rules! define_api {
                 let api = Self {
                     $(
                         $name: match find(stringify!($name)) {
-                            // SAFETY: by this function's contract it is a function of the field's type.
+                            // SAFETY: the caller guarantees that `function` has the field's type.
                             Some(function) => unsafe {
                                 std::mem::transmute::<
                                     NonNull<c_void>,
@@ -83,11 +85,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_answers_so() {
-        // SAFETY: `find` returns nothing.
+    fn missing_functions_return_not_found() {
+        // SAFETY: `find` returns no function.
         let (api, missing) = unsafe { Api::from_symbols(|_| None) };
         assert_eq!(missing, Api::NAMES);
-        // SAFETY: functions that are absent read no argument.
+        // SAFETY: stand-ins read no argument.
         unsafe {
             assert_eq!((api.cuInit)(0), CUDA_ERROR_NOT_FOUND);
             let null = std::ptr::null_mut();

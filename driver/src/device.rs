@@ -7,7 +7,7 @@ use crate::error::CallError;
 use crate::handle::MemoryPool;
 use crate::sys;
 
-/// A device by its ordinal in this process, from [`Driver::device_get`].
+/// A device, identified by its ordinal in this process. [`Driver::device_get`] returns it.
 ///
 /// The driver checks the ordinal in each call, so an invalid one is an error.
 #[repr(transparent)]
@@ -34,16 +34,16 @@ impl Driver {
     /// repeated calls are cheap and do nothing.
     ///
     /// # Errors
-    /// For example `CUDA_ERROR_NO_DEVICE` without a GPU.
+    /// Returns `CUDA_ERROR_NO_DEVICE` on a machine without a GPU, for example.
     pub fn init(&self) -> Result<(), CallError> {
-        // SAFETY: it takes a number.
+        // SAFETY: the call takes only a number.
         unsafe { call!(self.cuInit(0)) }
     }
 
     /// Returns the number of devices.
     pub fn device_count(&self) -> Result<u32, CallError> {
         let mut count = 0;
-        // SAFETY: it writes one int to a local variable.
+        // SAFETY: the call writes one int to a local variable.
         unsafe { call!(self.cuDeviceGetCount(&mut count)) }?;
         Ok(count.cast_unsigned())
     }
@@ -51,12 +51,12 @@ impl Driver {
     /// Returns the device with this ordinal, counted from 0.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_DEVICE`, if there are no more than `ordinal` devices.
+    /// Returns `CUDA_ERROR_INVALID_DEVICE` if no device has this ordinal.
     pub fn device_get(&self, ordinal: u32) -> Result<Device, CallError> {
         let mut device = 0;
-        // Every ordinal past `c_int::MAX` is invalid, and so is `c_int::MAX` itself.
+        // Ordinals above `c_int::MAX` are replaced by `c_int::MAX`, which is invalid too.
         let ordinal = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
-        // SAFETY: it writes one int to a local variable.
+        // SAFETY: the call writes one int to a local variable.
         unsafe { call!(self.cuDeviceGet(&mut device, ordinal)) }?;
         Ok(Device(device))
     }
@@ -64,11 +64,11 @@ impl Driver {
     /// Returns the device at a PCI address, such as `0000:3b:00.0` or `3b:00.0`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_DEVICE` or `CUDA_ERROR_INVALID_VALUE`, if no device has that address.
+    /// Returns `CUDA_ERROR_INVALID_DEVICE` or `CUDA_ERROR_INVALID_VALUE` if no device has that address.
     pub fn device_get_by_pci_bus_id(&self, address: &str) -> Result<Device, CallError> {
         const CALL: &str = "cuDeviceGetByPCIBusId";
         let address = CString::new(address).map_err(|_| {
-            let detail = "the address has a zero byte inside".to_owned();
+            let detail = "the address contains a zero byte".to_owned();
             CallError::with_detail(CALL, sys::CUDA_ERROR_INVALID_VALUE, detail)
         })?;
         let mut device = 0;
@@ -81,7 +81,7 @@ impl Driver {
     /// Returns the device's name, such as `NVIDIA H200`.
     pub fn device_get_name(&self, device: Device) -> Result<String, CallError> {
         text(|buffer, bytes| {
-            // SAFETY: it writes at most `bytes` bytes to the buffer, including the terminator.
+            // SAFETY: the call writes at most `bytes` bytes to the buffer, including the terminator.
             unsafe { call!(self.cuDeviceGetName(buffer, bytes, device.0)) }
         })
     }
@@ -89,38 +89,39 @@ impl Driver {
     /// Returns the PCI address: domain, bus, device and function, such as `0000:3b:00.0`.
     pub fn device_get_pci_bus_id(&self, device: Device) -> Result<String, CallError> {
         text(|buffer, bytes| {
-            // SAFETY: it writes at most `bytes` bytes to the buffer, including the terminator.
+            // SAFETY: the call writes at most `bytes` bytes to the buffer, including the terminator.
             unsafe { call!(self.cuDeviceGetPCIBusId(buffer, bytes, device.0)) }
         })
     }
 
-    /// Returns the globally unique id: that of the MIG instance if the GPU is partitioned.
+    /// Returns the device's UUID; on a GPU in MIG mode, that of the MIG instance.
     pub fn device_get_uuid(&self, device: Device) -> Result<[u8; 16], CallError> {
         let mut uuid = sys::CUuuid::default();
-        // SAFETY: it writes 16 bytes to a local variable.
+        // SAFETY: the call writes 16 bytes to a local variable.
         unsafe { call!(self.cuDeviceGetUuid_v2(&mut uuid, device.0)) }?;
         Ok(uuid.bytes)
     }
 
-    /// Returns the bytes of the device's memory, free or in use.
+    /// Returns the total memory of the device in bytes.
     pub fn device_total_mem(&self, device: Device) -> Result<u64, CallError> {
         let mut bytes = 0;
-        // SAFETY: it writes one number to a local variable.
+        // SAFETY: the call writes one number to a local variable.
         unsafe { call!(self.cuDeviceTotalMem_v2(&mut bytes, device.0)) }?;
         Ok(bytes as u64)
     }
 
-    /// Returns a property, by a number such as [`sys::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT`].
+    /// Returns an attribute of the device. `attribute` is a number such as
+    /// [`sys::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT`].
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE` for a number that the driver does not know.
+    /// Returns `CUDA_ERROR_INVALID_VALUE` for a number that the driver does not know.
     pub fn device_get_attribute(
         &self,
         device: Device,
         attribute: sys::CUdevice_attribute,
     ) -> Result<i32, CallError> {
         let mut value = 0;
-        // SAFETY: it writes one int to a local variable.
+        // SAFETY: the call writes one int to a local variable.
         unsafe { call!(self.cuDeviceGetAttribute(&mut value, attribute, device.0)) }?;
         Ok(value)
     }
@@ -134,10 +135,10 @@ impl Driver {
         ))
     }
 
-    /// Returns the pool that `mem_alloc_async` uses on streams of this device unless another was set.
+    /// Returns the pool from which `mem_alloc_async` allocates on this device, unless another was set.
     pub fn device_get_default_mem_pool(&self, device: Device) -> Result<MemoryPool, CallError> {
         let mut pool = std::ptr::null_mut();
-        // SAFETY: it writes one handle to a local variable.
+        // SAFETY: the call writes one handle to a local variable.
         unsafe { call!(self.cuDeviceGetDefaultMemPool(&mut pool, device.0)) }?;
         Ok(MemoryPool::from_raw(pool))
     }
@@ -145,12 +146,12 @@ impl Driver {
     /// Returns whether kernels of `device` can be given access to memory of `peer`.
     pub fn device_can_access_peer(&self, device: Device, peer: Device) -> Result<bool, CallError> {
         let mut can = 0;
-        // SAFETY: it writes one int to a local variable.
+        // SAFETY: the call writes one int to a local variable.
         unsafe { call!(self.cuDeviceCanAccessPeer(&mut can, device.0, peer.0)) }?;
         Ok(can != 0)
     }
 
-    /// Returns a property of the link between two devices, by a number such as
+    /// Returns an attribute of the link between two devices. `attribute` is a number such as
     /// [`sys::CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK`].
     pub fn device_get_p2p_attribute(
         &self,
@@ -159,7 +160,7 @@ impl Driver {
         to: Device,
     ) -> Result<i32, CallError> {
         let mut value = 0;
-        // SAFETY: it writes one int to a local variable.
+        // SAFETY: the call writes one int to a local variable.
         unsafe { call!(self.cuDeviceGetP2PAttribute(&mut value, attribute, from.0, to.0)) }?;
         Ok(value)
     }
@@ -167,7 +168,7 @@ impl Driver {
 
 fn text(write: impl FnOnce(*mut c_char, c_int) -> Result<(), CallError>) -> Result<String, CallError> {
     let mut buffer = [0_u8; TEXT_BYTES];
-    // One byte less than the buffer, so that the text is always terminated.
+    // The driver may write one byte less than the buffer has, so that the text is always terminated.
     write(buffer.as_mut_ptr().cast(), TEXT_BYTES as c_int - 1)?;
     let text = CStr::from_bytes_until_nul(&buffer).expect("the last byte is zero");
     Ok(text.to_string_lossy().into_owned())

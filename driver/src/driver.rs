@@ -1,4 +1,4 @@
-//! A driver: its table of functions and their source.
+//! A loaded driver with its table of functions.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -10,7 +10,7 @@ use crate::error::{CallError, DriverError};
 use crate::provider::Provider;
 use crate::sys::{CUDA_ERROR_NOT_FOUND, CUDA_ERROR_STUB_LIBRARY, CUDA_SUCCESS, Code};
 
-/// Calls a function of a driver's table and checks the result under the function's name.
+/// Calls a function of a driver's [`Api`]. Returns a `Result` whose error names the function.
 macro_rules! call {
     ($driver:ident.$name:ident($($argument:expr),* $(,)?)) => {
         $driver.check(stringify!($name), ($driver.api().$name)($($argument),*))
@@ -31,53 +31,53 @@ impl Driver {
     /// Returns the driver of an NVIDIA GPU. The first call finds and opens `libcuda.so.1`; later calls
     /// return the same driver.
     ///
-    /// Opens the library named by [`PATH_VARIABLE`](crate::PATH_VARIABLE) if it is set and not empty;
-    /// otherwise `libcuda.so.1` where the dynamic linker finds it, then in the usual directories. After
-    /// a failure the call may be repeated.
+    /// Opens the library that the environment variable [`PATH_VARIABLE`](crate::PATH_VARIABLE) names, if
+    /// it is set and not empty. Otherwise looks for `libcuda.so.1` in the dynamic linker's search path,
+    /// then in the usual directories. After a failure the call may be repeated.
     ///
     /// This does not call `cuInit`: a driver that loads may still find no GPU.
     ///
     /// # Errors
-    /// [`DriverError::NotFound`] or [`DriverError::Unusable`]; [`DriverError::NoDriverHere`] on a system
-    /// without an NVIDIA driver.
+    /// Returns [`DriverError::NotFound`] or [`DriverError::Unusable`], or [`DriverError::NoDriverHere`]
+    /// on a system other than Linux.
     pub fn load() -> Result<&'static Self, DriverError> {
         crate::loader::load()
     }
 
-    /// Returns the driver whose library is at `path`, ignoring the environment. A library that is
+    /// Returns the driver whose library is at `path`, whatever the environment. A library that is
     /// already open yields the same driver.
     ///
     /// # Errors
-    /// [`DriverError::Unusable`], if it is not a CUDA driver; [`DriverError::NoDriverHere`] as for
-    /// [`load`](Self::load).
+    /// Returns [`DriverError::Unusable`] if the library is not a CUDA driver, or
+    /// [`DriverError::NoDriverHere`] on a system other than Linux.
     ///
     /// # Safety
-    /// Every function of the library that has the name of a CUDA driver function must behave like it.
+    /// Functions of the library that have the names of CUDA driver functions must behave like these.
     pub unsafe fn load_from(path: impl AsRef<std::path::Path>) -> Result<&'static Self, DriverError> {
         crate::loader::load_from(path.as_ref())
     }
 
     /// Creates a driver whose functions do not come from a library but, for example, from a simulator.
-    /// Each call leaks another driver: keep the first.
+    /// Each call leaks a new driver, so call this once.
     ///
     /// # Errors
-    /// [`DriverError::Provided`], if it has no `cuInit` or reports no version.
+    /// Returns [`DriverError::Provided`] if the provider has no `cuInit` or reports no version.
     ///
     /// # Safety
     /// Each function that the provider finds must have the type of the CUDA driver function of that
     /// name, keep its contract, and stay valid until the process ends.
     pub unsafe fn provided(provider: &'static dyn Provider) -> Result<&'static Self, DriverError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees that the provider's functions behave like a driver's.
         let version = unsafe { identify(|name| provider.find(name)) }
             .map_err(|reason| DriverError::Provided { name: provider.name().to_owned(), reason })?;
-        // SAFETY: likewise.
+        // SAFETY: the caller guarantees that the functions stay valid until the process ends.
         Ok(unsafe { Self::new(provider, version) })
     }
 
     /// # Safety
-    /// As [`provided`](Self::provided).
+    /// The conditions of [`provided`](Self::provided) apply.
     pub(crate) unsafe fn new(provider: &'static dyn Provider, version: (u32, u32)) -> &'static Self {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees that the provider's functions behave like a driver's.
         let (api, missing) = unsafe { Api::from_symbols(|name| provider.find(name)) };
         Box::leak(Box::new(Self { provider, api, version, missing }))
     }
@@ -87,7 +87,7 @@ impl Driver {
         &self.api
     }
 
-    /// Returns the name for messages: the library's name or path, or the provider's name.
+    /// Returns the driver's name for messages: the library's name or path, or the provider's name.
     pub fn name(&self) -> &str {
         self.provider.name()
     }
@@ -98,7 +98,7 @@ impl Driver {
     }
 
     /// Reports that the host is about to read `bytes` bytes of results directly from memory at this
-    /// device address: see [`Provider::host_takes`]. A GPU's driver ignores it.
+    /// device address: see [`Provider::host_takes`]. The driver of a real GPU ignores the report.
     pub fn host_takes(&self, address: u64, bytes: usize) {
         self.provider.host_takes(address, bytes);
     }
@@ -108,7 +108,8 @@ impl Driver {
         self.version
     }
 
-    /// Returns the functions of [`Api`] that this driver lacks. They return [`CUDA_ERROR_NOT_FOUND`].
+    /// Returns the functions of [`Api`] that this driver lacks. Calls to them return
+    /// [`CUDA_ERROR_NOT_FOUND`].
     pub fn missing(&self) -> &[&'static str] {
         &self.missing
     }
@@ -117,12 +118,12 @@ impl Driver {
     /// driver does not have it.
     ///
     /// To call it, transmute it to the function's type with `c_int` for `CUresult`, and pass the result
-    /// to [`check`](Self::check). It is valid for the rest of the process.
+    /// to [`check`](Self::check). The function stays valid until the process ends.
     pub fn find(&self, name: &str) -> Option<NonNull<c_void>> {
         self.provider.find(name)
     }
 
-    /// Converts the code that the driver function `call` returned to a result.
+    /// Converts the code that the driver function `call` returned to a `Result`.
     pub fn check(&self, call: &'static str, code: c_int) -> Result<(), CallError> {
         if code == CUDA_SUCCESS { Ok(()) } else { Err(self.failure(call, code)) }
     }
@@ -145,14 +146,14 @@ impl Driver {
         CallError { call, code, name, text, detail }
     }
 
-    /// Returns the driver's own text for a code that is newer than our list.
+    /// Calls `cuGetErrorName` or `cuGetErrorString` for a code that this crate does not know.
     fn words(
         &self,
         function: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
         code: c_int,
     ) -> Option<String> {
         let mut text = ptr::null();
-        // SAFETY: either function takes any code and writes one pointer to a local variable.
+        // SAFETY: both functions take any code, and write one pointer to a local variable.
         let status = unsafe { function(code, &mut text) };
         if status != CUDA_SUCCESS || text.is_null() {
             return None;
@@ -166,18 +167,18 @@ impl Driver {
 /// Returns the CUDA version of a candidate driver as (major, minor), or why it is not a driver.
 ///
 /// # Safety
-/// As [`Driver::provided`], for `cuDriverGetVersion`.
+/// A `cuDriverGetVersion` that `find` returns must have the type and contract of the driver function.
 pub(crate) unsafe fn identify(
     find: impl Fn(&str) -> Option<NonNull<c_void>>,
 ) -> Result<(u32, u32), String> {
     let (Some(_), Some(get_version)) = (find("cuInit"), find("cuDriverGetVersion")) else {
         return Err("not a CUDA driver (no cuInit or no cuDriverGetVersion)".to_owned());
     };
-    // SAFETY: this is the driver's cuDriverGetVersion, whose type this is in every release.
+    // SAFETY: the caller guarantees that the function has the type of the driver function.
     let get_version: unsafe extern "C" fn(*mut c_int) -> c_int =
         unsafe { std::mem::transmute(get_version) };
     let mut version: c_int = 0;
-    // SAFETY: it may be called before cuInit, and writes one int to a local variable.
+    // SAFETY: the function may be called before `cuInit`, and writes one int to a local variable.
     match unsafe { get_version(&mut version) } {
         CUDA_SUCCESS => {}
         CUDA_ERROR_STUB_LIBRARY => return Err("the stub of a CUDA toolkit, not a driver".to_owned()),
@@ -185,7 +186,7 @@ pub(crate) unsafe fn identify(
     }
     match u32::try_from(version) {
         Ok(version) => Ok((version / 1000, version % 1000 / 10)),
-        Err(_) => Err(format!("cuDriverGetVersion says {version}")),
+        Err(_) => Err(format!("cuDriverGetVersion returned the version {version}")),
     }
 }
 

@@ -27,9 +27,9 @@ pub enum DriverError {
         absence(absent)
     )]
     NotFound {
-        /// The candidates and why each was refused; the search by name comes first.
+        /// A message for each unusable library that was found, the dynamic linker's first.
         refused: Vec<String>,
-        /// Directories without a file of that name.
+        /// The usual directories that have no `libcuda.so.1`.
         absent: Vec<PathBuf>,
     },
 
@@ -37,7 +37,7 @@ pub enum DriverError {
     #[error(
         "no CUDA driver: {reason}; {} the {LIBRARY} of an NVIDIA driver",
         if *from_environment {
-            format!("unset {PATH_VARIABLE}, or make it name")
+            format!("unset {PATH_VARIABLE}, or set it to the path of")
         } else {
             "name".to_owned()
         }
@@ -47,7 +47,7 @@ pub enum DriverError {
         path: PathBuf,
         /// The file's name and the problem.
         reason: String,
-        /// Whether the environment variable named it.
+        /// Set if [`PATH_VARIABLE`] named the file.
         from_environment: bool,
     },
 
@@ -67,10 +67,10 @@ pub enum DriverError {
         reason: &'static str,
     },
 
-    /// A program's `cu*` symbols belong to one driver.
+    /// The `cu*` symbols are already bound to another driver.
     #[error("cannot bind the cu* symbols to {asked}: they are bound to {bound} already; bind only one")]
     AlreadyBound {
-        /// The driver that they are bound to.
+        /// The driver that the symbols are bound to.
         bound: String,
         /// The requested driver.
         asked: String,
@@ -91,26 +91,26 @@ fn absence(folders: &[PathBuf]) -> String {
 pub struct CallError {
     /// The function that was called.
     pub call: &'static str,
-    /// The code that it returned.
+    /// The code that the function returned.
     pub code: c_int,
     /// The name of the code, such as `CUDA_ERROR_INVALID_VALUE`.
     pub name: Cow<'static, str>,
     /// The meaning of the code.
     pub text: Cow<'static, str>,
-    /// Further detail: a simulator's location in the PTX, or a compiler's message.
+    /// Further detail, such as the location in the PTX of a simulated kernel, or a compiler's message.
     pub detail: Option<String>,
 }
 
 impl CallError {
-    /// Creates an error that was found before the driver was called, with the text of the code.
+    /// Creates an error that is detected before the driver is called.
     pub(crate) fn with_detail(call: &'static str, code: c_int, detail: String) -> Self {
         let known = Code::of(code).expect("one of the list");
         let (name, text) = (known.name().into(), known.text().into());
         Self { call, code, name, text, detail: Some(detail) }
     }
 
-    /// Returns whether the context is lost: every later call in it returns the same error, and the
-    /// contents of its memory are gone. A code newer than our list counts as not sticky.
+    /// Returns whether the error is sticky: every later call in the context returns it again, and the
+    /// contents of the context's memory are lost. A code that this crate does not know is not sticky.
     pub fn is_sticky(&self) -> bool {
         Code::of(self.code).is_some_and(|code| code.is_sticky)
     }
@@ -120,11 +120,11 @@ fn more(detail: Option<&str>) -> String {
     detail.map_or_else(String::new, |detail| format!(": {detail}"))
 }
 
-/// PTX that the driver rejected.
+/// The error for PTX that the driver rejected.
 #[derive(Clone, Debug, Error)]
 #[error("{error}")]
 pub struct PtxError {
-    /// The load error, with the compiler's first message as its detail.
+    /// The error of the load call, with the compiler's first error message as its detail.
     pub error: CallError,
     /// The complete compiler log, usually several lines; empty if there is none.
     pub log: String,

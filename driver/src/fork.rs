@@ -1,15 +1,15 @@
-//! Detection of forks: a child has a copy of its parent's memory, but none of its threads.
+//! Detection of forks: a forked child has a copy of its parent's memory, but only one thread.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The number of forks since the first query, counted from 1; 0 before any query.
+/// 1 plus the number of forks between the process of the first query and this one; 0 before any query.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// The process that first used a resource.
+/// A record of the process that first used a resource.
 ///
-/// A forked child cannot continue to use its parent's resources: the threads do not exist in it, locks
-/// that they held stay locked, and the driver does not work in it. A guard, in a static or a field,
-/// tells the child before it waits for any of them:
+/// A forked child cannot continue to use its parent's resources: the parent's threads do not exist in
+/// the child, locks that they held stay locked, and the driver does not work. A guard in a static or a
+/// field detects the fork before the child waits for such a thread or lock:
 ///
 /// ```
 /// use warpfold_driver::ForkGuard;
@@ -18,8 +18,8 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// assert!(THREADS.is_same_process());
 /// ```
 ///
-/// Detects forks by the C library's `fork`, but not `vfork` or a raw system call. The check reads two
-/// words of memory.
+/// The guard detects forks by the C library's `fork`, but not by `vfork` or a raw system call. The check
+/// reads two words of memory.
 #[derive(Debug, Default)]
 pub struct ForkGuard(AtomicU32);
 
@@ -29,7 +29,7 @@ impl ForkGuard {
         Self(AtomicU32::new(0))
     }
 
-    /// Returns whether the calling process is the one that called first.
+    /// Returns whether the calling process is the one that first called this on the guard.
     pub fn is_same_process(&self) -> bool {
         let here = generation();
         let owner = match self.0.load(Ordering::Relaxed) {
@@ -56,8 +56,8 @@ fn generation() -> u32 {
     }
 }
 
-/// Registers the fork counter with the C library. Concurrent first calls register it several times, so
-/// that a fork counts more than once; this avoids a lock that a fork could leave locked.
+/// Registers the fork counter with the C library. There is no lock, because a fork could leave it
+/// locked: concurrent first calls register the counter several times, and a fork counts more than once.
 #[cold]
 fn first_generation() -> u32 {
     #[cfg(unix)]
@@ -70,9 +70,9 @@ fn first_generation() -> u32 {
             GENERATION.fetch_add(1, Ordering::Relaxed);
         }
         // SAFETY: the declaration is that of POSIX. The handler only modifies an atomic, which is
-        // allowed in the child of a multithreaded process. The C library removes it when the library
-        // that contains this code is closed. If memory for it cannot be allocated, the call fails, and
-        // forks go unnoticed.
+        // allowed in the child of a multithreaded process. The C library removes the handler when the
+        // shared library that contains this code is closed. If memory for the registration cannot be
+        // allocated, the call fails, and forks go unnoticed.
         unsafe { pthread_atfork(None, None, Some(count)) };
     }
     let _ = GENERATION.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);

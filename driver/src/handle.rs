@@ -2,8 +2,7 @@
 
 use crate::sys;
 
-/// Defines a type per handle. Like the handles themselves the types are `Copy`, and dropping them
-/// destroys nothing.
+/// Defines a type per handle. Like raw handles, the types are `Copy`, and dropping one destroys nothing.
 macro_rules! handles {
     ($($(#[$doc:meta])* $name:ident($raw:ty);)*) => {$(
         $(#[$doc])*
@@ -14,12 +13,12 @@ macro_rules! handles {
         // SAFETY: a handle is an opaque identifier that is not dereferenced here. The driver accepts it
         // on any thread and locks the object for the duration of a call.
         unsafe impl Send for $name {}
-        // SAFETY: as above.
+        // SAFETY: the reasons given for `Send` apply.
         unsafe impl Sync for $name {}
 
         impl $name {
-            /// Wraps a handle that other code got from the same driver. The functions that take it state
-            /// its requirements.
+            /// Wraps a handle that other code got from the same driver. The functions that take the
+            /// handle document its requirements.
             pub const fn from_raw(raw: $raw) -> Self {
                 Self(raw)
             }
@@ -41,21 +40,21 @@ handles! {
     Function(sys::CUfunction);
     /// A queue of work on a device.
     Stream(sys::CUstream);
-    /// A point in a stream's order of work.
+    /// A marker of a point in a stream's work.
     Event(sys::CUevent);
-    /// Work that was captured or assembled, and not yet run.
+    /// A graph of operations that were captured or added, which have not run yet.
     Graph(sys::CUgraph);
     /// A graph that is ready to be launched.
     GraphExec(sys::CUgraphExec);
-    /// Memory that streams allocate from.
+    /// A pool of memory, from which streams allocate.
     MemoryPool(sys::CUmemoryPool);
 }
 
 impl Stream {
-    /// The default stream: the legacy one, for a driver that was called through this crate.
+    /// The default stream. For calls through this crate it is the legacy default stream.
     pub const DEFAULT: Self = Self(std::ptr::null_mut());
 
-    /// The legacy default stream: synchronises with every blocking stream of its context.
+    /// The legacy default stream, which synchronises with every blocking stream of its context.
     pub const LEGACY: Self = Self(sys::CU_STREAM_LEGACY);
 
     /// The default stream of the calling thread.

@@ -1,5 +1,5 @@
-//! Symbols of functions outside the typed table: for each a slot, a jump through the slot, and a
-//! stand-in that fills the slot until a driver is bound.
+//! Symbols of driver functions that are not in [`Api`](crate::Api). Each symbol is a trampoline: it
+//! jumps to an address that is stored in a slot. Until a driver is bound, that is a stand-in's address.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -22,25 +22,26 @@ pub(super) fn others() -> impl Iterator<Item = EntryPoint> {
     ROWS.iter().map(|&(name, _, trampoline)| EntryPoint { name, address: trampoline as *const c_void })
 }
 
-/// The target of a trampoline. Always a function: a stand-in until `bind_others` replaces it.
+/// The address that a trampoline jumps to: that of a stand-in until `bind_others` replaces it.
 #[repr(transparent)]
 struct Slot(AtomicPtr<c_void>);
 
 impl Slot {
-    /// `Release` pairs with the trampolines' load: a thread that sees the driver's function also sees
-    /// the dynamic linker's writes from loading the driver.
+    /// Stores with `Release` ordering, which pairs with the trampolines' load: a thread that sees the
+    /// driver's function also sees the dynamic linker's writes from loading the driver.
     fn set(&self, function: *mut c_void) {
         self.0.store(function, Ordering::Release);
     }
 }
 
-/// Jumps to the function in a slot and leaves registers and stack as the caller set them, so that one
-/// form serves every signature. Only the scratch registers of the ABI are touched.
+/// Jumps to the function in a slot. Argument registers and stack stay as the caller set them, so that
+/// the same code works for every signature. Only scratch registers of the ABI are changed.
 ///
-/// On x86-64 every load acquires. On AArch64 `ldar` does; x16 is one of the two registers that a linker
-/// veneer may clobber between a call and its target, so callers keep nothing there.
+/// The load has acquire ordering: on x86-64 every load has it, on AArch64 `ldar` has it. `x16` is one of
+/// the two registers that the AArch64 ABI lets a linker veneer overwrite before a call reaches its
+/// target, so callers keep nothing in it.
 ///
-/// The symbol is hidden, like the typed ones.
+/// The symbol is hidden, like the symbols of the functions in [`Api`](crate::Api).
 macro_rules! jump_through {
     ($name:ident, $slot:path) => {{
         #[cfg(target_arch = "x86_64")]
@@ -61,7 +62,7 @@ macro_rules! jump_through {
     }};
 }
 
-/// Defines slots, trampolines and rows for the list in `other_symbols.rs`.
+/// Defines a slot, a trampoline and a row of `ROWS` for each name in `other_symbols.rs`.
 macro_rules! other_symbols {
     ($($name:ident,)*) => {
         #[allow(non_upper_case_globals, reason = "these are the names of C")]
@@ -76,9 +77,8 @@ macro_rules! other_symbols {
             use super::slots;
 
             $(
-                // SAFETY: a symbol of this name is declared as the driver's function. The jump's target
-                // accepts the same call: it is the driver's function, or a stand-in that reads no
-                // arguments.
+                // SAFETY: users of a symbol of this name declare it as the driver's function. The jump's
+                // target accepts the same call: it is that function, or one that reads no argument.
                 #[unsafe(no_mangle)]
                 #[unsafe(naked)]
                 pub(super) unsafe extern "C" fn $name() {

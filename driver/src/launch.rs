@@ -8,10 +8,11 @@ use crate::error::CallError;
 use crate::handle::{Function, Stream};
 use crate::sys::{self, LaunchAttribute, LaunchConfig};
 
-/// The largest parameter size accepted here, which every device supports. Newer devices allow more.
+/// The maximum size in bytes of all kernel parameters together in [`Parameters::Bytes`]. Every device
+/// supports it; newer devices allow more.
 pub const MAX_PARAMETER_BYTES: usize = 4096;
 
-/// The largest number of kernel parameters that [`Driver::launch`] accepts.
+/// The maximum number of kernel parameters in [`Parameters::Bytes`].
 pub const MAX_PARAMETERS: usize = 128;
 
 /// The configuration of a kernel launch.
@@ -23,17 +24,17 @@ pub struct LaunchShape {
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory per block.
     pub shared_bytes: u32,
-    /// Whether all blocks must be resident at once, so that they may wait for one another.
+    /// Set for a cooperative launch: all blocks are resident at once, and may wait for each other.
     pub cooperative: bool,
-    /// Blocks of a cluster in x, y and z, if they form clusters.
+    /// Blocks of a cluster in x, y and z, if the blocks form clusters.
     pub cluster: Option<[u32; 3]>,
-    /// Whether the kernel may start before the preceding launch in the stream has completed
-    /// (programmatic dependent launch). The kernel must then enforce that dependency itself.
+    /// Set if the kernel may start before the preceding launch in the stream has completed (programmatic
+    /// dependent launch). The kernel must then wait for that launch itself.
     pub overlapping: bool,
 }
 
 impl LaunchShape {
-    /// Returns a plain launch without dynamic shared memory.
+    /// Returns the configuration of a plain launch without dynamic shared memory.
     pub const fn new(grid: [u32; 3], block: [u32; 3]) -> Self {
         Self { grid, block, shared_bytes: 0, cooperative: false, cluster: None, overlapping: false }
     }
@@ -58,7 +59,7 @@ impl LaunchShape {
         (attributes, count as c_uint)
     }
 
-    /// Passes the driver's launch structure to `call`; it is only valid during the call.
+    /// Passes the driver's launch structure to `call`. The structure is only valid during the call.
     pub(crate) fn with_config<T>(&self, stream: Stream, call: impl FnOnce(&LaunchConfig) -> T) -> T {
         let (mut attributes, attribute_count) = self.attributes();
         call(&LaunchConfig {
@@ -72,7 +73,7 @@ impl LaunchShape {
     }
 }
 
-/// The location of a parameter in the parameter bytes.
+/// The location of a parameter in [`Parameters::Bytes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParameterCut {
     /// The parameter's offset in bytes.
@@ -86,7 +87,7 @@ pub struct ParameterCut {
 pub enum Parameters<'a> {
     /// The bytes of all parameters, at most [`MAX_PARAMETER_BYTES`], and the location of each.
     Bytes {
-        /// The values in order, with or without gaps.
+        /// The parameters' values in order, with or without gaps.
         values: &'a [u8],
         /// The location of each parameter, in order.
         cuts: &'a [ParameterCut],
@@ -99,9 +100,8 @@ impl Driver {
     /// Enqueues a kernel. The parameter values are copied before this returns; nothing is allocated.
     ///
     /// # Errors
-    /// The driver's errors for the launch configuration; `CUDA_ERROR_INVALID_VALUE` for too many
-    /// parameters, or one that reaches past the parameter bytes. Errors of earlier work may be reported
-    /// here, too.
+    /// Returns the driver's errors for the launch configuration, and `CUDA_ERROR_INVALID_VALUE` for too
+    /// many parameters or one that ends past `values`. May return errors of earlier work.
     ///
     /// # Safety
     /// - `function` must be loaded in the current context, and `stream` must be alive and belong to it.
@@ -116,7 +116,7 @@ impl Driver {
         parameters: Parameters<'_>,
     ) -> Result<(), CallError> {
         match parameters {
-            // SAFETY: the caller's contract.
+            // SAFETY: the caller guarantees a valid kernel, stream and parameters.
             Parameters::Pointers(pointers) => unsafe {
                 self.launch_with(function, shape, stream, pointers.as_mut_ptr())
             },
@@ -125,14 +125,15 @@ impl Driver {
                 cut(values, cuts, &mut pointers).map_err(|detail| {
                     CallError::with_detail("cuLaunchKernel", sys::CUDA_ERROR_INVALID_VALUE, detail)
                 })?;
-                // SAFETY: the caller's contract; each pointer is to bytes that outlive the call.
+                // SAFETY: the pointers are to bytes of `values`; the caller guarantees that these are
+                // valid parameters, and guarantees a valid kernel and stream.
                 unsafe { self.launch_with(function, shape, stream, pointers.as_mut_ptr()) }
             }
         }
     }
 
     /// # Safety
-    /// As [`launch`](Self::launch).
+    /// The conditions of [`launch`](Self::launch) apply.
     unsafe fn launch_with(
         &self,
         function: Function,
@@ -144,13 +145,13 @@ impl Driver {
         if shape.cluster.is_some() || shape.overlapping {
             return shape.with_config(stream, |config| {
                 // SAFETY: the configuration and its attributes outlive the call, which copies them; the
-                // rest is the caller's contract.
+                // caller guarantees a valid kernel, stream and parameters.
                 unsafe { call!(self.cuLaunchKernelEx(config, function, parameters, ptr::null_mut())) }
             });
         }
         let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
         let (shared, stream, none) = (shape.shared_bytes, stream.raw(), ptr::null_mut());
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees a valid kernel, stream and parameters.
         unsafe {
             if shape.cooperative {
                 call!(self.cuLaunchCooperativeKernel(
@@ -167,7 +168,7 @@ impl Driver {
     }
 }
 
-/// Stores a pointer to each parameter. The driver only reads through the pointers.
+/// Stores a pointer to each parameter's value in `pointers`. The driver only reads through the pointers.
 fn cut(
     values: &[u8],
     cuts: &[ParameterCut],
@@ -183,7 +184,7 @@ fn cut(
         let (offset, bytes) = (usize::from(cut.offset), usize::from(cut.bytes));
         let Some(value) = values.get(offset..offset + bytes) else {
             return Err(format!(
-                "parameter {index} lies at bytes {offset} to {} of {}; cut inside of them",
+                "parameter {index} is at bytes {offset} to {} of {}; keep it inside them",
                 offset + bytes,
                 values.len()
             ));
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn each_parameter_is_pointed_at() {
+    fn pointers_follow_parameter_offsets() {
         let values = [1_u8, 2, 3, 4, 5, 6, 7, 8];
         let mut pointers = [ptr::null_mut(); MAX_PARAMETERS];
         cut(&values, &cuts(&[(4, 4), (0, 2), (8, 0)]), &mut pointers).unwrap();
@@ -212,12 +213,12 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_is_refused_in_one_line() {
+    fn out_of_range_parameters_are_a_one_line_error() {
         let mut pointers = [ptr::null_mut(); MAX_PARAMETERS];
         let many = vec![(0, 1); MAX_PARAMETERS + 1];
         for (values, places, text) in [
-            (&[0; 8][..], &[(0, 4), (6, 4)][..], "parameter 1 lies at bytes 6 to 10 of 8"),
-            (&[0; 8], &[(u16::MAX, u16::MAX)], "parameter 0 lies at bytes 65535 to 131070 of 8"),
+            (&[0; 8][..], &[(0, 4), (6, 4)][..], "parameter 1 is at bytes 6 to 10 of 8"),
+            (&[0; 8], &[(u16::MAX, u16::MAX)], "parameter 0 is at bytes 65535 to 131070 of 8"),
             (&[0; MAX_PARAMETER_BYTES + 1], &[], "4097 bytes of parameters; give at most 4096"),
             (&[0; 8], &many, "129 parameters; give at most 128"),
         ] {
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_that_count_come_first() {
+    fn attributes_precede_ignored_padding() {
         let shape = LaunchShape::new([4, 1, 1], [32, 1, 1]);
         assert_eq!(shape.attributes().1, 0);
         let (attributes, count) =

@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![warn(missing_docs)]
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!(

@@ -14,8 +14,8 @@ use crate::driver::{Driver, identify};
 use crate::error::{DriverError, LIBRARY, PATH_VARIABLE};
 use crate::provider::Provider;
 
-/// Driver directories outside the dynamic linker's search path: WSL, Debian and Ubuntu, Fedora and SUSE,
-/// containers, NixOS.
+/// Directories of the driver that may be outside the dynamic linker's search path: those of WSL, Debian
+/// and Ubuntu, Fedora and SUSE, containers, and NixOS.
 const FOLDERS: &[&str] = &[
     "/usr/lib/wsl/lib",
     #[cfg(target_arch = "x86_64")]
@@ -29,7 +29,7 @@ const FOLDERS: &[&str] = &[
 
 static FOUND: OnceLock<&Driver> = OnceLock::new();
 
-/// The drivers whose libraries are open. Locked while a library is tried, so that each is opened once.
+/// The drivers whose libraries are open. Locked during each opening, so that none is opened twice.
 static OPEN: Mutex<Vec<&Driver>> = Mutex::new(Vec::new());
 
 pub(crate) fn load() -> Result<&'static Driver, DriverError> {
@@ -46,7 +46,7 @@ pub(crate) fn load() -> Result<&'static Driver, DriverError> {
     Ok(FOUND.get_or_init(|| driver))
 }
 
-/// Implements [`Driver::load_from`], whose contract the caller must keep.
+/// Implements [`Driver::load_from`], whose safety conditions the caller must keep.
 pub(crate) fn load_from(path: &Path) -> Result<&'static Driver, DriverError> {
     open(path).map_err(|reason| DriverError::Unusable {
         path: path.to_owned(),
@@ -79,33 +79,32 @@ fn search<'a>(folders: impl Iterator<Item = &'a Path>) -> Result<&'static Driver
 /// Opens a library as a driver, or returns the driver if it is already open. The error names the path
 /// and the problem.
 fn open(path: &Path) -> Result<&'static Driver, String> {
-    // A panic in here cannot leave the list in an inconsistent state.
+    // A panic in this function cannot leave the list in an inconsistent state, so poisoning is ignored.
     let mut drivers = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: loading a library runs its initialisers. They are those of a driver that is installed on
     // the machine or that the user named, as trusted as any library that the dynamic linker loads for
     // this program. `RTLD_NOW` reports an incomplete library here rather than at some later call.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
         .map_err(|error| one_line(&innermost(&error)))?;
-    // The linker opens a file once, whatever its path: equal functions mean the same driver.
+    // The linker opens a file only once, whatever its path, so an equal `cuInit` means the same driver.
     if let Some(init) = find(&library, "cuInit")
         && let Some(driver) = drivers.iter().find(|driver| driver.find("cuInit") == Some(init))
     {
         return Ok(driver);
     }
     let name = path.display().to_string();
-    // SAFETY: a library can only be recognised as a CUDA driver by the functions that identify one. The
-    // rest is the contract of `Driver::load_from`, or the responsibility of the user who sets the
-    // environment or the dynamic linker's search path.
+    // SAFETY: functions that have the names of driver functions must behave like them, which cannot be
+    // checked. The caller of `Driver::load_from` guarantees it, or the user who sets the environment
+    // variable or the dynamic linker's search path.
     let version = unsafe { identify(|name| find(&library, name)) }
         .map_err(|reason| format!("{name}: {reason}"))?;
     let file = Box::leak(Box::new(LibraryFile { library: ManuallyDrop::new(library), name }));
-    // SAFETY: as above; and nothing closes the library.
+    // SAFETY: the user or the caller guarantees functions that behave like a driver's; none is unloaded.
     let driver = unsafe { Driver::new(file, version) };
     drivers.push(driver);
     Ok(driver)
 }
 
-/// A library that is never closed.
 struct LibraryFile {
     library: ManuallyDrop<Library>,
     name: String,
@@ -128,12 +127,12 @@ fn find(library: &Library, name: &str) -> Option<NonNull<c_void>> {
     let mut bytes = [0; NAME_BYTES];
     bytes.get_mut(..name.len())?.copy_from_slice(name.as_bytes());
     let terminated = CStr::from_bytes_with_nul(bytes.get(..=name.len())?).ok()?;
-    // SAFETY: as a raw pointer the symbol has no assumed type; its callers choose one.
+    // SAFETY: the symbol is only read as an untyped pointer; the callers choose its type.
     let symbol = unsafe { library.get::<*mut c_void>(terminated) }.ok()?;
     NonNull::new(*symbol)
 }
 
-/// Returns the dynamic linker's own message, which names the file.
+/// Returns the message of the innermost error: the dynamic linker's, which names the file.
 fn innermost(error: &dyn Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {
@@ -152,7 +151,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_search_reports_what_it_refused_and_what_was_absent() {
+    fn failed_search_lists_refused_and_absent_libraries() {
         if open(Path::new(LIBRARY)).is_ok() {
             return; // The search ends at once where there is a driver.
         }

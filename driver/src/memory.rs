@@ -14,29 +14,29 @@ use crate::sys::{self, CUdeviceptr};
 /// The driver's information on an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PointerAttributes {
-    /// The type, such as [`sys::CU_MEMORYTYPE_DEVICE`]; 0 if the driver does not know the address.
+    /// The memory type, such as [`sys::CU_MEMORYTYPE_DEVICE`]; 0 for an address unknown to the driver.
     pub memory_type: sys::CUmemorytype,
-    /// Whether it is managed memory, which host and device share.
+    /// Set for managed memory, which host and device share.
     pub is_managed: bool,
     /// The ordinal of the device that owns the memory; negative if none does.
     pub device_ordinal: i32,
     /// The context of the allocation, if the driver reports it.
     pub context: Option<Context>,
-    /// The address for kernels; 0 if they have no access.
+    /// The address by which kernels access the memory; 0 if they cannot.
     pub device_address: CUdeviceptr,
-    /// The address for the host; null if it has no access.
+    /// The address by which the host accesses the memory; null if it cannot.
     pub host_address: *mut c_void,
     /// The start of the allocation that contains the address; 0 if there is none.
     pub range_start: CUdeviceptr,
-    /// The bytes of that allocation.
+    /// The size of that allocation in bytes.
     pub range_bytes: usize,
 }
 
 impl Driver {
-    /// Returns the free and the total bytes of the current context's device.
+    /// Returns the free and the total memory of the current context's device, in bytes.
     pub fn mem_get_info(&self) -> Result<(usize, usize), CallError> {
         let (mut free, mut total) = (0, 0);
-        // SAFETY: it writes two numbers to local variables.
+        // SAFETY: the call writes two numbers to local variables.
         unsafe { call!(self.cuMemGetInfo_v2(&mut free, &mut total)) }?;
         Ok((free, total))
     }
@@ -44,38 +44,38 @@ impl Driver {
     /// Allocates uninitialised memory of the current context's device, aligned to 256 bytes.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY`; `CUDA_ERROR_INVALID_VALUE` for zero bytes.
+    /// Returns `CUDA_ERROR_OUT_OF_MEMORY`, or `CUDA_ERROR_INVALID_VALUE` for zero bytes.
     pub fn mem_alloc(&self, bytes: usize) -> Result<CUdeviceptr, CallError> {
         let mut address = 0;
-        // SAFETY: it writes one number to a local variable.
+        // SAFETY: the call writes one number to a local variable.
         unsafe { call!(self.cuMemAlloc_v2(&mut address, bytes)) }?;
         Ok(address)
     }
 
-    /// Allocates managed memory. `flags` is [`sys::CU_MEM_ATTACH_GLOBAL`] or another flag of its kind.
+    /// Allocates managed memory. `flags` is [`sys::CU_MEM_ATTACH_GLOBAL`] or a similar flag.
     pub fn mem_alloc_managed(&self, bytes: usize, flags: u32) -> Result<CUdeviceptr, CallError> {
         let mut address = 0;
-        // SAFETY: it writes one number to a local variable.
+        // SAFETY: the call writes one number to a local variable.
         unsafe { call!(self.cuMemAllocManaged(&mut address, bytes, flags)) }?;
         Ok(address)
     }
 
     /// Frees memory of [`mem_alloc`](Self::mem_alloc) or [`mem_alloc_managed`](Self::mem_alloc_managed).
-    /// It may or may not wait for the device; do not rely on either.
+    /// The call may or may not wait for the device; do not rely on either.
     ///
     /// # Safety
-    /// The address must come from one of those, and nothing may use the memory any more, including
-    /// pending work.
+    /// The address must come from one of these functions, and nothing may use the memory any more,
+    /// including pending work.
     pub unsafe fn mem_free(&self, address: CUdeviceptr) -> Result<(), CallError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees that the address was allocated, and is in use no more.
         unsafe { call!(self.cuMemFree_v2(address)) }
     }
 
-    /// Allocates page-locked host memory, which the device copies without staging, and which kernels may
-    /// access. `flags` is 0 or a combination such as [`sys::CU_MEMHOSTALLOC_PORTABLE`].
+    /// Allocates page-locked host memory, which the device copies without a staging buffer, and which
+    /// kernels may access. `flags` is 0 or a combination such as [`sys::CU_MEMHOSTALLOC_PORTABLE`].
     pub fn mem_host_alloc(&self, bytes: usize, flags: u32) -> Result<*mut c_void, CallError> {
         let mut address = ptr::null_mut();
-        // SAFETY: it writes one pointer to a local variable.
+        // SAFETY: the call writes one pointer to a local variable.
         unsafe { call!(self.cuMemHostAlloc(&mut address, bytes, flags)) }?;
         Ok(address)
     }
@@ -83,10 +83,9 @@ impl Driver {
     /// Frees memory of [`mem_host_alloc`](Self::mem_host_alloc).
     ///
     /// # Safety
-    /// The address must come from there, and nothing may use the memory any more, including pending
-    /// work.
+    /// The address must come from that function, and nothing, including pending work, may still use it.
     pub unsafe fn mem_free_host(&self, address: *mut c_void) -> Result<(), CallError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees that the address was allocated, and is in use no more.
         unsafe { call!(self.cuMemFreeHost(address)) }
     }
 
@@ -101,23 +100,23 @@ impl Driver {
         bytes: usize,
         flags: u32,
     ) -> Result<(), CallError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees that the memory stays allocated until it is unregistered.
         unsafe { call!(self.cuMemHostRegister_v2(address, bytes, flags)) }
     }
 
     /// Reverts [`mem_host_register`](Self::mem_host_register).
     ///
     /// # Safety
-    /// No pending work may use the memory as page-locked.
+    /// No pending work may depend on the memory being page-locked.
     pub unsafe fn mem_host_unregister(&self, address: *mut c_void) -> Result<(), CallError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees that no pending work depends on the page lock.
         unsafe { call!(self.cuMemHostUnregister(address)) }
     }
 
     /// Returns the device address of page-locked host memory.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE`, if it is not page-locked.
+    /// Returns `CUDA_ERROR_INVALID_VALUE` if the memory is not page-locked.
     ///
     /// # Safety
     /// The memory must be allocated.
@@ -126,21 +125,21 @@ impl Driver {
         address: *mut c_void,
     ) -> Result<CUdeviceptr, CallError> {
         let mut mapped = 0;
-        // SAFETY: the caller's contract; it writes one number to a local variable.
+        // SAFETY: the caller guarantees allocated memory; the call writes to a local variable.
         unsafe { call!(self.cuMemHostGetDevicePointer_v2(&mut mapped, address, 0)) }?;
         Ok(mapped)
     }
 
-    /// Returns the start and bytes of the allocation that contains an address.
+    /// Returns the start and the size in bytes of the allocation that contains an address.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE` or `CUDA_ERROR_NOT_FOUND`, if no allocation contains it.
+    /// Returns `CUDA_ERROR_INVALID_VALUE` or `CUDA_ERROR_NOT_FOUND` if no allocation contains it.
     pub fn mem_get_address_range(
         &self,
         address: CUdeviceptr,
     ) -> Result<(CUdeviceptr, usize), CallError> {
         let (mut start, mut bytes) = (0, 0);
-        // SAFETY: it reads nothing there, and writes two numbers to local variables.
+        // SAFETY: the call does not access the address, and writes two numbers to local variables.
         unsafe { call!(self.cuMemGetAddressRange_v2(&mut start, &mut bytes, address)) }?;
         Ok((start, bytes))
     }
@@ -172,8 +171,8 @@ impl Driver {
             (&raw mut range_bytes).cast(),
         ];
         let (count, keys) = (attributes.len() as u32, attributes.as_mut_ptr());
-        // SAFETY: both arrays have that length, and each value points to a variable of its attribute's
-        // type. The address is compared, not read.
+        // SAFETY: both arrays have `count` elements, and each value points to a variable of its
+        // attribute's type. The call does not access the address.
         unsafe { call!(self.cuPointerGetAttributes(count, keys, values.as_mut_ptr(), address)) }?;
         Ok(PointerAttributes {
             memory_type,
@@ -191,44 +190,44 @@ impl Driver {
 /// Copies and fills.
 ///
 /// # Safety
-/// All of them: the ranges must be allocated, and the caller must be allowed to read the source and
-/// write the destination. The functions that take a stream return before the work is complete: until the
-/// stream was synchronised, the ranges stay allocated, and nothing writes the source or accesses the
-/// destination, unless stream order or an event separates the accesses.
+/// For every function of this block, the ranges must be allocated, and the caller must be allowed to
+/// read the source and write the destination. The functions that take a stream return before the work is
+/// complete: until the stream was synchronised, the ranges must stay allocated, and nothing else may
+/// write the source or access the destination, unless stream order or an event separates the accesses.
 impl Driver {
-    /// Copies to the device. May return before the device has the bytes, but not before they were read
-    /// from the host.
+    /// Copies from the host to the device. May return early, but not before the source was read.
     ///
     /// # Safety
-    /// See above.
+    /// The conditions in the docs of this `impl` block apply.
     pub unsafe fn memcpy_htod(
         &self,
         to: CUdeviceptr,
         from: *const c_void,
         bytes: usize,
     ) -> Result<(), CallError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees the conditions in the docs of this `impl` block.
         unsafe { call!(self.cuMemcpyHtoD_v2(to, from, bytes)) }
     }
 
-    /// Copies from the device and waits for completion.
+    /// Copies from the device to the host, and waits until the copy is complete.
     ///
     /// # Safety
-    /// See above.
+    /// The conditions in the docs of this `impl` block apply.
     pub unsafe fn memcpy_dtoh(
         &self,
         to: *mut c_void,
         from: CUdeviceptr,
         bytes: usize,
     ) -> Result<(), CallError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees the conditions in the docs of this `impl` block.
         unsafe { call!(self.cuMemcpyDtoH_v2(to, from, bytes)) }
     }
 
-    /// Copies to the device in stream order.
+    /// Copies from the host to the device in stream order.
     ///
     /// # Safety
-    /// See above. From page-locked memory, the device reads the bytes when it executes the copy.
+    /// The conditions in the docs of this `impl` block apply. Page-locked source memory is read when the
+    /// device executes the copy.
     pub unsafe fn memcpy_htod_async(
         &self,
         to: CUdeviceptr,
@@ -236,14 +235,14 @@ impl Driver {
         bytes: usize,
         stream: Stream,
     ) -> Result<(), CallError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees the conditions in the docs of this `impl` block.
         unsafe { call!(self.cuMemcpyHtoDAsync_v2(to, from, bytes, stream.raw())) }
     }
 
-    /// Copies from the device in stream order.
+    /// Copies from the device to the host in stream order.
     ///
     /// # Safety
-    /// See above.
+    /// The conditions in the docs of this `impl` block apply.
     pub unsafe fn memcpy_dtoh_async(
         &self,
         to: *mut c_void,
@@ -251,14 +250,14 @@ impl Driver {
         bytes: usize,
         stream: Stream,
     ) -> Result<(), CallError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees the conditions in the docs of this `impl` block.
         unsafe { call!(self.cuMemcpyDtoHAsync_v2(to, from, bytes, stream.raw())) }
     }
 
     /// Copies within a device in stream order.
     ///
     /// # Safety
-    /// See above.
+    /// The conditions in the docs of this `impl` block apply.
     pub unsafe fn memcpy_dtod_async(
         &self,
         to: CUdeviceptr,
@@ -266,14 +265,14 @@ impl Driver {
         bytes: usize,
         stream: Stream,
     ) -> Result<(), CallError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees the conditions in the docs of this `impl` block.
         unsafe { call!(self.cuMemcpyDtoDAsync_v2(to, from, bytes, stream.raw())) }
     }
 
-    /// Copies between addresses of any kind in stream order; the driver determines their kinds.
+    /// Copies between addresses of host or device in stream order; the driver infers the direction.
     ///
     /// # Safety
-    /// See above.
+    /// The conditions in the docs of this `impl` block apply.
     pub unsafe fn memcpy_async(
         &self,
         to: CUdeviceptr,
@@ -281,14 +280,14 @@ impl Driver {
         bytes: usize,
         stream: Stream,
     ) -> Result<(), CallError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees the conditions in the docs of this `impl` block.
         unsafe { call!(self.cuMemcpyAsync(to, from, bytes, stream.raw())) }
     }
 
     /// Copies from the memory of one context to that of another in stream order.
     ///
     /// # Safety
-    /// See above; both contexts must be alive.
+    /// The conditions in the docs of this `impl` block apply, and both contexts must be alive.
     pub unsafe fn memcpy_peer_async(
         &self,
         (to, to_context): (CUdeviceptr, Context),
@@ -297,23 +296,23 @@ impl Driver {
         stream: Stream,
     ) -> Result<(), CallError> {
         let (to_context, from_context) = (to_context.raw(), from_context.raw());
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees the conditions in the docs of this `impl` block.
         unsafe { call!(self.cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, stream.raw())) }
     }
 
-    /// Sets `count` bytes. May return before they are set.
+    /// Sets `count` bytes of device memory. May return before they are set.
     ///
     /// # Safety
-    /// See above.
+    /// The conditions in the docs of this `impl` block apply.
     pub unsafe fn memset_d8(&self, to: CUdeviceptr, value: u8, count: usize) -> Result<(), CallError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees the conditions in the docs of this `impl` block.
         unsafe { call!(self.cuMemsetD8_v2(to, value, count)) }
     }
 
-    /// Sets `count` bytes in stream order.
+    /// Sets `count` bytes of device memory in stream order.
     ///
     /// # Safety
-    /// See above.
+    /// The conditions in the docs of this `impl` block apply.
     pub unsafe fn memset_d8_async(
         &self,
         to: CUdeviceptr,
@@ -321,14 +320,14 @@ impl Driver {
         count: usize,
         stream: Stream,
     ) -> Result<(), CallError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees the conditions in the docs of this `impl` block.
         unsafe { call!(self.cuMemsetD8Async(to, value, count, stream.raw())) }
     }
 
     /// Sets `count` 32-bit words at a 4-byte aligned address in stream order.
     ///
     /// # Safety
-    /// See above.
+    /// The conditions in the docs of this `impl` block apply.
     pub unsafe fn memset_d32_async(
         &self,
         to: CUdeviceptr,
@@ -336,7 +335,7 @@ impl Driver {
         count: usize,
         stream: Stream,
     ) -> Result<(), CallError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees the conditions in the docs of this `impl` block.
         unsafe { call!(self.cuMemsetD32Async(to, value, count, stream.raw())) }
     }
 }

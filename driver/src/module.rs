@@ -10,21 +10,20 @@ use crate::sys;
 
 const LOAD: &str = "cuModuleLoadDataEx";
 
-/// The size of the compiler's log buffer.
 const LOG_BYTES: usize = 16 * 1024;
 
 impl Driver {
     /// Compiles PTX for the device of the current context and loads it.
     ///
     /// # Errors
-    /// The driver's error with its compiler's log.
+    /// Returns the driver's error with the log of its compiler.
     pub fn module_load_ptx(&self, ptx: &str) -> Result<Module, PtxError> {
         self.module_load_c_ptx(&self.c_ptx(ptx)?)
     }
 
     pub(crate) fn c_ptx(&self, ptx: &str) -> Result<CString, PtxError> {
         CString::new(ptx).map_err(|error| {
-            let log = format!("error: a zero byte at offset {}", error.nul_position());
+            let log = format!("error: the PTX has a zero byte at offset {}", error.nul_position());
             self.rejected(sys::CUDA_ERROR_INVALID_PTX, log)
         })
     }
@@ -34,10 +33,10 @@ impl Driver {
         let mut log = vec![0_u8; LOG_BYTES];
         let mut module = ptr::null_mut();
         let mut options = [sys::CU_JIT_ERROR_LOG_BUFFER, sys::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
-        // An option's value is stored in the pointer itself if it fits.
+        // The driver takes a value that fits into a pointer in place of the pointer.
         let mut values = [log.as_mut_ptr().cast(), ptr::without_provenance_mut::<c_void>(LOG_BYTES)];
-        // SAFETY: the text is NUL-terminated and outlives the call; both arrays have the length given;
-        // the driver writes at most `LOG_BYTES` to the log, and the used length over the second value.
+        // SAFETY: the text is NUL-terminated and outlives the call; both arrays have the given length;
+        // the driver writes at most `LOG_BYTES` bytes to the log, and overwrites the second value.
         let code = unsafe {
             (self.api().cuModuleLoadDataEx)(
                 &mut module,
@@ -61,10 +60,10 @@ impl Driver {
     /// Loads a cubin or a fatbin.
     ///
     /// # Safety
-    /// The image must be complete: the driver takes its length from its headers.
+    /// The image must be complete: the driver takes the length from the image's headers.
     pub unsafe fn module_load_data(&self, image: &[u8]) -> Result<Module, CallError> {
         let mut module = ptr::null_mut();
-        // SAFETY: the caller's contract; it writes one handle to a local variable.
+        // SAFETY: the caller guarantees a complete image; the call writes to a local variable.
         unsafe { call!(self.cuModuleLoadData(&mut module, image.as_ptr().cast())) }?;
         Ok(Module::from_raw(module))
     }
@@ -72,17 +71,17 @@ impl Driver {
     /// Unloads a module.
     ///
     /// # Safety
-    /// The module must be alive. It and its functions and globals must not be used afterwards, and no
-    /// work that uses them may be pending.
+    /// The module must be alive. The module, its functions and its globals must not be used afterwards,
+    /// and no work that uses them may be pending.
     pub unsafe fn module_unload(&self, module: Module) -> Result<(), CallError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees a live module that is not used afterwards.
         unsafe { call!(self.cuModuleUnload(module.raw())) }
     }
 
-    /// Returns the kernel of this name. It lives as long as its module.
+    /// Returns the kernel of this name, which lives as long as its module.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_FOUND`, if the module has none.
+    /// Returns `CUDA_ERROR_NOT_FOUND` if the module does not contain it.
     ///
     /// # Safety
     /// The module must be alive.
@@ -92,15 +91,15 @@ impl Driver {
         name: &CStr,
     ) -> Result<Function, CallError> {
         let mut function = ptr::null_mut();
-        // SAFETY: the caller's contract; it writes one handle to a local variable.
+        // SAFETY: the caller guarantees a live module; the call writes one handle to a local variable.
         unsafe { call!(self.cuModuleGetFunction(&mut function, module.raw(), name.as_ptr())) }?;
         Ok(Function::from_raw(function))
     }
 
-    /// Returns the address and bytes of the global variable of this name.
+    /// Returns the address and the size in bytes of the global variable of this name.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_FOUND`, if the module has none.
+    /// Returns `CUDA_ERROR_NOT_FOUND` if the module does not contain it.
     ///
     /// # Safety
     /// The module must be alive.
@@ -110,14 +109,15 @@ impl Driver {
         name: &CStr,
     ) -> Result<(sys::CUdeviceptr, usize), CallError> {
         let (mut address, mut bytes) = (0, 0);
-        // SAFETY: the caller's contract; it writes two numbers to local variables.
+        // SAFETY: the caller guarantees a live module; the call writes two numbers to local variables.
         unsafe {
             call!(self.cuModuleGetGlobal_v2(&mut address, &mut bytes, module.raw(), name.as_ptr()))
         }?;
         Ok((address, bytes))
     }
 
-    /// Returns a property of a kernel, by a number such as [`sys::CU_FUNC_ATTRIBUTE_NUM_REGS`].
+    /// Returns an attribute of a kernel. `attribute` is a number such as
+    /// [`sys::CU_FUNC_ATTRIBUTE_NUM_REGS`].
     ///
     /// # Safety
     /// The function's module must be alive.
@@ -127,16 +127,16 @@ impl Driver {
         attribute: sys::CUfunction_attribute,
     ) -> Result<i32, CallError> {
         let mut value = 0;
-        // SAFETY: the caller's contract; it writes one int to a local variable.
+        // SAFETY: the caller guarantees a live function; the call writes one int to a local variable.
         unsafe { call!(self.cuFuncGetAttribute(&mut value, attribute, function.raw())) }?;
         Ok(value)
     }
 
-    /// Sets a property of a kernel. For example, more than 48 KiB of dynamic shared memory require
+    /// Sets an attribute of a kernel. For example, more than 48 KiB of dynamic shared memory require
     /// [`sys::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`].
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE` for more than the device allows.
+    /// Returns `CUDA_ERROR_INVALID_VALUE` for a value above the device's maximum.
     ///
     /// # Safety
     /// The function's module must be alive.
@@ -146,12 +146,12 @@ impl Driver {
         attribute: sys::CUfunction_attribute,
         value: i32,
     ) -> Result<(), CallError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees a live function.
         unsafe { call!(self.cuFuncSetAttribute(function.raw(), attribute, value)) }
     }
 
-    /// Returns the offset and bytes of the kernel parameter at `index`, or `None` past the last.
-    /// Requires a driver of CUDA 12.4 or newer.
+    /// Returns the offset and the size in bytes of the kernel parameter at `index`, or `None` past the
+    /// last one. Requires a driver of CUDA 12.4 or newer.
     ///
     /// # Safety
     /// The function's module must be alive.
@@ -161,7 +161,7 @@ impl Driver {
         index: usize,
     ) -> Result<Option<(usize, usize)>, CallError> {
         let (mut offset, mut bytes) = (0, 0);
-        // SAFETY: the caller's contract; it writes two numbers to local variables.
+        // SAFETY: the caller guarantees a live function; the call writes two numbers to local variables.
         let asked =
             unsafe { call!(self.cuFuncGetParamInfo(function.raw(), index, &mut offset, &mut bytes)) };
         match asked {

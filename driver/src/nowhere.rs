@@ -1,4 +1,5 @@
-//! Systems without a loadable driver. Drivers that are [provided](crate::Driver::provided) work.
+//! The loader for systems on which no driver library can be opened. Drivers that are
+//! [provided](crate::Driver::provided) work there.
 
 use std::path::Path;
 

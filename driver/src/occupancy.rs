@@ -1,5 +1,3 @@
-//! Occupancy of kernels.
-
 use std::ffi::c_int;
 
 use crate::driver::{Driver, call};
@@ -8,8 +6,8 @@ use crate::handle::{Function, Stream};
 use crate::launch::LaunchShape;
 
 impl Driver {
-    /// Returns the number of blocks of `block` threads and `shared_bytes` bytes of dynamic shared memory
-    /// that are resident on a multiprocessor at once.
+    /// Returns the maximum number of blocks that are resident on a multiprocessor at once, if each has
+    /// `block` threads and `shared_bytes` bytes of dynamic shared memory.
     ///
     /// # Safety
     /// The function's module must be alive.
@@ -21,7 +19,7 @@ impl Driver {
     ) -> Result<u32, CallError> {
         let mut blocks = 0;
         let (function, block) = (function.raw(), int(block));
-        // SAFETY: the caller's contract; it writes one int to a local variable.
+        // SAFETY: the caller guarantees a live function; the call writes one int to a local variable.
         unsafe {
             call!(self.cuOccupancyMaxActiveBlocksPerMultiprocessor(
                 &mut blocks,
@@ -46,15 +44,15 @@ impl Driver {
     ) -> Result<usize, CallError> {
         let mut bytes = 0;
         let (function, blocks, block) = (function.raw(), int(blocks), int(block));
-        // SAFETY: the caller's contract; it writes one number to a local variable.
+        // SAFETY: the caller guarantees a live function; the call writes one number to a local variable.
         unsafe {
             call!(self.cuOccupancyAvailableDynamicSMemPerBlock(&mut bytes, function, blocks, block))
         }?;
         Ok(bytes)
     }
 
-    /// Returns the number of clusters that are resident on the device at once. The shape must have
-    /// clusters.
+    /// Returns the maximum number of clusters that are resident on the device at once. `shape` must have
+    /// cluster dimensions.
     ///
     /// # Safety
     /// The function's module must be alive.
@@ -65,15 +63,15 @@ impl Driver {
     ) -> Result<u32, CallError> {
         let mut clusters = 0;
         shape.with_config(Stream::DEFAULT, |config| {
-            // SAFETY: the caller's contract; the configuration outlives the call, which writes one int
-            // to a local variable.
+            // SAFETY: the caller guarantees a live function; the configuration outlives the call, which
+            // writes one int to a local variable.
             unsafe { call!(self.cuOccupancyMaxActiveClusters(&mut clusters, function.raw(), config)) }
         })?;
         Ok(clusters.cast_unsigned())
     }
 }
 
-/// Saturates at `c_int::MAX`, which is past every limit of the driver as well.
+/// Converts a count. Saturates at `c_int::MAX`, which is above every limit of the driver.
 fn int(number: u32) -> c_int {
     c_int::try_from(number).unwrap_or(c_int::MAX)
 }

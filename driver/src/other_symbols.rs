@@ -1,5 +1,5 @@
 // Entry points that cust 0.3.2 and cust_raw 0.11.3 declare in addition to those of sys/functions.rs, in
-// the order of cuda.h. Included by symbols.rs.
+// the order of cuda.h. Included by jumps.rs and tests/link.rs.
 other_symbols! {
     cuDeviceGetLuid,
     cuDeviceGetNvSciSyncAttributes,

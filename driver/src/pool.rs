@@ -9,8 +9,8 @@ use crate::handle::{MemoryPool, Stream};
 use crate::sys::{self, CUdeviceptr};
 
 impl Driver {
-    /// Allocates from the current pool of the stream's device. Only work that is ordered after this
-    /// point of the stream may use the memory.
+    /// Allocates memory in stream order from the current pool of the stream's device. Only work that is
+    /// ordered after this point of the stream may use the memory.
     ///
     /// # Safety
     /// The stream must be alive.
@@ -20,12 +20,12 @@ impl Driver {
         stream: Stream,
     ) -> Result<CUdeviceptr, CallError> {
         let mut address = 0;
-        // SAFETY: the caller's contract; it writes one number to a local variable.
+        // SAFETY: the caller guarantees a live stream; the call writes one number to a local variable.
         unsafe { call!(self.cuMemAllocAsync(&mut address, bytes, stream.raw())) }?;
         Ok(address)
     }
 
-    /// Allocates like [`mem_alloc_async`](Self::mem_alloc_async), but from a given pool.
+    /// Allocates like [`mem_alloc_async`](Self::mem_alloc_async), but from the given pool.
     ///
     /// # Safety
     /// The stream and the pool must be alive.
@@ -36,7 +36,7 @@ impl Driver {
         stream: Stream,
     ) -> Result<CUdeviceptr, CallError> {
         let mut address = 0;
-        // SAFETY: the caller's contract; it writes one number to a local variable.
+        // SAFETY: the caller guarantees a live stream and pool; the call writes to a local variable.
         unsafe { call!(self.cuMemAllocFromPoolAsync(&mut address, bytes, pool.raw(), stream.raw())) }?;
         Ok(address)
     }
@@ -48,7 +48,7 @@ impl Driver {
     /// or [`mem_alloc_from_pool_async`](Self::mem_alloc_from_pool_async); all work that uses the memory
     /// must be ordered before this point of the stream.
     pub unsafe fn mem_free_async(&self, address: CUdeviceptr, stream: Stream) -> Result<(), CallError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees a live stream, and that all uses of the memory precede the free.
         unsafe { call!(self.cuMemFreeAsync(address, stream.raw())) }
     }
 
@@ -64,7 +64,7 @@ impl Driver {
             reserved: [0; 54],
         };
         let mut pool = ptr::null_mut();
-        // SAFETY: the properties outlive the call; it writes one handle to a local variable.
+        // SAFETY: the properties outlive the call, which writes one handle to a local variable.
         unsafe { call!(self.cuMemPoolCreate(&mut pool, &properties)) }?;
         Ok(MemoryPool::from_raw(pool))
     }
@@ -75,7 +75,7 @@ impl Driver {
     /// The pool must come from [`mem_pool_create`](Self::mem_pool_create), must be alive, and must not
     /// be used afterwards.
     pub unsafe fn mem_pool_destroy(&self, pool: MemoryPool) -> Result<(), CallError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees a live pool that is not used afterwards.
         unsafe { call!(self.cuMemPoolDestroy(pool.raw())) }
     }
 
@@ -84,11 +84,11 @@ impl Driver {
     /// # Safety
     /// The pool must be alive.
     pub unsafe fn mem_pool_trim_to(&self, pool: MemoryPool, keep: usize) -> Result<(), CallError> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees a live pool.
         unsafe { call!(self.cuMemPoolTrimTo(pool.raw(), keep)) }
     }
 
-    /// Sets how many unused bytes a pool keeps when streams are synchronised; initially 0.
+    /// Sets how many unused bytes a pool keeps when streams are synchronised. The default is 0.
     ///
     /// # Safety
     /// The pool must be alive.
@@ -99,18 +99,18 @@ impl Driver {
     ) -> Result<(), CallError> {
         let mut bytes = bytes;
         let (key, value) = (sys::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, (&raw mut bytes).cast());
-        // SAFETY: the caller's contract; this attribute is 64 bits wide.
+        // SAFETY: the caller guarantees a live pool; the attribute is a 64-bit number.
         unsafe { call!(self.cuMemPoolSetAttribute(pool.raw(), key, value)) }
     }
 
-    /// Returns the bytes of a pool that are currently allocated.
+    /// Returns how many bytes of a pool are currently allocated.
     ///
     /// # Safety
     /// The pool must be alive.
     pub unsafe fn mem_pool_used(&self, pool: MemoryPool) -> Result<u64, CallError> {
         let mut bytes = 0_u64;
         let (key, value) = (sys::CU_MEMPOOL_ATTR_USED_MEM_CURRENT, (&raw mut bytes).cast());
-        // SAFETY: the caller's contract; this attribute is 64 bits wide.
+        // SAFETY: the caller guarantees a live pool; the attribute is a 64-bit number.
         unsafe { call!(self.cuMemPoolGetAttribute(pool.raw(), key, value)) }?;
         Ok(bytes)
     }

@@ -9,7 +9,7 @@ pub trait Provider: Sync {
     fn name(&self) -> &str;
 
     /// Returns the function that the driver exports under this name, such as `cuMemAlloc_v2`, or `None`.
-    /// The result for a name is always the same.
+    /// Must always return the same result for the same name.
     fn find(&self, name: &str) -> Option<NonNull<c_void>>;
 
     /// Returns one line of detail on the last failed call of the calling thread, such as the location in
@@ -20,9 +20,9 @@ pub trait Provider: Sync {
     }
 
     /// Reports that the host is about to read a result directly from host-accessible memory, such as
-    /// page-locked memory that a kernel has written: no driver call shows this. `address` is the
-    /// device's. Each result is read once, after a wait for the work that writes it. A driver that
-    /// tracks memory can then detect whether anything has written those bytes since they were last read.
+    /// page-locked memory that a kernel has written. No driver call shows such a read. `address` is the
+    /// device address of the result. Each result is read once, after a wait for the work that writes it.
+    /// A driver that tracks memory can then detect a result that was not written since the last read.
     fn host_takes(&self, address: u64, bytes: usize) {
         let _ = (address, bytes);
     }

@@ -6,15 +6,15 @@ use crate::sys::{
     CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_FOUND, CUDA_ERROR_NOT_INITIALIZED, CUDA_SUCCESS, Code,
 };
 
-/// The body of a function that reads no argument and returns a code. The two functions that translate
-/// codes to text do so even here, because cust dereferences their result unchecked.
+/// Expands to the body of a stand-in, which reads no argument and returns a code. The stand-ins of
+/// `cuGetErrorName` and `cuGetErrorString` do return a text, because cust dereferences it unchecked.
 macro_rules! stand_in {
     (cuGetErrorName($code:ident, $text:ident) $otherwise:expr) => {
-        // SAFETY: the caller keeps the contract of cuGetErrorName, which is that of `answer`.
+        // SAFETY: callers of cuGetErrorName pass null or a pointer that is valid for writing.
         unsafe { $crate::stand_in::answer($text, $crate::stand_in::describe($code).0) }
     };
     (cuGetErrorString($code:ident, $text:ident) $otherwise:expr) => {
-        // SAFETY: the caller keeps the contract of cuGetErrorString, which is that of `answer`.
+        // SAFETY: callers of cuGetErrorString pass null or a pointer that is valid for writing.
         unsafe { $crate::stand_in::answer($text, $crate::stand_in::describe($code).1) }
     };
     ($name:ident($($argument:ident),*) $otherwise:expr) => {{
@@ -30,12 +30,12 @@ pub(crate) unsafe fn answer(out: *mut *const c_char, text: &'static CStr) -> c_i
     if out.is_null() {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    // SAFETY: `out` is not null, so by this function's contract it may be written.
+    // SAFETY: `out` is not null, so it is valid for writing, as the caller guarantees.
     unsafe { out.write(text.as_ptr()) };
     CUDA_SUCCESS
 }
 
-/// Returns name and text of a code. The codes of stand-ins get texts that name the missing driver.
+/// Returns the name and the text of a code. If stand-ins return the code, the text mentions the driver.
 pub(crate) fn describe(code: c_int) -> (&'static CStr, &'static CStr) {
     match (code, Code::of(code)) {
         (CUDA_ERROR_NOT_INITIALIZED, Some(known)) => (known.c_name(), c"no CUDA driver is loaded"),
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn nowhere_to_write_is_an_error() {
+    fn null_output_pointer_is_an_error() {
         // SAFETY: null is allowed.
         assert_eq!(unsafe { answer(ptr::null_mut(), c"") }, CUDA_ERROR_INVALID_VALUE);
     }

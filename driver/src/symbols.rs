@@ -1,5 +1,4 @@
-//! The `cu*` symbols: each function's definition calls the bound driver, or returns an error while none
-//! is bound.
+//! Definitions of the `cu*` symbols. Each calls the bound driver, or fails while none is bound.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -29,13 +28,13 @@ pub struct EntryPoint {
     pub address: *const c_void,
 }
 
-/// Returns the `cu*` symbols that this crate defines: those of the typed table, then all others that
-/// cust can refer to.
+/// Returns the `cu*` symbols that this crate defines: those of the functions in [`Api`], then all others
+/// that cust can refer to.
 pub fn entry_points() -> impl Iterator<Item = EntryPoint> {
     typed().chain(others())
 }
 
-/// The driver that the symbols are bound to. Locked during binding, so that it happens once.
+/// The driver that the symbols are bound to. Locked during binding, so that the symbols are bound once.
 static BOUND: Mutex<Option<&'static Driver>> = Mutex::new(None);
 
 impl Driver {
@@ -43,9 +42,10 @@ impl Driver {
     /// driver again has no effect.
     ///
     /// # Errors
-    /// [`DriverError::AlreadyBound`], if they are bound to another driver.
+    /// Returns [`DriverError::AlreadyBound`] if the symbols are bound to another driver.
     pub fn bind_symbols(&'static self) -> Result<(), DriverError> {
-        // A panic in here has at most left some symbols bound; the next call binds them again.
+        // A panic in this function leaves at most some symbols bound, and the next call binds them
+        // again, so poisoning is ignored.
         let mut bound = BOUND.lock().unwrap_or_else(PoisonError::into_inner);
         match *bound {
             Some(driver) if ptr::eq(driver, self) => Ok(()),
@@ -68,8 +68,8 @@ impl Driver {
 /// Loads the CUDA driver of this machine ([`Driver::load`]) and binds the symbols to it.
 ///
 /// # Errors
-/// Those of [`Driver::load`] and [`Driver::bind_symbols`]. After an error nothing is bound, and the call
-/// may be repeated.
+/// Returns the errors of [`Driver::load`] and [`Driver::bind_symbols`]. After an error nothing is bound,
+/// and the call may be repeated.
 pub fn load() -> Result<&'static Driver, DriverError> {
     let driver = Driver::load()?;
     driver.bind_symbols()?;
@@ -81,22 +81,22 @@ pub fn loaded() -> Option<&'static Driver> {
     *BOUND.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The functions that the typed symbols call: those of [`UNBOUND`], then the bound driver's.
+/// The functions that the symbols in `definitions` call: those of [`UNBOUND`] until a driver is bound.
 static CURRENT: AtomicPtr<Api> = AtomicPtr::new(ptr::from_ref(&UNBOUND).cast_mut());
 
 fn current() -> &'static Api {
     // `Acquire` pairs with the store in `bind_symbols`, so that a thread that sees the driver's
     // functions also sees the writes from loading it.
-    // SAFETY: it points to `UNBOUND` or into a driver; both are never freed or written.
+    // SAFETY: the pointer is to `UNBOUND` or into a driver; neither is ever freed or written.
     unsafe { &*CURRENT.load(Ordering::Acquire) }
 }
 
-/// Hides a symbol, inside the function that it names: it is defined for the linked program or library,
-/// but in no dynamic symbol table. If it were exported, calls inside `libcuda.so.1` could bind to it.
+/// Gives the symbol of the enclosing function hidden visibility: it is defined in the program or
+/// library, but not exported. If it were exported, calls inside `libcuda.so.1` could bind to it.
 macro_rules! hide {
     ($name:ident) => {
         #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-        // SAFETY: this is an assembler directive and no instruction.
+        // SAFETY: the text is an assembler directive, not an instruction.
         unsafe {
             std::arch::asm!(concat!(".hidden ", stringify!($name)), options(nomem, nostack))
         };
@@ -105,7 +105,6 @@ macro_rules! hide {
 
 macro_rules! define_symbols {
     ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {
-        /// The functions while no driver is bound.
         static UNBOUND: Api = Api { $($name: unbound::$name,)* };
 
         #[allow(non_snake_case, reason = "these are the names of C")]
@@ -124,13 +123,13 @@ macro_rules! define_symbols {
             use super::*;
 
             $(
-                // SAFETY: a symbol of this name is declared as the driver's function, by cust_raw or by
-                // another user of the symbols. This definition has the same signature.
+                // SAFETY: users of a symbol of this name, such as cust_raw, declare it as the driver's
+                // function. This definition has the same signature.
                 #[unsafe(no_mangle)]
                 pub(super) unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
                     hide!($name);
-                    // SAFETY: the caller keeps the contract of the driver's function of this name, which
-                    // is the one called.
+                    // SAFETY: the caller keeps the contract of the driver's function of this name. The
+                    // call goes to that function, or to a stand-in that also allows these arguments.
                     reported(unsafe { (current().$name)($($argument),*) })
                 }
             )*
@@ -146,12 +145,12 @@ macro_rules! define_symbols {
 for_each_function!(define_symbols);
 
 thread_local! {
-    /// The last code that a typed symbol returned on this thread and that cust has no error for.
+    /// The last code on this thread that [`reported`] has received and `CudaError` does not name.
     static UNNAMED: Cell<c_int> = const { Cell::new(CUDA_SUCCESS) };
 }
 
-/// Returns the code itself if cust's enum has it, otherwise `CUDA_ERROR_UNKNOWN`: an enum value without
-/// a variant would be undefined behaviour in Rust.
+/// Returns the code if cust's result enum has a variant for it, otherwise `CUDA_ERROR_UNKNOWN`: an enum
+/// value without a variant would be undefined behaviour in Rust.
 fn reported(code: c_int) -> c_int {
     if code == CUDA_SUCCESS || cust_names(code) {
         return code;
@@ -184,8 +183,8 @@ fn cust_holds(code: c_int) -> bool {
     matches!(code, 34 | 102 | 221..=224 | 401 | 720 | 802..=809 | 900..=911 | 999)
 }
 
-/// Returns the true code of the last `CUDA_ERROR_UNKNOWN`, or cust `UnknownError`, that a typed symbol
-/// caused on this thread; `CUDA_ERROR_UNKNOWN` if there was none since the last call of this function.
+/// Returns the driver's code for the last `CUDA_ERROR_UNKNOWN` or `CudaError::UnknownError` that a
+/// function in [`Api`] caused on this thread, but only once; after that, returns `CUDA_ERROR_UNKNOWN`.
 pub fn take_unnamed_code() -> c_int {
     match UNNAMED.take() {
         CUDA_SUCCESS => CUDA_ERROR_UNKNOWN,
@@ -196,12 +195,12 @@ pub fn take_unnamed_code() -> c_int {
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 use others::{bind_others, others};
 
-/// Untyped entry points, each of which is a jump.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[path = "jumps.rs"]
 mod others;
 
-// Not needed on other targets: cust_raw's build script finds no CUDA there, so nothing refers to them.
+// On other targets the crate defines only the symbols of `Api`: cust_raw's build script finds no CUDA
+// there, so nothing refers to the others.
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 fn others() -> impl Iterator<Item = EntryPoint> {
@@ -216,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_code_that_no_enum_of_cust_holds_is_replaced_and_kept() {
+    fn code_without_a_cust_variant_is_replaced_and_kept() {
         for code in [46, 226, 402, 912, 4242, -1] {
             assert_eq!(reported(code), CUDA_ERROR_UNKNOWN);
             assert_eq!(take_unnamed_code(), code);

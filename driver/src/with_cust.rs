@@ -1,4 +1,4 @@
-//! Conversions between `cust` and this crate: errors and handles.
+//! Conversions of errors and handles from `cust` to this crate.
 
 use std::ffi::c_int;
 
@@ -10,9 +10,10 @@ use crate::error::CallError;
 use crate::symbols::{loaded, take_unnamed_code};
 
 impl CallError {
-    /// Converts the error of a call that cust made through the symbols, named as in `cuda.h`. It must be
-    /// called before cust's next call on this thread, because it queries state that cust's enum cannot
-    /// express: the true code of [`CudaError::UnknownError`], and the driver's detail beyond the code.
+    /// Converts the error of a call that cust made through the `cu*` symbols. `call` is the function's
+    /// name in `cuda.h`. Must be called before cust's next call on this thread, because it queries state
+    /// that cust's enum cannot express: the true code of [`CudaError::UnknownError`], and the driver's
+    /// detail beyond the code.
     ///
     /// ```
     /// use warpfold_driver::{CallError, cust};
@@ -41,7 +42,7 @@ impl CallError {
             },
             (_, Some(driver)) => driver.failure(call, code),
             (_, None) => {
-                Self::with_detail(call, code, "the cu* symbols are bound to no driver".to_owned())
+                Self::with_detail(call, code, "the cu* symbols are not bound to a driver".to_owned())
             }
         }
     }

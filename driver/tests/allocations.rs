@@ -1,4 +1,5 @@
-//! A launch allocates nothing. This is a program of its own because it counts what is allocated.
+//! Tests that a launch allocates no host memory. The allocator counts for the whole program, so this
+//! test is a program of its own.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -13,16 +14,16 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: it is the system's allocator; counting touches no memory that was asked for.
+// SAFETY: all calls go to the system's allocator; counting does not touch the allocated memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's contract.
+        // SAFETY: callers of `alloc` keep its contract, which is that of `System.alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's contract.
+        // SAFETY: callers of `dealloc` keep its contract, and the memory is from `System.alloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -30,7 +31,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Stands for functions that are called with whatever arguments, and reads none of them.
+/// Implements every driver function. Reads no argument.
 extern "C" fn succeed() -> c_int {
     CUDA_SUCCESS
 }
@@ -49,8 +50,8 @@ impl Provider for Succeeding {
 
 #[test]
 fn a_launch_allocates_nothing() {
-    // SAFETY: the function reads none of its arguments, which the caller places and removes in the
-    // calling conventions of every system that there is a driver for.
+    // SAFETY: `succeed` reads no argument, and in the calling conventions of all systems that have a
+    // driver the caller places and removes the arguments.
     let driver = unsafe { Driver::provided(&Succeeding) }.unwrap();
     let function = Function::from_raw(ptr::null_mut());
     let plain = LaunchShape::new([1, 1, 1], [32, 1, 1]);
@@ -62,7 +63,7 @@ fn a_launch_allocates_nothing() {
     ] {
         let before = ALLOCATIONS.get();
         let parameters = Parameters::Bytes { values: &[0; 4096], cuts: &cuts };
-        // SAFETY: nothing is read.
+        // SAFETY: `succeed` reads no argument.
         unsafe { driver.launch(function, &shape, Stream::DEFAULT, parameters) }.unwrap();
         assert_eq!(ALLOCATIONS.get(), before, "{shape:?}");
     }

@@ -1,5 +1,5 @@
-//! What becomes of a driver's code on its way through cust: an error that it has, or a stand-in from
-//! which the true one is found again.
+//! Tests of a driver's error codes that cust returns: either as an error of cust's enum, or as a
+//! substitute from which the original code is recovered.
 
 mod recorder;
 
@@ -14,7 +14,7 @@ use cust::context::CurrentContext;
 use cust::error::CudaError;
 
 #[test]
-fn every_code_comes_through_cust() {
+fn every_code_is_preserved_through_cust() {
     driver().bind_symbols().unwrap();
     let mut unnamed = Vec::new();
     for code in (1..1100).chain([4242, -1, c_int::MIN]) {
@@ -36,7 +36,7 @@ fn every_code_comes_through_cust() {
 }
 
 #[test]
-fn an_error_that_cust_makes_itself_is_none_of_the_drivers() {
+fn errors_created_by_cust_keep_their_own_text() {
     driver().bind_symbols().unwrap();
     answer(CUDA_ERROR_ILLEGAL_ADDRESS, Some("of an earlier call"));
     let error = CallError::from_cust("cuMemAlloc_v2", CudaError::InvalidMemoryAllocation);
@@ -47,12 +47,12 @@ fn an_error_that_cust_makes_itself_is_none_of_the_drivers() {
 }
 
 #[test]
-fn the_true_code_is_that_of_the_thread_and_of_one_error() {
+fn unnamed_code_is_per_thread_and_taken_once() {
     driver().bind_symbols().unwrap();
     answer(46, None);
     assert_eq!(CurrentContext::synchronize(), Err(CudaError::UnknownError));
     thread::spawn(|| assert_eq!(take_unnamed_code(), CUDA_ERROR_UNKNOWN)).join().unwrap();
-    // A call that goes well, or fails in a way that cust names, leaves it alone.
+    // A call that succeeds, or fails with an error that cust names, does not change the stored code.
     answer(CUDA_SUCCESS, None);
     assert_eq!(CurrentContext::synchronize(), Ok(()));
     answer(CUDA_ERROR_LAUNCH_FAILED, None);

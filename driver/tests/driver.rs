@@ -1,5 +1,5 @@
-//! The driver of this machine. Where there is one with a GPU, a kernel runs on it through cust;
-//! elsewhere the same code is linked, started, and ends in an error that can be read.
+//! Runs a kernel through cust on the driver of this machine. Without a GPU, the same program links and
+//! starts, and returns a one-line error.
 
 use std::error::Error;
 use std::thread;
@@ -19,7 +19,7 @@ use cust::memory::{CopyDestination, DeviceBuffer, LockedBuffer, mem_get_info};
 use cust::module::Module;
 use cust::stream::{Stream, StreamFlags};
 
-/// `out[i] = in[i] + addend`, one thread each, for a number of threads that fills the grid.
+/// `out[i] = in[i] + addend`, one thread per element, without a bounds check.
 const PTX: &str = "
 .version 6.4
 .target sm_70
@@ -48,7 +48,7 @@ const PTX: &str = "
 ";
 
 #[test]
-fn cust_runs_on_what_this_machine_has() {
+fn cust_runs_kernel_or_reports_missing_gpu() {
     let driver = match load() {
         Ok(driver) => driver,
         Err(error) => {
@@ -93,7 +93,7 @@ fn use_the_gpu(driver: &Driver) -> Result<(), Box<dyn Error>> {
 
     let module = Module::from_ptx(PTX, &[])?;
     let add = module.get_function("add")?;
-    // SAFETY: the module is loaded.
+    // SAFETY: the module of `add` is loaded.
     let allow = |bytes| unsafe {
         driver.func_set_attribute((&add).into(), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)
     };
@@ -109,8 +109,8 @@ fn use_the_gpu(driver: &Driver) -> Result<(), Box<dyn Error>> {
     let (from, to, addend) = (input.as_device_ptr(), output.as_device_ptr(), 42_u32);
     let grid = COUNT as u32 / BLOCK;
     start.record(&stream)?;
-    // SAFETY: the arguments have the types of the kernel's parameters, both buffers hold one element
-    // for each thread, and nothing else touches them before the stream is waited for.
+    // SAFETY: the arguments have the types of the kernel's parameters, both buffers have one element per
+    // thread, and nothing else accesses them before the stream is synchronised.
     unsafe { launch!(add<<<grid, BLOCK, optin as u32, stream>>>(from, to, addend))? };
     stop.record(&stream)?;
     stream.synchronize()?;

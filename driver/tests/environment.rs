@@ -1,4 +1,4 @@
-//! `WARPFOLD_LIBCUDA`. Each case is a process of its own: this test, started again.
+//! Tests of `WARPFOLD_LIBCUDA`. Each case runs this test program again in a new process.
 
 mod fake;
 
@@ -7,10 +7,9 @@ use std::process::Command;
 
 use warpfold_driver::{PATH_VARIABLE, cust};
 
-/// Runs `load` in a process with the variable set to `path`; its output.
 fn load_with(path: impl AsRef<OsStr>) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "loads_what_the_environment_names", "--ignored", "--nocapture"])
+        .args(["--exact", "load_from_the_environment", "--ignored", "--nocapture"])
         .env(PATH_VARIABLE, path)
         .output()
         .unwrap();
@@ -20,7 +19,7 @@ fn load_with(path: impl AsRef<OsStr>) -> String {
 
 #[test]
 #[ignore = "started by the other tests"]
-fn loads_what_the_environment_names() {
+fn load_from_the_environment() {
     match warpfold_driver::load() {
         Ok(driver) => {
             println!("loaded {} devices {:?}", driver.name(), cust::device::Device::num_devices())
@@ -48,7 +47,7 @@ fn a_wrong_path_is_an_error_that_names_it_and_the_variable() {
 }
 
 #[test]
-fn an_empty_variable_is_as_good_as_none() {
+fn empty_variable_is_ignored() {
     let output = load_with("");
     assert!(!output.contains("unset WARPFOLD_LIBCUDA"), "{output}");
 }

@@ -1,6 +1,6 @@
-//! A library made here stands in for the driver: calls reach it, and what it lacks falls back.
+//! Tests that calls reach a fake driver library, and that functions which it lacks have fallbacks.
 //!
-//! A process has one driver, so all of it is one test.
+//! The symbols of a process are bound once, so all checks are one test.
 
 mod fake;
 
@@ -22,23 +22,22 @@ use cust::error::CudaError;
 #[test]
 fn calls_reach_the_library_that_was_loaded() {
     let folder = tempfile::tempdir().unwrap();
-    refuses_what_is_no_driver(folder.path());
+    refuses_libraries_that_are_not_drivers(folder.path());
     let library = fake::build(folder.path(), "libcuda.so.1", &[]);
-    loads_once_while_others_call(&library);
+    loads_once_during_concurrent_calls(&library);
     dispatches();
     records_graphs();
-    falls_back_where_the_library_has_nothing();
+    falls_back_for_missing_functions();
     explains_errors();
-    keeps_codes_that_cust_does_not_know();
-    stays_with_the_first(&library, folder.path());
+    keeps_codes_without_a_cust_variant();
+    refuses_to_bind_a_second_driver(&library, folder.path());
 }
 
-fn refuses_what_is_no_driver(folder: &Path) {
+fn refuses_libraries_that_are_not_drivers(folder: &Path) {
     let text = folder.join("text.so");
     fs::write(&text, "this is no library\n").unwrap();
     let missing = folder.join("missing.so");
     let stub = fake::build(folder, "stub.so", &["--cfg=stub"]);
-    // The C library is a library, and no CUDA driver.
     for (path, reason) in [
         (text.as_path(), "text.so"),
         (&missing, "missing.so"),
@@ -58,7 +57,7 @@ fn refuses_what_is_no_driver(folder: &Path) {
     assert_eq!(error as c_int, NOT_LOADED);
 }
 
-fn loads_once_while_others_call(library: &Path) {
+fn loads_once_during_concurrent_calls(library: &Path) {
     let threads = 8;
     let barrier = Barrier::new(threads);
     let drivers: Vec<_> = thread::scope(|scope| {
@@ -72,7 +71,7 @@ fn loads_once_while_others_call(library: &Path) {
                     }
                 }
             }
-            // SAFETY: the functions of the fake have the types and the manners of the driver's.
+            // SAFETY: the fake's functions have the types of a driver's and keep their contracts.
             let driver = unsafe { Driver::load_from(library) }.unwrap();
             driver.bind_symbols().unwrap();
             assert_eq!(Device::num_devices(), Ok(7));
@@ -94,7 +93,7 @@ fn dispatches() {
     let device = Device::get_device(5).unwrap();
     assert_eq!(device.get_attribute(DeviceAttribute::L2CacheSize), Ok(38_005));
     assert_eq!(driver.device_get_attribute(device.into(), 97), Ok(97_005));
-    // SAFETY: the fake compares these with what it expects and reads through none of them.
+    // SAFETY: the fake only compares the arguments, and dereferences none.
     let status = unsafe {
         cust::sys::cuLaunchKernel(
             ptr::without_provenance_mut(1),
@@ -113,7 +112,7 @@ fn dispatches() {
     assert_eq!(status as c_int, 0, "an argument was lost on the way");
 
     let other = driver.find("cuNewerThanTheTable").unwrap();
-    // SAFETY: this is the type of the fake's function.
+    // SAFETY: `cuNewerThanTheTable` of the fake has this type.
     let other: extern "C" fn() -> c_int = unsafe { transmute(other) };
     assert_eq!(other(), 4242);
 }
@@ -121,7 +120,7 @@ fn dispatches() {
 fn records_graphs() {
     let driver = loaded().unwrap();
     let [stream, other] = [9, 8].map(|at| Stream::from_raw(ptr::without_provenance_mut(at)));
-    // SAFETY: the fake looks at no stream and no graph, only at their numbers.
+    // SAFETY: the fake only compares the handles as numbers.
     unsafe {
         driver.stream_begin_capture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
         let graph = driver.stream_end_capture(stream).unwrap();
@@ -137,7 +136,7 @@ fn records_graphs() {
     }
 }
 
-fn falls_back_where_the_library_has_nothing() {
+fn falls_back_for_missing_functions() {
     let driver = loaded().unwrap();
     assert!(driver.find("cuMemGetInfo_v2").is_none());
     assert!(driver.missing().contains(&"cuMemGetInfo_v2"));
@@ -145,9 +144,9 @@ fn falls_back_where_the_library_has_nothing() {
     let error = cust::memory::mem_get_info().unwrap_err();
     assert_eq!(error as c_int, NOT_PRESENT);
     assert!(error.to_string().contains("the fake says: not found"));
-    // The fake has no cuGetErrorName, so ours answers.
+    // The fake has no cuGetErrorName, so the crate's own function is called.
     let mut name = ptr::null();
-    // SAFETY: 500 is a value of the enum and `name` a local variable.
+    // SAFETY: the code is a variant of the enum, and `name` is a local variable.
     let status =
         unsafe { cust::sys::cuGetErrorName(cust::sys::CUresult::CUDA_ERROR_NOT_FOUND, &mut name) };
     assert_eq!(status as c_int, 0);
@@ -177,8 +176,8 @@ fn explains_errors() {
     assert!(error.to_string().contains("offset 5"), "{error}");
 }
 
-/// Codes that cust's enums have no variant for: 46 and 912 for two attributes, 4242 for a third.
-fn keeps_codes_that_cust_does_not_know() {
+/// Checks the codes 46, 4242 and 912, which three attributes return and cust's enums lack.
+fn keeps_codes_without_a_cust_variant() {
     let device = Device::get_device(0).unwrap();
     for (attribute, code, name) in [
         (DeviceAttribute::MaxThreadsPerBlock, 46, "CUDA_ERROR_DEVICE_UNAVAILABLE"),
@@ -186,8 +185,8 @@ fn keeps_codes_that_cust_does_not_know() {
         (DeviceAttribute::MaxBlockDimY, 912, "CUDA_ERROR_INVALID_CLUSTER_SIZE"),
     ] {
         let mut value = 0;
-        // SAFETY: these are the types of the driver's function, its enums as the ints that they are in
-        // C, so that a code which is no variant can be seen here.
+        // SAFETY: the declaration has the types of the driver's function. Its enums are ints as in C, so
+        // a code without a variant is a valid value.
         let seen = unsafe { foreign::cuDeviceGetAttribute(&mut value, attribute as c_int, 0) };
         assert_eq!(seen, CUDA_ERROR_UNKNOWN, "{code} must not reach cust");
         let error = device.get_attribute(attribute).unwrap_err();
@@ -205,9 +204,9 @@ mod foreign {
     }
 }
 
-fn stays_with_the_first(library: &Path, folder: &Path) {
+fn refuses_to_bind_a_second_driver(library: &Path, folder: &Path) {
     let other = fake::build(folder, "other.so", &[]);
-    // SAFETY: as above.
+    // SAFETY: the fake's functions have the types of a driver's and keep their contracts.
     let other = unsafe { Driver::load_from(other) }.unwrap();
     assert_eq!(other.version(), (12, 4), "several drivers may be loaded");
     let error = other.bind_symbols().unwrap_err();
@@ -217,7 +216,7 @@ fn stays_with_the_first(library: &Path, folder: &Path) {
     for name in [library.to_str().unwrap(), other.name()] {
         assert!(text.contains(name), "{text} lacks {name}");
     }
-    // SAFETY: as above.
+    // SAFETY: the fake's functions have the types of a driver's and keep their contracts.
     let again = unsafe { Driver::load_from(library) }.unwrap();
     assert!(ptr::eq(loaded().unwrap(), again));
 }

@@ -1,5 +1,5 @@
-//! Which symbols a program has that uses this crate. Programs are built here, because the features of
-//! this test's own build depend on who builds it.
+//! Tests of the `cu*` symbols that this crate defines and exports. Each test builds the crate with the
+//! features it needs; those in this program depend on the cargo command.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,9 +11,9 @@ use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol};
 use warpfold_driver::Api;
 
-/// Builds a target of this package with these features alone; the file in the folder of its profile.
+/// Builds a target of this package with only these features, and returns the path of `file`.
 fn build(what: &[&str], features: &str, file: &str) -> PathBuf {
-    // A folder of its own, so as not to wait for a build that runs this test.
+    // A separate folder, because the cargo command that runs this test may lock the usual one.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("footprint");
     let output = Command::new(env!("CARGO"))
         .args(["build", "--offline", "--quiet", "--package=warpfold-driver", "--no-default-features"])
@@ -28,8 +28,8 @@ fn build(what: &[&str], features: &str, file: &str) -> PathBuf {
     target.join("debug").join(file)
 }
 
-/// Those of the symbols that a file defines whose names are like `cuInit`.
-fn named_like_the_drivers<'a>(symbols: impl Iterator<Item = impl ObjectSymbol<'a>>) -> BTreeSet<String> {
+/// Returns the names of the defined symbols that begin with `cu` and a capital letter.
+fn driver_symbols<'a>(symbols: impl Iterator<Item = impl ObjectSymbol<'a>>) -> BTreeSet<String> {
     symbols
         .filter(ObjectSymbol::is_definition)
         .filter_map(|symbol| symbol.name().ok())
@@ -38,7 +38,7 @@ fn named_like_the_drivers<'a>(symbols: impl Iterator<Item = impl ObjectSymbol<'a
         .collect()
 }
 
-/// What the crate itself defines, whether a program that is linked with it refers to it or not.
+/// Returns the `cu*` symbols that the crate's rlib defines, even if no program refers to them.
 fn defined_by_the_crate(features: &str) -> BTreeSet<String> {
     let data = fs::read(build(&["--lib"], features, "libwarpfold_driver.rlib")).unwrap();
     let archive = ArchiveFile::parse(&*data).unwrap();
@@ -46,33 +46,33 @@ fn defined_by_the_crate(features: &str) -> BTreeSet<String> {
     let objects: Vec<_> =
         members.filter_map(|member| ElfFile64::<Endianness>::parse(member).ok()).collect();
     assert!(objects.iter().any(|object| object.symbols().count() > 10), "no code in the library");
-    objects.iter().flat_map(|object| named_like_the_drivers(object.symbols())).collect()
+    objects.iter().flat_map(|object| driver_symbols(object.symbols())).collect()
 }
 
-/// So a program that links libcuda by itself is not disturbed.
+/// Fails if the crate defines symbols that replace libcuda's in a program that links libcuda.
 #[test]
 fn without_features_no_symbol_of_the_driver_is_defined() {
     assert_eq!(defined_by_the_crate(""), BTreeSet::new());
     let data = fs::read(build(&["--example", "devices"], "", "examples/devices")).unwrap();
     let file = ElfFile64::<Endianness>::parse(&*data).unwrap();
     assert!(file.symbols().count() > 100, "stripped");
-    assert_eq!(named_like_the_drivers(file.symbols()), BTreeSet::new());
+    assert_eq!(driver_symbols(file.symbols()), BTreeSet::new());
 }
 
 #[test]
-fn the_feature_defines_them() {
+fn symbols_feature_defines_the_driver_symbols() {
     let defined = defined_by_the_crate("symbols");
     for name in Api::NAMES.iter().chain(&["cuLinkCreate_v2"]) {
         assert!(defined.contains(*name), "{name}");
     }
 }
 
-/// Were they exported, calls inside libcuda.so.1 could be bound to them.
+/// Fails if the library exports the symbols, because calls inside libcuda.so.1 could bind to them.
 #[test]
-fn a_shared_library_keeps_the_symbols_to_itself() {
+fn shared_library_does_not_export_driver_symbols() {
     let data = fs::read(build(&["--example", "plugin"], "symbols", "examples/libplugin.so")).unwrap();
     let file = ElfFile64::<Endianness>::parse(&*data).unwrap();
-    assert!(named_like_the_drivers(file.symbols()).contains("cuInit"));
+    assert!(driver_symbols(file.symbols()).contains("cuInit"));
     assert!(file.dynamic_symbols().any(|symbol| symbol.name() == Ok("plugin_count_devices")));
-    assert_eq!(named_like_the_drivers(file.dynamic_symbols()), BTreeSet::new());
+    assert_eq!(driver_symbols(file.dynamic_symbols()), BTreeSet::new());
 }

@@ -1,4 +1,4 @@
-//! Guards tell a child from the process that used something first.
+//! Tests of `ForkGuard` and `is_forked` in forked children.
 #![cfg(unix)]
 
 mod child;
@@ -19,7 +19,7 @@ fn a_child_is_another_process() {
 }
 
 #[test]
-fn a_guard_belongs_to_the_process_that_asked_first_on_any_thread() {
+fn first_use_binds_the_guard_to_its_process() {
     let guard = ForkGuard::new();
     let same = std::thread::scope(|scope| scope.spawn(|| guard.is_same_process()).join().unwrap());
     assert!(same && guard.is_same_process());

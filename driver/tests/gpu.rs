@@ -1,5 +1,5 @@
-//! The thin layer on the GPU of this machine, without cust. Where there is none, it ends in an error
-//! that can be read.
+//! Tests the methods of `Driver` on the GPU of this machine, without cust. On a machine without a GPU,
+//! tests that the error is one line.
 
 use std::error::Error;
 use std::ffi::c_void;
@@ -10,7 +10,7 @@ use warpfold_driver::{
     CallError, Context, Device, Driver, Function, LaunchShape, ParameterCut, Parameters, Stream,
 };
 
-/// `out[i] = in[i] + addend`, one thread each, for a number of threads that fills the grid.
+/// `out[i] = in[i] + addend`, one thread per element, without a bounds check.
 const PTX: &str = "
 .version 7.8
 .target sm_80
@@ -44,7 +44,7 @@ const BYTES: usize = 4 * COUNT;
 const SHAPE: LaunchShape = LaunchShape::new([COUNT as u32 / 256, 1, 1], [256, 1, 1]);
 
 #[test]
-fn the_thin_layer_runs_on_what_this_machine_has() {
+fn driver_methods_run_on_gpu_or_report_missing_gpu() {
     let driver = match Driver::load() {
         Ok(driver) => driver,
         Err(error) => {
@@ -62,7 +62,7 @@ fn the_thin_layer_runs_on_what_this_machine_has() {
     let device = driver.device_get(0).unwrap();
     describe(driver, device).unwrap();
     let context = driver.primary_ctx_retain(device).unwrap();
-    // SAFETY: the context is held until everything in it was given back.
+    // SAFETY: the context is retained until everything in it has been released.
     unsafe {
         driver.ctx_set_current(Some(context)).unwrap();
         assert_eq!(driver.ctx_get_current(), Ok(Some(context)));
@@ -109,7 +109,7 @@ unsafe fn use_memory(driver: &Driver, context: Context) -> Result<(), CallError>
     let host = driver.mem_host_alloc(BYTES, CU_MEMHOSTALLOC_PORTABLE)?;
     let known = driver.pointer_get_attributes(host.addr() as u64)?;
     assert_eq!((known.memory_type, known.host_address), (CU_MEMORYTYPE_HOST, host));
-    // SAFETY: what is freed came from above and is not used any more.
+    // SAFETY: the freed memory was allocated above and is not used any more.
     unsafe {
         assert_eq!(driver.mem_host_get_device_pointer(host), Ok(known.device_address));
         driver.mem_free_host(host)?;
@@ -128,8 +128,8 @@ unsafe fn run_kernels(driver: &Driver, device: Device) -> Result<(), Box<dyn Err
     let clusters = driver.device_compute_capability(device)? >= (9, 0);
     let ptx = if clusters { PTX.replace("sm_80", "sm_90") } else { PTX.to_owned() };
     let module = driver.module_load_ptx(&ptx)?;
-    // SAFETY: handles are used while they are alive, and what kernels name is there until the stream was
-    // synchronised.
+    // SAFETY: all handles are alive when they are used, and memory that kernels access stays allocated
+    // until the stream was synchronised.
     unsafe {
         let absent = driver.module_get_function(module, c"none").unwrap_err();
         assert_eq!(absent.code, CUDA_ERROR_NOT_FOUND);
@@ -151,9 +151,9 @@ unsafe fn run_kernels(driver: &Driver, device: Device) -> Result<(), Box<dyn Err
 }
 
 /// # Safety
-/// The function is alive.
+/// `add` is alive.
 unsafe fn examine(driver: &Driver, add: Function) -> Result<(), CallError> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller guarantees a live function.
     unsafe {
         assert!(driver.func_get_attribute(add, CU_FUNC_ATTRIBUTE_NUM_REGS)? > 0);
         driver.func_set_attribute(add, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 64 << 10)?;
@@ -167,17 +167,17 @@ unsafe fn examine(driver: &Driver, add: Function) -> Result<(), CallError> {
     Ok(())
 }
 
-/// Runs the kernel by each kind of launch, on memory of the stream's order.
+/// Runs the kernel with each kind of launch, on stream-ordered memory.
 ///
 /// # Safety
-/// The handles are alive.
+/// `add` and `stream` are alive.
 unsafe fn run_on(
     driver: &Driver,
     add: Function,
     stream: Stream,
     clusters: bool,
 ) -> Result<(), CallError> {
-    // SAFETY: the caller's contract; the values and the kernel stay inside of what is allocated.
+    // SAFETY: the caller guarantees live handles; the copies and the kernel stay within the allocations.
     unsafe {
         let (from, to) =
             (driver.mem_alloc_async(BYTES, stream)?, driver.mem_alloc_async(BYTES, stream)?);
@@ -205,7 +205,7 @@ unsafe fn run_on(
 }
 
 /// # Safety
-/// As [`Driver::launch`].
+/// The conditions of [`Driver::launch`] apply.
 unsafe fn launch(
     driver: &Driver,
     add: Function,
@@ -218,21 +218,22 @@ unsafe fn launch(
     values[8..16].copy_from_slice(&to.to_ne_bytes());
     values[16..].copy_from_slice(&addend.to_ne_bytes());
     let cuts = [(0, 8), (8, 8), (16, 4)].map(|(offset, bytes)| ParameterCut { offset, bytes });
-    // SAFETY: the caller's contract; the kernel has three parameters of these sizes.
+    // SAFETY: the caller guarantees live handles and memory; the kernel's parameters have these sizes.
     unsafe { driver.launch(add, shape, stream, Parameters::Bytes { values: &values, cuts: &cuts }) }
 }
 
-/// Records a copy, two launches and a call of the host, and runs them three times.
+/// Captures two launches, a copy and a host function, and launches the graph three times.
 ///
 /// # Safety
-/// The handles are alive.
+/// `add` and `stream` are alive.
 unsafe fn record(driver: &Driver, add: Function, stream: Stream) -> Result<(), CallError> {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     unsafe extern "C" fn count(by: *mut c_void) {
         CALLS.fetch_add(by.addr() as u32, Ordering::Relaxed);
     }
     let by = std::ptr::without_provenance_mut(5);
-    // SAFETY: the caller's contract; what is recorded lives until the stream was synchronised.
+    // SAFETY: the caller guarantees live handles; the memory that the graph uses stays allocated until
+    // the stream was synchronised.
     unsafe {
         let (from, to) = (driver.mem_alloc(BYTES)?, driver.mem_alloc(BYTES)?);
         driver.memset_d8(from, 0, BYTES)?;

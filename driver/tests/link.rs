@@ -1,4 +1,4 @@
-//! What the linker made of a program that uses cust: this one.
+//! Tests of symbol resolution in a program that uses cust, which is the test itself.
 
 mod recorder;
 
@@ -11,7 +11,7 @@ use object::{Endianness, elf};
 use warpfold_driver::sys::*;
 use warpfold_driver::{cust, entry_points, for_each_function};
 
-/// The functions of the table, as the linker resolves their names.
+/// Defines `typed`, which returns the driver functions' addresses as the linker resolves them.
 macro_rules! typed {
     ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {
         mod foreign {
@@ -29,7 +29,8 @@ macro_rules! typed {
 
 for_each_function!(typed);
 
-/// All others, as cust sees them. The array alone makes the linker resolve each of them.
+/// Defines `others`, which returns the addresses of the symbols that cust declares and `typed` lacks.
+/// The array refers to each symbol, so that the linker must resolve it.
 macro_rules! other_symbols {
     ($($name:ident,)*) => {
         fn others() -> Vec<(&'static str, *const c_void)> {
@@ -56,7 +57,7 @@ fn names_and_functions_are_unique() {
 }
 
 #[test]
-fn whatever_cust_raw_declares_is_defined() {
+fn every_cust_raw_function_is_defined() {
     let source = fs::read_to_string(cust_raw_source()).unwrap();
     let declared: HashSet<_> = source
         .lines()
@@ -75,9 +76,8 @@ fn whatever_cust_raw_declares_is_defined() {
     );
 }
 
-/// The codes that cust's enum of results has, as its source lists them.
 #[test]
-fn a_code_is_replaced_where_the_enum_of_cust_lacks_it() {
+fn code_without_a_cust_variant_is_replaced() {
     let source = fs::read_to_string(cust_raw_source()).unwrap();
     let (_, list) = source.split_once("pub enum cudaError_enum {").unwrap();
     let (list, _) = list.split_once('}').unwrap();
@@ -91,14 +91,14 @@ fn a_code_is_replaced_where_the_enum_of_cust_lacks_it() {
     driver.bind_symbols().unwrap();
     for code in (0..1100).chain([4242, -1, c_int::MIN]) {
         recorder::answer(code, None);
-        // SAFETY: the recorder takes a number.
+        // SAFETY: `cuInit` takes only a number.
         let seen = unsafe { foreign::cuInit(0) };
         let expected = if variants.contains(&code) { code } else { CUDA_ERROR_UNKNOWN };
         assert_eq!(seen, expected, "for {code}");
     }
 }
 
-/// The bindings that cust was compiled from, as rustc's dependency file beside this test names them.
+/// Returns the path of cust's bindings, read from rustc's dependency file next to this test.
 fn cust_raw_source() -> PathBuf {
     let executable = std::env::current_exe().unwrap();
     let folder = executable.parent().unwrap();
@@ -125,7 +125,6 @@ fn the_executable_does_not_need_libcuda() {
     assert!(needed.iter().all(|name| !name.contains("cuda")), "{needed:?}");
 }
 
-/// The `NEEDED` entries, as `readelf -d` shows them.
 fn needed_libraries(path: &Path) -> Vec<String> {
     let data = fs::read(path).unwrap();
     let file = ElfFile64::<Endianness>::parse(&*data).unwrap();

@@ -1,4 +1,4 @@
-//! What the thin layer reads of what a driver writes, and a launch as a driver finds it.
+//! Tests of the values that `Driver`'s methods read from output parameters, and of their launches.
 
 use std::cell::RefCell;
 use std::ffi::CStr;
@@ -13,13 +13,13 @@ use warpfold_driver::{
 };
 
 thread_local! {
-    /// The grid, the attributes and the parameters of the last launch.
+    /// The shape (grid, block, shared bytes), the attributes and the parameters of the last launch.
     static LAUNCH: RefCell<(Vec<u32>, Vec<LaunchAttribute>, Vec<u64>)> = const {
         RefCell::new((Vec::new(), Vec::new(), Vec::new()))
     };
 }
 
-/// Functions that write known values to where they are told.
+/// Defines driver functions that write known values to their output parameters.
 macro_rules! writers {
     ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $body:block)*) => {
         mod functions {
@@ -29,8 +29,8 @@ macro_rules! writers {
             $(
                 pub(super) unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
                     #[allow(unused_unsafe, reason = "some write nothing")]
-                    // SAFETY: the thin layer gives what the table asks for: pointers to variables of
-                    // these types, and arrays of the lengths beside them.
+                    // SAFETY: `Driver`'s methods pass pointers to variables of the declared types, and
+                    // arrays of the lengths that they pass.
                     unsafe { $body }
                     CUDA_SUCCESS
                 }
@@ -61,7 +61,7 @@ writers! {
         *version = 12_090;
     }
     fn cuDeviceGetName(name: *mut c_char, len: c_int, _device: CUdevice) {
-        // As full as it may be, and not terminated.
+        // Fills the whole buffer, without a terminator.
         name.write_bytes(b'x', len as usize);
     }
     fn cuDeviceGetPCIBusId(text: *mut c_char, _len: c_int, _device: CUdevice) {
@@ -169,7 +169,7 @@ writers! {
 
 fn driver() -> &'static Driver {
     static DRIVER: OnceLock<&Driver> = OnceLock::new();
-    // SAFETY: the functions have the types of the table, and read and write what its contracts allow.
+    // SAFETY: the functions have the driver's types, and access only memory that a driver could access.
     DRIVER.get_or_init(|| unsafe { Driver::provided(&Writer) }.unwrap())
 }
 
@@ -211,7 +211,7 @@ fn memory() {
     assert_eq!(driver.pointer_get_attributes(0x2010), Ok(expected));
     let pool = driver.mem_pool_create(DEVICE).unwrap();
     assert_eq!(pool.raw().addr(), 4);
-    // SAFETY: the writer looks at the value only.
+    // SAFETY: `cuMemPoolSetAttribute` of `Writer` only reads the value.
     unsafe { driver.mem_pool_set_release_threshold(pool, u64::MAX) }.unwrap();
 }
 
@@ -219,11 +219,10 @@ fn memory() {
 fn modules() {
     let driver = driver();
     assert_eq!(driver.module_load_ptx(".version 8.0").unwrap().raw().addr(), 3);
-    // SAFETY: the writer looks at no handle.
+    // SAFETY: the functions of `Writer` dereference no handle.
     unsafe {
         assert_eq!(driver.module_get_global(MODULE, c"counter"), Ok((0x7000, 4)));
         assert_eq!(driver.func_get_param_info(FUNCTION, 2), Ok(Some((16, 4))));
-        // What a driver lacks is an error of its own.
         let error = driver.module_get_function(MODULE, c"sum").unwrap_err();
         assert_eq!((error.call, error.code), ("cuModuleGetFunction", CUDA_ERROR_NOT_FOUND));
     }
@@ -244,7 +243,7 @@ fn launches() {
         ..LaunchShape::new([4, 5, 6], [32, 2, 1])
     };
     let parameters = Parameters::Bytes { values: &values, cuts: &cuts };
-    // SAFETY: the writer reads two parameters of these sizes.
+    // SAFETY: `cuLaunchKernelEx` of `Writer` reads two parameters of these sizes.
     unsafe { driver.launch(FUNCTION, &shape, Stream::DEFAULT, parameters) }.unwrap();
     let (shape_seen, attributes, parameters) = LAUNCH.take();
     assert_eq!(shape_seen, [4, 5, 6, 32, 2, 1, 100]);
@@ -258,7 +257,7 @@ fn launches() {
             (CU_LAUNCH_ATTRIBUTE_COOPERATIVE, [1, 0]),
         ]
     );
-    // SAFETY: the writer looks at the configuration only.
+    // SAFETY: `cuOccupancyMaxActiveClusters` of `Writer` only reads the configuration.
     let clusters = unsafe {
         driver.occupancy_max_active_clusters(
             FUNCTION,

@@ -1,5 +1,5 @@
-//! A driver that this program provides: what every call of the thin layer hands to it, and what becomes
-//! of what it returns.
+//! Tests of a driver that this program provides: the driver call that each method of `Driver` makes, and
+//! the conversion of the call's result.
 
 mod recorder;
 
@@ -13,7 +13,6 @@ use warpfold_driver::{
     Module, ParameterCut, Parameters, Provider, Stream,
 };
 
-/// A call of the thin layer, without what it returns.
 type Call = fn(&Driver) -> Result<(), CallError>;
 
 const DEVICE: Device = Device::from_raw(1);
@@ -29,7 +28,7 @@ const POOL: MemoryPool = MemoryPool::from_raw(ptr::without_provenance_mut(10));
 const HOST: *mut c_void = ptr::without_provenance_mut(0xb);
 const SHAPE: LaunchShape = LaunchShape::new([2, 3, 4], [5, 6, 7]);
 
-/// Safe calls, and how the driver sees them.
+/// Safe methods, with the driver calls that they make.
 const SAFE: &[(&str, Call)] = &[
     ("cuInit(0)", |d| d.init()),
     ("cuDeviceGetCount(&)", |d| d.device_count().map(drop)),
@@ -74,11 +73,11 @@ const SAFE: &[(&str, Call)] = &[
     ("cuEventCreate(&, 2)", |d| d.event_create(2).map(drop)),
 ];
 
-/// The same for calls on handles and memory, for which the recorder does not look.
+/// Lists unsafe methods with the driver calls that they make.
 macro_rules! on_handles {
     ($($seen:literal $method:ident($($argument:expr),*);)*) => {
         &[$(
-            // SAFETY: the recorder reads through nothing.
+            // SAFETY: `driver` only records its arguments.
             ($seen, |driver| unsafe { driver.$method($($argument),*) }.map(drop)),
         )*]
     };
@@ -179,7 +178,7 @@ fn all() -> impl Iterator<Item = &'static (&'static str, Call)> {
 }
 
 #[test]
-fn each_call_hands_over_its_arguments_in_their_order() {
+fn methods_pass_arguments_in_order() {
     let driver = driver();
     calls();
     for (seen, call) in all() {
@@ -189,7 +188,7 @@ fn each_call_hands_over_its_arguments_in_their_order() {
 }
 
 #[test]
-fn each_call_reports_what_went_wrong() {
+fn errors_have_the_call_code_and_detail() {
     let driver = driver();
     for (seen, call) in all() {
         let name = seen.split('(').next().unwrap();
@@ -208,10 +207,10 @@ fn each_call_reports_what_went_wrong() {
 }
 
 #[test]
-fn what_is_not_ready_is_no_error_of_a_query() {
+fn query_returns_false_when_not_ready() {
     let driver = driver();
     answer(CUDA_ERROR_NOT_READY, None);
-    // SAFETY: the recorder reads through nothing.
+    // SAFETY: `driver` only records its arguments.
     unsafe {
         assert_eq!(driver.stream_query(STREAM), Ok(false));
         assert_eq!(driver.event_query(EVENT), Ok(false));
@@ -223,39 +222,39 @@ fn what_is_not_ready_is_no_error_of_a_query() {
 }
 
 #[test]
-fn behind_the_last_parameter_is_none() {
+fn param_info_past_last_parameter_is_none() {
     let driver = driver();
     answer(CUDA_ERROR_INVALID_VALUE, None);
-    // SAFETY: the recorder reads through nothing.
+    // SAFETY: `driver` only records its arguments.
     assert_eq!(unsafe { driver.func_get_param_info(FUNCTION, 0) }, Ok(None));
 }
 
 #[test]
-fn parameters_outside_of_their_bytes_reach_no_driver() {
+fn out_of_range_parameters_are_refused_before_the_call() {
     let driver = driver();
     calls();
     let cuts = [ParameterCut { offset: 4, bytes: 8 }];
     let parameters = Parameters::Bytes { values: &[0; 8], cuts: &cuts };
-    // SAFETY: the recorder reads through nothing.
+    // SAFETY: `driver` only records its arguments.
     let error = unsafe { driver.launch(FUNCTION, &SHAPE, STREAM, parameters) }.unwrap_err();
     assert_eq!(calls(), [""; 0]);
     assert_eq!(
         error.to_string(),
         "cuLaunchKernel failed: invalid argument (CUDA_ERROR_INVALID_VALUE, 1): \
-         parameter 0 lies at bytes 4 to 12 of 8; cut inside of them"
+         parameter 0 is at bytes 4 to 12 of 8; keep it inside them"
     );
     assert!(!error.is_sticky());
 }
 
 #[test]
-fn a_driver_says_who_it_is_and_what_it_lacks() {
+fn driver_reports_name_version_and_missing_functions() {
     let driver = driver();
     assert_eq!((driver.name(), driver.version()), ("a recorder of calls", (13, 2)));
     assert!(driver.is_simulated());
     assert_eq!(driver.missing(), ["cuCtxGetId"]);
     answer(CUDA_ERROR_ILLEGAL_ADDRESS, Some("of an earlier call"));
     let mut id = 0;
-    // SAFETY: what is absent reads and writes nothing.
+    // SAFETY: `driver` has no cuCtxGetId, and the stand-in that replaces it accesses no memory.
     let code = unsafe { (driver.api().cuCtxGetId)(ptr::null_mut(), &mut id) };
     let error = driver.check("cuCtxGetId", code).unwrap_err();
     assert_eq!(
@@ -266,7 +265,7 @@ fn a_driver_says_who_it_is_and_what_it_lacks() {
 }
 
 #[test]
-fn what_the_host_takes_by_itself_is_told_to_who_provides_the_driver() {
+fn host_takes_is_forwarded_to_provider() {
     let driver = driver();
     calls();
     driver.host_takes(44, 13);
@@ -274,7 +273,7 @@ fn what_the_host_takes_by_itself_is_told_to_who_provides_the_driver() {
 }
 
 #[test]
-fn what_is_no_driver_is_refused() {
+fn provider_without_driver_functions_is_refused() {
     struct Empty;
     impl Provider for Empty {
         fn name(&self) -> &str {
@@ -284,7 +283,7 @@ fn what_is_no_driver_is_refused() {
             None
         }
     }
-    // SAFETY: it has no functions.
+    // SAFETY: `Empty` provides no functions.
     let error = unsafe { Driver::provided(&Empty) }.unwrap_err().to_string();
     assert!(error.starts_with("no CUDA driver: an empty one: not a CUDA driver (no cuInit"), "{error}");
     assert_eq!(error.lines().count(), 1);

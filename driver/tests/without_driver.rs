@@ -1,5 +1,5 @@
-//! cust in a program that never loads a driver: every call is an error, none is a crash. The same on
-//! a machine with a GPU and on one without.
+//! Tests that cust's calls return errors and do not crash in a program that never loads a driver, on
+//! machines with or without a GPU.
 
 use std::mem::{transmute, zeroed};
 use std::ptr;
@@ -44,7 +44,7 @@ fn errors_can_be_displayed() {
     assert_eq!(
         error.to_string(),
         "cuInit failed: initialization error (CUDA_ERROR_NOT_INITIALIZED, 3): \
-         the cu* symbols are bound to no driver"
+         the cu* symbols are not bound to a driver"
     );
     for error in [
         CudaError::NoDevice,
@@ -56,7 +56,7 @@ fn errors_can_be_displayed() {
     }
 }
 
-/// Calls every typed symbol with zeros for arguments; name and code.
+/// Defines `call_typed`, which calls the symbols of `Api`'s functions with zeros and returns the codes.
 macro_rules! call_typed {
     ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?);)*) => {
         fn call_typed() -> Vec<(&'static str, c_int)> {
@@ -64,7 +64,7 @@ macro_rules! call_typed {
                 $(fn $name($($argument: $kind),*) -> c_int;)*
             }
             // SAFETY: every argument is a number, a pointer or an optional function, for which zero is a
-            // value; with no driver loaded nothing is read through them.
+            // valid value; with no driver loaded nothing is read through them.
             vec![$((stringify!($name), unsafe { $name($(zeroed::<$kind>()),*) }),)*]
         }
     };
@@ -76,14 +76,14 @@ for_each_function!(call_typed);
 fn every_entry_point_has_a_fallback() {
     let typed = call_typed();
     for &(name, code) in &typed {
-        // Those two answer; see `errors_can_be_displayed`. Here they have nowhere to write.
+        // `cuGetErrorName` and `cuGetErrorString` work without a driver (see `errors_can_be_displayed`),
+        // but here the pointer for the text is null.
         let expected =
             if name.starts_with("cuGetError") { CUDA_ERROR_INVALID_VALUE } else { NOT_LOADED };
         assert_eq!(code, expected, "{name}");
     }
     for entry in entry_points().skip(typed.len()) {
-        // SAFETY: with no driver loaded it is a jump to a function that takes nothing and returns an
-        // int.
+        // SAFETY: with no driver loaded, the symbol jumps to a function of this type.
         let code = unsafe {
             let function: unsafe extern "C" fn() -> c_int = transmute(entry.address);
             function()
@@ -92,7 +92,7 @@ fn every_entry_point_has_a_fallback() {
     }
 }
 
-/// Six arguments are in registers and five on the stack: the fallback must leave both alone.
+/// Checks that the fallback changes no argument: on x86-64 six are in registers and five on the stack.
 #[test]
 fn a_call_with_many_arguments_returns_to_its_caller() {
     for _ in 0..1000 {

@@ -96,9 +96,9 @@ pub struct CUDA_MEMCPY2D_v2 {
 pub struct CUDA_RESOURCE_DESC_v1 {
     pub kind: CUresourcetype,
     pub padding: c_uint,
-    /// The union as words. Array: its handle. Linear memory: address, format and channels (lower and
-    /// upper half), bytes. Pitched memory: address, format and channels, texels per row, rows, pitch in
-    /// bytes.
+    /// The union as words: for an array, its handle; for linear memory, the address, the format and
+    /// channels (lower and upper half of one word), and the bytes; for pitched memory, the address, the
+    /// format and channels, the texels per row, the rows, and the pitch in bytes.
     pub value: [u64; 16],
     pub flags: c_uint,
     pub padding_behind: c_uint,
@@ -122,7 +122,7 @@ pub struct CUDA_TEXTURE_DESC_v1 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CUDA_RESOURCE_VIEW_DESC_v1 {
-    /// 0 for the resource's own format.
+    /// The format of the view; 0 for the resource's own format.
     pub format: c_int,
     pub width: usize,
     pub height: usize,
@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    /// Compared with a C compiler's layout of `cuda.h` of CUDA 13.0 on 64-bit Linux.
+    /// The expected values are those of a C compiler for `cuda.h` of CUDA 13.0 on 64-bit Linux.
     #[test]
     fn structures_are_laid_out_as_in_cuda_h() {
         assert_eq!(size_of::<CUDA_ARRAY_DESCRIPTOR_v2>(), 24);

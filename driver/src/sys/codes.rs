@@ -7,8 +7,8 @@ use std::ffi::{CStr, c_int};
 pub struct Code {
     /// The value that the function returns.
     pub number: c_int,
-    /// Whether every later call in the context, or in the process, returns this code as well. The
-    /// contents of the device are then lost.
+    /// Set if every later call in the context, or in the process, returns this code as well. The
+    /// contents of the device's memory are then lost.
     pub is_sticky: bool,
     name: &'static CStr,
     text: &'static CStr,
@@ -26,7 +26,7 @@ impl Code {
         self.name.to_str().expect("names are ASCII")
     }
 
-    /// Returns the meaning in a few words.
+    /// Returns the meaning of the code in a few words.
     pub fn text(&self) -> &'static str {
         self.text.to_str().expect("texts are ASCII")
     }
@@ -60,7 +60,7 @@ macro_rules! is_sticky {
     };
 }
 
-/// Rows of number, name, an optional `sticky`, and text.
+/// Defines the codes from rows of number, name, an optional `sticky`, and text.
 macro_rules! codes {
     ($($number:literal $name:ident $($sticky:ident)? $text:literal;)*) => {
         $(

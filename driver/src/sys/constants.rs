@@ -1,5 +1,5 @@
-//! The enums of `cuda.h` that the functions of the table take or return. As in C each is an int, because
-//! a driver may return a value that is newer than this list.
+//! The enums of `cuda.h` that the driver's functions take or return. As in C, each is an int, because a
+//! driver may return a value that is newer than this list.
 #![allow(missing_docs, reason = "cuda.h and its manual describe each")]
 
 /// Defines a C enum as an integer type alias and constants.

@@ -1,6 +1,6 @@
-//! The driver's functions, each written once.
+//! The table of the driver's functions, from which the crate generates all other lists of them.
 
-/// Calls the given macro with a line for each function of the table, by its exported name:
+/// Calls the given macro with a declaration of each driver function under its exported name:
 ///
 /// ```text
 /// fn cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytes: usize);
@@ -12,7 +12,7 @@
 #[macro_export]
 macro_rules! for_each_function {
     ($callback:ident) => { $callback! {
-        // Start and errors.
+        // Initialisation and errors.
         fn cuInit(flags: c_uint);
         fn cuDriverGetVersion(driver_version: *mut c_int);
         fn cuGetErrorName(error: c_int, text: *mut *const c_char);
@@ -156,7 +156,7 @@ macro_rules! for_each_function {
             device: CUdevice,
         );
         fn cuKernelSetCacheConfig(kernel: CUkernel, config: CUfunc_cache, device: CUdevice);
-        // Links: images that are linked into one.
+        // Linking of several images into one.
         fn cuLinkCreate_v2(
             num_options: c_uint,
             options: *mut CUjit_option,
@@ -633,7 +633,7 @@ macro_rules! for_each_function {
             result: *mut CUgraphExecUpdateResultInfo,
         );
         fn cuGraphDebugDotPrint(graph: CUgraph, path: *const c_char, flags: c_uint);
-        // Peers.
+        // Access to the memory of peer devices.
         fn cuDeviceCanAccessPeer(can_access: *mut c_int, device: CUdevice, peer: CUdevice);
         fn cuCtxEnablePeerAccess(peer: CUcontext, flags: c_uint);
         fn cuCtxDisablePeerAccess(peer: CUcontext);

@@ -52,19 +52,19 @@ pub type CUhostFn = Option<unsafe extern "C" fn(user_data: *mut c_void)>;
 /// A function that returns the dynamic shared memory of a block of `block_size` threads, in bytes.
 pub type CUoccupancyB2DSize = Option<unsafe extern "C" fn(block_size: c_int) -> usize>;
 
-/// The handle of the legacy default stream; null is the default stream of either kind.
+/// The handle of the legacy default stream.
 pub const CU_STREAM_LEGACY: CUstream = std::ptr::without_provenance_mut(1);
 
-/// The default stream of each thread.
+/// The handle of the calling thread's own default stream.
 pub const CU_STREAM_PER_THREAD: CUstream = std::ptr::without_provenance_mut(2);
 
-/// Tag in `extra` of a launch: the next value points to the bytes of all parameters.
+/// Tag in the array `extra` of a launch: the next value points to the bytes of all parameters.
 pub const CU_LAUNCH_PARAM_BUFFER_POINTER: *mut c_void = std::ptr::without_provenance_mut(1);
 
-/// Tag in `extra` of a launch: the next value points to the count of those bytes, a `usize`.
+/// Tag in the array `extra` of a launch: the next value points to the parameters' size in bytes.
 pub const CU_LAUNCH_PARAM_BUFFER_SIZE: *mut c_void = std::ptr::without_provenance_mut(2);
 
-/// The end of `extra` in a launch.
+/// The last element of the array `extra` of a launch.
 pub const CU_LAUNCH_PARAM_END: *mut c_void = std::ptr::null_mut();
 
 #[repr(C)]
@@ -73,7 +73,7 @@ pub struct CUuuid {
     pub bytes: [u8; 16],
 }
 
-/// `CUlaunchConfig`: a launch without its function and parameters.
+/// `CUlaunchConfig`: the configuration of a launch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchConfig {
@@ -273,7 +273,7 @@ impl CUgraphNodeParams {
     }
 }
 
-/// The node's parameters by its kind; the bytes after them are zero.
+/// The parameters of a node; the node's kind selects the field. The bytes after that field are zero.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union CUgraphNodeValue {
@@ -308,7 +308,7 @@ mod tests {
 
     use super::*;
 
-    /// Compared with a C compiler's layout of `cuda.h` of CUDA 13.0 on 64-bit Linux.
+    /// The expected values are those of a C compiler for `cuda.h` of CUDA 13.0 on 64-bit Linux.
     #[test]
     fn structures_are_laid_out_as_in_cuda_h() {
         macro_rules! layouts {
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attribute_has_zeros_behind_its_words() {
+    fn launch_attribute_is_zero_padded() {
         let attribute = LaunchAttribute::new(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &[2, 3, 4]);
         assert_eq!(attribute.id, 4);
         assert_eq!(attribute.value[..4], [2, 3, 4, 0]);

@@ -1,4 +1,4 @@
-//! What a child by `fork` says: a number, as the tests of several crates ask for.
+//! Runs a function in a forked child process. Tests of several crates include this file.
 
 use std::ffi::{c_int, c_uint};
 
@@ -9,14 +9,15 @@ unsafe extern "C" {
     fn _exit(status: c_int) -> !;
 }
 
-/// Seconds after which a child that hangs is ended: many times what any takes.
+/// Seconds after which a hanging child is killed, many times the duration of any test.
 const PATIENCE: c_uint = 120;
 
-/// Returns what a function returns in a child of this process, of which only that thread goes on there;
-/// `None` for one that does not come back.
+/// Returns the result of `says` in a forked child, which has only a copy of the calling thread, or
+/// `None` if a signal ended the child.
 pub(crate) fn in_child(says: impl FnOnce() -> u8) -> Option<u8> {
-    // SAFETY: the declarations are those of POSIX. Of the C library the child uses what serves a child
-    // of several threads, such as the allocator, and it ends without going back to the test harness.
+    // SAFETY: the declarations are those of POSIX. The child only uses parts of the C library that work
+    // in the child of a multithreaded process, such as the allocator, and it exits without returning to
+    // the test harness.
     unsafe {
         let child = fork();
         if child == 0 {
@@ -25,7 +26,7 @@ pub(crate) fn in_child(says: impl FnOnce() -> u8) -> Option<u8> {
         }
         let mut status = 0;
         assert_eq!(waitpid(child, &mut status, 0), child);
-        // The low byte is the signal that has ended it.
+        // The low byte is zero unless a signal ended the child.
         (status & 0xff == 0).then_some((status >> 8) as u8)
     }
 }

@@ -1,5 +1,5 @@
-//! A small `libcuda.so.1` for the tests: enough of a driver to see who was called with what.
-//! `--cfg stub` makes it answer as the stub library of a CUDA toolkit does.
+//! A minimal `libcuda.so.1` for the tests, which checks the arguments that it receives. With `--cfg
+//! stub` it behaves like the stub library of a CUDA toolkit.
 
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
@@ -22,7 +22,7 @@ pub unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> c_int {
     if cfg!(stub) {
         return 34;
     }
-    // SAFETY: the caller passes a pointer to a variable, as to the driver.
+    // SAFETY: the caller passes a pointer to a variable, as it would to a driver.
     unsafe { *version = 12_040 };
     0
 }
@@ -35,31 +35,31 @@ pub unsafe extern "C" fn cuGetErrorString(code: c_int, text: *mut *const c_char)
         NEWER_THAN_THE_LIST => c"the fake says: newer",
         500 => c"the fake says: not found",
         _ => {
-            // SAFETY: the caller passes a pointer to a variable, as to the driver.
+            // SAFETY: the caller passes a pointer to a variable, as it would to a driver.
             unsafe { *text = ptr::null() };
             return INVALID_VALUE;
         }
     };
-    // SAFETY: the caller passes a pointer to a variable, as to the driver.
+    // SAFETY: the caller passes a pointer to a variable, as it would to a driver.
     unsafe { *text = known.as_ptr() };
     0
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> c_int {
-    // SAFETY: the caller passes a pointer to a variable, as to the driver.
+    // SAFETY: the caller passes a pointer to a variable, as it would to a driver.
     unsafe { *count = 7 };
     0
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGet(device: *mut c_int, ordinal: c_int) -> c_int {
-    // SAFETY: the caller passes a pointer to a variable, as to the driver.
+    // SAFETY: the caller passes a pointer to a variable, as it would to a driver.
     unsafe { *device = ordinal };
     0
 }
 
-/// Answers with the numbers that it was asked for, except for attributes 1 to 3.
+/// Writes a value computed from attribute and device; attributes 1 to 3 are errors.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetAttribute(
     value: *mut c_int,
@@ -72,12 +72,12 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
         3 => return INVALID_CLUSTER_SIZE,
         _ => {}
     }
-    // SAFETY: the caller passes a pointer to a variable, as to the driver.
+    // SAFETY: the caller passes a pointer to a variable, as it would to a driver.
     unsafe { *value = attribute * 1000 + device };
     0
 }
 
-/// Succeeds if each of the eleven arguments is where the caller put it.
+/// Succeeds if all eleven arguments have the values that the test passes.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuLaunchKernel(
     function: *mut c_void,
@@ -97,7 +97,7 @@ pub extern "C" fn cuLaunchKernel(
     if numbers == [2, 3, 4, 5, 6, 7, 8] && pointers == [1, 9, 10, 11] { 0 } else { INVALID_VALUE }
 }
 
-/// Takes no PTX, and says why where the options give it a buffer to write to.
+/// Rejects every module, and writes a log if the options name a buffer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleLoadDataEx(
     _module: *mut *mut c_void,
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
     if let (Some(buffer), Some(length)) = (option(5), option(6)) {
         let log = b"ptxas fatal : fake\nptxas x, line 9; error : no such version\n\0";
         assert!(length.addr() >= log.len());
-        // SAFETY: the buffer has the length that the other option gives, checked above.
+        // SAFETY: the buffer has at least `log.len()` bytes, as the assertion above checks.
         unsafe { ptr::copy_nonoverlapping(log.as_ptr(), buffer.cast(), log.len()) };
     }
     UNSUPPORTED_PTX_VERSION
@@ -124,13 +124,12 @@ pub extern "C" fn cuModuleUnload(_module: *mut c_void) -> c_int {
     0
 }
 
-/// An entry point that no table has.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuNewerThanTheTable() -> c_int {
     4242
 }
 
-/// A capture of stream 9 makes graph 20, and that executable graph 21.
+/// Accepts stream 9 only. Its capture yields graph 20, whose instantiation yields graph 21.
 #[unsafe(no_mangle)]
 pub extern "C" fn cuStreamBeginCapture_v2(stream: *mut c_void, mode: c_int) -> c_int {
     if (stream.addr(), mode) == (9, 1) { 0 } else { INVALID_VALUE }
@@ -141,7 +140,7 @@ pub unsafe extern "C" fn cuStreamEndCapture(stream: *mut c_void, graph: *mut *mu
     if stream.addr() != 9 {
         return INVALID_VALUE;
     }
-    // SAFETY: the caller gives a pointer to write to.
+    // SAFETY: the caller passes a pointer to a variable, as it would to a driver.
     unsafe { graph.write(ptr::without_provenance_mut(20)) };
     0
 }
@@ -155,7 +154,7 @@ pub unsafe extern "C" fn cuGraphInstantiateWithFlags(
     if (graph.addr(), flags) != (20, 0) {
         return INVALID_VALUE;
     }
-    // SAFETY: as above.
+    // SAFETY: the caller passes a pointer to a variable, as it would to a driver.
     unsafe { made.write(ptr::without_provenance_mut(21)) };
     0
 }

@@ -1,9 +1,8 @@
-//! Builds the fake drivers.
+//! Compiles `libcuda.rs` to a fake driver library.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Compiles `libcuda.rs` as a shared library in `folder`.
 pub(crate) fn build(folder: &Path, name: &str, flags: &[&str]) -> PathBuf {
     let library = folder.join(name);
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());

@@ -1,4 +1,4 @@
-//! A driver of which every function writes down how it was called, and returns what the test says.
+//! A driver whose functions record their arguments and return a code that the test sets.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -15,24 +15,24 @@ thread_local! {
     static DETAIL: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// What the functions return on this thread from here on, and what is known beyond it.
+/// Sets the code that driver functions return on this thread from now on, and the detail of errors.
 pub(crate) fn answer(code: c_int, detail: Option<&str>) {
     CODE.set(code);
     DETAIL.set(detail.map(str::to_owned));
 }
 
-/// The calls on this thread since the last time, as `name(argument, …)`. A pointer that is no small
+/// Takes the recorded calls of this thread, as `name(argument, …)`. A pointer that is not a small
 /// number, such as one to a local variable, is shown as `&`.
 #[allow(dead_code, reason = "some tests look at codes only")]
 pub(crate) fn calls() -> Vec<String> {
     CALLS.take()
 }
 
-/// The one driver of this kind. It lacks `cuCtxGetId`.
+/// Returns the recording driver, which lacks `cuCtxGetId`.
 pub(crate) fn driver() -> &'static Driver {
     static DRIVER: OnceLock<&Driver> = OnceLock::new();
-    // SAFETY: the functions are made from the table, so they have its types, and they read through no
-    // pointer but the one that they write a version to.
+    // SAFETY: the functions are generated from `for_each_function`, so they have the driver's types.
+    // Only `version` dereferences a pointer, as the driver's function does.
     DRIVER.get_or_init(|| unsafe { Driver::provided(&Recorder) }.unwrap())
 }
 
@@ -73,9 +73,9 @@ fn shown(argument: impl Debug) -> String {
     }
 }
 
-/// `cuDriverGetVersion`: is called when the driver is made.
+/// Implements `cuDriverGetVersion`. Must write a version, because creating the driver reads it.
 unsafe extern "C" fn version(version: *mut c_int) -> c_int {
-    // SAFETY: the caller gives a pointer to write to, as to a driver.
+    // SAFETY: the caller passes a pointer to a variable, as it would to a driver.
     unsafe { version.write(13_020) };
     CUDA_SUCCESS
 }
