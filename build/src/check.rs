@@ -3,33 +3,36 @@
 //! Each rule is about something that compiles and then fails or is slow on the GPU without a diagnostic:
 //!
 //! - An undefined function stops the driver from loading the file.
-//! - An access without a state space is resolved by the hardware at each execution. rustc_codegen_nvvm
-//!   is known to write such stores to shared memory with wrong addresses, so no shared address may
-//!   become a generic one at all.
+//! - The hardware resolves a generic address, one without a state space, at each access.
+//!   rustc_codegen_nvvm is known to write generic stores to shared memory with wrong addresses, so the
+//!   address of a shared array must not be made generic at all.
 //! - A stack frame is memory traffic that the source does not show.
-//! - A barrier that the compiler copied into the arms of a branch waits for threads that are at the
-//!   other copy.
-//! - An external array with a size is not the launch's dynamic shared memory.
-//! - The driver rejects what is newer than the target.
+//! - A barrier that the compiler copied into both arms of a branch waits for threads at the other copy.
+//! - ptxas allocates an external shared array with a size statically, outside of dynamic shared memory.
+//! - The driver rejects instructions and directives that are newer than the target.
 //!
-//! The PTX of rustc, libNVVM and nvcc is accepted as input alike.
+//! The PTX may be that of rustc, libNVVM or nvcc.
 
 use std::{
     collections::{HashMap, HashSet},
     fmt,
 };
 
-use super::{
+use warpfold_ptx::{
+    Arch,
+    syntax::{self, Item, Kind, Malformed, Statement, Token},
+};
+
+use crate::{
     divergence::{divergent_barriers, synchronizing},
     needs,
 };
-use crate::ptx::{self, Item, Kind, Statement, Token};
-use warpfold_suite::Arch;
 
-/// One reason to reject a file.
+/// One reason to reject a PTX file.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Finding {
-    /// The PTX file, as the caller named it.
+    /// The name of the PTX file, as passed to [`check()`].
     pub file: String,
     /// The line number in the file.
     pub line: usize,
@@ -65,18 +68,18 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The exceptions to the rules that a variant may use.
+/// Exceptions to the rules of [`check()`]; none by default.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Allowance {
     /// The maximum local memory per thread, in bytes.
     pub local_bytes: u64,
-    /// Barriers that not all threads of the block reach.
+    /// True to accept barriers that not all threads of the block reach.
     pub divergent_barriers: bool,
 }
 
 /// Returns all reasons to reject a PTX file; `file` is its name in the findings.
 pub fn check(file: &str, source: &str, allowance: Allowance) -> Vec<Finding> {
-    let items = match ptx::items(source) {
+    let items = match syntax::items(source) {
         Ok(items) => items,
         Err(error) => return vec![unreadable(file, &error)],
     };
@@ -93,7 +96,7 @@ struct Module<'a> {
     file: &'a str,
     allowance: Allowance,
     defined: HashSet<&'a str>,
-    /// Functions that never return, as panic handlers do.
+    /// Functions that never return, such as panic handlers.
     no_return: HashSet<&'a str>,
     synchronizing: HashSet<&'a str>,
     shared: HashSet<&'a str>,
@@ -155,7 +158,7 @@ impl<'a> Module<'a> {
         }
     }
 
-    /// Finds a missing entry, or one that the host cannot look up.
+    /// Reports a file without entries, and entries that are not `.visible`.
     fn entries(&self, items: &[Item<'a>]) -> Vec<Finding> {
         let entries =
             || items.iter().filter(|item| matches!(item.kind, Kind::Function { entry: true, .. }));
@@ -205,7 +208,7 @@ impl<'a> Module<'a> {
         let (mut findings, mut source, mut local_bytes) = (Vec::new(), None, 0);
         let (barriers, registers) = (self.barriers(item), registers(item));
         for statement in item.statements() {
-            if let Some((file, line, column)) = ptx::location(&statement) {
+            if let Some((file, line, column)) = syntax::location(&statement) {
                 // Line 0 marks compiler-generated code.
                 let path = self.sources.get(&file).filter(|_| line > 0);
                 source = path.map(|path| ((*path).to_owned(), line, column));
@@ -223,7 +226,7 @@ impl<'a> Module<'a> {
         findings
     }
 
-    /// Returns the problems with the barriers of a function, keyed by their first token.
+    /// Returns the problem of each rejected barrier, keyed by the first token of its statement.
     fn barriers<'t>(&self, item: &'t Item<'a>) -> HashMap<*const Token<'a>, String> {
         if self.allowance.divergent_barriers {
             return HashMap::new();
@@ -232,7 +235,7 @@ impl<'a> Module<'a> {
         divergent
             .map(|found| {
                 let problem = format!(
-                    "barrier in divergent flow, line {} decides by thread who comes to it",
+                    "barrier in divergent flow: line {} selects the threads that reach it",
                     found.decided
                 );
                 (found.barrier.tokens.as_ptr(), problem)
@@ -260,7 +263,7 @@ impl<'a> Module<'a> {
         let mut modifiers = statement.opcode().split('.');
         match modifiers.next()? {
             "call" => self.call(statement),
-            // A directive begins with a dot, so the part before it is empty.
+            // A directive begins with a dot, so its part before the first dot is empty.
             "" if local_declaration(statement) > 0 && local_bytes > self.allowance.local_bytes => Some(
                 format!("stack frame of {local_bytes} bytes, {} allowed", self.allowance.local_bytes),
             ),
@@ -274,16 +277,16 @@ impl<'a> Module<'a> {
                 }
             }
             "cvta" if modifiers.clone().any(|modifier| state_space(modifier) == Some("shared")) => {
-                Some("shared address made generic, or a generic one shared".to_owned())
+                Some("conversion between a shared and a generic address".to_owned())
             }
-            // Accesses with a state space take a 32-bit shared address; a 64-bit move makes it generic.
+            // A shared array is accessed by a 32-bit address; a 64-bit one is generic.
             "mov" if modifiers.next_back().is_some_and(|width| width.ends_with("64")) => {
                 let symbol =
                     statement.tokens[1..].iter().find(|token| self.shared.contains(token.text))?;
-                // Under rust-cuda an operand that is named only in a comment keeps the array alive and
-                // is never read.
+                // With rust-cuda, kernels keep an array alive by an operand that is named only in a
+                // comment of inline asm. Its register is never read.
                 let read = registers.get(statement.tokens[1].text) != Some(&1);
-                read.then(|| format!("address of {} in 64 bits, as a generic one", symbol.text))
+                read.then(|| format!("address of {} in 64 bits, which makes it generic", symbol.text))
             }
             _ => None,
         }
@@ -298,7 +301,6 @@ impl<'a> Module<'a> {
         format!("{what} needs {arch}, and the target is {target}")
     }
 
-    /// Finds a directive in an entry's head that is newer than the target.
     fn too_new_directive(&self, item: &Item<'_>) -> Option<String> {
         let head = item.tokens.iter().take_while(|token| token.text != "{");
         let new = |token: &Token<'_>| Some((needs::of_directive(token.text)?, token.text.to_owned()));
@@ -312,7 +314,7 @@ impl<'a> Module<'a> {
         if callee.starts_with('%') {
             Some("call through a register".to_owned())
         } else if self.no_return.contains(callee) || is_panic(&name) {
-            Some(format!("call of {name}: a panic is left"))
+            Some(format!("call of {name}: a panic remains"))
         } else if !self.defined.contains(callee) {
             Some(format!("call of {name}, which this file does not define"))
         } else {
@@ -321,7 +323,6 @@ impl<'a> Module<'a> {
     }
 }
 
-/// Returns the shared-memory variables of an item: itself, or those declared in a function's body.
 fn shared_variables<'a>(item: &Item<'a>) -> Vec<&'a str> {
     if item.kind == Kind::Variable && item.has(".shared") {
         return item.names.clone();
@@ -340,25 +341,24 @@ fn sized(item: &Item<'_>) -> Option<u64> {
 
 fn sized_external(name: &str, elements: u64) -> String {
     format!(
-        "external shared array {name} has a size, {elements}: ptxas ignores .extern then, and the launch's \
-         memory lies over what follows; it must be {name}[]"
+        "external shared array {name} has a size, {elements}: ptxas then ignores .extern, and the \
+         launch's memory overlaps static arrays; declare {name}[]"
     )
 }
 
-/// Returns whether a name is an LLVM intrinsic, as LLVM or its NVPTX back end spells it.
+/// Returns whether a function is an LLVM intrinsic. LLVM's NVPTX back end writes `llvm_` for `llvm.`.
 fn is_intrinsic(name: &str) -> bool {
     name.starts_with("llvm.") || name.starts_with("llvm_")
 }
 
 fn unknown_intrinsic(name: &str) -> String {
-    format!("{name} is left, an intrinsic that the code generator does not know")
+    format!("the intrinsic {name} remains, because the code generator does not support it")
 }
 
-/// Returns whether an operand is missing after a comma, which a code generator leaves for an operand
-/// that it cannot write.
-fn lacks_operand(tokens: &[ptx::Token<'_>]) -> bool {
-    let ends =
-        |token: Option<&ptx::Token<'_>>| token.is_none_or(|token| matches!(token.text, "," | ";"));
+/// Returns whether an operand is missing after a comma: code generators leave out an operand that they
+/// cannot write.
+fn lacks_operand(tokens: &[Token<'_>]) -> bool {
+    let ends = |token: Option<&Token<'_>>| token.is_none_or(|token| matches!(token.text, "," | ";"));
     (0..tokens.len()).any(|at| tokens[at].text == "," && ends(tokens.get(at + 1)))
 }
 
@@ -371,7 +371,7 @@ fn registers<'a>(item: &Item<'a>) -> HashMap<&'a str, usize> {
 }
 
 fn state_space(modifier: &str) -> Option<&'static str> {
-    // `shared::cluster` is a part of `shared`.
+    // `shared::cluster` counts as `shared`.
     let space = modifier.split("::").next()?;
     ["global", "shared", "local", "param", "const"].into_iter().find(|known| *known == space)
 }
@@ -396,8 +396,7 @@ fn local_declaration(statement: &Statement<'_, '_>) -> u64 {
     (texts().find_map(element).unwrap_or(1) * lanes * sizes.product::<u64>()).max(1)
 }
 
-/// Returns the function that a call names: the first operand that is not a list of results.
-fn callee<'a>(tokens: &[ptx::Token<'a>]) -> Option<&'a str> {
+fn callee<'a>(tokens: &[Token<'a>]) -> Option<&'a str> {
     let operands = &tokens[1..];
     let after_results = match operands.first()?.text {
         "(" => operands.iter().position(|token| token.text == ")")? + 1,
@@ -417,13 +416,12 @@ fn demangled(symbol: &str) -> String {
 }
 
 fn head(item: &Item<'_>) -> String {
-    let ends = |token: &ptx::Token<'_>| matches!(token.text, "{" | ";");
+    let ends = |token: &Token<'_>| matches!(token.text, "{" | ";");
     let end = item.tokens.iter().position(ends).unwrap_or(item.tokens.len());
     shown(item, &item.tokens[..end])
 }
 
-/// Returns tokens as one line of at most 100 characters.
-fn shown<'a>(item: &Item<'a>, tokens: &[ptx::Token<'a>]) -> String {
+fn shown<'a>(item: &Item<'a>, tokens: &[Token<'a>]) -> String {
     let text = item.written(tokens);
     match text.char_indices().nth(100) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -445,7 +443,7 @@ fn merge(findings: Vec<Finding>) -> Vec<Finding> {
     merged
 }
 
-fn unreadable(file: &str, error: &anyhow::Error) -> Finding {
+fn unreadable(file: &str, error: &Malformed) -> Finding {
     let problem = format!("not PTX: {error}");
     Finding {
         file: file.to_owned(),

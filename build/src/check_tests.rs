@@ -1,4 +1,4 @@
-//! Valid files as each compiler writes them, and one planted fault of each class.
+//! Valid PTX of each compiler is accepted, and each class of fault that is inserted into it is found.
 
 use super::*;
 
@@ -185,7 +185,7 @@ fn an_access_without_a_state_space_is_named_with_its_source_line() {
 }
 
 #[test]
-fn functions_that_nobody_defines_are_named() {
+fn undefined_functions_are_named() {
     let declared = ".extern .func  (.param .b32 func_retval0) vprintf\n(\n\t.param .b64 a\n)\n;";
     assert_eq!(
         planted(declared, ""),
@@ -213,14 +213,14 @@ fn a_panic_that_is_left_is_named() {
         planted(&format!(".extern .func {symbol}(.param .b64 a);"), &format!("call.uni {symbol}, (a);"));
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(
-        found[1].contains("call of core::panicking::panic_bounds_check: a panic is left"),
+        found[1].contains("call of core::panicking::panic_bounds_check: a panic remains"),
         "{found:?}"
     );
-    // A function of any name that never returns is recognised, also if the file defines it.
+    // A `.noreturn` function counts as a panic handler, whatever its name, even if the file defines it.
     let handler = ".func stop()\n.noreturn\n{\n$L: bra.uni $L;\n}";
     let found = planted(handler, "call.uni stop, ();");
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].contains("call of stop: a panic is left"), "{found:?}");
+    assert!(found[0].contains("call of stop: a panic remains"), "{found:?}");
 }
 
 const DEPOT: &str =
@@ -265,7 +265,7 @@ fn a_file_needs_entries_that_the_host_finds() {
 }
 
 #[test]
-fn what_is_not_ptx_is_a_finding_too() {
+fn invalid_ptx_is_a_finding() {
     assert_eq!(
         shown(".visible .entry f() {", Allowance::default()),
         ["a.ptx:1: not PTX: line 1: .visible has no end"]
@@ -281,8 +281,8 @@ fn findings_of_one_kind_and_place_are_counted() {
     assert_eq!(planted("", &format!("{load}.loc 2 170 9\n{load}")).len(), 2);
 }
 
-/// Checks a body in which `%p1` is "thread 0", `%p2` is "block 0", and `%p3` may be changed by another
-/// thread.
+/// Checks a body in which `%p1` is true in thread 0, `%p2` is true in block 0, and `%p3` depends on
+/// shared memory that another thread may change.
 fn flow(body: &str) -> Vec<String> {
     let ptx = format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n.shared .align 4 .b8 flag[4];\n\
@@ -296,24 +296,22 @@ fn flow(body: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_barrier_that_was_copied_into_both_arms_of_a_branch_is_named() {
+fn barrier_copied_into_both_branch_arms_is_named() {
     let found = flow(
         "@%p1 bra $L1;\nbar.sync 0;\nbra.uni $L2;\n$L1:\nst.shared.u32 [flag], %r1;\nbar.sync 0;\n$L2:\nret;",
     );
     assert_eq!(
         found,
-        [
-            "a.ptx:20: f: barrier in divergent flow, line 19 decides by thread who comes to it: `bar.sync 0` \
-             and 1 more like it"
-        ]
+        ["a.ptx:20: f: barrier in divergent flow: line 19 selects the threads that reach it: \
+             `bar.sync 0` and 1 more like it"]
     );
-    // The barrier after the branch only.
+    // The sides of the branch reconverge before the only barrier.
     assert_eq!(flow("@%p1 bra $L1;\nst.shared.u32 [flag], %r1;\n$L1:\nbar.sync 0;\nret;"), [""; 0]);
 }
 
-/// LLVM uses one register for a counter's and a sum's first zero, and afterwards for the sum.
+/// LLVM copies one zeroed register to initialize a counter, and then keeps a sum in that register.
 #[test]
-fn what_a_register_holds_later_is_not_what_was_read_of_it_before() {
+fn copy_stays_uniform_after_its_source_diverges() {
     let counted = |between: &str| {
         flow(&format!(
             "mov.b32 %r3, 0;\n{between}mov.b32 %r4, %r3;\n$L1:\nbar.sync 0;\n\
@@ -330,7 +328,7 @@ fn what_a_register_holds_later_is_not_what_was_read_of_it_before() {
 
 /// LLVM reads the launch geometry again on both sides of a branch rather than once before it.
 #[test]
-fn what_both_sides_of_a_branch_read_of_the_geometry_is_the_same_for_all() {
+fn launch_geometry_read_on_both_branch_sides_is_uniform() {
     let read_twice = |one: &str, other: &str| {
         flow(&format!(
             "@%p1 bra $L1;\n{one}\nbra.uni $L2;\n$L1:\n{other}\n$L2:\nsetp.eq.s32 %p4, %r4, 32;\n\
@@ -378,7 +376,7 @@ fn every_kind_of_barrier_counts_and_nothing_else() {
 }
 
 #[test]
-fn what_differs_between_threads_is_followed_through_registers_and_flow() {
+fn divergence_spreads_through_registers_and_control_flow() {
     let varying = [
         ("mov.u32 %r4, %laneid;", "%r4"),
         ("add.s32 %r4, %r1, %r2;", "%r4"),
@@ -390,7 +388,7 @@ fn what_differs_between_threads_is_followed_through_registers_and_flow() {
         ("mov.u32 %r4, 0;\n@%p1 bra $S;\nmov.u32 %r4, 1;\n$S:", "%r4"),
         ("mov.u32 %r4, 0;\n@%p1 mov.u32 %r4, 1;", "%r4"),
         ("selp.u32 %r4, 1, 2, %p1;", "%r4"),
-        // The iteration count of a loop that threads leave at different times.
+        // The iteration count of a loop that threads leave after different numbers of iterations.
         (
             "mov.u32 %r5, %r1;\n$S:\nadd.s32 %r4, %r2, 7;\nadd.s32 %r5, %r5, -1;\nsetp.ne.s32 %p8, %r5, 0;\n@%p8 bra $S;",
             "%r4",
@@ -416,18 +414,18 @@ fn what_differs_between_threads_is_followed_through_registers_and_flow() {
 }
 
 #[test]
-fn what_a_branch_decides_ends_where_its_sides_meet() {
+fn control_dependence_ends_at_the_post_dominator() {
     for (body, barriers) in [
         // A uniform loop with a divergent branch in each iteration.
         ("$A:\n@%p1 bra $B;\nst.shared.u32 [flag], %r1;\n$B:\nbar.sync 0;\n@%p3 bra $A;\nret;", 0),
-        // A loop that threads leave one by one, and one after which they reconverge.
+        // A loop that threads leave one by one: a barrier inside of it, then a barrier after it.
         ("$A:\nbar.sync 0;\n@%p1 bra $A;\nret;", 1),
         ("$A:\nadd.s32 %r9, %r9, 1;\n@%p1 bra $A;\nbar.sync 0;\nret;", 0),
         // A thread that has exited does not reach the barrier.
         ("@%p1 ret;\nbar.sync 0;\nret;", 1),
         // A uniform branch inside of a divergent one.
         ("@%p1 bra $L;\n@%p2 bra $L;\nbar.sync 0;\n$L:\nret;", 1),
-        // Branch tables.
+        // Branch tables, indexed by a varying register and by a uniform one.
         ("$T: .branchtargets $A, $B;\nbrx.idx %r1, $T;\n$A:\nbar.sync 0;\n$B:\nret;", 1),
         ("$T: .branchtargets $A, $B;\nbrx.idx %r2, $T;\n$A:\nbar.sync 0;\n$B:\nret;", 0),
         // Hand-written asm: registers without % and scoped labels.
@@ -441,7 +439,7 @@ fn what_a_branch_decides_ends_where_its_sides_meet() {
 }
 
 #[test]
-fn a_divergent_barrier_is_let_stand_where_that_is_the_point() {
+fn allowance_accepts_divergent_barriers() {
     let source = rustc("", "mov.u32 %r1, %tid.x;\nsetp.eq.s32 %p1, %r1, 0;\n@%p1 bar.sync 0;");
     assert_eq!(shown(&source, Allowance::default()).len(), 1);
     assert_eq!(shown(&source, Allowance { divergent_barriers: true, ..Allowance::default() }), [""; 0]);
@@ -451,14 +449,17 @@ fn a_divergent_barrier_is_let_stand_where_that_is_the_point() {
 fn a_shared_address_is_never_generic() {
     let array = ".shared .align 16 .b8 tile[64];";
     for (body, problem) in [
-        ("mov.u64 %rd9, tile;\nadd.s64 %rd8, %rd9, 4;", "address of tile in 64 bits, as a generic one"),
+        (
+            "mov.u64 %rd9, tile;\nadd.s64 %rd8, %rd9, 4;",
+            "address of tile in 64 bits, which makes it generic",
+        ),
         (
             "mov.b64 %rd9, dynamic;\nadd.s64 %rd8, %rd9, 4;",
-            "address of dynamic in 64 bits, as a generic one",
+            "address of dynamic in 64 bits, which makes it generic",
         ),
-        ("cvta.shared.u64 %rd9, %rd8;", "shared address made generic, or a generic one shared"),
-        ("cvta.to.shared.u64 %rd9, %rd8;", "shared address made generic, or a generic one shared"),
-        ("cvta.shared::cta.u64 %rd9, tile;", "shared address made generic, or a generic one shared"),
+        ("cvta.shared.u64 %rd9, %rd8;", "conversion between a shared and a generic address"),
+        ("cvta.to.shared.u64 %rd9, %rd8;", "conversion between a shared and a generic address"),
+        ("cvta.shared::cta.u64 %rd9, tile;", "conversion between a shared and a generic address"),
     ] {
         let found = planted(array, body);
         assert!(found.len() == 1 && found[0].contains(problem), "{body}: {found:?}");
@@ -492,11 +493,9 @@ fn an_external_shared_array_has_no_size() {
     let found = planted(".extern .shared .align 16 .b8 _Zcuda_std_dyn_shared[16];", "");
     assert_eq!(
         found,
-        [
-            "a.ptx:8: external shared array _Zcuda_std_dyn_shared has a size, 16: ptxas ignores .extern then, \
-          and the launch's memory lies over what follows; it must be _Zcuda_std_dyn_shared[]: \
-          `.extern .shared .align 16 .b8 _Zcuda_std_dyn_shared[16]`"
-        ]
+        ["a.ptx:8: external shared array _Zcuda_std_dyn_shared has a size, 16: ptxas then ignores \
+             .extern, and the launch's memory overlaps static arrays; declare _Zcuda_std_dyn_shared[]: \
+             `.extern .shared .align 16 .b8 _Zcuda_std_dyn_shared[16]`"]
     );
     assert_eq!(planted(".shared .align 16 .b8 tile[16];", ""), [""; 0]);
 }
@@ -507,13 +506,14 @@ fn an_intrinsic_that_is_left_is_named() {
         let found =
             planted(&format!(".extern .func {name}(.param .b32 a);"), &format!("call.uni {name}, (a);"));
         assert_eq!(found.len(), 2, "{found:?}");
-        let problem = format!("{name} is left, an intrinsic that the code generator does not know");
+        let problem =
+            format!("the intrinsic {name} remains, because the code generator does not support it");
         assert!(found.iter().all(|line| line.contains(&problem)), "{found:?}");
     }
 }
 
 #[test]
-fn what_is_newer_than_the_target_is_named() {
+fn instructions_newer_than_the_target_are_named() {
     let on = |target: &str, body: &str| {
         shown(&rustc("", body).replace("sm_90", target), Allowance::default())
     };
@@ -554,12 +554,12 @@ fn what_is_newer_than_the_target_is_named() {
     assert!(clusters("sm_80")[0].contains(".explicitcluster needs sm_90, and the target is sm_80"));
 }
 
-/// rust-cuda's output for correct kernels whose barriers and shared memory are cuda_std's.
+/// The Rust source of these kernels is correct: the faults are those of rust-cuda's compilation.
 #[test]
-fn what_rust_cuda_makes_of_cuda_stds_barriers_and_shared_memory_is_rejected() {
+fn miscompiled_cuda_std_barriers_and_arrays_are_rejected() {
     macro_rules! fixture {
         ($name:literal) => {
-            include_str!(concat!("../../../sim/tests/ptx/nvvm_", $name, ".ptx"))
+            include_str!(concat!("../../sim/tests/ptx/nvvm_", $name, ".ptx"))
         };
     }
     let barrier = "barrier in divergent flow";
@@ -577,12 +577,11 @@ fn what_rust_cuda_makes_of_cuda_stds_barriers_and_shared_memory_is_rejected() {
     }
 }
 
-/// Both compilers' output for the same kernels with the device crate's barriers and shared memory.
 #[test]
-fn what_both_compilers_make_of_the_device_crate_is_accepted() {
+fn device_crate_is_accepted_from_both_compilers() {
     macro_rules! fixtures {
         ($($name:literal)*) => {
-            [$(($name, include_str!(concat!("../../../sim/tests/ptx/", $name, ".ptx")))),*]
+            [$(($name, include_str!(concat!("../../sim/tests/ptx/", $name, ".ptx")))),*]
         };
     }
     for (name, ptx) in fixtures!(

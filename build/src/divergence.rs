@@ -1,36 +1,36 @@
 //! Finds barriers in PTX that not all threads of the block reach.
 //!
 //! A compiler that does not know that an instruction is a barrier may copy it into both arms of a branch
-//! or sink it into one; one barrier for all threads is then two, each for some. So a barrier must not
-//! depend on a branch that threads of a block take differently.
+//! or sink it into one; then only some of the threads reach each copy. So a barrier must not depend on a
+//! branch that threads of a block take differently.
 //!
 //! - A register is *varying* where it may differ between the threads of a block: it is computed from
 //!   `%tid`, from the lane, from the result of an atomic, shuffle or vote, from a load at a varying
 //!   address, or is set differently on the two sides of a varying branch. A load of shared or global
 //!   memory from an address that is uniform across the block is uniform: that is how kernels broadcast.
-//!   (A register is not varying either if its only value is one and the same read of the launch
-//!   geometry, which LLVM copies into both sides of a branch.)
+//!   A register that is set only by reads of one launch geometry register is uniform, even if LLVM
+//!   copies the read into both sides of a varying branch.
 //! - A branch is varying if its predicate is; it controls the instructions between it and its immediate
 //!   post-dominator, where its sides reconverge.
-//! - A barrier among these, or with a varying predicate of its own, is a finding.
+//! - A barrier that a varying branch controls, or whose own predicate is varying, is a finding.
 //!
-//! The analysis is conservative: accepted code is correct except for races and for branches on memory
-//! that threads change between the branches. Some correct code is rejected: named barriers for some
-//! warps, for example.
+//! The analysis is conservative: all threads reach an accepted barrier, unless they load different
+//! values from one address because the memory is written between their loads. It rejects some correct
+//! code, such as a named barrier for some of the warps.
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ptx::{Item, Kind, Statement, Step, Token};
+use warpfold_ptx::syntax::{Item, Kind, Statement, Step, Token};
 
-pub(super) struct Divergent<'t, 'a> {
+pub(crate) struct Divergent<'t, 'a> {
     /// The barrier, or the call of a function with one.
-    pub(super) barrier: Statement<'t, 'a>,
+    pub(crate) barrier: Statement<'t, 'a>,
     /// The line of the branch or predicate on which the barrier depends.
-    pub(super) decided: usize,
+    pub(crate) decided: usize,
 }
 
 /// Returns the functions that execute a barrier, directly or in a callee.
-pub(super) fn synchronizing<'a>(items: &[Item<'a>]) -> HashSet<&'a str> {
+pub(crate) fn synchronizing<'a>(items: &[Item<'a>]) -> HashSet<&'a str> {
     let mut found = HashSet::new();
     loop {
         let before = found.len();
@@ -46,8 +46,7 @@ pub(super) fn synchronizing<'a>(items: &[Item<'a>]) -> HashSet<&'a str> {
     }
 }
 
-/// Returns the barriers of a function that not all threads of the block reach together.
-pub(super) fn divergent_barriers<'t, 'a>(
+pub(crate) fn divergent_barriers<'t, 'a>(
     item: &'t Item<'a>,
     synchronizing: &HashSet<&str>,
 ) -> Vec<Divergent<'t, 'a>> {
@@ -86,7 +85,7 @@ fn is_barrier(statement: &Statement<'_, '_>, synchronizing: &HashSet<&str>) -> b
 /// The control flow graph of a function.
 struct Flow<'t, 'a> {
     instructions: Vec<Statement<'t, 'a>>,
-    /// Successors by instruction; the number of instructions stands for the function's exit.
+    /// Indices of each instruction's successors; the index after the last instruction is the exit.
     next: Vec<Vec<usize>>,
     /// Registers declared by names without `%`, as in hand-written asm.
     named: HashSet<&'a str>,
@@ -159,8 +158,8 @@ impl<'t, 'a> Flow<'t, 'a> {
         }
     }
 
-    /// Returns the instructions that the branch at `at` controls: all between it and its reconvergence
-    /// point.
+    /// Returns the instructions that the branch at `at` controls: all between the branch and `meets`,
+    /// its reconvergence point.
     fn region(&self, at: usize, meets: Option<usize>) -> HashSet<usize> {
         let mut region = HashSet::new();
         let mut pending = self.next[at].clone();
@@ -175,14 +174,13 @@ impl<'t, 'a> Flow<'t, 'a> {
 
 #[derive(Default)]
 struct Reader<'t, 'a> {
-    /// Instructions with the scope of each.
+    /// Instructions, each with the index of its scope.
     instructions: Vec<(Statement<'t, 'a>, usize)>,
     /// The parent of each scope.
     scopes: Vec<Option<usize>>,
     scope: usize,
-    /// The instruction after each label, by scope.
+    /// The index of the instruction after each label, by scope and name.
     labels: HashMap<(usize, &'a str), usize>,
-    /// The targets of each `.branchtargets` table, by its label.
     tables: HashMap<&'a str, Vec<&'a str>>,
     last_label: &'a str,
     named: HashSet<&'a str>,
@@ -234,18 +232,16 @@ impl<'t, 'a> Reader<'t, 'a> {
         next
     }
 
-    /// Returns the instruction after a label, resolved from a scope outwards.
+    /// Returns the index of the instruction after a label, which is in this scope or an enclosing one.
     fn target(&self, scope: usize, label: &str) -> Option<usize> {
         let found = self.labels.get(&(scope, label)).copied();
         found.or_else(|| self.target(self.scopes[scope]?, label))
     }
 }
 
-/// The varying registers and branches of a function.
 #[derive(Default)]
 struct Varying<'a> {
     registers: HashSet<&'a str>,
-    /// Branches with the instructions that each controls.
     branches: HashMap<usize, HashSet<usize>>,
 }
 
@@ -284,9 +280,8 @@ impl<'a> Varying<'a> {
     }
 }
 
-/// Returns, for each register that each instruction reads, the instruction that set it, if that is in
-/// the same basic block. LLVM reuses one register for several values in turn, such as a counter's zero
-/// and a sum's.
+/// Returns, for each register that an instruction reads, the instruction that last set it in the same
+/// basic block, if any. LLVM uses one register for several values.
 fn sources(flow: &Flow<'_, '_>, registers: &[(Vec<&str>, Vec<&str>)]) -> Vec<Vec<Option<usize>>> {
     let mut begins: HashSet<usize> = HashSet::new();
     for (at, next) in flow.next.iter().enumerate() {
@@ -311,7 +306,7 @@ fn sources(flow: &Flow<'_, '_>, registers: &[(Vec<&str>, Vec<&str>)]) -> Vec<Vec
     sources
 }
 
-/// Returns the registers whose only value is one and the same read of the launch geometry.
+/// Returns the registers that are set only by reads of one and the same register of the launch geometry.
 fn of_geometry<'a>(flow: &Flow<'_, 'a>, registers: &[(Vec<&'a str>, Vec<&'a str>)]) -> HashSet<&'a str> {
     const GEOMETRY: &[&str] = &["%ntid", "%nctaid", "%ctaid"];
     let mut sources: HashMap<&str, Option<&str>> = HashMap::new();
@@ -329,9 +324,9 @@ fn of_geometry<'a>(flow: &Flow<'_, 'a>, registers: &[(Vec<&'a str>, Vec<&'a str>
     sources.into_iter().filter_map(|(register, source)| source.map(|_| register)).collect()
 }
 
-/// Returns the registers whose value depends on the path through a region: set both inside and outside
-/// of it, or set inside, in a loop that threads leave after different numbers of iterations, and read
-/// after it.
+/// Returns the registers whose value may depend on the path through a region: those set in the region
+/// that are set more than once, or are read outside of it, as after a loop that threads leave at
+/// different iterations.
 fn set_on_one_side<'a>(
     region: &HashSet<usize>,
     registers: &[(Vec<&'a str>, Vec<&'a str>)],
@@ -354,8 +349,8 @@ fn set_on_one_side<'a>(
     found
 }
 
-/// Returns the immediate post-dominator of each instruction: the first one on every path from it to the
-/// exit. `None` if no path reaches the exit, or if it is the exit itself.
+/// Returns the immediate post-dominator of each instruction: the first instruction that is on every path
+/// to the exit. It is `None` if no path reaches the exit, or if it is the exit itself.
 fn post_dominators(next: &[Vec<usize>]) -> Vec<Option<usize>> {
     let end = next.len();
     let order = from_the_end(next);
@@ -386,8 +381,8 @@ fn meeting(mut a: usize, mut b: usize, rank: &[usize], parent: &[Option<usize>])
     a
 }
 
-/// Returns all instructions that reach the exit, each after at least one of its successors, starting
-/// with the exit.
+/// Returns all instructions that reach the exit, ordered so that each follows at least one of its
+/// successors; the exit is the first.
 fn from_the_end(next: &[Vec<usize>]) -> Vec<usize> {
     let end = next.len();
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); end + 1];

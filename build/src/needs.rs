@@ -1,8 +1,7 @@
 //! The minimum compute capability of each instruction. An assembler for an older GPU rejects the
-//! instruction, and a driver the whole file.
+//! instruction, and a driver rejects the whole file.
 
-use crate::ptx::Statement;
-use warpfold_suite::Arch;
+use warpfold_ptx::{Arch, syntax::Statement};
 
 enum Part {
     /// A prefix of the opcode that ends at a dot.
@@ -13,7 +12,7 @@ enum Part {
 
 use Part::{Modifier, Opcode, Register};
 
-/// The oldest architecture with each feature that the suite's minimum architecture lacks.
+/// Features that the suite's minimum architecture lacks, each with the oldest architecture that has it.
 const NEEDS: &[(Part, &str)] = &[
     (Opcode("griddepcontrol"), "sm_90"),
     (Opcode("cp.async.bulk"), "sm_90"),
@@ -41,8 +40,8 @@ const NEEDS: &[(Part, &str)] = &[
 const DIRECTIVES: &[(&str, &str)] =
     &[(".explicitcluster", "sm_90"), (".reqnctapercluster", "sm_90"), (".maxclusterrank", "sm_90")];
 
-/// Returns the oldest architecture with an instruction, if it is newer than the suite's minimum.
-pub(super) fn of_instruction(statement: &Statement<'_, '_>) -> Option<Arch> {
+/// Returns the oldest architecture that has an instruction, if it is newer than the suite's minimum.
+pub(crate) fn of_instruction(statement: &Statement<'_, '_>) -> Option<Arch> {
     let opcode = statement.opcode();
     let has = |(part, arch): &(Part, &str)| {
         let found = match part {
@@ -57,9 +56,8 @@ pub(super) fn of_instruction(statement: &Statement<'_, '_>) -> Option<Arch> {
     NEEDS.iter().filter_map(has).max()
 }
 
-/// Returns the oldest architecture with a directive of an entry, if it is newer than the suite's
-/// minimum.
-pub(super) fn of_directive(directive: &str) -> Option<Arch> {
+/// Returns the oldest architecture that has a directive, if it is newer than the suite's minimum.
+pub(crate) fn of_directive(directive: &str) -> Option<Arch> {
     let found = DIRECTIVES.iter().find(|(name, _)| *name == directive);
     found.map(|(_, arch)| known(arch))
 }

@@ -1,14 +1,9 @@
-//! The compiler's one PTX file into one per variant, so that loading a variant does not make the
-//! driver compile all of them.
+//! Splits the compiler's PTX file by variant, so that the driver compiles only the variant that is
+//! loaded.
 
 use std::collections::{HashMap, HashSet};
 
-use anyhow::Result;
-
-use crate::{
-    failure::Failure,
-    ptx::{self, Item, Kind},
-};
+use warpfold_ptx::syntax::{self, Item, Kind};
 
 /// The part of a PTX file that belongs to one variant.
 #[derive(Debug)]
@@ -24,9 +19,9 @@ pub struct Part<'a> {
 /// Splits a PTX file by the prefix of its entries, `<id>_`. Ids without an entry have no part.
 ///
 /// # Errors
-/// An entry that belongs to no id, or PTX whose structure cannot be read.
-pub fn split<'a>(source: &str, ids: &[&'a str]) -> Result<Vec<Part<'a>>> {
-    let items = ptx::items(source)?;
+/// Returns a line for each entry that belongs to no id, or one for PTX whose structure cannot be read.
+pub fn split<'a>(source: &str, ids: &[&'a str]) -> Result<Vec<Part<'a>>, Vec<String>> {
+    let items = syntax::items(source).map_err(|malformed| vec![malformed.to_string()])?;
     let mut entries: HashMap<&str, Vec<usize>> = HashMap::new();
     let mut strangers = Vec::new();
     for (at, item) in items.iter().enumerate() {
@@ -42,7 +37,7 @@ pub fn split<'a>(source: &str, ids: &[&'a str]) -> Result<Vec<Part<'a>>> {
         }
     }
     if !strangers.is_empty() {
-        return Err(Failure::new(strangers).into());
+        return Err(strangers);
     }
 
     let definitions = definitions(&items);
@@ -58,8 +53,8 @@ pub fn split<'a>(source: &str, ids: &[&'a str]) -> Result<Vec<Part<'a>>> {
     Ok(ids.iter().filter_map(part).collect())
 }
 
-/// The same PTX with every entry bound to clusters of `blocks` blocks. Rust has no attribute that says
-/// so, and without the directive ptxas makes code for launches without clusters as well.
+/// Returns the PTX with every entry bound to clusters of `blocks` blocks. Rust has no attribute for
+/// this, and without the directive ptxas generates code for launches without clusters as well.
 pub fn in_clusters(ptx: &str, blocks: u32) -> String {
     let mut text = String::with_capacity(ptx.len());
     let mut in_head = false;
@@ -75,9 +70,9 @@ pub fn in_clusters(ptx: &str, blocks: u32) -> String {
     text
 }
 
-/// The same PTX with every external shared array open-ended. cuda_std declares the launch's shared
-/// memory as 16 bytes, and ptxas, which then ignores `.extern`, as an array of 16 bytes: what the launch
-/// asked for begins behind it, over whatever static array is there.
+/// Returns the PTX with every external shared array open-ended. cuda_std declares the launch's shared
+/// memory as an array of 16 bytes. ptxas then ignores `.extern` and allocates 16 bytes, and the launch's
+/// memory overlaps the static arrays after them.
 pub fn with_dynamic_shared(ptx: &str) -> String {
     let line = |line: &str| {
         let sized = line.trim_start().starts_with(".extern .shared ") && line.ends_with("];");
@@ -89,13 +84,14 @@ pub fn with_dynamic_shared(ptx: &str) -> String {
     ptx.lines().map(line).collect()
 }
 
-/// The longest id that the entry's name begins with: `tree_fast_sum_f32` is of `tree_fast`, not `tree`.
+/// Returns the longest id that is a prefix of the entry's name: `tree_fast_sum_f32` belongs to
+/// `tree_fast`, not to `tree`.
 fn owner<'a>(entry: &str, ids: &[&'a str]) -> Option<&'a str> {
     let begins = |id: &&&str| entry.strip_prefix(**id).is_some_and(|rest| rest.starts_with('_'));
     ids.iter().filter(begins).max_by_key(|id| id.len()).copied()
 }
 
-/// Which items define or declare a name.
+/// Returns the items that define or declare each name.
 fn definitions<'a>(items: &[Item<'a>]) -> HashMap<&'a str, Vec<usize>> {
     let mut definitions: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, item) in items.iter().enumerate() {
@@ -106,13 +102,13 @@ fn definitions<'a>(items: &[Item<'a>]) -> HashMap<&'a str, Vec<usize>> {
     definitions
 }
 
-/// The text of these entries with all that they need.
+/// Returns the text of these entries and of all items that they refer to.
 fn part(items: &[Item<'_>], definitions: &HashMap<&str, Vec<usize>>, entries: &[usize]) -> String {
     let needed = reachable(items, definitions, entries);
     let files: HashSet<u32> = needed
         .iter()
         .flat_map(|at| items[*at].statements())
-        .flat_map(|statement| ptx::location_files(&statement).collect::<Vec<_>>())
+        .flat_map(|statement| syntax::location_files(&statement).collect::<Vec<_>>())
         .collect();
     let mut text = String::new();
     for (at, item) in items.iter().enumerate() {
@@ -132,7 +128,7 @@ fn part(items: &[Item<'_>], definitions: &HashMap<&str, Vec<usize>>, entries: &[
     text
 }
 
-/// The items that some refer to, directly or through others.
+/// Returns these items and those that they refer to, directly or through others.
 fn reachable(
     items: &[Item<'_>],
     definitions: &HashMap<&str, Vec<usize>>,
@@ -284,10 +280,12 @@ $L__info_string0:
 
     #[test]
     fn an_entry_of_no_variant_is_named() {
-        let error = split(SOURCE, &["tree_fast"]).unwrap_err();
+        let problems = split(SOURCE, &["tree_fast"]).unwrap_err();
         assert_eq!(
-            error.to_string(),
-            "entry tree_sum_f32 belongs to no variant: its name must begin with an id of the catalogue and _"
+            problems,
+            [
+                "entry tree_sum_f32 belongs to no variant: its name must begin with an id of the catalogue and _"
+            ]
         );
         // The prefix is the whole id: `tree_` begins `tree_sum_f32`, `tre` does not.
         assert!(split(SOURCE, &["tre", "tree_fast"]).is_err());
