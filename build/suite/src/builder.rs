@@ -14,14 +14,13 @@ pub const CUB_LIBRARY: &str = "libwarpfold_cub.so";
 /// Environment variable with the path of a prebuilt CUB library, for machines without a compiler.
 pub const CUB: &str = "WARPFOLD_CUB";
 
-/// Builds from the current sources, where an earlier build is stale.
+/// Builds from the current sources. Output that is up to date is not built again.
 pub trait Builder: Sync {
-    /// Returns the kernels' PTX, by default for this machine's GPU.
+    /// Returns the kernels' PTX, by default for this machine's GPU, or for sm_90 without a GPU.
     ///
     /// # Errors
-    /// An unavailable code generator or architecture, a missing tool, kernels that do not compile, or
-    /// PTX that is not accepted. If everything that the code generator lacks is on this machine, the
-    /// error is a [`Failure`](crate::failure::Failure) whose lines all begin with `codegen nvvm needs`.
+    /// If parts of the code generator are missing on this machine, the error is a
+    /// [`Failure`](crate::failure::Failure) whose lines all begin with `codegen nvvm needs`.
     fn kernels(
         &self,
         workspace: &Workspace,
@@ -31,45 +30,32 @@ pub trait Builder: Sync {
         kernels: Kernels,
     ) -> Result<Ptx>;
 
-    /// Returns the PTX of the CUDA C twins, by default for this machine's GPU.
-    ///
-    /// # Errors
-    /// No nvcc, an architecture that it cannot compile for, a twin that does not compile, or PTX that is
-    /// not accepted.
+    /// Returns the CUDA C twins' PTX, by default for this machine's GPU, or for sm_90 without a GPU.
     fn twins(&self, workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> Result<Ptx>;
 
-    /// Returns the shared library of CUB's reductions, for this machine's GPU.
-    ///
-    /// # Errors
-    /// No nvcc, an architecture that it cannot compile for, sources that do not compile.
+    /// Returns the library of CUB's reductions, for this machine's GPU, or for sm_90 without a GPU.
     fn cub(&self, workspace: &Workspace, machine: &Machine) -> Result<PathBuf>;
 }
 
 /// The set of kernels to build; compiling all takes ten times as long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kernels {
-    /// The catalogue's variants and the kernels that test the suite. Other files may exist and be stale.
+    /// The catalogue's variants and the kernels that test the suite. Other files may be stale.
     Suite,
-    /// Also the kernels of the library's other operations and shapes.
+    /// All kernels, including those of the library's other operations and shapes.
     All,
 }
 
-/// A folder of built PTX.
 #[derive(Debug, Clone)]
 pub struct Ptx {
-    /// The folder, `ptx/<codegen>/<arch>` below another.
+    /// The folder, whose path ends with `ptx/<codegen>/<arch>`.
     pub folder: PathBuf,
-    /// The code generator that made it.
     pub codegen: Codegen,
-    /// The target architecture.
     pub arch: Arch,
 }
 
 impl Ptx {
-    /// Opens a store on this folder, restricted to its code generator and architecture.
-    ///
-    /// # Errors
-    /// The folder no longer exists.
+    /// Opens a store of this folder's PTX alone.
     pub fn store(&self) -> Result<PtxStore> {
         let root = self.folder.ancestors().nth(2).context("ptx/<codegen>/<arch> has two parents")?;
         Ok(PtxStore::at(root, Some(self.codegen))?.only(self.arch))
@@ -86,9 +72,6 @@ pub struct CodegenArg {
 
 impl CodegenArg {
     /// Returns the code generator to use, and prints it with the reason to standard error.
-    ///
-    /// # Errors
-    /// `WARPFOLD_CODEGEN` names no code generator.
     pub fn choose(self) -> Result<Choice> {
         let (codegen, why) = warpfold_suite::cli::codegen(self.codegen.map(Codegen::from))?;
         say!("codegen {codegen}: {why}");
@@ -107,22 +90,17 @@ pub enum Choice {
 
 impl Choice {
     /// Returns the default choice, which `WARPFOLD_CODEGEN` overrides.
-    ///
-    /// # Errors
-    /// `WARPFOLD_CODEGEN` names no code generator.
     pub fn by_default() -> Result<Self> {
         Self::of(warpfold_suite::default_codegen()?)
     }
 
-    /// Converts a code generator.
-    ///
-    /// # Errors
-    /// It compiles no kernels.
     pub fn of(codegen: Codegen) -> Result<Self> {
         match codegen {
             Codegen::Llvm => Ok(Self::Llvm),
             Codegen::Nvvm => Ok(Self::Nvvm),
-            Codegen::CudaC => bail!("codegen cuda-c compiles no kernels, only their twins"),
+            Codegen::CudaC => {
+                bail!("codegen cuda-c compiles only the twins of the kernels; take llvm or nvvm")
+            }
         }
     }
 }

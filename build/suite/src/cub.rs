@@ -1,4 +1,4 @@
-//! `cargo xtask build-cub`: CUB's device-wide reductions as a shared library, for comparison.
+//! `cargo xtask build-twins --cub`: CUB's device-wide reductions as a shared library, for comparison.
 //!
 //! `cuda/cub/` is compiled to `target/cub/<arch>/libwarpfold_cub.so`. The CUDA runtime is linked
 //! statically, so that the library runs where there is a driver and no toolkit. It is rebuilt only if
@@ -12,14 +12,16 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
+use warpfold_build::internal::supported;
 
-pub use warpfold_lab::builder::CUB_LIBRARY as LIBRARY;
+pub use crate::builder::CUB_LIBRARY as LIBRARY;
 
 use crate::{
-    arch::{for_this_gpu, supported_by},
+    arch::for_this_gpu,
     build_ptx::fingerprint::{Fingerprint, Sources},
-    doctor::Machine,
-    files, process, suite,
+    files,
+    machine::Machine,
+    process, suite,
     twins::Nvcc,
     workspace::{self, Workspace},
 };
@@ -31,7 +33,7 @@ const FINGERPRINT: &str = "fingerprint.txt";
 
 const LOG: &str = "nvcc.log";
 
-/// The compiler flags besides the architecture and [`OPTIMIZED`]: the parts are compiled in parallel,
+/// The compiler flags besides the architecture and [`OPTIMIZED`]. The sources are compiled in parallel,
 /// and only the C interface is exported.
 const FLAGS: &[&str] = &[
     "-std=c++17",
@@ -52,49 +54,32 @@ const FLAGS: &[&str] = &[
 
 const OPTIMIZED: &[&str] = &["-O3"];
 
-/// Flags of a check, which takes half as long.
+/// Flags for [`check`]; without optimization, compilation takes half as long.
 const UNOPTIMIZED: &[&str] = &["-Xcicc", "-O0"];
 
-/// Far above the compilation on a slow machine.
+/// Time limit, far above the compilation on a slow machine.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// The arguments of the command.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// GPU architecture [default: that of this machine's GPU, else sm_90]
-    #[arg(long, value_name = "sm_NN")]
-    pub arch: Option<Arch>,
-    /// Only check that the sources compile, to PTX without optimization, and discard the output
-    #[arg(long)]
-    pub check: bool,
-}
-
-/// A finished library.
 #[derive(Debug)]
 pub struct Built {
-    /// The path of the library.
     pub path: PathBuf,
-    /// The target architecture.
     pub arch: Arch,
     /// The compiler and its version in one line.
     pub compiler: String,
-    /// True if it was rebuilt by this call.
+    /// True if this call has rebuilt the library.
     pub rebuilt: bool,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Returns the errors of [`ensure()`].
-pub fn run(args: &Args) -> Result<()> {
+/// Builds the library or, with `check`, only compiles its sources to PTX without optimization.
+pub(crate) fn run(arch: Option<Arch>, check: bool) -> Result<()> {
     let workspace = Workspace::locate()?;
     let start = Instant::now();
-    if args.check {
-        check(&workspace, &Machine::this(&workspace), args.arch)?;
+    if check {
+        self::check(&workspace, &Machine::this(&workspace), arch)?;
         say!("{SOURCES} compiles, in {:.1} s", start.elapsed().as_secs_f32());
         return Ok(());
     }
-    let built = ensure(&workspace, &Machine::this(&workspace), args.arch)?;
+    let built = ensure(&workspace, &Machine::this(&workspace), arch)?;
     let what = match built.rebuilt {
         true => format!("built in {:.1} s", start.elapsed().as_secs_f32()),
         false => "up to date".to_owned(),
@@ -103,12 +88,8 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds the library if it is not up to date, and returns its location. Without an architecture it is
-/// built for this machine's GPU.
-///
-/// # Errors
-/// Fails, with a message of one line, if there is no nvcc, if it does not support the architecture, or
-/// if the sources do not compile.
+/// Builds the library if it is not up to date, and returns its location. The default architecture is
+/// that of this machine's GPU, or sm_90 without a GPU.
 pub fn ensure(workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> Result<Built> {
     let (nvcc, arch) = compiler(machine, arch)?;
     let folder = folder_of(workspace, arch);
@@ -117,11 +98,8 @@ pub fn ensure(workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> R
     Ok(Built { path: folder.join(LIBRARY), arch, compiler: nvcc.name, rebuilt })
 }
 
-/// Checks that the current sources compile, without changing the library. Without an architecture they
-/// are compiled for this machine's GPU.
-///
-/// # Errors
-/// As for [`ensure()`].
+/// Checks that the current sources compile, without changing the library. The default architecture is
+/// that of this machine's GPU, or sm_90 without a GPU.
 pub fn check(workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> Result<()> {
     let (nvcc, arch) = compiler(machine, arch)?;
     let folder = folder_of(workspace, arch);
@@ -135,7 +113,7 @@ fn compiler(machine: &Machine, arch: Option<Arch>) -> Result<(Nvcc, Arch)> {
     let nvcc = Nvcc::find(machine)?;
     let known = nvcc.archs()?;
     let found = || Some(for_this_gpu(suite::gpu_arch()?, &known));
-    let arch = supported_by(arch.or_else(found).unwrap_or(Arch::SIMULATED), &known)?;
+    let arch = supported(arch.or_else(found).unwrap_or(Arch::SIMULATED), known)?;
     Ok((nvcc, arch))
 }
 
@@ -143,11 +121,11 @@ fn folder_of(workspace: &Workspace, arch: Arch) -> PathBuf {
     workspace.target.join("cub").join(arch.to_string())
 }
 
-/// Returns all inputs of the library, except for the architecture, which names its folder.
+/// Returns the fingerprint of the library's inputs, except the architecture, which names the folder.
 fn inputs(workspace: &Workspace, nvcc: &Nvcc) -> Result<Fingerprint> {
     let mut inputs = Fingerprint::default();
     inputs.add("compiler", &nvcc.name);
-    // CUB's release is independent of the compiler's.
+    // CUB's headers may change without the compiler.
     inputs.add("headers", cub_version(&nvcc.path).unwrap_or_default());
     inputs.add("flags", [OPTIMIZED, FLAGS].concat());
     inputs.add_folder(&workspace.root.join(SOURCES), SOURCES, Sources::Bytes)?;
@@ -162,30 +140,27 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Builds the library if it does not match the inputs, and returns whether it was compiled.
     fn run(&self, inputs: &Fingerprint) -> Result<bool> {
         if self.is_current(inputs) {
             return Ok(false);
         }
         fs::create_dir_all(self.folder).with_context(|| self.unwritable())?;
         let _lock = workspace::lock(&self.folder.with_file_name(format!(".{}.lock", self.arch)))?;
-        // Another process may have built it before the lock was taken.
+        // Another process may have built the library before the lock was taken.
         if self.is_current(inputs) {
             return Ok(false);
         }
         let arch = format!("-arch={}", self.arch);
         let made = self.compile_anew(&[&[arch.as_str()], OPTIMIZED].concat())?;
-        // The fingerprint is removed first and written last, so that an interrupted build counts as
-        // none.
+        // The fingerprint is removed first and written last: an interrupted build is stale.
         let _ = fs::remove_file(self.folder.join(FINGERPRINT));
         let library = self.folder.join(LIBRARY);
         fs::rename(made.path().join(LIBRARY), library).with_context(|| self.unwritable())?;
-        let fingerprint = self.with_output(inputs).context("what was built is gone again")?;
+        let fingerprint = self.with_output(inputs).context("the built library has disappeared")?;
         files::replace(&self.folder.join(FINGERPRINT), fingerprint.to_text())?;
         Ok(true)
     }
 
-    /// Returns whether the library was built from these inputs and has not been changed since.
     fn is_current(&self, inputs: &Fingerprint) -> bool {
         let kept = fs::read_to_string(self.folder.join(FINGERPRINT)).ok();
         let same = |(now, kept): (Fingerprint, String)| {
@@ -224,7 +199,7 @@ impl Job<'_> {
         sources.sort();
         let mut command = self.nvcc.command();
         command.args(flags).args(FLAGS).env("TMPDIR", scratch);
-        // nvcc does not search the library folder of a toolkit from packages.
+        // nvcc does not search the library folder of a toolkit that was installed from packages.
         if let Some(libraries) = libraries(&self.nvcc.path) {
             command.arg("-L").arg(libraries);
         }
@@ -237,20 +212,19 @@ impl Job<'_> {
             bail!("{SOURCES} does not compile for {}: {} (all in {log})", self.arch, first_error(&said));
         }
         if !library.is_file() {
-            bail!("nvcc left no library of {SOURCES}");
+            bail!("nvcc wrote no library of {SOURCES}");
         }
         Ok(())
     }
 }
 
-/// Returns the folder of the static CUDA runtime in a toolkit from packages.
 pub(crate) fn libraries(nvcc: &Path) -> Option<PathBuf> {
     Some(root(nvcc)?.join("lib")).filter(|folder| folder.join("libcudart_static.a").is_file())
 }
 
 fn cub_version(nvcc: &Path) -> Option<Vec<u8>> {
     let headers = root(nvcc)?.join("include");
-    // CUDA 13 and later have a separate folder for it.
+    // CUDA 13 and later have CUB's headers in the folder `cccl`.
     let mut places = ["cccl/cub/version.cuh", "cub/version.cuh"].into_iter();
     places.find_map(|place| fs::read(headers.join(place)).ok())
 }
@@ -261,7 +235,10 @@ fn root(nvcc: &Path) -> Option<PathBuf> {
 
 fn first_error(said: &str) -> &str {
     let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines().find(|line| line.contains("error")).or_else(|| lines().next()).unwrap_or("without a word")
+    lines()
+        .find(|line| line.contains("error"))
+        .or_else(|| lines().next())
+        .unwrap_or("nvcc printed nothing")
 }
 
 #[cfg(test)]
@@ -269,9 +246,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_that_says_most_is_found() {
+    fn first_error_line_of_nvcc_is_found() {
         assert_eq!(first_error("note: a\n  x.cu(3): error: b\nerror: c\n"), "x.cu(3): error: b");
         assert_eq!(first_error("\nKilled\n"), "Killed");
-        assert_eq!(first_error(""), "without a word");
+        assert_eq!(first_error(""), "nvcc printed nothing");
     }
 }

@@ -7,12 +7,10 @@ use std::fmt;
 pub struct Failure(Vec<String>);
 
 impl Failure {
-    /// Creates an error of these lines.
     pub fn new(lines: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self(lines.into_iter().map(Into::into).collect())
     }
 
-    /// Returns the lines.
     pub fn lines(&self) -> &[String] {
         &self.0
     }

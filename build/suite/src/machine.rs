@@ -9,16 +9,18 @@ use std::{
     time::Duration,
 };
 
+use serde::Serialize;
+
 use crate::{process, workspace::Workspace};
 
-/// Limit on a program's answer to `--version`.
+/// Time limit for a program's answer to `--version`.
 pub const ANSWER: Duration = Duration::from_secs(10);
 
 const CHROMIUM: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 const FIREFOX: [&str; 2] = ["firefox", "firefox-esr"];
 
-/// The parts of a machine that are searched.
+/// The environment variables and folders in which programs and libraries are searched for.
 #[derive(Debug, Clone)]
 pub struct Machine {
     variables: HashMap<String, String>,
@@ -27,7 +29,6 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Returns the current machine.
     pub fn this(workspace: &Workspace) -> Self {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -41,7 +42,6 @@ impl Machine {
         Self { variables: HashMap::new(), root: root.to_owned(), target: root.join("target") }
     }
 
-    /// Sets an environment variable.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.variables.insert(name.to_owned(), value.into());
@@ -58,13 +58,13 @@ impl Machine {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    /// Returns the folders that may hold a CUDA toolkit, in order of preference: those that the user
-    /// names, the suite's download, the usual place, and that of the compiler on the PATH.
+    /// Returns the folders that may hold a CUDA toolkit, in order of preference: `CUDA_PATH` and
+    /// `CUDA_HOME`, the suite's download, `/usr/local/cuda`, and the folder of the nvcc on the PATH.
     pub fn cuda_roots(&self) -> Vec<PathBuf> {
         let named =
             ["CUDA_PATH", "CUDA_HOME"].iter().filter_map(|name| self.variable(name).map(PathBuf::from));
         let cuda = self.target.join("cuda");
-        // Packages unpack to a folder named after the toolkit's major version.
+        // Packages are unpacked to a folder that is named after the toolkit's major version.
         let packaged = entries(&cuda.join("nvidia"));
         let on_path = self
             .on_path("nvcc")
@@ -87,7 +87,6 @@ impl Machine {
         self.on_path(name).or_else(in_toolkit)
     }
 
-    /// Returns a program on the PATH.
     pub fn on_path(&self, name: &str) -> Option<PathBuf> {
         let folders = env::split_paths(self.variable("PATH")?).collect::<Vec<_>>();
         folders.into_iter().map(|folder| folder.join(name)).find(|path| is_program(path))
@@ -99,7 +98,7 @@ impl Machine {
         self.named_or_on_path("WARPFOLD_CHROMIUM", &CHROMIUM)
     }
 
-    /// Returns a Firefox for the same: the one that `WARPFOLD_FIREFOX` names, else one on the PATH.
+    /// Returns a Firefox for the report's page: the one in `WARPFOLD_FIREFOX`, else one on the PATH.
     pub fn firefox(&self) -> Option<PathBuf> {
         self.named_or_on_path("WARPFOLD_FIREFOX", &FIREFOX)
     }
@@ -123,7 +122,7 @@ pub fn version_of(program: &Path) -> Option<String> {
     version_in(&output.stdout).or_else(|| version_in(&output.stderr))
 }
 
-/// Returns the most detailed version number in a text: `13.0.88` of `release 13.0, V13.0.88`.
+/// Returns the version number with the most parts: `13.0.88` of `release 13.0, V13.0.88`.
 fn version_in(text: &str) -> Option<String> {
     let words = text
         .split([' ', '\n', '\t', ',', '(', ')', '-'])
@@ -131,7 +130,7 @@ fn version_in(text: &str) -> Option<String> {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let is_version = |word: &&str| word.contains('.') && word.split('.').all(is_number);
     let parts = |word: &str| word.split('.').count();
-    // On ties the first is returned.
+    // Of several with the same number of parts, the first is returned.
     let better = |best, next| if parts(next) > parts(best) { next } else { best };
     words.filter(is_version).reduce(better).map(str::to_owned)
 }
@@ -148,12 +147,72 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 
+/// A program or library that the suite can use, and whether it was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    pub name: String,
+    pub purpose: &'static str,
+    #[serde(flatten)]
+    pub state: State,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum State {
+    Found {
+        /// The version of the program or library, if it has one.
+        version: String,
+        place: String,
+    },
+    /// The program or library is missing or unsuitable.
+    Missing {
+        /// The reason, such as what was found instead.
+        why: String,
+        /// The way to install the program or library.
+        get: String,
+    },
+}
+
+impl Check {
+    pub fn found(
+        name: &str,
+        purpose: &'static str,
+        version: impl Into<String>,
+        place: impl Into<String>,
+    ) -> Self {
+        let state = State::Found { version: version.into(), place: place.into() };
+        Self { name: name.to_owned(), purpose, state }
+    }
+
+    pub fn missing(
+        name: &str,
+        purpose: &'static str,
+        why: impl Into<String>,
+        get: impl Into<String>,
+    ) -> Self {
+        let state = State::Missing { why: why.into(), get: get.into() };
+        Self { name: name.to_owned(), purpose, state }
+    }
+
+    pub fn is_found(&self) -> bool {
+        matches!(self.state, State::Found { .. })
+    }
+
+    /// Returns a one-line message if the program or library is missing.
+    pub fn complaint(&self) -> Option<String> {
+        match &self.state {
+            State::Found { .. } => None,
+            State::Missing { why, get } => Some(format!("{}: {why}; {get}", self.name)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_found_in_what_programs_say() {
+    fn versions_are_parsed_from_program_output() {
         for (text, version) in [
             ("git version 2.39.5\n", "2.39.5"),
             (

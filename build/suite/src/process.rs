@@ -10,22 +10,16 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-/// The result of a program.
 #[derive(Debug)]
 pub struct Output {
-    /// The exit status.
     pub status: ExitStatus,
-    /// The standard output.
     pub stdout: String,
-    /// The standard error.
     pub stderr: String,
 }
 
 impl Output {
-    /// Returns the standard output of a successful program.
-    ///
-    /// # Errors
-    /// The most informative line of its output.
+    /// Returns the standard output of a successful program. Otherwise the error is the program's last
+    /// line that is marked as an error, else its last line.
     pub fn success(self) -> Result<String> {
         if self.status.success() {
             return Ok(self.stdout);
@@ -39,9 +33,6 @@ impl Output {
 }
 
 /// Runs a program until it exits, or kills it after `limit`.
-///
-/// # Errors
-/// It cannot be started, or takes too long.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
     // Files, not pipes: a pipe would block if the program leaves children that hold it open.
@@ -60,8 +51,8 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Output> {
             break status;
         }
         if Instant::now() >= deadline {
-            // Its children are not killed: they stay in our process group, so that an interrupt from the
-            // terminal reaches all, and exit when their parent is gone.
+            // The program's children are not killed: they exit when their parent is gone. They stay in
+            // this process group, so that an interrupt from the terminal reaches all.
             child.kill()?;
             child.wait()?;
             bail!("{name} gave no answer within {} s", limit.as_secs_f32());
@@ -80,7 +71,7 @@ fn explain(name: &str, error: &io::Error) -> anyhow::Error {
 }
 
 fn capture() -> Result<File> {
-    tempfile::tempfile().context("no temporary file for a program's output")
+    tempfile::tempfile().context("a temporary file for a program's output cannot be created")
 }
 
 fn read(file: &mut File) -> Result<String> {
@@ -90,7 +81,7 @@ fn read(file: &mut File) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns the most informative line of an output: the last one marked as an error, else the last one.
+/// Returns the last line that is marked as an error, else the last one.
 fn complaint(text: &str) -> Option<String> {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     let is_error = |line: &&str| line.starts_with("error") || line.starts_with("E:");
@@ -115,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_says_what_the_program_said() {
+    fn failure_message_is_the_programs_error() {
         let output = run(
             &mut shell("echo 'error: no such thing' >&2; echo 'at frame 7' >&2; exit 3"),
             Duration::from_secs(5),

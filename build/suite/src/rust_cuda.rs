@@ -1,18 +1,17 @@
-//! Requirements of the `nvvm` code generator: rustc_codegen_nvvm links LLVM 7 and NVIDIA's libNVVM into
-//! a nightly compiler of one date.
+//! Requirements of the `nvvm` code generator: rustc_codegen_nvvm links LLVM 7 and NVIDIA's libNVVM, and
+//! is loaded by the nightly compiler of one date.
 
 use std::path::{Path, PathBuf};
 
-use warpfold_lab::machine::{entries, version_of};
+use crate::machine::{entries, version_of};
+use warpfold_build::internal::has_library;
 
-use crate::rust_src;
-
-use super::{Check, Machine};
+use crate::machine::{Check, Machine};
 
 /// The compiler that rustc_codegen_nvvm is written for.
 pub const NIGHTLY: &str = "nightly-2026-04-02";
 
-/// Its extra components: rustup's name, and the prefix in the toolchain's component list.
+/// Extra components of the toolchain: rustup's name, and the prefix in the toolchain's component list.
 const COMPONENTS: &[(&str, &str)] =
     &[("rust-src", "rust-src"), ("rustc-dev", "rustc-dev-"), ("llvm-tools-preview", "llvm-tools-")];
 
@@ -58,15 +57,14 @@ fn nightly(machine: &Machine) -> Vec<Check> {
     checks
 }
 
-/// Returns whether a toolchain has a component: by rustup's list or, for rust-src from elsewhere, by its
-/// files.
+/// Returns whether a toolchain has a component, by rustup's list. For rust-src it is enough that the
+/// files exist, because they may have been installed without rustup.
 fn has_component(toolchain: &Path, listed: &str) -> bool {
     let list = std::fs::read_to_string(toolchain.join("lib/rustlib/components")).unwrap_or_default();
-    list.lines().any(|line| line.starts_with(listed))
-        || listed == "rust-src" && rust_src::is_present(toolchain)
+    list.lines().any(|line| line.starts_with(listed)) || listed == "rust-src" && has_library(toolchain)
 }
 
-/// Returns the environment variables that rustc_codegen_nvvm's build reads, as far as the parts are
+/// Returns the environment variables for the build of rustc_codegen_nvvm, for the parts that are
 /// installed.
 pub fn environment(machine: &Machine) -> Vec<(&'static str, PathBuf)> {
     let llvm = llvm_config(machine).ok().map(|(program, _)| ("LLVM_CONFIG", program));
@@ -78,7 +76,6 @@ pub fn library_folder(machine: &Machine) -> Option<PathBuf> {
     toolkit_root(machine).map(|root| root.join("nvvm/lib64"))
 }
 
-/// Returns LLVM 7's llvm-config and version, or why each candidate was rejected.
 fn llvm_config(machine: &Machine) -> Result<(PathBuf, String), Vec<String>> {
     let named = machine.variable("LLVM_CONFIG").map(PathBuf::from);
     let on_path = ["llvm-config-7", "llvm-config"].iter().filter_map(|name| machine.on_path(name));
@@ -105,20 +102,18 @@ fn llvm(machine: &Machine) -> Check {
     }
 }
 
-/// The files of a CUDA toolkit that rustc_codegen_nvvm needs.
+/// Files that rustc_codegen_nvvm needs from one CUDA toolkit.
 const TOOLKIT: &[(&str, &str)] = &[
     ("libnvvm", "nvvm/lib64/libnvvm.so"),
     ("nvvm.h", "nvvm/include/nvvm.h"),
     ("libdevice", "nvvm/libdevice/libdevice.10.bc"),
 ];
 
-/// Returns the toolkit that has the most of these files.
 fn toolkit_root(machine: &Machine) -> Option<PathBuf> {
     let parts = |root: &PathBuf| TOOLKIT.iter().filter(|(_, path)| root.join(path).exists()).count();
     machine.cuda_roots().into_iter().rev().max_by_key(parts)
 }
 
-/// Checks the toolkit's files, which rustc_codegen_nvvm expects in a single toolkit folder.
 fn toolkit(machine: &Machine) -> Vec<Check> {
     let most = toolkit_root(machine);
     let part = |(name, path): &(&str, &str)| match &most {

@@ -1,4 +1,4 @@
-//! Builds of the catalogue's kernels for this machine's GPU.
+//! The builder of the catalogue's kernels, twins and CUB, and the PTX that commands and tests load.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -9,10 +9,6 @@ use std::{
 
 use anyhow::Result;
 use warpfold::internal::Family;
-use warpfold_lab::{
-    builder::{Builder, Kernels, Ptx},
-    suite,
-};
 use warpfold_suite::{
     Arch, Codegen, PtxStore,
     catalogue::{self, VARIANTS},
@@ -20,14 +16,15 @@ use warpfold_suite::{
 };
 
 use crate::{
-    build_ptx::{self, Choice, Feature, Variant},
-    cub,
-    doctor::Machine,
-    embed_ptx, twins,
+    build_ptx::{self, Feature, Variant},
+    builder::{Builder, Choice, CodegenArg, Kernels, Ptx},
+    cub, embed_ptx,
+    machine::Machine,
+    twins,
     workspace::Workspace,
 };
 
-/// The builds that the commands of [`warpfold_lab`] need.
+/// The builder of this repository's sources.
 #[derive(Debug, Clone, Copy)]
 pub struct Sources;
 
@@ -63,9 +60,9 @@ impl Builder for Sources {
     }
 }
 
-/// Returns every PTX file to build: the catalogue's variants and the suite's own test kernels.
+/// Returns a variant for every PTX file to build: those of the suite, of its tests, and of the library.
 pub fn variants() -> Vec<Variant> {
-    // SAFETY: the kernels are not run here.
+    // SAFETY: `testing` restricts only where its kernels are run, and here they are only built.
     let testing = unsafe { catalogue::testing() };
     let of_library: HashSet<&str> = catalogue::library_files().collect();
     let of_matrices =
@@ -91,40 +88,54 @@ pub fn variants() -> Vec<Variant> {
         .collect()
 }
 
-/// Returns the architecture of this machine's GPU, if the driver answers.
+/// Returns the architecture of this machine's GPU, or `None` without a driver and GPU.
 pub fn gpu_arch() -> Option<Arch> {
     Some(device::probe().ok()?.gpu.arch)
 }
 
-/// Returns the PTX of the current kernels, by the code generator that `WARPFOLD_CODEGEN` names, by
-/// default llvm. If `WARPFOLD_PTX_DIR` is set, that folder is used unchanged, for machines without a
-/// compiler.
-///
-/// # Errors
-/// Returns the errors of [`build_ptx::ensure`].
-pub fn ptx_store() -> Result<PtxStore> {
-    suite::ptx_store(&Sources, Choice::by_default()?)
+/// Returns the PTX of the current kernels by one code generator or, for machines without a compiler, the
+/// PTX in the folder that `WARPFOLD_PTX_DIR` names.
+pub fn ptx_store(builder: &dyn Builder, codegen: Choice) -> Result<PtxStore> {
+    match std::env::var_os(warpfold_suite::PTX_DIR) {
+        Some(_) => Ok(PtxStore::locate(Some(codegen.into()))?),
+        None => built(builder, codegen, Kernels::Suite),
+    }
 }
 
-/// Returns the PTX of the current kernels by llvm, regardless of `WARPFOLD_PTX_DIR`: for tests.
-///
-/// # Panics
-/// Panics if it cannot be built.
+/// Builds the PTX like [`ptx_store`], but ignores `WARPFOLD_PTX_DIR`.
+pub fn built(builder: &dyn Builder, codegen: Choice, kernels: Kernels) -> Result<PtxStore> {
+    let workspace = Workspace::locate()?;
+    builder.kernels(&workspace, &Machine::this(&workspace), codegen, None, kernels)?.store()
+}
+
+/// Returns the twins' PTX if `twins` is true, else the kernels' by the selected code generator.
+pub fn chosen_store(builder: &dyn Builder, twins: bool, codegen: CodegenArg) -> Result<PtxStore> {
+    if twins { twin_store(builder) } else { ptx_store(builder, codegen.choose()?) }
+}
+
+/// Returns the PTX of the current CUDA C twins or, if set, that in the folder `WARPFOLD_PTX_DIR`.
+pub fn twin_store(builder: &dyn Builder) -> Result<PtxStore> {
+    if std::env::var_os(warpfold_suite::PTX_DIR).is_some() {
+        return Ok(PtxStore::locate(Some(Codegen::CudaC))?);
+    }
+    let workspace = Workspace::locate()?;
+    builder.twins(&workspace, &Machine::this(&workspace), None)?.store()
+}
+
+/// Returns the PTX of the current kernels by `llvm`, regardless of `WARPFOLD_PTX_DIR`: for tests.
 #[doc(hidden)]
 pub fn built_by_llvm() -> PtxStore {
     let built = Workspace::locate().and_then(|workspace| sources_ptx(&workspace));
     built.unwrap_or_else(|error| panic!("{error:#}"))
 }
 
-pub(crate) fn sources_ptx(workspace: &Workspace) -> Result<PtxStore> {
+/// Returns the PTX of the current kernels by `llvm`, without the kernels that only the library runs.
+pub fn sources_ptx(workspace: &Workspace) -> Result<PtxStore> {
     let machine = Machine::this(workspace);
     Sources.kernels(workspace, &machine, Choice::Llvm, None, Kernels::Suite)?.store()
 }
 
-/// Returns the PTX that the library embeds, by name: for tests.
-///
-/// # Panics
-/// Panics if there is none.
+/// Returns the PTX that the library embeds, by file name: for tests.
 #[doc(hidden)]
 pub fn embedded() -> &'static BTreeMap<String, String> {
     static TEXTS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
@@ -134,32 +145,19 @@ pub fn embedded() -> &'static BTreeMap<String, String> {
     &TEXTS
 }
 
-/// Returns the PTX of the CUDA C twins, likewise.
-///
-/// # Errors
-/// Returns the errors of [`twins::ensure`], mainly that nvcc is missing.
-pub fn twin_store() -> Result<PtxStore> {
-    suite::twin_store(&Sources)
-}
-
 /// Environment variable that makes [`skip`] fail the test. `.ci/run` sets it.
 pub const STRICT_TESTS: &str = "WARPFOLD_STRICT_TESTS";
 
 /// Returns a command for nvcc, to which arguments can be added, and the folder of its toolkit's
 /// libraries.
-///
-/// # Errors
-/// Fails if there is no nvcc.
 pub fn nvcc() -> Result<(Command, Option<PathBuf>)> {
     let workspace = Workspace::locate()?;
     let nvcc = twins::Nvcc::find(&Machine::this(&workspace))?;
     Ok((nvcc.command(), cub::libraries(&nvcc.path)))
 }
 
-/// Prints that a test is skipped, and why.
-///
-/// # Panics
-/// Panics if [`STRICT_TESTS`] is set to anything but the empty string and 0.
+/// Prints that a test is skipped and why. Panics if [`STRICT_TESTS`] is set to anything but the empty
+/// string and 0.
 pub fn skip(why: &str) {
     let strict = std::env::var_os(STRICT_TESTS).is_some_and(|value| !value.is_empty() && value != "0");
     assert!(!strict, "{STRICT_TESTS} is set, and this cannot be tested: {why}");
@@ -170,16 +168,16 @@ pub fn skip(why: &str) {
 mod tests {
     use super::*;
 
-    /// In a separate process, because environment variables are per process.
+    /// Runs in a separate process, because environment variables are per process.
     #[test]
-    fn nothing_is_skipped_where_tests_are_strict() {
+    fn strict_tests_fail_instead_of_skipping() {
         const INNER: &str = "WARPFOLD_SKIPS";
         if std::env::var_os(INNER).is_some() {
             return skip("there is no nvcc");
         }
         for (strict, passes) in [(None, true), (Some(""), true), (Some("0"), true), (Some("1"), false)] {
             let mut test = std::process::Command::new(std::env::current_exe().unwrap());
-            test.args(["suite::tests::nothing_is_skipped_where_tests_are_strict", "--exact"]);
+            test.args(["suite::tests::strict_tests_fail_instead_of_skipping", "--exact"]);
             test.arg("--nocapture").env(INNER, "1").env_remove(STRICT_TESTS);
             test.envs(strict.map(|strict| (STRICT_TESTS, strict)));
             let output = test.output().unwrap();

@@ -17,18 +17,19 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use warpfold_build::{Allowance, check, internal::supported};
 use warpfold_suite::{Arch, Codegen, say};
 
 use crate::{
-    arch::{for_this_gpu, supported_by},
+    arch::for_this_gpu,
     build_ptx::{
         self,
-        check::{self, Allowance},
         fingerprint::Fingerprint,
         output::{Made, Output},
     },
-    doctor::{Machine, version_of},
+    cub,
     failure::Failure,
+    machine::{Machine, version_of},
     process, suite,
     workspace::Workspace,
 };
@@ -37,11 +38,11 @@ const CODEGEN: &str = Codegen::CudaC.name();
 
 const HEADER: &str = "common.cuh";
 
-/// The compiler flags besides the architecture. Floats keep IEEE semantics; line information is for
-/// `explain` and changes no instruction.
+/// The compiler flags besides the architecture. Floats keep IEEE semantics. `explain` needs the line
+/// information, which changes no instruction.
 const FLAGS: &[&str] = &["-std=c++17", "-O3", "-Werror", "all-warnings", "-lineinfo", "-ptx"];
 
-/// Far above the compilation of one twin on a slow machine.
+/// Time limit, far above the compilation of one twin on a slow machine.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// The arguments of the command.
@@ -50,30 +51,32 @@ pub struct Args {
     /// GPU architecture [default: that of this machine's GPU, else sm_90]
     #[arg(long, value_name = "sm_NN")]
     pub arch: Option<Arch>,
+    /// Instead, compile CUB's reductions to a shared library
+    #[arg(long)]
+    pub cub: bool,
+    /// Only check that CUB's reductions compile, to PTX without optimization, and discard the output
+    #[arg(long, requires = "cub")]
+    pub check: bool,
 }
 
-/// The PTX of the twins.
 #[derive(Debug)]
 pub struct Twins {
-    /// The folder of the files.
     pub folder: PathBuf,
-    /// The target architecture.
     pub arch: Arch,
     /// The compiler and its version in one line.
     pub compiler: String,
     /// One file per twin that this architecture supports.
     pub files: Vec<PathBuf>,
-    /// Twins that need a newer architecture, which is named.
+    /// Twins that need a newer architecture, with that architecture.
     pub skipped: Vec<(String, Arch)>,
     /// Twins that this call has compiled.
     pub rebuilt: Vec<String>,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Returns the errors of [`ensure()`].
 pub fn run(args: &Args) -> Result<()> {
+    if args.cub {
+        return cub::run(args.arch, args.check);
+    }
     let workspace = Workspace::locate()?;
     let start = Instant::now();
     let twins = ensure(&workspace, &Machine::this(&workspace), args.arch)?;
@@ -89,17 +92,13 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds the PTX of the twins that is not up to date, and returns its location. Without an architecture
-/// it is built for this machine's GPU.
-///
-/// # Errors
-/// Fails if there is no nvcc, if it does not support the architecture, if a twin does not compile, and
-/// if the check rejects its PTX.
+/// Builds the PTX of twins that is not up to date, and returns the location of all twins. The default
+/// architecture is that of this machine's GPU, or sm_90 without a GPU.
 pub fn ensure(workspace: &Workspace, machine: &Machine, arch: Option<Arch>) -> Result<Twins> {
     let nvcc = Nvcc::find(machine)?;
     let known = nvcc.archs()?;
     let found = || Some(for_this_gpu(suite::gpu_arch()?, &known));
-    let arch = supported_by(arch.or_else(found).unwrap_or(Arch::SIMULATED), &known)?;
+    let arch = supported(arch.or_else(found).unwrap_or(Arch::SIMULATED), known)?;
     let (sources, skipped): (Vec<Source>, _) =
         sources(&workspace.root.join("cuda"))?.into_iter().partition(|twin| arch.has(twin.needs));
 
@@ -152,26 +151,31 @@ pub(crate) struct Nvcc {
 impl Nvcc {
     pub(crate) fn find(machine: &Machine) -> Result<Self> {
         let Some(path) = machine.cuda_program("nvcc") else {
-            bail!("no nvcc on the PATH or in a CUDA toolkit: `cargo xtask cuda-toolkit` fetches it");
+            bail!(
+                "no nvcc on the PATH or in a CUDA toolkit: `cargo xtask doctor --fetch-cuda` fetches it"
+            );
         };
         let version = version_of(&path)
             .with_context(|| format!("{} does not answer to --version", path.display()))?;
         Ok(Self { path, name: format!("nvcc {version}") })
     }
 
-    /// Returns a command for the program, without flags from the environment.
+    /// Returns a command for nvcc that ignores flags from the environment.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.env_remove("NVCC_PREPEND_FLAGS").env_remove("NVCC_APPEND_FLAGS");
         command
     }
 
-    pub(crate) fn archs(&self) -> Result<Vec<String>> {
+    pub(crate) fn archs(&self) -> Result<Vec<Arch>> {
         let listed = process::run(self.command().arg("--list-gpu-code"), LIMIT)?.success();
-        let listed = listed.with_context(|| format!("{} lists no GPUs", self.path.display()))?;
+        let listed = listed
+            .with_context(|| format!("{} does not list its GPU architectures", self.path.display()))?;
         let plain = listed.lines().map(str::trim).filter(|name| name.starts_with("sm_"));
-        // The list leaves out the variants with a suffix.
-        Ok(plain.flat_map(|name| [name.to_owned(), format!("{name}a"), format!("{name}f")]).collect())
+        // nvcc's list leaves out the architectures with a suffix.
+        let all =
+            plain.flat_map(|name| ["", "a", "f"].map(|suffix| format!("{name}{suffix}").parse().ok()));
+        Ok(all.flatten().collect())
     }
 }
 
@@ -192,7 +196,7 @@ impl Job<'_> {
             return Ok(Vec::new());
         }
         let _lock = self.output.lock()?;
-        // Another process may have built some before the lock was taken.
+        // Another process may have built some twins before the lock was taken.
         let stale = |(twin, inputs): &(&Source, &Fingerprint)| {
             self.output.stale_file(&file_name(&twin.id), inputs).is_some()
         };
@@ -219,7 +223,7 @@ impl Job<'_> {
         inputs
     }
 
-    /// Compiles twins in parallel. The error lists all that fail, not only the first.
+    /// Compiles the twins. The error lists all that fail, not only the first.
     fn compile_all(&self, twins: &[&Source]) -> Result<Vec<Made>> {
         if twins.is_empty() {
             return Ok(Vec::new());
@@ -257,19 +261,19 @@ impl Job<'_> {
         let output = process::run(&mut command, LIMIT)?;
         if !output.status.success() {
             say!("{}{}", output.stdout, output.stderr.trim_end());
-            bail!("cuda/{}.cu does not compile for {} (its messages are above)", twin.id, self.arch);
+            bail!("cuda/{}.cu does not compile for {} (nvcc's messages are above)", twin.id, self.arch);
         }
         let ptx = fs::read_to_string(&ptx)
-            .with_context(|| format!("nvcc left no PTX of cuda/{}.cu", twin.id))?;
+            .with_context(|| format!("nvcc wrote no PTX of cuda/{}.cu", twin.id))?;
         self.accept(twin, &ptx)?;
         let header = build_ptx::header(&self.nvcc.name, CODEGEN, self.arch, &twin.id);
         Ok((name, format!("{header}{ptx}")))
     }
 
-    /// Checks a twin by the rules of the kernels: a comparison with a twin that spills is meaningless.
+    /// Checks a twin by the rules for kernels: a comparison with a twin that spills is meaningless.
     fn accept(&self, twin: &Source, ptx: &str) -> Result<()> {
         let source = format!("cuda/{}.cu for {}", twin.id, self.arch);
-        let findings = check::check(&source, ptx, Allowance::default());
+        let findings = check(&source, ptx, Allowance::default());
         let mut lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
         if !ptx.contains(&format!(".entry {}_", twin.id)) {
             lines.push(format!("{source}: no entry {}_<op>_<dtype>", twin.id));
@@ -287,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_twin_needs_is_on_a_line_of_its_own() {
+    fn required_arch_is_read_from_a_needs_line() {
         assert_eq!(needs("// The idea\n#include\n").unwrap(), Arch::OLDEST);
         assert_eq!(needs("// The idea\n// needs sm_90\n").unwrap().to_string(), "sm_90");
         assert!(needs("// needs a GPU\n").is_err());
@@ -295,7 +299,7 @@ mod tests {
 
     #[test]
     fn every_twin_opens_with_its_idea_and_source() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cuda");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cuda");
         for twin in sources(&folder).unwrap() {
             let comment: Vec<&str> =
                 twin.text.lines().take_while(|line| line.starts_with("// ")).collect();

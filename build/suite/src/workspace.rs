@@ -10,7 +10,7 @@ use warpfold_suite::say;
 
 use anyhow::{Context, Result};
 
-/// The kernels' dependencies: what they share with the host, and the primitives.
+/// Path dependencies of the kernels: types shared with the host, and the primitives.
 pub const DEPENDENCIES: [&str; 2] = ["abi", "device"];
 
 /// The folders that commands read and write.
@@ -18,18 +18,15 @@ pub const DEPENDENCIES: [&str; 2] = ["abi", "device"];
 pub struct Workspace {
     /// The folder of the root manifest, absolute and free of symbolic links.
     pub root: PathBuf,
-    /// The output folder, `target/` of the root. Deliberately not `CARGO_TARGET_DIR`: PTX is loaded from
-    /// one place.
+    /// The output folder, `target/` of the root. `CARGO_TARGET_DIR` does not change it, because programs
+    /// load PTX from this folder.
     pub target: PathBuf,
     /// The PATH for compilers and other tools; by default that of this process.
     pub path: Option<OsString>,
 }
 
 impl Workspace {
-    /// Finds the workspace around the current folder, else the one that this tool was built in.
-    ///
-    /// # Errors
-    /// Neither has a `kernels/` crate.
+    /// Finds the workspace that contains the current folder, else the one in which this tool was built.
     pub fn locate() -> Result<Self> {
         let here = env::current_dir().unwrap_or_default();
         let built_in = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -40,37 +37,30 @@ impl Workspace {
             .and_then(Self::at)
     }
 
-    /// Returns the workspace with this root.
-    ///
-    /// # Errors
-    /// There is no such folder.
     pub fn at(root: &Path) -> Result<Self> {
-        let root = fs::canonicalize(root).with_context(|| format!("no folder {}", root.display()))?;
+        let root = fs::canonicalize(root)
+            .with_context(|| format!("the folder {} cannot be opened", root.display()))?;
         Ok(Self { target: root.join("target"), root, path: None })
     }
 
-    /// Returns the folder of the kernels' crate.
     pub fn kernels(&self) -> PathBuf {
         self.root.join("kernels")
     }
 
-    /// Returns the crates that become PTX, as folders of the root, package `warpfold-<folder>` each: the
-    /// kernels' crate, and those of its dependencies that are in this source tree.
+    /// Returns the crates that are compiled to PTX, each as a folder of the root whose package is
+    /// `warpfold-<folder>`: the kernels' crate, and its dependencies in this source tree.
     pub fn device_crates(&self) -> impl Iterator<Item = &'static str> {
         let manifest = fs::read_to_string(self.kernels().join("Cargo.toml")).unwrap_or_default();
         let is_named = move |name: &&str| manifest.contains(&format!("path = \"../{name}\""));
         DEPENDENCIES.into_iter().filter(is_named).chain(["kernels"])
     }
 
-    /// Returns the workspace that compiles the device crate with rust-cuda.
+    /// Returns the folder of the workspace that compiles the kernels with rust-cuda.
     pub fn nvvm(&self) -> PathBuf {
         self.root.join("nvvm")
     }
 
     /// Returns the compiler release that `rust-toolchain.toml` pins.
-    ///
-    /// # Errors
-    /// The file is missing or pins nothing.
     pub fn pinned_channel(&self) -> Result<String> {
         let path = self.root.join("rust-toolchain.toml");
         let text =
@@ -78,7 +68,7 @@ impl Workspace {
         text.lines()
             .find_map(|line| line.trim().strip_prefix("channel")?.trim().strip_prefix('='))
             .map(|value| value.trim().trim_matches('"').to_owned())
-            .with_context(|| format!("{} names no channel", path.display()))
+            .with_context(|| format!("{} has no `channel`", path.display()))
     }
 
     /// Formats a path relative to the root, if it is inside.
@@ -88,9 +78,6 @@ impl Workspace {
 }
 
 /// Takes a lock, waiting for its holder. It is released when the file is dropped or the process ends.
-///
-/// # Errors
-/// The file cannot be created or locked.
 pub fn lock(path: &Path) -> Result<File> {
     let made = path.parent().map_or(Ok(()), fs::create_dir_all);
     let file = made.and_then(|()| File::create(path));
@@ -98,7 +85,7 @@ pub fn lock(path: &Path) -> Result<File> {
     match file.try_lock() {
         Ok(()) => return Ok(file),
         Err(TryLockError::WouldBlock) => {
-            say!("waiting for another process that holds {}", path.display())
+            say!("waiting for another process, which has locked {}", path.display())
         }
         Err(TryLockError::Error(_)) => {}
     }

@@ -1,4 +1,4 @@
-//! Fingerprints of builds: `name = hash` lines, one per input, so that a rebuild can say why.
+//! Fingerprints of builds: `name = hash` lines, one per input. A rebuild names the input that changed.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,6 @@ use std::{
 use anyhow::{Context, Result};
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
-/// The inputs and output files of a build.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Fingerprint(BTreeMap<String, String>);
 
@@ -21,8 +20,8 @@ pub(crate) struct Fingerprint(BTreeMap<String, String>);
 pub(crate) enum Sources {
     /// Every byte, because line tables depend on it.
     Bytes,
-    /// The code without comments and documentation. No line number may reach what is made of it, as
-    /// `line!()` and panics with a location would.
+    /// The code without comments and documentation. The output must not contain line numbers, which
+    /// `line!()` and panics with a location would add.
     Code,
 }
 
@@ -33,7 +32,7 @@ impl Sources {
             return Ok(bytes);
         }
         let tokens = str::from_utf8(&bytes).ok().and_then(|text| text.parse().ok());
-        // A file that is not valid Rust counts byte by byte.
+        // A file that is not valid Rust is hashed as bytes.
         Ok(tokens.map_or(bytes, |tokens| {
             let mut code = String::new();
             push_code(tokens, &mut code);
@@ -114,7 +113,7 @@ impl Fingerprint {
         Ok(())
     }
 
-    /// Adds files of a folder as `<prefix>/<name>`; a missing file is recorded too.
+    /// Adds files of a folder as `<prefix>/<name>`. A missing file is recorded as missing.
     pub(crate) fn add_files(&mut self, folder: &Path, prefix: &str, names: &[&str]) {
         for name in names {
             self.add(&format!("{prefix}/{name}"), fs::read(folder.join(name)).ok());
@@ -125,13 +124,12 @@ impl Fingerprint {
         self.0.extend(other.0.clone());
     }
 
-    /// Returns a description of the first difference to an earlier fingerprint.
     pub(crate) fn difference(&self, before: &Self) -> Option<String> {
         let gone = || before.0.keys().find(|name| !self.0.contains_key(*name));
         self.change(before).or_else(|| Some(format!("{} is gone", gone()?)))
     }
 
-    /// Returns the first of these entries that changed; entries only in `before` are ignored.
+    /// Returns a message about the first changed entry; entries that only `before` has are ignored.
     pub(crate) fn change(&self, before: &Self) -> Option<String> {
         let changed = self.0.iter().find(|(name, hash)| before.0.get(*name) != Some(hash));
         changed.map(|(name, _)| format!("{name} changed"))
@@ -187,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_are_no_code() {
+    fn comments_do_not_change_the_fingerprint() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.rs");
         let code = |text: &str| {

@@ -4,16 +4,10 @@
 //! or not at all: after a rejection the previously accepted ones remain. If the PTX is up to date,
 //! nothing is done.
 
-pub mod check;
-mod divergence;
 pub(crate) mod fingerprint;
-pub(crate) mod flags;
 mod llvm;
-mod needs;
 mod nvvm;
 pub(crate) mod output;
-pub mod outside;
-pub mod split;
 
 use std::{
     collections::BTreeMap,
@@ -25,29 +19,28 @@ use std::{
 
 use anyhow::{Context, Result};
 use rayon::prelude::*;
+use warpfold_build::{
+    Allowance, check,
+    internal::{Part, code_flags, common_flags, in_clusters, split, supported, with_dynamic_shared},
+};
 use warpfold_suite::{Arch, Codegen, say};
 
-pub use warpfold_lab::builder::{Choice, CodegenArg, Kernels};
+pub use crate::builder::{Choice, CodegenArg, Kernels};
 
 use crate::{
-    arch::{for_this_gpu, supported_by},
-    doctor::{self, Check, Machine},
+    arch::for_this_gpu,
     failure::Failure,
-    rust_src,
+    machine::{Check, Machine},
+    rust_cuda, rust_src,
     toolchain::Toolchain,
     workspace::Workspace,
 };
-use check::Allowance;
 use fingerprint::{Fingerprint, Sources};
 use output::{Made, Output};
-use split::Part;
 
 /// Format version in the fingerprint, to be incremented when this tool writes other output for the same
 /// input.
 pub(crate) const FORMAT: u32 = 2;
-
-/// The Rust target triple of NVIDIA GPUs.
-pub const TARGET: &str = "nvptx64-nvidia-cuda";
 
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
@@ -58,11 +51,8 @@ pub struct Args {
     /// GPU architecture [default: that of this machine's GPU, else sm_90]
     #[arg(long, value_name = "sm_NN")]
     pub arch: Option<Arch>,
-    /// Compile and check a crate of kernels outside the workspace instead of kernels/
-    #[arg(long, value_name = "FOLDER")]
-    pub kernels: Option<PathBuf>,
     /// Also compile the kernels that only the library uses, for all its operations and shapes
-    #[arg(long, conflicts_with = "kernels")]
+    #[arg(long)]
     pub library: bool,
     /// Show all compiler output
     #[arg(long)]
@@ -74,7 +64,7 @@ pub struct Args {
 pub enum Feature {
     /// The catalogue's variants and the suite's own test kernels.
     Suite,
-    /// The kernels that only the library uses, but for those of [`Matrices`](Self::Matrices).
+    /// The kernels that only the library uses, except those of [`Matrices`](Self::Matrices).
     Library,
     /// The library's kernels for rows and other axes.
     Matrices,
@@ -95,17 +85,16 @@ impl Feature {
 /// The properties of a variant that the build uses.
 #[derive(Debug, Clone)]
 pub struct Variant {
-    /// Its id: the prefix of its entries and the stem of its file name.
+    /// The variant's id: the prefix of its entries and the stem of its file name.
     pub id: String,
     /// The maximum local memory per thread, in bytes.
     pub local_bytes: u64,
-    /// True if barriers may be placed where not all threads of a block reach them.
+    /// True if barriers that not all threads of a block reach are accepted.
     pub divergent_barriers: bool,
-    /// The oldest architecture that supports it; for older ones it has no file.
+    /// The oldest architecture that supports the variant, which is not built for older ones.
     pub min_arch: Arch,
     /// Blocks per cluster; 1 without clusters.
     pub cluster: u32,
-    /// The feature that compiles it.
     pub feature: Feature,
 }
 
@@ -122,61 +111,43 @@ impl From<&str> for Variant {
     }
 }
 
-/// A build request.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
-    /// The code generator.
     pub codegen: Choice,
-    /// The architecture, if the user named one.
     pub arch: Option<Arch>,
-    /// Detects the architecture of this machine's GPU; called only if the user named none.
+    /// Detects the architecture of this machine's GPU; called only if `arch` is `None`.
     pub detect_arch: &'a (dyn Fn() -> Option<Arch> + Sync),
-    /// Every variant of the catalogue.
     pub variants: &'a [Variant],
-    /// The subset to build.
     pub kernels: Kernels,
-    /// The machine that the code generator's tools are searched on.
+    /// The machine on which the code generator's tools are searched for.
     pub machine: &'a Machine,
-    /// True to show all compiler output.
     pub verbose: bool,
 }
 
 /// The PTX of a finished build.
 #[derive(Debug)]
 pub struct Built {
-    /// The folder of the files.
     pub folder: PathBuf,
-    /// The code generator that made it.
     pub codegen: Codegen,
-    /// The target architecture.
     pub arch: Arch,
     /// One file per variant.
     pub files: Vec<PathBuf>,
-    /// Why it was rebuilt; `None` if it was up to date.
+    /// The reason for a rebuild; `None` if the files were up to date.
     pub rebuilt: Option<String>,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Returns the errors of [`ensure`].
 pub fn run(
     args: &Args,
     variants: &[Variant],
     detect_arch: &(dyn Fn() -> Option<Arch> + Sync),
 ) -> Result<()> {
     let workspace = Workspace::locate()?;
-    let &Args { codegen, arch, ref kernels, library, verbose } = args;
+    let &Args { codegen, arch, library, verbose } = args;
     let codegen = codegen.choose()?;
     let start = Instant::now();
     let machine = &Machine::this(&workspace);
     let wanted = if library { Kernels::All } else { Kernels::Suite };
     let request = Request { codegen, arch, detect_arch, variants, kernels: wanted, machine, verbose };
-    if let Some(folder) = kernels {
-        let file = outside::build(&workspace, &request, folder)?;
-        say!("{}: built in {:.1} s", workspace.show(&file), start.elapsed().as_secs_f32());
-        return Ok(());
-    }
     let built = ensure(&workspace, &request)?;
     let what = match built.rebuilt {
         None => "up to date".to_owned(),
@@ -189,10 +160,6 @@ pub fn run(
 /// Builds the PTX of the kernels if it is not up to date, and returns its location.
 ///
 /// Progress goes to standard error; nothing is printed if all is up to date.
-///
-/// # Errors
-/// Fails for a code generator or architecture that is not available, a missing tool, kernels that do not
-/// compile, and PTX that the check rejects.
 pub fn ensure(workspace: &Workspace, request: &Request<'_>) -> Result<Built> {
     let codegen = Codegen::from(request.codegen);
     let (toolchain, arch) = toolchain(workspace, request)?;
@@ -201,7 +168,7 @@ pub fn ensure(workspace: &Workspace, request: &Request<'_>) -> Result<Built> {
         let job = Job { workspace, toolchain: &toolchain, arch, request, features };
         job.ensure(&job.output(&folder))
     };
-    // The compiler compiles each crate of kernels with one thread.
+    // In parallel, because the compiler uses one thread for each crate of kernels.
     let made = compilations(request).par_iter().map(job).collect::<Result<Vec<_>>>()?;
     let (files, rebuilt): (Vec<_>, Vec<_>) = made.into_iter().unzip();
     let (mut files, rebuilt) = (files.concat(), rebuilt.into_iter().flatten().next());
@@ -209,8 +176,8 @@ pub fn ensure(workspace: &Workspace, request: &Request<'_>) -> Result<Built> {
     Ok(Built { folder, codegen, arch, files, rebuilt })
 }
 
-/// Returns the features of each compilation. rust-cuda's builder starts from scratch for each one:
-/// `nvvm` compiles all features at once.
+/// Returns the features of each compilation. `nvvm` compiles all features at once, because rust-cuda's
+/// builder compiles every crate again each time.
 const fn compilations(request: &Request<'_>) -> &'static [&'static [Feature]] {
     match (request.codegen, request.kernels) {
         (Choice::Nvvm, _) => &[Feature::ALL],
@@ -219,11 +186,8 @@ const fn compilations(request: &Request<'_>) -> &'static [&'static [Feature]] {
     }
 }
 
-/// Returns the fingerprint of all that the kernels' machine code depends on; positions in source files
-/// do not count.
-///
-/// # Errors
-/// Fails for an architecture that the compiler does not know and for files that cannot be read.
+/// Returns the fingerprint of everything that determines the kernels' machine code. Comments and line
+/// numbers are excluded.
 pub(crate) fn inputs(workspace: &Workspace, request: &Request<'_>) -> Result<Fingerprint> {
     let (toolchain, arch) = toolchain(workspace, request)?;
     let features = Feature::ALL;
@@ -233,7 +197,7 @@ pub(crate) fn inputs(workspace: &Workspace, request: &Request<'_>) -> Result<Fin
 fn arch(toolchain: &Toolchain, request: &Request<'_>) -> Result<Arch> {
     let known = toolchain.gpu_archs()?;
     let found = || Some(for_this_gpu((request.detect_arch)()?, &known));
-    supported_by(request.arch.or_else(found).unwrap_or(Arch::SIMULATED), &known)
+    Ok(supported(request.arch.or_else(found).unwrap_or(Arch::SIMULATED), known)?)
 }
 
 fn toolchain(workspace: &Workspace, request: &Request<'_>) -> Result<(Toolchain, Arch)> {
@@ -244,14 +208,13 @@ fn toolchain(workspace: &Workspace, request: &Request<'_>) -> Result<(Toolchain,
     let arch = arch(&pinned, request)?;
     let toolchain = match request.codegen {
         Choice::Llvm => pinned,
-        Choice::Nvvm => Toolchain::named(workspace, doctor::nvvm::NIGHTLY)?,
+        Choice::Nvvm => Toolchain::named(workspace, rust_cuda::NIGHTLY)?,
     };
     Ok((toolchain, arch))
 }
 
-/// Returns an error that lists what this machine lacks for the `nvvm` code generator.
 fn require_nvvm(workspace: &Workspace, machine: &Machine) -> Result<()> {
-    let mut lacks = doctor::nvvm::checks(machine);
+    let mut lacks = rust_cuda::checks(machine);
     lacks.retain(|check| !check.is_found());
     if !workspace.nvvm().join("Cargo.toml").is_file() {
         let why = "this source tree has no nvvm/";
@@ -281,14 +244,14 @@ impl Job<'_> {
         }
     }
 
-    /// Builds the files unless they are up to date. Returns them, and why they were built.
+    /// Builds the files unless they are up to date. Returns them and the reason for the build.
     fn ensure(&self, output: &Output) -> Result<(Vec<PathBuf>, Option<String>)> {
         let (arch, codegen) = (self.arch, Codegen::from(self.request.codegen));
         let inputs = self.inputs(Sources::Bytes)?;
         let mut rebuilt = None;
         if output.stale(&inputs).is_some() {
             let _lock = output.lock()?;
-            // Another process may have built them before the lock was taken.
+            // Another process may have built the files before the lock was taken.
             rebuilt = output.stale(&inputs);
             if let Some(why) = &rebuilt {
                 say!("compiling {} for {arch} with {codegen}: {why}", self.describe());
@@ -302,8 +265,8 @@ impl Job<'_> {
         self.request.variants.iter().filter(|variant| self.features.contains(&variant.feature))
     }
 
-    /// Returns this compilation's files in the folder shared by all. Files of no variant count as the
-    /// suite's, so that a rebuild removes them.
+    /// Returns this compilation's part of the output folder, which compilations share. Files that belong
+    /// to no variant count as the suite's, so that a rebuild of the suite removes them.
     fn output(&self, folder: &Path) -> Output {
         let others =
             || self.request.variants.iter().filter(|variant| !self.features.contains(&variant.feature));
@@ -314,7 +277,6 @@ impl Job<'_> {
         }
     }
 
-    /// Returns the folder of a compilation.
     fn scratch(&self) -> PathBuf {
         let folder = self.workspace.target.join("kernels").join(self.arch.to_string());
         match self.features {
@@ -337,7 +299,7 @@ impl Job<'_> {
         for variant in of_suite {
             inputs.add(&format!("variant {}", variant.id), settings(variant));
         }
-        // One input for all of the library's thousand variants, sorted by name.
+        // The library's thousand variants are one input, sorted by name.
         let of_library: BTreeMap<_, _> =
             of_library.into_iter().map(|variant| (&variant.id, settings(variant))).collect();
         inputs.add("the library's variants", of_library);
@@ -348,16 +310,16 @@ impl Job<'_> {
         }
         match self.request.codegen {
             Choice::Llvm => {
-                inputs.add(&format!("flags for {}", self.arch), llvm::code_flags(self.arch));
+                inputs.add(&format!("flags for {}", self.arch), code_flags(self.arch));
                 for &feature in self.features {
-                    let flags = llvm::flags_of(Some(feature));
+                    let flags = llvm::flags_of(feature);
                     inputs.add(&format!("flags for {}", feature.name()), flags);
                 }
                 inputs.add_files(&self.workspace.kernels(), "kernels", &["Cargo.lock"]);
             }
             Choice::Nvvm => {
-                inputs.add("flags", flags::of_both(self.arch));
-                inputs.add("environment", doctor::nvvm::environment(self.request.machine));
+                inputs.add("flags", common_flags(self.arch));
+                inputs.add("environment", rust_cuda::environment(self.request.machine));
                 inputs.add_files(&self.workspace.nvvm(), "nvvm", nvvm::SOURCES);
             }
         }
@@ -365,44 +327,23 @@ impl Job<'_> {
     }
 
     fn compile(&self) -> Result<String> {
-        let Self { workspace, arch, .. } = *self;
-        let packages = workspace.device_crates().map(|name| format!("warpfold-{name}")).collect();
-        match self.request.codegen {
-            Choice::Llvm => {
-                let feature = self.features.first().copied();
-                self.with_llvm(&workspace.kernels(), feature, self.scratch(), packages)
-            }
-            Choice::Nvvm => {
-                let folder = workspace.target.join(format!("kernels/nvvm/{arch}"));
-                self.with_nvvm(workspace.nvvm().join("kernels"), folder)
-            }
+        let Self { workspace, toolchain, arch, request: &Request { machine, verbose, .. }, .. } = *self;
+        if self.request.codegen == Choice::Nvvm {
+            let folder = workspace.target.join(format!("kernels/nvvm/{arch}"));
+            return nvvm::Compile { workspace, toolchain, machine, arch, verbose, folder }.run();
         }
-    }
-
-    fn with_llvm(
-        &self,
-        kernels: &Path,
-        feature: Option<Feature>,
-        folder: PathBuf,
-        packages: Vec<String>,
-    ) -> Result<String> {
-        let Self { workspace, toolchain, arch, request: &Request { verbose, .. }, .. } = *self;
         if let Some(note) = toolchain.overridden() {
             say!("note: {note}");
         }
         rust_src::ensure(toolchain)?;
-        llvm::Compile { workspace, toolchain, arch, verbose, kernels, feature, folder, packages }.run()
-    }
-
-    fn with_nvvm(&self, kernels: PathBuf, folder: PathBuf) -> Result<String> {
-        let Self { workspace, toolchain, arch, request: &Request { machine, verbose, .. }, .. } = *self;
-        nvvm::Compile { workspace, toolchain, machine, arch, verbose, kernels, folder }.run()
+        let (feature, folder) = (self.features[0], self.scratch());
+        llvm::Compile { workspace, toolchain, arch, verbose, feature, folder }.run()
     }
 
     fn build(&self) -> Result<Vec<Made>> {
         let ptx = self.compile()?;
         let ids: Vec<&str> = self.variants().map(|variant| variant.id.as_str()).collect();
-        let parts = split::split(&ptx, &ids)?;
+        let parts = split(&ptx, &ids).map_err(Failure::new)?;
         let wanted = self.wanted(parts)?;
         let compiler = self.compiler();
         let made: Vec<Made> =
@@ -439,40 +380,31 @@ impl Job<'_> {
         }
     }
 
-    fn headed(&self, name: &str, ptx: &str, compiler: &str) -> String {
-        let header = header(compiler, Codegen::from(self.request.codegen), self.arch, name);
-        match self.request.codegen {
-            Choice::Llvm => header + ptx,
-            Choice::Nvvm => header + &split::with_dynamic_shared(ptx),
-        }
-    }
-
     fn file(&self, part: &Part<'_>, compiler: &str) -> String {
-        let ptx = self.headed(part.variant, &part.ptx, compiler);
+        let header = header(compiler, Codegen::from(self.request.codegen), self.arch, part.variant);
+        let ptx = match self.request.codegen {
+            Choice::Llvm => header + &part.ptx,
+            Choice::Nvvm => header + &with_dynamic_shared(&part.ptx),
+        };
         let variant = self.variants().find(|variant| variant.id == part.variant);
         match variant.map_or(1, |variant| variant.cluster) {
             1 => ptx,
-            blocks => split::in_clusters(&ptx, blocks),
+            blocks => in_clusters(&ptx, blocks),
         }
     }
 
     /// Checks every file. Rejected files are written to a separate folder, so that the line numbers of
     /// the findings can be looked up.
     fn accept(&self, made: &[Made]) -> Result<()> {
-        self.accept_or_keep(made, &self.scratch())
-    }
-
-    /// Does the work of [`accept`](Self::accept) with a given folder for the rejected files.
-    fn accept_or_keep(&self, made: &[Made], folder: &Path) -> Result<()> {
-        let aside = folder.join("rejected");
+        let aside = self.scratch().join("rejected");
         let _ = fs::remove_dir_all(&aside);
         let known: Vec<_> = made
             .iter()
             .map(|(name, _)| (self.workspace.show(&aside.join(name)), self.allowance(name)))
             .collect();
-        // Hundreds of megabytes, so in parallel.
+        // In parallel, because the files have hundreds of megabytes.
         let found: Vec<_> = (made.par_iter().zip(known))
-            .map(|((_, content), (shown, allowance))| check::check(&shown, content, allowance))
+            .map(|((_, content), (shown, allowance))| check(&shown, content, allowance))
             .collect();
         let mut findings = Vec::new();
         for ((name, content), found) in made.iter().zip(found) {

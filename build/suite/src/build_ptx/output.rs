@@ -12,7 +12,6 @@ use anyhow::{Context, Result};
 use super::fingerprint::Fingerprint;
 use crate::{files, workspace};
 
-/// File name of the fingerprint, stored next to the PTX that it describes.
 const FINGERPRINT: &str = "fingerprint.txt";
 
 /// The output folder of one code generator and architecture, or a subset of its files.
@@ -43,7 +42,6 @@ impl Output {
         Self { folder: folder.to_owned(), fingerprint, files: Files::Of(files) }
     }
 
-    /// Returns the output of all files except those named.
     pub(crate) fn without(folder: &Path, files: HashSet<String>) -> Self {
         Self { files: Files::Without(files), ..Self::at(folder.to_owned()) }
     }
@@ -82,14 +80,14 @@ impl Output {
         now.difference(&Fingerprint::from_text(&text))
     }
 
-    /// Returns why the named file is stale, or `None` if it is up to date; for builds in which each file
-    /// has inputs of its own.
+    /// Returns why the named file is stale, or `None` if it is up to date. This is for builds in which
+    /// each file has its own inputs.
     pub(crate) fn stale_file(&self, name: &str, inputs: &Fingerprint) -> Option<String> {
         let Ok(text) = fs::read_to_string(self.folder.join(&self.fingerprint)) else {
             return Some("nothing built yet".to_owned());
         };
         let Ok(content) = fs::read(self.folder.join(name)) else {
-            return Some(format!("{name} is not there"));
+            return Some(format!("{name} is missing"));
         };
         let mut now = inputs.clone();
         add_file(&mut now, name, &content);
@@ -97,19 +95,18 @@ impl Output {
     }
 
     pub(crate) fn lock(&self) -> Result<File> {
-        // Hidden, so that a listing of the architectures does not show it.
+        // The lock file is hidden, so that a listing of the architectures does not show it.
         let name = self.folder.file_name().unwrap_or_default().to_string_lossy();
         workspace::lock(&self.folder.with_file_name(format!(".{name}.{}.lock", self.fingerprint)))
     }
 
     /// Replaces the files of the previous build. Each is replaced atomically, so that a concurrent
-    /// reader gets the old or the new one; the fingerprint is written last, so that an interrupted build
-    /// counts as none.
+    /// reader gets the old or the new one.
     pub(crate) fn replace(&self, made: &[Made], inputs: &Fingerprint) -> Result<()> {
         let failed = || format!("{} cannot be written", self.folder.display());
         fs::create_dir_all(&self.folder).with_context(failed)?;
         let mut fingerprint = inputs.clone();
-        // Removed before the first change, so that an interrupted build counts as none.
+        // Removed before the first change, so that the output of an interrupted build is stale.
         let _ = fs::remove_file(self.folder.join(&self.fingerprint));
         for (name, content) in made {
             files::replace(&self.folder.join(name), content)?;

@@ -1,8 +1,8 @@
 //! `cargo xtask embed-ptx`: writes the reducer's PTX to `warpfold/ptx/`, which the library embeds.
 //!
 //! Users of the library cannot compile kernels, so its PTX is committed, as archives that `--text`
-//! unpacks. The inputs of the archives are recorded next to the kernels, so that a check need not
-//! compile for many minutes to find them stale.
+//! unpacks. A file next to the kernels records hashes of the archives' inputs, by which a check finds
+//! stale archives without many minutes of compilation.
 
 mod pack;
 mod strip;
@@ -20,22 +20,24 @@ use warpfold_suite::{Arch, catalogue, say};
 
 use crate::{
     build_ptx::{self, Choice, Kernels, Request, Variant, fingerprint::Fingerprint},
-    doctor::Machine,
     failure::Failure,
-    files, rust_src, suite,
+    files,
+    machine::Machine,
+    rust_src, suite,
     toolchain::Toolchain,
     workspace::Workspace,
 };
 
 const FOLDER: &str = "warpfold/ptx";
 
-/// The hashes of the archives and of their inputs.
+/// The file with the hashes of the archives and of their inputs.
 const RECORD: &str = "kernels/embedded.lock";
 
 const RECORD_HEAD: &str = "# What the archives of warpfold/ptx were made of. `cargo xtask embed-ptx` writes this, \
                            and its --check reads it.\n";
 
-const MAKERS: [&str; 3] = ["build_ptx/split.rs", "embed_ptx/pack.rs", "embed_ptx/strip.rs"];
+const MAKERS: [&str; 3] =
+    ["build/src/split.rs", "build/suite/src/embed_ptx/pack.rs", "build/suite/src/embed_ptx/strip.rs"];
 
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
@@ -57,11 +59,6 @@ pub struct Args {
 
 type File = (String, String);
 
-/// Runs the command.
-///
-/// # Errors
-/// Returns the errors of [`build_ptx::ensure`] and of writing; with `--check` a line per stale
-/// architecture, with `--text` an error for a folder that is not empty.
 pub fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     if let Some(folder) = &args.text {
@@ -85,19 +82,15 @@ pub fn run(args: &Args) -> Result<()> {
         files::replace(&path, &archive)?;
         packed += archive.len();
     }
-    // The others decide the texts, which `--repack` does not make.
-    add_makers(&workspace, &mut sources, &["embed_ptx/pack.rs"]);
+    // `--repack` does not change the PTX, so the hashes of the sources that determine it stay.
+    add_makers(&workspace, &mut sources, &["build/suite/src/embed_ptx/pack.rs"]);
     let record = RECORD_HEAD.to_owned() + &with_archives(&workspace, sources).to_text();
     files::replace(&workspace.root.join(RECORD), record)?;
     say!("{FOLDER}: {count} texts, {text} bytes in {packed}");
     Ok(())
 }
 
-/// Checks that the archives were made from the current kernels, with the compiler that would be used
-/// now.
-///
-/// # Errors
-/// Returns a line that names the first changed input.
+/// Checks that the archives were made from the current kernels, by the compiler that is now pinned.
 pub fn check(workspace: &Workspace) -> Result<()> {
     let record = fs::read_to_string(workspace.root.join(RECORD)).unwrap_or_default();
     match change(workspace, &record)? {
@@ -123,9 +116,10 @@ fn sources(workspace: &Workspace) -> Result<Fingerprint> {
     Ok(sources)
 }
 
-/// Adds some of this tool's sources that determine the texts and the archives.
 fn add_makers(workspace: &Workspace, sources: &mut Fingerprint, makers: &[&str]) {
-    sources.add_files(&workspace.root.join("xtask/src"), "xtask/src", makers);
+    for maker in makers {
+        sources.add(maker, fs::read(workspace.root.join(maker)).ok());
+    }
 }
 
 fn with_archives(workspace: &Workspace, mut sources: Fingerprint) -> Fingerprint {
@@ -135,19 +129,12 @@ fn with_archives(workspace: &Workspace, mut sources: Fingerprint) -> Fingerprint
     sources
 }
 
-/// Compares the embedded texts with those of the current kernels.
-///
-/// # Errors
-/// Returns the errors of [`build_ptx::ensure`], and a line if a text is stale.
 fn check_texts(workspace: &Workspace) -> Result<()> {
     compare(kept(workspace), &made(workspace, Kernels::All)?)
 }
 
-/// Compares the texts of the suite's operations with those of the current kernels: these compile within
-/// a minute.
-///
-/// # Errors
-/// Returns the errors of [`build_ptx::ensure`], and a line if a text is stale.
+/// Compares the embedded PTX of the suite's operations with that of the current kernels. The suite's
+/// kernels compile within a minute.
 pub fn check_suite(workspace: &Workspace) -> Result<()> {
     let files = made(workspace, Kernels::Suite)?;
     let mut kept = kept(workspace)?;
@@ -173,7 +160,6 @@ fn by_archive(files: Vec<File>) -> Vec<Vec<File>> {
     each
 }
 
-/// Returns the files of all archives.
 fn kept(workspace: &Workspace) -> Result<Vec<File>> {
     let mut files = Vec::new();
     for path in places(workspace) {
@@ -187,14 +173,17 @@ fn read(path: &Path) -> Result<Vec<File>> {
     pack::unpack(&fs::read(path).context("cannot be read")?)
 }
 
-/// Returns why the archives do not consist of these files, or `None` if they do.
+/// Returns how the embedded PTX differs from these files; `None` if it is the same.
 fn reason(kept: Result<Vec<File>>, files: &[File]) -> Option<String> {
     let differing = match kept {
         Ok(kept) => differing(&kept, files),
         Err(error) => return Some(format!("{error:#}")),
     };
     let first = differing.first()?;
-    Some(format!("{} texts are not what the kernels give now, {first} first", differing.len()))
+    Some(format!(
+        "{} texts differ from those of the current kernels, the first is {first}",
+        differing.len()
+    ))
 }
 
 fn differing(kept: &[File], files: &[File]) -> Vec<String> {
@@ -204,7 +193,6 @@ fn differing(kept: &[File], files: &[File]) -> Vec<String> {
     names.into_iter().filter(|name| kept.get(*name) != files.get(*name)).cloned().collect()
 }
 
-/// Writes the embedded texts to a new folder, with a subfolder per architecture.
 fn write_texts(workspace: &Workspace, folder: &Path) -> Result<()> {
     let files = kept(workspace)?;
     let shown = folder.display();
@@ -213,10 +201,11 @@ fn write_texts(workspace: &Workspace, folder: &Path) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => true,
         Err(error) => return Err(error).with_context(|| shown.to_string()),
     };
-    ensure!(is_empty, "{shown} has something in it; give `--text` a new folder");
+    ensure!(is_empty, "{shown} is not empty; give `--text` a new folder");
     for arch in [Arch::OLDEST, ARCH] {
         let folder = folder.join(arch.to_string());
-        fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("{} cannot be created", folder.display()))?;
         for (name, text) in &files {
             let text = if arch == ARCH { Cow::from(text) } else { for_oldest(text).into() };
             files::replace(&folder.join(name).with_extension("ptx"), &*text)?;
@@ -226,8 +215,7 @@ fn write_texts(workspace: &Workspace, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the build request for the code generator that every machine has, and whose PTX both the
-/// driver and the simulator accept.
+/// Returns a request for `llvm`, because every machine has it, and driver and simulator accept its PTX.
 fn request<'a>(kernels: Kernels, machine: &'a Machine, variants: &'a [Variant]) -> Request<'a> {
     Request {
         codegen: Choice::Llvm,
@@ -240,17 +228,14 @@ fn request<'a>(kernels: Kernels, machine: &'a Machine, variants: &'a [Variant]) 
     }
 }
 
-/// Returns the embedded texts by name.
-///
-/// # Errors
-/// Fails if the archive cannot be read.
+/// Returns the text of each embedded PTX file, by the file's name.
 pub fn texts(workspace: &Workspace) -> Result<BTreeMap<String, String>> {
     Ok(kept(workspace)?.into_iter().collect())
 }
 
-/// Returns the files of the current kernels, whose PTX is built first if it is out of date.
+/// Builds the PTX of the current kernels if it is out of date, and returns the reducer's files.
 fn made(workspace: &Workspace, kernels: Kernels) -> Result<Vec<File>> {
-    // Installed once before several compilations need it.
+    // rust-src is installed here once, before several compilations need it.
     rust_src::ensure(&Toolchain::pinned(workspace)?)?;
     let (machine, variants) = (Machine::this(workspace), suite::variants());
     let built = build_ptx::ensure(workspace, &request(kernels, &machine, &variants))?;
@@ -277,13 +262,13 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_differ_lack_or_linger_are_named() {
+    fn changed_missing_and_extra_texts_are_reported() {
         let made = files(&[("a", "a"), ("b", "b"), ("c", "c")]);
         assert_eq!(reason(Ok(made.clone()), &made), None);
         let kept = files(&[("a", "A"), ("c", "c"), ("d", "d")]);
         assert_eq!(differing(&kept, &made), ["a", "b", "d"]);
         let said = reason(Ok(kept), &made).unwrap();
-        assert_eq!(said, "3 texts are not what the kernels give now, a first");
+        assert_eq!(said, "3 texts differ from those of the current kernels, the first is a");
     }
 
     #[test]
@@ -300,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_changed_since_is_named() {
+    fn changed_sources_are_named() {
         let workspace = Workspace::locate().unwrap();
         let now = with_archives(&workspace, sources(&workspace).unwrap()).to_text();
         assert_eq!(change(&workspace, &now).unwrap(), None);
@@ -318,7 +303,7 @@ mod tests {
             "device/src/reduction/rows.rs",
             "abi/src/reducer.rs",
             "kernels/Cargo.lock",
-            "xtask/src/embed_ptx/strip.rs",
+            "build/suite/src/embed_ptx/strip.rs",
         ] {
             let said = change(&workspace, &without(&format!("{name} = "))).unwrap();
             assert_eq!(said, Some(format!("{name} changed")));
@@ -329,13 +314,13 @@ mod tests {
     }
 
     #[test]
-    fn texts_become_files_where_nothing_is_and_nowhere_else() {
+    fn texts_are_written_only_to_an_empty_folder() {
         let (workspace, folder) = (Workspace::locate().unwrap(), tempfile::tempdir().unwrap());
         let full = folder.path().join("full");
         fs::create_dir_all(&full).unwrap();
         fs::write(full.join("mine"), "").unwrap();
         let said = write_texts(&workspace, &full).unwrap_err().to_string();
-        assert!(said.ends_with("full has something in it; give `--text` a new folder"), "{said}");
+        assert!(said.ends_with("full is not empty; give `--text` a new folder"), "{said}");
         assert_eq!(fs::read_dir(&full).unwrap().count(), 1);
 
         let new = folder.path().join("new");

@@ -8,18 +8,15 @@ use warpfold::internal::archive::{Archive, FRAME, HEAD, SKIPPABLE, class};
 
 use super::File;
 
-/// Bytes of text that share a frame, unless one text alone has more: the first call of a kernel
-/// decompresses up to as many.
+/// Maximum bytes of text in a frame, unless one text alone is longer. The first call of a kernel
+/// decompresses a whole frame.
 const FRAME_TEXT: usize = 4 << 20;
 
-/// Above it nothing gets smaller.
+/// Higher levels do not reduce the size.
 const LEVEL: i32 = 19;
 
-/// Returns a text in the form that archives store, see the library's `archive` module: registers and
-/// labels as `+` or as a distance in place of their number.
-///
-/// # Errors
-/// A `$` that does not begin a label.
+/// Returns a text in the form that archives store: numbers of registers and labels become `+` or a
+/// distance, as the library's `archive` module describes. Fails for a `$` that does not begin a label.
 pub(super) fn encoded(text: &str) -> Result<String> {
     let mut encoded = String::with_capacity(text.len());
     let mut classes: HashMap<&str, HashMap<&str, usize>> = HashMap::new();
@@ -33,7 +30,7 @@ pub(super) fn encoded(text: &str) -> Result<String> {
         let (kind, numbers, end) = if before.ends_with('$') {
             let end = end(|c| c.is_ascii_alphanumeric() || c == '_');
             if !after.starts_with('L') {
-                bail!("`${}` is no label; teach embed-ptx to keep it", &after[..end]);
+                bail!("`${}` is not a label; teach embed-ptx to keep it", &after[..end]);
             }
             ("", &mut labels, end)
         } else {
@@ -61,13 +58,12 @@ pub(super) fn encoded(text: &str) -> Result<String> {
     Ok(encoded)
 }
 
-/// Packs files, whose names ascend, into an archive. The bytes depend on the release of zstd in
-/// Cargo.lock alone. Frames that the previous archive has are copied from it.
+/// Packs files, in ascending order of their names, into an archive. The bytes depend only on the release
+/// of zstd in Cargo.lock. Frames that the previous archive has are copied from it.
 ///
-/// # Errors
-/// Files that the library would not read back the same: names that do not ascend or are no file names,
-/// a text that is too long, and a text whose registers and labels are not numbered from 1 in the order
-/// in which they appear.
+/// Fails for files that the library would read back differently: invalid names or names that do not
+/// ascend, a text that is too long, and a text whose registers and labels are not numbered from 1 in
+/// order of appearance.
 pub(super) fn pack(files: &[File], previous: &[u8]) -> Result<Vec<u8>> {
     for pair in files.windows(2) {
         ensure!(pair[0].0 < pair[1].0, "`{}` comes before `{}`", pair[0].0, pair[1].0);
@@ -97,14 +93,14 @@ pub(super) fn pack(files: &[File], previous: &[u8]) -> Result<Vec<u8>> {
     Ok(archive)
 }
 
-/// Returns the frames of an archive by their text; none of a damaged archive.
+/// Returns the frames of an archive by their text; an empty map for a damaged archive.
 fn frames(archive: &[u8]) -> HashMap<Vec<u8>, &[u8]> {
     let Ok(archive) = Archive::open(archive) else { return HashMap::new() };
     archive.frames().filter_map(Result::ok).map(|(frame, text)| (text, frame)).collect()
 }
 
-/// Orders names such as `reducer_nansum_f32` so that similar texts are in one frame: those of
-/// elements of one size, and of these those of one operation, whatever its modifiers.
+/// Returns a sort key for names such as `reducer_nansum_f32` that puts similar texts into one frame:
+/// first by element size, then by operation without its modifiers.
 fn similarity(name: &str) -> impl Ord {
     let mut words = name.rsplit('_');
     let dtype = words.next().unwrap_or_default();
@@ -114,10 +110,7 @@ fn similarity(name: &str) -> impl Ord {
     (bits, kind, op, dtype, name)
 }
 
-/// Returns the files of an archive, whose names ascend.
-///
-/// # Errors
-/// Those of the library, which reads it.
+/// Returns the files of an archive in ascending order of their names.
 pub(super) fn unpack(archive: &[u8]) -> Result<Vec<File>> {
     let texts = Archive::open(archive)?.texts()?;
     let mut files: Vec<File> = texts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect();
@@ -125,7 +118,7 @@ pub(super) fn unpack(archive: &[u8]) -> Result<Vec<File>> {
     Ok(files)
 }
 
-/// The files of each frame: as many as fit, and one at least.
+/// Splits files into frames: as many files as fit, and at least one.
 fn groups(files: &[File]) -> impl Iterator<Item = &[File]> {
     let mut rest = files;
     iter::from_fn(move || {
@@ -145,8 +138,8 @@ fn groups(files: &[File]) -> impl Iterator<Item = &[File]> {
 mod tests {
     use std::fs;
 
+    use crate::workspace::Workspace;
     use warpfold::internal::archive::decoded;
-    use warpfold_lab::workspace::Workspace;
 
     use super::*;
     use crate::embed_ptx::places;
@@ -159,7 +152,7 @@ mod tests {
         u32::from_le_bytes(archive[4..8].try_into().unwrap()) as usize
     }
 
-    /// The names of each frame, as the index has them.
+    /// Returns the names of each frame, from the index.
     fn names(archive: &[u8]) -> Vec<Vec<&str>> {
         let index = std::str::from_utf8(&archive[8..8 + index_len(archive)]).unwrap();
         let mut frames = Vec::<Vec<&str>>::new();
@@ -226,7 +219,7 @@ mod tests {
             (kept.to_owned(), read)
         );
         assert!(
-            encoded("mov.u64 %rd1, name$x;").unwrap_err().to_string().starts_with("`$x` is no label")
+            encoded("mov.u64 %rd1, name$x;").unwrap_err().to_string().starts_with("`$x` is not a label")
         );
     }
 
@@ -238,11 +231,11 @@ mod tests {
         };
         assert!(refused(&["b", "a"]).contains("`b` comes before `a`"));
         assert!(refused(&["a", "a"]).contains("`a` comes before `a`"));
-        assert!(refused(&["../a"]).contains("`../a 4` is no name"));
+        assert!(refused(&["../a"]).contains("`../a 4` is not a name"));
         assert!(refused(&["a", FRAME]).contains("damaged"));
     }
 
-    /// Of the first frames, which take the compressor seconds.
+    /// Only the first frames, because compression takes seconds.
     #[test]
     fn what_the_library_embeds_is_made_of_its_texts_again_byte_by_byte() {
         let kept = fs::read(&places(&Workspace::locate().unwrap())[0]).unwrap();
@@ -254,7 +247,7 @@ mod tests {
         files.truncate(some);
         files.sort();
         let again = pack(&files, &[]).unwrap();
-        // Behind the index.
+        // Skips the index.
         let frames = |archive: &[u8]| archive[8 + index_len(archive)..].to_vec();
         assert!(
             frames(&kept).starts_with(&frames(&again)),

@@ -1,14 +1,14 @@
-//! PTX without line tables, comments, the labels that go with them, and indentation, which only tools
-//! read. Registers and labels are numbered in the order in which they appear: the archive keeps no other
-//! numbers, and the compiler counts labels over all kernels, so that a change of another kernel would
-//! change every text. Parameters are numbered without the kernel's name.
+//! Removes line tables, comments, their labels, and indentation from PTX, which only tools read.
+//! Registers and labels are numbered in order of appearance: the archive stores no other numbers, and
+//! the compiler counts labels over all kernels, so that a change to one kernel would change every text.
+//! Parameters are numbered without the kernel's name.
 
 use anyhow::{Context, Result, bail, ensure};
 use warpfold::internal::archive::decoded;
 
 use super::pack::encoded;
 
-/// PTX with what code needs and nothing else, under a line that says what compiled it.
+/// Returns the PTX that the driver needs, after a line that names the compiler.
 pub(super) fn stripped(ptx: &str) -> Result<String> {
     let compiler = ptx.lines().find_map(|line| line.strip_prefix("// compiler: "));
     let compiler = compiler.context("the file does not say what compiled it")?;
@@ -31,7 +31,7 @@ pub(super) fn stripped(ptx: &str) -> Result<String> {
         text.push_str(&packed(&code));
         text.push('\n');
     }
-    // A label that was left out but is named somewhere would be no PTX.
+    // A remaining reference to a removed label would make the PTX invalid.
     ensure!(
         !DEBUG_LABELS.iter().any(|label| text.contains(label)),
         "code names a label of a line table"
@@ -39,14 +39,14 @@ pub(super) fn stripped(ptx: &str) -> Result<String> {
     decoded(&encoded(&text)?).context("a register or label cannot be kept")
 }
 
-/// A line without indentation, and with single spaces. One that opens a block in the body of a kernel is
-/// indented, which tells it from the line that opens the body.
+/// Removes indentation and repeated spaces. A brace that opens a block in the body of a kernel keeps a
+/// tab, which distinguishes it from the brace of the body.
 fn packed(code: &str) -> String {
     let packed = code.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
     if packed.starts_with('{') && !code.starts_with('{') { format!("\t{packed}") } else { packed }
 }
 
-/// How the labels begin that only line tables name.
+/// Prefixes of labels that only line tables refer to.
 const DEBUG_LABELS: [&str; 3] = ["$L__tmp", "$L__func_begin", "$L__func_end"];
 
 fn is_debug_label(line: &str) -> bool {

@@ -1,7 +1,7 @@
 //! The source from Debian's package of the same compiler release.
 //!
-//! Needs no privileges: apt is given separate folders, and its configuration of mirrors, proxies and
-//! keys stays in effect.
+//! The download needs no privileges: apt is given separate folders, and its configuration of mirrors,
+//! proxies and keys stays in effect.
 
 use std::{
     fs,
@@ -15,10 +15,10 @@ use super::Provision;
 
 const PACKAGE: &str = "rust-src";
 
-/// Suites of the machine's own mirror that may have the release if its configuration does not. The
-/// package is the same on every Debian (`Architecture: all`), so the machine's own suite does not
-/// matter. Backports come first, because new compilers stay there longest; then the next release and the
-/// development suite, where they appear first and are replaced soonest.
+/// Suites to search on the machine's mirror if its configured suites lack the compiler's release. The
+/// package fits every Debian (`Architecture: all`). Backports are first, because they keep a compiler
+/// release longest. The next Debian release and the development suite (`sid`) get a compiler release
+/// earlier, but replace it sooner.
 const SUITES: &[&str] = &["trixie-backports", "forky", "sid"];
 
 /// The keyring of all these suites. Without it apt uses the machine's own keys.
@@ -65,17 +65,19 @@ impl<'a> Apt<'a> {
         })
     }
 
-    /// Returns the machine's mirror of Debian itself, as opposed to its security updates and other
-    /// origins.
+    /// Returns the machine's mirror of Debian itself, not that of its security updates or of another
+    /// origin.
     fn mirror(&self) -> Result<String> {
-        // Without release information, so that it works before the first `apt-get update`.
+        // `--no-release-info` makes this work before the first `apt-get update`.
         let args = ["indextargets", "--no-release-info", "--format", "$(REPO_URI)"];
         let targets = self.run("apt-get", &args)?;
         let mirror = targets.lines().map(str::trim).find(|uri| uri.ends_with("/debian/"));
-        mirror.map(str::to_owned).context("apt knows no mirror of Debian (a URI that ends in /debian/)")
+        mirror
+            .map(str::to_owned)
+            .context("apt has no mirror of Debian configured (a URI that ends in /debian/)")
     }
 
-    /// Returns apt with only the given suite of the mirror, and with its lists and caches in the folder.
+    /// Returns a copy that reads only one suite of the mirror, and keeps lists and caches in the folder.
     fn with_suite(&self, mirror: &str, suite: &str) -> Result<Self> {
         let home = self.folder.join(suite);
         for made in ["lists/partial", "cache/archives/partial"] {
@@ -92,7 +94,7 @@ impl<'a> Apt<'a> {
             option("Dir::State::lists", &home.join("lists")),
             option("Dir::Cache", &home.join("cache")),
             "Acquire::Languages=none".to_owned(),
-            // Unreachable mirrors time out soon: there are other suites, and the user waits.
+            // An unreachable mirror must time out soon: other suites follow, and the user waits.
             "Acquire::Retries=1".to_owned(),
             "Acquire::http::Timeout=20".to_owned(),
             "Acquire::https::Timeout=20".to_owned(),
@@ -111,7 +113,8 @@ impl<'a> Apt<'a> {
             table.lines().filter_map(|line| line.split('|').nth(1)).map(str::trim).collect();
         let version = versions.iter().find(|version| is_of_release(version, release));
         let others = if versions.is_empty() { "none".to_owned() } else { versions.join(", ") };
-        let version = version.with_context(|| format!("no {release}, there is {others}"))?;
+        let version =
+            version.with_context(|| format!("{release} is not available (available: {others})"))?;
         self.run("apt-get", &["--quiet", "download", &format!("{PACKAGE}={version}")])?;
         let is_package = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "deb");
         let mut found = fs::read_dir(self.folder)?.flatten().map(|entry| entry.path());
@@ -124,7 +127,7 @@ fn is_of_release(version: &str, release: &str) -> bool {
     version.strip_prefix(release).is_some_and(|rest| rest.starts_with(['+', '-', '~']))
 }
 
-/// Unpacks the library only: the package also has the compiler's source, ten times as large.
+/// Unpacks the library only; the compiler's source in the same package is ten times as large.
 fn unpack(provision: &Provision, package: &Path, folder: &Path) -> Result<PathBuf> {
     let inside = format!("./usr/src/rustc-{}/library", provision.release);
     let command = |program: &str| {
@@ -141,7 +144,7 @@ fn unpack(provision: &Provision, package: &Path, folder: &Path) -> Result<PathBu
         .stderr(Stdio::null())
         .spawn()
         .context("dpkg-deb cannot be started")?;
-    let stream = archive.stdout.take().context("dpkg-deb without output")?;
+    let stream = archive.stdout.take().context("the output of dpkg-deb is not captured")?;
     let tar = command("tar").args(["-x", "-C"]).arg(folder).arg(&inside).stdin(stream).output();
     let archive = archive.wait();
     let tar = tar.context("tar cannot be started")?;

@@ -14,9 +14,10 @@ use std::{
     process::Command,
     time::Duration,
 };
-use warpfold_suite::say;
 
 use anyhow::{Context, Result, bail, ensure};
+use warpfold_build::internal::{has_library, library};
+use warpfold_suite::say;
 
 use crate::{failure::Failure, process, toolchain::Toolchain};
 
@@ -33,59 +34,43 @@ pub struct Provision {
     pub limit: Duration,
 }
 
-/// A way to get the source: its name, with the manual command, and its function.
+/// A way to install the source: its name, which is the manual command, and its function.
 type Way = (&'static str, fn(&Provision) -> Result<()>);
 
-/// The ways in the order in which they are tried. The toolchain's own manager is first, because it can
-/// also remove and update what it has installed.
+/// The ways in the order in which they are tried. rustup is first, because it can also remove and update
+/// a source that it has installed.
 const WAYS: &[Way] =
     &[("rustup component add rust-src", by_rustup), ("debian package rust-src", debian::get)];
 
 /// Installs the source for a toolchain if it is missing.
-///
-/// # Errors
-/// Fails with one line per way if all of them fail.
 pub fn ensure(toolchain: &Toolchain) -> Result<()> {
     let sysroot = toolchain.sysroot()?;
-    if is_present(&sysroot) {
+    if has_library(&sysroot) {
         return Ok(());
     }
-    // Downloads take seconds; rustup alone would retry an unreachable server for much longer.
+    // A download takes seconds; rustup would retry an unreachable server for much longer than this.
     let limit = Duration::from_secs(120);
     let (release, path) = (toolchain.release.clone(), toolchain.path.clone());
     Provision { sysroot, release, path, limit }.run()
 }
 
-/// Returns whether a toolchain has the source.
-pub fn is_present(sysroot: &Path) -> bool {
-    library(sysroot).join("Cargo.lock").is_file()
-}
-
-/// Returns the location of the source in a toolchain.
-pub fn library(sysroot: &Path) -> PathBuf {
-    sysroot.join("lib/rustlib/src/rust/library")
-}
-
 impl Provision {
     /// Tries the ways in order until one succeeds.
-    ///
-    /// # Errors
-    /// Fails with one line per way if all of them fail.
     pub fn run(&self) -> Result<()> {
         let place = library(&self.sysroot);
         let mut lines = vec![format!(
-            "rust-src of rustc {} is missing ({}), and none of three ways brought it",
+            "rust-src of rustc {} is missing ({}), and no attempt to install it succeeded",
             self.release,
             place.display()
         )];
         for (name, way) in WAYS {
-            if is_present(&self.sysroot) {
+            if has_library(&self.sysroot) {
                 return Ok(());
             }
             say!("rust-src of rustc {} is missing, trying: {name}", self.release);
             match way(self) {
-                Ok(()) if is_present(&self.sysroot) => return Ok(()),
-                Ok(()) => lines.push(format!("{name}: succeeded, but the source is not there")),
+                Ok(()) if has_library(&self.sysroot) => return Ok(()),
+                Ok(()) => lines.push(format!("{name}: succeeded, but the source is still missing")),
                 Err(error) => lines.push(format!("{name}: {error:#}").replace('\n', " ")),
             }
         }
@@ -110,23 +95,23 @@ impl Provision {
 
     fn workplace(&self) -> Result<tempfile::TempDir> {
         let library = library(&self.sysroot);
-        let parent = library.parent().context("a sysroot without folders")?;
+        let parent = library.parent().context("the sysroot has no parent folder for the source")?;
         fs::create_dir_all(parent)
             .and_then(|()| tempfile::Builder::new().prefix(".rust-src-").tempdir_in(parent))
             .with_context(|| format!("{} cannot be written", parent.display()))
     }
 
-    /// Moves the unpacked source to its location. If another process was faster, its result is used.
+    /// Moves the unpacked source to its location, unless another process was faster.
     fn put(&self, unpacked: &Path) -> Result<()> {
-        ensure!(unpacked.join("Cargo.lock").is_file(), "the source that came has no library/Cargo.lock");
+        ensure!(unpacked.join("Cargo.lock").is_file(), "the unpacked source has no library/Cargo.lock");
         let place = library(&self.sysroot);
         match fs::rename(unpacked, &place) {
             Ok(()) => Ok(()),
-            Err(_) if is_present(&self.sysroot) => Ok(()),
+            Err(_) if has_library(&self.sysroot) => Ok(()),
             Err(error) if place.exists() => {
-                bail!("{} is there but incomplete ({error}): remove it and try again", place.display())
+                bail!("{} exists but is incomplete ({error}); remove it and try again", place.display())
             }
-            Err(error) => bail!("{} cannot be made: {error}", place.display()),
+            Err(error) => bail!("{} cannot be created: {error}", place.display()),
         }
     }
 }

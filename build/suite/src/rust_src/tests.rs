@@ -8,7 +8,7 @@ struct Machine {
     folder: tempfile::TempDir,
 }
 
-/// Creates a tree that counts as present below the folder `$1`.
+/// Shell function that creates a complete library tree below the folder `$1`.
 const MAKE: &str = "make() { mkdir -p \"$1/library\" && touch \"$1/library/Cargo.lock\"; }\n";
 
 impl Machine {
@@ -18,14 +18,14 @@ impl Machine {
         Self { folder }
     }
 
-    /// Adds a program that logs its calls and knows the sysroot as `$SYSROOT`.
+    /// Adds a program that logs its calls; `$SYSROOT` is the toolchain's folder.
     fn program(&self, name: &str, script: &str) -> &Self {
         let (path, root) = (self.folder.path().join("bin").join(name), self.folder.path().display());
         let text = format!(
             "#!/bin/sh\nPATH=/usr/bin:/bin\nSYSROOT={root}/sysroot\n{MAKE}echo \"{name} $*\" >>{root}/log\n{script}\n"
         );
-        // Written by another process: a program that this one has open for writing cannot be executed by
-        // the children of concurrent tests.
+        // Another process writes the script: children of concurrent tests would inherit the open file,
+        // and a file that is open for writing cannot be executed.
         let mut writer = Command::new("sh");
         writer.args(["-c", "cat >\"$0\" && chmod +x \"$0\""]).arg(&path).stdin(Stdio::piped());
         let mut writer = writer.spawn().unwrap();
@@ -34,7 +34,7 @@ impl Machine {
         self
     }
 
-    /// Adds the package tools, with a mirror that has the given version in one suite.
+    /// Adds the package tools, and a mirror with the given version in one suite.
     fn debian(&self, suite: &str, version: &str) -> &Self {
         self.program(
             "apt-get",
@@ -84,7 +84,7 @@ impl Machine {
 const UNREACHABLE: &str = "echo 'info: syncing' >&2; echo 'error: could not download' >&2; exit 1";
 
 #[test]
-fn what_is_present_is_left_alone() {
+fn present_library_is_not_fetched() {
     let machine = Machine::new();
     machine.program("rustup", UNREACHABLE);
     let library = library(&machine.provision().sysroot);
@@ -107,18 +107,18 @@ fn the_debian_package_is_sought_suite_by_suite() {
     let machine = Machine::new();
     machine.program("rustup", UNREACHABLE).debian("forky", "1.2.3+dfsg1-1");
     machine.provision().run().unwrap();
-    assert!(is_present(&machine.provision().sysroot));
+    assert!(has_library(&machine.provision().sysroot));
     assert_eq!(machine.left(), ["library"]);
     let log = machine.log();
     let programs: Vec<&str> = log.iter().map(|line| line.split(' ').next().unwrap()).collect();
     let looked = ["apt-cache", "apt-get", "apt-get", "apt-cache", "apt-get", "apt-cache"];
-    // The last two run concurrently.
+    // The last two programs run concurrently.
     assert_eq!(programs[..programs.len() - 2], [&["rustup"], &looked[..], &["apt-get"]].concat());
     assert!(machine.log().iter().any(|line| line.ends_with("download rust-src=1.2.3+dfsg1-1")));
 }
 
 #[test]
-fn when_nothing_helps_each_way_says_why() {
+fn every_failed_source_is_reported() {
     let machine = Machine::new();
     machine.program("rustup", UNREACHABLE).debian("sid", "1.2.4+dfsg1-1");
     let lines = machine.lines();
@@ -127,8 +127,10 @@ fn when_nothing_helps_each_way_says_why() {
     assert_eq!(lines[1], "rustup component add rust-src: error: could not download");
     assert_eq!(
         lines[2],
-        "debian package rust-src: configured sources: no 1.2.3, there is none; trixie-backports: no 1.2.3, there \
-         is none; forky: no 1.2.3, there is none; sid: no 1.2.3, there is 1.2.4+dfsg1-1"
+        "debian package rust-src: configured sources: 1.2.3 is not available (available: none); \
+         trixie-backports: 1.2.3 is not available (available: none); \
+         forky: 1.2.3 is not available (available: none); \
+         sid: 1.2.3 is not available (available: 1.2.4+dfsg1-1)"
     );
     assert!(lines[3].starts_with("by hand: unpack library/ of the rust 1.2.3 source release to "));
 }
@@ -154,7 +156,7 @@ fn a_download_that_breaks_leaves_nothing() {
         let machine = Machine::new();
         machine.program("rustup", UNREACHABLE).debian("sid", "1.2.3+dfsg1-1").program(broken, script);
         let lines = machine.lines();
-        assert!(!is_present(&machine.provision().sysroot), "{script}: {lines:#?}");
+        assert!(!has_library(&machine.provision().sysroot), "{script}: {lines:#?}");
         assert_eq!(machine.left(), [""; 0], "{script}");
     }
 }
@@ -168,7 +170,7 @@ fn a_program_that_hangs_does_not_hold_up_the_next_way() {
 }
 
 #[test]
-fn two_at_once_both_end_well() {
+fn concurrent_installations_succeed() {
     let machine = Machine::new();
     machine.program("rustup", UNREACHABLE).debian("trixie-backports", "1.2.3+dfsg1-1");
     thread::scope(|scope| {
@@ -187,6 +189,6 @@ fn an_incomplete_library_is_named_not_removed() {
     let library = library(&machine.provision().sysroot);
     fs::create_dir_all(library.join("core")).unwrap();
     let lines = machine.lines();
-    assert!(lines[2].contains("is there but incomplete"), "{}", lines[2]);
+    assert!(lines[2].contains("exists but is incomplete"), "{}", lines[2]);
     assert!(library.join("core").is_dir());
 }
