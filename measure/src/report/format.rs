@@ -1,4 +1,6 @@
-//! Formats of numbers and texts in the page and the tables.
+//! Formats of numbers and texts, and lists without repetition.
+
+use crate::compare::timed::sizes::show;
 
 pub(super) fn count(n: u64) -> String {
     match n {
@@ -7,14 +9,14 @@ pub(super) fn count(n: u64) -> String {
     }
 }
 
+/// Formats a number of elements for Markdown: 2^28.
+pub(super) fn shown(n: u64) -> String {
+    if n.is_power_of_two() { show(n) } else { count(n) }
+}
+
 pub(super) fn power(exponent: u32) -> String {
-    let raised = |digit: char| match digit {
-        '1' => '¹',
-        '2' => '²',
-        '3' => '³',
-        digit => char::from_u32('⁰' as u32 + digit as u32 - '0' as u32).unwrap_or(digit),
-    };
-    format!("2{}", exponent.to_string().chars().map(raised).collect::<String>())
+    let raised = |digit: char| "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().nth(digit.to_digit(10)? as usize);
+    format!("2{}", exponent.to_string().chars().filter_map(raised).collect::<String>())
 }
 
 /// Formats with three or more digits: 0.93, 9.31, 93.1, 931, 9 310.
@@ -27,31 +29,43 @@ pub(super) fn digits(value: f64) -> String {
     }
 }
 
+/// Formats like [`digits`], without narrow spaces, so that a number can be searched for.
+pub(super) fn plain(value: f64) -> String {
+    digits(value).replace('\u{202f}', "")
+}
+
+pub(super) fn fixed<const DECIMALS: usize>(value: f64) -> String {
+    format!("{value:.DECIMALS$}")
+}
+
 pub(super) fn or_dash<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or_else(|| "–".to_owned(), show)
 }
 
+pub(super) fn or_empty<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
+    value.map_or_else(String::new, show)
+}
+
+pub(super) fn marked(cell: String, is_marked: bool) -> String {
+    if is_marked { format!("**{cell}**") } else { cell }
+}
+
 pub(super) fn tick(value: f64) -> String {
-    let rounded = (value * 1000.0).round() / 1000.0;
-    thousands(&rounded.to_string())
+    thousands(&((value * 1000.0).round() / 1000.0).to_string())
 }
 
 /// Groups digits in threes, with narrow no-break spaces.
 fn thousands(digits: &str) -> String {
-    let (whole, rest) = digits.split_once('.').map_or((digits, ""), |(whole, rest)| (whole, rest));
-    let mut grouped = String::new();
-    for (at, digit) in whole.chars().enumerate() {
-        if at > 0 && (whole.len() - at).is_multiple_of(3) && whole.len() > 3 {
-            grouped.push('\u{202f}');
-        }
-        grouped.push(digit);
-    }
-    if rest.is_empty() { grouped } else { format!("{grouped}.{rest}") }
+    let whole = digits.find('.').unwrap_or(digits.len());
+    let mut grouped = digits.to_owned();
+    (1..whole)
+        .rev()
+        .filter(|at| (whole - at).is_multiple_of(3))
+        .for_each(|at| grouped.insert(at, '\u{202f}'));
+    grouped
 }
 
-/// Shortens a name to at most `most` characters.
-///
-/// Names come from results files, which may have been written by anybody.
+/// Shortens a name to at most `most` characters. Names come from results files, which are not trusted.
 pub(super) fn shortened(name: &str, most: usize) -> String {
     match name.chars().count() > most {
         true => name.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
@@ -64,19 +78,32 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 pub(super) fn markdown(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        if matches!(character, '\\' | '`' | '|' | '<' | '>' | '[' | ']' | '*' | '&') {
-            escaped.push('\\');
-        }
-        escaped.push(character);
-    }
-    escaped
+    let escaped = |c: char| r"\`|<>[]*&".contains(c).then_some('\\').into_iter().chain([c]);
+    text.chars().flat_map(escaped).collect()
 }
 
 /// Formats text as inline code in Markdown, where only a backtick has a meaning.
 pub(super) fn code(text: &str) -> String {
     format!("`{}`", text.replace('`', "'"))
+}
+
+pub(super) fn join(texts: impl IntoIterator<Item = String>, between: &str) -> String {
+    texts.into_iter().collect::<Vec<_>>().join(between)
+}
+
+pub(super) fn distinct<T: Ord>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    values.into_iter().collect::<std::collections::BTreeSet<T>>().into_iter().collect()
+}
+
+/// Returns the distinct values in order of first appearance.
+pub(super) fn in_order<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for value in values {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -85,18 +112,13 @@ mod tests {
 
     #[test]
     fn numbers_have_the_digits_that_matter() {
-        let shown = [0.934, 9.994, 9.996, 93.14, 99.96, 931.4, 9310.2, 1_234_567.0].map(digits);
+        let shown = [0.934, 9.994, 9.996, 93.14, 99.96, 931.4, 9310.2, 1_234_567.0].map(plain);
+        assert_eq!(shown, ["0.93", "9.99", "10.0", "93.1", "100", "931", "9310", "1234567"]);
         assert_eq!(
-            shown,
-            ["0.93", "9.99", "10.0", "93.1", "100", "931", "9\u{202f}310", "1\u{202f}234\u{202f}567"]
+            [1 << 10, 1 << 22, 512, 1_000_003].map(count),
+            ["2¹⁰", "2²²", "512", "1\u{202f}000\u{202f}003"]
         );
-        assert_eq!([1 << 10, 1 << 22, 1 << 30].map(count), ["2¹⁰", "2²²", "2³⁰"]);
-        assert_eq!([512, 1_000_003].map(count), ["512", "1\u{202f}000\u{202f}003"]);
         assert_eq!([0.1, 0.95, 1000.0, 20.0].map(tick), ["0.1", "0.95", "1\u{202f}000", "20"]);
-    }
-
-    #[test]
-    fn of_a_long_name_its_beginning_is_shown() {
         assert_eq!(["ééé", "éééé"].map(|name| shortened(name, 3)), ["ééé", "éé…"]);
     }
 

@@ -1,4 +1,4 @@
-// Values on hover and by the arrow keys. Without this the browser shows the marks' own titles.
+// Shows values on hover and by the arrow keys. Without this script the browser shows the marks' titles.
 (() => {
   const tip = document.getElementById("tip");
   let shown = null;
@@ -36,7 +36,7 @@
       for (const mark of marks) {
         const at = mark.getBoundingClientRect();
         const dx = Math.max(at.left - x, 0, x - at.right), dy = Math.max(at.top - y, 0, y - at.bottom);
-        // Of two at the same place the later one lies on top.
+        // <=, because of two marks at the same place the later one is drawn on top.
         const distance = Math.hypot(dx, dy);
         if (distance <= least) [best, least] = [mark, distance];
       }
@@ -49,7 +49,7 @@
     chart.addEventListener("pointermove", point);
     chart.addEventListener("pointerdown", point);
     chart.addEventListener("pointerleave", hide);
-    // Another chart may have taken over already.
+    // The tooltip may already belong to another chart.
     chart.addEventListener("blur", () => { if (chart.contains(shown)) hide(); });
     chart.addEventListener("keydown", (event) => {
       const groups = [...new Set(marks.map((mark) => mark.parentNode))];

@@ -3,11 +3,11 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{
-    figures::{Figure, Table, distinct},
-    format::digits,
+    figure::Figure,
+    format::{digits, distinct},
     results::{Results, Set},
     svg::LOOK,
-    tables::Tables,
+    table::Table,
 };
 use crate::compare::timed::record::Machine;
 
@@ -22,9 +22,17 @@ const SINGLE_RUNS: &str = "In sets of single runs each variant runs by itself: t
 
 pub(super) fn page(results: &Results, figures: &[Figure]) -> String {
     let on = results.gpu().map(|gpu| format!(" on {gpu}")).unwrap_or_default();
-    let mut tables = Tables::default();
-    let sections: Vec<Markup> = figures.iter().map(|figure| section(figure, &mut tables)).collect();
-    let sets = sets(results, &mut tables);
+    let sets = Table::of("Sets", &results.sets).columns(&[
+        ("<file", &|set| set.file.clone()),
+        ("<measured", &|set| set.date().unwrap_or("–").replace('T', " ")),
+        ("<command", &|set| set.command().to_owned()),
+        ("lines", &|set| set.lines().to_string()),
+    ]);
+    let sets = sets.opened();
+    let tables = figures.iter().flat_map(|figure| &figure.tables).chain([&sets]);
+    let tables = tables.enumerate().map(|(at, table)| table.html(&format!("table-{}", at + 1)));
+    let (tables, heads): (Vec<Markup>, Vec<String>) = tables.unzip();
+    let mut tables = tables.into_iter();
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -34,22 +42,44 @@ pub(super) fn page(results: &Results, figures: &[Figure]) -> String {
                 meta name="color-scheme" content="light dark";
                 link rel="icon" href="data:,";
                 title { "warpfold" (on) }
-                style { (PreEscaped(LOOK)) (PreEscaped(CSS)) (PreEscaped(tables.css)) }
+                style {
+                    (PreEscaped(LOOK)) (PreEscaped(CSS))
+                    "@media(max-width:700px){" (PreEscaped(heads.concat())) "}"
+                }
             }
             body {
                 a.skip href="#pictures" { "Skip to the pictures" }
                 header {
                     h1 { "warpfold" (on) }
                     p.under { "GPU reduction kernels in Rust, beside CUDA C, CUB and PyTorch." }
-                    @if results.wrong > 0 {
-                        p.notice { (results.wrong) " results were wrong and are not shown." }
+                    @if results.wrong() > 0 {
+                        p.notice { (results.wrong()) " results were wrong and are not shown." }
                     }
                     (machine(results))
-                    (contents(figures))
+                    nav aria-label="Pictures" {
+                        ul {
+                            @for figure in figures { li { a href={ "#" (figure.id) } { (figure.title) } } }
+                            li { a href="#method" { "Method" } }
+                        }
+                    }
                 }
                 main #pictures {
-                    @for section in sections { (section) }
-                    section #method { h2 { "Method" } (method(results)) (sets) }
+                    @for Figure { id, title, lead, pictures, tables: own, sources } in figures {
+                        section id=(id) data-chart=(id) {
+                            h2 { (title) }
+                            p { (lead) }
+                            @if let Some(pictures) = pictures {
+                                figure { @for picture in pictures { (PreEscaped(picture)) } }
+                            }
+                            p.source { "From " (sources.join("; ")) "." }
+                            @for table in tables.by_ref().take(own.len()) { (table) }
+                        }
+                    }
+                    section #method {
+                        h2 { "Method" }
+                        (method(results))
+                        @for table in tables { (table) }
+                    }
                 }
                 footer {
                     p {
@@ -65,50 +95,22 @@ pub(super) fn page(results: &Results, figures: &[Figure]) -> String {
     page.into_string()
 }
 
-fn contents(figures: &[Figure]) -> Markup {
-    html! {
-        nav aria-label="Pictures" {
-            ul {
-                @for figure in figures { li { a href={ "#" (figure.id) } { (figure.title) } } }
-                li { a href="#method" { "Method" } }
-            }
-        }
-    }
-}
-
-fn section(figure: &Figure, all: &mut Tables) -> Markup {
-    let Figure { id, title, lead, pictures, tables, sources } = figure;
-    html! {
-        section id=(id) data-chart=(id) {
-            h2 { (title) }
-            p { (lead) }
-            @if let Some(pictures) = pictures {
-                figure { @for picture in pictures { (PreEscaped(picture)) } }
-            }
-            p.source { "From " (sources.join("; ")) "." }
-            @for table in tables { (all.html(table)) }
-        }
-    }
-}
-
 fn machine(results: &Results) -> Markup {
     let newest = |of: fn(&Machine) -> Option<String>| results.newest(of);
-    let there = |text: &String| (!text.is_empty()).then(|| text.clone());
     let number = |n: u64, unit: &str| (n > 0).then(|| format!("{n}{unit}"));
-    let days =
-        distinct(results.sets.iter().filter_map(Set::date).filter_map(|date| date.split('T').next()));
+    let days = distinct(results.sets.iter().filter_map(Set::day));
     let measured = days.first().zip(days.last()).map(|(first, last)| match first == last {
         true => (*first).to_owned(),
         false => format!("{first} to {last}"),
     });
     let facts: [(&str, Option<String>); 13] = [
-        ("GPU", results.gpu()),
+        ("GPU", results.gpu().map(str::to_owned)),
         ("Multiprocessors", results.newest(|m| number(m.multiprocessors.into(), ""))),
         ("L2 cache", results.newest(|m| number(m.l2_bytes >> 20, " MiB"))),
         ("Theoretical bandwidth", results.peak().map(|peak| format!("{} GB/s", digits(peak)))),
         ("Driver", newest(|m| m.driver.clone())),
         ("CUDA of the driver", newest(|m| m.cuda.clone())),
-        ("CPU", results.newest(|m| there(&m.cpu))),
+        ("CPU", newest(|m| Some(m.cpu.clone()).filter(|cpu| !cpu.is_empty()))),
         ("Rust compiler", newest(|m| m.rustc.clone())),
         ("rust-cuda", newest(|m| m.nvvm.clone())),
         ("CUDA C compiler", newest(|m| m.nvcc.clone())),
@@ -116,7 +118,7 @@ fn machine(results: &Results) -> Markup {
         ("PyTorch", newest(|m| m.torch.clone())),
         ("Measured", measured),
     ];
-    let known: Vec<_> = facts.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))).collect();
+    let known: Vec<_> = facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     html! {
         @if !known.is_empty() {
             dl.machine { @for (name, value) in known { div { dt { (name) } dd { (value) } } } }
@@ -124,28 +126,15 @@ fn machine(results: &Results) -> Markup {
     }
 }
 
+/// Describes the method of the largest comparison, and the method of single runs.
 fn method(results: &Results) -> Markup {
-    let compared = results.sets.iter().filter(|set| set.compared);
-    let largest = compared.max_by_key(|set| set.points.len()).and_then(|set| {
-        let method = set.machine.as_ref().map(|machine| machine.method.as_str());
-        method.filter(|method| !method.is_empty()).map(|method| format!("{}: {method}", set.file))
-    });
-    let single = results.sets.iter().any(|set| set.points.iter().any(|point| point.single));
-    let paragraphs = largest.into_iter().chain(single.then(|| SINGLE_RUNS.to_owned()));
-    html! { @for paragraph in paragraphs { p { (paragraph) } } }
-}
-
-fn sets(results: &Results, all: &mut Tables) -> Markup {
-    let mut table =
-        Table { open: true, ..Table::new("Sets", &["file", "measured", "command", "lines"], 3) };
-    for set in &results.sets {
-        let command = set.machine.as_ref().map(|machine| machine.command.clone()).unwrap_or_default();
-        table.push([
-            set.file.clone(),
-            set.date().unwrap_or("–").replace('T', " "),
-            command,
-            set.lines().to_string(),
-        ]);
+    let is_buffer =
+        |set: &&Set| set.points.iter().filter(|p| !p.is_of_rows() && p.inputs.is_none()).count();
+    let largest = results.sets.iter().filter(|set| set.compared).max_by_key(is_buffer);
+    let method = largest.and_then(|set| Some((set, &set.machine.as_ref()?.method)));
+    let method = method.filter(|(_, method)| !method.is_empty());
+    html! {
+        @if let Some((set, method)) = method { p { (set.file) ": " (method) } }
+        @if results.sets.iter().any(|set| set.points.iter().any(|p| p.single)) { p { (SINGLE_RUNS) } }
     }
-    all.html(&table)
 }
