@@ -8,6 +8,7 @@ pub mod timed;
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
+use crate::contest::LEAST_ROUNDS;
 use anyhow::{Result, bail};
 use timed::{
     Comparison,
@@ -16,7 +17,6 @@ use timed::{
     peers::{self, Peer},
     sizes::Sizes,
 };
-use warpfold_bench::LEAST_ROUNDS;
 use warpfold_suite::{Arch, Dtype, Op, catalogue::Variant, cli, measure::MAX_ITERATIONS};
 
 use crate::{Builder, options};
@@ -156,13 +156,11 @@ pub struct Args {
 }
 
 /// Runs the command. Exits 1 when a result is wrong, or with `--against` when machine code differs.
-///
-/// # Errors
-/// A machine or arguments that do not allow the comparison.
 pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     if !args.inputs.is_empty() && args.peers.contains(&Peer::Torch) {
         bail!(
-            "--inputs leaves PyTorch out, whose process cannot sweep the cache: take torch out of --peer"
+            "--inputs cannot be combined with --peer torch, whose process cannot sweep the cache; take \
+             torch out of --peer"
         );
     }
     if let Some(folder) = &args.against {

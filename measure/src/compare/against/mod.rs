@@ -1,9 +1,8 @@
-//! `cargo xtask compare --static --against FOLDER`: compares the Rust kernels' PTX with an earlier
-//! build.
+//! `cargo xtask compare --static --against FOLDER`: compares the Rust kernels with an earlier build.
 //!
-//! It proves that a change of sources changes no kernel: each entry of the current PTX is compared with
-//! the entry of the same name in a folder of earlier PTX, names and line tables aside, and so is the
-//! machine code that `ptxas` makes of both.
+//! The comparison proves that a change of sources changes no kernel. Each entry of the current PTX is
+//! compared with the entry of the same name in a folder of earlier PTX, ignoring names and line tables,
+//! and so is the machine code that `ptxas` generates from both.
 
 mod normal;
 mod table;
@@ -32,22 +31,19 @@ use super::{
 };
 use crate::{Builder, failure::Failure, machine::Machine, workspace::Workspace};
 
-/// The request of a comparison with an earlier build.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// The folder of earlier PTX, with the files of `target/ptx/<codegen>/<arch>`.
     pub folder: &'a Path,
-    /// Only these variants; if empty, all and the kernels that test the suite.
+    /// Only these variants; if empty, all variants and the kernels that test the suite.
     pub variants: &'a [&'static Variant],
     /// The code generator of the current PTX, one of [`Peer::RUST`]; if empty, llvm.
     pub codegens: &'a [Peer],
-    /// The architecture that the user named; by default that of the earlier PTX.
+    /// The requested architecture; by default that of the earlier PTX.
     pub arch: Option<Arch>,
-    /// Prints one JSON object per entry instead of the table.
     pub json: bool,
 }
 
-/// An entry in one of the two builds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Version {
     ptx_instructions: usize,
@@ -72,10 +68,6 @@ struct Pair {
 }
 
 /// Runs the command. Exits 1 when the machine code of an entry differs, or only one side has the entry.
-///
-/// # Errors
-/// A folder without PTX or of several architectures, missing programs, kernels that do not compile, or
-/// PTX that `ptxas` rejects.
 pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     let workspace = Workspace::locate()?;
     let machine = Machine::this(&workspace);
@@ -85,7 +77,10 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
         [] => Peer::RustLlvm,
         [one] => *one,
         _ => {
-            bail!("--against compares one code generator with its earlier self; name one with --codegen")
+            bail!(
+                "--against compares the PTX of one code generator with its earlier PTX; name one with \
+                 --codegen"
+            )
         }
     };
     let earlier = files(request.folder, request.variants)?;
@@ -93,7 +88,7 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     let folder =
         rust_folder(builder, &workspace, &machine, codegen, arch, kernels_of(request.variants))?;
     let now = files(&folder, request.variants)?;
-    // The label of `--static` without `--against`, so that both share the cache.
+    // The same label as without `--against`, so that both comparisons share cache entries.
     let label = codegen.name().trim_start_matches("rust-");
     let earlier = versions(&assembler, "earlier", &earlier, arch)?;
     let pairs = pairs(earlier, versions(&assembler, label, &now, arch)?);
@@ -135,13 +130,13 @@ fn files(folder: &Path, variants: &[&'static Variant]) -> Result<Vec<PathBuf>> {
     files.sort();
     ensure!(
         !files.is_empty(),
-        "{} has no PTX of these variants: FOLDER/<variant>.ptx",
+        "{} has no PTX of these variants; their files are <variant>.ptx",
         folder.display()
     );
     Ok(files)
 }
 
-/// Returns the earlier PTX's architecture, which `--arch` may only repeat.
+/// Returns the earlier PTX's architecture, from which `--arch` may not differ.
 fn arch(request: &Request<'_>, files: &[PathBuf]) -> Result<Arch> {
     let mut named = BTreeSet::new();
     for path in files {
@@ -149,14 +144,20 @@ fn arch(request: &Request<'_>, files: &[PathBuf]) -> Result<Arch> {
         let target = text.lines().find_map(|line| line.strip_prefix(".target "));
         let target =
             target.and_then(|target| target.split(',').next()).map(|target| target.trim().to_owned());
-        named.insert(target.with_context(|| format!("{} names no .target", path.display()))?);
+        named.insert(target.with_context(|| format!("{} has no .target directive", path.display()))?);
     }
     let folder = request.folder.display();
     let all: Vec<String> = named.into_iter().collect();
-    ensure!(all.len() == 1, "{folder} has PTX for {}; name a folder of one", all.join(", "));
+    ensure!(
+        all.len() == 1,
+        "{folder} has PTX for {}; give a folder of one architecture",
+        all.join(", ")
+    );
     let arch: Arch = all[0].parse()?;
     match request.arch {
-        Some(wanted) if wanted != arch => bail!("{folder} has PTX for {arch}, --arch is {wanted}"),
+        Some(wanted) if wanted != arch => {
+            bail!("{folder} has PTX for {arch}, but --arch is {wanted}; leave --arch out")
+        }
         _ => Ok(arch),
     }
 }
@@ -196,7 +197,7 @@ fn file(
     let mut assembled = assembler.assembled(&format!("{side}-{stem}"), &ptx, arch)?;
     let codes = normal::entries(&ptx).with_context(|| path.display().to_string())?;
     let version = |(name, code): (String, normal::Code)| {
-        let lacks = || format!("{}: ptxas made nothing of {name}", path.display());
+        let lacks = || format!("{}: ptxas produced no code for {name}", path.display());
         let assembled = assembled.remove(&name).with_context(lacks)?;
         Ok((name, Version::new(code, assembled)))
     };

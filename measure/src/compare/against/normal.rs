@@ -1,15 +1,15 @@
-//! Normalises the code of a PTX entry, so that compilers' free choice of names does not count.
+//! Normalises the code of a PTX entry, so that names that compilers choose freely do not count.
 //!
-//! Comments, line tables and unused labels are left out. Registers, labels, the entry, its parameters
-//! and the variables that it refers to are numbered in order of appearance, so that two entries are the
-//! same code exactly if their lines are equal. The variables' declarations are part of the code: their
+//! Comments, line tables and unused labels are omitted. Registers, labels, the entry, its parameters and
+//! the variables that it refers to are numbered in order of appearance, so that two entries have the
+//! same code exactly if their lines are equal. The declarations of variables are part of the code: their
 //! space, alignment and size matter.
 
 use std::collections::{BTreeMap, HashMap};
 
 use anyhow::Result;
 
-use crate::ptx::{self, Item, Kind, Token};
+use warpfold_ptx::syntax::{self, Item, Kind, Token};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Code {
@@ -18,12 +18,8 @@ pub(super) struct Code {
     pub(super) instructions: usize,
 }
 
-/// Returns the entries of a PTX text, by name.
-///
-/// # Errors
-/// PTX that cannot be parsed.
 pub(super) fn entries(source: &str) -> Result<BTreeMap<String, Code>> {
-    let items = ptx::items(source)?;
+    let items = syntax::items(source)?;
     let is_entry = |item: &&Item<'_>| matches!(item.kind, Kind::Function { entry: true, .. });
     let of = |entry: &Item<'_>| (entry.names[0].to_owned(), code(entry, &items));
     Ok(items.iter().filter(is_entry).map(of).collect())
@@ -50,7 +46,7 @@ fn is_section(item: &Item<'_>) -> bool {
     matches!(item.kind, Kind::Section | Kind::File(_) | Kind::Directive)
 }
 
-/// Numbered names that replace the compiler's.
+/// Maps the compiler's names to numbered ones.
 #[derive(Default)]
 struct Names {
     known: HashMap<String, String>,
@@ -90,7 +86,7 @@ fn lines(item: &Item<'_>, items: &[Item<'_>], names: &mut Names) -> Vec<String> 
             None => text.to_owned(),
         };
         line.push(shown);
-        // A brace may open a scope or a vector of registers; only the first begins a statement.
+        // A brace opens a scope at the start of a statement, elsewhere a vector of registers.
         let ends = match text {
             ";" | ":" => true,
             "{" => line.len() == 1 || tokens.get(at + 1).is_some_and(|next| next.line > token.line),
@@ -116,7 +112,7 @@ fn is_parameter(text: &str, entry: &str) -> bool {
 }
 
 /// Returns the class of a name that the compiler generated: a register or a label. Special registers,
-/// such as `%tid.x`, have none.
+/// such as `%tid.x`, have no class.
 fn class_of(text: &str) -> Option<&'static str> {
     const REGISTERS: [&str; 12] =
         ["%p", "%rs", "%rd", "%rq", "%r", "%fd", "%f", "%hh", "%h", "%b", "%SPL", "%SP"];
@@ -130,7 +126,7 @@ fn class_of(text: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the tokens without line tables, declarations of numbered registers, and unused labels.
+/// Removes line tables, declarations of numbered registers, and unused labels.
 fn without_tables<'t, 'a>(tokens: &'t [Token<'a>]) -> Vec<&'t Token<'a>> {
     let mut uses: HashMap<&str, usize> = HashMap::new();
     for token in tokens.iter().filter(|token| token.text.starts_with('$')) {
@@ -230,7 +226,7 @@ $L__BB12_2:
     }
 
     #[test]
-    fn what_a_kernel_does_makes_one() {
+    fn code_changes_are_a_difference() {
         let earlier = &entries(EARLIER).unwrap()["tree_sum_f32"];
         for (old, new) in [
             ("%tid.x", "%tid.y"),

@@ -3,7 +3,7 @@
 use super::{Pair, Version};
 use crate::table::{Cell, Column, Table};
 
-/// A column's head, its rank for being left out, and the value of a version that it shows.
+/// A column's head, its rank (a narrow terminal omits the highest ranks), and its value.
 type Shown = (&'static str, u8, fn(&Version) -> u64);
 
 const COLUMNS: [Shown; 6] = [
@@ -15,7 +15,7 @@ const COLUMNS: [Shown; 6] = [
     ("spills", 6, |version| version.spill_bytes.into()),
 ];
 
-/// Returns a table with a row per entry whose PTX differs, if any.
+/// Returns a table with a row per entry whose code differs; `None` if there is none.
 pub(super) fn table(pairs: &[Pair]) -> Option<Table> {
     let numbers = COLUMNS.map(|(name, rank, _)| Column::number(name).rank(rank));
     let mut table =
@@ -40,7 +40,7 @@ fn cells(pair: &Pair) -> Vec<Cell> {
     [(&pair.entry).into(), verdict.into()].into_iter().chain(numbers).collect()
 }
 
-/// Shows one value if both are equal, else the earlier one, the current one and the difference.
+/// Formats one value if both are equal, otherwise the earlier one, the current one and the difference.
 fn change(earlier: Option<u64>, now: Option<u64>) -> String {
     match (earlier, now) {
         (Some(earlier), Some(now)) if earlier != now => {

@@ -19,7 +19,7 @@ fn side(of: &[(&str, Version)]) -> BTreeMap<String, Version> {
 }
 
 #[test]
-fn what_is_not_the_same_is_shown_with_both_numbers() {
+fn differences_show_both_numbers() {
     let plain = version(&["a", "ret"], &["A", "EXIT"], 10);
     let other_ptx = version(&["a", "b", "ret"], &["A", "EXIT"], 10);
     let other = version(&["a", "b", "ret"], &["A", "B", "B", "EXIT"], 8);
@@ -54,7 +54,7 @@ fn a_folder_is_of_one_architecture() {
     let request =
         |arch| Request { folder: folder.path(), variants: &[], codegens: &[], arch, json: false };
     let said = files(folder.path(), &[]).unwrap_err().to_string();
-    assert!(said.ends_with("has no PTX of these variants: FOLDER/<variant>.ptx"), "{said}");
+    assert!(said.ends_with("has no PTX of these variants; their files are <variant>.ptx"), "{said}");
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     write("sequential.ptx", ".version 8.0\n.target sm_90, debug\n");
     write("reducer_sum_f32.ptx", ".target sm_90\n");
@@ -65,9 +65,9 @@ fn a_folder_is_of_one_architecture() {
     assert_eq!([one("sequential"), one("reducer")].concat(), [all[1].clone(), all[0].clone()]);
     assert_eq!(arch(&request(None), &all).unwrap().to_string(), "sm_90");
     let other = arch(&request(Some("sm_80".parse().unwrap())), &all).unwrap_err().to_string();
-    assert!(other.ends_with("has PTX for sm_90, --arch is sm_80"), "{other}");
+    assert!(other.ends_with("has PTX for sm_90, but --arch is sm_80; leave --arch out"), "{other}");
     write("sequential.ptx", ".target sm_80\n");
     let mixed = arch(&request(None), &all).unwrap_err().to_string();
-    assert!(mixed.ends_with("has PTX for sm_80, sm_90; name a folder of one"), "{mixed}");
+    assert!(mixed.ends_with("has PTX for sm_80, sm_90; give a folder of one architecture"), "{mixed}");
     assert!(files(Path::new("/no/such/folder"), &[]).is_err());
 }

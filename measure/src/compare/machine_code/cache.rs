@@ -1,4 +1,4 @@
-//! Cache of the outputs of `ptxas` and `nvdisasm`, keyed by the PTX text and the programs' versions.
+//! Caches the outputs of `ptxas` and `nvdisasm` by the PTX text and the programs' versions.
 
 use std::{
     fs,
@@ -11,13 +11,12 @@ use tempfile::TempDir;
 
 use warpfold_suite::Arch;
 
-/// Part of the hash; to be raised when the programs are called differently.
+/// Part of the hash. Must be increased when the programs are called differently.
 const FORMAT: u32 = 1;
 
-/// Outputs of `ptxas -v` and of `nvdisasm -json`.
 const FILES: [&str; 2] = ["ptxas.txt", "nvdisasm.json"];
 
-/// A folder of `<arch>/<label>-<hash>/`, each with the cubin and the programs' output.
+/// A folder of `<arch>/<label>-<hash>/`, each with the cubin and the programs' outputs.
 #[derive(Debug)]
 pub(super) struct Cache {
     folder: PathBuf,
@@ -40,7 +39,7 @@ impl Cache {
         Some(Listing { resources: resources.ok()?, code: code.ok()? })
     }
 
-    /// Creates a working folder, which is deleted on drop unless it is [`put`](Self::put).
+    /// Creates a working folder, which is deleted on drop unless it is passed to [`put`](Self::put).
     pub(super) fn work(&self, arch: Arch) -> Result<TempDir> {
         let parent = self.folder.join(arch.to_string());
         fs::create_dir_all(&parent)
@@ -63,7 +62,7 @@ impl Cache {
         }
         let siblings = siblings(&place, label);
         // A rename is atomic: concurrent readers find the whole folder or none. If another process was
-        // first, its folder has the same contents.
+        // faster, its folder has the same contents.
         match fs::rename(work.path(), &place) {
             Ok(()) => drop(work.keep()),
             Err(_) if place.is_dir() => {}
@@ -82,7 +81,6 @@ impl Cache {
     }
 }
 
-/// Returns the cached folders of a label: its name and a hash.
 fn siblings(place: &Path, label: &str) -> Vec<PathBuf> {
     let entries = place.parent().and_then(|parent| fs::read_dir(parent).ok());
     let is_hash = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -106,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_is_got_until_the_key_changes() {
+    fn entries_are_found_until_the_key_changes() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path().to_owned());
         let arch: Arch = "sm_90".parse().unwrap();
@@ -121,7 +119,7 @@ mod tests {
         assert_eq!(cache.get(arch, "tree", &"b"), None);
         assert_eq!(cache.get("sm_80".parse().unwrap(), "tree", &"a"), None);
 
-        // A label has one folder; a longer label with the same prefix is another. No other files remain.
+        // A label has one folder; a longer label with the same prefix is another label.
         put("tree", "b");
         assert_eq!(cache.get(arch, "tree", &"a"), None);
         assert_eq!(cache.get(arch, "tree", &"b"), Some(listing("b")));
@@ -132,7 +130,7 @@ mod tests {
         put("tree", "b");
         assert_eq!(names(folder.path()).len(), 2);
 
-        // Failed work leaves no files; a folder with a missing file is not used.
+        // Failed work leaves no files. A folder with a missing file is not used.
         drop(cache.work(arch).unwrap());
         assert_eq!(names(folder.path()).len(), 2);
         let place = cache.place(arch, "tree", &"b");

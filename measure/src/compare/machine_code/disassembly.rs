@@ -1,6 +1,6 @@
 //! Extracts kernels from the output of `nvdisasm -json`.
 //!
-//! The list has one item per symbol: a kernel starts a section at address 0, and the functions that were
+//! The list has one item per symbol. A kernel starts a section at address 0, and the functions that were
 //! not inlined into it follow in the same section. A section ends with an unreachable branch to itself
 //! and with `NOP`s up to the next boundary of 128 bytes.
 
@@ -15,7 +15,7 @@ const INSTRUCTION: u64 = 16;
 #[derive(Debug, Default)]
 pub(super) struct Kernel<'a> {
     pub(super) instructions: Vec<Instruction<'a>>,
-    /// Bytes of the section, padding included.
+    /// Size of the section, including padding.
     pub(super) bytes: u64,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Instruction<'a> {
     /// The predicate, such as `@!P0`.
     #[serde(borrow, default)]
     pub(super) predicate: Option<Cow<'a, str>>,
-    /// The operation with its modifiers, such as `LDG.E.128`.
+    /// The opcode with its modifiers, such as `LDG.E.128`.
     #[serde(borrow)]
     pub(super) opcode: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -43,32 +43,28 @@ struct Function<'a> {
 }
 
 impl Instruction<'_> {
-    /// Returns the operation, `LDG` of `LDG.E.128`.
+    /// Returns `LDG` of `LDG.E.128`.
     pub(super) fn operation(&self) -> &str {
         self.opcode.split('.').next().unwrap_or_default()
     }
 
-    /// Returns the modifiers, `E` and `128` of `LDG.E.128`.
+    /// Returns `E` and `128` of `LDG.E.128`.
     pub(super) fn modifiers(&self) -> impl Iterator<Item = &str> {
         self.opcode.split('.').skip(1)
     }
 
-    /// Returns whether no thread ever executes it: the assembler inserts such instructions as spacing.
+    /// Returns whether no thread ever executes the instruction. The assembler inserts some as spacing.
     pub(super) fn is_never_executed(&self) -> bool {
         matches!(self.predicate.as_deref(), Some("@!PT" | "@!UPT"))
     }
 
-    /// Returns whether it branches to its own address.
+    /// Returns whether the instruction, at address `at`, branches to itself.
     fn is_trap(&self, at: u64) -> bool {
         let target = self.operands.strip_prefix("0x").map(|digits| u64::from_str_radix(digits, 16));
         self.operation() == "BRA" && self.predicate.is_none() && target == Some(Ok(at))
     }
 }
 
-/// Returns the kernels of a listing, by name.
-///
-/// # Errors
-/// JSON of another form.
 pub(super) fn kernels(listing: &str) -> Result<BTreeMap<Cow<'_, str>, Kernel<'_>>> {
     let (_, functions): (IgnoredAny, Vec<Function<'_>>) =
         serde_json::from_str(listing).context("nvdisasm lists code in a form that is not understood")?;
@@ -130,7 +126,7 @@ mod tests {
     const EXIT: (&str, &str) = ("EXIT", "");
 
     #[test]
-    fn what_stands_behind_the_code_is_no_code() {
+    fn trailing_padding_is_stripped() {
         let kernel = |code: &[(&str, &str)]| {
             let text = listing(&function("f", 0, 256, code));
             kernels(&text).unwrap()["f"].instructions.len()
@@ -165,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn another_form_is_an_error() {
+    fn unknown_nvdisasm_format_is_an_error() {
         for text in ["", "{}", "[{}]", "[{},[{}]]", "[{},[],[]]"] {
             let error = kernels(text).unwrap_err().to_string();
             assert_eq!(error, "nvdisasm lists code in a form that is not understood", "{text}");

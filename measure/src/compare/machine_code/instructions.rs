@@ -1,21 +1,18 @@
-//! Instruction counts of a kernel's machine code.
-
 use std::{collections::BTreeMap, fmt};
 
 use serde::Serialize;
 
 use super::disassembly::{Instruction, Kernel};
 
-/// Static instruction counts of a kernel by kind. The instructions that a run executes differ, because
-/// of loops, branches and paths not taken.
+/// Static instruction counts of a kernel by kind, not the numbers of executed instructions.
 ///
-/// Instructions that no thread ever executes (`@!PT`) count in [`total`](Self::total) alone: they are
+/// Instructions that no thread ever executes (`@!PT`) count only in [`total`](Self::total): they are
 /// issued without effect.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Instructions {
     /// All instructions, without the padding after the code.
     pub total: u32,
-    /// Bytes of the code, with the padding.
+    /// Size of the code, with the padding.
     pub code_bytes: u64,
     /// Loads from global memory (`LDG`).
     pub global_loads: ByWidth,
@@ -68,12 +65,10 @@ pub struct Instructions {
 pub struct ByWidth(BTreeMap<u32, u32>);
 
 impl ByWidth {
-    /// Returns the number of accesses of this many bits.
     pub fn of(&self, bits: u32) -> u32 {
         self.0.get(&bits).copied().unwrap_or_default()
     }
 
-    /// Returns the number of accesses of any width.
     pub fn total(&self) -> u32 {
         self.0.values().sum()
     }
@@ -92,7 +87,7 @@ impl fmt::Display for ByWidth {
     }
 }
 
-/// Returns the bits that a thread moves; no modifier means a word.
+/// Returns the bits that a thread moves; 32 without a modifier.
 fn width(instruction: &Instruction<'_>) -> u32 {
     let bits = instruction.modifiers().find_map(|modifier| match modifier {
         "U8" | "S8" => Some(8),
@@ -114,13 +109,12 @@ impl Instructions {
         all
     }
 
-    /// Returns the number of loads, stores and atomics through generic addresses; a kernel's own
+    /// Returns the number of loads, stores and atomics through generic addresses. A kernel's own
     /// accesses should name their state space.
     pub fn generic(&self) -> u32 {
         self.generic_loads + self.generic_stores + self.generic_atomics
     }
 
-    /// Returns the number of atomics in any memory.
     pub fn atomics(&self) -> u32 {
         self.global_atomics + self.shared_atomics + self.generic_atomics
     }
@@ -159,7 +153,7 @@ impl Instructions {
 mod tests {
     use super::{super::disassembly, *};
 
-    /// Counts a kernel of these lines, as printed by `nvdisasm`: predicate, opcode, operands.
+    /// Counts the instructions in these lines of `nvdisasm`: predicate, opcode, operands.
     fn count(lines: &[&str]) -> Instructions {
         let instruction = |line: &&str| {
             let (predicate, rest) = match line.split_once(' ') {
@@ -204,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_begin_alike_are_told_apart() {
+    fn opcodes_with_a_common_prefix_are_distinguished() {
         let plain = count(&[
             "LDC.64 R2,c[0x0][0x210]",
             "ULDC UR4,c[0x0][0x0]",
@@ -248,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_threads_do_together() {
+    fn barriers_shuffles_and_votes_are_counted() {
         let counted = count(&[
             "BAR.SYNC.DEFER_BLOCKING 0x0",
             "BAR.RED.POPC.DEFER_BLOCKING 0x0,P0",
@@ -271,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_executed_is_issued_and_nothing_else() {
+    fn never_executed_instructions_count_in_total_only() {
         let counted = count(&["@!PT LDS RZ,[RZ]", "@!UPT SHFL.IDX PT,RZ,RZ,RZ,RZ", "@!P0 LDS R0,[R1]"]);
         assert_eq!((counted.total, counted.shared_loads.total(), counted.shuffles), (3, 1, 0));
     }

@@ -1,7 +1,7 @@
 //! Assembles PTX with NVIDIA's `ptxas`, disassembles it with `nvdisasm` and counts the instructions.
 //!
-//! No GPU is needed. Assembling a file takes about a second, so the programs' outputs are cached in
-//! `target/machine-code` by a hash of all their inputs; only counting is repeated.
+//! No GPU is needed. Assembling a file takes about a second, so that the programs' outputs are cached in
+//! `target/machine-code` by a hash of all their inputs. Only counting is repeated.
 
 mod cache;
 mod disassembly;
@@ -30,22 +30,17 @@ use warpfold_suite::Arch;
 pub use instructions::{ByWidth, Instructions};
 pub use resources::Resources;
 
-/// Far above the time for one file on a slow machine.
+/// Time limit of one program run, far above the time for one file on a slow machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// One kernel entry as machine code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MachineCode {
-    /// Resources of a launch, as reported by `ptxas`.
     pub resources: Resources,
-    /// Instruction counts, from `nvdisasm`.
     pub instructions: Instructions,
 }
 
-/// One kernel entry as machine code, and the code itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assembled {
-    /// Its resources and counts.
     pub code: MachineCode,
     /// One instruction per line: predicate, operation, operands. The entry's name is replaced by
     /// `entry`, so that equal code of two entries compares equal.
@@ -62,10 +57,6 @@ pub struct Assembler {
 }
 
 impl Assembler {
-    /// Finds the programs on this machine.
-    ///
-    /// # Errors
-    /// A program is missing or does not start.
     pub fn find(workspace: &Workspace, machine: &Machine) -> Result<Self> {
         let [ptxas, nvdisasm] = programs(machine, ["ptxas", "nvdisasm"])?;
         let version = |path: &Path| {
@@ -84,9 +75,6 @@ impl Assembler {
     /// Assembles a PTX file and returns each entry's machine code by name.
     ///
     /// `label` names the text in errors and in the cache: `llvm-sequential`.
-    ///
-    /// # Errors
-    /// PTX that `ptxas` rejects, or output of the programs that cannot be parsed.
     pub fn machine_code(
         &self,
         label: &str,
@@ -97,10 +85,7 @@ impl Assembler {
         Ok(assembled.into_iter().map(|(name, assembled)| (name, assembled.code)).collect())
     }
 
-    /// Returns the code itself in addition to [`machine_code`](Self::machine_code).
-    ///
-    /// # Errors
-    /// As [`machine_code`](Self::machine_code).
+    /// Assembles like [`machine_code`](Self::machine_code) and returns the listings as well.
     pub fn assembled(&self, label: &str, ptx: &str, arch: Arch) -> Result<BTreeMap<String, Assembled>> {
         let what = || format!("{label} for {arch}");
         let key = (&self.name, ptx);
@@ -134,17 +119,15 @@ impl Assembler {
         let listed = process::run(&mut nvdisasm, LIMIT)?;
         ensure!(
             listed.status.success(),
-            "{}; `cargo xtask cuda-toolkit` fetches an nvdisasm that lists code as JSON",
+            "{}; `cargo xtask doctor --fetch-cuda` fetches an nvdisasm that lists code as JSON",
             complaint(&listed)
         );
         Ok(Listing { resources: said.stdout + &said.stderr, code: listed.stdout })
     }
 }
 
-/// Returns the paths of these CUDA programs.
-///
-/// # Errors
-/// One line with the missing programs and the command that fetches them.
+/// Returns the paths of these CUDA programs. If any is missing, the error names the command that fetches
+/// it.
 pub fn programs<const N: usize>(machine: &Machine, names: [&str; N]) -> Result<[PathBuf; N]> {
     let found = names.map(|name| machine.cuda_program(name));
     let missing: Vec<&str> =
@@ -152,7 +135,9 @@ pub fn programs<const N: usize>(machine: &Machine, names: [&str; N]) -> Result<[
     if !missing.is_empty() {
         let them = if missing.len() == 1 { "it" } else { "them" };
         let names = missing.join(", no ");
-        bail!("no {names} on the PATH or in a CUDA toolkit: `cargo xtask cuda-toolkit` fetches {them}");
+        bail!(
+            "no {names} on the PATH or in a CUDA toolkit: `cargo xtask doctor --fetch-cuda` fetches {them}"
+        );
     }
     Ok(found.map(Option::unwrap_or_default))
 }
@@ -160,8 +145,9 @@ pub fn programs<const N: usize>(machine: &Machine, names: [&str; N]) -> Result<[
 fn count(listing: &Listing) -> Result<BTreeMap<String, Assembled>> {
     let mut kernels = disassembly::kernels(&listing.code)?;
     let entries = resources::entries(&listing.resources)?.into_iter().map(|(name, resources)| {
-        let kernel =
-            kernels.remove(name.as_str()).with_context(|| format!("nvdisasm lists no {name}"))?;
+        let kernel = kernels
+            .remove(name.as_str())
+            .with_context(|| format!("nvdisasm lists no code of {name}"))?;
         let code = MachineCode { resources, instructions: Instructions::of(&kernel) };
         let listing = kernel.lines(&name);
         Ok((name, Assembled { code, listing }))
@@ -169,7 +155,7 @@ fn count(listing: &Listing) -> Result<BTreeMap<String, Assembled>> {
     entries.collect()
 }
 
-/// Returns the first line with an error; later ones only report that the program gave up.
+/// Returns the first line with an error. Later lines only report that the program gave up.
 fn complaint(output: &Output) -> String {
     let lines = || output.stderr.lines().chain(output.stdout.lines()).map(str::trim);
     let is_error = |line: &&str| line.contains("error") || line.contains("fatal");
@@ -189,11 +175,11 @@ mod tests {
         let entries = count(&listing(code)).unwrap();
         let code = &entries["f"].code;
         assert_eq!((code.resources.registers, code.instructions.total), (8, 1));
-        assert_eq!(count(&listing("[{},[]]")).unwrap_err().to_string(), "nvdisasm lists no f");
+        assert_eq!(count(&listing("[{},[]]")).unwrap_err().to_string(), "nvdisasm lists no code of f");
     }
 
     #[test]
-    fn the_first_error_is_told() {
+    fn first_error_is_reported() {
         let said = |stderr: &str| {
             let status = std::process::ExitStatus::default();
             complaint(&Output { status, stdout: String::new(), stderr: stderr.to_owned() })

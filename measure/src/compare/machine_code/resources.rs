@@ -14,25 +14,19 @@ pub struct Resources {
     pub static_shared_bytes: u32,
     /// Bytes of a thread's stack, including the functions that the entry calls.
     pub stack_bytes: u32,
-    /// Bytes of spill stores.
     pub spill_store_bytes: u32,
-    /// Bytes of spill loads.
     pub spill_load_bytes: u32,
     /// Numbered barriers per block.
     pub barriers: u32,
 }
 
 impl Resources {
-    /// Returns the registers allocated per thread, in multiples of 8, which determine occupancy.
+    /// Returns the registers allocated per thread, which determine occupancy: a multiple of 8.
     pub fn allocated_registers(&self) -> u32 {
         self.registers.next_multiple_of(8)
     }
 }
 
-/// Returns the entries of a file, by name.
-///
-/// # Errors
-/// A line that cannot be parsed, or an entry without its line of registers.
 pub(super) fn entries(said: &str) -> Result<BTreeMap<String, Resources>> {
     let mut entries: BTreeMap<String, Resources> = BTreeMap::new();
     // The current entry, and the current function: the entry itself or one that it calls.
@@ -54,14 +48,14 @@ pub(super) fn entries(said: &str) -> Result<BTreeMap<String, Resources>> {
         }
     }
     if let Some((name, _)) = entries.iter().find(|(_, resources)| resources.registers == 0) {
-        bail!("ptxas tells no registers of {name}");
+        bail!("ptxas reports no registers of {name}");
     }
-    ensure!(!entries.is_empty(), "ptxas tells of no entry");
+    ensure!(!entries.is_empty(), "ptxas reports no entry");
     Ok(entries)
 }
 
 impl Resources {
-    /// Parses a line of `<number> <what>` parts; unknown parts are ignored.
+    /// Parses a line of `<number> <what>` parts. Unknown parts are ignored.
     fn add(&mut self, line: &str) -> Result<()> {
         for part in line.split(", ") {
             let part = part.trim_start_matches("Used ").trim_start_matches("used ");
@@ -84,7 +78,7 @@ impl Resources {
 }
 
 fn unclear(line: &str) -> String {
-    format!("ptxas says {line:?}, which is not understood")
+    format!("ptxas printed {line:?}, which cannot be parsed")
 }
 
 #[cfg(test)]
@@ -125,17 +119,17 @@ ptxas info    : Used 8 registers
     }
 
     #[test]
-    fn what_is_not_understood_is_an_error() {
+    fn unknown_ptxas_output_is_an_error() {
         let entry = "ptxas info    : Compiling entry function 'f' for 'sm_90'\n";
         for (rest, message) in [
-            ("", "ptxas tells no registers of f"),
+            ("", "ptxas reports no registers of f"),
             (
                 "ptxas info    : Used many registers\n",
-                "ptxas says \"Used many registers\", which is not understood",
+                "ptxas printed \"Used many registers\", which cannot be parsed",
             ),
         ] {
             assert_eq!(entries(&format!("{entry}{rest}")).unwrap_err().to_string(), message);
         }
-        assert_eq!(entries("").unwrap_err().to_string(), "ptxas tells of no entry");
+        assert_eq!(entries("").unwrap_err().to_string(), "ptxas reports no entry");
     }
 }

@@ -1,7 +1,7 @@
-//! Counts the instructions that a run executes, in the simulator.
+//! Counts the instructions that a run executes in the simulator.
 //!
-//! The simulator executes PTX, so this compares the compilers' input to `ptxas`, not its output: an
-//! address computed in three instructions by one and in one by the other may be the same machine code.
+//! The simulator executes PTX, so these counts compare the input of `ptxas`, not its output. The same
+//! machine code may result from three PTX instructions of one compiler and from one of another.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -18,12 +18,9 @@ use crate::workspace::Workspace;
 
 const SEED: u64 = 1;
 
-/// Counts of a run in the simulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Executed {
-    /// Number of elements.
     pub n: u64,
-    /// Threads per block.
     pub block: u32,
     /// Blocks of the first launch.
     pub grid: u32,
@@ -31,12 +28,8 @@ pub struct Executed {
     pub warp_instructions: u64,
 }
 
-/// Runs every reduction among the sides, on the same elements in the same geometry.
-///
-/// A kernel that the simulator cannot run is reported and has no counts.
-///
-/// # Errors
-/// No simulator, or no memory for the elements.
+/// Runs every reduction of `sides`, with the same elements and geometry. A kernel that the simulator
+/// cannot run is reported and has no counts.
 pub(super) fn count(workspace: &Workspace, arch: Arch, n: u64, sides: &mut [Side]) -> Result<()> {
     let device = Device::open(Selection::Sim)?;
     let mut simulator = Simulator { root: workspace.target.join("ptx"), arch, n, device, input: None };
@@ -45,10 +38,10 @@ pub(super) fn count(workspace: &Workspace, arch: Arch, n: u64, sides: &mut [Side
         say!("not executed: the simulator runs PTX up to {limit}, not that for {arch}");
         return Ok(());
     }
-    // One host thread: where blocks wait for each other, the executed instructions depend on the order
-    // of arrival, and the comparison must be reproducible.
+    // Uses one host thread to be reproducible: if blocks wait for each other, the executed instructions
+    // depend on the order in which the blocks arrive.
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
-    // Entries of a file mostly fail for the same reason: reported once, with their number.
+    // Most entries of a file fail for the same reason: it is reported once, with a count of the entries.
     let mut failed: BTreeMap<(&str, &str), (usize, String)> = BTreeMap::new();
     for side in sides {
         match one.install(|| simulator.run(side)) {
@@ -70,14 +63,14 @@ struct Simulator {
     arch: Arch,
     n: u64,
     device: Device,
-    /// Elements of one type; consecutive sides mostly share a type.
+    /// Elements of the last kernel's type, because consecutive kernels mostly have the same type.
     input: Option<(Dtype, Data, Buffer)>,
 }
 
 impl Simulator {
     fn run(&mut self, side: &Side) -> Result<Option<Executed>> {
         let variant = catalogue::find(side.entry.variant)?;
-        // The reducer chooses its launches and its kernel itself.
+        // The reducer is skipped, because it chooses its kernel and its launches itself.
         let Some(op) = side.entry.op.filter(|_| variant.work != Work::Reducer) else { return Ok(None) };
         let store = self.store(side)?;
         self.load(side.entry.dtype)?;

@@ -1,5 +1,5 @@
 //! `cargo xtask compare --static`: compares the machine code of every Rust kernel, by both code
-//! generators, with that of its CUDA C twin; the reducer, which has no twin, is compared between the
+//! generators, with that of its CUDA C twin. The reducer, which has no twin, is compared between the
 //! code generators.
 //!
 //! All sides are PTX, assembled by the same `ptxas` for the same architecture, so that differences are
@@ -36,13 +36,12 @@ use crate::{
 };
 pub use executed::Executed;
 
-/// Default architecture: one for all machines, so that tables from different machines can be compared.
+/// Default architecture, the same on all machines so that their tables can be compared.
 const ARCH: Arch = Arch::new(9, 0);
 
-/// A row is marked where Rust needs over 10 % more than its twin.
+/// A row is marked if Rust needs over 10 % more than its twin.
 const MARK: f64 = 1.1;
 
-/// The request of a comparison of machine code.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// Only these variants; if empty, all.
@@ -53,47 +52,39 @@ pub struct Request<'a> {
     pub codegens: &'a [Peer],
     /// Makes an unavailable code generator an error.
     pub strict: bool,
-    /// The architecture that the user named.
     pub arch: Option<Arch>,
-    /// Elements of the runs in the simulator; 0 leaves them out.
+    /// Elements of the runs in the simulator; 0 skips these runs.
     pub sim_n: u64,
-    /// Prints one JSON object per entry and compiler instead of the table.
     pub json: bool,
 }
 
 /// An entry point of a variant for one operation and type.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Entry {
-    /// The entry's name in the PTX.
     #[serde(rename = "entry")]
     pub name: String,
-    /// The variant.
     pub variant: &'static str,
     /// The operation; `None` for kernels that only move elements.
     pub op: Option<Op>,
-    /// The element type.
     pub dtype: Dtype,
     /// The reducer's kernel; `None` for other variants.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
 }
 
-/// An entry as compiled by one compiler; one line of the JSON.
+/// An entry as compiled by one compiler: one line of the JSON.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Side {
-    /// The entry.
     #[serde(flatten)]
     pub entry: Entry,
     /// The compiler to PTX: `rust-llvm`, `rust-nvvm` or `cuda-c`.
     pub compiler: &'static str,
-    /// The architecture that it is assembled for.
     pub arch: String,
     /// The assembler and disassembler, with versions.
     pub tools: String,
-    /// Resources and instruction counts.
     #[serde(flatten)]
     pub code: MachineCode,
-    /// The simulator's counts; `None` where it cannot run the kernel.
+    /// The simulator's counts; `None` if the kernel was not run there.
     pub executed: Option<Executed>,
 }
 
@@ -102,15 +93,10 @@ pub struct Side {
 pub struct Row<'a> {
     /// The Rust kernel, by either code generator.
     pub rust: &'a Side,
-    /// The twin by nvcc; without one, the same Rust kernel by llvm.
+    /// The CUDA C twin; if there is none, the same Rust kernel by llvm.
     pub twin: &'a Side,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Missing programs, kernels or twins that do not compile, PTX that `ptxas` rejects, nothing to compare,
-/// no code generator, and with `strict` an unavailable one.
 pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<()> {
     let workspace = Workspace::locate()?;
     let machine = Machine::this(&workspace);
@@ -141,7 +127,7 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<()> {
     missing(&sides).iter().for_each(|line| say!("{line}"));
     let marked = rows.iter().filter(|row| !row.marks().is_empty()).count();
     let tools = assembler.name();
-    say!("{} rows, {marked} marked: over 10 % more than what stands beside; {tools}", rows.len());
+    say!("{} rows, {marked} marked: over 10 % more than the kernel beside it; {tools}", rows.len());
     Ok(())
 }
 
@@ -208,7 +194,7 @@ fn folders(
     }
     ensure!(
         !folders.is_empty(),
-        "no Rust kernels to compare: no code generator that was asked for is here"
+        "no Rust kernels to compare: the requested code generators are missing"
     );
     folders.push((Codegen::CudaC, builder.twins(workspace, machine, Some(arch))?.folder));
     Ok(folders)
@@ -221,18 +207,15 @@ const fn codegen(peer: Peer) -> Codegen {
     }
 }
 
-/// Returns the kernels to build for these variants (if empty, all). With the reducer the library's
-/// kernels are compared too.
+/// Returns the kernels to build for these variants, or for all variants if the slice is empty. Builds
+/// for the reducer include all kernels of the library.
 pub(super) fn kernels_of(variants: &[&Variant]) -> Kernels {
     let others = |variant: &&Variant| variant.work != Work::Reducer;
     if !variants.is_empty() && variants.iter().all(others) { Kernels::Suite } else { Kernels::All }
 }
 
 /// Returns the folder of the Rust kernels' current PTX by a code generator. If a requirement of the code
-/// generator is missing, a prebuilt folder is used as it is.
-///
-/// # Errors
-/// As [`Builder::kernels`].
+/// generator is missing, a prebuilt folder is used unchanged.
 pub(super) fn rust_folder(
     builder: &dyn Builder,
     workspace: &Workspace,
@@ -248,7 +231,7 @@ pub(super) fn rust_folder(
     match built {
         Ok(built) => Ok(built.folder),
         Err(error) if peers::lacking(&error).is_some() && folder.is_dir() => {
-            say!("{}: as it was built; its compiler is not here", workspace.show(&folder));
+            say!("{}: used as it is, because its compiler is missing", workspace.show(&folder));
             Ok(folder)
         }
         Err(error) => Err(error),
@@ -292,7 +275,7 @@ impl Source {
             .into_iter()
             .map(|(name, code)| {
                 let entry = Entry::of(variant, &name).with_context(|| {
-                    format!("{}: {name} is no {variant}_<op>_<dtype>", path.display())
+                    format!("{}: {name} is not named {variant}_<op>_<dtype>", path.display())
                 })?;
                 let (arch, tools) = (arch.to_string(), assembler.name().to_owned());
                 Ok(Side { entry, compiler: compiler(codegen), arch, tools, code, executed: None })
@@ -317,8 +300,8 @@ const fn compiler(codegen: Codegen) -> &'static str {
 const TWIN: &str = "cuda-c";
 
 impl Entry {
-    /// Parses a PTX symbol: `<variant>_<op>_<dtype>` or `<variant>_<dtype>`, and for the reducer the
-    /// form of a [`Family`].
+    /// Parses a PTX symbol: `<variant>_<op>_<dtype>` or `<variant>_<dtype>`, or that of a [`Family`] of
+    /// the reducer's kernels.
     fn of(variant: &'static str, symbol: &str) -> Option<Self> {
         if catalogue::find(variant).is_ok_and(|row| row.work == Work::Reducer) {
             return Family::ALL.iter().find_map(|&family| Self::of_reducer(variant, symbol, family));
@@ -349,7 +332,7 @@ impl Entry {
     }
 }
 
-/// Pairs each Rust side with its twin; without one, nvvm's with llvm's.
+/// Pairs each Rust side with its twin. If there is no twin, pairs nvvm's side with llvm's.
 fn rows(sides: &[Side]) -> Vec<Row<'_>> {
     let by = |compiler: &str| -> BTreeMap<&str, &Side> {
         let mine = sides.iter().filter(|side| side.compiler == compiler);
@@ -365,8 +348,8 @@ fn rows(sides: &[Side]) -> Vec<Row<'_>> {
     rust.filter_map(|rust| Some(Row { rust, twin: beside(rust)? })).collect()
 }
 
-/// Returns a line for each variant and compiler that lacks entries that another compiler has. The
-/// reducer has no twin.
+/// Returns a line for each variant and compiler that lacks entries which another compiler has. Twins of
+/// the reducer's entries are not expected.
 fn missing(sides: &[Side]) -> Vec<String> {
     let compilers: BTreeSet<&str> = sides.iter().map(|side| side.compiler).collect();
     let entries: BTreeSet<&Entry> = sides.iter().map(|side| &side.entry).collect();
@@ -379,8 +362,7 @@ fn missing(sides: &[Side]) -> Vec<String> {
             *lacking.entry((entry.variant, compiler)).or_default() += 1;
         }
     }
-    let line =
-        |((variant, compiler), entries)| format!("{variant}: {entries} entries not by {compiler}");
+    let line = |((variant, compiler), entries)| format!("{variant}: {compiler} lacks {entries} entries");
     lacking.into_iter().map(line).collect()
 }
 
@@ -407,8 +389,8 @@ impl Row<'_> {
         Some(ratio(of(self.rust)?, of(self.twin)?))
     }
 
-    /// Returns the counts of which Rust needs over 10 % more. Registers are marked by use, with a note
-    /// where the allocation is the same, because then a launch does not differ.
+    /// Returns the names of the counts that are over 10 % higher for Rust. For registers, the name tells
+    /// if the number allocated is the same, because then the occupancy is the same too.
     pub fn marks(&self) -> Vec<&'static str> {
         let allocated = [self.rust, self.twin].map(|side| side.code.resources.allocated_registers());
         let registers =
@@ -418,7 +400,6 @@ impl Row<'_> {
     }
 }
 
-/// Returns the ratio of two counts; a kernel has at least one of each.
 fn ratio(rust: u64, twin: u64) -> f64 {
     rust as f64 / twin.max(1) as f64
 }

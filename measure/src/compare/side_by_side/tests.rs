@@ -68,7 +68,7 @@ fn a_row_is_marked_for_over_ten_percent_more() {
 }
 
 #[test]
-fn every_rust_side_stands_beside_the_twin_of_its_entry() {
+fn rust_entries_are_paired_with_their_twins() {
     let sides = [
         side("tree_sum_f32", "rust-llvm", 10, 50),
         side("tree_sum_f32", "rust-nvvm", 12, 60),
@@ -84,15 +84,15 @@ fn every_rust_side_stands_beside_the_twin_of_its_entry() {
     assert_eq!(
         missing(&sides),
         [
-            "tree: 1 entries not by cuda-c",
-            "tree: 1 entries not by rust-llvm",
-            "tree: 2 entries not by rust-nvvm"
+            "tree: cuda-c lacks 1 entries",
+            "tree: rust-llvm lacks 1 entries",
+            "tree: rust-nvvm lacks 2 entries"
         ]
     );
 }
 
 #[test]
-fn without_a_twin_one_code_generator_stands_beside_the_other() {
+fn without_a_twin_the_code_generators_are_paired() {
     let reducer = |compiler, total| Side {
         entry: Entry::of("reducer", "reducer_sum_f32_grid").unwrap(),
         ..side("tree_sum_f32", compiler, 10, total)
@@ -110,7 +110,7 @@ fn without_a_twin_one_code_generator_stands_beside_the_other() {
 }
 
 #[test]
-fn a_cell_says_a_value_once_where_both_have_it() {
+fn equal_values_are_shown_once() {
     let (rust, twin) = (side("tree_sum_f32", "rust-llvm", 12, 60), side("tree_sum_f32", TWIN, 12, 50));
     let text = table::table(&[Row { rust: &rust, twin: &twin }]).to_string();
     let line = text.lines().find(|line| line.contains("tree")).unwrap();
@@ -120,7 +120,7 @@ fn a_cell_says_a_value_once_where_both_have_it() {
 }
 
 #[test]
-fn a_line_of_json_has_all_that_is_known() {
+fn json_line_has_all_fields() {
     let executed = Executed { n: 4, block: 256, grid: 1, warp_instructions: 99 };
     let side = Side { executed: Some(executed), ..side("tree_sum_f32", "rust-llvm", 12, 60) };
     let json = serde_json::to_value(&side).unwrap();

@@ -10,13 +10,13 @@ use warpfold_suite::{
 use super::sizes::{Sizes, show};
 use crate::elements::SEED;
 
-/// Limit for kernels of one thread: 33 ms on an H200.
+/// Maximum number of elements for kernels of one thread: 33 ms on an H200.
 const SINGLE_THREAD: u64 = 1 << 20;
 
-/// Limit for moved elements, because the host generates and compares them one by one.
+/// Maximum number of moved elements, which the host generates and compares one by one.
 const MOVED: u64 = 1 << 28;
 
-/// Limit of a strided copy's input in bytes, unless the reductions' is larger.
+/// Maximum size of a strided copy's input in bytes, unless the reductions have a larger input.
 const STRIDED_INPUT: u64 = 4 << 30;
 
 #[derive(Debug, Clone)]
@@ -58,7 +58,6 @@ impl Case {
         }
     }
 
-    /// Bytes of memory traffic that the work requires.
     pub(super) fn useful_bytes(&self) -> u64 {
         match self.work {
             Task::Reduce { .. } => self.bytes(),
@@ -76,7 +75,7 @@ impl Case {
 
 #[derive(Debug)]
 pub(super) struct Wanted<'a> {
-    /// The variants; if empty, all.
+    /// Only these variants; if empty, all.
     pub(super) variants: &'a [&'static Variant],
     pub(super) dtypes: &'a [Dtype],
     pub(super) ops: &'a [Op],
@@ -86,9 +85,6 @@ pub(super) struct Wanted<'a> {
 
 impl Wanted<'_> {
     /// Returns the cases by type and size, and a line for each omission.
-    ///
-    /// # Errors
-    /// A variant without a kernel, or nothing to compare.
     pub(super) fn cases(&self) -> Result<(Vec<Case>, Vec<String>)> {
         let variants = self.kernels()?;
         let mut notes = Vec::new();
@@ -114,7 +110,7 @@ impl Wanted<'_> {
 
     fn kernels(&self) -> Result<Vec<&'static Variant>> {
         if let Some(other) = self.variants.iter().find(|variant| !variant.has_ptx()) {
-            bail!("{} is no kernel, and has no twin to be compared with", other.id);
+            bail!("{} is not a kernel and has no twin to compare with; leave it out", other.id);
         }
         if !self.variants.is_empty() {
             return Ok(self.variants.to_vec());
@@ -128,7 +124,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Returns whether the variant reduces elements that are on the GPU.
+/// Returns whether the variant reduces elements on the GPU.
 fn is_reduction(variant: &Variant) -> bool {
     matches!(variant.work, Work::Reduction(_) | Work::Reducer)
 }
@@ -234,7 +230,7 @@ mod tests {
         let all = Wanted { ops: &ops, dtypes: Dtype::ALL, ..wanted(&variants, &sizes) };
         assert_eq!(all.cases().unwrap().0.len(), ops.len() * Dtype::ALL.len());
         assert!(!needs_twins(&all.cases().unwrap().0));
-        // With other variants, and where no other variant has the operation.
+        // By default other variants are compared too, except for an operation that only the reducer has.
         let default = Wanted { ops: &ops, ..wanted(&[], &sizes) }.cases().unwrap().0;
         let ids = |case: &Case| case.variants.iter().map(|v| v.id).collect::<Vec<_>>();
         assert!(ids(&default[0]).contains(&"reducer") && ids(&default[0]).len() > 10);
@@ -255,7 +251,7 @@ mod tests {
         assert_eq!(last_stride.room(), 4 << 20);
         assert!(last_stride.op().is_none());
 
-        // Strides whose input would be too large are left out and noted.
+        // Strides whose input would be too large are omitted and noted.
         let sizes = "2^26,2^29".parse().unwrap();
         let (cases, notes) = wanted(&of(&["copy_strided"]), &sizes).cases().unwrap();
         assert_eq!(cases.len(), 5);
@@ -263,12 +259,12 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_is_refused() {
+    fn variants_without_a_comparison_are_refused() {
         let sizes = "2^20".parse().unwrap();
         let refused = |ids: &[&str]| wanted(&of(ids), &sizes).cases().unwrap_err().to_string();
         assert_eq!(
             refused(&["cpu_serial"]),
-            "cpu_serial is no kernel, and has no twin to be compared with"
+            "cpu_serial is not a kernel and has no twin to compare with; leave it out"
         );
         assert!(refused(&["redux"]).starts_with("nothing to compare: "));
     }

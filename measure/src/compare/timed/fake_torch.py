@@ -1,9 +1,10 @@
-"""The part of PyTorch that torch_peer.py uses, on lists: for tests on machines without it."""
+"""The part of PyTorch that torch_peer.py uses, implemented on lists, for tests without PyTorch."""
 
 import operator
 import random
 
 __version__ = "9.9"
+# Added to the last result of each reduction, so that a test can make it wrong.
 WRONG = 0
 
 
@@ -28,7 +29,7 @@ class Scalar:
         return self.value
 
     def set(self, value, dtype):
-        """What PyTorch refuses is refused here: a result of another type than out's."""
+        """Sets the value. Raises an error for a result of another type, as PyTorch does for out=."""
         if self.dtype is not dtype:
             has = self.dtype.name
             raise RuntimeError(f"Expected out tensor to have dtype {dtype.name}, but got {has}")
@@ -71,7 +72,7 @@ class Tensor(list):
         return Matrix(self.split(1), self.dtype)
 
     def each(self, call, other):
-        """Element by element; a number stands for as many of it."""
+        """Applies a function of two arguments elementwise; a number is broadcast."""
         others = other if isinstance(other, list) else [other] * len(self)
         if len(others) != len(self):
             raise RuntimeError(f"sizes {len(self)} and {len(others)} do not match")
@@ -117,7 +118,7 @@ class Tensor(list):
 
 
 class Matrix:
-    """Rows, each of them a Tensor."""
+    """A tensor of two dimensions: a list of rows, which are Tensors."""
 
     def __init__(self, rows, dtype):
         self.rows, self.dtype = list(rows), dtype
@@ -147,7 +148,7 @@ class Matrix:
     def gather(self, dim, indices):
         for row, index in zip(self.rows, indices.rows):
             if not 0 <= index[0].item() < len(row):
-                # A GPU's would end the process.
+                # On a GPU this would end the process.
                 raise RuntimeError("device-side assert triggered")
         rows = zip(self.rows, indices.rows)
         found = ([row[index[0].item()].item()] for row, index in rows)
@@ -197,7 +198,7 @@ builtin_sum, builtin_all = sum, all
 
 
 def reduce(values, dim, call, dtype, out):
-    """A result for each row of a matrix; of rows it is the last one that is wrong."""
+    """Writes the reduction of each row of a matrix, or of all values, to `out`. Adds WRONG to the last result."""
     if isinstance(values, Matrix):
         if dim != 1:
             raise RuntimeError(f"dim {dim} is not that of the rows")
@@ -225,7 +226,7 @@ def amax(values, dim, out):
 
 
 def last_index(values, value):
-    """The last of equal elements: PyTorch's choice is not to matter."""
+    """Returns the last of equal elements, because the choice must not matter."""
     return max(index for index, other in enumerate(values) if other == value)
 
 

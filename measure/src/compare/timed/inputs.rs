@@ -1,21 +1,20 @@
 //! States of the L2 cache at the start of a run.
 
-use warpfold_bench::Contest;
+use crate::contest::Contest;
 
 /// A state of the L2 cache at the start of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Inputs {
-    /// Runs alternate between copies of the elements; the others evict each one before its next turn.
+    /// Runs use copies of the elements in turn. The other copies evict each one before its next use.
     Rotated,
-    /// Like rotated, and other memory is read before every run, so that the GPU is busy until the run
-    /// starts.
+    /// Like `Rotated`, but a kernel that reads other memory precedes each run, so that the GPU is busy
+    /// until the host has enqueued the run.
     Swept,
     /// All runs read the same copy, which stays in the cache if it fits.
     Warm,
 }
 
 impl Inputs {
-    /// Returns the name, as on the command line and in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rotated => "rotated",

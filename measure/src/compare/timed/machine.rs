@@ -14,7 +14,7 @@ use super::{
 };
 use crate::process;
 
-pub(super) fn method(options: warpfold_bench::Options) -> String {
+pub(super) fn method(options: crate::contest::Options) -> String {
     format!(
         "Kernels, CUB and an empty launch take turns in one process and on one stream, forwards and \
          backwards by the round, {} rounds; what takes long sits out some. Device events stand around \
@@ -26,12 +26,12 @@ pub(super) fn method(options: warpfold_bench::Options) -> String {
          the one before it ends. PyTorch is another process, which cannot take turns run by run: it is timed in \
          {} slices between the others', on random elements of the same kind, rotated likewise.",
         options.rounds,
-        warpfold_bench::GRAPH_RUNS,
+        crate::contest::GRAPH_RUNS,
         options.slices
     )
 }
 
-pub(super) fn describe(device: &DeviceInfo, peers: &Peers, options: warpfold_bench::Options) -> Machine {
+pub(super) fn describe(device: &DeviceInfo, peers: &Peers, options: crate::contest::Options) -> Machine {
     let compiler = |wanted| {
         let (_, store) = peers.kernels.iter().find(|(peer, _)| *peer == wanted)?;
         compiler(store, device)
@@ -56,7 +56,7 @@ pub(super) fn describe(device: &DeviceInfo, peers: &Peers, options: warpfold_ben
     }
 }
 
-/// Returns the compiler that the PTX's first lines name.
+/// Returns the compiler named in the first lines of the PTX.
 fn compiler(store: &PtxStore, device: &DeviceInfo) -> Option<String> {
     let file = catalogue::kernels().find_map(|variant| store.find(variant.id, device).ok())?;
     named_in(&file.text)
@@ -121,7 +121,7 @@ mod tests {
     use warpfold_suite::{Codegen, Device, Selection};
 
     #[test]
-    fn times_are_told_in_utc() {
+    fn times_are_formatted_in_utc() {
         // Expected values from `date -u -d @…`.
         for (seconds, text) in [
             (0, "1970-01-01T00:00:00Z"),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_driver_is_found_in_what_the_system_says() {
+    fn driver_version_is_parsed() {
         for (text, wanted) in [
             (
                 "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Mon Aug 25\nGCC version: gcc 12.3.0\n",
@@ -153,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn the_compiler_is_what_the_ptx_names() {
+    fn compiler_is_read_from_the_ptx() {
         let ptx =
             "// warpfold ptx 1\n// compiler: rustc 1.95.0 / LLVM 22\n.version 8.0\n// compiler: no\n";
         assert_eq!(named_in(ptx).as_deref(), Some("rustc 1.95.0 / LLVM 22"));
         assert_eq!(named_in(".version 8.0\n// compiler: no\n"), None);
     }
 
-    /// The code generators use two compilers: each is named as in its own PTX.
+    /// The code generators use two compilers; each PTX names its own.
     #[test]
     fn every_code_generator_has_its_own_compiler() {
         let folder = tempfile::tempdir().unwrap();
@@ -179,7 +179,7 @@ mod tests {
         let of = |kernels: &[(Peer, PtxStore)]| {
             let peers = Peers { kernels: kernels.to_vec(), ..Peers::default() };
             let Machine { rustc, nvvm, nvcc, .. } =
-                describe(device.info(), &peers, warpfold_bench::Options::default());
+                describe(device.info(), &peers, crate::contest::Options::default());
             [rustc, nvvm, nvcc]
         };
         let [llvm, nvvm] = ["rustc 1.95.0", "rustc 1.96.0, rust-cuda"].map(|name| Some(name.to_owned()));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_as_it_can_be_called_again() {
+    fn command_is_recorded_as_cargo_xtask() {
         let arguments = ["target/debug/xtask", "compare", "--quick"].map(String::from);
         assert_eq!(command(arguments.into_iter()), "cargo xtask compare --quick");
     }

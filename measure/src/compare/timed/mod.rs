@@ -18,8 +18,8 @@ pub mod torch;
 
 use std::{collections::BTreeSet, io::Write, path::Path, process::ExitCode, time::Instant};
 
+use crate::contest::{Contest, Options};
 use anyhow::{Result, bail};
-use warpfold_bench::{Contest, Options};
 use warpfold_suite::{Device, Dtype, Op, catalogue::Variant, cli, say};
 
 use crate::{
@@ -44,19 +44,14 @@ pub struct Comparison<'a> {
     pub codegens: &'a [Peer],
     /// The peers of [`Peer::OTHERS`] to compare with; if empty, all.
     pub peers: &'a [Peer],
-    /// Times few cases in few rounds.
     pub quick: bool,
     /// Makes a missing code generator, peer or kernel an error.
     pub strict: bool,
-    /// The number of timed rounds that the user named.
     pub rounds: Option<u32>,
-    /// Prints JSON lines instead of the table.
     pub json: bool,
-    /// A file for the JSON lines.
     pub out: Option<&'a Path>,
 }
 
-/// The request of a timed comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// The shared options; with `quick`, only reductions unless variants are named.
@@ -65,19 +60,14 @@ pub struct Request<'a> {
     pub variants: &'a [&'static Variant],
     /// Only these types; if empty, f32.
     pub dtypes: &'a [Dtype],
-    /// The numbers of elements that the user named.
     pub sizes: Option<&'a Sizes>,
-    /// The states of the L2 cache to time one after the other, without PyTorch; if empty, rotated inputs
-    /// with PyTorch.
+    /// The states of the L2 cache to time one after the other, without PyTorch. If empty, inputs are
+    /// rotated, and PyTorch takes part.
     pub inputs: &'a [Inputs],
 }
 
 /// Runs the command. Exits 1 when a result is wrong, and then leaves the file of an earlier comparison
 /// unchanged.
-///
-/// # Errors
-/// No GPU; nothing to compare; too little memory; a broken peer, or under `strict` a missing one; a
-/// launch that fails.
 pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     let start = Instant::now();
     let comparison = &request.comparison;
@@ -95,7 +85,7 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
         say!("{line}");
     }
     if cases.is_empty() {
-        bail!("nothing to compare: this GPU is too old for all of it");
+        bail!("nothing to compare: all of these variants need a newer GPU");
     }
 
     let options = options(comparison);
@@ -141,10 +131,7 @@ struct Outputs {
 }
 
 impl Outputs {
-    /// Checks that the path can be written.
-    ///
-    /// # Errors
-    /// As [`Destination::new`].
+    /// Checks that the output path can be written, before anything runs.
     fn new(comparison: &Comparison<'_>) -> Result<Self> {
         let destination = comparison.out.map(Destination::new).transpose()?;
         Ok(Self { json: comparison.json, destination })
@@ -192,8 +179,7 @@ fn wanted(codegens: &[Peer], peers: &[Peer], twins: bool) -> Vec<Peer> {
     rust.iter().chain(others).copied().filter(|peer| twins || *peer != Peer::CudaC).collect()
 }
 
-/// Returns the table of all contenders, unless only the reducer was compared, and the reducer's own
-/// table.
+/// Returns two tables: that of all contenders, unless only the reducer was compared, and the reducer's.
 fn tables(times: &[Time]) -> String {
     let others = times.iter().any(|time| table::is_suite(time) && time.variant != reducer::REDUCER);
     let reducer = reducer::table(times).map(|table| format!("{table}\n{}", reducer::LEGEND));
@@ -201,8 +187,8 @@ fn tables(times: &[Time]) -> String {
     all.into_iter().chain(reducer).collect::<Vec<_>>().join("\n")
 }
 
-/// Removes variants that need a newer GPU or PTX, and cases without any variant left. Returns a line for
-/// each variant.
+/// Removes variants that need a newer GPU or PTX, and cases that are left without variants. Returns a
+/// line for each removed variant.
 fn skip_too_new(cases: &mut Vec<cases::Case>, device: &Device, peers: &Peers) -> BTreeSet<String> {
     let arch = device.info().arch;
     let built = peers.kernels.iter().filter_map(|(_, store)| store.arch());
@@ -234,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_looks_for_twins_that_there_are_not() {
+    fn wanted_peers_omit_cuda_c_without_twins() {
         assert_eq!(wanted(&[], &[], true), Peer::ALL);
         let all = [Peer::RustLlvm, Peer::RustNvvm, Peer::Cub, Peer::Torch];
         assert_eq!(wanted(&[], &[], false), all);

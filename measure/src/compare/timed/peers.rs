@@ -2,8 +2,8 @@
 
 use std::{fmt, path::Path, sync::Arc};
 
+use crate::contest::Cub;
 use anyhow::{Context, Result};
-use warpfold_bench::Cub;
 use warpfold_suite::{Codegen, Error, PTX_DIR, PtxStore, nearest};
 
 use super::torch::{self, Torch};
@@ -23,7 +23,6 @@ pub enum Peer {
     RustLlvm,
     /// The Rust kernels by rust-cuda.
     RustNvvm,
-    /// The CUDA C twins.
     CudaC,
     /// NVIDIA's CUB, a library of device-wide reductions.
     Cub,
@@ -32,7 +31,6 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// All peers.
     pub const ALL: [Self; 5] = [Self::RustLlvm, Self::RustNvvm, Self::CudaC, Self::Cub, Self::Torch];
 
     /// The Rust kernels, by each code generator.
@@ -41,7 +39,6 @@ impl Peer {
     /// The peers that the Rust kernels are compared with.
     pub const OTHERS: [Self; 3] = [Self::CudaC, Self::Cub, Self::Torch];
 
-    /// Returns the name in tables and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::RustLlvm => "rust-llvm",
@@ -60,9 +57,6 @@ impl fmt::Display for Peer {
 }
 
 /// Parses the name of one of [`Peer::OTHERS`].
-///
-/// # Errors
-/// [`Error::UnknownName`] for any other name, including those of the Rust kernels.
 pub fn parse_other(given: &str) -> Result<Peer, Error> {
     Peer::OTHERS.into_iter().find(|peer| peer.name() == given).ok_or_else(|| Error::UnknownName {
         what: "peer",
@@ -73,9 +67,6 @@ pub fn parse_other(given: &str) -> Result<Peer, Error> {
 }
 
 /// Parses one of [`Peer::RUST`] by the name of its code generator: `llvm` or `nvvm`.
-///
-/// # Errors
-/// [`Error::UnknownName`] for any other name.
 pub fn parse_codegen(given: &str) -> Result<Peer, Error> {
     let codegen = |peer: Peer| peer.name().trim_start_matches("rust-");
     Peer::RUST.into_iter().find(|&peer| codegen(peer) == given).ok_or_else(|| Error::UnknownName {
@@ -86,32 +77,27 @@ pub fn parse_codegen(given: &str) -> Result<Peer, Error> {
     })
 }
 
-/// A peer's resource, or why it is missing.
+/// A peer's resource, or the reason why it is missing.
 enum Found<T> {
     Here(T),
     /// The reason, and the remedy.
     Missing(String, String),
 }
 
-/// The available peers.
 #[derive(Default)]
 pub struct Peers {
-    /// The peers with a kernel per variant, and their PTX.
+    /// The PTX of each available peer that has a kernel per variant.
     pub kernels: Vec<(Peer, PtxStore)>,
-    /// CUB, if available.
     pub cub: Option<Arc<Cub>>,
-    /// PyTorch, if available.
     pub torch: Option<Torch>,
     /// A line for each missing peer.
     pub skipped: Vec<String>,
 }
 
 impl Peers {
-    /// Looks for the wanted peers, and builds those that can be built.
-    ///
-    /// # Errors
-    /// A broken peer: kernels, twins or CUB that do not compile, a compiler too old for the GPU, a
-    /// library that does not load.
+    /// Finds or builds the wanted peers. A missing one is skipped; a broken one is an error: Rust or
+    /// CUDA C kernels or CUB that do not compile, a compiler too old for the GPU, a library that does
+    /// not load.
     pub fn gather(wanted: &[Peer], builder: &dyn Builder, of: Kernels) -> Result<Self> {
         let workspace = Workspace::locate()?;
         let machine = Machine::this(&workspace);
@@ -140,9 +126,6 @@ impl Peers {
     }
 
     /// Checks that Rust kernels are available, and under `strict` all wanted peers.
-    ///
-    /// # Errors
-    /// The lines of the missing peers.
     pub fn require(&self, strict: bool) -> Result<()> {
         let missing = |lead: &str| {
             Err(Failure::new(self.skipped.iter().map(|line| format!("{lead}: {line}"))).into())
@@ -154,7 +137,6 @@ impl Peers {
         }
     }
 
-    /// Returns the PTX of the Rust kernels, by each available code generator.
     pub fn rust(&self) -> impl Iterator<Item = &(Peer, PtxStore)> {
         self.kernels.iter().filter(|(peer, _)| Peer::RUST.contains(peer))
     }
@@ -170,8 +152,8 @@ fn peers_or_skip<T>(peer: Peer, found: Found<T>, skipped: &mut Vec<String>) -> O
     }
 }
 
-/// Returns the PTX of Rust kernels or twins: the folder that `WARPFOLD_PTX_DIR` names is used as it is,
-/// otherwise the current sources are built.
+/// Returns the PTX of Rust kernels or twins. The folder that `WARPFOLD_PTX_DIR` names is used unchanged;
+/// without it the current sources are built.
 fn kernels(
     peer: Peer,
     builder: &dyn Builder,
@@ -211,31 +193,32 @@ fn packed(folder: &Path, codegen: Codegen, command: &str) -> Result<Found<PtxSto
 
 fn no_nvcc<T>() -> Found<T> {
     let why = "no nvcc on the PATH or in a CUDA toolkit";
-    Found::Missing(why.to_owned(), "`cargo xtask cuda-toolkit` fetches it".to_owned())
+    Found::Missing(why.to_owned(), "`cargo xtask doctor --fetch-cuda` fetches it".to_owned())
 }
 
 /// Returns why rust-cuda's code generator is unavailable and how to get it; `None` if it is available
-/// and failed.
+/// and the error has another cause.
 pub(in crate::compare) fn lacking(error: &anyhow::Error) -> Option<(String, String)> {
     let needs = "codegen nvvm needs ";
     let lines = error.downcast_ref::<Failure>()?.lines();
     lines.iter().all(|line| line.starts_with(needs)).then(|| {
-        let why = format!("{} things that it needs are missing", lines.len());
-        let command = "`cargo xtask build-ptx --codegen nvvm` lists what and how to get it";
+        let why = format!("{} requirements are missing", lines.len());
+        let command = "`cargo xtask build-ptx --codegen nvvm` lists them and how to get them";
         (why, command.to_owned())
     })
 }
 
 fn library(builder: &dyn Builder, workspace: &Workspace, machine: &Machine) -> Result<Found<Arc<Cub>>> {
-    // SAFETY: the library was built by this repository's command, or named by the user, who vouches for
-    // it as for any program that they start.
+    // SAFETY: the library was built by this repository's command, or named by the user, who is
+    // responsible for it as for any program that they start.
     let open = |path: &Path| Ok(Found::Here(unsafe { Cub::open(path) }?));
     if let Some(path) = machine.variable(CUB) {
         return open(Path::new(path));
     }
     if machine.variable(PTX_DIR).is_some() {
-        let why = format!("{PTX_DIR} is set, so nothing is built, and {} is not", CUB);
-        let command = format!("set it to the {} that `cargo xtask build-cub` makes", CUB_LIBRARY);
+        let why = format!("{PTX_DIR} is set, so nothing is built, and {} is not set", CUB);
+        let command =
+            format!("set it to the {} that `cargo xtask build-twins --cub` makes", CUB_LIBRARY);
         return Ok(Found::Missing(why, command));
     }
     match machine.cuda_program("nvcc") {
@@ -288,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_one_is_answered_with_the_nearest() {
+    fn unknown_peer_error_names_the_nearest() {
         let others = Peer::OTHERS.map(|peer| parse_other(peer.name()).unwrap());
         let rust = ["llvm", "nvvm"].map(|name| parse_codegen(name).unwrap());
         assert_eq!((others, rust), (Peer::OTHERS, Peer::RUST));
@@ -312,11 +295,12 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_there_is_one_line_with_what_to_do() {
+    fn missing_peer_is_one_line_with_a_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let bare = Machine::empty(folder.path());
         let workspace = Workspace::at(folder.path()).unwrap();
-        let nvcc = "no nvcc on the PATH or in a CUDA toolkit; `cargo xtask cuda-toolkit` fetches it";
+        let nvcc =
+            "no nvcc on the PATH or in a CUDA toolkit; `cargo xtask doctor --fetch-cuda` fetches it";
         assert_eq!(
             line(Peer::CudaC, kernels(Peer::CudaC, &NoBuilder, &bare, Kernels::Suite)),
             format!("skipped: cuda-c: {nvcc}")
@@ -341,16 +325,16 @@ mod tests {
         assert!(said.starts_with("skipped: rust-nvvm: no PTX by nvvm in /"), "{said}");
         assert!(said.ends_with("; `cargo xtask build-ptx --codegen nvvm` makes it"), "{said}");
         let said = line(Peer::Cub, library(&NoBuilder, &workspace, &packed));
-        assert!(said.contains("WARPFOLD_CUB is not; set it to the libwarpfold_cub.so"), "{said}");
+        assert!(said.contains("WARPFOLD_CUB is not set; set it to the libwarpfold_cub.so"), "{said}");
 
         let needs = ["a", "b"].map(|thing| format!("codegen nvvm needs {thing}"));
         let (why, command) = lacking(&Failure::new(needs).into()).unwrap();
-        assert_eq!(why, "2 things that it needs are missing");
-        assert_eq!(command, "`cargo xtask build-ptx --codegen nvvm` lists what and how to get it");
+        assert_eq!(why, "2 requirements are missing");
+        assert_eq!(command, "`cargo xtask build-ptx --codegen nvvm` lists them and how to get them");
     }
 
     #[test]
-    fn who_is_there_and_broken_is_an_error() {
+    fn broken_peer_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = Workspace::at(folder.path()).unwrap();
         let broken = folder.path().join("libwarpfold_cub.so");
@@ -365,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_wants_all_of_them() {
+    fn strict_requires_all_peers() {
         let folder = tempfile::tempdir().unwrap();
         let store = PtxStore::at(folder.path(), Some(Codegen::Nvvm)).unwrap();
         let kernels = vec![(Peer::RustNvvm, store)];

@@ -1,8 +1,8 @@
 //! Tests that wrong kernels would be detected at every size that a command or script compares or runs.
 //!
-//! Large inputs are not generated: the known properties of all possible elements suffice.
+//! Large inputs are not generated: known bounds on their expected results suffice.
 
-use warpfold_bench::cub_depth;
+use crate::contest::cub_depth;
 use warpfold_suite::{
     Data, Device, DeviceInfo, Dtype, Op, Plan, Request, Selection, Tuning,
     catalogue::{Variant, Work},
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{elements::assert_tells, workspace::Workspace};
 
-/// The simulator, and a device as large as those that results come from.
+/// Returns the simulator and a device of the size of an H200.
 fn devices() -> [DeviceInfo; 2] {
     let sim = Device::open(Selection::Sim).unwrap().info().clone();
     let large = DeviceInfo {
@@ -32,7 +32,7 @@ fn devices() -> [DeviceInfo; 2] {
     [sim, large]
 }
 
-/// Returns the most additions on an element's path, in the default geometry.
+/// Returns the largest number of additions between an element and the result, in the default geometry.
 fn depth(variant: &'static Variant, op: Op, dtype: Dtype, n: u64, info: &DeviceInfo) -> u64 {
     match variant.work {
         Work::Reducer => {
@@ -102,7 +102,7 @@ fn wrong_kernels_show_at_every_size_that_is_compared() {
     assert!(seen > 5000, "{seen}");
 }
 
-/// Covers what only `run` has: the CPU and the transfers.
+/// Covers the CPU and the transfers, which only `run` includes.
 #[test]
 fn wrong_kernels_show_at_every_size_that_is_run() {
     #[derive(clap::Parser)]
@@ -124,8 +124,8 @@ fn wrong_kernels_show_at_every_size_that_is_run() {
     }
 }
 
-/// Moved elements are compared exactly: no last element may equal the poison that a wrong kernel leaves
-/// in place.
+/// Moved elements are compared exactly, so that only a last element equal to the poison could hide a
+/// wrong kernel.
 #[test]
 fn wrong_movements_show_at_every_size() {
     for dtype in [Dtype::F32, Dtype::F64] {

@@ -2,26 +2,21 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::contest::{Ratio, Spread};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use warpfold_bench::{Ratio, Spread};
 
 use crate::files;
 
-/// One line of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Line {
-    /// The machine and the method.
     Machine(Machine),
-    /// One contender's time.
     Time(Time),
 }
 
-/// The machine, date and method of the times.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Name of the GPU.
     pub gpu: String,
     /// Architecture of the GPU, such as `sm_90`.
     pub arch: String,
@@ -29,33 +24,27 @@ pub struct Machine {
     pub driver: Option<String>,
     /// CUDA version of the driver.
     pub cuda: Option<String>,
-    /// Name of the CPU.
     pub cpu: String,
     /// Peak bandwidth of the GPU's memory in 10^9 bytes per second, by clock and bus width.
     pub peak_gbps: Option<f64>,
-    /// Number of multiprocessors.
     pub multiprocessors: u32,
-    /// Bytes of the L2 cache.
     pub l2_bytes: u64,
-    /// Compiler of the Rust kernels by rustc's own NVPTX target, as the PTX names it.
+    /// Compiler of the Rust kernels by rustc's own NVPTX target, as named in the PTX.
     pub rustc: Option<String>,
-    /// Compiler of the Rust kernels by rust-cuda, as the PTX names it.
+    /// Compiler of the Rust kernels by rust-cuda, as named in the PTX.
     pub nvvm: Option<String>,
-    /// Compiler of the twins, as the PTX names it.
+    /// Compiler of the twins, as named in the PTX.
     pub nvcc: Option<String>,
     /// Release of CUB.
     pub cub: Option<String>,
     /// Release of PyTorch.
     pub torch: Option<String>,
-    /// Start in UTC: `2026-11-21T04:05:06Z`.
+    /// Time of the start in UTC: `2026-11-21T04:05:06Z`.
     pub date: String,
-    /// The command line.
     pub command: String,
-    /// Description of how times were taken.
     pub method: String,
 }
 
-/// One contender's time of one case.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Time {
     /// The variant; `library` for CUB and PyTorch, `empty` for an empty launch.
@@ -64,30 +53,28 @@ pub struct Time {
     pub peer: String,
     /// The operation; `None` for kernels that move elements.
     pub op: Option<String>,
-    /// The element type.
     pub dtype: String,
-    /// Number of elements; for kernels that move them, of written ones.
+    /// Number of elements; for kernels that move elements, the number of elements written.
     pub n: u64,
     /// Row length of a transpose's input, or of a matrix whose rows are reduced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width: Option<u64>,
-    /// Number of rows of the same.
+    /// Number of rows of a transpose's input, or of a matrix whose rows are reduced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub height: Option<u64>,
-    /// Stride at which a strided copy reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stride: Option<u64>,
     /// Threads per block; `None` for libraries.
     pub block: Option<u32>,
     /// Blocks of the first launch; `None` for libraries.
     pub grid: Option<u64>,
-    /// The kernel of the reducer or for rows; `None` for other variants.
+    /// The kernel of the reducer or of a reduction of rows; `None` for other variants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// The state of the L2 cache, in a comparison by inputs: `rotated`, `swept`, `warm`.
+    /// State of the L2 cache before a run, if states were compared: `rotated`, `swept`, `warm`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<String>,
-    /// The runs were recorded in a CUDA graph.
+    /// True if the runs were recorded in a CUDA graph.
     pub graph: bool,
     /// Number of timed runs, or of timed graphs.
     pub runs: usize,
@@ -96,7 +83,6 @@ pub struct Time {
     /// Useful bytes over the median time, in 10^9 bytes per second: bytes read, and for moves and
     /// reductions of rows also bytes written.
     pub bandwidth_gbps: Option<f64>,
-    /// The bandwidth in percent of the memory's peak.
     pub percent_of_peak: Option<f64>,
     /// Ratio to the CUDA C twin's time of the same round; `None` without a twin, and for the twin.
     pub ratio_to_cuda_c: Option<Ratio>,
@@ -106,18 +92,18 @@ pub struct Time {
     pub ratio_to_llvm: Option<Ratio>,
     /// Ratio to CUB's time of the same round; `None` without CUB, and for CUB.
     pub ratio_to_cub: Option<Ratio>,
-    /// Ratio of the median to the attainable time: an empty launch, plus the bytes at the best bandwidth
-    /// of any reduction in the same comparison. `None` for kernels that move elements.
+    /// Ratio of the median to the attainable time: an empty launch's, plus the time to read the bytes at
+    /// the best bandwidth of any reduction in the same comparison. `None` for kernels that move
+    /// elements.
     pub ratio_to_limit: Option<f64>,
-    /// Ratio of the median to that of an empty launch of the same case, in a graph if this is one.
-    /// `None` for kernels that move elements.
+    /// Ratio of the median to that of an empty launch of the same case, in a graph if this run is in a
+    /// graph. `None` for kernels that move elements.
     #[serde(default)]
     pub ratio_to_empty: Option<f64>,
-    /// All results were right.
     pub ok: bool,
 }
 
-/// A file that is replaced atomically once the text is complete.
+/// A file that is replaced atomically once its text is complete.
 #[derive(Debug)]
 pub struct Destination {
     path: PathBuf,
@@ -125,9 +111,6 @@ pub struct Destination {
 
 impl Destination {
     /// Checks that the path can be written. An existing file stays unchanged.
-    ///
-    /// # Errors
-    /// The folder does not exist, or cannot be written to.
     pub fn new(path: &Path) -> Result<Self> {
         let destination = Self { path: path.to_owned() };
         if path.is_dir() {
@@ -138,10 +121,6 @@ impl Destination {
         Ok(destination)
     }
 
-    /// Replaces the file with these lines atomically.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn write(&self, lines: &[Line]) -> Result<()> {
         let mut text = String::new();
         for line in lines {
@@ -151,10 +130,6 @@ impl Destination {
         self.write_text(&text)
     }
 
-    /// Replaces the file with a text atomically.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn write_text(&self, text: &str) -> Result<()> {
         files::replace(&self.path, text).context("--out")
     }
@@ -202,7 +177,7 @@ mod tests {
         let time = &objects[1];
         assert_eq!(time["time_us"]["q3"], 3.0);
         assert_eq!(time["ratio_to_cuda_c"]["median"], 1.01);
-        // Missing values are null, except for fields that only some families have.
+        // Missing values are null. Fields that only some families of variants have are omitted.
         assert!(
             time["ratio_to_cub"].is_null() && time.as_object().unwrap().contains_key("ratio_to_cub")
         );
@@ -216,7 +191,7 @@ mod tests {
         let path = folder.path().join("times.jsonl");
         fs::write(&path, "earlier\n").unwrap();
         let destination = Destination::new(&path).unwrap();
-        // A comparison may fail between the two calls; the earlier file must remain.
+        // A comparison may fail between `new` and `write`: the earlier file must remain.
         assert_eq!(fs::read_to_string(&path).unwrap(), "earlier\n");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         destination.write(&lines()).unwrap();

@@ -1,7 +1,6 @@
-//! The reducer's times as a separate table: one row per case with its peers, and the speed-ups in the
-//! form of the targets.
+//! The reducer's times as a separate table: one row per case with its peers, and the targets.
 
-use warpfold_bench::{Ratio, Spread};
+use crate::contest::{Ratio, Spread};
 
 use super::{
     peers::Peer,
@@ -12,7 +11,6 @@ use super::{
 };
 use crate::table::{Cell, Column, Table};
 
-/// The reducer's id in the catalogue.
 pub const REDUCER: &str = "reducer";
 
 pub(super) const LEGEND: &str = "x cub, x torch: the peer's time over the reducer's, how many times as \
@@ -28,7 +26,7 @@ pub(super) fn table(times: &[Time]) -> Option<Table> {
     (!table.is_empty()).then_some(table)
 }
 
-/// Narrow terminals keep the reducer's own times and the ratio to CUB's.
+/// Returns the columns. Narrow terminals keep the reducer's own times and the ratio to CUB's.
 fn columns() -> [Column; 18] {
     [
         Column::new("op"),
@@ -86,7 +84,8 @@ fn over_cub(row: &Time) -> Option<Ratio> {
     row.ratio_to_cub.map(inverted)
 }
 
-/// Returns PyTorch's median over the reducer's; PyTorch takes no part in the rounds.
+/// Returns PyTorch's median over the reducer's. There is no ratio by round, because PyTorch does not
+/// alternate with the others.
 fn over_torch(row: &Time, times: &[Time]) -> Option<f64> {
     let torch = median_of(row, times, Peer::Torch.name())?;
     row.time_us.map(|own| torch / own.median)
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_how_many_times_as_fast_it_is() {
+    fn row_shows_the_speedup_over_each_peer() {
         let elsewhere = Time { n: 1 << 21, ..time(LIBRARY, "cub", 99.0) };
         let times = [
             time(EMPTY, EMPTY, 2.5),
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missed_is_said_with_its_bound() {
+    fn missed_targets_are_listed_with_their_bound() {
         let met = Time { n: 1 << 12, ratio_to_limit: None, ..own() };
         let said = summary(&[met, own()]).unwrap();
         line(&said, &["targets: 2 of 3 met"]);

@@ -1,6 +1,6 @@
 //! Converts the scores of a case to times.
 
-use warpfold_bench::{Laps, Score, Spread};
+use crate::contest::{RoundTimes, Score, Spread};
 use warpfold_suite::memory::Pattern;
 
 use super::{
@@ -30,7 +30,7 @@ impl Entry {
 
 pub(super) struct Judge<'a> {
     pub(super) case: &'a Case,
-    /// Bandwidth of the memory in bytes per second, if known.
+    /// Peak of the memory in bytes per second, if known.
     pub(super) peak_bandwidth: Option<f64>,
 }
 
@@ -44,7 +44,7 @@ impl Judge<'_> {
         let mut times = Vec::new();
         for (entry, score) in entries.iter().zip(scores) {
             let Some(score) = score else { continue };
-            let over = |other: Option<&Laps>| other.and_then(|other| score.laps.over(other));
+            let over = |other: Option<&RoundTimes>| other.and_then(|other| score.laps.over(other));
             let mut time = self.time(entry, score, graph);
             if entry.variant != EMPTY && entry.variant != LIBRARY {
                 let twin = (entry.peer != Peer::CudaC.name())
@@ -101,8 +101,9 @@ impl Judge<'_> {
     }
 }
 
-/// Adds the ratios to an empty launch of the same case, and to that plus the bytes at the best bandwidth
-/// of any reduction. Kernels that move elements have none: their writes may stay in the cache.
+/// Adds two ratios: to the time of an empty launch of the same case, and to that time plus the time to
+/// read the bytes at the best bandwidth of any reduction. Kernels that move elements have no such
+/// ratios, because their writes may stay in the cache.
 pub(super) fn limits(times: &mut [Time]) {
     let reductions = times.iter().filter(|time| time.op.is_some());
     let best = reductions.filter_map(|time| time.bandwidth_gbps).fold(0.0, f64::max);

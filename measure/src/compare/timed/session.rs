@@ -4,9 +4,9 @@ mod matrix;
 
 use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
+use crate::contest::{Contest, CubReduction, Empty, Moving, Options, Reducing, RoundTimes, Score};
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
-use warpfold_bench::{Contest, CubReduction, Empty, Laps, Moving, Options, Reducing, Score};
 use warpfold_suite::{
     Buffer, Data, Device, Dtype, Error, Op, Plan, PtxStore, Reducer, Reduction, Request, Tuning,
     catalogue::{Completion, Variant, Work},
@@ -30,13 +30,13 @@ use super::{
     torch,
 };
 
-/// Cases with at most this many elements also run as CUDA graphs.
+/// Cases with at most this many elements are also timed as CUDA graphs.
 const GRAPHS: u64 = 1 << 20;
 
-/// Contenders besides the variants: an empty launch and CUB.
+/// Number of contenders besides the variants: an empty launch and CUB.
 const OTHERS: usize = 2;
 
-/// More than the slots of any device's resident blocks.
+/// Bytes of a reducer's workspace: more than the slots of any device's resident blocks need.
 const REDUCER_WORKSPACE: u64 = 1 << 20;
 
 /// Bytes that a PyTorch process takes on a GPU besides its tensors.
@@ -47,17 +47,17 @@ pub(super) struct Session<'a> {
     peers: &'a mut Peers,
     options: Options,
     contest: NewContest,
-    /// The state of the L2 cache, in a comparison by inputs.
+    /// Set in a comparison by states of the L2 cache.
     inputs: Option<Inputs>,
-    /// Reducers created so far, one per compiler, so that the driver compiles each kernel once.
+    /// One reducer per compiler, created once, so that the driver compiles each kernel once.
     reducers: Vec<(Peer, Reducer)>,
-    /// Makes a kernel missing from a compiler's PTX an error.
+    /// Makes a kernel that is missing from a compiler's PTX an error.
     pub(super) strict: bool,
-    /// Omissions, without duplicates.
+    /// A line for each omission.
     pub(super) notes: BTreeSet<String>,
 }
 
-/// [`Contest::new`], or [`Contest::rehearsal`] for tests on the simulator.
+/// [`Contest::new`], or [`Contest::rehearsal`] for tests in the simulator.
 pub(crate) type NewContest = fn(&Buffer, u64) -> warpfold_suite::Result<Contest<'static>>;
 
 impl<'a> Session<'a> {
@@ -71,17 +71,13 @@ impl<'a> Session<'a> {
         Self { device, peers, options, contest, inputs: None, reducers, strict: false, notes }
     }
 
-    /// Checks that the memory of the GPU and of the host suffices.
-    ///
-    /// # Errors
-    /// The required and the free memory.
     pub(super) fn require_memory(&self, cases: &[Case]) -> Result<()> {
         for &dtype in &dtypes(cases) {
             let cases = || cases.iter().filter(|case| case.dtype == dtype);
             let input = cases().map(Case::bytes).max().unwrap_or(0);
             let rest = cases().map(|case| self.memory_of(case)).max().unwrap_or(0);
             self.device.require_memory(input.saturating_add(rest))?;
-            // The elements, and the expected and the actual output of a move.
+            // The host holds the elements, and the expected and the actual output of a move.
             let moved = cases().map(Case::room).max().unwrap_or(0);
             cpu::require_memory(input.saturating_add(moved.saturating_mul(2)))?;
         }
@@ -116,18 +112,14 @@ impl<'a> Session<'a> {
         past_the_cache.clamp(1, u64::from(self.options.rounds) + 8)
     }
 
-    /// Runs all cases.
-    ///
-    /// # Errors
-    /// A launch that fails, or memory that is no longer available. A wrong result is not an error.
+    /// Runs all cases. A wrong result is not an error.
     pub(super) fn run(&mut self, cases: &[Case], progress: &ProgressBar) -> Result<Vec<Time>> {
         let mut times = Vec::new();
         for dtype in dtypes(cases) {
             let cases: Vec<&Case> = cases.iter().filter(|case| case.dtype == dtype).collect();
             let len = cases.iter().map(|case| case.input_len()).max().unwrap_or(0);
             progress.set_message(format!("{} {dtype}", show(len)));
-            // Every case takes a prefix of the same elements, whose last one is replaced by a marker for
-            // the duration of the case.
+            // Each case uses a prefix of the same elements, whose last one is a marker during the case.
             let mut elements = Elements::new(self.device, dtype, usize::try_from(len)?);
             let mut done: Vec<(usize, Vec<Time>)> = Vec::new();
             let mut order: Vec<(usize, &Case)> = cases.into_iter().enumerate().collect();
@@ -138,7 +130,7 @@ impl<'a> Session<'a> {
                 let start = Instant::now();
                 done.push((at, self.case(case, &mut elements).with_context(|| name.clone())?));
                 progress.inc(1);
-                // Without a visible bar, the log shows the progress.
+                // If the progress bar is hidden, the log shows the progress.
                 if progress.is_hidden() {
                     say!("{name}: {:.1} s", start.elapsed().as_secs_f32());
                 }
@@ -150,10 +142,6 @@ impl<'a> Session<'a> {
         Ok(times)
     }
 
-    /// Runs all cases for each of these states of the cache.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
     pub(super) fn run_by_inputs(
         &mut self,
         cases: &[Case],
@@ -210,7 +198,7 @@ impl<'a> Session<'a> {
         let scores: Vec<Option<Score>> = scores.into_iter().map(Some).collect();
         let mut times = self.judge(case).times(entries, &scores, false);
         times.extend(torch.and_then(|torch| self.torch_time(case, torch)));
-        // A graph's runs follow each other, so that the initial state of the cache does not matter.
+        // Graphs are not timed by cache state: only their first run would start in that state.
         if self.inputs.is_none() && case.n() <= GRAPHS && case.op().is_some() {
             let scores = self.graph_scores(&mut contest, entries.iter())?;
             times.extend(self.judge(case).times(entries, &scores, true));
@@ -320,7 +308,8 @@ impl<'a> Session<'a> {
         let (least, most) = (grids().min(), grids().max());
         let cooperative =
             variant.shape().is_some_and(|shape| shape.completion == Completion::GridBarrier);
-        // The number of resident blocks depends on the compiler.
+        // Resident blocks, which limit the grid, depend on the compiler: all sides take the smallest
+        // grid.
         if cooperative && least != most { self.each(made(least)) } else { Ok(sides) }
     }
 
@@ -360,8 +349,8 @@ impl<'a> Session<'a> {
         self.there(made)
     }
 
-    /// Returns the successes. A missing kernel is noted, unless the comparison is strict or no Rust
-    /// kernel is left: then it is an error.
+    /// Returns the successes. A missing kernel is noted; it is an error under `strict` or if no Rust
+    /// kernel is left.
     fn there<T>(&mut self, made: Vec<(Peer, warpfold_suite::Result<T>)>) -> Result<Vec<(Peer, T)>> {
         let has_rust =
             |(peer, made): &(Peer, warpfold_suite::Result<T>)| Peer::RUST.contains(peer) && made.is_ok();
@@ -399,8 +388,8 @@ impl<'a> Session<'a> {
             self.notes.insert(format!("torch: {} {}: {failed}", case.dtype, show(case.n())));
             return None;
         }
-        let laps = Laps(torch.times.into_iter().map(Some).collect());
-        let laps = if torch.right { laps } else { Laps::default() };
+        let laps = RoundTimes(torch.times.into_iter().map(Some).collect());
+        let laps = if torch.right { laps } else { RoundTimes::default() };
         Some(self.judge(case).time(
             &Entry::library(Peer::Torch),
             &Score { right: torch.right, laps },
@@ -428,7 +417,7 @@ impl TorchCase {
     }
 }
 
-/// Returns the bytes of PyTorch's copy of 8- and 16-bit integers, which it makes before it sums them.
+/// Returns the size of PyTorch's copy of 8- and 16-bit integers, which it makes before it sums them.
 fn torch_copy(case: &Case, op: Op) -> u64 {
     match (op, case.dtype) {
         (Op::Sum, Dtype::I8 | Dtype::U8 | Dtype::I16) => {

@@ -15,9 +15,9 @@ fn pytorch_copies_narrow_integers_to_sum_them() {
     assert_eq!(torch_copy(&case(Dtype::F16), Op::Sum), 0);
 }
 
-/// The Rust kernels by llvm, which also stand in for nvvm's and the twins.
+/// Returns the Rust kernels by llvm, which also stand in for nvvm's kernels and the twins.
 fn by_three() -> Peers {
-    let store = xtask::suite::built_by_llvm();
+    let store = warpfold_suite_build::suite::built_by_llvm();
     let kernels = [Peer::RustLlvm, Peer::RustNvvm, Peer::CudaC].map(|peer| (peer, store.clone()));
     Peers { kernels: kernels.to_vec(), ..Peers::default() }
 }
@@ -33,9 +33,9 @@ fn few_rounds() -> Options {
     Options { rounds: 5, warm_up: 1, slices: 2, ..Options::default() }
 }
 
-/// Everything except the times, in the simulator, with the same kernels on all sides.
+/// The simulator runs the whole comparison except the timing, with the same kernels on all sides.
 #[test]
-fn a_rehearsal_has_every_contender_right_and_beside_its_twin() {
+fn rehearsal_pairs_every_contender_with_its_twin() {
     let device = Device::open(Selection::Sim).unwrap();
     let mut peers = by_three();
     let ids = ["serial", "sequential", "cooperative", "copy_strided", "transpose_padded"];
@@ -43,8 +43,9 @@ fn a_rehearsal_has_every_contender_right_and_beside_its_twin() {
     let mut session = Session::new(&device, &mut peers, few_rounds(), Contest::rehearsal);
     session.require_memory(&cases).unwrap();
     let times = session.run(&cases, &ProgressBar::hidden()).unwrap();
-    // For two types and sizes: two operations of three variants, and seven strides and a transpose of
-    // one each, on three sides; and an empty launch per case. The reductions again as graphs.
+    // Without graphs, for two types and two sizes: two operations of three variants on three sides,
+    // seven strides and one transpose on three sides, and an empty launch per case. The reductions and
+    // their empty launches run again as graphs.
     let graphs = times.iter().filter(|time| time.graph).count();
     assert_eq!(graphs, 2 * 2 * (2 * 3 * 3 + 2));
     assert_eq!(times.len() - graphs, 2 * 2 * ((2 * 3 + 8) * 3 + 2 + 8));
@@ -61,7 +62,7 @@ fn a_rehearsal_has_every_contender_right_and_beside_its_twin() {
     assert!(session.notes.is_empty(), "{:?}", session.notes);
 }
 
-/// The reducer's lack of a twin is not noted; its kernels are loaded once for all cases.
+/// The reducer's lack of a twin is not noted. Its kernels are loaded once for all cases.
 #[test]
 fn a_rehearsal_has_the_reducer_right_in_every_type() {
     let device = Device::open(Selection::Sim).unwrap();
@@ -70,7 +71,7 @@ fn a_rehearsal_has_the_reducer_right_in_every_type() {
     let mut session = Session::new(&device, &mut peers, few_rounds(), Contest::rehearsal);
     session.require_memory(&cases).unwrap();
     let times = session.run(&cases, &ProgressBar::hidden()).unwrap();
-    // By both code generators, and an empty launch; each also as a graph.
+    // Both code generators and an empty launch have a time, each also in a graph.
     assert_eq!(times.len(), cases.len() * 3 * 2);
     for time in &times {
         assert!(time.ok && time.runs == 5 && time.ratio_to_cuda_c.is_none(), "{time:?}");
@@ -85,7 +86,7 @@ fn a_rehearsal_has_the_reducer_right_in_every_type() {
     assert!(session.notes.is_empty(), "{:?}", session.notes);
 }
 
-/// Each state of the cache has its own times, which name it; none is of a graph.
+/// Each state of the cache has its own times, which name it. None of these times is of a graph.
 #[test]
 fn a_rehearsal_by_inputs_has_every_state_of_the_cache() {
     let device = Device::open(Selection::Sim).unwrap();
@@ -104,10 +105,10 @@ fn a_rehearsal_by_inputs_has_every_state_of_the_cache() {
     assert_eq!(times.iter().filter(|time| time.inputs.is_none() && time.graph).count(), 3);
 }
 
-/// If nvvm's PTX lacks a kernel, only llvm's is compared, except under `strict` or if it was the only
-/// one.
+/// If nvvm's PTX lacks a kernel, only llvm's is compared. Under `strict`, or if no other Rust kernel is
+/// left, this is an error.
 #[test]
-fn a_kernel_that_one_code_generator_lacks_is_said_or_refused() {
+fn missing_kernels_are_noted_or_refused() {
     let device = Device::open(Selection::Sim).unwrap();
     let empty = tempfile::tempdir().unwrap();
     let nothing = PtxStore::at(empty.path(), Some(Codegen::Nvvm)).unwrap();
@@ -140,7 +141,7 @@ fn a_kernel_that_one_code_generator_lacks_is_said_or_refused() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_before_anything_runs() {
+fn oversized_input_is_refused_before_any_run() {
     let device = Device::open(Selection::Sim).unwrap();
     let cases = cases(&["sequential"], "2^10,2^40", &[Dtype::F32], &[Op::Sum]);
     let mut peers = Peers::default();

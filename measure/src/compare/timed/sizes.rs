@@ -1,4 +1,4 @@
-//! Numbers of elements: a range, such as `2^10..2^32` with every power of two between, or a list.
+//! Numbers of elements: a range, such as `2^10..2^32` with every power of two in between, or a list.
 
 use std::str::FromStr;
 
@@ -10,17 +10,14 @@ use warpfold_suite::cli::parse_count;
 pub struct Sizes(pub Vec<u64>);
 
 impl Sizes {
-    /// Returns the default sizes.
     pub fn standard() -> Self {
         Self((10..=28).map(|exponent| 1 << exponent).collect())
     }
 
-    /// Returns the sizes of a quick comparison.
     pub fn quick() -> Self {
         Self([10, 16, 20, 22, 24, 26, 28].map(|exponent| 1 << exponent).to_vec())
     }
 
-    /// Returns the largest size.
     pub fn largest(&self) -> u64 {
         self.0.last().copied().unwrap_or(0)
     }
@@ -50,7 +47,7 @@ impl FromStr for Sizes {
 
 fn count(given: &str) -> Result<u64> {
     match parse_count(given.trim()).map_err(Error::msg)? {
-        0 => bail!("0 elements take no time; the fewest are 1"),
+        0 => bail!("0 elements cannot be timed; give at least 1"),
         count => Ok(count),
     }
 }
@@ -63,7 +60,7 @@ fn doubling(range: &str, first: u64, last: u64) -> Result<impl Iterator<Item = u
     Ok(std::iter::successors(Some(first), next))
 }
 
-/// Formats powers of two from 1024 on as such, other numbers as digits.
+/// Formats powers of two from 1024 on as `2^n`, other numbers as digits.
 pub fn show(n: u64) -> String {
     match n {
         n if n.is_power_of_two() && n >= 1024 => format!("2^{}", n.ilog2()),
@@ -92,11 +89,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_one_line() {
+    fn invalid_sizes_are_one_line_errors() {
         for (given, said) in [
             ("2^12..2^10", "is empty: it starts at 4096 and ends at 1024"),
-            ("0", "the fewest are 1"),
-            ("0..2^10", "the fewest are 1"),
+            ("0", "give at least 1"),
+            ("0..2^10", "give at least 1"),
             ("", "write a count"),
             ("2^10,,2^11", "write a count"),
             ("2^10..", "write a count"),

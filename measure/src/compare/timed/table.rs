@@ -1,12 +1,12 @@
 //! Times as a table: a row per variant and case, a pair of columns per peer.
 
-use warpfold_bench::Ratio;
+use crate::contest::Ratio;
 
 use super::{peers::Peer, record::Time, sizes::show};
 use crate::table::{Cell, Column, Table};
 
 pub(super) const EMPTY: &str = "empty";
-/// Stands for the variant where a contender is not a kernel of the suite.
+/// Shown in place of the variant for contenders that are not kernels of the suite.
 pub(super) const LIBRARY: &str = "library";
 
 pub(super) fn table(times: &[Time]) -> Table {
@@ -23,8 +23,8 @@ fn of(time: &Time, peer: Peer) -> bool {
     time.peer == peer.name()
 }
 
-/// Returns the first time of each row: one per variant and case, one for an empty launch, and one for
-/// the libraries where no variant's row shows them.
+/// Returns the first time of each row. There is one row per variant and case, one for an empty launch,
+/// and one for the libraries if no variant's row shows them.
 fn rows(times: &[Time]) -> Vec<&Time> {
     let mut rows: Vec<&Time> = Vec::new();
     for time in times {
@@ -48,7 +48,7 @@ pub(super) fn same_case(a: &Time, b: &Time) -> bool {
     case(a) == case(b)
 }
 
-/// Narrow terminals keep the times, then the ratios to the twin and to CUB.
+/// Returns the columns. Narrow terminals keep the times, then the ratios to the twin and to CUB.
 fn columns(peers: &[Peer]) -> Vec<Column> {
     let mut columns = vec![
         Column::new("variant"),
@@ -141,7 +141,7 @@ fn extent(time: &Time) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpfold_bench::Spread;
+    use crate::contest::Spread;
 
     fn time(variant: &str, peer: &str, n: u64, median: f64) -> Time {
         Time {
@@ -181,18 +181,17 @@ mod tests {
         let both = ["12.00", "12.50", "8.00", "10.50", "1.500 [1.250 1.750]", "1.040 [1.030 1.060]"];
         line(&[&["tree", "2^20"], &both[..]].concat());
         line(&["variant", "rust-nvvm us", "rust-nvvm / cuda-c", "rust-nvvm / rust-llvm"]);
-        // With a single code generator there is no ratio between them.
+        // With a single code generator there is no ratio between code generators.
         let text = table(&[time("tree", "rust-nvvm", 1 << 20, 12.5)]).to_string();
         assert!(text.contains("12.50") && !text.contains("/ rust-llvm"), "{text}");
         line(&["empty", "4.25"]);
         line(&["other", "WRONG", "10.50"]);
-        // CUB has no time at this size.
         assert!(!line(&["tree", "2^22", "20.00"]).contains("10.50"));
         assert!(!text.contains(LIBRARY) && !text.contains("torch"), "{text}");
     }
 
     #[test]
-    fn what_tells_movements_apart_is_shown() {
+    fn stride_and_shape_of_copies_are_shown() {
         let strided = Time { stride: Some(4), ..time("copy_strided", "rust-llvm", 1000, 1.0) };
         let square =
             Time { width: Some(31), height: Some(32), ..time("transpose", "rust-llvm", 992, 1.0) };

@@ -1,16 +1,15 @@
-//! The reducer's performance targets. A missed target is shown and is not an error: it depends on the
-//! machine.
+//! The reducer's performance targets. A missed target is shown but is not an error, because it depends
+//! on the machine.
 
 use warpfold_suite::{Dtype, Op};
 
 use super::record::Time;
 
-/// A quantity with a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
-    /// CUB's time over the reducer's, the speed-up.
+    /// CUB's time over the reducer's: the speed-up.
     OverCub,
-    /// The reducer's time over an empty launch plus the bytes at the best observed bandwidth.
+    /// The reducer's time over an empty launch's plus the time to read the bytes at the best bandwidth.
     OfLimit,
     /// Percent of the memory's theoretical bandwidth.
     OfPeak,
@@ -18,18 +17,13 @@ pub enum Measure {
     OfEmpty,
 }
 
-/// The bound of a target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bound {
-    /// At least this value.
     AtLeast(f64),
-    /// More than this value.
     Above(f64),
-    /// At most this value.
     AtMost(f64),
 }
 
-/// A target and the cases that it applies to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Target {
     ops: &'static [Op],
@@ -43,7 +37,7 @@ pub struct Target {
 
 const ANY_SIZE: u64 = u64::MAX;
 
-/// For each measure, the first target that matches a case applies.
+/// The targets. For each measure, the first one that matches a case applies.
 pub const TARGETS: &[Target] = &[
     sum_f32(&[(1, 1 << 12), ((1 << 22) + 1, ANY_SIZE)], Measure::OverCub, Bound::AtLeast(1.0)),
     sum_f32(&[((1 << 12) + 1, 1 << 22)], Measure::OverCub, Bound::AtLeast(1.3)),
@@ -67,21 +61,15 @@ const fn sum_f32(sizes: &'static [(u64, u64)], measure: Measure, bound: Bound) -
     Target { ops: &[Op::Sum], dtypes: &[Dtype::F32], sizes, graph: false, measure, bound }
 }
 
-/// A target with the measured value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
-    /// The measured quantity.
     pub measure: Measure,
-    /// The bound.
     pub bound: Bound,
-    /// The measured value.
     pub value: f64,
-    /// The value is within the bound.
     pub met: bool,
 }
 
 impl Measure {
-    /// Returns the name in tables and summaries.
     pub const fn name(self) -> &'static str {
         match self {
             Self::OverCub => "x cub",
@@ -102,14 +90,12 @@ impl Measure {
 }
 
 impl Bound {
-    /// Returns the number of the bound.
     pub const fn value(self) -> f64 {
         match self {
             Self::AtLeast(bound) | Self::Above(bound) | Self::AtMost(bound) => bound,
         }
     }
 
-    /// Returns whether a value is within the bound.
     pub fn admits(self, value: f64) -> bool {
         match self {
             Self::AtLeast(bound) => value >= bound,
@@ -164,7 +150,7 @@ pub fn cell(verdicts: &[Verdict]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpfold_bench::Ratio;
+    use crate::contest::Ratio;
 
     fn time(op: &str, dtype: &str, n: u64, over_cub: f64) -> Time {
         let ratio = Ratio { median: over_cub, q1: over_cub, q3: over_cub };
@@ -195,12 +181,12 @@ mod tests {
         for (exponent, bound) in [(10, 1.0), (12, 1.0), (13, 1.3), (22, 1.3), (23, 1.0), (32, 1.0)] {
             assert_eq!(factor(1 << exponent), Bound::AtLeast(bound), "2^{exponent}");
         }
-        // Between powers of two the target of the next one applies.
+        // Between two powers of two, the target of the larger one applies.
         assert_eq!(factor(1_000_003), Bound::AtLeast(1.3));
     }
 
     #[test]
-    fn a_row_says_what_is_met_and_what_is_missed() {
+    fn row_lists_met_and_missed_targets() {
         assert_eq!(said(&time("sum", "f32", 1 << 12, 1.0)), "x cub >= 1 met");
         assert_eq!(said(&time("sum", "f32", 1 << 17, 0.7)), "x cub >= 1.3 met");
         assert_eq!(said(&time("sum", "f32", 1 << 20, 0.8)), "x cub >= 1.3 missed, / limit <= 1.25 met");

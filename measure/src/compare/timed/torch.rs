@@ -1,7 +1,6 @@
 //! PyTorch as a peer: a Python process that takes commands on its standard input.
 //!
-//! It cannot take turns with the other contenders run by run, and is timed in slices between their
-//! rounds.
+//! PyTorch cannot alternate with the other contenders, and is timed in slices between their rounds.
 
 use std::{
     fs::File,
@@ -24,25 +23,20 @@ const SCRIPT: &str = include_str!("torch_peer.py");
 /// Environment variable that names a Python with PyTorch.
 pub const PYTHON: &str = "WARPFOLD_PYTHON";
 
-/// Far above the time for generating the largest input, and for importing PyTorch from a slow disk.
+/// Time limit of an answer, far above the time for the largest input or for a PyTorch on a slow disk.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A case for PyTorch.
 #[derive(Debug, Clone, Copy)]
 pub struct Case<'a> {
-    /// Name of the operation.
     pub op: &'a str,
-    /// Name of the element type.
     pub dtype: &'a str,
-    /// Number of elements.
     pub n: u64,
-    /// Number of rows, each with a result of its own; `None` for one result of all elements.
+    /// Number of rows, each with its own result; `None` for one result of all elements.
     pub rows: Option<u64>,
-    /// Number of rotated inputs.
     pub slots: u64,
 }
 
-/// A running process, which ends when this is dropped.
+/// A running Python process, which is killed on drop.
 pub struct Torch {
     process: Child,
     /// Taken on drop, which closes the pipe.
@@ -52,7 +46,7 @@ pub struct Torch {
     version: String,
 }
 
-/// Union of all answers.
+/// The fields of all kinds of answers. Each answer has only some of them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Answer {
@@ -62,22 +56,20 @@ struct Answer {
     times_us: Option<Vec<f64>>,
 }
 
-/// Returns the Python that the user names, else the one on the PATH.
+/// Returns the Python that the user names, otherwise the one on the PATH.
 pub fn python(machine: &Machine) -> Option<PathBuf> {
     machine.variable(PYTHON).map(PathBuf::from).or_else(|| machine.on_path("python3"))
 }
 
 impl Torch {
-    /// Starts a Python and checks that PyTorch and a GPU are available.
-    ///
-    /// # Errors
-    /// In one line: no such Python, no PyTorch, or no GPU visible to it.
+    /// Starts a Python and checks that PyTorch and a GPU are available. All errors are one line.
     pub fn start(python: &Path) -> Result<Self> {
         Self::with(python, PATIENCE)
     }
 
     fn with(python: &Path, patience: Duration) -> Result<Self> {
-        let mut complaints = tempfile::tempfile().context("no temporary file for a program's output")?;
+        let mut complaints =
+            tempfile::tempfile().context("a temporary file for a program's output cannot be created")?;
         let mut process = Command::new(python)
             .args(["-u", "-c", SCRIPT])
             .stdin(Stdio::piped())
@@ -86,7 +78,7 @@ impl Torch {
             .spawn()
             .with_context(|| format!("{} cannot be started", python.display()))?;
         let requests = process.stdin.take();
-        let output = process.stdout.take().context("its output was asked for")?;
+        let output = process.stdout.take().context("its output is not captured")?;
         let (sender, answers) = mpsc::channel();
         thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -97,47 +89,39 @@ impl Torch {
         });
         complaints.rewind()?;
         let mut torch = Self { process, requests, answers, complaints, version: String::new() };
-        torch.version = torch.answer(patience)?.torch.context("it does not name its release")?;
+        torch.version = torch.answer(patience)?.torch.context("it does not report its version")?;
         Ok(torch)
     }
 
-    /// Returns the release of PyTorch.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Creates the inputs and checks one result. Earlier inputs are freed.
+    /// Creates the inputs and checks one result; `false` if it is wrong. Earlier inputs are freed.
     ///
-    /// Returns `false` for a wrong result. The process draws its own elements and checks the result
-    /// itself: an index is right if its element is extreme, because PyTorch need not return the first of
-    /// several.
-    ///
-    /// # Errors
-    /// In one line: an operation or type that it lacks, or memory that it cannot allocate.
+    /// The process generates its own elements and checks the result itself. An index is right if its
+    /// element is extreme, because PyTorch need not return the first of several.
     pub fn prepare(&mut self, case: Case<'_>) -> Result<bool> {
         let Case { op, dtype, n, rows, slots } = case;
         let request = json!({
             "command": "prepare", "op": op, "dtype": dtype, "n": n, "rows": rows, "slots": slots,
             "seed": 1
         });
-        self.ask(&request)?.right.context("an answer without a verdict")
+        self.ask(&request)?.right.context("its answer has no verdict")
     }
 
     /// Returns the microseconds of each of `runs` runs.
-    ///
-    /// # Errors
-    /// The reason, in one line.
     pub fn time(&mut self, runs: u32) -> Result<Vec<f64>> {
         let times = self.ask(&json!({"command": "time", "runs": runs}))?.times_us;
-        let times = times.context("an answer without times")?;
+        let times = times.context("its answer has no times")?;
         if times.len() != runs as usize || !times.iter().all(|time| time.is_finite() && *time > 0.0) {
-            bail!("{} times came for {runs} runs", times.len());
+            bail!("its answer has {} times for {runs} runs", times.len());
         }
         Ok(times)
     }
 
     fn ask(&mut self, request: &serde_json::Value) -> Result<Answer> {
-        let requests = self.requests.as_mut().context("it was told to end")?;
+        let requests = self.requests.as_mut().context("it has been stopped")?;
         // If the process has exited, the missing answer reports it.
         let _ = writeln!(requests, "{request}");
         self.answer(PATIENCE)
@@ -150,7 +134,10 @@ impl Torch {
             Err(RecvTimeoutError::Disconnected) => bail!("it ended: {}", self.complaint()),
         };
         let answer: Answer = serde_json::from_str(&line).map_err(|_| {
-            anyhow::anyhow!("no answer but {:?}", line.chars().take(80).collect::<String>())
+            anyhow::anyhow!(
+                "its answer cannot be parsed: {:?}",
+                line.chars().take(80).collect::<String>()
+            )
         })?;
         match answer.error {
             Some(error) => bail!("{}", error.split_whitespace().collect::<Vec<_>>().join(" ")),
@@ -164,13 +151,13 @@ impl Torch {
         let _ = self.complaints.read_to_end(&mut text);
         let text = String::from_utf8_lossy(&text).into_owned();
         let last = text.lines().map(str::trim).rfind(|line| !line.is_empty());
-        last.unwrap_or("without a word").to_owned()
+        last.unwrap_or("it printed nothing").to_owned()
     }
 }
 
 impl Drop for Torch {
     fn drop(&mut self) {
-        // Closing its input ends the process; a run in progress is not waited for.
+        // Closing its input ends the process. A run in progress is not waited for.
         self.requests.take();
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -186,15 +173,15 @@ pub(super) mod tests {
         Torch::start(&python_with(folder, &format!("{FAKE}\n{lines}"))).unwrap()
     }
 
-    /// Returns a Python whose PyTorch is this module.
+    /// Returns a Python that imports this text as its PyTorch.
     fn python_with(folder: &Path, torch: &str) -> PathBuf {
         fs::write(folder.join("torch.py"), torch).unwrap();
         script(folder, &format!("PYTHONPATH='{}' exec python3 \"$@\"", folder.display()))
     }
 
     fn script(folder: &Path, text: &str) -> PathBuf {
-        // Written by another process: a program that this one holds open for writing cannot be started
-        // by the children of concurrent tests (ETXTBSY).
+        // Another process writes the script: a program that this process has open for writing cannot be
+        // started by the children of concurrent tests (ETXTBSY).
         let path = folder.join("python");
         let mut writer = Command::new("sh");
         writer.args(["-c", "cat >\"$0\" && chmod +x \"$0\""]).arg(&path).stdin(Stdio::piped());
@@ -211,7 +198,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_script_answers_over_a_torch_of_our_own() {
+    fn peer_script_runs_on_the_fake_pytorch() {
         let folder = tempfile::tempdir().unwrap();
         let mut torch = Torch::start(&python_with(folder.path(), FAKE)).unwrap();
         assert_eq!(torch.version(), "9.9");
@@ -224,13 +211,13 @@ pub(super) mod tests {
         assert_eq!(torch.time(3).unwrap(), [2000.0; 3]);
         let refused = |result: Result<bool>| result.unwrap_err().to_string();
         let said = refused(torch.prepare(case("sumsq", "f32", 10)));
-        assert_eq!(said, "ValueError: no sumsq of f32 in one call");
+        assert_eq!(said, "ValueError: PyTorch has no sumsq of f32 in one call");
         for dtype in ["u16", "u32", "u64"] {
             let said = refused(torch.prepare(case("sum", dtype, 10)));
-            assert_eq!(said, format!("ValueError: no sum of {dtype} in one call"));
+            assert_eq!(said, format!("ValueError: PyTorch has no sum of {dtype} in one call"));
         }
         assert_eq!(refused(torch.prepare(case("sum", "f32", 1 << 40))), "MemoryError: out of memory");
-        // A failed preparation frees the earlier one; the next case works.
+        // A failed preparation frees the inputs of the earlier case. The next case works.
         assert!(torch.time(1).is_err());
         assert!(torch.prepare(case("sum", "f32", 10)).unwrap());
     }
@@ -262,7 +249,7 @@ pub(super) mod tests {
         }
         assert_eq!(torch.time(3).unwrap(), [2000.0; 3]);
         let whole = torch.prepare(Case { dtype: "i32", ..rows("sum", 4, 5) }).unwrap_err().to_string();
-        assert!(whole.starts_with("ValueError: no rows of "), "{whole}");
+        assert!(whole.starts_with("ValueError: rows of "), "{whole}");
     }
 
     /// One wrong row of many is detected, whether its value is wrong or its index out of range.
@@ -294,29 +281,29 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn why_there_is_none_is_one_line() {
+    fn start_failure_is_one_line() {
         let folder = tempfile::tempdir().unwrap();
         let start = |python: &Path| format!("{:#}", Torch::start(python).err().unwrap());
         let said = start(&folder.path().join("no-python"));
         assert!(said.contains("no-python cannot be started") && said.lines().count() == 1, "{said}");
-        // The installed Python may have a PyTorch, and no GPU.
+        // A fake module fails like a missing PyTorch, because the installed Python may have one.
         let none = "raise ModuleNotFoundError(\"No module named 'torch'\")";
         let said = start(&python_with(folder.path(), none));
         assert_eq!(said, "ModuleNotFoundError: No module named 'torch'");
         let blind = FAKE.replace("return True", "return False");
-        assert_eq!(start(&python_with(folder.path(), &blind)), "RuntimeError: it sees no GPU");
+        assert_eq!(start(&python_with(folder.path(), &blind)), "RuntimeError: PyTorch sees no GPU");
         for (text, said) in [
             ("echo one >&2; echo two >&2; exit 1", "it ended: two"),
-            ("exit 0", "it ended: without a word"),
-            ("echo 'Python 2'", "no answer but \"Python 2\""),
-            ("echo '{}'", "it does not name its release"),
+            ("exit 0", "it ended: it printed nothing"),
+            ("echo 'Python 2'", "its answer cannot be parsed: \"Python 2\""),
+            ("echo '{}'", "it does not report its version"),
         ] {
             assert_eq!(start(&script(folder.path(), text)), said, "{text}");
         }
     }
 
     #[test]
-    fn silence_and_nonsense_are_not_waited_for() {
+    fn missing_and_invalid_answers_are_errors() {
         let folder = tempfile::tempdir().unwrap();
         let python = script(folder.path(), "exec sleep 60");
         let begin = Instant::now();
@@ -329,8 +316,8 @@ pub(super) mod tests {
             "echo '{\"torch\": \"1\"}'; read a; echo '{\"times_us\": [1.0]}'; read a; echo '{\"right\": true}'",
         );
         let mut torch = Torch::start(&python).unwrap();
-        assert_eq!(torch.time(2).unwrap_err().to_string(), "1 times came for 2 runs");
-        assert_eq!(torch.time(2).unwrap_err().to_string(), "an answer without times");
-        assert_eq!(torch.time(2).unwrap_err().to_string(), "it ended: without a word");
+        assert_eq!(torch.time(2).unwrap_err().to_string(), "its answer has 1 times for 2 runs");
+        assert_eq!(torch.time(2).unwrap_err().to_string(), "its answer has no times");
+        assert_eq!(torch.time(2).unwrap_err().to_string(), "it ended: it printed nothing");
     }
 }

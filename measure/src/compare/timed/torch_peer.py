@@ -1,13 +1,13 @@
-"""PyTorch as a peer of `cargo xtask compare`: commands on stdin, answers on stdout, one JSON a line.
+"""PyTorch as a peer of `cargo xtask compare`: commands on stdin, answers on stdout, in JSON lines.
 
-The first line says which release answers, or why none does. Then
-    {"command": "prepare", "op", "dtype", "n", "rows", "slots", "seed"}  makes the inputs, checks one run
-    {"command": "time", "runs"}                                          times so many runs
-and the end of the input ends it. Every answer has "error" where something went wrong.
+The first answer has the version of PyTorch, or the reason why it cannot be used. The commands are
+    {"command": "prepare", "op", "dtype", "n", "rows", "slots", "seed"}  makes inputs, checks one run
+    {"command": "time", "runs"}                                          times this many runs
+The process exits at the end of its input. The answer to a failed command has "error".
 
 Each run is one call on the next of the inputs, between two device events. Every call takes out=, so
-that no run allocates its results. Without a number of rows (null) all elements have one result together,
-else each row of n / rows elements its own.
+that no run allocates its results. If the number of rows is null, all elements have one result;
+otherwise each row of n / rows elements has its own.
 """
 
 import json
@@ -27,14 +27,14 @@ try:
     import torch
 
     if not torch.cuda.is_available():
-        raise RuntimeError("it sees no GPU")
+        raise RuntimeError("PyTorch sees no GPU")
     device = torch.device("cuda")
     torch.zeros(1, device=device)
 except Exception as error:
     say(error=reason(error))
     sys.exit()
 
-# PyTorch has uint16, uint32 and uint64 too, and no reductions of them.
+# PyTorch also has uint16, uint32 and uint64, but cannot reduce them.
 DTYPES = {
     "i8": torch.int8,
     "u8": torch.uint8,
@@ -46,8 +46,8 @@ DTYPES = {
     "f32": torch.float32,
     "f64": torch.float64,
 }
-# What sums come back in, where it is not the elements' own type. Half floats are widened inside the
-# reduction. Of integers of 8 and 16 bits PyTorch makes a copy in 64 bits first: memory that out= does not spare.
+# The result types of sums that differ from the element type. Half floats are widened inside the
+# reduction. Integers of 8 and 16 bits are copied to 64 bits first, which takes memory even with out=.
 WIDE = {
     torch.int8: torch.int64,
     torch.uint8: torch.int64,
@@ -55,7 +55,7 @@ WIDE = {
     torch.float16: torch.float32,
     torch.bfloat16: torch.float32,
 }
-# Sums take the result's type as well. Nothing sums squares in one call.
+# Sums are not listed, because they need the result's type. No single call sums squares.
 CALLS = {"min": torch.amin, "max": torch.amax, "argmin": torch.argmin, "argmax": torch.argmax}
 INDICES = ("argmin", "argmax")
 CHUNK = 1 << 26
@@ -65,7 +65,7 @@ WARM_UP = 5
 class Case:
     def __init__(self, op, dtype, n, rows, slots, seed):
         if (op != "sum" and op not in CALLS) or dtype not in DTYPES:
-            raise ValueError(f"no {op} of {dtype} in one call")
+            raise ValueError(f"PyTorch has no {op} of {dtype} in one call")
         self.op, self.dtype, self.call = op, DTYPES[dtype], CALLS.get(op)
         torch.manual_seed(seed)
         first = self.random(n)
@@ -101,7 +101,7 @@ class Case:
             self.call(values, self.dim, out=self.out)
 
     def check(self, values):
-        """Against the same in 64 bits, chunk by chunk."""
+        """Checks a result against the same computation in 64 bits, chunk by chunk."""
         result = self.out.item()
         wide = torch.float64 if self.dtype.is_floating_point else torch.int64
         total = magnitude = 0
@@ -114,7 +114,7 @@ class Case:
             least = low if least is None else min(least, low)
             greatest = high if greatest is None else max(greatest, high)
         if self.op in INDICES:
-            # Of equal elements any is right: PyTorch need not find the first.
+            # Any of several equal elements is right: PyTorch need not return the first.
             if not 0 <= result < len(values):
                 return False
             result = values[result].item()
@@ -128,9 +128,9 @@ class Case:
         return abs(result - total) <= 1e-6 * magnitude
 
     def check_rows(self, values):
-        """As check, of every row at once and of floats alone."""
+        """Checks every row at once, like check, for floats only."""
         if not self.dtype.is_floating_point:
-            raise ValueError(f"no rows of {self.dtype} are checked")
+            raise ValueError(f"rows of {self.dtype} cannot be checked")
         wide, out = values.to(torch.float64), self.out
         if self.op == "sum":
             off = (out.to(torch.float64) - wide.sum(1)).abs()
@@ -167,7 +167,7 @@ for line in sys.stdin:
         elif command == "time":
             say(times_us=case.time(request["runs"]))
         else:
-            say(error=f"no command {command}")
+            say(error=f"unknown command {command}")
     except Exception as error:
         case = None
         say(error=reason(error))

@@ -9,8 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::contest::{Contest, Matrix, Options};
 use anyhow::{Result, bail};
-use warpfold_bench::{Contest, Matrix, Options};
 use warpfold_suite::{Op, say};
 
 use super::{
@@ -28,27 +28,22 @@ use crate::{
 use shape::Shape;
 use table::Verdicts;
 
-/// Name of the library's row kernels, and prefix of their entries.
+/// The name of the library's row kernels, and the prefix of their entries.
 pub const ROWS: &str = "reducer_rows";
 
-/// CUB with offsets; `cub` is CUB with equal lengths.
+/// Name of CUB with row offsets; `cub` is CUB with rows of equal length.
 pub(super) const OFFSETS: &str = "cub-offsets";
 
-/// The request of a comparison of rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// The options that all comparisons share.
     pub comparison: Comparison<'a>,
     /// Only these shapes; if empty, the standard ones.
     pub shapes: &'a [Shape],
-    /// Starts no shape after this time.
+    /// No shape is started after this time.
     pub limit: Option<Duration>,
 }
 
 /// Runs the command. Exits 1 when a result is wrong.
-///
-/// # Errors
-/// As [`run`](super::run), and an operation or a peer that rows are not compared by, in one line.
 pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     let start = Instant::now();
     let comparison = &request.comparison;
@@ -56,7 +51,10 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
     let shapes = shapes(request);
     let outputs = Outputs::new(comparison)?;
     if comparison.peers.contains(&Peer::CudaC) {
-        bail!("the kernels for rows have no CUDA C twin: --rows has the peers cub and torch");
+        bail!(
+            "--peer cuda-c was given, but the kernels for rows have no CUDA C twin; --rows takes --peer \
+             cub and torch"
+        );
     }
     let device = suite::gpu("timing needs a GPU")?;
     let wanted = wanted(comparison.codegens, comparison.peers, false);
@@ -82,7 +80,7 @@ pub fn run(request: &Request<'_>, builder: &dyn Builder) -> Result<ExitCode> {
 fn ops(given: &[Op]) -> Result<Vec<Op>> {
     if let Some(other) = given.iter().find(|op| !Matrix::OPS.contains(op)) {
         let [first, second] = Matrix::OPS;
-        bail!("{other} of rows has no comparison yet: --rows has --op {first} and {second}");
+        bail!("--rows cannot compare {other} yet; it takes --op {first} and {second}");
     }
     let all = if given.is_empty() { &Matrix::OPS[..] } else { given };
     Ok(unique(all, Op::eq))
@@ -96,7 +94,7 @@ fn shapes(request: &Request<'_>) -> Vec<Shape> {
     }
 }
 
-/// Enough rounds for stable quartiles; there are many shapes.
+/// Returns options with few rounds, because there are many shapes, but enough for stable quartiles.
 fn options(comparison: &Comparison<'_>) -> Options {
     let rounds = comparison.rounds.unwrap_or(if comparison.quick { 20 } else { 50 });
     Options { rounds, slices: 2.min(rounds), budget: 1e5, ..Options::default() }
@@ -116,7 +114,7 @@ fn method(options: Options) -> String {
          number. PyTorch is another process, which cannot take turns run by run: it is timed in {} slices \
          between the others', on random elements of its own, rotated likewise.",
         options.rounds,
-        warpfold_bench::GRAPH_RUNS,
+        crate::contest::GRAPH_RUNS,
         options.slices
     )
 }
@@ -130,7 +128,7 @@ mod tests {
         assert_eq!(ops(&[]).unwrap(), [Op::Sum, Op::ArgMax]);
         assert_eq!(ops(&[Op::ArgMax, Op::ArgMax]).unwrap(), [Op::ArgMax]);
         let error = ops(&[Op::Sum, Op::Min]).unwrap_err().to_string();
-        assert_eq!(error, "min of rows has no comparison yet: --rows has --op sum and argmax");
+        assert_eq!(error, "--rows cannot compare min yet; it takes --op sum and argmax");
     }
 
     #[test]

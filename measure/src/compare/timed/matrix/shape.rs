@@ -1,32 +1,30 @@
-//! Shapes of matrices: rows and their length, such as `4096x65536` or `2^20x2^8`.
+//! Shapes of matrices: the number of rows and their length, such as `4096x65536` or `2^20x2^8`.
 
 use std::{fmt, str::FromStr};
 
+use crate::contest::MOST_ELEMENTS;
 use anyhow::{Context, Error, Result, bail};
-use warpfold_bench::MOST_ELEMENTS;
 use warpfold_suite::cli::parse_count;
 
 use super::super::sizes::show;
 
-/// The extent of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Number of rows.
     pub rows: u64,
     /// Elements per row.
     pub len: u64,
 }
 
-/// Row lengths at which peers were measured, starting with a single row.
+/// Row lengths at which peers were measured; the longest is a whole matrix of 2^28 elements.
 const LENS: [u64; 11] = [1 << 28, 1 << 24, 1 << 20, 65_536, 4096, 1024, 256, 64, 32, 16, 4];
 /// Lengths that misalign rows, or that are not a multiple of a warp's loads.
 const ODD_LENS: [u64; 6] = [10_001, 1001, 1000, 100, 5, 3];
-/// Numbers of elements per matrix, rounded down to whole rows.
+/// Elements per matrix, rounded down to whole rows.
 const TOTALS: [u64; 4] = [1 << 28, 1 << 24, 1 << 20, 1 << 16];
 
 impl Shape {
     /// Returns the default shapes: 2^28, 2^24, 2^20 and 2^16 elements, rounded to whole rows, in rows of
-    /// 3 or more elements, odd lengths among them.
+    /// 3 or more elements, including odd lengths.
     pub fn standard() -> Vec<Self> {
         let of = |total| [of_total(total, &LENS), of_total(total, &ODD_LENS)].concat();
         TOTALS.into_iter().flat_map(of).collect()
@@ -37,7 +35,6 @@ impl Shape {
         of_total(TOTALS[0], &LENS)
     }
 
-    /// Returns the number of elements.
     pub fn elements(self) -> u64 {
         self.rows * self.len
     }
@@ -60,9 +57,9 @@ impl FromStr for Shape {
         let (rows, len) = (count(rows)?, count(len)?);
         let shape = Self { rows, len };
         match rows.checked_mul(len) {
-            Some(0) => bail!("a matrix of 0 elements takes no time; the least is 1x1"),
+            Some(0) => bail!("a matrix of 0 elements cannot be timed; the smallest is 1x1"),
             Some(n) if n <= MOST_ELEMENTS => Ok(shape),
-            _ => bail!("{given} has more elements than the {} that are compared", show(MOST_ELEMENTS)),
+            _ => bail!("{given} has more elements than the {} that are allowed", show(MOST_ELEMENTS)),
         }
     }
 }
@@ -93,15 +90,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_shape_is_one_line() {
+    fn invalid_shapes_are_one_line_errors() {
         for (given, said) in [
             ("", "a shape is ROWSxLEN"),
             ("2^20", "a shape is ROWSxLEN"),
             ("4x", "write a count"),
             ("x4", "write a count"),
             ("4x4x4", "write a count"),
-            ("0x4", "the least is 1x1"),
-            ("4x0", "the least is 1x1"),
+            ("0x4", "the smallest is 1x1"),
+            ("4x0", "the smallest is 1x1"),
             ("2^20x2^11", "more elements than the 2^30"),
             ("2^40x2^40", "more elements than the 2^30"),
         ] {

@@ -1,5 +1,5 @@
-//! Times of rows as a table: a row per operation, shape and launch, with the peers beside the library,
-//! and the faster peers where there are any.
+//! Times of rows as a table: a row per operation, shape and launch, with the peers' times beside the
+//! library's, and a summary of the cases in which a peer is faster.
 
 use super::{
     super::{
@@ -41,7 +41,7 @@ fn leads(times: &[Time]) -> Vec<&Time> {
     times.iter().filter(is_lead).collect()
 }
 
-/// Narrow terminals keep the library's own times and the verdicts.
+/// Returns the columns. Narrow terminals keep the library's own times and the verdicts.
 fn columns() -> Vec<Column> {
     let rivals = RIVALS
         .into_iter()
@@ -124,12 +124,11 @@ fn launched(time: &Time) -> &'static str {
 struct Verdict<'t> {
     time: &'t Time,
     rival: &'t str,
-    /// The rival's median over the library's.
     over: f64,
 }
 
 impl<'t> Verdict<'t> {
-    /// Returns `None` unless both results are right.
+    /// Compares a time with that of the fastest peer; `None` unless both results are right.
     fn of(time: &'t Time, times: &'t [Time]) -> Option<Self> {
         let own = time.time_us?.median;
         let rivals = RIVALS.into_iter().filter_map(|name| of(time, times, name));
@@ -138,7 +137,7 @@ impl<'t> Verdict<'t> {
         Some(Self { time, rival, over: median / own })
     }
 
-    /// Ties count as ahead.
+    /// Returns whether the fastest peer is faster than the library. A tie does not count.
     fn is_behind(&self) -> bool {
         self.over < 1.0
     }
@@ -183,7 +182,7 @@ impl<'t> Verdicts<'t> {
 mod tests {
     use super::super::super::table::LIBRARY;
     use super::*;
-    use warpfold_bench::{Ratio, Spread};
+    use crate::contest::{Ratio, Spread};
 
     fn time(variant: &str, peer: &str, (rows, len): (u64, u64), median: f64) -> Time {
         Time {
@@ -201,7 +200,7 @@ mod tests {
         }
     }
 
-    /// Two shapes of equally many elements: ahead at one, behind at the other.
+    /// Two shapes with the same number of elements. The library is faster than CUB at the first only.
     fn times() -> Vec<Time> {
         let (long, short) = ((16, 1 << 20), (1 << 20, 16));
         let over_llvm = Some(Ratio { median: 1.04, q1: 1.03, q3: 1.06 });
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_all_of_its_shape_and_names_who_is_faster() {
+    fn row_has_all_times_and_names_the_fastest_peer() {
         let times = times();
         let table = table(&times);
         assert_eq!(table.len(), 2);
@@ -259,15 +258,15 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_code_generator_is_said() {
+    fn wrong_code_generator_is_marked() {
         let mut times = times();
         times[4] = Time { ok: false, time_us: None, ratio_to_llvm: None, ..times[4].clone() };
         assert_eq!(table(&times).cell(0, "/ llvm [quartiles]"), "WRONG");
     }
 
-    /// A wrong contender has no time, and is not compared with.
+    /// A contender with a wrong result has no time, and the verdict ignores it.
     #[test]
-    fn a_wrong_rival_beats_nobody() {
+    fn wrong_peer_is_excluded_from_the_verdict() {
         let mut times = times()[6..].to_vec();
         times[0] = Time { ok: false, time_us: None, bandwidth_gbps: None, ..times[0].clone() };
         let shown = table(&times);

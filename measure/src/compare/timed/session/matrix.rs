@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Instant};
 
+use crate::contest::{
+    Contest, CubRows, Empty, Layout, Matrix, ReducingRows, RoundTimes, Score, Segments, Spread,
+};
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
-use warpfold_bench::{
-    Contest, CubRows, Empty, Laps, Layout, Matrix, ReducingRows, Score, Segments, Spread,
-};
 use warpfold_suite::{Buffer, Dtype, Error, Op, cpu, say};
 
 use super::{GRAPHS, OTHERS, REDUCER_WORKSPACE, Session, TORCH_CONTEXT, TorchCase};
@@ -22,10 +22,10 @@ use crate::{
     elements::SEED,
 };
 
-/// Contenders of a team take part in the same rounds: the library's by both compilers.
+/// Team of the library's kernels by both compilers. Contenders of a team run in the same rounds.
 const OWN_TEAM: usize = OTHERS + 1;
 
-/// A contender and the layout of its results; an empty launch has none.
+/// A contender and the layout of its results, which is `None` for an empty launch.
 struct RowsEntry {
     entry: Entry,
     layout: Option<Layout>,
@@ -44,33 +44,28 @@ impl Work<'_> {
 }
 
 impl Session<'_> {
-    /// Checks that the memory of the GPU and of the host suffices.
-    ///
-    /// # Errors
-    /// The shape, and the required and the free memory.
     pub(in crate::compare::timed) fn require_memory_of_rows(&self, shapes: &[Shape]) -> Result<()> {
         for shape in shapes {
-            let too_large = || format!("{shape} is too large a --shape");
+            let too_large = || format!("--shape {shape} is too large");
             self.device.require_memory(self.memory_of_rows(*shape)).with_context(too_large)?;
-            // The elements, and two results per row: a sum and an index with its element.
+            // The host holds the elements and two results per row: a sum, and an index with its element.
             cpu::require_memory(4 * shape.elements() + 16 * shape.rows).with_context(too_large)?;
         }
         Ok(())
     }
 
-    /// Returns the device memory that a shape takes, in bytes.
     fn memory_of_rows(&self, shape: Shape) -> u64 {
         let (input, rows) = (4 * shape.elements(), shape.rows);
         let own = Layout::Places.bytes() * rows + REDUCER_WORKSPACE;
         let sides = self.peers.kernels.len() as u64;
         let cub = match self.peers.cub {
-            // Both contenders keep results; offsets take the same again, and temporary storage a part of
-            // that.
+            // Per row: a result of 8 bytes for each of CUB's two contenders, and an offset of 4 bytes.
+            // The rest is for temporary storage.
             Some(_) => 4 * Layout::NarrowPlaces.bytes() * rows,
             None => 0,
         };
         let torch = match self.peers.torch {
-            // The inputs, and two copies in 64 bits for checking a result.
+            // The inputs, and two copies of the elements in 64 bits for checking a result.
             Some(_) => input * self.torch_inputs(input) + 4 * input + 16 * rows + TORCH_CONTEXT,
             None => 0,
         };
@@ -79,10 +74,8 @@ impl Session<'_> {
         [input, slots, sides * own, cub, torch].into_iter().fold(0, u64::saturating_add)
     }
 
-    /// Runs all shapes with every operation. No shape is started after `until`; omissions are noted.
-    ///
-    /// # Errors
-    /// A launch that fails, or memory that is no longer available. A wrong result is not an error.
+    /// Runs all shapes with every operation. No shape is started after `until`; omissions are noted. A
+    /// wrong result is not an error.
     pub(in crate::compare::timed) fn run_rows(
         &mut self,
         shapes: &[Shape],
@@ -94,14 +87,14 @@ impl Session<'_> {
         for (at, &shape) in shapes.iter().enumerate() {
             if until.is_some_and(|until| Instant::now() >= until) {
                 let left: Vec<String> = shapes[at..].iter().map(Shape::to_string).collect();
-                self.notes.insert(format!("left out, the time is up: {}", left.join(", ")));
+                self.notes.insert(format!("left out after the limit of --seconds: {}", left.join(", ")));
                 break;
             }
             progress.set_message(shape.to_string());
             let start = Instant::now();
             times.extend(self.shape(shape, ops).with_context(|| shape.to_string())?);
             progress.inc(1);
-            // Without a visible bar, the log shows the progress.
+            // If the progress bar is hidden, the log shows the progress.
             if progress.is_hidden() {
                 say!("{shape}: {:.1} s", start.elapsed().as_secs_f32());
             }
@@ -216,8 +209,8 @@ impl Session<'_> {
         // PyTorch returns a 64-bit index without its element.
         let layout = Some(if work.op == Op::Sum { Layout::Sums } else { Layout::NarrowPlaces });
         let entry = RowsEntry { entry: Entry::library(Peer::Torch), layout };
-        // Empty if the result was wrong.
-        let laps = Laps(torch.times.into_iter().map(Some).collect());
+        // PyTorch has no times if its result was wrong.
+        let laps = RoundTimes(torch.times.into_iter().map(Some).collect());
         Some(self.rows_time(work, &entry, &Score { right: torch.right, laps }, false))
     }
 
@@ -233,7 +226,7 @@ impl Session<'_> {
             let found = entries.iter().position(|entry| entry.entry.peer == peer)?;
             scores[found].as_ref().map(|score| &score.laps)
         };
-        let empty = laps_of(EMPTY).and_then(Laps::spread);
+        let empty = laps_of(EMPTY).and_then(RoundTimes::spread);
         let mut times = Vec::new();
         for (entry, score) in entries.iter().zip(scores) {
             let Some(score) = score else { continue };

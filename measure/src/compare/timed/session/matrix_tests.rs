@@ -8,7 +8,7 @@ use super::*;
 use crate::compare::timed::{
     Comparison, Outputs, finish, machine, matrix::table, peers::Peers, record::Line,
 };
-use warpfold_bench::Options;
+use crate::contest::Options;
 use warpfold_suite::{Arch, Codegen, Device, PtxStore, Selection, catalogue::reducer_ptx};
 
 const OPTIONS: Options = Options { rounds: 5, warm_up: 1, slices: 2, budget: 1e5 };
@@ -17,7 +17,7 @@ fn simulated() -> Device {
     Device::open(Selection::Sim).unwrap()
 }
 
-/// The kernels for rows and for a single row, as embedded in the library.
+/// Returns the kernels for rows and for a single row, as embedded in the library.
 fn llvm() -> PtxStore {
     static FOLDER: LazyLock<TempDir> = LazyLock::new(|| {
         let folder = tempfile::tempdir().unwrap();
@@ -32,7 +32,7 @@ fn llvm() -> PtxStore {
 }
 
 fn embedded(file: &str) -> &'static str {
-    &xtask::suite::embedded()[file]
+    &warpfold_suite_build::suite::embedded()[file]
 }
 
 fn write(folder: &Path, codegen: Codegen, file: &str, text: impl AsRef<[u8]>) {
@@ -58,7 +58,7 @@ fn shape(rows: u64, len: u64) -> Shape {
     Shape { rows, len }
 }
 
-/// Kernels of the right name that compute the wrong result: the largest element of each row.
+/// Returns a store in which the kernels named as sums return the largest element of each row.
 fn broken(folder: &Path) -> PtxStore {
     let wrong = embedded("reducer_rows_max_f32").replace("reducer_rows_max_f32", "reducer_rows_sum_f32");
     write(folder, Codegen::Nvvm, "reducer_rows_sum_f32", wrong);
@@ -67,10 +67,11 @@ fn broken(folder: &Path) -> PtxStore {
     PtxStore::at(folder, Some(Codegen::Nvvm)).unwrap()
 }
 
-/// Covers every kernel for rows, in streams and in graphs, and a single row.
+/// Covers every kernel for rows, in streams and in graphs, and the kernel for a single row.
 #[test]
 fn a_rehearsal_of_rows_has_every_contender_right() {
-    // With the simulated device's number of multiprocessors, each of these selects another kernel.
+    // With the simulated device's number of multiprocessors, each of these shapes selects another
+    // kernel.
     let few = [shape(500, 16), shape(700, 3)];
     let many = [shape(2100, 32), shape(8500, 4), shape(8500, 2)];
     let shapes = [&[shape(3, 20_000), shape(300, 301)][..], &few, &many, &[shape(1, 5000)]].concat();
@@ -99,7 +100,7 @@ fn a_rehearsal_of_rows_has_every_contender_right() {
     assert_eq!(kernels, [&[Some("grid"), Some("warp")][..], &few, &many, &[None]].concat());
 }
 
-/// The counted bytes are those read and written: an index with its element has 16 bytes.
+/// The bandwidth counts the bytes of elements and results. An index with its element has 16 bytes.
 #[test]
 fn bytes_are_those_of_elements_and_results() {
     let (times, _) = run(&mut by(llvm(), llvm()), &[shape(500, 4)], false).unwrap();
@@ -112,7 +113,7 @@ fn bytes_are_those_of_elements_and_results() {
     }
 }
 
-/// Kernels that return each row's largest element instead of its sum are wrong and have no time; all
+/// Kernels that return each row's largest element instead of its sum are wrong and have no time. All
 /// other contenders continue.
 #[test]
 fn a_wrong_contender_is_seen_before_it_is_timed() {
@@ -125,12 +126,12 @@ fn a_wrong_contender_is_seen_before_it_is_timed() {
         assert_eq!(time.time_us.is_none(), wrong, "{time:?}");
         assert_eq!(time.runs, if wrong { 0 } else { 5 }, "{time:?}");
     }
-    // One per shape; no graph is recorded for it.
+    // One time per shape is wrong: graphs of a wrong contender are not recorded.
     assert_eq!(times.iter().filter(|time| !time.ok).count(), 2);
 }
 
 #[test]
-fn kernels_for_rows_that_one_compiler_lacks_are_said_or_refused() {
+fn missing_row_kernels_are_noted_or_refused() {
     let folder = tempfile::tempdir().unwrap();
     let nothing = || PtxStore::at(folder.path(), Some(Codegen::Nvvm)).unwrap();
     let (times, notes) = run(&mut by(llvm(), nothing()), &[shape(4, 100)], false).unwrap();
@@ -160,7 +161,7 @@ fn pytorch_reduces_the_same_shapes() {
 }
 
 #[test]
-fn what_is_left_out_is_named_when_the_time_is_up() {
+fn shapes_skipped_by_the_time_limit_are_named() {
     let device = simulated();
     let mut peers = by(llvm(), llvm());
     let mut session = Session::new(&device, &mut peers, OPTIONS, Contest::rehearsal);
@@ -169,7 +170,7 @@ fn what_is_left_out_is_named_when_the_time_is_up() {
     let times = session.run_rows(&shapes, &Matrix::OPS, up, &ProgressBar::hidden()).unwrap();
     assert!(times.is_empty());
     let notes: Vec<&String> = session.notes.iter().collect();
-    assert_eq!(notes, ["left out, the time is up: 4x10, 2x2^11"]);
+    assert_eq!(notes, ["left out after the limit of --seconds: 4x10, 2x2^11"]);
 }
 
 #[test]
@@ -180,12 +181,12 @@ fn a_matrix_that_does_not_fit_is_refused_before_anything_runs() {
     assert!(session.require_memory_of_rows(&[shape(4, 10)]).is_ok());
     let error = session.require_memory_of_rows(&[shape(4, 10), shape(1 << 20, 1 << 20)]);
     let error = format!("{:#}", error.unwrap_err());
-    assert!(error.starts_with("2^20x2^20 is too large a --shape: "), "{error}");
+    assert!(error.starts_with("--shape 2^20x2^20 is too large: "), "{error}");
     let on_device = format!("are free on {}", device.info().name);
     assert!(error.contains(&on_device) && error.lines().count() == 1, "{error}");
 }
 
-/// Writes a file that the report can read; a wrong result leaves the earlier file unchanged.
+/// The report can read the file. A wrong result leaves the earlier file unchanged.
 #[test]
 fn times_are_written_unless_one_is_wrong() {
     let (device, folder) = (simulated(), tempfile::tempdir().unwrap());
