@@ -1,4 +1,4 @@
-//! Elements of one type, on the host and on the device, of which contests take a prefix.
+//! Elements of one type, on the host and on the device. Each contest uses a prefix of them.
 
 #[cfg(test)]
 use warpfold_suite::Value;
@@ -9,7 +9,7 @@ use warpfold_suite::{
 
 pub(crate) const SEED: u64 = 1;
 
-/// Elements that are drawn on first use by an operation, and uploaded once.
+/// The elements of one operation at a time, generated and uploaded at its first use.
 pub(crate) struct Elements {
     device: Device,
     dtype: Dtype,
@@ -18,7 +18,6 @@ pub(crate) struct Elements {
 }
 
 struct Held {
-    /// The operation that they were drawn for.
     op: Op,
     data: Data,
     buffer: Buffer,
@@ -29,15 +28,12 @@ impl Elements {
         Self { device: device.clone(), dtype, n, held: None }
     }
 
-    /// Returns a sort key by which operations with the same elements are adjacent.
+    /// Returns a sort key that makes operations with the same elements adjacent.
     pub(crate) fn order(op: Op) -> bool {
         !Data::drawn_alike(Dtype::F64, Op::Sum, op)
     }
 
-    /// Runs `work` on the first `n` elements, the last of which is a marker for the operation meanwhile.
-    ///
-    /// # Errors
-    /// Too little memory, those of [`marked`], and the work's own.
+    /// Runs `work` on the first `n` elements, with a marker for the operation as the last one.
     pub(crate) fn marked<T>(
         &mut self,
         (op, n): (Op, u64),
@@ -47,10 +43,7 @@ impl Elements {
         marked((op, n), data, buffer, work)
     }
 
-    /// Returns all elements as they were drawn, for kernels that only move them.
-    ///
-    /// # Errors
-    /// Too little memory.
+    /// Returns all elements without a marker, for kernels that only move them.
     pub(crate) fn plain(&mut self) -> Result<(&Data, &Buffer)> {
         let op = self.held.as_ref().map_or(Op::Sum, |held| held.op);
         let Held { data, buffer, .. } = self.held(op)?;
@@ -61,7 +54,7 @@ impl Elements {
         let held = match self.held.take() {
             Some(held) if Data::drawn_alike(self.dtype, held.op, op) => held,
             other => {
-                // Memory may not suffice for both.
+                // Frees the earlier elements first, because memory may not suffice for both.
                 drop(other);
                 let data = Data::drawn(op, self.dtype, self.n, SEED);
                 let buffer = self.device.upload(&data)?;
@@ -72,8 +65,8 @@ impl Elements {
     }
 }
 
-/// Asserts that wrong kernels show at these depths for all elements that may be drawn at this size and,
-/// for small sizes, for those that are drawn.
+/// Asserts that wrong kernels are detected at each of `depths`: with the least and the greatest sum that
+/// `n` generated elements may have and, for small `n`, with the elements that are generated.
 #[cfg(test)]
 pub(crate) fn assert_tells(op: Op, dtype: Dtype, n: u64, depths: &[u64], what: &str) {
     const FEW: u64 = 1 << 17;
@@ -87,7 +80,7 @@ pub(crate) fn assert_tells(op: Op, dtype: Dtype, n: u64, depths: &[u64], what: &
             let blind = expected.blind_to(*depth);
             assert_eq!(blind, None, "{what}: {op} of {n} {dtype} at {depth}: {expected:?}");
         }
-        // All possible expectations are on the same side of the planted values as both extremes.
+        // A wrong result is below or above both extremes, and thus never equals a sum between them.
         if let [least, greatest, ..] = expected[..] {
             let side = |of: &Expected, value: Value| value.to_f64() < of.value.to_f64();
             for planted in least.planted().iter().filter(|one| one.what != "drops the last element") {

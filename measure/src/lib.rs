@@ -1,30 +1,27 @@
-//! Commands on the suite: runs its kernels, explains and checks them in the simulator, compares and
-//! tunes them on a GPU, and reports measurements. One module per command, and shared modules.
+//! Commands on the suite, which `cargo xtask <command>` calls: they run its kernels, explain and check
+//! them in the simulator, compare and tune them on a GPU, and report measurements. One module per
+//! command, and shared modules.
 //!
-//! `cargo xtask <command>` calls them. This crate compiles no kernels: callers pass in a [`Builder`].
+//! Commands get PTX from a [`Builder`], which tests replace.
 
 // Standard output and error may be closed or full, which must not panic: use `cli::stdout` and `say!`.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
-pub mod builder;
 pub mod check;
 pub mod compare;
+pub mod contest;
 mod elements;
 pub mod explain;
-pub mod failure;
 pub mod ladder;
-pub mod list;
-pub mod machine;
+mod list;
+mod markers;
 mod options;
-pub mod process;
-pub mod ptx;
 pub mod report;
 pub mod run;
-pub mod scale;
+mod scale;
 pub mod suite;
 pub mod tune;
-pub mod workspace;
 
-pub use builder::Builder;
+pub use warpfold_suite_build::{Builder, builder, failure, machine, process, workspace};
 
 use warpfold_suite::cli::{files, table};

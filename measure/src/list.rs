@@ -1,4 +1,4 @@
-//! `cargo xtask list`: the catalogue.
+//! `cargo xtask run --list`: the variants of the catalogue.
 
 use std::io::Write;
 
@@ -10,20 +10,8 @@ use warpfold_suite::{
 
 use crate::table::{Column, Table};
 
-/// The arguments of the command.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// Print one JSON array
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Prints the catalogue.
-///
-/// # Errors
-/// Standard output cannot be written.
-pub fn run(args: &Args) -> Result<()> {
-    if args.json {
+pub(crate) fn print(json: bool) -> Result<()> {
+    if json {
         return Ok(writeln!(cli::stdout(), "{}", serde_json::to_string_pretty(VARIANTS)?)?);
     }
     let mut table = Table::new([

@@ -40,7 +40,7 @@ pub(crate) fn variant() -> Named<impl TypedValueParser<Value = &'static Variant>
     variant_by(catalogue::find)
 }
 
-/// Parses variants with `find`, which may know more than the catalogue.
+/// Parses variants with `find`, which may accept more than the catalogue.
 pub(crate) fn variant_by(
     find: fn(&str) -> Result<&'static Variant, warpfold_suite::Error>,
 ) -> Named<impl TypedValueParser<Value = &'static Variant>> {

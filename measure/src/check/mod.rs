@@ -19,12 +19,11 @@ use watch::{Hazard, Place, hazards};
 
 /// Sizes with a partly empty block, with full blocks, and with several launches.
 const SIZES: [u64; 4] = [1, 1000, 4096, 20_003];
-/// Block sizes: two warps, and the usual one.
+/// A block size of two warps, and the default one.
 const BLOCKS: [u32; 2] = [64, 256];
-/// All other block sizes, checked at one size each.
+/// Block sizes that are checked with one number of elements only.
 const OTHER_BLOCKS: [u32; 4] = [32, 128, 512, 1024];
-/// Limits on the reducer's grid: one block without waiting, and several, of which the last waits for the
-/// others.
+/// Maximum grids of the reducer. With several blocks, the last one waits for the others.
 const GRIDS: [u64; 3] = [1, 2, 40];
 /// Enough elements to wrap around the tile ring of the reducer's bulk kernel.
 const RING: u64 = 70_001;
@@ -65,16 +64,12 @@ pub struct Args {
 }
 
 fn find(id: &str) -> Result<&'static Variant, warpfold_suite::Error> {
-    // SAFETY: the simulator stops what these kernels do wrong; on a GPU they run only if the user named
-    // one.
+    // SAFETY: the simulator detects these kernels' faults; a GPU runs them only if the user named them.
     let testing = unsafe { catalogue::testing() };
     testing.iter().find(|variant| variant.id == id).map_or_else(|| catalogue::find(id), Ok)
 }
 
 /// Runs the command. Exits 1 when a kernel has a hazard.
-///
-/// # Errors
-/// A variant without a kernel or without the type, or PTX that cannot be built.
 pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     let all = || VARIANTS.iter().filter(|row| if args.twins { row.has_kernel() } else { row.has_ptx() });
     let variants: Vec<_> = if args.all { all().collect() } else { args.variants.clone() };
@@ -107,9 +102,6 @@ pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
 }
 
 /// Returns the hazards of several runs of one kernel, merged by kind and source lines.
-///
-/// # Errors
-/// As [`hazards`].
 pub fn check(cases: &[Case], store: &PtxStore, workspace: &Workspace) -> Result<Vec<Hazard>> {
     let mut found: Vec<Hazard> = Vec::new();
     let lines =
@@ -128,10 +120,8 @@ pub fn check(cases: &[Case], store: &PtxStore, workspace: &Workspace) -> Result<
     Ok(found)
 }
 
-/// Returns the runs that check a kernel. They are small: its faults appear in few blocks.
-///
-/// # Errors
-/// It has no kernel, or does not support these types.
+/// Returns the runs that check a kernel. They are small, because a grid of a few blocks already shows a
+/// kernel's faults. Fails if the variant has no kernel or does not support these types.
 pub fn cases(variant: &'static Variant, dtypes: &[Dtype]) -> Result<Vec<Case>> {
     let plain = Case::new(variant, 1)?;
     for &dtype in dtypes {
@@ -142,7 +132,7 @@ pub fn cases(variant: &'static Variant, dtypes: &[Dtype]) -> Result<Vec<Case>> {
     let dtypes =
         if dtypes.is_empty() { of_size(4).chain(of_size(8)).collect() } else { dtypes.to_vec() };
     if dtypes.is_empty() {
-        bail!("{} has no type", variant.id);
+        bail!("{} has no element type of 4 or 8 bytes; name one of its types with --dtype", variant.id);
     }
     if variant.work == Work::Reducer {
         return Ok(reducer_cases(plain, &dtypes));
@@ -159,7 +149,8 @@ pub fn cases(variant: &'static Variant, dtypes: &[Dtype]) -> Result<Vec<Case>> {
                 cases.extend(strides.iter().map(with));
             }
         }
-        // Code specific to one block size, and loops that iterate often in a small grid.
+        // Other block sizes, for code that is specific to one; and a small grid, in which grid-stride
+        // loops iterate many times.
         if let Some(shape) = variant.shape() {
             cases.extend(OTHER_BLOCKS.map(|block| Case { dtype, n: 4096, block, ..plain }));
             if shape.geometry == Geometry::GridStride {

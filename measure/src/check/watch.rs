@@ -1,4 +1,4 @@
-//! Runs cases on the simulator with its hazard observer and collects the hazards.
+//! Runs cases in the simulator under its hazard observer and collects the hazards.
 
 use std::{collections::BTreeMap, fmt, fs, path::Path, sync::Arc};
 
@@ -10,33 +10,23 @@ use warpfold_suite::{Device, PtxStore};
 
 use crate::explain::{attribution::is_shown, case::Case, lines::Lines};
 
-/// Kinds of hazards: those that the observer finds and those that stop a launch.
+/// The kind of a hazard: found by the observer, or a fault that stops a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// See [`HazardKind::ReadWriteRace`].
     ReadWriteRace,
-    /// See [`HazardKind::WriteWriteRace`].
     WriteWriteRace,
-    /// See [`HazardKind::NoAcquire`].
     NoAcquire,
-    /// See [`HazardKind::Unwritten`].
     Unwritten,
-    /// See [`HazardKind::UnwrittenResult`].
     UnwrittenResult,
-    /// See [`HazardKind::UnwaitedCopy`].
     UnwaitedCopy,
-    /// An access outside of allocated memory.
     OutOfBounds,
-    /// An access whose address is not a multiple of its size.
     Misaligned,
     /// A barrier that only some of its threads reach.
     DivergentBarrier,
     /// A shuffle, vote or warp barrier with a lane that has not reached it.
     InactiveLane,
-    /// See [`HazardKind::SizedExternal`].
     SizedExternal,
-    /// Any other fault of the simulator.
     Fault,
 }
 
@@ -96,44 +86,34 @@ impl Kind {
 /// A thread's instruction and its source lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// `file:line`, innermost first; several where a helper was inlined.
+    /// `file:line`, innermost first; several if a helper was inlined.
     pub source: Vec<String>,
-    /// The innermost line's text.
+    /// The text of the innermost line.
     pub code: String,
-    /// Line of the PTX.
     pub ptx_line: u32,
-    /// The text of the instruction.
     pub instruction: String,
-    /// The block in x, y and z.
     pub block: [u32; 3],
-    /// The thread in x, y and z.
     pub thread: [u32; 3],
 }
 
-/// A hazard of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Hazard {
-    /// The kind.
     pub kind: Kind,
-    /// The entry of the kernel.
     pub entry: String,
     /// The location in memory, or the simulator's message.
     pub what: String,
-    /// The instruction at which the hazard was found, and the earlier one that it conflicts with.
+    /// The instruction at which the hazard was found, and the earlier instruction that it conflicts
+    /// with.
     pub places: Vec<Place>,
-    /// Number of occurrences.
     pub count: u64,
 }
 
-/// Runs a case and returns its hazards.
-///
-/// # Errors
-/// The case cannot be run; a launch that the simulator stops is a hazard, not an error.
+/// Runs a case and returns its hazards. A launch that the simulator stops is a hazard, not an error.
 pub fn hazards(case: &Case, store: &PtxStore, root: &Path) -> Result<Vec<Hazard>> {
     let watch = Arc::new(Checks::new(Hazards::new()));
     let device = Device::watched(watch.clone())?;
     let ptx = store.find(&case.ptx(), device.info())?;
-    // One host thread: see `Hazards`.
+    // `Hazards` requires that all launches run on one host thread.
     let ran =
         rayon::ThreadPoolBuilder::new().num_threads(1).build()?.install(|| case.run(&device, store));
     let faults = watch.take_faults();

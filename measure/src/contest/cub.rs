@@ -1,7 +1,7 @@
 //! CUB, NVIDIA's library of device-wide reductions, as a contender.
 //!
-//! CUB consists of CUDA C++ templates: `cargo xtask build-cub` compiles the required instances into a
-//! shared library with a C interface (`cuda/cub/`), which is loaded at run time.
+//! CUB consists of CUDA C++ templates. `cargo xtask build-twins --cub` compiles the required instances
+//! into a shared library with a C interface (`cuda/cub/`), which is loaded at run time.
 //!
 //! Every operation and element type is supported, each in CUB's fastest form: sums of 8-bit integers are
 //! computed and written in 32 bits, not in the 64 of [`Op::result`].
@@ -40,7 +40,6 @@ type Reduce = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// The loaded shared library.
 pub struct Cub {
     reduce: Reduce,
     reduce_rows: ReduceRows,
@@ -49,14 +48,11 @@ pub struct Cub {
 }
 
 impl Cub {
-    /// Opens the library that `cargo xtask build-cub` builds.
+    /// Opens the library that `cargo xtask build-twins --cub` builds.
     ///
     /// ```compile_fail,E0133
-    /// let cub = warpfold_bench::Cub::open("libwarpfold_cub.so".as_ref());
+    /// let cub = warpfold_measure::contest::Cub::open("libwarpfold_cub.so".as_ref());
     /// ```
-    ///
-    /// # Errors
-    /// Returns [`Error::BadInput`] if the file cannot be loaded or is another library.
     ///
     /// # Safety
     /// Loading a library runs its code. The file must be that library, or one whose functions of the
@@ -81,7 +77,7 @@ impl Cub {
         };
         // SAFETY: the function takes no arguments and returns a constant.
         let version = unsafe { version() };
-        // Never closed: the functions belong to it, and the CUDA runtime inside of it has exit handlers.
+        // The library is never closed: its functions are in use, and its CUDA runtime has exit handlers.
         std::mem::forget(library);
         Ok(Arc::new(Self { reduce, reduce_rows, error_text, version }))
     }
@@ -103,7 +99,7 @@ impl Cub {
     }
 }
 
-/// Codes of cuda/cub/library.cu.
+/// Returns the operation's code in cuda/cub/library.cu.
 fn op_code(op: Op) -> c_int {
     match op {
         Op::Sum => 0,
@@ -115,7 +111,7 @@ fn op_code(op: Op) -> c_int {
     }
 }
 
-/// Codes of cuda/cub/library.cuh.
+/// Returns the type's code in cuda/cub/library.cuh.
 fn dtype_code(dtype: Dtype) -> c_int {
     match dtype {
         Dtype::I32 => 0,
@@ -133,12 +129,12 @@ fn dtype_code(dtype: Dtype) -> c_int {
     }
 }
 
-/// Returns the offset of the result in the output, and its type.
+/// Returns the offset of the result in the output, and the result's type.
 fn written(op: Op, dtype: Dtype) -> (u64, Dtype) {
     match (op, dtype) {
-        // The element comes first. Its index is signed and never negative.
+        // CUB writes the element before its index, which is signed and never negative.
         (Op::ArgMin | Op::ArgMax, _) => (OUTPUT_BYTES / 2, Dtype::U64),
-        // 32-bit sums, which wrap around.
+        // CUB adds these types in 32 bits, with wrap-around.
         (Op::Sum | Op::SumOfSquares, Dtype::I8 | Dtype::I16 | Dtype::I32) => (0, Dtype::I32),
         (Op::Sum | Op::SumOfSquares, Dtype::U8 | Dtype::U16 | Dtype::U32) => (0, Dtype::U32),
         _ => (0, op.result(dtype)),
@@ -159,12 +155,8 @@ pub struct CubReduction {
 }
 
 impl CubReduction {
-    /// Allocates the storage. `expected` is the correct result; CUB need not return NaN as the minimum
-    /// or maximum of elements that contain one.
-    ///
-    /// # Errors
-    /// Returns [`Error::Mismatch`] in the simulator, [`Error::OutOfMemory`], and [`Error::Driver`] if
-    /// CUB fails, as it does if the library has no code for the GPU.
+    /// Allocates the temporary storage. `expected` is the correct result; CUB need not return NaN as the
+    /// minimum or maximum of elements that contain one.
     pub fn new(
         cub: &Arc<Cub>,
         device: &Device,
@@ -199,7 +191,8 @@ impl CubReduction {
         }
         // Makes the context current, which the CUDA runtime inside the library then uses.
         let stream = stream.raw()?;
-        // SAFETY: the output has room for any result; the caller ensures the rest.
+        // SAFETY: the output has room for any result. By this function's contract, the storage and the
+        // input are valid until the stream has been synchronised.
         let code = unsafe {
             (self.cub.reduce)(
                 op_code(self.op),
@@ -216,7 +209,7 @@ impl CubReduction {
     }
 }
 
-/// Room for an extreme element in the first half, and its index in the second.
+/// An extreme element in the first half, and its index in the second.
 const OUTPUT_BYTES: u64 = 16;
 
 /// Returns a device address as a C pointer, which the host must not dereference.
@@ -224,7 +217,7 @@ fn device_pointer(address: u64) -> *mut c_void {
     ptr::without_provenance_mut(address as usize)
 }
 
-// SAFETY: CUB reads n elements and writes its temporary storage and the output, both ours.
+// SAFETY: CUB reads n elements and writes its temporary storage and the output, which `self` owns.
 unsafe impl Contender for CubReduction {
     fn device(&self) -> &Device {
         &self.device
@@ -251,9 +244,9 @@ unsafe impl Contender for CubReduction {
     }
 }
 
-/// Returns an upper bound of the additions that one element's value takes part in, as far as is known of
-/// CUB: at least 512 blocks of 256 threads once there is work for them, 16 elements per thread before
-/// that, a tree in each block, and one block for the blocks' results.
+/// Returns an upper bound of the additions on an element's path. Assumes that CUB launches at least 512
+/// blocks of 256 threads, or 16 elements per thread for smaller inputs; that each block reduces by a
+/// tree; and that one block reduces the blocks' results.
 pub fn depth(n: u64) -> u64 {
     n.div_ceil(512 * 256).max(16) + 2 * 8 + 64
 }
@@ -261,16 +254,16 @@ pub fn depth(n: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Contest, LEAST_ROUNDS, Options};
+    use crate::contest::{Contest, LEAST_ROUNDS, Options};
     use warpfold_suite::{Data, Selection};
 
     #[test]
-    fn what_is_no_such_library_is_one_line() {
+    fn missing_or_invalid_library_is_a_one_line_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("libwarpfold_cub.so");
         for text in [None, Some("no library\n")] {
             text.inspect(|text| std::fs::write(&path, text).unwrap());
-            // SAFETY: there is no library that could be loaded.
+            // SAFETY: no library is loaded, because none exists at the path.
             let error = unsafe { Cub::open(&path) }.err().unwrap().to_string();
             assert_eq!(error.lines().count(), 1, "{error}");
             assert!(error.contains("libwarpfold_cub.so"), "{error}");
@@ -283,12 +276,12 @@ mod tests {
             let list = source.split(begin).nth(1).unwrap().split('}').next().unwrap();
             list.split(',').position(|entry| entry.trim() == name).unwrap() as c_int
         };
-        let header = include_str!("../../cuda/cub/library.cuh");
+        let header = include_str!("../../../cuda/cub/library.cuh");
         for &dtype in Dtype::ALL {
             let expected = code(header, "enum class Dtype : int {", dtype.name());
             assert_eq!(dtype_code(dtype), expected, "{dtype}");
         }
-        let source = include_str!("../../cuda/cub/library.cu");
+        let source = include_str!("../../../cuda/cub/library.cu");
         for (op, function) in [
             (Op::Sum, "sum"),
             (Op::Min, "least"),
@@ -321,12 +314,11 @@ mod tests {
         }
     }
 
-    /// With `WARPFOLD_CUB` naming a built library: it loads without a GPU and reports that it cannot
-    /// run.
+    /// Runs if `WARPFOLD_CUB` names a built library, which loads but cannot run without a GPU.
     #[test]
     fn a_library_that_was_built_loads() {
         let Some(path) = std::env::var_os("WARPFOLD_CUB") else { return };
-        // SAFETY: whoever sets the variable is responsible for the library.
+        // SAFETY: the user who sets the variable ensures that it names such a library.
         let cub = unsafe { Cub::open(Path::new(&path)) }.unwrap();
         assert_eq!(cub.version().split('.').count(), 3);
         let device = Device::open(Selection::Sim).unwrap();
@@ -335,13 +327,13 @@ mod tests {
         assert!(error.to_string().contains("CUB runs on GPUs"), "{error}");
     }
 
-    /// With `WARPFOLD_CUB` and a GPU: every operation and type, with random elements that have ties in
+    /// Runs if `WARPFOLD_CUB` names a built library and there is a GPU. The random elements have ties in
     /// the narrow types.
     #[test]
     fn a_library_that_was_built_is_right() {
         let Some(path) = std::env::var_os("WARPFOLD_CUB") else { return };
         let Ok(device) = Device::open(Selection::Cuda) else { return };
-        // SAFETY: whoever sets the variable is responsible for the library.
+        // SAFETY: the user who sets the variable ensures that it names such a library.
         let cub = unsafe { Cub::open(Path::new(&path)) }.unwrap();
         let options = Options { rounds: LEAST_ROUNDS, warm_up: 1, slices: 1, ..Options::default() };
         for &dtype in Dtype::ALL {

@@ -17,7 +17,6 @@ use warpfold_suite::{
     reference::{Expected, POISON},
 };
 
-/// A reduction with its workspace.
 pub struct Reducing {
     reduction: Reduction,
     workspace: Workspace,
@@ -25,22 +24,17 @@ pub struct Reducing {
 }
 
 impl Reducing {
-    /// Allocates the workspace; `expected` is the correct result.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Reduction::workspace`].
     pub fn new(reduction: Reduction, expected: Expected) -> Result<Self> {
         let workspace = reduction.workspace()?;
         Ok(Self { reduction, workspace, expected })
     }
 
-    /// Returns the reduction.
     pub fn reduction(&self) -> &Reduction {
         &self.reduction
     }
 }
 
-// SAFETY: a reduction reads as many elements as it was planned for and writes its own workspace.
+// SAFETY: a reduction reads the elements that it was planned for and writes the workspace of `self`.
 unsafe impl Contender for Reducing {
     fn device(&self) -> &Device {
         self.reduction.device()
@@ -52,8 +46,8 @@ unsafe impl Contender for Reducing {
     }
 
     unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()> {
-        // SAFETY: the slot holds the elements; the workspace is ours, and the caller keeps `self` alive
-        // and enqueues all runs on one stream.
+        // SAFETY: the slot holds the elements and `self` owns the workspace. By this function's
+        // contract, `self` lives until all runs are complete, and these are on one stream.
         unsafe { self.reduction.launch(stream, slot.input(), &mut self.workspace) }.map(drop)
     }
 
@@ -67,26 +61,23 @@ unsafe impl Contender for Reducing {
     }
 }
 
-/// A kernel that moves elements.
 pub struct Moving {
     movement: Movement,
     expected: Arc<Data>,
 }
 
 impl Moving {
-    /// Creates a contender; `expected` is the correct output.
     pub fn new(movement: Movement, expected: Arc<Data>) -> Self {
         Self { movement, expected }
     }
 
-    /// Returns the movement.
     pub fn movement(&self) -> &Movement {
         &self.movement
     }
 }
 
-// SAFETY: a movement reads and writes as many elements as its pattern says, and reads a permutation that
-// it owns.
+// SAFETY: a movement reads and writes as many elements as its pattern has, and reads its own
+// permutation.
 unsafe impl Contender for Moving {
     fn device(&self) -> &Device {
         self.movement.device()
@@ -116,8 +107,7 @@ unsafe impl Contender for Moving {
     }
 }
 
-// SAFETY: the kernels read as many elements as `self` was made for, and write a workspace and an output
-// that it owns.
+// SAFETY: the kernels read as many elements as `self` was made for, and write memory that it owns.
 unsafe impl Contender for Measured {
     fn device(&self) -> &Device {
         self.device()
@@ -128,8 +118,9 @@ unsafe impl Contender for Measured {
     }
 
     unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()> {
-        // SAFETY: the slot holds the elements, and an allocation is aligned; the caller keeps `self`
-        // alive and enqueues all runs on one stream. A contest ends at the first wait that fails.
+        // SAFETY: the slot holds the elements, aligned like an allocation. By this function's contract,
+        // `self` outlives all runs, which are on one stream. A contest ends at the first wait that
+        // fails.
         unsafe { self.launch(stream, slot.input()) }
     }
 
@@ -151,11 +142,8 @@ pub struct ReducingRows {
 }
 
 impl ReducingRows {
-    /// Loads the kernels and allocates the results, for [`Op::Sum`] or [`Op::ArgMax`].
-    ///
-    /// # Errors
-    /// Returns [`Error::Mismatch`](warpfold_suite::Error::Mismatch) for another operation, and the
-    /// errors of [`MeasuredRows::new`].
+    /// Loads the kernels and allocates the results, for [`Op::Sum`] or [`Op::ArgMax`]. Any other
+    /// operation is an error.
     pub fn new(reducer: &Reducer, op: Op, matrix: &Arc<Matrix>) -> Result<Self> {
         let layout = Layout::of(op, Layout::Places)?;
         let (rows, len) = (matrix.rows(), matrix.row_len());
@@ -171,13 +159,12 @@ impl ReducingRows {
         self.measured.plan()
     }
 
-    /// Returns the memory layout of the results.
     pub fn layout(&self) -> Layout {
         self.layout
     }
 }
 
-// SAFETY: the kernels read the elements of the matrix and write a workspace and the output, both ours.
+// SAFETY: the kernels read the elements of the matrix, and write memory that `self` owns.
 unsafe impl Contender for ReducingRows {
     fn device(&self) -> &Device {
         self.measured.device()
@@ -188,8 +175,8 @@ unsafe impl Contender for ReducingRows {
     }
 
     unsafe fn enqueue(&mut self, stream: &Stream, slot: &Slot<'_>) -> Result<()> {
-        // SAFETY: the slot holds the elements, and an allocation is aligned; the output has room for the
-        // result of each row. The caller keeps `self` alive and enqueues all runs on one stream. A
+        // SAFETY: the slot holds the elements, aligned like an allocation, and the output has room for
+        // the results. By this function's contract, `self` outlives all runs, which are on one stream. A
         // contest ends at the first wait that fails.
         unsafe { self.measured.launch(stream, slot.input(), self.output.address()) }
     }

@@ -2,8 +2,8 @@
 //! results.
 //!
 //! Elements are integers from -127 to 127 except 0, so that dropping or repeating any one of them is
-//! detected. Their sums stay far below 2^24 in any order that does not sort them: they are exact in f32
-//! and compared exactly. One element of each row, at a random index, is 128, the unique maximum.
+//! detected. Their sums stay far below 2^24 in any order that does not sort them, so that they are exact
+//! in f32 and compared exactly. One element of each row, at a random index, is 128, the unique maximum.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use bytemuck::{Pod, Zeroable};
 use rayon::prelude::*;
 use warpfold_suite::{Data, Dtype, Error, Op, Result, device::Allocation};
 
-/// The maximum number of elements. Random sums of more would come too near 2^24.
+/// The maximum number of elements. Random sums of more could approach 2^24.
 pub const MOST_ELEMENTS: u64 = 1 << 30;
 
 const LARGEST: f32 = 128.0;
-/// The number of values of the other elements: -127 to 127 except 0.
+/// The number of values of elements other than the maximum: -127 to 127 except 0.
 const OTHERS: u64 = 254;
 const PIECE: usize = 1 << 16;
 const READ: usize = 64 << 20;
@@ -66,17 +66,14 @@ impl Layout {
         bytes as u64
     }
 
-    /// Returns the layout of an operation's results; `places` is that of [`Op::ArgMax`].
-    ///
-    /// # Errors
-    /// Returns [`Error::Mismatch`] for an operation that is not in [`Matrix::OPS`].
+    /// Returns the layout of an operation's results. `places` is the layout for [`Op::ArgMax`].
     pub(crate) fn of(op: Op, places: Self) -> Result<Self> {
         match op {
             Op::Sum => Ok(Self::Sums),
             Op::ArgMax => Ok(places),
             other => {
                 let [first, second] = Matrix::OPS;
-                let reason = format!("there are {first} and {second} of rows, not {other}");
+                let reason = format!("{other} of rows is not supported; take {first} or {second}");
                 Err(Error::Mismatch { what: "operation", reason })
             }
         }
@@ -87,11 +84,8 @@ impl Matrix {
     /// The operations with known results.
     pub const OPS: [Op; 2] = [Op::Sum, Op::ArgMax];
 
-    /// Draws the elements of `rows` rows of `len` elements each, and computes their results.
-    ///
-    /// # Errors
-    /// Returns [`Error::NoValue`] for no elements, [`Error::TooManyElements`] for more than
-    /// [`MOST_ELEMENTS`].
+    /// Generates the elements of `rows` rows of `len` elements each, and computes their results. Fails
+    /// for no elements, and for more than [`MOST_ELEMENTS`].
     pub fn draw(rows: u64, len: u64, seed: u64) -> Result<(Data, Arc<Self>)> {
         let n = rows.saturating_mul(len);
         if n == 0 {
@@ -122,17 +116,14 @@ impl Matrix {
         Ok((Data::F32(elements), Arc::new(Self { rows, len, sums, places })))
     }
 
-    /// Returns the number of rows.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Returns the number of elements of a row.
     pub fn row_len(&self) -> u64 {
         self.len
     }
 
-    /// Returns the number of elements of all rows.
     pub fn elements(&self) -> u64 {
         self.rows * self.len
     }
@@ -142,19 +133,15 @@ impl Matrix {
         self.elements() * size_of::<f32>() as u64 + self.rows * layout.bytes()
     }
 
-    /// Returns whether the results in memory are correct for every row.
-    ///
-    /// # Errors
-    /// Returns [`Error::Driver`] if they cannot be read.
     pub(crate) fn judge(&self, results: &Allocation, layout: Layout) -> Result<bool> {
         self.judge_by(READ, results, layout)
     }
 
-    /// Judges in copies of `piece` bytes, which must hold at least one result.
+    /// Copies the results in pieces of `piece` bytes, which must hold at least one result.
     fn judge_by(&self, piece: usize, results: &Allocation, layout: Layout) -> Result<bool> {
         let (rows, bytes) = (self.rows as usize, layout.bytes() as usize);
         let at_once = rows.min(piece / bytes);
-        // In whole words, so that any layout is aligned.
+        // The buffer consists of whole words, so that any layout is aligned.
         let mut words = vec![0_u64; (at_once * bytes).div_ceil(size_of::<u64>())];
         for start in (0..rows).step_by(at_once) {
             let end = rows.min(start + at_once);
@@ -167,7 +154,6 @@ impl Matrix {
         Ok(true)
     }
 
-    /// Returns whether the results of the rows from `start` on are correct.
     fn are_right(&self, start: usize, results: &[u8], layout: Layout) -> bool {
         let rows = start..start + results.len() / layout.bytes() as usize;
         let (sums, places) = (&self.sums[rows.clone()], &self.places[rows]);
@@ -205,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_comes_to_what_is_said() {
+    fn drawn_rows_have_the_expected_results() {
         for (rows, len) in [(1, 1), (1, 200_003), (3, 70_000), (1000, 7), (5000, 1), (64, 1024)] {
             let (values, matrix) = values(Matrix::draw(rows, len, 7).unwrap());
             assert_eq!(values.len() as u64, rows * len);
@@ -246,13 +232,13 @@ mod tests {
             memory.write(0, &right).unwrap();
             let judge = || {
                 let whole = matrix.judge(&memory, layout).unwrap();
-                // Copies of a few rows, the last of them shorter.
+                // Copies of a few rows. The last copy is shorter.
                 assert_eq!(matrix.judge_by(112, &memory, layout).unwrap(), whole, "{layout:?}");
                 whole
             };
             assert!(judge(), "{layout:?}");
             let size = layout.bytes() as usize;
-            // Both halves of a place, in the first row, the last and one between.
+            // Change both halves of an entry, in the first row, the last row and one between.
             let halves = if layout == Layout::Sums { vec![2] } else { vec![0, size / 2] };
             for at in
                 [0, 150, 299].into_iter().flat_map(|row| halves.iter().map(move |h| row * size + h))

@@ -1,4 +1,4 @@
-//! The benchmark's own kernels.
+//! The kernels of a contest itself: an empty one, and one that sweeps the cache.
 
 use std::path::Path;
 
@@ -13,21 +13,16 @@ use warpfold_suite::{
 
 const PTX: &str = include_str!("kernels.ptx");
 
-/// Bytes of a vector load of the sweep.
 const VECTOR_BYTES: u64 = 16;
 
 fn load<A: Arguments>(device: &Device, entry: &str) -> Result<Kernel<A>> {
-    device.load(Path::new("bench/src/kernels.ptx"), PTX, entry)
+    device.load(Path::new("measure/src/contest/kernels.ptx"), PTX, entry)
 }
 
-/// A launch of one thread that does nothing: measures the cost of a launch.
+/// A launch of one thread that does nothing, which measures the cost of a launch.
 pub struct Empty(Kernel<arguments::Empty>);
 
 impl Empty {
-    /// Loads the kernel.
-    ///
-    /// # Errors
-    /// Returns [`Error::PtxRejected`](warpfold_suite::Error::PtxRejected) if the device rejects it.
     pub fn new(device: &Device) -> Result<Self> {
         load(device, "warpfold_empty").map(Self)
     }
@@ -81,8 +76,8 @@ impl Sweep {
             memory: writable(self.memory.address()),
             vectors: self.memory.bytes() / VECTOR_BYTES,
         };
-        // SAFETY: the kernel reads `vectors` vectors, which is the whole memory; the caller keeps it
-        // alive.
+        // SAFETY: the kernel reads `vectors` vectors, which is the whole memory. By this function's
+        // contract, `self` and therefore the memory live until the stream has been synchronised.
         unsafe { self.kernel.launch(stream, self.geometry, &arguments) }.map(drop)
     }
 }
@@ -113,15 +108,15 @@ mod tests {
         memory.fill(0, 0, 1600).unwrap();
         let sweep =
             Sweep { memory, geometry: Geometry::linear(1, 32, 0), ..Sweep::new(&device).unwrap() };
-        // SAFETY: it lives until the stream has been synchronised.
+        // SAFETY: `sweep` lives until the stream has been synchronised.
         unsafe { sweep.enqueue(&stream) }.unwrap();
         stream.synchronize().unwrap();
         let mut bytes = [1; 1600];
         sweep.memory.read(0, &mut bytes).unwrap();
         assert_eq!(bytes, [0; 1600]);
-        // A non-zero byte shows that it was read, also in the last vector.
+        // A nonzero last byte changes the first word, which shows that the last vector is read.
         sweep.memory.write(1599, &[1]).unwrap();
-        // SAFETY: as above.
+        // SAFETY: `sweep` lives until the stream has been synchronised.
         unsafe { sweep.enqueue(&stream) }.unwrap();
         stream.synchronize().unwrap();
         sweep.memory.read(0, &mut bytes).unwrap();

@@ -2,17 +2,15 @@
 
 use std::ops::Range;
 
-/// The options of the timing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// Timed rounds; a slow contender takes part in fewer.
+    /// Timed rounds. A slow contender takes part in fewer.
     pub rounds: u32,
-    /// Untimed rounds before these.
     pub warm_up: u32,
-    /// Slices that the rounds are divided into; the caller may time something else between them.
+    /// Slices that the rounds are divided into. The caller may time something else between them.
     pub slices: u32,
-    /// Microseconds that one contender may take in all timed rounds together, unless that would be fewer
-    /// than [`LEAST_ROUNDS`] rounds.
+    /// Microseconds that one contender may take in all timed rounds together. It runs in at least
+    /// [`LEAST_ROUNDS`] rounds regardless.
     pub budget: f64,
 }
 
@@ -22,11 +20,11 @@ impl Default for Options {
     }
 }
 
-/// The minimum number of rounds, even of the slowest contender: fewer have no quartiles.
+/// The minimum number of rounds, even for the slowest contender, because fewer have no quartiles.
 pub const LEAST_ROUNDS: u32 = 5;
 
 impl Options {
-    /// Returns the rounds of a contender that takes about `microseconds` microseconds.
+    /// Returns the number of rounds of a contender whose run takes about this many microseconds.
     pub(super) fn rounds_for(&self, microseconds: f64) -> u32 {
         let affordable = (self.budget / microseconds.max(f64::MIN_POSITIVE)).min(f64::from(u32::MAX));
         (affordable as u32).max(LEAST_ROUNDS).min(self.rounds)
@@ -40,7 +38,7 @@ impl Options {
     }
 }
 
-/// Returns whether one of `all` rounds is among the `some` that are spread evenly over them.
+/// Returns whether a round is among `some` rounds that are spread evenly over `all`.
 pub(super) fn takes_part(round: u32, some: u32, all: u32) -> bool {
     let (round, some, all) = (u64::from(round), u64::from(some), u64::from(all.max(1)));
     round * some / all != (round + 1) * some / all
@@ -60,7 +58,6 @@ mod tests {
     fn rounds_go_forwards_and_backwards_in_turn() {
         let rounds: Vec<Vec<usize>> = (0..4).map(|round| order(round, 3).collect()).collect();
         assert_eq!(rounds, [[0, 1, 2], [2, 1, 0], [0, 1, 2], [2, 1, 0]]);
-        // Averaged over two rounds, all have the same position.
         let sum = |runner| {
             let place = |round: &Vec<usize>| round.iter().position(|&r| r == runner).unwrap();
             place(&rounds[0]) + place(&rounds[1])
@@ -69,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_ones_sit_out_evenly() {
+    fn slow_contenders_skip_rounds_evenly() {
         for (some, all) in [(5, 100), (7, 30), (100, 100), (33, 34), (1, 1)] {
             let rounds: Vec<u32> = (0..all).filter(|&round| takes_part(round, some, all)).collect();
             assert_eq!(rounds.len() as u32, some);

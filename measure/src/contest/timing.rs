@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{
     Contest, Entrant, Sweep,
-    laps::Laps,
+    round_times::RoundTimes,
     schedule::{Options, order, takes_part},
 };
 use warpfold_suite::{
@@ -13,7 +13,7 @@ use warpfold_suite::{
     measure::{Rotation, Slot, time_runs},
 };
 
-/// Runs per graph; in a rehearsal, 2 suffice for the same code paths.
+/// Runs per graph. A rehearsal needs only 2 to execute the same code.
 pub const GRAPH_RUNS: u32 = 64;
 pub(super) const REHEARSED_GRAPH_RUNS: u32 = 2;
 
@@ -23,23 +23,18 @@ pub const WORTH_A_GRAPH: f64 = 100.0;
 /// Sweeps before a graph: about 100 microseconds, longer than the host takes to launch it.
 const SWEEPS: u32 = 3;
 
-/// The outcome of a contender.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Score {
-    /// True if its first and last timed results were correct. Otherwise it has no laps.
+    /// True if the first and the last timed results were correct. Otherwise there are no laps.
     pub right: bool,
     /// Microseconds of each round.
-    pub laps: Laps,
+    pub laps: RoundTimes,
 }
 
 impl Contest<'_> {
-    /// Checks every contender, times those whose results are correct, and checks them again. Calls
-    /// `between` before every slice of the rounds with its number, while the device is idle. Scores are
-    /// in the order in which the contenders entered.
-    ///
-    /// # Errors
-    /// Returns [`Error::OutOfMemory`](warpfold_suite::Error::OutOfMemory), and
-    /// [`Error::Driver`](warpfold_suite::Error::Driver) if a run fails. A wrong result is no error.
+    /// Checks every contender, times those whose results are correct, and checks them again. Before
+    /// every slice, while the device is idle, calls `between` with the slice's number of rounds. Scores
+    /// are in the order in which the contenders entered. A wrong result is not an error.
     pub fn run(&mut self, options: Options, mut between: impl FnMut(u32)) -> Result<Vec<Score>> {
         let count = self.entrants.len() as u64;
         if self.track.is_none() {
@@ -49,7 +44,7 @@ impl Contest<'_> {
         }
         self.verify()?;
         self.warm_up(options)?;
-        let mut laps = vec![Laps(vec![None; options.rounds as usize]); self.entrants.len()];
+        let mut laps = vec![RoundTimes(vec![None; options.rounds as usize]); self.entrants.len()];
         for slice in 0..options.slices.max(1) {
             between(options.slice(slice).len() as u32);
             let rounds = self.rounds(options, options.slice(slice), 1);
@@ -60,16 +55,12 @@ impl Contest<'_> {
             }
         }
         self.check_last()?;
-        let score = |(entrant, laps): (&Entrant<'_>, Laps)| Score::of(entrant, laps);
+        let score = |(entrant, laps): (&Entrant<'_>, RoundTimes)| Score::of(entrant, laps);
         Ok(self.entrants.iter().zip(laps).map(score).collect())
     }
 
-    /// Times graphs of [`GRAPH_RUNS`] runs each, in microseconds per run, after [`run`](Self::run).
-    /// `None` for contenders that were wrong or take longer than [`WORTH_A_GRAPH`]; an error for those
-    /// that cannot be recorded.
-    ///
-    /// # Errors
-    /// Returns [`Error::Driver`](warpfold_suite::Error::Driver) if a run fails.
+    /// Times graphs of [`GRAPH_RUNS`] runs each, in microseconds per run; `None` for contenders that
+    /// were wrong or take longer than [`WORTH_A_GRAPH`], and an error for those that cannot be recorded.
     ///
     /// # Panics
     /// Panics if called before [`run`](Self::run).
@@ -85,7 +76,7 @@ impl Contest<'_> {
         }
         let laps = self.launch_graphs(options, &graphs)?;
         self.check_last()?;
-        let score = |((graph, laps), entrant): ((Option<Result<Graph>>, Laps), &Entrant<'_>)| {
+        let score = |((graph, laps), entrant): ((Option<Result<Graph>>, RoundTimes), &Entrant<'_>)| {
             graph.map(|graph| graph.map(|_| Score::of(entrant, laps)))
         };
         Ok(graphs.into_iter().zip(laps).zip(&self.entrants).map(score).collect())
@@ -96,23 +87,22 @@ impl Contest<'_> {
         &mut self,
         options: Options,
         graphs: &[Option<Result<Graph>>],
-    ) -> Result<Vec<Laps>> {
+    ) -> Result<Vec<RoundTimes>> {
         let track = self.track.as_ref().expect("after `run`");
         for entrant in &mut self.entrants {
             entrant.contender.poison(&track.rotation.slot(entrant.last))?;
         }
         let graph = |index: usize| graphs[index].as_ref().and_then(|graph| graph.as_ref().ok());
-        let mut laps = vec![Laps(vec![None; options.rounds as usize]); self.entrants.len()];
+        let mut laps = vec![RoundTimes(vec![None; options.rounds as usize]); self.entrants.len()];
         let all = (0..graphs.len()).map(|index| (None, index));
         let rounds = self.rounds(options, 0..options.rounds, self.graph_runs);
         let plan: Vec<_> =
             all.chain(rounds.map(|(round, index)| (Some(round), index))).collect::<Vec<_>>();
         for (round, index) in plan {
             let Some(graph) = graph(index) else { continue };
-            // SAFETY: the graph refers to the slots and the contender's memory, which are ours;
-            // `time_runs` waits.
+            // SAFETY: `self` owns the graph's slots and contenders until `time_runs` has waited.
             let launch = |_| unsafe { graph.launch(&self.stream) };
-            // One at a time: a graph runs for longer than the host takes to launch the next.
+            // Each graph is timed alone: it runs for longer than the host takes to launch the next one.
             let times = time_runs(&self.stream, 1, || self.clear_cache(), launch)?;
             if let Some(round) = round {
                 laps[index].0[round as usize] = Some(times[0] / f64::from(self.graph_runs));
@@ -121,15 +111,15 @@ impl Contest<'_> {
         Ok(laps)
     }
 
-    /// Evicts the cache, and keeps the GPU busy until the host has launched the graph, so that its time
-    /// begins with its first run.
+    /// Evicts the cache, and keeps the GPU busy until the host has launched the graph, so that the
+    /// graph's time starts with its first run.
     fn clear_cache(&self) -> Result<()> {
         let sweep = self.sweep.as_ref().expect("made by `cold` or `run_graphs`");
-        // SAFETY: it is ours; `time_runs`, which calls this, waits.
+        // SAFETY: `self` owns the sweep, and `time_runs`, which calls this function, waits for it.
         (0..SWEEPS).try_for_each(|_| unsafe { sweep.enqueue(&self.stream) })
     }
 
-    /// Runs each once into poisoned memory, and judges it before the next.
+    /// Runs each contender once into poisoned memory, and checks the result before the next one runs.
     fn verify(&mut self) -> Result<()> {
         for index in 0..self.entrants.len() {
             let track = self.track.as_ref().expect("made by `run`");
@@ -140,8 +130,8 @@ impl Contest<'_> {
         Ok(())
     }
 
-    /// Judges the last timed runs. Outputs in slots may have been overwritten, so contenders with slot
-    /// outputs are run once more.
+    /// Checks the last timed runs. Outputs in slots may have been overwritten, so that contenders with
+    /// slot outputs are run once more.
     fn check_last(&mut self) -> Result<()> {
         if self.room > 0 {
             return self.verify();
@@ -156,7 +146,7 @@ impl Contest<'_> {
         Ok(())
     }
 
-    /// Runs the untimed rounds; the last of them gives the estimate of each time per run.
+    /// Runs the untimed rounds. The last one gives the estimate of each contender's time.
     fn warm_up(&mut self, options: Options) -> Result<()> {
         let right = |&index: &usize| self.entrants[index].right;
         let all: Vec<usize> = (0..self.entrants.len()).filter(right).collect();
@@ -168,7 +158,8 @@ impl Contest<'_> {
         Ok(())
     }
 
-    /// Returns the contenders and rounds of the runs, in order; `times` is the number of runs per lap.
+    /// Returns the round and the contender of each run, in order. A contender takes `times` runs in a
+    /// round.
     fn rounds(
         &self,
         options: Options,
@@ -194,7 +185,7 @@ impl Contest<'_> {
     }
 
     /// Runs contenders one after the other and returns the microseconds of each run. The stream is idle
-    /// on return, also after an error.
+    /// when this returns, even after an error.
     fn timed(&mut self, runners: &[usize]) -> Result<Vec<f64>> {
         let track = self.track.as_mut().expect("made by `run`");
         let (stream, entrants) = (&self.stream, &mut self.entrants);
@@ -202,15 +193,14 @@ impl Contest<'_> {
         time_runs(
             stream,
             runners.len(),
-            // SAFETY: it is ours; `time_runs` waits.
+            // SAFETY: `self` owns the sweep, and `time_runs` waits for it.
             || sweep.map_or(Ok(()), |sweep| unsafe { sweep.enqueue(stream) }),
-            // SAFETY: `time_runs` waits.
+            // SAFETY: `self` owns the track and the entrants, and `time_runs` waits for their runs.
             |index| unsafe { enqueue(stream, track, &mut entrants[runners[index]]) },
         )
     }
 }
 
-/// The slots, and the number of runs so far.
 pub(super) struct Track {
     rotation: Rotation,
     runs: u64,
@@ -230,7 +220,7 @@ unsafe fn enqueue(stream: &Stream, track: &mut Track, entrant: &mut Entrant<'_>)
     entrant.last = track.runs;
     track.runs += 1;
     // SAFETY: `Contest::enter` has checked that the slots hold the contender's input and have room for
-    // its output; the caller keeps them alive.
+    // its output. By this function's contract, track and entrant outlive the run.
     unsafe { entrant.contender.enqueue(stream, &track.rotation.slot(entrant.last)) }
 }
 
@@ -242,13 +232,13 @@ fn record(
     runs: u32,
 ) -> Result<Graph> {
     Graph::capture(stream, |stream| {
-        // SAFETY: nothing runs yet; the caller keeps both alive while the graph is launched.
+        // SAFETY: a capture runs nothing. The contest, which launches the graph, owns track and entrant.
         (0..runs).try_for_each(|_| unsafe { enqueue(stream, track, entrant) })
     })
 }
 
 impl Score {
-    fn of(entrant: &Entrant<'_>, laps: Laps) -> Self {
+    fn of(entrant: &Entrant<'_>, laps: RoundTimes) -> Self {
         if entrant.right { Self { right: true, laps } } else { Self::default() }
     }
 }

@@ -1,4 +1,4 @@
-//! Attributes the counters of a run's instructions to the source lines that they come from.
+//! Attributes the counters of a run's instructions to source lines.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,16 @@ use super::{
     recorder::{Launched, Run},
 };
 
-/// Counters by source line.
 #[derive(Debug, Default)]
 pub struct Attribution {
     /// Counters per shown file and line. An instruction counts once in each file, at its innermost line
-    /// there: a helper's work appears in the helper's file and at the kernel's call of it.
+    /// there: a helper's work appears in the helper's file and at the kernel's call of the helper.
     pub files: BTreeMap<String, BTreeMap<u32, Tally>>,
     /// Every instruction once, at its innermost line in any shown file.
     pub innermost: BTreeMap<Place, Tally>,
     /// Instructions without a line in the kernel's own file: parameters, and code that the compiler
     /// merged from several places.
     pub elsewhere: Tally,
-    /// The tally of all instructions.
     pub total: Tally,
 }
 
@@ -36,7 +34,6 @@ pub(crate) fn is_shown(file: &str) -> bool {
 }
 
 impl Attribution {
-    /// Attributes all launches of a run.
     pub fn of(run: &Run) -> Self {
         let own = run.own_file();
         let mut all = Self::default();
@@ -85,8 +82,8 @@ impl Run {
         }
     }
 
-    /// Returns the file of a test kernel, of which several share one: the first one that its
-    /// instructions name.
+    /// Returns the file of a test kernel: the first one that its instructions refer to, because several
+    /// kernels share a file.
     fn testing_file(&self) -> String {
         let launch = self.launches.first();
         let places = launch.iter().flat_map(|launch| &launch.instructions);

@@ -1,4 +1,4 @@
-//! Runs to observe in the simulator: a variant with its type, size and geometry.
+//! A run to observe in the simulator: a variant with its type, size and geometry.
 
 use anyhow::{Result, bail};
 use warpfold_suite::{
@@ -12,37 +12,28 @@ use warpfold_suite::{
     },
 };
 
-/// One run of a kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// The variant.
     pub variant: &'static Variant,
-    /// The operation; `None` for kernels that move elements.
     pub op: Option<Op>,
-    /// The element type.
     pub dtype: Dtype,
     /// Number of input elements.
     pub n: u64,
-    /// Threads per block.
     pub block: u32,
-    /// Blocks of the first launch, for variants with a choice; for the reducer an upper bound.
+    /// Blocks of the first launch, for grid-stride variants; for the reducer an upper bound.
     pub grid: Option<u64>,
     /// The reducer's kernel.
     pub kernel: KernelKind,
-    /// Stride at which a strided copy reads.
     pub stride: u64,
 }
 
 impl Case {
     /// Creates a case with the variant's first operation on floats, or on its first type, in the default
-    /// geometry.
-    ///
-    /// # Errors
-    /// It has no kernel of its own.
+    /// geometry. Fails for a variant that has no kernel.
     pub fn new(variant: &'static Variant, n: u64) -> Result<Self> {
         if !variant.has_ptx() {
             bail!(
-                "{} has no kernel of its own; `cargo xtask list` shows which family a variant is of",
+                "{} has no kernel of its own; `cargo xtask run --list` lists the family of each variant",
                 variant.id
             );
         }
@@ -65,7 +56,6 @@ impl Case {
         if self.is_reducer() { format!("{entry}_{}", self.kernel.name()) } else { entry }
     }
 
-    /// Returns the name of the PTX file.
     pub fn ptx(&self) -> String {
         match self.op {
             Some(op) if self.is_reducer() => catalogue::reducer_ptx(op, self.dtype),
@@ -81,10 +71,7 @@ impl Case {
         Ok(Pattern::of(self.variant, self.n, self.stride, SEED)?)
     }
 
-    /// Runs the case; the result is not checked, which is left to tests.
-    ///
-    /// # Errors
-    /// As [`Reduction`], [`Reducer`] and [`Movement`].
+    /// Runs the case. The result is not checked; tests do that.
     pub fn run(&self, device: &Device, store: &PtxStore) -> Result<()> {
         let Some(op) = self.op else { return self.move_elements(device, store) };
         if self.is_reducer() {

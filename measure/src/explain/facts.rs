@@ -1,4 +1,4 @@
-//! A run's counters as rows of a table, shared by all output formats.
+//! A run's counters as rows of a table, which all output formats share.
 
 use warpfold_sim::{SharedAccess, Step, Tally};
 
@@ -7,29 +7,26 @@ use super::{
     recorder::Run,
 };
 
-/// Facts about a run as a whole.
 #[derive(Debug)]
 pub struct Facts {
-    /// The tally of all launches.
     pub total: Tally,
     /// The steps of the first launch's blocks.
     pub steps: Vec<Step>,
     /// Registers per thread, if `ptxas` was available.
     pub registers: Option<u32>,
-    /// Resources of the first launch's block, with an assumed number of registers if unknown.
+    /// Resources of the first launch's block. The number of registers is assumed if it is unknown.
     pub needs: Needs,
-    /// Blocks and warps that fit on a multiprocessor.
     pub occupancy: Occupancy,
     /// Maximum bytes of global loads in flight per thread.
     pub bytes_in_flight: u32,
     /// Maximum bytes of asynchronous copies in flight per block.
     pub copy_bytes_in_flight: u64,
-    /// Operations on the address with the most atomics of a launch.
+    /// Operations on the address with the most atomics in a launch.
     pub hottest_atomic: u64,
 }
 
 impl Facts {
-    /// Collects the facts of a run whose first entry takes `registers` registers.
+    /// Collects the facts of a run whose first entry uses this number of registers.
     pub fn of(run: &Run, registers: Option<u32>) -> Self {
         let mut total = Tally::default();
         run.launches.iter().for_each(|launch| total += launch.profile.total());
@@ -52,13 +49,13 @@ impl Facts {
         }
     }
 
-    /// Returns the tree's steps: those after the first block barrier in which some lane stored to shared
+    /// Returns the tree's steps: the steps after the first block barrier that have stores to shared
     /// memory.
     pub fn tree_steps(&self) -> impl Iterator<Item = &Step> {
         self.steps.iter().skip(1).filter(|step| step.active_warps > 0)
     }
 
-    /// Returns the active warps of each step of the tree, averaged over the blocks with any in that
+    /// Returns the active warps of each step of the tree, averaged over the blocks that have any in that
     /// step.
     pub fn active_warps(&self) -> Vec<f64> {
         self.tree_steps().map(|step| step.active_warps as f64 / step.active_blocks as f64).collect()
@@ -77,9 +74,7 @@ impl Facts {
     }
 }
 
-/// Rows under a heading.
 pub struct Section {
-    /// The heading.
     pub title: &'static str,
     /// The rows: a label, and a value per run.
     pub rows: Vec<(&'static str, Vec<String>)>,
@@ -213,7 +208,7 @@ fn occupancy(facts: &Facts) -> String {
     format!("{} ({}{estimate})", facts.occupancy.warps, facts.occupancy.limit)
 }
 
-/// Formats numbers that are usually whole.
+/// Formats a number, without decimals if it is whole.
 pub fn short(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value}") } else { format!("{value:.2}") }
 }

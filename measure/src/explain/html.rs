@@ -8,9 +8,8 @@ use warpfold_sim::{Profile, Tally, WarpStep};
 use super::{Explained, facts};
 
 const MOST_STEPS: usize = 40;
-/// Context lines around those with counters.
+/// Context lines around lines with counters.
 const AROUND: u32 = 2;
-/// Size of a lane's square, and distance between squares.
 const SIDE: usize = 7;
 const PITCH: usize = 8;
 
@@ -133,8 +132,8 @@ fn cell(warp: &WarpStep) -> Markup {
     }
 }
 
-/// Draws a row of 32 squares by class. Adjacent squares of a class become one rectangle, because a page
-/// has thousands.
+/// Draws a row of 32 squares by class. Adjacent squares of the same class become one rectangle, because
+/// a page has thousands of squares.
 fn squares(y: usize, class: impl Fn(usize) -> &'static str) -> Markup {
     let classes: Vec<(usize, &str)> = (0..32).map(|at| (at, class(at))).collect();
     html! {

@@ -1,7 +1,7 @@
 //! Maps lines of PTX to source lines, through inlined calls.
 //!
-//! A `.loc` names only the innermost place. rustc's backend adds the chain of calls as a comment, nvcc
-//! as `inlined_at`, one call per directive, the caller's own directive first.
+//! A `.loc` names only the innermost place. rustc's backend adds the chain of calls as a comment. nvcc
+//! adds it as `inlined_at`, one call per directive, the caller's own directive first.
 
 use std::{collections::HashMap, path::Path};
 
@@ -10,7 +10,6 @@ use crate::workspace::DEPENDENCIES;
 /// A source line; paths inside the workspace are relative to its root.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// Path of the file.
     pub file: String,
     /// Line number, from 1.
     pub line: u32,
@@ -19,7 +18,7 @@ pub struct Place {
 /// The source lines of every line of a PTX text, from the innermost place to the outermost caller.
 #[derive(Debug)]
 pub struct Lines {
-    /// Index into the chains for each line of the text, from line 1 on.
+    /// Indices into the chains, for each line of the text from line 1 on.
     of_line: Vec<u32>,
     chains: Vec<Vec<Place>>,
 }
@@ -48,7 +47,7 @@ impl Lines {
         lines
     }
 
-    /// Returns the places of a line of the text, from 1; empty if the compiler names none.
+    /// Returns the places of a line of the text, from 1; empty if the compiler gives none.
     pub fn of(&self, line: u32) -> &[Place] {
         let index = (line as usize).checked_sub(1).and_then(|line| self.of_line.get(line));
         &self.chains[index.copied().unwrap_or(0) as usize]
@@ -67,7 +66,7 @@ fn files(ptx: &str, root: &Path) -> HashMap<u32, String> {
     ptx.lines().filter_map(file).collect()
 }
 
-/// Parses the chain of a `.loc` directive, given the text after that word.
+/// Parses the chain of a `.loc` directive, given the text after `.loc`.
 fn chain(
     directive: &str,
     files: &HashMap<u32, String>,
@@ -96,8 +95,8 @@ fn chain(
     Some(chain)
 }
 
-/// Resolves a place such as `src/reduce/tree.rs:13:8` in the kernels or one of the crates that they
-/// depend on, whichever has such a file; `None` for other crates.
+/// Resolves a place such as `src/reduce/tree.rs:13:8` in the first of the kernels and their dependencies
+/// that has such a file; `None` for other crates.
 fn called(call: &str, root: &Path) -> Option<Place> {
     let mut parts =
         call.trim().trim_end_matches(|c: char| c == ']' || c.is_whitespace()).rsplitn(3, ':');
@@ -112,7 +111,7 @@ mod tests {
     use super::*;
 
     fn root() -> &'static Path {
-        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("lab/ is in the workspace")
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("measure/ is in the workspace")
     }
 
     fn shown(lines: &Lines, line: u32) -> Vec<String> {

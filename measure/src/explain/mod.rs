@@ -83,21 +83,14 @@ pub struct Args {
     pub metrics: bool,
 }
 
-/// A run with its analysis.
 pub struct Explained {
-    /// The recorded run.
     pub run: Run,
-    /// Facts about the whole run.
     pub facts: Facts,
-    /// Counters by source line.
     pub attribution: Attribution,
 }
 
 impl Explained {
-    /// Runs a case and analyses it; without `assembler` the registers are estimated.
-    ///
-    /// # Errors
-    /// As [`recorder::count`].
+    /// Runs a case and analyses it. Without `assembler` the number of registers is assumed.
     pub fn of(
         case: &Case,
         store: &PtxStore,
@@ -127,9 +120,6 @@ fn registers(run: &Run, assembler: &Assembler) -> Option<u32> {
 }
 
 /// Runs the command. Exits 1 when a validation finds a difference.
-///
-/// # Errors
-/// A variant without a kernel or without the operation or type, or PTX that cannot be built.
 pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     if args.metrics {
         let names: Vec<&str> = validate::METRICS.iter().map(|metric| metric.name).collect();

@@ -8,21 +8,18 @@ const MAX_BLOCKS: u32 = 32;
 /// Registers of a quarter of a multiprocessor, which schedules a quarter of the warps.
 const QUARTER_REGISTERS: u32 = 16_384;
 const SHARED_BYTES: u32 = 228 << 10;
-/// Shared bytes reserved per block in addition to its own, and the allocation unit.
+/// Bytes reserved per block in addition to its own, and the allocation unit.
 const RESERVED_SHARED: u32 = 1 << 10;
 const SHARED_UNIT: u32 = 128;
-/// Registers per thread where no `ptxas` reports them: the need of most of the suite's kernels, rounded
-/// up.
+/// Registers per thread if no `ptxas` reports them. Most of the suite's kernels need no more.
 pub const ASSUMED_REGISTERS: u32 = 32;
 
 /// The resource that limits the number of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// Maximum warps or blocks per multiprocessor.
+    /// The maximum number of warps or blocks.
     Warps,
-    /// Registers.
     Registers,
-    /// Shared memory.
     Shared,
 }
 
@@ -39,7 +36,6 @@ impl fmt::Display for Limit {
 /// Resources of a kernel's block.
 #[derive(Debug, Clone, Copy)]
 pub struct Needs {
-    /// Threads per block.
     pub block: u32,
     /// Registers per thread.
     pub registers: u32,
@@ -47,19 +43,15 @@ pub struct Needs {
     pub shared_bytes: u32,
 }
 
-/// Resident blocks and warps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occupancy {
     /// Blocks per multiprocessor.
     pub blocks: u32,
-    /// Warps of these blocks.
     pub warps: u32,
-    /// The limiting resource.
     pub limit: Limit,
 }
 
 impl Occupancy {
-    /// Returns the occupancy of a kernel.
     pub fn of(needs: Needs) -> Self {
         let warps = needs.block.div_ceil(32).max(1);
         // Registers are allocated to warps in units of 256.

@@ -12,33 +12,23 @@ use warpfold_suite::{Device, PtxStore};
 
 use super::{case::Case, lines::Lines};
 
-/// A recorded launch.
 #[derive(Debug)]
 pub struct Launched {
-    /// Name of the entry.
     pub entry: String,
-    /// Number of blocks.
     pub grid: u64,
-    /// Threads per block.
     pub block: u32,
     /// Shared bytes per block, static and dynamic.
     pub shared_bytes: u32,
     /// The entry's instructions, in the profile's order.
     pub instructions: Vec<InstructionInfo>,
-    /// The launch's profile.
     pub profile: Profile,
 }
 
-/// The recorded launches of a case.
 #[derive(Debug)]
 pub struct Run {
-    /// The case.
     pub case: Case,
-    /// The launches in order.
     pub launches: Vec<Launched>,
-    /// The source lines of the PTX.
     pub lines: Lines,
-    /// The PTX text.
     pub ptx: String,
     /// The compiler, from the PTX's header.
     pub compiler: String,
@@ -65,13 +55,10 @@ impl Watcher for Recorder {
     }
 }
 
-/// Runs a case and counts.
+/// Runs a case and records its launches.
 ///
-/// Blocks run one after the other: where some wait for others, the executed instructions would otherwise
-/// depend on the order of arrival.
-///
-/// # Errors
-/// As [`Case::run`].
+/// Blocks run one after the other. Otherwise the executed instructions would depend on the order of
+/// arrival in kernels whose blocks wait for each other.
 pub fn count(case: &Case, store: &PtxStore, root: &Path) -> Result<Run> {
     let recorder = Arc::new(Recorder::default());
     let device = Device::watched(recorder.clone())?;

@@ -1,6 +1,6 @@
 //! `cargo xtask explain --validate`: compares the simulator's counters with a GPU's.
 //!
-//! `scripts/gpu/validate.sh` writes Nsight Compute's counts, one JSON object per run and launch; the
+//! `scripts/gpu/validate.sh` writes Nsight Compute's counts, one JSON object per run and launch. The
 //! same launches then run in the simulator. The output is Markdown, to be stored with other results.
 
 use std::{
@@ -21,9 +21,9 @@ use super::{case::Case, recorder};
 /// The relation of a hardware metric to the simulator's counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
-    /// Both must be equal, in every run.
+    /// The hardware's and the simulator's values must be equal in every run.
     Equal,
-    /// The hardware metric varies: the simulator's value should be within its range over the runs.
+    /// The hardware metric varies. The simulator's value should be within its range over the runs.
     Noisy,
     /// The hardware counts machine instructions instead of PTX instructions: shown, not compared.
     Shown,
@@ -31,11 +31,9 @@ pub enum Relation {
 
 /// A metric of Nsight Compute and the corresponding counter.
 pub struct Metric {
-    /// The metric's name.
     pub name: &'static str,
     /// Head of the column.
     pub label: &'static str,
-    /// How the two compare.
     pub relation: Relation,
     value: fn(&Tally) -> u64,
 }
@@ -51,8 +49,8 @@ const fn metric(
     Metric { name, label, relation, value }
 }
 
-/// All metrics. `atom` and `red` are one counter here: the assembler converts an `atom` to a `red` if
-/// the old value is unused.
+/// All metrics. `atom` and `red` are one counter here, because the assembler converts an `atom` to a
+/// `red` if the old value is unused.
 pub const METRICS: &[Metric] = &[
     metric("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", "load requests", Equal, |t| {
         t.global_loads.requests
@@ -98,7 +96,6 @@ pub const METRICS: &[Metric] = &[
 const ATOMS: &str = "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum";
 const REDS: &str = "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum";
 
-/// Nsight Compute's metrics of one launch of one run.
 #[derive(Debug, Deserialize)]
 struct Line {
     variant: String,
@@ -122,8 +119,8 @@ struct Compared {
 }
 
 impl Compared {
-    /// Returns the simulator's value and the hardware's minimum and maximum of a metric, `atom` and
-    /// `red` added up; `None` without a hardware value.
+    /// Returns the simulator's value and the hardware's minimum and maximum of a metric, with `atom` and
+    /// `red` added; `None` without a hardware value.
     fn sides(&self, metric: &Metric) -> Option<(u64, u64, u64)> {
         let mut values = self.hardware.get(metric.name)?.clone();
         if metric.name == ATOMS
@@ -146,10 +143,8 @@ impl Compared {
     }
 }
 
-/// Compares a file of lines with the simulator. Exits 1 when a value that must be equal differs.
-///
-/// # Errors
-/// A file that cannot be read or parsed, or launches that the simulator does not have.
+/// Compares a file of Nsight Compute's counts with the simulator. Exits 1 when a value that must be
+/// equal differs.
 pub fn run(path: &Path, store: &PtxStore, root: &Path) -> Result<ExitCode> {
     let text = input::text(path, input::MAX_TEXT).map_err(Error::msg);
     let text = text.with_context(|| format!("{} cannot be read", path.display()))?;
@@ -195,7 +190,7 @@ fn compare(key: &Key, lines: &[&Line], store: &PtxStore, root: &Path) -> Result<
     let launches: BTreeSet<usize> = lines.iter().map(|line| line.launch).collect();
     ensure!(
         launches.len() == run.launches.len(),
-        "{variant}: {} launches were profiled, the simulator has {}",
+        "{variant}: {} launches were profiled, but the simulator has {}",
         launches.len(),
         run.launches.len()
     );
@@ -203,7 +198,7 @@ fn compare(key: &Key, lines: &[&Line], store: &PtxStore, root: &Path) -> Result<
         let mut of_launch: Vec<_> = lines.iter().filter(|line| line.launch == number).collect();
         of_launch.sort_by_key(|line| line.run);
         let named = of_launch.iter().all(|line| line.kernel.starts_with(&launch.entry));
-        ensure!(named, "{variant}: launch {number} was not of {}", launch.entry);
+        ensure!(named, "{variant}: launch {number} was not profiled on the kernel {}", launch.entry);
         let values = |metric: &Metric| {
             let value = |line: &&&Line| line.metrics.get(metric.name).map(|&value| value as u64);
             of_launch.iter().map(value).collect::<Option<Vec<u64>>>().map(|values| (metric.name, values))
@@ -265,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_means_equal_in_every_run_and_noisy_within_them() {
+    fn equal_metrics_match_every_run_noisy_ones_the_range() {
         assert_eq!((METRICS[0].relation, METRICS[8].relation), (Equal, Noisy));
         for (hardware, equal, noisy) in
             [(&[7, 7, 7][..], true, true), (&[7, 8, 7], false, true), (&[8, 9, 9], false, false)]

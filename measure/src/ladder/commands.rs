@@ -1,24 +1,26 @@
 //! Extracts a document's commands, and the claims of its text about their output.
 //!
-//! A command is a line of a fenced block without a language, where a number after `#` is its result; or
-//! code in a paragraph that begins with `Look at:`. In such a paragraph three kinds of code name a run:
-//! a whole command; options alone, which change those of the paragraph's first command; and a variant's
-//! name, which is run with the options of the preceding variant. The text after one of them makes claims
-//! about that run: a number of blocks, launches, warp instructions, thread instructions, CPU threads or
-//! active lanes, or that it is refused. A sentence about a profiler, a GPU or the machine code makes no
-//! claim about a run. A paragraph that begins with `It prints` refers to the command above it.
+//! A command is one of two things. It is a line of a fenced block without a language, where a number
+//! after `#` is its result. Or it is code in a paragraph that begins with `Look at:`. In such a
+//! paragraph, three kinds of code name a run:
+//!
+//! - a whole command;
+//! - options alone, which change the options of the paragraph's first command;
+//! - a variant's name, which is run with the options of the preceding variant.
+//!
+//! The text after one of them makes claims about that run: a number of blocks, launches, warp
+//! instructions, thread instructions, CPU threads or active lanes, or that the run is refused. A
+//! sentence about a profiler, a GPU or the machine code makes no claim about a run. A paragraph that
+//! begins with `It prints` refers to the command above it.
 
 use std::fmt;
 
 use anyhow::{Context, Result, bail};
 use warpfold_suite::catalogue;
 
-/// The program of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
-    /// The binary of a variant.
     Variant(&'static str),
-    /// `cargo xtask`.
     Xtask,
     /// Any other program: a tool of the CUDA toolkit.
     Tool,
@@ -27,43 +29,35 @@ pub enum Program {
 /// A run in a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Command {
-    /// The text in the document.
     pub text: String,
-    /// The program.
     pub program: Program,
     /// The arguments; for a [`Program::Tool`] the whole line.
     pub arguments: Vec<String>,
     /// The result in the document.
     pub result: Option<String>,
-    /// The document's claims about the output.
     pub claims: Vec<Claim>,
-    /// The document says that the run is refused.
+    /// True if the document says that the run is refused.
     pub refused: bool,
-    /// The document says that the run is for a GPU.
+    /// True if the document says that the run is for a GPU.
     pub needs_gpu: bool,
 }
 
-/// A number with a unit, as written.
+/// A number with a unit, as written in the document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// Digits, with or without a decimal point.
     pub number: String,
-    /// The unit.
     pub unit: Unit,
 }
 
-/// The unit of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Blocks of the first launch.
     Blocks,
-    /// Kernel launches.
     Launches,
-    /// Instructions issued by warps.
     WarpInstructions,
     /// Instructions, counted per active lane.
     ThreadInstructions,
-    /// CPU threads.
     CpuThreads,
     /// Thread instructions per warp instruction.
     Lanes,
@@ -87,8 +81,7 @@ impl fmt::Display for Claim {
     }
 }
 
-/// Returns the numbers with a unit in a document or a run's output. The second part holds the other
-/// numbers.
+/// Returns the numbers with a unit in a document or a run's output, and all other numbers.
 pub fn claims(text: &str) -> (Vec<Claim>, Vec<String>) {
     let words: Vec<&str> = text.split_whitespace().collect();
     let bare = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
@@ -108,11 +101,8 @@ pub fn claims(text: &str) -> (Vec<Claim>, Vec<String>) {
     (claims, others)
 }
 
-/// Returns the commands of a document, in order.
-///
-/// # Errors
-/// Code that looks like a command and is not, or a number in a `Look at` paragraph that refers to no
-/// run.
+/// Returns the commands of a document, in order. Fails for code that looks like a command and is not,
+/// and for a number in a `Look at` paragraph that refers to no run.
 pub fn commands(text: &str) -> Result<Vec<Command>> {
     let mut found: Vec<Command> = Vec::new();
     let mut fence: Option<bool> = None;
@@ -164,10 +154,9 @@ fn parse(text: &str) -> Result<Command> {
     Ok(Command { text, program, arguments, result, claims, refused: false, needs_gpu: false })
 }
 
-/// Returns the runs of a `Look at` paragraph.
 fn looked_at(paragraph: &str) -> Result<Vec<Command>> {
     let mut found: Vec<Command> = Vec::new();
-    // The sentence is about output that no run here prints.
+    // True in a sentence about a profiler, a GPU or machine code, which claims nothing about a run.
     let mut elsewhere = false;
     for (at, part) in paragraph.split('`').enumerate() {
         if at % 2 == 1 {
@@ -183,9 +172,7 @@ fn looked_at(paragraph: &str) -> Result<Vec<Command>> {
             let (claims, others) = claims(sentence);
             if !elsewhere {
                 if let [number, ..] = others.as_slice() {
-                    bail!(
-                        "{number} is said of nothing: write a unit behind it, or say where it is seen"
-                    );
+                    bail!("{number} has no unit; write a unit after it, or say where it is seen");
                 }
                 match found.last_mut() {
                     Some(command) => {
@@ -193,7 +180,7 @@ fn looked_at(paragraph: &str) -> Result<Vec<Command>> {
                         command.refused |= sentence.contains("is refused");
                     }
                     None if claims.is_empty() => {}
-                    None => bail!("a number in front of the first command"),
+                    None => bail!("a number precedes the first command; write the command first"),
                 }
             }
             elsewhere &= !sentence.ends_with(". ");
@@ -255,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paragraph_names_runs_and_says_what_they_print() {
+    fn commands_and_claims_are_read_from_paragraphs() {
         let text = "x\n\nLook at: `cargo run --release --bin sequential -- --n 4096 --device sim`:\n\
             16 blocks, 12\nwarp instructions (29.2 active lanes); `first_add` has 8 blocks. With\n\
             `--n 4Mi` there are 3 launches. In the SASS there are two `LDG` and 7 things. `serial`\n\
@@ -281,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_block_shows_commands_with_their_results() {
-        let text = "```\ncargo xtask list     # once\n\
+        let text = "```\ncargo xtask run --list     # once\n\
             cargo run --release --bin serial -- --n 8 # 2.5\n```\n\n\
             It prints 1 launch.\n\n```rust\ncargo nothing\n```\n";
         let all = all(text);
@@ -292,17 +279,17 @@ mod tests {
 
     #[test]
     fn commands_for_a_gpu_are_marked() {
-        let text = "Look at: `cargo xtask list`. On a GPU, `cargo xtask compare` times it. Then\n\
+        let text = "Look at: `cargo xtask run --list`. On a GPU, `cargo xtask compare` times it. Then\n\
             `cargo xtask run`.\n";
         let marks: Vec<bool> = all(text).iter().map(|command| command.needs_gpu).collect();
         assert_eq!(marks, [false, true, false]);
     }
 
     #[test]
-    fn what_cannot_be_checked_is_rejected() {
+    fn uncheckable_claims_are_rejected() {
         for (text, says) in [
-            ("Look at: `cargo xtask list`: 47 of them.\n", "47 is said of nothing"),
-            ("Look at: 3 launches of `cargo xtask list`.\n", "in front of the first command"),
+            ("Look at: `cargo xtask run --list`: 47 of them.\n", "47 has no unit"),
+            ("Look at: 3 launches of `cargo xtask run --list`.\n", "precedes the first command"),
             ("Look at: the sky.\n", "no command"),
             ("Look at: `cargo run --bin serial`.\n", "is not"),
             ("Look at: `cargo run --release --bin sereal -- --n 1`.\n", "sereal"),

@@ -13,10 +13,6 @@ pub mod snippets;
 pub const PAGES: [&str; 4] =
     ["docs/ladder.md", "docs/hopper.md", "docs/reducer.md", "docs/movements.md"];
 
-/// Reads the pages.
-///
-/// # Errors
-/// A page that cannot be read.
 pub fn read(root: &Path) -> Result<Vec<(&'static str, String)>> {
     let text =
         |page| fs::read_to_string(root.join(page)).with_context(|| format!("{page} cannot be read"));

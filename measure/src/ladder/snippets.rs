@@ -1,8 +1,8 @@
 //! Code snippets that documents copy from source files.
 //!
-//! The source marks a snippet with two comments, `// ladder: NAME` and `// ladder: end`. Pieces of one
-//! name are joined, with `// …` between them. The document names the file and the snippet before the
-//! code block: `<!-- snippet: kernels/src/reduce/sequential.rs tree -->`.
+//! The source marks a snippet with two comments, `// ladder: NAME` and `// ladder: end`. Pieces of the
+//! same name are joined, with `// …` between them. The document names the file and the snippet before
+//! the code block: `<!-- snippet: kernels/src/reduce/sequential.rs tree -->`.
 
 use std::{fs, path::Path};
 
@@ -14,19 +14,15 @@ const FENCE: &str = "```";
 const MARKER: &str = "// ladder: ";
 const MARKER_END: &str = "end";
 
-/// The origin of a snippet.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
     /// The source file, relative to the workspace's root.
     pub path: String,
-    /// The name in the marker.
+    /// The name in the source's `// ladder: NAME`.
     pub name: String,
 }
 
 /// Returns the origins that a document names, in order.
-///
-/// # Errors
-/// A comment that does not name a file and a snippet.
 pub fn origins(text: &str) -> Result<Vec<Origin>> {
     text.lines().filter(|line| line.starts_with(START)).map(origin).collect()
 }
@@ -48,10 +44,7 @@ fn marker(line: &str) -> Option<&str> {
     line.trim().strip_prefix(MARKER)
 }
 
-/// Returns the document with its snippets updated from the sources; `root` is the workspace's.
-///
-/// # Errors
-/// A snippet without a code block, a source that cannot be read, or a name that is not marked there.
+/// Returns the document with its snippets updated from the sources. `root` is the workspace's root.
 pub fn renew(text: &str, root: &Path) -> Result<String> {
     let mut lines = text.split_inclusive('\n');
     let mut done = String::new();
@@ -108,7 +101,6 @@ fn cut(source: &str, name: &str) -> Result<String> {
 
 fn pieces<'s>(source: &'s str, name: &str) -> Result<Vec<Vec<&'s str>>> {
     let mut pieces: Vec<Vec<&str>> = Vec::new();
-    // The name of the current piece.
     let mut open = None;
     for line in source.lines() {
         match (marker(line), open) {

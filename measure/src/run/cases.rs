@@ -1,4 +1,4 @@
-//! The runs of the catalogue, each as a record.
+//! Runs the catalogue's variants and returns a record of each run.
 
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
@@ -30,8 +30,8 @@ fn wanted<T: PartialEq>(chosen: &[T], one: &T) -> bool {
 }
 
 impl Runs<'_> {
-    /// Removes variants that this device or the PTX is too old for, and those without a twin if twins
-    /// are run. Returns a line for each.
+    /// Removes the variants that need a newer device or PTX and, if twins are run, the variants without
+    /// a twin. Returns a line for each removed variant.
     pub(super) fn skip(&mut self) -> Vec<String> {
         let arch = self.device.info().arch;
         let arch = self.store.arch().map_or(arch, |built| built.min(arch));
@@ -72,7 +72,7 @@ impl Runs<'_> {
         self.variants.iter().map(|variant| variant.cases().filter(runs).count()).sum()
     }
 
-    /// Runs the reductions. Elements and expected results are shared by all variants of a type and size.
+    /// Runs the reductions. All variants share the elements and expected results of a type and size.
     fn values(&self, dtype: Dtype, progress: &ProgressBar, records: &mut Vec<Record>) -> Result<()> {
         let takers = || self.takers(dtype).filter(|variant| !variant.ops.is_empty());
         let mut sizes: Vec<_> = takers().map(|variant| self.size(variant)).collect();
@@ -115,8 +115,8 @@ impl Runs<'_> {
         self.device.info().kind == Kind::Sim
     }
 
-    /// Returns the elements for a variant. A single thread in the simulator gets fewer, as the table
-    /// shows.
+    /// Returns the number of elements for a variant. In the simulator a single-threaded variant gets
+    /// fewer, which the table shows.
     fn size(&self, variant: &Variant) -> u64 {
         match variant.shape().map(|shape| shape.geometry) {
             Some(Geometry::SingleThread) if self.on_simulator() => self.args.n.min(SERIAL),

@@ -17,11 +17,14 @@ use warpfold_suite::{
     plan, say,
 };
 
-use crate::{Builder, builder::CodegenArg, options, suite};
+use crate::{Builder, builder::CodegenArg, list, options, suite};
 
 /// The arguments of the command.
 #[derive(Debug, clap::Args)]
 pub struct Args {
+    /// Run nothing; list the variants, with what each does, shows and needs
+    #[arg(long)]
+    pub list: bool,
     /// Number of random elements: 1000003, 4Mi, 2^20, 10M
     #[arg(long, default_value = "1000003", value_parser = cli::parse_count)]
     pub n: u64,
@@ -56,16 +59,16 @@ pub struct Args {
     /// Show every run, not only the worst of each variant
     #[arg(long, conflicts_with = "json")]
     pub all: bool,
-    /// Print one JSON object per run instead of a table
+    /// Print one JSON object per run instead of a table; with --list, one array
     #[arg(long)]
     pub json: bool,
 }
 
 /// Runs and checks the catalogue and prints a table. Exits 1 when a result is wrong.
-///
-/// # Errors
-/// A machine or arguments that do not allow a run; a wrong result is not an error.
 pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
+    if args.list {
+        return list::print(args.json).map(|()| ExitCode::SUCCESS);
+    }
     let start = Instant::now();
     let store = suite::chosen_store(builder, args.twins, args.codegen)?;
     let device = cli::open(args.device)?;
@@ -107,6 +110,6 @@ fn parse_op(given: &str) -> Result<Op, String> {
     let op = statistic.op();
     match Statistic::from(op) == statistic {
         true => Ok(op),
-        false => Err(format!("{given} is made from {op}; take that")),
+        false => Err(format!("{given} is computed from {op}; give {op}")),
     }
 }

@@ -8,8 +8,8 @@ use warpfold_suite::{
 
 use crate::table::{Cell, Color, Column, Table};
 
-/// Returns a row per variant: the number of right runs, the run with the largest error relative to the
-/// allowed one, and on a GPU the run with the least bandwidth.
+/// Returns a row per variant: the number of correct runs, the run with the largest error relative to the
+/// allowed one, and on a GPU the run with the lowest bandwidth.
 pub(super) fn by_variant(records: &[Record]) -> Table {
     let timed =
         records.iter().any(|record| record.device == Processor::Cuda && record.time_us.is_some());
@@ -101,13 +101,12 @@ fn verdict(runs: &[Record]) -> Cell {
     }
 }
 
-/// Identifies a run among those of a variant.
 fn case(record: &Record) -> String {
     let op = record.op.map(|op| format!(" {op}")).unwrap_or_default();
     format!("{}{op}{}", record.dtype, record.extent)
 }
 
-/// Returns the error relative to the allowed one; infinite for a wrong run.
+/// Returns the error relative to the allowed one; infinity for a wrong run.
 fn share(record: &Record) -> f64 {
     match record.ok {
         true if record.error > 0.0 => record.error / record.allowed,

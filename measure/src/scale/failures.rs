@@ -1,29 +1,30 @@
-//! The cost of failures in a long reduction, if it restarts from the beginning, as a world does, or
-//! resumes from each rank's last checkpoint, which is not implemented.
+//! The cost of failures in a long reduction. After a failure it restarts from the beginning, as the
+//! library's worlds do, or resumes from each rank's last checkpoint, which is not implemented.
 
-use super::network::Chance;
+use super::network::Rng;
 
-/// Failing GPUs and the recovery. All times are in seconds.
+/// The failures of GPUs, and the recovery. All times are in seconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Failures {
     pub(super) gpus: u32,
-    /// Mean time between failures of one GPU, including what it depends on.
+    /// Mean time between failures of one GPU, including failures of the host and network that it depends
+    /// on.
     pub(super) between: f64,
-    /// Time from a failure until all others have noticed it and are restarted.
+    /// Time from a failure until all others have detected it and are restarted.
     pub(super) again: f64,
     /// Interval and duration of checkpoints, if any.
     pub(super) keep: Option<(f64, f64)>,
 }
 
 impl Failures {
-    /// Returns the time of a reduction that takes `work` without failures.
-    fn once(&self, work: f64, chance: &mut Chance) -> f64 {
+    /// Returns the simulated time of a reduction that takes `work` without failures.
+    fn once(&self, work: f64, chance: &mut Rng) -> f64 {
         let mean = self.between / f64::from(self.gpus);
         let (every, each) = self.keep.unwrap_or((work, 0.0));
         let (mut time, mut left) = (0.0, work);
         let mut fails = chance.exponential(mean);
         while left > 0.0 {
-            // There is no checkpoint at the end.
+            // No checkpoint follows the last part.
             let part = every.min(left);
             let needs = part + if part < left { each } else { 0.0 };
             if fails < needs {
@@ -36,9 +37,9 @@ impl Failures {
         time
     }
 
-    /// Returns the time relative to that without failures, on average of `trials` trials.
+    /// Returns the time relative to the time without failures, averaged over `trials` trials.
     pub(super) fn factor(&self, work: f64, trials: u32) -> f64 {
-        let mut chance = Chance::new(1);
+        let mut chance = Rng::new(1);
         (0..trials).map(|_| self.once(work, &mut chance)).sum::<f64>() / f64::from(trials) / work
     }
 }
@@ -47,9 +48,10 @@ impl Failures {
 mod tests {
     use super::*;
 
-    /// Work that restarts takes (e^(w/m) − 1)(m + r) on average.
+    /// Work w with restarts takes (e^(w/m) − 1)(m + r) on average, with m between failures and r per
+    /// restart.
     #[test]
-    fn the_average_is_what_theory_says() {
+    fn average_matches_theory() {
         for (work, again) in [(1.0, 0.0), (10.0, 3.0), (40.0, 3.0)] {
             let failures = Failures { gpus: 4, between: 80.0, again, keep: None };
             let mean = 20.0_f64;
@@ -60,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_not_done_again() {
+    fn checkpointed_work_is_not_repeated() {
         let anew = Failures { gpus: 4, between: 80.0, again: 1.0, keep: None };
         let kept = Failures { keep: Some((1.0, 0.1)), ..anew };
         let (anew, kept) = (anew.factor(60.0, 5_000), kept.factor(60.0, 5_000));

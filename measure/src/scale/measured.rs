@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 const FOLDER: &str = "docs/results/nvidia-h200/experiments";
 
-/// Microseconds or gigabytes per second, by the number of GPUs and of floats on each.
+/// A time in microseconds or a rate in gigabytes per second, for a number of GPUs and of floats on each.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Peer {
     pub(super) what: String,
@@ -17,8 +17,8 @@ pub(super) struct Peer {
     pub(super) gb_per_s: Option<f64>,
 }
 
-/// Microseconds of a sum of `floats` floats by a group of one device, which leaves the result on it, in
-/// a queue of such calls.
+/// Microseconds per sum of `floats` floats by a group of one device. Each sum is enqueued after the
+/// preceding one, and the results stay on the device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Local {
     pub(super) floats: u64,
@@ -45,10 +45,6 @@ struct Spread {
 }
 
 impl Measured {
-    /// Reads the measurements.
-    ///
-    /// # Errors
-    /// A file that is missing, or has other lines.
     pub(super) fn read(root: &Path) -> Result<Self> {
         let peers = lines(root, "scale-peers.jsonl")?;
         let of_groups: Vec<OfGroup> = lines(root, "library-group.jsonl")?;
@@ -58,9 +54,6 @@ impl Measured {
     }
 
     /// Returns the time or rate of `gpus` GPUs, with `floats` floats each if given.
-    ///
-    /// # Panics
-    /// If it was not measured.
     pub(super) fn peer(&self, what: &str, gpus: u32, floats: Option<u64>) -> f64 {
         let is_it = |peer: &&Peer| peer.what == what && peer.gpus == gpus && peer.floats == floats;
         let peer = self.peers.iter().find(is_it);
@@ -69,7 +62,7 @@ impl Measured {
     }
 }
 
-/// Returns the lines of a file after the first, which describes the measurement.
+/// Returns the lines of a file after the first one, which describes the measurement.
 fn lines<T: for<'a> Deserialize<'a>>(root: &Path, name: &str) -> Result<Vec<T>> {
     let text = fs::read_to_string(root.join(FOLDER).join(name)).with_context(|| name.to_owned())?;
     let lines = text.lines().skip(1);

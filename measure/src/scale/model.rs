@@ -1,5 +1,5 @@
-//! Cost model of a reduction over several GPUs: the time of one GPU with its part, plus that of
-//! combining the GPUs' values, which is a launch and a chain of messages.
+//! Cost model of a reduction over several GPUs: the time of one GPU with its part, plus the time to
+//! combine the GPUs' values, which is a launch and a chain of messages.
 
 use super::measured::Measured;
 
@@ -10,11 +10,10 @@ pub(super) const BUS: &str = "page-locked host memory to all GPUs at once, 1 GiB
 pub(super) const TORCH_ALONE: &str = "torch.sum";
 pub(super) const TORCH: &str = "torch.sum and all-reduce";
 
-/// The time of one GPU: that of a call, or that of a start plus the bytes at the memory's rate,
-/// whichever is longer.
+/// Time of one GPU: the larger of a call's time and of a start-up time plus the time to read the bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct LocalTime {
-    /// Microseconds of a call with next to nothing to read.
+    /// Microseconds of a call with almost nothing to read.
     pub(super) call: f64,
     /// Microseconds before the memory's rate is reached, and after the last byte.
     pub(super) start: f64,
@@ -49,11 +48,11 @@ pub(super) struct Messages {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// Up and down a binary tree.
+    /// Messages go up and down a binary tree.
     Tree,
-    /// Twice around a ring: a ring's all-reduce.
+    /// An all-reduce over a ring: messages go around twice.
     RingTwice,
-    /// Once around a ring: a ring's all-gather.
+    /// An all-gather over a ring: messages go around once.
     Ring,
 }
 
@@ -69,7 +68,7 @@ impl Shape {
 }
 
 impl Messages {
-    /// Fits the times of one GPU and of two, which exchange one message each way.
+    /// Fits the times of one GPU and of two, which exchange one message in each direction.
     pub(super) fn fit(measured: &Measured) -> Self {
         let [one, two] = [1, 2].map(|gpus| measured.peer(ALL_REDUCE, gpus, None));
         Self { launch: one, each: (two - one) / 2.0 }
@@ -91,7 +90,7 @@ mod tests {
         *,
     };
 
-    /// Times that match the model exactly.
+    /// Returns times that match the model exactly.
     fn made(local: LocalTime, messages: Messages) -> Measured {
         let of = |log2: u32| Local { floats: 1 << log2, us: local.of(1 << log2) };
         let peer = |gpus| Peer {
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fit_of_what_the_model_gives_is_the_model() {
+    fn fit_recovers_the_model() {
         let local = LocalTime { call: 12.5, start: 6.25, rate: 4_000_000.0 };
         let messages = Messages { launch: 13.0, each: 5.0 };
         let fitted = LocalTime::fit(&made(local, messages));
@@ -113,7 +112,7 @@ mod tests {
         for (fitted, of) in [(fitted.call, local.call), (fitted.rate, local.rate)] {
             assert!((fitted / of - 1.0).abs() < 1e-9, "{fitted} {of}");
         }
-        // A start is a small difference of large numbers.
+        // The start is fitted as a small difference of large numbers, so that its error is larger.
         assert!((fitted.start - local.start).abs() < 1e-3, "{}", fitted.start);
         let tree = [1, 2, 4, 5, 1024].map(|gpus| Shape::Tree.messages(gpus));
         assert_eq!(tree, [0.0, 2.0, 4.0, 6.0, 20.0]);

@@ -1,7 +1,8 @@
 //! Simulates how the values of many GPUs are combined, message by message, with stragglers.
 //!
 //! Each GPU is ready at its own time, and each message takes its time plus a random delay. A GPU waits
-//! only for the messages that it depends on, so that a pattern's time follows from its dependencies.
+//! only for the messages that it depends on, so that the time of a communication pattern follows from
+//! its dependencies.
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Machine {
@@ -21,7 +22,8 @@ pub(super) struct Machine {
 pub(super) struct Work {
     /// Microseconds of the fastest card without delays.
     pub(super) time: f64,
-    /// Excess time of the slowest card, relative to the fastest; cards are uniform in between.
+    /// Excess time of the slowest card, relative to the fastest. Cards are distributed uniformly in
+    /// between.
     pub(super) cards: f64,
     /// Probability that a host pauses, and the pause in microseconds.
     pub(super) hiccup: (f64, f64),
@@ -29,13 +31,13 @@ pub(super) struct Work {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pattern {
-    /// Each to the next, until all have all values: NCCL's all-gather by a ring.
+    /// Each rank sends to the next until all have all values: NCCL's all-gather over a ring.
     Ring,
-    /// Up and down a binary tree, within hosts first: NCCL's tree, or a future one of our own.
+    /// Values go up and down a binary tree, within hosts first, as in NCCL's tree.
     Tree,
-    /// Each to the rank that differs in one bit, bit by bit.
+    /// Each rank exchanges with the rank that differs in one bit, bit by bit.
     Exchange,
-    /// All to rank 0, which answers each: a world's connections.
+    /// All ranks send to rank 0, which answers each: the connections of the library's worlds.
     Hub,
 }
 
@@ -52,10 +54,9 @@ impl Pattern {
     }
 }
 
-/// A reproducible random number generator.
-pub(super) struct Chance(u64);
+pub(super) struct Rng(u64);
 
-impl Chance {
+impl Rng {
     pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -80,12 +81,12 @@ impl Machine {
         self.gpus * self.hosts
     }
 
-    fn message(&self, from: usize, to: usize, chance: &mut Chance) -> f64 {
+    fn message(&self, from: usize, to: usize, chance: &mut Rng) -> f64 {
         let time = if from / self.gpus == to / self.gpus { self.inside } else { self.between };
         time + if self.jitter > 0.0 { chance.exponential(time * self.jitter) } else { 0.0 }
     }
 
-    fn ready(&self, work: &Work, chance: &mut Chance) -> Vec<f64> {
+    fn ready(&self, work: &Work, chance: &mut Rng) -> Vec<f64> {
         let mut ready = Vec::with_capacity(self.all());
         for _ in 0..self.hosts {
             let (often, long) = work.hiccup;
@@ -100,7 +101,7 @@ impl Machine {
 
     /// Returns the microseconds until the last GPU has the result, in total and since the last GPU was
     /// ready.
-    pub(super) fn once(&self, pattern: Pattern, work: &Work, chance: &mut Chance) -> (f64, f64) {
+    pub(super) fn once(&self, pattern: Pattern, work: &Work, chance: &mut Rng) -> (f64, f64) {
         let mut at = self.ready(work, chance);
         let late = last(&at);
         match pattern {
@@ -113,7 +114,7 @@ impl Machine {
         (end, end - late)
     }
 
-    fn ring(&self, at: &mut [f64], chance: &mut Chance) {
+    fn ring(&self, at: &mut [f64], chance: &mut Rng) {
         let count = at.len();
         for _ in 1..count {
             let before = at.to_vec();
@@ -124,9 +125,9 @@ impl Machine {
         }
     }
 
-    fn tree(&self, at: &mut [f64], chance: &mut Chance) {
-        // With a power of two of GPUs per host and of hosts, combining neighbours first makes each host
-        // one subtree.
+    fn tree(&self, at: &mut [f64], chance: &mut Rng) {
+        // If the number of GPUs per host and of hosts are powers of two, combining neighbours first
+        // makes each host one subtree.
         let count = at.len();
         for by in doublings(count) {
             for to in (0..count).step_by(2 * by).filter(|to| to + by < count) {
@@ -140,7 +141,7 @@ impl Machine {
         }
     }
 
-    fn exchange(&self, at: &mut [f64], chance: &mut Chance) {
+    fn exchange(&self, at: &mut [f64], chance: &mut Rng) {
         for by in doublings(at.len()) {
             let before = at.to_vec();
             for to in 0..at.len() {
@@ -150,7 +151,7 @@ impl Machine {
         }
     }
 
-    fn hub(&self, at: &mut [f64], chance: &mut Chance) {
+    fn hub(&self, at: &mut [f64], chance: &mut Rng) {
         let mut come: Vec<f64> =
             (0..at.len()).map(|from| at[from] + self.message(from, 0, chance)).collect();
         come.sort_by(f64::total_cmp);
@@ -162,7 +163,7 @@ impl Machine {
     }
 
     pub(super) fn trials(&self, pattern: Pattern, work: &Work, count: usize) -> [(f64, f64); 2] {
-        let mut chance = Chance::new(1);
+        let mut chance = Rng::new(1);
         let (mut ends, mut more): (Vec<f64>, Vec<f64>) =
             (0..count).map(|_| self.once(pattern, work, &mut chance)).unzip();
         [&mut ends, &mut more].map(|times| {
@@ -184,25 +185,25 @@ fn last(at: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    const ALIKE: Work = Work { time: 100.0, cards: 0.0, hiccup: (0.0, 0.0) };
+    const UNIFORM_WORK: Work = Work { time: 100.0, cards: 0.0, hiccup: (0.0, 0.0) };
 
     fn machine(gpus: usize, hosts: usize) -> Machine {
         Machine { gpus, hosts, inside: 1.0, between: 10.0, jitter: 0.0, each: 2.0 }
     }
 
     fn more(pattern: Pattern, machine: &Machine) -> f64 {
-        let (end, more) = machine.once(pattern, &ALIKE, &mut Chance::new(1));
+        let (end, more) = machine.once(pattern, &UNIFORM_WORK, &mut Rng::new(1));
         assert_eq!(end, 100.0 + more);
         more
     }
 
     #[test]
-    fn where_nobody_is_late_the_hops_are_what_is_counted() {
+    fn without_stragglers_time_is_the_number_of_hops() {
         let host = machine(8, 1);
         assert_eq!(more(Pattern::Ring, &host), 7.0);
         assert_eq!(more(Pattern::Tree, &host), 6.0);
         assert_eq!(more(Pattern::Exchange, &host), 3.0);
-        // All messages except the hub's own arrive at once; the last answer is sent after sixteen
+        // All messages except the hub's own arrive at once. The last answer is sent after sixteen
         // messages.
         assert_eq!(more(Pattern::Hub, &host), 1.0 + 16.0 * 2.0 + 1.0);
         let hosts = machine(8, 4);
@@ -219,11 +220,11 @@ mod tests {
 
     /// A straggler delays every pattern only once.
     #[test]
-    fn a_late_one_is_waited_for_once() {
-        let late = Work { hiccup: (1.0, 1000.0), ..ALIKE };
+    fn straggler_delays_every_pattern_once() {
+        let late = Work { hiccup: (1.0, 1000.0), ..UNIFORM_WORK };
         for pattern in Pattern::ALL {
             let machine = machine(8, 4);
-            let (end, more) = machine.once(pattern, &late, &mut Chance::new(1));
+            let (end, more) = machine.once(pattern, &late, &mut Rng::new(1));
             assert_eq!(end, 1100.0 + more, "{pattern:?}");
             let [(_, most), _] = machine.trials(pattern, &late, 10);
             assert_eq!(most, end);
@@ -231,8 +232,8 @@ mod tests {
     }
 
     #[test]
-    fn chance_is_as_it_says() {
-        let mut chance = Chance::new(7);
+    fn random_numbers_have_the_expected_mean() {
+        let mut chance = Rng::new(7);
         let count = 100_000;
         let mean = (0..count).map(|_| chance.number()).sum::<f64>() / f64::from(count);
         assert!((mean - 0.5).abs() < 0.01, "{mean}");

@@ -1,5 +1,3 @@
-//! The tables of docs/scale.md.
-
 use super::{
     failures::Failures,
     measured::Measured,
@@ -27,14 +25,14 @@ const HICCUP: (f64, f64) = (1e-3, 1000.0);
 
 const TRIALS: usize = 40;
 
-/// GPU hours per failure: 419 unexpected interruptions of 16 384 GPUs in 54 days were published ("The
+/// GPU hours per failure. 419 unexpected interruptions of 16 384 GPUs in 54 days were published ("The
 /// Llama 3 Herd of Models", 2024, section 3.3.4).
 const HOURS_BETWEEN: f64 = 16_384.0 * 54.0 * 24.0 / 419.0;
-/// Seconds until the others have noticed a failure, which tests ensure, and until all are restarted,
-/// which is assumed.
+/// Seconds until the other ranks have detected a failure, which tests ensure, and until all are
+/// restarted, which is assumed.
 const NOTICED: f64 = 10.0;
 const STARTED: f64 = 60.0;
-/// Assumed interval and duration in seconds of a rank's checkpoints.
+/// Assumed interval and duration of a rank's checkpoints, in seconds.
 const KEPT: (f64, f64) = (60.0, 0.1);
 const FAILURE_TRIALS: u32 = 2000;
 

@@ -1,17 +1,17 @@
-//! Derives brackets from times: as few as the measurements allow, so that a table has the differences
-//! and not a day's noise.
+//! Derives brackets from times: as few as the measurements allow, so that the brackets of a table differ
+//! by more than the noise of the measurements.
 
-use warpfold_bench::Spread;
+use crate::contest::Spread;
 use warpfold_suite::reducer::{Choice, Launch, tuning::Bracket};
 
 use super::candidates::LARGE;
 
-/// Launches within this factor of the best time are decided by their times in a graph: the difference
-/// between events is noise, and in a graph the smaller launch leaves more room for the next.
+/// Launches whose times between events are within this factor of the best are compared by their times in
+/// a CUDA graph. Smaller differences between events are noise.
 pub(super) const TIE: f64 = 1.01;
 
-/// Returns the factor of the best score within which a neighbour's choice is taken: a percent where the
-/// launch dominates, less where the memory does and runs vary less.
+/// Returns the factor of the best score up to which a choice may be shared with neighbouring sizes. It
+/// is smaller if memory dominates the times, because these vary less.
 fn as_good(bytes: u64) -> f64 {
     if bytes < LARGE { 1.01 } else { 1.002 }
 }
@@ -19,9 +19,9 @@ fn as_good(bytes: u64) -> f64 {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Trial {
     pub(super) launch: Launch,
-    /// The time between two events.
+    /// Time of one run between two CUDA events.
     pub(super) time: Spread,
-    /// The time in a graph of many runs, if measured.
+    /// Time of one run in a graph of many runs, if measured.
     pub(super) graph: Option<Spread>,
 }
 
@@ -29,14 +29,14 @@ pub(super) struct Trial {
 pub(super) struct Point {
     pub(super) bytes: u64,
     pub(super) trials: Vec<Trial>,
-    /// Each choice with its trial: several choices may yield the same launch.
+    /// Each choice with its trial. Several choices may yield the same launch.
     pub(super) choices: Vec<(Choice, usize)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Range<'p> {
     pub(super) choice: Choice,
-    /// In order; at least one.
+    /// The points of the range in order of size, at least one.
     pub(super) points: &'p [Point],
 }
 
@@ -55,8 +55,8 @@ impl Point {
         self.trials.iter().map(|trial| trial.time.median).fold(f64::INFINITY, f64::min)
     }
 
-    /// Returns each trial's ratio to the best. Ties are decided by the times in graphs, which trials
-    /// outside of the tie cannot win.
+    /// Returns each trial's time relative to the best. If several trials are tied and all of them have
+    /// times in graphs, their scores are these relative times, and the other trials cannot win.
     fn scores(&self) -> Vec<f64> {
         let best = self.best_time();
         let tied = |trial: &Trial| trial.time.median <= TIE * best;
@@ -84,8 +84,8 @@ impl Point {
     }
 }
 
-/// Returns the fewest ranges in each of which one choice is as good as the best at every size. Points
-/// are sorted by size, each with a trial.
+/// Returns the fewest ranges with a choice that is as good as the best at every size of its range.
+/// `points` must be sorted by size, each with at least one trial.
 pub(super) fn ranges(points: &[Point]) -> Vec<Range<'_>> {
     let mut ranges = Vec::new();
     let (mut start, mut common) = (0, Vec::new());
@@ -121,8 +121,8 @@ fn best(scored: &[(Choice, f64)]) -> Choice {
     scored.iter().min_by(|a, b| a.1.total_cmp(&b.1)).expect("the best of a point is as good as itself").0
 }
 
-/// Returns the brackets of a table: each ends at the geometric mean of its last size and the next one's
-/// first.
+/// Returns the brackets of a table. Each ends at the geometric mean of its last size and the next
+/// bracket's first.
 pub(super) fn brackets(ranges: &[Range<'_>]) -> Vec<Bracket> {
     let end = |at: usize| {
         let next = ranges.get(at + 1)?.points.first()?.bytes;
@@ -141,7 +141,7 @@ mod tests {
         Choice { kernel: KernelKind::Grid, block: 512, blocks: Blocks::Total(blocks) }
     }
 
-    /// A size with the times of choices of 1, 2, 3 … blocks, and their times in graphs.
+    /// Returns a size with the times of choices of 1, 2, 3 … blocks, and their times in graphs.
     fn point(bytes: u64, times: &[f64], graphs: &[f64]) -> Point {
         let spread = |time: f64| Spread::of([time]).unwrap();
         let launch = |blocks| Launch { kernel: KernelKind::Grid, blocks, block: 512, tile: 32 };
@@ -174,37 +174,35 @@ mod tests {
         assert_eq!(shown(&points), [(1024, 2048, choice(1)), (4096, 16384, choice(2))]);
         let ranges = ranges(&points);
         let ends: Vec<Option<u64>> = brackets(&ranges).iter().map(|bracket| bracket.up_to).collect();
-        // The geometric mean of 2048 and 4096.
         assert_eq!(ends, [Some(2896), None]);
     }
 
     #[test]
     fn noise_makes_no_bracket() {
-        // The second is best by less than 1 % in the middle.
+        // The second choice is best by less than 1 % in the middle.
         let points = [
             point(1024, &[1.0, 1.2], &[]),
             point(2048, &[1.005, 1.0], &[]),
             point(4096, &[1.0, 1.3], &[]),
         ];
         assert_eq!(shown(&points), [(1024, 4096, choice(1))]);
-        // Here it is by more.
         let points = [points[0].clone(), point(2048, &[1.05, 1.0], &[]), points[2].clone()];
         assert_eq!(shown(&points).len(), 3);
-        // Among choices that are good at every size, the best on the whole is taken.
+        // Among choices that are good at every size, the best one overall is taken.
         let points = [point(1024, &[1.009, 1.0], &[]), point(2048, &[1.0, 1.001], &[])];
         assert_eq!(shown(&points), [(1024, 2048, choice(2))]);
     }
 
     #[test]
-    fn graphs_decide_between_what_is_tied() {
+    fn graph_times_break_ties() {
         let tied = point(1024, &[5.0, 5.04, 5.02, 6.0], &[2.0, 1.5, 1.52, 0.5]);
         assert!(tied.has_ties());
-        // Not the fourth, whose time between events is too long for the tie.
+        // The fourth choice does not win, because its time between events is outside the tie.
         assert_eq!(shown(&[tied]), [(1024, 1024, choice(2))]);
         let clear = point(1024, &[5.0, 5.1], &[2.0, 1.0]);
         assert!(!clear.has_ties());
         assert_eq!(shown(&[clear]), [(1024, 1024, choice(1))]);
-        // Unless all ties have a graph, the events decide.
+        // If one of the tied trials has no time in a graph, the times between events decide.
         assert_eq!(shown(&[point(1024, &[5.0, 4.99], &[2.0])]), [(1024, 1024, choice(2))]);
     }
 
@@ -219,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_brackets() {
+    fn no_points_yield_no_brackets() {
         assert!(ranges(&[]).is_empty() && brackets(&[]).is_empty());
     }
 }

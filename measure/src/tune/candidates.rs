@@ -1,4 +1,4 @@
-//! The candidates at a size: the launches that may be the best, and the generic one.
+//! The candidates at a size: the launches that may be the fastest, and the generic one.
 
 use warpfold_suite::{
     DeviceInfo,
@@ -12,18 +12,19 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Bytes per vector load of a thread.
+/// Size of a thread's vector load, in bytes.
 const GROUP: u64 = 16;
-/// Size from which on counts per multiprocessor are tried: below, as many blocks have too little work.
+/// Smallest size at which grids of one or more blocks per multiprocessor are tried. Smaller sizes give
+/// such grids too little work.
 const PER_MULTIPROCESSOR: u64 = 512 * KIB;
-/// Size up to which a few blocks are tried.
+/// Largest size at which a few blocks are tried.
 const FEW: u64 = 4 * MIB;
-/// Size from which on the memory is always busy, and only launches with enough loads in flight are
-/// tried.
+/// Smallest size at which the memory is always busy. From there on, only launches with enough loads in
+/// flight are tried.
 pub(super) const LARGE: u64 = 64 * MIB;
 
-/// Vectors per thread for a few blocks: with fewer most threads are idle, with more the rest of the
-/// device could help.
+/// Limits on the vectors per thread of a small grid. With fewer, most threads are idle; with more, a
+/// larger grid could be faster.
 const FEWEST_GROUPS: f64 = 0.25;
 const MOST_GROUPS: f64 = 8.0;
 
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_has_what_makes_sense_there_and_the_generic_choice() {
+    fn candidates_suit_the_size_and_include_the_generic() {
         let info = h200();
         for bytes in sizes() {
             let found = candidates(bytes, &info);

@@ -1,4 +1,4 @@
-//! The file of a tuning: generated, validated by the library's own reader, and written atomically.
+//! The tuning file: generated, validated by the library's own reader, and written atomically.
 
 use std::{fs, path::Path};
 
@@ -48,14 +48,11 @@ pub(super) fn earlier(path: &Path) -> Option<TuningFile> {
     serde_json::from_str(&input::text(path, input::MAX_TEXT).ok()?).ok()
 }
 
-/// Writes the file after the library has read it.
-///
-/// # Errors
-/// The library rejects it, or it cannot be written.
+/// Writes the file, after the library's reader has accepted it.
 pub(super) fn write(file: &TuningFile, info: &DeviceInfo, destination: &Destination) -> Result<()> {
     let text = serde_json::to_string_pretty(file)? + "\n";
     let trial = tempfile::Builder::new().suffix(".json").tempfile()?;
     fs::write(trial.path(), &text)?;
-    Tuning::read(trial.path(), info).context("the library does not read what was measured")?;
+    Tuning::read(trial.path(), info).context("the library refuses the measured tuning")?;
     destination.write_text(&text)
 }

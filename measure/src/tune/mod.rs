@@ -1,10 +1,10 @@
 //! `cargo xtask tune`: measures the reducer's fastest launch by operation, type and size on this
 //! machine's GPU, and writes it to the file that the library embeds for its architecture.
 //!
-//! All candidates of a size take turns in one contest, with a swept cache before every run: the GPU's
-//! time on cold inputs is measured, independent of the preceding run. Every launch is checked against
-//! the host's reference before and after the timing. All sizes are prefixes of one random input per
-//! type, which is uploaded once.
+//! All candidates of a size alternate in one contest, with a swept cache before every run, so that the
+//! GPU's time on cold inputs is measured, independent of the preceding run. Every launch is checked
+//! against the host's reference before and after the timing. All sizes are prefixes of one random input
+//! per type, which is uploaded once.
 
 mod brackets;
 mod candidates;
@@ -20,8 +20,8 @@ use std::{
     time::Instant,
 };
 
+use crate::contest::{Contest, LEAST_ROUNDS, Options};
 use anyhow::{Result, bail};
-use warpfold_bench::{Contest, LEAST_ROUNDS, Options};
 use warpfold_suite::{Device, Dtype, Op, Reducer, Tuning, cli, measure::MAX_ITERATIONS, say};
 
 use crate::{
@@ -64,9 +64,6 @@ pub struct Args {
 }
 
 /// Runs the command. Exits 1 when a result is wrong, and then writes no file.
-///
-/// # Errors
-/// No GPU, too little memory, a file that cannot be written, or a launch that fails.
 pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     let start = Instant::now();
     let out = args.out.as_deref();
@@ -90,7 +87,7 @@ pub fn run(args: &Args, builder: &dyn Builder) -> Result<ExitCode> {
     }
     let command = machine::command(env::args());
     file::write(&file::file(&tuned, file::earlier(&path), info, command), info, &destination)?;
-    say!("written: {}; the library carries it along when it is built again", path.display());
+    say!("written: {}; the library contains it when it is built again", path.display());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
+use crate::contest::{Contest, Options, Score};
 use anyhow::{Context, Result};
-use warpfold_bench::{Contest, Options, Score};
 use warpfold_suite::{
     Buffer, Device, Dtype, Error, Op, Reducer, cpu,
     reducer::{Choice, Launch, Measured},
@@ -19,10 +19,10 @@ use super::{
     show,
 };
 
-/// Bytes up to which ties are decided by graphs.
+/// Largest size in bytes at which graphs decide ties.
 const GRAPHS: u64 = 4 << 20;
 
-/// Rounds of graphs, each of which is many runs already.
+/// Number of timed rounds of graphs: few, because each graph consists of many runs.
 const GRAPH_ROUNDS: u32 = 8;
 
 #[derive(Debug)]
@@ -44,10 +44,7 @@ impl Session<'_> {
         self.reducer.device()
     }
 
-    /// Removes sizes that do not fit into the device's memory. Returns a line on those.
-    ///
-    /// # Errors
-    /// The driver does not answer.
+    /// Removes sizes that do not fit in the device's memory. Returns a line that names them.
     pub(super) fn fit(&self, sizes: &mut Vec<u64>) -> Result<Option<String>> {
         let free = self.device().free_memory()?;
         let entrants = 32;
@@ -62,12 +59,11 @@ impl Session<'_> {
         Ok((!others.is_empty()).then(line))
     }
 
-    /// Measures these operations of a type at these sizes in bytes, in order.
+    /// Measures these operations of a type. `sizes` are in bytes.
     pub(super) fn run(&mut self, ops: &[Op], dtype: Dtype, sizes: &[u64]) -> Result<Vec<Tuned>> {
         let progress = suite::progress(ops.len() * sizes.len());
         progress.set_message(dtype.name());
-        // One input for all: every size is a prefix of it, whose last element is a marker for the
-        // duration.
+        // Every size is a prefix of one input, whose last element is a marker during the measurement.
         let size = dtype.size() as u64;
         let largest = sizes.iter().max().copied().unwrap_or(0);
         cpu::require_memory(largest)?;
@@ -161,12 +157,12 @@ struct Entered {
     choices: Vec<(Choice, usize)>,
 }
 
-/// Returns `None` if a graph could not be recorded, or was wrong.
+/// Returns a score; `None` if the graph could not be recorded, or gave a wrong result.
 fn right(score: &warpfold_suite::Result<Score>) -> Option<&Score> {
     score.as_ref().ok().filter(|score| score.right)
 }
 
-/// Returns `None` if the PTX lacks the kernel, as that for an older GPU does.
+/// Creates a contender; `None` if the PTX lacks the kernel, as PTX for an older GPU does.
 fn contender(
     reducer: &Reducer,
     case: (Op, Dtype, u64),

@@ -1,5 +1,3 @@
-//! The result of a tuning as a table: a row per bracket.
-
 use warpfold_suite::{
     DeviceInfo,
     reducer::{Choice, tuning::Blocks},
@@ -12,7 +10,7 @@ use super::{
 };
 use crate::table::{Cell, Column, Table};
 
-/// Returns all brackets, each with the time at its largest size and the speed-up over the generic
+/// Returns a row per bracket, with the time at its largest size and the speed-up over the generic
 /// choice.
 pub(super) fn table(tuned: &[Tuned], info: &DeviceInfo) -> Table {
     let mut table = Table::new([

@@ -14,7 +14,7 @@ use warpfold_suite::{
 };
 
 fn reducer() -> Reducer {
-    let store = xtask::suite::built_by_llvm();
+    let store = warpfold_suite_build::suite::built_by_llvm();
     Reducer::with(&Device::open(Selection::Sim).unwrap(), &store, Tuning::generic()).unwrap()
 }
 
@@ -40,7 +40,7 @@ fn a_rehearsal_is_right_everywhere_and_the_library_reads_its_file() {
         }
         assert_eq!(point.choices.len(), candidates::candidates(point.bytes, info).len());
     }
-    // All times are equal in a rehearsal: one bracket each.
+    // All times are equal in a rehearsal, so that each table has one bracket.
     let file = file::file(&tuned, None, info, "cargo xtask tune".to_owned());
     let shown = |file: &warpfold_suite::reducer::tuning::TuningFile| -> Vec<(Op, Dtype, usize)> {
         file.tables.iter().map(|table| (table.op, table.dtype, table.brackets.len())).collect()
@@ -60,7 +60,7 @@ fn a_rehearsal_is_right_everywhere_and_the_library_reads_its_file() {
     let choice = file.tables[0].brackets[0].choice();
     assert_eq!(tuning.choice(Op::Sum, Dtype::F16, 1 << 30, info), choice);
 
-    // New measurements replace earlier ones; the rest stays, unless it is another device's.
+    // New measurements replace earlier ones. Other tables stay, unless they are of another device.
     let again = session.run(&[Op::Max], Dtype::I64, &sizes).unwrap();
     let merged = file::file(&again, Some(read.clone()), info, String::new());
     assert_eq!(shown(&merged), shown(&file));
@@ -73,7 +73,7 @@ fn a_rehearsal_is_right_everywhere_and_the_library_reads_its_file() {
     assert!(text.contains("4 KiB to 32 KiB") && text.contains("1.000"), "{text}");
 }
 
-/// A contender is judged by the given expectation, whatever the output was poisoned with.
+/// A result is compared with the expectation that `Measured` was given, whatever the poison is.
 #[test]
 fn a_wrong_result_of_the_reducer_is_seen() {
     let reducer = reducer();
@@ -99,7 +99,7 @@ fn a_wrong_result_of_the_reducer_is_seen() {
 }
 
 #[test]
-fn what_the_library_would_not_read_is_not_written() {
+fn refused_tuning_keeps_the_old_file() {
     let device = Device::open(Selection::Sim).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tuning.json");
@@ -109,7 +109,7 @@ fn what_the_library_would_not_read_is_not_written() {
         warpfold_suite::DeviceInfo { kind: Kind::Cuda, multiprocessors: 1, ..device.info().clone() };
     let destination = Destination::new(&path).unwrap();
     let error = format!("{:#}", file::write(&made, &other, &destination).unwrap_err());
-    assert!(error.starts_with("the library does not read what was measured: "), "{error}");
+    assert!(error.starts_with("the library refuses the measured tuning: "), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), "earlier");
     // An invalid file is ignored.
     assert_eq!(file::earlier(&path), None);
@@ -138,7 +138,7 @@ fn choices_and_sizes_are_shown_in_short() {
     assert_eq!(suite::unique(&[Op::Sum, Op::Max, Op::Sum], Op::eq), [Op::Sum, Op::Max]);
 }
 
-/// Four wrong kernels would be detected at every tuned size, by every launch that is tried.
+/// Four wrong kernels would be detected at every tuned size, for every launch that is tried.
 #[test]
 fn wrong_kernels_show_at_every_size_that_is_tuned() {
     let device = Device::open(Selection::Sim).unwrap();

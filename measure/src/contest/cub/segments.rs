@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{Cub, device_pointer, op_code};
-use crate::{
+use crate::contest::{
     Contender,
     matrix::{Layout, Matrix},
 };
@@ -30,12 +30,12 @@ pub(super) type ReduceRows = unsafe extern "C" fn(
 /// The first release with segments of equal lengths, as in cuda/cub/library.cuh.
 const EQUAL_LENGTHS_SINCE: c_int = 300_100;
 
-/// How the rows are passed to CUB.
+/// The form in which the rows are passed to CUB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Segments {
-    /// By their number and length.
+    /// The number of rows and their length.
     Equal,
-    /// By 32-bit offsets in device memory: the beginning and end of each row.
+    /// 32-bit offsets in device memory: the beginning and end of each row.
     Offsets,
 }
 
@@ -53,11 +53,7 @@ pub struct CubRows {
 }
 
 impl CubRows {
-    /// Allocates the storage, for [`Op::Sum`] or [`Op::ArgMax`].
-    ///
-    /// # Errors
-    /// Returns [`Error::Mismatch`] for another operation, in the simulator, and for segments of equal
-    /// lengths if CUB has none; [`Error::OutOfMemory`]; and [`Error::Driver`] if CUB fails.
+    /// Allocates the temporary storage, for [`Op::Sum`] or [`Op::ArgMax`].
     pub fn new(
         cub: &Arc<Cub>,
         device: &Device,
@@ -68,7 +64,7 @@ impl CubRows {
         let layout = Layout::of(op, Layout::NarrowPlaces)?;
         if segments == Segments::Equal && cub.version < EQUAL_LENGTHS_SINCE {
             let reason =
-                format!("{} has no segments of equal lengths; 3.1 and later have", cub.version());
+                format!("{} has no segments of equal lengths; take 3.1 or later", cub.version());
             return Err(Error::Mismatch { what: "CUB", reason });
         }
         if device.info().kind != Kind::Cuda {
@@ -97,7 +93,6 @@ impl CubRows {
         Ok(made)
     }
 
-    /// Returns the memory layout of the results.
     pub fn layout(&self) -> Layout {
         self.layout
     }
@@ -112,8 +107,9 @@ impl CubRows {
             .map_or(ptr::null(), |offsets| device_pointer(offsets.address()).cast_const().cast::<i32>());
         // Makes the context current, which the CUDA runtime inside the library then uses.
         let stream = stream.raw()?;
-        // SAFETY: the output has room for a result of each row; there is one offset more than rows, and
-        // the last one is the number of elements; the caller ensures the rest.
+        // SAFETY: the output has room for a result of each row. There is one offset more than rows, and
+        // the last is the number of elements. The storage and the input are valid by this function's
+        // contract.
         let code = unsafe {
             (self.cub.reduce_rows)(
                 op_code(self.op),
@@ -131,7 +127,7 @@ impl CubRows {
     }
 }
 
-/// Uploads the beginning of each row and the end of the last.
+/// Uploads the offset of each row and the end of the last.
 fn offsets(device: &Device, matrix: &Matrix) -> Result<Allocation> {
     let offset = |row: u64| i32::try_from(row * matrix.row_len()).expect("at most 2^30 elements");
     let offsets: Vec<i32> = (0..=matrix.rows()).map(offset).collect();
@@ -141,7 +137,7 @@ fn offsets(device: &Device, matrix: &Matrix) -> Result<Allocation> {
 }
 
 // SAFETY: CUB reads the elements of the matrix and the offsets, and writes its temporary storage and the
-// output; all but the elements are ours.
+// output. `self` owns all of these except the elements.
 unsafe impl Contender for CubRows {
     fn device(&self) -> &Device {
         &self.device
@@ -169,15 +165,15 @@ unsafe impl Contender for CubRows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Contest, LEAST_ROUNDS, Options};
+    use crate::contest::{Contest, LEAST_ROUNDS, Options};
     use warpfold_suite::Selection;
 
     #[test]
     fn the_release_is_that_of_the_library() {
-        let header = include_str!("../../../cuda/cub/library.cuh");
+        let header = include_str!("../../../../cuda/cub/library.cuh");
         let line = format!("#define EQUAL_LENGTHS_SINCE {EQUAL_LENGTHS_SINCE}\n");
         assert!(header.contains(&line), "{line}");
-        let source = include_str!("../../../cuda/cub/library.cu");
+        let source = include_str!("../../../../cuda/cub/library.cu");
         for (op, function) in [(Op::Sum, "sums_of_rows"), (Op::ArgMax, "places_in_rows")] {
             let line = format!("case {}: return warpfold::{function}(rows, call);", op_code(op));
             assert!(source.contains(&line), "{line}");
@@ -194,11 +190,11 @@ mod tests {
         assert_eq!(read, [0, 7, 14, 21, 28]);
     }
 
-    /// With `WARPFOLD_CUB` naming a built library: without a GPU it reports an error.
+    /// Runs if `WARPFOLD_CUB` names a built library. Without a GPU it reports an error.
     #[test]
     fn a_library_that_was_built_wants_a_gpu() {
         let Some(path) = std::env::var_os("WARPFOLD_CUB") else { return };
-        // SAFETY: whoever sets the variable is responsible for the library.
+        // SAFETY: the user who sets the variable ensures that it names such a library.
         let cub = unsafe { Cub::open(path.as_ref()) }.unwrap();
         let device = Device::open(Selection::Sim).unwrap();
         let (_, matrix) = Matrix::draw(4, 7, 1).unwrap();
@@ -207,12 +203,12 @@ mod tests {
         assert!(error.contains("CUB runs on GPUs"), "{error}");
     }
 
-    /// With `WARPFOLD_CUB` and a GPU.
+    /// Runs if `WARPFOLD_CUB` names a built library and there is a GPU.
     #[test]
     fn a_library_that_was_built_is_right_on_rows() {
         let Some(path) = std::env::var_os("WARPFOLD_CUB") else { return };
         let Ok(device) = Device::open(Selection::Cuda) else { return };
-        // SAFETY: whoever sets the variable is responsible for the library.
+        // SAFETY: the user who sets the variable ensures that it names such a library.
         let cub = unsafe { Cub::open(path.as_ref()) }.unwrap();
         let options = Options { rounds: LEAST_ROUNDS, warm_up: 1, slices: 1, ..Options::default() };
         for (rows, len) in [(1, 1_000_003), (3, 100_000), (1000, 1001), (50_000, 16), (70_001, 3)] {
