@@ -1,13 +1,12 @@
 //! The kernels' parameters: one struct per signature, with a field per parameter.
 //!
-//! Kernels are declared from the struct and destructure it by field name; the host fills it by field
-//! name. Neither side can therefore swap two arguments: a pointer for reading (`*const`) does not fit a
-//! field for writing (`*mut`), and two counts have different names.
+//! A kernel's parameter list is generated from its struct, and both the kernel and the host access the
+//! parameters by field name. Neither can therefore swap two arguments: a pointer for reading (`*const`)
+//! does not fit a field for writing (`*mut`), and two counts have different names.
 //!
 //! Each struct has a macro of the same name, which passes its fields on: `Reduce!(declare! [tokens])`
 //! expands to `declare! { [tokens] input: *const T, n: u64, output: *mut T }`. The macro that declares
-//! kernels uses it to write the parameter list of the PTX entry, in which every field is a separate
-//! parameter.
+//! kernels uses it to write the parameter list of the PTX entry, with one parameter per field.
 //!
 //! ```
 //! use core::ptr::{without_provenance, without_provenance_mut};
@@ -29,7 +28,7 @@
 //! # let _ = arguments;
 //! ```
 //!
-//! Nor can counts and addresses:
+//! Counts and addresses cannot be swapped either:
 //!
 //! ```compile_fail,E0308
 //! use core::ptr::{without_provenance, without_provenance_mut};
@@ -89,8 +88,7 @@ macro_rules! arguments {
         }
 
         // SAFETY: the struct is `repr(C)`, the list is built from its own fields, and the assertion
-        // below excludes padding. The kernel's parameters are written from the same fields, by the macro
-        // of the same name.
+        // below excludes padding. The macro of the same name lists the same fields for the kernel.
         unsafe impl $(<$T: Copy>)? Arguments for $Name $(<$T>)? {
             const PARAMETERS: &'static [Parameter] = &[$(Parameter {
                 name: stringify!($field),
@@ -104,8 +102,8 @@ macro_rules! arguments {
     )*};
 }
 
-/// Declares the macro of a struct. The dollar signs are passed in, because a macro that declares another
-/// one cannot write them.
+/// Declares the macro that has the name of a struct. `$` is passed in as a token, because a
+/// `macro_rules!` inside another one cannot contain it.
 macro_rules! hand_on {
     ($Name:ident, $($field:ident: $ty:ty),*) => {
         hand_on!(@ ($) $Name, $($field: $ty),*);
@@ -146,37 +144,45 @@ arguments! {
         output: *mut T,
     }
 
-    /// Parameters of the reducer's kernels. The host cuts the input, because it knows the address and
-    /// every instruction before the first load delays small inputs.
+    /// Parameters of the reducer's kernels. The host, not the kernel, splits the input at 16-byte
+    /// boundaries, because every instruction before the first load delays small inputs.
     ReduceCut<T> {
-        /// `head + groups * (16 / size_of::<T>()) + (singles - head)` readable elements.
+        /// `groups * (16 / size_of::<T>()) + singles` readable elements.
         input: *const T,
         /// Number of elements before the first 16-byte boundary.
         head: u64,
         /// Number of whole 16-byte groups after the head. If the element size does not divide 16, each
-        /// element is a group and there are no others.
+        /// element is a group, and there are no singles.
         groups: u64,
         /// Number of elements before and after the groups: fewer than two groups' worth.
         singles: u64,
         /// Groups that a block of the `grid` kernel reads per step of its grid-stride loop; not zero.
         /// Ignored by the `bulk` kernel, whose tile size is fixed.
         tile: u64,
-        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
+        /// Memory for the blocks' cells: [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
         slots: *mut u64,
-        /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned.
+        /// The result in its form: at most [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable
+        /// bytes, 8-aligned.
         output: *mut u64,
+        /// Number of results, 1 for a buffer. The second value of a pair is written as many values after
+        /// the first one.
+        results: u64,
+        /// The form of the results, one of [`form`](crate::form).
+        form: u64,
+        /// The bits of the `f64` that is subtracted from the number of elements in a variance.
+        ddof: u64,
     }
 
     /// Parameters of the reducer's kernels for pairs of elements with the same index in two inputs. The
-    /// host cuts both alike, at the 16-byte boundaries of the first one.
+    /// host splits both inputs at the same indices, which are at 16-byte boundaries of the first input.
     ReducePair<T> {
-        /// Elements of the first input, as many readable ones as in [`ReduceCut`].
+        /// Elements of the first input: the groups and singles are readable, as in [`ReduceCut`].
         first: *const T,
-        /// As many readable elements of the second input. In the `aligned` kernel its groups are 16-byte
-        /// aligned, too. In the `shifted` kernel each of them straddles two aligned groups, all of whose
-        /// elements are readable, even for the first and the last group.
+        /// Elements of the second input: as many as of the first. In the `aligned` kernel, its groups
+        /// are 16-byte aligned, too. In the `shifted` kernel, each group straddles a 16-byte boundary,
+        /// and both aligned groups that contain it are readable, even for the first and the last group.
         second: *const T,
-        /// Number of elements before the first group, at a 16-byte boundary of the first input.
+        /// Number of elements before the first 16-byte boundary of the first input.
         head: u64,
         /// Number of whole 16-byte groups of each input.
         groups: u64,
@@ -185,7 +191,7 @@ arguments! {
         /// Groups of each input that a block reads per step of its grid-stride loop; at most
         /// [`PAIRS_IN_FLIGHT`](crate::reducer::PAIRS_IN_FLIGHT) per thread, and not zero.
         tile: u64,
-        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
+        /// Memory for the blocks' cells: [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
         slots: *mut u64,
         /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned, or
         /// [`PART_BYTES`](crate::reducer::PART_BYTES) for one device's part of a sum.
@@ -194,11 +200,11 @@ arguments! {
 
     /// Parameters of the reducer's kernels that count and sum the elements in an interval.
     ReduceWithin<T> {
-        /// Elements, as many readable ones as in [`ReduceCut`].
+        /// Elements: the groups and singles are readable, as in [`ReduceCut`].
         input: *const T,
-        /// Bits of the interval's least element, in the low bits; not NaN.
+        /// Lower bound of the interval: the bits of an element, zero-extended; not NaN.
         low: u64,
-        /// Bits of the interval's greatest element, likewise; not less than the least one.
+        /// Upper bound of the interval, in the same form; not less than `low`, and not NaN.
         high: u64,
         /// Number of elements before the first 16-byte boundary.
         head: u64,
@@ -208,14 +214,14 @@ arguments! {
         singles: u64,
         /// Groups that a block reads per step of its grid-stride loop; not zero.
         tile: u64,
-        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
+        /// Memory for the blocks' cells: [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
         slots: *mut u64,
         /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned. The
-        /// first 8 are the number of elements in the interval, the rest their sum.
+        /// first 8 bytes are the number of elements in the interval, the rest is their sum.
         output: *mut u64,
     }
 
-    /// Parameters of the reducer's kernels that read the element count and cut the input themselves.
+    /// Parameters of the reducer's kernels that read the element count from device memory.
     ReduceCounted<T> {
         /// `most` readable elements.
         input: *const T,
@@ -226,11 +232,11 @@ arguments! {
         count_words: u64,
         /// Maximum number of elements.
         most: u64,
-        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
+        /// Memory for the blocks' cells: [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
         slots: *mut u64,
-        /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned. For no
-        /// elements it is the identity: 0 for a sum, 1 for a product, the largest value of the type for
-        /// a minimum, the smallest for a maximum, with an index of all ones; for a mean NaN.
+        /// The result: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable bytes, 8-aligned. The
+        /// result of no elements is 0 for a sum, 1 for a product, the largest value of the type for a
+        /// minimum, the smallest for a maximum, and NaN for a mean; an index is all ones.
         output: *mut u64,
         /// The count that was read: 8 writable bytes, 8-aligned.
         found: *mut u64,
@@ -248,39 +254,39 @@ arguments! {
         singles: u64,
         /// Groups that a block reads per step of its grid-stride loop; not zero.
         tile: u64,
-        /// Number of earlier elements, the index of the first of these; 0 starts a new reduction.
+        /// Number of earlier elements, and so this launch's first index; 0 starts a new reduction.
         before: u64,
         /// Partial result of the earlier elements: [`CARRIED_BYTES`](crate::reducer::CARRIED_BYTES)
-        /// bytes, 8-aligned, which the kernel reads unless `before` is 0 and updates with these
-        /// elements. Null if nothing is carried, because the earlier elements are reduced elsewhere.
+        /// bytes, 8-aligned. The kernel reads it unless `before` is 0, and combines this launch's
+        /// elements into it. Null if launches on other devices reduce the earlier elements.
         carried: *mut u32,
-        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
+        /// Memory for the blocks' cells: [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
         slots: *mut u64,
         /// The result of all elements so far: [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) writable
-        /// bytes, 8-aligned. Not written if these elements do not change it.
+        /// bytes, 8-aligned. Not written if this launch's elements do not change it.
         output: *mut u64,
         /// The [meeting](crate::meeting) of launches on several devices, 8-aligned, all zero or as
-        /// earlier launches left it. Null for a launch on its own, which ignores the fields below.
+        /// earlier launches left it. Null for a launch on one device, which ignores the fields below.
         meeting: *mut u32,
-        /// Index of this launch's cell.
+        /// Index of this launch's cell in the meeting.
         rank: u64,
         /// Number of cells that have a value when the last launch arrives; not zero, and at most
         /// [`MOST_MEMBERS`](crate::meeting::MOST_MEMBERS).
         members: u64,
-        /// Number of launches that arrive, at most 2^32; not zero.
+        /// Number of launches that combine their results, at most 2^32; not zero.
         arrivals: u64,
-        /// Address of the result of all members, which the last launch writes; as `output`.
+        /// The combined result, of the size of `output`, which the last launch to arrive writes.
         result: *mut u64,
-        /// Byte offsets from `result`, wrapping around, of further copies of that result.
+        /// Distances in bytes, modulo 2^64, from `result` to further copies of the combined result.
         others: *const u64,
         /// Number of further copies: less than [`MOST_MEMBERS`](crate::meeting::MOST_MEMBERS).
         copies: u64,
     }
 
-    /// Parameters of the reducer's kernels with one result per row of a matrix. They cut every row
-    /// themselves, because rows begin at different distances from a 16-byte boundary.
+    /// Parameters of the reducer's kernels with one result per row of a matrix. The kernel, not the
+    /// host, splits every row, because rows begin at different distances from a 16-byte boundary.
     ReduceRows<T> {
-        /// The matrix, from its first row on: readable elements.
+        /// First element of the first row. All elements of all rows are readable.
         input: *const T,
         /// Number of rows; not zero.
         rows: u64,
@@ -288,22 +294,28 @@ arguments! {
         len: u64,
         /// Distance between rows' first elements, in elements. Rows may have gaps or overlap.
         pitch: u64,
-        /// For the `grid` kernel, blocks per row; not zero. For kernels with several lanes per row,
-        /// their number: a power of two of at most 32. Ignored by the `warp` kernel.
+        /// For the `grid` kernel, number of blocks per row; not zero. For kernels with several lanes per
+        /// row, number of lanes per row: a power of two, at most 32. Ignored by the `warp` kernel.
         share: u64,
         /// Groups that a `grid` block reads per step along a row; not zero. Ignored by other kernels.
         tile: u64,
-        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero, for the `grid` kernel with
-        /// more than one block per row. Ignored otherwise.
+        /// Memory for the cells of the `grid` kernel's blocks:
+        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero. Ignored if there is one block
+        /// per row.
         slots: *mut u64,
-        /// The results, row after row without gaps, 8-aligned: values of the sum's type for sums,
-        /// elements for extremes, and for indices [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) each,
-        /// the index in the row and the element.
+        /// The results, row after row without gaps, 8-aligned. In the form
+        /// [`OUTPUT`](crate::form::OUTPUT), a sum has the sum's type, an extreme the element type, and a
+        /// result with an index [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES): the index in the row,
+        /// then the element.
         output: *mut u64,
+        /// The form of the results, one of [`form`](crate::form).
+        form: u64,
+        /// The bits of the `f64` that is subtracted from the number of elements in a variance.
+        ddof: u64,
     }
 
-    /// Parameters of the reducer's top-k kernels: the first elements of each row of a matrix in some
-    /// order. They cut every row themselves.
+    /// Parameters of the reducer's top-k kernels, which find the first k elements of each row of a
+    /// matrix in an order. The kernel, not the host, splits every row at 16-byte boundaries.
     ReduceTop<T> {
         /// The matrix: `rows * len` readable elements, row after row.
         input: *const T,
@@ -316,53 +328,60 @@ arguments! {
         k: u64,
         /// Blocks per row for the `grid` kernel, not zero. Ignored by the `warp` kernel.
         share: u64,
-        /// Groups that a block of the `grid` kernel reads per step of its loop over a row, or a warp of
-        /// the `warp` kernel before it examines them; not zero, and at most
+        /// Groups that a block of the `grid` kernel, or a warp of the `warp` kernel, reads per step of
+        /// its loop over a row; not zero, and at most
         /// [`GROUPS_IN_FLIGHT`](crate::reducer::GROUPS_IN_FLIGHT) per thread.
         tile: u64,
-        /// [`TOP_SLOT_BYTES`](crate::reducer::TOP_SLOT_BYTES) per block, all zero, for the `grid` kernel
-        /// with more than one block per row. Ignored otherwise.
+        /// Memory for the cells of the `grid` kernel's blocks:
+        /// [`TOP_SLOT_BYTES`](crate::reducer::TOP_SLOT_BYTES) per block, all zero. Ignored if there is
+        /// one block per row.
         slots: *mut u64,
-        /// The results, row after row without gaps, 8-aligned: `k` per row in order,
-        /// [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES) each, the index in the row and the element.
+        /// The results, row after row without gaps, 8-aligned: `k` per row in order, each of
+        /// [`OUTPUT_BYTES`](crate::reducer::OUTPUT_BYTES): the index in the row, then the element.
         output: *mut u64,
     }
 
     /// Parameters of the reducer's kernels with one result per column of each of many matrices: an array
     /// of shape `matrices` × `len` × `width`, reduced along `len`.
     ReduceAxis<T> {
-        /// The matrices, from the first one's first row on: readable elements.
+        /// First element of the first matrix. All elements of all matrices are readable.
         input: *const T,
         /// Number of matrices; not zero.
         matrices: u64,
         /// Distance between the first elements of neighbouring matrices, in elements.
         apart: u64,
-        /// Number of rows per matrix, the elements of a column; not zero.
+        /// Number of rows per matrix, that is, elements per column; not zero.
         len: u64,
         /// Distance between the first elements of neighbouring rows, in elements.
         pitch: u64,
         /// Number of columns per matrix; not zero.
         width: u64,
-        /// Blocks per strip of columns, not zero and less than 2^31. Ignored by the `lanes` kernel.
+        /// Number of blocks per *strip*, the neighbouring columns that a block reduces: not zero, and
+        /// less than 2^31. Ignored by the `lanes` kernel.
         share: u64,
-        /// Threads of a block side by side, which is the width of a strip in packs or elements: not
-        /// zero, and at most the block size. Ignored by the `lanes` kernel.
+        /// Number of threads of a block that read the same row, each one or several columns of the
+        /// strip: not zero, and at most the block size. Ignored by the `lanes` kernel.
         across: u64,
-        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per column of each block, all zero, with more than
-        /// one block per strip. Ignored otherwise.
+        /// Memory for the blocks' cells: [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per column of each
+        /// block, all zero. Ignored if there is one block per strip.
         slots: *mut u64,
-        /// The results, column after column, as in [`ReduceRows`]. An index is a row's in its matrix.
+        /// The results, column after column, as in [`ReduceRows`]. An index is that of the row.
         output: *mut u64,
+        /// The form of the results, one of [`form`](crate::form).
+        form: u64,
+        /// The bits of the `f64` that is subtracted from the number of elements in a variance.
+        ddof: u64,
     }
 
     /// Parameters of the reducer's kernels that reduce an array of any strides along some axes, with one
-    /// result per position on the other axes, which are kept.
+    /// result per position on the other axes, the *kept* ones.
     ///
-    /// Kept and reduced positions are each counted along up to three axes, of which the first varies
-    /// fastest. The last, `outer`, has no length, because it ends with the positions. A missing axis has
-    /// length 1 and the strides of `outer`. Strides are in elements, even those of groups.
+    /// There are up to three kept and three reduced axes; the first one varies fastest. The last one,
+    /// `outer`, has no length field: [`results`](Self::results) or [`units`](Self::units) limit it. A
+    /// missing axis has length 1 and the strides of `outer`. Strides are in elements, even in the
+    /// `groups` kernel.
     ReduceView<T> {
-        /// Element at the first position of all axes. All elements at positions are readable.
+        /// Element at index 0 of all axes. The elements at all positions are readable.
         input: *const T,
         /// Number of results; not zero, and at most 2^31.
         results: u64,
@@ -385,7 +404,7 @@ arguments! {
         /// Length of the first reduced axis in units: elements, or in the `groups` kernel groups of 16
         /// bytes. Not zero, and at most 2^31.
         reduced_len_0: u64,
-        /// Length of the second reduced axis; likewise.
+        /// Length of the second reduced axis: not zero, and at most 2^31.
         reduced_len_1: u64,
         /// Stride of the first reduced axis.
         reduced_stride_0: u64,
@@ -393,22 +412,27 @@ arguments! {
         reduced_stride_1: u64,
         /// Stride of the outermost reduced axis.
         reduced_stride_outer: u64,
-        /// Minimum number of units for each thread that shares a result.
+        /// Number of units per thread of a result, rounded down.
         units: u64,
-        /// Number of these threads, the first ones, that take one more unit.
+        /// Number of threads, the first ones of each result, that reduce one more unit.
         rest: u64,
-        /// Nonzero if neighbouring threads take neighbouring units of a result; else they take units of
-        /// neighbouring results.
+        /// Nonzero if neighbouring threads read neighbouring units of one result. Zero if they read
+        /// units of neighbouring results.
         along: u64,
-        /// Results per block: a power of two, as the block size is, and at most that.
+        /// Results per block. Both this and the block size are powers of two; it is at most the block
+        /// size.
         across: u64,
-        /// Blocks that share these `across` results; not zero and less than 2^20.
+        /// Number of blocks that share the same `across` results; not zero and less than 2^20.
         share: u64,
-        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per result of each block, all zero, with more than
-        /// one block per result. Ignored otherwise.
+        /// Memory for the blocks' cells: [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per result of each
+        /// block, all zero. Ignored if there is one block per result.
         slots: *mut u64,
-        /// The results, as in [`ReduceRows`]. An index counts elements in the order of the units.
+        /// The results, as in [`ReduceRows`]. An index counts elements along the reduced axes.
         output: *mut u64,
+        /// The form of the results, one of [`form`](crate::form).
+        form: u64,
+        /// The bits of the `f64` that is subtracted from the number of elements in a variance.
+        ddof: u64,
     }
 
     /// Parameters of the kernel that reports the facts of a user-defined reduction.
@@ -428,10 +452,10 @@ arguments! {
         output: *mut u64,
     }
 
-    /// Parameters of the reducer's kernel with one result per segment, whose offsets were checked. One
-    /// block of [`BLOCK`](crate::segments::BLOCK) threads per `per_block` tiles.
+    /// Parameters of the reducer's kernel with one result per segment. The offsets have been checked.
+    /// The launch has one block of [`BLOCK`](crate::segments::BLOCK) threads per `per_block` tiles.
     ReduceSegments<T> {
-        /// Elements of all segments: `n` readable ones, from the first offset on.
+        /// The element at the first offset, the first of `n` readable ones.
         input: *const T,
         /// Number of elements.
         n: u64,
@@ -442,24 +466,29 @@ arguments! {
         offsets: *const u32,
         /// Words of an offset: 1 or 2.
         offset_words: u64,
-        /// The first offset; the last one is `n` more.
+        /// The first offset. The last offset is `first + n`.
         first: u64,
-        /// Number of segments that end before each tile, and before the end of the last one.
+        /// Number of segments that end before each tile; one more entry, for the end of the last tile.
         starts: *const u64,
         /// Number of tiles.
         tiles: u64,
         /// Tiles that a block processes in turn: 1 to [`MOST_TILES`](crate::segments::MOST_TILES).
         per_block: u64,
-        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) for each of `ring` blocks, all zero.
+        /// Memory for partial results of segments that continue past a block: `ring` slots of
+        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES), all zero.
         slots: *mut u64,
-        /// Number of blocks with slots: 2 or more, and at least the number of blocks that run at once.
+        /// Number of slots: 2 or more, and at least the number of blocks that run at once.
         ring: u64,
-        /// The results, as in [`ReduceRows`]; for an empty segment that of no elements in
+        /// The results, as in [`ReduceRows`]. An empty segment has the result of no elements in
         /// [`ReduceCounted`].
         output: *mut u64,
+        /// The form of the results, one of [`form`](crate::form).
+        form: u64,
+        /// The bits of the `f64` that is subtracted from the number of elements in a variance.
+        ddof: u64,
     }
 
-    /// Parameters of the kernel that checks segment offsets. Any one-dimensional launch in whole warps.
+    /// Parameters of the kernel that checks segment offsets, in a one-dimensional launch of whole warps.
     CheckOffsets {
         /// Offsets as in [`ReduceSegments`], but in any order.
         offsets: *const u32,
@@ -471,7 +500,7 @@ arguments! {
         most: u64,
         /// Number of elements and segment ends per tile.
         tile: u64,
-        /// [`REPORT_WORDS`](crate::segments::REPORT_WORDS) words, all zero.
+        /// The report: [`REPORT_WORDS`](crate::segments::REPORT_WORDS) writable words, all zero.
         report: *mut u64,
         /// Starts of tiles as in [`ReduceSegments`]: `tiles` writable words.
         starts: *mut u64,
@@ -479,7 +508,7 @@ arguments! {
         tiles: u64,
     }
 
-    /// Parameters of the kernel that finds where tiles begin on the path. Any one-dimensional launch.
+    /// Parameters of the kernel that finds where tiles begin on the [path](crate::segments).
     FindTiles {
         /// Offsets as in [`ReduceSegments`].
         offsets: *const u32,
@@ -495,7 +524,7 @@ arguments! {
         tiles: u64,
     }
 
-    /// Parameters of the kernel that counts runs of equal keys. Any number of blocks of
+    /// Parameters of the kernel that counts runs of equal keys, with any number of blocks of
     /// [`BLOCK`](crate::runs::BLOCK) threads.
     CountRuns<T> {
         /// `n` readable keys.
@@ -504,7 +533,7 @@ arguments! {
         n: u64,
         /// One writable word per block: the number of runs that begin in its piece of the keys.
         counts: *mut u64,
-        /// [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
+        /// Memory for the blocks' cells: [`SLOT_BYTES`](crate::reducer::SLOT_BYTES) per block, all zero.
         slots: *mut u64,
         /// Number of runs: 8 writable bytes, 8-aligned.
         output: *mut u64,
@@ -571,11 +600,11 @@ arguments! {
         vectors: u64,
     }
 
-    /// Parameters of a kernel without any.
+    /// Parameters of a kernel that has none.
     Empty {}
 }
 
-/// Returns whether the fields are 8 bytes each and fill the struct, as [`Arguments`] requires.
+/// Returns whether the struct consists of 8-byte fields without padding, as [`Arguments`] requires.
 const fn fills<A: Arguments>() -> bool {
     let (mut end, mut at) = (0, 0);
     while at < A::PARAMETERS.len() {
@@ -626,7 +655,7 @@ mod tests {
     }
 
     #[test]
-    fn a_struct_hands_its_fields_on_in_their_order() {
+    fn struct_macros_pass_fields_in_order() {
         let (context, fields) = ReduceOnce!(listed![a b]);
         assert_eq!(context, "a b");
         let names: [&str; 5] = fields.map(|(name, _)| name);
@@ -638,7 +667,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_is_where_its_field_is() {
+    fn parameters_match_their_fields() {
         let arguments = CopyStrided::<f32> {
             input: core::ptr::without_provenance(1),
             n: 2,
@@ -648,7 +677,7 @@ mod tests {
         let start = (&raw const arguments).cast::<u8>();
         for (parameter, expected) in CopyStrided::<f32>::PARAMETERS.iter().zip(1_u64..) {
             assert_eq!(parameter.pointer, ["input", "output"].contains(&parameter.name));
-            // SAFETY: offset and size are those of an 8-byte field, which holds a plain number.
+            // SAFETY: each parameter is an initialised field of 8 bytes; any 8 bytes are a `u64`.
             let found = unsafe { start.add(parameter.offset).cast::<u64>().read() };
             assert_eq!((parameter.size, found), (8, expected), "{}", parameter.name);
         }
