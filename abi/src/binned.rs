@@ -1,13 +1,12 @@
-//! Binned sums: sums of floats that have the same bits in any order.
+//! Binned sums: sums of floats whose bits do not depend on the order of the terms.
 //!
 //! # The result
 //! Terms have the type of the sum, `f32` or `f64`. With the constants of the table, a term belongs to
-//! *bin* t, the least integer from the lowest bin on with |term| < 2^((t + 1)W - 1). Let t be the
-//! highest bin of any term. Each term is rounded to a multiple of the *unit* 2^((t - K + 1)W), the
-//! rounded terms are added exactly, and the sum is rounded once to the type. Both roundings are to
-//! nearest, ties to even; a sum that is too large becomes an infinity. A sum of 0 is +0. If any term is
-//! NaN, or there are infinities of both signs, the sum is NaN; otherwise, if there is an infinity, the
-//! sum is that infinity.
+//! the lowest *bin* t with |term| < 2^((t + 1)W - 1). From here on, t is the highest bin of all terms.
+//! Each term is rounded to a multiple of the *unit* 2^((t - K + 1)W), the rounded terms are added
+//! exactly, and the sum is rounded once to the type. Both roundings are to nearest, ties to even; a sum
+//! that is too large becomes an infinity. A sum of 0 is +0. If any term is NaN, or there are infinities
+//! of both signs, the sum is NaN; otherwise, if there is an infinity, the sum is that infinity.
 //!
 //! | type | W: bits of a bin | K: digits kept | bins | unit / largest magnitude |
 //! |---|--:|--:|---|---|
@@ -17,11 +16,11 @@
 //! This defines the sum by the set of its terms. It depends neither on their order nor on their
 //! distribution over threads, and is the same in other programs and on other machines.
 //!
-//! The error of a term is at most half a unit. For n terms it is at most n * 2^-46 of the largest
-//! magnitude in `f32` and n * 2^-84 in `f64`, besides the rounding of the result. If the unit divides
-//! all terms, the result is their exact sum, rounded once. This holds for half-precision numbers, for
-//! integers below 2^68 in `f32` and below 2^111 in `f64`, and for terms that all belong to the lowest
-//! bin, whose unit divides the smallest number.
+//! The error of a term is at most half a unit. For n terms, the error is at most n * 2^-46 of the
+//! largest magnitude in `f32` and n * 2^-84 in `f64`, plus the rounding of the result. If the unit
+//! divides all terms, the result is their exact sum, rounded once. This holds for half-precision
+//! numbers, for integers below 2^68 in `f32` and below 2^111 in `f64`, and for terms that all belong to
+//! the lowest bin, whose unit divides the smallest number.
 //!
 //! ```
 //! use warpfold_abi::binned::Running;
@@ -33,49 +32,48 @@
 //! ```
 //!
 //! # How it is computed
-//! A term is scaled by 2^(-tW), and its digits are extracted from the front. Adding 1.5 * 2^23 rounds an
-//! `f32` to an integer, ties to even, in the last places of the sum: this is the first digit. The
-//! remainder is exact and at most one half; adding 1.5 * 2^(23 - W) gives the next W bits, and so on.
-//! Digits are added as integers.
+//! A term is scaled by 2^(-tW), and its digits are extracted, the most significant first. Adding
+//! 1.5 * 2^23 rounds an `f32` to an integer, ties to even, in the low bits of the sum: this is the first
+//! digit. The remainder is exact and at most one half; adding 1.5 * 2^(23 - W) gives the next W bits,
+//! and so on. Digits are added as integers.
 //!
 //! (Scaling is exact unless the scaled term is so small that all its digits are 0. So the digits are the
 //! same if a compiler fuses the scaling with the addition.)
 //!
-//! The highest bin need not be known in advance. Addition starts with the lowest bin as the first. When
-//! a term belongs to a higher one, that becomes the first bin; the digits move down by as many places,
-//! and digits past the last place are dropped. The rest equals what the new first bin would have given
-//! from the start:
+//! The highest bin need not be known in advance. Addition starts with the lowest bin as the *first bin*.
+//! A term of a higher bin makes that the first bin: the sums of digits move down by the difference in
+//! places, and sums past the last place are dropped. The remaining sums are what the new first bin would
+//! have given from the start:
 //!
-//! - The digits of a term down to any place add up to the term, rounded to a multiple of that place. For
-//!   the part that was extracted before is a multiple of the previous place, and therefore an even
-//!   multiple of this one. The multiple nearest to the whole term is that part plus the multiple nearest
-//!   to the remainder, and ties go to the same even multiple.
-//! - So the digits add up to the same for any first bin, if the term belongs to no higher one.
-//! - The places of a new first bin are old places, which keep their digits, or places above them. At
-//!   these, earlier terms have the digit 0, because they are below half of the place above their bin.
+//! - The digits of a term down to any place add up to the term, rounded to a multiple of that place: the
+//!   digits extracted before add up to a multiple of the place above, which is an even multiple of this
+//!   place. Rounding the remainder and rounding the whole term therefore agree, also for ties.
+//! - So the digits down to a place have the same sum for every first bin from the term's bin on.
+//! - The places of a new first bin are old places, which keep their digits, or places above them. At the
+//!   places above, earlier terms have the digit 0, because they are below half of such a place.
 //!
-//! It does not matter either which of several partial sums has a term: two partial sums are added with
-//! the higher of their first bins.
+//! A term may be added to any of several partial sums, because two partial sums are added with the
+//! higher of their first bins.
 //!
 //! A digit is at most 2^(W - 1) in magnitude, so that an `i64` holds the sum of 2^35 of them.
 //!
-//! (Bins of a fixed grid, of which the highest few are kept: J. Demmel and H. D. Nguyen, *Parallel
-//! Reproducible Summation*, IEEE Transactions on Computers 64, 2015. Their sums of digits are floats,
-//! which are renormalised.)
+//! (The fixed grid of bins, with only the highest few kept, is from J. Demmel and H. D. Nguyen,
+//! *Parallel Reproducible Summation*, IEEE Transactions on Computers 64, 2015. There, sums of digits are
+//! floats, which are renormalised.)
 
-/// Sums of the digits of terms. `f32` and `f64` implement it for binned sums.
+/// Sums of the digits of terms. `f32` and `f64` implement it for [binned sums](self).
 pub trait Sums: Copy + 'static {
     /// Type of the terms.
     type Term: Float;
-    /// Number of 32-bit words that the sums are exchanged as.
+    /// Number of 32-bit words in which threads exchange the sums.
     const WORDS: u32;
-    /// Number of terms that [`Kept`](Self::Kept) has room for after [`keep`](Self::keep).
+    /// Number of terms that can be added to a new [`Kept`](Self::Kept) before it overflows.
     const CAPACITY: u32;
     /// Digits of a term, the highest first.
     type Near: Copy;
     /// Sums of the digits of up to 2^35 terms.
     type Digits: Copy;
-    /// A thread's own sums of digits.
+    /// A thread's running sums of digits, to which terms are added.
     type Kept: Copy;
     /// The sums of no terms.
     const NOTHING: Self::Digits;
@@ -84,48 +82,49 @@ pub trait Sums: Copy + 'static {
     fn digits(scaled: Self::Term) -> Self::Near;
     /// Adds the digits of a term.
     fn deposit(kept: &mut Self::Kept, digits: Self::Near);
-    /// Starts a thread's sums from these, with this first bin, counted from the lowest.
+    /// Converts sums with [first bin](self) `bin`, counted from the lowest, to a thread's sums.
     fn keep(digits: Self::Digits, bin: u32) -> Self::Kept;
-    /// Returns the sums of everything added.
+    /// Converts a thread's sums to [`Digits`](Self::Digits).
     fn total(kept: Self::Kept) -> Self::Digits;
     /// Adds two sums with the same first bin.
     fn plus(a: Self::Digits, b: Self::Digits) -> Self::Digits;
-    /// Returns the sums with the first bin raised by `bins`.
+    /// Returns the sums with the [first bin](self) raised, and so the digits moved down, by `bins`.
     fn lowered(digits: Self::Digits, bins: u32) -> Self::Digits;
     /// Applies a function to each integer of the sums.
     fn map(digits: Self::Digits, of: &mut impl Each) -> Self::Digits;
 
-    /// Normalises sums whose integers were each added up over the lanes of a warp.
+    /// Normalises sums after each of their integers has been added up over the lanes of a warp.
     #[inline(always)]
     fn of_lanes(digits: Self::Digits) -> Self::Digits {
         digits
     }
 
-    /// Returns whether [`digits`](Self::digits) covers all digits of a scaled term that fits.
+    /// Returns whether [`digits`](Self::digits) returns all digits of a scaled term that fits.
     #[inline(always)]
     fn is_short(_kept: &Self::Kept, _scaled: Self::Term) -> bool {
         true
     }
 
-    /// Adds the digits that [`digits`](Self::digits) does not cover; returns the terms without them.
+    /// Adds the digits that [`digits`](Self::digits) does not return, and removes them from the terms.
     #[inline(always)]
     fn shortened<T: Terms<Self::Term>>(_kept: &mut Self::Kept, scaled: T) -> T {
         scaled
     }
 
-    /// Returns the scale of terms for a first bin, counted from the lowest.
+    /// Returns the `scale` argument of [`scaled`](Self::scaled) and [`fits`](Self::fits) for a [first
+    /// bin](self), counted from the lowest.
     #[inline(always)]
     fn scale(bin: u32) -> Self::Term {
         Float::scale(bin)
     }
 
-    /// Scales a term for the first bin.
+    /// Scales a term for the [first bin](self).
     #[inline(always)]
     fn scaled(term: Self::Term, scale: Self::Term) -> Self::Term {
         term.times(scale)
     }
 
-    /// Returns whether a scaled term is finite and in the first bin, of this scale, or a lower one.
+    /// Returns whether a scaled term is finite and belongs to the [first bin](self) or a lower one.
     #[inline(always)]
     fn fits(scaled: Self::Term, _scale: Self::Term) -> bool {
         scaled.fits()
@@ -146,7 +145,7 @@ pub trait Each {
     fn single(&mut self, number: i32) -> i32;
 }
 
-/// Maps integers as 32-bit words, the low word of 64 bits first.
+/// A function on integers that maps their 32-bit words, the low word first.
 struct EachWord<'a, F>(&'a mut F);
 
 impl<F: FnMut(u32) -> u32> Each for EachWord<'_, F> {
@@ -167,43 +166,43 @@ impl<F: FnMut(u32) -> u32> Each for EachWord<'_, F> {
 pub trait Float: Sums<Term = Self> {
     /// Bits per bin.
     const WIDTH: u32;
-    /// Number of digits kept.
+    /// Number of digits that each term has.
     const PLACES: u32;
-    /// Lowest bin; the highest is its negative.
+    /// Lowest bin. The highest bin is `-LOWEST`.
     const LOWEST: i32;
     /// Exponent h such that no sum of 2^35 terms, divided by 2^h, overflows an `f64`.
     const HEADROOM: i32;
     /// The number 0.
     const ZERO: Self;
 
-    /// Returns the number of larger magnitude; neither may be NaN.
+    /// Returns the number of larger magnitude; neither number may be NaN.
     #[must_use]
     fn larger(self, other: Self) -> Self;
     /// Returns the bin of a finite number, counted from the lowest.
     fn bin(self) -> u32;
     /// Returns the [`Partial::specials`] flags of this number; 0 if it is finite.
     fn specials(self) -> u32;
-    /// Returns the factor that scales terms for this first bin, counted from the lowest.
+    /// Returns the factor that scales terms for this [first bin](self), counted from the lowest.
     fn scale(bin: u32) -> Self;
     /// Returns the product of a term and a scale.
     fn times(self, scale: Self) -> Self;
-    /// Returns whether a scaled term belongs to the first bin or a lower one. False for NaN.
+    /// Returns whether a scaled term belongs to the [first bin](self) or a lower one. False for NaN.
     fn fits(self) -> bool;
     /// Returns the number nearest to the sum of finite terms.
     fn nearest(digits: Self::Digits, bin: u32) -> Self;
     /// Returns whether the sum of finite terms is negative, and a value and an exponent such that
-    /// `value * 2^exponent` rounds as the sum's magnitude does.
+    /// `value * 2^exponent` rounds to the same float as the sum's magnitude.
     fn front(digits: Self::Digits, bin: u32) -> (bool, u64, i32);
-    /// Returns the sum of terms that are not all finite.
+    /// Returns the sum of terms with these [`Partial::specials`] flags, which are not 0.
     fn special(specials: u32) -> Self;
 }
 
-/// Flag in [`Partial::specials`] of +infinity.
+/// Flag for +infinity in [`Partial::specials`].
 const POSITIVE: u32 = 1;
-/// Flag in [`Partial::specials`] of -infinity. With both flags, the sum is NaN.
+/// Flag for -infinity in [`Partial::specials`]. With both flags, the sum is NaN.
 const NEGATIVE: u32 = 2;
 
-/// Leading bits of a sum: `value * 2^exponent`. If `value` has 64 bits, bit 0 also records dropped bits.
+/// Leading bits of a sum: `value * 2^exponent`. With 64 bits, bit 0 is also set if a dropped bit is 1.
 #[derive(Clone, Copy)]
 struct Front {
     value: u64,
@@ -214,7 +213,7 @@ impl Front {
     /// Appends the next digit, of `width` bits.
     #[inline(always)]
     fn then(self, digit: u64, width: u32) -> Self {
-        // Bits of the digit that fit. If some do not, none of any later digit do.
+        // Number of the digit's bits that fit. If not all of them fit, no later digit fits at all.
         let room = Ord::min(leading_zeros(self.value), width);
         let left = width - room;
         let lost = digit & ((1 << left) - 1) != 0;
@@ -223,8 +222,8 @@ impl Front {
     }
 }
 
-/// Returns the number of leading zeros, 63 for 0. Not `u64::leading_zeros`, whose result rust-cuda's
-/// compiler assumes to exceed the width of a digit, whatever the number is.
+/// Returns the number of leading zeros, 63 for 0. Replaces `u64::leading_zeros`, because rust-cuda's
+/// compiler assumes that its result always exceeds the width of a digit.
 #[inline(always)]
 pub(crate) fn leading_zeros(mut number: u64) -> u32 {
     let (mut zeros, mut step) = (0, u64::BITS / 2);
@@ -238,13 +237,14 @@ pub(crate) fn leading_zeros(mut number: u64) -> u32 {
     zeros
 }
 
-/// Digits are named, because a GPU may place an array that a loop indexes in local memory.
+/// Implements binned sums. Each digit is a variable, because an array that a loop indexes may be placed
+/// in a GPU's local memory.
 macro_rules! floats {
     ($(
         $Float:ident as $Bits:ident, $power:ident: bins of $width:literal bits, up to $highest:literal;
         $places:literal digits $digits:tt, carried $carried:tt, kept $kept:tt;
     )*) => {$(
-        /// Returns a power of two that is a normal number.
+        /// Returns 2^`exponent`, which must be a normal number.
         pub(crate) const fn $power(exponent: i32) -> $Float {
             let biased = exponent + $Float::MAX_EXP - 1;
             $Float::from_bits((biased as $Bits) << ($Float::MANTISSA_DIGITS - 1))
@@ -254,10 +254,10 @@ macro_rules! floats {
             // The highest bin holds the largest number, and its scale is a normal number.
             assert!(($highest + 1) * $width > $Float::MAX_EXP);
             assert!($highest * $width < $Float::MAX_EXP - 1);
-            // The lowest unit divides the smallest number.
+            // The unit of the lowest bin divides the smallest subnormal number.
             let smallest = $Float::MIN_EXP - $Float::MANTISSA_DIGITS as i32;
             assert!(($highest + <$Float as Float>::PLACES as i32 - 1) * $width >= -smallest);
-            // A signed digit fits in the last places of a sum.
+            // A signed digit fits in the mantissa of the sum that extracts it.
             assert!($width < $Float::MANTISSA_DIGITS);
         };
 
@@ -334,7 +334,7 @@ macro_rules! floats {
         [$($from:ident to $to:ident),*]) => {
         #[inline(always)]
         fn front(digits: Self::Digits, bin: u32) -> (bool, u64, i32) {
-            // Normalises all digits but the first to 0..2^WIDTH.
+            // Carries from the last digit up, so that all digits but the first are in 0..2^WIDTH.
             let carried = |digits: Self::Digits| {
                 let [mut $first $(, mut $digit)*] = digits;
                 $(
@@ -356,9 +356,9 @@ macro_rules! floats {
         #[inline(always)]
         fn nearest(digits: Self::Digits, bin: u32) -> Self {
             let (negative, value, exponent) = Self::front(digits, bin);
-            // The only rounding is that of `value`: a sum so small that the product is subnormal is a
-            // multiple of the smallest number, as all terms are. Two factors, because the power alone
-            // may be too small.
+            // Only the conversion of `value` rounds: a subnormal product is exact, because the sum, like
+            // all terms, is a multiple of the smallest subnormal number. Two factors, because one power
+            // may underflow.
             let half = exponent / 2;
             let magnitude = value as Self * $power(half) * $power(exponent - half);
             if negative { -magnitude } else { magnitude }
@@ -374,7 +374,7 @@ macro_rules! floats {
 
         #[inline(always)]
         fn digits(scaled: Self) -> Self::Near {
-            /// Returns a constant so large that the last place of sums with it is that of the digit.
+            /// Returns a constant so large that adding it to a number rounds to the digit's place.
             const fn large(place: i32) -> $Float {
                 1.5 * $power($Float::MANTISSA_DIGITS as i32 - 1 - place * $width)
             }
@@ -390,7 +390,7 @@ macro_rules! floats {
 
         #[inline(always)]
         fn plus(a: Self::Digits, b: Self::Digits) -> Self::Digits {
-            // Wraps: a term that does not fit has meaningless digits, and its sum is discarded.
+            // Wraps, because a term that does not fit has meaningless digits, which are discarded.
             [a[$first_place].wrapping_add(b[$first_place]) $(, a[$place].wrapping_add(b[$place]))*]
         }
 
@@ -398,7 +398,7 @@ macro_rules! floats {
         fn lowered(mut digits: Self::Digits, bins: u32) -> Self::Digits {
             let mut left = Ord::min(bins, Self::PLACES);
             while left > 0 {
-                #[allow(unused_variables)] // The last one falls out.
+                #[allow(unused_variables)] // The last one is dropped.
                 let [$first $(, $digit)*] = digits;
                 digits = [0 $(, $above)*];
                 left -= 1;
@@ -411,7 +411,7 @@ macro_rules! floats {
             [of.double(digits[$first_place]) $(, of.double(digits[$place]))*]
         }
     };
-    // Kept in 64 bits.
+    // A thread adds up digits in 64 bits.
     (@kept [i64 $($place:literal)*]) => {
         const CAPACITY: u32 = u32::MAX;
         type Kept = Self::Digits;
@@ -431,7 +431,7 @@ macro_rules! floats {
             kept
         }
     };
-    // Kept in 32 bits, which is cheaper, and moved to 64 bits from time to time.
+    // A thread adds up digits in 32 bits, which is cheaper, and moves the sums before they overflow.
     (@kept [i32 $($place:literal)*]) => {
         const CAPACITY: u32 = (i32::MAX >> (<Self as Float>::WIDTH - 1)) as u32;
         type Kept = (Self::Near, Self::Digits);
@@ -461,15 +461,15 @@ floats! {
         kept [i64 0 1 2 3];
 }
 
-/// First bit of the specials in the word that they share with the bin.
+/// Lowest bit of [`Partial::specials`] in the word that also holds [`Partial::bin`].
 const SPECIALS_FROM: u32 = 16;
 
-/// Sum of up to 2^35 terms, to which others can be added.
+/// Unrounded sum of up to 2^35 terms.
 #[derive(Debug, Clone, Copy)]
 pub struct Partial<S: Sums> {
     /// Sums of the terms' digits, the first in units of 2^(tW) for the first bin t.
     pub digits: S::Digits,
-    /// First bin, counted from the lowest: no finite term belongs to a higher one.
+    /// First bin, counted from the lowest: no finite term belongs to a higher bin.
     pub bin: u32,
     /// Flags of terms that are not finite: 1 for +infinity, 2 for -infinity, 3 for both or NaN.
     pub specials: u32,
@@ -481,7 +481,7 @@ impl<S: Sums> Partial<S> {
     /// Number of 32-bit words: those of the sums, and one for the bin and the specials.
     pub const WORDS: u32 = S::WORDS + 1;
 
-    /// Returns the sum with `through` applied to each word.
+    /// Returns the sum with `through` applied to each 32-bit word.
     #[inline(always)]
     #[must_use]
     pub fn map_words(self, through: &mut impl FnMut(u32) -> u32) -> Self {
@@ -498,7 +498,7 @@ impl<S: Sums> Partial<S> {
         sum
     }
 
-    /// Adds a term, without the need for a [`Running`] sum.
+    /// Adds a term. A [`Running`] sum adds many terms faster.
     #[inline(always)]
     pub fn add(&mut self, term: S::Term) {
         let scale = S::scale(self.bin);
@@ -522,7 +522,7 @@ impl<S: Sums> Partial<S> {
         Self { digits: S::lowered(self.digits, bin - self.bin), bin, ..self }
     }
 
-    /// Returns the sum of the terms of both.
+    /// Returns the sum of the terms of both sums.
     #[inline(always)]
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
@@ -575,7 +575,7 @@ pub trait Terms<S>: Copy {
     fn map(self, of: impl FnMut(S) -> S) -> Self;
 }
 
-/// Unrolled for the same reason as [`floats`].
+/// Implements [`Terms`] without loops, for which a GPU would place the array in local memory.
 macro_rules! terms {
     ($([$($term:ident)*];)*) => {$(
         impl<S: Copy> Terms<S> for [S; [$(stringify!($term)),*].len()] {
@@ -610,7 +610,7 @@ pub struct Running<S: Sums> {
     scale: S::Term,
     bin: u32,
     specials: u32,
-    /// Number of terms that can be added before the digits must be moved.
+    /// Number of terms that can be added before the thread's sums may overflow.
     room: u32,
 }
 
@@ -648,7 +648,8 @@ impl<S: Sums> Running<S> {
         let mut fit = self.has_room_for(scaled);
         let mut short = true;
         scaled.each(|term| short &= S::is_short(&self.kept, term));
-        // A single branch, which few terms take. NaNs do not fit, so that others need no check for NaN.
+        // A single branch, which few terms take. NaN does not fit, so terms that fit need no check for
+        // it.
         if !(fit & short) {
             let mut terms = terms;
             if SKIPS && !fit {
@@ -676,7 +677,7 @@ impl<S: Sums> Running<S> {
         terms.map(|term| S::scaled(term, self.scale))
     }
 
-    /// Returns whether the scaled terms all belong to the first bin or a lower one, and have room.
+    /// Returns whether the scaled terms belong to the first bin or a lower one, and fit in `room`.
     #[inline(always)]
     fn has_room_for<T: Terms<S::Term>>(&self, scaled: T) -> bool {
         let mut fit = S::CAPACITY == u32::MAX || self.room >= T::LEN;
@@ -684,8 +685,8 @@ impl<S: Sums> Running<S> {
         fit
     }
 
-    /// Slow path: raises the first bin and empties the 32-bit digits so that the terms fit. Records
-    /// those that are not finite and replaces them by 0.
+    /// Raises the first bin and moves narrow sums to wide ones, so that the terms fit (slow path).
+    /// Records the flags of terms that are not finite, and replaces these terms by 0.
     #[inline(always)]
     fn make_room<T: Terms<S::Term>>(&mut self, terms: T) -> T {
         let mut sum = self.close();

@@ -1,18 +1,18 @@
 //! User-defined reductions: limits, the facts that their kernels report, and the test of their laws.
 
-/// Maximum bytes of an element: a thread holds four in registers.
+/// Maximum bytes of an element: a thread holds four elements in registers.
 pub const MOST_ELEMENT_BYTES: u64 = 64;
 
 /// Maximum bytes of a result.
 pub const MOST_OUTPUT_BYTES: u64 = 64;
 
-/// Maximum alignment of a result's type, which every result's address has.
+/// Maximum alignment of a result's type: output memory has no larger one.
 pub const MOST_OUTPUT_ALIGN: u64 = 8;
 
 /// Version of the interface between these kernels and the host, raised with every change.
 pub const FORMAT: u64 = 5;
 
-/// Facts about a reduction that its kernels were compiled with.
+/// Facts about a user-defined reduction, as its kernels were compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Facts {
@@ -26,8 +26,8 @@ pub struct Facts {
     pub output_bytes: u64,
     /// Alignment of the result type.
     pub output_align: u64,
-    /// 1 if compiled for compute capability 9.0, with the `bulk` kernel and kernels that wait for the
-    /// previous launch themselves. Else 0.
+    /// 1 if the kernels were compiled for compute capability 9.0: there is a `bulk` kernel, and all
+    /// kernels support programmatic dependent launch. Else 0.
     pub sm_90: u64,
     /// 1 if an element's contribution depends on its index. Else 0.
     pub indexed: u64,
@@ -44,15 +44,15 @@ impl Facts {
     }
 }
 
-/// Results of the `laws` kernel per pair (i, j) of n elements: a, e ∘ a, a ∘ e, a ∘ b, b ∘ a, (a ∘ b) ∘
-/// c and a ∘ (b ∘ c), where a, b and c are the elements i, j and (i + j + 1) mod n, and e is the
-/// identity.
+/// Number of results of the `laws` kernel per pair (i, j) of n elements: a, e ∘ a, a ∘ e, a ∘ b, b ∘ a,
+/// (a ∘ b) ∘ c and a ∘ (b ∘ c), where a, b and c are the elements i, j and (i + j + 1) mod n, and e is
+/// the identity.
 pub const LAW_RESULTS: usize = 7;
 
 /// Maximum number of elements whose pairs the `laws` kernel tests.
 pub const MOST_LAW_ELEMENTS: usize = 64;
 
-/// Returns whether elements of `bytes` bytes are loaded in 16-byte groups, which is so if their size
+/// Returns whether elements of `bytes` bytes are loaded in 16-byte groups, that is, whether their size
 /// divides 16. Otherwise, a group is a single element.
 pub const fn in_groups(bytes: u64) -> bool {
     bytes > 0 && (crate::reducer::GROUP_BYTES as u64).is_multiple_of(bytes)

@@ -1,6 +1,6 @@
-//! Sizes of individual kernels of the ladder.
+//! Sizes for single kernels of the *ladder*, the suite's series of ever faster reductions.
 
-/// Blocks per cluster of the `cluster` kernel: what every device with clusters supports.
+/// Blocks per cluster of the `cluster` kernel: the size that every device with clusters supports.
 pub const CLUSTER_BLOCKS: u32 = 8;
 
 /// Tiles of the `bulk_copy` kernel in shared memory: one is reduced, the others are in flight.

@@ -1,10 +1,10 @@
 //! Meetings: memory of one device in which launches on several devices combine their results.
 //!
 //! A meeting consists of an arrival counter of [`HEAD_BYTES`] and a cell of [`CELL_BYTES`] per member.
-//! Each launch writes its partial result to its member's cell, and after it the result of its own
-//! elements if the partial result does not determine it. Then it increments the counter. The last launch
-//! to arrive combines all cells in member order and writes the result, so that no launch waits for
-//! another, whatever their order. The counter is zero again afterwards; cells need not be.
+//! Each launch writes its partial result to its member's cell, followed by the result of its own
+//! elements if the partial result alone does not determine it. Then it increments the counter. The last
+//! launch to arrive combines all cells in a fixed order and writes the result, so that no launch waits
+//! for another. The counter is zero again afterwards; cells need not be zero.
 
 use crate::reducer::{CARRIED_BYTES, OUTPUT_BYTES};
 

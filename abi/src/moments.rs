@@ -1,4 +1,4 @@
-//! Means and variances that have the same bits in any order.
+//! Means and variances whose bits do not depend on the order of the elements.
 //!
 //! The variance of n numbers is (n * sum of squares - square of the sum) / n^2. In floats, rounding
 //! leaves little of this difference of large numbers. Here the numbers are integers times a unit, so
@@ -7,7 +7,7 @@
 //! # The result
 //! For integers, the numbers are the elements. For floats, they are the elements as in a
 //! [binned sum](crate::binned), each rounded to a multiple of the unit that the largest magnitude
-//! determines. With A for their sum and B for the sum of their squares:
+//! determines. Let A be their sum and B the sum of their squares:
 //!
 //! - The mean is A, rounded to `f64`, divided by n.
 //! - The variance is n * B - A^2, never below 0, rounded to `f64`, divided by n, and by n again.
@@ -31,18 +31,17 @@
 //!
 //! # How it is computed
 //! A rounded element is the sum of its K digits of W bits, as integers times their places. Its square is
-//! the sum of the products of any two digits, times both places. So the sums of these K(K + 1) / 2
-//! products are kept as integers beside the sums of the digits. When the first bin rises by one, each
-//! digit becomes the next one, and the last is dropped. The sum of products of digits i and k becomes
-//! that of digits i + 1 and k + 1. As for the digits, this equals what the new first bin would have
-//! given from the start.
+//! the sum of the products of all pairs of digits, times both places. So the sums of these K(K + 1) / 2
+//! products are kept as integers, besides the sums of the digits. When the [first bin](crate::binned)
+//! rises by one, each digit becomes the next one, and the last is dropped. The sum of products of digits
+//! i and k becomes that of digits i + 1 and k + 1. As for digits, the new sums are what the new first
+//! bin would have given from the start.
 //!
-//! A product has 2W - 2 bits and a sign, and a sum over 2^35 elements 35 bits more. It is kept in two
-//! integers; the lower is carried into the upper before it can overflow or is exchanged.
+//! A product has 2W - 2 bits and a sign, and a sum over 2^35 elements 35 bits more. The sum is kept in
+//! two integers; the lower one is carried into the upper one before it can overflow or is exchanged.
 //!
-//! An `f16` needs no bins, because all are multiples of 2^-24 below 2^16, which every unit divides.
-//! Their sum is kept exactly. Each square is split into a front, a multiple of 2^-8, and the rest, and
-//! both are summed.
+//! `f16` elements need no bins: all are multiples of 2^-24 and below 2^16, so no unit would round them.
+//! Each square is split into a front, a multiple of 2^-8, and the rest, and both are summed.
 //!
 //! A `bf16` has 8 significant bits, and therefore two digits unless it is far below the largest element.
 //! The three sums of products of these two digits have a fast path; all others are computed as for
@@ -56,7 +55,7 @@ use crate::binned::{Each, Float, Partial, Sums, leading_zeros, power_f32, power_
 pub use bfloats::{KeptOfBfloats, OfBfloats};
 pub use halves::{KeptOfHalves, OfHalves};
 
-/// Mean and variance, the mean of the squared distances from the mean. Both are NaN for no elements.
+/// Mean and population variance, the mean squared distance from the mean. Both are NaN for no elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanAndVariance {
     /// Mean of the elements.
@@ -66,7 +65,8 @@ pub struct MeanAndVariance {
 }
 
 impl MeanAndVariance {
-    /// Computes both from `count` integers' sum and the sums of their squares' lower and upper 64 bits.
+    /// Computes mean and variance from the sum of `count` integers, and from the sums of the lower and
+    /// of the upper 64 bits of their squares.
     #[inline(always)]
     pub fn of_integers(count: u64, sum: i128, lower: u128, upper: u128) -> Self {
         let [low, high] = halves(sum.cast_unsigned());
@@ -83,7 +83,7 @@ fn halves(number: u128) -> [u64; 2] {
     [number as u64, (number >> 64) as u64]
 }
 
-/// Computes both from a sum of at most three words and a sum of squares of at most five.
+/// Computes mean and variance from a sum of at most three words and a sum of squares of at most five.
 #[inline(always)]
 fn mean_and_variance(count: u64, sum: Words, squares: Words) -> MeanAndVariance {
     let is_negative = sum.is_negative();
@@ -97,9 +97,9 @@ fn mean_and_variance(count: u64, sum: Words, squares: Words) -> MeanAndVariance 
     }
 }
 
-/// A signed integer in 64-bit words, the lowest first. Holds the results for 2^35 elements with 128-bit
-/// squares, and the difference for `f64`, which is below 2^292. The words are named, because an array
-/// that a loop indexes may be placed in a GPU's local memory.
+/// A signed integer in 64-bit words, the lowest first. Has room for 2^35 elements with 128-bit squares,
+/// and for n * B - A^2 (see [`moments`](self)) of `f64`, which is below 2^292. Each word is a variable,
+/// because an array that a loop indexes may be placed in a GPU's local memory.
 #[derive(Clone, Copy)]
 struct Words([u64; 6]);
 
@@ -135,7 +135,7 @@ impl Words {
         Self([a, b, c, d, e, f])
     }
 
-    /// Multiplies by 2^`bits`, below 2^64.
+    /// Multiplies by 2^`bits`; `bits` is less than 64.
     #[inline(always)]
     fn raised(self, bits: u32) -> Self {
         if bits == 0 {
@@ -159,7 +159,7 @@ impl Words {
         self.raised(width).plus(Self([digit.cast_unsigned(), sign, sign, sign, sign, sign]))
     }
 
-    /// Multiplies a number of at most five words, whose product has at most five, too.
+    /// Multiplies a number of at most five words. The product must fit in five words, too.
     #[inline(always)]
     fn times(self, number: u64) -> Self {
         let Self([a, b, c, d, e, _]) = self;
@@ -195,15 +195,14 @@ impl Words {
     }
 }
 
-/// Leading words of a number, whose words are appended one by one.
+/// Leading words of a number that is built word by word, the highest first.
 #[derive(Clone, Copy)]
 struct Front {
     /// Highest word that is not 0.
     high: u64,
     low: u64,
-    /// Number of words appended after the highest.
+    /// Number of words appended after `high`.
     behind: u32,
-    /// True if any later bit is set.
     rest: bool,
 }
 
@@ -235,8 +234,8 @@ fn with_borrow(a: u64, b: u64, borrow: bool) -> (u64, bool) {
     (rest, under | more)
 }
 
-/// Returns the product, the low half first. Not a 128-bit product, for which rust-cuda's compiler
-/// computes only that of the low halves.
+/// Returns the 128-bit product, the low half first. Does not multiply in `u128`, for which rust-cuda's
+/// compiler computes only the product of the low halves.
 #[inline(always)]
 pub fn product(a: u64, b: u64) -> [u64; 2] {
     const LOW: u64 = 0xffff_ffff;
@@ -246,25 +245,23 @@ pub fn product(a: u64, b: u64) -> [u64; 2] {
     [low & LOW | middle << 32, high + (left >> 32) + (right >> 32) + (middle >> 32)]
 }
 
-/// Returns `number * 2^exponent`; the power alone may be out of range. The number is 0 or from 2^-71
-/// (which is below 1 / (2^35)^2) to 2^293.
+/// Returns `number * 2^exponent`; the power alone may be out of range. The number is 0 or from 2^-71 to
+/// 2^293. (1 / n^2, for n = 2^35, is 2^-70.)
 #[inline(always)]
 fn scaled(number: f64, exponent: i32) -> f64 {
-    // The first product is never subnormal, so that only the second one rounds. Beyond the clamped
-    // exponents, every number overflows or becomes 0.
+    // Only the second product rounds, because the first is never subnormal. Exponents outside of the
+    // clamped range make every number overflow or become 0.
     let first = Ord::clamp(exponent, -950, 950);
     let second = Ord::clamp(exponent - first, -550, 250);
     number * power_f64(first) * power_f64(second)
 }
 
-/// Returns `sum + a * b`.
 #[cfg(target_arch = "nvptx64")]
 #[inline(always)]
 fn with_product(sum: i64, a: i32, b: i32) -> i64 {
     let all;
-    // A single instruction, because compilers multiply all 64 bits if a number was the lower half of an
-    // `f64`.
-    // SAFETY: arithmetic on registers.
+    // In assembly, because compilers would multiply 64 bits if a factor was the lower half of an `f64`.
+    // SAFETY: the instruction only computes on registers.
     unsafe {
         core::arch::asm!(
             "mad.wide.s32 {0}, {1}, {2}, {3};",
@@ -281,12 +278,12 @@ fn with_product(sum: i64, a: i32, b: i32) -> i64 {
     sum.wrapping_add(i64::from(a) * i64::from(b))
 }
 
-/// Returns `sum + a * b`, where all is exact.
+/// Returns `sum + a * b`; the product and the sum must be exact.
 #[cfg(target_arch = "nvptx64")]
 #[inline(always)]
 fn with_product_f64(sum: f64, a: f64, b: f64) -> f64 {
     let all;
-    // SAFETY: arithmetic on registers.
+    // SAFETY: the instruction only computes on registers.
     unsafe {
         core::arch::asm!(
             "fma.rn.f64 {0}, {1}, {2}, {3};",
@@ -310,7 +307,7 @@ pub trait Moments: Sums {
 }
 
 impl<S: Moments> Partial<S> {
-    /// Returns the mean and variance of the elements, whose number is `count`.
+    /// Returns the mean and variance of the `count` elements.
     #[inline(always)]
     pub fn moments(self, count: u64) -> MeanAndVariance {
         if self.specials == 0 {
@@ -320,16 +317,17 @@ impl<S: Moments> Partial<S> {
     }
 }
 
-/// Sums of K digits, and of the P products of two of them.
+/// Sums of K digits, and of the P products of any two digits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Products<const K: usize, const P: usize> {
     digits: [i64; K],
     low: [i64; P],
-    /// In units of 2^`CARRIED`; carried low sums are below one unit.
+    /// Upper parts of the sums, in units of 2^`CARRIED`. After a carry, `low` is below one unit.
     high: [i32; P],
 }
 
-/// Digits and products are named, because a GPU may place an array that a loop indexes in local memory.
+/// Implements [`Moments`]. Digits and products are variables, because an array that a loop indexes may
+/// be placed in a GPU's local memory.
 macro_rules! moments {
     ($(
         $(#[$attr:meta])*
@@ -345,10 +343,10 @@ macro_rules! moments {
         impl $Name {
             const PRODUCTS: usize = [$($at),*].len();
             const DIGITS: usize = [$($place),*].len();
-            /// Number of bits of a carried low sum.
+            /// Number of bits of a low sum after a carry.
             const CARRIED: u32 = $carried;
 
-            /// Carries low sums into the high ones; `carry` returns a low sum's units of 2^`CARRIED`.
+            /// Carries low sums into the high ones. `carry` shifts a low sum right by `CARRIED` bits.
             #[inline(always)]
             fn carried(
                 Products { digits, low, high }: <Self as Sums>::Digits,
@@ -365,9 +363,9 @@ macro_rules! moments {
         const _: () = {
             assert!($Name::DIGITS as u32 == $Float::PLACES);
             let bits = 2 * ($Float::WIDTH - 1);
-            // A low sum has room for a carried one and `CAPACITY` products.
+            // A low sum has room for a carried low sum and `CAPACITY` products.
             assert!(<$Name as Sums>::CAPACITY as u64 <= (1 << (63 - bits)) - (1 << ($Name::CARRIED - bits)));
-            // A high sum has room for 2^35 terms, and 64 bits for the low sums of a warp.
+            // A high sum has room for 2^35 terms, and 64 bits have room for a warp's low sums.
             assert!(bits + 35 - $Name::CARRIED < 31 && $Name::CARRIED + 5 <= 64);
         };
 
@@ -393,7 +391,7 @@ macro_rules! moments {
                 let mut left = Ord::min(bins, $Float::PLACES);
                 while left > 0 {
                     digits = Products {
-                        #[allow(unused_variables)] // The last ones fall out.
+                        #[allow(unused_variables)] // The last ones are dropped.
                         digits: { let [$($digit),*] = digits.digits; [$($next),*] },
                         #[allow(unused_variables)]
                         low: { let [$($product),*] = digits.low; [$($behind),*] },
@@ -439,7 +437,7 @@ macro_rules! moments {
             }
         }
     )*};
-    // Integer products.
+    // Sums of products as integers.
     (@kept i64 $Float:ident [$($place:literal)*] [$($at:literal $i:literal $k:literal)*]) => {
         const CAPACITY: u32 =
             (1 << (65 - 2 * $Float::WIDTH)) - (1 << (Self::CARRIED + 2 - 2 * $Float::WIDTH));
@@ -454,8 +452,7 @@ macro_rules! moments {
 
         #[inline(always)]
         fn deposit(kept: &mut Self::Kept, digits: Self::Near) {
-            // Leaves `high` alone: if it is written, even unchanged, rust-cuda's compiler splits it into
-            // bytes.
+            // Does not write `high`, not even unchanged: rust-cuda's compiler would split it into bytes.
             kept.digits = [$(with_product(kept.digits[$place], digits[$place], 1)),*];
             kept.low = [$(with_product(kept.low[$at], digits[$i], digits[$k])),*];
         }
@@ -470,8 +467,8 @@ macro_rules! moments {
             Self::carried(kept, |low| low >> Self::CARRIED)
         }
     };
-    // Products in double precision, in units of a power of two. A GPU computes these four times as fast,
-    // and sums below 2^53 are exact.
+    // Sums of products in double precision, in units of a power of two. A GPU computes these four times
+    // as fast as integers, and they are exact below 2^53 units.
     (@kept f64 $Float:ident [$($place:literal)*] [$($at:literal $i:literal $k:literal)*]) => {
         const CAPACITY: u32 =
             (1 << (55 - 2 * $Float::WIDTH)) - (1 << (Self::CARRIED + 2 - 2 * $Float::WIDTH));
@@ -515,19 +512,19 @@ pub struct InDoubles {
 }
 
 impl InDoubles {
-    /// Returns the double-precision value of a digit of 1. The second digit is converted unscaled.
+    /// Returns the value in `doubles` of a digit of 1: 2^-W for the second digit, otherwise 1.
     const fn unit(digit: usize) -> f64 {
         if digit == 1 { power_f64(-(f32::WIDTH as i32)) } else { 1.0 }
     }
 
-    /// Constants so large that the last place of sums with them is that of a digit.
+    /// Constants so large that adding one to a number rounds to the place of a digit.
     const LARGE: [f32; 3] = [Self::large(0), Self::large(1), Self::large(2)];
 
     const fn large(place: i32) -> f32 {
         1.5 * power_f32(f32::MANTISSA_DIGITS as i32 - 1 - place * f32::WIDTH as i32)
     }
 
-    /// Extracts the digit from the last places of a sum with a constant of [`LARGE`](Self::LARGE).
+    /// Extracts the digit from the low bits of a sum with a constant of [`LARGE`](Self::LARGE).
     #[inline(always)]
     fn digit(sum: f32, place: usize) -> i32 {
         sum.to_bits().wrapping_sub(Self::LARGE[place].to_bits()).cast_signed()
@@ -545,7 +542,7 @@ impl InDoubles {
         let b = rest + Self::LARGE[1];
         let second = b - Self::LARGE[1];
         let c = rest - second + Self::LARGE[2];
-        // Without a conversion instruction, of which a GPU executes few at a time.
+        // Avoids a conversion instruction, whose throughput is low on a GPU.
         let third = behind(c.to_bits()) - const { behind(Self::LARGE[2].to_bits()) };
         let digits = [Self::digit(a, 0), Self::digit(b, 1), Self::digit(c, 2)];
         Self { digits, doubles: [first.into(), second.into(), third] }
@@ -562,13 +559,13 @@ pub struct KeptInDoubles {
 }
 
 moments! {
-    /// Sums of `f32`, in double precision where that is faster.
+    /// Sums for means and variances of `f32`, in double precision where that is faster.
     OfSingles: digits of f32 [a 0 b 1 c 2], next [0, a, b];
         products [aa 0 = 0 0  ab 1 = 0 1  ac 2 = 0 2  bb 3 = 1 1  bc 4 = 1 2  cc 5 = 2 2],
             next [0, 0, 0, aa, ab, bb];
         by place [1 aa] [2 ab] [2 ac 1 bb] [2 bc] [1 cc];
         low ones of 50 bits, kept f64;
-    /// Sums of `f64`, as integers.
+    /// Sums for means and variances of `f64`, as integers.
     OfDoubles: digits of f64 [a 0 b 1 c 2 d 3], next [0, a, b, c];
         products [aa 0 = 0 0  ab 1 = 0 1  ac 2 = 0 2  ad 3 = 0 3  bb 4 = 1 1  bc 5 = 1 2  bd 6 = 1 3
                 cc 7 = 2 2  cd 8 = 2 3  dd 9 = 3 3],

@@ -5,25 +5,25 @@
 //! the marks, reads the words, and resets the cells to zero for the next launch. The words of block `b`
 //! are in the cells from `b * words` on, so that the cells of all blocks are contiguous.
 //!
-//! Where several blocks share a row of a matrix, this holds for each row's blocks, whose cells begin at
-//! an offset of [`SLOT_BYTES`] per block of the earlier rows.
+//! If several blocks share a row of a matrix, this holds for each row's blocks; their cells begin at an
+//! offset of [`SLOT_BYTES`] per block of the earlier rows.
 
 /// Bytes of a group, the unit that threads load.
 pub const GROUP_BYTES: u32 = 16;
 
-/// Groups that a thread has in flight, and accumulators that it keeps.
+/// Number of groups that a thread loads at once, and of its accumulators.
 pub const GROUPS_IN_FLIGHT: u32 = 4;
 
-/// Groups of each of two inputs that a thread has in flight: as many in all as of one input.
+/// Number of groups that a thread loads at once from each of two inputs: [`GROUPS_IN_FLIGHT`] in all.
 pub const PAIRS_IN_FLIGHT: u32 = GROUPS_IN_FLIGHT / 2;
 
-/// Maximum 32-bit words of a partial result: an `f64` [binned sum](crate::binned) has four 8-byte digits
-/// and one more.
+/// Maximum 32-bit words of a partial result: an `f64` [binned sum](crate::binned) has four digits of 8
+/// bytes and one word.
 pub const PARTIAL_WORDS: u32 = 9;
 
 /// Maximum 32-bit words of a partial result of *wide* operations: the [sums](crate::moments) for means
 /// and variances of `f64` have four digits of 8 bytes, ten products of 12, one word, and a count of 8
-/// bytes. A limit of its own, so that other operations need not reserve memory for as many.
+/// bytes. A separate limit, so that other operations need not reserve as much memory.
 pub const WIDE_WORDS: u32 = 41;
 
 /// Returns whether an operation is wide. Wide operations have no kernels with several columns per thread
@@ -43,7 +43,7 @@ pub const CELL_BYTES: u32 = 8;
 /// Maximum bytes of device memory for a block's cells. All of it is zero between launches.
 pub const SLOT_BYTES: u64 = slot_bytes(PARTIAL_WORDS);
 
-/// [`SLOT_BYTES`] of wide operations.
+/// [`SLOT_BYTES`] of [wide](is_wide) operations.
 pub const WIDE_SLOT_BYTES: u64 = slot_bytes(WIDE_WORDS);
 
 const fn slot_bytes(words: u32) -> u64 {
@@ -53,7 +53,7 @@ const fn slot_bytes(words: u32) -> u64 {
 /// Bytes that one launch carries over to the next: a partial result, padded to a multiple of 8.
 pub const CARRIED_BYTES: u64 = (WIDE_WORDS as u64 * 4).next_multiple_of(8);
 
-/// Bytes of one device's part of a binned sum, padded likewise.
+/// Bytes of one device's partial result of a [binned sum](crate::binned), padded to a multiple of 8.
 pub const PART_BYTES: u64 = (PARTIAL_WORDS as u64 * 4).next_multiple_of(8);
 
 /// Mark of a cell that holds a word.
@@ -68,20 +68,20 @@ pub const MOST_TOP: u32 = crate::WARP_SIZE;
 /// Maximum threads of a top-k block.
 pub const TOP_BLOCK: u32 = 512;
 
-/// Maximum number of candidates in shared memory before a warp takes as many as it has lanes.
+/// Capacity of a warp's queue of candidates: fewer than 32 that wait, and one that each lane adds.
 pub const TOP_QUEUE: u32 = 2 * crate::WARP_SIZE;
 
-/// Maximum 32-bit words of a candidate: a key of 8 bytes, by which it is compared, and its index.
+/// Maximum 32-bit words of a candidate for the top k: its key of 8 bytes and its index.
 pub const TOP_WORDS: u32 = 4;
 
-/// Maximum bytes of device memory for the top-k cells of a block, which are as those of partial results,
-/// for each element. All of it is zero between launches.
+/// Maximum bytes of device memory for the cells of a top-k block: one cell per word of each candidate.
+/// All of it is zero between launches.
 pub const TOP_SLOT_BYTES: u64 = (MOST_TOP * TOP_WORDS * CELL_BYTES) as u64;
 
 /// Maximum threads of a block that reduces columns.
 pub const AXIS_BLOCK: u32 = 512;
 
-/// [`AXIS_BLOCK`] of wide operations.
+/// [`AXIS_BLOCK`] of [wide](is_wide) operations.
 pub const WIDE_AXIS_BLOCK: u32 = 256;
 
 /// Tiles of the `bulk` kernel's ring: one is reduced, the others are in flight.
@@ -96,7 +96,8 @@ pub const BULK_TILE_GROUPS: u32 = BULK_TILE_BYTES / GROUP_BYTES;
 /// Bytes of dynamic shared memory per block of the `bulk` kernel.
 pub const BULK_SHARED_BYTES: u32 = BULK_STAGES * BULK_TILE_BYTES;
 
-/// Maximum threads of a block of the `bulk` kernel, so that each thread takes whole turns of a tile.
+/// Maximum threads of a block of the `bulk` kernel: each loads at least [`GROUPS_IN_FLIGHT`] groups of a
+/// tile.
 pub const BULK_LARGEST_BLOCK: u32 = BULK_TILE_GROUPS / GROUPS_IN_FLIGHT;
 
 const _: () = assert!(BULK_TILE_GROUPS.is_multiple_of(GROUPS_IN_FLIGHT * crate::WARP_SIZE));

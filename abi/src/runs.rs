@@ -1,19 +1,20 @@
 //! Runs of equal neighbouring keys, and how blocks divide the search for their beginnings.
 //!
-//! The aligned 16-byte groups that hold keys are divided into tiles, and each block takes a contiguous
-//! piece of them. Of two launches with as many blocks, the first counts the runs that begin in each
-//! piece. In the second, each block sums the counts of the blocks before it and writes its runs.
+//! The aligned 16-byte groups that hold keys are divided into tiles, and each block takes a *piece*:
+//! some consecutive tiles. Two launches have the same number of blocks. The first launch counts the runs
+//! that begin in each piece. In the second launch, each block sums the counts of the blocks before it
+//! and writes its runs.
 
 use crate::reducer::GROUP_BYTES;
 
 /// Threads per block.
 pub const BLOCK: u32 = 256;
 
-/// Maximum number of runs that begin in a tile.
+/// Maximum number of keys in a tile, and so of runs that begin in it.
 pub const TILE_KEYS: u32 = 4096;
 
-/// Returns the groups per thread and tile, for keys of `key_bytes` bytes: four, or as many as hold at
-/// most [`TILE_KEYS`] keys per tile.
+/// Returns the number of a tile's groups that each thread loads, for keys of `key_bytes` bytes: four, or
+/// fewer if a tile would have more than [`TILE_KEYS`] keys.
 pub const fn groups_per_thread(key_bytes: u32) -> u32 {
     let most = TILE_KEYS * key_bytes / (BLOCK * GROUP_BYTES);
     if most > 4 { 4 } else { most }

@@ -16,8 +16,8 @@ pub const MOST_TILES: u32 = 16;
 /// Tiles in shared memory: one is processed, the others are in flight.
 pub const STAGES: u32 = 3;
 
-/// Bytes of a cache line. Tiles are copied from line boundaries on, because a warp's copy across them
-/// takes more bandwidth between memory and multiprocessors.
+/// Bytes of a cache line. Copies of tiles begin at line boundaries, because a warp's copy that straddles
+/// one takes more bandwidth between memory and multiprocessors.
 pub const LINE_BYTES: u32 = 128;
 
 /// Returns whether elements of `element_bytes` bytes are staged in shared memory, not read in place.
@@ -26,8 +26,8 @@ pub const fn is_staged(element_bytes: u32) -> bool {
 }
 
 /// Returns the number of elements and segment ends per thread. It is odd, so that neighbouring threads
-/// read different banks of shared memory. [Staged](is_staged) elements must also fit into the groups
-/// that a block has, of which the first and the last may be partial.
+/// read different banks of shared memory. A tile of [staged](is_staged) elements must also fit into
+/// [`GROUPS_IN_FLIGHT`] groups per thread, even if its first and last group are partial.
 pub const fn items_per_thread(element_bytes: u32) -> u32 {
     let of_groups = GROUPS_IN_FLIGHT * GROUP_BYTES / element_bytes;
     match of_groups.saturating_sub(1) | 1 {
@@ -48,22 +48,22 @@ pub struct Layout {
     /// Size of one of the [`STAGES`], which begin at word 0: the groups with a tile's elements, then
     /// half a word per segment end.
     pub tile: u32,
-    /// Offset of half a word per element; empty if results can replace the elements.
+    /// Offset of the segments' numbers, half a word per element; empty if results replace elements.
     pub places: u32,
-    /// Offset of one bit per element and one word more.
+    /// Offset of the flags: one bit per element, and one more word.
     pub flags: u32,
     /// Size of the flags.
     pub flag_words: u32,
-    /// Offset of two words per tile of the block.
+    /// Offset of the descriptions of the block's tiles, two words each.
     pub tiles: u32,
     /// Size of all parts.
     pub words: u32,
 }
 
-/// Returns the layout for elements of `element_bytes` bytes; `in_place` if results replace elements.
+/// Returns the layout for elements of `element_bytes` bytes. If `in_place`, results replace elements.
 pub const fn layout(element_bytes: u32, in_place: bool) -> Layout {
     let items = tile_items(element_bytes);
-    // A segment end takes half a word, at most an element's size, except for single bytes.
+    // A segment end takes half a word: no more than an element, unless the element is a single byte.
     let bytes = items * if element_bytes < 2 || !is_staged(element_bytes) { 2 } else { element_bytes };
     let tile = (bytes + LINE_BYTES + 2 * GROUP_BYTES).next_multiple_of(LINE_BYTES) / 4;
     let places = STAGES * tile;
@@ -73,9 +73,8 @@ pub const fn layout(element_bytes: u32, in_place: bool) -> Layout {
     Layout { tile, places, flags, flag_words, tiles, words: tiles + 2 * MOST_TILES }
 }
 
-/// Returns the words of shared memory beside that layout for partial results of `words` words: one for
-/// each of 32 warps and one for the block, which the collectives need, and another one with two words
-/// more for the block.
+/// Returns the words of shared memory besides [`Layout`], for partial results of `words` words: 33
+/// results for the collectives, and one result and two words that a block keeps until it ends.
 pub const fn scratch_words(words: u32) -> u32 {
     (crate::WARP_SIZE + 2) * words + 2
 }

@@ -1,8 +1,8 @@
 //! Tile sizes of the transpose kernels.
 
-/// Rows and columns of a tile, and threads of a block along x.
+/// Number of rows and of columns of a tile, and of threads of a block along x.
 pub const TILE: u32 = 32;
-/// Rows that a block moves at once, and its threads along y.
+/// Number of rows that a block moves at once, and of its threads along y.
 pub const ROWS: u32 = 8;
 
 const _: () = assert!(TILE == crate::WARP_SIZE && TILE.is_multiple_of(ROWS));

@@ -1,45 +1,44 @@
-//! Sums of `bf16` elements, which have few digits each, and of their squares.
+//! Sums of `bf16` elements and of their squares. Most elements have at most two [digits](super).
 
 use super::{MeanAndVariance, Moments, OfSingles, Products, with_product, with_product_f64};
 use crate::binned::{Each, Float, Sums, Terms, power_f32, power_f64};
 
-/// Sums of `bf16` in `f32`, or of other numbers of 8 significant bits. They have two digits, unless they
-/// are far below the largest one.
+/// Sums for means and variances of `bf16`, or of other `f32` numbers with 8 significant bits. A number
+/// has at most two digits, unless it is far below the largest number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OfBfloats;
 
-/// A thread's sums for [`OfBfloats`]. Those in double precision are exact, and in the units of the
-/// numbers, so that nothing is scaled.
+/// A thread's sums for [`OfBfloats`]. The sums in double precision are exact and unscaled.
 #[derive(Debug, Clone, Copy)]
 pub struct KeptOfBfloats {
-    /// So large that the last place of sums with it is that of the first digit.
+    /// Constant so large that adding it to a number rounds to the first digit's place.
     large: f64,
-    /// Least magnitude of numbers that surely have no third digit.
+    /// Numbers of at least this magnitude have no third digit.
     least: f32,
     first: i32,
     second: f64,
-    /// Sums of the first digit's squares, of the products of both, and of the second's squares.
+    /// Sums of first digits squared, of first times second digits, and of second digits squared.
     products: [f64; 3],
-    /// Sums moved here for lack of room, and all products with a third digit.
+    /// Sums moved here before the fields above overflow, and all products with a third digit.
     others: Products<3, 6>,
 }
 
-/// Bits of a first digit, and of all products of two.
+/// Bits of a digit's magnitude; products of two digits have twice as many.
 const BITS: u32 = f32::WIDTH - 1;
 
-/// Significant bits of a number.
+/// Significant bits of a `bf16`.
 const SIGNIFICANT: u32 = 8;
 
 const _: () = {
     let most = OfBfloats::CAPACITY as u64;
     assert!(most << BITS < 1 << 31);
     assert!(most << (2 * BITS) <= 1 << f64::MANTISSA_DIGITS);
-    // A number with a third digit is too far below the first digit's unit to have a first digit.
+    // A number with a third digit is so small that it has no first digit.
     assert!(SIGNIFICANT < f32::WIDTH - 1);
 };
 
 impl KeptOfBfloats {
-    /// [`large`](Self::large) for a unit of 1.
+    /// Value of [`large`](Self::large) for a unit of 1.
     const LARGE: f64 = 1.5 * power_f64(f64::MANTISSA_DIGITS as i32 - 1);
 
     /// Extracts the digit from the last places of a sum with a large number whose last 32 bits are 0.
@@ -64,10 +63,10 @@ impl KeptOfBfloats {
         ];
     }
 
-    /// Adds a number's third digit and returns the number without it. Such a number has no first digit.
+    /// Adds a number's third digit, and returns the rest. A number with a third digit has no first one.
     #[inline(always)]
     fn add_third(&mut self, number: f32) -> f32 {
-        /// Unit of a digit relative to that of the previous one.
+        /// Ratio of a digit's unit to the unit of the digit before it.
         const NEXT: f64 = power_f64(-(f32::WIDTH as i32));
         let (number, large) = (f64::from(number), self.large * NEXT);
         let sum = number + large;
@@ -113,8 +112,8 @@ impl Sums for OfBfloats {
 
     #[inline(always)]
     fn shortened<T: Terms<f32>>(kept: &mut Self::Kept, numbers: T) -> T {
-        // Zeros wrap to the largest value, as they have no digits. Compared as shifted integers, because
-        // the result of the same comparison as in `is_short` would be kept until here.
+        // Subtracting 1 makes zeros, which have no digits, the largest. Compares integers, because the
+        // compiler would keep the results of the float comparisons in `is_short` until here.
         let short = |number: f32| (number.to_bits() << 1).wrapping_sub(1);
         let mut are_short = true;
         numbers.each(|number| are_short &= short(number) >= short(kept.least));
@@ -124,7 +123,8 @@ impl Sums for OfBfloats {
     #[inline(always)]
     fn keep(others: Self::Digits, bin: u32) -> Self::Kept {
         let place = (f32::LOWEST + bin as i32) * f32::WIDTH as i32;
-        // A least magnitude that is subnormal is raised: smaller numbers need not have a third digit.
+        // `power_f32` requires 2^-126 at least. Numbers for which this raises the bound have no third
+        // digit.
         let least = Ord::max(place - (f32::WIDTH - SIGNIFICANT + 1) as i32, f32::MIN_EXP - 1);
         KeptOfBfloats {
             large: 1.5 * power_f64(f64::MANTISSA_DIGITS as i32 - 1 + place),
@@ -171,7 +171,7 @@ impl Sums for OfBfloats {
         OfSingles::of_lanes(digits)
     }
 
-    /// Returns the bound of all magnitudes that belong to a bin.
+    /// Returns a bound that all magnitudes of the bin are below.
     #[inline(always)]
     fn scale(bin: u32) -> f32 {
         let above = (f32::LOWEST + bin as i32 + 1) * f32::WIDTH as i32 - 1;

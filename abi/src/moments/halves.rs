@@ -3,19 +3,19 @@
 use super::{MeanAndVariance, Moments, Products, Words, mean_and_variance, scaled, with_product_f64};
 use crate::binned::{Each, Sums, power_f64};
 
-/// Sums of `f16`, or of other numbers that are multiples of 2^-24 below 2^16.
+/// Sums for means and variances of `f16`, or of other multiples of 2^-24 below 2^16.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OfHalves;
 
 impl OfHalves {
-    /// Exponent of the numbers' unit; twice that for squares.
+    /// Exponent of the numbers' unit; the exponent of their squares' unit is twice this one.
     const UNIT: i32 = -24;
-    /// Bits of a square after its front, in units of squares.
+    /// Number of bits of a square below its *front*; these lower bits are summed separately.
     const BEHIND: u32 = 40;
-    /// Number of bits of a carried low sum.
+    /// Number of bits of a low sum after a carry.
     const CARRIED: u32 = 48;
 
-    /// Carries low sums into the high ones; `carry` returns a low sum's units of 2^`CARRIED`.
+    /// Carries low sums into the high ones. `carry` shifts a low sum right by `CARRIED` bits.
     #[inline(always)]
     fn carried(
         Products { digits, low: [a, b, c], high: [d, e, f] }: <Self as Sums>::Digits,
@@ -35,7 +35,7 @@ impl OfHalves {
 #[derive(Debug, Clone, Copy)]
 pub struct KeptOfHalves {
     sum: f64,
-    /// Sum of the fronts, plus [`LARGE`](Self::LARGE).
+    /// Sum of the squares' fronts, plus [`LARGE`](Self::LARGE).
     fronts: f64,
     rests: f64,
     high: [i32; 3],
@@ -44,12 +44,12 @@ pub struct KeptOfHalves {
 impl KeptOfHalves {
     /// Exponent of the fronts' unit.
     const FRONT: i32 = 2 * OfHalves::UNIT + OfHalves::BEHIND as i32;
-    /// So large that the last place of sums with it is the fronts' unit.
+    /// Constant so large that adding it to a square rounds to the fronts' unit.
     const LARGE: f64 = power_f64(f64::MANTISSA_DIGITS as i32 - 1 + Self::FRONT);
 }
 
 const _: () = {
-    // Bits of numbers and of fronts, in their units; the rests of squares have fewer.
+    // Number of bits of a number and of a front, each in its unit; the rest of a square has fewer.
     let bits = 40;
     let units = (1_u64 << bits) as f64;
     assert!(units * power_f64(OfHalves::UNIT) == 65_536.0);
@@ -65,7 +65,7 @@ impl Sums for OfHalves {
     const WORDS: u32 = 9;
     const CAPACITY: u32 = (1 << 12) - (1 << 8);
     type Near = f64;
-    /// `low` has the sum, the sum of the squares' fronts, and that of their rests.
+    /// `low` holds the sums of the numbers, of the squares' fronts, and of the squares' rests.
     type Digits = Products<0, 3>;
     type Kept = KeptOfHalves;
     const NOTHING: Self::Digits = Products { digits: [], low: [0; 3], high: [0; 3] };
@@ -75,7 +75,7 @@ impl Sums for OfHalves {
         scaled.into()
     }
 
-    /// A square's front is the difference that the rounded sum of fronts makes.
+    /// Adds a number and its square. The square's front is the change of the rounded sum of fronts.
     #[inline(always)]
     fn deposit(kept: &mut Self::Kept, number: f64) {
         let fronts = with_product_f64(kept.fronts, number, number);
@@ -112,7 +112,7 @@ impl Sums for OfHalves {
         Self::carried(Products { digits: [], low, high }, |low| low >> Self::CARRIED)
     }
 
-    /// There is only one bin.
+    /// Returns the sums unchanged, because there is only one bin.
     #[inline(always)]
     fn lowered(digits: Self::Digits, _bins: u32) -> Self::Digits {
         digits
