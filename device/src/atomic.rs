@@ -1,7 +1,8 @@
 //! Atomics on global memory, with explicit order and scope.
 //!
-//! Written in PTX because neither code generator supports `core::sync::atomic`: rustc's NVPTX target
-//! drops the ordering of read-modify-writes (rust-lang/rust#136480), and `rustc_codegen_nvvm` lacks it.
+//! They are written in PTX, because neither code generator supports `core::sync::atomic`: rustc's NVPTX
+//! target drops the ordering of read-modify-writes (rust-lang/rust#136480), and `rustc_codegen_nvvm` has
+//! none.
 
 use core::arch::asm;
 
@@ -11,10 +12,10 @@ pub trait Order {
     const ACQ_REL: bool;
 }
 
-/// No ordering of other accesses.
+/// Relaxed order: other accesses are not ordered.
 pub struct Relaxed;
-/// Acquire and release: this thread's earlier accesses are visible to threads that read the new value,
-/// and its later ones see what was published with the value read.
+/// Acquire and release order: threads that acquire the new value observe this thread's earlier accesses,
+/// and this thread's later accesses observe the accesses that were released with the value read.
 pub struct AcqRel;
 
 impl Order for Relaxed {
@@ -24,7 +25,7 @@ impl Order for AcqRel {
     const ACQ_REL: bool = true;
 }
 
-/// Threads among which an operation is atomic.
+/// Scope of an atomic: the threads among which it is atomic.
 pub trait Scope {
     #[doc(hidden)]
     const WIDTH: Width;
@@ -41,7 +42,7 @@ pub enum Width {
 pub struct Block;
 /// The threads of the device.
 pub struct Device;
-/// All threads of the machine, including the host's.
+/// All threads of the system, including the host's.
 pub struct System;
 
 impl Scope for Block {
@@ -54,11 +55,11 @@ impl Scope for System {
     const WIDTH: Width = Width::System;
 }
 
-/// One `atom` instruction per order and scope; the match is resolved at compile time.
+/// Expands to one `atom` instruction, which the order and the scope select at compile time.
 macro_rules! atom {
     ($order:ty, $scope:ty, $class:ident, $op:literal, $address:expr $(, $operand:expr)*) => {{
         let old;
-        // SAFETY: the caller's contract: `address` points to live global memory of this type.
+        // SAFETY: `address` points to live global memory of this type, as the caller guarantees.
         unsafe {
             match (<$order>::ACQ_REL, <$scope>::WIDTH) {
                 (false, Width::Block) => atom!(@ ".relaxed.cta", $class, $op, old, $address $(, $operand)*),
@@ -128,7 +129,7 @@ integers! {
     i64, reg64: "add.u64", "min.s64", "max.s64";
 }
 
-/// PTX has no atomic minimum or maximum of floats, so these loop over compare-and-swap.
+/// PTX has no atomic minimum or maximum of floats, so these methods loop over compare-and-swap.
 macro_rules! floats {
     ($($ty:ty, $bits:ty, $class:ident: $add:literal, $cas:literal, $min:path, $max:path;)*) => {$(
         impl Atomic for $ty {
@@ -148,7 +149,7 @@ macro_rules! floats {
     )*};
     (@update $ty:ty, $bits:ty, $order:ty, $scope:ty, $class:ident, $cas:literal, $address:ident,
      |$old:ident| $new:expr) => {{
-        // SAFETY: the caller's contract. Volatile, because other threads write it.
+        // SAFETY: the caller guarantees a valid address. Volatile, because other threads write to it.
         let mut seen: $bits = unsafe { $address.cast::<$bits>().read_volatile() };
         loop {
             let $old = <$ty>::from_bits(seen);
@@ -177,14 +178,15 @@ pub unsafe fn fetch_inc<O: Order, S: Scope>(address: *mut u32, last: u32) -> u32
     atom!(O, S, reg32, "inc.u32", address, last)
 }
 
-/// Loads a counter with acquire order: what other blocks published before they changed it is visible.
+/// Loads a counter with acquire order: accesses that other blocks released by changing it are visible
+/// afterwards.
 ///
 /// # Safety
 /// `address` must point to live, aligned global memory that other threads write only atomically.
 #[inline(always)]
 pub unsafe fn load_acquire(address: *const u32) -> u32 {
     let value;
-    // SAFETY: the caller's contract.
+    // SAFETY: `address` points to live, aligned global memory, as the caller guarantees.
     unsafe {
         asm!(
             "ld.acquire.gpu.global.u32 {0}, [{1}];",
@@ -195,14 +197,14 @@ pub unsafe fn load_acquire(address: *const u32) -> u32 {
     value
 }
 
-/// Loads a cell that another block writes with [`store_relaxed`]; does not order other accesses.
+/// Loads 8 bytes that another block writes with [`store_relaxed`]; does not order other accesses.
 ///
 /// # Safety
 /// `address` must point to live, aligned global memory that other threads access only atomically.
 #[inline(always)]
 pub unsafe fn load_relaxed(address: *const u64) -> u64 {
     let value;
-    // SAFETY: the caller's contract.
+    // SAFETY: `address` points to live, aligned global memory, as the caller guarantees.
     unsafe {
         asm!(
             "ld.relaxed.gpu.global.b64 {0}, [{1}];",
@@ -219,7 +221,7 @@ pub unsafe fn load_relaxed(address: *const u64) -> u64 {
 /// Same as [`load_relaxed`].
 #[inline(always)]
 pub unsafe fn store_relaxed(address: *mut u64, value: u64) {
-    // SAFETY: the caller's contract.
+    // SAFETY: `address` points to live, aligned global memory, as the caller guarantees.
     unsafe {
         asm!(
             "st.relaxed.gpu.global.b64 [{0}], {1};",

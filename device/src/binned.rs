@@ -1,7 +1,7 @@
 //! Order-independent sums of floats across threads.
 //!
-//! [`warpfold_abi::binned`] defines the sums and what a thread computes. Here, [`Partial`] is a
-//! [`Value`] and [`Merge`] the operation on it, for all collectives.
+//! [`warpfold_abi::binned`] defines the sums and their computation in a thread. This module makes
+//! [`Partial`] a [`Value`] and declares [`Merge`], with which collectives add partial sums.
 
 use warpfold_abi::binned::{Each, Partial, Sums};
 
@@ -44,10 +44,10 @@ impl<S: Sums> Operation<Partial<S>> for Merge {
         a.plus(b)
     }
 
-    /// With the same first bin in all lanes, digits add like any integers.
+    /// Raises all lanes' sums to the highest of their first bins, so that digits add as integers.
     #[inline(always)]
     unsafe fn in_hardware(value: Partial<S>, members: u32) -> Option<Partial<S>> {
-        // SAFETY: the caller's contract.
+        // SAFETY: all lanes in `members` call it together, as the caller guarantees.
         unsafe {
             let bin = value.bin.greatest_of_warp(members)?;
             let specials = Or::in_hardware(value.specials, members)?;
@@ -57,19 +57,19 @@ impl<S: Sums> Operation<Partial<S>> for Merge {
     }
 }
 
-/// Sums each integer over these lanes of a warp.
+/// Sums integers over the lanes in this mask.
 struct OfWarp(u32);
 
 impl Each for OfWarp {
     #[inline(always)]
     fn double(&mut self, number: i64) -> i64 {
-        // SAFETY: only constructed by `in_hardware`, under its caller's contract.
+        // SAFETY: only `in_hardware` constructs this; its caller guarantees that all lanes take part.
         unsafe { number.sum_of_warp(self.0) }.unwrap_or(number)
     }
 
     #[inline(always)]
     fn single(&mut self, number: i32) -> i32 {
-        // SAFETY: likewise.
+        // SAFETY: same as in `double`.
         unsafe { number.sum_of_warp(self.0) }.unwrap_or(number)
     }
 }

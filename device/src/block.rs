@@ -1,8 +1,9 @@
 //! Collectives of a block's threads, through shared memory.
 //!
 //! Blocks are one-dimensional, along x, of up to 1024 threads; the last warp may be partial. All threads
-//! of the block call a collective together. Each works in an array that the caller declares, with room
-//! for one value per warp and one more, which is checked at compile time:
+//! of the block call a collective together. A collective works in a shared array that the caller
+//! declares, with room for one value per warp and one for the block. The length is checked at compile
+//! time:
 //!
 //! ```ignore
 //! shared_array! { fn scratch: my_kernel_scratch = [u32; block::scratch_words::<f32>()] }
@@ -10,7 +11,7 @@
 //! ```
 //!
 //! A block barrier must separate two collectives that use the same array, because a thread may leave the
-//! first one while others still read. Values of one word cause no bank conflicts.
+//! first one while other threads still read the array. Values of one word cause no bank conflicts.
 //!
 //! | | valid in | block barriers |
 //! |---|---|--:|
@@ -19,7 +20,7 @@
 //! | [`inclusive_scan`], [`exclusive_scan`] | all threads | 2 |
 //! | [`broadcast`] | all threads | 1 |
 //!
-//! Votes are barriers, such as [`thread::sync_threads_count`](crate::thread::sync_threads_count).
+//! Votes are block barriers, too: see [`thread`](crate::thread::sync_threads_count).
 
 use crate::{
     Shared, SharedArray, Value,
@@ -30,7 +31,7 @@ use crate::{
 
 const MAX_WARPS: u32 = 32;
 
-/// Index of the block's value, after those of its warps.
+/// Index of the block's value in a scratch array, after the values of the block's warps.
 const WHOLE: u32 = MAX_WARPS;
 
 /// Returns the words of shared memory that collectives on this type need.
@@ -50,20 +51,20 @@ fn warps() -> u32 {
     block_dim_x().div_ceil(WARP_SIZE)
 }
 
-/// Tells the compiler that the block consists of whole warps, so that collectives need no check.
+/// Lets the compiler assume that the block consists of whole warps, so that collectives need no check.
 ///
 /// # Safety
 /// The launch's block size is a multiple of 32.
 #[inline(always)]
 pub unsafe fn assume_whole_warps() {
-    // SAFETY: the caller's contract.
+    // SAFETY: the block size is a multiple of 32, as the caller guarantees.
     unsafe { core::hint::assert_unchecked(block_dim_x() % WARP_SIZE == 0) };
 }
 
 /// Reduces the values of the block's threads; the result is valid in the first warp. One block barrier.
 ///
 /// # Safety
-/// Called by all threads of the block, none of which still uses `scratch`.
+/// Called by all threads of the block, when none of them still uses `scratch`.
 #[inline(always)]
 pub unsafe fn reduce<T: Value, O: Operation<T>, const LEN: usize>(
     value: T,
@@ -71,25 +72,24 @@ pub unsafe fn reduce<T: Value, O: Operation<T>, const LEN: usize>(
     scratch: SharedArray<u32, LEN>,
 ) -> T {
     const { Fits::<T, LEN>::CHECK };
-    // SAFETY: the caller's contract.
+    // SAFETY: the conditions are those of `reduce_in`; `CHECK` ensures that the array is large enough.
     unsafe { reduce_in(value, op, *scratch) }
 }
 
-/// [`reduce`] in memory of unchecked length.
-///
 /// # Safety
 /// Same as [`reduce`]; the memory has [`scratch_words`] words.
 #[inline(always)]
 pub(crate) unsafe fn reduce_in<T: Value, O: Operation<T>>(value: T, op: O, scratch: Shared<u32>) -> T {
-    // SAFETY: the caller's contract.
+    // SAFETY: the conditions are those of `reduce`; `combine_warps` follows `reduce_warps`' barrier.
     unsafe {
         let value = reduce_warps(value, op, scratch);
         if thread_idx_x() < WARP_SIZE { combine_warps(op, scratch) } else { value }
     }
 }
 
-/// [`reduce`], which calls `then` with the result in the lanes of the first warp, inside the branch that
-/// only this warp takes. (After a return, both sides of the branch would have to reconverge first.)
+/// Reduces as [`reduce`] does, and calls `then` with the result in the lanes of the first warp, inside
+/// the branch that only this warp takes. (A returned result could be used only after the two sides of
+/// the branch have joined.)
 ///
 /// # Safety
 /// Same as [`reduce`].
@@ -101,7 +101,7 @@ pub unsafe fn reduce_then<T: Value, O: Operation<T>, const LEN: usize>(
     then: impl FnOnce(T),
 ) {
     const { Fits::<T, LEN>::CHECK };
-    // SAFETY: the caller's contract.
+    // SAFETY: as in `reduce_in`, the first warp combines after all threads have passed the barrier.
     unsafe {
         reduce_warps(value, op, *scratch);
         if thread_idx_x() < WARP_SIZE {
@@ -110,7 +110,8 @@ pub unsafe fn reduce_then<T: Value, O: Operation<T>, const LEN: usize>(
     }
 }
 
-/// Writes the value of each warp to `scratch` and waits at a block barrier.
+/// Reduces each warp, writes the warps' values to `scratch`, waits at a block barrier and returns the
+/// value of the calling warp.
 ///
 /// # Safety
 /// Same as [`reduce`].
@@ -130,12 +131,12 @@ unsafe fn reduce_warps<T: Value, O: Operation<T>>(value: T, op: O, scratch: Shar
 /// Reduces the values of the warps; the result is valid in all lanes of the calling warp.
 ///
 /// # Safety
-/// Called by all lanes of a warp after the barrier of [`reduce_warps`]; a partial warp must be the only
-/// one.
+/// Called by all lanes of a warp after the barrier of [`reduce_warps`]; a partial warp must be the
+/// block's only one.
 #[inline(always)]
 unsafe fn combine_warps<T: Value, O: Operation<T>>(op: O, scratch: Shared<u32>) -> T {
     let lane = lane_id();
-    // SAFETY: the warps have written their values; if a warp is partial, its lane 0 reads the only one.
+    // SAFETY: each warp wrote its value before the barrier; all existing lanes of this warp take part.
     unsafe {
         let value = if lane < warps() { scratch.get_value(lane) } else { O::IDENTITY };
         warp::reduce(value, op)
@@ -143,7 +144,7 @@ unsafe fn combine_warps<T: Value, O: Operation<T>>(op: O, scratch: Shared<u32>) 
 }
 
 /// Reduces the values of the block's threads; the result is valid in all threads. One block barrier if
-/// the block consists of whole warps, each of which combines the warps' values itself; else two.
+/// all warps are whole, because each then combines all warps' values; otherwise two.
 ///
 /// # Safety
 /// Same as [`reduce`].
@@ -154,7 +155,7 @@ pub unsafe fn all_reduce<T: Value, O: Operation<T>, const LEN: usize>(
     scratch: SharedArray<u32, LEN>,
 ) -> T {
     const { Fits::<T, LEN>::CHECK };
-    // SAFETY: the caller's contract; the branch is the same for all threads of the block.
+    // SAFETY: the conditions are those of `reduce`; the branch is the same for all threads of the block.
     unsafe {
         reduce_warps(value, op, *scratch);
         if block_dim_x() % WARP_SIZE == 0 {
@@ -171,8 +172,8 @@ pub unsafe fn all_reduce<T: Value, O: Operation<T>, const LEN: usize>(
     }
 }
 
-/// Combines each thread's value with those of the threads before it, in thread order. Returns that and
-/// the value of the whole block, both valid in all threads. Two block barriers.
+/// Combines each thread's value with those of the threads before it, in thread order. Returns the result
+/// and the value of the whole block, both valid in all threads. Two block barriers.
 ///
 /// # Safety
 /// Same as [`reduce`].
@@ -182,7 +183,7 @@ pub unsafe fn inclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     op: O,
     scratch: SharedArray<u32, LEN>,
 ) -> (T, T) {
-    // SAFETY: the caller's contract.
+    // SAFETY: all threads of the block call it together, as the caller guarantees.
     unsafe {
         let value = warp::inclusive_scan(value, op);
         let (before, whole) = before_warp(value, op, scratch);
@@ -191,7 +192,7 @@ pub unsafe fn inclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
 }
 
 /// Combines the values of the threads before each thread, in thread order; the identity in thread 0.
-/// Returns that and the value of the whole block, both valid in all threads. Two block barriers.
+/// Returns the result and the value of the whole block, both valid in all threads. Two block barriers.
 ///
 /// # Safety
 /// Same as [`reduce`].
@@ -201,7 +202,7 @@ pub unsafe fn exclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     op: O,
     scratch: SharedArray<u32, LEN>,
 ) -> (T, T) {
-    // SAFETY: the caller's contract.
+    // SAFETY: all threads of the block call it together, as the caller guarantees.
     unsafe {
         let value = warp::inclusive_scan(value, op);
         let previous = warp::before_lane::<T, O>(value);
@@ -210,7 +211,7 @@ pub unsafe fn exclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     }
 }
 
-/// Combines the values of the warps before this one, in order, and of all warps. Two block barriers.
+/// Returns the combined value of the warps before this one, and that of all warps. Two block barriers.
 ///
 /// # Safety
 /// Same as [`reduce`]; `scanned` is the inclusive scan of the warp.
@@ -223,7 +224,7 @@ unsafe fn before_warp<T: Value, O: Operation<T>, const LEN: usize>(
     const { Fits::<T, LEN>::CHECK };
     let (tid, block) = (thread_idx_x(), block_dim_x());
     // SAFETY: the last lane of warp w writes value w, which the first warp replaces by the value of the
-    // warps before w. A partial first warp is the only one.
+    // warps before w. The first warp is partial only if it is the block's only warp.
     unsafe {
         if lane_id() == WARP_SIZE - 1 || tid == block - 1 {
             scratch.set_value(tid / WARP_SIZE, scanned);

@@ -2,8 +2,8 @@
 //! shared memory.
 //!
 //! The launch sets the number of blocks per cluster, along x. All threads of the cluster call a
-//! collective together; blocks are as in [`block`]. Each collective works in an array of
-//! [`scratch_words`] words, the same one in all blocks, and its result is valid in all threads.
+//! collective together; blocks are one-dimensional, as in [`block`]. Each collective works in an array
+//! of [`scratch_words`] words, the same array in all blocks, and its result is valid in all threads.
 //!
 //! | | block barriers | cluster barriers |
 //! |---|--:|--:|
@@ -28,7 +28,7 @@ macro_rules! registers {
         #[inline(always)]
         pub fn $name() -> u32 {
             let value;
-            // SAFETY: reads a special register, which does not change while a thread runs.
+            // SAFETY: the instruction reads a special register, which is constant in a thread.
             unsafe {
                 asm!(
                     concat!("mov.u32 {0}, ", $register, ";"),
@@ -51,20 +51,20 @@ registers! {
 /// Arrives at the cluster barrier; publishes this thread's writes to the threads that [`wait`].
 ///
 /// # Safety
-/// Every thread of the cluster that has not exited must arrive once and then wait once, in turns.
+/// Every thread of the cluster that has not exited must alternate between one arrival and one [`wait`].
 #[inline(always)]
 pub unsafe fn arrive() {
-    // SAFETY: the caller's contract.
+    // SAFETY: all threads of the cluster alternate between arrival and wait, as the caller guarantees.
     unsafe { gpu::cluster_arrive() }
 }
 
-/// [`arrive`] that orders no memory accesses.
+/// Arrives as [`arrive`] does, but orders no memory accesses.
 ///
 /// # Safety
 /// Same as [`arrive`].
 #[inline(always)]
 pub unsafe fn arrive_relaxed() {
-    // SAFETY: the caller's contract.
+    // SAFETY: all threads of the cluster alternate between arrival and wait, as the caller guarantees.
     unsafe { gpu::cluster_arrive_relaxed() }
 }
 
@@ -74,7 +74,7 @@ pub unsafe fn arrive_relaxed() {
 /// Same as [`arrive`].
 #[inline(always)]
 pub unsafe fn wait() {
-    // SAFETY: the caller's contract.
+    // SAFETY: all threads of the cluster alternate between arrival and wait, as the caller guarantees.
     unsafe { gpu::cluster_wait() }
 }
 
@@ -84,7 +84,7 @@ pub unsafe fn wait() {
 /// Every thread of the cluster that has not exited must reach the same barrier.
 #[inline(always)]
 pub unsafe fn sync() {
-    // SAFETY: the caller's contract; each thread arrives once and waits once.
+    // SAFETY: all threads of the cluster call it; each arrives once and then waits once.
     unsafe {
         arrive();
         wait();
@@ -94,20 +94,20 @@ pub unsafe fn sync() {
 /// An array in the shared memory of one block, accessible to its cluster (distributed shared memory).
 #[derive(Clone, Copy)]
 pub struct Remote<T> {
-    /// Offset in the cluster's shared window, which always fits 32 bits.
+    /// Offset in the cluster's shared window; it always fits in 32 bits.
     address: u32,
     elements: PhantomData<*mut T>,
 }
 
 impl<T: Word> Shared<T> {
-    /// Returns the same array of block `rank` of the cluster.
+    /// Returns the same array in block `rank` of the cluster.
     ///
     /// # Safety
     /// `rank` must be below [`cluster_dim`].
     #[inline(always)]
     pub unsafe fn of_block(self, rank: u32) -> Remote<T> {
         let address;
-        // SAFETY: address arithmetic; nothing is accessed.
+        // SAFETY: the instruction computes an address and accesses no memory.
         unsafe {
             asm!(
                 "mapa.shared::cluster.u32 {0}, {1}, {2};",
@@ -131,19 +131,19 @@ impl<T: Word> Remote<T> {
     /// Same as [`Remote::set`], and the element must have been written before.
     #[inline(always)]
     pub unsafe fn get(self, index: u32) -> T {
-        // SAFETY: the caller's contract.
+        // SAFETY: the element has been written, and its block is running, as the caller guarantees.
         T::from_bits(unsafe { ptx::SharedBits::load_cluster(self.address_of(index)) })
     }
 
     /// Writes element `index`.
     ///
     /// # Safety
-    /// `index` must be inside the array. The block that owns it must have started and must not exit
-    /// before this access, which takes a cluster barrier before and another one after. A cluster barrier
-    /// must separate this write from another thread's access.
+    /// `index` must be inside the array. The block that owns it must have started and must not have
+    /// exited: one cluster barrier must precede this access, and another one must follow it. A cluster
+    /// barrier must separate this write from another thread's access.
     #[inline(always)]
     pub unsafe fn set(self, index: u32, value: T) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the element exists, and its block is running, as the caller guarantees.
         unsafe { ptx::SharedBits::store_cluster(value.to_bits(), self.address_of(index)) }
     }
 }
@@ -157,7 +157,7 @@ impl Remote<u32> {
     pub unsafe fn set_value<T: Value>(self, index: u32, value: T) {
         let mut at = index.wrapping_mul(T::WORDS);
         value.give(&mut |word| {
-            // SAFETY: the caller's contract.
+            // SAFETY: all words of the value are inside the array, as the caller guarantees.
             unsafe { self.set(at, word) };
             at += 1;
         });
@@ -220,7 +220,7 @@ unsafe fn combine_blocks<T: Value, O: Operation<T>, const LEN: usize>(
 ) -> T {
     let (mut value, mut rank) = (O::IDENTITY, 0);
     while rank < to {
-        // SAFETY: the caller's contract.
+        // SAFETY: `exchange` has written the values of all blocks of the cluster.
         value = O::combine(value, unsafe { scratch.get_value(place::<T>(rank)) });
         rank += 1;
     }
@@ -230,22 +230,22 @@ unsafe fn combine_blocks<T: Value, O: Operation<T>, const LEN: usize>(
 /// Reduces the values of all threads of the cluster.
 ///
 /// # Safety
-/// Called by all threads of the cluster, none of which still uses `scratch`, in uniform control flow.
+/// Called by all threads of the cluster in uniform control flow, when none still uses `scratch`.
 #[inline(always)]
 pub unsafe fn all_reduce<T: Value, O: Operation<T>, const LEN: usize>(
     value: T,
     op: O,
     scratch: SharedArray<u32, LEN>,
 ) -> T {
-    // SAFETY: the caller's contract.
+    // SAFETY: all threads of the cluster call it, and none uses `scratch`, as the caller guarantees.
     unsafe {
         exchange(block::reduce(value, op, scratch), scratch);
         combine_blocks::<T, O, LEN>(scratch, cluster_dim())
     }
 }
 
-/// Combines the values of the cluster's threads before each thread, in thread order, blocks by rank.
-/// Returns that and the value of the whole cluster.
+/// Combines the values of the cluster's threads before each thread, in thread order, with blocks in the
+/// order of their ranks. Returns the result and the value of the whole cluster.
 ///
 /// # Safety
 /// Same as [`all_reduce`].
@@ -255,7 +255,7 @@ pub unsafe fn exclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     op: O,
     scratch: SharedArray<u32, LEN>,
 ) -> (T, T) {
-    // SAFETY: the caller's contract.
+    // SAFETY: all threads of the cluster call it, and none uses `scratch`, as the caller guarantees.
     unsafe {
         let (before, of_block) = block::exclusive_scan(value, op, scratch);
         exchange(of_block, scratch);
@@ -265,7 +265,7 @@ pub unsafe fn exclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     }
 }
 
-/// [`exclusive_scan`] that includes each thread's own value.
+/// Scans as [`exclusive_scan`] does, but includes each thread's own value.
 ///
 /// # Safety
 /// Same as [`all_reduce`].
@@ -275,7 +275,7 @@ pub unsafe fn inclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     op: O,
     scratch: SharedArray<u32, LEN>,
 ) -> (T, T) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the callee's conditions are those of this function.
     let (before, whole) = unsafe { exclusive_scan(value, op, scratch) };
     (O::combine(before, value), whole)
 }
@@ -290,7 +290,7 @@ pub unsafe fn broadcast<T: Value, const LEN: usize>(
     rank: u32,
     scratch: SharedArray<u32, LEN>,
 ) -> T {
-    // SAFETY: the caller's contract; every block sends its first thread's value to all blocks.
+    // SAFETY: the conditions are those of `exchange`, which has written the value of block `rank`.
     unsafe {
         exchange(value, scratch);
         scratch.get_value(place::<T>(rank))

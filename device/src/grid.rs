@@ -9,7 +9,7 @@
 //! | [`all_reduce`], [`exclusive_scan`], [`inclusive_scan`], [`broadcast`] | cooperative | all threads |
 //!
 //! A block barrier must separate collectives that use the same array. Overlapping launches need separate
-//! memory.
+//! [`GridScratch`].
 
 use crate::{
     SharedArray, Value,
@@ -31,24 +31,24 @@ pub fn threads() -> u64 {
     u64::from(grid_dim_x()) * u64::from(block_dim_x())
 }
 
-/// `cudaTriggerProgrammaticLaunchCompletion()`: allows the stream's next launch to start if it was
-/// enqueued to overlap this one. No effect before compute capability 9.0.
+/// Allows the stream's next launch to start if it was enqueued to overlap this one
+/// (`cudaTriggerProgrammaticLaunchCompletion()`). No effect before compute capability 9.0.
 #[inline(always)]
 pub fn launch_dependents() {
     #[cfg(warpfold_sm_90)]
-    // SAFETY: only lets dependent kernels start, which wait for their own dependencies.
+    // SAFETY: the instruction only lets dependent launches start, which wait for the results they need.
     unsafe {
         core::arch::asm!("griddepcontrol.launch_dependents;", options(nostack, preserves_flags));
     }
 }
 
-/// `cudaGridDependencySynchronize()`: waits until the stream's earlier launches have completed and their
-/// writes are visible. Returns at once in a launch that was not enqueued to overlap them. No effect
-/// before compute capability 9.0, which has no overlapping launches.
+/// Waits until the stream's earlier launches have completed and their writes are visible
+/// (`cudaGridDependencySynchronize()`). Returns at once in a launch that was not enqueued to overlap
+/// them. No effect before compute capability 9.0, which has no overlapping launches.
 #[inline(always)]
 pub fn wait_grid_dependencies() {
     #[cfg(warpfold_sm_90)]
-    // SAFETY: waits and has no other effect.
+    // SAFETY: the instruction waits and has no other effect.
     unsafe {
         core::arch::asm!("griddepcontrol.wait;", options(nostack, preserves_flags));
     }
@@ -56,8 +56,9 @@ pub fn wait_grid_dependencies() {
 
 /// Waits until every block of the grid has arrived; orders the memory accesses of all threads.
 ///
-/// Each block adds to `counter`, block 0 an amount that flips the top bit once all have arrived. This
-/// works from either state of the bit, so the counter starts at zero and is never reset.
+/// Each block adds 1 to `counter`, except that block 0 adds the amount that flips the top bit once all
+/// blocks have arrived. This works from either state of the bit, so the counter starts at zero and is
+/// never reset.
 ///
 /// # Safety
 /// All threads of all blocks must call it, all blocks must be resident together (a cooperative launch),
@@ -65,7 +66,7 @@ pub fn wait_grid_dependencies() {
 #[inline(always)]
 pub unsafe fn sync(counter: *mut u32) {
     const FLIPPED: u32 = 1 << 31;
-    // SAFETY: the caller's contract; the block barriers let thread 0 arrive for its block.
+    // SAFETY: all blocks run at once and use `counter` only here, as the caller guarantees.
     unsafe {
         sync_threads();
         if thread_idx_x() == 0 {
@@ -77,22 +78,23 @@ pub unsafe fn sync(counter: *mut u32) {
     }
 }
 
-/// Device memory that the blocks of a grid exchange values in.
+/// Device memory in which the blocks of a grid exchange values, for the collectives of this module.
 #[derive(Debug, Clone, Copy)]
 pub struct GridScratch<T> {
     /// One writable value per block.
     pub partials: *mut T,
-    /// Arrival counter, zero before the first launch. To be used by one kind of collective only: those
-    /// of a cooperative launch leave it in another state than [`reduce_then`].
+    /// Arrival counter, zero before the first launch. Use it either for collectives of cooperative
+    /// launches or for [`reduce_then`], because these leave it in different states.
     pub counter: *mut u32,
 }
 
 /// Reduces the values of all threads of the grid in one launch of any kind. Blocks write their values to
-/// memory, and the last block to arrive combines them in block order, whichever block is last, and calls
-/// `then` in its first warp. Three block barriers. Resets the counter to zero.
+/// memory. The last block to arrive combines them, in an order that does not depend on which block is
+/// last, and calls `then` in its first warp. Two block barriers, three in the last block. Resets the
+/// counter to zero.
 ///
 /// # Safety
-/// Called by all threads of the grid; `meeting` is as its fields require, and nothing else uses it or
+/// Called by all threads of the grid; `meeting` is as its fields document, and nothing else uses it or
 /// `scratch`.
 #[inline(always)]
 pub unsafe fn reduce_then<T: Value, O: Operation<T>, const LEN: usize>(
@@ -123,19 +125,19 @@ pub unsafe fn reduce_then<T: Value, O: Operation<T>, const LEN: usize>(
 /// Combines this thread's share of the first `count` blocks' values.
 ///
 /// # Safety
-/// They were published in `partials` and acquired by this block.
+/// The values were published in `partials` and acquired by this block.
 #[inline(always)]
 unsafe fn partials_before<T: Value, O: Operation<T>>(partials: *const T, count: u32) -> T {
     let (mut value, mut block) = (O::IDENTITY, thread_idx_x());
     while block < count {
-        // SAFETY: the caller's contract.
+        // SAFETY: the values were published and acquired, as the caller guarantees.
         value = O::combine(value, unsafe { *partials.add(block as usize) });
         block += block_dim_x();
     }
     value
 }
 
-/// Publishes the value of each block and waits for those of all others.
+/// Publishes the value of each block and waits for all other blocks.
 ///
 /// # Safety
 /// Same as [`all_reduce`]; `value` is valid in thread 0.
@@ -153,7 +155,7 @@ unsafe fn publish<T: Value>(value: T, meeting: GridScratch<T>) {
 /// Reduces the values of all threads of the grid; the result is valid in all of them.
 ///
 /// # Safety
-/// Called by all threads of a cooperative launch; `meeting` is as its fields require, and nothing else
+/// Called by all threads of a cooperative launch; `meeting` is as its fields document, and nothing else
 /// uses it or `scratch`. A grid barrier must separate two collectives that use the same memory.
 #[inline(always)]
 pub unsafe fn all_reduce<T: Value, O: Operation<T>, const LEN: usize>(
@@ -162,15 +164,16 @@ pub unsafe fn all_reduce<T: Value, O: Operation<T>, const LEN: usize>(
     meeting: GridScratch<T>,
     scratch: SharedArray<u32, LEN>,
 ) -> T {
-    // SAFETY: the caller's contract; the grid barrier is also a block barrier.
+    // SAFETY: all threads of the grid call it; the grid barrier separates the uses of `scratch`.
     unsafe {
         publish(block::reduce(value, op, scratch), meeting);
         block::all_reduce(partials_before::<T, O>(meeting.partials, grid_dim_x()), op, scratch)
     }
 }
 
-/// Combines the values of the grid's threads before each thread. Returns that and the value of the whole
-/// grid, both valid in all threads. Reduces blocks' values, so that the operation must be commutative.
+/// Combines the values of the grid's threads before each thread. Returns the result and the value of the
+/// whole grid, both valid in all threads. The operation must be commutative, because the values of
+/// blocks are not combined in block order.
 ///
 /// # Safety
 /// Same as [`all_reduce`].
@@ -181,7 +184,7 @@ pub unsafe fn exclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     meeting: GridScratch<T>,
     scratch: SharedArray<u32, LEN>,
 ) -> (T, T) {
-    // SAFETY: the caller's contract; block barriers separate the uses of `scratch`.
+    // SAFETY: all threads of the grid call it; block barriers separate the uses of `scratch`.
     unsafe {
         let (before, of_block) = block::exclusive_scan(value, op, scratch);
         publish(of_block, meeting);
@@ -193,7 +196,7 @@ pub unsafe fn exclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     }
 }
 
-/// [`exclusive_scan`] that includes each thread's own value.
+/// Scans as [`exclusive_scan`] does, but includes each thread's own value.
 ///
 /// # Safety
 /// Same as [`all_reduce`].
@@ -204,7 +207,7 @@ pub unsafe fn inclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
     meeting: GridScratch<T>,
     scratch: SharedArray<u32, LEN>,
 ) -> (T, T) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the callee's conditions are those of this function.
     let (before, whole) = unsafe { exclusive_scan(value, op, meeting, scratch) };
     (O::combine(before, value), whole)
 }
@@ -215,7 +218,7 @@ pub unsafe fn inclusive_scan<T: Value, O: Operation<T>, const LEN: usize>(
 /// Same as [`all_reduce`]; `block` must be in the grid and the same in all threads.
 #[inline(always)]
 pub unsafe fn broadcast<T: Value>(value: T, block: u32, meeting: GridScratch<T>) -> T {
-    // SAFETY: the caller's contract.
+    // SAFETY: all threads of the grid call it with the same `block`, as the caller guarantees.
     unsafe {
         publish(value, meeting);
         *meeting.partials.add(block as usize)

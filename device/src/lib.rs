@@ -1,7 +1,8 @@
-//! GPU primitives and collectives by scope, for kernels written in Rust.
+//! GPU primitives and collectives by scope (thread, warp, block, cluster, grid), for kernels written in
+//! Rust. A *collective* is a function that the threads of a scope call together, like those of CUB.
 //!
-//! Crates of kernels that use it are compiled to PTX by the stock compiler's NVPTX target, or by
-//! rust-cuda's `rustc_codegen_nvvm` (feature `nvvm`). One source serves both.
+//! Kernels that use this crate are compiled to PTX by the stock compiler's NVPTX target, which
+//! `warpfold-build` runs from a build script, or by rust-cuda's `rustc_codegen_nvvm` (feature `nvvm`).
 //!
 //! ```ignore
 //! #![no_std]
@@ -23,7 +24,7 @@
 //! }
 //! ```
 //!
-//! `examples/softmax` in the repository is such a crate: how it is built, launched and tested.
+//! `examples/softmax` in the repository shows how such a crate is built, launched and tested.
 //!
 //! # Scopes
 //!
@@ -37,8 +38,8 @@
 //!
 //! [`reduction`] has complete kernels, which reduce arrays of any length to one value or to one per row
 //! by any operation. [`reducer!`] declares the kernels of a user-defined
-//! [`Reduction`](reduction::Reduction), which `warpfold::Reducer` launches; `examples/statistics` has
-//! some. [`binned`] has sums of floats that have the same bits in any order.
+//! [`Reduction`](reduction::Reduction), which `warpfold::Reducer` launches; `examples/statistics`
+//! defines two. [`binned`] has sums of floats whose bits do not depend on the order of the elements.
 //!
 //! A collective takes any [`Value`] and any [`Operation`](op::Operation), including user-defined ones; a
 //! tuple combines several values at once. Sums of 32- and 64-bit integers, and extremes and bitwise
@@ -48,8 +49,8 @@
 //! # Names
 //!
 //! Functions that `cuda_std` also has keep its names ([`thread::thread_idx_x`],
-//! [`thread::sync_threads`], [`warp::warp_vote_ballot`]). Barriers are unsafe here, because a thread
-//! that misses one is undefined behaviour.
+//! [`thread::sync_threads`], [`warp::warp_vote_ballot`]). Barriers are unsafe here, because it is
+//! undefined behaviour if a thread misses one.
 //!
 //! | here | CUDA C |
 //! |---|---|
@@ -62,7 +63,7 @@
 //! | [`thread::device_fence`] | `__threadfence()` |
 //! | [`grid::launch_dependents`] | `cudaTriggerProgrammaticLaunchCompletion()` |
 //! | [`grid::wait_grid_dependencies`] | `cudaGridDependencySynchronize()` |
-//! | [`memory::load16`], [`memory::load16_if`] | `__ldcs((const float4*)p)`, … |
+//! | [`memory::load16`], [`memory::load16_if`] | `*(const float4*)p`, with a cache hint |
 //! | [`memory::store16`] | `*(float4*)p = x` |
 //! | [`math::exp2`], [`math::log2`], [`math::fma`] | `exp2f(x)`, `__log2f(x)`, `fma(a, b, c)` |
 //! | [`narrow::dot_i8`], [`narrow::dot_u8`] | `__dp4a(a, b, c)` |
@@ -77,9 +78,9 @@
 //! [`bulk`] and [`cluster`] need compute capability 9.0 and exist only with `--cfg warpfold_sm_90`.
 #![no_std]
 #![feature(abi_ptx, asm_experimental_arch, link_llvm_intrinsics, stdarch_nvptx)]
-// For the names of a reducer's kernels.
+// `reducer!` concatenates the names of its kernels.
 #![feature(macro_metavar_expr_concat)]
-// For `#[inline]` on large closures: one that is not inlined passes its values through local memory.
+// For `#[inline]` on large closures, which would otherwise pass their values through local memory.
 #![feature(stmt_expr_attributes)]
 // Barriers, shuffles and votes are available only as LLVM intrinsics.
 #![allow(internal_features)]

@@ -8,7 +8,7 @@ macro_rules! instructions {
         #[inline(always)]
         pub fn $name($($argument: $ty),+) -> $ty {
             let result;
-            // SAFETY: arithmetic on registers.
+            // SAFETY: the instruction only computes on registers.
             unsafe {
                 asm!(
                     concat!($instruction, instructions!(@operands $($argument)+)),
@@ -24,11 +24,12 @@ macro_rules! instructions {
 }
 
 instructions! {
-    /// Returns 2 to the power of `x`, within 2 units in the last place; results below 2^−126 are 0.
-    /// `exp2(0)` is exactly 1.
+    /// Returns 2^`x`, within 2 units in the last place; results below 2^−126 are 0. `exp2(0)` is exactly
+    /// 1.
     exp2(x) reg32 f32 = "ex2.approx.ftz.f32";
     /// Returns the binary logarithm, with an absolute error of at most 2^−22 between 0.5 and 2, and a
-    /// relative error of at most 2^−22 elsewhere. It is −∞ below 2^−126 and NaN below −2^−126.
+    /// relative error of at most 2^−22 elsewhere. Magnitudes below 2^−126 count as 0, whose logarithm is
+    /// −∞; other negative numbers give NaN.
     log2(x) reg32 f32 = "lg2.approx.ftz.f32";
     /// Returns `a * b + c`, rounded once.
     fma(a, b, c) reg64 f64 = "fma.rn.f64";
@@ -38,13 +39,13 @@ instructions! {
 
 /// Numbers with an exponential and a logarithm.
 pub trait Exponential: Sized {
-    /// Returns e to the power of a number that is not positive; 0 for −∞, exactly 1 for 0.
+    /// Returns e^`self` for a number that is not positive; 0 for −∞, exactly 1 for 0.
     ///
-    /// The relative error is at most 2^−22 + |x|·2^−23 in `f32` and 2^−51 in `f64`; results below the
-    /// least normal number are 0.
+    /// The relative error is at most 2^−22 + |x|·2^−23 in `f32` and 2^−51 in `f64`. Results below 2^−126
+    /// in `f32`, and those of numbers below −708 in `f64`, are 0.
     fn exp(self) -> Self;
-    /// Returns the natural logarithm of a number of at least 1. The error is at most 2^−22 in `f32` and
-    /// 2^−51 in `f64`, relative to the larger of the logarithm and 1.
+    /// Returns the natural logarithm of a number between 1 and `f32::MAX`. The error is at most 2^−22 in
+    /// `f32` and 2^−51 in `f64`, relative to the larger of the logarithm and 1.
     fn ln(self) -> Self;
     /// Returns whether the number is neither infinite nor NaN.
     fn is_finite(self) -> bool;
@@ -67,28 +68,29 @@ impl Exponential for f32 {
     }
 }
 
-/// Adding it rounds to an integer in the sum's lowest bits; subtracting it again returns that integer.
+/// Adding this constant rounds a number to an integer in the sum's lowest bits; subtracting it again
+/// returns that integer.
 const ROUNDER: f64 = 1.5 * (1u64 << 52) as f64;
 
-/// ln 2 without its last digits, so that products with 11-bit integers are exact.
+/// ln 2 without its low 32 bits, so that products with 11-bit integers are exact.
 const LN_2_HIGH: f64 = f64::from_bits(core::f64::consts::LN_2.to_bits() & !0xffff_ffff);
 
-/// ln 2 minus [`LN_2_HIGH`], to 53 bits; 0x1.abc9e3b39803fp-56 is the error of the nearest double.
+/// ln 2 minus [`LN_2_HIGH`], to 53 bits. 0x1.abc9e3b39803fp-56 is ln 2 minus the nearest `f64`.
 const LN_2_LOW: f64 = (core::f64::consts::LN_2 - LN_2_HIGH) + f64::from_bits(0x3c7a_bc9e_3b39_803f);
 
-/// Below it the exponential is not a normal number.
+/// `exp` returns 0 for numbers below this; e^−708.4 is about the least normal `f64`.
 const LEAST: f64 = -708.0;
 
 impl Exponential for f64 {
-    /// Computes 2^k e^r, where k is the integer nearest to x / ln 2, and e^r the first 14 terms of its
-    /// series: |r| is at most ln 2 / 2, so that the 15th term is below 2^−57.
+    /// Computes 2^k e^r, where k is the integer nearest to x / ln 2, and r is x − k ln 2. e^r is the sum
+    /// of the first 14 terms of its series: |r| is at most ln 2 / 2, so the 15th term is below 2^−57.
     #[inline(always)]
     fn exp(self) -> Self {
         let rounded = fma(self, core::f64::consts::LOG2_E, ROUNDER);
         let k = rounded - ROUNDER;
         let r = fma(k, -LN_2_LOW, fma(k, -LN_2_HIGH, self));
         let mut series = 1.0 / 6_227_020_800.0;
-        // 1/12!, …, 1/1!, 1/0!. Unrolled, because an array would be placed in local memory.
+        // From 1/12! to 1/1! and 1/0!. Not a loop, because an array would be placed in local memory.
         series = fma(series, r, 1.0 / 479_001_600.0);
         series = fma(series, r, 1.0 / 39_916_800.0);
         series = fma(series, r, 1.0 / 3_628_800.0);
@@ -113,10 +115,11 @@ impl Exponential for f64 {
         }
     }
 
-    /// Adds y, the logarithm in `f32`, and that of x e^−y, which is near 1, by a short series.
+    /// Computes y + ln(x e^−y), where y is the logarithm in `f32`. x e^−y is near 1, so that a short
+    /// series suffices.
     #[inline(always)]
     fn ln(self) -> Self {
-        // `f32` holds the argument: up to 2^35 elements are summed.
+        // `self` is in the range of `f32`: callers pass sums of up to 2^35 numbers, each at most 1.
         let near = f64::from((self as f32).ln());
         let rest = fma(self, (-near).exp(), -1.0);
         near + rest * fma(rest, fma(rest, 1.0 / 3.0, -0.5), 1.0)

@@ -23,7 +23,7 @@ macro_rules! cache_hints {
             #[inline(always)]
             unsafe fn load_4x32(address: *const u32) -> [u32; 4] {
                 let (a, b, c, d);
-                // SAFETY: the caller's contract (`load16`).
+                // SAFETY: `load16` requires that these 16 bytes are readable and aligned.
                 unsafe {
                     asm!(
                         concat!("ld.global", $hint, ".v4.b32 {{{0}, {1}, {2}, {3}}}, [{4}];"),
@@ -37,7 +37,7 @@ macro_rules! cache_hints {
             #[inline(always)]
             unsafe fn load_2x64(address: *const u64) -> [u64; 2] {
                 let (a, b);
-                // SAFETY: the caller's contract (`load16`).
+                // SAFETY: `load16` requires that these 16 bytes are readable and aligned.
                 unsafe {
                     asm!(
                         concat!("ld.global", $hint, ".v2.b64 {{{0}, {1}}}, [{2}];"),
@@ -51,7 +51,7 @@ macro_rules! cache_hints {
             #[inline(always)]
             unsafe fn load_4x32_if(address: *const u32, wanted: bool) -> [u32; 4] {
                 let (a, b, c, d);
-                // SAFETY: the caller's contract (`load16_if`); nothing is read unless `wanted`.
+                // SAFETY: bytes are read only if `wanted`; then `load16_if` requires valid ones.
                 unsafe {
                     asm!(
                         "{{",
@@ -63,7 +63,7 @@ macro_rules! cache_hints {
                         "mov.b32 {3}, 0;",
                         concat!("@wanted ld.global", $hint, ".v4.b32 {{{0}, {1}, {2}, {3}}}, [{4}];"),
                         "}}",
-                        // Not `lateout`: the outputs are written before the address is read.
+                        // The outputs, written before the address is read, must not be `lateout`.
                         out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d,
                         in(reg64) address, in(reg32) u32::from(wanted),
                         options(pure, readonly, nostack, preserves_flags),
@@ -80,7 +80,7 @@ cache_hints! {
     Cached = "";
     /// Data that is read once: not allocated in L1 (`L1::no_allocate`).
     Streaming = ".L1::no_allocate";
-    /// First to be evicted from L1 (`L1::evict_first`).
+    /// Data that L1 evicts first (`L1::evict_first`).
     EvictFirst = ".L1::evict_first";
 }
 
@@ -89,11 +89,12 @@ cache_hints! {
 pub struct Eviction(u64);
 
 impl Eviction {
-    /// Returns the normal policy. By default, lines not allocated in L1 are the first that L2 evicts.
+    /// Returns the normal policy (`L2::evict_normal`). Without a policy, lines not allocated in L1 are
+    /// the first that L2 evicts.
     #[inline(always)]
     pub fn in_turn() -> Self {
         let policy;
-        // SAFETY: creates a policy value and accesses no memory.
+        // SAFETY: the instruction creates a policy value and accesses no memory.
         unsafe {
             asm!(
                 "createpolicy.fractional.L2::evict_normal.b64 {}, 1.0;",
@@ -107,7 +108,7 @@ impl Eviction {
 
 /// Element types whose size divides 16 bytes.
 pub trait Lanes16: Word {
-    /// Array of as many elements as 16 bytes hold.
+    /// Array of the elements that 16 bytes hold.
     type Lanes: AsRef<[Self]> + AsMut<[Self]> + Copy;
     /// Length of [`Lanes`](Self::Lanes).
     const LANES: u32 = 16 / size_of::<Self>() as u32;
@@ -131,17 +132,17 @@ macro_rules! lanes {
             }
             #[inline(always)]
             unsafe fn load<H: CacheHint>(address: *const Self) -> Self::Lanes {
-                // SAFETY: the caller's contract (`load16`).
+                // SAFETY: `load16` requires that these 16 bytes are readable and aligned.
                 unsafe { H::$load(address.cast::<$bits>()) }.map(<$ty as Word>::from_bits)
             }
             #[inline(always)]
             unsafe fn store(address: *mut Self, lanes: Self::Lanes) {
-                // SAFETY: the caller's contract (`store16`).
+                // SAFETY: `store16` requires that these 16 bytes are writable and aligned.
                 unsafe { $store(address.cast::<$bits>(), lanes.map(<$ty as Word>::to_bits)) }
             }
             #[inline(always)]
             unsafe fn load_shared(address: u32) -> Self::Lanes {
-                // SAFETY: the caller's contract (`Shared::get16`).
+                // SAFETY: `Shared::get16` requires that these 16 bytes are written and aligned.
                 unsafe { $load_shared(address) }.map(<$ty as Word>::from_bits)
             }
         }
@@ -153,7 +154,7 @@ lanes!(load_2x64, store_2x64, shared_2x64, u64, 2: u64 i64 f64);
 
 #[inline(always)]
 unsafe fn store_4x32(address: *mut u32, [a, b, c, d]: [u32; 4]) {
-    // SAFETY: the caller's contract (`store16`).
+    // SAFETY: `store16` requires that these 16 bytes are writable and aligned.
     unsafe {
         asm!(
             "st.global.v4.b32 [{0}], {{{1}, {2}, {3}, {4}}};",
@@ -165,7 +166,7 @@ unsafe fn store_4x32(address: *mut u32, [a, b, c, d]: [u32; 4]) {
 
 #[inline(always)]
 unsafe fn store_2x64(address: *mut u64, [a, b]: [u64; 2]) {
-    // SAFETY: the caller's contract (`store16`).
+    // SAFETY: `store16` requires that these 16 bytes are writable and aligned.
     unsafe {
         asm!(
             "st.global.v2.b64 [{0}], {{{1}, {2}}};",
@@ -179,7 +180,7 @@ unsafe fn store_2x64(address: *mut u64, [a, b]: [u64; 2]) {
 unsafe fn shared_4x32(address: u32) -> [u32; 4] {
     let (a, b, c, d);
     // `readonly` but not `pure`: the value changes at every barrier.
-    // SAFETY: the caller's contract (`Shared::get16`).
+    // SAFETY: `Shared::get16` requires that these 16 bytes are written and aligned.
     unsafe {
         asm!(
             "ld.shared.v4.b32 {{{0}, {1}, {2}, {3}}}, [{4}];",
@@ -193,7 +194,7 @@ unsafe fn shared_4x32(address: u32) -> [u32; 4] {
 #[inline(always)]
 unsafe fn shared_2x64(address: u32) -> [u64; 2] {
     let (a, b);
-    // SAFETY: as `shared_4x32`.
+    // SAFETY: `Shared::get16` requires that these 16 bytes are written and aligned.
     unsafe {
         asm!(
             "ld.shared.v2.b64 {{{0}, {1}}}, [{2}];",
@@ -208,10 +209,10 @@ unsafe fn shared_2x64(address: u32) -> [u64; 2] {
 ///
 /// # Safety
 /// `address` must point to 16 readable bytes of global memory and be 16-byte aligned; no thread may
-/// write them while this one could still read.
+/// write them while this thread may still read them.
 #[inline(always)]
 pub unsafe fn load16<T: Lanes16, H: CacheHint>(address: *const T) -> T::Lanes {
-    // SAFETY: the caller's contract.
+    // SAFETY: the callee's conditions are those of this function.
     unsafe { T::load::<H>(address) }
 }
 
@@ -222,29 +223,29 @@ pub unsafe fn load16<T: Lanes16, H: CacheHint>(address: *const T) -> T::Lanes {
 /// may access them meanwhile.
 #[inline(always)]
 pub unsafe fn store16<T: Lanes16>(address: *mut T, lanes: T::Lanes) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the callee's conditions are those of this function.
     unsafe { T::store(address, lanes) }
 }
 
-/// Loads 16 bytes of global memory if `wanted`, else returns zeros. Predicated and without a branch, so
-/// that several such loads are in flight at once, whatever their conditions.
+/// Loads 16 bytes of global memory if `wanted`, else returns zeros. The load is predicated, without a
+/// branch, so that several such loads are in flight at once.
 ///
 /// # Safety
 /// If `wanted`, same as [`load16`].
 #[inline(always)]
 pub unsafe fn load16_if<H: CacheHint>(address: *const u32, wanted: bool) -> [u32; 4] {
-    // SAFETY: the caller's contract.
+    // SAFETY: the callee's conditions are those of this function.
     unsafe { H::load_4x32_if(address, wanted) }
 }
 
-/// [`load16_if`] with an L2 eviction policy; does not allocate in L1.
+/// Loads as [`load16_if`] does, with an L2 eviction policy; does not allocate in L1.
 ///
 /// # Safety
 /// If `wanted`, same as [`load16`].
 #[inline(always)]
 pub unsafe fn load16_evicted_if(address: *const u32, wanted: bool, eviction: Eviction) -> [u32; 4] {
     let (a, b, c, d);
-    // SAFETY: the caller's contract; nothing is read unless `wanted`.
+    // SAFETY: bytes are read only if `wanted`; then they are valid, as the caller guarantees.
     unsafe {
         asm!(
             "{{",
@@ -256,7 +257,7 @@ pub unsafe fn load16_evicted_if(address: *const u32, wanted: bool, eviction: Evi
             "mov.b32 {3}, 0;",
             "@wanted ld.global.L1::no_allocate.L2::cache_hint.v4.b32 {{{0}, {1}, {2}, {3}}}, [{4}], {6};",
             "}}",
-            // Not `lateout`: the outputs are written before the address is read.
+            // The outputs, written before the address is read, must not be `lateout`.
             out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d,
             in(reg64) address, in(reg32) u32::from(wanted), in(reg64) eviction.0,
             options(pure, readonly, nostack, preserves_flags),
@@ -266,30 +267,30 @@ pub unsafe fn load16_evicted_if(address: *const u32, wanted: bool, eviction: Evi
 }
 
 impl<T: Lanes16> Shared<T> {
-    /// Reads elements from `group * LANES` on, 16 bytes in one instruction. Neighbouring lanes that read
-    /// neighbouring groups cause no bank conflicts.
+    /// Reads the elements from index `group * LANES` on, 16 bytes in one instruction. Neighbouring lanes
+    /// that read neighbouring groups cause no bank conflicts.
     ///
     /// # Safety
-    /// The group must be written before, inside a 16-byte aligned array, as every
-    /// [`shared_array!`](crate::shared_array) is. A barrier must separate this read from other threads'
-    /// writes.
+    /// The group must be inside a 16-byte aligned array, such as a
+    /// [`shared_array!`](crate::shared_array), and must have been written. A barrier must separate this
+    /// read from other threads' writes.
     #[inline(always)]
     pub unsafe fn get16(self, group: u32) -> T::Lanes {
-        // SAFETY: the caller's contract.
+        // SAFETY: the group has been written, in a 16-byte aligned array, as the caller guarantees.
         unsafe { T::load_shared(self.at(group * T::LANES).address()) }
     }
 }
 
 impl Shared<u32> {
-    /// Writes words from `4 * group` on, 16 bytes in one instruction. Neighbouring lanes that write
-    /// neighbouring groups cause no bank conflicts.
+    /// Writes four words from index `4 * group` on, 16 bytes in one instruction. Neighbouring lanes that
+    /// write neighbouring groups cause no bank conflicts.
     ///
     /// # Safety
     /// The group must be inside a 16-byte aligned array. A barrier must separate this write from another
     /// thread's access.
     #[inline(always)]
     pub unsafe fn set16(self, group: u32, [a, b, c, d]: [u32; 4]) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the group is inside a 16-byte aligned array, as the caller guarantees.
         unsafe {
             asm!(
                 "st.shared.v4.b32 [{0}], {{{1}, {2}, {3}, {4}}};",

@@ -8,7 +8,7 @@ macro_rules! dot_products {
         #[inline(always)]
         pub fn $name(a: u32, b: u32, sum: $ty) -> $ty {
             let result;
-            // SAFETY: arithmetic on registers.
+            // SAFETY: the instruction only computes on registers.
             unsafe {
                 asm!(
                     concat!($instruction, " {0}, {1}, {2}, {3};"),
@@ -22,9 +22,9 @@ macro_rules! dot_products {
 }
 
 dot_products! {
-    /// Returns `sum` plus the products of the words' four signed bytes, in one instruction.
+    /// Returns `sum` plus the dot product of the words' four signed bytes, in one instruction.
     dot_i8: i32 = "dp4a.s32.s32";
-    /// Returns `sum` plus the products of the words' four unsigned bytes, in one instruction.
+    /// Returns `sum` plus the dot product of the words' four unsigned bytes, in one instruction.
     dot_u8: u32 = "dp4a.u32.u32";
 }
 
@@ -32,7 +32,7 @@ dot_products! {
 #[inline(always)]
 pub fn widen_f16x2(word: u32) -> [f32; 2] {
     let (low, high);
-    // SAFETY: arithmetic on registers.
+    // SAFETY: the instruction only computes on registers.
     unsafe {
         asm!(
             "{{",
@@ -52,7 +52,7 @@ pub fn widen_f16x2(word: u32) -> [f32; 2] {
 #[inline(always)]
 pub fn narrow_f16(value: f32) -> u16 {
     let bits: u16;
-    // SAFETY: arithmetic on registers.
+    // SAFETY: the instruction only computes on registers.
     unsafe {
         asm!(
             "cvt.rn.f16.f32 {0}, {1};",

@@ -7,19 +7,19 @@ use crate::{Value, gpu};
 /// An associative and commutative operation with an identity.
 ///
 /// Scans combine in thread order and need associativity only; reductions also exchange operands.
-/// (Floating-point addition is neither, to the last bit. Collectives combine in an order that depends
-/// only on the number of threads, so that equal launches give equal bits.)
+/// (Floating-point addition is not associative. Collectives combine in an order that depends only on the
+/// number of threads, so that equal launches give equal bits.)
 ///
 /// Implement it for user-defined operations.
 pub trait Operation<T: Value>: Copy {
-    /// Value that changes nothing when combined.
+    /// Value that leaves any other value unchanged when combined with it.
     const IDENTITY: T;
 
     /// Combines two values.
     fn combine(a: T, b: T) -> T;
 
-    /// Reduces a warp's values, in every lane, if there is an instruction for it; else the caller
-    /// shuffles.
+    /// Reduces a warp's values with a hardware instruction; the result is valid in every lane. Returns
+    /// `None` if there is no such instruction; the caller then uses shuffles.
     ///
     /// # Safety
     /// All lanes named in `members` call it together, the calling lane among them.
@@ -29,7 +29,7 @@ pub trait Operation<T: Value>: Copy {
     }
 }
 
-/// Numbers, with the operations behind [`Sum`], [`Product`], [`Min`] and [`Max`].
+/// Numbers, with the operations of [`Sum`], [`Product`], [`Min`] and [`Max`].
 pub trait Number: Value {
     /// Identity of addition.
     const ZERO: Self;
@@ -52,15 +52,13 @@ pub trait Number: Value {
     }
     /// Returns the nearest `f64`.
     fn to_f64(self) -> f64;
-    /// Returns the absolute value; a signed type's smallest integer, which has none, stays as it is.
+    /// Returns the absolute value; the smallest integer of a signed type, which has none, is unchanged.
     fn magnitude(self) -> Self;
-    /// Returns the smaller one; NaN if either is NaN, like numpy's `minimum`.
+    /// Returns the smaller number; NaN if either is NaN, like numpy's `minimum`.
     fn least(self, other: Self) -> Self;
-    /// Returns the larger one; NaN if either is NaN, like numpy's `maximum`.
+    /// Returns the larger number; NaN if either is NaN, like numpy's `maximum`.
     fn greatest(self, other: Self) -> Self;
 
-    /// [`Operation::in_hardware`] of [`Sum`].
-    ///
     /// # Safety
     /// Same as [`Operation::in_hardware`].
     #[doc(hidden)]
@@ -69,8 +67,6 @@ pub trait Number: Value {
         None
     }
 
-    /// [`Operation::in_hardware`] of [`Min`].
-    ///
     /// # Safety
     /// Same as [`Operation::in_hardware`].
     #[doc(hidden)]
@@ -79,8 +75,6 @@ pub trait Number: Value {
         None
     }
 
-    /// [`Operation::in_hardware`] of [`Max`].
-    ///
     /// # Safety
     /// Same as [`Operation::in_hardware`].
     #[doc(hidden)]
@@ -130,7 +124,7 @@ macro_rules! integers {
             integers!(@hardware greatest_of_warp, $max);)?
             $(#[inline(always)]
             unsafe fn sum_of_warp(self, members: u32) -> Option<Self> {
-                // SAFETY: the caller's contract.
+                // SAFETY: all lanes in `members` call it together, as the caller guarantees.
                 Some(unsafe { $in_pieces(self as u64, members) } as Self)
             })?
         }
@@ -138,7 +132,7 @@ macro_rules! integers {
     (@hardware $name:ident, $instruction:ident) => {
         #[inline(always)]
         unsafe fn $name(self, members: u32) -> Option<Self> {
-            // SAFETY: the caller's contract.
+            // SAFETY: all lanes in `members` call it together, as the caller guarantees.
             Some(unsafe { gpu::$instruction(members, self as u32) } as Self)
         }
     };
@@ -157,15 +151,15 @@ integers! {
     u8 = identity;
 }
 
-/// Sums 64-bit values by the hardware's 32-bit sums of three 22-bit pieces; 32 pieces fit in a word. The
-/// three are independent, whereas the five shuffles of two words each wait for one another.
+/// Sums 64-bit values as three 22-bit pieces: the hardware's 32-bit sum adds 32 such pieces without
+/// overflow. The three sums are independent, whereas five shuffles would wait for each other.
 ///
 /// # Safety
 /// Same as [`Operation::in_hardware`].
 #[inline(always)]
 unsafe fn sum_in_pieces(value: u64, members: u32) -> u64 {
     const BITS: u32 = 22;
-    // SAFETY: the caller's contract.
+    // SAFETY: all lanes in `members` call it together, as the caller guarantees.
     let piece = |at: u32| unsafe {
         u64::from(gpu::redux_add(members, (value >> at) as u32 & ((1 << BITS) - 1))) << at
     };
@@ -248,7 +242,7 @@ macro_rules! of_numbers {
             }
             $(#[inline(always)]
             unsafe fn in_hardware(value: T, members: u32) -> Option<T> {
-                // SAFETY: the caller's contract.
+                // SAFETY: all lanes in `members` call it together, as the caller guarantees.
                 unsafe { value.$hardware(members) }
             })?
         }
@@ -279,7 +273,7 @@ macro_rules! bitwise {
             }
             #[inline(always)]
             unsafe fn in_hardware(value: $word, members: u32) -> Option<$word> {
-                // SAFETY: the caller's contract.
+                // SAFETY: all lanes in `members` call it together, as the caller guarantees.
                 Some(unsafe { gpu::$instruction(members, value as u32) } as $word)
             }
         })*
@@ -317,7 +311,7 @@ macro_rules! extremes {
         #[inline(always)]
         pub fn $name(a: $ty, b: $ty) -> $ty {
             let value;
-            // SAFETY: arithmetic on registers.
+            // SAFETY: the instruction only computes on registers.
             unsafe {
                 asm!(
                     concat!($instruction, " {0}, {1}, {2};"),
@@ -345,7 +339,7 @@ extremes! {
     max_number_f64(reg64 f64) = "max.f64";
 }
 
-/// Returns the smaller number, NaN if either is; -0 is below +0. PTX has `min.f64`, which drops NaN.
+/// Returns the smaller number, NaN if either is NaN; -0 is below +0. PTX's own `min.f64` drops NaN.
 #[inline(always)]
 pub fn min_nan_f64(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() { f64::NAN } else { min_number_f64(a, b) }

@@ -84,7 +84,7 @@ impl<T: Word> Shared<T> {
     /// read from another thread's write.
     #[inline(always)]
     pub unsafe fn get(self, index: u32) -> T {
-        // SAFETY: the caller's contract.
+        // SAFETY: the element exists and has been written, as the caller guarantees.
         T::from_bits(unsafe { ptx::SharedBits::load(self.at(index).address) })
     }
 
@@ -95,14 +95,14 @@ impl<T: Word> Shared<T> {
     /// access.
     #[inline(always)]
     pub unsafe fn set(self, index: u32, value: T) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the element exists, and no other thread accesses it, as the caller guarantees.
         unsafe { ptx::SharedBits::store(value.to_bits(), self.at(index).address) }
     }
 }
 
 /// Access to multi-word values.
 impl Shared<u32> {
-    /// Reads value `index` of an array of such values.
+    /// Reads value `index` of an array of multi-word values.
     ///
     /// # Safety
     /// Same as [`get`](Self::get), for all words of the value.
@@ -110,14 +110,14 @@ impl Shared<u32> {
     pub unsafe fn get_value<T: Value>(self, index: u32) -> T {
         let mut at = index.wrapping_mul(T::WORDS);
         T::take(&mut || {
-            // SAFETY: the caller's contract.
+            // SAFETY: all words of the value exist and have been written, as the caller guarantees.
             let word = unsafe { self.get(at) };
             at += 1;
             word
         })
     }
 
-    /// Writes value `index` of an array of such values.
+    /// Writes value `index` of an array of multi-word values.
     ///
     /// # Safety
     /// Same as [`set`](Self::set), for all words of the value.
@@ -125,7 +125,7 @@ impl Shared<u32> {
     pub unsafe fn set_value<T: Value>(self, index: u32, value: T) {
         let mut at = index.wrapping_mul(T::WORDS);
         value.give(&mut |word| {
-            // SAFETY: the caller's contract.
+            // SAFETY: all words of the value are inside the array, as the caller guarantees.
             unsafe { self.set(at, word) };
             at += 1;
         });
@@ -134,7 +134,7 @@ impl Shared<u32> {
 
 /// Access to parts of words and at byte offsets.
 impl Shared<u32> {
-    /// Returns the part from `bytes` on, a multiple of 4.
+    /// Returns the part from byte offset `bytes` on, a multiple of 4.
     #[inline(always)]
     pub(crate) fn behind(self, bytes: u32) -> Self {
         Self::from_address(self.address.wrapping_add(bytes))
@@ -147,7 +147,7 @@ impl Shared<u32> {
     #[inline(always)]
     pub unsafe fn get_half(self, index: u32) -> u32 {
         let value;
-        // SAFETY: the caller's contract; a load narrower than the register is zero-extended.
+        // SAFETY: the half exists, as the caller guarantees. The load zero-extends it to the register.
         unsafe {
             asm!(
                 "ld.shared.u16 {0}, [{1}];",
@@ -164,7 +164,7 @@ impl Shared<u32> {
     /// Same as [`set`](Self::set).
     #[inline(always)]
     pub unsafe fn set_half(self, index: u32, value: u32) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the half is inside the array, as the caller guarantees.
         unsafe {
             asm!(
                 "st.shared.u16 [{0}], {1};",
@@ -182,10 +182,11 @@ impl Shared<u32> {
     /// Sets bits of word `index` atomically.
     ///
     /// # Safety
-    /// The word must be inside the array; other threads access it by this method or across a barrier.
+    /// The word must be inside the array. A barrier must separate this call from other threads'
+    /// accesses, except their calls of this method.
     #[inline(always)]
     pub unsafe fn set_bits(self, index: u32, bits: u32) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the word is inside the array, as the caller guarantees.
         unsafe {
             asm!(
                 "red.relaxed.cta.shared.or.b32 [{0}], {1};",
@@ -239,7 +240,7 @@ macro_rules! shared_array {
 }
 
 /// Declares the block's dynamic shared memory, 16-byte aligned, and a function that returns it as
-/// elements of any type; the launch sets its size in bytes. Once per crate of kernels.
+/// elements of any type; the launch sets its size in bytes. Use it once per crate of kernels.
 ///
 /// ```ignore
 /// dynamic_shared! { pub fn dynamic_shared: my_dynamic_shared }

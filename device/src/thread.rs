@@ -10,7 +10,7 @@ macro_rules! coordinates {
         $(#[$attr])*
         #[inline(always)]
         pub fn $name() -> u32 {
-            // SAFETY: reads a special register that every thread has.
+            // SAFETY: the intrinsic reads a special register that every thread has.
             unsafe { nvptx::$intrinsic() }
         }
     )*};
@@ -43,13 +43,14 @@ coordinates! {
     grid_dim_z = _grid_dim_z;
 }
 
-/// Waits until every thread of the block has arrived; orders their shared and global accesses.
+/// Waits until every thread of the block has arrived; orders their shared and global accesses
+/// (`__syncthreads()`).
 ///
 /// # Safety
 /// Every thread of the block that has not exited must reach the same barrier.
 #[inline(always)]
 pub unsafe fn sync_threads() {
-    // SAFETY: the caller's contract.
+    // SAFETY: all threads of the block reach the barrier, as the caller guarantees.
     unsafe { gpu::barrier() }
 }
 
@@ -61,18 +62,18 @@ macro_rules! block_votes {
         /// Same as [`sync_threads`].
         #[inline(always)]
         pub unsafe fn $name(predicate: u32) -> u32 {
-            // SAFETY: the caller's contract.
+            // SAFETY: all threads of the block reach the barrier, as the caller guarantees.
             unsafe { gpu::$instruction(predicate) }
         }
     )*};
 }
 
 block_votes! {
-    /// Block barrier; returns the number of threads whose predicate is nonzero.
+    /// Waits at a block barrier; returns the number of threads whose predicate is nonzero.
     sync_threads_count = barrier_count;
-    /// Block barrier; returns nonzero if the predicate of every thread is nonzero.
+    /// Waits at a block barrier; returns nonzero if the predicate of every thread is nonzero.
     sync_threads_and = barrier_and;
-    /// Block barrier; returns nonzero if the predicate of any thread is nonzero.
+    /// Waits at a block barrier; returns nonzero if the predicate of any thread is nonzero.
     sync_threads_or = barrier_or;
 }
 
@@ -81,33 +82,33 @@ macro_rules! fences {
         $(#[$attr])*
         #[inline(always)]
         pub fn $name() {
-            // SAFETY: orders memory accesses and does nothing else.
+            // SAFETY: the instruction orders memory accesses and does nothing else.
             unsafe { asm!(concat!("fence.acq_rel.", $scope, ";"), options(nostack, preserves_flags)) }
         }
     )*};
 }
 
 fences! {
-    /// `__threadfence_block()`: every thread of the block sees this thread's earlier writes before its
-    /// later ones.
+    /// Orders writes: every thread of the block observes this thread's earlier writes before its later
+    /// ones (`__threadfence_block()`).
     block_fence = "cta";
-    /// `__threadfence()`: every thread of the device sees this thread's earlier writes before its later
-    /// ones.
+    /// Orders writes: every thread of the device observes this thread's earlier writes before its later
+    /// ones (`__threadfence()`).
     device_fence = "gpu";
-    /// `__threadfence_system()`: the same for every thread of the machine, including the host and other
-    /// devices.
+    /// Orders writes as [`device_fence`] does, for every thread of the system, including the host and
+    /// other devices (`__threadfence_system()`).
     system_fence = "sys";
 }
 
 /// Arrays of 1, 2, 4 or 8 values of one thread. The operations are unrolled by hand, because an array
 /// that a loop indexes is placed in local memory.
 pub trait Few<T> {
-    /// Reduces the values as a tree, first half with second half: a short chain of dependent steps.
+    /// Reduces the values as a tree, first half with second half, to keep the dependency chain short.
     fn tree_reduce(self, combine: impl Fn(T, T) -> T) -> T;
     /// Combines each value with the other array's value at the same index.
     #[must_use]
     fn zipped(self, others: Self, combine: impl Fn(T, T) -> T) -> Self;
-    /// Combines each value with those before it.
+    /// Returns the inclusive scan of the values.
     #[must_use]
     fn running(self, combine: impl Fn(T, T) -> T) -> Self;
     /// Shifts the values up by one index and puts `first` at index 0.

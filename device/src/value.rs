@@ -11,34 +11,33 @@ pub trait Value: Copy + 'static {
     fn give(self, to: &mut impl FnMut(u32));
     /// Builds the value from words, in order.
     fn take(from: &mut impl FnMut() -> u32) -> Self;
-    /// Returns the value with `through` applied to each word.
+    /// Returns the value with `through`, such as a shuffle, applied to each word.
     fn map_words(self, through: &mut impl FnMut(u32) -> u32) -> Self;
 }
 
-/// Reads a value from memory.
-///
 /// # Safety
 /// The value's words are readable.
 #[inline(always)]
 pub(crate) unsafe fn load<P: Value>(words: *const u32) -> P {
     let mut at = 0;
     P::take(&mut || {
-        // SAFETY: the caller's contract.
+        // SAFETY: all words of the value are readable, as the caller guarantees.
         let word = unsafe { *words.add(at) };
         at += 1;
         word
     })
 }
 
-/// Replaces a value, and returns whether a word of it has changed, or it is the first one.
+/// Stores a value, and returns whether it differs from the old one. If `is_first`, there is no old
+/// value, and the result is `true`.
 ///
 /// # Safety
-/// There is room for the value's words, which are readable unless it is the first one.
+/// There is room for the value's words; unless `is_first`, they hold an old value.
 #[inline(always)]
 pub(crate) unsafe fn replace<P: Value>(value: P, words: *mut u32, is_first: bool) -> bool {
     let (mut at, mut changed) = (0, is_first);
     value.give(&mut |word| {
-        // SAFETY: the caller's contract.
+        // SAFETY: there is room for all words, and if `is_first` is false, they are readable.
         unsafe {
             changed = changed || *words.add(at) != word;
             *words.add(at) = word;

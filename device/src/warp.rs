@@ -22,7 +22,7 @@ macro_rules! registers {
         #[inline(always)]
         pub fn $name() -> u32 {
             let value;
-            // SAFETY: reads a register of the machine.
+            // SAFETY: the instruction reads a special register.
             unsafe {
                 asm!(
                     concat!($instruction, ";"),
@@ -38,8 +38,8 @@ macro_rules! registers {
 registers! {
     /// Returns the lane of this thread in its warp, 0 to 31.
     lane_id = "mov.u32 {0}, %laneid", pure;
-    /// Returns the mask of lanes that execute this together. The hardware decides which: even a branch
-    /// that all lanes take alike may have split them.
+    /// Returns the mask of the lanes that execute this instruction together. The hardware decides which
+    /// lanes do: even a branch that all lanes take may have split them.
     activemask = "activemask.b32 {0}",;
 }
 
@@ -54,13 +54,13 @@ pub fn members() -> u32 {
     }
 }
 
-/// Warp barrier over the lanes of `mask`; orders their memory accesses.
+/// Waits at a warp barrier for the lanes of `mask`; orders their memory accesses.
 ///
 /// # Safety
 /// Every lane named in `mask` must reach it with the same mask, the calling lane among them.
 #[inline(always)]
 pub unsafe fn sync_warp(mask: u32) {
-    // SAFETY: the caller's contract.
+    // SAFETY: all lanes in `mask` reach the barrier, as the caller guarantees.
     unsafe { gpu::bar_warp_sync(mask) }
 }
 
@@ -70,7 +70,7 @@ pub unsafe fn sync_warp(mask: u32) {
 /// Every lane named in `mask` must call it with the same mask, the calling lane among them.
 #[inline(always)]
 pub unsafe fn warp_vote_all(mask: u32, predicate: bool) -> bool {
-    // SAFETY: the caller's contract.
+    // SAFETY: all lanes in `mask` call it together, as the caller guarantees.
     unsafe { gpu::vote_all(mask, predicate) }
 }
 
@@ -80,7 +80,7 @@ pub unsafe fn warp_vote_all(mask: u32, predicate: bool) -> bool {
 /// Same as [`warp_vote_all`].
 #[inline(always)]
 pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
-    // SAFETY: the caller's contract.
+    // SAFETY: all lanes in `mask` call it together, as the caller guarantees.
     unsafe { gpu::vote_any(mask, predicate) }
 }
 
@@ -90,11 +90,11 @@ pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
 /// Same as [`warp_vote_all`].
 #[inline(always)]
 pub unsafe fn warp_vote_ballot(mask: u32, predicate: bool) -> u32 {
-    // SAFETY: the caller's contract.
+    // SAFETY: all lanes in `mask` call it together, as the caller guarantees.
     unsafe { gpu::vote_ballot(mask, predicate) }
 }
 
-/// Shuffles over a whole warp, one instruction per word.
+/// Values that can be shuffled between the lanes of a warp, one instruction per word: every [`Value`].
 ///
 /// # Safety of every method
 /// All lanes named in `mask` must execute the same shuffle together, the calling lane among them. A
@@ -107,7 +107,7 @@ pub trait Shuffle: Value {
     unsafe fn shuffle_up(self, mask: u32, delta: u32) -> Self;
     /// Returns the value of lane `lane ^ lane_mask`.
     unsafe fn shuffle_xor(self, mask: u32, lane_mask: u32) -> Self;
-    /// Returns the value of lane `lane`.
+    /// Returns the value of lane `lane`, 0 to 31.
     unsafe fn shuffle_idx(self, mask: u32, lane: u32) -> Self;
 }
 
@@ -116,7 +116,7 @@ macro_rules! shuffles {
         impl<T: Value> Shuffle for T {$(
             #[inline(always)]
             unsafe fn $method(self, mask: u32, $operand: u32) -> Self {
-                // SAFETY: the caller's contract; the closure runs at once, in the same control flow.
+                // SAFETY: all lanes in `mask` call it together, and so run the closure together.
                 self.map_words(&mut |word| unsafe { gpu::$method(mask, word, $operand) })
             }
         )*}
@@ -133,7 +133,7 @@ macro_rules! warp_reductions {
         /// Every lane named in `mask` must execute it together, the calling lane among them.
         #[inline(always)]
         pub unsafe fn $name(mask: u32, value: $ty) -> $ty {
-            // SAFETY: the caller's contract.
+            // SAFETY: all lanes in `mask` call it together, as the caller guarantees.
             unsafe { gpu::$instruction(mask, value as u32) as $ty }
         }
     )*};
@@ -162,7 +162,7 @@ warp_reductions! {
 #[inline(always)]
 pub unsafe fn reduce<T: Value, O: Operation<T>>(value: T, _op: O) -> T {
     let members = members();
-    // SAFETY: the caller's contract; `members` is the same in all lanes, and so is the branch.
+    // SAFETY: all existing lanes call it together, as the caller guarantees, and take the same branch.
     unsafe {
         if let Some(result) = O::in_hardware(value, members) {
             result
@@ -174,12 +174,12 @@ pub unsafe fn reduce<T: Value, O: Operation<T>>(value: T, _op: O) -> T {
     }
 }
 
-/// Minimum number of words of values that are reduced in a loop: unrolled, a short launch would mostly
-/// wait for its instructions to be loaded.
+/// Values of at least this many words are reduced in a loop that is not unrolled. Unrolled, a short
+/// launch would spend most of its time on fetching instructions.
 const ROLLED_WORDS: u32 = 6;
 
-/// Returns the lane distance of the first step. For large values the constant is hidden in assembly,
-/// because the compiler unrolls loops whose start it knows.
+/// Returns the lane distance of a reduction's first step. For values of many words, assembly hides the
+/// constant, because the compiler unrolls loops whose start it knows.
 #[inline(always)]
 fn first_distance<T: Value>() -> u32 {
     const HALF: u32 = WARP_SIZE / 2;
@@ -187,7 +187,7 @@ fn first_distance<T: Value>() -> u32 {
         return HALF;
     }
     let half;
-    // SAFETY: moves a constant into a register.
+    // SAFETY: the instruction moves a constant into a register.
     unsafe {
         asm!("mov.u32 {0}, {1};", out(reg32) half, const HALF, options(pure, nomem, nostack, preserves_flags));
     }
@@ -200,7 +200,7 @@ fn first_distance<T: Value>() -> u32 {
 unsafe fn reduce_by_xor<T: Value, O: Operation<T>>(mut value: T) -> T {
     let mut lane_mask = first_distance::<T>();
     while lane_mask > 0 {
-        // SAFETY: the caller's contract.
+        // SAFETY: all 32 lanes call it together, as the caller guarantees.
         value = O::combine(value, unsafe { value.shuffle_xor(FULL_WARP, lane_mask) });
         lane_mask /= 2;
     }
@@ -216,7 +216,8 @@ unsafe fn reduce_front<T: Value, O: Operation<T>>(mut value: T, members: u32) ->
     let count = members.count_ones();
     let mut delta = first_distance::<T>();
     while delta > 0 {
-        // SAFETY: the caller's contract. The value of a lane that does not exist is discarded.
+        // SAFETY: all lanes in `members` call it together, as the caller guarantees. The value of a lane
+        // that does not exist is discarded.
         let other = unsafe { value.shuffle_down(members, delta) };
         if lane_id() + delta < count {
             value = O::combine(value, other);
@@ -227,7 +228,7 @@ unsafe fn reduce_front<T: Value, O: Operation<T>>(mut value: T, members: u32) ->
     unsafe { value.shuffle_idx(members, 0) }
 }
 
-/// Combines each lane's value with those of the lanes before it, in lane order.
+/// Returns each lane's value combined with those of the lanes before it, in lane order.
 ///
 /// # Safety
 /// Same as [`reduce`].
@@ -236,7 +237,7 @@ pub unsafe fn inclusive_scan<T: Value, O: Operation<T>>(mut value: T, _op: O) ->
     let (members, lane) = (members(), lane_id());
     let mut delta = 1;
     while delta < WARP_SIZE {
-        // SAFETY: the caller's contract; lower lanes are members.
+        // SAFETY: all existing lanes call it together, as the caller guarantees; lower lanes exist, too.
         let before = unsafe { value.shuffle_up(members, delta) };
         if lane >= delta {
             value = O::combine(before, value);
@@ -246,13 +247,13 @@ pub unsafe fn inclusive_scan<T: Value, O: Operation<T>>(mut value: T, _op: O) ->
     value
 }
 
-/// Combines the values of the lanes before each lane, in lane order; the identity in lane 0.
+/// Returns the combined values of the lanes before each lane, in lane order; the identity in lane 0.
 ///
 /// # Safety
 /// Same as [`reduce`].
 #[inline(always)]
 pub unsafe fn exclusive_scan<T: Value, O: Operation<T>>(value: T, op: O) -> T {
-    // SAFETY: the caller's contract.
+    // SAFETY: the callee's conditions are those of this function.
     unsafe { before_lane::<T, O>(inclusive_scan(value, op)) }
 }
 
@@ -262,7 +263,7 @@ pub unsafe fn exclusive_scan<T: Value, O: Operation<T>>(value: T, op: O) -> T {
 /// Same as [`reduce`].
 #[inline(always)]
 pub(crate) unsafe fn before_lane<T: Value, O: Operation<T>>(scanned: T) -> T {
-    // SAFETY: the caller's contract; the lane before is a member.
+    // SAFETY: all existing lanes call it together, as the caller guarantees; lane 0 ignores the result.
     let before = unsafe { scanned.shuffle_up(members(), 1) };
     if lane_id() == 0 { O::IDENTITY } else { before }
 }
@@ -273,6 +274,6 @@ pub(crate) unsafe fn before_lane<T: Value, O: Operation<T>>(scanned: T) -> T {
 /// Same as [`reduce`]; `lane` must exist and be the same in all lanes.
 #[inline(always)]
 pub unsafe fn broadcast<T: Value>(value: T, lane: u32) -> T {
-    // SAFETY: the caller's contract.
+    // SAFETY: all existing lanes call it together, and `lane` exists, as the caller guarantees.
     unsafe { value.shuffle_idx(members(), lane) }
 }

@@ -1,13 +1,13 @@
 //! Bulk asynchronous copies from global to shared memory, and mbarriers (compute capability 9.0).
 //!
 //! An mbarrier counts phases. A phase ends when the number of arrivals given to [`Mbarrier::init`] and
-//! all announced bytes have arrived; the next one then begins. Waiting threads name a phase by its
-//! parity, 0 for the first. They must therefore observe the end of each phase before the following one
-//! can end; else the parities of two phases would be confused.
+//! all announced bytes have arrived; the next one then begins. Waiting threads identify a phase by its
+//! parity, which is 0 for the first phase. They must therefore observe the end of each phase before the
+//! following one can end; otherwise the parities of two phases would be confused.
 //!
-//! Copies use the asynchronous proxy. What a copy wrote is visible to the threads that have waited for
-//! it. A block barrier suffices to order reads of a buffer before the next copy into it; writes by
-//! threads would need a proxy fence, too.
+//! Copies use the asynchronous proxy. The data of a copy is visible to the threads that have waited for
+//! its phase. A block barrier suffices to order reads of a buffer before the next copy into it; writes
+//! by threads would also need a proxy fence.
 
 mod ring;
 
@@ -17,7 +17,7 @@ pub use ring::Ring;
 
 use crate::{Shared, Word};
 
-/// A barrier of 8 bytes in shared memory.
+/// An mbarrier: 8 bytes of shared memory.
 #[derive(Clone, Copy)]
 pub struct Mbarrier {
     address: u32,
@@ -34,11 +34,11 @@ impl Mbarrier {
     ///
     /// # Safety
     /// The cell must belong to the block and not be a barrier yet, and must not be used as ordinary
-    /// memory afterwards. [`fence_mbarrier_init`] must come between this and the first copy, a block
-    /// barrier between this and another thread's use.
+    /// memory afterwards. [`fence_mbarrier_init`] must be called between this and the first copy, and a
+    /// block barrier between this and another thread's use.
     #[inline(always)]
     pub unsafe fn init(self, arrivals: u32) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the cell belongs to the block and is not a barrier yet, as the caller guarantees.
         unsafe {
             asm!(
                 "mbarrier.init.shared::cta.b64 [{0}], {1};",
@@ -48,14 +48,14 @@ impl Mbarrier {
         }
     }
 
-    /// Announces `bytes` that will arrive in this phase, and arrives.
+    /// Arrives, and announces that copies will deliver `bytes` bytes in this phase.
     ///
     /// # Safety
     /// The barrier must be initialised, the phase must have room for an arrival and for `bytes` (at most
     /// 2^20 - 1 in all), and copies of `bytes` bytes in total must be started on it.
     #[inline(always)]
     pub unsafe fn arrive_expect(self, bytes: u32) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the barrier is initialised, and the phase has room, as the caller guarantees.
         unsafe {
             asm!(
                 "mbarrier.arrive.expect_tx.shared::cta.b64 _, [{0}], {1};",
@@ -65,25 +65,25 @@ impl Mbarrier {
         }
     }
 
-    /// Waits for the end of the phase of this parity, whose copies are then visible to this thread.
+    /// Waits for the end of the phase with this parity; its copies are then visible to this thread.
     ///
     /// # Safety
     /// The barrier must be initialised, and the phase must be the current one or its predecessor.
     #[inline(always)]
     pub unsafe fn wait(self, parity: u32) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the callee's conditions are those of this function.
         while !unsafe { self.try_wait(parity) } {}
     }
 
-    /// Waits for a time that the hardware chooses; returns whether the phase has ended.
+    /// Waits until the phase ends or a hardware limit is reached; returns whether the phase has ended.
     ///
     /// # Safety
     /// Same as [`Mbarrier::wait`].
     #[inline(always)]
     unsafe fn try_wait(self, parity: u32) -> bool {
         let over: u32;
-        // Not `readonly`: no read of the copy's destination may be moved before it.
-        // SAFETY: the caller's contract.
+        // Without `readonly`, so that no read of the copy's destination is moved before the wait.
+        // SAFETY: the barrier is initialised, as the caller guarantees.
         unsafe {
             asm!(
                 "{{",
@@ -102,12 +102,12 @@ impl Mbarrier {
 /// Makes the mbarriers that this thread has initialised visible to its later copies.
 #[inline(always)]
 pub fn fence_mbarrier_init() {
-    // SAFETY: orders memory accesses and has no other effect.
+    // SAFETY: the instruction orders memory accesses and has no other effect.
     unsafe { asm!("fence.proxy.async.shared::cta;", options(nostack, preserves_flags)) }
 }
 
-/// Starts a copy of `bytes` from global to shared memory, which completes in the current phase of
-/// `barrier`, where the bytes must have been announced. One thread copies for the block.
+/// Starts a copy of `bytes` bytes from global to shared memory. The copy completes in the current phase
+/// of `barrier`, for which the bytes must have been announced. One thread copies for the whole block.
 ///
 /// # Safety
 /// Both sides must have `bytes` bytes and be 16-byte aligned, and `bytes` must be a multiple of 16.
@@ -116,8 +116,8 @@ pub fn fence_mbarrier_init() {
 /// the block must not exit before the phase has ended.
 #[inline(always)]
 pub unsafe fn copy_bulk<T: Word>(to: Shared<T>, from: *const T, bytes: u32, barrier: Mbarrier) {
-    // A block's own addresses are valid in the cluster's window, which the instruction takes.
-    // SAFETY: the caller's contract.
+    // The instruction takes `shared::cluster` addresses; a block's own shared addresses are valid ones.
+    // SAFETY: both sides are valid, aligned and not used otherwise meanwhile, as the caller guarantees.
     unsafe {
         asm!(
             "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [{0}], [{1}], {2}, [{3}];",

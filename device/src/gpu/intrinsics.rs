@@ -1,8 +1,8 @@
-//! Convergent instructions, as intrinsics that both compilers' LLVM knows.
+//! Convergent instructions, as intrinsics that both compilers' versions of LLVM know.
 //!
 //! `cuda_std` has functions for most of them, but its `sync_threads` and shuffles call wrappers in a
-//! bitcode file that are not marked convergent, so that LLVM 7 may copy a barrier into both sides of a
-//! branch. These are LLVM's own names, whose attributes it knows.
+//! bitcode file that are not marked convergent, so LLVM 7 may duplicate a barrier into both sides of a
+//! branch. LLVM knows the attributes of its own intrinsics.
 
 unsafe extern "C" {
     #[link_name = "llvm.nvvm.barrier0"]
@@ -37,10 +37,10 @@ const LAST_LANE: u32 = 31;
 macro_rules! together {
     ($($name:ident($($argument:ident: $ty:ty),*) $(-> $result:ty)? = $intrinsic:ident($($given:expr),*);)*) => {$(
         /// # Safety
-        /// All threads that take part execute it together: those of the block, or those in `mask`.
+        /// All threads of the block, or all lanes in `mask` if there is one, execute it together.
         #[inline(always)]
         pub(crate) unsafe fn $name($($argument: $ty),*) $(-> $result)? {
-            // SAFETY: the caller's contract.
+            // SAFETY: all participating threads execute it together, as the caller guarantees.
             unsafe { $intrinsic($($given),*) }
         }
     )*};

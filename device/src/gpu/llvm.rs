@@ -1,4 +1,4 @@
-//! The stock compiler's NVPTX target: intrinsics that LLVM 22 has and LLVM 7 lacks.
+//! The stock compiler's NVPTX target: intrinsics that LLVM 22 knows and LLVM 7 does not.
 
 unsafe extern "C" {
     #[link_name = "llvm.nvvm.redux.sync.add"]
@@ -36,7 +36,7 @@ pub(crate) mod cluster {
             /// Every thread of the cluster that has not exited alternates between arrival and wait.
             #[inline(always)]
             pub(crate) unsafe fn $name() {
-                // SAFETY: the caller's contract.
+                // SAFETY: the arrivals and waits of each thread alternate, as the caller guarantees.
                 unsafe { $intrinsic() }
             }
         )*};
@@ -55,7 +55,7 @@ macro_rules! warp_reductions {
         /// Every lane named in `mask` executes it together, the calling lane among them.
         #[inline(always)]
         pub(crate) unsafe fn $name(mask: u32, value: u32) -> u32 {
-            // SAFETY: the caller's contract.
+            // SAFETY: all lanes in `mask` execute it together, as the caller guarantees.
             unsafe { $intrinsic(value, mask) }
         }
     )*};
@@ -90,8 +90,8 @@ macro_rules! kernel {
     )*};
 }
 
-/// Declares a named shared array at module scope of the PTX. Not a Rust static, because this target
-/// cannot place one in the shared address space.
+/// Declares a named shared array at module scope of the PTX. It is not a Rust static, because this
+/// target cannot place one in the shared address space.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! shared_static {
@@ -117,7 +117,7 @@ macro_rules! dynamic_shared_static {
 macro_rules! shared_address {
     ($name:ident) => {{
         let address: u32;
-        // SAFETY: takes the address of an array that was declared under this name.
+        // SAFETY: the instruction takes the address of an array that was declared under this name.
         unsafe {
             core::arch::asm!(
                 concat!("mov.u32 {0}, ", stringify!($name), ";"),
@@ -129,8 +129,8 @@ macro_rules! shared_address {
     }};
 }
 
-/// The language requires a handler, although no panic remains in the PTX: build-ptx rejects files that
-/// call anything. `cuda_std` has its own handler.
+/// The language requires a handler, although no panic remains in the PTX: `build-ptx` rejects files with
+/// calls. `cuda_std` has its own handler.
 #[panic_handler]
 fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
     loop {}

@@ -1,12 +1,12 @@
-//! Differences of the two compilers, and the instructions that everything else is built on. Only this
-//! folder has a `cfg` for the code generator.
+//! Differences between the two compilers, and the instructions that everything else is built on. Only
+//! this folder has a `cfg` for the code generator.
 //!
 //! `llvm` is the stock compiler's NVPTX target, `nvvm` is rust-cuda's `rustc_codegen_nvvm`. They declare
-//! kernels and shared arrays differently, and keep instructions that several threads execute together
-//! *convergent* (neither moved into a branch nor copied into both of its sides) by different means.
-//! Neither treats inline assembly as convergent. Barriers, shuffles and votes are therefore intrinsics
-//! that the respective LLVM knows to be convergent. Instructions of a single thread are written in PTX,
-//! in [`ptx`], for both.
+//! kernels and shared arrays differently, and they keep instructions that several threads execute
+//! together *convergent* (neither moved into a branch nor duplicated into both of its sides) by
+//! different means. Neither compiler treats inline assembly as convergent. Barriers, shuffles and votes
+//! are therefore intrinsics that the respective LLVM knows to be convergent. Instructions of a single
+//! thread are written in PTX, in [`ptx`], for both compilers.
 
 mod intrinsics;
 pub(crate) mod ptx;

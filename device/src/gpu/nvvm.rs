@@ -9,8 +9,9 @@ pub(crate) mod cluster {
     use super::super::barrier;
 
     unsafe extern "C" {
-        /// All parts of the cluster barrier, selected by a constant. libNVVM knows it, but LLVM 7 takes
-        /// it for an ordinary function, which it may copy into both sides of a branch.
+        /// Arrives or waits at the cluster barrier, according to the constant `part`. libNVVM knows this
+        /// intrinsic, but LLVM 7 takes it for an ordinary function, which it may duplicate into both
+        /// sides of a branch.
         #[link_name = "llvm.nvvm.cluster.barrier"]
         fn cluster_barrier(part: u32);
     }
@@ -25,12 +26,12 @@ pub(crate) mod cluster {
             /// Every thread of the cluster that has not exited alternates between arrival and wait.
             #[inline(always)]
             pub(crate) unsafe fn $name() {
-                // LLVM 7 does not copy a basic block that has a convergent instruction. The block
-                // barrier, which it knows, is only there for that, and costs little next to the
-                // cluster's. (A warp barrier worked with a constant mask, which names lanes that the
-                // last warp may lack, but not with a computed one.)
-                // SAFETY: the caller's contract; all threads of the cluster, so all of the block,
-                // arrive.
+                // LLVM 7 does not duplicate a basic block with an instruction that it knows to be
+                // convergent. The block barrier serves only this purpose, and costs little next to the
+                // cluster barrier. (A warp barrier with a constant mask would also do, but the mask
+                // names lanes that the last warp may lack. One with a computed mask did not prevent
+                // duplication.)
+                // SAFETY: all threads of the cluster, and so of the block, reach both barriers.
                 unsafe {
                     barrier();
                     cluster_barrier($part);
@@ -53,9 +54,9 @@ macro_rules! warp_reductions {
         #[inline(always)]
         pub(crate) unsafe fn $name(mask: u32, value: u32) -> u32 {
             let result;
-            // LLVM 7 treats asm as an instruction of a single thread. The warp barrier, which it knows,
-            // is to prevent copies; for a computed mask this is no proof, as the cluster barrier shows.
-            // SAFETY: the caller's contract.
+            // LLVM 7 does not treat asm as convergent. The warp barrier is to prevent duplication, but
+            // may not suffice: one with a computed mask did not for the cluster barrier.
+            // SAFETY: all lanes in `mask` execute it together, as the caller guarantees.
             unsafe {
                 bar_warp_sync(mask);
                 asm!(
@@ -69,7 +70,7 @@ macro_rules! warp_reductions {
     )*};
 }
 
-// Assembly, because LLVM 7 is older than the instruction.
+// In assembly, because the instruction is newer than LLVM 7.
 warp_reductions! {
     redux_add = "add.u32";
     redux_min = "min.s32";
@@ -106,14 +107,14 @@ macro_rules! shared_static {
     };
 }
 
-/// Declares the block's dynamic shared memory: an array of length 0, which becomes one without a size.
-/// (With a size, as in cuda_std, ptxas ignores that it is external: it overlaps the next static array.)
+/// Declares the block's dynamic shared memory: an array of length 0, which has no size in the PTX. (If
+/// it had one, as in cuda_std, ptxas would let the next static array overlap it.)
 #[doc(hidden)]
 #[macro_export]
 macro_rules! dynamic_shared_static {
     ($name:ident) => {
         unsafe extern "C" {
-            // cuda_std's attribute, which stands for this one, rejects external statics.
+            // `cuda_std::address_space` expands to this attribute, but rejects external statics.
             #[nvvm_internal::addrspace(3)]
             #[allow(non_upper_case_globals, improper_ctypes)]
             static mut $name: [u128; 0];
@@ -123,14 +124,14 @@ macro_rules! dynamic_shared_static {
 
 /// Returns the address of a shared array in the shared window.
 ///
-/// The instruction names the array, so that the address is never a generic one: LLVM drops one of the
-/// conversions to generic and back. The pointer in the PTX comment keeps the array in use.
+/// The instruction names the array. Its generic address cannot be converted back: LLVM drops one of the
+/// two conversions. The pointer in the PTX comment keeps the array from being removed.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! shared_address {
     ($name:ident) => {{
         let address: u32;
-        // SAFETY: takes the address of an array that was declared under this name.
+        // SAFETY: the instruction takes the address of an array that was declared under this name.
         unsafe {
             core::arch::asm!(
                 concat!("mov.u32 {0}, ", stringify!($name), "; // {1}"),

@@ -2,8 +2,8 @@
 
 use core::arch::asm;
 
-/// Bits that `ld.shared` and `st.shared` move. Addresses are offsets in the block's shared window, in
-/// `…_cluster` in the cluster's.
+/// Integers that `ld.shared` and `st.shared` access. Addresses are offsets in the block's shared window
+/// or, for the `…_cluster` functions, in the cluster's shared window.
 pub trait SharedBits: Copy {
     unsafe fn load(address: u32) -> Self;
     unsafe fn store(self, address: u32);
@@ -23,7 +23,7 @@ macro_rules! shared_bits {
         unsafe fn $load(address: u32) -> Self {
             let value;
             // `readonly` but not `pure`: the value changes at every barrier.
-            // SAFETY: the caller's contract (`get` of `Shared` and `Remote`).
+            // SAFETY: the element is readable, as callers of `Shared::get` and `Remote::get` guarantee.
             unsafe {
                 asm!(
                     concat!("ld", $space, $suffix, " {0}, [{1}];"),
@@ -36,7 +36,7 @@ macro_rules! shared_bits {
 
         #[inline(always)]
         unsafe fn $store(self, address: u32) {
-            // SAFETY: the caller's contract (`set` of `Shared` and `Remote`).
+            // SAFETY: the element is writable, as callers of `Shared::set` and `Remote::set` guarantee.
             unsafe {
                 asm!(
                     concat!("st", $space, $suffix, " [{0}], {1};"),

@@ -1,12 +1,14 @@
-//! The kernels for an axis of an array that is not its last one: a result for every column of each of
-//! many equally large matrices, which begin at equal distances, as their rows do.
+//! Kernels that reduce an axis of an array other than the last. The array consists of matrices of equal
+//! size, and each column of each matrix has one result. Matrices, and rows, are a constant distance
+//! apart.
 //!
 //! - [`axis_packs`], [`axis_spaced`], [`axis_singles`]: a block reduces a *strip* of neighbouring
-//!   columns. In each load, its threads side by side read one row's part of the strip, and those above
-//!   them other rows. If there are few strips, several blocks share each, to fill the device.
-//! - [`axis_lanes`]: a thread for each column, for matrices that are too small for a block.
+//!   columns. In each load, threads side by side read the strip's part of one row; threads above each
+//!   other read different rows. If there are few strips, several blocks share each strip, to fill the
+//!   device.
+//! - [`axis_lanes`]: one thread per column, for matrices that are too small for a block.
 //!
-//! Results are reproducible: the shape and the launch decide where each value is combined.
+//! Results are reproducible: the order of combination depends only on the shape and the launch.
 
 use core::{marker::PhantomData, ptr::null_mut};
 
@@ -20,7 +22,6 @@ use super::{
     grid::in_turn,
     in_vectors, launch_dependents_late,
     partial::{Cells, is_present, publish, take},
-    traits::output_bytes,
 };
 use crate::{
     Shared, Value, block,
@@ -28,22 +29,22 @@ use crate::{
     thread::{block_dim_x, block_idx_x, sync_threads, thread_idx_x},
 };
 
-/// Shared memory of a block for one partial result per thread, at most
-/// [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) or
-/// [`WIDE_AXIS_BLOCK`](warpfold_abi::reducer::WIDE_AXIS_BLOCK) of them.
+/// Shared memory of a block for one partial result per thread. A block has at most
+/// [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) threads, or
+/// [`WIDE_AXIS_BLOCK`](warpfold_abi::reducer::WIDE_AXIS_BLOCK) for [wide](is_wide) operations.
 pub type AxisScratch = Shared<u32>;
 
 /// Reduces columns, up to four neighbouring ones (a pack) per thread.
 ///
 /// # Safety
-/// The arguments are as their fields document; rows begin at multiples of a pack's size and are whole
-/// packs; the operation is not [wide](is_wide). The slots are as for [`grid`](super::grid()). There are
-/// `share` blocks per strip, of whole warps, of at most
+/// The arguments are as their fields document; rows begin at multiples of a pack's size and consist of
+/// whole packs; the operation is not [wide](is_wide). The slots are as for [`grid`](super::grid()).
+/// There are `share` blocks per strip, of whole warps, of at most
 /// [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) threads.
 #[inline(always)]
 pub unsafe fn axis_packs<F: VectorReduction>(arguments: ReduceAxis<F::Element>, scratch: AxisScratch) {
     if !is_wide(F::Partial::WORDS) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the conditions of `strip` for packs are those of this function.
         unsafe { strip::<F, Packed>(arguments, scratch) };
     }
 }
@@ -51,11 +52,11 @@ pub unsafe fn axis_packs<F: VectorReduction>(arguments: ReduceAxis<F::Element>, 
 /// Reduces columns, four per thread, `across` columns apart.
 ///
 /// # Safety
-/// As [`axis_packs`], but the input may begin anywhere.
+/// Same as [`axis_packs`], but rows may begin at any element.
 #[inline(always)]
 pub unsafe fn axis_spaced<F: VectorReduction>(arguments: ReduceAxis<F::Element>, scratch: AxisScratch) {
     if !is_wide(F::Partial::WORDS) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the conditions of `strip` are those of this function.
         unsafe { strip::<F, Spaced>(arguments, scratch) };
     }
 }
@@ -63,10 +64,10 @@ pub unsafe fn axis_spaced<F: VectorReduction>(arguments: ReduceAxis<F::Element>,
 /// Reduces columns, one per thread.
 ///
 /// # Safety
-/// As [`axis_packs`], but the input may begin anywhere, and the operation may be wide.
+/// Same as [`axis_packs`], but rows may begin at any element, and the operation may be wide.
 #[inline(always)]
 pub unsafe fn axis_singles<F: VectorReduction>(arguments: ReduceAxis<F::Element>, scratch: AxisScratch) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the conditions of `strip` are those of this function.
     unsafe { strip::<F, Single>(arguments, scratch) };
 }
 
@@ -76,7 +77,7 @@ pub unsafe fn axis_singles<F: VectorReduction>(arguments: ReduceAxis<F::Element>
 /// The arguments are as their fields document.
 #[inline(always)]
 pub unsafe fn axis_lanes<F: VectorReduction>(arguments: ReduceAxis<F::Element>) {
-    let ReduceAxis { input, matrices, apart, len, pitch, width, output, .. } = arguments;
+    let ReduceAxis { input, matrices, apart, len, pitch, width, .. } = arguments;
     let width = Ord::max(width, 1);
     launch_dependents_late();
     let mut column = thread_index();
@@ -104,48 +105,50 @@ pub unsafe fn axis_lanes<F: VectorReduction>(arguments: ReduceAxis<F::Element>) 
         let value = F::combine(F::combine(a, b), F::combine(c, d));
         wait_grid_dependencies();
         // SAFETY: there is a result for every column; the value is of the column's elements.
-        unsafe { write::<F>(value, first, [len, pitch], output, column) };
+        unsafe { write::<F>(value, first, arguments, column) };
         column += threads();
     }
 }
 
 /// # Safety
-/// `first` is the column's first element; the value is that of the column; the output has room for it.
+/// `input` is the column's first element; the value is that of the column; the output has room for it.
 #[inline(always)]
 unsafe fn write<F: VectorReduction>(
     value: F::Partial,
-    first: *const F::Element,
-    [len, pitch]: [u64; 2],
-    output: *mut u64,
+    input: *const F::Element,
+    arguments: ReduceAxis<F::Element>,
     column: u64,
 ) {
-    let output = output.wrapping_byte_add((column * output_bytes::<F>()) as usize);
-    let (head, groups, singles, tile) = (0, 0, len, 0);
-    let of = ReduceCut { input: first, head, groups, singles, tile, slots: null_mut(), output };
-    // SAFETY: the caller's contract.
+    let ReduceAxis { matrices, len, pitch, width, output, form, ddof, .. } = arguments;
+    let results = matrices * width;
+    let output = output.wrapping_byte_add((column * F::output_bytes(form)) as usize);
+    let (head, groups, singles, tile, slots) = (0, 0, len, 0, null_mut());
+    let of = ReduceCut { input, head, groups, singles, tile, slots, output, results, form, ddof };
+    // SAFETY: `input` is the column's first element, and the output has room, as the caller guarantees.
     unsafe { F::write_apart(value, of, |row| row * pitch) };
 }
 
-/// Most words of a thread's values whose cells are interleaved with its neighbours'. The addresses of
-/// more would not fit the registers of [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) threads.
+/// Values of at most this many words per thread are published in interleaved [`Cells`]. The addresses of
+/// more cells would not fit in the registers of [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK)
+/// threads.
 const INTERLEAVED_WORDS: u32 = 16;
 
 type Few<T> = [T; ACCUMULATORS];
 
-/// A thread's columns of a strip: at most four, from `first` on, `distance` apart.
+/// A thread's columns of a [strip](self): at most four, from `first` on, `distance` apart.
 pub(super) trait Columns<T> {
     const LEN: usize;
-    /// Returns the distance between a thread's columns, in a strip of `across` threads side by side.
     fn distance(across: u32) -> u32;
     fn first(beside: u32) -> u32;
-    /// Loads the first `wanted` elements of a row, and others from `any` in place of the rest.
+    /// Loads the first `wanted` of a thread's elements of a row, and the element at `any` in place of
+    /// the rest.
     ///
     /// # Safety
-    /// The elements are readable at both addresses, which are aligned to a pack for [`Packed`].
+    /// Wanted elements, and one at `any`, are readable. For [`Packed`], each address has an aligned
+    /// pack.
     unsafe fn load(address: *const T, across: u32, wanted: u32, any: *const T) -> Few<T>;
 }
 
-/// Neighbouring columns, up to four, which one load of at most 16 bytes reads.
 struct Packed;
 /// Four columns, `across` apart, so that neighbouring threads access neighbouring elements.
 struct Spaced;
@@ -169,9 +172,9 @@ impl<T: Copy> Columns<T> for Packed {
 
     #[inline(always)]
     unsafe fn load(address: *const T, _across: u32, wanted: u32, any: *const T) -> Few<T> {
-        // Always loads some pack: without a branch, loads do not wait for each other.
+        // Loads some pack in any case, because a branch would make loads wait for each other.
         let address = if wanted > 0 { address } else { any };
-        // SAFETY: the caller's contract; elements are plain bits, as many as the word has.
+        // SAFETY: the address has a readable, aligned pack, as the caller guarantees: `LEN` elements.
         unsafe {
             match size_of::<T>() * <Self as Columns<T>>::LEN {
                 _ if !in_vectors::<T>() => [*address; ACCUMULATORS],
@@ -201,7 +204,7 @@ impl<T: Copy> Columns<T> for Spaced {
         core::array::from_fn(|at| {
             let there = address.wrapping_add((at as u32 * across) as usize);
             let address = if (at as u32) < wanted { there } else { any };
-            // SAFETY: the caller's contract.
+            // SAFETY: wanted elements and the one at `any` are readable, as the caller guarantees.
             unsafe { *address }
         })
     }
@@ -222,7 +225,7 @@ impl<T: Copy> Columns<T> for Single {
 
     #[inline(always)]
     unsafe fn load(address: *const T, _across: u32, wanted: u32, any: *const T) -> Few<T> {
-        // SAFETY: the caller's contract.
+        // SAFETY: wanted elements and the one at `any` are readable, as the caller guarantees.
         [unsafe { *if wanted > 0 { address } else { any } }; ACCUMULATORS]
     }
 }
@@ -244,12 +247,12 @@ unsafe fn elements<T: Copy, B: Copy>(bytes: &B, len: usize) -> Few<T> {
     let bytes = *bytes;
     let first = (&raw const bytes).cast::<T>();
     core::array::from_fn(|at| {
-        // SAFETY: the caller's contract.
+        // SAFETY: `bytes` holds `len` elements, as the caller guarantees.
         unsafe { first.add(if at < len { at } else { 0 }).read() }
     })
 }
 
-/// One thread's column partials, published together.
+/// The partial results of one thread's columns, which are published together.
 pub(super) struct Kept<F: VectorReduction, C>(Few<F::Partial>, PhantomData<C>);
 
 impl<F: VectorReduction, C> Clone for Kept<F, C> {
@@ -304,7 +307,7 @@ impl<F: VectorReduction, C: Columns<F::Element> + 'static> Value for Kept<F, C> 
     #[inline(always)]
     fn take(from: &mut impl FnMut() -> u32) -> Self {
         let mut value = |at| if at < C::LEN { F::Partial::take(from) } else { F::IDENTITY };
-        // Written out: an array of large values that a function fills would be placed in local memory.
+        // Does not use `array::from_fn`, which would place an array of large values in local memory.
         Self([value(0), value(1), value(2), value(3)], PhantomData)
     }
 
@@ -316,8 +319,9 @@ impl<F: VectorReduction, C: Columns<F::Element> + 'static> Value for Kept<F, C> 
     }
 }
 
-/// A thread's position in a strip: in block `part` of `share`, thread `beside` of `across` side by side,
-/// and `above` of `height` above each other. Threads with `above >= height` have no columns.
+/// A thread's position in a [strip](self): in block `part` of `share`, number `beside` of `across`
+/// threads side by side, and number `above` of `height` above each other. Threads with `above >= height`
+/// have no columns.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) strip: u32,
@@ -327,20 +331,20 @@ pub(super) struct Place {
     pub(super) across: u32,
     pub(super) above: u32,
     pub(super) height: u32,
-    /// Distance between the numbers of a thread and of the one above it.
+    /// Difference between the indices of a thread and of the thread above it.
     pub(super) up: u32,
-    /// Columns of this thread.
+    /// Number of this thread's columns.
     pub(super) wanted: u32,
 }
 
 /// # Safety
-/// As [`axis_packs`] for packs, otherwise as the others.
+/// Same as [`axis_packs`] for [`Packed`], otherwise as [`axis_singles`].
 #[inline(always)]
 unsafe fn strip<F: VectorReduction, C: Columns<F::Element> + 'static>(
     arguments: ReduceAxis<F::Element>,
     scratch: AxisScratch,
 ) {
-    let ReduceAxis { input, apart, len, pitch, width, share, across, slots, output, .. } = arguments;
+    let ReduceAxis { input, apart, width, share, across, slots, .. } = arguments;
     // Neither is 0, which the compiler does not know.
     let (share, across) = (Ord::max(share as u32, 1), Ord::max(across as u32, 1));
     let strip_len = u64::from(across) * C::LEN as u64;
@@ -362,8 +366,8 @@ unsafe fn strip<F: VectorReduction, C: Columns<F::Element> + 'static>(
     let first = input.wrapping_add((matrix * apart + column) as usize);
     let place = Place { strip, part, share, beside, across, above, height, up: across, wanted };
     launch_dependents_late();
-    // SAFETY: the caller's contract: rows and columns are in the input; blocks fill their own cells, and
-    // a strip's last block, dispatched last, takes them; all threads of a block reach the same barriers.
+    // SAFETY: rows and columns are in the input; blocks fill their own cells, and a strip's last block,
+    // dispatched last, takes them; all threads of a block reach the same barriers.
     unsafe {
         block::assume_whole_warps();
         let kept = rows::<F, C>(arguments, first, place);
@@ -373,18 +377,18 @@ unsafe fn strip<F: VectorReduction, C: Columns<F::Element> + 'static>(
             if at < C::LEN && (at as u32) < wanted {
                 let distance = u64::from(at as u32 * distance);
                 let first = first.wrapping_add(distance as usize);
-                write::<F>(value, first, [len, pitch], output, matrix * width + column + distance);
+                write::<F>(value, first, arguments, matrix * width + column + distance);
             }
         };
         in_turn(kept.0, write_one);
     }
 }
 
-/// Combines the values of all threads of a strip. Returns one for each column, in the threads of the
-/// last block with `above == 0` that have columns; `None` in all others.
+/// Combines the values of all threads of a [strip](self). Returns the columns' values in those threads
+/// of the strip's last block that have columns and `above == 0`; `None` in all others.
 ///
 /// # Safety
-/// Called once, by all threads of blocks of whole warps, no larger than the scratch. The slots are as
+/// Called once, by all threads of blocks of whole warps, all with room in the scratch. The slots are as
 /// for [`grid`](super::grid()), with room for all blocks' columns. A strip's last block starts last.
 #[inline(always)]
 pub(super) unsafe fn meet_all<F: VectorReduction, C: Columns<F::Element> + 'static>(
@@ -394,7 +398,7 @@ pub(super) unsafe fn meet_all<F: VectorReduction, C: Columns<F::Element> + 'stat
     scratch: AxisScratch,
 ) -> Option<Kept<F, C>> {
     let Place { strip, part, share, beside, across, above, height, wanted, .. } = place;
-    // SAFETY: the caller's contract: the last block takes the cells that each other block fills once.
+    // SAFETY: each block but a strip's last one fills its cells once, and the last one takes them once.
     unsafe {
         wait_grid_dependencies();
         let first_cell = u64::from(strip) * u64::from(share * across * Kept::<F, C>::WORDS);
@@ -428,10 +432,8 @@ pub(super) unsafe fn meet_all<F: VectorReduction, C: Columns<F::Element> + 'stat
     Some(kept)
 }
 
-/// Accumulates this thread's rows of a strip; `first` is the address of its first column.
-///
 /// # Safety
-/// As [`strip`].
+/// Same as [`strip`].
 #[inline(always)]
 unsafe fn rows<F: VectorReduction, C: Columns<F::Element>>(
     arguments: ReduceAxis<F::Element>,
@@ -440,13 +442,13 @@ unsafe fn rows<F: VectorReduction, C: Columns<F::Element>>(
 ) -> Kept<F, C> {
     let ReduceAxis { input, len, pitch, .. } = arguments;
     let Place { wanted, above, height, part, share, across, .. } = place;
-    // Small loads need twice as many in flight.
+    // If loads are small, twice as many are in flight.
     let twice = C::LEN * size_of::<F::Element>() <= 8;
     let turn = height * if twice { 2 * ACCUMULATORS as u32 } else { ACCUMULATORS as u32 };
     let mut kept = Kept::<F, C>::new();
     let mut start = u64::from(part) * u64::from(turn);
     while start < len {
-        // Both fit 32 bits, where comparisons are cheap.
+        // The number of rows fits in 32 bits, in which comparisons are cheap.
         let rest = Ord::min(len - start, u64::from(turn)) as u32;
         let mine = first.wrapping_add(((start + u64::from(above)) * pitch) as usize);
         let load = |from: u32| -> [Few<F::Element>; ACCUMULATORS] {
@@ -454,7 +456,7 @@ unsafe fn rows<F: VectorReduction, C: Columns<F::Element>>(
                 let row = (from + k as u32) * height;
                 let address = mine.wrapping_add((u64::from(row) * pitch) as usize);
                 let wanted = if row + above < rest { wanted } else { 0 };
-                // SAFETY: the caller's contract; the input has a first element.
+                // SAFETY: wanted elements are in the input, and so is the element at `input`.
                 unsafe { C::load(address, across, wanted, input) }
             })
         };
@@ -478,10 +480,10 @@ unsafe fn rows<F: VectorReduction, C: Columns<F::Element>>(
     kept
 }
 
-/// Combines the values of threads above each other; the lowest one's result is valid.
+/// Combines the values of threads above each other; the result is valid in the thread with `above == 0`.
 ///
 /// # Safety
-/// Called once, by all threads of a block, for each of which the scratch has room.
+/// Called once, by all threads of a block; the scratch has room for a value of each.
 #[inline(always)]
 unsafe fn meet<F: VectorReduction, C: Columns<F::Element>>(
     kept: Kept<F, C>,
@@ -497,11 +499,11 @@ unsafe fn meet<F: VectorReduction, C: Columns<F::Element>>(
         }
         let mut value = value;
         let mut step = height.next_power_of_two() / 2;
-        // SAFETY: a thread's element in the scratch is its own until the barrier, after which a lower
-        // thread reads it; all threads of the block reach all barriers.
+        // SAFETY: a thread's element in the scratch is its own until the barrier, after which a thread
+        // with a smaller `above` reads it; all threads of the block reach all barriers.
         unsafe {
             while step > 0 {
-                // Each value is stored once, after it has been combined.
+                // A thread stores its value once, after all of its own combinations.
                 if above >= step && above < 2 * step && above < height {
                     scratch.set_value(tid, value);
                 }

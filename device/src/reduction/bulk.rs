@@ -24,7 +24,7 @@ pub type BulkRing = Ring<BULK_STAGES, BULK_TILE_BYTES>;
 /// Reduces a buffer through a ring of tiles. Does nothing for elements that are loaded one by one.
 ///
 /// # Safety
-/// As [`grid`](super::grid()), without the tile; the launch provides
+/// Same as [`grid`](super::grid()), except that `tile` is not used; the launch provides
 /// [`BULK_SHARED_BYTES`](warpfold_abi::reducer::BULK_SHARED_BYTES) of dynamic shared memory; the block
 /// size is a power of two, at most [`BULK_LARGEST_BLOCK`](warpfold_abi::reducer::BULK_LARGEST_BLOCK).
 #[inline(always)]
@@ -44,7 +44,7 @@ pub unsafe fn bulk<F: VectorReduction>(
     let mut start = u64::from(block_idx_x()) * u64::from(BULK_TILE_GROUPS);
     let accumulate = |tile: Shared<u64>| {
         let mut at = tid;
-        // No remainder: the block size is a power of two, at most 512.
+        // There is no remainder: the block size is a power of two, at most 512.
         while at < BULK_TILE_GROUPS {
             let loaded: [_; ACCUMULATORS] = core::array::from_fn(|k| {
                 // SAFETY: the group is in the tile, which begins at a multiple of 16 and has landed.
@@ -60,9 +60,8 @@ pub unsafe fn bulk<F: VectorReduction>(
     };
     // SAFETY: only this kernel uses the ring; whole tiles are in the input, at 16-byte boundaries.
     unsafe { ring.for_each_tile(group_at(arguments, 0).cast(), tiles, accumulate) };
-    // Groups after the last whole tile.
     let mut rest = tiles * u64::from(BULK_TILE_GROUPS) + thread_index();
-    // SAFETY: groups below `groups` are in the input; the caller's contract.
+    // SAFETY: groups below `groups` are in the input; all threads of the grid finish once.
     unsafe {
         while rest < groups {
             let group = load16::<u32, Streaming>(group_at(arguments, rest));

@@ -1,27 +1,36 @@
-//! The `continued` kernel, for elements after those that earlier launches or other devices reduce.
+//! The `continued` kernel, for elements that follow those of earlier launches or of other devices.
 
 use warpfold_abi::arguments::{ReduceContinued, ReduceCut};
 
-use super::{Scratch, Team, VectorReduction, finish::finish_then, grid::value, meeting::meet};
+use super::{
+    Scratch, Team, VectorReduction,
+    finish::finish_then,
+    grid::{no_elements, value},
+    meeting::meet,
+};
 use crate::{
     grid::launch_dependents,
     value::{load, replace},
     warp::{WARP_SIZE, lane_id},
 };
 
-/// Reduces a buffer, and combines the result with that of the elements before it.
+/// Reduces a buffer, and combines the result with that of earlier launches and, in a group of devices,
+/// with the results of the other devices.
 ///
 /// # Safety
-/// As [`grid`](super::grid()); `carried` holds what an earlier launch of this kernel in the stream has
-/// stored for the first `before` elements. A meeting, if any, is as [`ReduceContinued`] documents, and
-/// is of launches of this kernel only.
+/// Same as [`grid`](super::grid()). If `before` is not 0, `carried` holds the partial result that an
+/// earlier launch of this kernel on the stream has stored for the first `before` elements. Memory
+/// through which several devices combine their results is as [`ReduceContinued`] documents, and only
+/// launches of this kernel use it.
 #[inline(always)]
 pub unsafe fn continued<F: VectorReduction>(arguments: ReduceContinued<F::Element>, scratch: Scratch) {
     launch_dependents();
     let ReduceContinued { input, head, groups, singles, tile, before, carried, slots, output, .. } =
         arguments;
-    let (cut, team) = (ReduceCut { input, head, groups, singles, tile, slots, output }, Team::grid());
-    // SAFETY: the caller's contract. One thread writes `carried` and the output; a whole warp meets.
+    let cut = ReduceCut { input, head, groups, singles, tile, slots, output, ..no_elements() };
+    let team = Team::grid();
+    // SAFETY: the arguments are as the caller guarantees. One thread writes `carried` and the output; a
+    // whole warp calls `meet`.
     unsafe {
         let value = value::<F>(cut, team, before);
         let then = #[inline(always)]
@@ -33,7 +42,7 @@ pub unsafe fn continued<F: VectorReduction>(arguments: ReduceContinued<F::Elemen
                 let is_first = before == 0 || carried.is_null();
                 let earlier = if is_first { F::IDENTITY } else { load::<F::Partial>(carried) };
                 value = F::combine(earlier, value);
-                // An unchanged result is written already, and may name an element of an earlier launch.
+                // An unchanged result is not written again: its element may be in an earlier input.
                 if carried.is_null() || replace(value, carried, is_first) {
                     let among_all = ReduceCut { head: before + head, ..cut };
                     F::write_apart(value, among_all, |index| index - before);

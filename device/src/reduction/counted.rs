@@ -17,15 +17,14 @@ use crate::{
 /// Reduces a buffer whose length is in device memory.
 ///
 /// # Safety
-/// The arguments are as their fields document; `most` elements are fewer than 2^32 times a warp's 32
-/// groups. The slots are as for [`grid`](super::grid()). The block size is a power of two, of whole
-/// warps.
+/// The arguments are as their fields document; `most` elements are fewer than 2^37 groups. The slots are
+/// as for [`grid`](super::grid()). The block size is a power of two, of whole warps.
 #[inline(always)]
 pub unsafe fn counted<F: VectorReduction>(arguments: ReduceCounted<F::Element>, scratch: Scratch) {
     let ReduceCounted { input, count, count_words, most, slots, output, found } = arguments;
     // An earlier launch may write the count.
     wait_grid_dependencies();
-    // SAFETY: the caller's contract; the first `n` elements are readable, because `n` is at most `most`.
+    // SAFETY: the first `n` elements are readable, because `n` is at most `most`; the slots are valid.
     unsafe {
         let mut given = u64::from(*count);
         if count_words > 1 {
@@ -40,8 +39,8 @@ pub unsafe fn counted<F: VectorReduction>(arguments: ReduceCounted<F::Element>, 
     }
 }
 
-/// Returns the groups per tile with which all blocks have as many rounds, the last one as full as the
-/// others, as the host does for the other kernels. Divisions of 32 bits are far shorter.
+/// Returns the number of groups per tile that gives all blocks equally many tiles of equal size. The
+/// host computes it for the other kernels. Divides in 32 bits, which is far faster than in 64.
 #[inline(always)]
 fn tile(groups: u64) -> u64 {
     let blocks = grid_dim_x();
@@ -54,6 +53,6 @@ fn tile(groups: u64) -> u64 {
 
 #[inline(always)]
 fn at_least_one(n: u32, by: u32) -> u32 {
-    // No divisor is 0 here, which the compiler does not know.
+    // No divisor is 0, but the compiler does not know that.
     Ord::max(n.div_ceil(Ord::max(by, 1)), 1)
 }

@@ -1,4 +1,4 @@
-//! Kernels by which the host checks a user's [`Reduction`]: its types and its laws.
+//! Kernels with which the host checks a user-defined [`Reduction`]: its types and its laws.
 
 use warpfold_abi::{
     arguments::{DescribeReduction, ReduceLaws},
@@ -43,12 +43,12 @@ pub unsafe fn describe<R: Reduction>(DescribeReduction { output }: DescribeReduc
         indexed: R::INDEXED.into(),
     };
     if thread_index() == 0 {
-        // SAFETY: the caller's contract.
+        // SAFETY: the output has room for the facts, as the caller guarantees.
         unsafe { *output.cast() = facts };
     }
 }
 
-/// Writes, for each pair of some elements, the results that the laws of a reduction say are equal.
+/// Writes, for each pair of elements, the results that must be equal by the laws of a reduction.
 ///
 /// # Safety
 /// The arguments are as their fields document; there are at least as many threads as pairs.
@@ -59,10 +59,10 @@ pub unsafe fn laws<R: Reduction>(arguments: ReduceLaws<R::Element>) {
     if pair >= n * n {
         return;
     }
-    // `n` is not 0 here, which the compiler does not know; pairs fit 32 bits.
+    // `n` is not 0, but the compiler does not know that; pairs fit in 32 bits.
     let (n, small) = (Ord::max(n as u32, 1), pair as u32);
     let (i, j) = (small / n, small % n);
-    // SAFETY: the indices are those of elements.
+    // SAFETY: the indices are below `n`.
     let of = |index: u32| R::map(unsafe { *input.add(index as usize) }, index.into());
     let (a, b, c) = (of(i), of(j), of((i + j + 1) % n));
     let first = output.cast::<R::Output>().wrapping_add(pair as usize * LAW_RESULTS);

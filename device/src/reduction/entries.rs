@@ -11,10 +11,11 @@
 /// }
 /// ```
 ///
-/// Declares for each the kernels of [`reduction`](crate::reduction) that take any reduction, those of
-/// compute capability 9.0 if the crate is compiled for it (`--cfg warpfold_sm_90`), and two small ones:
-/// the host compares types by [`describe`](crate::reduction::describe()) when it loads the kernels, and
-/// tests the laws of a reduction by [`laws`](crate::reduction::laws()).
+/// Declares for each reduction the kernels of [`reduction`](crate::reduction) that take any reduction,
+/// those of compute capability 9.0 if the crate is compiled for it (`--cfg warpfold_sm_90`), and two
+/// small ones: [`describe`](crate::reduction::describe()), with which the host compares types when it
+/// loads the kernels, and [`laws`](crate::reduction::laws()), with which
+/// `warpfold::custom::Custom::check` tests the laws of the reduction.
 #[macro_export]
 macro_rules! reducer {
     ($($name:ident = $Reduction:ty;)+) => {$(
@@ -73,8 +74,8 @@ macro_rules! reducer {
     )+};
 }
 
-/// Declares the kernels for buffers. The caller names the elements `T`; the shared memory is for partial
-/// results of the warps, and for the ring of `bulk`.
+/// Declares the kernels for buffers. `T` must name the element type where the macro is called.
+/// `$warp_values` is shared memory for the warps' partial results, `$ring` the ring of `bulk`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! reducer_kernels {
@@ -86,8 +87,8 @@ macro_rules! reducer_kernels {
     };
 }
 
-/// Declares the kernels for counted and continued buffers, in files of their own, so that programs
-/// without them need not load them.
+/// Declares the kernels for counted and continued buffers. They are in separate files, which programs
+/// need not load if they do not use these kernels.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! reducer_counted_kernels {
@@ -114,7 +115,6 @@ macro_rules! reducer_rows_kernels {
     };
 }
 
-/// Declares the kernels for an axis that is not the last; the shared memory has a value per thread.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! reducer_axis_kernels {
@@ -145,8 +145,8 @@ macro_rules! reducer_segments_kernel {
     };
 }
 
-/// Declares `<prefix>_<name>_<kernel>`: a function of [`reduction`](crate::reduction), with the fields
-/// of a struct of `warpfold-abi` as parameters.
+/// Declares the kernel `<prefix>_<name>_<kernel>`, which calls a function of
+/// [`reduction`](crate::reduction) and has the fields of a struct of `warpfold-abi` as parameters.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! reducer_kernel {
@@ -156,23 +156,23 @@ macro_rules! reducer_kernel {
             $crate::reducer_kernel![$prefix $name $kernel $body $F, $Arguments $(, $memory)*]
         );
     };
-    // Called back by the struct's macro, with its fields.
+    // The struct's macro calls this arm, with the fields of the struct.
     ([$prefix:ident $name:ident $kernel:ident $body:ident $F:ty, $Arguments:ident $(, $memory:expr)*]
         $($field:ident: $field_ty:ty),*) => {
         $crate::kernel! {
             #[doc = concat!("`", stringify!($body), "` for `", stringify!($name), "`.")]
-            // Reached by its symbol.
+            // The host finds the kernel by its symbol.
             #[allow(unreachable_pub)]
             pub fn ${concat($prefix, _, $name, _, $kernel)}($($field: $field_ty),*) {
                 let arguments = $crate::abi::arguments::$Arguments { $($field),* };
-                // SAFETY: the caller's contract is the body's.
+                // SAFETY: the conditions of the called function are those of the kernel.
                 unsafe { $crate::reduction::$body::<$F>(arguments $(, $memory)*) }
             }
         }
     };
 }
 
-/// Expands its tokens for compute capability 9.0 only. The calling crate need not know the `cfg`.
+/// Expands its tokens for compute capability 9.0 only. The calling crate need not declare the `cfg`.
 #[cfg(warpfold_sm_90)]
 #[doc(hidden)]
 #[macro_export]

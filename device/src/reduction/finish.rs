@@ -14,8 +14,9 @@ use crate::{
     warp::{self, WARP_SIZE, lane_id},
 };
 
-/// Returns the partial result of this thread's single: an element outside of all groups. The team's
-/// first block has them, fewer than two groups' worth. `first` is the index of the first element.
+/// Returns the partial result of this thread's *single*, an element outside of all groups, or the
+/// identity if the thread has none. The singles, fewer than the elements of two groups, belong to the
+/// team's first block. `first` is the index of the first element.
 ///
 /// # Safety
 /// The input is readable; a block of the team has no fewer threads than there are singles.
@@ -25,12 +26,12 @@ pub(super) unsafe fn single<F: VectorReduction>(
     team: Team,
     first: u64,
 ) -> F::Partial {
-    // SAFETY: singles are before and after the groups, inside the input.
+    // SAFETY: single elements are before and after the groups, inside the input.
     let of = |index: u64| F::map(unsafe { *arguments.input.add(index as usize) }, first + index);
     of_single(arguments, team, F::IDENTITY, of)
 }
 
-/// Returns `of` of the index of this thread's single, or `none`.
+/// Calls `of` with the index of this thread's single element; returns `none` if it has none.
 #[inline(always)]
 pub(super) fn of_single<T, P>(
     arguments: ReduceCut<T>,
@@ -49,8 +50,8 @@ pub(super) fn of_single<T, P>(
 /// Reduces the values of all threads of a team of whole blocks, and writes the result.
 ///
 /// # Safety
-/// Called once, by all threads of the team, whose last block is dispatched after the others; the
-/// contract of [`grid`](super::grid()). The output is at a multiple of 8.
+/// Called once, by all threads of the team, whose last block is dispatched after the others. Slots and
+/// blocks are as for [`grid`](super::grid()). The output is at a multiple of 8.
 #[inline(always)]
 pub(super) unsafe fn finish<F: VectorReduction>(
     value: F::Partial,
@@ -58,7 +59,7 @@ pub(super) unsafe fn finish<F: VectorReduction>(
     team: Team,
     scratch: Scratch,
 ) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the conditions are those of `finish_by`; the output has room for the result.
     unsafe {
         finish_by::<F>(
             value,
@@ -71,10 +72,11 @@ pub(super) unsafe fn finish<F: VectorReduction>(
     }
 }
 
-/// As [`finish`], but one thread passes the result to `write`, after the earlier launches.
+/// Reduces as [`finish`] does, but one thread passes the result to `write`, after waiting for earlier
+/// launches.
 ///
 /// # Safety
-/// As [`finish`].
+/// Same as [`finish`].
 #[inline(always)]
 pub(super) unsafe fn finish_by<F: VectorReduction>(
     value: F::Partial,
@@ -89,15 +91,15 @@ pub(super) unsafe fn finish_by<F: VectorReduction>(
             write(value);
         }
     };
-    // SAFETY: the caller's contract.
+    // SAFETY: the conditions of `finish_then` are those of this function.
     unsafe { finish_then::<F>(value, slots, team, scratch, by_one) };
 }
 
-/// As [`finish`], but all threads of the last block call `then` with the value, which is valid in the
-/// first warp, and their index in the block.
+/// Reduces as [`finish`] does, but all threads of the last block call `then` with the value, which is
+/// valid in the first warp, and with their index in the block.
 ///
 /// # Safety
-/// As [`finish`].
+/// Same as [`finish`].
 #[inline(always)]
 pub(super) unsafe fn finish_then<F: VectorReduction>(
     value: F::Partial,
@@ -114,14 +116,14 @@ pub(super) unsafe fn finish_then<F: VectorReduction>(
         // ladder: ending
         if team.block < last {
             let value = reduce_block::<F>(value, scratch);
-            // The launch before has taken all values.
+            // After this wait, the previous launch has emptied the cells.
             wait_grid_dependencies();
             if tid == 0 {
                 publish(value, Cells::of::<F::Partial>(slots, team.block), PRESENT);
             }
             return;
         }
-        // The last block's own values and those of the others take one reduction together.
+        // One reduction combines the last block's own values and those of the other blocks.
         let mut value = value;
         wait_grid_dependencies();
         let mut block = tid;
@@ -135,10 +137,10 @@ pub(super) unsafe fn finish_then<F: VectorReduction>(
     }
 }
 
-/// Shared memory for one partial result per warp of a block: 32 times the words of one.
+/// Shared memory for 32 partial results, one per warp of a block.
 pub type Scratch = Shared<u32>;
 
-/// Most warps of a block whose values are combined without shuffles.
+/// Largest number of warps whose values are combined without shuffles.
 const FEW_WARPS: u32 = 8;
 
 /// Reduces the values of a block's threads. The result is valid in all lanes of the first warp.
@@ -158,8 +160,8 @@ unsafe fn reduce_block<F: VectorReduction>(value: F::Partial, values: Scratch) -
         if tid >= WARP_SIZE {
             return value;
         }
-        // All lanes read a few small values and combine them redundantly in less time than shuffles
-        // take. Larger values would cost registers, and so resident blocks.
+        // If values are few and small, each lane reads and combines them all, faster than by shuffles.
+        // Larger values would take registers, and so reduce the number of resident blocks.
         if F::Partial::WORDS <= 2 && warps <= FEW_WARPS {
             let few: [_; FEW_WARPS as usize] = core::array::from_fn(|warp| {
                 let warp = warp as u32;

@@ -1,6 +1,6 @@
 //! The `grid` kernel: loads into registers.
 
-use core::ptr::null_mut;
+use core::ptr::{null, null_mut};
 
 use super::{ACCUMULATORS, Scratch, Team, VectorReduction, finish, in_vectors, lanes, single};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     memory::{Streaming, load16_if},
     thread::Few,
 };
-use warpfold_abi::{arguments::ReduceCut, reducer::GROUP_BYTES};
+use warpfold_abi::{arguments::ReduceCut, form::OUTPUT, reducer::GROUP_BYTES};
 
 /// Reduces a buffer, in one launch.
 ///
@@ -19,14 +19,14 @@ use warpfold_abi::{arguments::ReduceCut, reducer::GROUP_BYTES};
 #[inline(always)]
 pub unsafe fn grid<F: VectorReduction>(arguments: ReduceCut<F::Element>, scratch: Scratch) {
     launch_dependents();
-    // SAFETY: the caller's contract.
+    // SAFETY: the conditions are those of `finish` and `value`.
     unsafe {
         let team = Team::grid();
         finish::<F>(value::<F>(arguments, team, 0), arguments, team, scratch);
     }
 }
 
-/// Reduces this thread's share of the elements, of which the first one has the index `first`.
+/// Reduces this thread's share of the elements; `first` is the index of the first element.
 ///
 /// # Safety
 /// The elements are readable; the tile is not zero, and at most 4 groups per thread of the team's
@@ -37,19 +37,20 @@ pub(super) unsafe fn value<F: VectorReduction>(
     team: Team,
     first: u64,
 ) -> F::Partial {
-    // SAFETY: the caller's contract.
+    // SAFETY: the elements are readable, and the tile has a valid size, as the caller guarantees.
     unsafe {
         if !in_vectors::<F::Element>() {
             return one_by_one::<F>(arguments, team, first);
         }
-        // Loaded first, so that it does not wait for the other loads.
+        // The single element is loaded before the groups, so that it does not wait for their loads.
         let single = single::<F>(arguments, team, first);
         let kept = accumulate_tiles::<F>(arguments, team, first);
         F::combine(F::close(kept), single)
     }
 }
 
-/// Cuts elements at 16-byte boundaries if they are loaded in groups. Sets no tile, slots or output.
+/// Splits a buffer at 16-byte boundaries, if its elements are loaded in groups. Tile, slots and output
+/// are not set.
 #[inline(always)]
 pub(super) fn cut<T>(input: *const T, n: u64) -> ReduceCut<T> {
     let head = if in_vectors::<T>() {
@@ -60,7 +61,24 @@ pub(super) fn cut<T>(input: *const T, n: u64) -> ReduceCut<T> {
     };
     let groups = (n - head) / lanes::<T>();
     let singles = n - groups * lanes::<T>();
-    ReduceCut { input, head, groups, singles, tile: 0, slots: null_mut(), output: null_mut() }
+    ReduceCut { input, head, groups, singles, ..no_elements() }
+}
+
+/// Returns the arguments for no elements, with one result in the form [`OUTPUT`].
+#[inline(always)]
+pub(super) const fn no_elements<T>() -> ReduceCut<T> {
+    ReduceCut {
+        input: null(),
+        head: 0,
+        groups: 0,
+        singles: 0,
+        tile: 0,
+        slots: null_mut(),
+        output: null_mut(),
+        results: 1,
+        form: OUTPUT,
+        ddof: 0,
+    }
 }
 
 #[inline(always)]
@@ -82,12 +100,12 @@ unsafe fn accumulate_tiles<F: VectorReduction>(
     let mut start = u64::from(team.block) * tile;
     // ladder: tiles
     while start < groups {
-        // Both fit 32 bits, in which the comparisons below are cheap.
+        // The number of groups fits in 32 bits, in which comparisons are cheap.
         let len = Ord::min(groups - start, tile) as u32;
         let mine = group_at(arguments, start + u64::from(tid));
         let loaded: [_; ACCUMULATORS] = core::array::from_fn(|k| {
             let at = k as u32 * block;
-            // SAFETY: groups below `len` lie inside, and start at a 16-byte boundary.
+            // SAFETY: groups below `len` are in the input, and start at a 16-byte boundary.
             unsafe { load16_if::<Streaming>(mine.wrapping_add(at as usize * 4), tid + at < len) }
         });
         in_turn(loaded, |k, group| {
@@ -103,10 +121,10 @@ unsafe fn accumulate_tiles<F: VectorReduction>(
     kept
 }
 
-/// As [`accumulate_tiles`], for elements that are loaded one by one, each of which is a group.
+/// Accumulates elements that are loaded one by one; each counts as a group.
 ///
 /// # Safety
-/// As [`accumulate_tiles`].
+/// Same as [`accumulate_tiles`].
 #[inline(always)]
 unsafe fn one_by_one<F: VectorReduction>(
     arguments: ReduceCut<F::Element>,
@@ -121,7 +139,7 @@ unsafe fn one_by_one<F: VectorReduction>(
         let len = Ord::min(groups - start, tile) as u32;
         let loaded: [_; ACCUMULATORS] = core::array::from_fn(|k| {
             let at = tid + k as u32 * block;
-            // Always loads some element: without a branch, loads do not wait for each other.
+            // Loads some element in any case, because a branch would make loads wait for each other.
             let at = if at < len { at } else { 0 };
             // SAFETY: elements below `len` are in the input, and `len` is not zero.
             unsafe { *input.add((start + u64::from(at)) as usize) }
@@ -148,7 +166,6 @@ pub(super) fn in_turn<L>([a, b, c, d]: [L; ACCUMULATORS], mut take: impl FnMut(u
     take(3, d);
 }
 
-/// As [`in_turn`], and returns the results.
 #[inline(always)]
 pub(super) fn each_in_turn<L, M>(
     [a, b, c, d]: [L; ACCUMULATORS],

@@ -2,16 +2,16 @@
 
 use crate::Value;
 
-/// A value with the index of its element, or of the first element of its group.
+/// A value with the index of its element, or of the first element of its [`Vector`](super::Vector).
 #[derive(Clone, Copy)]
 pub struct Located<A> {
     /// The value.
     pub value: A,
-    /// The index, or [`NOWHERE`] for a value of no element.
+    /// The index, or [`NOWHERE`] if there is no element.
     pub index: u64,
 }
 
-/// The index of no element, larger than all others.
+/// The index that stands for no element, larger than all indices of elements.
 pub const NOWHERE: u64 = u64::MAX;
 
 impl<A: Value> Value for Located<A> {
@@ -35,8 +35,8 @@ impl<A: Value> Value for Located<A> {
 }
 
 /// Returns an index and its element as a result of
-/// [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES). Zeros follow the element: partial writes would
-/// have to read the rest of their sectors.
+/// [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES). Zeros fill the element's word, because a
+/// partial write would cause a read of the rest of the memory sector.
 ///
 /// # Safety
 /// The element has no padding.
@@ -44,7 +44,7 @@ impl<A: Value> Value for Located<A> {
 pub unsafe fn located<T: Copy>(index: u64, element: T) -> [u64; 2] {
     const { assert!(size_of::<T>() <= size_of::<u64>()) };
     let mut word = 0;
-    // SAFETY: the element is no larger than the word, and no more aligned; the caller's contract.
+    // SAFETY: the element is no larger than the word and needs no larger alignment; it has no padding.
     unsafe { (&raw mut word).cast::<T>().write(element) };
     [index, word]
 }

@@ -1,7 +1,8 @@
-//! The meeting of launches on several devices, so that a group of devices needs one launch each.
+//! Combination of results across devices in the kernels, so that each device of a group needs one
+//! launch.
 //!
-//! Each launch stores its value and counts itself, and the last one reads all values. None waits, so the
-//! launches may run in any order, one after the other too.
+//! Each launch stores its value and increments a counter; the last one to arrive reads all values. No
+//! launch waits for another, so they may run in any order, even one after the other.
 
 use warpfold_abi::{
     arguments::{ReduceContinued, ReduceCut},
@@ -9,7 +10,7 @@ use warpfold_abi::{
     reducer::{CARRIED_BYTES, OUTPUT_BYTES},
 };
 
-use super::{CombineOf, VectorReduction, traits::write_seen};
+use super::{CombineOf, VectorReduction, grid::no_elements, traits::write_seen};
 use crate::{
     Value,
     atomic::{self, AcqRel, System},
@@ -23,13 +24,13 @@ const HEAD: usize = HEAD_BYTES as usize / size_of::<u32>();
 const RESULT: usize = CARRIED_BYTES as usize / size_of::<u32>();
 const RESULT_WORDS: usize = OUTPUT_BYTES as usize / size_of::<u64>();
 
-/// Publishes this launch's value, which lane 0 has, and its result, and counts the launch. The last one
-/// to arrive writes the result of all.
+/// Publishes this launch's value, which is valid in lane 0, and its result, and increments the arrival
+/// counter. The last launch to arrive writes the combined result.
 ///
 /// # Safety
 /// Called once per launch, by a whole warp, after the launch has written its output. The arguments are
 /// as [`ReduceContinued`] documents for a meeting: each rank has one launch, and nothing else uses the
-/// meeting, the result or its copies until the last of them has ended.
+/// meeting, the result or its copies until the last launch has ended.
 #[inline(always)]
 pub(super) unsafe fn meet<F: VectorReduction>(
     value: F::Partial,
@@ -38,8 +39,8 @@ pub(super) unsafe fn meet<F: VectorReduction>(
     let ReduceContinued { output, meeting, rank, members, arrivals, result, others, copies, .. } =
         arguments;
     let lane = lane_id();
-    // SAFETY: the caller's contract. A launch writes its cell before it counts itself; all are read
-    // after the last count, which has acquired these writes.
+    // SAFETY: a launch writes its cell before it increments the counter; cells are read after the last
+    // increment, which has acquired these writes.
     unsafe {
         let mut is_last = 0;
         if lane == 0 {
@@ -54,28 +55,31 @@ pub(super) unsafe fn meet<F: VectorReduction>(
         if warp::broadcast(is_last, 0) == 0 {
             return;
         }
-        // Orders the reads of the other lanes after lane 0's acquire, too.
+        // Orders the reads of the other lanes, too, after lane 0's acquire.
         sync_warp(FULL_WARP);
         let is_member = u64::from(lane) < members;
         let theirs = if is_member { load(cell(meeting, lane.into())) } else { F::IDENTITY };
-        // Lanes combine the same values in different orders; the result of one of them is used.
+        // Lanes combine the same values in different orders, so the result of lane 0 is used.
         let all = warp::broadcast(warp::reduce(theirs, CombineOf::<F>::OP), 0);
         let mut winner = 0;
         if F::RELOADS_INPUT {
-            // Only the member that has the named element could reload it; its cell has the result.
+            // Only the member whose input has the element can reload it; that member's cell has the
+            // result.
             let decides = warp_vote_ballot(FULL_WARP, is_member && are_equal(theirs, all));
             winner = decides.trailing_zeros();
         }
         if u64::from(lane) <= copies {
-            // The copies are given by distances, because the compiler would not know that an address
-            // loaded from memory is in global memory.
+            // Copies are addressed by their distances from `result`: the compiler would not know that an
+            // address loaded from memory is in global memory.
             let behind = if lane == 0 { 0 } else { *others.add(lane as usize - 1) };
             let place = result.wrapping_byte_add(behind as usize);
             if F::RELOADS_INPUT {
                 copy_result(cell(meeting, winner.into()).add(RESULT).cast(), place);
             } else {
                 let ReduceContinued { input, head, groups, singles, tile, slots, .. } = arguments;
-                let of = ReduceCut { input, head, groups, singles, tile, slots, output: place };
+                let output = place;
+                let of =
+                    ReduceCut { input, head, groups, singles, tile, slots, output, ..no_elements() };
                 write_seen::<F>(all, of);
             }
         }
@@ -83,21 +87,21 @@ pub(super) unsafe fn meet<F: VectorReduction>(
 }
 
 /// # Safety
-/// The meeting has the cell.
+/// The meeting has a cell for this rank.
 #[inline(always)]
 unsafe fn cell(meeting: *mut u32, rank: u64) -> *mut u32 {
-    // SAFETY: the caller's contract.
+    // SAFETY: the meeting has a cell for this rank, as the caller guarantees.
     unsafe { meeting.add(HEAD + rank as usize * CELL) }
 }
 
 /// Copies a result, each word by one store, because the host may poll it.
 ///
 /// # Safety
-/// There is a result, and room for one.
+/// `from` points to a result, `to` to room for one.
 #[inline(always)]
 unsafe fn copy_result(from: *const u64, to: *mut u64) {
     for word in 0..RESULT_WORDS {
-        // SAFETY: the caller's contract.
+        // SAFETY: `from` has a result, and `to` has room for one, as the caller guarantees.
         unsafe { to.add(word).write_volatile(*from.add(word)) };
     }
 }

@@ -1,46 +1,61 @@
-//! Reductions of arrays of any length in one launch, at the speed of the memory, by any operation.
+//! Reductions of arrays of any length by any operation, in one launch and at memory bandwidth.
 //!
-//! The collectives of the other modules combine values that threads have; the kernels here load them,
-//! too. They are the kernels of `warpfold::Reducer`, for any [`VectorReduction`], which [`Unrolled`]
-//! makes of a [`Reduction`]; [`reducer!`](crate::reducer) declares them.
+//! The collectives of the other modules combine values of threads; the kernels here also load the
+//! elements. They are the kernels of `warpfold::Reducer`, for any [`VectorReduction`]. [`Unrolled`]
+//! makes any [`Reduction`] a [`VectorReduction`], and [`reducer!`](crate::reducer) declares its kernels.
 //!
-//! - [`grid`](grid()): 16-byte loads into registers, four in flight per thread. In each round every
+//! - [`grid`](grid()): 16-byte loads into registers, four in flight per thread. In each round, every
 //!   block reads one contiguous tile, and all blocks one contiguous piece: memory is faster when the
-//!   loads in flight are close together. Tiles are sized so that all blocks do equal work, down to
-//!   inputs of one block.
-//! - [`bulk`](bulk()): bulk asynchronous copies into a ring of three tiles of 32 KiB. No registers, few
-//!   instructions; faster for inputs of gigabytes (compute capability 9.0).
-//! - Variants of [`grid`](grid()): [`counted`](counted()) for a count in device memory, which the host
-//!   cannot cut; [`continued`](continued()) for elements that follow those of earlier launches, and for
-//!   groups of devices, whose launches [meet](warpfold_abi::meeting); [`pairs_aligned`] and
-//!   [`pairs_shifted`] for two inputs, by a [`PairReduction`]; [`within`](within()) for an interval, by
-//!   a [`FilteredReduction`].
-//! - [`rows_grid`] and others: a result per row of a matrix, by blocks, a warp or a few lanes per row.
-//! - [`axis_packs`] and others: a result per column of matrices, for an axis that is not the last.
-//! - [`view_groups`], [`view_elements`]: a result per position on some axes of an array of any strides.
-//! - [`segments`](segments()): a result for each of many pieces of different lengths.
-//! - [`top_grid`], [`top_warp`]: the first elements in an [`Order`], of a buffer or of every row.
-//! - [`count_runs`], [`write_runs`]: the pieces that have equal keys.
+//!   loads in flight are close together. Tiles are sized so that all blocks do equal work.
+//! - [`bulk`](bulk()): bulk asynchronous copies into a ring of three tiles of 32 KiB. They need no
+//!   registers and few instructions, and are faster for gigabytes (compute capability 9.0).
+//! - Variants of [`grid`](grid()): [`counted`](counted()) for a length that is in device memory;
+//!   [`continued`](continued()) for elements that follow those of earlier launches, and for groups of
+//!   devices, whose results the kernels [combine](warpfold_abi::meeting); [`pairs_aligned`] and
+//!   [`pairs_shifted`] for two inputs, by a [`PairReduction`]; [`within`](within()) for the elements in
+//!   an interval, by a [`FilteredReduction`].
+//! - [`rows_grid`] and others: one result per row of a matrix, by blocks, a warp or a few lanes per row.
+//! - [`axis_packs`] and others: one result per column of matrices, for an axis other than the last.
+//! - [`view_groups`], [`view_elements`]: one result per position on some axes, for any strides.
+//! - [`segments`](segments()): one result for each of many segments of different lengths.
+//! - [`top_grid`], [`top_warp`]: the first k elements in an [`Order`], of a buffer or of every row.
+//! - [`count_runs`], [`write_runs`]: runs of equal keys, as segments.
 //!
 //! Elements whose size does not divide 16 are loaded one by one, four in flight per thread, in the same
 //! rounds. They have no [`bulk`](bulk()) kernel, and no [`rows_groups`].
 //!
-//! Every block reduces its values and publishes one in its own cells, where the last block waits for it
-//! and combines it with its own. A cell holds half data, half mark, so that a relaxed store and a
-//! relaxed load are enough: no fence, no counter, no second launch. The block that takes a value clears
-//! its cells, so the next launch needs no memset. Decoupled look-back scans pass on prefixes in the same
-//! way, in one word with their flag (D. Merrill and M. Garland, *Single-pass Parallel Prefix Scan with
-//! Decoupled Look-back*, NVIDIA Technical Report NVR-2016-002). A block waits only for blocks before it,
-//! which wait for none, so no cooperative launch is needed.
+//! # Terms
 //!
-//! Launches may overlap with the one before (programmatic dependent launch): a block reads its part of
-//! the input at once, and waits for earlier launches only before it accesses cells or output. So no
-//! launch that may still run before it in the stream may write the input.
+//! - *Partial result*: the unfinished result of some elements, [`Reduction::Partial`].
+//! - *Group*: 16 aligned bytes of elements, which a thread loads at once; in registers, a [`Vector`]. If
+//!   the size of an element does not divide 16, one element.
+//! - *Head*: the elements before the first group. *Singles*: these and the ones after the last group.
+//! - *Tile*: the groups that a block reads in one round.
+//! - *Cell*: 8 bytes of device memory for one 32-bit word of a partial result, and its mark.
+//! - *Slots*: the device memory for the cells of all blocks of a launch, zero between launches.
+//! - *Wide* operation: one with partial results of more than
+//!   [`PARTIAL_WORDS`](warpfold_abi::reducer::PARTIAL_WORDS) words.
+//! - *Meeting*: device memory in which the launches of several devices combine their results.
 //!
-//! Results are reproducible: n, the tile, the block and the grid decide where each value is combined.
+//! # Exchange between blocks
 //!
-//! Shared memory: [`Scratch`], which is 32 partial results; in `bulk` three tiles (dynamic) and three
-//! mbarriers. Barriers: 1 per block; in `bulk` 1 more per tile.
+//! Each block but the last reduces its values and publishes the result in its own cells; the last block
+//! waits for these results and combines them with its own. Half of a cell is data and half a mark, so a
+//! relaxed store and a relaxed load suffice: no fence, no counter, no second launch. The block that
+//! takes a value clears its cells, so the next launch needs no memset. Decoupled look-back scans pass on
+//! prefixes in the same way, in one word with their flag (D. Merrill and M. Garland, *Single-pass
+//! Parallel Prefix Scan with Decoupled Look-back*, NVIDIA Technical Report NVR-2016-002). Only the last
+//! block waits, and only for blocks before it, so no cooperative launch is needed.
+//!
+//! A launch may overlap the one before it (programmatic dependent launch): a block reads its part of the
+//! input at once, and waits for earlier launches only before it accesses cells or output. Therefore no
+//! launch that may still be running in the stream may write the input.
+//!
+//! Results are reproducible: the order of combination depends only on n and the sizes of tile, block and
+//! grid.
+//!
+//! Shared memory: [`Scratch`], which holds 32 partial results; in `bulk` also three tiles (dynamic) and
+//! three mbarriers. Barriers: 1 per block; in `bulk` 1 more per tile.
 
 mod axis;
 #[cfg(warpfold_sm_90)]
@@ -97,10 +112,9 @@ use crate::{
     thread::{block_idx_x, grid_dim_x},
 };
 
-/// As [`launch_dependents`], for launches of very many short blocks: only the last blocks trigger, as
-/// each trigger takes 1.2 ns on an H200, even without a dependent launch. Earlier blocks end soon
-/// anyway. Kernels with few or long blocks trigger in all: for some the comparison costs more registers
-/// than it saves.
+/// Calls [`launch_dependents`] in the last blocks only, for launches of very many short blocks: each
+/// trigger takes 1.2 ns on an H200, even without a dependent launch, and earlier blocks end soon anyway.
+/// Kernels with few or long blocks trigger in all blocks, because the comparison costs registers.
 #[inline(always)]
 fn launch_dependents_late() {
     const LAST: u32 = 2048;

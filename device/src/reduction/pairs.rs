@@ -1,10 +1,10 @@
-//! The kernels for pairs: elements of two inputs that have the same index.
+//! The kernels for pairs: elements of two inputs with the same index.
 //!
-//! They load as [`grid`](super::grid()) does, 16 bytes of each input at a time, with as many bytes in
-//! flight, so half as many pairs of groups. The first input's groups begin at 16-byte boundaries; those
-//! of the second one do, too (`aligned`), or do not (`shifted`). A shifted group is assembled from the
-//! two aligned groups that contain it. A neighbouring thread loads one of these at the same time, so
-//! that memory is read once; the caches are told to keep it.
+//! They load as [`grid`](super::grid()) does, 16 bytes of each input at a time. As many bytes are in
+//! flight, and so half as many groups of each input. The first input's groups begin at 16-byte
+//! boundaries. The second input's groups do, too, in the `aligned` kernel, but not in the `shifted` one,
+//! which assembles each from the two aligned groups that contain it. Neighbouring threads share an
+//! aligned group; the `shifted` kernel caches loads, so that memory is read once.
 
 use warpfold_abi::{
     arguments::{ReduceCut, ReducePair},
@@ -14,7 +14,7 @@ use warpfold_abi::{
 use super::{
     Reduction, Scratch, Team, Vector, VectorReduction,
     finish::{finish, of_single},
-    grid::group_at,
+    grid::{group_at, no_elements},
     in_vectors,
 };
 use crate::{
@@ -24,11 +24,13 @@ use crate::{
 
 const PAIRS: usize = PAIRS_IN_FLIGHT as usize;
 
-/// A reduction of pairs of elements, which go into the partial results of another reduction.
+/// A reduction of pairs of elements. [`Self::Reduction`] combines its partial results.
 pub trait PairReduction: Sized + 'static {
-    /// The reduction that combines and finishes them. Its elements have 1, 2, 4 or 8 bytes.
+    /// The reduction that combines and finishes the partial results. Its elements have 1, 2, 4 or 8
+    /// bytes.
     type Reduction: VectorReduction;
-    /// Accumulates the pairs of two vectors. Vectors of zeros must change nothing.
+    /// Accumulates the pairs of two vectors; `chain` is as in [`VectorReduction::accumulate`]. Vectors
+    /// of zeros must not change the accumulator.
     fn accumulate(kept: &mut Accumulator<Self>, chain: usize, first: Vector, second: Vector);
     /// Returns the partial result of one pair.
     fn map(first: Element<Self>, second: Element<Self>) -> Partial<Self>;
@@ -46,20 +48,20 @@ type Partial<P> = <<P as PairReduction>::Reduction as Reduction>::Partial;
 /// that this one may overlap with writes the inputs.
 #[inline(always)]
 pub unsafe fn pairs_aligned<P: PairReduction>(arguments: ReducePair<Element<P>>, scratch: Scratch) {
-    // SAFETY: the caller's contract; the second input's groups are aligned.
+    // SAFETY: the second input's groups are aligned, as the caller guarantees.
     unsafe { pairs::<P, Aligned>(arguments, Aligned, scratch) };
 }
 
 /// Reduces pairs, with the second input's groups between 16-byte boundaries.
 ///
 /// # Safety
-/// As [`pairs_aligned`], for the `shifted` kernel.
+/// Same as [`pairs_aligned`], for the `shifted` kernel.
 #[inline(always)]
 pub unsafe fn pairs_shifted<P: PairReduction>(arguments: ReducePair<Element<P>>, scratch: Scratch) {
     let groups = arguments.second.wrapping_add(arguments.head as usize);
     let by = Shifted { bytes: groups.addr() as u32 % GROUP_BYTES };
-    // SAFETY: the caller's contract; each of the second input's groups begins `by.bytes` bytes past a
-    // boundary, and the aligned groups that contain it are readable.
+    // SAFETY: each of the second input's groups begins `by.bytes` bytes past a boundary, and the aligned
+    // groups that contain it are readable, as the caller guarantees.
     unsafe { pairs::<P, Shifted>(arguments, by, scratch) };
 }
 
@@ -71,7 +73,6 @@ trait Place: Copy {
     /// # Safety
     /// If wanted, the aligned groups that contain the group are readable, and `self` is its alignment.
     unsafe fn load(self, group: *const u32, wanted: bool) -> Self::Loaded;
-    /// Returns the loaded group, of elements of type `T`.
     fn group<T>(self, loaded: Self::Loaded) -> Vector;
 }
 
@@ -83,7 +84,7 @@ impl Place for Aligned {
 
     #[inline(always)]
     unsafe fn load(self, group: *const u32, wanted: bool) -> Vector {
-        // SAFETY: the caller's contract.
+        // SAFETY: the group is readable and aligned if wanted, as the caller guarantees.
         unsafe { load16_if::<Streaming>(group, wanted) }
     }
 
@@ -93,7 +94,7 @@ impl Place for Aligned {
     }
 }
 
-/// Groups `bytes` bytes past 16-byte boundaries: whole elements, not zero.
+/// Groups that begin `bytes` bytes past 16-byte boundaries: a whole number of elements, not zero.
 #[derive(Clone, Copy)]
 struct Shifted {
     bytes: u32,
@@ -105,7 +106,7 @@ impl Place for Shifted {
     #[inline(always)]
     unsafe fn load(self, group: *const u32, wanted: bool) -> [Vector; 2] {
         let boundary = group.wrapping_byte_sub(self.bytes as usize);
-        // SAFETY: the caller's contract.
+        // SAFETY: both aligned groups are readable if wanted, as the caller guarantees.
         unsafe {
             [
                 load16_if::<Cached>(boundary, wanted),
@@ -114,7 +115,7 @@ impl Place for Shifted {
         }
     }
 
-    /// Written out word by word: an indexed array would be placed in local memory.
+    /// Assembles the group word by word, because an indexed array would be placed in local memory.
     #[inline(always)]
     fn group<T>(self, [[a, b, c, d], [e, f, g, h]]: [Vector; 2]) -> Vector {
         const { assert!(size_of::<T>() <= 8) };
@@ -139,7 +140,7 @@ impl Place for Shifted {
 }
 
 /// # Safety
-/// As [`pairs_aligned`], with the second input's groups aligned as `place` says.
+/// Same as [`pairs_aligned`], with the second input's groups aligned as `place` says.
 #[inline(always)]
 unsafe fn pairs<P: PairReduction, S: Place>(
     arguments: ReducePair<Element<P>>,
@@ -149,12 +150,13 @@ unsafe fn pairs<P: PairReduction, S: Place>(
     const { assert!(in_vectors::<Element<P>>()) };
     launch_dependents();
     let ReducePair { first, second, head, groups, singles, tile, slots, output } = arguments;
-    let first = ReduceCut { input: first, head, groups, singles, tile, slots, output };
+    let input = first;
+    let first = ReduceCut { input, head, groups, singles, tile, slots, output, ..no_elements() };
     let second = ReduceCut { input: second, ..first };
     let team = Team::grid();
-    // SAFETY: the caller's contract.
+    // SAFETY: `finish` has the conditions of this function; a single pair has one index in both inputs.
     unsafe {
-        // Loaded first, so that it does not wait for the other loads.
+        // The single pair is loaded before the groups, so that it does not wait for their loads.
         let of = |at: u64| P::map(*first.input.add(at as usize), *second.input.add(at as usize));
         let single = of_single(first, team, P::Reduction::IDENTITY, of);
         let kept = P::Reduction::close(accumulate_tiles::<P, S>(first, second, place, team));
@@ -163,7 +165,7 @@ unsafe fn pairs<P: PairReduction, S: Place>(
 }
 
 /// # Safety
-/// As [`pairs`].
+/// Same as [`pairs`].
 #[inline(always)]
 unsafe fn accumulate_tiles<P: PairReduction, S: Place>(
     first: ReduceCut<Element<P>>,
@@ -176,14 +178,14 @@ unsafe fn accumulate_tiles<P: PairReduction, S: Place>(
     let mut kept = P::Reduction::start();
     let mut start = u64::from(team.block) * tile;
     while start < groups {
-        // Both fit 32 bits, where comparisons are cheap.
+        // The number of groups fits in 32 bits, in which comparisons are cheap.
         let len = Ord::min(groups - start, tile) as u32;
         let mine = start + u64::from(tid);
         let (of_first, of_second) = (group_at(first, mine), group_at(second, mine));
         let loaded: [_; PAIRS] = core::array::from_fn(|k| {
             let at = k as u32 * block;
             let words = at as usize * 4;
-            // SAFETY: groups below `len` are in both inputs, aligned as the caller says.
+            // SAFETY: groups below `len` are in both inputs; `place` is the alignment in the second one.
             unsafe {
                 (
                     load16_if::<Streaming>(of_first.wrapping_add(words), tid + at < len),

@@ -9,11 +9,10 @@ use crate::{
     atomic::{load_relaxed, store_relaxed},
 };
 
-/// The cells of a value, one for each of its words.
+/// The cells of a value, one per word: 8 bytes of device memory for the word and a mark.
 #[derive(Clone, Copy)]
 pub(super) struct Cells {
     first: *mut u64,
-    /// Distance between consecutive cells.
     apart: u32,
 }
 
@@ -23,23 +22,23 @@ impl Cells {
         Self { first: slots.wrapping_add((block * P::WORDS) as usize), apart: 1 }
     }
 
-    /// Returns the cells of a thread's value, interleaved with those of the `across` threads beside it,
-    /// so that a warp's access is coalesced.
+    /// Returns the cells of thread `beside` of `across` neighbouring threads. Their cells are
+    /// interleaved, so that a warp's access is coalesced.
     #[inline(always)]
     pub(super) fn interleaved<P: Value>(slots: *mut u64, block: u32, beside: u32, across: u32) -> Self {
         let first = block * P::WORDS * across + beside;
         Self { first: slots.wrapping_add(first as usize), apart: across }
     }
 
-    /// Hides the distance from the compiler, which would otherwise keep the address of every cell in a
-    /// register across the loop that waits for them.
+    /// Hides the distance between cells from the compiler, which would otherwise keep the addresses of
+    /// all cells in registers across the loop that waits for them.
     #[inline(always)]
     fn addressed_anew(self) -> Self {
         if self.apart == 1 {
             return self;
         }
         let apart;
-        // SAFETY: copies a register.
+        // SAFETY: the instruction copies a register.
         unsafe {
             asm!("mov.u32 {0}, {1};", out(reg32) apart, in(reg32) self.apart, options(nomem, nostack, preserves_flags));
         }
@@ -52,16 +51,16 @@ impl Cells {
     }
 }
 
-/// Publishes a value. Each cell holds a word with a mark, [`PRESENT`] or a multiple of it, so that
+/// Publishes a value. Each cell holds a word and a mark, [`PRESENT`] or a multiple of it, so that
 /// neither a fence nor a counter is needed.
 ///
 /// # Safety
-/// There is a cell for each word; they are empty, and only one thread of the grid fills them.
+/// There is a cell for each word; the cells are empty, and only one thread of the grid fills them.
 #[inline(always)]
 pub(super) unsafe fn publish<P: Value>(value: P, cells: Cells, mark: u64) {
     let mut word = 0;
     value.give(&mut |bits| {
-        // SAFETY: the caller's contract.
+        // SAFETY: the cell exists, and only this thread fills it, as the caller guarantees.
         unsafe { store_relaxed(cells.at(word), mark | u64::from(bits)) };
         word += 1;
     });
@@ -72,23 +71,21 @@ pub(super) fn is_present(cell: u64) -> bool {
     cell & PRESENT != 0
 }
 
-/// Waits until all cells equal `left`.
-///
 /// # Safety
 /// There is a cell for each word; the block that stores `left` does not wait for this one.
 #[inline(always)]
-pub(super) unsafe fn await_left<P: Value>(cells: Cells, left: u64) {
+pub(super) unsafe fn wait_until_equal<P: Value>(cells: Cells, left: u64) {
     let mut others = 1;
     while others != 0 {
         others = 0;
         for word in 0..P::WORDS {
-            // SAFETY: the caller's contract.
+            // SAFETY: the cell exists, as the caller guarantees.
             others |= unsafe { load_relaxed(cells.at(word)) } ^ left;
         }
     }
 }
 
-/// Stores `left`, which is not a value, in all cells.
+/// Stores `left`, which represents no value, in all cells.
 ///
 /// # Safety
 /// There is a cell for each word; no other thread writes them meanwhile.
@@ -96,19 +93,19 @@ pub(super) unsafe fn await_left<P: Value>(cells: Cells, left: u64) {
 pub(super) unsafe fn leave<P: Value>(cells: Cells, left: u64) {
     let cells = cells.addressed_anew();
     for word in 0..P::WORDS {
-        // SAFETY: the caller's contract.
+        // SAFETY: the cell exists, and no other thread writes it meanwhile, as the caller guarantees.
         unsafe { store_relaxed(cells.at(word), left) };
     }
 }
 
-/// Waits until all cells have a mark, stores `left` in them, and returns their value.
+/// Waits until all cells have a mark, replaces their contents by `left` and returns the value.
 ///
 /// # Safety
 /// There is a cell for each word; only one thread of the grid takes the value, and the block that
 /// publishes it does not wait for this one.
 #[inline(always)]
 pub(super) unsafe fn take<P: Value>(cells: Cells, has_mark: impl Fn(u64) -> bool, left: u64) -> P {
-    // SAFETY: the caller's contract: the cells were filled, and are not filled again before this.
+    // SAFETY: the cells exist, and only this thread takes their value, as the caller guarantees.
     unsafe {
         let value = loop {
             let (value, present) = peek(cells, &has_mark);
@@ -121,7 +118,7 @@ pub(super) unsafe fn take<P: Value>(cells: Cells, has_mark: impl Fn(u64) -> bool
     }
 }
 
-/// Returns the value in the cells, and whether all of them have a mark; otherwise it is incomplete.
+/// Returns the value in the cells, and whether all of them have a mark; if not, the value is incomplete.
 ///
 /// # Safety
 /// There is a cell for each word.
@@ -129,7 +126,7 @@ pub(super) unsafe fn take<P: Value>(cells: Cells, has_mark: impl Fn(u64) -> bool
 pub(super) unsafe fn peek<P: Value>(cells: Cells, has_mark: impl Fn(u64) -> bool) -> (P, bool) {
     let (cells, mut present, mut word) = (cells.addressed_anew(), true, 0);
     let value = P::take(&mut || {
-        // SAFETY: the caller's contract.
+        // SAFETY: the cell exists, as the caller guarantees.
         let cell = unsafe { load_relaxed(cells.at(word)) };
         word += 1;
         present &= has_mark(cell);

@@ -1,21 +1,23 @@
-//! The kernels for rows: a result for each of many equally long pieces of the input, equally far apart.
+//! Kernels for rows: one result per row of a matrix whose rows are a constant distance apart.
 //!
-//! Which is best depends on a row's length alone:
+//! The host chooses by the shape:
 //!
-//! - `grid`: one or more blocks per row. Long rows; few rows are shared by several blocks each.
-//! - `warp`: one warp, row after row. Rows of a few KiB, wherever they begin.
-//! - `groups`: one to 32 lanes per row, by 16 bytes. Short rows that all begin at 16-byte boundaries.
-//! - `elements`: one to 32 lanes per row, by elements. Short rows that begin anywhere.
-//! - `many_groups`: as `groups`, if results exceed the L2 cache: what is read is not evicted first.
-//! - `few_groups`, `few_elements`: the same for at most one row per lane.
+//! - `grid`: one block per row, or several blocks if there are few rows. For long rows.
+//! - `warp`: one warp per row. For rows of a few KiB that begin anywhere.
+//! - `groups`: one to 32 lanes per row, which load groups. For short rows at 16-byte boundaries.
+//! - `elements`: one to 32 lanes per row, which load elements. For short rows that begin anywhere.
+//! - `many_groups`: as `groups`, but L2 does not evict the input first. For results larger than L2.
+//! - `few_groups`, `few_elements`: as `groups` and `elements`, but each lane has at most one row.
 //!
 //! The last three are separate kernels, because in one function ptxas gave all loops too few registers
 //! to keep their loads in flight together.
 //!
-//! In `groups`, `many_groups` and `elements` a warp has several rows at a time, and several *batches* of
-//! these in flight: neighbouring lanes read contiguous memory, and no load waits for another row's.
+//! In `groups`, `many_groups` and `elements` a warp reduces several rows at a time, with several
+//! *batches* of rows in flight: neighbouring lanes read contiguous memory, and no load waits for those
+//! of another row.
 //!
-//! Results are reproducible: length, alignment to 16 bytes and launch decide where values are combined.
+//! Results are reproducible: the order of combination depends only on length, alignment to 16 bytes and
+//! launch.
 
 use core::ptr::null_mut;
 
@@ -30,7 +32,6 @@ use super::{
     finish::finish_by,
     grid::{cut, in_turn, value},
     in_vectors, launch_dependents_late,
-    traits::output_bytes,
 };
 use crate::{
     Value, block,
@@ -49,15 +50,15 @@ use crate::{
 pub unsafe fn rows_grid<F: VectorReduction>(arguments: ReduceRows<F::Element>, scratch: Scratch) {
     launch_dependents_late();
     let ReduceRows { share, tile, slots, .. } = arguments;
-    // Never 0, which the compiler does not know.
+    // Not 0, but the compiler does not know that.
     let blocks = Ord::max(share as u32, 1);
     let (row, block) = (block_idx_x() / blocks, block_idx_x() % blocks);
     let first_cell = u64::from(row) * u64::from(blocks * room_words(F::Partial::WORDS));
     let slots = slots.wrapping_add(first_cell as usize);
     let row = ReduceCut { tile, slots, ..row_of::<F>(arguments, u64::from(row)) };
     let team = Team { thread: thread_idx_x(), threads: block_dim_x(), block, blocks };
-    // SAFETY: the caller's contract. A row's blocks are consecutive, and the last starts after the
-    // others. Results are contiguous, each aligned to its type.
+    // SAFETY: a row's blocks are consecutive, and the last starts after the others. Results are
+    // contiguous, each aligned to its type; the slots are valid, as the caller guarantees.
     unsafe {
         let write = #[inline(always)]
         |value| F::write(value, row);
@@ -76,13 +77,13 @@ pub unsafe fn rows_warp<F: VectorReduction>(arguments: ReduceRows<F::Element>) {
     let team = Team { thread: lane, threads: WARP_SIZE, block: 0, blocks: 1 };
     let mut row = thread_index() / u64::from(WARP_SIZE);
     launch_dependents_late();
-    // SAFETY: the caller's contract; a warp's lanes have the same row, and are more than its singles.
+    // SAFETY: a warp's lanes have the same row, and are more than its elements outside of groups.
     unsafe {
         block::assume_whole_warps();
         while row < arguments.rows {
             let cut = ReduceCut { tile: TILE, ..row_of::<F>(arguments, row) };
             let value = warp::reduce(value::<F>(cut, team, 0), CombineOf::<F>::OP);
-            // Repeated waits cost nothing; a flag would take a register.
+            // A repeated wait costs nothing, and a flag that avoids it would take a register.
             wait_grid_dependencies();
             if lane == 0 {
                 F::write(value, cut);
@@ -92,8 +93,8 @@ pub unsafe fn rows_warp<F: VectorReduction>(arguments: ReduceRows<F::Element>) {
     }
 }
 
-/// Reduces rows, by some lanes each, in groups. Only for elements that are loaded as vectors, and
-/// operations that are not [wide](is_wide); does nothing for others.
+/// Reduces rows group by group, with one to 32 lanes per row. Only for elements that are loaded as
+/// vectors and operations that are not [wide](is_wide); does nothing for others.
 ///
 /// # Safety
 /// The arguments are as their fields document. Every row is at a multiple of 16, and `len` is a whole
@@ -101,82 +102,89 @@ pub unsafe fn rows_warp<F: VectorReduction>(arguments: ReduceRows<F::Element>) {
 #[inline(always)]
 pub unsafe fn rows_groups<F: VectorReduction>(arguments: ReduceRows<F::Element>) {
     if in_vectors::<F::Element>() && !is_wide(F::Partial::WORDS) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the conditions of `packed` for groups are those of this function.
         unsafe { packed::<F, Vector>(arguments) };
     }
 }
 
-/// Reduces rows, each by some lanes, in elements. Does nothing for [wide](is_wide) operations.
+/// Reduces rows element by element, with one to 32 lanes per row. Does nothing for [wide](is_wide)
+/// operations.
 ///
 /// # Safety
 /// The arguments are as their fields document. `len` is less than 2^31. Blocks are whole warps.
 #[inline(always)]
 pub unsafe fn rows_elements<F: VectorReduction>(arguments: ReduceRows<F::Element>) {
     if !is_wide(F::Partial::WORDS) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the conditions of `packed` for elements are those of this function.
         unsafe { packed::<F, One<F::Element>>(arguments) };
     }
 }
 
-/// Reduces rows as [`rows_groups`] does, if the results do not fit in the L2 cache.
+/// Reduces rows as [`rows_groups`] does, for results that do not fit in the L2 cache.
 ///
 /// # Safety
-/// As [`rows_groups`].
+/// Same as [`rows_groups`].
 #[inline(always)]
 pub unsafe fn rows_many_groups<F: VectorReduction>(arguments: ReduceRows<F::Element>) {
     if in_vectors::<F::Element>() && !is_wide(F::Partial::WORDS) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the conditions of `packed` for groups are those of this function.
         unsafe { packed::<F, EvictNormal>(arguments) };
     }
 }
 
-/// Reduces rows as [`rows_groups`] does, at most one per lane.
+/// Reduces rows as [`rows_groups`] does, with at most one row per lane.
 ///
 /// # Safety
-/// As [`rows_groups`]; there are as many lanes as the rows need.
+/// Same as [`rows_groups`]; there are at least `share` threads per row.
 #[inline(always)]
 pub unsafe fn rows_few_groups<F: VectorReduction>(arguments: ReduceRows<F::Element>) {
     if in_vectors::<F::Element>() {
-        // SAFETY: the caller's contract.
+        // SAFETY: the conditions of `one_batch` for groups are those of this function.
         unsafe { one_batch::<F, Vector>(arguments) };
     }
 }
 
-/// Reduces rows as [`rows_elements`] does, at most one per lane.
+/// Reduces rows as [`rows_elements`] does, with at most one row per lane.
 ///
 /// # Safety
-/// As [`rows_elements`]; there are as many lanes as the rows need.
+/// Same as [`rows_elements`]; there are at least `share` threads per row.
 #[inline(always)]
 pub unsafe fn rows_few_elements<F: VectorReduction>(arguments: ReduceRows<F::Element>) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the conditions of `one_batch` for elements are those of this function.
     unsafe { one_batch::<F, One<F::Element>>(arguments) };
 }
 
 #[inline(always)]
 fn row_of<F: VectorReduction>(arguments: ReduceRows<F::Element>, row: u64) -> ReduceCut<F::Element> {
-    let ReduceRows { input, len, pitch, output, .. } = arguments;
-    let output = output.wrapping_byte_add((row * output_bytes::<F>()) as usize);
-    ReduceCut { output, ..cut(input.wrapping_add((row * pitch) as usize), len) }
+    let ReduceRows { input, rows, len, pitch, output, form, ddof, .. } = arguments;
+    let output = output.wrapping_byte_add((row * F::output_bytes(form)) as usize);
+    ReduceCut {
+        output,
+        results: rows,
+        form,
+        ddof,
+        ..cut(input.wrapping_add((row * pitch) as usize), len)
+    }
 }
 
-/// A unit that a lane of a short row, or a thread of a view, loads at once.
 pub(super) trait Unit<F: VectorReduction>: Copy {
     const LEN: u64;
-    /// `true` if units are so small that twice as many have to be in flight.
+    /// `true` if units are so small that a lane loads twice as many at once.
     const TWICE: bool;
-    /// `true` if loads that are not wanted return zeros.
+    /// `true` if unwanted loads return zeros.
     const ZEROS: bool;
     type Policy: Copy;
     fn policy() -> Self::Policy;
     /// # Safety
-    /// If wanted, the unit is readable at `address`, a group at a multiple of 16. `any` has an element.
+    /// If wanted, the unit at `address` is readable and, if it is a group, at a multiple of 16. `any`
+    /// points to a readable element.
     unsafe fn load(
         address: *const F::Element,
         wanted: bool,
         any: *const F::Element,
         policy: Self::Policy,
     ) -> Self;
-    /// Combines the unit into the value of those before; its first element has this index.
+    /// Accumulates the unit, whose first element has this index.
     fn accumulate(self, kept: &mut F::Partial, index: u64);
 }
 
@@ -191,7 +199,7 @@ impl<F: VectorReduction> Unit<F> for Vector {
 
     #[inline(always)]
     unsafe fn load(address: *const F::Element, wanted: bool, _any: *const F::Element, (): ()) -> Self {
-        // SAFETY: the caller's contract.
+        // SAFETY: the group is readable and aligned if wanted, as the caller guarantees.
         unsafe { load16_if::<Streaming>(address.cast(), wanted) }
     }
 
@@ -203,7 +211,7 @@ impl<F: VectorReduction> Unit<F> for Vector {
     }
 }
 
-/// A group that the L2 cache evicts in its turn.
+/// A group that is loaded with the normal L2 eviction policy.
 #[derive(Clone, Copy)]
 struct EvictNormal(Vector);
 
@@ -225,7 +233,7 @@ impl<F: VectorReduction> Unit<F> for EvictNormal {
         _any: *const F::Element,
         policy: Eviction,
     ) -> Self {
-        // SAFETY: the caller's contract.
+        // SAFETY: the group is readable and aligned if wanted, as the caller guarantees.
         Self(unsafe { load16_evicted_if(address.cast(), wanted, policy) })
     }
 
@@ -249,9 +257,9 @@ impl<F: VectorReduction> Unit<F> for One<F::Element> {
 
     #[inline(always)]
     unsafe fn load(address: *const F::Element, wanted: bool, any: *const F::Element, (): ()) -> Self {
-        // Always loads some element: without a branch, loads do not wait for each other.
+        // Loads some element in any case, because a branch would make loads wait for each other.
         let address = if wanted { address } else { any };
-        // SAFETY: the caller's contract.
+        // SAFETY: a wanted element and the one at `any` are readable, as the caller guarantees.
         Self(unsafe { *address })
     }
 
@@ -263,9 +271,9 @@ impl<F: VectorReduction> Unit<F> for One<F::Element> {
 
 /// A lane's position in a warp with several lanes per row.
 struct LaneSlot {
-    /// Row of the batch.
+    /// Index of the row in its batch.
     place: u32,
-    /// Lane of the row.
+    /// Index of the lane in its row.
     first: u32,
     lanes_log2: u32,
 }
@@ -280,7 +288,7 @@ impl LaneSlot {
     }
 }
 
-/// A lane's rows among those that its warp reduces at a time: one in every batch.
+/// The rows that a lane reduces at a time: one in each batch of its warp.
 #[derive(Clone, Copy)]
 struct Turn<T> {
     /// Row in the first batch.
@@ -290,7 +298,7 @@ struct Turn<T> {
     place: u32,
     /// Rows per batch.
     batch: u32,
-    /// Rows of all batches.
+    /// Rows of all batches together.
     rows: u32,
 }
 
@@ -306,7 +314,7 @@ impl<T> Turn<T> {
     }
 }
 
-/// Batches whose loads are in flight together.
+/// Number of batches whose loads are in flight together.
 const BATCHES: u32 = ACCUMULATORS as u32;
 
 /// Reduces several rows per warp, with `share` lanes for each, in several batches.
@@ -331,11 +339,10 @@ unsafe fn packed<F: VectorReduction, U: Unit<F>>(arguments: ReduceRows<F::Elemen
             batch,
             rows: Ord::min(rows - begin, u64::from(most)) as u32,
         };
-        // SAFETY: the caller's contract; a turn is the same for all lanes of a warp.
+        // SAFETY: rows are as the caller guarantees; all lanes of a warp iterate equally often.
         unsafe {
             let (front, back) = accumulate_rows::<F, U>(arguments, turn, first, 1 << lanes_log2);
             wait_grid_dependencies();
-            // All lanes of a row have its value.
             if first == 0 {
                 write::<F, U>(front, 0, arguments, turn);
                 if U::TWICE {
@@ -347,11 +354,11 @@ unsafe fn packed<F: VectorReduction, U: Unit<F>>(arguments: ReduceRows<F::Elemen
     }
 }
 
-/// Reduces one batch of rows per warp, with a row's loads in flight together: for so few rows that one's
-/// latency decides.
+/// Reduces one batch of rows per warp, with all loads of a row in flight together. For launches with so
+/// few rows that the latency of one row determines their duration.
 ///
 /// # Safety
-/// As [`packed`]; there are as many lanes as the rows need.
+/// Same as [`packed`]; there are at least `share` threads per row.
 #[inline(always)]
 unsafe fn one_batch<F: VectorReduction, U: Unit<F>>(arguments: ReduceRows<F::Element>) {
     let ReduceRows { input, rows, len, pitch, share, .. } = arguments;
@@ -365,14 +372,14 @@ unsafe fn one_batch<F: VectorReduction, U: Unit<F>>(arguments: ReduceRows<F::Ele
     let policy = U::policy();
     let mut kept = F::IDENTITY;
     let mut step = first;
-    // Uniform in a warp.
+    // The same in all lanes, so that the loop does not diverge.
     let mut left = units;
     while left > 0 {
         let unit_of = |k: u32| step + k * lanes;
         let loaded: Few<U> = core::array::from_fn(|k| {
             let unit = unit_of(k as u32);
             let address = start.wrapping_add((u64::from(unit) * U::LEN) as usize);
-            // SAFETY: wanted units are in an existing row; the input has a first element.
+            // SAFETY: wanted units are in an existing row, and the element at `input` exists.
             unsafe { U::load(address, is_there && unit < units, input, policy) }
         });
         in_turn(loaded, |k, loaded| {
@@ -397,15 +404,14 @@ unsafe fn one_batch<F: VectorReduction, U: Unit<F>>(arguments: ReduceRows<F::Ele
     }
 }
 
-/// Returns a row as the argument of [`VectorReduction::write`].
 #[inline(always)]
 fn row_at<F: VectorReduction, U: Unit<F>>(
     arguments: ReduceRows<F::Element>,
     row: u64,
     input: *const F::Element,
 ) -> ReduceCut<F::Element> {
-    let ReduceRows { len, output, .. } = arguments;
-    // Only results of groups are looked up by element; all other elements are singles.
+    let ReduceRows { rows, len, output, form, ddof, .. } = arguments;
+    // `F::write` may search groups for a result's element. Units of one element are not searched.
     let (groups, singles) = if U::LEN > 1 { (len / U::LEN, 0) } else { (0, len) };
     ReduceCut {
         input,
@@ -414,16 +420,20 @@ fn row_at<F: VectorReduction, U: Unit<F>>(
         singles,
         tile: 0,
         slots: null_mut(),
-        output: output.wrapping_byte_add((row * output_bytes::<F>()) as usize),
+        output: output.wrapping_byte_add((row * F::output_bytes(form)) as usize),
+        results: rows,
+        form,
+        ddof,
     }
 }
 
 type Few<P> = [P; ACCUMULATORS];
 
-/// Reduces a turn's rows: the first batches, and as many more if units are small. All lanes get values.
+/// Reduces the rows of `turn`, and returns their values in all lanes. With [`Unit::TWICE`], the second
+/// array has the values of the second half of the batches.
 ///
 /// # Safety
-/// As [`packed`]; called by all lanes of a warp together.
+/// Same as [`packed`]; called by all lanes of a warp together.
 #[inline(always)]
 unsafe fn accumulate_rows<F: VectorReduction, U: Unit<F>>(
     arguments: ReduceRows<F::Element>,
@@ -443,14 +453,14 @@ unsafe fn accumulate_rows<F: VectorReduction, U: Unit<F>>(
             core::array::from_fn(|k| {
                 let batch = from + k as u32;
                 let address = turn.start_of(batch, pitch).wrapping_add(index as usize);
-                // SAFETY: wanted units are in an existing row; the input has a first element.
+                // SAFETY: wanted units are in an existing row, and the element at `input` exists.
                 unsafe { U::load(address, unit < units && turn.has(batch), input, policy) }
             })
         };
         let wanted = |batch| (U::ZEROS && F::ZERO_PADDABLE) || (unit < units && turn.has(batch));
         let loaded = load(0);
         if U::TWICE {
-            // Issued before the first loads are used.
+            // These loads are issued before the first ones are used.
             let more = load(BATCHES);
             front = accumulate_few::<F, U>(front, loaded, |k| wanted(k), index);
             back = accumulate_few::<F, U>(back, more, |k| wanted(BATCHES + k), index);
@@ -473,8 +483,9 @@ unsafe fn accumulate_rows<F: VectorReduction, U: Unit<F>>(
     (front, back)
 }
 
-/// Accumulates each unit if wanted. Not a closure, because LLVM 7 places what closures take in local
-/// memory if they are too long to be inlined; the values have names for the same reason.
+/// Accumulates each unit if wanted. Not a closure, because LLVM 7 would pass its arguments through local
+/// memory if it is too long to be inlined. The values have names, because LLVM 7 would place indexed
+/// arrays there.
 #[inline(always)]
 fn accumulate_few<F: VectorReduction, U: Unit<F>>(
     [a, b, c, d]: Few<F::Partial>,
@@ -503,21 +514,21 @@ fn accumulate_if<F: VectorReduction, U: Unit<F>>(
     kept
 }
 
-/// Combines each value with that of the lane at a distance. The values have names, because LLVM 7 places
+/// Combines each value with that of the lane at `distance`. The values have names, because LLVM 7 places
 /// an array that `map` owns in local memory.
 ///
 /// # Safety
 /// All lanes of a warp call it together.
 #[inline(always)]
 unsafe fn meet<F: VectorReduction>([a, b, c, d]: Few<F::Partial>, distance: u32) -> Few<F::Partial> {
-    // SAFETY: the caller's contract.
+    // SAFETY: all lanes of the warp call it together, as the caller guarantees.
     let with_other =
         |value: F::Partial| F::combine(value, unsafe { value.shuffle_xor(FULL_WARP, distance) });
     [with_other(a), with_other(b), with_other(c), with_other(d)]
 }
 
 /// # Safety
-/// As [`packed`]; called by one lane of each row.
+/// Same as [`packed`]; called by one lane of each row.
 #[inline(always)]
 unsafe fn write<F: VectorReduction, U: Unit<F>>(
     values: Few<F::Partial>,

@@ -1,21 +1,22 @@
-//! The kernels that find runs: neighbouring keys that are equal.
+//! Kernels that find runs: neighbouring keys that are equal.
 //!
-//! Two launches of equally many blocks, each with a contiguous piece of the keys:
+//! Two launches have the same number of blocks, and a block has the same piece of the keys in both:
 //!
 //! - [`count_runs`] counts the runs that begin in each block's piece. The last block adds up all counts,
-//!   which it takes from the others as in [`grid`](super::grid()).
-//! - [`write_runs`] adds up the counts of earlier blocks, to find where a block's runs go, and writes
-//!   each run's key and the position of its first element. A piece without runs is not read again.
+//!   which it takes from the other blocks as in [`grid`](super::grid()).
+//! - [`write_runs`] adds up the counts of earlier blocks, which gives the index of a block's first run,
+//!   and writes each run's key and the position of its first element. A piece in which no run begins is
+//!   not read again.
 //!
 //! In between, the host allocates memory for the runs: a single launch would need memory for as many
 //! runs as keys. No result depends on the order in which blocks run.
 //!
-//! A thread loads aligned groups of 16 bytes. The key before a group comes from the lane before; that of
-//! a warp from memory. The positions of a tile's runs are gathered in shared memory, so that they are
-//! written to global memory contiguously.
+//! A thread loads aligned groups of 16 bytes. The key before a group is shuffled from the previous lane;
+//! the one before a warp's groups is loaded from memory. The positions of a tile's runs are gathered in
+//! shared memory, so that they are written to global memory contiguously.
 //!
-//! Shared memory: [`RunsMemory`]. Barriers: 1 in a block that counts and 3 in the last; 2 in one that
-//! writes, and 3 more per tile.
+//! Shared memory: [`RunsMemory`]. Barriers: in [`count_runs`] 1 per block, 3 in the last one; in
+//! [`write_runs`] 2 per block, and 3 more per tile.
 
 use core::ops::Range;
 
@@ -55,7 +56,8 @@ pub struct RunsMemory {
 pub trait RunKey: Copy + 'static {
     /// Returns the last two words of a group that ends with this key, with zeros in place of other keys.
     fn at_end(self) -> [u32; 2];
-    /// Returns a bit per key that differs from the one before it; `before` are the words before those.
+    /// Returns a bit per key, set if it differs from the key before it; `before` are the two words
+    /// before the group.
     fn differing(group: Vector, before: [u32; 2]) -> u32;
 }
 
@@ -71,7 +73,7 @@ impl RunKey for u8 {
             let changed = word ^ (word << 8 | before >> 24);
             // Sets the highest bit of each byte that is not zero.
             let bytes = ((changed & 0x7f7f_7f7f) + 0x7f7f_7f7f | changed) & 0x8080_8080;
-            // Gathers those four bits: no two products overlap.
+            // Gathers these four bits at the top: the four shifted copies do not overlap.
             (bytes >> 7).wrapping_mul(0x1020_4080) >> 28
         };
         let [a, b, c, d] = group;
@@ -131,7 +133,7 @@ impl RunKey for u64 {
 pub unsafe fn count_runs<K: RunKey>(arguments: CountRuns<K>, scratch: RunsScratch) {
     let CountRuns { keys, n, counts, slots, output } = arguments;
     let (block, last) = (block_idx_x(), grid_dim_x() - 1);
-    // SAFETY: the caller's contract; a block's threads have the same tiles. Each block but the last
+    // SAFETY: keys are readable, and a block's threads have the same tiles. Each block but the last
     // fills its cells once; the last one, for which the others do not wait, takes each once.
     unsafe {
         block::assume_whole_warps();
@@ -167,7 +169,7 @@ pub unsafe fn count_runs<K: RunKey>(arguments: CountRuns<K>, scratch: RunsScratc
     }
 }
 
-/// Writes the runs that begin in each block's piece, after those of the blocks before it.
+/// Writes the runs that begin in each block's piece of the keys, after the runs of the blocks before it.
 ///
 /// # Safety
 /// The arguments are as their fields document; grid and blocks are those of [`count_runs`].
@@ -176,8 +178,8 @@ pub unsafe fn write_runs<K: RunKey>(arguments: WriteRuns<K>, memory: RunsMemory)
     let WriteRuns { keys, n, counts, .. } = arguments;
     let RunsMemory { places, scratch } = memory;
     let keys = Keys { keys, n };
-    // SAFETY: the caller's contract. Tiles and counts are uniform in a block, so all its threads reach
-    // the same barriers, which separate the uses of shared memory.
+    // SAFETY: keys and counts are readable. Tiles and counts are uniform in a block, so all its threads
+    // reach the same barriers, which separate the uses of shared memory.
     unsafe {
         block::assume_whole_warps();
         let mut before = 0;
@@ -188,7 +190,7 @@ pub unsafe fn write_runs<K: RunKey>(arguments: WriteRuns<K>, memory: RunsMemory)
         }
         let mut written = block::all_reduce(before, Sum, scratch);
         sync_threads();
-        // The keys after the piece's last run need not be read.
+        // The keys after the start of the piece's last run need not be read.
         let mut left = *counts.add(block_idx_x() as usize);
         let Range { start: mut number, end } = keys.piece();
         while number < end && left > 0 {
@@ -213,11 +215,11 @@ pub unsafe fn write_runs<K: RunKey>(arguments: WriteRuns<K>, memory: RunsMemory)
     }
 }
 
-/// Writes up to four of a tile's runs, from `at` on, [`BLOCK`] apart, with all keys loaded before any is
-/// written. The tile begins at key `first` and has `count` runs, after `written` earlier ones.
+/// Writes up to four of a tile's runs, from `at` on, [`BLOCK`] apart; loads all keys before it writes
+/// any. The tile begins at key `first` and has `count` runs; `written` runs precede them.
 ///
 /// # Safety
-/// As [`write_runs`], after the barrier that follows [`Heads::gather`].
+/// Same as [`write_runs`], after the barrier that follows [`Heads::gather`].
 #[inline(always)]
 unsafe fn write_four<K: RunKey>(
     arguments: WriteRuns<K>,
@@ -228,9 +230,9 @@ unsafe fn write_four<K: RunKey>(
 ) {
     let WriteRuns { keys, heads, .. } = arguments;
     let loaded: [(u64, K); ACCUMULATORS] = core::array::from_fn(|k| {
-        // Always loads some run: without a branch, loads do not wait for each other.
+        // Loads some key in any case, because a branch would make loads wait for each other.
         let run = Ord::min(at + k as u32 * BLOCK, count - 1);
-        // SAFETY: the run has a place, which is that of a key.
+        // SAFETY: the run's place is that of a key.
         unsafe {
             let element = first.wrapping_add(places.get(run).into());
             (element, *keys.add(element as usize))
@@ -240,7 +242,7 @@ unsafe fn write_four<K: RunKey>(
         let run = at + k as u32 * BLOCK;
         if run < count {
             let run = written + u64::from(run);
-            // SAFETY: the caller's contract: the outputs have room for each run.
+            // SAFETY: the outputs have room for each run, as the caller guarantees.
             unsafe {
                 *heads.add(run as usize) = key;
                 write_offset(arguments, run, element);
@@ -250,11 +252,11 @@ unsafe fn write_four<K: RunKey>(
 }
 
 /// # Safety
-/// As [`write_runs`]; the offset exists.
+/// Same as [`write_runs`]; the offset exists.
 #[inline(always)]
 unsafe fn write_offset<K>(arguments: WriteRuns<K>, at: u64, offset: u64) {
     let WriteRuns { offsets, offset_words, .. } = arguments;
-    // SAFETY: the caller's contract.
+    // SAFETY: the output has room for this offset, as the caller guarantees.
     unsafe {
         if offset_words == 1 {
             *offsets.add(at as usize) = offset as u32;
@@ -270,15 +272,14 @@ struct Keys<K> {
     n: u64,
 }
 
-/// Consecutive groups, whose first one may begin before the first key. Places count from there.
+/// Consecutive groups. A *place* is an index of a key relative to the start of the first group, which
+/// may be before the first key.
 #[derive(Clone, Copy)]
 struct Tile {
     groups: *const u32,
-    /// First place with a key, in the first group.
     begin: u32,
-    /// Place after the last key.
     end: u32,
-    /// Index of the key at the first place; wrapped around if that is before the first key.
+    /// Index of the key at place 0; wrapped around if that is before the first key.
     first: u64,
 }
 
@@ -296,7 +297,7 @@ impl<K: RunKey> Keys<K> {
     fn piece(self) -> Range<u64> {
         let places = self.n + u64::from(self.skew());
         let tiles = places.div_ceil(u64::from(Self::LANES * Self::TILE));
-        // There are blocks, which the compiler does not know.
+        // Not 0, but the compiler does not know that.
         let blocks = Ord::max(u64::from(grid_dim_x()), 1);
         let from = |block: u32| tiles * u64::from(block) / blocks;
         from(block_idx_x())..from(block_idx_x() + 1)
@@ -316,7 +317,7 @@ impl<K: RunKey> Keys<K> {
     }
 }
 
-/// A bit for each key that begins a run, for each of a thread's groups in a tile.
+/// A mask for each of a thread's groups in a tile, with a bit for each key that begins a run.
 #[derive(Clone, Copy)]
 struct Heads([u32; ACCUMULATORS]);
 
@@ -333,7 +334,6 @@ fn group_of(k: usize) -> u32 {
     thread_idx_x() + k as u32 * BLOCK
 }
 
-/// Sums four packed 16-bit numbers.
 #[inline(always)]
 fn all(packed: u64) -> u32 {
     nth(packed, 0) + nth(packed, 1) + nth(packed, 2) + nth(packed, 3)
@@ -360,14 +360,14 @@ impl Heads {
             // SAFETY: a group that consists of keys is readable, and begins at a multiple of 16.
             unsafe { load16_if::<Streaming>(groups.wrapping_add(group_of(k) as usize * 4), is_whole(k)) }
         });
-        // The key before the warp's keys: all lanes load the same one, so that there is no branch, and
-        // the loads are in flight with the others.
+        // All lanes load the key before the warp's keys, so that there is no branch, and these loads are
+        // in flight with the others.
         let before_warp: [K; ACCUMULATORS] = core::array::from_fn(|k| {
             let place = (group_of(k) - lane_id()) * lanes;
             let before = first.wrapping_add(place.into()).wrapping_sub(1);
             let wanted = k < groups_per_thread(bytes) as usize && place < end && before < keys.n;
             let at = if wanted { before } else { 0 };
-            // SAFETY: loads an existing key; there is a first one.
+            // SAFETY: the key exists, because there is at least one key.
             unsafe { *keys.keys.add(at as usize) }
         });
         let loaded = zip(loaded, before_warp);
@@ -405,7 +405,7 @@ impl Heads {
         count
     }
 
-    /// Packs the groups' counts in 16 bits each: no tile has more runs.
+    /// Packs the counts of the four groups into 16 bits each, which have room for all runs of a tile.
     #[inline(always)]
     fn packed(self) -> u64 {
         let mut packed = 0;
@@ -413,11 +413,9 @@ impl Heads {
         packed
     }
 
-    /// Stores the places where runs begin in shared memory, in their order.
-    ///
     /// # Safety
     /// Called by all threads of the block after all reads of `places`, with the packed counts of earlier
-    /// threads and of all.
+    /// threads (`before`) and of all threads (`whole`).
     #[inline(always)]
     unsafe fn gather<K: RunKey>(
         self,

@@ -1,13 +1,12 @@
-//! The threads that reduce one input together: a grid, or a row's part of one.
+//! The threads that reduce one input together: a grid, or the part of a grid that reduces one row.
 
 use crate::thread::{block_dim_x, block_idx_x, grid_dim_x, thread_idx_x};
 
-/// A thread's position in a team.
 #[derive(Clone, Copy)]
 pub(super) struct Team {
-    /// Thread of the block; lane if the team is a single warp.
+    /// Index of the thread in its block, or of the lane if the team is a single warp.
     pub(super) thread: u32,
-    /// Threads per block.
+    /// Number of threads per block, or 32 if the team is a single warp.
     pub(super) threads: u32,
     pub(super) block: u32,
     pub(super) blocks: u32,

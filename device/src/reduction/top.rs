@@ -1,14 +1,14 @@
-//! The kernels for the first elements in an order, with indices: of a buffer or each row of a matrix.
+//! Kernels for the first k elements in an order, with indices: of a buffer or of each row of a matrix.
 //!
 //! - A warp keeps the first elements so far, one per lane, in order. It compares the largest key of each
-//!   loaded group with the k-th of them: nearly always that is all.
+//!   loaded group with the k-th element's key, which nearly always suffices to discard the group.
 //! - If k lanes or more have a group with a larger key, the k-th largest of the lanes' largest keys
-//!   becomes the bound of comparisons: as many elements are no smaller.
-//! - Candidates go to a queue in shared memory. When it has one per lane, they are sorted by shuffles
-//!   and merged with the warp's elements. So if every element is among the first k of those before it,
-//!   the cost is a sort and a merge per 32 elements.
-//! - The warps of a block combine theirs in shared memory, in pairs; the blocks of a row as in
-//!   [`grid`](super::grid()): all but the last publish theirs in their own cells.
+//!   becomes the bound, because at least k elements are no smaller.
+//! - Elements that precede the bound, the candidates, go to a queue in shared memory. When the queue has
+//!   one per lane, they are sorted by shuffles and merged with the warp's elements. Thus, if every
+//!   element is among the first k so far, the cost is a sort and a merge per 32 elements.
+//! - The warps of a block merge their elements in shared memory, in pairs. The blocks of a row combine
+//!   theirs as in [`grid`](super::grid()): all but the last publish elements in their own cells.
 //!
 //! Keys and indices together have a total order, so the result does not depend on the launch.
 //!
@@ -37,7 +37,7 @@ use crate::{
     warp::{FULL_WARP, Shuffle, sync_warp, warp_vote_all, warp_vote_any, warp_vote_ballot},
 };
 
-/// A key that elements are compared by: the larger one comes first.
+/// A key by which elements are compared: an element with a larger key comes first.
 pub trait TopKey: Value + Ord {
     /// The least key.
     const LEAST: Self;
@@ -51,11 +51,11 @@ impl TopKey for u64 {
     const LEAST: Self = 0;
 }
 
-/// An order of elements; equal ones are in the order of their indices.
+/// An order of elements. Elements with equal keys are in the order of their indices.
 pub trait Order: Sized + 'static {
     /// The type of the elements: plain bits of 1, 2, 4 or 8 bytes, at a multiple of their size.
     type Element: Copy + 'static;
-    /// The type of the keys that elements are compared by.
+    /// The type of the keys by which elements are compared.
     type Key: TopKey;
     /// Returns the key of an element.
     fn key(element: Self::Element) -> Self::Key;
@@ -66,7 +66,7 @@ pub trait Order: Sized + 'static {
 /// Shared memory of a block: a queue for each warp.
 pub type TopMemory = SharedArray<u32, { (TOP_BLOCK / WARP_SIZE * TOP_QUEUE * TOP_WORDS) as usize }>;
 
-/// Finds the first elements of rows, each by one or more blocks.
+/// Finds each row's first elements in the order of `O`, in `share` blocks.
 ///
 /// # Safety
 /// The arguments are as their fields document; `tile` is at most 4 groups per thread of a block. The
@@ -76,16 +76,15 @@ pub type TopMemory = SharedArray<u32, { (TOP_BLOCK / WARP_SIZE * TOP_QUEUE * TOP
 pub unsafe fn top_grid<O: Order>(arguments: ReduceTop<O::Element>, memory: TopMemory) {
     launch_dependents_late();
     let ReduceTop { k, share, tile, slots, .. } = arguments;
-    // Never 0, which the compiler does not know.
+    // Not 0, but the compiler does not know that.
     let blocks = Ord::max(share as u32, 1);
     let (row, block) = (block_idx_x() / blocks, block_idx_x() % blocks);
     let cells = u64::from(row * blocks) * k * u64::from(Located::<O::Key>::WORDS);
     let slots = slots.wrapping_add(cells as usize);
     let team = Team { thread: thread_idx_x(), threads: block_dim_x(), block, blocks };
     let row = u64::from(row);
-    // SAFETY: the caller's contract. A row's blocks are consecutive, and the last starts after the
-    // others, which fill their cells once; it takes each once. All threads of a block reach the same
-    // barriers.
+    // SAFETY: a row's blocks are consecutive, and the last starts after the others. The others fill
+    // their cells once, and the last takes each once. All threads of a block reach the same barriers.
     unsafe {
         let mut found = Found::<O::Key>::none(k as u32, memory);
         found.accumulate::<O, true>(ReduceCut { tile, ..row_of(arguments, row) }, team);
@@ -120,7 +119,7 @@ pub unsafe fn top_warp<O: Order>(arguments: ReduceTop<O::Element>, memory: TopMe
     if row >= arguments.rows {
         return;
     }
-    // SAFETY: the caller's contract; a warp's lanes have the same row, and are more than its singles.
+    // SAFETY: a warp's lanes have the same row, and are more than its elements outside of groups.
     unsafe {
         let mut found = Found::<O::Key>::none(arguments.k as u32, memory);
         found.accumulate::<O, false>(ReduceCut { tile: arguments.tile, ..row_of(arguments, row) }, team);
@@ -134,7 +133,7 @@ fn row_of<T>(ReduceTop { input, len, .. }: ReduceTop<T>, row: u64) -> ReduceCut<
     cut(input.wrapping_add((row * len) as usize), len)
 }
 
-/// Returns whether `a` comes before `b`. The value of no element precedes none.
+/// Returns whether `a` comes before `b`. [`Found::NONE`] never does.
 #[inline(always)]
 fn precedes<K: TopKey>(a: Located<K>, b: Located<K>) -> bool {
     a.value > b.value || (a.value == b.value && a.index < b.index)
@@ -144,12 +143,12 @@ fn precedes<K: TopKey>(a: Located<K>, b: Located<K>) -> bool {
 struct Found<K> {
     k: u32,
     lane: u32,
-    /// The first elements, in order of lanes.
+    /// The element at this lane's position in the order; lane 0 has the first one.
     first: Located<K>,
-    /// Elements that do not precede it are discarded: the k-th of `first`, or a larger key, without an
-    /// index, from [`expect`](Self::expect).
+    /// The k-th of `first`, or a larger key without an index, from [`expect`](Self::expect). Elements
+    /// that do not precede it are discarded.
     bound: Located<K>,
-    /// A ring of candidates; between calls fewer than lanes.
+    /// A ring buffer of candidates, which holds fewer than one per lane between calls.
     queue: Shared<u32>,
     begin: u32,
     waiting: u32,
@@ -166,12 +165,12 @@ impl<K: TopKey> Found<K> {
         Self { k, lane, first: Self::NONE, bound: Self::NONE, queue, begin: 0, waiting: 0 }
     }
 
-    /// Finds the first elements of this warp's share. With `AHEAD`, the next groups are loaded
-    /// meanwhile, which is worth its registers if there are no more warps than needed.
+    /// Finds the first elements of this warp's share. With `AHEAD`, it loads the next groups meanwhile,
+    /// which is worth the registers if few warps run.
     ///
     /// # Safety
     /// The elements are readable; the tile is not zero, and at most 4 groups per thread of the team's
-    /// blocks, which have no fewer threads than there are singles.
+    /// blocks, which have no fewer threads than there are single elements.
     #[inline(always)]
     unsafe fn accumulate<O: Order<Key = K>, const AHEAD: bool>(
         &mut self,
@@ -182,11 +181,12 @@ impl<K: TopKey> Found<K> {
         let ReduceCut { input, head, groups, tile, .. } = elements;
         let mut start = u64::from(team.block) * tile;
         let stride = u64::from(team.blocks) * tile;
-        // SAFETY: singles are before and after the groups, inside the input; the caller's contract.
+        // SAFETY: single elements are outside of the groups, inside the input. No branch diverges.
         unsafe {
             let mut next = load(elements, team, start);
             let of = |index: u64| Located { value: O::key(*input.add(index as usize)), index };
-            // Fewer than lanes, in an empty queue: no need to sort.
+            // There are fewer than 32 single elements, and the queue is empty, so it need not be sorted
+            // yet.
             self.push(of_single(elements, team, Self::NONE, of), true);
             while start < groups {
                 let loaded = next;
@@ -209,7 +209,7 @@ impl<K: TopKey> Found<K> {
                         warp_vote_ballot(FULL_WARP, is_there && precedes(largest, bound))
                     })
                 };
-                // Uniform in the warp.
+                // The masks are the same in all lanes, so that no branch diverges.
                 let mut candidates = candidates_for(self.bound);
                 let in_lanes = candidates.tree_reduce(BitOr::bitor);
                 if in_lanes != 0 {
@@ -238,14 +238,14 @@ impl<K: TopKey> Found<K> {
         }
     }
 
-    /// Raises the bound, as each lane has an element with the key `largest`, which is offered later:
-    /// elements below the k-th largest of these keys are not among the first k.
+    /// Raises the bound to the k-th largest of the lanes' keys `largest`. The elements with these keys
+    /// are offered later, so that elements below this bound are not among the first k.
     ///
     /// # Safety
     /// All lanes of the warp call it together.
     #[inline(always)]
     unsafe fn expect(&mut self, largest: K) {
-        // SAFETY: the caller's contract; k is 1 to the number of lanes.
+        // SAFETY: all lanes call it together, as the caller guarantees; k is 1 to the number of lanes.
         unsafe {
             let sorted = sorted_backwards(largest, self.lane, |a, b| a > b);
             let value = sorted.shuffle_idx(FULL_WARP, WARP_SIZE - self.k);
@@ -255,8 +255,9 @@ impl<K: TopKey> Found<K> {
         }
     }
 
-    /// Offers the elements of the lanes' groups. A lane's group, if any, begins at `index`, `LANES`
-    /// after that of the lane before. `candidates`, not zero, are the lanes with some of the first k.
+    /// Pushes the elements of the lanes' groups. A lane's group, if `is_there`, begins at element
+    /// `index`, which is one group after that of the previous lane. `candidates`, not zero, is the mask
+    /// of the lanes whose groups may have some of the first k elements.
     ///
     /// # Safety
     /// All lanes of the warp call it together.
@@ -269,13 +270,13 @@ impl<K: TopKey> Found<K> {
         candidates: u32,
     ) {
         let each = lanes::<O::Element>() as u32;
-        // Either an element of each group at a time; or, for few candidates, a group at a time, whose
-        // elements are spread over the lanes.
+        // Takes an element of each group at a time or, for few candidates, a group at a time, with its
+        // elements spread over the lanes.
         let shared = 2 * candidates.count_ones() <= each;
         let (mut rest, mut candidates, mut turn) = (group, candidates, 0);
         let begin = index - u64::from(self.lane * each);
         loop {
-            // SAFETY: the caller's contract; branches are uniform in the warp.
+            // SAFETY: all lanes of the warp call it together, and take the same branches.
             unsafe {
                 let (element, place, wanted) = if shared {
                     let [a, b, c, d] = group;
@@ -300,8 +301,6 @@ impl<K: TopKey> Found<K> {
         }
     }
 
-    /// Appends each lane's element to the queue if wanted and among the first k.
-    ///
     /// # Safety
     /// All lanes of the warp call it together; fewer candidates wait than there are lanes.
     #[inline(always)]
@@ -326,8 +325,8 @@ impl<K: TopKey> Found<K> {
     #[inline(always)]
     unsafe fn sort_in(&mut self) {
         let count = Ord::min(self.waiting, WARP_SIZE);
-        // SAFETY: the caller's contract. What is read was written before the first barrier, and is
-        // overwritten only after the second one.
+        // SAFETY: all lanes call it together. The elements were written before the first barrier, and
+        // are overwritten only after the second one.
         unsafe {
             sync_warp(FULL_WARP);
             let element = if self.lane < count {
@@ -352,41 +351,42 @@ impl<K: TopKey> Found<K> {
         let mut first = if precedes(backwards, self.first) { backwards } else { self.first };
         let mut distance = WARP_SIZE / 2;
         while distance > 0 {
-            // SAFETY: the caller's contract.
+            // SAFETY: all lanes of the warp call it together, as the caller guarantees.
             first = unsafe { exchanged(first, distance, self.lane & distance == 0, precedes) };
             distance /= 2;
         }
         self.first = first;
-        // SAFETY: the caller's contract; k is 1 to the number of lanes.
+        // SAFETY: all lanes call it together, as the caller guarantees; k is 1 to the number of lanes.
         let last = unsafe { first.shuffle_idx(FULL_WARP, self.k - 1) };
         if precedes(last, self.bound) {
             self.bound = last;
         }
     }
 
-    /// Merges what the blocks before this one publish, and clears their cells. Each warp takes some
-    /// blocks, several at a time, so that no load waits for another.
+    /// Merges the elements that the blocks before this one publish, and clears their cells. Each warp
+    /// takes some blocks, several at a time, so that no load waits for another.
     ///
     /// # Safety
-    /// Called by all threads of the block; `slots` has cells for `k` elements of each block; only these
-    /// threads take what the blocks before `block` publish, all of which do, and wait for none.
+    /// Called by all threads of the block; `slots` has cells for `k` elements of each block. All blocks
+    /// before `block` publish theirs without waiting for another block, and only these threads take
+    /// them.
     #[inline(always)]
     unsafe fn take_others(&mut self, slots: *mut u64, block: u32) {
         let (k, warps) = (self.k, block_dim_x() / WARP_SIZE);
-        // Elements are taken in the order of `merge`; lanes before the k-th have none.
+        // Elements are taken in the order of `merge`: only the last k lanes have one.
         let place = WARP_SIZE - 1 - self.lane;
         let mut first = thread_idx_x() / WARP_SIZE;
         while first < block {
             let of = |turn: usize| {
                 let other = first + turn as u32 * warps;
                 let wanted = other < block && place < k;
-                // If none is wanted, reads an existing one: no branch.
+                // Reads an existing element even if none is wanted, to avoid a branch.
                 let other = if other < block { other } else { first };
                 (other * k + Ord::min(place, k - 1), wanted)
             };
             let cells = |at: u32| Cells::of::<Located<K>>(slots, at);
-            // SAFETY: the caller's contract. Cells are cleared after all lanes have seen theirs filled,
-            // each by the one lane that has taken it.
+            // SAFETY: the cells exist. They are cleared after all lanes have seen theirs filled, each by
+            // the one lane that has taken it.
             unsafe {
                 let mut elements = loop {
                     let mut all = true;
@@ -426,7 +426,7 @@ impl<K: TopKey> Found<K> {
         let mut distance = 1;
         while distance < warps {
             // SAFETY: a warp stores its elements once, in its own, empty queue, before the barrier,
-            // after which another one reads them.
+            // after which another warp reads them.
             unsafe {
                 if warp % (2 * distance) == distance {
                     self.queue.set_value(self.lane, self.first);
@@ -442,7 +442,7 @@ impl<K: TopKey> Found<K> {
     }
 
     /// # Safety
-    /// The arguments are as their fields document; these are the first elements of that row.
+    /// The arguments are as their fields document; `self` has the first elements of row `row`.
     #[inline(always)]
     unsafe fn write<T: Copy>(&self, arguments: ReduceTop<T>, row: u64) {
         let ReduceTop { input, len, k, output, .. } = arguments;
@@ -451,8 +451,8 @@ impl<K: TopKey> Found<K> {
         }
         let result = row * k + u64::from(self.lane);
         let index = self.first.index;
-        // SAFETY: the caller's contract; a row has at least k elements. The element itself is reloaded,
-        // because zeros of both signs share a key, as do all NaNs.
+        // SAFETY: input and output are valid, and a row has at least k elements. The element itself is
+        // reloaded, because zeros of both signs share a key, as do all NaNs.
         unsafe {
             let output = output.byte_add((result * OUTPUT_BYTES) as usize);
             *output.cast() = located(index, *input.add((row * len + index) as usize));
@@ -475,12 +475,12 @@ unsafe fn load<T>(elements: ReduceCut<T>, team: Team, start: u64) -> [Vector; AC
     let mine = group_at(elements, start + u64::from(team.thread));
     core::array::from_fn(|turn| {
         let at = turn as u32 * team.threads;
-        // SAFETY: groups below `len` lie inside, and start at a 16-byte boundary.
+        // SAFETY: groups below `len` are inside the input, and start at a 16-byte boundary.
         unsafe { load16_if::<Streaming>(mine.wrapping_add(at as usize * 4), team.thread + at < len) }
     })
 }
 
-/// Rotates the values, for loops over them: an indexed array would be placed in local memory.
+/// Rotates the values, so that a loop can take the first one: an indexed array would be in local memory.
 #[inline(always)]
 fn turned<L>([a, b, c, d]: [L; ACCUMULATORS]) -> [L; ACCUMULATORS] {
     [b, c, d, a]
@@ -520,10 +520,11 @@ fn behind<T>([a, b, c, d]: Vector) -> Vector {
     }
 }
 
-/// Returns the first or the other one of this lane's value and that of the lane at a distance.
+/// Compares this lane's value with that of the lane at `distance`. Returns the value that precedes if
+/// `wants_first`, otherwise the other one.
 ///
 /// # Safety
-/// All lanes of a warp call it together; of two lanes at a distance, one has `wants_first`.
+/// All lanes of a warp call it together; of two lanes at this distance, exactly one has `wants_first`.
 #[inline(always)]
 unsafe fn exchanged<V: Value>(
     mine: V,
@@ -531,7 +532,7 @@ unsafe fn exchanged<V: Value>(
     wants_first: bool,
     precedes: impl Fn(V, V) -> bool,
 ) -> V {
-    // SAFETY: the caller's contract.
+    // SAFETY: all lanes of the warp call it together, as the caller guarantees.
     let other = unsafe { mine.shuffle_xor(FULL_WARP, distance) };
     if precedes(other, mine) == wants_first { other } else { mine }
 }
@@ -546,7 +547,7 @@ unsafe fn sorted_backwards<V: Value>(mut mine: V, lane: u32, precedes: impl Fn(V
     while sorted <= WARP_SIZE {
         // Sorts pieces of `sorted` lanes, every second one in reverse.
         let wants_first = (lane & distance != 0) == (lane & sorted == 0);
-        // SAFETY: the caller's contract.
+        // SAFETY: all lanes of the warp call it together, as the caller guarantees.
         mine = unsafe { exchanged(mine, distance, wants_first, &precedes) };
         distance /= 2;
         if distance == 0 {

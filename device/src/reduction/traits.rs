@@ -5,6 +5,7 @@ use core::{marker::PhantomData, mem::transmute_copy};
 use warpfold_abi::{
     arguments::ReduceCut,
     custom::MOST_OUTPUT_BYTES,
+    form,
     reducer::{GROUP_BYTES, GROUPS_IN_FLIGHT},
 };
 
@@ -13,7 +14,7 @@ use crate::{Value, op::Operation};
 /// A vector of elements: 16 bytes, as loaded.
 pub type Vector = [u32; 4];
 
-/// Accumulators per thread: one for each of its loads in flight, so that none waits for another.
+/// Accumulators per thread: one for each load in flight, so that no addition waits for another one.
 pub const ACCUMULATORS: usize = GROUPS_IN_FLIGHT as usize;
 
 /// Returns whether elements are loaded as vectors of 16 bytes. Others are loaded one by one.
@@ -26,18 +27,17 @@ pub const fn lanes<T>() -> u64 {
     if in_vectors::<T>() { GROUP_BYTES as u64 / size_of::<T>() as u64 } else { 1 }
 }
 
-/// A reduction: every element is mapped to a partial result, these are combined, and the last is
-/// finished.
+/// A reduction: it maps elements to partial results, combines these, and finishes the last one.
 ///
-/// The operations of `warpfold::op` implement it, and so can yours: [`reducer!`](crate::reducer)
-/// declares the kernels of [`reduction`](super) for them, which `warpfold::custom` loads on the host,
-/// and `warpfold::Reducer` launches.
+/// The operations of `warpfold::op` implement it, and so can user-defined ones:
+/// [`reducer!`](crate::reducer) declares the kernels of [`reduction`](super) for them, which
+/// `warpfold::custom` loads on the host, and `warpfold::Reducer` launches.
 ///
-/// The launch decides the order in which elements are combined, and combines the identity with some of
-/// them. So, for all partial results:
+/// The order in which elements are combined depends on the launch, and the identity is combined with
+/// some of them. Therefore, for all partial results:
 ///
 /// - `combine` is associative and commutative, up to rounding for sums of floats.
-/// - [`IDENTITY`](Self::IDENTITY) changes nothing that it is combined with, on either side.
+/// - Combining with [`IDENTITY`](Self::IDENTITY), on either side, changes nothing.
 ///
 /// `warpfold::custom::Custom::check` tests both on samples.
 ///
@@ -70,11 +70,11 @@ pub const fn lanes<T>() -> u64 {
 /// warpfold_device::reducer! { complex_sum = ComplexSum; }
 /// ```
 pub trait Reduction: Sized + 'static {
-    /// The type of the elements in memory: plain data of 1 to 64 bytes without padding, of which all bit
-    /// patterns are valid; `#[repr(C)]` if it is a struct.
+    /// The type of the elements in memory: plain data of 1 to 64 bytes without padding, for which all
+    /// bit patterns are valid; `#[repr(C)]` if it is a struct.
     ///
     /// Elements of 1, 2, 4, 8 and 16 bytes are aligned to their size, and loaded 16 bytes at a time.
-    /// Others are loaded one by one, each by as many instructions as its fields need.
+    /// Others are loaded one by one, with as many instructions as their fields need.
     type Element: Copy + 'static;
     /// The partial result of some elements: a number, a tuple, or a [`value!`](crate::value!) struct, of
     /// at most [`PARTIAL_WORDS`](warpfold_abi::reducer::PARTIAL_WORDS) words.
@@ -83,24 +83,24 @@ pub trait Reduction: Sized + 'static {
     /// is a struct.
     type Output: Copy + 'static;
 
-    /// The identity of [`combine`](Self::combine). The result of no elements is its
+    /// The identity of [`combine`](Self::combine). The result of an empty input is its
     /// [`finish`](Self::finish).
     const IDENTITY: Self::Partial;
 
-    /// `true` if [`map`](Self::map) uses the index. `false` saves segments and runs of keys the work of
-    /// finding it, and makes their results wrong if `map` does use it.
+    /// `true` if [`map`](Self::map) uses the index. If it is `false`, the kernels for segments and for
+    /// runs of keys do not compute the index; their results are wrong if `map` uses it nevertheless.
     const INDEXED: bool = true;
 
-    /// `true` if zero bytes change nothing: [`map_vector`](Self::map_vector) of zeros is
-    /// [`IDENTITY`](Self::IDENTITY) for every index, past the end of the input too, and a
-    /// [`VectorReduction`] leaves its accumulator as it is. The kernels then pass zeros for missing
-    /// vectors, which is faster; `true` gives wrong results where this does not hold.
+    /// `true` if vectors of zeros change nothing: [`map_vector`](Self::map_vector) returns
+    /// [`IDENTITY`](Self::IDENTITY) for them at every index, even past the end of the input, and a
+    /// [`VectorReduction`] does not change its accumulator. The kernels then pass zeros for missing
+    /// vectors, which is faster. If it is `true` and this does not hold, results are wrong.
     const ZERO_PADDABLE: bool = false;
 
     /// Returns the partial result of one element. `index` is its position in the buffer, row, axis or
     /// segment, or among the elements along the reduced axes of a view, whose last axis varies fastest.
-    /// For running reductions and groups of devices it counts from the first element of all. If
-    /// [`INDEXED`](Self::INDEXED) is `false`, it may be any number.
+    /// For running reductions and groups of devices, it counts from the first element of the first
+    /// launch or device. If [`INDEXED`](Self::INDEXED) is `false`, it may be any number.
     fn map(element: Self::Element, index: u64) -> Self::Partial;
 
     /// Returns the partial result of a vector whose first element has this index.
@@ -115,8 +115,8 @@ pub trait Reduction: Sized + 'static {
     /// Combines two partial results.
     fn combine(a: Self::Partial, b: Self::Partial) -> Self::Partial;
 
-    /// Combines the partial results of a warp's lanes by a hardware instruction, if there is one.
-    /// Returns `None` in all lanes or in none, whatever the values are; otherwise returns the
+    /// Combines the partial results of a warp's lanes with a hardware instruction, if there is one.
+    /// Returns `None` either in all lanes or in none, independently of the values; otherwise returns the
     /// [`combine`](Self::combine) of the lanes in `members` in every lane.
     ///
     /// # Safety
@@ -128,10 +128,35 @@ pub trait Reduction: Sized + 'static {
 
     /// Returns the result of all elements.
     fn finish(partial: Self::Partial) -> Self::Output;
+
+    /// `true` if the host can choose between several [forms](warpfold_abi::form) of a result.
+    #[doc(hidden)]
+    const HAS_FORMS: bool = false;
+
+    /// Returns the distance in bytes between results of this [form](warpfold_abi::form).
+    #[doc(hidden)]
+    #[inline(always)]
+    fn output_bytes(_form: u64) -> u64 {
+        size_of::<Self::Output>() as u64
+    }
+
+    /// Writes the result of all elements, in the form of `arguments.form` if the operation has several.
+    ///
+    /// # Safety
+    /// The output has room for a result of this form, and its distance from a multiple of 8 is a
+    /// multiple of the result's size. The elements that `partial` refers to are readable in the input.
+    #[doc(hidden)]
+    #[inline(always)]
+    unsafe fn write(partial: Self::Partial, arguments: ReduceCut<Self::Element>) {
+        const { assert!(align_of::<Self::Output>() <= 8) };
+        // SAFETY: the output has room for the result. It is aligned: its offset from a multiple of 8 is
+        // a multiple of its size and so of its alignment, which divides 8.
+        unsafe { *arguments.output.cast() = Self::finish(partial) };
+    }
 }
 
 /// Implements [`Reduction::IDENTITY`], [`combine`](Reduction::combine) and
-/// [`combine_warp`](Reduction::combine_warp) by an [`Operation`].
+/// [`combine_warp`](Reduction::combine_warp) with an [`Operation`].
 #[macro_export]
 macro_rules! combined_by {
     ($Operation:ty) => {
@@ -144,7 +169,7 @@ macro_rules! combined_by {
 
         #[inline(always)]
         unsafe fn combine_warp(partial: Self::Partial, members: u32) -> Option<Self::Partial> {
-            // SAFETY: the caller's contract.
+            // SAFETY: all lanes in `members` call it together, as the caller guarantees.
             unsafe {
                 <$Operation as $crate::op::Operation<Self::Partial>>::in_hardware(partial, members)
             }
@@ -177,31 +202,34 @@ impl<R: Reduction> Operation<R::Partial> for CombineOf<R> {
 
     #[inline(always)]
     unsafe fn in_hardware(partial: R::Partial, members: u32) -> Option<R::Partial> {
-        // SAFETY: the caller's contract.
+        // SAFETY: all lanes in `members` call it together, as the caller guarantees.
         unsafe { R::combine_warp(partial, members) }
     }
 }
 
-/// A reduction in the form that the kernels run: threads accumulate vectors of 16 bytes.
+/// A reduction in the form that the kernels use: threads accumulate vectors of 16 bytes.
 ///
-/// [`Unrolled`](super::Unrolled) implements it for any [`Reduction`]. Reductions whose accumulator is
-/// not made of their partial results implement it themselves.
+/// [`Unrolled`](super::Unrolled) implements it for any [`Reduction`]. Reductions whose accumulator does
+/// not consist of their partial results implement it directly.
 pub trait VectorReduction: Reduction {
     /// A thread's state while it loads vectors.
     type Accumulator: Copy;
-    /// The reduction for launches that each cover only some of the elements. If [`write`](Self::write)
-    /// calls [`count`], its partial results include the number of elements; otherwise it is `Self`.
+    /// The reduction for launches that each cover only some of the elements. If
+    /// [`write`](Reduction::write) calls [`count`], this is a reduction whose partial results include
+    /// the number of elements; otherwise it is `Self`.
     type Continued: VectorReduction<Element = Self::Element, Output = Self::Output>;
-    /// `true` if [`write`](Self::write) rereads elements of the input that the partial result names.
+    /// `true` if [`write`](Reduction::write) reloads elements of the input that the partial result
+    /// refers to.
     const RELOADS_INPUT: bool = false;
     /// Elements per vector.
     const LANES: u64 = lanes::<Self::Element>();
 
-    /// Returns the accumulator of no elements.
+    /// Returns an empty accumulator.
     fn start() -> Self::Accumulator;
 
-    /// Accumulates a vector whose first element has this index, which is larger than those before.
-    /// `chain` is less than [`ACCUMULATORS`]. Not called for elements that are loaded one by one.
+    /// Accumulates a vector whose first element has this index; indices ascend from call to call.
+    /// `chain`, less than [`ACCUMULATORS`], is the number of the load in flight: vectors of different
+    /// chains can be accumulated independently. Not called for elements that are loaded one by one.
     fn accumulate(accumulator: &mut Self::Accumulator, chain: usize, vector: Vector, index: u64);
 
     /// Returns the partial result of an accumulator.
@@ -213,84 +241,82 @@ pub trait VectorReduction: Reduction {
         *partial = Self::combine(*partial, Self::map(element, index));
     }
 
-    /// Writes the result of all elements.
+    /// Writes the result of elements that are not contiguous: the element, or vector, with an index is
+    /// located `place_of(index)` elements past the start of the input.
     ///
     /// # Safety
-    /// There is room for an [`Output`](Reduction::Output) at the output, which is a whole number of them
-    /// after a multiple of 8; the elements that `partial` names are readable in the input.
-    #[inline(always)]
-    unsafe fn write(partial: Self::Partial, arguments: ReduceCut<Self::Element>) {
-        const { assert!(align_of::<Self::Output>() <= 8) };
-        // SAFETY: the caller's contract; a size is a multiple of the alignment, and that divides 8.
-        unsafe { *arguments.output.cast() = Self::finish(partial) };
-    }
-
-    /// Writes the result of elements that are not contiguous: the element, or vector, of an index is
-    /// located `place_of(index)` elements past the input.
-    ///
-    /// # Safety
-    /// As [`write`](Self::write), where the elements that `partial` names are at those places.
+    /// Same as [`write`](Reduction::write), for elements located by `place_of`.
     #[inline(always)]
     unsafe fn write_apart(
         partial: Self::Partial,
         arguments: ReduceCut<Self::Element>,
         _place_of: impl Fn(u64) -> u64,
     ) {
-        // SAFETY: the caller's contract. Reductions that reload the input override this.
+        // SAFETY: the output has room. Reductions that reload the input override this method.
         unsafe { Self::write(partial, arguments) };
     }
-}
-
-pub(super) const fn output_bytes<R: Reduction>() -> u64 {
-    size_of::<R::Output>() as u64
 }
 
 /// Short name of [`VectorReduction::Continued`], for macros.
 pub type ContinuedOf<R> = <R as VectorReduction>::Continued;
 
-/// Returns the number of elements of a result, unless it is a [`VectorReduction::Continued`]'s.
+/// Returns the number of elements that this launch reduces, without those of earlier launches.
 #[inline(always)]
 pub fn count<T>(of: ReduceCut<T>) -> u64 {
     of.groups * lanes::<T>() + of.singles
 }
 
-/// Writes the result of a whole launch, as its last action: as [`VectorReduction::write`], but in stores
-/// of 8 bytes, and smaller ones for the rest, because the host may poll the output.
+/// Writes the result of a whole launch, as its last action: like [`Reduction::write`], but in
+/// stores of 8 bytes, and smaller ones for the rest, because the host may poll the output.
 ///
 /// # Safety
-/// As [`VectorReduction::write`]; the output is at a multiple of 8.
+/// Same as [`Reduction::write`]; the output is at a multiple of 8.
 #[inline(always)]
 pub(super) unsafe fn write_seen<F: VectorReduction>(
     partial: F::Partial,
     arguments: ReduceCut<F::Element>,
 ) {
-    const { assert!(output_bytes::<F>() <= MOST_OUTPUT_BYTES) };
+    let bytes = const { size_of::<F::Output>() as u64 };
+    const { assert!(size_of::<F::Output>() as u64 <= MOST_OUTPUT_BYTES) };
     let mut result = [0_u64; MOST_OUTPUT_BYTES as usize / size_of::<u64>()];
     let (from, to) = (result.as_mut_ptr(), arguments.output);
-    let whole = (output_bytes::<F>() / size_of::<u64>() as u64) as usize;
-    // SAFETY: both `result` and the output have room for this result; the caller's contract.
+    let whole = (bytes / size_of::<u64>() as u64) as usize;
+    // SAFETY: `result` has room for any result; the output is valid, and the elements that `partial`
+    // refers to are readable, as the caller guarantees.
     unsafe {
-        F::write(partial, ReduceCut { output: from, ..arguments });
+        F::write(partial, ReduceCut { output: from, results: 1, ..arguments });
+        if F::HAS_FORMS && arguments.form != form::OUTPUT {
+            match F::output_bytes(arguments.form) * form::values(arguments.form) {
+                1 => to.cast::<u8>().write_volatile(*from.cast()),
+                2 => to.cast::<u16>().write_volatile(*from.cast()),
+                4 => to.cast::<u32>().write_volatile(*from.cast()),
+                8 => to.write_volatile(*from),
+                _ => {
+                    to.write_volatile(*from);
+                    to.add(1).write_volatile(*from.add(1));
+                }
+            }
+            return;
+        }
         for word in 0..whole {
             to.add(word).write_volatile(*from.add(word));
         }
         let (mut from, mut to) = (from.add(whole).cast::<u8>(), to.add(whole).cast::<u8>());
-        if output_bytes::<F>() & 4 != 0 {
+        if bytes & 4 != 0 {
             to.cast::<u32>().write_volatile(*from.cast());
             (from, to) = (from.add(4), to.add(4));
         }
-        if output_bytes::<F>() & 2 != 0 {
+        if bytes & 2 != 0 {
             to.cast::<u16>().write_volatile(*from.cast());
             (from, to) = (from.add(2), to.add(2));
         }
-        if output_bytes::<F>() & 1 != 0 {
+        if bytes & 1 != 0 {
             to.write_volatile(*from);
         }
     }
 }
 
-/// Combines the elements of a vector as a tree: its halves, and their halves, down to an element. Not
-/// for elements that are loaded one by one.
+/// Combines a vector's elements as a tree. Returns the identity if elements are loaded one by one.
 #[inline(always)]
 fn map_vector<R: Reduction>(vector: Vector, index: u64) -> R::Partial {
     if !in_vectors::<R::Element>() {
@@ -333,6 +359,6 @@ fn map_half<R: Reduction>(half: u16, index: u64) -> R::Partial {
 
 #[inline(always)]
 fn element<B: Copy, T: Copy>(bits: B) -> T {
-    // SAFETY: called with as many bits as an element has, or in code that never runs; any bits are one.
+    // SAFETY: in code that runs, `bits` has the size of an element; all bit patterns are valid elements.
     unsafe { transmute_copy(&bits) }
 }

@@ -1,10 +1,12 @@
-//! Any reduction in the form that the kernels run, with independent accumulators.
+//! An adapter for any reduction, with independent accumulators.
 
 use core::marker::PhantomData;
 
+use warpfold_abi::arguments::ReduceCut;
+
 use super::traits::{ACCUMULATORS, Reduction, Vector, VectorReduction};
 
-/// A [`Reduction`] with a partial result per load in flight as accumulator.
+/// A [`Reduction`] whose accumulator has one partial result per load in flight.
 pub struct Unrolled<R>(PhantomData<R>);
 
 impl<R: Reduction> Reduction for Unrolled<R> {
@@ -32,13 +34,26 @@ impl<R: Reduction> Reduction for Unrolled<R> {
 
     #[inline(always)]
     unsafe fn combine_warp(partial: R::Partial, members: u32) -> Option<R::Partial> {
-        // SAFETY: the caller's contract.
+        // SAFETY: all lanes in `members` call it together, as the caller guarantees.
         unsafe { R::combine_warp(partial, members) }
     }
 
     #[inline(always)]
     fn finish(partial: R::Partial) -> R::Output {
         R::finish(partial)
+    }
+
+    const HAS_FORMS: bool = R::HAS_FORMS;
+
+    #[inline(always)]
+    fn output_bytes(form: u64) -> u64 {
+        R::output_bytes(form)
+    }
+
+    #[inline(always)]
+    unsafe fn write(partial: R::Partial, arguments: ReduceCut<R::Element>) {
+        // SAFETY: the conditions are those of this function, because `R` has the same input and results.
+        unsafe { R::write(partial, arguments) };
     }
 }
 

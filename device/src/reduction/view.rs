@@ -1,14 +1,15 @@
-//! The kernels for views: a result for each position on some axes of an array, of any strides.
+//! Kernels for views: one result for each position on the kept axes of an array of any strides.
 //!
 //! - [`view_groups`]: 16 bytes at a time, if the fastest reduced axis is contiguous, in whole groups.
 //! - [`view_elements`]: an element at a time.
 //!
-//! A block has `across` results and several threads above each other for each of them, which take its
-//! units in turn; if there are few results, each is shared by several blocks, so that the device is
-//! full. Neighbouring threads are side by side or above each other, whichever is closer in memory. A
-//! thread's position on the axes advances like an odometer from unit to unit, without divisions.
+//! A block computes `across` results, each by several threads, which take its units (elements or groups)
+//! in turn. If there are few results, several blocks share each result, to fill the device. Neighbouring
+//! threads have neighbouring results or neighbouring units of one result, whichever are closer in
+//! memory. A thread's position on the axes advances like an odometer from unit to unit, without
+//! divisions.
 //!
-//! Results are reproducible: shape, strides and launch decide where each value is combined.
+//! Results are reproducible: the order of combination depends only on shape, strides and launch.
 
 use core::ptr::null_mut;
 
@@ -19,7 +20,6 @@ use super::{
     axis::{AxisScratch, Kept, Place, Single, meet_all},
     in_vectors, launch_dependents_late,
     rows::{One, Unit},
-    traits::output_bytes,
 };
 use crate::{
     block,
@@ -29,11 +29,11 @@ use crate::{
 /// Reduces axes of a view by loads of 16 bytes. Does nothing for elements that are loaded one by one.
 ///
 /// # Safety
-/// As [`view_elements`]; units are groups of 16 bytes, all at multiples of 16.
+/// Same as [`view_elements`]; units are groups of 16 bytes, all at multiples of 16.
 #[inline(always)]
 pub unsafe fn view_groups<F: VectorReduction>(arguments: ReduceView<F::Element>, scratch: AxisScratch) {
     if in_vectors::<F::Element>() {
-        // SAFETY: the caller's contract.
+        // SAFETY: the conditions of `view` for groups are those of this function.
         unsafe { view::<F, Vector>(arguments, scratch) };
     }
 }
@@ -42,28 +42,28 @@ pub unsafe fn view_groups<F: VectorReduction>(arguments: ReduceView<F::Element>,
 ///
 /// # Safety
 /// The arguments are as their fields document. The slots are as for [`grid`](super::grid()). Blocks are
-/// whole warps, of a power of two of at most [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK) threads;
-/// there are `share` of them for each `across` results, and for the remainder.
+/// whole warps; their size is a power of two, at most [`AXIS_BLOCK`](warpfold_abi::reducer::AXIS_BLOCK).
+/// There are `share` blocks for each `across` results; the last ones may have fewer results.
 #[inline(always)]
 pub unsafe fn view_elements<F: VectorReduction>(
     arguments: ReduceView<F::Element>,
     scratch: AxisScratch,
 ) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the conditions of `view` for elements are those of this function.
     unsafe { view::<F, One<F::Element>>(arguments, scratch) };
 }
 
 /// # Safety
-/// As [`view_groups`] for groups, otherwise as [`view_elements`].
+/// Same as [`view_groups`] for groups, otherwise as [`view_elements`].
 #[inline(always)]
 unsafe fn view<F: VectorReduction, U: Loaded<F>>(
     arguments: ReduceView<F::Element>,
     scratch: AxisScratch,
 ) {
-    let ReduceView { input, results, units, rest, slots, output, .. } = arguments;
+    let ReduceView { input, results, units, rest, slots, output, form, ddof, .. } = arguments;
     let (kept, reduced) = (Axes::kept(arguments), Axes::reduced(arguments));
     let (share, across) = (Ord::max(arguments.share as u32, 1), arguments.across as u32);
-    // The block size is a power of two, too.
+    // The block size and `across` are powers of two.
     let height = block_dim_x() >> across.trailing_zeros();
     let (strip, part) = (block_idx_x() / share, block_idx_x() % share);
     let along = arguments.along != 0;
@@ -80,8 +80,8 @@ unsafe fn view<F: VectorReduction, U: Loaded<F>>(
     let left = units + u64::from(u64::from(start) < rest);
     let left = if wanted > 0 { left } else { 0 };
     launch_dependents_late();
-    // SAFETY: the caller's contract: the units of an existing result are in the input, as is the first
-    // element; all threads of a block reach the same barriers.
+    // SAFETY: `left` is 0 past the last result; other units are readable, as is `*input`; a block's
+    // threads reach the same barriers.
     unsafe {
         block::assume_whole_warps();
         let value = value::<F, U>(first, input, &reduced, [start, step], left);
@@ -89,7 +89,7 @@ unsafe fn view<F: VectorReduction, U: Loaded<F>>(
         let Some(met) = met else { return };
         let at = position.along(output_strides(arguments));
         let all = units * u64::from(step) + rest;
-        // Only results of groups are looked up by element; all other elements are singles.
+        // `write_apart` may search a group for the result's element, but not a unit of one element.
         let (groups, singles) = if U::LEN > 1 { (all, 0) } else { (0, all) };
         let of = ReduceCut {
             input: first,
@@ -98,16 +98,20 @@ unsafe fn view<F: VectorReduction, U: Loaded<F>>(
             singles,
             tile: 0,
             slots: null_mut(),
-            output: output.wrapping_byte_add((at * output_bytes::<F>()) as usize),
+            output: output.wrapping_byte_add((at * F::output_bytes(form)) as usize),
+            results,
+            form,
+            ddof,
         };
         F::write_apart(met.first(), of, |index| reduced.distance(index / U::LEN) + index % U::LEN);
     }
 }
 
-/// Reduces `left` units of the result that begins at `first`, from unit `start` on, `step` apart.
+/// Reduces `left` units (elements or groups) of one result, from unit `start` on, `step` apart. `first`
+/// points to the result's first element.
 ///
 /// # Safety
-/// The units are readable, groups at multiples of 16, and so is the element at `any`.
+/// The units and the element at `any` are readable; groups are at multiples of 16.
 #[inline(always)]
 unsafe fn value<F: VectorReduction, U: Loaded<F>>(
     first: *const F::Element,
@@ -121,13 +125,13 @@ unsafe fn value<F: VectorReduction, U: Loaded<F>>(
     let mut kept = U::start();
     let turn = if U::TWICE { 2 * PAIR as u64 } else { PAIR as u64 };
     while left > 0 {
-        // It fits 32 bits, where comparisons are cheap.
+        // Fits in 32 bits, in which comparisons are cheap.
         let wanted = Ord::min(left, turn) as u32;
         let mut load = |from: u32| -> [U; PAIR] {
             core::array::from_fn(|k| {
                 let address = first.wrapping_add(odometer.at as usize);
                 odometer.advance();
-                // SAFETY: the caller's contract.
+                // SAFETY: wanted units and the element at `any` are readable, as the caller guarantees.
                 unsafe { U::load(address, from + (k as u32) < wanted, any, U::policy()) }
             })
         };
@@ -142,7 +146,7 @@ unsafe fn value<F: VectorReduction, U: Loaded<F>>(
         };
         let loaded = load(0);
         if U::TWICE {
-            // Issued before the first loads are used.
+            // These loads are issued before the first ones are used.
             let more = load(PAIR as u32);
             accumulate(loaded, 0);
             accumulate(more, PAIR as u32);
@@ -155,14 +159,14 @@ unsafe fn value<F: VectorReduction, U: Loaded<F>>(
     U::close(kept)
 }
 
-/// Groups in flight per thread, and half its elements. More would take the position's registers.
+/// Number of groups that a thread loads at once; of single elements, twice as many. More loads would
+/// take the registers that hold the thread's position on the axes.
 const PAIR: usize = 2;
 
-/// A unit that a thread loads, and how it is accumulated.
 trait Loaded<F: VectorReduction>: Unit<F> {
     type Kept: Copy;
     fn start() -> Self::Kept;
-    /// Accumulates the unit; its first element has this index, larger than those before in the chain.
+    /// Accumulates the unit, whose first element has this index; indices ascend in each chain.
     fn keep(self, kept: &mut Self::Kept, chain: usize, index: u64);
     fn close(kept: Self::Kept) -> F::Partial;
 }
@@ -205,10 +209,10 @@ impl<F: VectorReduction> Loaded<F> for One<F::Element> {
     }
 }
 
-/// Axes with a length: the outermost has none.
+/// Number of axes whose length is needed: all but the outermost one.
 const INNER: usize = 2;
 
-/// Axes, the fastest one first. The outermost one ends where the positions do.
+/// Axes, the fastest one first. The outermost one is limited only by the number of positions.
 #[derive(Clone, Copy)]
 struct Axes {
     lens: [u32; INNER],
@@ -238,13 +242,13 @@ impl Axes {
     #[inline(always)]
     fn position(&self, number: u32) -> Position {
         let [a, b] = self.lens;
-        // Neither is 0, which the compiler does not know.
+        // Neither is 0, but the compiler does not know that.
         let (a, b) = (Ord::max(a, 1), Ord::max(b, 1));
         let rows = number / a;
         Position([number % a, rows % b, rows / b])
     }
 
-    /// Returns the distance of position `number`, of any size, from the first one, in elements.
+    /// Returns the distance in elements from position 0 to position `number`, which may exceed 32 bits.
     #[inline(always)]
     fn distance(&self, number: u64) -> u64 {
         let ([a, b], [s, t, u]) = (self.lens, self.strides);
@@ -271,13 +275,13 @@ fn output_strides<T>(arguments: ReduceView<T>) -> [u64; INNER + 1] {
 /// A position on axes that advances by equal steps.
 struct Odometer {
     at: u64,
-    /// Digits of the position on the axes with a length, and what a step adds to each.
+    /// Digits of the position: its indices on the inner axes. A step adds `steps` to them.
     wheels: [u32; INNER],
     steps: [u32; INNER],
     lens: [u32; INNER],
-    /// Elements of a step without a carry.
+    /// Distance of a step without a carry, in elements.
     distance: u64,
-    /// Correction of `at` for a carry: back along the axis, and one position on along the next.
+    /// Correction of `at` for a carry: back along the axis, and one position ahead along the next axis.
     turns: [u64; INNER],
 }
 
@@ -301,7 +305,7 @@ impl Odometer {
     #[inline(always)]
     fn advance(&mut self) {
         self.at = self.at.wrapping_add(self.distance);
-        // An absent axis has length 1, for all threads alike, and the outermost stride, for the carry.
+        // A missing axis has length 1, so its digit stays 0. All threads take the same branch.
         if self.lens[0] > 1 {
             let carry = self.turn(0, 0);
             if self.lens[1] > 1 {
@@ -310,8 +314,8 @@ impl Odometer {
         }
     }
 
-    /// Advances one digit and returns the carry. Both the digit and what is added are less than the
-    /// axis' length, which is at most 2^31.
+    /// Advances one digit and returns the carry. The digit and the increment are less than the axis'
+    /// length, which is at most 2^31.
     #[inline(always)]
     fn turn(&mut self, at: usize, carried: u32) -> u32 {
         let (len, shown) = (self.lens[at], self.wheels[at] + self.steps[at] + carried);

@@ -1,11 +1,11 @@
-//! The kernel for the elements of an interval.
+//! The kernel for the elements in an interval.
 
 use warpfold_abi::arguments::{ReduceCut, ReduceWithin};
 
 use super::{
     ACCUMULATORS, Reduction, Scratch, Team, Vector, VectorReduction,
     finish::{finish, of_single},
-    grid::{group_at, in_turn},
+    grid::{group_at, in_turn, no_elements},
     in_vectors,
 };
 use crate::{
@@ -13,15 +13,17 @@ use crate::{
     memory::{Streaming, load16_if},
 };
 
-/// A reduction of the elements in an interval, which go into the partial results of another reduction.
+/// A reduction of only the elements in an interval. [`Self::Reduction`] combines its partial results.
 pub trait FilteredReduction: Sized + 'static {
-    /// The reduction that combines and finishes them. Its elements have 1, 2, 4 or 8 bytes.
+    /// The reduction that combines and finishes the partial results. Its elements have 1, 2, 4 or 8
+    /// bytes.
     type Reduction: VectorReduction;
-    /// The interval's ends, in the form that elements are compared with.
+    /// The interval's bounds, converted for comparisons with elements.
     type Interval: Copy;
     /// Returns the interval from [`ReduceWithin::low`] to [`ReduceWithin::high`].
     fn interval(low: u64, high: u64) -> Self::Interval;
-    /// Accumulates the elements of a vector that are in the interval. No thread has 2^32 elements.
+    /// Accumulates the elements of a vector that are in the interval; `chain` is as in
+    /// [`VectorReduction::accumulate`]. A thread accumulates fewer than 2^32 elements.
     fn accumulate(kept: &mut Accumulator<Self>, interval: Self::Interval, chain: usize, group: Vector);
     /// Returns the partial result of one element: the identity if it is outside the interval.
     fn map(element: Element<Self>, interval: Self::Interval) -> Partial<Self>;
@@ -34,17 +36,17 @@ type Partial<W> = <<W as FilteredReduction>::Reduction as Reduction>::Partial;
 /// Reduces the elements of a buffer that are in an interval.
 ///
 /// # Safety
-/// As [`grid`](super::grid()), with at most 2^36 elements.
+/// Same as [`grid`](super::grid()), with at most 2^36 elements.
 #[inline(always)]
 pub unsafe fn within<W: FilteredReduction>(arguments: ReduceWithin<Element<W>>, scratch: Scratch) {
     const { assert!(in_vectors::<Element<W>>()) };
     launch_dependents();
     let ReduceWithin { input, low, high, head, groups, singles, tile, slots, output } = arguments;
-    let cut = ReduceCut { input, head, groups, singles, tile, slots, output };
+    let cut = ReduceCut { input, head, groups, singles, tile, slots, output, ..no_elements() };
     let (interval, team) = (W::interval(low, high), Team::grid());
-    // SAFETY: the caller's contract; singles are before and after the groups, inside the input.
+    // SAFETY: single elements are outside of the groups, inside the input; all threads finish once.
     unsafe {
-        // Loaded first, so that it does not wait for the other loads.
+        // The single element is loaded before the groups, so that it does not wait for their loads.
         let of = |at: u64| W::map(*input.add(at as usize), interval);
         let single = of_single(cut, team, W::Reduction::IDENTITY, of);
         let kept = W::Reduction::close(accumulate_tiles::<W>(cut, interval, team));
@@ -53,10 +55,10 @@ pub unsafe fn within<W: FilteredReduction>(arguments: ReduceWithin<Element<W>>, 
 }
 
 /// Accumulates this thread's groups, tile by tile, as [`grid`](super::grid()) does. A tile has at least
-/// a group per lane of a warp, so a thread takes at most a 32nd of all.
+/// a group per lane of a warp, so a thread takes at most 1/32 of all groups.
 ///
 /// # Safety
-/// As [`within`].
+/// Same as [`within`].
 #[inline(always)]
 unsafe fn accumulate_tiles<W: FilteredReduction>(
     arguments: ReduceCut<Element<W>>,
@@ -68,16 +70,16 @@ unsafe fn accumulate_tiles<W: FilteredReduction>(
     let mut kept = W::Reduction::start();
     let mut start = u64::from(team.block) * tile;
     while start < groups {
-        // Both fit 32 bits, where comparisons are cheap.
+        // The number of groups fits in 32 bits, in which comparisons are cheap.
         let len = Ord::min(groups - start, tile) as u32;
         let mine = group_at(arguments, start + u64::from(tid));
         let loaded: [_; ACCUMULATORS] = core::array::from_fn(|k| {
             let at = k as u32 * block;
-            // SAFETY: groups below `len` lie inside, and start at a 16-byte boundary.
+            // SAFETY: groups below `len` are inside the input, and start at a 16-byte boundary.
             unsafe { load16_if::<Streaming>(mine.wrapping_add(at as usize * 4), tid + at < len) }
         });
         in_turn(loaded, |k, group| {
-            // Padding must not be accumulated, as zero may be in the interval.
+            // Padding must not be accumulated, because zero may be in the interval.
             if tid + (k as u32 * block) < len {
                 W::accumulate(&mut kept, interval, k, group);
             }

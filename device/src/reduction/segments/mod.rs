@@ -1,4 +1,5 @@
-//! The kernel for segments: a result for each of many pieces of the input, whose lengths differ.
+//! The kernel for segments: one result for each of many contiguous segments of the input, of any
+//! lengths.
 //!
 //! The elements and the ends of segments form a path ([`warpfold_abi::segments`]). Each block takes some
 //! consecutive *tiles* of it, so all blocks do equal work for any lengths. While a block works on a
@@ -6,20 +7,23 @@
 //! does not divide 16 are read from global memory instead.
 //!
 //! - In a tile without segment ends, all threads accumulate elements as [`grid`](super::grid()) does.
-//! - Otherwise a bit per element flags the last one of a segment. Each thread walks equally many
-//!   elements, one by one, and stores a segment's result in the place of its last element, from where
-//!   results are written coalesced; results larger than elements are written at once. A scan over the
-//!   block's threads adds what earlier threads have of the first segment that ends in a thread.
+//! - Otherwise, a bit per element flags the last element of each segment. Each thread walks the same
+//!   number of elements, one by one, and stores a segment's result in place of its last element, from
+//!   where results are written coalesced. Results larger than elements are written to the output at
+//!   once. A scan over the block's threads adds the parts of earlier threads to the first segment that
+//!   ends in a thread.
 //!
-//! Each block publishes its carry: the value of the segment that is open at its end, in cells as in
-//! [`partial`](super::partial). The block in which the segment ends combines all; for very many blocks,
-//! some fold in the carries before them. Cells are reused by later blocks, so they tell whose turn it
-//! is. A block waits only at its end, and only for blocks before it, which are at their ends, too.
+//! Each block publishes its carry, the value of the segment that is open at its end, in cells as in
+//! [`partial`](super::partial). The block in which the segment ends combines all carries of the segment.
+//! So that these are few, some blocks fold the carries of earlier blocks into their own. Later blocks
+//! reuse the cells, which therefore hold the number of the use, the *turn*. A block waits only at its
+//! end, and only for earlier blocks, so there is no deadlock.
 //!
-//! Results are reproducible: offsets, alignment to 16 bytes and launch decide where values are combined.
+//! Results are reproducible: the order of combination depends only on offsets, alignment to 16 bytes and
+//! launch.
 //!
-//! Shared memory: [`SegmentsMemory`]. Barriers: 1 in a tile without ends, else 3, and 1 more where
-//! results have the place of elements; at a block's start 1, at its end 2, and 2 more to combine many
+//! Shared memory: [`SegmentsMemory`]. Barriers: 1 in a tile without ends, else 3, and 1 more if results
+//! are stored in place; at a block's start 1, at its end 2, and 2 more to combine the carries of many
 //! blocks.
 
 mod carry;
@@ -35,7 +39,7 @@ use warpfold_abi::{
     segments::{BLOCK, STAGES, items_per_thread},
 };
 
-use super::{CombineOf, VectorReduction, grid::cut, traits::output_bytes};
+use super::{CombineOf, VectorReduction, grid::cut};
 use crate::{
     Shared, Value, block, copy,
     grid::{launch_dependents, wait_grid_dependencies},
@@ -59,7 +63,7 @@ pub struct SegmentsMemory {
     pub scratch: Shared<u32>,
 }
 
-/// Most blocks whose carries one thread combines alone.
+/// Largest number of blocks whose [carries](carry) one thread combines alone.
 const FEW_BLOCKS: u32 = 2;
 
 const WARPS: u32 = BLOCK / WARP_SIZE;
@@ -75,13 +79,13 @@ pub unsafe fn segments<F: VectorReduction>(
     memory: SegmentsMemory,
 ) {
     launch_dependents();
-    // SAFETY: the caller's contract. The number of tiles, and of ends in each, is uniform in a block.
+    // SAFETY: arguments and launch are valid. All threads of a block have the same tiles.
     unsafe {
         block::assume_whole_warps();
         let (mut span, first) = Span::<F>::begin(arguments, memory);
         span.fetch(first, 0);
         let mut ahead = span.look_ahead(first);
-        // Publishes the tiles that `begin` has stored.
+        // Publishes the tiles stored by `begin`.
         sync_threads();
         let mut tile = first;
         let (mut turn, mut stage) = (0, 0);
@@ -91,7 +95,7 @@ pub unsafe fn segments<F: VectorReduction>(
         wait_grid_dependencies();
         loop {
             copy::wait::<{ STAGES - 2 }>();
-            // The tile has been copied, and all threads have left the one that is overwritten next.
+            // The tile has been copied, and no thread still reads the stage that is overwritten next.
             sync_threads();
             span.fetch_if_there(turn + STAGES - 1, if stage == 0 { STAGES - 1 } else { stage - 1 });
             turn += 1;
@@ -114,39 +118,37 @@ pub unsafe fn segments<F: VectorReduction>(
     }
 }
 
-/// Lower halves of the offsets of this thread's first ends in a tile. Named fields, because the compiler
-/// would merge an array into a 64-bit number, and wait for the loads.
+/// Lower halves of the offsets of this thread's first two segment ends in a tile. Not an array, which
+/// the compiler would merge into a 64-bit number, and so wait for the loads.
 #[derive(Clone, Copy)]
 struct Ahead {
     first: u32,
     second: u32,
 }
 
-/// A block's part of the path.
+/// A block's part of the [path](warpfold_abi::segments).
 struct Span<F: VectorReduction> {
     arguments: ReduceSegments<F::Element>,
     scratch: Shared<u32>,
     room: Room,
     tiles: u32,
-    /// The block's first element.
     input: *const F::Element,
     /// Index of the element at `input`.
     element: u64,
-    /// The block's first segment.
     segment: u64,
-    /// Lower half of its end's offset.
+    /// Lower half of the offset at which segment `segment` ends.
     ends: *const u32,
     words: u32,
     /// Lower half of the first element's offset.
     origin: u32,
-    /// Elements and ends from the block's start on, limited to those that its tiles can reach.
+    /// Number of elements and ends from the block's start on, limited to those that its tiles can reach.
     path: u32,
-    /// Elements before the block's first one, and from it on, limited to what [`Staged::fetch`] needs.
+    /// Numbers of elements before the block's first one (`before`) and from it on (`rest`), clamped as
+    /// [`Staged::fetch`] allows.
     before: u32,
     rest: u32,
     /// This thread's part of the open segment, from earlier tiles.
     open: F::Partial,
-    /// `true` if any thread has such a part.
     is_open: bool,
 }
 
@@ -155,25 +157,24 @@ struct Span<F: VectorReduction> {
 struct Kept(Shared<u32>);
 
 impl Kept {
-    /// The memory after the scratch of collectives for `P`.
     #[inline(always)]
     fn behind<P: Value>(scratch: Shared<u32>) -> Self {
         Self(scratch.at(block::scratch_words::<P>() as u32))
     }
 
-    /// Returns the number of earlier blocks with a part of the block's first segment.
+    /// Returns the word for the number of earlier blocks with a part of the block's first segment.
     #[inline(always)]
     fn blocks_before(self) -> Shared<u32> {
         self.0
     }
 
-    /// Returns a bit for each warp in which a segment has ended.
+    /// Returns the word for the mask of warps in which a segment ends.
     #[inline(always)]
     fn closing(self) -> Shared<u32> {
         self.0.at(1)
     }
 
-    /// Returns the first segment's value without the parts of earlier blocks.
+    /// Returns the words for the first segment's value without the parts of earlier blocks.
     #[inline(always)]
     fn value(self) -> Shared<u32> {
         self.0.at(2)
@@ -185,10 +186,11 @@ impl<F: VectorReduction> Span<F> {
 
     const IN_PLACE: bool = in_place::<F>();
 
-    /// Returns the block's part and its first tile. The others, like all shared memory, need a barrier.
+    /// Returns the block's part and its first tile. Stores the other tiles in shared memory, to be read
+    /// after a barrier.
     ///
     /// # Safety
-    /// As [`segments`], called by all threads of the block.
+    /// Same as [`segments`], called by all threads of the block.
     #[inline(always)]
     unsafe fn begin(arguments: ReduceSegments<F::Element>, memory: SegmentsMemory) -> (Self, Tile) {
         let ReduceSegments { input, n, segments, starts, tiles, per_block, .. } = arguments;
@@ -234,7 +236,7 @@ impl<F: VectorReduction> Span<F> {
         }
     }
 
-    /// Returns the tile that begins in `segment`, where the tile after it begins in `next`.
+    /// Returns the tile that begins in segment `segment`. The next tile begins in segment `next`.
     #[inline(always)]
     fn tile_of(&self, turn: u32, [segment, next]: [u32; 2]) -> Tile {
         let from = turn * items::<F>();
@@ -247,7 +249,7 @@ impl<F: VectorReduction> Span<F> {
     /// The tile exists, and a barrier follows [`begin`](Self::begin).
     #[inline(always)]
     unsafe fn tile(&self, turn: u32) -> Tile {
-        // SAFETY: the caller's contract.
+        // SAFETY: the tile exists and has been stored before a barrier, as the caller guarantees.
         Tile::unpacked::<F>(unsafe { self.room.tiles().get(turn) }, turn)
     }
 
@@ -262,22 +264,22 @@ impl<F: VectorReduction> Span<F> {
     }
 
     /// # Safety
-    /// As [`segments`], called by all threads of the block, which no longer read the stage.
+    /// Same as [`segments`], called by all threads of the block, which no longer read the stage.
     #[inline(always)]
     unsafe fn fetch(&self, tile: Tile, stage: u32) {
-        // SAFETY: the caller's contract.
+        // SAFETY: all threads call it, and none still reads the stage, as the caller guarantees.
         unsafe { self.staged(tile, stage).fetch(self.input, tile, [self.before, self.rest]) };
         copy::commit();
     }
 
-    /// Starts to copy a tile, or commits an empty batch past the block's last tile.
+    /// Starts to copy tile `turn`, or commits an empty batch if the block has no such tile.
     ///
     /// # Safety
-    /// As [`fetch`](Self::fetch).
+    /// Same as [`fetch`](Self::fetch).
     #[inline(always)]
     unsafe fn fetch_if_there(&self, turn: u32, stage: u32) {
         if turn < self.tiles {
-            // SAFETY: the caller's contract.
+            // SAFETY: the tile exists; no thread still reads the stage, as the caller guarantees.
             unsafe { self.fetch(self.tile(turn), stage) };
         } else {
             copy::commit();
@@ -285,12 +287,12 @@ impl<F: VectorReduction> Span<F> {
     }
 
     /// # Safety
-    /// As [`segments`].
+    /// Same as [`segments`].
     #[inline(always)]
     unsafe fn look_ahead(&self, tile: Tile) -> Ahead {
         let load = |end: u32| {
-            // Always loads some end: without a branch, nothing waits for the loads. If no segment ends
-            // in the tile, there is an end after it.
+            // Loads some offset in any case, because a branch would make loads wait for each other. If
+            // no segment ends in the tile, end 0 is after it.
             let end = if end < tile.ends { end } else { 0 };
             // SAFETY: the end exists.
             unsafe { self.end_at(tile, end) }
@@ -299,27 +301,26 @@ impl<F: VectorReduction> Span<F> {
     }
 
     /// # Safety
-    /// As [`segments`]; the segment ends in the tile.
+    /// Same as [`segments`]; segment `number`, counted from the tile's first one, exists.
     #[inline(always)]
     unsafe fn end_at(&self, tile: Tile, number: u32) -> u32 {
         let index = (tile.segment + number) * self.words;
-        // SAFETY: the caller's contract.
+        // SAFETY: the segment exists, as the caller guarantees.
         unsafe { *self.ends.add(index as usize) }
     }
 
-    /// Returns an offset relative to the tile's first element: so small that lower halves suffice.
+    /// Returns an offset relative to the tile's first element: less than 2^32, so lower halves suffice.
     #[inline(always)]
     fn behind(&self, tile: Tile, offset: u32) -> u32 {
         offset.wrapping_sub(self.origin + tile.element)
     }
 
-    /// Accumulates a tile without an end.
-    ///
     /// # Safety
-    /// As [`segments`], called by all threads of the block, after the barrier that follows the copies.
+    /// Same as [`segments`], called by all threads of the block, after the barrier that follows the
+    /// copies.
     #[inline(always)]
     unsafe fn pass(&mut self, tile: Tile, staged: Staged) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the copies are complete, as the caller guarantees; the segment of the tile exists.
         unsafe {
             let element = self.element + u64::from(tile.element);
             let index = if F::INDEXED { element - self.begin_of(tile.segment) } else { 0 };
@@ -329,22 +330,22 @@ impl<F: VectorReduction> Span<F> {
     }
 
     /// # Safety
-    /// As [`segments`]; the segment exists.
+    /// Same as [`segments`]; the segment exists.
     #[inline(always)]
     unsafe fn begin_of(&self, segment: u32) -> u64 {
-        // SAFETY: the caller's contract.
+        // SAFETY: the segment exists, as the caller guarantees.
         unsafe { offset(self.arguments, self.segment + u64::from(segment)) }
     }
 
-    /// Reduces a tile with ends; `ahead` are this thread's first ones.
+    /// Reduces a tile in which segments end. `ahead` has this thread's first two of these ends.
     ///
     /// # Safety
-    /// As [`pass`](Self::pass).
+    /// Same as [`pass`](Self::pass).
     #[inline(always)]
     unsafe fn close(&mut self, tile: Tile, staged: Staged, ahead: Ahead) {
         let (tid, kept) = (thread_idx_x(), self.kept());
         let (lane, warp) = (tid % WARP_SIZE, tid / WARP_SIZE);
-        // SAFETY: the caller's contract; all threads reach all barriers.
+        // SAFETY: the tile has been copied, as the caller guarantees; all threads reach all barriers.
         unsafe {
             self.mark_ends(tile, staged, ahead);
             if self.is_open {
@@ -364,7 +365,7 @@ impl<F: VectorReduction> Span<F> {
             let closing = kept.closing().get(0);
             self.room.clear_flags();
             self.finish_first(tile, staged, walk, part, closing);
-            // The value after the tile's last end stays open.
+            // The value is part of the open segment if no segment ends in a later thread.
             let others = part.closing >> lane >> 1 | closing >> warp >> 1;
             self.open = if others == 0 { walk.open } else { F::IDENTITY };
             self.is_open = staged.ends::<F::Element>().get_half(tile.ends - 1) < tile.len;
@@ -375,18 +376,19 @@ impl<F: VectorReduction> Span<F> {
         }
     }
 
-    /// Returns the part that earlier lanes of the warp have of the segment that ends first in this one,
-    /// and stores the warp's part of the segment that is open at its end.
+    /// Returns the earlier lanes' part of the segment that ends first in this lane, and stores the
+    /// warp's part of the segment that is open at the warp's end.
     ///
     /// # Safety
-    /// As [`close`](Self::close), by all lanes of each warp, before a barrier.
+    /// Same as [`close`](Self::close), by all lanes of each warp, before a barrier.
     #[inline(always)]
     unsafe fn join_warp(&self, walk: Walk<F>) -> Part<F> {
         let (lane, warp) = (thread_idx_x() % WARP_SIZE, thread_idx_x() / WARP_SIZE);
         // SAFETY: all lanes take part; each warp has its own value and bit.
         unsafe {
             let closing = warp::warp_vote_ballot(FULL_WARP, walk.first != NONE);
-            // The first lane whose values reach this one: the last that closes a segment, or lane 0.
+            // First lane whose open value is part of this lane's scan: the last lane up to this one in
+            // which a segment ends, or lane 0 if there is none.
             let through = closing & (u32::MAX >> (WARP_SIZE - 1 - lane));
             let from = if through == 0 { 0 } else { WARP_SIZE - 1 - through.leading_zeros() };
             let mut value = walk.open;
@@ -410,10 +412,8 @@ impl<F: VectorReduction> Span<F> {
         }
     }
 
-    /// Finishes the segment that ends first in each thread.
-    ///
     /// # Safety
-    /// As [`close`](Self::close), after the barrier that follows [`join_warp`](Self::join_warp);
+    /// Same as [`close`](Self::close), after the barrier that follows [`join_warp`](Self::join_warp);
     /// `closing` has a bit for each warp in which a segment ends.
     #[inline(always)]
     unsafe fn finish_first(
@@ -427,9 +427,9 @@ impl<F: VectorReduction> Span<F> {
         let (tid, places) = (thread_idx_x(), staged.ends::<F::Element>());
         let (lane, mut warp) = (tid % WARP_SIZE, tid / WARP_SIZE);
         let lower = part.closing & !(u32::MAX << lane);
-        // SAFETY: the values of earlier warps are stored.
+        // SAFETY: the values of earlier warps were stored before the barrier.
         unsafe {
-            // The first segment has no element in the tile.
+            // True if the segment that ends first has no element in the tile.
             let ended_before = places.get_half(0) == 0;
             if ended_before && tid == 0 {
                 self.finish(F::IDENTITY, tile);
@@ -459,13 +459,14 @@ impl<F: VectorReduction> Span<F> {
     }
 
     /// Finishes the segment that ends first in the tile, with the parts of earlier tiles. The value of
-    /// the block's first one is kept until [`end`](Self::end), as earlier blocks may have parts of it.
+    /// the block's first segment is kept until [`end`](Self::end), because earlier blocks may have parts
+    /// of it.
     ///
     /// # Safety
-    /// As [`finish_first`](Self::finish_first), by one thread of the block.
+    /// Same as [`finish_first`](Self::finish_first), by one thread of the block.
     #[inline(always)]
     unsafe fn finish(&self, mut value: F::Partial, tile: Tile) {
-        // SAFETY: the warps have stored their parts, if there are any.
+        // SAFETY: if the segment was open before the tile, the warps have stored their parts.
         unsafe {
             if self.is_open {
                 let mut warp = WARPS;
@@ -486,16 +487,16 @@ impl<F: VectorReduction> Span<F> {
     /// the parts of earlier blocks. `ended` is the number of segments that have ended in the block.
     ///
     /// # Safety
-    /// As [`segments`], called by all threads of the block.
+    /// Same as [`segments`], called by all threads of the block.
     #[inline(always)]
     unsafe fn end(self, ended: u32) {
         let Self { arguments, scratch, is_open, .. } = self;
         let (tid, number, kept) = (thread_idx_x(), block_idx_x(), self.kept());
-        // SAFETY: the caller's contract; all threads of the block reach the same barriers.
+        // SAFETY: all threads of the block call it, and so reach the same barriers.
         unsafe {
             if tid == 0 {
-                // Passed through memory: the compiler would compute parts of it on either side of a
-                // branch, not knowing that it is uniform.
+                // Passed through shared memory: the compiler does not know that the value is uniform,
+                // and would compute parts of it on either side of a branch.
                 kept.blocks_before().set(0, number - self.first_open());
             }
             sync_threads();
@@ -535,7 +536,7 @@ impl<F: VectorReduction> Span<F> {
     /// Returns the first block that still has a part of the segment in which this block begins.
     ///
     /// # Safety
-    /// As [`segments`].
+    /// Same as [`segments`].
     #[inline(always)]
     unsafe fn first_open(&self) -> u32 {
         let ReduceSegments { per_block, ring, .. } = self.arguments;
@@ -546,24 +547,24 @@ impl<F: VectorReduction> Span<F> {
     }
 
     /// # Safety
-    /// As [`segments`]; the value is that of the segment.
+    /// Same as [`segments`]; the value is that of the segment.
     #[inline(always)]
     unsafe fn write(&self, value: F::Partial, segment: u32) {
-        let ReduceSegments { input, output, .. } = self.arguments;
+        let ReduceSegments { input, segments, output, form, ddof, .. } = self.arguments;
         let number = self.segment + u64::from(segment);
-        let output = output.wrapping_byte_add((number * output_bytes::<F>()) as usize);
-        // SAFETY: the output has a result for each segment; the caller's contract.
+        let output = output.wrapping_byte_add((number * F::output_bytes(form)) as usize);
+        // SAFETY: both offsets of the segment exist, and the output has room for its result.
         unsafe {
             let (begin, end) = (self.begin_of(segment), self.begin_of(segment + 1));
-            let of = ReduceCut { output, ..cut(input.wrapping_add(begin as usize), end - begin) };
+            let elements = cut(input.wrapping_add(begin as usize), end - begin);
+            let of = ReduceCut { output, results: segments, form, ddof, ..elements };
             F::write(value, of);
         }
     }
 }
 
-/// A lane's view of its warp.
 struct Part<F: VectorReduction> {
-    /// Earlier lanes' part of the segment that is open where this lane begins.
+    /// Earlier lanes' part of the segment that is open at this lane's start.
     before: F::Partial,
     /// A bit for each lane in which a segment ends.
     closing: u32,
@@ -582,7 +583,7 @@ impl<F: VectorReduction> Copy for Part<F> {}
 #[inline(always)]
 fn in_register(number: u32) -> u32 {
     let kept;
-    // SAFETY: copies a register.
+    // SAFETY: the instruction copies a register.
     unsafe {
         asm!("mov.b32 {0}, {1};", out(reg32) kept, in(reg32) number, options(nostack, preserves_flags));
     }
@@ -592,11 +593,11 @@ fn in_register(number: u32) -> u32 {
 /// Returns offset `index`, relative to the first one.
 ///
 /// # Safety
-/// As [`segments`]; the offset exists.
+/// Same as [`segments`]; the offset exists.
 #[inline(always)]
 unsafe fn offset<T>(arguments: ReduceSegments<T>, index: u64) -> u64 {
     let ReduceSegments { offsets, offset_words, first, .. } = arguments;
-    // SAFETY: the caller's contract.
+    // SAFETY: the offset exists, as the caller guarantees.
     unsafe { read_offset(offsets, offset_words, index) }.wrapping_sub(first)
 }
 
@@ -606,7 +607,7 @@ unsafe fn offset<T>(arguments: ReduceSegments<T>, index: u64) -> u64 {
 /// The offset is readable, at a multiple of its size.
 #[inline(always)]
 pub unsafe fn read_offset(offsets: *const u32, words: u64, index: u64) -> u64 {
-    // SAFETY: the caller's contract.
+    // SAFETY: the offset is readable and aligned to its size, as the caller guarantees.
     unsafe {
         if words == 1 {
             (*offsets.add(index as usize)).into()

@@ -1,4 +1,4 @@
-//! A tile of the path, and the copies of its elements to shared memory.
+//! A tile of the [path](warpfold_abi::segments), and the copies of its elements to shared memory.
 
 use warpfold_abi::{
     reducer::GROUP_BYTES,
@@ -12,12 +12,11 @@ pub(super) const fn items<F: VectorReduction>() -> u32 {
     const { tile_items(size_of::<F::Element>() as u32) }
 }
 
-/// Returns whether a partial result fits in the place of an element.
+/// Returns whether partial results are stored in place of elements.
 pub const fn in_place<F: VectorReduction>() -> bool {
     !F::INDEXED && staged::<F::Element>() && F::Partial::WORDS as usize * 4 <= size_of::<F::Element>()
 }
 
-/// Returns whether elements are copied to shared memory.
 pub(super) const fn staged<T>() -> bool {
     const { is_staged(size_of::<T>() as u32) }
 }
@@ -28,7 +27,6 @@ pub(super) struct Tile {
     pub(super) segment: u32,
     pub(super) element: u32,
     pub(super) len: u32,
-    /// Number of segment ends.
     pub(super) ends: u32,
 }
 
@@ -64,7 +62,7 @@ impl Room {
         self.whole.at(stage * self.layout.tile)
     }
 
-    /// Returns half words: for each element that is a segment's last one, the number of the segment.
+    /// Returns a half word per element: the number of the segment if the element is its last one.
     #[inline(always)]
     pub(super) fn places(self) -> Shared<u32> {
         self.whole.at(self.layout.places)
@@ -82,7 +80,7 @@ impl Room {
     pub(super) unsafe fn clear_flags(self) {
         let tid = thread_idx_x();
         if tid < self.layout.flag_words {
-            // SAFETY: the caller's contract.
+            // SAFETY: the word exists, and no thread uses the flags meanwhile, as the caller guarantees.
             unsafe { self.flags().set(tid, 0) };
         }
     }
@@ -96,7 +94,6 @@ impl Room {
 /// The elements of a tile: in shared memory, or in global memory if they are not [`staged`].
 #[derive(Clone, Copy)]
 pub(super) struct Staged {
-    /// The first element in global memory.
     first: *const u8,
     /// The copy, from the cache line of the first element on.
     groups: Shared<u32>,
@@ -115,13 +112,13 @@ impl Staged {
     }
 
     /// Starts to copy the elements. The copy is complete after all threads have waited for their copies
-    /// and passed a barrier. Groups may contain elements of other tiles, but must be inside the input:
-    /// `before` is the number of elements before the block's first one, limited to no less than a group;
-    /// `rest` the number from there on, limited to no less than those of the block and a group.
+    /// and passed a barrier. Copied groups may contain elements of other tiles, but must be inside the
+    /// input. `before` counts the input's elements before the block's first one, `rest` those from it
+    /// on. Both may omit elements more than one group away from the block.
     ///
     /// # Safety
-    /// As [`segments`](super::segments()), called by all threads of the block, after their reads from
-    /// it.
+    /// Same as [`segments`](super::segments()), called by all threads of the block, when none still
+    /// reads the stage.
     #[inline(always)]
     pub(super) unsafe fn fetch<T>(self, input: *const T, tile: Tile, [before, rest]: [u32; 2]) {
         if !staged::<T>() {
@@ -141,20 +138,21 @@ impl Staged {
             let group = tid + k * BLOCK;
             if group < end && (k > 0 || group >= begin) {
                 let words = k * BLOCK * 4;
-                // SAFETY: the group is in the input, at a 16-byte boundary, and has room.
+                // SAFETY: the group is in the input, at a 16-byte boundary, and the stage has room for
+                // it.
                 unsafe { copy16(place.at(words), mine.wrapping_add(words as usize)) };
             }
         }
         if is_first || end < groups {
-            // SAFETY: the caller's contract.
+            // SAFETY: the elements are readable; no thread reads the stage, as the caller guarantees.
             unsafe { self.fetch_edges::<T>(line, [begin, end, groups]) };
         }
     }
 
-    /// Copies the first and the last group if they are partly outside the input, a word per thread.
+    /// Copies the first and the last group, a word per thread, if they are partly outside the input.
     ///
     /// # Safety
-    /// As [`fetch`](Self::fetch), which copies the groups in `begin..end`.
+    /// Same as [`fetch`](Self::fetch), which copies the groups in `begin..end`.
     #[inline(always)]
     unsafe fn fetch_edges<T>(self, line: *const u32, [begin, end, groups]: [u32; 3]) {
         let Self { groups: to, skew, len, .. } = self;
@@ -163,19 +161,19 @@ impl Staged {
         let wanted = groups > first && tid < if groups > first + 1 { 8 } else { 4 };
         if wanted && (group < begin || group >= end) {
             let at = group * 4 + tid % 4;
-            // SAFETY: the elements are readable; the group has room.
+            // SAFETY: the elements are readable; the stage has room for the group.
             unsafe { to.set(at, word(line, at, skew..skew + len * size_of::<T>() as u32)) };
         }
     }
 
-    /// Returns half words after the elements: where in the tile each segment ends.
+    /// Returns the positions of segment ends in the tile, a half word each, after the elements.
     #[inline(always)]
     pub(super) fn ends<T>(self) -> Shared<u32> {
         let bytes = if staged::<T>() { self.skew + self.len * size_of::<T>() as u32 } else { 0 };
         self.groups.behind(bytes.next_multiple_of(GROUP_BYTES))
     }
 
-    /// Returns the place of element `index`, which has whole words.
+    /// Returns the words of element `index`. Elements must be whole words.
     #[inline(always)]
     pub(super) fn place<T>(self, index: u32) -> Shared<u32> {
         self.groups.behind(self.skew + index * size_of::<T>() as u32)
@@ -186,7 +184,8 @@ impl Staged {
     #[inline(always)]
     pub(super) unsafe fn element<T: Copy>(self, index: u32) -> T {
         let at = self.skew + index * size_of::<T>() as u32;
-        // SAFETY: the caller's contract; elements are plain bits, the lowest of the word.
+        // SAFETY: the element has been copied. It is the loaded word's lowest bytes, which may have any
+        // bits.
         unsafe {
             if !staged::<T>() {
                 *self.first.cast::<T>().wrapping_add(index as usize)
@@ -206,7 +205,8 @@ impl Staged {
         }
     }
 
-    /// Reduces a thread's elements of a tile in one segment; `first` is the first element's index there.
+    /// Reduces a thread's elements of a tile inside one segment; `first` is the index of the tile's
+    /// first element in the segment.
     ///
     /// # Safety
     /// The elements have been copied, before a barrier; called by threads of the block.
@@ -216,7 +216,7 @@ impl Staged {
             let mut value = F::IDENTITY;
             let mut index = thread_idx_x();
             while index < self.len {
-                // SAFETY: the caller's contract.
+                // SAFETY: the element exists and is readable, as the caller guarantees.
                 let element = unsafe { self.element(index) };
                 F::accumulate_one(&mut value, element, first + u64::from(index));
                 index += BLOCK;
@@ -229,7 +229,7 @@ impl Staged {
         let (groups, before) = ((len - head) / lanes, skew.div_ceil(GROUP_BYTES));
         let loaded: [_; ACCUMULATORS] = core::array::from_fn(|k| {
             let at = tid + k as u32 * BLOCK;
-            // SAFETY: whole groups follow the head.
+            // SAFETY: `groups` whole groups begin at group `before`.
             if at < groups { unsafe { from.get16(before + at) } } else { [0; 4] }
         });
         let mut kept = F::start();
@@ -242,7 +242,7 @@ impl Staged {
         let (mut value, singles) = (F::close(kept), len - groups * lanes);
         if tid < singles {
             let index = if tid < head { tid } else { tid + groups * lanes };
-            // SAFETY: singles are before and after the groups, in the tile.
+            // SAFETY: single elements are before and after the groups, in the tile.
             let single = F::map(unsafe { self.element(index) }, first + u64::from(index));
             value = F::combine(value, single);
         }
@@ -250,7 +250,7 @@ impl Staged {
     }
 }
 
-/// Returns a word whose bytes outside of `readable` are zero.
+/// Returns word `at`, with zeros in place of bytes outside of `readable`.
 ///
 /// # Safety
 /// The bytes in `readable` are readable.
@@ -261,7 +261,7 @@ pub(in super::super) unsafe fn word(base: *const u32, at: u32, readable: core::o
     while byte < 4 {
         let from = at * 4 + byte;
         if from >= readable.start && from < readable.end {
-            // SAFETY: the caller's contract.
+            // SAFETY: the byte is in `readable`, and so readable.
             let byte_there = unsafe { *base.cast::<u8>().wrapping_add(from as usize) };
             word |= u32::from(byte_there) << (8 * byte);
         }

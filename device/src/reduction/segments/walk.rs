@@ -11,9 +11,11 @@ use crate::{Shared, reduction::VectorReduction, thread::thread_idx_x};
 pub(super) const NONE: u32 = u32::MAX;
 
 pub(super) struct Walk<F: VectorReduction> {
-    /// The value before the first end, if not in an element's place. Earlier threads may have a part.
+    /// The value up to the first end, without the parts of earlier threads; unused if results are stored
+    /// in place.
     pub(super) held: F::Partial,
-    /// The segment that ends first, or with results in place its last element; or [`NONE`].
+    /// The segment that ends first or, if results are stored in place, the last element of that segment;
+    /// [`NONE`] if no segment ends.
     pub(super) first: u32,
     /// The value after the last end.
     pub(super) open: F::Partial,
@@ -29,11 +31,12 @@ impl<F: VectorReduction> Clone for Walk<F> {
 impl<F: VectorReduction> Copy for Walk<F> {}
 
 impl<F: VectorReduction> Span<F> {
-    /// Stores where segments of a tile end, and flags their last elements; without results in place,
-    /// also stores their numbers, and writes the results of empty segments.
+    /// Stores the ends of a tile's segments and flags the last elements of these segments. Unless
+    /// results are stored in place, also stores the segments' numbers and writes the results of empty
+    /// segments.
     ///
     /// # Safety
-    /// As [`close`](Self::close).
+    /// Same as [`close`](Self::close).
     #[inline(always)]
     pub(super) unsafe fn mark_ends(&self, tile: Tile, staged: Staged, ahead: Ahead) {
         let tid = thread_idx_x();
@@ -50,7 +53,7 @@ impl<F: VectorReduction> Span<F> {
     }
 
     /// # Safety
-    /// As [`close`](Self::close), called once for each end.
+    /// Same as [`close`](Self::close), called once for each end.
     #[inline(always)]
     unsafe fn mark_end(&self, tile: Tile, staged: Staged, end: u32, offset: u32) {
         if end >= tile.ends {
@@ -74,25 +77,23 @@ impl<F: VectorReduction> Span<F> {
         }
     }
 
-    /// Returns the flags of this thread's elements.
-    ///
     /// # Safety
-    /// As [`close`](Self::close), after the barrier that follows [`mark_ends`](Self::mark_ends).
+    /// Same as [`close`](Self::close), after the barrier that follows [`mark_ends`](Self::mark_ends).
     #[inline(always)]
     unsafe fn bits(&self) -> u32 {
-        // SAFETY: the caller's contract.
+        // SAFETY: the flags were set before a barrier, and have one more word than elements need.
         let bits = unsafe { bits_from(self.room.flags(), thread_idx_x() * Self::ITEMS) };
         bits & ((1 << Self::ITEMS) - 1)
     }
 
-    /// Walks this thread's elements, and stores the value of each segment that ends there in the place
-    /// of its last element; the first one's value lacks the parts of other threads.
+    /// Walks this thread's elements, and stores the value of each segment that ends among them in place
+    /// of its last element. The first segment's value lacks the parts of other threads.
     ///
     /// # Safety
-    /// As [`bits`](Self::bits).
+    /// Same as [`bits`](Self::bits).
     #[inline(always)]
     pub(super) unsafe fn walk_in_place(&self, tile: Tile, staged: Staged) -> Walk<F> {
-        // SAFETY: the caller's contract; `STEP` divides a thread's elements.
+        // SAFETY: ends and flags were stored before a barrier; `STEP` divides a thread's elements.
         unsafe {
             if Self::ITEMS.is_multiple_of(5) {
                 self.walk_by::<5>(tile, staged)
@@ -107,10 +108,10 @@ impl<F: VectorReduction> Span<F> {
     /// Walks `STEP` elements at a time, which are all loaded before the first is accumulated.
     ///
     /// # Safety
-    /// As [`walk_in_place`](Self::walk_in_place); `STEP` divides a thread's elements.
+    /// Same as [`walk_in_place`](Self::walk_in_place); `STEP` divides a thread's elements.
     #[inline(always)]
     unsafe fn walk_by<const STEP: usize>(&self, tile: Tile, staged: Staged) -> Walk<F> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the flags were set before a barrier, as the caller guarantees.
         let (bits, from) = (unsafe { self.bits() }, thread_idx_x() * Self::ITEMS);
         let first = if bits == 0 { NONE } else { from + bits.trailing_zeros() };
         let (mut open, mut bits, mut at) = (F::IDENTITY, bits, from);
@@ -148,15 +149,16 @@ impl<F: VectorReduction> Span<F> {
         Walk { held: F::IDENTITY, first, open }
     }
 
-    /// Writes the results that [`walk_in_place`](Self::walk_in_place) has stored, but for the first one.
+    /// Writes the results that [`walk_in_place`](Self::walk_in_place) has stored, except the first one.
     ///
     /// # Safety
-    /// As [`close`](Self::close), after a barrier that follows [`finish_first`](Self::finish_first).
+    /// Same as [`close`](Self::close), after a barrier that follows
+    /// [`finish_first`](Self::finish_first).
     #[inline(always)]
     pub(super) unsafe fn write_in_place(&self, tile: Tile, staged: Staged) {
         let places = staged.ends::<F::Element>();
         let mut end = thread_idx_x();
-        // SAFETY: ends and values are stored.
+        // SAFETY: ends and values have been stored before the barrier.
         unsafe {
             if end == 0 {
                 end += BLOCK;
@@ -174,15 +176,15 @@ impl<F: VectorReduction> Span<F> {
         }
     }
 
-    /// Walks this thread's elements, and writes the results of segments that begin and end there.
+    /// Walks this thread's elements, and writes the results of segments that begin and end among them.
     ///
     /// # Safety
-    /// As [`bits`](Self::bits).
+    /// Same as [`bits`](Self::bits).
     #[inline(always)]
     pub(super) unsafe fn walk(&self, tile: Tile, staged: Staged) -> Walk<F> {
         let (places, from) = (self.room.places(), thread_idx_x() * Self::ITEMS);
         let mut walk = Walk { held: F::IDENTITY, first: NONE, open: F::IDENTITY };
-        // SAFETY: elements and flags are readable, and for each flag the segment's number.
+        // SAFETY: elements, flags and, for each flag that is set, the segment's number are readable.
         unsafe {
             let mut index = if F::INDEXED { self.index_of(tile, staged, from) } else { 0 };
             let bits = self.bits();
@@ -190,7 +192,7 @@ impl<F: VectorReduction> Span<F> {
             let element = |at| if at < to { Some(staged.element::<F::Element>(at)) } else { None };
             let (mut at, mut next) = (from, element(from));
             while let Some(this) = next {
-                // Loaded before this one is accumulated.
+                // Loads the next element before this one is accumulated.
                 next = element(at + 1);
                 F::accumulate_one(&mut walk.open, this, index);
                 index += 1;
@@ -211,7 +213,7 @@ impl<F: VectorReduction> Span<F> {
     }
 
     /// # Safety
-    /// As [`bits`](Self::bits).
+    /// Same as [`bits`](Self::bits).
     #[inline(always)]
     unsafe fn index_of(&self, tile: Tile, staged: Staged, at: u32) -> u64 {
         let places = staged.ends::<F::Element>();
@@ -235,13 +237,11 @@ impl<F: VectorReduction> Span<F> {
     }
 }
 
-/// Returns 32 bits from bit `from` on.
-///
 /// # Safety
 /// The word after the one with the first bit exists.
 #[inline(always)]
 unsafe fn bits_from(words: Shared<u32>, from: u32) -> u32 {
-    // SAFETY: the caller's contract.
+    // SAFETY: both words exist, as the caller guarantees.
     let [low, high] = unsafe { [words.get(from / 32), words.get(from / 32 + 1)] };
     ((u64::from(high) << 32 | u64::from(low)) >> (from % 32)) as u32
 }
