@@ -1,4 +1,4 @@
-//! Reproducible sums of floats, whose bits depend on no order.
+//! Reproducible sums of floats: the bits of a result do not depend on the order of the elements.
 
 use core::{convert::identity, marker::PhantomData};
 
@@ -21,8 +21,8 @@ use super::{
     skip_nan::{All, NanFilter, Numbers},
 };
 
-/// The [binned](warpfold_abi::binned) sum of the elements' terms, each rounded to the type of the sum. A
-/// NaN that `W` does not skip makes it NaN.
+/// The [binned](warpfold_abi::binned) sum of the terms that `M` computes from the elements, each rounded
+/// to the type of the sum. A NaN that the filter `W` does not skip makes the sum NaN.
 pub(super) struct BinnedSumOf<T, M, W = All, E = Rounded>(PhantomData<(T, M, W, E)>);
 pub(super) type BinnedSum<T> = BinnedSumOf<T, Itself>;
 pub(super) type BinnedSumSq<T> = BinnedSumOf<T, Square>;
@@ -31,7 +31,6 @@ pub(super) type NanBinnedSum<T> = BinnedSumOf<T, Itself, Numbers>;
 pub(super) type NanBinnedSumSq<T> = BinnedSumOf<T, Square, Numbers>;
 pub(super) type NanBinnedSumAbs<T> = BinnedSumOf<T, Magnitude, Numbers>;
 
-/// A type that binned sums are rounded to.
 pub(super) trait Binned: Float + Number {
     /// The words of a sum, followed by a zero word to make their number even.
     type Words: Copy + 'static;
@@ -60,20 +59,18 @@ macro_rules! binned {
 binned!(f32 f64);
 
 /// The output format of a binned sum.
-pub(super) trait Ending<S: Binned>: 'static {
+pub(super) trait BinnedOutput<S: Binned>: 'static {
     type Output: Copy + 'static;
-    /// The result for a sum with a count.
     type Counted: Copy + 'static;
     fn finish(sum: Partial<S>) -> Self::Output;
     fn finish_counted(count: u64, sum: Partial<S>) -> Self::Counted;
 }
 
-/// The nearest number to the sum.
 pub(super) struct Rounded;
-/// The words of the sum, to be added to those of other devices.
+/// The words of the sum as output, for addition across devices.
 pub(super) struct Part;
 
-impl<S: Binned> Ending<S> for Rounded {
+impl<S: Binned> BinnedOutput<S> for Rounded {
     type Output = S;
     type Counted = SumAndMean;
 
@@ -95,7 +92,7 @@ pub(super) struct CountedWords<W> {
     words: W,
 }
 
-impl<S: Binned> Ending<S> for Part {
+impl<S: Binned> BinnedOutput<S> for Part {
     type Output = S::Words;
     type Counted = CountedWords<S::Words>;
 
@@ -115,7 +112,7 @@ where
     T: Unpacked<Total: Binned + MaybeNan, Terms: Terms<<T as Unpacked>::Total>>,
     M: Term<T::Total>,
     W: NanFilter,
-    E: Ending<T::Total>,
+    E: BinnedOutput<T::Total>,
 {
     type Element = T;
     type Partial = Partial<T::Total>;
@@ -140,7 +137,7 @@ where
     T: Unpacked<Total: Binned + MaybeNan, Terms: Terms<<T as Unpacked>::Total>>,
     M: Term<T::Total>,
     W: NanFilter,
-    E: Ending<T::Total>,
+    E: BinnedOutput<T::Total>,
 {
     type Accumulator = Running<T::Total>;
     type Continued = Self;
@@ -150,7 +147,7 @@ where
         Running::new()
     }
 
-    /// Uses one accumulator, because only integer additions depend on the terms before.
+    /// Uses one accumulator: only integer additions depend on its value, and their latency is short.
     #[inline(always)]
     fn accumulate(kept: &mut Self::Accumulator, _chain: usize, vector: Vector, _index: u64) {
         W::add(kept, T::terms(vector, M::of));
@@ -167,7 +164,6 @@ where
     }
 }
 
-/// The binned sum of the pairs' terms, each rounded to the type of the sum.
 pub(super) struct BinnedSumOfPairs<T, M, E>(PhantomData<(T, M, E)>);
 pub(super) type BinnedDot<T> = BinnedSumOfPairs<T, Times, Rounded>;
 pub(super) type BinnedSquaredDistance<T> = BinnedSumOfPairs<T, DistanceSquared, Rounded>;
@@ -178,7 +174,7 @@ impl<T, M, E> PairReduction for BinnedSumOfPairs<T, M, E>
 where
     T: Unpacked<Total: Binned + MaybeNan, Terms: Terms<<T as Unpacked>::Total>>,
     M: PairTerm,
-    E: Ending<T::Total>,
+    E: BinnedOutput<T::Total>,
 {
     type Reduction = BinnedSumOf<T, Itself, All, E>;
 

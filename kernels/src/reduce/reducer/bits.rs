@@ -1,4 +1,4 @@
-//! Bitwise operations on whole words, whose lanes are combined at the end.
+//! Bitwise operations on whole words. The lanes of the last word are combined at the end.
 
 use core::marker::PhantomData;
 
@@ -12,11 +12,9 @@ use warpfold_device::{
 use super::item::Item;
 
 pub(super) trait Bits: Item {
-    /// The word that elements are combined in.
     type Word: Value;
     /// Returns the element as the lowest lane of a word; the other lanes are arbitrary.
     fn word(self) -> Self::Word;
-    /// Combines the words of a vector into one.
     fn fold<O: Operation<Self::Word> + Operation<u32>>(group: Vector) -> Self::Word;
     /// Combines the lanes of a word into its lowest one.
     fn fold_lanes<O: Operation<Self::Word>>(word: Self::Word) -> Self::Word;
@@ -73,7 +71,6 @@ fn double_word([low, high]: [u32; 2]) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// Combination of the halves of a vector into one.
 trait Halves {
     fn in_halves(self, combine: impl Fn(u32, u32) -> u32) -> [u32; 2];
 }
@@ -87,7 +84,6 @@ impl Halves for Vector {
 }
 
 pub(super) trait Bitwise: Operation<u32> + Operation<u64> + 'static {
-    /// `true` if zeros are an identity.
     const ZERO_PADDABLE: bool;
 }
 
@@ -101,7 +97,6 @@ macro_rules! bitwise {
 
 bitwise!(And: false Or: true Xor: true);
 
-/// The elements combined by `O`.
 pub(super) struct BitsOf<T, O>(PhantomData<(T, O)>);
 pub(super) type And<T> = BitsOf<T, op::And>;
 pub(super) type Or<T> = BitsOf<T, op::Or>;

@@ -1,5 +1,5 @@
-//! Means and variances from exact sums, whose bits depend on no order: of integers, and of floats in
-//! bins. [`warpfold_abi::moments`] defines the sums and the results.
+//! Means and variances from exact sums of integers and from binned sums of floats. Their bits do not
+//! depend on the order of the elements. [`warpfold_abi::moments`] defines the sums and the results.
 
 use core::marker::PhantomData;
 
@@ -12,10 +12,11 @@ use warpfold_device::{
     binned::Merge,
     combined_by,
     op::{Number, Operation, Sum},
-    reduction::{Reduction, Unrolled, Vector, VectorReduction},
+    reduction::{Reduction, Unrolled, Vector, VectorReduction, count},
 };
 
 use super::{
+    form::{Double, Forms, MeanVariance, written_as},
     item::{Bf16, F16, Item, Packed, Unpacked, between},
     means::Averaged,
     real::{Floats, MaybeNan},
@@ -28,16 +29,13 @@ fn output(MeanAndVariance { mean, variance }: MeanAndVariance) -> [f64; 2] {
     [mean, variance]
 }
 
-/// Integers with types that hold the sum and the sum of squares of 2^35 elements.
+/// An integer type, with the types that hold the sum and the sum of squares of 2^35 elements.
 pub(super) trait Exact: Item {
     type Sum: Number;
     type Squares: Value;
-    /// The addition of two sums of squares.
     type AddSquares: Operation<Self::Squares>;
-    /// Returns the element and its square.
     fn sums(self) -> (Self::Sum, Self::Squares);
     fn group_sums(group: Vector) -> (Self::Sum, Self::Squares);
-    /// Returns the mean and the variance of `count` elements with these sums.
     fn moments(count: u64, sum: Self::Sum, squares: Self::Squares) -> MeanAndVariance;
     fn nearest_of_squares(squares: Self::Squares) -> f64;
 }
@@ -45,7 +43,7 @@ pub(super) trait Exact: Item {
 /// Rounds a sum of fewer than 2^35 magnitudes or products to the nearest `f64`.
 #[inline(always)]
 fn nearest(sum: u128) -> f64 {
-    // A short path, because each row rounds a sum and nearly all sums fit in 64 bits.
+    // A fast path: every row of a matrix rounds a sum, and nearly all sums fit in 64 bits.
     if sum >> 64 == 0 {
         sum as u64 as f64
     } else {
@@ -54,7 +52,7 @@ fn nearest(sum: u128) -> f64 {
 }
 
 macro_rules! exact {
-    // Integers whose sums, also of the squares of 2^35 elements, are exact in 64 bits.
+    // The sums of 2^35 elements and of their squares fit in 64 bits.
     (short: $($ty:ty, squares in $squares:ty;)*) => {$(
         impl Exact for $ty {
             type Sum = <Self as Item>::Total;
@@ -82,7 +80,7 @@ macro_rules! exact {
             }
         }
     )*};
-    // Sums over a vector are exact in 64 bits, but the squares of 2^35 elements need 96.
+    // The sums of a vector fit in 64 bits, but the squares of 2^35 elements need 96.
     (longer: $($ty:ident)*) => {$(
         impl Exact for $ty {
             type Sum = <Self as Item>::Total;
@@ -110,7 +108,7 @@ macro_rules! exact {
             }
         }
     )*};
-    // Only single squares are exact in 64 bits.
+    // A single square fits in 64 bits, but a sum of squares does not.
     (words: $($ty:ident)*) => {$(
         impl Exact for $ty {
             type Sum = i128;
@@ -169,7 +167,7 @@ macro_rules! exact {
 
             #[inline(always)]
             fn nearest_of_squares(squares: (u128, u128)) -> f64 {
-                // The variance of one element with a sum of 0 is the sum of squares.
+                // For a count of 1 and a sum of 0, the variance is the sum of squares.
                 Self::moments(1, 0, squares).variance
             }
         }
@@ -238,7 +236,6 @@ macro_rules! averaged {
             $ty in $subtotal, $subtotal: |group, interval| Self::sum(group), Self::count_and_sum(group, interval);
         )*}
     };
-    // Types with few lanes in a vector.
     (native: $($ty:ident in $subtotal:ident, $tally:ident;)*) => {
         averaged! {$(
             $ty in $subtotal, $tally: |group, interval| Self::group_sums(group).0 as $subtotal, {
@@ -269,7 +266,7 @@ averaged! {
     u64 in i128, i128;
 }
 
-/// Integers whose magnitudes may not fit in [`Item::Total`].
+/// An integer type whose magnitudes may not fit in [`Item::Total`].
 pub(super) trait Magnitude: Unpacked + 'static {
     fn magnitude(self) -> u64;
     fn magnitudes(group: Vector) -> i128;
@@ -323,9 +320,10 @@ impl<T: Magnitude> Reduction for L1NormOf<T> {
     fn finish(sum: i128) -> f64 {
         nearest(sum.cast_unsigned())
     }
+
+    written_as!(Double<T>: |sum, arguments| (Self::finish(sum), count(arguments)));
 }
 
-/// The mean and the variance of integers.
 pub(super) struct ExactSpread<T>(PhantomData<T>);
 
 impl<T: Exact> Reduction for ExactSpread<T> {
@@ -345,6 +343,10 @@ impl<T: Exact> Reduction for ExactSpread<T> {
     fn finish((count, sum, squares): Self::Partial) -> [f64; 2] {
         output(T::moments(count, sum, squares))
     }
+
+    written_as!(MeanVariance<T>: |(count, sum, squares), _arguments| {
+        (output(T::moments(count, sum, squares)), count)
+    });
 }
 
 impl<T: Exact> VectorReduction for ExactSpread<T> {
@@ -356,7 +358,7 @@ impl<T: Exact> VectorReduction for ExactSpread<T> {
         Self::IDENTITY
     }
 
-    /// Uses one accumulator, because only integer additions depend on the vector before.
+    /// Uses one accumulator: only integer additions depend on its value, and their latency is short.
     #[inline(always)]
     fn accumulate(kept: &mut Self::Accumulator, _chain: usize, vector: Vector, _index: u64) {
         let (sum, squares) = T::group_sums(vector);
@@ -369,12 +371,10 @@ impl<T: Exact> VectorReduction for ExactSpread<T> {
     }
 }
 
-/// Floats with binned sums of elements and of their squares.
 pub(super) trait Binned:
     Floats<In = Self::Number> + Unpacked<Total = Self::Number, Terms: Terms<Self::Number>>
 {
     type Number: MaybeNan;
-    /// The sums of the elements and of their squares.
     type Moments: Moments<Term = Self::Number>;
 }
 
@@ -407,21 +407,20 @@ impl<S: Sums> Operation<(u64, Partial<S>)> for MergeCounted {
 
     #[inline(always)]
     unsafe fn in_hardware((count, sums): (u64, Partial<S>), members: u32) -> Option<(u64, Partial<S>)> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees that the lanes in `members` call this together.
         unsafe { Some((Sum::in_hardware(count, members)?, Merge::in_hardware(sums, members)?)) }
     }
 }
 
-/// A statistic of the number of elements and of the [binned](warpfold_abi::binned) sum of a term of
-/// each.
+/// A statistic computed from the number of elements and the [binned](warpfold_abi::binned) sum of their
+/// terms.
 pub(super) trait BinnedStatistic<T: Unpacked>: 'static {
     type Sums: Sums<Term = T::Total>;
-    type Output: Copy + 'static;
+    type Forms: Forms<T>;
     fn term(number: T::Total) -> T::Total;
-    fn finish(count: u64, sums: Partial<Self::Sums>) -> Self::Output;
+    fn finish(count: u64, sums: Partial<Self::Sums>) -> <Self::Forms as Forms<T>>::Output;
 }
 
-/// A reproducible [`BinnedStatistic`] of the elements that `W` counts.
 pub(super) struct CountedBins<T, W, S>(PhantomData<(T, W, S)>);
 
 impl<T, W, S> CountedBins<T, W, S>
@@ -430,7 +429,7 @@ where
     W: NanFilter,
     S: BinnedStatistic<T>,
 {
-    /// Returns 1 and the element's term if it counts, otherwise zeros.
+    /// Returns 1 and the element's term if the filter `W` counts the element, otherwise zeros.
     #[inline(always)]
     fn counted(element: T) -> (u64, T::Total) {
         let number = element.term();
@@ -446,7 +445,7 @@ where
 {
     type Element = T;
     type Partial = (u64, Partial<S::Sums>);
-    type Output = S::Output;
+    type Output = <S::Forms as Forms<T>>::Output;
     combined_by!(MergeCounted);
     const INDEXED: bool = false;
 
@@ -457,9 +456,11 @@ where
     }
 
     #[inline(always)]
-    fn finish((count, sums): Self::Partial) -> S::Output {
+    fn finish((count, sums): Self::Partial) -> Self::Output {
         S::finish(count, sums)
     }
+
+    written_as!(S::Forms: |(count, sums), _arguments| (S::finish(count, sums), count));
 }
 
 impl<T, W, S> VectorReduction for CountedBins<T, W, S>
@@ -476,7 +477,7 @@ where
         (0, Running::new())
     }
 
-    /// Uses one accumulator, because only integer additions depend on the terms before.
+    /// Uses one accumulator: only integer additions depend on its value, and their latency is short.
     #[inline(always)]
     fn accumulate((count, kept): &mut Self::Accumulator, _chain: usize, vector: Vector, _index: u64) {
         *count += u64::from(W::add(kept, T::terms(vector, S::term)));
@@ -495,14 +496,13 @@ where
     }
 }
 
-/// The mean and the variance from binned sums of elements and of their squares.
 pub(super) struct FromMoments;
 pub(super) type BinnedSpread<T> = CountedBins<T, All, FromMoments>;
 pub(super) type NanBinnedSpread<T> = CountedBins<T, Numbers, FromMoments>;
 
 impl<T: Binned> BinnedStatistic<T> for FromMoments {
     type Sums = T::Moments;
-    type Output = [f64; 2];
+    type Forms = MeanVariance<T>;
 
     #[inline(always)]
     fn term(number: T::Number) -> T::Number {

@@ -1,8 +1,9 @@
 //! The logarithm of the sum of the exponentials, in one pass.
 //!
-//! A thread keeps the largest element so far, and the sum of e to the power of each element minus it. No
-//! exponential is above 1, so the sum neither overflows nor vanishes. A larger element rescales the sum
-//! (M. Milakov and N. Gimelshein, *Online normalizer calculation for softmax*, 2018).
+//! A thread keeps the largest element so far, m, and the sum of e^(x − m) over its elements x. No
+//! exponential exceeds 1, and that of m is 1, so the sum neither overflows nor vanishes. A larger
+//! element rescales the sum (M. Milakov and N. Gimelshein, *Online normalizer calculation for softmax*,
+//! 2018).
 
 use core::marker::PhantomData;
 
@@ -24,8 +25,8 @@ pub(super) trait Float: Real + Ordered + Exponential {}
 impl Float for f32 {}
 impl Float for f64 {}
 
-/// The largest element, and the sum of e to the power of each element minus it. If the largest element
-/// is not finite, the sum is 0 or not finite either, and unused.
+/// The largest element m, and the sum of e^(x − m) over the elements x. If m is not finite, the sum is
+/// unused.
 type Exponentials<R> = (R, R);
 
 /// Returns the number that is subtracted from elements: the largest one if it is finite, otherwise 0, so
@@ -94,7 +95,8 @@ where
         let (largest, sum) = kept[chain];
         let next = largest.greatest(<T as Item>::extreme::<op::Max>(vector));
         let pivot = pivot(next);
-        // In unordered input, a new maximum soon becomes rare.
+        // If the largest element is unchanged, the sum needs no exponential. In unordered input, new
+        // maxima soon become rare.
         let sum = if next.same(largest) { sum } else { sum.multiply(largest.subtract(pivot).exp()) };
         let terms = T::terms(vector, |element| element.subtract(pivot).exp());
         kept[chain] = (next, sum.add(terms.tree_reduce(Number::add)));

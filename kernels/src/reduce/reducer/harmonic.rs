@@ -15,6 +15,7 @@ use warpfold_device::{
 
 use super::{
     exact::{BinnedStatistic, CountedBins},
+    form::{Double, written_as},
     item::{Item, Unpacked},
     skip_nan::{All, NanFilter, Numbers},
     sums::{Add, Additive, power_of_two},
@@ -46,23 +47,26 @@ impl<T: Item, W: NanFilter> Reduction for HarmonicMeanOf<T, W> {
             count / (far + near * power_of_two(-192)) * power_of_two(-128)
         }
     }
+
+    written_as!(Double<T>: |partial, _arguments| (Self::finish(partial), partial.0));
 }
 
 value! {
     pub(super) struct Reciprocals {
-        /// The reciprocals of magnitudes from [`SMALL`] on, each times [`scale`](Self::scale).
+        /// The sum of the reciprocals of numbers x with |x| ≥ [`SMALL`], each times
+        /// [`scale`](Self::scale).
         near: f64,
-        /// The other reciprocals, each times 2^-128.
+        /// The sum of the other reciprocals, each times 2^-128.
         far: f64,
     }
 }
 
-/// The least magnitude with a near reciprocal: no sum of 2^35 reciprocals overflows in either scale.
+/// The least magnitude whose reciprocal is added to `near`. No sum of 2^35 reciprocals overflows.
 const SMALL: f64 = power_of_two(-896);
 
 impl Reciprocals {
-    /// Returns the scale of near reciprocals. Types of fewer than 8 bytes have no other ones, and are
-    /// not scaled, because 1 over a number takes fewer instructions than a division.
+    /// Returns the scale of `near`. For types of fewer than 8 bytes all reciprocals are near, and the
+    /// scale is 1, because 1 / x takes fewer instructions than another division.
     const fn scale<T>() -> f64 {
         if size_of::<T>() == size_of::<f64>() { power_of_two(64) } else { 1.0 }
     }
@@ -96,8 +100,8 @@ fn divide<N: Number + PartialEq + Div<Output = N>>(dividend: N, number: N) -> N 
     if number == N::ZERO { N::LARGEST } else { dividend / number }
 }
 
-/// The harmonic mean from the binned sum of 4 / x, which is a normal number for each normal x but the
-/// smallest magnitude, for which it overflows.
+/// The harmonic mean from the binned sum of 4 / x. The factor makes the term of each normal x a normal
+/// number, except that the term of the smallest magnitude overflows.
 pub(super) struct FromReciprocals;
 pub(super) type BinnedHarmonicMean<T> = CountedBins<T, All, FromReciprocals>;
 pub(super) type NanBinnedHarmonicMean<T> = CountedBins<T, Numbers, FromReciprocals>;
@@ -107,13 +111,13 @@ where
     T: Unpacked<Total: Float + Number + PartialEq + Div<Output = T::Total>>,
 {
     type Sums = T::Total;
-    type Output = f64;
+    type Forms = Double<T>;
 
     #[inline(always)]
     fn term(number: T::Total) -> T::Total {
         let two = <T::Total as Number>::ONE.add(Number::ONE);
         let term = divide(two.multiply(two), number);
-        // A negative number that small counts as a zero, too.
+        // If the term of a negative number overflows, the number counts as zero, and its term is +∞.
         if term == Number::SMALLEST { Number::LARGEST } else { term }
     }
 

@@ -14,18 +14,16 @@ use warpfold_device::{
     thread::Few,
 };
 
-/// An element type in memory. Sums over zero vectors are zero.
+/// An element type in memory. [`sum`](Self::sum) returns zero for a vector of zeros.
 pub(super) trait Item: Copy + 'static {
-    /// The type that elements are compared in, which holds each of them exactly.
+    /// The type in which elements are compared, which represents each element exactly.
     type Wide: Ordered;
-    /// The type that elements are added in.
     type Total: Number;
-    /// The bounds of an interval, as elements are compared with them.
     type Interval: Copy;
     const LANES: u64 = lanes::<Self>();
     fn wide(self) -> Self::Wide;
     fn total(self) -> Self::Total;
-    /// Returns the element that was widened.
+    /// Converts a value of type [`Wide`](Self::Wide) back to the element type.
     fn narrow(wide: Self::Wide) -> Self;
     fn sum(group: Vector) -> Self::Total;
     fn sum_squares(group: Vector) -> Self::Total;
@@ -35,39 +33,37 @@ pub(super) trait Item: Copy + 'static {
     fn product(group: Vector) -> Self::Total;
     fn is_nonzero(self) -> bool;
     fn count_nonzero(group: Vector) -> u32;
-    /// Returns the closed interval between the elements with these bits.
+    /// Returns the closed interval whose bounds are elements with these bit patterns.
     fn interval(low: u64, high: u64) -> Self::Interval;
-    /// Returns whether the element is in the interval; a NaN is in none.
+    /// Returns whether the element is in the interval; NaN never is.
     fn lies_in(self, interval: Self::Interval) -> bool;
-    /// Returns the most extreme element of a vector; `E` decides about NaN.
+    /// Returns the most extreme element of a vector; `E` defines the order of NaN.
     fn extreme<E: Extreme<Self::Wide>>(group: Vector) -> Self::Wide;
-    /// `true` if [`first_extreme`](Self::first_extreme) finds the lane too. For many lanes that would
-    /// take longer than loading from memory.
+    /// `true` if [`first_extreme`](Self::first_extreme) also finds the lane. For vectors of 8 or 16
+    /// lanes the search would take longer than the load of the vector from memory.
     const LOCATES: bool;
-    /// Returns the first most extreme element of a vector and its lane, if the type
-    /// [locates](Self::LOCATES); otherwise [`extreme`](Self::extreme) and 0.
+    /// Returns the first most extreme element of a vector and its lane. If [`LOCATES`](Self::LOCATES) is
+    /// `false`, returns [`extreme`](Self::extreme) and 0.
     fn first_extreme<E: Extreme<Self::Wide>>(group: Vector) -> (Self::Wide, u64);
 }
 
-/// Integers of which a word holds several.
 pub(super) trait Packed: Item {
-    /// Returns how many elements of a vector are in an interval, and their sum.
     fn count_and_sum(group: Vector, interval: Self::Interval) -> (u32, Self::Total);
 }
 
 /// The order of numpy's `argmin` and `argmax`, in which a NaN comes before all numbers.
 pub(super) trait Ordered: Number + PartialOrd {
     type Key: TopKey;
-    /// Returns an unsigned integer of the same size that is larger where the number is, equal where
-    /// neither number comes before the other, and the largest of all for a NaN.
+    /// Returns an unsigned key that sorts in ascending order. Numbers that are the [`same`](Self::same)
+    /// have equal keys, and NaN has the largest key.
     fn ascending(self) -> Self::Key;
-    /// Returns such a key for the reverse order; a NaN still has the largest.
+    /// Returns an unsigned key that sorts in descending order; NaN has the largest key here, too.
     fn descending(self) -> Self::Key;
     /// Returns whether this replaces `other` as the minimum.
     fn below(self, other: Self) -> bool;
     /// Returns whether this replaces `other` as the maximum.
     fn above(self, other: Self) -> bool;
-    /// Returns whether neither comes before the other.
+    /// Returns whether the numbers are equal or both NaN.
     fn same(self, other: Self) -> bool;
 }
 
@@ -130,7 +126,6 @@ macro_rules! ordered {
 
 ordered!(integers: i32 as u32 u32 as u32 i64 as u64 u64 as u64; floats: f32 as u32 f64 as u64);
 
-/// The search for the first extreme lane, with its index.
 trait First<A> {
     fn first(self, before: impl Fn(A, A) -> bool) -> (A, u64);
 }
@@ -152,28 +147,23 @@ impl<A: Copy> First<A> for [A; 4] {
     }
 }
 
-/// An element type whose vectors are unpacked into numbers.
 pub(super) trait Unpacked: Copy + 'static {
     type Wide: Ordered;
     type Total: Number;
-    /// The elements of a vector, as they are compared.
     type Lanes: Few<Self::Wide>;
-    /// The elements of a vector, as they are added.
     type Terms: Few<Self::Total>;
     const LOCATES: bool;
     fn widen(self) -> Self::Wide;
     fn narrow(wide: Self::Wide) -> Self;
     fn term(self) -> Self::Total;
     fn unpack(group: Vector) -> Self::Lanes;
-    /// Returns the elements of a vector, each mapped by `of`, to be added.
     fn terms(group: Vector, of: impl Fn(Self::Total) -> Self::Total) -> Self::Terms;
-    /// Calls `take` with each element of a vector, in order.
     fn each(group: Vector, take: impl FnMut(Self::Total));
     fn nonzero(group: Vector) -> u32;
-    /// Returns the element in the lowest bits.
+    /// Returns the element that the lowest bits of `bits` represent.
     fn of_bits(bits: u64) -> Self;
-    /// Returns the first element that no other comes before, and its lane. Called only for types that
-    /// locate.
+    /// Returns the first most extreme element and its lane. Called only if [`LOCATES`](Self::LOCATES) is
+    /// `true`.
     fn first(group: Vector, before: impl Fn(Self::Wide, Self::Wide) -> bool) -> (Self::Wide, u64);
 }
 
@@ -267,8 +257,8 @@ pub(super) fn between<A: PartialOrd>(number: A, [low, high]: [A; 2]) -> bool {
     (low <= number) & (number <= high)
 }
 
-/// Implements [`Unpacked`] for numbers that the hardware compares in their memory format. Lanes are
-/// named, because LLVM 7 places an array that `map` owns in local memory.
+/// Implements [`Unpacked`] for numbers that the hardware compares in their memory format. Each lane has
+/// a variable, because LLVM 7 keeps an array in local memory if `map` is called on it.
 macro_rules! native {
     ($unpack:ident $lanes:tt: $($ty:ident added in $total:ident;)*) => {
         $(native!(@one $unpack $lanes $ty $total);)*
@@ -334,7 +324,7 @@ native! { double_words [a b]:
     f64 added in f64;
 }
 
-/// Calls `take` with each of eight numbers, which are named for the reason given at [`native!`].
+/// Calls `take` with each of eight numbers, each in a variable for the reason given at [`native!`].
 #[inline(always)]
 fn each_of([a, b, c, d, e, f, g, h]: [f32; 8], mut take: impl FnMut(f32)) {
     take(a);
@@ -495,7 +485,7 @@ impl Item for i8 {
         self.into()
     }
 
-    /// Clamps, because identities are out of range.
+    /// Clamps, because identities of [`Item::Wide`] are out of range of the element type.
     #[inline(always)]
     fn narrow(wide: i32) -> Self {
         Ord::clamp(wide, Self::MIN.into(), Self::MAX.into()) as Self
@@ -678,8 +668,8 @@ impl Packed for u8 {
     }
 }
 
-/// Implements [`Item`] for integers of 16 bits. The sum of a vector and the product of a pair fit in 32
-/// bits; sums of products are made in 64.
+/// Implements [`Item`] for integers of 16 bits. The sum of a vector and the product of two elements fit
+/// in 32 bits; sums of products need 64.
 macro_rules! halves {
     ($($ty:ident in $wide:ident, $total:ident: $of_bits:expr;)*) => {$(
         impl Item for $ty {
@@ -698,7 +688,7 @@ macro_rules! halves {
                 self.into()
             }
 
-            /// Clamps, because identities are out of range.
+            /// Clamps, because identities of [`Item::Wide`] are out of range of the element type.
             #[inline(always)]
             fn narrow(wide: $wide) -> Self {
                 Ord::clamp(wide, Self::MIN.into(), Self::MAX.into()) as Self
@@ -802,7 +792,7 @@ halves! {
     u16 in u32, u64: identity;
 }
 
-/// Returns the lower and the upper half of a word, sign- or zero-extended as their type is.
+/// Returns the lower and the upper half of a word, sign- or zero-extended.
 #[inline(always)]
 fn pair<A: Shr<u32, Output = A>>(word: u32, of_bits: impl Fn(u32) -> A) -> [A; 2] {
     [of_bits(word << 16) >> 16, of_bits(word) >> 16]
@@ -826,14 +816,14 @@ impl Bytes {
         Self { low: four(low), reach: four(high.wrapping_sub(low)) }
     }
 
-    /// Returns a word with 1 in each byte that is in the interval: modulo 256, such a byte is at most
-    /// `reach` above the lower bound, whatever the sign. No carry crosses bytes.
+    /// Returns a word with 1 in each byte that is in the interval. Modulo 256, such a byte is at most
+    /// `reach` above the lower bound, whether signed or not. No carry crosses bytes.
     #[inline(always)]
     fn inside(self, word: u32) -> u32 {
         const TOP: u32 = 0x8080_8080;
         let Self { low, reach } = self;
         let distance = ((word | TOP) - (low & !TOP)) ^ ((word ^ !low) & TOP);
-        // Top bits are set where the lower seven bits of `distance` are at most those of `reach`.
+        // Sets the top bit of bytes in which `distance` is at most `reach`, both without their top bits.
         let lower = (reach | TOP) - (distance & !TOP);
         let inside = (reach & !distance) | (!(reach ^ distance) & lower);
         (inside >> 7) & ONES
@@ -866,8 +856,8 @@ fn nonzero_halves(word: u32) -> u32 {
     (((word & LOW) + LOW) & !LOW).count_ones()
 }
 
-/// Returns the most extreme lane of a vector, in the top bits of a word. Each lane is shifted to the
-/// top, where it decides the comparison of whole words; the bits below it cannot change the result.
+/// Returns the most extreme lane of a vector, in the top bits of a word. Shifts each lane to the top of
+/// its word, where it decides the comparison of whole words. The bits below it cannot change the result.
 #[inline(always)]
 fn top_lanes<A: Ordered, E: Extreme<A>, const N: usize>(
     group: Vector,

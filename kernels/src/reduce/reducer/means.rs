@@ -1,11 +1,10 @@
 //! Means, and sums in which 2^35 elements do not overflow.
 //!
-//! A launch that has all elements of a result knows their number, so its partial results are sums alone.
-//! With a count beside each sum, columns and short rows would take up to twice as long.
+//! If one launch reduces all elements of a result, their number is known, so partial results are sums
+//! alone. With a count for each sum, columns and short rows would take up to twice as long.
 
 use core::marker::PhantomData;
 
-use warpfold_abi::arguments::ReduceCut;
 use warpfold_device::{
     Value, combined_by,
     op::{self, Number},
@@ -13,6 +12,7 @@ use warpfold_device::{
 };
 
 use super::{
+    form::{Double, written_as},
     item::{Bf16, F16, Item, Unpacked, between},
     real::{Floats, Real},
     sums::{Add, Additive, WideSum},
@@ -28,18 +28,18 @@ pub(super) trait Averaged: Item {
     fn subtotal_of(group: Vector) -> Self::Subtotal;
     fn subtotal_within(group: Vector, interval: Self::Interval) -> (u32, Self::Subtotal);
     fn tally(subtotal: Self::Subtotal) -> Self::Tally;
-    /// Converts a sum to [`Item::Total`]: of integers the lower bits, of floats the nearest number.
+    /// Converts a sum to [`Item::Total`]: the lower bits for integers, the nearest number for floats.
     fn total_of(sum: Self::Tally) -> Self::Total;
-    /// Returns what [`Item::Total`] has no room for: of integers the upper half of 128 bits, of floats
-    /// the bits of [`WideSum::wide`].
+    /// Returns the part of a sum that [`Item::Total`] cannot hold: for integers the upper half of 128
+    /// bits, for floats the bits of [`WideSum::wide`].
     fn rest_of(sum: Self::Tally) -> u64;
     fn mean_of(sum: Self::Tally, count: u64) -> f64;
 }
 
-/// Returns how many elements of a vector count, and their sum.
+/// Returns the number and the sum of a vector's elements for which `counts` returns `true`.
 #[inline(always)]
 fn gather<T: Floats>(group: Vector, counts: impl Fn(T::In) -> bool) -> (u32, <T::In as Real>::Sums) {
-    // −0 is the exact identity of addition.
+    // The sum starts at −0, the identity of float addition: +0 + −0 is +0.
     let (mut count, mut sum) = (0, -0.0);
     T::each(group, |element| {
         let is_in = counts(element);
@@ -112,7 +112,6 @@ averaged! {
     f64 in f64: |group| gather::<Self>(group, |_| true).1;
 }
 
-/// The output format of a count and a sum.
 pub(super) trait Written<T: Averaged>: 'static {
     type Output: Copy + 'static;
     fn finish(count: u64, sum: T::Tally) -> Self::Output;
@@ -130,7 +129,6 @@ impl<T: Averaged> Written<T> for MeanAlone {
     }
 }
 
-/// The output of [`CountSumMean`].
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct SumAndMean {
@@ -162,11 +160,10 @@ impl<T: Averaged> Written<T> for CountSumMean {
     }
 }
 
-/// A thread's sums, in independent accumulators.
 pub(super) type Subtotals<T> = [<T as Averaged>::Subtotal; ACCUMULATORS];
 
-/// Returns empty accumulators. They are written out, because rust-cuda's compiler would place a repeated
-/// array of 128-bit sums in local memory.
+/// Returns empty accumulators. The elements are listed one by one, because rust-cuda's compiler would
+/// place a repeated array of 128-bit sums in local memory.
 #[inline(always)]
 fn none<T: Averaged>() -> Subtotals<T> {
     let none = T::Subtotal::NONE;
@@ -193,12 +190,16 @@ impl<T: Averaged> Reduction for Mean<T> {
         T::tally(element.subtotal())
     }
 
-    /// Returns the sum undivided, because only [`write`](VectorReduction::write) knows the number of
-    /// elements.
+    /// Returns the undivided sum: only [`write`](Reduction::write) knows the number of elements.
     #[inline(always)]
     fn finish(sum: T::Tally) -> f64 {
         T::mean_of(sum, 1)
     }
+
+    written_as!(Double<T>: |sum, arguments| {
+        let elements = count(arguments);
+        (T::mean_of(sum, elements), elements)
+    });
 }
 
 impl<T: Averaged> VectorReduction for Mean<T> {
@@ -219,18 +220,11 @@ impl<T: Averaged> VectorReduction for Mean<T> {
     fn close(kept: Subtotals<T>) -> T::Tally {
         total::<T>(kept)
     }
-
-    #[inline(always)]
-    unsafe fn write(sum: T::Tally, arguments: ReduceCut<T>) {
-        // SAFETY: the caller's contract.
-        unsafe { *arguments.output.cast() = T::mean_of(sum, count(arguments)) };
-    }
 }
 
-/// A thread's count and sums, for elements that are counted.
 #[derive(Clone, Copy)]
 pub(super) struct Kept<S> {
-    /// Does not overflow: no thread takes 2^32 elements.
+    /// Does not overflow: no thread accumulates 2^32 elements.
     pub(super) count: u32,
     pub(super) sums: [S; ACCUMULATORS],
 }

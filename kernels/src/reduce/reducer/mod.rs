@@ -1,14 +1,14 @@
 //! The reducer: one launch for any number of elements, at memory bandwidth.
 //!
-//! The other variants teach; this one is what programs call. It has twelve element types, 45 operations,
-//! four on pairs of elements, one on the elements in an interval and two orders, at any alignment.
-//! `warpfold_device::reduction` loads elements and combines the results of blocks, for any operation.
-//! Here `item.rs` has what differs between the element types, `offsets.rs` the check of segment offsets,
-//! and the other files have the operations.
+//! The other variants teach; this one is for use in programs. It supports twelve element types at any
+//! alignment. It has 45 operations on elements, four on pairs of elements, sums of the elements in an
+//! interval, and top-k searches in both orders. `warpfold_device::reduction` loads elements and combines
+//! the results of blocks, for any operation. Here, `item.rs` has the element types, `offsets.rs` the
+//! check of segment offsets, and the other files the operations.
 //!
 //! Shared memory: 32 partial results; in `bulk` also three tiles (dynamic) and three mbarriers; in
 //! `segments` its tiles; in the top-k kernels one queue per warp. Barriers: 1 per block; in `bulk` 1
-//! more per tile, in `segments` up to 5, in the top-k kernels up to 4.
+//! more per tile, in `segments` up to 4 per tile and 5 per block, in the top-k kernels up to 4.
 //!
 //! Source: the suite's own.
 
@@ -16,6 +16,7 @@ mod binned;
 mod bits;
 mod exact;
 mod exponentials;
+mod form;
 mod harmonic;
 mod item;
 mod means;
@@ -97,7 +98,6 @@ macro_rules! by_width {
 }
 
 by_width! {
-    /// One partial result per warp.
     warp_values: reducer_warp_values, reducer_wide_warp_values = |words| words * WARP_SIZE;
     /// One partial result per thread of a block that reduces columns or views.
     column_values: reducer_column_values, reducer_wide_column_values =
@@ -108,12 +108,11 @@ by_width! {
 
 #[cfg(warpfold_sm_90)]
 shared_array! {
-    /// One mbarrier per tile of the ring.
     fn landed: reducer_landed = [u64; warpfold_abi::reducer::BULK_STAGES]
 }
 
-/// Declares the tiles of `segments` by element size in bytes, and by whether a partial result fits in
-/// the place of its element.
+/// Declares the tiles of `segments` by element size in bytes, and by whether partial results are stored
+/// in place of elements.
 macro_rules! tiles {
     ($($name:ident: $symbol:ident = ($bytes:literal, $in_place:literal);)*) => {$(
         shared_array! { fn $name: $symbol = [u32; layout($bytes, $in_place).words] }
@@ -128,7 +127,6 @@ tiles! {
 }
 
 shared_array! {
-    /// Positions in a tile of `write_runs` at which runs begin.
     fn run_places: reducer_run_places = [u32; TILE_KEYS]
 }
 
@@ -165,8 +163,9 @@ fn ring() -> BulkRing {
     BulkRing { tiles: crate::dynamic_shared(), landed: *landed() }
 }
 
-/// Declares the reducer's kernels for every operation and type, as `<op>_<dtype>`. Where the sign of
-/// integers does not matter, the kernels of one type serve both.
+/// Declares the reducer's kernels for every operation and type, as `<op>_<dtype>`. Operations that do
+/// not depend on the signedness of integers are declared for unsigned ones only. `sumabs` is declared
+/// for signed ones only, because it equals `sum` for unsigned ones.
 macro_rules! reducers {
     (integers $integers:tt signed $signed:tt unsigned $unsigned:tt floats $floats:tt widened $widened:tt
         double_words $double_words:tt) => {
@@ -247,7 +246,6 @@ macro_rules! reducers {
         $(reducers!(@each $part $dtype $ty, $ops);)*
     };
     (@each $part:literal $dtype:ident $ty:ty, [$($op:ident $Op:ident),*]) => {$(
-        // A scope for the alias `T`.
         #[cfg(feature = $part)]
         const _: () = {
             type T = $ty;
@@ -280,7 +278,6 @@ reducers! {
     double_words [i64 = i64, u64 = u64]
 }
 
-/// Declares the kernels that find runs of equal keys, for each key size.
 macro_rules! runs {
     ($($Key:ident)*) => {$(
         #[cfg(feature = "library")]

@@ -1,15 +1,15 @@
 //! Means and variances of floats in one pass.
 //!
-//! A thread takes a *pivot*, a finite element of its first vector if there is one, and adds up the
-//! distances of its elements from the pivot, and their squares, in double precision. Where the mean is
-//! large compared with the deviation, the distances are small, so that no large sums cancel. Threads and
-//! blocks merge means and sums of the squared distances from the means (T. F. Chan, G. H. Golub and R.
-//! J. LeVeque, *Algorithms for Computing the Sample Variance: Analysis and Recommendations*, The
-//! American Statistician 37, 1983).
+//! A thread chooses a *pivot*, a finite element of its first vector if there is one, and adds up the
+//! distances of its elements from the pivot, and their squares, in double precision. Even if the mean is
+//! large compared with the deviation, the distances are small, so that no large sums cancel. The means
+//! and the sums of squared distances from the means are then merged across threads and blocks (T. F.
+//! Chan, G. H. Golub and R. J. LeVeque, *Algorithms for Computing the Sample Variance: Analysis and
+//! Recommendations*, The American Statistician 37, 1983).
 //!
-//! For `f64`, a mean is kept as a pivot and an offset, because half a unit in the last place of the mean
-//! may be as much as the deviation. Squared distances above 2^960 are kept in units of 2^1200, so that
-//! none overflows on the way to a variance that does not.
+//! For `f64`, a mean is stored as a pivot and an offset, because half a unit in the last place of the
+//! mean may be as much as the deviation. Squared distances above 2^960 are stored in units of 2^1200, so
+//! that none overflows unless the variance does.
 
 use core::{convert::identity, marker::PhantomData};
 
@@ -23,6 +23,7 @@ use warpfold_device::{
 };
 
 use super::{
+    form::{MeanVariance, written_as},
     item::Unpacked,
     real::{Center, Floats, Real},
     skip_nan::{All, NanFilter, Numbers},
@@ -33,18 +34,18 @@ value! {
     pub(super) struct Moments<C> {
         /// The number of elements, and the flag [`FAR`].
         count: u64,
-        /// The mean, which is arbitrary for no elements.
+        /// The mean; arbitrary if there are no elements.
         mean: C,
         /// The sum of the squared distances from the mean.
         squares: f64,
     }
 }
 
-/// Set in [`Moments::count`] if the squares are in units of 2^1200.
+/// A flag in [`Moments::count`], set if [`Moments::squares`] is in units of 2^1200.
 const FAR: u64 = 1 << 63;
 
 impl<C: Center> Moments<C> {
-    /// Returns the moments of one element. One that is not finite has a distance of NaN from itself.
+    /// Returns the moments of one element; if it is not finite, the sum of squares is NaN.
     #[inline(always)]
     fn of(element: f64) -> Self {
         Self { count: 1, mean: C::at(element, 0.0), squares: element - element }
@@ -55,7 +56,7 @@ impl<C: Center> Moments<C> {
         self.count & !FAR
     }
 
-    /// Returns the squares, in units of 2^1200 if `far`.
+    /// Returns the sum of squares, in units of 2^1200 if `far`.
     #[inline(always)]
     fn squares_in(self, far: bool) -> f64 {
         let down = self.squares * DOWN * DOWN;
@@ -88,11 +89,11 @@ impl<C: Center> Operation<Moments<C>> for Merge {
         let distance = a.mean.distance(b.mean);
         let (from, to) = (a.mean.value(), b.mean.value());
         let moved = a.mean.moved(distance * share);
-        // Without branches, which would make a short launch longer.
+        // Computed without branches, which would lengthen a short launch.
         let mean = if moved.value().is_finite() {
             moved
         } else {
-            // A mean is infinite or NaN, or the distance between both overflows.
+            // A mean is infinite or NaN, or the distance between them overflows.
             C::at(if C::HAS_FAR { from * (1.0 - share) + to * share } else { from + to }, 0.0)
         };
         let is_near = distance.magnitude() <= C::NEAR && (a.count | b.count) & FAR == 0;
@@ -104,7 +105,7 @@ impl<C: Center> Operation<Moments<C>> for Merge {
     }
 }
 
-/// Returns the combination of two partial results, or exactly the other one if one has no elements.
+/// Returns the combination `both`; if `a` or `b` has no elements, returns the other one exactly.
 #[inline(always)]
 pub(super) fn unless_empty<P>((before, a): (u64, P), (behind, b): (u64, P), both: P) -> P {
     if before == 0 {
@@ -123,7 +124,7 @@ pub(super) struct Distances {
 }
 
 impl Distances {
-    // −0 is the exact identity of addition.
+    // The identity of float addition is −0: adding +0 would change −0 to +0.
     const NONE: Self = Self { sum: -0.0, squares: 0.0 };
 
     #[inline(always)]
@@ -137,8 +138,8 @@ impl Distances {
         Self { sum: self.sum + other.sum, squares: self.squares + other.squares }
     }
 
-    /// Returns the mean of `count` distances and the sum of the squared distances from it, which
-    /// rounding must not make negative.
+    /// Returns the mean of `count` distances and the sum of the squared distances from that mean.
+    /// Rounding could make this sum negative, so it is at least 0.
     #[inline(always)]
     fn centered(self, count: f64) -> (f64, f64) {
         let mean = self.sum / count;
@@ -147,13 +148,13 @@ impl Distances {
     }
 }
 
-/// A thread's accumulator. No thread takes 2^32 elements.
+/// A thread's accumulator. The count does not overflow: no thread accumulates 2^32 elements.
 #[derive(Clone, Copy)]
 pub(super) struct Kept {
     count: u32,
     pivot: f64,
     near: [Distances; ACCUMULATORS],
-    /// Far distances, each times [`DOWN`].
+    /// The distances above [`Center::NEAR`], each times [`DOWN`].
     far: Distances,
 }
 
@@ -165,13 +166,12 @@ pub(super) fn pivot<T: Unpacked<Total: Real>>(group: Vector) -> f64 {
     if found.is_finite() { found } else { 0.0 }
 }
 
-/// The mean and the variance of the elements that count.
 pub(super) struct SpreadOf<T, W>(PhantomData<(T, W)>);
 pub(super) type Spread<T> = SpreadOf<T, All>;
 pub(super) type NanSpread<T> = SpreadOf<T, Numbers>;
 
 impl<T: Floats, W: NanFilter> SpreadOf<T, W> {
-    /// Accumulates a vector element by element: some are far, or do not count.
+    /// Accumulates a vector's elements one by one, because some may be skipped or far from the pivot.
     #[inline(always)]
     fn accumulate_each(kept: &mut Kept, chain: usize, vector: Vector) {
         T::each(vector, |element| {
@@ -207,6 +207,8 @@ impl<T: Floats, W: NanFilter> Reduction for SpreadOf<T, W> {
     fn finish(moments: Self::Partial) -> [f64; 2] {
         moments.finish()
     }
+
+    written_as!(MeanVariance<T>: |moments, _arguments| (moments.finish(), moments.elements()));
 }
 
 impl<T: Floats, W: NanFilter> VectorReduction for SpreadOf<T, W> {
@@ -225,7 +227,7 @@ impl<T: Floats, W: NanFilter> VectorReduction for SpreadOf<T, W> {
         }
         let (pivot, mut distances) = (kept.pivot, Distances::NONE);
         T::each(vector, |element| distances.add(element.to_f64() - pivot));
-        // A sum with a NaN fails the comparison below, as a far distance does.
+        // A NaN fails the comparison below, as a distance above `near` does.
         let is_checked = <T::In as Real>::Center::HAS_FAR || W::SKIPS;
         let near = <T::In as Real>::Center::NEAR;
         if !is_checked || distances.squares <= near * near {
@@ -248,7 +250,7 @@ impl<T: Floats, W: NanFilter> VectorReduction for SpreadOf<T, W> {
             let near = Distances { sum: near.sum * DOWN, squares: near.squares * DOWN * DOWN };
             let (offset, squares) = far.plus(near).centered(n);
             let (count, whole) = (u64::from(count) | FAR, offset * UP);
-            // The mean is in the range of the elements, but its offset may overflow.
+            // The mean is in the range of the elements, but its offset from the pivot may overflow.
             let half = pivot * 0.5 + offset * (UP * 0.5);
             let has_offset = whole.is_finite() && (pivot + whole).is_finite();
             let mean = if has_offset { at(pivot, whole) } else { at(half * 2.0, 0.0) };

@@ -1,10 +1,10 @@
-//! The L2 norm: the square root of the sum of squares. No square overflows or vanishes on the way to a
-//! norm that does not.
+//! The L2 norm: the square root of the sum of squares. No intermediate square overflows or vanishes
+//! unless the norm does.
 //!
-//! The squares of floats of up to 32 bits are added in double precision, in which they are exact. Those
-//! of `f64` are added in three scales (J. L. Blue, *A Portable Fortran Program to Find the Euclidean
-//! Norm of a Vector*, ACM Transactions on Mathematical Software 4, 1978). The sums of integers' squares
-//! are exact.
+//! The squares of floats of up to 32 bits are added in double precision, in which they are exact. The
+//! squares of `f64` are added in three scales (J. L. Blue, *A Portable Fortran Program to Find the
+//! Euclidean Norm of a Vector*, ACM Transactions on Mathematical Software 4, 1978). The sums of
+//! integers' squares are exact.
 
 use core::marker::PhantomData;
 
@@ -12,11 +12,12 @@ use warpfold_device::{
     combined_by,
     math::{fma, sqrt},
     op::Number,
-    reduction::{Reduction, Unrolled, Vector, VectorReduction},
+    reduction::{Reduction, Unrolled, Vector, VectorReduction, count},
 };
 
 use super::{
     exact::Exact,
+    form::{Double, written_as},
     real::{Floats, Real},
     skip_nan::{All, NanFilter, Numbers},
     sums::{Add, Additive, SquareSum},
@@ -48,7 +49,7 @@ impl<T: Floats, W: NanFilter> Reduction for NormOf<T, W> {
         let [least, most] = Squares::<T>::MEDIUM;
         let mut sum = 0.0;
         T::each(vector, |element| sum = fma(element.to_f64(), element.to_f64(), sum));
-        // A NaN fails the range test, and is then skipped or added below.
+        // A sum of NaN fails this test, and the loop below skips or adds the NaN.
         let is_checked = least > 0.0 || W::SKIPS;
         if !is_checked || (least <= sum && sum <= most) {
             return Squares::<T>::of_medium(sum);
@@ -62,6 +63,8 @@ impl<T: Floats, W: NanFilter> Reduction for NormOf<T, W> {
     fn finish(sum: Squares<T>) -> f64 {
         sum.root()
     }
+
+    written_as!(Double<T>: |sum, arguments| (sum.root(), count(arguments)));
 }
 
 pub(super) struct ExactNorm<T>(PhantomData<T>);
@@ -84,6 +87,8 @@ impl<T: Exact> Reduction for ExactNorm<T> {
     fn finish(squares: T::Squares) -> f64 {
         sqrt(T::nearest_of_squares(squares))
     }
+
+    written_as!(Double<T>: |squares, arguments| (Self::finish(squares), count(arguments)));
 }
 
 impl<T: Exact> VectorReduction for ExactNorm<T> {
@@ -95,7 +100,7 @@ impl<T: Exact> VectorReduction for ExactNorm<T> {
         Self::IDENTITY
     }
 
-    /// Uses one accumulator, because only integer additions depend on the vector before.
+    /// Uses one accumulator: only integer additions depend on its value, and their latency is short.
     #[inline(always)]
     fn accumulate(kept: &mut T::Squares, _chain: usize, vector: Vector, _index: u64) {
         let (_, squares) = T::group_sums(vector);

@@ -1,5 +1,5 @@
-//! Checks of segment offsets before other kernels use them: whether they are in order, and where tiles
-//! begin on the [path](warpfold_abi::segments) of elements and segment ends.
+//! Validation of segment offsets before other kernels use them, and the search for the starts of tiles
+//! on the [path](warpfold_abi::segments) of elements and segment ends.
 
 use warpfold_abi::arguments::{CheckOffsets, FindTiles};
 use warpfold_device::{
@@ -9,13 +9,12 @@ use warpfold_device::{
     warp::{self, FULL_WARP, lane_id},
 };
 
-/// Declares a kernel with the fields of its argument struct as parameters.
 macro_rules! entry {
     ([$(#[$attr:meta])* $name:ident = $body:ident($Arguments:ident)] $($field:ident: $ty:ty),*) => {
         warpfold_device::kernel! {
             $(#[$attr])*
             pub fn $name($($field: $ty),*) {
-                // SAFETY: the caller's contract is the body's.
+                // SAFETY: the kernel has the conditions of `$body`, which its launch must meet.
                 unsafe { $body($Arguments { $($field),* }) };
             }
         }
@@ -23,18 +22,19 @@ macro_rules! entry {
 }
 
 warpfold_abi::CheckOffsets!(entry![
-    /// Finds the first invalid segment, and where tiles begin on the path. Any launch of one dimension,
-    /// in blocks of whole warps.
+    /// Finds the first invalid segment, and the starts of tiles on the [path](warpfold_abi::segments).
+    /// Launched with any one-dimensional grid, in blocks of whole warps.
     reducer_offsets_check = check(CheckOffsets)
 ]);
 
 warpfold_abi::FindTiles!(entry![
-    /// Finds where tiles begin on the path. Any launch of one dimension.
+    /// Finds the starts of tiles on the [path](warpfold_abi::segments). Launched with any
+    /// one-dimensional grid.
     reducer_offsets_tiles = find_tiles(FindTiles)
 ]);
 
 /// # Safety
-/// The arguments are what their fields say, and blocks are whole warps.
+/// The arguments are as documented at [`CheckOffsets`], and blocks consist of whole warps.
 #[inline(always)]
 unsafe fn check(arguments: CheckOffsets) {
     let CheckOffsets { segments, most, tile, report, starts, tiles, .. } = arguments;
@@ -58,20 +58,19 @@ unsafe fn check(arguments: CheckOffsets) {
             differs |= end - begin != len;
             segment += threads();
         }
-        // Once per warp, and only while the flag is clear; otherwise all threads would contend for one
-        // word.
+        // Set once per warp, and only while the flag is clear, to avoid contention for its word.
         let differs = warp::warp_vote_any(FULL_WARP, differs);
         if differs && lane_id() == 0 && load_relaxed(report.add(3)) == 0 {
             Atomic::fetch_max::<Relaxed, Device>(report.add(3), 1);
         }
     }
     let CheckOffsets { offsets, offset_words, .. } = arguments;
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller guarantees these arguments, and `find_tiles` allows offsets in any order.
     unsafe { find_tiles(FindTiles { offsets, offset_words, segments, tile, starts, tiles }) };
 }
 
 /// # Safety
-/// The arguments are what their fields say, except that offsets may be in any order.
+/// The arguments are as documented at [`FindTiles`], except that offsets may be in any order.
 #[inline(always)]
 unsafe fn find_tiles(arguments: FindTiles) {
     let FindTiles { offsets, offset_words, segments, tile, starts, tiles } = arguments;
@@ -79,8 +78,8 @@ unsafe fn find_tiles(arguments: FindTiles) {
     let offset = |index| unsafe { read_offset(offsets, offset_words, index) };
     let (first, mut at) = (offset(0), thread_index());
     while at < tiles {
-        // Binary search for the number of segment ends before the tile on the path. Of unordered offsets
-        // it finds some number up to `segments`.
+        // Binary search for the number of segments that end before the tile. If the offsets are not in
+        // order, the result is some number up to `segments`.
         let (mut least, mut more) = (0, segments);
         while least < more {
             let middle = least + (more - least) / 2;
@@ -90,7 +89,7 @@ unsafe fn find_tiles(arguments: FindTiles) {
                 more = middle;
             }
         }
-        // SAFETY: there is a word for each tile.
+        // SAFETY: `starts` has a word for each tile.
         unsafe { *starts.add(at as usize) = least };
         at += threads();
     }

@@ -6,19 +6,21 @@ use warpfold_abi::arguments::ReduceCut;
 use warpfold_device::{
     combined_by,
     op::{self, Number, Operation},
-    reduction::{Located, NOWHERE, Reduction, Unrolled, Vector, VectorReduction, located},
+    reduction::{Located, NOWHERE, Reduction, Unrolled, Vector, VectorReduction, count, located},
 };
 
-use super::item::{Item, Ordered};
+use super::{
+    form::{Count, Ends, Forms, Place, written_as},
+    item::{Item, Ordered},
+};
 
 /// A map from numbers to the terms of a sum.
 pub(super) trait Term<N>: 'static {
     fn of(number: N) -> N;
 }
 
-/// A [`Term`] with its sum over a vector.
 pub(super) trait TermOf<T: Item>: Term<T::Total> {
-    /// Returns the sum of a vector's terms; a zero vector gives zero.
+    /// Returns the sum of a vector's terms, which is zero for a vector of zeros.
     fn of_group(group: Vector) -> T::Total;
 }
 
@@ -49,7 +51,6 @@ terms! {
     Magnitude: Number::magnitude, sum_magnitudes;
 }
 
-/// The sum of the elements' terms.
 pub(super) struct SumOf<T, M>(PhantomData<(T, M)>);
 pub(super) type Sum<T> = Unrolled<SumOf<T, Itself>>;
 pub(super) type SumSq<T> = Unrolled<SumOf<T, Square>>;
@@ -79,10 +80,9 @@ impl<T: Item, M: TermOf<T>> Reduction for SumOf<T, M> {
     }
 }
 
-/// A predicate that selects elements to count.
 pub(super) trait Counted<T>: 'static {
     fn counts(element: T) -> bool;
-    /// Returns how many elements of a vector are counted; a zero vector has none.
+    /// Returns the number of a vector's elements that are counted, which is 0 for a vector of zeros.
     fn of_group(group: Vector) -> u64;
 }
 
@@ -110,6 +110,8 @@ impl<T: Copy + 'static, C: Counted<T>> Reduction for CountOf<T, C> {
     fn finish(count: u64) -> u64 {
         count
     }
+
+    written_as!(Count: |found, _arguments| (found, found));
 }
 
 pub(super) struct IsNonZero;
@@ -153,7 +155,8 @@ impl<T: Item> Reduction for ProductOf<T> {
     }
 }
 
-/// An extreme of values of type [`Item::Wide`]. A NaN beats all numbers by `op::Min` and `op::Max`.
+/// A minimum or maximum of values of type [`Item::Wide`]. With `op::Min` and `op::Max`, NaN beats all
+/// numbers.
 pub(super) trait Extreme<A: Ordered>: Operation<A> + 'static {
     /// Returns whether `a` replaces `b` as the extreme.
     fn beats(a: A, b: A) -> bool;
@@ -200,10 +203,10 @@ impl<T: Item, E: Extreme<T::Wide>> Reduction for ExtremeOf<T, E> {
     }
 }
 
-pub(super) struct EndsOf<T, L, G>(PhantomData<(T, L, G)>);
-pub(super) type MinMax<T> = Unrolled<EndsOf<T, op::Min, op::Max>>;
+pub(super) struct MinMaxOf<T, L, G>(PhantomData<(T, L, G)>);
+pub(super) type MinMax<T> = Unrolled<MinMaxOf<T, op::Min, op::Max>>;
 
-impl<T: Item, L: Extreme<T::Wide>, G: Extreme<T::Wide>> Reduction for EndsOf<T, L, G> {
+impl<T: Item, L: Extreme<T::Wide>, G: Extreme<T::Wide>> Reduction for MinMaxOf<T, L, G> {
     type Element = T;
     type Partial = (T::Wide, T::Wide);
     type Output = [T; 2];
@@ -224,17 +227,24 @@ impl<T: Item, L: Extreme<T::Wide>, G: Extreme<T::Wide>> Reduction for EndsOf<T, 
     fn finish((least, greatest): Self::Partial) -> [T; 2] {
         [T::narrow(least), T::narrow(greatest)]
     }
+
+    // If all elements are skipped, the extremes are NaN.
+    written_as!(Ends<T>: |ends, arguments| {
+        let skips_nan = L::IDENTITY.to_f64().is_nan();
+        let is_none = skips_nan && ends.0.to_f64().is_nan();
+        (Self::finish(ends), if is_none { 0 } else { count(arguments) })
+    });
 }
 
 /// The index of the first most extreme element, and that element.
 ///
-/// If the type does not [locate](Item::LOCATES), the loading loop keeps a vector's extreme with the
-/// vector's index. The lane is looked up once, in the one vector that remains at the end.
-pub(super) struct PlaceOf<T, E>(PhantomData<(T, E)>);
-pub(super) type ArgMin<T> = PlaceOf<T, op::Min>;
-pub(super) type ArgMax<T> = PlaceOf<T, op::Max>;
+/// If [`Item::LOCATES`] is `false`, the loading loop keeps a vector's extreme with the index of the
+/// vector's first element. The lane is looked up once, after the loop.
+pub(super) struct ArgExtremeOf<T, E>(PhantomData<(T, E)>);
+pub(super) type ArgMin<T> = ArgExtremeOf<T, op::Min>;
+pub(super) type ArgMax<T> = ArgExtremeOf<T, op::Max>;
 
-/// The more extreme of two located values; of equal ones, the one at the lower index.
+/// The operation that selects the more extreme of two located values, or the first of equal ones.
 #[derive(Clone, Copy)]
 pub(super) struct First<E>(PhantomData<E>);
 
@@ -248,7 +258,7 @@ impl<A: Ordered, E: Extreme<A>> Operation<Located<A>> for First<E> {
     }
 }
 
-impl<T: Item, E: Extreme<T::Wide>> Reduction for PlaceOf<T, E> {
+impl<T: Item, E: Extreme<T::Wide>> Reduction for ArgExtremeOf<T, E> {
     type Element = T;
     type Partial = Located<T::Wide>;
     type Output = [u64; 2];
@@ -264,9 +274,22 @@ impl<T: Item, E: Extreme<T::Wide>> Reduction for PlaceOf<T, E> {
         // SAFETY: elements are numbers, which have no padding.
         unsafe { located(partial.index, T::narrow(partial.value)) }
     }
+
+    const HAS_FORMS: bool = true;
+
+    #[inline(always)]
+    fn output_bytes(form: u64) -> u64 {
+        <Place as Forms<T>>::bytes(form)
+    }
+
+    #[inline(always)]
+    unsafe fn write(partial: Self::Partial, arguments: ReduceCut<T>) {
+        // SAFETY: the conditions are those of `write_apart`, and an element's index is its position.
+        unsafe { Self::write_apart(partial, arguments, |index| index) };
+    }
 }
 
-impl<T: Item, E: Extreme<T::Wide>> VectorReduction for PlaceOf<T, E> {
+impl<T: Item, E: Extreme<T::Wide>> VectorReduction for ArgExtremeOf<T, E> {
     type Accumulator = Located<T::Wide>;
     type Continued = Self;
     const RELOADS_INPUT: bool = true;
@@ -279,8 +302,8 @@ impl<T: Item, E: Extreme<T::Wide>> VectorReduction for PlaceOf<T, E> {
     #[inline(always)]
     fn accumulate(kept: &mut Self::Accumulator, _chain: usize, vector: Vector, index: u64) {
         let (value, lane) = T::first_extreme::<E>(vector);
-        // Indices ascend, so the first of equal values stays. A value equal to the identity still
-        // replaces it.
+        // Indices ascend, so the first of equal values stays. An empty accumulator is replaced even by a
+        // value that equals the identity.
         if E::beats(value, kept.value) || kept.index == NOWHERE {
             *kept = Located { value, index: index + lane };
         }
@@ -293,17 +316,10 @@ impl<T: Item, E: Extreme<T::Wide>> VectorReduction for PlaceOf<T, E> {
 
     #[inline(always)]
     fn accumulate_one(kept: &mut Self::Partial, element: T, index: u64) {
-        // As in `accumulate`.
         let value = element.wide();
         if E::beats(value, kept.value) || kept.index == NOWHERE {
             *kept = Located { value, index };
         }
-    }
-
-    #[inline(always)]
-    unsafe fn write(partial: Self::Partial, arguments: ReduceCut<T>) {
-        // SAFETY: the caller's contract.
-        unsafe { Self::write_apart(partial, arguments, |index| index) };
     }
 
     #[inline(always)]
@@ -312,29 +328,29 @@ impl<T: Item, E: Extreme<T::Wide>> VectorReduction for PlaceOf<T, E> {
         arguments: ReduceCut<T>,
         place_of: impl Fn(u64) -> u64,
     ) {
-        let ReduceCut { input, output, .. } = arguments;
-        // SAFETY: by the caller's contract, there is room for two words at a multiple of 8, and the
-        // elements that `partial` names are readable; elements are numbers, which have no padding.
+        let ReduceCut { input, .. } = arguments;
+        // SAFETY: the caller guarantees room for two words at a multiple of 8, and that the elements to
+        // which `partial` refers are readable; elements are numbers, which have no padding.
         unsafe {
             // An empty input has nothing to look up.
             if T::LOCATES || partial.index == NOWHERE {
-                *output.cast() = Self::finish(partial);
-                return;
+                return Place::write(Self::finish(partial), 0, arguments);
             }
             // Reload the element: a zero may have the other sign in `partial`, and a NaN has lost its
             // payload.
             let first = input.add(place_of(partial.index) as usize);
             let lane = first_lane(partial, arguments, first);
-            *output.cast() = located(partial.index + lane, *first.add(lane as usize));
+            let place = located(partial.index + lane, *first.add(lane as usize));
+            Place::write(place, 0, arguments);
         }
     }
 }
 
-/// Returns the distance from `first` to the element that a partial result comes from: the first equal
+/// Returns the distance from `first` to the element that `partial` was computed from: the first equal
 /// element of the vector at `first`, or 0 if `first` is a single element.
 ///
 /// # Safety
-/// The elements that `partial` names are readable from `first` on.
+/// The elements that `partial` refers to are readable from `first` on.
 #[inline(always)]
 unsafe fn first_lane<T: Item>(
     partial: Located<T::Wide>,
@@ -342,17 +358,17 @@ unsafe fn first_lane<T: Item>(
     first: *const T,
 ) -> u64 {
     let ReduceCut { head, groups, .. } = arguments;
-    // A single element that was part of a piece may have an index in this range, but not at a vector
-    // boundary.
+    // `in_group` is also true for a singly accumulated element at a vector boundary. The search then
+    // finds that element in lane 0.
     let in_group = partial.index >= head
         && partial.index < head + groups * T::LANES
         && (partial.index - head).is_multiple_of(T::LANES);
     let lanes = if in_group { T::LANES } else { 1 };
     let (mut found, mut lane) = (0, lanes);
-    // Backwards, so that the first match remains and no load depends on the one before.
+    // The loop runs backwards, so that the first match remains and no load waits for another.
     while lane > 0 {
         lane -= 1;
-        // SAFETY: by the caller's contract, all lanes are readable from `first` on.
+        // SAFETY: the caller guarantees that all lanes are readable from `first` on.
         if unsafe { *first.add(lane as usize) }.wide().same(partial.value) {
             found = lane;
         }

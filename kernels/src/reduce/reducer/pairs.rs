@@ -1,4 +1,4 @@
-//! Operations on pairs: the elements of two inputs with the same index.
+//! Operations on pairs of elements, which have the same index in two inputs.
 
 use core::marker::PhantomData;
 
@@ -9,10 +9,9 @@ use warpfold_device::{
 
 use super::{item::Item, op::Sum};
 
-/// A map from pairs to the terms of a sum.
 pub(super) trait PairTerm: 'static {
     fn of<N: Number>(a: N, b: N) -> N;
-    /// Returns the sum of two vectors' terms; zero vectors give zero.
+    /// Returns the sum of two vectors' terms, which is zero for vectors of zeros.
     fn of_groups<T: Item>(a: Vector, b: Vector) -> T::Total;
 }
 

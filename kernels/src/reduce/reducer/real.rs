@@ -13,13 +13,9 @@ use super::{
     sums::{DOWN, InThreeScales, InTwoScales, SquareSum, WideSum, power_of_two},
 };
 
-/// A float type, with the types of its statistics.
 pub(super) trait Real: Number {
-    /// The representation of a mean.
     type Center: Center;
-    /// The type of sums, in which no mean overflows.
     type Sums: WideSum;
-    /// The type of sums of squares, in which no norm overflows.
     type Squares: SquareSum;
 }
 
@@ -35,9 +31,9 @@ impl Real for f64 {
     type Squares = InThreeScales;
 }
 
-/// A mean, precise enough for the distance between two of them.
+/// A representation of a mean, precise enough to compute the distance between two means.
 pub(super) trait Center: Value {
-    /// The largest *near* distance, whose square is kept in units of 1.
+    /// The largest *near* distance. The squares of larger, *far* distances are stored scaled.
     const NEAR: f64;
     /// `true` if a distance between finite elements can be far.
     const HAS_FAR: bool;
@@ -49,7 +45,7 @@ pub(super) trait Center: Value {
     fn distance(self, other: Self) -> f64;
     /// Returns the distance times [`DOWN`], for distances that may overflow.
     fn far_distance(self, other: Self) -> f64;
-    /// Returns the mean that is a finite distance above this one.
+    /// Returns this mean plus a finite distance.
     fn moved(self, distance: f64) -> Self;
 }
 
@@ -85,7 +81,7 @@ impl Center for f64 {
 }
 
 value! {
-    /// A mean of `f64`: the sum of both fields, which is not rounded.
+    /// A mean of `f64` elements: the unrounded sum of both fields.
     pub(super) struct Offset {
         pivot: f64,
         offset: f64,
@@ -163,7 +159,6 @@ maybe_nan! {
     f64: min_number_f64, max_number_f64;
 }
 
-/// A float element type, which is reduced in the float type [`In`](Self::In).
 pub(super) trait Floats:
     Unpacked<Wide = Self::In, Total = Self::In> + Item<Wide = Self::In, Total = Self::In>
 {

@@ -1,4 +1,4 @@
-//! Operations that skip NaN: only elements that are numbers count.
+//! Operations that skip NaN.
 
 use core::marker::PhantomData;
 
@@ -12,13 +12,13 @@ use warpfold_device::{
 
 use super::{
     op::{
-        CountOf, Counted, EndsOf, Extreme, ExtremeOf, Itself, Magnitude, PlaceOf, Square, SumOf, Term,
-        TermOf,
+        ArgExtremeOf, CountOf, Counted, Extreme, ExtremeOf, Itself, Magnitude, MinMaxOf, Square, SumOf,
+        Term, TermOf,
     },
     real::{Floats, MaybeNan},
 };
 
-/// The term `M` of a number, and zero for NaN.
+/// A term that is `M` for a number and zero for NaN.
 pub(super) struct OfNumbers<M>(PhantomData<M>);
 pub(super) type NanSum<T> = Unrolled<SumOf<T, OfNumbers<Itself>>>;
 pub(super) type NanSumSq<T> = Unrolled<SumOf<T, OfNumbers<Square>>>;
@@ -38,23 +38,22 @@ impl<T: Floats, M: Term<T::In>> TermOf<T> for OfNumbers<M> {
     }
 }
 
-/// The treatment of NaN.
 pub(super) trait NanFilter: 'static {
     const SKIPS: bool;
-    /// Adds the terms that count, and returns their number.
+    /// Adds the terms that this filter counts, and returns their number.
     fn add<S: Sums, T: Terms<S::Term>>(kept: &mut Running<S>, terms: T) -> u32;
     fn counts<R: MaybeNan>(element: R) -> bool;
 
-    /// Returns the element, or zero if it does not count.
+    /// Returns the element, or zero if this filter does not count it.
     #[inline(always)]
     fn term<R: MaybeNan>(element: R) -> R {
         if Self::counts(element) { element } else { R::ZERO }
     }
 }
 
-/// All elements count, NaN included.
+/// A filter that counts all elements, including NaN.
 pub(super) struct All;
-/// The elements other than NaN count.
+/// A filter that counts all elements but NaN.
 pub(super) struct Numbers;
 
 impl NanFilter for All {
@@ -118,7 +117,6 @@ impl<T: Floats> Reduction for ProductOfNumbers<T> {
 }
 
 pub(super) struct IsNan;
-/// The number of elements that are NaN.
 pub(super) type NanCount<T> = Unrolled<CountOf<T, IsNan>>;
 
 impl<T: Floats> Counted<T> for IsNan {
@@ -133,12 +131,12 @@ impl<T: Floats> Counted<T> for IsNan {
     }
 }
 
-// Extremes skip NaN unless all elements are NaN; the index is then that of the first one.
+// Extremes skip NaN unless all elements are NaN; the index is then that of the first NaN.
 pub(super) type NanMin<T> = Unrolled<ExtremeOf<T, LeastNumber>>;
 pub(super) type NanMax<T> = Unrolled<ExtremeOf<T, GreatestNumber>>;
-pub(super) type NanMinMax<T> = Unrolled<EndsOf<T, LeastNumber, GreatestNumber>>;
-pub(super) type NanArgMin<T> = PlaceOf<T, LeastNumber>;
-pub(super) type NanArgMax<T> = PlaceOf<T, GreatestNumber>;
+pub(super) type NanMinMax<T> = Unrolled<MinMaxOf<T, LeastNumber, GreatestNumber>>;
+pub(super) type NanArgMin<T> = ArgExtremeOf<T, LeastNumber>;
+pub(super) type NanArgMax<T> = ArgExtremeOf<T, GreatestNumber>;
 
 macro_rules! number_extremes {
     ($($(#[$attr:meta])* $Name:ident: $combine:ident, $before:tt;)*) => {$(

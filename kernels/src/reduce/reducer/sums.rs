@@ -1,4 +1,4 @@
-//! Representations of sums, in which nothing overflows or vanishes on the way to a result that does not.
+//! Representations of sums in which no intermediate value overflows or vanishes unless the result does.
 
 use warpfold_device::{
     Value,
@@ -7,16 +7,16 @@ use warpfold_device::{
     value,
 };
 
-/// Returns 2 to the power of an exponent of a normal number.
+/// Returns 2^`exponent`, which must be a normal number.
 pub(super) const fn power_of_two(exponent: i64) -> f64 {
     f64::from_bits(((1023 + exponent) as u64) << 52)
 }
 
-/// The unit of numbers that are far from 0 or from a mean. Their squares are kept in units of 2^1200.
+/// A factor for numbers whose squares would underflow; [`DOWN`] is one for numbers whose squares would
+/// overflow. The squares are thereby multiplied by 2^1200 or 2^-1200.
 pub(super) const UP: f64 = power_of_two(600);
 pub(super) const DOWN: f64 = power_of_two(-600);
 
-/// A representation of a sum.
 pub(super) trait Additive: Value {
     const NONE: Self;
     fn plus(self, other: Self) -> Self;
@@ -38,8 +38,8 @@ macro_rules! additive {
 additive!(f64 i64 u64 i128 u128);
 
 value! {
-    /// A sum of integers in 96 bits, which holds 2^35 products of 16 bits or elements of 32 bits. With
-    /// 128 bits, rust-cuda's compiler would place accumulators in local memory.
+    /// A sum of integers in 96 bits, which holds 2^35 products of 16-bit integers or 2^35 elements of 32
+    /// bits. With 128 bits, rust-cuda's compiler would place accumulators in local memory.
     pub(super) struct Sum96 {
         low: u64,
         high: i32,
@@ -97,13 +97,12 @@ impl<S: Additive> Operation<S> for Add {
     }
 }
 
-/// A sum of floats that does not overflow where their mean does not.
+/// A sum of floats from which their mean can be computed without overflow.
 pub(super) trait WideSum: Additive {
     /// The largest magnitude that is added unscaled.
     const NEAR: f64;
-    /// Returns a sum whose value is `sum`, of a magnitude up to [`NEAR`](Self::NEAR).
+    /// Represents `sum`, whose magnitude must be at most [`NEAR`](Self::NEAR).
     fn of_near(sum: f64) -> Self;
-    /// Adds a number of any magnitude.
     fn accumulate(&mut self, number: f64);
     fn rounded(self) -> f64;
     /// Returns the nearest `f64` to the sum times
@@ -112,7 +111,7 @@ pub(super) trait WideSum: Additive {
     fn over(self, count: f64) -> f64;
 }
 
-/// For floats that are added in a wider type.
+/// A sum of floats of up to 32 bits, which are added in double precision.
 impl WideSum for f64 {
     const NEAR: f64 = f64::INFINITY;
 
@@ -143,7 +142,8 @@ impl WideSum for f64 {
 }
 
 value! {
-    /// A sum of `f64`, in which numbers above [`NEAR`](WideSum::NEAR) are added separately, times 2^-64.
+    /// A sum of `f64` in which magnitudes above [`NEAR`](WideSum::NEAR) are added separately, times
+    /// 2^-64.
     pub(super) struct InTwoScales {
         near: f64,
         far: f64,
@@ -160,7 +160,6 @@ impl Additive for InTwoScales {
 }
 
 impl InTwoScales {
-    /// Returns the sum of both fields, divided by `over`.
     #[inline(always)]
     fn scaled(self, over: f64) -> f64 {
         let is_near = self.far == 0.0;
@@ -204,16 +203,16 @@ impl WideSum for InTwoScales {
 }
 
 pub(super) trait SquareSum: Additive {
-    /// The smallest sum, other than 0, and the largest one of a vector's squares that is added unscaled.
+    /// The least and the greatest sum of a vector's squares that are added unscaled.
     const MEDIUM: [f64; 2];
-    /// Returns a sum whose value is `sum`, which is in the range [`MEDIUM`](Self::MEDIUM).
+    /// Represents `sum`, which must be in the range [`MEDIUM`](Self::MEDIUM).
     fn of_medium(sum: f64) -> Self;
     /// Adds the square of a number of any magnitude.
     fn accumulate(&mut self, number: f64);
     fn root(self) -> f64;
 }
 
-/// For floats whose squares are in the range of `f64`.
+/// A sum for floats of up to 32 bits, whose squares are in the range of `f64`.
 impl SquareSum for f64 {
     const MEDIUM: [f64; 2] = [0.0, f64::INFINITY];
 
@@ -235,10 +234,10 @@ impl SquareSum for f64 {
 
 value! {
     pub(super) struct InThreeScales {
-        /// Numbers below 2^-450, each times 2^600 before it is squared.
+        /// Sum of the squares of the numbers below 2^-450, each number scaled by 2^600.
         small: f64,
         medium: f64,
-        /// Numbers above 2^480, each times 2^-600 before it is squared.
+        /// Sum of the squares of the numbers above 2^480, each number scaled by 2^-600.
         large: f64,
     }
 }
@@ -257,7 +256,7 @@ impl Additive for InThreeScales {
 }
 
 impl SquareSum for InThreeScales {
-    // A square that underflows is less than 2^-170 of such a sum.
+    // A square that underflows is less than 2^-170 of a sum in this range.
     const MEDIUM: [f64; 2] = [power_of_two(-900), power_of_two(960)];
 
     #[inline(always)]

@@ -1,9 +1,9 @@
 //! The third central moment of floats in one pass.
 //!
-//! A thread adds up the distances of its elements from a pivot, their squares and their cubes, as
-//! [`moments`](super::moments) does. Threads and blocks merge means and sums of the squared and cubed
-//! distances from the means (P. Pébay, *Formulas for Robust, One-Pass Parallel Computation of
-//! Covariances and Arbitrary-Order Statistical Moments*, Sandia Report SAND2008-6212, 2008).
+//! A thread adds up the distances of its elements from a pivot, their squares and their cubes, as in
+//! [`moments`](super::moments). The means and the sums of squared and cubed distances from the means are
+//! then merged across threads and blocks (P. Pébay, *Formulas for Robust, One-Pass Parallel Computation
+//! of Covariances and Arbitrary-Order Statistical Moments*, Sandia Report SAND2008-6212, 2008).
 
 use core::marker::PhantomData;
 
@@ -16,6 +16,7 @@ use warpfold_device::{
 };
 
 use super::{
+    form::{Double, written_as},
     moments::{pivot, unless_empty},
     real::{Center, Floats, Offset},
     skip_nan::{All, NanFilter, Numbers},
@@ -24,8 +25,8 @@ use super::{
 value! {
     pub(super) struct Moments {
         count: u64,
-        /// The mean, which is arbitrary for no elements. Rounded, it could be off by as much as the
-        /// deviation.
+        /// The mean; arbitrary if there are no elements. A mean rounded to one `f64` could be off by as
+        /// much as the deviation.
         mean: Offset,
         /// The sum of the squared distances from the mean.
         squares: f64,
@@ -86,7 +87,7 @@ impl Distances {
     }
 }
 
-/// A thread's accumulator. No thread takes 2^32 elements.
+/// A thread's accumulator. The count does not overflow: no thread accumulates 2^32 elements.
 #[derive(Clone, Copy)]
 pub(super) struct Accumulator {
     count: u32,
@@ -108,7 +109,7 @@ impl<T: Floats, W: NanFilter> Reduction for ThirdMomentOf<T, W> {
     #[inline(always)]
     fn map(element: T, _index: u64) -> Self::Partial {
         let number = element.term().to_f64();
-        // 0, or NaN if the element is not finite.
+        // The difference is 0, or NaN if the element is not finite.
         let distance = number - number;
         let mean = Offset::at(number, 0.0);
         let one = Moments { count: 1, mean, squares: distance, cubes: distance };
@@ -119,6 +120,8 @@ impl<T: Floats, W: NanFilter> Reduction for ThirdMomentOf<T, W> {
     fn finish(moments: Self::Partial) -> f64 {
         moments.cubes / moments.count as f64
     }
+
+    written_as!(Double<T>: |moments, _arguments| (Self::finish(moments), moments.count));
 }
 
 impl<T: Floats, W: NanFilter> VectorReduction for ThirdMomentOf<T, W> {

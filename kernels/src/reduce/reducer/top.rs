@@ -12,14 +12,13 @@ use super::{
     op::Extreme,
 };
 
-/// The order from the most extreme element on, with NaN before all numbers.
+/// The order that begins with the most extreme element; NaN comes before all numbers.
 pub(super) struct TopOf<T, E>(PhantomData<(T, E)>);
 pub(super) type Largest<T> = TopOf<T, op::Max>;
 pub(super) type Smallest<T> = TopOf<T, op::Min>;
 
-/// An extreme with keys that order all elements.
 pub(super) trait Ranks<A: Ordered>: Extreme<A> {
-    /// Returns a key that is the larger of two exactly if its value [beats](Extreme::beats) the other.
+    /// Returns a key that is larger than that of any value which `a` [beats](Extreme::beats).
     fn key(a: A) -> A::Key;
 }
 

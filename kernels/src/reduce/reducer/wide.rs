@@ -15,9 +15,9 @@ pub(super) trait Widest: Item {
     /// The wider type, which holds each element exactly.
     type Widest: Number;
     fn widest(self) -> Self::Widest;
-    /// Returns the sum of a vector; a zero vector gives zero.
+    /// Returns the sum of a vector, which is zero for a vector of zeros.
     fn sum_widest(group: Vector) -> Self::Widest;
-    /// The sum as it is written, at a multiple of 8.
+    /// The output format; results are aligned to 8 bytes.
     type Output: Copy + 'static;
     fn output(sum: Self::Widest) -> Self::Output;
 }
@@ -44,7 +44,7 @@ macro_rules! widest {
             }
         }
     )*};
-    // Lanes are named, because LLVM 7 places an array that `map` owns in local memory.
+    // Each lane has a variable, because LLVM 7 keeps an array in local memory if `map` is called on it.
     (@ [$($lane:ident)*] in $wide:ident = $unpacked:expr) => {{
         let [$($lane),*] = $unpacked;
         [$($wide::from($lane)),*].tree_reduce(Number::add)
@@ -59,7 +59,7 @@ widest! {
     u64 in u128: [a b], written as [u64; 2]: words;
 }
 
-/// Returns the words of a sum, the lowest one first: a result need not be at a multiple of 16.
+/// Returns the words of a sum, lower word first, because a `u128` would be aligned to 16 bytes.
 #[inline(always)]
 fn words(sum: u128) -> [u64; 2] {
     [sum as u64, (sum >> 64) as u64]

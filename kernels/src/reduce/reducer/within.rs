@@ -6,8 +6,9 @@ use warpfold_abi::binned::{Float, Partial, Running, Terms};
 use warpfold_device::reduction::{FilteredReduction, Vector};
 
 use super::{
-    binned::{Binned, Ending, Part, Rounded},
+    binned::{Binned, BinnedOutput, Part, Rounded},
     exact::{BinnedStatistic, CountedBins},
+    form::OneForm,
     item::{Unpacked, between},
     means::{Averaged, CountAndSum, CountSumMean, Kept},
     real::MaybeNan,
@@ -39,16 +40,15 @@ impl<T: Averaged> FilteredReduction for Within<T> {
     }
 }
 
-/// The count, the binned sum and the mean, in the output format `E`.
 pub(super) struct Ended<E>(PhantomData<E>);
 
 impl<T, E> BinnedStatistic<T> for Ended<E>
 where
     T: Unpacked<Total: Binned>,
-    E: Ending<T::Total>,
+    E: BinnedOutput<T::Total>,
 {
     type Sums = T::Total;
-    type Output = E::Counted;
+    type Forms = OneForm<E::Counted>;
 
     #[inline(always)]
     fn term(number: T::Total) -> T::Total {
@@ -61,7 +61,6 @@ where
     }
 }
 
-/// The count, the [binned](warpfold_abi::binned) sum and the mean of the floats in an interval.
 pub(super) struct BinnedWithinOf<T, E>(PhantomData<(T, E)>);
 pub(super) type BinnedWithin<T> = BinnedWithinOf<T, Rounded>;
 pub(super) type BinnedWithinPart<T> = BinnedWithinOf<T, Part>;
@@ -69,10 +68,10 @@ pub(super) type BinnedWithinPart<T> = BinnedWithinOf<T, Part>;
 impl<T, E> FilteredReduction for BinnedWithinOf<T, E>
 where
     T: Unpacked<Total: Binned + MaybeNan + PartialOrd, Terms: Terms<<T as Unpacked>::Total>>,
-    E: Ending<T::Total>,
+    E: BinnedOutput<T::Total>,
 {
     type Reduction = CountedBins<T, All, Ended<E>>;
-    /// The bounds in the type of sums, which preserves the order of elements.
+    /// The bounds in the type of sums. The conversion to this type preserves the order of elements.
     type Interval = [T::Total; 2];
 
     #[inline(always)]
