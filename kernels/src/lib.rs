@@ -1,18 +1,18 @@
 //! The device crate: every kernel of the suite, compiled to PTX.
 //!
-//! One file per variant. One identifier is the module, the prefix of the PTX symbols
-//! (`<variant>_<op>_<dtype>`), the binary and the JSON key. Kernels access the hardware only through
-//! `warpfold-device` and compile under both code generators, rustc's own NVPTX target and rust-cuda's
-//! `rustc_codegen_nvvm`. Their parameters are the structs of `warpfold-abi`.
+//! Each variant of a kernel has one file. The file's name is also the name of the program that runs the
+//! variant, its key in JSON and the prefix of its PTX symbols (`<variant>_<op>_<dtype>`). Kernels access
+//! the hardware only through `warpfold-device` and compile under both code generators, rustc's own NVPTX
+//! target and rust-cuda's `rustc_codegen_nvvm`. Their parameters are structs of `warpfold-abi`.
 #![no_std]
 #![feature(abi_ptx, asm_experimental_arch)]
 #![feature(macro_metavar_expr_concat)]
-// Without a part's feature its functions are compiled, but no kernel uses them.
+// If one of these features is off, functions that only its kernels call are unused.
 #![cfg_attr(
     not(all(feature = "suite", feature = "library", feature = "matrices")),
     allow(dead_code, unused_imports, unused_macros)
 )]
-// The driver calls the kernels; their modules' docs state the contract.
+// Kernels are launched, not called. The docs of their modules state the launch conditions.
 #![allow(clippy::missing_safety_doc)]
 
 #[cfg(feature = "suite")]

@@ -1,7 +1,7 @@
 //! A gather: thread i copies element `index[i]` of the input to element i of the output.
 //!
-//! Shows the **worst case of reading**: with a random permutation every lane's element is in another
-//! sector, and with a large input no cache retains the sectors for later lanes. The indices are read and
+//! Shows the **worst case of reading**: with a random permutation each lane of a warp reads a different
+//! sector, and with a large input no cache retains the sectors for later warps. The indices are read and
 //! the output is written coalesced.
 //!
 //! - Launch: n threads. Result: `output[i] = input[index[i]]` for i < n.
@@ -26,7 +26,7 @@ unsafe fn copy_random<T: Word>(CopyRandom { input, index, n, output }: CopyRando
     let i = grid::thread_index() as usize;
     // ladder: copy
     if (i as u64) < n {
-        // SAFETY: i < n, and the index is one of the input's.
+        // SAFETY: i < n, and `index` holds only indices of readable elements of `input`.
         unsafe { *output.add(i) = *input.add(*index.add(i) as usize) };
     }
     // ladder: end

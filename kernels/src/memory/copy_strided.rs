@@ -25,7 +25,7 @@ unsafe fn copy_strided<T: Word>(CopyStrided { input, n, stride, output }: CopySt
     let i = grid::thread_index();
     // ladder: copy
     if i < n {
-        // SAFETY: i is at most n - 1.
+        // SAFETY: i is at most n - 1, so i · stride is the index of a readable element.
         unsafe { *output.add(i as usize) = *input.add((i * stride) as usize) };
     }
     // ladder: end

@@ -1,6 +1,7 @@
 //! Memory access patterns: kernels that move elements without computing, measured by their bandwidth.
 //!
-//! Elements are moved as bits, so a type stands for its size: `f32` for 4 bytes, `f64` for 8.
+//! Elements are moved as bits, so `f32` stands for all types of 4 bytes, and `f64` for those of 8. Lines
+//! `// ladder: NAME` and `// ladder: end` enclose code that docs/ quotes.
 
 pub mod copy_random;
 pub mod copy_strided;
@@ -17,20 +18,20 @@ macro_rules! entries {
         $crate::memory::entries!(@entry $body $Arguments $ty);
     )*};
     (@entry $body:ident $Arguments:ident $ty:ident) => {
-        // The constant is a scope for `T`; the driver finds the entry by its symbol.
+        // The constant is a scope for the alias `T`. The driver finds the entry by its symbol.
         #[allow(unreachable_pub)]
         const _: () = {
             type T = $ty;
             warpfold_abi::$Arguments!($crate::memory::entries![$body $Arguments $ty]);
         };
     };
-    // The struct's macro calls back with its fields.
+    // The macro named like the struct calls this rule with the struct's fields.
     ([$body:ident $Arguments:ident $ty:ident] $($field:ident: $field_ty:ty),*) => {
         warpfold_device::kernel! {
             #[doc = concat!("`", stringify!($body), "` of ", stringify!($ty), ".")]
             pub fn ${concat($body, _, $ty)}($($field: $field_ty),*) {
                 let arguments = warpfold_abi::arguments::$Arguments { $($field),* };
-                // SAFETY: the caller's contract is the body's.
+                // SAFETY: the kernel has the conditions of `$body`, which its launch must meet.
                 unsafe { $body::<$ty>(arguments) }
             }
         }

@@ -6,7 +6,6 @@ use warpfold_abi::{
     transpose::{ROWS, TILE},
 };
 
-/// Elements that each thread moves.
 pub(super) const TURNS: u32 = TILE / ROWS;
 
 /// Returns the first column and row of this block's tile in the input.
@@ -15,7 +14,7 @@ pub(super) fn corner() -> (u64, u64) {
     (u64::from(block_idx_x()) * u64::from(TILE), u64::from(block_idx_y()) * u64::from(TILE))
 }
 
-/// Returns the row of the tile whose element in column `thread_idx_x` this thread moves in a turn.
+/// Returns the row, within the tile, of the element that this thread moves in iteration `turn`.
 #[inline(always)]
 pub(super) fn row(turn: u32) -> u32 {
     thread_idx_y() + turn * ROWS
@@ -50,22 +49,22 @@ tiles! {
 }
 // ladder: end
 
-/// Transposes through a tile in shared memory: rows of the input are written to its rows, and its
-/// columns to rows of the output, so that both accesses of global memory are coalesced.
+/// Transposes through a tile in shared memory: copies rows of the input to rows of the tile, then
+/// columns of the tile to rows of the output, so that both accesses of global memory are coalesced.
 ///
 /// # Safety
-/// `input` has the elements of a matrix of `width` columns and `height` rows, `output` as many writable
-/// ones that do not overlap them. Called by all threads of a block of `TILE` by `ROWS`; the grid covers
-/// the matrix, with tiles along x for the columns.
+/// `input` has `width` · `height` readable elements and `output` as many writable ones; the two do not
+/// overlap. All threads of a block of `TILE` by `ROWS` call this. The grid has a block for each tile;
+/// `block_idx_x` selects the tile's columns.
 #[inline(always)]
 pub(super) unsafe fn transpose<T: Tiled<PITCH>, const PITCH: u32>(
     Transpose { input, width, height, output }: Transpose<T>,
 ) {
     let ((left, top), tx) = (corner(), thread_idx_x());
     let tile = T::tile();
-    // SAFETY: tx and ty are below TILE, and the tests keep (x, y) inside the matrices; the block barrier
-    // separates writes from reads. Only written elements of the tile are read: (x, y) of the output is
-    // (y, x) of the input, and inside exactly when that is.
+    // SAFETY: tx and ty are below TILE, and the `if`s keep (x, y) inside the matrices; the block barrier
+    // separates writes from reads. Only written elements of the tile are read: element (x, y) of the
+    // output is element (y, x) of the input, and one is inside its matrix exactly if the other is.
     unsafe {
         // ladder: through
         for ty in (0..TURNS).map(row) {
@@ -75,7 +74,7 @@ pub(super) unsafe fn transpose<T: Tiled<PITCH>, const PITCH: u32>(
             }
         }
         sync_threads();
-        // The tile's place in the output is mirrored, and its columns are rows there.
+        // The tile's position in the output is transposed, and its columns are written as rows.
         for ty in (0..TURNS).map(row) {
             let (x, y) = (top + u64::from(tx), left + u64::from(ty));
             if x < height && y < width {

@@ -1,7 +1,7 @@
 //! `transpose_shared` with rows of the tile 33 elements apart.
 //!
-//! Removes the **bank conflicts**: the unused column shifts each row by one bank, so that the elements
-//! of a column are in 32 different banks.
+//! Removes the **bank conflicts**: the unused 33rd column shifts each row by one bank, so that the
+//! elements of a column are in 32 different banks.
 //!
 //! - Launch, steps and result: as `transpose_shared`.
 //! - Barriers: 1. Shared memory: 1056 elements, static. No bank conflicts.
@@ -19,10 +19,10 @@ use warpfold_abi::arguments::Transpose;
 entries!(transpose_padded(Transpose) for f32 f64);
 
 /// # Safety
-/// `input` has the elements of a matrix of `width` columns and `height` rows, `output` as many writable
-/// ones that do not overlap them. Blocks have 32 by 8 threads, and the grid covers the matrix.
+/// `input` has `width` · `height` readable elements and `output` as many writable ones; the two do not
+/// overlap. Blocks have 32 by 8 threads, and the grid covers the matrix.
 #[inline(always)]
 unsafe fn transpose_padded<T: Tiled<33>>(matrix: Transpose<T>) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller guarantees the matrices, the block size and the grid, as `transpose` requires.
     unsafe { tile::transpose(matrix) };
 }

@@ -1,6 +1,6 @@
 //! The grid-stride loop and tree of `grid_stride`, then one atomic per block.
 //!
-//! Removes the **second launch** in the simplest way: one atomic per block causes little contention.
+//! Removes the **second launch** in the simplest way: by one atomic per block, with little contention.
 //!
 //! - Steps: grid-stride loop into a register; shared-memory tree; thread 0 combines the block's value
 //!   atomically into `output[0]`, which must hold the identity before the launch.
@@ -19,8 +19,8 @@ entries!(atomic_blocks(Reduce) for i32 u32 i64 u64 f32 f64);
 /// launch gives one element of dynamic shared memory per thread.
 #[inline(always)]
 unsafe fn atomic_blocks<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
-    // SAFETY: the caller's contract; all threads of the block take part in the tree; the result is only
-    // accessed atomically.
+    // SAFETY: the input has `n` elements; all threads of the block call `tree`, which has the shared
+    // memory that it needs; the result is only accessed atomically.
     unsafe {
         // ladder: atomic
         let value = steps::tree::<T, R>(steps::load_grid_stride::<T, R>(input, n));

@@ -7,7 +7,7 @@
 //!   the identity before the launch.
 //! - Barriers: none. Shared memory: none.
 //! - Float sums are not reproducible: the values are combined in the order of arrival.
-//! - An f32 sum treats subnormal numbers as zero, because the memory's adder does.
+//! - An f32 sum treats subnormal numbers as zero, because atomic additions in global memory do.
 //! - The profiler shows: as many atomics as threads, all to one address; the compiler aggregates atomics
 //!   on 32-bit integers per warp.
 //!
@@ -26,11 +26,11 @@ unsafe fn atomic_per_thread<T: Element, R: Reduction<T>>(Reduce { input, n, outp
     let mut value = R::IDENTITY;
     let mut i = grid::thread_index();
     while i < n {
-        // SAFETY: i < n.
+        // SAFETY: i < n, the number of readable elements.
         value = R::combine(value, R::map(unsafe { *input.add(i as usize) }));
         i += grid::threads();
     }
-    // SAFETY: the result is only accessed atomically.
+    // SAFETY: the output is live memory that is only accessed atomically.
     unsafe { R::combine_atomically(output, value) };
     // ladder: end
 }

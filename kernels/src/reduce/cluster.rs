@@ -8,11 +8,11 @@
 //!   block's value to element `cluster_rank` of an array in the first block; cluster barrier; thread 0
 //!   of the first block combines the eight values and writes `output[block_idx / 8]`.
 //! - Launch: clusters of eight blocks along x, so a multiple of eight blocks.
-//! - Barriers: 1 + log2(block) of the block, two of the cluster. The first one is needed because a
-//!   block's shared memory may be written remotely only after the block has started; threads arrive
-//!   before they load and wait after the tree, when the other blocks have usually arrived. The second
-//!   one publishes the values, and keeps the first block from exiting before they are written. No block
-//!   accesses another's shared memory after it, so blocks may exit in any order.
+//! - Barriers: 1 + log2(block) of the block, two of the cluster. The cluster's first one: a block's
+//!   shared memory may be written remotely only after the block has started; threads arrive at it
+//!   before their loads, and wait for it after the tree, when the other blocks have usually arrived.
+//!   The second one publishes the values, and keeps the first block from exiting before they are
+//!   written. No block accesses another's shared memory after it, so blocks may exit in any order.
 //! - Shared memory: one element per thread and eight elements, static. No bank conflicts.
 //! - The profiler shows: one remote store per block.
 //!
@@ -37,9 +37,9 @@ shared_array! {
 unsafe fn cluster<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = of_blocks().cast::<T>();
     let (tid, rank) = (thread_idx_x(), cluster_rank());
-    // SAFETY: the caller's contract; all threads of the block take part in the tree, and all threads of
-    // the cluster in both cluster barriers. Between these all blocks are resident, and each writes its
-    // own element; the elements are read after the second barrier.
+    // SAFETY: `input`, `output` and the clusters are as the caller guarantees; all threads of the block
+    // call `tree`, and all threads of the cluster reach both cluster barriers. Between these all blocks
+    // are resident, and each writes its own element; the elements are read after the second barrier.
     unsafe {
         // ladder: meeting
         arrive_relaxed();

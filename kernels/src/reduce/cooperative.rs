@@ -1,15 +1,15 @@
 //! One cooperative launch with a barrier over the whole grid.
 //!
-//! Removes the **second launch**: all blocks wait for each other, which ends because a cooperative
+//! Removes the **second launch**: all blocks wait for each other. The wait ends, because a cooperative
 //! launch guarantees that all blocks are resident together.
 //!
 //! - Steps: grid-stride loop into a register; shared-memory tree; thread 0 stores the block's value to
 //!   `partials[block_idx]`; grid barrier; block 0 strides over the partials and runs the tree again; its
 //!   thread 0 writes `output[0]`.
-//! - The barrier: each block adds 1 to one counter, but block 0 adds as much as flips the top bit when
-//!   all blocks have arrived; thread 0 of each block waits for the flip. Either state of the bit may be
-//!   the first one, so the counter needs no reset between launches. It must be zero before the first.
-//!   Launches that may overlap need a workspace each.
+//! - The barrier: each block adds 1 to one counter, except that block 0 adds the amount that flips the
+//!   top bit once all blocks have arrived; thread 0 of each block waits for the flip. This works from
+//!   either state of the bit, so the counter needs no reset between launches. It must be zero before the
+//!   first launch. Launches that may overlap need separate counters and partials.
 //! - Barriers: 3 + log2(block), two of them around the wait for the grid; block 0 has 1 + log2(block)
 //!   more. Shared memory: one element per thread.
 //!
@@ -22,14 +22,14 @@ use warpfold_device::atomic::{AcqRel, Atomic, Device, load_acquire};
 entries!(cooperative(ReduceOnce) for i32 u32 i64 u64 f32 f64);
 
 /// # Safety
-/// `input` has `n` readable elements, `partials` one element per block; `counter` is as the last launch
-/// left it or zero, `output` writable, and no other launch uses these three; all blocks are resident;
-/// the launch gives one element of dynamic shared memory per thread.
+/// `input` has `n` readable elements, `partials` one element per block; `output` is writable; `counter`
+/// is zero or as the last launch left it; no other launch uses `partials`, `counter` or `output`; all
+/// blocks are resident; the launch gives one element of dynamic shared memory per thread.
 #[inline(always)]
 unsafe fn cooperative<T: Element, R: Reduction<T>>(
     ReduceOnce { input, n, partials, counter, output }: ReduceOnce<T>,
 ) {
-    // SAFETY: all threads take part in the tree; until the grid barrier, which all blocks reach, only
+    // SAFETY: all threads of the block call `tree`; until the grid barrier, which all blocks reach, only
     // this block accesses partials[block_idx].
     unsafe {
         let value = steps::tree::<T, R>(steps::load_grid_stride::<T, R>(input, n));
@@ -48,12 +48,12 @@ unsafe fn cooperative<T: Element, R: Reduction<T>>(
 }
 
 /// # Safety
-/// All threads of all blocks call it, all blocks are resident together, and only this barrier uses
-/// `counter`.
+/// All threads of all blocks call this, all blocks are resident, and only this barrier uses `counter`.
 #[inline(always)]
 unsafe fn sync_grid(counter: *mut u32) {
     const FLIPPED: u32 = 1 << 31;
-    // SAFETY: the caller's contract; the block barriers order thread 0's accesses for the whole block.
+    // SAFETY: all blocks are resident and call this, as the caller guarantees; the block barriers order
+    // thread 0's accesses for the whole block.
     unsafe {
         // ladder: barrier
         sync_threads();

@@ -24,10 +24,10 @@ unsafe fn first_add<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Re
     let segment = 2 * u64::from(block_dim_x()) * u64::from(block_idx_x());
     let first = segment + u64::from(thread_idx_x());
     let load = |i: u64| {
-        // SAFETY: i < n.
+        // SAFETY: i < n, the number of readable elements.
         if i < n { R::map(unsafe { *input.add(i as usize) }) } else { R::IDENTITY }
     };
-    // Both loads before either value is used: two under way.
+    // Both loads precede the first use of a value, so two are in flight.
     let (a, b) = (load(first), load(first + u64::from(block_dim_x())));
     // SAFETY: all threads of the block take part, and `output` has an element per block.
     unsafe { steps::write_block(output, steps::tree::<T, R>(R::combine(a, b))) };

@@ -1,7 +1,7 @@
 //! Many elements per thread, combined in a register before the tree.
 //!
 //! Removes most of the **tree**: its cost is paid once per resident thread, not once per element. The
-//! grid fills the device once and strides over the input: cost-optimal work per thread.
+//! grid has only as many blocks as are resident at once, and strides over the input.
 //!
 //! - Steps: grid-stride loop into a register; shared memory, barrier; log2(block) times: combine,
 //!   barrier; thread 0 writes `output[block_idx]`.
@@ -24,7 +24,7 @@ pub(super) unsafe fn grid_stride<T: Element, R: Reduction<T>>(Reduce { input, n,
     let mut value = R::IDENTITY;
     let mut i = grid::thread_index();
     while i < n {
-        // SAFETY: i < n.
+        // SAFETY: i < n, the number of readable elements.
         value = R::combine(value, R::map(unsafe { *input.add(i as usize) }));
         i += grid::threads();
     }

@@ -1,11 +1,11 @@
 //! One element per thread; at step s = 1, 2, 4, … each thread whose index is a multiple of 2s combines
-//! its value with that of thread index + s.
+//! its value with that of the thread at index + s.
 //!
-//! The first rung. It removes nothing and shows **warp divergence**: active threads are 2s apart, so
-//! until the last steps every warp of the block issues for a few active lanes. With 256 threads these
-//! are 8 + 8 + 8 + 8 + 8 + 4 + 2 + 1 = 47 active warp-steps, where consecutive threads need 12. LLVM
-//! proves that 2s is a power of two and compiles the remainder to a mask; a compiler that divides (nvcc,
-//! in the CUDA C twin) takes twice the time.
+//! The baseline: it removes nothing and shows **warp divergence**. Active threads are 2s apart, so
+//! until the last steps every warp executes with a few active lanes. With 256 threads the tree takes 8 +
+//! 8 + 8 + 8 + 8 + 4 + 2 + 1 = 47 active warp-steps, where consecutive threads need 12. LLVM proves that
+//! 2s is a power of two and compiles the remainder to a mask; with a division (from nvcc, in the CUDA C
+//! twin) the kernel takes twice the time.
 //!
 //! - Steps: load to shared memory, barrier; log2(block) times: test, combine, barrier; thread 0 writes
 //!   `output[block_idx]`.
@@ -29,8 +29,8 @@ entries!(interleaved_modulo(Reduce) for i32 u32 i64 u64 f32 f64);
 unsafe fn interleaved_modulo<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
     let (tid, i) = (thread_idx_x(), grid::thread_index());
-    // SAFETY: i < n where the input is read; tid + s is below the block size, a power of two, because
-    // tid is a multiple of 2s below it; a barrier separates one thread's write from another's read.
+    // SAFETY: i < n where the input is read. The block size is a multiple of 2s, and so is tid, hence
+    // tid + s is below the block size. A barrier separates one thread's write from another's read.
     unsafe {
         values.set(tid, if i < n { R::map(*input.add(i as usize)) } else { R::IDENTITY });
         sync_threads();
@@ -38,7 +38,7 @@ unsafe fn interleaved_modulo<T: Element, R: Reduction<T>>(Reduce { input, n, out
         // ladder: tree
         let mut s = 1;
         while s < block_dim_x() {
-            // A plain `%` would leave a panic path for a divisor of zero.
+            // 2s is not zero, but a plain `%` would leave a panic path for that case.
             if tid % NonZeroU32::new_unchecked(2 * s) == 0 {
                 values.set(tid, R::combine(values.get(tid), values.get(tid + s)));
             }

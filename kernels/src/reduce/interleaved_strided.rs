@@ -1,9 +1,9 @@
-//! The interleaved tree with consecutive threads: at step s = 1, 2, 4, … thread t combines at 2st.
+//! The interleaved tree with consecutive threads: at step s, thread t combines values 2st and 2st + s.
 //!
 //! Removes the **divergence** of the modulo tree: the first threads are active, so whole warps are
-//! active or idle (12 active warp-steps with 256 threads where the modulo tree has 47). In exchange
-//! their addresses are 2s apart, and several lanes access one bank of shared memory: with 4-byte
-//! elements two of them at s = 1, then four, up to a 32nd of the block.
+//! active or idle (12 active warp-steps with 256 threads where the modulo tree has 47). In exchange the
+//! addresses of the active threads are 2s apart, and several lanes access one bank of shared memory:
+//! with 4-byte elements two lanes at s = 1, then four, up to block / 32 lanes.
 //!
 //! - Steps: load to shared memory, barrier; log2(block) times: combine, barrier; thread 0 writes
 //!   `output[block_idx]`.

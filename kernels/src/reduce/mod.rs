@@ -1,13 +1,13 @@
-//! Reductions: n values to one. Every rung has `sum`, `min`, `max` and `sumsq`, the sum of the squares;
-//! the reducer also has `argmin` and `argmax`, the index of the first extreme.
+//! Reductions: n values to one. Every kernel has the operations `sum`, `min`, `max` and `sumsq`, the sum
+//! of the squares; the [`reducer`] has more.
 //!
-//! Every kernel takes `input` of `n` elements. A kernel with one value per block writes
-//! `output[block_idx]`, and the host reduces these by further launches until one is left. Blocks are
+//! Every kernel takes `input` of `n` elements. If each block has a result, the kernel writes it to
+//! `output[block_idx]`, and the host reduces these results by further launches. Blocks are
 //! one-dimensional, of a power of two from 32 to 1024 threads. A kernel that keeps one element per
-//! thread in shared memory needs as much dynamic shared memory from the launch; the others need none.
+//! thread in shared memory needs dynamic shared memory of that size; the others need none.
 //!
-//! Each file writes out the step that it introduces. Steps of earlier files are in `steps`; collectives
-//! come from `warpfold-device` after the rung that introduces them.
+//! Each file contains the step that it introduces. Steps of earlier files are in `steps` or in
+//! `warpfold-device`. Lines `// ladder: NAME` and `// ladder: end` enclose code that docs/ quotes.
 //!
 //! `bulk_copy` and `cluster` need compute capability 9.0 and are left out for an older architecture.
 
@@ -60,7 +60,7 @@ macro_rules! entries {
         $crate::reduce::entries!(@entry $body $Arguments sumsq SumSq $ty);
     )*};
     (@entry $body:ident $Arguments:ident $op:ident $Op:ident $ty:ident) => {
-        // The constant is a scope for `T`; the driver finds the entry by its symbol.
+        // The constant is a scope for the alias `T`. The driver finds the entry by its symbol.
         #[allow(unreachable_pub)]
         #[cfg(feature = "suite")]
         const _: () = {
@@ -68,13 +68,13 @@ macro_rules! entries {
             warpfold_abi::$Arguments!($crate::reduce::entries![$body $Arguments $op $Op $ty]);
         };
     };
-    // The struct's macro calls back with its fields.
+    // The macro named like the struct calls this rule with the struct's fields.
     ([$body:ident $Arguments:ident $op:ident $Op:ident $ty:ident] $($field:ident: $field_ty:ty),*) => {
         warpfold_device::kernel! {
             #[doc = concat!("`", stringify!($body), "` for ", stringify!($op), " of ", stringify!($ty), ".")]
             pub fn ${concat($body, _, $op, _, $ty)}($($field: $field_ty),*) {
                 let arguments = warpfold_abi::arguments::$Arguments { $($field),* };
-                // SAFETY: the caller's contract is the body's.
+                // SAFETY: the kernel has the conditions of `$body`, which its launch must meet.
                 unsafe { $body::<$ty, $crate::reduce::$Op>(arguments) }
             }
         }

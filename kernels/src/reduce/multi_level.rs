@@ -1,8 +1,8 @@
-//! The kernel of `sequential`, launched again and again by the same host plan: the blocks' values are
-//! reduced until one is left.
+//! The kernel of `sequential`, launched repeatedly: each launch reduces the blocks' values of the
+//! previous one, until one value is left.
 //!
 //! Shows the **kernel launch as the global barrier**: everything that one launch wrote is visible to the
-//! next one. The host launches it log_block(n) times.
+//! next one. The host launches the kernel log_block(n) times.
 //!
 //! - Steps, barriers and shared memory per launch: as `sequential`. The last launch, of one block,
 //!   writes `output[0]`.
@@ -21,6 +21,6 @@ entries!(multi_level(Reduce) for i32 u32 i64 u64 f32 f64);
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
 unsafe fn multi_level<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
-    // SAFETY: the caller's contract is that of `sequential`.
+    // SAFETY: `sequential` has the same conditions as this function.
     unsafe { sequential::<T, R>(Reduce { input, n, output }) };
 }

@@ -1,4 +1,4 @@
-//! The operations of the ladder and their requirements on element types.
+//! The operations of all reductions but the reducer, and their requirements on element types.
 
 use warpfold_device::{
     Word,
@@ -14,12 +14,11 @@ pub trait Element: Word + Number + Atomic + Lanes16 {}
 
 impl<T: Word + Number + Atomic + Lanes16> Element for T {}
 
-/// A map of each loaded element, and an associative, commutative operation with an identity that
-/// combines the results.
+/// A map of each loaded element, and an associative, commutative operation that combines the results.
 pub trait Reduction<T: Element>: Operation<T> {
-    /// The operation as a value, for collectives.
+    /// The operation as a value, which the collectives take.
     const OP: Self;
-    /// Maps a loaded element. Partial results are not mapped again.
+    /// Maps a loaded element. Not called for partial results.
     fn map(element: T) -> T;
     /// Combines a partial result atomically into memory.
     ///
@@ -42,7 +41,7 @@ impl<T: Number> Operation<T> for SumSq {
 
     #[inline(always)]
     unsafe fn in_hardware(value: T, members: u32) -> Option<T> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees that the lanes in `members` call this together.
         unsafe { <op::Sum as Operation<T>>::in_hardware(value, members) }
     }
 }
@@ -57,7 +56,7 @@ macro_rules! reductions {
             }
             #[inline(always)]
             unsafe fn combine_atomically(address: *mut T, value: T) {
-                // SAFETY: the caller's contract.
+                // SAFETY: the caller guarantees live global memory that is accessed only atomically.
                 unsafe { T::$atomic::<Relaxed, Device>(address, value) };
             }
         }

@@ -30,8 +30,8 @@ shared_array! {
 unsafe fn redux<T: Element, R: WarpReduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let of_warps = of_warps().cast::<T>();
     let (tid, warps) = (thread_idx_x(), block_dim_x() / WARP_SIZE);
-    // SAFETY: the caller's contract; warps are whole; lane 0 of warp w writes element w before the
-    // barrier, and the first warp reads only written elements.
+    // SAFETY: `input` and `output` are as the caller guarantees; warps are whole; lane 0 of warp w
+    // writes element w before the barrier, and the first warp reads only written elements.
     unsafe {
         // ladder: levels
         let value = R::reduce_warp(steps::load_grid_stride::<T, R>(input, n));
@@ -55,7 +55,7 @@ trait WarpReduction<T: Element>: Reduction<T> {
     /// Returns the combined value of all lanes, in all lanes.
     ///
     /// # Safety
-    /// All 32 lanes of the warp must call it together.
+    /// All 32 lanes of the warp must call this together.
     unsafe fn reduce_warp(value: T) -> T;
 }
 
@@ -64,7 +64,7 @@ macro_rules! warp_reductions {
         impl WarpReduction<$ty> for $name {
             #[inline(always)]
             unsafe fn reduce_warp(value: $ty) -> $ty {
-                // SAFETY: the caller's contract.
+                // SAFETY: the caller guarantees that all 32 lanes call this together.
                 unsafe { $function(FULL_WARP, value) }
             }
         }

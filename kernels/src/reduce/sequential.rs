@@ -2,7 +2,7 @@
 //! into its own.
 //!
 //! Removes the **bank conflicts** and the divergence of the interleaved trees: the active threads are
-//! consecutive, and so are the addresses that they access.
+//! consecutive, and access consecutive addresses.
 //!
 //! - Steps: load to shared memory, barrier; log2(block) times: combine, barrier; thread 0 writes
 //!   `output[block_idx]`.
@@ -24,7 +24,7 @@ entries!(sequential(Reduce) for i32 u32 i64 u64 f32 f64);
 pub(super) unsafe fn sequential<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
     let (tid, i) = (thread_idx_x(), grid::thread_index());
-    // SAFETY: i < n where the input is read; tid + s < 2 s, at most the block size; a barrier separates
+    // SAFETY: i < n where the input is read; tid + s < 2 s ≤ the block size; a barrier separates
     // one thread's write from another's read.
     unsafe {
         values.set(tid, if i < n { R::map(*input.add(i as usize)) } else { R::IDENTITY });

@@ -1,7 +1,7 @@
 //! A loop over all elements in one thread of the grid.
 //!
 //! Removes nothing: it is the **worst** GPU kernel, one lane of one warp on one multiprocessor, with a
-//! few loads in flight at a time. It shows how fast a program that was not made parallel runs on a GPU.
+//! few loads in flight at a time. It shows how fast a program runs on a GPU if it is not parallel.
 //!
 //! - Launch: one block; all threads but thread 0 exit at once.
 //! - Steps: thread 0 loads and combines n times, then writes `output[0]`.
@@ -24,11 +24,11 @@ unsafe fn serial<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduc
         let mut value = R::IDENTITY;
         let mut i = 0;
         while i < n {
-            // SAFETY: i < n.
+            // SAFETY: i < n, the number of readable elements.
             value = R::combine(value, R::map(unsafe { *input.add(i as usize) }));
             i += 1;
         }
-        // SAFETY: the result is this thread's alone.
+        // SAFETY: the output is writable, and only this thread accesses it.
         unsafe { *output = value };
     }
     // ladder: end

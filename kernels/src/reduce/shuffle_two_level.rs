@@ -27,8 +27,8 @@ shared_array! {
 unsafe fn shuffle_two_level<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let of_warps = of_warps().cast::<T>();
     let (tid, warps) = (thread_idx_x(), block_dim_x() / WARP_SIZE);
-    // SAFETY: the caller's contract; warps are whole; lane 0 of warp w writes element w before the
-    // barrier, and the first warp reads only written elements.
+    // SAFETY: `input` and `output` are as the caller guarantees; warps are whole; lane 0 of warp w
+    // writes element w before the barrier, and the first warp reads only written elements.
     unsafe {
         // ladder: levels
         let value = reduce_warp::<T, R>(steps::load_grid_stride::<T, R>(input, n));
@@ -51,13 +51,13 @@ unsafe fn shuffle_two_level<T: Element, R: Reduction<T>>(Reduce { input, n, outp
 /// Returns the combined value of all lanes, in all lanes.
 ///
 /// # Safety
-/// All 32 lanes of the warp call it together.
+/// All 32 lanes of the warp must call this together.
 #[inline(always)]
 unsafe fn reduce_warp<T: Element, R: Reduction<T>>(mut value: T) -> T {
     // ladder: shuffles
     let mut lane_mask = WARP_SIZE / 2;
     while lane_mask > 0 {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees that all 32 lanes call this together.
         value = R::combine(value, unsafe { value.shuffle_xor(FULL_WARP, lane_mask) });
         lane_mask /= 2;
     }

@@ -5,13 +5,13 @@
 //!
 //! - Steps: grid-stride loop into a register; shared-memory tree; thread 0 stores the block's value to
 //!   `partials[block_idx]` and increments the counter. The increment is acquire-release: it publishes
-//!   the value (release), and in the last block makes all others' visible (acquire). The last block
-//!   strides over the partials and runs the tree again; its thread 0 writes `output[0]`.
-//! - The counter wraps to zero at the last increment, ready for the next launch without a memset. It
-//!   must be zero before the first. Launches that may overlap need a workspace each.
+//!   the value (release), and in the last block makes all other blocks' values visible (acquire). The
+//!   last block strides over the partials and runs the tree again; its thread 0 writes `output[0]`.
+//! - The counter wraps to zero at the last increment, ready for the next launch without a memset. Before
+//!   the first launch it must be zero. Launches that may overlap need separate counters and partials.
 //! - Barriers: 2 + log2(block); the last block has 1 + log2(block) more. Shared memory: one element per
 //!   thread and 4 bytes.
-//! - Reproducible: partials are read in index order, whichever block is last.
+//! - Reproducible: partials are combined in the same order, whichever block is last.
 //!
 //! Source: write-up E of docs/sources.md, and the threadFenceReduction sample of the CUDA toolkit.
 //! Section: `docs/ladder.md#single_pass_last_block`. CUDA C twin: `cuda/single_pass_last_block.cu`.
@@ -26,17 +26,17 @@ shared_array! {
 }
 
 /// # Safety
-/// `input` has `n` readable elements, `partials` one element per block; `counter` is zero, `output`
-/// writable, and no other launch uses these three; the launch gives one element of dynamic shared
-/// memory per thread.
+/// `input` has `n` readable elements, `partials` one element per block; `output` is writable; `counter`
+/// is zero; no other launch uses `partials`, `counter` or `output`; the launch gives one element of
+/// dynamic shared memory per thread.
 #[inline(always)]
 unsafe fn single_pass_last_block<T: Element, R: Reduction<T>>(
     ReduceOnce { input, n, partials, counter, output }: ReduceOnce<T>,
 ) {
     let tid = thread_idx_x();
-    // SAFETY: all threads take part in the tree; only this block accesses partials[block_idx] until the
-    // increment; the flag is written before the barrier and read after it, and all threads of the block
-    // read the same value, so that the branch is uniform.
+    // SAFETY: all threads of the block call `tree`; only this block accesses partials[block_idx] until
+    // the increment; the flag is written before the barrier and read after it, and all threads of the
+    // block read the same value, so that the branch is uniform.
     unsafe {
         let value = steps::tree::<T, R>(steps::load_grid_stride::<T, R>(input, n));
         // ladder: last

@@ -1,9 +1,9 @@
-//! Steps that one file of the ladder introduces and later files use.
+//! Steps that one kernel of docs/ladder.md introduces and later ones use.
 
 use super::prelude::*;
 
-/// Loads the element of this thread, one per thread of the grid, or the identity past the end.
-/// Introduced by `interleaved_modulo`.
+/// Loads the element at the thread's index in the grid; past the end, returns the identity. Introduced
+/// by `interleaved_modulo`.
 ///
 /// # Safety
 /// `input` must have `n` readable elements.
@@ -11,14 +11,14 @@ use super::prelude::*;
 pub(crate) unsafe fn load_one<T: Element, R: Reduction<T>>(input: *const T, n: u64) -> T {
     let i = grid::thread_index();
     if i < n {
-        // SAFETY: i < n.
+        // SAFETY: i < n, the number of readable elements.
         R::map(unsafe { *input.add(i as usize) })
     } else {
         R::IDENTITY
     }
 }
 
-/// Combines this thread's elements of a grid-stride loop. Introduced by `grid_stride`.
+/// Loads and combines this thread's elements in a grid-stride loop. Introduced by `grid_stride`.
 ///
 /// # Safety
 /// `input` must have `n` readable elements.
@@ -27,7 +27,7 @@ pub(crate) unsafe fn load_grid_stride<T: Element, R: Reduction<T>>(input: *const
     let mut value = R::IDENTITY;
     let mut i = grid::thread_index();
     while i < n {
-        // SAFETY: i < n.
+        // SAFETY: i < n, the number of readable elements.
         value = R::combine(value, R::map(unsafe { *input.add(i as usize) }));
         i += grid::threads();
     }
@@ -39,19 +39,19 @@ pub(crate) unsafe fn load_grid_stride<T: Element, R: Reduction<T>>(input: *const
 /// `sequential`.
 ///
 /// # Safety
-/// Called by all threads of the block, after a block barrier. `values` must hold one written element per
-/// thread of the block, and `width` must be a power of two.
+/// All threads of the block must call this after a block barrier. `values` must hold one written element
+/// per thread of the block, and `width` must be a power of two.
 #[inline(always)]
 pub(crate) unsafe fn halve_to<T: Element, R: Reduction<T>>(values: Shared<T>, width: u32) {
     let tid = thread_idx_x();
     let mut s = block_dim_x() / 2;
     while s >= width {
         if tid < s {
-            // SAFETY: tid + s < 2 s, at most the block size; the barrier at the end of a step separates
+            // SAFETY: tid + s < 2 s ≤ the block size; the barrier at the end of a step separates
             // one thread's write from another's read.
             unsafe { values.set(tid, R::combine(values.get(tid), values.get(tid + s))) };
         }
-        // SAFETY: the loop's bounds are the same for all threads of the block.
+        // SAFETY: the loop's bounds are uniform, so all threads of the block reach the barrier.
         unsafe { sync_threads() };
         s /= 2;
     }
@@ -61,7 +61,7 @@ pub(crate) unsafe fn halve_to<T: Element, R: Reduction<T>>(values: Shared<T>, wi
 /// valid in thread 0.
 ///
 /// # Safety
-/// Called by all threads of the block, none of which may still read the dynamic shared memory.
+/// All threads of the block must call this, and none may still read the dynamic shared memory.
 #[inline(always)]
 pub(crate) unsafe fn tree<T: Element, R: Reduction<T>>(value: T) -> T {
     let values = dynamic_shared::<T>();
@@ -79,7 +79,7 @@ pub(crate) unsafe fn tree<T: Element, R: Reduction<T>>(value: T) -> T {
 /// Introduced by `unroll_last_warp`.
 ///
 /// # Safety
-/// Called by all lanes of the first warp, with 32 written elements in `values`, after a block barrier.
+/// All lanes of the first warp must call this after a block barrier; `values` has 32 written elements.
 #[inline(always)]
 pub(crate) unsafe fn finish_in_warp<T: Element, R: Reduction<T>>(values: Shared<T>) -> T {
     let lane = thread_idx_x();
@@ -99,12 +99,12 @@ pub(crate) unsafe fn finish_in_warp<T: Element, R: Reduction<T>>(values: Shared<
     }
 }
 
-/// Combines one value per thread by a tree with a constant block size, chosen by a uniform branch. The
-/// result is valid in thread 0. Introduced by `unroll_full`.
+/// Combines one value per thread by an unrolled tree. A uniform branch on the block size selects the
+/// tree of that size. The result is valid in thread 0. Introduced by `unroll_full`.
 ///
 /// # Safety
-/// Called by all threads of the block, whose size is a power of two from 32 to 1024; none of them may
-/// still read the dynamic shared memory.
+/// All threads of the block must call this, and none may still read the dynamic shared memory. The
+/// block's size must be a power of two from 32 to 1024.
 #[inline(always)]
 pub(crate) unsafe fn tree_unrolled<T: Element, R: Reduction<T>>(value: T) -> T {
     let values = dynamic_shared::<T>();
@@ -124,12 +124,12 @@ pub(crate) unsafe fn tree_unrolled<T: Element, R: Reduction<T>>(value: T) -> T {
 }
 
 /// # Safety
-/// Called by all `BLOCK` threads of a block after a block barrier, with `BLOCK` written elements in
-/// `values`.
+/// All `BLOCK` threads must call this after a block barrier. `values` has `BLOCK` written elements.
 #[inline(always)]
 unsafe fn tree_of<T: Element, R: Reduction<T>, const BLOCK: u32>(values: Shared<T>) -> T {
     let tid = thread_idx_x();
-    // SAFETY: as in `halve_to` and `finish_in_warp`, with constant bounds.
+    // SAFETY: tid + s < 2 s ≤ BLOCK; all threads reach each barrier, which separates one thread's write
+    // from another's read; then the first warp has 32 written elements.
     unsafe {
         let mut s = BLOCK / 2;
         while s >= WARP_SIZE {
@@ -139,7 +139,7 @@ unsafe fn tree_of<T: Element, R: Reduction<T>, const BLOCK: u32>(values: Shared<
             sync_threads();
             s /= 2;
         }
-        // The first warp still writes the elements that other warps would read below.
+        // The other warps return: the first one is still writing the elements that they would read.
         if tid >= WARP_SIZE {
             return R::IDENTITY;
         }
@@ -147,11 +147,11 @@ unsafe fn tree_of<T: Element, R: Reduction<T>, const BLOCK: u32>(values: Shared<
     }
 }
 
-/// Combines the block's values in thread order by thread 0, which reads 16 bytes at a time. The result
-/// is valid in thread 0. Introduced by `two_pass_contiguous`.
+/// Combines the block's values in thread 0, in thread order, by reads of 16 bytes. The result is valid
+/// in thread 0. Introduced by `two_pass_contiguous`.
 ///
 /// # Safety
-/// Called by all threads of the block, none of which may still read the dynamic shared memory.
+/// All threads of the block must call this, and none may still read the dynamic shared memory.
 #[inline(always)]
 pub(crate) unsafe fn gather_in_thread_0<T: Element, R: Reduction<T>>(value: T) -> T {
     let values = dynamic_shared::<T>();
@@ -173,30 +173,30 @@ pub(crate) unsafe fn gather_in_thread_0<T: Element, R: Reduction<T>>(value: T) -
     total
 }
 
-/// Combines this thread's share of the blocks' partial results, in a block-stride loop.
+/// Loads and combines this thread's share of the blocks' partial results, in a block-stride loop.
 ///
 /// # Safety
-/// Each block has published one value in `partials`, and this block has acquired them.
+/// Each block has published one value in `partials`, and this block has acquired these values.
 #[inline(always)]
 pub(crate) unsafe fn load_partials<T: Element, R: Reduction<T>>(partials: *const T) -> T {
     let mut value = R::IDENTITY;
     let mut i = thread_idx_x();
     while i < grid_dim_x() {
-        // SAFETY: i is below the number of blocks.
+        // SAFETY: i is below the number of blocks, and each block has published an element.
         value = R::combine(value, unsafe { *partials.add(i as usize) });
         i += block_dim_x();
     }
     value
 }
 
-/// Writes the block's result in thread 0.
+/// Writes the `value` of thread 0 as the block's result.
 ///
 /// # Safety
 /// `output` has one element per block.
 #[inline(always)]
 pub(crate) unsafe fn write_block<T: Element>(output: *mut T, value: T) {
     if thread_idx_x() == 0 {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees that `output` has an element for this block.
         unsafe { *output.add(block_idx_x() as usize) = value };
     }
 }
@@ -206,13 +206,13 @@ shared_array! {
     fn block_scratch: reduce_block_scratch = [u32; block::scratch_words::<u64>()]
 }
 
-/// Reduces the block's values by the collectives; thread 0 writes the result.
+/// Reduces the block's values by a block collective; thread 0 writes the result.
 ///
 /// # Safety
-/// Called by all threads of a block of whole warps, once; `output` has one element per block.
+/// All threads of a block of whole warps must call this once; `output` has one element per block.
 #[inline(always)]
 pub(crate) unsafe fn reduce_and_write<T: Element, R: Reduction<T>>(output: *mut T, value: T) {
-    // SAFETY: the caller's contract; the array holds a value of 8 bytes per warp.
+    // SAFETY: all threads of a block of whole warps call this once; the array holds 8 bytes per warp.
     unsafe {
         block::assume_whole_warps();
         block::reduce_then(value, R::OP, block_scratch(), |total| write_block(output, total));

@@ -23,14 +23,14 @@ entries!(two_pass_contiguous(Reduce) for i32 u32 i64 u64 f32 f64);
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
 unsafe fn two_pass_contiguous<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
-    // SAFETY: a grid has threads. A plain division would leave a panic path for a divisor of zero.
+    // SAFETY: a grid has at least one thread. A plain division would leave a panic path for zero.
     let threads = unsafe { NonZeroU64::new_unchecked(grid::threads()) };
     // ladder: chunk
     let chunk = (n + (threads.get() - 1)) / threads;
     let start = grid::thread_index() * chunk;
     let end = Ord::min(start + chunk, n);
     // ladder: end
-    // SAFETY: called only for i < end, which is at most n.
+    // SAFETY: `element` is only called for i < end, which is at most n.
     let element = |i: u64| R::map(unsafe { *input.add(i as usize) });
     let mut value = R::IDENTITY;
     let mut i = start;

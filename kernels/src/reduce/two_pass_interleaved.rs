@@ -24,7 +24,7 @@ unsafe fn two_pass_interleaved<T: Element, R: Reduction<T>>(Reduce { input, n, o
     let mut value = R::IDENTITY;
     let mut i = grid::thread_index();
     while i < n {
-        // SAFETY: i < n.
+        // SAFETY: i < n, the number of readable elements.
         value = R::combine(value, R::map(unsafe { *input.add(i as usize) }));
         i += grid::threads();
     }

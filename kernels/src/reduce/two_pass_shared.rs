@@ -1,5 +1,5 @@
-//! The kernel of `grid_stride` with the same host plan, as the rung between its neighbours of source E:
-//! coalesced grid-stride loads and a shared-memory tree.
+//! The same kernel and launches as in `grid_stride`: coalesced grid-stride loads and a shared-memory
+//! tree. They are repeated here because write-up E has them at this point.
 //!
 //! Removes the **serial tail** in thread 0.
 //!
@@ -19,7 +19,7 @@ entries!(two_pass_shared(Reduce) for i32 u32 i64 u64 f32 f64);
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
 unsafe fn two_pass_shared<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
-    // SAFETY: the caller's contract is that of `grid_stride`.
+    // SAFETY: `grid_stride` has the same conditions as this function.
     // ladder: call
     unsafe { grid_stride::<T, R>(Reduce { input, n, output }) };
     // ladder: end

@@ -1,10 +1,10 @@
-//! The tree of `unroll_full` after a grid-stride loop, which is the only difference between the two.
+//! The kernel `unroll_full` with a grid-stride loop in place of one load per thread.
 //!
 //! Removes the **loop over the tree's steps** from `two_pass_warp_sync`: the block size is a
-//! compile-time constant, which leaves a load and a combination per element.
+//! compile-time constant, so the compiler unrolls the loop.
 //!
-//! - Steps: grid-stride loop into a register; then, with the result, barriers and shared memory, as
-//!   `unroll_full`. A second launch reduces the blocks' values.
+//! - Steps: grid-stride loop into a register; then the steps of `unroll_full`, with the same result,
+//!   barriers and shared memory. A second launch reduces the blocks' values.
 //! - The profiler shows: fewer instructions than the loop, larger code.
 //!
 //! Source: write-up E of docs/sources.md.
@@ -19,8 +19,8 @@ entries!(two_pass_unrolled(Reduce) for i32 u32 i64 u64 f32 f64);
 /// one element of dynamic shared memory per thread.
 #[inline(always)]
 unsafe fn two_pass_unrolled<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
-    // SAFETY: the caller's contract; all threads of the block take part; its size is a power of two from
-    // 32 to 1024.
+    // SAFETY: `input`, `output` and the shared memory are as the caller guarantees; all threads of the
+    // block take part, and the block's size is a power of two from 32 to 1024.
     unsafe {
         // ladder: tree
         let value = steps::load_grid_stride::<T, R>(input, n);

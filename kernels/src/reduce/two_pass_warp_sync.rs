@@ -21,8 +21,8 @@ entries!(two_pass_warp_sync(Reduce) for i32 u32 i64 u64 f32 f64);
 unsafe fn two_pass_warp_sync<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
     let tid = thread_idx_x();
-    // SAFETY: the caller's contract; every thread writes its own element; the halving ends with a block
-    // barrier, after which only the first warp accesses them.
+    // SAFETY: `input` and `output` are as the caller guarantees; every thread writes its own element;
+    // the halving ends with a block barrier, after which only the first warp accesses the elements.
     unsafe {
         // ladder: tree
         values.set(tid, steps::load_grid_stride::<T, R>(input, n));

@@ -44,16 +44,15 @@ unsafe fn unroll_full<T: Element, R: Reduction<T>>(Reduce { input, n, output }: 
     }
 }
 
-/// Combines `BLOCK` values by the tree, whose loop has constant bounds and is unrolled by the compiler.
-/// The result is valid in thread 0.
+/// Combines `BLOCK` values by the tree. The compiler unrolls its loop, which has constant bounds. The
+/// result is valid in thread 0.
 ///
 /// # Safety
-/// Called by all `BLOCK` threads of a block after a block barrier, with `BLOCK` written elements in
-/// `values`.
+/// All `BLOCK` threads must call this after a block barrier. `values` has `BLOCK` written elements.
 #[inline(always)]
 unsafe fn tree_of<T: Element, R: Reduction<T>, const BLOCK: u32>(values: Shared<T>) -> T {
     let tid = thread_idx_x();
-    // SAFETY: tid + s < 2 s, at most BLOCK; a barrier separates one thread's write from another's read.
+    // SAFETY: tid + s < 2 s ≤ BLOCK; a barrier separates one thread's write from another's read.
     unsafe {
         // ladder: tree
         let mut s = BLOCK / 2;
@@ -64,7 +63,7 @@ unsafe fn tree_of<T: Element, R: Reduction<T>, const BLOCK: u32>(values: Shared<
             sync_threads();
             s /= 2;
         }
-        // The other warps leave here: what they would read is still being written.
+        // The other warps return: the first one is still writing the elements that they would read.
         if tid >= WARP_SIZE {
             return R::IDENTITY;
         }

@@ -6,7 +6,7 @@
 //! - Steps: load to shared memory, barrier; halving down to 32 values, each step with a block barrier;
 //!   the first warp finishes in five steps with warp barriers; thread 0 writes `output[block_idx]`.
 //! - Barriers: 1 + log2(block / 32). Shared memory: one element per thread. No bank conflicts.
-//! - The warp barriers are explicit: lanes of a warp do not run in lockstep by themselves, so a volatile
+//! - The warp barriers are explicit, because lanes of a warp need not run in lockstep. A volatile
 //!   pointer, as in older texts, is no substitute.
 //!
 //! Source: NVIDIA's reduction walk-through and write-up E of docs/sources.md.
@@ -24,8 +24,8 @@ unsafe fn unroll_last_warp<T: Element, R: Reduction<T>>(Reduce { input, n, outpu
     let values = dynamic_shared::<T>();
     let tid = thread_idx_x();
     // SAFETY: every thread writes its own element; the halving ends with a block barrier, after which
-    // only the first warp accesses them: tid ^ s < 32, and a warp barrier separates every read from the
-    // writes of other lanes.
+    // only the first warp accesses the elements: tid ^ s < 32, and a warp barrier separates every read
+    // from the writes of other lanes.
     unsafe {
         values.set(tid, steps::load_one::<T, R>(input, n));
         sync_threads();
@@ -36,7 +36,7 @@ unsafe fn unroll_last_warp<T: Element, R: Reduction<T>>(Reduce { input, n, outpu
             let mut value = values.get(tid);
             let mut s = WARP_SIZE / 2;
             while s > 0 {
-                // All lanes take part, each with its mirror image: no branch, no read from outside.
+                // All lanes take part, lane t with lane t ^ s: no branch, and no index out of range.
                 let other = values.get(tid ^ s);
                 sync_warp(FULL_WARP);
                 value = R::combine(value, other);

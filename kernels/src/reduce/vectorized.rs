@@ -1,11 +1,11 @@
 //! 16-byte loads, four in flight per thread.
 //!
 //! Removes the **shortage of bytes in flight**: a load of 16 bytes costs one instruction and one request
-//! like a load of 4, and four of them before the first use hide latency that a single one exposes.
+//! like a load of 4, and four loads before the first use hide latency that a single load exposes.
 //!
-//! - Steps: grid-stride loop over 16-byte vectors, four per iteration; the elements before the first
-//!   16-byte boundary and after the last one singly; shuffles in each warp, one value per warp through
-//!   shared memory, shuffles again; thread 0 writes `output[block_idx]`.
+//! - Steps: grid-stride loop over 16-byte vectors, four per iteration; single loads of the elements
+//!   before the first and after the last 16-byte boundary; shuffles in each warp, one value per warp
+//!   through shared memory, shuffles again; thread 0 writes `output[block_idx]`.
 //! - Barriers: 1. Shared memory: 32 elements, static.
 //! - The profiler shows: `LDG.E.NA.128`, 16 sectors per request, four loads before the first wait.
 //!
@@ -21,7 +21,7 @@ entries!(vectorized(Reduce) for i32 u32 i64 u64 f32 f64);
 /// `input` has `n` readable elements and is aligned for `T`, `output` one writable element per block.
 #[inline(always)]
 unsafe fn vectorized<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
-    // SAFETY: the caller's contract; all threads of the block take part.
+    // SAFETY: `input` and `output` are as the caller guarantees; all threads of the block take part.
     unsafe { steps::reduce_and_write::<T, R>(output, load::<T, R>(input, n)) };
 }
 
@@ -41,7 +41,7 @@ unsafe fn load<T: Element, R: Reduction<T>>(input: *const T, n: u64) -> T {
     // SAFETY: `head` is at most n.
     let body = unsafe { input.add(head as usize) };
     let (first, step) = (grid::thread_index(), grid::threads());
-    // SAFETY: called for i < groups; `body` is 16-byte aligned.
+    // SAFETY: `group` is only called for i < groups; `body` is aligned to 16 bytes.
     let group = |i: u64| unsafe { load16::<T, Streaming>(body.add((i * lanes) as usize)) };
     let combine = |value: T, group: T::Lanes| {
         group.as_ref().iter().fold(value, |value, &element| R::combine(value, R::map(element)))
@@ -61,12 +61,11 @@ unsafe fn load<T: Element, R: Reduction<T>>(input: *const T, n: u64) -> T {
         i += step;
     }
     let mut value = R::combine(R::combine(values[0], values[1]), R::combine(values[2], values[3]));
-    // The elements outside the vectors: fewer than two vectors' worth, so at most one per thread of a
-    // warp.
+    // The elements outside the vectors would not fill two vectors, so a thread loads at most one.
     let rest = head + groups * lanes;
     let single = if first < head { first } else { rest + (first - head) };
     if single < n {
-        // SAFETY: single < n.
+        // SAFETY: single < n, the number of readable elements.
         value = R::combine(value, R::map(unsafe { *input.add(single as usize) }));
     }
     value

@@ -23,8 +23,8 @@ entries!(warp_shuffle(Reduce) for i32 u32 i64 u64 f32 f64);
 unsafe fn warp_shuffle<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
     let tid = thread_idx_x();
-    // SAFETY: the caller's contract; every thread writes its own element; the halving ends with a block
-    // barrier, after which only the first warp, which is whole, accesses them.
+    // SAFETY: `input` and `output` are as the caller guarantees; every thread writes its own element;
+    // after the halving's last block barrier only the first warp, which is whole, accesses the elements.
     unsafe {
         values.set(tid, steps::load_grid_stride::<T, R>(input, n));
         sync_threads();

@@ -1,19 +1,19 @@
-//! Reductions that are wrong on purpose but look right: the suite must catch them.
+//! Deliberately wrong reductions, whose errors the suite must detect.
 
 use crate::reduce::prelude::*;
 
 entries!(testing_drops_tail(Reduce) for i32);
 entries!(testing_missing_barrier(Reduce) for i32);
 
-/// `sequential` without the elements of a last block that is not full.
+/// Reduces as `sequential` does, but ignores the elements of a partial last block.
 ///
 /// # Safety
-/// As `sequential`.
+/// The conditions of `sequential` apply.
 #[inline(always)]
 unsafe fn testing_drops_tail<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
     let whole = n - n % u64::from(block_dim_x());
-    // SAFETY: as `sequential`; `whole` is at most n.
+    // SAFETY: the caller guarantees the conditions of `sequential` for n elements; `whole` is at most n.
     unsafe {
         values.set(thread_idx_x(), steps::load_one::<T, R>(input, whole));
         sync_threads();
@@ -24,15 +24,15 @@ unsafe fn testing_drops_tail<T: Element, R: Reduction<T>>(Reduce { input, n, out
     }
 }
 
-/// `sequential` without the barrier at the end of a step: a race between warps.
+/// Reduces as `sequential` does, but without a barrier after each step, so that warps race.
 ///
 /// # Safety
-/// As `sequential`, but for the race.
+/// The conditions of `sequential` apply.
 #[inline(always)]
 unsafe fn testing_missing_barrier<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
     let tid = thread_idx_x();
-    // SAFETY: in bounds as in `sequential`; the race is intended.
+    // SAFETY: accesses are in bounds, as in `sequential`; the race is intended.
     unsafe {
         values.set(tid, steps::load_one::<T, R>(input, n));
         let mut offset = block_dim_x() / 2;

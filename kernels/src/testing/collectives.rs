@@ -1,6 +1,6 @@
-//! The collectives of `warpfold-device` by scope and element type. Each thread writes its results to the
-//! output, which `tests/` compares. Blocks of any size; each array of the output has one element per
-//! thread of the grid.
+//! Kernels that call the collectives of `warpfold-device`, by scope and element type. Each thread writes
+//! its results to the output, which `tests/` compares. The output consists of arrays of one element per
+//! thread of the grid. Blocks may have any size.
 
 use crate::{prelude::*, reduce::Element};
 use warpfold_device::{
@@ -23,7 +23,7 @@ macro_rules! collectives {
             kernel! {
                 #[doc = concat!("`", stringify!($body), "` for ", stringify!($ty), ".")]
                 pub fn ${concat(testing_collectives_, $body, _, $ty)}($($arg: $arg_ty),*) {
-                    // SAFETY: the caller's contract is the body's.
+                    // SAFETY: the kernel has the conditions of `$body`, which its launch must meet.
                     unsafe { $body::<$ty>($($arg),*) }
                 }
             }
@@ -40,7 +40,7 @@ collectives! {
 #[cfg(warpfold_sm_90)]
 collectives! { of_cluster(input: *const T, output: *mut T) }
 
-/// The output: arrays of one element per thread, one after another.
+/// The output, which consists of consecutive arrays of one element per thread.
 struct Arrays<T> {
     output: *mut T,
     thread: usize,
@@ -53,23 +53,24 @@ impl<T: Element> Arrays<T> {
     }
 
     /// # Safety
-    /// The output has array `k`.
+    /// The output must have an array `k`.
     #[inline(always)]
     unsafe fn set(&self, k: usize, value: T) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller guarantees that the output has array `k`.
         unsafe { *self.output.add(k * self.threads + self.thread) = value };
     }
 }
 
-/// Outputs 0 sum, 1 minimum, 2 inclusive and 3 exclusive sum scan, 4 lane 0's value; of an array with
-/// four copies of the thread's value, 5 its sum and 6 the last element of its exclusive sum scan.
+/// Writes the warp's sum to array 0, its minimum to 1, its inclusive sum scan to 2, its exclusive one to
+/// 3, and lane 0's value to 4. For four copies of the thread's value, writes the sum to 5, and the last
+/// element of the exclusive sum scan to 6.
 ///
 /// # Safety
-/// An element per thread in `input`, seven in `output`.
+/// `input` has one element per thread, `output` seven.
 #[inline(always)]
 unsafe fn of_warp<T: Element>(input: *const T, output: *mut T) {
     let out = Arrays::to(output);
-    // SAFETY: all threads take part.
+    // SAFETY: all threads call the collectives; the arrays have the elements that are accessed.
     unsafe {
         let value = *input.add(out.thread);
         out.set(0, warp::reduce(value, Sum));
@@ -87,15 +88,16 @@ shared_array! {
     fn scratch: testing_collectives_scratch = [u32; block::scratch_words::<[u64; 3]>()]
 }
 
-/// Outputs 0 sum, 1 maximum in the first warp and the thread's value elsewhere, 2 inclusive and 3
-/// exclusive sum scan, 4 the smaller of the scans' totals, 5 the last thread's value.
+/// Writes the block's sum to array 0, its maximum to 1 (in other warps than the first, the thread's
+/// value), its inclusive sum scan to 2, its exclusive one to 3, the smaller of the scans' totals to 4,
+/// and the last thread's value to 5.
 ///
 /// # Safety
-/// An element per thread in `input`, six in `output`.
+/// `input` has one element per thread, `output` six.
 #[inline(always)]
 unsafe fn of_block<T: Element>(input: *const T, output: *mut T) {
     let (out, tid) = (Arrays::to(output), thread_idx_x());
-    // SAFETY: all threads take part; a barrier separates two uses of the scratch memory.
+    // SAFETY: all threads call the collectives; a barrier separates two uses of the scratch memory.
     unsafe {
         let value = *input.add(out.thread);
         out.set(0, block::all_reduce(value, Sum, scratch()));
@@ -122,16 +124,16 @@ shared_array! {
     fn cluster_scratch: testing_collectives_cluster_scratch = [u32; cluster::scratch_words::<u64>()]
 }
 
-/// Outputs 0 sum, 1 inclusive and 2 exclusive sum scan, 3 the smaller of the scans' totals, 4 the value
-/// of the last block.
+/// Writes the cluster's sum to array 0, its inclusive sum scan to 1, its exclusive one to 2, the smaller
+/// of the scans' totals to 3, and the last block's value to 4.
 ///
 /// # Safety
-/// An element per thread in `input`, five in `output`.
+/// `input` has one element per thread, `output` five.
 #[cfg(warpfold_sm_90)]
 #[inline(always)]
 unsafe fn of_cluster<T: Element>(input: *const T, output: *mut T) {
     let out = Arrays::to(output);
-    // SAFETY: all threads take part; a cluster barrier separates two uses of the scratch memory.
+    // SAFETY: all threads call the collectives; a cluster barrier separates two uses of the scratch.
     unsafe {
         let value = *input.add(out.thread);
         out.set(0, cluster::all_reduce(value, Sum, cluster_scratch()));
@@ -147,15 +149,15 @@ unsafe fn of_cluster<T: Element>(input: *const T, output: *mut T) {
     }
 }
 
-/// Outputs the same as `of_cluster`, for the grid.
+/// Writes the same arrays as `of_cluster`, for the grid.
 ///
 /// # Safety
-/// An element per thread in `input`, five in `output`, one per block in `partials`; `counter` is zero or
-/// as the last launch left it; the launch is cooperative.
+/// `input` has one element per thread, `output` five, and `partials` one per block. `counter` is zero or
+/// as the last launch left it. The launch is cooperative.
 #[inline(always)]
 unsafe fn of_grid<T: Element>(input: *const T, partials: *mut T, counter: *mut u32, output: *mut T) {
     let (out, meeting) = (Arrays::to(output), GridScratch { partials, counter });
-    // SAFETY: all threads take part; a grid barrier separates two uses of the scratch memory.
+    // SAFETY: all threads call the collectives; a grid barrier separates two uses of the scratch memory.
     unsafe {
         let value = *input.add(out.thread);
         out.set(0, grid::all_reduce(value, Sum, meeting, scratch()));
@@ -171,13 +173,13 @@ unsafe fn of_grid<T: Element>(input: *const T, partials: *mut T, counter: *mut u
     }
 }
 
-/// Outputs the sum of the grid, which the last block writes.
+/// Writes the sum of the grid, in the block that finishes last.
 ///
 /// # Safety
-/// An element per thread in `input`, one in `output`, one per block in `partials`; `counter` is zero.
+/// `input` has one element per thread, `output` one in all, `partials` one per block; `counter` is zero.
 #[inline(always)]
 unsafe fn once<T: Element>(input: *const T, partials: *mut T, counter: *mut u32, output: *mut T) {
-    // SAFETY: all threads take part.
+    // SAFETY: all threads call the collectives; the arrays have the elements that are accessed.
     unsafe {
         let value = *input.add(grid::thread_index() as usize);
         grid::reduce_then(value, Sum, GridScratch { partials, counter }, scratch(), |sum| {
@@ -189,14 +191,14 @@ unsafe fn once<T: Element>(input: *const T, partials: *mut T, counter: *mut u32,
 }
 
 value! {
-    /// x ↦ a · x + b, in wrapping arithmetic.
+    /// The function x ↦ a · x + b, in wrapping arithmetic.
     struct Affine {
         a: u32,
         b: u32,
     }
 }
 
-/// Composition of functions: associative but not commutative.
+/// The composition of functions, which is associative but not commutative.
 #[derive(Clone, Copy)]
 struct Then;
 
@@ -211,13 +213,13 @@ impl Operation<Affine> for Then {
 }
 
 kernel! {
-    /// Scans structs by a custom, non-commutative operation: thread i has 3x + input[i]. Outputs `a` and
-    /// `b` of the warp's inclusive scan in 0 and 1, of the block's exclusive scan in 2 and 3; then, from
-    /// one block reduction of a tuple, the inputs' sum in 4, minimum in 5 and maximum in 6.
+    /// Scans functions, which are 3x + input[i] in thread i, by composition. Writes `a` and `b` of the
+    /// warp's inclusive scan to arrays 0 and 1, of the block's exclusive scan to 2 and 3. Then reduces a
+    /// tuple in one block reduction: writes the inputs' sum to 4, minimum to 5 and maximum to 6.
     pub fn testing_collectives_own(input: *const u32, output: *mut u32) {
         let out = Arrays::to(output);
-        // SAFETY: an element per thread in `input`, seven in `output`; all threads take part, and a
-        // barrier separates two uses of the scratch memory.
+        // SAFETY: `input` has one element per thread, `output` seven; all threads call the collectives,
+        // and a barrier separates two uses of the scratch memory.
         unsafe {
             let value = *input.add(out.thread);
             let function = Affine { a: 3, b: value };
@@ -238,11 +240,11 @@ kernel! {
         }
     }
 
-    /// Votes on odd elements: outputs 0 all, 1 any and 2 the ballot of the warp, 3 all, 4 any and 5 the
-    /// count of the block.
+    /// Votes on odd elements. Writes the warp's votes to arrays 0 (all), 1 (any) and 2 (ballot), and the
+    /// block's votes to 3 (all), 4 (any) and 5 (count).
     pub fn testing_collectives_votes(input: *const u32, output: *mut u32) {
         let out = Arrays::to(output);
-        // SAFETY: an element per thread in `input`, six in `output`; all threads take part.
+        // SAFETY: `input` has one element per thread, `output` six; all threads take part.
         unsafe {
             let odd = *input.add(out.thread) % 2 == 1;
             let members = warp::members();

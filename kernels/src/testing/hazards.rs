@@ -1,6 +1,5 @@
-//! Kernels with one hazard each, which the checks must find. The comment `the hazard` marks its line.
-//!
-//! Their results may be right or wrong: on some schedules most of them look right.
+//! Kernels with one hazard each, which the checks must find. The comment `the hazard` marks the line. On
+//! some schedules, most kernels give the right result nevertheless.
 
 use crate::reduce::prelude::*;
 use warpfold_device::atomic::{Device, Relaxed, fetch_inc};
@@ -23,11 +22,11 @@ shared_array! {
 /// Writes each shared element from two threads, so that one value is lost.
 ///
 /// # Safety
-/// As `sequential`, but for the race.
+/// The conditions of `sequential` apply.
 #[inline(always)]
 unsafe fn testing_two_writers<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let (values, tid) = (dynamic_shared::<T>(), thread_idx_x());
-    // SAFETY: in bounds; the race is intended.
+    // SAFETY: accesses are in bounds; the race is intended.
     unsafe {
         values.set(tid & (block_dim_x() / 2 - 1), steps::load_one::<T, R>(input, n)); // the hazard
         sync_threads();
@@ -35,16 +34,14 @@ unsafe fn testing_two_writers<T: Element, R: Reduction<T>>(Reduce { input, n, ou
     }
 }
 
-/// Runs the last steps of a tree without warp barriers.
-///
 /// # Safety
-/// As `unroll_last_warp`, but for the race.
+/// The conditions of `unroll_last_warp` apply. The hazard is a missing warp barrier.
 #[inline(always)]
 unsafe fn testing_missing_warp_barrier<T: Element, R: Reduction<T>>(
     Reduce { input, n, output }: Reduce<T>,
 ) {
     let (values, tid) = (dynamic_shared::<T>(), thread_idx_x());
-    // SAFETY: in bounds; the race is intended.
+    // SAFETY: accesses are in bounds; the race is intended.
     unsafe {
         values.set(tid, steps::load_one::<T, R>(input, n));
         sync_threads();
@@ -57,16 +54,17 @@ unsafe fn testing_missing_warp_barrier<T: Element, R: Reduction<T>>(
     }
 }
 
-/// `single_pass_last_block` with a relaxed counter, which does not order the partials.
+/// Reduces as `single_pass_last_block` does, but with a relaxed counter, which does not order the
+/// accesses of `partials`.
 ///
 /// # Safety
-/// As `single_pass_last_block`, but for the race.
+/// The conditions of `single_pass_last_block` apply.
 #[inline(always)]
 unsafe fn testing_relaxed_count<T: Element, R: Reduction<T>>(
     ReduceOnce { input, n, partials, counter, output }: ReduceOnce<T>,
 ) {
     let tid = thread_idx_x();
-    // SAFETY: in bounds; the race is intended.
+    // SAFETY: accesses are in bounds; the race is intended.
     unsafe {
         let value = steps::tree::<T, R>(steps::load_grid_stride::<T, R>(input, n));
         if tid == 0 {
@@ -85,13 +83,11 @@ unsafe fn testing_relaxed_count<T: Element, R: Reduction<T>>(
     }
 }
 
-/// Writes the results of all blocks to one element.
-///
 /// # Safety
-/// As `sequential`, but for the race.
+/// The conditions of `sequential` apply. The hazard is that all blocks write the same element.
 #[inline(always)]
 unsafe fn testing_one_output<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
-    // SAFETY: in bounds; the race is intended.
+    // SAFETY: accesses are in bounds; the race is intended.
     unsafe {
         let value = steps::tree::<T, R>(steps::load_one::<T, R>(input, n));
         if thread_idx_x() == 0 {
@@ -103,11 +99,11 @@ unsafe fn testing_one_output<T: Element, R: Reduction<T>>(Reduce { input, n, out
 /// Reads shared elements that threads past the end of the input left unwritten.
 ///
 /// # Safety
-/// As `sequential`, but for the unwritten elements.
+/// The conditions of `sequential` apply.
 #[inline(always)]
 unsafe fn testing_unwritten_shared<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let (values, tid, i) = (dynamic_shared::<T>(), thread_idx_x(), grid::thread_index());
-    // SAFETY: in bounds; reading unwritten elements is intended.
+    // SAFETY: accesses are in bounds; reading unwritten elements is intended.
     unsafe {
         if i < n {
             values.set(tid, R::map(*input.add(i as usize)));
@@ -122,13 +118,11 @@ unsafe fn testing_unwritten_shared<T: Element, R: Reduction<T>>(Reduce { input, 
     }
 }
 
-/// Adds to an output that was not initialised.
-///
 /// # Safety
-/// As `sequential`, but for the unwritten output.
+/// The conditions of `sequential` apply. The hazard is a read of the unwritten output.
 #[inline(always)]
 unsafe fn testing_unwritten_output<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
-    // SAFETY: in bounds; reading the unwritten output is intended.
+    // SAFETY: accesses are in bounds; reading the unwritten output is intended.
     unsafe {
         let value = steps::tree::<T, R>(steps::load_one::<T, R>(input, n));
         if thread_idx_x() == 0 {
@@ -138,30 +132,28 @@ unsafe fn testing_unwritten_output<T: Element, R: Reduction<T>>(Reduce { input, 
     }
 }
 
-/// Reads one element past the end of the input.
-///
 /// # Safety
-/// As `sequential`, but for that element.
+/// The conditions of `sequential` apply. The hazard is a read of element `n`.
 #[inline(always)]
 unsafe fn testing_out_of_bounds<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let i = grid::thread_index();
     let mut value = R::IDENTITY;
     if i <= n {
-        // SAFETY: reading past the end is intended.
+        // SAFETY: the read past the end is intended.
         value = R::map(unsafe { *input.add(i as usize) }); // the hazard
     }
-    // SAFETY: as `sequential`.
+    // SAFETY: all threads of the block call `tree`, and `output` has an element per block.
     unsafe { steps::write_block(output, steps::tree::<T, R>(value)) };
 }
 
 /// Reads 16 bytes of shared memory from an address that is not a multiple of 16.
 ///
 /// # Safety
-/// As `sequential`, but for that address.
+/// The conditions of `sequential` apply.
 #[inline(always)]
 unsafe fn testing_misaligned<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let values = dynamic_shared::<T>();
-    // SAFETY: in bounds; the misaligned address is intended.
+    // SAFETY: accesses are in bounds; the misaligned address is intended.
     unsafe {
         values.set(thread_idx_x(), steps::load_one::<T, R>(input, n));
         sync_threads();
@@ -172,16 +164,14 @@ unsafe fn testing_misaligned<T: Element, R: Reduction<T>>(Reduce { input, n, out
     }
 }
 
-/// Reaches a block barrier in only some threads of a warp.
-///
 /// # Safety
-/// As `sequential`, but for the barrier.
+/// The conditions of `sequential` apply. The hazard is a barrier that a quarter of the threads reach.
 #[inline(always)]
 unsafe fn testing_divergent_barrier<T: Element, R: Reduction<T>>(
     Reduce { input, n, output }: Reduce<T>,
 ) {
     let (values, tid) = (dynamic_shared::<T>(), thread_idx_x());
-    // SAFETY: in bounds; the divergent barrier is intended.
+    // SAFETY: accesses are in bounds; the divergent barrier is intended.
     unsafe {
         values.set(tid, steps::load_one::<T, R>(input, n));
         if tid % 4 == 0 {
@@ -193,13 +183,13 @@ unsafe fn testing_divergent_barrier<T: Element, R: Reduction<T>>(
     }
 }
 
-/// Shuffles with the upper half of a warp in a branch that only the lower half takes.
+/// Shuffles with the upper half of a warp, in a branch that only the lower half takes.
 ///
 /// # Safety
-/// As `warp_shuffle`, but for the shuffle.
+/// The conditions of `warp_shuffle` apply.
 #[inline(always)]
 unsafe fn testing_inactive_lane<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
-    // SAFETY: in bounds; the shuffle with inactive lanes is intended.
+    // SAFETY: accesses are in bounds; the shuffle with inactive lanes is intended.
     unsafe {
         let mut value = steps::load_one::<T, R>(input, n);
         if lane_id() < WARP_SIZE / 2 {

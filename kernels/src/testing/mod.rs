@@ -1,4 +1,4 @@
-//! Kernels that only test the suite itself.
+//! Kernels that only test the suite and the device library.
 
 pub mod broken;
 pub mod collectives;

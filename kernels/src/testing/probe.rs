@@ -1,5 +1,6 @@
-//! One entry per primitive of `warpfold-device` and element type. Each thread writes its results to the
-//! output, which `tests/` compares. One block of 64 threads unless stated otherwise.
+//! Kernels that call the primitives of `warpfold-device`, one for each primitive and element type. Each
+//! thread writes its results to the output, which `tests/` compares. There is one block of 64 threads
+//! unless stated otherwise.
 
 use crate::{prelude::*, reduce::Element};
 use warpfold_device::{
@@ -21,7 +22,7 @@ macro_rules! probes {
             kernel! {
                 #[doc = concat!("`", stringify!($body), "` for ", stringify!($ty), ".")]
                 pub fn ${concat(testing_probe_, $body, _, $ty)}($($arg: $arg_ty),*) {
-                    // SAFETY: the caller's contract is the body's.
+                    // SAFETY: the kernel has the conditions of `$body`, which its launch must meet.
                     unsafe { $body::<$ty>($($arg),*) }
                 }
             }
@@ -37,14 +38,15 @@ probes! {
     extremes(input: *const T, output: *mut T)
 }
 
-/// Shuffles down 3, up 5, xor 9 and idx 7 over the whole warp: the k-th to `output[64 k + thread]`.
+/// Shuffles over the whole warp: down by 3, up by 5, xor 9, and from lane 7. Thread t writes the result
+/// of the k-th shuffle, from 0, to `output[64 k + t]`.
 ///
 /// # Safety
-/// 64 elements in `input`, 256 in `output`.
+/// `input` has 64 elements, `output` 256.
 #[inline(always)]
 unsafe fn shuffles<T: Element>(input: *const T, output: *mut T) {
     let tid = thread_idx_x() as usize;
-    // SAFETY: whole warps take part; indices are in bounds.
+    // SAFETY: whole warps shuffle; `tid` is below 64.
     unsafe {
         let value = *input.add(tid);
         *output.add(tid) = value.shuffle_down(FULL_WARP, 3);
@@ -61,7 +63,7 @@ shared_array! {
 /// Reverses the input through dynamic and through static shared memory.
 ///
 /// # Safety
-/// 64 elements in `input`, 128 in `output`; 64 elements of dynamic shared memory.
+/// `input` has 64 elements, `output` 128, and dynamic shared memory 64.
 #[inline(always)]
 unsafe fn shared<T: Element>(input: *const T, output: *mut T) {
     let tid = thread_idx_x();
@@ -80,14 +82,14 @@ unsafe fn shared<T: Element>(input: *const T, output: *mut T) {
 /// Copies 16 bytes per thread with each of three cache hints.
 ///
 /// # Safety
-/// 64 times 16 bytes in `input`, three times as many in `output`.
+/// `input` has 16 bytes for each of 64 threads, and `output` has three times that number.
 #[inline(always)]
 unsafe fn load16s<T: Element>(input: *const T, output: *mut T) {
     let lanes = 16 / size_of::<T>();
     let (start, total) = (thread_idx_x() as usize * lanes, 64 * lanes);
     // SAFETY: every thread has its own 16 bytes, aligned like the input.
     unsafe {
-        // No loop over an array of vectors, which would be stored in local memory.
+        // Not a loop, because an array of vectors would be stored in local memory.
         let group = |k: usize| output.add(k * total + start).cast::<T::Lanes>();
         *group(0) = load16::<T, Cached>(input.add(start));
         *group(1) = load16::<T, Streaming>(input.add(start));
@@ -95,14 +97,14 @@ unsafe fn load16s<T: Element>(input: *const T, output: *mut T) {
     }
 }
 
-/// Updates the same cells from all threads of the grid, with different orders and scopes: 0 to 2 add, 3
-/// and 4 minimum, 5 and 6 maximum. Only block 0 updates with scope `Block`.
+/// Updates seven cells from all threads of the grid, with several orders and scopes: cells 0 to 2 by
+/// addition, 3 and 4 by minimum, 5 and 6 by maximum. Only block 0 uses the scope `Block`.
 ///
 /// # Safety
-/// One element per thread of the grid in `input`, 7 initialised cells.
+/// `input` has one element per thread of the grid, and there are 7 initialised cells.
 #[inline(always)]
 unsafe fn atomics<T: Element>(input: *const T, cells: *mut T) {
-    // SAFETY: only atomics access the cells during the launch.
+    // SAFETY: `input` has an element for each thread; the cells are only accessed atomically.
     unsafe {
         let value = *input.add(grid::thread_index() as usize);
         Atomic::fetch_add::<Relaxed, Device>(cells, value);
@@ -117,14 +119,14 @@ unsafe fn atomics<T: Element>(input: *const T, cells: *mut T) {
     }
 }
 
-/// Outputs the minimum and maximum of every ordered pair: thread i has elements i / 8 and i % 8.
+/// Writes the minimum and the maximum of every ordered pair: thread i has elements i / 8 and i % 8.
 ///
 /// # Safety
-/// 8 elements in `input`, 128 in `output`.
+/// `input` has 8 elements, `output` 128.
 #[inline(always)]
 unsafe fn extremes<T: Element>(input: *const T, output: *mut T) {
     let tid = thread_idx_x() as usize;
-    // SAFETY: indices are in bounds.
+    // SAFETY: indices into the input are below 8, and those into the output below 128.
     unsafe {
         let (a, b) = (*input.add(tid / 8), *input.add(tid % 8));
         *output.add(tid) = a.least(b);
@@ -133,7 +135,7 @@ unsafe fn extremes<T: Element>(input: *const T, output: *mut T) {
 }
 
 kernel! {
-    /// Outputs eight coordinates per thread of a two-dimensional grid of any shape.
+    /// Writes eight coordinates per thread of a two-dimensional grid of any shape.
     pub fn testing_probe_coordinates(output: *mut u32) {
         let block = block_idx_y() * grid_dim_x() + block_idx_x();
         let thread = thread_idx_y() * block_dim_x() + thread_idx_x();
@@ -148,14 +150,14 @@ kernel! {
         }
     }
 
-    /// Increments a counter that wraps after `last` in each thread, and outputs its previous values.
+    /// Increments in each thread a counter that wraps after `last`. Writes its previous values.
     pub fn testing_probe_counter(counter: *mut u32, last: u64, output: *mut u32) {
         // SAFETY: the output has one word per thread of the grid.
         unsafe { *output.add(grid::thread_index() as usize) = fetch_inc::<AcqRel, Device>(counter, last as u32) };
     }
 
-    /// Publishes values from each even block with a fence and a flag; the next block waits for the
-    /// flags, reads the values and exchanges them between its lanes with warp barriers only.
+    /// Tests the device fence: each even block publishes 32 values by a fence and flags. The next block
+    /// waits for the flags, and its lanes exchange the values by warp barriers only.
     pub fn testing_probe_ordering(values: *mut u32, flags: *mut u32, output: *mut u32) {
         let (pair, lane) = ((block_idx_x() / 2) as usize, lane_id());
         let shared = dynamic_shared::<u32>();

@@ -1,4 +1,5 @@
-//! A hazard that needs compute capability 9.0, as in `hazards`.
+//! A kernel with one hazard, as in `hazards`, that needs compute capability 9.0: the tile is read before
+//! the bulk copy is complete.
 
 use crate::reduce::prelude::*;
 use warpfold_device::bulk::{Mbarrier, copy_bulk, fence_mbarrier_init};
@@ -14,15 +15,13 @@ shared_array! {
     fn landed: testing_unwaited_copy_landed = [u64; 1]
 }
 
-/// Reads a tile before its bulk copy has completed.
-///
 /// # Safety
 /// `input` has 64 readable elements and `output` one writable element per block.
 #[inline(always)]
 unsafe fn testing_unwaited_copy<T: Element, R: Reduction<T>>(Reduce { input, n, output }: Reduce<T>) {
     let (tile, landed) = (tile().cast::<T>(), Mbarrier::at(*landed()));
     let tid = thread_idx_x();
-    // SAFETY: in bounds; the early read is intended.
+    // SAFETY: accesses are in bounds; the early read is intended.
     unsafe {
         if tid == 0 && n >= u64::from(BYTES / 4) {
             landed.init(1);
