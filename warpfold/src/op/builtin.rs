@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr, sync::LazyLock};
 
+use warpfold_abi::form;
+
 pub use super::table::OpKind;
 use crate::names::{Dtype, UnknownName};
 
@@ -14,14 +16,16 @@ pub struct Op {
     pub nan: Nan,
     /// The guarantee about the order of additions.
     pub order: Order,
-    /// Sums have a wider type than [`Dtype::sum`].
+    /// `true` for a sum in a wider type than [`Dtype::sum`].
     pub wide: bool,
+    /// The form of the results.
+    pub form: Form,
 }
 
 /// The treatment of NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Nan {
-    /// The result is NaN if an element is.
+    /// The result is NaN if any element is NaN.
     Propagate,
     /// NaN is skipped.
     Skip,
@@ -33,11 +37,11 @@ pub enum Order {
     /// The same call on the same device is repeatable; the rounding of float sums may differ between
     /// devices and launches.
     RunToRun,
-    /// The result is the same everywhere: floats are added in bins of a fixed grid.
+    /// The result is the same everywhere: sums of floats are [binned](warpfold_abi::binned).
     Reproducible,
 }
 
-/// The types of elements that a kind takes, by their trait; `LongInteger` stands for integers of 64
+/// The element types of an [`OpKind`]: those of the trait with the variant's name, or integers of 64
 /// bits.
 #[derive(Clone, Copy)]
 pub(super) enum Types {
@@ -47,10 +51,61 @@ pub(super) enum Types {
     Float,
 }
 
-/// The result that kernels write.
+/// The [form](warpfold_abi::form) in which kernels write a result. Running and counted reductions,
+/// groups and worlds panic for others than [`Form::OUTPUT`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Form {
+    pub(crate) code: u64,
+    /// The bits of the delta degrees of freedom, an `f64`.
+    pub(crate) ddof: u64,
+}
+
+impl Form {
+    /// The operation's own result.
+    pub const OUTPUT: Self = Self { code: form::OUTPUT, ddof: 0 };
+    /// An `f64` result, converted to the [float type](warpfold_abi::form) of the elements.
+    pub const FLOAT: Self = Self { code: form::FLOAT, ddof: 0 };
+    /// An index, as a `u64`.
+    pub const INDEX: Self = Self { code: form::INDEX, ddof: 0 };
+    /// One byte: 1 if a count is not 0, else 0.
+    pub const ANY: Self = Self { code: form::ANY, ddof: 0 };
+    /// One byte: 1 if a count is the number of elements, else 0.
+    pub const ALL: Self = Self { code: form::ALL, ddof: 0 };
+    /// The larger magnitude of a minimum and a maximum, in the [float type](warpfold_abi::form).
+    pub const MAGNITUDE: Self = Self { code: form::MAGNITUDE, ddof: 0 };
+    /// The mean without the variance, in the [float type](warpfold_abi::form).
+    pub const MEAN: Self = Self { code: form::MEAN, ddof: 0 };
+    /// The variance without the mean, in the [float type](warpfold_abi::form).
+    pub const VARIANCE: Self = Self { code: form::VARIANCE, ddof: 0 };
+    /// The square root of the variance, in the [float type](warpfold_abi::form).
+    pub const DEVIATION: Self = Self { code: form::DEVIATION, ddof: 0 };
+    /// All variances, then all means, in the [float type](warpfold_abi::form).
+    pub const VARIANCE_AND_MEAN: Self = Self { code: form::VARIANCE_AND_MEAN, ddof: 0 };
+    /// All minima, then all maxima.
+    pub const MIN_AND_MAX: Self = Self { code: form::MIN_AND_MAX, ddof: 0 };
+
+    /// Returns the form whose variance divides by the number of elements minus `ddof`.
+    pub const fn with_ddof(self, ddof: f64) -> Self {
+        Self { ddof: ddof.to_bits(), ..self }
+    }
+
+    /// Returns whether the kernels of an operation write this form.
+    const fn suits(self, written: Written) -> bool {
+        match self.code {
+            form::OUTPUT => true,
+            form::FLOAT => matches!(written, Written::Double),
+            form::INDEX => matches!(written, Written::Place),
+            form::ANY | form::ALL => matches!(written, Written::Count),
+            form::MAGNITUDE | form::MIN_AND_MAX => matches!(written, Written::Ends),
+            _ => matches!(written, Written::Moments),
+        }
+    }
+}
+
+/// The type of the result that kernels write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
-    /// A number in the type of sums.
+    /// A number of the type [`Dtype::sum`].
     Sum,
     /// An element.
     Element,
@@ -66,7 +121,7 @@ pub enum Written {
     Moments,
 }
 
-/// The result of no elements.
+/// The result of an empty input.
 #[derive(Clone, Copy)]
 pub(super) enum OfNone {
     Nothing,
@@ -76,38 +131,35 @@ pub(super) enum OfNone {
     NegativeInfinity,
 }
 
-/// The elements with a result that does not depend on their order.
+/// The types of elements for which the result does not depend on the order of the elements.
 #[derive(Clone, Copy)]
 pub(super) enum Reproducible {
-    /// All, without separate kernels.
+    /// All types, by the usual kernels.
     Anyway,
-    /// Integers, and floats by separate kernels.
+    /// Integers by the usual kernels, and floats by separate ones.
     Binned,
-    /// Floats, by separate kernels.
+    /// Only floats, by separate kernels.
     Floats,
     Integers,
     Never,
 }
 
-/// A row of the table of operations.
 pub(super) struct Facts {
-    /// The names, in the order of [`FORMS`].
-    pub(super) names: [&'static str; FORMS.len()],
+    /// The names, in the order of [`MODIFIERS`].
+    pub(super) names: [&'static str; MODIFIERS.len()],
     /// The names of the Python functions, without and with skipped NaN.
     pub(super) functions: [&'static str; 2],
     pub(super) summary: &'static str,
     pub(super) types: Types,
     pub(super) written: Written,
     pub(super) of_none: OfNone,
-    /// Kernels that skip NaN exist.
     pub(super) skips_nan: bool,
     pub(super) reproducible: Reproducible,
-    /// The kind whose tuning it uses: itself, or one that loads elements alike.
+    /// The kind whose tuning is used: itself, or one with similar loads.
     pub(super) tuning_proxy: OpKind,
 }
 
-/// The combinations of modifiers.
-pub(super) const FORMS: [(Nan, Order, bool); 5] = [
+pub(super) const MODIFIERS: [(Nan, Order, bool); 5] = [
     (Nan::Propagate, Order::RunToRun, false),
     (Nan::Skip, Order::RunToRun, false),
     (Nan::Propagate, Order::Reproducible, false),
@@ -118,7 +170,8 @@ pub(super) const FORMS: [(Nan, Order, bool); 5] = [
 impl OpKind {
     /// Returns the operation without modifiers.
     pub const fn plain(self) -> Op {
-        Op { kind: self, nan: Nan::Propagate, order: Order::RunToRun, wide: false }
+        let (nan, order, form) = (Nan::Propagate, Order::RunToRun, Form::OUTPUT);
+        Op { kind: self, nan, order, wide: false, form }
     }
 
     /// Returns a one-sentence description.
@@ -129,26 +182,26 @@ impl OpKind {
 
 impl Op {
     /// One more than the largest [`index`](Self::index).
-    pub(crate) const INDICES: usize = FORMS.len() * OpKind::ALL.len();
+    pub(crate) const INDICES: usize = MODIFIERS.len() * OpKind::ALL.len();
 
-    /// Returns all operations: those without modifiers first.
+    /// Returns all operations, those without modifiers first.
     pub fn all() -> impl Iterator<Item = Self> + Clone {
-        let kinds =
-            |(nan, order, wide)| OpKind::ALL.iter().map(move |&kind| Self { kind, nan, order, wide });
-        FORMS.into_iter().flat_map(kinds).filter(|op| op.exists())
+        let kinds = |(nan, order, wide)| {
+            OpKind::ALL.iter().map(move |kind| Self { nan, order, wide, ..kind.plain() })
+        };
+        MODIFIERS.into_iter().flat_map(kinds).filter(|op| op.exists())
     }
 
-    /// Returns whether the kind has these modifiers.
     const fn exists(self) -> bool {
         let Facts { skips_nan, reproducible, .. } = self.kind.facts();
         let skips = matches!(self.nan, Nan::Skip);
         (!skips || skips_nan)
             && (!self.is_binned() || matches!(reproducible, Reproducible::Binned | Reproducible::Floats))
             && (!self.wide || matches!(self.kind, OpKind::Sum) && !skips && !self.is_binned())
+            && self.form.suits(self.written())
     }
 
-    /// Returns the index of its modifiers in [`FORMS`].
-    const fn form(self) -> usize {
+    const fn modifiers(self) -> usize {
         match (self.nan, self.order) {
             _ if self.wide => 4,
             (Nan::Propagate, Order::RunToRun) => 0,
@@ -158,25 +211,24 @@ impl Op {
         }
     }
 
-    /// Returns a number that is unique to the operation.
     pub(crate) const fn index(self) -> usize {
-        self.form() * OpKind::ALL.len() + self.kind as usize
+        self.modifiers() * OpKind::ALL.len() + self.kind as usize
     }
 
     /// Returns the name for users, PTX symbols and files.
     pub const fn name(self) -> &'static str {
-        self.kind.facts().names[self.form()]
+        self.kind.facts().names[self.modifiers()]
     }
 
-    /// Returns the name of the Python function, if it has no modifier except skipped NaN.
+    /// Returns the name of the Python function; `None` for any modifier except [`Nan::Skip`].
     pub const fn function(self) -> Option<&'static str> {
-        match (self.exists(), self.form()) {
-            (true, form @ (0 | 1)) => Some(self.kind.facts().functions[form]),
+        match (self.exists(), self.modifiers()) {
+            (true, modifiers @ (0 | 1)) => Some(self.kind.facts().functions[modifiers]),
             _ => None,
         }
     }
 
-    /// Returns whether it exists for elements of this type.
+    /// Returns whether the operation exists for elements of this type.
     pub const fn takes(self, dtype: Dtype) -> bool {
         let has_kind = match self.kind.facts().types {
             Types::Element => true,
@@ -191,13 +243,22 @@ impl Op {
             && (!self.wide || dtype.wide_sum_bytes().is_some())
     }
 
-    /// Returns the kind of result that its kernels write.
+    /// Returns the kind of result that its kernels write as [`Form::OUTPUT`].
     pub const fn written(self) -> Written {
         self.kind.facts().written
     }
 
-    /// Returns the size of the result that a kernel writes.
+    /// Returns the size of a result in bytes.
     pub const fn result_bytes(self, dtype: Dtype) -> usize {
+        let float = if dtype.is_float() { dtype.sum().size() } else { size_of::<f64>() };
+        match self.form.code {
+            form::OUTPUT => {}
+            form::INDEX => return size_of::<u64>(),
+            form::ANY | form::ALL => return size_of::<u8>(),
+            form::VARIANCE_AND_MEAN => return 2 * float,
+            form::MIN_AND_MAX => return 2 * dtype.size(),
+            _ => return float,
+        }
         match (self.written(), dtype.wide_sum_bytes()) {
             (Written::Sum, Some(bytes)) if self.wide => bytes,
             (Written::Sum, _) => dtype.sum().size(),
@@ -210,8 +271,8 @@ impl Op {
         }
     }
 
-    /// Returns the first word of the result of no elements, whose other words are zero; `None` if there
-    /// is no such result.
+    /// Returns the first word of the result of an empty input, or `None` if an empty input has no
+    /// result. The result's other words are zero.
     pub fn of_none(self, dtype: Dtype) -> Option<u64> {
         let sum = |single: f32, double: f64, integer| match dtype.sum() {
             Dtype::F32 => single.to_bits() as u64,
@@ -227,27 +288,26 @@ impl Op {
         }
     }
 
-    /// Returns whether there is a result of no elements.
+    /// Returns whether an empty input has a result.
     pub const fn has_value_of_none(self) -> bool {
         !matches!(self.kind.facts().of_none, OfNone::Nothing)
     }
 
-    /// Returns whether the result of no elements is zero.
-    pub(crate) const fn is_zero_of_none(self) -> bool {
-        matches!(self.kind.facts().of_none, OfNone::Zero)
+    pub(crate) const fn is_zero_when_empty(self) -> bool {
+        matches!(self.kind.facts().of_none, OfNone::Zero) && self.form.code != form::ALL
     }
 
-    /// Returns whether it adds in bins, which have room for a limited number of terms.
+    /// Returns whether sums are [binned](warpfold_abi::binned), which limits the number of terms.
     pub const fn is_binned(self) -> bool {
         matches!(self.order, Order::Reproducible)
     }
 
-    /// Returns whether it adds products of digits, and so is limited by instructions, not by memory.
+    /// Returns whether the operation multiplies binned digits, so that instructions limit its speed.
     pub(crate) const fn has_products(self) -> bool {
         self.is_binned() && matches!(self.kind, OpKind::MeanAndVariance)
     }
 
-    /// Returns whether its partial results have more words than others, and its kernels more registers.
+    /// Returns whether partial results have more words than usual, so that kernels need more registers.
     pub(crate) const fn is_wide(self, dtype: Dtype) -> bool {
         match self.kind {
             // Sums of shorter integers have fewer words.
@@ -263,17 +323,16 @@ impl Op {
         matches!(self.kind, OpKind::ArgMin | OpKind::ArgMax)
     }
 
-    /// Returns the operation whose tuning it uses.
     pub(crate) const fn tuning_proxy(self) -> Self {
         match self.kind.facts().tuning_proxy {
             // Squares were measured only without modifiers.
-            OpKind::SumOfSquares if self.form() != 0 => OpKind::Sum.plain(),
+            OpKind::SumOfSquares if self.modifiers() != 0 => OpKind::Sum.plain(),
             kind => kind.plain(),
         }
     }
 
-    /// Returns whether elements of this type have a result that does not depend on their order: by the
-    /// operation itself, or by its [reproducible](Self::reproducible) form.
+    /// Returns whether elements of this type have a result that does not depend on their order: from the
+    /// operation itself, or from its [reproducible](Self::reproducible) variant.
     pub const fn is_reproducible(self, dtype: Dtype) -> bool {
         match self.kind.facts().reproducible {
             Reproducible::Anyway => true,
@@ -284,7 +343,7 @@ impl Op {
         }
     }
 
-    /// Returns the form whose result does not depend on the order of elements, if it
+    /// Returns the variant whose result does not depend on the order of elements, if it
     /// [exists](Self::is_reproducible).
     pub const fn reproducible(self, dtype: Dtype) -> Self {
         match self.kind.facts().reproducible {
@@ -295,8 +354,8 @@ impl Op {
         }
     }
 
-    /// Returns the operation with the same result for elements of this type: the sum of magnitudes for
-    /// an L1 norm without kernels, otherwise itself.
+    /// Returns the operation whose kernels compute the result for elements of this type: the sum of
+    /// magnitudes for an L1 norm that has no kernels of its own, otherwise the operation itself.
     pub const fn for_elements(self, dtype: Dtype) -> Self {
         match self.kind {
             OpKind::L1Norm if !self.kind.plain().takes(dtype) => {
@@ -306,7 +365,7 @@ impl Op {
         }
     }
 
-    /// Returns the operation that skips NaN, or itself if there is none for elements of this type.
+    /// Returns the variant that skips NaN, or the operation itself if there is none for this type.
     pub const fn skipping_nan(self, dtype: Dtype) -> Self {
         match self.kind.facts().skips_nan && dtype.is_float() && !self.wide {
             true => Self { nan: Nan::Skip, ..self },
@@ -342,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_leads_back_to_its_operation() {
+    fn operation_names_round_trip() {
         assert!(Op::all().all(|op| op.name().parse() == Ok(op)));
         let error = "median".parse::<Op>().unwrap_err().to_string();
         let said =
@@ -362,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_integers_have_64_bits_and_no_result_more_than_its_place() {
+    fn results_fit_into_output_bytes() {
         use warpfold_abi::reducer::OUTPUT_BYTES;
         for (op, dtype) in Op::pairs() {
             let bytes = op.result_bytes(dtype);
@@ -375,16 +434,17 @@ mod tests {
     }
 
     #[test]
-    fn modifiers_are_for_floats_and_wide_sums_for_those_that_have_them() {
+    fn number_of_operations_of_each_dtype() {
         let of = |dtype| Op::pairs().filter(move |pair| pair.1 == dtype).count();
-        // 14 kinds for all types, 3 for integers, one for those of 64 bits, 3 for floats.
+        // 14 kinds for all types, 3 for integers; integers of 64 bits have an L1 norm and a wide sum.
         assert_eq!([Dtype::I32, Dtype::U64].map(of), [17, 17 + 2]);
-        // With skipped NaN, in bins, and both; `f64` has no wider sum.
+        // 3 kinds for floats. Of all kinds, 13 can skip NaN, 5 can be reproducible, and 5 can be both.
+        // All floats but `f64` have a wide sum.
         assert_eq!([Dtype::F64, Dtype::F16].map(of), [17 + 13 + 5 + 5, 17 + 13 + 5 + 5 + 1]);
     }
 
     #[test]
-    fn modifiers_that_a_kind_lacks_make_an_operation_of_no_elements() {
+    fn ops_with_unsupported_modifiers_take_no_dtype() {
         let skip = |kind: OpKind| Op { nan: Nan::Skip, ..kind.plain() };
         let reproducible = |op: Op| Op { order: Order::Reproducible, ..op };
         let lacking = [
@@ -393,6 +453,8 @@ mod tests {
             reproducible(skip(OpKind::Product)),
             Op { wide: true, ..skip(OpKind::Sum) },
             Op { wide: true, ..OpKind::SumOfSquares.plain() },
+            Op { form: Form::INDEX, ..OpKind::Sum.plain() },
+            Op { form: Form::FLOAT, ..OpKind::ArgMax.plain() },
         ];
         for op in lacking {
             assert!(Dtype::ALL.iter().all(|&dtype| !op.takes(dtype)), "{op:?}");
@@ -400,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_is_chosen_by_its_own_measurements() {
+    fn tuning_proxy_of_an_op_is_its_own_proxy() {
         assert!(Op::all().all(|op| op.tuning_proxy().tuning_proxy() == op.tuning_proxy()));
         assert_eq!(OpKind::Max.plain().tuning_proxy(), OpKind::Max.plain());
     }

@@ -25,9 +25,9 @@ use crate::{
 /// ```
 ///
 /// `R` is the type of results on the host: [`Element::Sum`] for sums and products. Integers wrap around,
-/// floats are rounded once, and NaN is the minimum and the maximum of NaN and anything. The combination
-/// of two [`Reproducible`] sums is rounded again, so that it depends on where the input was cut. Means
-/// and variances cannot be combined: their results lack the number of elements.
+/// floats are rounded once, and the minimum and maximum of NaN and any value are NaN. The combination of
+/// two [`Reproducible`] sums is rounded again, so it depends on where the input was split. Means and
+/// variances cannot be combined: their results lack the number of elements.
 ///
 /// ```compile_fail,E0599
 /// # use warpfold::op::{self, Combine};
@@ -76,7 +76,8 @@ impl<R, O: Combine<R>> Combine<R> for Reproducible<O> {
     }
 }
 
-/// Returns the smaller or the larger value as the kernels do: NaN if either is NaN, and −0 is below +0.
+/// Returns the smaller or the larger value with the rules of the kernels: NaN if either is NaN, and −0
+/// is below +0.
 fn extreme<T: Element>(a: T, b: T, smaller: bool) -> T {
     let is_nan = |value: T| value.partial_cmp(&value).is_none();
     // Equal numbers with different bits are zeros.
@@ -84,7 +85,8 @@ fn extreme<T: Element>(a: T, b: T, smaller: bool) -> T {
     if is_nan(a) || !is_nan(b) && below(a, b) == smaller { a } else { b }
 }
 
-/// Combines two integers by an operation whose lower bits depend on their lower bits alone.
+/// Combines two integers by an operation for which the lower bits of the result depend only on the lower
+/// bits of the operands.
 fn in_words<T: Element>(a: T, b: T, op: fn(u64, u64) -> u64) -> T {
     element_of(op(word_of(a), word_of(b)))
 }

@@ -30,16 +30,16 @@
 //! | [`HarmonicMean`], [`ThirdCentralMoment`] | `f64` | the same | `None` |
 //! | [`MaxNorm`] | `f64` | [`Ends`] | 0 |
 //! | [`CountNan`] of floats | `u64` | the same | 0 |
-//! | [`SumIn`] | the type that is given | the same | 0 |
+//! | [`SumIn`] | the type that [`Sum::accumulate_in`] names | the same | 0 |
 //! | [`LogSumExp`] | [`Element::Sum`] of floats | the same | −∞ |
-//! | [`BitAnd`], [`BitOr`], [`BitXor`] | the integer's type, or [`Bool`](crate::Bool) | the same | all bits, none, none |
+//! | [`BitAnd`], [`BitOr`], [`BitXor`] | the integer's type, or [`Bool`](crate::Bool) | the same | all bits set, 0, 0 |
 //! | [`Reproducible`] | that of the operation | the same | the same |
 //! | [`SkipNan`] | that of the operation | the same | the same |
 //! | [`Dot`], [`SquaredDistance`] of pairs | [`Element::Sum`] | the same | 0 |
-//! | [`Largest`], [`Smallest`] | [`Located`] each | the same | none |
+//! | [`Largest`], [`Smallest`] | [`Located`], k of them | the same | an empty list |
 //!
 //! # The same bits
-//! Whether two results have the same bits depends on the operation:
+//! Operations give one of two guarantees about the bits of their results:
 //!
 //! - *Everywhere*: sums, products, dot products, squared distances, means, variances and norms of
 //!   integers; minima, maxima and the k largest or smallest elements, with their indices; counts; and
@@ -47,20 +47,19 @@
 //!   alignment and launch, for a buffer or a row, and on the CPU.
 //! - *From call to call*: sums, products, dot products, squared distances, means, variances, L1 and L2
 //!   norms, third central moments and logarithms of sums of floats, with or without NaN; and harmonic
-//!   means. The same
-//!   call on the same device, with the same number of elements at the same alignment, in both buffers if
-//!   there are two, gives the same bits each time. Another device, alignment or version of this library
-//!   may add in another order, and round differently.
+//!   means. The same call on the same device, with the same number of elements at the same alignment, in
+//!   both buffers if there are two, gives the same bits each time. Another device, alignment or version
+//!   of this library may add in another order, and round differently.
 //!
 //! `reproducible` raises sums, L1 norms, [`MeanAndVariance`] and harmonic means of floats from the
-//! second level to the first, also dot products, squared distances and sums of
+//! second level to the first, and also dot products, squared distances and sums of
 //! [filtered](crate::Filtered) elements, at the cost of more arithmetic. It does not change an operation
 //! that is at the first level anyway, and it does not exist, or does not compile, for an operation that
 //! cannot reach it: its presence in a program is a guarantee.
 //!
-//! There is no level below these, of results that may differ from call to call: a kernel whose blocks
-//! add to the result in the order in which they arrive needs the result cleared before, and with this
-//! was nowhere faster by more than half a percent on an H200.
+//! There is no faster level at which results may differ from call to call: a kernel whose blocks add to
+//! the result in order of arrival needs the result cleared first, and was at most half a percent faster
+//! on an H200.
 //!
 //! Programs can define [their own operations](crate::custom). A tuple reduces the same elements by
 //! several operations: see [`Operations`]. [`Combine`] combines the results of parts on the host.
@@ -94,7 +93,7 @@ use crate::{Located, Spread};
 /// An operation on elements of type `T`: one of this module, or a reference to a program's own
 /// ([`Custom`](crate::custom::Custom)). The trait is sealed.
 pub trait Operation<T: Plain>: sealed::Sealed<Kind = kind::Single> + Copy {
-    /// The result on the host: an `Option` if there may be none for no elements.
+    /// The result on the host: an `Option` if an empty input has no result, as for [`Min`].
     type Output: Copy;
     /// The result in device memory.
     type Left: Outcome;
@@ -102,32 +101,31 @@ pub trait Operation<T: Plain>: sealed::Sealed<Kind = kind::Single> + Copy {
     #[doc(hidden)]
     fn code(self) -> Code;
 
-    /// Returns the result of no elements, if it needs no kernel.
+    /// Returns the result of an empty input, if it needs no kernel.
     #[doc(hidden)]
     fn of_none() -> Option<Self::Output>;
 
-    /// Reads the result that a kernel has written.
     #[doc(hidden)]
     fn decode(words: Words) -> Self::Output;
 }
 
-/// An operation that can have a result for each row of a matrix, or each segment: all except
-/// [`WrappingSum`].
+/// An operation that can have several results, one for each row of a matrix, position of an axis,
+/// segment or run of keys: all except [`WrappingSum`]. The trait is sealed.
 pub trait RowsOperation<T: Plain>: Operation<T> {}
 
-/// A sum with a bound of its rounding error, [`Reducer::error_bound`](crate::Reducer::error_bound):
-/// [`Sum`], [`SumOfSquares`] or [`SumOfMagnitudes`]. The trait is sealed.
+/// A sum for which [`Reducer::error_bound`](crate::Reducer::error_bound) returns a bound of the rounding
+/// error: [`Sum`], [`SumOfSquares`] or [`SumOfMagnitudes`]. The trait is sealed.
 pub trait BoundedSum<T: Element>: Operation<T> {}
 
 impl<T: Element> BoundedSum<T> for Sum {}
 impl<T: Element> BoundedSum<T> for SumOfSquares {}
 impl<T: Element> BoundedSum<T> for SumOfMagnitudes {}
 
-/// A tuple of two to six operations on the same elements, which
-/// [`Reducer::reduce`](crate::Reducer::reduce) takes in place of a single one. The trait is sealed.
+/// A tuple of two to six operations on the same elements. [`Reducer::reduce`](crate::Reducer::reduce)
+/// accepts it in place of a single operation. The trait is sealed.
 ///
-/// Each result is, bit for bit, that of the operation alone. The host waits once for all, and a launch
-/// produces the results of several operations if its kernel computes them:
+/// Each result has the same bits as from the operation alone. The host waits once for all results. A
+/// launch produces the results of several operations if its kernel computes them:
 ///
 /// | operations among those of a tuple | launches |
 /// |---|---|
@@ -143,10 +141,10 @@ impl<T: Element> BoundedSum<T> for SumOfMagnitudes {}
 /// | any other | 1 each |
 ///
 /// Launches follow each other on the same stream, and each reads all elements, from the L2 cache if it
-/// holds them. A program's own operation, which has a result of no elements, is launched even if the
-/// others are not.
+/// holds them. If there are no elements, only custom operations are launched: their kernels compute the
+/// result of an empty input.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no tuple of two to six operations on elements of type `{T}`",
+    message = "`{Self}` is not a tuple of two to six operations on elements of type `{T}`",
     note = "each must be an operation on them, of `warpfold::op` or a reference to a program's own"
 )]
 pub trait Operations<T: Plain>: sealed::Sealed<Kind = kind::Together> + Copy {
@@ -156,11 +154,10 @@ pub trait Operations<T: Plain>: sealed::Sealed<Kind = kind::Together> + Copy {
     #[doc(hidden)]
     fn codes(self) -> [Option<Code>; MOST_TOGETHER];
 
-    /// Returns the results of no elements, if none of them needs a kernel.
+    /// Returns the results of an empty input, if none of them needs a kernel.
     #[doc(hidden)]
     fn of_none() -> Option<Self::Output>;
 
-    /// Reads the results that kernels have written.
     #[doc(hidden)]
     fn decode(results: HostResults<'_>) -> Self::Output;
 }
@@ -199,11 +196,11 @@ together! {
     (A 0, B 1, C 2, D 3, E 4, F 5);
 }
 
-/// An operation on pairs of elements that have the same index in two buffers. Its result has the type
+/// An operation on pairs of elements with the same index in two buffers. Its result has the type
 /// [`Element::Sum`], and is 0 for no pairs. The trait is sealed.
 ///
-/// The buffers have the same length; both may be the same one. If they begin equally far from a multiple
-/// of 16 bytes, as uploaded buffers do, they are read with the fewest loads.
+/// The buffers have the same length; both may be the same one. If their addresses are equal modulo 16
+/// bytes, as those of uploaded buffers are, they are read with the fewest loads.
 ///
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -220,16 +217,16 @@ pub trait PairOperation: sealed::Sealed<Kind = kind::Pairs> + Copy {
 }
 
 /// The dot product: the sum of the products of pairs, in the type [`Element::Sum`]. For integers it
-/// wraps around, which is possible from the second pair on if they have 32 bits or more. Products of
-/// floats are rounded to that type, in which those of 16-bit floats are exact unless they overflow or
-/// underflow, and added in the order of the launch, as by a [`Sum`].
+/// wraps around: with 32 bits possibly from the second pair on, with 64 bits from the first. Products of
+/// floats are rounded to that type. Products of 16-bit floats are exact in it, unless they overflow or
+/// underflow. Products are added in the order of the launch, like the elements of a [`Sum`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dot;
 
 /// The squared Euclidean distance: the sum of the squares of the pairs' differences, in the type
 /// [`Element::Sum`]. Differences of integers are exact, except those of 64 bits, which wrap around in
-/// their own type; squares and their sum wrap around as those of a [`SumOfSquares`]. Differences of
-/// floats and their squares are rounded to that type, and added as by a [`Dot`].
+/// their own type; squares and their sum wrap around like those of [`SumOfSquares`]. Differences of
+/// floats and their squares are rounded to that type, and added like those of a [`Dot`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SquaredDistance;
 
@@ -259,11 +256,12 @@ impl PairOperation for SquaredDistance {
 /// A search for the k [`Largest`] or [`Smallest`] elements of a buffer, or of every row, with their
 /// indices; k is 1 to 32. The trait is sealed.
 ///
-/// In a buffer with fewer elements all are found. For many elements in random order the search takes
-/// little longer than that for the extreme; it is slowest if each element precedes those at smaller
-/// indices in the result.
+/// For a buffer of fewer than k elements, the result has all of them; rows must have k elements or more.
+/// For many elements in random order the search takes little longer than that for the minimum or the
+/// maximum; it is slowest if the elements are sorted so that each precedes all earlier ones in the
+/// result.
 ///
-/// The result is in a total order: of two equal elements, as zeros of both signs are, the one with the
+/// The result is in a total order: of two equal elements, such as zeros of both signs, the one with the
 /// smaller index is first, and NaN precedes all numbers in both searches. So the first element is that
 /// of [`ArgMax`] or [`ArgMin`].
 pub trait TopK: sealed::Sealed<Kind = kind::Top> + Copy {
@@ -306,7 +304,7 @@ impl TopK for Smallest {
     }
 }
 
-/// The kinds of operations, by which an [`Input`](crate::Input) chooses how to reduce its elements.
+/// The kinds of operations, which select how an [`Input`](crate::Input) reduces its elements.
 pub(crate) mod kind {
     /// One result, or one for each row or segment.
     pub struct Single;
@@ -314,7 +312,7 @@ pub(crate) mod kind {
     pub struct Together;
     pub struct Pairs;
     pub struct Top;
-    /// An interval, which is not an operation by itself.
+    /// An interval of [`cpu::reduce_within`](crate::cpu::reduce_within), which is no operation.
     pub struct Interval;
 }
 
@@ -322,7 +320,6 @@ pub(crate) mod sealed {
     use super::{Element, Operation, Plain, names};
 
     pub trait Sealed {
-        /// One of the types of [`kind`](super::kind).
         type Kind;
     }
 
@@ -338,7 +335,7 @@ pub(crate) mod sealed {
                 and means with variances can"
     )]
     pub trait SkipsNan<T: Element>: Operation<T> {
-        /// Replaces the result of elements none of which is a number by that of no elements.
+        /// Replaces the result of an input that is all NaN by the result of an empty input.
         fn number(output: Self::Output) -> Self::Output;
     }
 
@@ -374,8 +371,8 @@ impl<T: Element> RowsOperation<T> for L1Norm {}
 modifiers!(L1Norm<T: Element> skip_nan(|norm| norm));
 modifiers!(L1Norm<T: Element> reproducible<Element>);
 
-/// The maximum norm, as `f64`: the largest magnitude, or NaN if any element is NaN. Results of rows and
-/// results in an [`Output`](crate::Output) are the [`Ends`] of the elements instead.
+/// The maximum norm, as `f64`: the largest magnitude, or NaN if any element is NaN. In an
+/// [`Output`](crate::Output) and for rows, the result is the [`Ends`] of the elements instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaxNorm;
 
@@ -398,7 +395,7 @@ impl<T: Element> Operation<T> for MaxNorm {
     fn decode(words: Words) -> f64 {
         let Ends { min, max } = Ends::<T>::from_words(words);
         let (min, max) = (T::TO_F64(min).abs(), T::TO_F64(max).abs());
-        // Both are NaN or neither is.
+        // Either both `min` and `max` are NaN, or neither is.
         if min > max { min } else { max }
     }
 }

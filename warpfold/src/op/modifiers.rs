@@ -35,7 +35,7 @@ use crate::{
 ///
 /// For floats, it applies to [`Sum`], [`SumOfSquares`] and [`SumOfMagnitudes`], whose terms are the
 /// elements, their squares or their magnitudes, each rounded once to [`Element::Sum`]. The sum is
-/// defined by the set of the terms alone:
+/// defined by the terms alone, whatever their order:
 ///
 /// - Let t be the least integer, −5 or more in `f32` and −36 or more in `f64`, such that all finite
 ///   terms are below 2^((t + 1)W − 1) in magnitude, where W is 23 in `f32` and 28 in `f64`.
@@ -52,8 +52,8 @@ use crate::{
 ///
 /// It applies to [`Dot`] and [`SquaredDistance`] as well, whose terms are the products, or the squares
 /// of the differences: the elements are converted to [`Element::Sum`], and each product, difference and
-/// square is rounded once. It also applies to these sums in [`SkipNan`], whose terms are those of the
-/// numbers alone:
+/// square is rounded once. It also applies to these sums in [`SkipNan`], whose terms are only those of
+/// the numbers:
 ///
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -70,9 +70,9 @@ use crate::{
 /// `Reproducible` is written around the [interval](super::Interval) instead.
 ///
 /// # Means and variances
-/// It applies to [`MeanAndVariance`], in [`SkipNan`] too, whose elements are rounded as the terms of a
-/// sum are, to multiples of 2^((t − 2)W) in `f32` and narrower types, of 2^((t − 3)W) in `f64`. With A
-/// for the sum of n such numbers and B for the sum of their squares, both of which are exact:
+/// It applies to [`MeanAndVariance`], also in [`SkipNan`]. The elements are rounded like the terms of a
+/// sum: to multiples of 2^((t − 2)W) in `f32` and narrower types, of 2^((t − 3)W) in `f64`. Let A be the
+/// sum of n such numbers and B the sum of their squares, both exact:
 ///
 /// - The mean is A, rounded to `f64`, divided by n.
 /// - The variance is n·B − A², which is exact and never below 0, rounded to `f64`, divided by n, and
@@ -94,18 +94,17 @@ use crate::{
 /// ```
 ///
 /// # Harmonic means
-/// It applies to [`HarmonicMean`] of floats, whose terms are 4 divided by each element, rounded once to
-/// [`Element::Sum`], or ∞ for a zero of either sign. With A for their exact sum, whose terms are rounded
-/// as those of a sum are, and n for their number, the mean is 4 divided by the quotient of A, rounded to
-/// `f64`, and n. So elements of magnitude 2^−126 and less in `f32` or [`bf16`], or 2^−1022 and less in
-/// `f64`, count as zeros.
+/// It applies to [`HarmonicMean`] of floats. Its terms are 4 divided by each element, rounded once to
+/// [`Element::Sum`], or ∞ for a zero of either sign. Let A be the exact sum of the n terms, rounded like
+/// those of a sum: the mean is 4 divided by the quotient of A, rounded to `f64`, and n. So elements of
+/// magnitude 2^−126 and less in `f32` or [`bf16`], or 2^−1022 and less in `f64`, count as zeros.
 ///
 /// # Other operations
-/// For integers it applies to all of these except [`HarmonicMean`], and to [`Product`],
-/// [`Mean`](super::Mean) and [`L2Norm`]. Operations whose result does not depend on the order are
-/// unchanged. [`LogSumExp`](super::LogSumExp), [`ThirdCentralMoment`], and products, L2 norms and
-/// [`Mean`](super::Mean) of floats have no reproducible result; that of [`MeanAndVariance`] has the
-/// mean:
+/// For integers, `Reproducible` applies to all operations above except [`HarmonicMean`], and to
+/// [`Product`], [`Mean`](super::Mean) and [`L2Norm`]. Operations whose result does not depend on the
+/// order are unchanged. [`LogSumExp`](super::LogSumExp), [`ThirdCentralMoment`], and products, L2 norms
+/// and [`Mean`](super::Mean) of floats have no reproducible result; the reproducible [`MeanAndVariance`]
+/// includes the mean:
 ///
 /// ```compile_fail,E0277
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -197,10 +196,9 @@ impl<T: Element, O: sealed::SkipsNan<T> + sealed::Reproducible<T>> sealed::Skips
 /// [`Product`], [`Min`], [`Max`], [`MinMax`], [`ArgMin`], [`ArgMax`], [`MeanAndVariance`],
 /// [`HarmonicMean`] and [`ThirdCentralMoment`]. If no element is a number, sums and norms are 0 and the
 /// product is 1. The other operations then have no result: `None` on the host, and NaN in device memory,
-/// with the index of the first element. [`MeanAndVariance`] is also `None` on
-/// the host if infinities of both signs make the mean NaN, and [`ThirdCentralMoment`] if an infinity
-/// makes it NaN. A result is as reproducible as that of the operation itself.
-/// For integers it is the operation itself.
+/// with the index of the first element. [`MeanAndVariance`] is also `None` on the host if infinities of
+/// both signs make the mean NaN, and [`ThirdCentralMoment`] if an infinity makes it NaN. A result is as
+/// reproducible as that of the operation itself. For integers, the operation is unchanged.
 ///
 /// A sum or a product of numbers can still be NaN: with infinities of both signs, or an infinity and a
 /// zero.
@@ -245,7 +243,6 @@ impl<T: Element, O: sealed::SkipsNan<T> + sealed::Reproducible<T>> sealed::Repro
 {
 }
 
-/// Implements the method of a modifier for an operation.
 macro_rules! modifiers {
     ($Name:ident<$T:ident: $Elements:ident> skip_nan(|$output:ident| $number:expr)) => {
         impl $Name {

@@ -1,5 +1,5 @@
-//! The table of operations: a row has all that the library, its programs and Python's package know of an
-//! operation, besides its kernels and its arithmetic on the CPU.
+//! The table of operations. A row has everything about an operation that the library, its programs and
+//! the Python package need, except its kernels and its arithmetic on the CPU.
 
 use super::{
     Operation, RowsOperation,
@@ -16,11 +16,12 @@ use crate::{
     reducer::Code,
 };
 
-/// Declares the kinds of operations, and a type of each.
+/// Declares the kinds of operations, and a type for each.
 ///
-/// A row has the kind's name in PTX symbols and files, the name of Python's function, a summary; the
-/// trait of its elements, what its kernels write, the result of no elements, whether kernels that leave
-/// NaN out exist, which elements have reproducible results, and the kind whose tuning it uses.
+/// A row has the kind's name in PTX symbols and files, the name of the Python function and a summary;
+/// then the trait of its elements, the result that its kernels write, the result of no elements, whether
+/// kernels that skip NaN exist, the elements with reproducible results, and the kind whose tuning it
+/// uses.
 macro_rules! operations {
     ($(
         $(#[$attr:meta])*
@@ -77,7 +78,7 @@ macro_rules! operations {
             pub use super::{$($Name),*};
         }
     };
-    // `L1Norm`, whose result depends on the type of elements: mod.rs implements its traits.
+    // Skips `L1Norm`, whose result type depends on the element type: mod.rs implements its traits.
     (@ LongInteger $($row:tt)*) => {};
     (@ $Elements:ident $Name:ident $written:ident $of_none:ident $skips_nan:tt $reproducible:ident) => {
         impl<T: $Elements> Operation<T> for $Name {
@@ -158,8 +159,8 @@ operations! {
     /// The largest element, or NaN if any element is NaN.
     Max = "max", "max", "The largest element, or NaN if any element is NaN.";
         Element: Element, Nothing, true, Anyway, Max;
-    /// The sum of the squares, in the type [`Element::Sum`]. Squares of 32 bits and more can wrap around
-    /// there from the second element on.
+    /// The sum of the squares, in the type [`Element::Sum`]. Sums of squares of integers can wrap
+    /// around: with 32 bits from the second element on, with 64 bits from the first.
     SumOfSquares = "sumsq", "sum_of_squares", "The sum of the squares. Of integers it wraps around.";
         Element: Sum, Zero, true, Binned, SumOfSquares;
     /// The first of the smallest elements, or the first NaN if there is one.
@@ -168,67 +169,67 @@ operations! {
     /// The first of the largest elements, or the first NaN if there is one.
     ArgMax = "argmax", "argmax", "The index of the first of the largest elements, or of the first NaN.";
         Element: Place, Nothing, true, Anyway, ArgMax;
-    /// The sum of the magnitudes, in the type [`Element::Sum`]: the L1 norm. The magnitude of the
-    /// smallest `i64` is itself. Of floats it is off by [`Reducer::error_bound`] of itself at most.
+    /// The sum of the magnitudes, in the type [`Element::Sum`]: the L1 norm. The magnitude of `i64::MIN`
+    /// wraps to `i64::MIN`. For floats, the relative error is at most [`Reducer::error_bound`].
     ///
     /// [`Reducer::error_bound`]: crate::Reducer::error_bound
     SumOfMagnitudes = "sumabs", "sum_of_magnitudes", "The sum of the magnitudes.";
         Element: Sum, Zero, true, Binned, Sum;
-    /// The product, in the type [`Element::Sum`]; of integers it wraps around. Of n floats it is off by
-    /// (n − 1)u / (1 − (n − 1)u) of itself at most, where u is half a unit in the last place of 1 in
-    /// that type, unless it overflows or underflows on its way.
+    /// The product, in the type [`Element::Sum`]; for integers it wraps around. For n floats, the
+    /// relative error is at most (n − 1)u / (1 − (n − 1)u), where u is half a unit in the last place of
+    /// 1 in that type, unless an intermediate product overflows or underflows.
     Product = "product", "prod", "The product. Of integers it wraps around.";
         Element: Sum, One, true, Integers, Sum;
-    /// The smallest element and the largest one, or NaN both if any element is NaN.
+    /// The smallest element and the largest one, or NaN for both if any element is NaN.
     MinMax = "minmax", "aminmax", "The smallest element and the largest one, in one pass.";
         Element: Ends, Nothing, true, Anyway, Min;
-    /// How many elements are not zero. NaN is not zero, −0 is.
+    /// The number of elements that are not zero. NaN is not zero, −0 is.
     CountNonZero = "nonzero", "count_nonzero", "How many elements are not zero. NaN is not zero.";
         Element: Count, Zero, false, Anyway, Sum;
     /// The mean, and the mean of the squared distances from it, both in one pass.
     ///
-    /// Of integers the sum of n elements, that of their squares, and the difference of n times the
-    /// latter and the square of the former are exact: both results are rounded to `f64` once, and once
-    /// more by each division by n, of which the mean has one and the variance two.
+    /// For integers, the sum A of n elements, the sum B of their squares, and n·B − A² are exact. The
+    /// mean is A, rounded to `f64`, divided by n; the variance is n·B − A², rounded to `f64`, divided by
+    /// n twice. Each division rounds once more.
     ///
-    /// Of floats a thread adds up, in `f64`, the distances of its elements from the first one, and their
-    /// squares; threads merge means and sums of the squared distances from them in `f64`. So a large
-    /// mean costs no digits of the variance, and neither a distance nor a square overflows on the way.
-    /// Where n is the number of elements and u is 2^−53, the variance is off by n·(n + 64)·u of itself
-    /// at most, and by some 64·u of it where the first element that a thread takes is no outlier.
+    /// For floats, each thread adds, in `f64`, the distances of its elements from its first element, and
+    /// their squares; threads then merge means and sums of the squared distances from them in `f64`. So
+    /// a large mean costs no digits of the variance, and no distance or square overflows on the way. For
+    /// n elements and u = 2^−53, the relative error of the variance is at most n·(n + 64)·u, and about
+    /// 64·u if the first element of each thread is not an outlier.
     ///
-    /// If an element is NaN or infinite, the variance is NaN, and the mean is what the sum would be.
+    /// If an element is NaN or infinite, the variance is NaN, and the mean equals the sum.
     MeanAndVariance = "spread", "var_mean", "The mean and the variance, in one pass.";
         Element: Moments, Nothing, true, Binned, Sum;
-    /// The bits that all elements have.
+    /// The bitwise AND of all elements.
     BitAnd = "and", "bitwise_and", "The bits that all elements have.";
         Bits: Element, AllBits, false, Anyway, Sum;
-    /// The bits that any element has.
+    /// The bitwise OR of all elements.
     BitOr = "or", "bitwise_or", "The bits that any element has.";
         Bits: Element, Zero, false, Anyway, Sum;
-    /// The bits that an odd number of elements have.
+    /// The bitwise XOR of all elements.
     BitXor = "xor", "bitwise_xor", "The bits that an odd number of elements have.";
         Bits: Element, Zero, false, Anyway, Sum;
-    /// The natural logarithm of the sum of e to the power of each element, in the type [`Element::Sum`],
-    /// which neither overflows nor underflows on its way. NaN if any element is NaN, else ∞ if any is ∞,
-    /// and −∞ if all are −∞.
+    /// The natural logarithm of the sum of e to the power of each element, in the type [`Element::Sum`].
+    /// Intermediate results neither overflow nor underflow. The result is NaN if any element is NaN,
+    /// else ∞ if any is ∞, and −∞ if all are −∞.
     ///
-    /// The largest element is found along the way, and exponentials are made of the distances from it:
-    /// on a GPU by its own instructions, whose last bits its generations may give differently, where
-    /// that type is `f32`. A bound of the error is not stated.
+    /// The kernel finds the largest element in the same pass, and adds exponentials of the distances
+    /// from it. If the type is `f32`, a GPU uses its own instructions for exponentials, whose last bits
+    /// may differ between GPU generations. No error bound is stated.
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};
     /// # let device = Device::open(Selection::Sim)?;
     /// # let reducer = Reducer::new(&device)?;
-    /// // Half as likely each.
+    /// // Two equal elements: the result is larger than each by the logarithm of 2.
     /// let logits = device.upload(&[-1000.0_f32, -1000.0])?;
     /// let sum = reducer.reduce(op::LogSumExp, &logits)?;
     /// assert!((sum - (-1000.0 + 2.0_f32.ln())).abs() < 1e-3);
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     ///
-    /// Integers have none:
+    /// Integers do not have this operation:
     ///
     /// ```compile_fail,E0277
     /// # use warpfold::{Device, Reducer, Selection, op};
@@ -239,16 +240,16 @@ operations! {
     /// ```
     LogSumExp = "logsumexp", "logsumexp", "The logarithm of the sum of e to the power of each element, which does not overflow on its way.";
         Float: Sum, NegativeInfinity, false, Never, Sum;
-    /// How many floats are NaN.
+    /// The number of floats that are NaN.
     CountNan = "nancount", "count_nan", "How many elements are NaN.";
         Float: Count, Zero, false, Anyway, Sum;
-    /// The arithmetic mean, as `f64`, which is in the range of the elements: no sum overflows or wraps
+    /// The arithmetic mean, as `f64`. It is in the range of the elements: no sum overflows or wraps
     /// around on the way.
     ///
-    /// Of integers the sum is exact, rounded to `f64` once, and once more by the division. Floats of up
-    /// to 32 bits are added in `f64`, and `f64` in `f64` of two scales: a mean is off by
-    /// [`Reducer::error_bound`] of the mean of the magnitudes at most, with that of `f64`, besides
-    /// the rounding of the division. NaN and infinities give what their sum would.
+    /// For integers, the sum is exact, rounded to `f64` once, and rounded once more by the division.
+    /// Floats are added in `f64`; elements of type `f64` are added at two scales. The error is at
+    /// most the [`Reducer::error_bound`] of additions in `f64`, relative to the mean of the magnitudes,
+    /// plus the rounding of the division. NaN and infinities propagate as in a sum.
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};
@@ -266,8 +267,8 @@ operations! {
         Element: Double, Nothing, false, Integers, Sum;
     /// The L1 norm, as `f64`: the sum of the magnitudes. Integers of 64 bits are added exactly and
     /// rounded once. Shorter ones are added in [`Element::Sum`], which has room for 2^31 elements of any
-    /// value; floats as in [`SumOfMagnitudes`]. Results of rows and in an [`Output`](crate::Output) are
-    /// `f64` for integers of 64 bits, otherwise [`Element::Sum`].
+    /// value; floats are added as in [`SumOfMagnitudes`]. In an [`Output`](crate::Output) and for rows,
+    /// the result is `f64` for integers of 64 bits, otherwise [`Element::Sum`].
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};
@@ -279,13 +280,13 @@ operations! {
     /// ```
     L1Norm = "l1", "l1_norm", "The L1 norm: the sum of the magnitudes.";
         LongInteger: Double, Zero, false, Anyway, Sum;
-    /// The L2 norm, as `f64`: the root of the sum of the squares. No square overflows or vanishes on the
-    /// way to a norm that does not.
+    /// The L2 norm, as `f64`: the root of the sum of the squares. If the norm neither overflows nor
+    /// underflows, no square does on the way.
     ///
-    /// The sum of the squares of integers is exact, rounded to `f64` once, and once more by the root.
-    /// The squares of floats of up to 32 bits are exact in `f64`, in which they are added, and those of
-    /// `f64` are added in three scales: the norm is off by half of what a sum of `f64` is, relative to
-    /// itself.
+    /// For integers, the sum of the squares is exact, rounded to `f64` once, and rounded once more by
+    /// the root. The squares of floats of up to 32 bits are exact in `f64`, in which they are added;
+    /// those of `f64` are added at three scales. The relative error of the norm is half that of a sum in
+    /// `f64`.
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};
@@ -299,12 +300,12 @@ operations! {
     /// ```
     L2Norm = "l2", "l2_norm", "The L2 norm: the root of the sum of the squares, of which none overflows or vanishes on the way.";
         Element: Double, Zero, true, Integers, Sum;
-    /// The harmonic mean, as `f64`: the number of elements over the sum of their reciprocals. A zero of
-    /// either sign has the reciprocal ∞, and makes the mean 0. Where the sum is 0, because elements have
-    /// both signs or are infinite, the mean is ∞.
+    /// The harmonic mean, as `f64`: the number of elements divided by the sum of their reciprocals. A
+    /// zero of either sign has the reciprocal ∞, and makes the mean 0. If the sum is 0, because elements
+    /// have both signs or are infinite, the mean is ∞.
     ///
-    /// Elements are rounded to `f64`, and so are reciprocals, of which none overflows or vanishes: a
-    /// mean of elements of one sign is off by (n + 4)·2^−53 of itself at most.
+    /// Elements are rounded to `f64`, and so are reciprocals; none of them overflows or underflows. For
+    /// n elements of one sign, the relative error is at most (n + 4)·2^−53.
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};
@@ -319,9 +320,9 @@ operations! {
     /// The third central moment of floats, as `f64`: the mean of the cubed distances from the mean, in
     /// one pass. Divided by the cube of the standard deviation it is the skewness.
     ///
-    /// It is made as a [`MeanAndVariance`] is. For n elements it is off by 32·n·(n + 64)·2^−53 of the
-    /// mean of the cubed distances' magnitudes at most. Cubes are not scaled: with distances of 2^320
-    /// and more it may be infinite or NaN. If an element is NaN or infinite, it is NaN.
+    /// It is computed like [`MeanAndVariance`]. For n elements, the error is at most 32·n·(n + 64)·2^−53
+    /// of the mean of the cubed distances' magnitudes. Cubes are not scaled: with distances of 2^320 and
+    /// more the result may be infinite or NaN. If an element is NaN or infinite, the result is NaN.
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};

@@ -1,4 +1,4 @@
-//! The shared core of a reducer, and how it launches tasks.
+//! The shared core of a reducer, which launches tasks.
 
 use std::{
     collections::VecDeque,
@@ -19,23 +19,23 @@ use crate::{
     memory::Memory, stream::Event,
 };
 
-/// The kernels and the memory of a reducer, which every reduction in flight keeps alive.
+/// A reducer's kernels and memory. Each pending result holds a reference to its core. Dropping the core
+/// waits for detached reductions.
 pub(crate) struct Core {
     kernels: Kernels,
     pool: Pool,
     detached: Mutex<VecDeque<InFlight>>,
-    /// The ring of the last streamed reduction, kept for the next one.
+    /// The buffers of the last [streamed](crate::Streamed) reduction, kept for the next one.
     ring: Mutex<Option<Ring>>,
 }
 
 /// The resources of a reduction on a stream, held until it has finished.
 pub(crate) struct InFlight {
     cell: Cell,
-    /// The words of the cell that kernels write; none if the results go to an output.
+    /// The layout of the results in the cell; empty if they go to an output.
     layout: Layout,
-    /// If the host may poll for the results: the mark that they replace, and the bytes of the input.
+    /// The [`Mark`] that the results overwrite, and the input size; `None` if the host may not poll.
     awaited: Option<(Mark, u64)>,
-    /// The elements and the output.
     _memories: [Option<Arc<Memory>>; 3],
     _offsets: Option<Arc<Offsets>>,
     count: Option<Arc<Memory>>,
@@ -50,22 +50,23 @@ pub(super) struct Submission<'c> {
 }
 
 impl Submission<'_> {
-    /// Enqueues a non-empty task after the work that `precede` makes the stream wait for. Its output is
-    /// the workspace.
+    /// Enqueues a non-empty task after the work that `precede` makes the stream wait for. Its results go
+    /// to the workspace.
     ///
     /// # Safety
     /// [`seen`](Self::seen) or [`finish`](Self::finish) must be called afterwards, even after an error.
-    /// Until then, or forever if `finish` fails with work that may still run, the elements must be
-    /// readable on this device, nothing may write them, and the memory of the task's meeting must be
-    /// reachable and used by this reduction alone. The kernels must be [prepared](Task::prepare).
+    /// Until then, or forever if `finish` fails and the work may still run, the elements must be
+    /// readable on this device, nothing may write them, and the device must have access to the task's
+    /// [meeting](warpfold_abi::meeting), which only this reduction may use. The kernels must be
+    /// [prepared](Task::prepare).
     pub(super) unsafe fn launch(
         &self,
         task: &dyn Task,
         precede: impl FnOnce(&Stream) -> Result<()>,
     ) -> Result<()> {
         precede(self.lease.stream())?;
-        // SAFETY: the slots are ready, and each task leaves them zero. The workspace is kept until the
-        // wait for it has ended, or forever; the caller's contract.
+        // SAFETY: the slots are ready, and each task leaves them zero. `seen` and `finish` handle a
+        // workspace that is still in use. The caller keeps the elements and the meeting valid.
         unsafe { self.core.launch(&self.lease, task, self.lease.output()) }
     }
 
@@ -85,13 +86,11 @@ impl Submission<'_> {
     }
 }
 
-/// A task for a stream, and the memory that it uses.
 #[derive(Clone, Copy)]
 pub(crate) struct Inputs<'a> {
-    /// Not empty.
     pub(crate) task: &'a dyn Task,
     pub(crate) memory: &'a Arc<Memory>,
-    /// The second elements of pairs.
+    /// The second elements of pairs, or the state of a running reduction.
     pub(crate) second: Option<&'a Arc<Memory>>,
     pub(crate) offsets: Option<&'a Arc<Offsets>>,
     pub(crate) count: Option<&'a Count<'a>>,
@@ -122,18 +121,18 @@ impl Core {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reduces a non-empty task, waits, and passes the results to `read`. The host must know the number
-    /// of elements.
+    /// Reduces a non-empty task without a count, waits, and passes the results to `read`.
     ///
     /// # Safety
-    /// The task must have single results. Its elements must be readable on this device, and nothing may
-    /// write them until this returns, or ever if it fails with work that may still run.
+    /// The results must fit into the host memory of a workspace. The elements must be readable on this
+    /// device, and nothing may write them, until this returns, or forever if it fails and the work may
+    /// still run.
     pub(crate) unsafe fn reduce<R>(
         &self,
         task: &dyn Task,
         read: impl FnOnce(HostResults<'_>) -> R,
     ) -> Result<R, Failed<Error>> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the conditions of `run` without `output` are those of this function.
         let lease = unsafe { self.run(task, None) }?;
         let results = read(lease.take(task.layout()));
         lease.used();
@@ -143,10 +142,10 @@ impl Core {
     /// Reduces a task as [`reduce`](Self::reduce) does, to any number of results in device memory.
     ///
     /// # Safety
-    /// As [`reduce`](Self::reduce). `output` must have room for the results, and nothing else may use it
-    /// until this returns, or ever if it fails with work that may still run.
+    /// Same as [`reduce`](Self::reduce). For as long as the elements must be readable, `output` must
+    /// have room for the results, and nothing else may use it.
     pub(crate) unsafe fn reduce_into(&self, task: &dyn Task, output: u64) -> Result<(), Failed<Error>> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the conditions of `run` with `output` are those of this function.
         unsafe { self.run(task, Some(output)) }?.used();
         Ok(())
     }
@@ -155,17 +154,17 @@ impl Core {
     /// holds the results if there is no `output`.
     ///
     /// # Safety
-    /// As [`reduce_into`](Self::reduce_into), or as [`reduce`](Self::reduce) without `output`.
+    /// Same as [`reduce_into`](Self::reduce_into), or as [`reduce`](Self::reduce) without `output`.
     unsafe fn run(&self, task: &dyn Task, output: Option<u64>) -> Result<Lease<'_>, Failed<Error>> {
         task.prepare(&self.kernels).map_err(Failed::not_begun)?;
         let mut lease = self.pool.lease(None).map_err(Failed::not_begun)?;
-        // SAFETY: the workspace is leased, and its stream is used by its holder alone.
+        // SAFETY: the workspace is leased, and only the holder of the lease uses its stream.
         let ready = unsafe { lease.make_ready(None) };
-        let bytes = task.seen_at_end().filter(|_| output.is_none());
+        let bytes = task.pollable_bytes().filter(|_| output.is_none());
         let awaited = bytes.map(|bytes| (lease.awaited(task.layout()), bytes));
         let output = output.unwrap_or_else(|| lease.output());
-        // SAFETY: the slots are ready. The workspace is kept until the wait for it has ended, or
-        // forever; the caller answers for the elements and the output.
+        // SAFETY: the slots are ready. The workspace is leased until the task has finished, or leaked.
+        // The caller keeps the elements and the output valid.
         let launched = ready.and_then(|()| unsafe { self.launch(&lease, task, output) });
         let is_done = || lease.is_done();
         if launched.is_ok() && awaited.is_some_and(|(results, bytes)| results.poll(is_done, bytes)) {
@@ -181,7 +180,7 @@ impl Core {
     /// The workspace must be kept until the task has finished; otherwise as [`run`](Self::run).
     unsafe fn launch(&self, lease: &Lease<'_>, task: &dyn Task, output: u64) -> Result<()> {
         let context = LaunchContext::new(lease.slots(), output, lease.stream().raw());
-        // SAFETY: the caller's contract.
+        // SAFETY: the slots are ready; the caller keeps workspace, elements and output valid.
         unsafe { task.enqueue(&self.kernels, &context) }
     }
 
@@ -189,24 +188,25 @@ impl Core {
     /// does so in the order of [`place`](Self::place), which rules out a deadlock.
     pub(super) fn begin(&self) -> Result<Submission<'_>> {
         let mut lease = self.pool.lease(None)?;
-        // SAFETY: the workspace is leased, and its stream is used by its holder alone.
+        // SAFETY: the workspace is leased, and only the holder of the lease uses its stream.
         unsafe { lease.make_ready(None) }?;
         Ok(Submission { core: self, lease })
     }
 
-    /// Returns the position in a total order of all cores.
+    /// Returns this core's position in a total order of all cores.
     pub(super) fn place(self: &Arc<Self>) -> usize {
         Arc::as_ptr(self).addr()
     }
 
-    /// Enqueues a non-empty task. Its results go to `output`, or without one to a cell in host memory.
+    /// Enqueues a task, which may be empty only if [`Task::enqueue`] allows it. The results go to
+    /// `output`, or without `output` to a [`Cell`] in host memory.
     ///
     /// # Safety
     /// - The stream and the task's count must be of this device.
     /// - The task's elements and offsets must be those of `inputs`, and nothing may write them until the
     ///   returned reduction has finished.
     /// - `output` must have room for the results, and only later work on the stream may use it. Without
-    ///   `output` the task must have single results.
+    ///   `output` the results must fit into a cell.
     /// - Nothing may enqueue a write of the count before this returns.
     pub(crate) unsafe fn enqueue(
         self: &Arc<Self>,
@@ -220,7 +220,7 @@ impl Core {
             count.precede(stream)?;
         }
         let (cell, layout) = (self.pool.cell()?, task.layout());
-        let bytes = task.seen_at_end().filter(|_| output.is_none());
+        let bytes = task.pollable_bytes().filter(|_| output.is_none());
         let in_flight = InFlight {
             awaited: bytes.map(|bytes| (cell.mark(layout), bytes)),
             cell,
@@ -232,8 +232,8 @@ impl Core {
             _codes: task.kept_codes(),
         };
         let address = output.map_or_else(|| in_flight.cell.address(), |output| output.address());
-        // SAFETY: `in_flight` keeps the inputs and the output until the task has finished; the caller's
-        // contract.
+        // SAFETY: `in_flight` keeps the inputs, the output and the cell until the task has finished. The
+        // other conditions are those of this function.
         match unsafe { self.enqueue_to(stream, task, address, &in_flight.cell) } {
             Ok(()) => {
                 if let Some(count) = count {
@@ -245,7 +245,7 @@ impl Core {
         }
     }
 
-    /// Enqueues a clear of `output`, where zero is the result of no elements.
+    /// Enqueues a clear of `output`, for operations whose result of no elements is zero.
     ///
     /// # Safety
     /// The stream must be of this device, and only later work on it may use `output`.
@@ -255,7 +255,8 @@ impl Core {
         output: &Arc<Memory>,
     ) -> Result<InFlight> {
         let in_flight = self.holding(output)?;
-        // SAFETY: `in_flight` keeps the memory until this has finished; the caller's contract.
+        // SAFETY: `in_flight` keeps the memory until the clear has finished. The stream is of this
+        // device, and only later work on it uses `output`.
         let enqueued = unsafe { output.clear_on(stream) };
         self.record_end(stream, in_flight, enqueued)
     }
@@ -272,10 +273,9 @@ impl Core {
         self.record_end(stream, in_flight, Ok(()))
     }
 
-    /// Returns the resources of a reduction that holds nothing but a cell and `memory`.
     fn holding(&self, memory: &Arc<Memory>) -> Result<InFlight> {
         let _memories = [Some(memory.clone()), None, None];
-        Ok(InFlight { _memories, ..InFlight::until_end_of(self.pool.cell()?) })
+        Ok(InFlight { _memories, ..InFlight::with_cell(self.pool.cell()?) })
     }
 
     fn record_end(
@@ -290,8 +290,8 @@ impl Core {
         }
     }
 
-    /// Enqueues a task with a leased workspace, and records its end in `cell`, which also receives the
-    /// number of elements that a counted kernel finds.
+    /// Enqueues a task with a leased workspace, and records its end in `cell`. If the task has a
+    /// [`Count`], the kernel also writes the value of that count to `cell`.
     ///
     /// # Safety
     /// The stream must be of this device. The task's input, `output` and the cell must live until the
@@ -304,11 +304,12 @@ impl Core {
         cell: &Cell,
     ) -> Result<(), Failed<Error>> {
         let mut lease = self.pool.lease(Some(stream)).map_err(Failed::not_begun)?;
-        // SAFETY: the workspace is leased until its use on this stream is marked or waited for below.
+        // SAFETY: the workspace is leased until this use ends or `cell.end` marks its end.
         let ready = unsafe { lease.make_ready(Some(stream)) };
         let context = LaunchContext::new(lease.slots(), output, stream.raw());
         let context = LaunchContext { found: Some(cell.found_address()), ..context };
-        // SAFETY: the slots are ready, and the workspace is kept as stated above; the caller's contract.
+        // SAFETY: the slots are ready, and the workspace is leased until this use ends or `cell.end`
+        // marks its end. The caller keeps the input, `output` and the cell alive.
         let enqueue = |context: &LaunchContext| unsafe { task.enqueue(&self.kernels, context) };
         match ready.and_then(|()| enqueue(&context)).and_then(|()| cell.end.record(stream)) {
             Ok(()) => {
@@ -320,21 +321,22 @@ impl Core {
         }
     }
 
-    /// Waits for an enqueued reduction, and passes its results to `read`, with the number of elements
-    /// that the kernel found if it has a count.
+    /// Waits for an enqueued reduction, and passes its results to `read`. If the number of elements was
+    /// in device memory, passes also the number that the kernel read there.
     pub(crate) fn finish<R>(
         self: &Arc<Self>,
         in_flight: InFlight,
         read: impl FnOnce(HostResults<'_>, Option<u64>) -> R,
     ) -> Result<R> {
-        // A forked child may have neither the host words nor the thread that unlocks the pool.
+        // A forked child may lack the memory of the results, and the thread that can unlock the pool.
         if let Err(error) = self.device().require_process() {
             return Err(self.lose(in_flight, Failed { error, ended: false }));
         }
         if in_flight.poll_results() {
             let read = read(in_flight.cell.take(in_flight.layout), None);
-            // The kernels only have to exit. No caller waits for that, and they use no memory any more.
-            self.detach(InFlight { _codes: in_flight._codes, ..InFlight::until_end_of(in_flight.cell) });
+            // The kernels only have to exit: they access no memory any more, and no caller waits for
+            // them.
+            self.detach(InFlight { _codes: in_flight._codes, ..InFlight::with_cell(in_flight.cell) });
             return Ok(read);
         }
         match in_flight.cell.end.wait_out() {
@@ -359,14 +361,15 @@ impl Core {
         failed.error
     }
 
-    /// Keeps the resources of a reduction that no caller waits for until it has finished.
+    /// Stores the resources of a reduction that no caller waits for.
+    /// [`reclaim_finished`](Self::reclaim_finished) releases them after it has finished.
     pub(crate) fn detach(&self, in_flight: InFlight) {
         self.detached.lock().unwrap_or_else(PoisonError::into_inner).push_back(in_flight);
     }
 
-    /// Releases the resources of detached reductions that have finished. A call stops at the first that
-    /// is in flight, and moves it to the back: it costs one query however many are in flight, and a long
-    /// reduction does not hold up the others.
+    /// Releases the resources of detached reductions that have finished. A call stops at the first
+    /// reduction in flight and moves it to the back of the queue. So the call costs one query beyond
+    /// those of finished reductions, and a long reduction does not hold up the others.
     pub(crate) fn reclaim_finished(&self) {
         while self.device().is_of_this_process() {
             let mut detached = self.detached.lock().unwrap_or_else(PoisonError::into_inner);
@@ -375,7 +378,7 @@ impl Core {
                 detached.push_back(next);
                 return;
             }
-            // Dropping the memory can run an owner's code, which may use this reducer.
+            // Unlocks first: dropping the memory can run an owner's code, which may use this reducer.
             drop(detached);
             self.pool.give(next.cell);
         }
@@ -383,8 +386,7 @@ impl Core {
 }
 
 impl InFlight {
-    /// Returns the resources of a reduction that holds nothing but a cell.
-    fn until_end_of(cell: Cell) -> Self {
+    fn with_cell(cell: Cell) -> Self {
         Self {
             cell,
             layout: Layout::default(),
@@ -397,7 +399,6 @@ impl InFlight {
         }
     }
 
-    /// Polls for the results for a while if the host may, and returns whether they have arrived.
     fn poll_results(&self) -> bool {
         let is_done = || self.cell.end.is_done().unwrap_or(true);
         self.awaited
@@ -412,7 +413,7 @@ impl InFlight {
         &self.cell.end
     }
 
-    /// Returns whether it has finished, successfully or not.
+    /// Returns whether the reduction has ended, successfully or not.
     fn has_ended(&self) -> bool {
         self.is_ready().unwrap_or_else(|error| error.is_sticky())
     }
@@ -444,10 +445,10 @@ mod tests {
     use super::*;
     use crate::{Reducer, Selection};
 
-    /// A sweep queries one reduction in flight and leaves it; the workspace in use on the stream is
-    /// leased without a query.
+    /// `reclaim_finished` stops after one query of a reduction in flight. The workspace in use on the
+    /// stream is leased without a query.
     #[test]
-    fn a_sweep_queries_one_reduction_and_waits_for_none() {
+    fn reclaim_finished_queries_one_reduction_and_does_not_wait() {
         let device = Device::open(Selection::Sim).unwrap();
         let (reducer, values) = (Reducer::new(&device).unwrap(), device.upload(&[1_u8, 2]).unwrap());
         let (stream, mut sum) = (device.stream().unwrap(), device.output().unwrap());
@@ -457,7 +458,7 @@ mod tests {
             reducer.on(&stream).reduce_into(crate::op::Sum, &values, &mut sum).unwrap();
             let asked =
                 ["cuEventQuery", "cuStreamQuery", "cuStreamWaitEvent"].map(|call| log.count(call));
-            // The earlier write of the sum is on the same stream.
+            // No wait is enqueued, because the earlier write of the sum is on the same stream.
             assert_eq!(asked, [queries, 0, 0]);
         }
         assert_eq!(in_flight(), 2);
@@ -480,7 +481,7 @@ mod tests {
             log.count("cuStreamSynchronize") + log.count("cuEventSynchronize")
         };
         let mut of_a_buffer = || assert_eq!(reducer.sum(&values).unwrap(), -4);
-        // Loads the kernel and creates a workspace.
+        // The first call loads the kernel and creates a workspace.
         of_a_buffer();
         assert_eq!((0..3).map(|_| waits(&mut of_a_buffer)).sum::<u64>(), 0);
         let mut on_a_stream = || {
@@ -503,7 +504,7 @@ mod tests {
 
     /// Kernels are unloaded after their launches have finished, not before.
     #[test]
-    fn what_was_seen_and_not_waited_for_is_so_in_the_end() {
+    fn dropping_a_reducer_waits_for_observed_launches() {
         let device = Device::open(Selection::Sim).unwrap();
         let (reducer, values) = (Reducer::new(&device).unwrap(), device.upload(&[1_u8, 2]).unwrap());
         assert_eq!(reducer.sum(&values).unwrap(), 3);

@@ -1,9 +1,10 @@
-//! Operations that a program defines, on elements of its own: written in Rust for the GPU with
-//! `warpfold-device`, and launched by a [`Reducer`] like those of the library.
+//! Operations that a program defines, on elements of its own types: written in Rust for the GPU with
+//! `warpfold-device`, and launched by a [`Reducer`] like the built-in ones.
 //!
 //! In a crate of kernels, an operation is a type with `warpfold_device::reduction::Reduction`, whose
 //! functions map an element, combine two partial results and finish the last one. A line of
-//! `warpfold_device::reducer!` names it and declares its kernels. Their PTX is loaded here:
+//! `warpfold_device::reducer!` names it and declares its kernels. Their PTX, which `warpfold-build`
+//! compiles from a build script, is loaded here:
 //!
 //! ```no_run
 //! use bytemuck::{Pod, Zeroable};
@@ -39,10 +40,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A reference to such an operation is an [`op`] like those of the library, also in a tuple.
-//! It reduces every [input](crate::Input) that operations of one result reduce: with a wait, on a
-//! stream, into device memory, recorded, of a [`Group`](crate::Group) and by
-//! [keys](crate::Buffer::by_key). The result of no elements is its finished identity.
+//! A reference to such an operation can replace a built-in one of [`op`], also in a tuple. It reduces
+//! every [input](crate::Input) of operations with a single result, on a stream, into device memory, in a
+//! recording, on a [`Group`](crate::Group) and by [keys](crate::Buffer::by_key). The result of no
+//! elements is `finish` of the identity.
 //!
 //! An operation on selected elements, such as those that meet a condition or have a mask bit set, maps
 //! the others to the identity. This one counts and adds up the even numbers:
@@ -87,6 +88,7 @@ use warpfold_abi::{
     reducer::BULK_TILE_BYTES,
 };
 use warpfold_driver::LaunchShape;
+use warpfold_ptx::Arch;
 
 use super::{
     Code, Reducer,
@@ -96,7 +98,6 @@ use super::{
 };
 use crate::{
     Device, Error, Plain, Result,
-    arch::Arch,
     element::{Words, sealed::Outcome as _},
     input::{axis, rows, view},
     kernel_file::Family,
@@ -108,18 +109,18 @@ use crate::{
     tuning::{Blocks, Choice, Tuning},
 };
 
-/// Bytes for the facts that a kernel writes. One of another version may write more of them, before the
-/// host has compared its format.
+/// Size of the memory for the facts that a kernel writes. A kernel built with another version may write
+/// more facts, and the host can compare the format only afterwards.
 const FACTS_BYTES: u64 = 256;
 
 const _: () = assert!(size_of::<Facts>() as u64 <= FACTS_BYTES);
 
 /// The host's description of an operation: its name, and the types of its elements and results.
 ///
-/// Both types are laid out as in the kernels: structs are `#[repr(C)]` on both sides. Sizes and
+/// Both types must be laid out as in the kernels: structs are `#[repr(C)]` on both sides. Sizes and
 /// alignments are compared when the operation is [loaded](Module::operation).
 pub trait Reduction {
-    /// The name in `warpfold_device::reducer!`.
+    /// The operation's name in `warpfold_device::reducer!`.
     const NAME: &'static str;
     /// The type of an element in memory.
     type Element: Plain;
@@ -127,7 +128,7 @@ pub trait Reduction {
     type Output: Plain;
 }
 
-/// PTX of a program's own operations, loaded on a device. Clones share it.
+/// PTX of a program's own operations, loaded on a device. Clones refer to the same PTX.
 #[derive(Clone)]
 pub struct Module {
     ptx: Arc<Ptx>,
@@ -142,7 +143,7 @@ impl Module {
     ///
     /// # Safety
     /// - The PTX must be a compiler's output for kernels that `warpfold_device::reducer!` declares, and
-    ///   must have nothing else under their names.
+    ///   must not define anything else with their names.
     /// - These reductions must be sound for elements of any bit pattern.
     pub unsafe fn load(device: &Device, ptx: impl Into<Cow<'static, str>>) -> Result<Self> {
         let ptx = Ptx { origin: "the program's PTX".to_owned(), text: ptx.into(), arch: Arch::OLDEST };
@@ -158,10 +159,10 @@ impl Module {
     /// Returns an operation of the module.
     ///
     /// # Errors
-    /// - [`Error::PtxRejected`] if none has that name, and [`Error::WrongParameters`] if its kernels
-    ///   have other parameters;
-    /// - [`Error::Custom`] if its elements or results differ from those of `R`;
-    /// - [`Error::Driver`] if the kernel that describes them fails.
+    /// - [`Error::PtxRejected`] if the module has no operation of the name `R::NAME`, and
+    ///   [`Error::WrongParameters`] if the kernels of that operation have other parameters;
+    /// - [`Error::Custom`] if the operation's elements or results differ from those of `R`;
+    /// - [`Error::Driver`] if the kernel that describes the operation fails.
     pub fn operation<R: Reduction>(&self) -> Result<Custom<R>> {
         let facts = self.facts(R::NAME)?;
         compare::<R>(facts).map_err(|reason| Error::Custom { name: R::NAME, reason })?;
@@ -186,7 +187,6 @@ impl Module {
         Ok(Custom { loaded: Arc::new(loaded), reduction: PhantomData })
     }
 
-    /// Returns the facts that an operation's kernels were compiled for.
     fn facts(&self, name: &str) -> Result<Facts> {
         let memory = Memory::new(self.device(), FACTS_BYTES)?;
         let arguments =
@@ -199,7 +199,7 @@ impl Module {
         }
     }
 
-    /// Runs one of an operation's small kernels and waits for it.
+    /// Runs the kernel `kernel` of the operation `name`, and waits for it.
     ///
     /// # Safety
     /// The arguments must be valid for `threads` threads. The memory that they name must live until this
@@ -217,8 +217,9 @@ impl Module {
         signature::check(&self.ptx, &entry, A::PARAMETERS)?;
         let (function, stream) = (self.raw.function(&entry)?, self.device().stream()?);
         let shape = LaunchShape::new([threads.div_ceil(BLOCK), 1, 1], [BLOCK, 1, 1]);
-        let launched = self.device().call("asking a kernel", |driver| {
-            // SAFETY: the kernel's parameters were compared with the arguments; the caller's contract.
+        let launched = self.device().call("running a kernel of the operation", |driver| {
+            // SAFETY: the kernel's parameters were compared with the arguments, which the caller keeps
+            // valid until the kernel has finished.
             unsafe { launch_with(driver, function, &shape, stream.raw(), arguments) }
         });
         let waited = stream.wait_out().map_err(|failed| {
@@ -234,9 +235,11 @@ impl Module {
 /// Compares the kernels' types with those of the host, and describes the first difference.
 fn compare<R: Reduction>(facts: Facts) -> Result<(), String> {
     if facts.format != FORMAT {
-        return Err("its kernels are of another version of warpfold-device; compile them with that of \
-                    this warpfold"
-            .to_owned());
+        return Err(
+            "its kernels are compiled with another version of warpfold-device; compile them with the \
+             one of this warpfold"
+                .to_owned(),
+        );
     }
     let same = |what, theirs, ours, of: &str| {
         if theirs == ours {
@@ -245,7 +248,7 @@ fn compare<R: Reduction>(facts: Facts) -> Result<(), String> {
         let (bytes, align) = theirs;
         let (our_bytes, our_align) = ours;
         Err(format!(
-            "its kernels have {what}s of {bytes} bytes at multiples of {align}, and {of} has \
+            "its kernels have {what}s of {bytes} bytes at multiples of {align}, but {of} has \
              {our_bytes} at multiples of {our_align}; make both the same #[repr(C)] type"
         ))
     };
@@ -262,8 +265,8 @@ impl fmt::Debug for Module {
     }
 }
 
-/// A program's own operation, loaded on a device. A reference to it is an [`Operation`]; clones share
-/// it.
+/// A program's own operation on a device. A reference to it is an [`Operation`]. Clones share the
+/// kernels.
 pub struct Custom<R> {
     loaded: Arc<Loaded>,
     reduction: PhantomData<fn() -> R>,
@@ -274,10 +277,10 @@ impl<R: Reduction> Custom<R> {
     /// some of them with the identity. It is meant for a program's tests.
     ///
     /// For all pairs of samples, and for triples, it checks that the identity changes nothing and that
-    /// the combination is commutative and associative. Then it checks, with some tens of thousands of
-    /// elements that repeat the samples, that launches which divide them differently agree. All of this
-    /// runs in the operation's kernels. `agree` returns whether two results are the same: bit by bit for
-    /// integers, within the rounding for sums of floats.
+    /// the combination is commutative and associative. Then it repeats the samples to some tens of
+    /// thousands of elements, and checks that launches give the same result however they divide the
+    /// elements. All of this runs in the operation's kernels. `agree` returns whether two results are
+    /// the same: bit by bit for integers, within the rounding for sums of floats.
     ///
     /// ```no_run
     /// # fn check<R: warpfold::custom::Reduction<Element = f32, Output = f32>>(
@@ -300,7 +303,7 @@ impl<R: Reduction> Custom<R> {
         let failed = |reason| Error::Custom { name: R::NAME, reason };
         if samples.is_empty() || samples.len() > MOST_LAW_ELEMENTS {
             let n = samples.len();
-            return Err(failed(format!("{n} samples; give 1 to {MOST_LAW_ELEMENTS}")));
+            return Err(failed(format!("{n} samples are given; give 1 to {MOST_LAW_ELEMENTS}")));
         }
         let results = self.laws(samples)?;
         for (pair, results) in results.chunks_exact(LAW_RESULTS).enumerate() {
@@ -310,7 +313,6 @@ impl<R: Reduction> Custom<R> {
         self.split(samples, &mut agree)?.map_or(Ok(()), |reason| Err(failed(reason)))
     }
 
-    /// Returns the results that the laws compare, for each pair of samples.
     fn laws(&self, samples: &[R::Element]) -> Result<Vec<R::Output>> {
         let Loaded { module, facts, .. } = &*self.loaded;
         let device = module.device();
@@ -334,14 +336,14 @@ impl<R: Reduction> Custom<R> {
         }
     }
 
-    /// Returns the first difference between launches that divide the same elements differently.
+    /// Returns the first difference in results of launches that divide the same elements differently.
     fn split(
         &self,
         samples: &[R::Element],
         agree: &mut impl FnMut(&R::Output, &R::Output) -> bool,
     ) -> Result<Option<String>> {
         let device = self.loaded.device();
-        // Whole tiles of the bulk kernel, and a rest.
+        // At least two whole tiles of the bulk kernel, and a remainder.
         let least = 2 * BULK_TILE_BYTES as usize / size_of::<R::Element>() + 1;
         let rows = least.div_ceil(samples.len());
         let elements = samples.repeat(rows);
@@ -357,10 +359,9 @@ impl<R: Reduction> Custom<R> {
             if !agree(&of_all, &other) {
                 let n = elements.len();
                 return Ok(Some(format!(
-                    "of {n} elements that repeat the samples one block makes {of_all:?}, and several \
-                     make {other:?}; parts must be combined to the same, whatever they are; where the \
-                     kernels have a map_vector, combine_warp or ZERO_PADDABLE, compare it with map and \
-                     combine"
+                    "for {n} elements that repeat the samples, one block makes {of_all:?}, but several \
+                     make {other:?}; all divisions into parts must have the same result; if the kernels \
+                     have a map_vector, combine_warp or ZERO_PADDABLE, compare it with map and combine"
                 )));
             }
         }
@@ -371,8 +372,9 @@ impl<R: Reduction> Custom<R> {
             let of_part = one.reduce(self, &buffer.slice(part.clone())?)?;
             if !agree(&of_part, result) {
                 return Ok(Some(format!(
-                    "of elements {part:?} as a buffer it makes {of_part:?}, and as a segment {result:?}; \
-                     parts must be combined to the same, and INDEXED be true where map looks at the index"
+                    "elements {part:?} make {of_part:?} as a buffer, but {result:?} as a segment; all \
+                     divisions into parts must have the same result, and INDEXED must be true if map \
+                     uses the index"
                 )));
             }
         }
@@ -380,8 +382,8 @@ impl<R: Reduction> Custom<R> {
         for (row, result) in one.reduce(self, buffer.rows(samples.len())?)?.iter().enumerate() {
             if !agree(&of_one, result) {
                 return Ok(Some(format!(
-                    "of the samples as a buffer it makes {of_one:?}, and as row {row} of a matrix \
-                     {result:?}; parts must be combined to the same, whatever they are"
+                    "the samples make {of_one:?} as a buffer, but {result:?} as row {row} of a matrix; \
+                     all divisions into parts must have the same result"
                 )));
             }
         }
@@ -389,7 +391,6 @@ impl<R: Reduction> Custom<R> {
     }
 }
 
-/// Returns a description of the law that the results of a pair of samples break.
 fn broken_law<T: Plain, O: Plain>(
     samples: &[T],
     [i, j]: [usize; 2],
@@ -401,17 +402,17 @@ fn broken_law<T: Plain, O: Plain>(
     let [alone, after, before, forth, back, left, right] = results else { unreachable!("seven each") };
     if let Some(other) = [after, before].into_iter().find(|other| !agree(alone, other)) {
         Some(format!(
-            "sample {i} ({a:?}) makes {alone:?} alone, and {other:?} with IDENTITY; that must change \
-             nothing"
+            "sample {i} ({a:?}) makes {alone:?} alone, but {other:?} with IDENTITY; IDENTITY must \
+             change nothing"
         ))
     } else if !agree(forth, back) {
         Some(format!(
-            "samples {i} and {j} ({a:?} and {b:?}) make {forth:?}, and {back:?} in the other order; \
+            "samples {i} and {j} ({a:?} and {b:?}) make {forth:?}, but {back:?} in the other order; \
              combine must be commutative"
         ))
     } else if !agree(left, right) {
         Some(format!(
-            "samples {i}, {j} and {k} ({a:?}, {b:?} and {c:?}) make {left:?} from the left, and \
+            "samples {i}, {j} and {k} ({a:?}, {b:?} and {c:?}) make {left:?} from the left, but \
              {right:?} from the right; combine must be associative"
         ))
     } else {
@@ -478,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_law_is_named_with_the_first_samples_that_break_it() {
+    fn broken_law_reports_the_first_violating_samples() {
         assert_eq!(first_broken(|a, b| a + b, 0), None);
         assert_eq!(first_broken(i64::max, i64::MIN), None);
         let says = |broken: Option<String>, words: [&str; 2]| {
@@ -488,11 +489,11 @@ mod tests {
                 "{broken}"
             );
         };
-        says(first_broken(|a, b| a + b, 1), ["sample 0 (3) makes 3 alone, and 4", "IDENTITY"]);
-        // Neutral on the right only.
-        says(first_broken(|a, b| a - b, 0), ["sample 0 (3) makes 3 alone, and -3", "IDENTITY"]);
+        says(first_broken(|a, b| a + b, 1), ["sample 0 (3) makes 3 alone, but 4", "IDENTITY"]);
+        // 0 is an identity on the right only.
+        says(first_broken(|a, b| a - b, 0), ["sample 0 (3) makes 3 alone, but -3", "IDENTITY"]);
         let first = |a: i64, b: i64| if a == 0 { b } else { a };
-        says(first_broken(first, 0), ["samples 0 and 1 (3 and 5) make 3, and 5", "commutative"]);
+        says(first_broken(first, 0), ["samples 0 and 1 (3 and 5) make 3, but 5", "commutative"]);
         let apart = |a: i64, b: i64| if a == 0 || b == 0 { a + b } else { (a - b).abs() + 1 };
         says(first_broken(apart, 0), ["samples 0, 0 and 1 (3, 3 and 5) make 5 ", "associative"]);
     }

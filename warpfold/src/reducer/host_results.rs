@@ -16,20 +16,19 @@ use crate::{
     op::Operation,
 };
 
-/// The layout of a task's results in words of host memory: [`RESULT_WORDS`] for each launch, or an array
-/// of results.
+/// The layout of a task's results in [`HostWords`]: [`RESULT_WORDS`] words for each launch, or an array.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Bytes that each launch writes.
     pub(crate) bytes: [u8; MOST_TOGETHER],
     /// The launch of each result, and the result's first byte in that launch's words.
     pub(crate) places: [(u8, u8); MOST_TOGETHER],
-    /// The number of results of an array, and the bytes of each.
+    /// For an array, the number of results and the bytes of each.
     pieces: (usize, usize),
 }
 
 impl Layout {
-    /// The most words of single results, or of the first elements of a buffer.
+    /// Maximum number of words of a layout, reached by a top-k search or by single results.
     pub(super) const MOST_WORDS: usize = {
         let top = (MOST_TOP as u64 * OUTPUT_BYTES) as usize / size_of::<u64>();
         if top > MOST_TOGETHER * RESULT_WORDS { top } else { MOST_TOGETHER * RESULT_WORDS }
@@ -41,7 +40,7 @@ impl Layout {
         layout
     }
 
-    /// Lays out `count` results of `bytes` bytes each, one after the other.
+    /// Lays out `count` results of `bytes` bytes each, without padding.
     pub(crate) fn of_pieces(count: usize, bytes: usize) -> Self {
         Self { pieces: (count, bytes), ..Self::default() }
     }
@@ -52,14 +51,14 @@ impl Layout {
         launches * RESULT_WORDS + (count * bytes).div_ceil(size_of::<u64>())
     }
 
-    /// Returns the first word of each launch that writes any, and the bytes that it writes.
+    /// Returns the index of the first word, and the number of bytes, of each launch that writes results.
     fn written(&self) -> impl Iterator<Item = (usize, usize)> {
         let bytes = self.bytes.into_iter().map(usize::from).enumerate();
         bytes.filter(|&(_, bytes)| bytes > 0).map(|(launch, bytes)| (launch * RESULT_WORDS, bytes))
     }
 }
 
-/// Results that launches will write to host memory, each as its launch's last access to memory. The host
+/// Results that launches will write to host memory, each by its launch's last access to memory. The host
 /// observes them some microseconds before the driver reports that the launches have finished.
 pub(super) struct Awaited<'w> {
     words: &'w HostWords,
@@ -68,16 +67,16 @@ pub(super) struct Awaited<'w> {
     mark: Mark,
 }
 
-/// The value of the words of results before they are written.
+/// The value with which the host fills the words of results. The host polls until it has changed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mark(u32);
 
 impl<'w> Awaited<'w> {
-    /// Marks the words of results, which launches that are not enqueued yet will write. No launch in
-    /// flight may write them.
+    /// Fills the words of results with a new mark. The launches that write these words must be enqueued
+    /// later; none in flight may write them.
     pub(super) fn new(words: &'w HostWords, first: usize, layout: Layout) -> Self {
-        // A new mark each time: a result that equals its mark is observed only when the launch has
-        // finished, which must not happen to the same result on every call.
+        // Each call uses a different mark: a result that equals its mark is observed only when the
+        // launch has finished, and the same result must not be late on every call.
         static MARKS: AtomicU32 = AtomicU32::new(MARK_STEP);
         let mark = Mark(MARKS.fetch_add(MARK_STEP, Ordering::Relaxed));
         for (word, bytes) in layout.written() {
@@ -95,22 +94,22 @@ impl<'w> Awaited<'w> {
     }
 
     /// Polls for the results for as long as a reduction of `bytes` bytes takes on an idle device, and
-    /// returns whether they have arrived. If so, the launches use no memory any more, and only have to
-    /// exit. `are_done` asks the driver whether they have finished, successfully or not.
+    /// returns whether they have arrived. If so, the launches access no memory any more, and only have
+    /// to exit. `are_done` queries the driver whether the launches have ended, successfully or not.
     pub(super) fn poll(&self, are_done: impl Fn() -> bool, bytes: u64) -> bool {
-        // A GPU of 1 TB/s reads them in that time.
+        // A GPU with a bandwidth of 1 TB/s reads the input in this time.
         let reading = Duration::from_nanos(bytes / 1_000).min(MAX_READING);
         let mut slices = 0..MIN_SLICES + reading.div_duration_f64(SLICE) as u32;
         // The query after each slice reports errors, and makes the simulator run the launches.
         let arrived = slices.any(|_| self.arrive_in_a_slice() || are_done()) && self.have_arrived();
         if arrived {
-            // The simulator reports a free of memory that an unfinished launch names, even after the
-            // launch's last access to it.
+            // The simulator reports a free of memory that is an argument of an unfinished launch, even
+            // after the launch's last access to it.
             while self.words.device().info().simulated && !are_done() {
                 hint::spin_loop();
             }
-            // The fence keeps the compiler from moving later accesses before the poll. The launches
-            // read nothing after their results, which depend on everything that they have read.
+            // Keeps the compiler from moving later accesses before the poll. The launches' reads precede
+            // their writes of results, because the results depend on everything that they read.
             fence(Ordering::Acquire);
         }
         arrived
@@ -135,14 +134,14 @@ impl<'w> Awaited<'w> {
     }
 }
 
-/// The distance between marks. It is odd, so that they take all values, and 0, which many results
-/// contain, last.
+/// The difference between consecutive marks. It is odd, so that the marks take all values of 32 bits; 0,
+/// which many results contain, is the last of them.
 const MARK_STEP: u32 = 0x9e37_79b9;
-/// How long the host polls before it queries the driver. Small results arrive in this time.
+/// The time of polling between two queries of the driver. Small inputs take less than one slice.
 const SLICE: Duration = Duration::from_micros(16);
-/// The least number of slices. Two queries make the simulator run everything.
+/// The minimum number of slices. Two queries make the simulator run everything.
 const MIN_SLICES: u32 = 4;
-/// The most time to add for a large input; after that the driver waits for the results.
+/// The maximum polling time added for a large input. After that, the host waits in the driver.
 const MAX_READING: Duration = Duration::from_millis(1);
 /// The number of polls between two readings of the clock.
 const POLLS: u32 = 32;
@@ -161,7 +160,7 @@ impl<'w> HostResults<'w> {
         Self { words, first, layout, of_none: false }
     }
 
-    pub(super) fn of_none_if(self, of_none: bool) -> Self {
+    pub(super) fn with_empty(self, of_none: bool) -> Self {
         Self { of_none, ..self }
     }
 
@@ -169,7 +168,7 @@ impl<'w> HostResults<'w> {
         self.of_none
     }
 
-    /// Notifies the driver that the host reads the results.
+    /// Reports to a simulated driver that the host reads the results, so that it finds unwritten ones.
     pub(super) fn take(self) -> Self {
         for (word, bytes) in self.layout.written() {
             self.words.take(self.first + word, bytes);
@@ -180,7 +179,7 @@ impl<'w> HostResults<'w> {
         self
     }
 
-    /// Returns the words of a result, rotated so that its first byte comes first.
+    /// Returns the words of a result's launch, rotated so that the result begins at the first byte.
     pub(crate) fn get(&self, result: usize) -> Words {
         let (launch, start) = self.layout.places[result];
         let first = self.first + usize::from(launch) * RESULT_WORDS;
@@ -189,8 +188,8 @@ impl<'w> HostResults<'w> {
         words
     }
 
-    /// Returns the result of one of the operations. Of no elements it is the one known without a launch,
-    /// if there is such a result.
+    /// Decodes a result. If there are no elements, returns [`of_none`](Operation::of_none) unless that
+    /// is `None`.
     pub(crate) fn result<T: Plain, O: Operation<T>>(&self, result: usize) -> O::Output {
         match O::of_none() {
             Some(of_none) if self.of_none => of_none,

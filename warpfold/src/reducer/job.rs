@@ -9,7 +9,7 @@ use crate::{
     Buffer, Device, Error, Plain, Result,
     geometry::{Extent, MAX_ELEMENTS},
     input::buffer::MOST_TOGETHER,
-    names::{Dtype, Op, OpKind},
+    names::{Dtype, Form, Op, OpKind},
 };
 
 pub(crate) type Codes = [Option<Code>; MOST_TOGETHER];
@@ -17,9 +17,7 @@ pub(crate) type Codes = [Option<Code>; MOST_TOGETHER];
 /// The operation of a reduction, which selects its kernels.
 #[derive(Clone)]
 pub enum Code {
-    /// An operation and a type of the library's, whose kernels the reducer loads.
     BuiltIn(Op, Dtype),
-    /// An operation of the program's own, with its loaded kernels.
     Custom(Arc<Loaded>),
 }
 
@@ -39,6 +37,13 @@ impl Code {
         }
     }
 
+    pub(crate) fn form(&self) -> Form {
+        match self {
+            Self::BuiltIn(op, _) => op.form,
+            Self::Custom(_) => Form::OUTPUT,
+        }
+    }
+
     pub(crate) fn require_device(&self, device: &Device) -> Result<()> {
         match self {
             Self::BuiltIn(..) => Ok(()),
@@ -53,8 +58,8 @@ impl Code {
         }
     }
 
-    /// Returns the operation and type whose measured tuning applies. A program's own operations were not
-    /// measured; they read as much as a sum of `f32`.
+    /// Returns the operation and type whose measured tuning applies: for a program's own operation,
+    /// which was not measured, a sum of `f32`.
     pub(crate) fn tuning_proxy(&self) -> (Op, Dtype) {
         match *self {
             Self::BuiltIn(op, dtype) => (op, dtype),
@@ -78,17 +83,16 @@ impl Code {
         }
     }
 
-    /// Returns whether its result of no elements is zero.
-    pub(crate) fn is_zero_of_none(&self) -> bool {
-        matches!(self, Self::BuiltIn(op, _) if op.is_zero_of_none())
+    pub(crate) fn is_zero_when_empty(&self) -> bool {
+        matches!(self, Self::BuiltIn(op, _) if op.is_zero_when_empty())
     }
 
-    /// Returns the most elements of a running reduction, if the operation has a bound of its own.
+    /// Returns the maximum number of elements of a running reduction, if the operation has a limit of
+    /// its own.
     pub(crate) fn most_running(&self) -> Option<u64> {
         matches!(self, Self::BuiltIn(op, _) if op.is_binned()).then_some(MAX_ELEMENTS)
     }
 
-    /// Returns the bytes of a block's slot, which holds its partial result.
     pub(crate) fn slot_bytes(&self) -> u64 {
         if self.is_wide() { WIDE_SLOT_BYTES } else { SLOT_BYTES }
     }
@@ -101,8 +105,7 @@ impl Code {
         matches!(self, Self::BuiltIn(..))
     }
 
-    /// Returns whether the result of no elements takes a launch.
-    pub(crate) fn reduces_none(&self) -> bool {
+    pub(crate) fn launches_when_empty(&self) -> bool {
         !self.is_built_in()
     }
 }
@@ -138,12 +141,10 @@ pub(crate) struct ElementRange {
 }
 
 impl ElementRange {
-    /// Returns all elements of a buffer, which must be on `device` and not too many.
     pub(crate) fn of<T: Plain>(code: Code, buffer: &Buffer<T>, device: &Device) -> Result<Self> {
         Self::within(code, buffer, 0, buffer.len(), device)
     }
 
-    /// Returns `n` elements of a buffer from the element `offset` on, likewise.
     pub(crate) fn within<T: Plain>(
         code: Code,
         buffer: &Buffer<T>,
@@ -173,7 +174,6 @@ impl ElementRange {
     }
 }
 
-/// Refuses more elements than a reduction takes.
 pub(crate) fn require_few(n: u64) -> Result<()> {
     if n > MAX_ELEMENTS {
         return Err(Error::TooManyElements { n, most: MAX_ELEMENTS });
@@ -181,13 +181,13 @@ pub(crate) fn require_few(n: u64) -> Result<()> {
     Ok(())
 }
 
-/// The running state that a launch continues, or its meeting with launches on other devices.
+/// The state that a launch continues, or the launch's place in a [meeting](warpfold_abi::meeting).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunningState {
     /// The number of earlier elements.
     pub(crate) before: u64,
     /// The address of the running state, which the launch updates:
-    /// [`CARRIED_BYTES`](warpfold_abi::reducer::CARRIED_BYTES), 8-aligned; 0 for none.
+    /// [`CARRIED_BYTES`](warpfold_abi::reducer::CARRIED_BYTES) bytes, 8-aligned; 0 for none.
     pub(crate) address: u64,
     pub(crate) meeting: Option<Place>,
 }
@@ -196,13 +196,13 @@ pub(crate) struct RunningState {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) meeting: u64,
-    /// The index of the launch's cell.
+    /// The index of the launch's partial result in the meeting.
     pub(crate) rank: u32,
-    /// The number of cells that have a value when all launches have arrived.
+    /// The number of partial results in the meeting after all launches have arrived.
     pub(crate) members: u32,
     pub(crate) arrivals: u64,
     pub(crate) result: u64,
-    /// The address and the number of the offsets from the result to its further copies.
+    /// Address and length of an array of byte offsets, from `result` to each further copy of the result.
     pub(crate) others: (u64, u32),
 }
 
@@ -211,7 +211,7 @@ impl Place {
         Self { meeting: 0, rank: 0, members: 0, arrivals: 0, result: 0, others: (0, 0) };
 }
 
-/// A reduction by an operation of the library's, with the operation and the type as values.
+/// A reduction by a built-in operation, with the operation and the element type as values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Job {
     /// The operation.
@@ -220,7 +220,7 @@ pub struct Job {
     pub dtype: Dtype,
     /// The number of elements.
     pub n: u64,
-    /// The address of the first element: a multiple of their size.
+    /// The address of the first element: a multiple of the element size.
     pub address: u64,
 }
 
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_are_those_of_all_elements() {
+    fn bytes_are_elements_times_size() {
         assert_eq!((range(Dtype::I8, 7).bytes(), range(Dtype::F16, 7).bytes()), (7, 14));
         assert_eq!(range(Dtype::F64, MAX_ELEMENTS).bytes(), 1 << 38);
     }

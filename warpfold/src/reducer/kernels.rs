@@ -18,7 +18,6 @@ use crate::{
     tuning::{Choice, Tuning},
 };
 
-/// The kernels of a device, and the tuning that chooses between them.
 pub(crate) struct Kernels {
     device: Device,
     source: PtxSource,
@@ -43,7 +42,7 @@ impl Kernels {
         &self.tuning
     }
 
-    /// Returns the kernels of a file, which the first call loads.
+    /// Returns the kernels of a file. The first call loads them.
     pub(crate) fn file(&self, file: KernelFile) -> Result<&LoadedKernels> {
         let cell = &self.loaded[file.index()];
         if let Some(loaded) = cell.get() {
@@ -58,7 +57,6 @@ impl Kernels {
         Ok(cell.get_or_init(|| Box::new(loaded)))
     }
 
-    /// Returns the kernels of an operation. The first call loads those of the library's.
     pub(crate) fn family<'k>(&'k self, family: Family, code: &'k Code) -> Result<&'k LoadedKernels> {
         match code {
             &Code::BuiltIn(op, dtype) => self.file(KernelFile::of(family, op, dtype)),
@@ -75,12 +73,12 @@ impl Kernels {
             LoadedKernels::new(&module, &kernels, &name, module.overlaps())
         };
         let KernelFile::Reduction(family, op, dtype) = file else { return load(&ptx) };
-        // Launches are planned before loading, for blocks that nearly all kernels allow. The device's
-        // compiler is given the block size only if a kernel's registers do not allow it: without a limit
-        // most kernels have fewer registers.
+        // Launches are planned before the kernels are loaded, for a block size that the registers of
+        // nearly all kernels allow. Only kernels that do not allow it are compiled with that block size
+        // as a limit: with the limit, the driver's compiler gives most kernels more registers.
         let planned = Code::BuiltIn(op, dtype).largest_blocks();
         let block = match family {
-            // The registers that this limit spills are used on a cold path.
+            // Spills due to this limit are on a cold path.
             Family::Buffer | Family::Counted | Family::Continued if op.has_products() => {
                 return load(&ptx.for_blocks_of(LARGEST_BLOCK));
             }
@@ -95,7 +93,7 @@ impl Kernels {
         if loaded.allow(family, block)? {
             return Ok(loaded);
         }
-        // PTX that is not embedded may already have such a directive.
+        // Loading may fail if PTX that is not embedded already limits the block size.
         Ok(load(&ptx.for_blocks_of(block)).unwrap_or(loaded))
     }
 
@@ -105,7 +103,7 @@ impl Kernels {
     }
 }
 
-/// Threads of the largest block where instructions are the limit and each thread needs many registers.
+/// Maximum block size of instruction-bound operations that need many registers per thread.
 const LARGEST_BLOCK: u32 = 512;
 
 pub(crate) struct LoadedKernels {
@@ -114,8 +112,8 @@ pub(crate) struct LoadedKernels {
 }
 
 impl LoadedKernels {
-    /// Looks up the kernels of a module whose names begin with `name`. `overlaps` is whether they may
-    /// overlap with the previous launch.
+    /// Looks up the kernels of a module whose names begin with `name`. `overlaps` states whether they
+    /// may overlap with the previous launch.
     pub(super) fn new(
         module: &Arc<Module>,
         kernels: &[Kernel],
@@ -131,12 +129,11 @@ impl LoadedKernels {
         &self.entries[kernel]
     }
 
-    /// Returns the kernel of a number if the PTX has it.
     pub(crate) fn get(&self, kernel: usize) -> Option<&Entry> {
         self.entries.get(kernel)
     }
 
-    /// Returns the first of these block sizes that the kernels' registers allow, or else the last one.
+    /// Returns the first of the block `sizes` that the kernels' registers allow, or else the last one.
     pub(super) fn largest_block(&self, family: Family, sizes: &[u32]) -> Result<u32> {
         for &block in sizes {
             if self.allow(family, block)? {
@@ -146,7 +143,7 @@ impl LoadedKernels {
         Ok(sizes[sizes.len() - 1])
     }
 
-    /// Returns whether the registers allow blocks of `block` threads, for each kernel with large blocks.
+    /// Returns whether the registers of all kernels with large blocks allow blocks of `block` threads.
     fn allow(&self, family: Family, block: u32) -> Result<bool> {
         let large = match family {
             // The other kernels for rows always have small blocks.
@@ -155,7 +152,7 @@ impl LoadedKernels {
         };
         self.module.device().call("preparing a kernel", |driver| {
             for entry in large {
-                // SAFETY: the function lives as long as the module.
+                // SAFETY: the function lives as long as the module, which `self` holds.
                 if unsafe { resident_blocks(driver, entry.function, block, 0) }? == 0 {
                     return Ok(false);
                 }
@@ -165,7 +162,6 @@ impl LoadedKernels {
     }
 }
 
-/// A kernel, with its occupancy.
 pub(crate) struct Entry {
     pub(crate) function: Function,
     /// Blocks resident on the device at once, for each of the kernel's block sizes.
@@ -182,7 +178,7 @@ impl Entry {
         }
         let (shared, multiprocessors) = (kernel.shared_bytes, device.info().multiprocessors);
         device.call("preparing a kernel", |driver| {
-            // SAFETY: the function lives as long as the module.
+            // SAFETY: the function lives as long as the module, which is borrowed.
             unsafe {
                 if shared > 0 {
                     let attribute = sys::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -196,22 +192,22 @@ impl Entry {
         })
     }
 
-    /// Returns the choice, with smaller blocks if the kernel's registers do not allow such large ones.
+    /// Returns the choice, with smaller blocks if the kernel's registers do not allow its block size.
     pub(crate) fn fitting(&self, choice: Choice) -> Choice {
         let sizes = choice.kernel.block_sizes().iter().zip(&self.resident).rev();
         let mut fit = sizes.filter(|&(&size, &resident)| size <= choice.block && resident > 0);
         fit.next().map_or(choice, |(&block, _)| choice.in_blocks_of(block))
     }
 
-    /// Returns the blocks of a choice that are resident at once. It is at least 1, so that the driver
-    /// refuses a launch that cannot run.
+    /// Returns how many blocks of a choice are resident on the device at once, at least 1: a launch that
+    /// cannot run is enqueued nevertheless, and the driver refuses it.
     pub(crate) fn resident(&self, choice: Choice) -> u32 {
         let mut sizes = choice.kernel.block_sizes().iter();
         let size = sizes.position(|&size| size == choice.block);
         size.map_or(1, |size| self.resident_of(size))
     }
 
-    /// Returns the resident blocks of one of the kernel's block sizes, at least 1.
+    /// Returns the number of resident blocks of the kernel's block size with index `size`, at least 1.
     pub(crate) fn resident_of(&self, size: usize) -> u32 {
         self.resident[size].max(1)
     }
@@ -228,7 +224,7 @@ unsafe fn resident_blocks(
     block: u32,
     shared_bytes: u32,
 ) -> Result<u32, CallError> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller keeps the function's module alive.
     unsafe {
         let attribute = sys::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
         let most = driver.func_get_attribute(function, attribute)?.cast_unsigned();
@@ -239,15 +235,13 @@ unsafe fn resident_blocks(
     }
 }
 
-/// The addresses and the stream of a launch.
 pub(crate) struct LaunchContext {
-    /// Slots that nothing else uses.
     pub(crate) slots: u64,
     pub(crate) output: u64,
-    /// The address for the number of elements that a counted launch finds.
+    /// The address to which the kernel writes a [count](crate::Counted) that it has read.
     pub(crate) found: Option<u64>,
     pub(crate) stream: RawStream,
-    /// Replaces the tuning's choice.
+    /// The kernel and launch shape, if not those of the [`Tuning`].
     pub(crate) choice: Option<Choice>,
     pub(crate) recording: bool,
 }
@@ -257,10 +251,10 @@ impl LaunchContext {
         Self { slots, output, found: None, stream, choice: None, recording: false }
     }
 
-    /// Returns the shape of a launch of `blocks` blocks of `block` threads each. With `overlaps` the
-    /// kernel may overlap with the previous launch of a recording: it waits for that before it accesses
-    /// slots or output, and before reads only elements and the starts of segments, which nothing writes.
-    /// Outside of a recording an overlap gains nothing.
+    /// Returns the shape of a launch of `blocks` blocks of `block` threads each. In a recording, a
+    /// kernel that `overlaps` may start before the previous launch has ended. The kernel waits for that
+    /// launch before it accesses slots or output; until then it reads only elements and the starts of
+    /// segments, which nothing writes. Outside a recording an overlap gains nothing.
     pub(crate) fn shape(&self, [blocks, block]: [u32; 2], overlaps: bool) -> LaunchShape {
         let overlapping = overlaps && self.recording;
         LaunchShape { overlapping, ..LaunchShape::new([blocks, 1, 1], [block, 1, 1]) }
@@ -270,7 +264,7 @@ impl LaunchContext {
 /// Launches a kernel with each field of `arguments` as a parameter.
 ///
 /// # Safety
-/// As [`Driver::launch`]; the function's parameters must be those of `A`.
+/// Same as [`Driver::launch`]; the function's parameters must be those of `A`.
 pub(crate) unsafe fn launch_with<A: Arguments>(
     driver: &'static Driver,
     function: Function,
@@ -278,7 +272,7 @@ pub(crate) unsafe fn launch_with<A: Arguments>(
     stream: RawStream,
     arguments: &A,
 ) -> Result<(), CallError> {
-    const MOST: usize = 22;
+    const MOST: usize = 24;
     const { assert!(A::PARAMETERS.len() <= MOST, "raise MOST") };
     let start = ptr::from_ref(arguments).cast::<c_void>().cast_mut();
     let mut pointers = [ptr::null_mut(); MOST];
@@ -286,7 +280,7 @@ pub(crate) unsafe fn launch_with<A: Arguments>(
         *pointer = start.wrapping_byte_add(parameter.offset);
     }
     let pointers = &mut pointers[..A::PARAMETERS.len()];
-    // SAFETY: each pointer is at a field of a struct that outlives the call, which only reads them; the
-    // caller's contract.
+    // SAFETY: each pointer is to a field of `arguments`, which outlives the call and is only read. The
+    // caller meets the conditions of `Driver::launch`, and the function has these parameters.
     unsafe { driver.launch(function, shape, stream, Parameters::Pointers(pointers)) }
 }

@@ -9,7 +9,7 @@ use crate::{
     kernel_file::Family,
 };
 
-/// The largest blocks that an operation's kernels allow with their registers, up to the largest that
+/// The largest block sizes that the registers of an operation's kernels allow, up to the largest that
 /// launches use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LargestBlocks {
@@ -22,12 +22,11 @@ impl LargestBlocks {
     pub(super) const FULL: Self =
         Self { rows: rows::BLOCKS[0], axis: axis::BLOCKS[0], view: view::BLOCKS[0] };
 
-    /// For [wide](warpfold_abi::reducer::is_wide) operations, whose threads use all registers that they
-    /// can have.
+    /// For [wide](warpfold_abi::reducer::is_wide) operations: larger blocks have too few registers for
+    /// each thread.
     pub(super) const WIDE: Self = Self { rows: 256, axis: WIDE_AXIS_BLOCK, view: 256 };
 }
 
-/// The kernels of a program's own operation, all of them loaded.
 pub struct Loaded {
     pub(super) name: &'static str,
     pub(super) facts: Facts,

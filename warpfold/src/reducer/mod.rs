@@ -47,31 +47,33 @@ pub use recording::{PendingRecording, Recorded, RecordedOutputs, Recorder, Recor
 pub use running::{Push, Running};
 pub use streamed::{Progress, Streamed};
 
-/// The most workspaces of a reducer. Each serves one reduction at a time, and further reductions wait
-/// for one. More would not help: a few fill any GPU.
+/// The maximum number of workspaces of a reducer. Each serves one reduction at a time, and further
+/// reductions wait for one. More would not help: a few concurrent reductions fill any GPU.
 const WORKSPACES: usize = 16;
 
-/// Reduces buffers of one device. Clones are the same reducer.
+/// The kernels and working memory for reductions on one device. Clones are the same reducer.
 ///
 /// # Calls
-/// A reduction is one launch, except for tuples, which take as many as their operations need, for keys,
-/// and for views that have to be copied first. A single result, a tuple and the first elements of a
-/// buffer are written to host memory by the kernel, without an allocation or a copy; several results go
-/// to new device memory and are copied from there. The methods of this type wait for the result, those
-/// of [`on`](Self::on) do not, and a [recording](Self::record) runs several reductions as one launch.
-/// The first reduction by an operation and a type loads its kernels, which
-/// [`prepare`](Self::prepare) does ahead of time.
+/// A reduction is one launch. Tuples of operations, keys, and views that have to be copied first may
+/// take several. The kernel writes a single result, a tuple and the elements of a top-k search to host
+/// memory, without an allocation or a copy; several results go to new device memory and are copied from
+/// there. The methods of this type wait for the result, those of [`on`](Self::on) do not, and a
+/// [recording](Self::record) runs several reductions as one launch. The first reduction by an operation
+/// and a type loads its kernels, which [`prepare`](Self::prepare) does ahead of time.
 ///
 /// # Threads
-/// Any number of threads may use a reducer at once. It has a pool of workspaces that grows with their
-/// number; a call that finds all of them in use takes the first that becomes free.
+/// Any number of threads may use a reducer at once. It has a pool of *workspaces*: each is a stream, and
+/// the memory in which the blocks of one launch exchange their partial results. The pool grows with the
+/// number of concurrent reductions, up to 16 workspaces. If all are in use, a call waits for the first
+/// that becomes free.
 ///
 /// # Results
-/// Integers are summed in 64 bits, whatever their size, and wrap around there, which takes at least 2^32
-/// elements of 32 bits. Extremes of floats are NaN if any element is NaN, and sums follow the rules of
-/// their type. The same call gives the same bits on the same device at the same alignment of the first
-/// element: the launch geometry determines the order of additions, not the order in which blocks finish.
-/// The results that have the same bits on other devices too are listed at [`op`](op#the-same-bits).
+/// Integers of any size are summed in 64 bits. The sum wraps around on overflow, which takes at least
+/// 2^32 elements of 32 bits. Minima and maxima of floats are NaN if any element is NaN, and sums follow
+/// the rules of their type. The same call gives the same bits on the same device at the same alignment
+/// of the first element: the launch geometry determines the order of additions, not the order in which
+/// blocks finish. [`op`](op#the-same-bits) lists the results that have the same bits on other devices
+/// too.
 #[derive(Clone)]
 pub struct Reducer(Arc<Core>);
 
@@ -104,7 +106,7 @@ impl Reducer {
     }
 
     /// Loads the kernels that [`reduce`](Self::reduce) launches for this operation and input, so that
-    /// the first call does not have to. A view whose elements `reduce` copies first is refused.
+    /// the first call does not have to. A view that `reduce` copies first is refused.
     ///
     /// # Errors
     /// - [`Error::OtherDevice`](crate::Error::OtherDevice),
@@ -130,14 +132,14 @@ impl Reducer {
     /// Returns the sum of the elements in the type [`Element::Sum`], 0 if there are none.
     ///
     /// # Errors
-    /// As [`reduce`](Self::reduce).
+    /// Same as [`reduce`](Self::reduce).
     pub fn sum<T: Element>(&self, values: &Buffer<T>) -> Result<T::Sum> {
         self.reduce(op::Sum, values)
     }
 
     /// Returns a bound of the rounding error of a [`BoundedSum`] of these elements, relative to the sum
-    /// of the terms' magnitudes; 0 for integers. Each addition that an element takes part in rounds
-    /// once: these are about n over the number of threads, and at least some 30. Sums of `f16` and
+    /// of the terms' magnitudes; 0 for integers. If t threads add n elements, each element takes part in
+    /// about n / t additions, and in at least some 30. Each addition rounds once. Sums of `f16` and
     /// `bf16` are computed and bounded in `f32`. Each square of an `f32` or `f64` that underflows adds
     /// an error of the smallest positive number of its type.
     ///
@@ -154,8 +156,8 @@ impl Reducer {
     ///
     /// # Errors
     /// [`Error::OtherDevice`](crate::Error::OtherDevice), and
-    /// [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35; those of loading
-    /// the kernels, as [`prepare`](Self::prepare).
+    /// [`Error::TooManyElements`](crate::Error::TooManyElements) for more than 2^35 elements; the errors
+    /// of loading the kernels, as [`prepare`](Self::prepare).
     pub fn error_bound<T: Element, O: BoundedSum<T>>(&self, op: O, values: &Buffer<T>) -> Result<f64> {
         let range = ElementRange::of(op.code(), values, self.device())?;
         let Some(roundoff) = T::DTYPE.sum_roundoff().filter(|_| range.n > 0) else { return Ok(0.0) };
@@ -167,7 +169,7 @@ impl Reducer {
     /// Returns the smallest element, or NaN if any element is NaN; `None` if there are none.
     ///
     /// # Errors
-    /// As [`sum`](Self::sum).
+    /// Same as [`sum`](Self::sum).
     pub fn min<T: Element>(&self, values: &Buffer<T>) -> Result<Option<T>> {
         self.reduce(op::Min, values)
     }
@@ -175,7 +177,7 @@ impl Reducer {
     /// Returns the largest element, or NaN if any element is NaN; `None` if there are none.
     ///
     /// # Errors
-    /// As [`sum`](Self::sum).
+    /// Same as [`sum`](Self::sum).
     pub fn max<T: Element>(&self, values: &Buffer<T>) -> Result<Option<T>> {
         self.reduce(op::Max, values)
     }
@@ -184,7 +186,7 @@ impl Reducer {
     /// overflows nor wraps around.
     ///
     /// # Errors
-    /// As [`sum`](Self::sum).
+    /// Same as [`sum`](Self::sum).
     pub fn mean<T: Element>(&self, values: &Buffer<T>) -> Result<Option<f64>> {
         self.reduce(op::Mean, values)
     }
@@ -193,7 +195,7 @@ impl Reducer {
     /// none; see [`op::Dot`].
     ///
     /// # Errors
-    /// As [`sum`](Self::sum), and [`Error::Pairs`](crate::Error::Pairs) for buffers of different
+    /// Same as [`sum`](Self::sum), and [`Error::Pairs`](crate::Error::Pairs) for buffers of different
     /// lengths.
     pub fn dot<T: Element>(&self, a: &Buffer<T>, b: &Buffer<T>) -> Result<T::Sum> {
         self.reduce(op::Dot, (a, b))
@@ -239,8 +241,8 @@ impl Reducer {
     /// - [`Error::TopK`](crate::Error::TopK) for a k that is not 1 to 32 or exceeds the length of a row,
     ///   and for more than 2^32 rows;
     /// - [`Error::Pairs`](crate::Error::Pairs) for buffers of different lengths;
-    /// - [`Error::Runs`](crate::Error::Runs) for keys that are not as many as the elements, and for more
-    ///   runs than outputs have room for;
+    /// - [`Error::Runs`](crate::Error::Runs) for different numbers of keys and elements, and for more
+    ///   runs than the outputs have room for;
     /// - [`Error::Interval`](crate::Error::Interval) for a bound that is NaN;
     /// - [`Error::CountTooLarge`](crate::Error::CountTooLarge) for a count above the buffer's length;
     /// - [`Error::View`](crate::Error::View) for axes that neither the kernels nor a copy can reduce,
@@ -261,8 +263,8 @@ impl Reducer {
         OnStream { reducer: self, stream }
     }
 
-    /// Returns a recorder of reductions, which a single launch then runs one after the other, as often
-    /// as wanted.
+    /// Returns a recorder of reductions, which a single launch then runs one after the other, any number
+    /// of times.
     pub fn record(&self) -> Recorder {
         Recorder::new(&self.0)
     }
@@ -283,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_may_be_used_from_any_thread() {
+    fn public_types_are_send_and_sync() {
         fn check<T: Send + Sync>() {}
         check::<Reducer>();
         check::<Pending<f32>>();

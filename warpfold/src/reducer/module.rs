@@ -4,9 +4,10 @@ use std::ffi::CString;
 
 use warpfold_driver::{Function, Module as RawModule, PtxError, sys};
 
-use crate::{Device, Error, Result, arch::Arch, ptx::Ptx};
+use warpfold_ptx::Arch;
 
-/// PTX that a device has compiled and loaded. Dropping it unloads it.
+use crate::{Device, Error, Result, ptx::Ptx};
+
 pub(super) struct Module {
     device: Device,
     raw: RawModule,
@@ -15,10 +16,6 @@ pub(super) struct Module {
 }
 
 impl Module {
-    /// Compiles and loads PTX.
-    ///
-    /// # Errors
-    /// [`Error::PtxRejected`] for PTX that the device does not accept.
     pub(super) fn load(device: &Device, ptx: &Ptx) -> Result<Self> {
         let raw = device.call("loading kernels", |driver| Ok(driver.module_load_ptx(&ptx.text)))?;
         let raw = raw.map_err(|error| rejected(&ptx.origin, error))?;
@@ -30,17 +27,14 @@ impl Module {
         &self.device
     }
 
-    /// Returns whether the library's kernels in it may overlap with the previous launch, for which they
-    /// wait by themselves. PTX for older architectures cannot.
+    /// Returns whether launches of the library's kernels in this module may overlap with the previous
+    /// launch. The kernels then wait for it by an instruction that exists from Hopper on.
     pub(super) fn overlaps(&self) -> bool {
         self.overlaps
     }
 
-    /// Returns a kernel by its entry's name. It must not be used after the module is dropped.
-    ///
-    /// # Errors
-    /// [`Error::PtxRejected`] for a kernel that the device does not accept: a simulated device loads the
-    /// other kernels of the text.
+    /// Returns a kernel by its entry's name, valid until the module is dropped. A simulated device loads
+    /// modules with kernels that it does not accept, and refuses these kernels here.
     pub(super) fn function(&self, entry: &str) -> Result<Function> {
         let entry = CString::new(entry).expect("names have no zero");
         let found = self.device.call("preparing a kernel", |driver| {
@@ -57,15 +51,15 @@ impl Module {
 fn rejected(origin: &str, error: PtxError) -> Error {
     Error::PtxRejected {
         origin: origin.to_owned(),
-        reason: "the device does not take it".to_owned(),
+        reason: "the device does not accept it".to_owned(),
         source: Some(Box::new(error)),
     }
 }
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // SAFETY: the module is ours. Callers that enqueued its kernels have waited for them, or leak
-        // the module.
+        // SAFETY: `self` owns the module. Callers that enqueued its kernels have waited for them, or
+        // leak the module.
         self.device.give_back(|driver| unsafe { driver.module_unload(self.raw) });
     }
 }

@@ -18,8 +18,8 @@ use crate::{Device, Result, Stream, input::Enqueue};
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// The elements and all other resources are kept until the device has finished with them, and released
-/// by a later call of the reducer, or when it is dropped.
+/// The elements and all other resources are kept until the device has finished with them. A later call
+/// of the reducer, or its drop, releases them.
 #[derive(Debug, Clone, Copy)]
 pub struct OnStream<'a> {
     pub(super) reducer: &'a Reducer,
@@ -33,16 +33,15 @@ impl<'a> OnStream<'a> {
     /// Those of [`Reducer::reduce`], with these differences:
     /// - [`Error::CountTooLarge`](crate::Error::CountTooLarge) and errors of the running kernel are
     ///   returned by [`Pending::wait`];
-    /// - [`Error::View`](crate::Error::View) for more axes than the kernels take, because nothing is
-    ///   copied first;
+    /// - [`Error::View`](crate::Error::View) for more axes than the kernels take, because no copy of the
+    ///   view is made first;
     /// - [`Error::OtherDevice`](crate::Error::OtherDevice) for a stream of another device.
     pub fn reduce<O, I: Enqueue<O>>(self, op: O, input: I) -> Result<Pending<I::Output>> {
         self.submit(input.plan(op, self.device()?)?)
     }
 
-    /// Enqueues [`Reducer::reduce`], and leaves the result in device memory: in an
-    /// [`Output`](crate::Output) where there is one, in [`Outputs`](crate::Outputs) where there may be
-    /// several.
+    /// Enqueues [`Reducer::reduce`] and writes the result to device memory: an [`Output`](crate::Output)
+    /// for a single result, [`Outputs`](crate::Outputs) for several.
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};

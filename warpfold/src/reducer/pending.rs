@@ -13,7 +13,7 @@ use crate::{Error, Result, memory::Memory};
 ///
 /// It keeps the elements and all other resources until the reduction has finished. Dropping it waits for
 /// that. Leaking it leaks the resources too, so that the device never writes to freed memory; the
-/// reducer continues to work.
+/// reducer remains usable.
 #[must_use = "dropping it waits for the result and throws it away"]
 pub struct Pending<R>(State<R>);
 
@@ -36,7 +36,7 @@ pub(super) type InDevice<R> = (Arc<Memory>, usize, CopyOut<R>);
 /// A reduction in flight; dropping it waits.
 struct Work {
     core: Arc<Core>,
-    /// Taken by the wait.
+    /// `None` after the wait.
     in_flight: Option<InFlight>,
 }
 
@@ -60,20 +60,20 @@ impl<R> Pending<R> {
         Self(State::Copied { work, from })
     }
 
-    /// Waits for the result, but not for later work on the stream, and copies several results to the
+    /// Waits for the result, but not for later work on the stream. Several results are copied to the
     /// host.
     ///
     /// # Errors
     /// [`Error::Driver`] if the reduction, earlier work on the device or the copy of several results has
     /// failed; [`Error::CountTooLarge`] for a [count](crate::Counted) above the buffer's length;
-    /// [`Error::Forked`] in a child of the process.
+    /// [`Error::Forked`] in a forked child process.
     pub fn wait(self) -> Result<R> {
         match self.0 {
             State::Ready(result) => Ok(result),
             State::Running { mut work, decode, len } => {
                 work.finish(|results, found| match found.unwrap_or(len) {
                     count if count > len => Err(Error::CountTooLarge { count, len }),
-                    count => Ok(decode(results.of_none_if(count == 0))),
+                    count => Ok(decode(results.with_empty(count == 0))),
                 })?
             }
             State::Copied { mut work, from: (memory, count, copy) } => {
@@ -89,7 +89,7 @@ impl<R> Pending<R> {
     /// decode its results.
     ///
     /// # Errors
-    /// [`Error::Driver`] if it has failed, or earlier work on the device.
+    /// [`Error::Driver`] if the reduction or earlier work on the device has failed.
     pub fn is_ready(&self) -> Result<bool> {
         match &self.0 {
             State::Ready(_) => Ok(true),

@@ -1,9 +1,7 @@
-//! A call of the library: an operation and an [`Input`](crate::Input) make a [`Plan`], which a reducer
-//! runs, enqueues or records.
+//! Plans: an operation and an [`Input`](crate::Input) make a [`Plan`], which a reducer runs, enqueues or
+//! records.
 
 use std::{any::Any, convert::Infallible, mem, sync::Arc};
-
-use warpfold_abi::reducer::OUTPUT_BYTES;
 
 pub(super) use output_memory::OutputMemory;
 
@@ -23,7 +21,6 @@ pub trait DeviceOutput: OutputMemory {}
 mod output_memory {
     use super::{Any, Arc, Event, Memory, Result, Stream};
 
-    /// Device memory for results, as launches use it.
     pub trait OutputMemory: Any + Send + Sync {
         fn results(&self) -> usize;
         /// Makes a stream wait for earlier writes and reads of the memory.
@@ -95,14 +92,13 @@ device_outputs! {
     Outputs: |outputs| outputs.len();
 }
 
-/// A reduction that is ready to run.
+/// A reduction whose input and operation were checked.
 pub struct Plan<'p, R> {
     pub(crate) task: AnyTask,
-    /// One buffer, or the two of pairs.
+    /// One buffer, or the two buffers of pairs.
     buffers: [Option<Elements<'p>>; 2],
     pub(crate) offsets: Option<&'p Arc<Offsets>>,
     pub(crate) count: Option<&'p Count<'p>>,
-    /// The number of elements in the buffer.
     len: u64,
     pub(crate) decode: fn(HostResults<'_>) -> R,
     /// The result if no launch is needed.
@@ -110,24 +106,24 @@ pub struct Plan<'p, R> {
     pub(crate) several: Option<Several<R>>,
 }
 
-/// Copies a number of results from an address of a device. The function is unsafe because it reads that
-/// memory.
+/// A function that copies a number of results from an address of a device. The caller must ensure that
+/// they are readable there.
 pub(crate) type CopyOut<R> = unsafe fn(&Device, u64, usize) -> Result<R>;
 
-/// The number and the layout of results that may be several.
+/// The number and layout of the results of an input that may have several results.
 pub(crate) struct Several<R> {
     pub(crate) count: usize,
     pub(crate) bytes: u64,
     /// Copies the results from device memory; `None` if kernels write them to host memory.
     pub(crate) copy: Option<CopyOut<R>>,
-    /// The name of results in errors, and the constructor of the error.
+    /// For errors about the number of outputs: the name of the results, and the error's constructor.
     what: (&'static str, fn(String) -> Error),
 }
 
 impl<R> Several<R> {
     /// Returns the bytes of device memory for all results, as [`Outputs::bytes_of`].
     pub(crate) fn all_bytes(&self) -> u64 {
-        (self.count as u64).saturating_mul(self.bytes).max(OUTPUT_BYTES)
+        (self.count as u64).saturating_mul(self.bytes)
     }
 }
 
@@ -157,7 +153,6 @@ impl<'p, R> Plan<'p, R> {
         Self { offsets: Some(offsets), ..self }
     }
 
-    /// Plans a task on pairs, whose result for no pairs is zero.
     pub(crate) fn of_pairs<T: Element>(
         op: PairOp,
         [a, b]: [&'p Buffer<T>; 2],
@@ -175,7 +170,6 @@ impl<'p, R> Plan<'p, R> {
         Ok(Self { buffers: [Some(a.elements()), Some(b.elements())], ..plan })
     }
 
-    /// Plans a task on the elements of an interval. `none` returns the result of no elements.
     pub(crate) fn of_interval<T: Element>(
         task: WithinTask,
         values: &'p Buffer<T>,
@@ -185,7 +179,6 @@ impl<'p, R> Plan<'p, R> {
         Self::of_one(AnyTask::Within(task), values, decode, || Some(none()))
     }
 
-    /// Returns whether the result is that of no elements.
     pub(crate) fn is_of_none(&self) -> bool {
         self.len == 0 || self.task.is_empty()
     }
@@ -198,7 +191,7 @@ impl<'p, R> Plan<'p, R> {
         self.buffers.iter().flatten().try_for_each(|elements| elements.written.precede(stream))
     }
 
-    /// Returns the results to copy from device memory, and the function that copies them.
+    /// Returns the results, and the function that copies them, if kernels write them to device memory.
     fn copied(&self) -> Option<(&Several<R>, CopyOut<R>)> {
         self.several.as_ref().and_then(|several| Some((several, several.copy?)))
     }
@@ -214,14 +207,14 @@ impl<'p, R> Plan<'p, R> {
         Inputs { second, offsets, count, ..Inputs::of(&*self.task, first) }
     }
 
-    /// Refuses outputs of another number of results.
     pub(crate) fn require_room(&self, results: usize) -> Result<()> {
         let Some(Several { count, what: (what, refused), .. }) = self.several else { return Ok(()) };
         if results == count {
             return Ok(());
         }
         Err(refused(format!(
-            "outputs for {results} results and {count} {what}; make outputs for {count}"
+            "the outputs have room for {results} results, but there are {count} {what}; make outputs \
+             for {count}"
         )))
     }
 }
@@ -246,7 +239,6 @@ impl<'p, R: Outcome> Plan<'p, Vec<R>> {
 }
 
 impl Reducer {
-    /// Runs a plan and waits for its result.
     pub(crate) fn run<R>(&self, plan: Plan<'_, R>) -> Result<R> {
         if let Some(empty) = plan.empty {
             return Ok(empty);
@@ -268,13 +260,14 @@ impl Reducer {
         };
         let (Some((several, copy)), Some(outputs)) = (&copied, &outputs) else {
             let of_none = plan.is_of_none();
-            let read = |results: HostResults<'_>| (plan.decode)(results.of_none_if(of_none));
+            let read = |results: HostResults<'_>| (plan.decode)(results.with_empty(of_none));
             // SAFETY: the plan borrows the buffers until this returns, and `keep` leaks them if the
             // kernel may still run then.
             let reduced = unsafe { core.reduce(&*plan.task, read) };
             return reduced.map_err(|failed| failed.or_keep(keep));
         };
-        // SAFETY: as above, for the offsets too; the outputs have room for every result.
+        // SAFETY: the plan borrows the buffers and offsets until this returns, and `keep` leaks them if
+        // the kernel may still run then. The outputs have room for every result.
         let reduced = unsafe { core.reduce_into(&*plan.task, outputs.address()) };
         reduced.map_err(|failed| failed.or_keep(keep))?;
         // SAFETY: the kernel that wrote the results has finished, and `outputs` outlives the copy, which
@@ -300,7 +293,9 @@ impl OnStream<'_> {
             return Ok(Pending::running(core, in_flight, plan.decode, plan.len));
         };
         let outputs = Arc::new(Memory::new(self.reducer.device(), several.all_bytes())?);
-        // SAFETY: as above, for the offsets too; the outputs are new and have room for every result.
+        // SAFETY: the stream belongs to the device. Buffers and offsets are never written again once
+        // they have elements, and `InFlight` keeps them until the kernel has finished. The new outputs
+        // have room for the results. A counted buffer never has several.
         let in_flight = unsafe { core.enqueue(self.stream, plan.inputs(), Some(&outputs)) }?;
         Ok(Pending::copied(core, in_flight, (outputs, several.count, copy)))
     }
@@ -323,7 +318,8 @@ impl OnStream<'_> {
             unsafe { core.enqueue(self.stream, plan.inputs(), Some(output.memory())) }?
         } else {
             plan.task.require_zero_of_none()?;
-            // SAFETY: as above. Zero bytes are the zero of every type.
+            // SAFETY: the stream belongs to the device, and earlier uses of the output precede the
+            // clear. Zero bytes are the zero of every type.
             unsafe { core.enqueue_zero(self.stream, output.memory()) }?
         };
         output.written_until(Arc::clone(in_flight.end()));

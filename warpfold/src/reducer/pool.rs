@@ -2,13 +2,13 @@
 //! once.
 //!
 //! A workspace has the slots through which blocks publish their partial results. It is leased for the
-//! length of a call. A call that only enqueues returns the workspace while the device still uses it. The
-//! next call may lease it even so, for any stream, and makes that stream wait for the end of the
-//! previous use. A lease therefore waits for calls of other threads only, never for a value that a user
+//! duration of a call. A call that only enqueues returns the workspace while the device still uses it;
+//! the next call may lease it even so, for any stream, and makes that stream wait for the end of the
+//! previous use. A lease therefore waits for calls of other threads only, never for a result that a user
 //! holds. There is no deadlock: a call that leases workspaces of several devices leases one of each, in
 //! the same order as all other calls.
 //!
-//! A cell has the host words for the results of one reduction. It is small, and belongs to a
+//! A cell is page-locked host memory for the results of one reduction. It is small, and belongs to a
 //! [`Pending`](super::Pending) as long as that lives.
 
 use std::{
@@ -28,22 +28,21 @@ use crate::{
     stream::Event,
 };
 
-/// Cells of an allocation: a page of locked memory holds several.
+/// [`Cell`]s per allocation: a page has room for several.
 const CELLS: usize = 32;
 
-/// Memory that one launch after the other uses, and the stream of calls that wait.
+/// Memory for one launch at a time, and a stream for calls that wait for their launch.
 pub(crate) struct Workspace {
     slots: Memory,
     stream: Stream,
-    /// Results of calls that wait.
     results: HostWords,
     /// The end of the last use on a caller's stream, if that use may be in flight.
     end: Option<Arc<Event>>,
-    /// True if its own stream may have unfinished work that no call waits for, such as the exit of a
-    /// launch whose results were observed.
+    /// True if `stream` may have unfinished work that no call waits for, such as the exit of a launch
+    /// whose results were observed.
     ending: bool,
     /// True if slots may be nonzero because a launch failed.
-    unsettled: bool,
+    needs_clear: bool,
 }
 
 impl Workspace {
@@ -54,16 +53,15 @@ impl Workspace {
             results: HostWords::new(device, Layout::MOST_WORDS)?,
             end: None,
             ending: false,
-            unsettled: false,
+            needs_clear: false,
         })
     }
 
-    /// Returns the number of blocks with slots: the most that the device holds at once.
+    /// Returns the number of blocks that have slots: the maximum that is resident on the device at once.
     pub(crate) fn most_blocks(device: &Device) -> u32 {
         device.info().shape().resident_blocks(KernelKind::Grid.block_sizes()[0])
     }
 
-    /// Waits for launches whose results were observed, and returns whether they have finished.
     fn wait_idle(&mut self) -> bool {
         let has_ended = !self.ending || self.stream.has_ended();
         self.ending = !has_ended;
@@ -89,10 +87,10 @@ pub(crate) fn slots(device: &Device) -> Result<Memory> {
     Ok(slots)
 }
 
-/// Words of a cell: the results, and the number of elements that a counted kernel finds.
+/// Words per cell: the results, and a [count](crate::Counted) that the kernel has read.
 const CELL_WORDS: usize = Layout::MOST_WORDS + 1;
 
-/// Host words for the results of a task, and an event for its end.
+/// Page-locked host memory for the results of a task, and an event for the task's end.
 pub(crate) struct Cell {
     words: Arc<HostWords>,
     first: usize,
@@ -108,7 +106,6 @@ impl Cell {
         self.words.address(self.first + Layout::MOST_WORDS)
     }
 
-    /// Marks the words of results for which the host will poll.
     pub(super) fn mark(&self, layout: Layout) -> Mark {
         Awaited::new(&self.words, self.first, layout).mark()
     }
@@ -117,12 +114,10 @@ impl Cell {
         Awaited::marked(&self.words, self.first, layout, mark)
     }
 
-    /// Reads the results of launches that have finished, or whose results were observed.
     pub(super) fn take(&self, layout: Layout) -> HostResults<'_> {
         HostResults::new(&self.words, self.first, layout).take()
     }
 
-    /// Returns the number of elements that a counted kernel found.
     pub(super) fn found(&self) -> u64 {
         self.words.take(self.first + Layout::MOST_WORDS, size_of::<u64>());
         self.words.get(self.first + Layout::MOST_WORDS)
@@ -153,14 +148,14 @@ impl Pool {
         Self { device, bound, state, returned }
     }
 
-    /// Ignores poisoning: a panic under the lock can lose a workspace, but not break one.
+    /// Locks the state, ignoring poisoning: a panic under the lock can lose a workspace, not break one.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leases a workspace for `stream`, or for its own stream. Chooses the workspace in use on `stream`,
-    /// which takes no query, else one that is not in use on the device, else a new one, else the one
-    /// whose use began first. If all are leased, it waits for the first that is returned.
+    /// Leases a workspace for `stream`, or for the workspace's own stream if `stream` is `None`. Prefers
+    /// a workspace in use on `stream`, which takes no query of the driver; then one that is not in use
+    /// on the device; then a new one; then the one that was returned first. If all are leased, waits.
     pub(super) fn lease(&self, stream: Option<&Stream>) -> Result<Lease<'_>> {
         self.device.require_process()?;
         let mut state = self.state();
@@ -171,7 +166,7 @@ impl Pool {
             {
                 return Ok(self.leased(state.workspaces.remove(at)));
             }
-            // From the end, because the last used is in the caches.
+            // Searches from the end, because the workspace that was used last is still in the caches.
             if let Some(at) = state.workspaces.iter().rposition(Workspace::is_free) {
                 let mut workspace = state.workspaces.remove(at);
                 workspace.end = None;
@@ -194,7 +189,7 @@ impl Pool {
         Lease { pool: self, workspace: Some(workspace) }
     }
 
-    /// Decrements the number of workspaces.
+    /// Decrements the number of workspaces, so that another may be made.
     fn lose(&self) {
         self.state().made -= 1;
         self.returned.notify_one();
@@ -219,7 +214,7 @@ impl Pool {
     /// Waits for launches whose results were observed, and returns whether all have finished.
     pub(super) fn wait_idle(&mut self) -> bool {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // Not `all`, because each workspace is to be waited for.
+        // Not `all`, which would skip the workspaces after the first that fails.
         state.workspaces.iter_mut().fold(true, |all, workspace| all & workspace.wait_idle())
     }
 
@@ -234,7 +229,7 @@ impl Pool {
     }
 }
 
-/// A leased workspace, which a drop returns to the pool.
+/// A leased workspace. Dropping it returns it to the pool.
 pub(super) struct Lease<'p> {
     pool: &'p Pool,
     workspace: Option<Workspace>,
@@ -261,7 +256,6 @@ impl Lease<'_> {
         self.workspace().results.address(0)
     }
 
-    /// Marks the results of a call that waits, before it enqueues the launches that write them.
     pub(super) fn awaited(&self, layout: Layout) -> Awaited<'_> {
         Awaited::new(&self.workspace().results, 0, layout)
     }
@@ -270,14 +264,14 @@ impl Lease<'_> {
         HostResults::new(&self.workspace().results, 0, layout).take()
     }
 
-    /// Prepares the slots for work that is enqueued from now on, on the workspace's own stream or
-    /// another of the pool's device.
+    /// Prepares the slots for work that is enqueued from now on, on `other`, a stream of the pool's
+    /// device, or else on the workspace's own stream.
     ///
     /// # Safety
-    /// Only work on that stream may use the slots until [`used_until`](Self::used_until), or until the
-    /// work was waited for.
+    /// Only work on the chosen stream may use the slots until [`used_until`](Self::used_until), or until
+    /// the work was waited for.
     pub(super) unsafe fn make_ready(&mut self, other: Option<&Stream>) -> Result<()> {
-        let Workspace { slots, stream: own, end, ending, unsettled, .. } = self.workspace_mut();
+        let Workspace { slots, stream: own, end, ending, needs_clear, .. } = self.workspace_mut();
         let stream = other.unwrap_or(own);
         if let Some(end) = end {
             end.precede(stream)?;
@@ -288,38 +282,41 @@ impl Lease<'_> {
             }
             *ending = false;
         }
-        if *unsettled {
-            // SAFETY: earlier uses of the slots finish before this begins; the caller's contract.
+        if *needs_clear {
+            // SAFETY: the waits enqueued above order the clear after earlier uses of the slots. The
+            // caller ensures that only work on this stream uses the slots until the clear has finished.
             unsafe { slots.clear_on(stream) }?;
-            *unsettled = false;
+            *needs_clear = false;
             // If the lease is returned unused, the clear is still pending.
             *ending |= other.is_none();
         }
         Ok(())
     }
 
-    /// Returns the workspace, which the device uses until an event that was recorded after that use.
+    /// Returns the workspace to the pool. The device uses it until `end`, which was recorded after that
+    /// use.
     pub(super) fn used_until(mut self, end: &Arc<Event>) {
         self.workspace_mut().end = Some(end.clone());
     }
 
-    /// Returns the workspace after a use that was waited for.
+    /// Returns the workspace to the pool after a use of the workspace's stream that was waited for, or
+    /// whose results were [`seen`](Self::seen).
     pub(super) fn used(mut self) {
         self.workspace_mut().end = None;
     }
 
-    /// Returns whether all work on its own stream has finished, successfully or not.
+    /// Returns whether all work on the workspace's stream has finished, successfully or not.
     pub(super) fn is_done(&self) -> bool {
         self.stream().is_done().unwrap_or(true)
     }
 
-    /// Notes that results on its own stream were observed, of a launch that was not waited for.
+    /// Records that the results of a launch on the workspace's stream were observed before its end.
     pub(super) fn seen(&mut self) {
         self.workspace_mut().ending = true;
     }
 
-    /// Waits for its own stream. If `launched` or the wait is an error, returns the workspace to the
-    /// pool, or leaks it if a launch may still use it.
+    /// Waits for the workspace's stream. If `launched` or the wait is an error, returns the workspace to
+    /// the pool, or leaks it if a launch may still use it.
     pub(super) fn wait_or_leak(mut self, launched: Result<()>) -> Result<Self, Failed<Error>> {
         let waited = self.stream().wait_out();
         if launched.is_ok() && waited.is_ok() {
@@ -329,7 +326,7 @@ impl Lease<'_> {
         Err(self.fail(launched, waited))
     }
 
-    /// Returns the workspace after a failure, or leaks it if a launch may still use it.
+    /// Returns the workspace to the pool after a failure, or leaks it if a launch may still use it.
     pub(super) fn fail(
         mut self,
         launched: Result<()>,
@@ -338,7 +335,7 @@ impl Lease<'_> {
         let ended = waited.as_ref().map_or_else(|failed| failed.ended, |()| true);
         if ended {
             // Only kernels that finish leave the slots at zero.
-            self.workspace_mut().unsettled = true;
+            self.workspace_mut().needs_clear = true;
         } else {
             mem::forget(self.workspace.take());
             self.pool.lose();
@@ -380,7 +377,6 @@ mod tests {
             let (sender, receiver) = mpsc::channel();
             let pool = &pool;
             scope.spawn(move || sender.send(pool.lease(None).unwrap().slots()).unwrap());
-            // It waits as long as nothing is returned.
             receiver.recv_timeout(Duration::from_millis(100)).unwrap_err();
             first.used();
             assert_eq!(receiver.recv_timeout(Duration::from_secs(60)).unwrap(), taken[0]);
@@ -407,9 +403,9 @@ mod tests {
         assert_ne!(pool.lease(None).unwrap().slots(), slots);
     }
 
-    /// A use that was not waited for precedes the next one; a finished use is not waited for.
+    /// A stream waits for an unfinished use of the workspace by another stream, not for a finished one.
     #[test]
-    fn a_workspace_in_use_on_the_device_goes_to_the_next_call_behind_that_use() {
+    fn next_lease_waits_for_an_unfinished_use_on_another_stream() {
         let pool = pool(1);
         let device = pool.device.clone();
         let (stream, cell) = (Stream::new(&device).unwrap(), pool.cell().unwrap());
@@ -418,15 +414,14 @@ mod tests {
         unsafe { lease.workspace().slots.clear_on(&stream) }.unwrap();
         cell.end.record(&stream).unwrap();
         lease.used_until(&cell.end);
-        // Counts the waits that are enqueued on the workspace's own stream.
         let waits = |mut lease: Lease<'_>| {
             let log = warpfold_sim_driver::record_calls();
-            // SAFETY: nothing is enqueued.
+            // SAFETY: nothing that uses the slots is enqueued.
             unsafe { lease.make_ready(None) }.unwrap();
             log.count("cuStreamWaitEvent")
         };
         assert_eq!(waits(pool.lease(None).unwrap()), 1);
-        // If the query fails, the use counts as in flight.
+        // After a failed query of its event, the use counts as in flight.
         let fault = warpfold_sim_driver::inject(warpfold_sim_driver::Fault {
             function: "cuEventQuery",
             call: 1,
@@ -441,15 +436,15 @@ mod tests {
         pool.give(cell);
     }
 
-    /// Unfinished work on a workspace's own stream precedes a use on another one: the exit of a launch
+    /// The other stream waits for unfinished work on the workspace's own stream: the exit of a launch
     /// whose results were observed, and a clear for a call that then failed.
     #[test]
-    fn a_workspace_goes_to_another_stream_behind_what_is_under_way_on_its_own() {
+    fn other_streams_wait_for_work_on_the_workspace_stream() {
         let pool = pool(1);
         let other = Stream::new(&pool.device).unwrap();
         let waits = |mut lease: Lease<'_>| {
             let log = warpfold_sim_driver::record_calls();
-            // SAFETY: nothing is enqueued.
+            // SAFETY: nothing that uses the slots is enqueued.
             unsafe { lease.make_ready(Some(&other)) }.unwrap();
             log.count("cuStreamWaitEvent")
         };
@@ -459,19 +454,18 @@ mod tests {
         lease.seen();
         lease.used();
         assert_eq!(waits(pool.lease(Some(&other)).unwrap()), 1);
-        // It is waited for once.
         assert_eq!(waits(pool.lease(Some(&other)).unwrap()), 0);
         let mut lease = pool.lease(None).unwrap();
-        lease.workspace_mut().unsettled = true;
-        // SAFETY: as above.
+        lease.workspace_mut().needs_clear = true;
+        // SAFETY: nothing else uses the slots.
         unsafe { lease.make_ready(None) }.unwrap();
         drop(lease);
         assert_eq!(waits(pool.lease(Some(&other)).unwrap()), 1);
     }
 
-    /// The event is reused by another reduction, whose end does not concern this workspace.
+    /// An event left in `end` would make the workspace wait for the next reduction that records it.
     #[test]
-    fn a_use_that_was_waited_for_leaves_no_end_behind() {
+    fn waited_for_use_clears_the_end_event() {
         let pool = pool(1);
         let (cell, mut lease) = (pool.cell().unwrap(), pool.lease(None).unwrap());
         lease.workspace_mut().end = Some(cell.end.clone());
@@ -480,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_is_given_back_is_the_next_one() {
+    fn returned_cells_are_reused() {
         let pool = pool(1);
         let (cell, other) = (pool.cell().unwrap(), pool.cell().unwrap());
         let (address, others) = (cell.address(), other.address());

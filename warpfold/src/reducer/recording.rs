@@ -44,8 +44,8 @@ use crate::{
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// Reductions by any operation of one result, and of rows, axes, views and segments, write their results
-/// to the host, or to device memory that the recording takes over:
+/// Reductions with one result, and those of rows, axes, views and segments, write their results to the
+/// host, or to device memory that the recording then owns:
 ///
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -64,8 +64,8 @@ use crate::{
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///
-/// Kernels write several results to page-locked host memory, across the bus, and [`Results::get`] copies
-/// them from there each time.
+/// If a reduction has several results, kernels write them to page-locked host memory, across the bus.
+/// [`Results::get`] copies them from there on each call.
 pub struct Recorder {
     core: Arc<Core>,
     id: u64,
@@ -81,24 +81,23 @@ struct Part {
     place: Target,
 }
 
-/// The memory for a part's results.
 enum Target {
-    /// Words of the host, from the recording's word `first` on.
+    /// Host memory of the recording, from the word with index `first` on.
     Host { first: usize, of_none: bool },
-    /// The same, for `count` results of `bytes` bytes each, one after the other.
+    /// Host memory for `count` results of `bytes` bytes each, without padding.
     Pieces { first: usize, count: usize, bytes: usize },
     /// Outputs that the recording owns.
     Outputs { address: u64, outputs: Box<dyn OutputMemory> },
 }
 
-/// A handle of a recorded reduction, which gives its result by [`Results::get`].
+/// A handle of a recorded reduction, for [`Results::get`].
 pub struct Recorded<R> {
     recording: u64,
     index: usize,
     decode: fn(HostResults<'_>) -> R,
 }
 
-/// A handle of a recorded reduction into device memory, which gives its output by [`Results::outputs`].
+/// A handle of a recorded reduction into device memory, for [`Results::outputs`].
 pub struct RecordedOutputs<R> {
     recording: u64,
     index: usize,
@@ -116,7 +115,8 @@ impl Recorder {
         self.core.device()
     }
 
-    /// Creates the recording, with memory of its own for what the reductions write.
+    /// Creates the recording, with its own memory for everything that the reductions write except
+    /// outputs.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], or [`Error::Driver`] if the driver cannot record, or has no page-locked
@@ -130,22 +130,22 @@ impl Recorder {
             results: HostWords::new(device, words)?,
             stream: Stream::new(device)?,
             end: Event::new(device)?,
-            unsettled: AtomicBool::new(false),
+            needs_clear: AtomicBool::new(false),
             lost: AtomicBool::new(false),
             id,
             parts,
             core: core.clone(),
         };
         if launched(&inner.parts).next().is_some() {
-            // SAFETY: nothing runs yet; `Inner::launch` answers for the graph's launches.
+            // SAFETY: the launches are only recorded. `Inner::launch` meets the conditions of each run.
             let graph = Graph::record(&inner.stream, || unsafe { inner.enqueue() })?;
             inner.graph = Some(graph);
         }
         Ok(Recording(Arc::new(inner)))
     }
 
-    /// Adds a reduction whose result is copied to the host, and loads its kernels. Waits until the input
-    /// has been written.
+    /// Adds a reduction whose result is written to host memory, and loads its kernels. Waits until the
+    /// input has been written.
     ///
     /// # Errors
     /// Those of [`prepare`](super::Reducer::prepare), and [`Error::Driver`] if that wait fails.
@@ -172,11 +172,11 @@ impl Recorder {
         Ok(Recorded { recording: self.id, index, decode })
     }
 
-    /// Adds a reduction into device memory, which the recording owns from now on, and loads its kernels.
-    /// Waits until the input has been written, and for earlier uses of the output.
+    /// Adds a reduction that writes to `output`, which the recording owns from now on, and loads its
+    /// kernels. Waits until the input has been written, and for earlier uses of the output.
     ///
     /// # Errors
-    /// As [`reduce`](Self::reduce), and those for outputs of
+    /// Same as [`reduce`](Self::reduce), and those for outputs of
     /// [`OnStream::reduce_into`](super::OnStream::reduce_into).
     pub fn reduce_into<O, I: Enqueue<O> + Recordable>(
         &mut self,
@@ -187,7 +187,7 @@ impl Recorder {
         let plan = input.plan(op, self.device())?;
         plan.require_room(output.results())?;
         self.device().require("outputs", output.memory().device())?;
-        // Earlier writes of the output must finish, and launches that read it as a count.
+        // Waits for earlier writes of the output, and for launches that read it as their count.
         output.wait_ready()?;
         if plan.several.is_none() && plan.task.is_empty() {
             plan.task.require_zero_of_none()?;
@@ -218,22 +218,22 @@ impl Recorder {
 
 /// Reductions that run one after the other as one launch, a CUDA graph.
 ///
-/// It holds the buffers and their offsets, the outputs that it took over, and memory of its own for
-/// everything else that the reductions write; one replay at a time uses it. A replay allocates nothing.
+/// It holds the buffers, the offsets of segments and the outputs passed to it, and has its own memory
+/// for everything else that the reductions write. Each [`run`](Self::run) or [`launch`](Self::launch) is
+/// a *replay*. One replay at a time uses the memory, and none allocates any.
 pub struct Recording(Arc<Inner>);
 
 struct Inner {
-    // Dropped first, because it refers to the rest.
+    // Dropped first, because it refers to memory in other fields.
     graph: Option<Graph>,
     core: Arc<Core>,
     slots: Memory,
     results: HostWords,
-    /// For replays that wait.
     stream: Stream,
     end: Event,
     /// True if slots may be nonzero because a replay failed.
-    unsettled: AtomicBool,
-    /// True if a replay may be in flight whose end no event marks.
+    needs_clear: AtomicBool,
+    /// True if a replay may be in flight after an error, without a record of its end in `end`.
     lost: AtomicBool,
     id: u64,
     parts: Vec<Part>,
@@ -262,22 +262,22 @@ impl Recording {
     /// Launches all reductions on a stream and returns at once.
     ///
     /// # Errors
-    /// As [`run`](Self::run), and [`Error::OtherDevice`] for the stream of another device.
+    /// Same as [`run`](Self::run), and [`Error::OtherDevice`] for the stream of another device.
     pub fn launch(&mut self, stream: &Stream) -> Result<PendingRecording<'_>> {
         self.0.core.device().require("stream", stream.device())?;
         self.start(stream)
     }
 
-    /// Launches all reductions. The caller has borrowed the recording exclusively for as long as the
-    /// returned replay lives.
+    /// Launches all reductions. The caller must have borrowed the recording exclusively for as long as
+    /// the returned replay lives.
     fn start(&self, stream: &Stream) -> Result<PendingRecording<'_>> {
         let inner = &self.0;
-        // SAFETY: a reference to all resources is kept until the wait has ended, here or by the returned
-        // replay, and forever if the wait leaves open what still runs. A caller that leaks the replay
-        // leaks that reference.
+        // SAFETY: the returned replay keeps a reference to `inner` until its wait, and leaking the
+        // replay leaks the reference. After an error, this function waits. If the work may still run
+        // after either wait, a reference is leaked. The exclusive borrow allows one replay at a time.
         let launched = unsafe { inner.launch(stream) }.and_then(|()| inner.end.record(stream));
         if let Err(error) = launched {
-            inner.unsettled.store(true, Ordering::Relaxed);
+            inner.needs_clear.store(true, Ordering::Relaxed);
             if let Err(Failed { ended: false, .. }) = stream.wait_out() {
                 inner.lost.store(true, Ordering::Relaxed);
                 mem::forget(inner.clone());
@@ -291,34 +291,36 @@ impl Recording {
 impl Inner {
     /// # Safety
     /// The caller must keep `self` until the enqueued work has finished, and enqueue one replay at a
-    /// time, apart from leaked ones.
+    /// time, apart from leaked replays.
     unsafe fn launch(&self, stream: &Stream) -> Result<()> {
         let Some(graph) = &self.graph else { return Ok(()) };
         if self.lost.load(Ordering::Relaxed) {
-            let reason = "a replay has failed and may still run; record anew".to_owned();
+            let reason = "a replay has failed and may still run; record again".to_owned();
             return Err(Error::Lost { what: "recording", reason });
         }
         // A leaked replay may be in flight.
         self.end.precede(stream)?;
-        if self.unsettled.load(Ordering::Relaxed) {
-            // SAFETY: earlier uses of the slots finish before this begins; the caller's contract.
+        if self.needs_clear.load(Ordering::Relaxed) {
+            // SAFETY: the stream waits for earlier uses of the slots, and the caller keeps `self` until
+            // the clear has finished.
             unsafe { self.slots.clear_on(stream) }?;
-            self.unsettled.store(false, Ordering::Relaxed);
+            self.needs_clear.store(false, Ordering::Relaxed);
         }
         for part in &self.parts {
             let Target::Outputs { outputs, .. } = &part.place else { continue };
-            // Launches that take the output as their count may still read it.
+            // Earlier launches may still read the output as their [count](crate::Counted).
             outputs.precede(stream)?;
         }
         // SAFETY: the recorded work uses the buffers, offsets, slots, results and outputs that `self`
-        // holds. No two parts share outputs, because each part took over its own.
+        // holds. No two parts share outputs, because each part owns its outputs.
         unsafe { graph.launch(stream) }
     }
 
-    /// Enqueues the reductions one after the other on its own stream, which records.
+    /// Enqueues the reductions one after the other on the recording's own stream, which is being
+    /// captured.
     ///
     /// # Safety
-    /// As [`launch`](Self::launch).
+    /// Same as [`launch`](Self::launch).
     unsafe fn enqueue(&self) -> Result<()> {
         let Self { core, slots, stream, results, parts, .. } = self;
         for part in launched(parts) {
@@ -328,9 +330,9 @@ impl Inner {
             };
             let context = LaunchContext::new(slots.address(), output, stream.raw());
             let context = LaunchContext { recording: true, ..context };
-            // SAFETY: `self` holds the task's buffers and offsets. The words or outputs have room for
-            // its results and belong to this part alone. Launches follow each other on the stream, so
-            // that each has the slots to itself; the caller's contract.
+            // SAFETY: `self` holds the task's buffers and offsets. The memory at `output` belongs to
+            // this part, and has room for its results. Launches follow each other on the stream, so that
+            // each has the slots to itself, and the caller keeps `self` until they have finished.
             unsafe { part.task.enqueue(core.kernels(), &context) }?;
         }
         Ok(())
@@ -339,7 +341,7 @@ impl Inner {
     fn host_results(&self, part: &Part) -> Option<HostResults<'_>> {
         match part.place {
             Target::Host { first, of_none } => {
-                Some(HostResults::new(&self.results, first, part.task.layout()).of_none_if(of_none))
+                Some(HostResults::new(&self.results, first, part.task.layout()).with_empty(of_none))
             }
             Target::Pieces { first, count, bytes } => {
                 Some(HostResults::new(&self.results, first, Layout::of_pieces(count, bytes)))
@@ -349,7 +351,7 @@ impl Inner {
     }
 
     fn part(&self, recording: u64, index: usize) -> &Part {
-        assert_eq!(self.id, recording, "a reduction of another recording");
+        assert_eq!(self.id, recording, "the reduction belongs to another recording");
         &self.parts[index]
     }
 }
@@ -358,7 +360,7 @@ impl Inner {
 #[must_use = "dropping it waits for the results and throws them away"]
 pub struct PendingRecording<'r> {
     recording: &'r Inner,
-    /// Keeps the resources of a leaked replay alive. Taken by the wait.
+    /// Keeps the resources of a leaked replay alive; `None` after the wait.
     work: Option<Arc<Inner>>,
 }
 
@@ -375,7 +377,7 @@ impl<'r> PendingRecording<'r> {
     /// Returns whether the replay has finished.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
+    /// Same as [`wait`](Self::wait).
     pub fn is_ready(&self) -> Result<bool> {
         self.recording.end.is_done()
     }
@@ -383,10 +385,11 @@ impl<'r> PendingRecording<'r> {
     fn finish(&mut self) -> Result<()> {
         let Some(work) = self.work.take() else { return Ok(()) };
         work.end.wait_out().map_err(|failed| {
-            work.unsettled.store(true, Ordering::Relaxed);
+            work.needs_clear.store(true, Ordering::Relaxed);
             failed.or_keep(|| mem::forget(work.clone()))
         })?;
-        // Once for each replay, while `Results::get` may be called twice or never.
+        // Once per replay, tells a simulated driver that the host reads the results: `Results::get` may
+        // be called twice or never.
         for results in launched(&work.parts).filter_map(|part| work.host_results(part)) {
             results.take();
         }
@@ -396,12 +399,12 @@ impl<'r> PendingRecording<'r> {
 
 impl Drop for PendingRecording<'_> {
     fn drop(&mut self) {
-        // As for a single reduction, no caller reads this error.
+        // No caller reads this error.
         let _ = self.finish();
     }
 }
 
-/// The results of a replay. They borrow the recording, which cannot run again meanwhile.
+/// The results of a replay. They borrow the recording, which cannot run again as long as they exist.
 #[derive(Clone, Copy)]
 pub struct Results<'r> {
     recording: &'r Inner,
@@ -411,7 +414,7 @@ impl<'r> Results<'r> {
     /// Returns the result or the results of a reduction.
     ///
     /// # Panics
-    /// If it is of another recording.
+    /// If `recorded` belongs to another recording.
     pub fn get<R>(&self, recorded: &Recorded<R>) -> R {
         let part = self.recording.part(recorded.recording, recorded.index);
         (recorded.decode)(self.recording.host_results(part).expect("it comes to the host"))
@@ -420,7 +423,7 @@ impl<'r> Results<'r> {
     /// Returns the results of a reduction in device memory.
     ///
     /// # Panics
-    /// If it is of another recording.
+    /// If `recorded` belongs to another recording.
     pub fn outputs<D: DeviceOutput>(&self, recorded: &RecordedOutputs<D>) -> &'r D {
         let part = self.recording.part(recorded.recording, recorded.index);
         let Target::Outputs { outputs, .. } = &part.place else { unreachable!("they were handed over") };
@@ -438,7 +441,6 @@ impl<'r> Results<'r> {
     }
 }
 
-/// The recorded work of a stream, ready to launch.
 pub(super) struct Graph {
     device: Device,
     raw: GraphExec,
@@ -450,19 +452,19 @@ impl Graph {
         let device = stream.device().clone();
         let raw = stream.raw();
         let mut worked = Ok(());
-        // One entry of the context, so that a recording is ended once it has begun: a thread that
-        // records may not even allocate.
+        // One `call`, so that a capture that has begun ends on every path: during a capture, this thread
+        // may not even allocate device memory.
         let made = device.call("recording", |driver| {
-            // In this mode only calls of this thread that cannot be recorded are refused.
+            // In this mode, calls that cannot be recorded are refused on this thread only.
             let mode = sys::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-            // SAFETY: the stream is alive. Only this function has the graph, and its instance does not
-            // need it.
+            // SAFETY: the stream is alive. Only this function uses the captured graph, and the
+            // executable graph does not refer to it.
             unsafe {
                 driver.stream_begin_capture(raw, mode)?;
                 worked = work();
                 let ended = driver.stream_end_capture(raw);
                 let made = ended.clone().and_then(|graph| driver.graph_instantiate(graph));
-                // A transient failure may have left the stream recording.
+                // A transient failure may have left the stream capturing.
                 let graph = ended.or_else(|_| driver.stream_end_capture(raw));
                 if let Err(error) = graph.and_then(|graph| driver.graph_destroy(graph)) {
                     log::debug!("{error}");
@@ -470,19 +472,17 @@ impl Graph {
                 made
             }
         });
-        // From here on a drop releases it.
+        // Dropping `graph` destroys the executable graph, also if `worked` is an error.
         let graph = made.map(|raw| Self { device, raw });
         worked.and(graph)
     }
 
-    /// Enqueues the recorded work.
-    ///
     /// # Safety
     /// All memory that was recorded must live until the enqueued work has finished. The stream must be
     /// of the graph's device.
     pub(super) unsafe fn launch(&self, stream: &Stream) -> Result<()> {
         self.device.call("launching a recording", |driver| {
-            // SAFETY: the graph is ours; the caller's contract.
+            // SAFETY: `self` owns the graph; the caller keeps the recorded memory alive.
             unsafe { driver.graph_launch(self.raw, stream.raw()) }
         })
     }
@@ -490,12 +490,11 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        // SAFETY: the graph is ours and not used again; a launch in flight still finishes.
+        // SAFETY: `self` owns the graph and does not use it again; a launch in flight still finishes.
         self.device.give_back(|driver| unsafe { driver.graph_exec_destroy(self.raw) });
     }
 }
 
-/// Returns the parts that a replay launches.
 fn launched(parts: &[Part]) -> impl Iterator<Item = &Part> {
     parts.iter().filter(|part| !part.task.is_empty())
 }

@@ -16,11 +16,11 @@ use crate::{
     op::Operation,
 };
 
-/// The most elements of all pieces together.
+/// The maximum number of elements of all pieces together.
 pub(super) const MOST: u64 = 1 << 48;
 
 /// A reduction of elements that arrive in pieces, from [`Reducer::running`]: of data that is larger than
-/// the device's memory, or is not available at once. Its state stays in device memory. Each
+/// the device's memory, or not available at once. Its state stays in device memory. Each
 /// [`push`](Self::push) enqueues one launch, which continues from that state; only the
 /// [result](Self::result) is waited for.
 ///
@@ -39,8 +39,8 @@ pub(super) const MOST: u64 = 1 << 48;
 ///
 /// The result is that of all elements in the order in which they were pushed; an index counts from the
 /// first element of the first piece. The same pieces, at the same alignments, give the same bits each
-/// time; other pieces may round sums of floats differently. A result that has the same bits
-/// [everywhere](crate::op#the-same-bits) has those of a buffer with all elements.
+/// time; other pieces may round sums of floats differently. Results that have the same bits
+/// [everywhere](crate::op#the-same-bits) are those of a single buffer with all elements.
 pub struct Running<T: Plain, O: Operation<T>> {
     op: O,
     state: State,
@@ -48,7 +48,7 @@ pub struct Running<T: Plain, O: Operation<T>> {
     elements: PhantomData<fn(T)>,
 }
 
-/// The part of a running reduction that depends on neither operation nor element type.
+/// The part of a running reduction that is independent of operation and element type.
 struct State {
     core: Arc<Core>,
     memory: Arc<Memory>,
@@ -62,8 +62,9 @@ impl Reducer {
     /// Begins a reduction of elements that arrive in pieces, by any [operation](crate::op).
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] for a hundred bytes of device memory; those of [`prepare`](Self::prepare),
-    /// and [`Error::OtherDevice`] for a program's own operation that was loaded on another device.
+    /// [`Error::OutOfMemory`] if there is no device memory for the state, about a hundred bytes; those
+    /// of [`prepare`](Self::prepare), and [`Error::OtherDevice`] for a program's own operation that was
+    /// loaded on another device.
     pub fn running<T: Plain, O: Operation<T>>(&self, op: O) -> Result<Running<T, O>> {
         let (state, output) = (State::new(self)?, Output::new(self.device())?);
         state.begin(op.code(), output.memory())?;
@@ -75,7 +76,7 @@ impl State {
     fn new(reducer: &Reducer) -> Result<Self> {
         let device = reducer.device();
         let memory = Arc::new(Memory::new(device, CARRIED_BYTES)?);
-        // A group copies all bytes, and most operations write only some.
+        // Cleared, because a group copies all bytes of the state, and most operations write only some.
         device.clear(&memory)?;
         Ok(Self { core: reducer.core().clone(), memory, first: 0, len: 0, lost: false })
     }
@@ -84,8 +85,8 @@ impl State {
         self.core.device()
     }
 
-    /// Launches a program's own operation on no elements, which writes its result of none. If `first` is
-    /// not 0, this also initialises the state, for any operation.
+    /// Launches the operation on no elements where that is necessary: for a program's own operation, to
+    /// write its result of no elements; and if `first` is not 0, to initialize the state.
     fn begin(&self, code: Code, output: &Arc<Memory>) -> Result<()> {
         let task = self.task(ElementRange { code, n: 0, address: self.memory.address() }, 0)?;
         task.prepare(self.core.kernels())?;
@@ -121,15 +122,15 @@ impl State {
         if more == 0 {
             return Ok(());
         }
-        // The launch of the previous piece, and readers of its result, come first.
+        // Orders the launch after the previous piece's launch, and after reads of the output as a count.
         output.precede(stream)?;
         elements.written.precede(stream)?;
         task.prepare(self.core.kernels())?;
         self.core.reclaim_finished();
         let inputs = Inputs { second: Some(&self.memory), ..Inputs::of(&task, elements.memory) };
-        // SAFETY: the stream is of the device, and the elements are those of a buffer, which never
-        // change. The output and the state belong to a running reduction that is borrowed mutably; the
-        // stream waits for the launch that used them before.
+        // SAFETY: the stream is of the device, and the elements of a buffer never change. The output and
+        // the state belong to a running reduction that is borrowed mutably; the stream waits for the
+        // launch that used them before.
         let enqueued = unsafe { self.core.enqueue(stream, inputs, Some(output.memory())) };
         let in_flight = enqueued.inspect_err(|_| self.lost = true)?;
         output.written_until(in_flight.end().clone());
@@ -147,7 +148,6 @@ impl State {
         }
     }
 
-    /// Returns the [cell](warpfold_abi::meeting) of a launch: the state, then the words of a result.
     fn cell(&self, words: Words) -> Result<Vec<u8>> {
         use warpfold_abi::{meeting::CELL_BYTES, reducer::OUTPUT_BYTES};
 
@@ -164,15 +164,15 @@ impl State {
         if !self.lost {
             return Ok(());
         }
-        let reason = "a launch has failed and may still run; begin another one".to_owned();
+        let reason = "a launch has failed and may still run; begin another running reduction".to_owned();
         Err(Error::Lost { what: "running reduction", reason })
     }
 }
 
 impl<T: Plain, O: Operation<T>> Running<T, O> {
-    /// Sets the index of the first element among all, which is the number of elements before it that
-    /// another reduction takes. It changes only the index in a result, and the limit of 2^48 elements,
-    /// which counts from there.
+    /// Sets the index of the first element to push: the number of elements before it, which another
+    /// reduction receives, for example on another device. It changes only indices in results, and counts
+    /// towards the limit of 2^48 elements.
     ///
     /// # Errors
     /// [`Error::TooManyElements`] for an index above 2^48, and [`Error::Lost`] after a launch that could
@@ -182,7 +182,7 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
     /// If elements have been pushed.
     pub fn starting_at(mut self, first: u64) -> Result<Self> {
         self.state.require_kept()?;
-        assert!(self.is_empty(), "elements have an index already");
+        assert!(self.is_empty(), "elements were pushed before the index was set");
         if first > MOST {
             return Err(Error::TooManyElements { n: first, most: MOST });
         }
@@ -190,7 +190,7 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
             return Ok(self);
         }
         self.state.first = first;
-        // A launch may still read the result as a count.
+        // Earlier launches may still read the output as their [count](crate::Counted).
         self.output.wait_ready()?;
         self.state.begin(self.op.code(), self.output.memory())?;
         Ok(self)
@@ -215,12 +215,11 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
     /// device: each launch waits for the previous piece.
     ///
     /// # Errors
-    /// - [`Error::OtherDevice`] for a buffer or a stream of another device, and
-    ///   [`Error::TooManyElements`] for more than 2^35 of a buffer, or more than 2^48 together, or of
-    ///   sums that have the same bits [everywhere](crate::op::Reproducible) 2^35; the elements are not
-    ///   added;
-    /// - [`Error::OutOfMemory`] while the pool of workspaces grows, and [`Error::Driver`] if the launch
-    ///   fails: the state is lost, and later calls return [`Error::Lost`].
+    /// - [`Error::OtherDevice`] for a buffer or a stream of another device; [`Error::TooManyElements`]
+    ///   for more than 2^35 elements of a buffer or 2^48 in all, or, for
+    ///   [reproducible](crate::op::Reproducible) sums, 2^35 in all; the elements are not added;
+    /// - [`Error::OutOfMemory`] if there is no memory for a workspace, and [`Error::Driver`] if the
+    ///   launch fails: the state is lost, and later calls return [`Error::Lost`].
     pub fn push(&mut self, stream: &Stream, values: &Buffer<T>) -> Result<()> {
         let code = self.op.code();
         self.state.require_kept()?;
@@ -230,8 +229,8 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
         self.state.push(stream, range, values.elements(), &mut self.output)
     }
 
-    /// Returns the state and the result so far as the [cell](warpfold_abi::meeting) of a launch; empty
-    /// if there are no elements.
+    /// Returns the state and the result so far as a [cell](warpfold_abi::meeting); empty if there are no
+    /// elements.
     pub(super) fn cell(&self) -> Result<Vec<u8>> {
         self.state.require_kept()?;
         if self.is_empty() {
@@ -258,9 +257,10 @@ impl<T: Plain, O: Operation<T>> Running<T, O> {
         }
     }
 
-    /// Returns the result so far in device memory, for work that is enqueued after the pieces on the
-    /// stream of the last one, or on a stream that [waits](Stream::wait_for) for that. Without pieces it
-    /// is zero.
+    /// Returns the result so far in device memory, for work that is enqueued after the last piece, on
+    /// the same stream or on one that [waits](Stream::wait_for) for it. Before the first piece it is
+    /// zero, except for a program's own operation and after [`starting_at`](Self::starting_at) an index
+    /// above 0: then it is the result of no elements, listed at [`Counted`](crate::Counted).
     ///
     /// # Errors
     /// [`Error::Lost`] after a launch that could not be enqueued.
@@ -280,7 +280,7 @@ pub trait Push<T: Plain>: sealed::Sealed {
     /// Returns the device, to which all buffers must belong.
     fn device(&self) -> &Device;
 
-    /// Refuses more elements than there is room for.
+    /// Returns an error if `more` further elements would exceed the limit.
     ///
     /// # Errors
     /// [`Error::TooManyElements`].
@@ -302,8 +302,8 @@ impl<T: Plain, O: Operation<T>> Push<T> for Running<T, O> {
 }
 
 mod sealed {
-    /// Seals [`Push`](super::Push): the pieces of a stream are overwritten after their reduction, so
-    /// only types of this crate may receive them.
+    /// Seals [`Push`](super::Push): [`Streamed`](crate::Streamed) overwrites each buffer after its
+    /// reduction, so only types of this crate may receive such buffers.
     pub trait Sealed {}
 }
 

@@ -1,9 +1,9 @@
-//! Reductions of data that is larger than the device's memory, or comes from elsewhere.
+//! Reductions of data that is not in device memory, and may be larger than it.
 //!
 //! Threads fill page-locked buffers in turn. Each buffer is copied to its own device buffer on a stream
 //! of copies, and reduced on another stream, so that reads, copies and reductions overlap. A host buffer
-//! is refilled after its copy has finished. The next copy to a device buffer waits for the reduction of
-//! its elements.
+//! is refilled after its copy has finished. The next copy to a device buffer waits until its previous
+//! elements have been reduced.
 
 use std::{
     any::Any,
@@ -32,12 +32,12 @@ use crate::{
 };
 
 /// The default number of buffers in a ring, and the bytes of each: 32 MiB of page-locked memory, and as
-/// much device memory. That much stays in the cache of a server's CPU; with larger buffers each element
-/// goes to memory and back before it is copied.
+/// much device memory. The page-locked buffers stay in the cache of a server's CPU; with larger ones,
+/// each element is written to memory and read back before it is copied.
 pub(super) const BUFFERS: usize = 16;
 pub(super) const BYTES: usize = 2 << 20;
 
-/// The most threads that fill buffers by default.
+/// The maximum number of threads that fill buffers by default.
 pub(super) const THREADS: usize = 8;
 
 const MOST_THREADS: usize = 1024;
@@ -45,9 +45,9 @@ const MOST_THREADS: usize = 1024;
 impl Reducer {
     /// Returns a reduction of elements that are not in device memory and need not fit there: they are
     /// read ahead into a ring of page-locked buffers, copied on a stream of their own, and reduced as
-    /// they arrive. The ring bounds the memory for any number of elements. The reducer keeps it for the
-    /// next stream, because locking it takes longer than copying from it ten times. Work begins with
-    /// [`reduce`](Streamed::reduce).
+    /// they arrive. The ring bounds the memory for any number of elements. The reducer keeps the ring
+    /// for the next stream, because locking memory takes longer than copying to it ten times. Work
+    /// begins with [`reduce`](Streamed::reduce).
     ///
     /// ```
     /// use warpfold::{Device, Reducer, Selection, op};
@@ -69,8 +69,9 @@ impl Reducer {
 /// A reduction of a [source](crate::source), from [`Reducer::stream`].
 ///
 /// The result is that of all elements in their order, as for [`Running`](super::Running). For a given
-/// buffer size it is the same on each call, in whatever order the threads fill buffers. A result with
-/// the same bits [everywhere](crate::op#the-same-bits) has those of a [`Buffer`] with all elements.
+/// buffer size it is the same on each call, in whatever order the threads fill buffers. Results that
+/// have the same bits [everywhere](crate::op#the-same-bits) are those of a single [`Buffer`] with all
+/// elements.
 pub struct Streamed<'a, T, S> {
     reducer: &'a Reducer,
     source: S,
@@ -87,11 +88,11 @@ pub(super) type OnProgress<'a> = Box<dyn FnMut(&Progress) + 'a>;
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Elements that have been copied to the device.
+    /// Number of elements that have been copied to the device.
     pub elements: u64,
-    /// The bytes of these elements.
+    /// Number of bytes of these elements.
     pub bytes: u64,
-    /// Elements of the source, if it knows their number.
+    /// Number of elements of the source, or `None` if the source does not state it.
     pub of: Option<u64>,
     /// The time since the start.
     pub elapsed: Duration,
@@ -103,8 +104,8 @@ impl Progress {
         self.bytes as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// Returns the remaining time at this rate, if the source knows its number of elements and some have
-    /// been copied.
+    /// Returns the remaining time at the average rate, if the source states its number of elements and
+    /// some have been copied.
     pub fn left(&self) -> Option<Duration> {
         let left = self.of?.saturating_sub(self.elements);
         let seconds = self.elapsed.as_secs_f64() * left as f64 / self.elements as f64;
@@ -113,14 +114,16 @@ impl Progress {
 }
 
 impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
-    /// Sets the number of buffers and the bytes of each, on the host and as many on the device.
+    /// Sets the number of buffers and the bytes of each, the same on the host and on the device. The
+    /// default is 16 buffers of 2 MiB.
     #[must_use]
     pub fn buffers(self, count: usize, bytes: usize) -> Self {
         Self { buffers: count, bytes, ..self }
     }
 
-    /// Sets the number of threads that fill buffers, unless the source is
-    /// [in order](Source::is_in_order).
+    /// Sets the number of threads that fill buffers, 1 to 1024. The default is the [available
+    /// parallelism](std::thread::available_parallelism), at most 8. A source that is [in
+    /// order](Source::is_in_order) is read by a single thread.
     #[must_use]
     pub fn threads(self, threads: usize) -> Self {
         Self { threads, ..self }
@@ -135,11 +138,10 @@ impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
     /// Reads all elements and reduces them, by any [operation](crate::op).
     ///
     /// # Errors
-    /// Those of [`Reducer::running`] and [`push_to`](Self::push_to). There is no result of a part of the
-    /// elements.
+    /// Those of [`Reducer::running`] and [`push_to`](Self::push_to). After an error there is no result.
     ///
     /// # Panics
-    /// If the source does.
+    /// If the source panics.
     pub fn reduce<O: Operation<T>>(self, op: O) -> Result<O::Output> {
         let mut running = self.reducer.running(op)?;
         self.push_to(&mut [&mut running])?;
@@ -162,18 +164,19 @@ impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
     /// ```
     ///
     /// # Errors
-    /// - [`Error::Ring`] for fewer than 2 buffers, for buffers that hold no element or have more bytes
-    ///   together than the device's memory, for no thread, and for more than 1024 or one that the system
-    ///   does not start; [`Error::Foreign`] for a type that is aligned to more than 256 bytes;
+    /// - [`Error::Ring`] for fewer than 2 buffers, for buffers that are smaller than an element or
+    ///   together larger than the device's memory, for 0 or more than 1024 threads, and for a thread
+    ///   that the system does not start; [`Error::Foreign`] for a type that is aligned to more than 256
+    ///   bytes;
     /// - [`Error::OtherDevice`] for a reduction on another device, and [`Error::TooManyElements`] if the
-    ///   source has more elements than one of them takes; nothing was read then;
-    /// - [`Error::Source`] with the source's error, and for a source that ends before its last element;
+    ///   source has more elements than one of the reductions takes; nothing has been read then;
+    /// - [`Error::Source`] with the source's error, and for a source with fewer elements than it states;
     /// - those of [`Running::push`](crate::Running::push).
     ///
     /// After an error the reductions may have received some of the elements.
     ///
     /// # Panics
-    /// If the source does.
+    /// If the source panics.
     pub fn push_to(self, running: &mut [&mut dyn Push<T>]) -> Result<u64> {
         let Self { reducer, source, buffers, bytes, threads, on_progress, .. } = self;
         let size = size_of::<T>();
@@ -182,8 +185,9 @@ impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
         let fits = buffers.checked_mul(bytes).is_some_and(|all| all as u64 <= most);
         if buffers < 2 || bytes < size || !fits || !(1..=MOST_THREADS).contains(&threads) {
             let reason = format!(
-                "{buffers} buffers of {bytes} bytes, and {threads} threads; give 2 buffers or more, of \
-                 {size} bytes or more, {most} together at most, and 1 to {MOST_THREADS} threads"
+                "{buffers} buffers of {bytes} bytes and {threads} threads are given; give 2 buffers or \
+                 more, of {size} bytes or more, {most} bytes in total at most, and 1 to {MOST_THREADS} \
+                 threads"
             );
             return Err(Error::Ring { reason });
         }
@@ -201,7 +205,8 @@ impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
             on_progress,
             start: Instant::now(),
         };
-        // No more buffers than there is data for, so that a small ring is made at once.
+        // Locking memory takes time, so there are no more buffers than the source fills, but at least
+        // two.
         let len = bytes / size;
         let pieces = source.elements().map_or(u64::MAX, |elements| elements.div_ceil(len as u64));
         let buffers = buffers.min(usize::try_from(pieces).unwrap_or(usize::MAX).max(2));
@@ -209,18 +214,18 @@ impl<'a, T: Plain, S: Source<T>> Streamed<'a, T, S> {
         let threads = if source.is_in_order() { 1 } else { threads.min(buffers) };
         let (free, frees) = mpsc::channel();
         let (filled, fills) = mpsc::channel();
-        // Both outlive the threads, so that all buffers are recovered from them here.
+        // `queue` and `parts` outlive the threads, so that all buffers are recovered from them below.
         let queue = Mutex::new(Queue { frees, next: 0 });
         let mut parts = InOrder { fills, early: BTreeMap::new(), next: 0 };
         thread::scope(|scope| {
-            // The threads end when this is dropped, on any path.
+            // Moved here, because the threads end when the sender is dropped.
             let free = free;
             for _ in 0..threads {
                 let (queue, filled, source) = (&queue, filled.clone(), &source);
                 let fill = move || fill_buffers(source, len as u64, queue, &filled);
                 let started = thread::Builder::new().spawn_scoped(scope, fill);
                 started.map_err(|error| {
-                    let reason = format!("the system starts no thread ({error}); give fewer");
+                    let reason = format!("a thread cannot be started ({error}); give fewer threads");
                     Error::Ring { reason }
                 })?;
             }
@@ -246,8 +251,8 @@ impl<T, S> fmt::Debug for Streamed<'_, T, S> {
     }
 }
 
-/// A host buffer and its device buffer. It may be dropped whenever no copy between them is in flight:
-/// reductions hold a reference to the device memory.
+/// A host buffer and its device buffer. A slot may be dropped if no copy between its buffers is in
+/// flight: reductions hold their own reference to the device memory.
 struct Slot {
     host: HostBytes,
     device: Arc<Memory>,
@@ -255,12 +260,11 @@ struct Slot {
     reduced: Event,
 }
 
-/// The buffers of a stream, all of one size.
 pub(crate) struct Ring(Vec<Slot>);
 
 impl Ring {
-    /// Returns `buffers` buffers of `bytes` bytes each, and reuses those of this size from the previous
-    /// stream.
+    /// Returns `buffers` buffers of `bytes` bytes each. Reuses buffers of the previous stream that have
+    /// this size.
     fn of(reducer: &Reducer, buffers: usize, bytes: usize) -> Result<Self> {
         reducer.device().require_process()?;
         let kept = reducer.core().ring().take().map_or_else(Vec::new, |Self(slots)| slots);
@@ -274,7 +278,7 @@ impl Ring {
 
     fn keep(self, reducer: &Reducer) {
         let before = reducer.core().ring().replace(self);
-        // Frees another thread's ring, if there is one, after the lock is released.
+        // Frees the ring of another thread, if any, after the lock is released.
         drop(before);
     }
 }
@@ -290,13 +294,11 @@ impl Slot {
     }
 }
 
-/// The source of the threads' work: free buffers, and the next part to read.
 struct Queue {
     frees: Receiver<Slot>,
     next: u64,
 }
 
-/// A buffer that a thread has filled or failed to fill.
 struct Filled {
     part: u64,
     slot: Slot,
@@ -319,13 +321,13 @@ fn fill_buffers<T: Plain>(
             (slot, queue.next - 1)
         };
         let fill = || source.read_at(part * len, slot.host.elements());
-        // A part that never arrives would block the receiver.
+        // The receiver would wait forever for a part lost to a panic.
         let elements = panic::catch_unwind(AssertUnwindSafe(fill));
         let _ = filled.send(Filled { part, slot, elements });
     }
 }
 
-/// Sorts buffers, which threads fill in any order, by part.
+/// Filled buffers, which arrive in any order, sorted by part.
 struct InOrder {
     fills: Receiver<Filled>,
     early: BTreeMap<u64, Filled>,
@@ -360,7 +362,7 @@ impl InOrder {
 
 struct Copies {
     stream: Stream,
-    /// The buffers of copies in flight, and the elements of each.
+    /// The slots with a copy in flight, and the number of elements of each copy.
     under_way: VecDeque<(Slot, usize)>,
 }
 
@@ -392,7 +394,6 @@ impl Copies {
         }
     }
 
-    /// Waits for the first copy in flight.
     fn finish(&mut self) -> Option<Result<(Slot, usize)>> {
         let (slot, elements) = self.under_way.pop_front()?;
         Some(match slot.copied.wait_out() {
@@ -403,7 +404,7 @@ impl Copies {
 }
 
 impl Drop for Copies {
-    /// Waits, so that no copy outlives its buffers.
+    /// Waits for the copies in flight, so that none outlives its buffers.
     fn drop(&mut self) {
         while self.finish().is_some() {}
     }
@@ -411,7 +412,7 @@ impl Drop for Copies {
 
 struct Flow<'a, 'r, T: Plain> {
     running: &'a mut [&'r mut dyn Push<T>],
-    /// Elements whose reduction has been enqueued.
+    /// The number of elements whose reduction has been enqueued.
     enqueued: u64,
     work: Stream,
     copies: Copies,
@@ -426,7 +427,7 @@ impl<T: Plain> Flow<'_, '_, T> {
         loop {
             let filled = match parts.poll() {
                 Some(filled) => filled,
-                // Two copies in flight keep the bus busy. With fewer, there are buffers to be filled.
+                // Two copies in flight keep the bus busy. With fewer, wait for the next filled buffer.
                 None if self.copies.under_way.len() >= 2 => {
                     let slot = self.land().expect("there are two")?;
                     let _ = free.send(slot);
@@ -451,14 +452,13 @@ impl<T: Plain> Flow<'_, '_, T> {
         }
         match self.progress.of {
             Some(of) if self.progress.elements < of => {
-                let words = format!("it ends there, and said that it has {of}");
+                let words = format!("it ends there, but declared {of} elements");
                 Err(self.failed(io::Error::new(io::ErrorKind::UnexpectedEof, words)))
             }
             _ => Ok(self.enqueued),
         }
     }
 
-    /// Returns the number of elements that the source has read, at most `room`.
     fn given(
         &self,
         elements: Result<io::Result<usize>, Box<dyn Any + Send>>,
@@ -467,7 +467,7 @@ impl<T: Plain> Flow<'_, '_, T> {
         match elements {
             Ok(Ok(elements)) if elements <= room => Ok(elements),
             Ok(Ok(elements)) => {
-                let words = format!("it gave {elements} elements where {room} were asked for");
+                let words = format!("it returned {elements} elements, but {room} were requested");
                 Err(self.failed(io::Error::other(words)))
             }
             Ok(Err(error)) => Err(self.failed(error)),
@@ -479,11 +479,10 @@ impl<T: Plain> Flow<'_, '_, T> {
         Error::Source { at: self.enqueued, source }
     }
 
-    /// Enqueues the copy and the reduction of a buffer's elements.
     fn take(&mut self, slot: Slot, elements: usize) -> Result<()> {
         let slot = self.copies.begin(slot, elements, elements * size_of::<T>())?;
         let copied = LastWrite::Until(slot.copied.clone());
-        // The elements change after their reduction, but nothing else has this buffer.
+        // Only these reductions use the buffer; the slot's next copy waits until they have read it.
         let piece = Buffer::<T>::written(slot.device.clone(), elements, copied);
         for running in &mut *self.running {
             running.push(&self.work, &piece)?;

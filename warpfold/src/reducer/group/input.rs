@@ -69,8 +69,8 @@ pub struct ShardedKeys<'a, K: Plain, T: Plain> {
 }
 
 impl<T: Plain> Sharded<T> {
-    /// Returns the elements with a key for each, as [`Buffer::by_key`](crate::Buffer::by_key) does.
-    /// Each device has whole runs of equal neighbouring keys, and their results stay there.
+    /// Returns the elements with a key for each, as [`Buffer::by_key`](crate::Buffer::by_key) does. Each
+    /// device must have whole runs of equal neighbouring keys. The results of its runs stay on it.
     ///
     /// [`Group::reduce`] fails with [`Error::Runs`](crate::Error::Runs) for a run that continues on the
     /// next device, and if a device has different numbers of keys and elements.
@@ -78,7 +78,7 @@ impl<T: Plain> Sharded<T> {
         ShardedKeys { keys, values: self }
     }
 
-    /// Returns the elements as rows of `len` elements, each of which is on one device.
+    /// Returns the elements as rows of `len` elements, each on one device.
     ///
     /// [`Group::reduce`] fails with [`Error::Rows`](crate::Error::Rows) if `len` is 0 or does not divide
     /// the number of elements of a device.
@@ -87,7 +87,7 @@ impl<T: Plain> Sharded<T> {
     }
 
     /// Returns the elements as arrays of `shape`, each on one device, to be reduced along `axis`. The
-    /// results are those of one array that has all of these along an additional first axis.
+    /// results are those of a single array that stacks these arrays along an additional first axis.
     ///
     /// [`Group::reduce`] fails with [`Error::Axis`](crate::Error::Axis) if the shape does not divide the
     /// number of elements of a device, or does not have the axis.
@@ -96,7 +96,7 @@ impl<T: Plain> Sharded<T> {
     }
 }
 
-/// Reduction of the elements `V` of a group or world `G`, by operations of one kind.
+/// Reduction of the elements `V` of a group or world `G` by operations of one kind.
 #[diagnostic::on_unimplemented(message = "`{O}` does not reduce `&{V}`")]
 pub trait ReduceShared<O, G, V> {
     type Output;
@@ -178,7 +178,6 @@ shared!(Group, Sharded);
 #[cfg(feature = "world")]
 shared!(World, Distributed);
 
-/// Reduction of rows on a group's devices, by operations of one kind.
 #[diagnostic::on_unimplemented(message = "`{O}` does not reduce rows of `{T}`")]
 pub trait ReduceShardedRows<O, T: Plain> {
     type Output;
@@ -235,12 +234,12 @@ impl<T: Element, O: RowsOperation<T>> GroupInput<O> for &[Segments<T>] {
 
 impl Group {
     /// Reduces an [input](GroupInput) of all devices by an [operation](crate::op), or by a tuple of
-    /// operations, and waits for the result. Each device reads its own elements; only one partial
-    /// result of each is exchanged.
+    /// operations, and waits for the result. Each device reads its own elements; the devices exchange
+    /// one partial result each.
     ///
     /// On each device, a tuple takes as many launches as on a single device. Results of pairs and
-    /// filtered elements are added in the order of the devices; with [`Reproducible`] they have the
-    /// bits of one device that has all elements.
+    /// filtered elements are added in the order of the devices; with [`Reproducible`] they have the bits
+    /// of one device with all elements.
     ///
     /// # Errors
     /// - [`Error::Group`](crate::Error::Group) for elements of another group, and unless there are
@@ -267,9 +266,9 @@ impl World {
     /// Reduces an [input](GroupInput) of all ranks by an [operation](crate::op), or by a tuple of
     /// operations, and returns the same result on every rank. Collective.
     ///
-    /// The launches of a tuple are combined one after the other. Results of pairs and filtered elements
-    /// are added in the order of the ranks; with [`Reproducible`] they have the bits of one rank that
-    /// has all elements.
+    /// The ranks exchange partial results once for each launch of a tuple. Results of pairs and filtered
+    /// elements are added in the order of the ranks; with [`Reproducible`] they have the bits of one
+    /// rank with all elements.
     ///
     /// # Errors
     /// [`Error::World`](crate::Error::World) for elements of another world, if another rank fails, and

@@ -25,7 +25,7 @@ pub(crate) struct Shared {
 
 enum Results {
     OnDevices(Arc<ResultMemory>),
-    /// The results of the meeting, at the position of the launch of this number.
+    /// The [`Meeting`] whose host memory receives the result, and the index of the result there.
     OnHost(Arc<Meeting>, usize),
 }
 
@@ -34,7 +34,7 @@ impl Shared {
         Self { results: Results::OnHost(meeting.clone(), 0), meeting }
     }
 
-    /// Returns the address to which a launch on this device writes the result, if it does.
+    /// Returns the address to which a launch on device `rank` writes the result, if it writes one.
     pub(super) fn result_on(&self, rank: usize) -> Option<u64> {
         match &self.results {
             Results::OnDevices(memory) => Some(memory.memories[rank].address()),
@@ -46,8 +46,8 @@ impl Shared {
         &self.meeting
     }
 
-    /// Returns the address of the first result, and the address and the number of the others'
-    /// distances.
+    /// Returns the address of the first device's result, and the address and number of the byte offsets
+    /// from there to the results of the other devices.
     fn results(&self) -> (u64, (u64, u32)) {
         match &self.results {
             Results::OnDevices(memory) => (memory.first(), memory.others()),
@@ -60,8 +60,8 @@ impl Shared {
 pub(super) type Launches = Vec<(usize, InFlight)>;
 
 impl Group {
-    /// Reduces the elements of all devices by an operation that is loaded on each. `op` returns the one
-    /// of the device with a given index.
+    /// Reduces the elements of all devices by an operation that is loaded on each. `op` returns the
+    /// operation of the device with a given index.
     ///
     /// # Errors
     /// The errors of [`reduce`](Self::reduce); [`Error::OtherDevice`] for an operation of another
@@ -95,12 +95,12 @@ impl Group {
         let codes: Vec<Vec<Code>> = codes.iter().flatten().map(on_each).collect();
         let meeting = self.run(&codes, values, layout)?;
         let results = meeting.take(layout);
-        Ok(O::decode(results.of_none_if(values.is_empty())))
+        Ok(O::decode(results.with_empty(values.is_empty())))
     }
 
     /// Runs several reductions of the same elements and waits for them. `codes[i][rank]` is the
-    /// operation of reduction `i` on a device. The returned meeting has the results, in the given
-    /// layout.
+    /// operation of reduction `i` on device `rank`. The results are in the host memory of the returned
+    /// [`Meeting`], in the given layout.
     fn run<T: Plain>(
         &self,
         codes: &[Vec<Code>],
@@ -111,7 +111,7 @@ impl Group {
         if self.way() == Way::Peers {
             return self.run_peers(codes, values, layout);
         }
-        // The first meeting has space for the results of all reductions.
+        // The first meeting has room for the results of all reductions.
         let first = self.meeting()?;
         let mut under_way: Vec<(Arc<Shared>, Launches)> = Vec::new();
         let enqueued = codes.iter().enumerate().try_for_each(|(launch, codes)| {
@@ -131,18 +131,20 @@ impl Group {
         failed.map_or(Ok(first), Err)
     }
 
-    /// Returns the combined result of running reductions, one on each device, in their order; more
-    /// elements may be pushed afterwards. Indices are those of the running reductions: begin each
-    /// [at the index](crate::Running::starting_at) that its first element has among all.
+    /// Returns the combined result of running reductions, one on each device, in the order of the
+    /// devices. More elements may be pushed afterwards. Indices in the result are those of the running
+    /// reductions, so begin each [at the index](crate::Running::starting_at) of its first element among
+    /// all elements.
     ///
     /// # Errors
-    /// [`Error::Group`] unless there is one for each device; [`Error::OtherDevice`] for one on another
-    /// device than its position says; [`Error::TooManyElements`] as for [`reduce`](Self::reduce); the
-    /// errors of [`Running::result`].
+    /// [`Error::Group`] unless there is one running reduction for each device; [`Error::OtherDevice`]
+    /// for one that is not on the device of its position; [`Error::TooManyElements`] as for
+    /// [`reduce`](Self::reduce); the errors of [`Running::result`].
     pub fn result<T: Plain, O: Operation<T>>(&self, running: &[Running<T, O>]) -> Result<O::Output> {
         let (given, needed) = (running.len(), self.members().len());
         if given != needed {
-            let reason = format!("{given} running reductions for {needed} devices; give one for each");
+            let reason =
+                format!("{given} running reductions are given for {needed} devices; give one for each");
             return Err(Error::Group { reason });
         }
         for (device, running) in iter::zip(self.devices(), running) {
@@ -162,12 +164,13 @@ impl Group {
         Ok(meeting.take(Layout::of_one(code.result_bytes())).result::<T, O>(0))
     }
 
-    /// Reduces the elements of all devices by an [operation](crate::op) to the memory of each device,
-    /// without waiting: reading the result there waits.
+    /// Enqueues a reduction of the elements of all devices by an [operation](crate::op), and writes the
+    /// result to the memory of each device. The host does not wait here;
+    /// [`Output::read`](crate::Output::read) does.
     ///
     /// # Errors
     /// The errors of [`reduce`](Self::reduce); [`Error::Group`] for outputs of another group;
-    /// [`Error::NoElements`] if there are none and the operation has no result of none.
+    /// [`Error::NoElements`] if there are no elements, except for a program's own operation.
     pub fn reduce_into<T: Plain, O: Operation<T>>(
         &self,
         op: O,
@@ -176,10 +179,10 @@ impl Group {
     ) -> Result<()> {
         outputs.require(self)?;
         let code = op.code();
-        if values.is_empty() && !code.reduces_none() {
+        if values.is_empty() && !code.launches_when_empty() {
             return Err(Error::NoElements { what: code.name() });
         }
-        let ranks = taking_part(values).iter().fold(0, |ranks, (rank, ..)| ranks | 1 << rank);
+        let ranks = participants(values).iter().fold(0, |ranks, (rank, ..)| ranks | 1 << rank);
         outputs.precede(ranks)?;
         let results = Results::OnDevices(outputs.memory().clone());
         let shared = Arc::new(Shared { meeting: self.meeting()?, results });
@@ -193,7 +196,7 @@ impl Group {
             self.members()[rank].reducer.core().detach(launch);
         }
         let written = match distributed.map_err(|error| self.abandon(&shared, error))? {
-            // The launch that arrives last writes.
+            // Any of the launches may arrive last, and write the result.
             None => LastWrite::UntilAll(ends),
             Some(distributed) => {
                 let written = LastWrite::Until(distributed.end().clone());
@@ -209,7 +212,9 @@ impl Group {
         if Arc::ptr_eq(&self.0, &values.group().0) {
             return Ok(());
         }
-        Err(Error::Group { reason: "elements of another group; share them out by this one".to_owned() })
+        Err(Error::Group {
+            reason: "the elements belong to another group; distribute them by this one".to_owned(),
+        })
     }
 
     fn require_few<T: Plain>(&self, code: &Code, values: &Sharded<T>) -> Result<()> {
@@ -217,7 +222,8 @@ impl Group {
         check_len(code, values.len())
     }
 
-    /// Enqueues a reduction up to the first write of the result.
+    /// Enqueues a reduction, including launches that write the result, but not copies of the result to
+    /// other devices.
     fn enqueue<T: Plain>(
         &self,
         code: impl Fn(usize) -> Code,
@@ -234,7 +240,7 @@ impl Group {
         match enqueued {
             Ok(()) => Ok(launches),
             Err(error) => {
-                // The first error is returned.
+                // Only the first error is returned.
                 let _ = self.wait_for(launches);
                 Err(self.abandon(shared, error))
             }
@@ -248,10 +254,10 @@ impl Group {
         shared: &Arc<Shared>,
         launches: &mut Launches,
     ) -> Result<()> {
-        let parts = taking_part(values);
+        let parts = participants(values);
         let (result, others) = shared.results();
-        // The first device comes last, so that the last launch to arrive has the meeting in its own
-        // memory.
+        // The launch that arrives last at the meeting reads all partial results. They are in the memory
+        // of the first device, so its launch is enqueued last, to arrive last if possible.
         for (at, &(rank, before, part)) in parts.iter().enumerate().rev() {
             let place = shared.meeting.peer_place(at as u32, parts.len() as u32);
             let place = Place { result, others, ..place };
@@ -268,7 +274,7 @@ impl Group {
         shared: &Arc<Shared>,
         launches: &mut Launches,
     ) -> Result<()> {
-        let (parts, first) = (taking_part(values), &self.members()[0]);
+        let (parts, first) = (participants(values), &self.members()[0]);
         for (at, &(rank, before, part)) in parts.iter().enumerate() {
             let place = shared.meeting.local_place(rank);
             let launch = self.members()[rank].launch(code(rank), part, before, place, shared)?;
@@ -289,7 +295,7 @@ impl Group {
     }
 
     /// Enqueues the copies of the result to the other devices, if any. The returned handle keeps all
-    /// memory alive until they have it.
+    /// memory alive until the copies have ended.
     fn distribute(
         &self,
         launches: &Launches,
@@ -337,7 +343,8 @@ impl Group {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Waits for the rest of a reduction that failed, whose meeting is not used again.
+    /// Discards the meeting of a failed reduction, and waits for the launches. If they may still run
+    /// after that, leaks their memory.
     fn abandon(&self, shared: &Arc<Shared>, error: Error) -> Error {
         self.discard_meeting(&shared.meeting);
         for member in self.members() {
@@ -366,18 +373,19 @@ impl Member {
         part.precede(stream)?;
         core.reclaim_finished();
         let inputs = Inputs { group: Some(shared), ..Inputs::of(&task, part.memory()) };
-        // SAFETY: the stream is of the device; the elements are those of the buffer, which never
-        // change. This reduction alone uses the meeting, and each place in it has one launch. All
-        // launches can access it: it is on the first device, which the others can access, or on their
-        // own device. Each launch keeps it, the result and its copies until it has ended.
+        // SAFETY: the stream is of the device, and the elements of a buffer never change. Only this
+        // reduction uses the meeting, and only this launch uses `place` in it. The meeting is on the
+        // first device, to which the others have access, or on the launch's own device. `shared` keeps
+        // the meeting and all results alive until each launch has ended.
         unsafe { core.enqueue(stream, inputs, None) }
     }
 
-    /// Combines non-empty partial results by a launch on this device, which has the meeting, and
-    /// waits. The result goes to the position of the launch on the host; `empty` is an empty buffer.
+    /// Copies the partial results in the non-empty `cells` to the meeting on this device, combines them
+    /// by a launch, and waits. `launch` has the operation, and the index of the result in the meeting's
+    /// host memory; `empty` is an empty buffer.
     ///
-    /// With an error, returns the memory of the launch, which may still run. The meeting must not be
-    /// used again.
+    /// An error is returned with the memory of the launch, which may still run. The meeting must not be
+    /// used after an error.
     pub(super) fn combine<T: Plain>(
         &self,
         meeting: &Arc<Meeting>,
@@ -393,7 +401,7 @@ impl Member {
         }
     }
 
-    /// As [`combine`](Self::combine), of `cells` partial results that are in the meeting.
+    /// Combines `cells` partial results that are in the meeting already, as [`combine`](Self::combine).
     pub(super) fn combine_copied<T: Plain>(
         &self,
         meeting: &Arc<Meeting>,
@@ -410,8 +418,9 @@ impl Member {
     }
 }
 
-/// Returns each device that has elements, or the first if none has: index, elements before, buffer.
-pub(super) fn taking_part<T: Plain>(values: &Sharded<T>) -> Vec<(usize, u64, &Buffer<T>)> {
+/// Returns each device that has elements, or the first if none has: its index, the number of elements on
+/// earlier devices, and its buffer.
+pub(super) fn participants<T: Plain>(values: &Sharded<T>) -> Vec<(usize, u64, &Buffer<T>)> {
     let mut before = 0;
     let parts = values.parts().iter().enumerate().map(|(rank, part)| {
         let first = before;

@@ -12,11 +12,11 @@ use crate::{
     reducer::{HostResults, host_results::Layout, job::Place},
 };
 
-/// The memory that the launches of one reduction share. See [`warpfold_abi::meeting`].
+/// The memory that the launches of one reduction share; see [`warpfold_abi::meeting`].
 pub(super) struct Meeting {
-    /// The cells of all launches: on the first device, for [`Way::Nccl`] on each.
+    /// Memory for the partial results of all launches, on the first device; for [`Way::Nccl`], on each.
     all: Vec<Memory>,
-    /// Except for [`Way::Peers`], one cell on each device, and space for a result after it.
+    /// Memory on each device for its own partial result, followed by a result; empty for [`Way::Peers`].
     local: Vec<Memory>,
     pub(super) results: HostWords,
 }
@@ -52,13 +52,13 @@ impl Meeting {
         Place { meeting: self.all[0].address(), rank, members, arrivals, ..Place::NONE }
     }
 
-    /// Returns the place of a launch that leaves its partial result on its own device.
+    /// Returns the place of a launch that stores its partial result on its own device.
     pub(super) fn local_place(&self, member: usize) -> Place {
         let meeting = self.local[member].address();
         Place { meeting, members: 1, arrivals: 1, result: meeting + bytes(1), ..Place::NONE }
     }
 
-    /// Returns the addresses that a local partial result is copied from, and to as that of a rank.
+    /// Returns the source and destination of a copy of a local partial result to the cell of `rank`.
     pub(super) fn copy_addresses(&self, member: usize, rank: u32) -> (u64, u64) {
         (self.local[member].address() + cell(0), self.all[0].address() + cell(rank))
     }
@@ -66,13 +66,13 @@ impl Meeting {
     #[cfg(feature = "world")]
     pub(super) fn local_value(&self, member: usize) -> Result<Vec<u8>> {
         let (device, (from, _)) = (self.local[member].device(), self.copy_addresses(member, 0));
-        // SAFETY: `CELL_BYTES` bytes are allocated there, of any values; nothing writes them now.
+        // SAFETY: the memory has `CELL_BYTES` bytes at `from`; the launch that wrote them has finished.
         unsafe { device.copy_out(from, CELL_BYTES as usize) }
     }
 
     #[cfg(feature = "world")]
     pub(super) fn put_local(&self, value: &[u8]) -> Result<()> {
-        // The counter is zero while no launch runs.
+        // The counter is zero while no launch runs, so it is overwritten with zero.
         let memory = &self.local[0];
         memory.device().copy_in(memory, &[&vec![0; cell(0) as usize], value].concat())
     }
@@ -81,19 +81,18 @@ impl Meeting {
     pub(super) fn gathered_values(&self, ranks: u32) -> Result<Vec<u8>> {
         let memory = &self.all[0];
         let bytes = ranks as usize * CELL_BYTES as usize;
-        // SAFETY: `bytes` bytes are allocated there, of any values; nothing writes them now.
+        // SAFETY: the memory has cells for all ranks, and the exchange that wrote them has finished.
         unsafe { memory.device().copy_out(memory.address() + cell(1), bytes) }
     }
 
     pub(super) fn put(&self, values: &[&[u8]]) -> Result<()> {
-        // The counter is zero while no launch runs, and the first cell is the combining launch's own.
+        // Zeros: the counter is zero while no launch runs; the combining launch writes the first cell.
         let mut cells = vec![0; cell(1) as usize];
         cells.extend(values.concat());
         self.all[0].device().copy_in(&self.all[0], &cells)
     }
 
-    /// Returns the place of the combining launch, whose own partial result is of no elements and comes
-    /// first.
+    /// Returns the place of the combining launch, which writes the identity to the first cell.
     pub(super) fn combine_place(&self, copies: u32) -> Place {
         Place { arrivals: 1, ..self.peer_place(0, copies + 1) }
     }
@@ -113,7 +112,7 @@ impl Meeting {
 }
 
 impl Group {
-    /// Returns a meeting that is not in use. It is the caller's while clones of it exist.
+    /// Returns a free meeting. It is in use until the returned `Arc` and its clones are dropped.
     pub(super) fn meeting(&self) -> Result<Arc<Meeting>> {
         let mut meetings = self.0.meetings.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(free) = meetings.iter_mut().find_map(|meeting| {
@@ -128,7 +127,7 @@ impl Group {
         Ok(made)
     }
 
-    /// Removes a meeting of a failed reduction: its counter may have any value.
+    /// Removes the meeting of a failed reduction: its counter may have any value.
     pub(super) fn discard_meeting(&self, failed: &Arc<Meeting>) {
         let mut meetings = self.0.meetings.lock().unwrap_or_else(PoisonError::into_inner);
         meetings.retain(|meeting| !Arc::ptr_eq(meeting, failed));

@@ -38,25 +38,26 @@ use crate::{Device, DeviceInfo, Error, Result, Selection, Stream, error::in_full
 use meeting::Meeting;
 use nccl::Collectives;
 
-/// How the devices of a group, or the ranks of a world, exchange their partial results.
+/// The transport of partial results between the devices of a group, or the ranks of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Way {
-    /// Each launch stores its partial result in the memory of one of the devices and counts itself
-    /// there; the last launch to arrive writes the result. A reduction is one launch per device. It
-    /// needs peer access with atomics between all devices, as NVLink provides it.
+    /// Peer access: each launch stores its partial result in the memory of one of the devices and
+    /// increments a counter there; the last launch to arrive writes the result. A reduction is one
+    /// launch per device. It needs peer access with atomics between all devices, as over NVLink.
     Peers,
-    /// NCCL gathers the partial results on all devices, over whatever connects them, and one more
-    /// launch on each device that gets the result combines them. It needs GPUs and NVIDIA's
-    /// `libnccl.so.2`, 2.14 or newer, which is loaded at run time.
+    /// NCCL: it gathers the partial results on all devices, over any interconnect, and one more launch
+    /// on each device that gets the result combines them. It needs GPUs and NVIDIA's `libnccl.so.2`,
+    /// 2.14 or newer, which is loaded at run time.
     Nccl,
-    /// The driver copies the partial results to the first device, through the host if necessary, and
-    /// one more launch there combines them. Between processes, connections with rank 0 carry them.
+    /// Copies: the driver copies the partial results to the first device, through the host if necessary,
+    /// and one more launch there combines them. The ranks of a world send them over TCP connections with
+    /// rank 0.
     Copies,
 }
 
-/// Maximum number of devices of a group or ranks of a world: a warp has a lane for each, and one for
-/// the launch that combines copies.
+/// Maximum number of devices of a group or ranks of a world: a warp has a lane for each, and one for the
+/// launch that combines copies.
 const MAX_MEMBERS: usize = warpfold_abi::meeting::MOST_MEMBERS as usize - 1;
 
 /// Several devices of one process, whose buffers are reduced as one. Clones refer to the same group.
@@ -72,9 +73,9 @@ const MAX_MEMBERS: usize = warpfold_abi::meeting::MOST_MEMBERS as usize - 1;
 ///
 /// # Results
 /// The elements are those of the first device, then those of the second, and so on: indices count from
-/// the first element of the first device. The same parts on as many devices of the same kind give the
-/// same bits on each call. An operation that has the same bits [everywhere](crate::op#the-same-bits)
-/// has those of one device with all elements, however they are split between the devices.
+/// the first element of the first device. The same parts on the same number of devices of the same kind
+/// give the same bits on each call. Results that have the same bits
+/// [everywhere](crate::op#the-same-bits) are those of one device with all elements.
 #[derive(Clone)]
 pub struct Group(Arc<Inner>);
 
@@ -82,7 +83,7 @@ struct Inner {
     members: Box<[Member]>,
     way: Way,
     collectives: Option<Collectives>,
-    /// All that were created and have not failed, in use or not.
+    /// All meetings that were created and have not failed, in use or not.
     meetings: Mutex<Vec<Arc<Meeting>>>,
 }
 
@@ -101,13 +102,13 @@ impl Group {
         Self::new(&devices.iter().map(reducer).collect::<Result<Vec<_>>>()?)
     }
 
-    /// Creates a group of the reducers' devices, by [`Way::Peers`] if each device can access each other
-    /// one, else by [`Way::Nccl`] if that is available, else by [`Way::Copies`]. [`way`](Self::way)
-    /// returns which, and the log says why.
+    /// Creates a group of the reducers' devices. They exchange partial results by [`Way::Peers`] if each
+    /// can access the others' memory, else by [`Way::Nccl`] if that is available, else by
+    /// [`Way::Copies`]. [`way`](Self::way) returns the choice, and the log has its reason.
     ///
     /// # Errors
     /// [`Error::Group`] for no devices or more than 31, for a device given twice, and for devices of
-    /// different kinds; [`Error::Driver`] when the driver refuses.
+    /// different kinds; [`Error::Driver`] if a driver call fails.
     pub fn new(reducers: &[Reducer]) -> Result<Self> {
         check(reducers)?;
         let count = reducers.len();
@@ -134,7 +135,7 @@ impl Group {
     ///
     /// # Errors
     /// The errors of [`new`](Self::new); [`Error::Group`] for [`Way::Peers`] if a device cannot access
-    /// another one; [`Error::Nccl`] for [`Way::Nccl`] if no NCCL works on these devices.
+    /// another one; [`Error::Nccl`] for [`Way::Nccl`] if NCCL is missing or fails on these devices.
     pub fn by(way: Way, reducers: &[Reducer]) -> Result<Self> {
         check(reducers)?;
         if way == Way::Peers
@@ -165,8 +166,8 @@ impl Group {
         self.0.way
     }
 
-    /// Returns the reducer of each device, in their order: to reduce what is on one device alone, or to
-    /// load a program's own operation on each.
+    /// Returns the reducer of each device, in the order of the devices: to reduce the elements of one
+    /// device alone, or to load a program's own operation on each.
     pub fn reducers(&self) -> impl ExactSizeIterator<Item = &Reducer> {
         self.0.members.iter().map(|member| &member.reducer)
     }
@@ -197,11 +198,11 @@ fn check(reducers: &[Reducer]) -> Result<()> {
     let refuse = |reason| Err(Error::Group { reason });
     let count = reducers.len();
     if !(1..=MAX_MEMBERS).contains(&count) {
-        return refuse(format!("{count} devices; a group has 1 to {MAX_MEMBERS}"));
+        return refuse(format!("{count} devices are given; a group has 1 to {MAX_MEMBERS}"));
     }
     for (one, other) in pairs(reducers) {
         if is_same(one, other) {
-            return refuse(format!("{} is there twice; name each device once", name(one)));
+            return refuse(format!("{} is given twice; name each device once", name(one)));
         }
     }
     check_kinds(reducers.iter().map(|reducer| reducer.device().info()))
@@ -212,7 +213,8 @@ fn check_len(code: &Code, n: u64) -> Result<()> {
     if n > most { Err(Error::TooManyElements { n, most }) } else { Ok(()) }
 }
 
-/// Refuses devices of different kinds: their launches, and so the bits of the results, would differ.
+/// Returns an error for devices of different kinds: their launches, and so the bits of the results,
+/// would differ.
 fn check_kinds<'a>(mut devices: impl Iterator<Item = &'a DeviceInfo>) -> Result<()> {
     let kind = |info: &DeviceInfo| (info.capability, info.multiprocessors);
     let first = devices.next().expect("a group has a device");
@@ -220,14 +222,15 @@ fn check_kinds<'a>(mut devices: impl Iterator<Item = &'a DeviceInfo>) -> Result<
         None => Ok(()),
         Some(other) => {
             let [one, other] = [first, other].map(name_of);
-            let reason =
-                format!("devices of different kinds, {one} and {other}; make a group of each kind");
+            let reason = format!(
+                "the devices {one} and {other} are of different kinds; make a group of each kind"
+            );
             Err(Error::Group { reason })
         }
     }
 }
 
-/// Describes what the devices of all ranks must have in common.
+/// Describes the properties that the devices of all ranks must share.
 #[cfg(feature = "world")]
 fn kind_of(device: &Device) -> String {
     let info = device.info();
@@ -252,7 +255,7 @@ fn is_same(one: &Device, other: &Device) -> bool {
 fn missing_access(reducers: &[Reducer]) -> Result<Option<String>> {
     let ordinal = |device: &Device| Ordinal::from_raw(device.info().ordinal.cast_signed());
     for (device, peer) in pairs(reducers) {
-        let reaches = device.call("asking for access to another device", |driver| {
+        let reaches = device.call("querying access to another device", |driver| {
             let atomics = sys::CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
             let (from, to) = (ordinal(device), ordinal(peer));
             Ok(driver.device_can_access_peer(from, to)?
@@ -260,7 +263,7 @@ fn missing_access(reducers: &[Reducer]) -> Result<Option<String>> {
         })?;
         if !reaches {
             return Ok(Some(format!(
-                "{} does not reach the memory of {} with atomics",
+                "{} cannot access the memory of {} with atomics",
                 name(device),
                 name(peer)
             )));
@@ -269,10 +272,11 @@ fn missing_access(reducers: &[Reducer]) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// Enables access to another device's memory for good, since other code in the process may rely on it.
+/// Enables access to another device's memory, and never disables it, since other code in the process may
+/// rely on it.
 fn enable_peer_access(device: &Device, peer: &Device) -> Result<()> {
-    device.call("reaching another device's memory", |driver| {
-        // SAFETY: the context is alive while the device is borrowed.
+    device.call("enabling access to another device's memory", |driver| {
+        // SAFETY: the peer's context is alive while the peer is borrowed.
         let enabled = unsafe { driver.ctx_enable_peer_access(peer.context()) };
         enabled.or_else(|error| match error.code {
             sys::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => Ok(()),
@@ -286,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_of_different_kinds_are_no_group() {
+    fn devices_of_different_kinds_are_rejected() {
         let first = Device::open(Selection::Sim).unwrap().info().clone();
         let like = DeviceInfo { ordinal: 1, name: "another name".to_owned(), ..first.clone() };
         assert!(check_kinds([&first, &like].into_iter()).is_ok());
@@ -297,7 +301,7 @@ mod tests {
             assert_eq!(
                 error.to_string(),
                 format!(
-                    "devices of different kinds, {0} 0 and {0} 2; make a group of each kind",
+                    "the devices {0} 0 and {0} 2 are of different kinds; make a group of each kind",
                     first.name
                 )
             );

@@ -18,8 +18,8 @@ use crate::{
 /// Time limit for the devices of one host to find each other, and for NCCL to enqueue an all-gather.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The communicators of a group's devices; none after a failure. One reduction at a time uses them, so
-/// that all devices see the same order.
+/// The communicators of a group's devices; `None` after a failure. One reduction at a time uses them, so
+/// that all devices execute the collectives in the same order.
 pub(super) struct Collectives(Mutex<Option<Clique>>);
 
 impl Collectives {
@@ -33,7 +33,7 @@ impl Collectives {
             clique.abort();
             return Err(error);
         }
-        log::info!("warpfold takes NCCL {}", clique.version());
+        log::info!("warpfold uses NCCL {}", clique.version());
         Ok(Self(Mutex::new(Some(clique))))
     }
 
@@ -52,12 +52,12 @@ impl Group {
     ) -> Result<()> {
         let mut collectives = self.0.collectives.as_ref().expect("the group is by NCCL").lock();
         let Some(clique) = collectives.as_mut() else {
-            let reason = "NCCL has failed; make the group anew".to_owned();
+            let reason = "NCCL has failed; create the group again".to_owned();
             return Err(Error::Lost { what: "the group", reason });
         };
         let (meeting, mut before) = (shared.meeting(), 0);
         for (rank, part) in values.parts().iter().enumerate() {
-            // Without elements it leaves the partial result of none.
+            // A launch without elements writes the identity as its partial result.
             let launch = self.members()[rank].launch(
                 code(rank),
                 part,
@@ -81,7 +81,8 @@ impl Group {
                     let place = Place { result, ..meeting.combine_gathered_place(rank, count as u32) };
                     member.launch(code(rank), &part.slice(..0)?, 0, place, shared)
                 }
-                // NCCL gathers the partial results here as well, so the memory must live until then.
+                // NCCL gathers the partial results on this device as well, so the memory must live until
+                // the gather has finished.
                 None => member.reducer.core().keep_on(&member.stream, part.memory(), shared),
             };
             launches.push((rank, launch?));
@@ -89,12 +90,13 @@ impl Group {
         Ok(())
     }
 
-    /// Waits until launches have ended or NCCL has failed, after which they end without an exchange.
+    /// Waits until the launches have ended, or NCCL has failed. In the latter case aborts NCCL, so that
+    /// the launches end without an exchange.
     pub(super) fn wait_unless_nccl_fails(&self, launches: &Launches) -> Result<()> {
         let Some(collectives) = &self.0.collectives else { return Ok(()) };
         let start = Instant::now();
         for (_, launch) in launches {
-            // An error of a launch itself is returned by the next wait for it.
+            // An error of the launch ends this loop; the caller's wait for the launch then returns it.
             while launch.end().is_done().is_ok_and(|done| !done) {
                 let mut clique = collectives.lock();
                 if let Some(Err(error)) = clique.as_ref().map(Clique::is_ready) {
@@ -119,9 +121,9 @@ fn all_gather(clique: &mut Clique, members: &[Member], shared: &Shared) -> Resul
         })
         .collect();
     let each: Vec<&[AllGather<'_>]> = gathers.iter().map(|gathers| &gathers[..]).collect();
-    // SAFETY: the streams are those of the devices. On each device the meeting's memory has the cell
-    // that is sent, and space for one of each rank. The reduction's launches keep it; those enqueued
-    // before write it, those after read it.
+    // SAFETY: each stream is of its member's device, where the meeting has the partial result that is
+    // sent, and space for those of all ranks. The reduction's launches keep the meeting alive, and use
+    // it on the same stream, before or after the all-gather.
     unsafe { clique.all_gather(&each) }?;
     clique.wait(Clique::is_ready, check_time)
 }
@@ -131,7 +133,7 @@ fn check_time(waited: Duration) -> Result<()> {
         return Ok(());
     }
     let reason = format!(
-        "NCCL takes more than {} s; say NCCL_DEBUG=INFO to see what it does, or take another way",
+        "NCCL has not finished within {} s; set NCCL_DEBUG=INFO to log its steps, or take another way",
         TIMEOUT.as_secs()
     );
     Err(Error::Nccl { reason })

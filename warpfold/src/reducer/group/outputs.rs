@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc};
 use super::{Group, MAX_MEMBERS, Member, Way};
 use crate::{Error, Outcome, Output, Result, memory::Memory, stream::LastWrite};
 
-/// Device memory for a group's result on each of its devices, where work that is enqueued later can
-/// read it.
+/// Device memory for a group's result on each of its devices, where work that is enqueued later can read
+/// it.
 pub struct GroupOutputs<R> {
     group: Group,
     each: Vec<Output<R>>,
@@ -20,7 +20,7 @@ const _: () = assert!(MAX_MEMBERS <= u32::BITS as usize, "a device has a bit");
 pub(super) struct ResultMemory {
     pub(super) memories: Vec<Arc<Memory>>,
     pub(super) bytes: usize,
-    /// The distance of each other result from the first one, stored on the first device.
+    /// Byte offsets, in the first device's memory, from its result to the results of the other devices.
     distances: Memory,
 }
 
@@ -46,7 +46,7 @@ impl Group {
 }
 
 impl<R: Outcome> GroupOutputs<R> {
-    /// Returns the result on each device, in their order.
+    /// Returns the result on each device, in the order of the devices.
     pub fn each(&self) -> &[Output<R>] {
         &self.each
     }
@@ -55,21 +55,25 @@ impl<R: Outcome> GroupOutputs<R> {
         if Arc::ptr_eq(&self.group.0, &group.0) {
             return Ok(());
         }
-        Err(Error::Group { reason: "outputs of another group; make them by this one".to_owned() })
+        Err(Error::Group {
+            reason: "the outputs belong to another group; make them by this one".to_owned(),
+        })
     }
 
-    /// Makes the next write, in which the devices `ranks` take part, wait for the current uses.
+    /// Makes the next write wait for the previous write and its readers. `ranks` has a bit for each
+    /// device that takes part in the next write.
     pub(super) fn precede(&self, ranks: u32) -> Result<()> {
-        // With peer access, the last launch to arrive writes. A device's launch follows, on its stream,
-        // its launch of the previous write, so if every device of that write takes part again, the last
-        // to arrive comes after the previous write: no launch has to wait for the other devices.
+        // With peer access, the launch that arrives last writes the results. If every device of the
+        // previous reduction takes part again, each of its launches precedes a launch of the next
+        // reduction on the same stream. So the next write follows the previous one, and no launch has to
+        // wait for other devices.
         let meet = self.group.way() == Way::Peers && self.written_by & !ranks == 0;
         for Member { stream, .. } in self.group.members() {
             if !meet {
-                // All have the same last write.
+                // All outputs have the same last write.
                 self.each[0].precede_reads(stream)?;
             }
-            self.each.iter().try_for_each(|output| output.precede_behind_readers(stream))?;
+            self.each.iter().try_for_each(|output| output.wait_for_reads_on(stream))?;
         }
         Ok(())
     }
@@ -89,7 +93,6 @@ impl ResultMemory {
         self.memories[0].address()
     }
 
-    /// Returns the address of the other results' distances, and how many there are.
     pub(super) fn others(&self) -> (u64, u32) {
         (self.distances.address(), self.memories.len() as u32 - 1)
     }

@@ -1,10 +1,10 @@
 //! The exchange of partial results between the ranks of a world by NCCL, and its negotiation.
 //!
-//! Each collective call begins with one all-gather of every rank's status, a few words, and of the cell
-//! of its device. If all ranks make the same call and none has failed, that is all: the cells are where
-//! the combining launch reads them. Otherwise every rank knows it, and all ranks exchange over their
-//! connections what they wanted to do, as without NCCL. The connections are polled meanwhile, since
-//! they show when a rank has ended; the waiting ranks then abort NCCL.
+//! Each collective call begins with an all-gather of every rank's [`Status`] and partial result. If all
+//! ranks make the same call and none has failed, the exchange is complete: a launch on each rank
+//! combines the gathered partial results. Otherwise the statuses show the difference or failure to every
+//! rank, and all ranks repeat the exchange over their connections with rank 0 to find the reason. While
+//! a rank waits for NCCL, it polls its connection, and aborts NCCL when another rank has ended.
 
 use std::{
     fs, mem,
@@ -27,19 +27,18 @@ use crate::{
 
 /// Time after which a wait begins to poll the connections.
 const POLL_AFTER: Duration = Duration::from_millis(1);
-/// Time limit for NCCL to find the other ranks, which all search at the same time.
+/// Time limit for NCCL to find the other ranks. All ranks begin at about the same time.
 const CONNECT: Duration = Duration::from_secs(60);
-/// Time in which data that a rank sent before its end may still arrive.
+/// Time after a rank's end in which data that the rank has sent may still arrive.
 const ARRIVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Status {
     /// Hash of the call's name.
     what: u64,
-    /// 1 if this rank has failed.
     has_failed: u64,
     pub(super) elements: u64,
-    /// 1 if the cell has a partial result.
+    /// 1 if the rank has a partial result.
     pub(super) has_value: u64,
 }
 
@@ -61,20 +60,17 @@ impl Status {
 
 type Words = [u64; 4];
 
-/// Returns whether all ranks make the same call, and none has failed.
 pub(super) fn agree(statuses: &[Status]) -> bool {
     statuses.iter().all(|status| status.has_failed == 0 && status.what == statuses[0].what)
 }
 
-/// The NCCL communicator of a rank, with what it needs to exchange statuses.
+/// The NCCL communicator of a rank, with buffers for the [`Status`] of each rank.
 pub(super) struct NcclExchange {
     clique: Clique,
-    /// The status of this rank, on the device.
     own: Memory,
-    /// The statuses of all ranks, on the device.
     all: Memory,
     host: Option<HostBytes>,
-    /// The status in `own`.
+    /// The status that `own` contains.
     copied: Option<Status>,
     size: usize,
     timeout: Duration,
@@ -82,7 +78,7 @@ pub(super) struct NcclExchange {
 }
 
 impl NcclExchange {
-    /// Negotiates how all ranks exchange values: by NCCL if this returns it.
+    /// Negotiates with all ranks how they exchange values. Returns `None` if they use connections.
     pub(super) fn negotiate(
         wire: &mut Wire,
         rendezvous: &Rendezvous,
@@ -96,22 +92,25 @@ impl NcclExchange {
         let own = Capabilities::new(rendezvous, device);
         let own = postcard::to_allocvec(&own).expect("a card is small");
         let ranks: Vec<Capabilities> = wire
-            .gather("the way by which values pass", Ok(own))?
+            .gather("the choice of NCCL or connections", Ok(own))?
             .iter()
             .map(|rank| postcard::from_bytes(rank))
             .collect::<Result<_, _>>()
             .map_err(|_| super::world::other_version())?;
         match choose(&ranks) {
             Choice::Copies(why) => {
-                log::info!("warpfold's {} ranks pass values by connections: {why}", rendezvous.size);
+                log::info!("warpfold's {} ranks exchange values by connections: {why}", rendezvous.size);
                 Ok(None)
             }
             Choice::Refused(reason) => Err(Error::World { reason }),
             Choice::Nccl => match Self::connect(wire, rendezvous, device) {
-                // All ranks fail here together: each is told of the others' failures.
+                // All ranks fail here together, because `connect` gathers their failures.
                 Err(error) if requested.is_none() && !matches!(error, Error::Lost { .. }) => {
                     let why = crate::error::in_full(&error);
-                    log::warn!("warpfold's {} ranks pass values by connections: {why}", rendezvous.size);
+                    log::warn!(
+                        "warpfold's {} ranks exchange values by connections: {why}",
+                        rendezvous.size
+                    );
                     Ok(None)
                 }
                 connected => connected.map(Some),
@@ -126,13 +125,15 @@ impl NcclExchange {
             0 => library.unique_id().map(|id| id.bytes().to_vec()),
             _ => Ok(Vec::new()),
         };
-        let ids = wire.gather("an id of NCCL's", id)?;
+        let ids = wire.gather("an NCCL id", id)?;
         let id = UniqueId::from_bytes(&ids[0]).ok_or_else(super::world::other_version)?;
         let clique = Clique::begin(library, &[(rank, device)], size, id);
         let ready = clique.and_then(|mut clique| {
             let (mut watch, patience) = (PeerWatch::new(wire, timeout), CONNECT.min(timeout / 2));
             let check = |waited| match waited > patience {
-                true => Err(Error::Nccl { reason: format!("NCCL finds no other rank in {patience:?}") }),
+                true => Err(Error::Nccl {
+                    reason: format!("NCCL has not connected the ranks within {patience:?}"),
+                }),
                 false => watch.check(waited),
             };
             match clique.wait(Clique::is_ready, check) {
@@ -148,9 +149,9 @@ impl NcclExchange {
             Ok(made) => (Some(made), None),
             Err(error) => (None, Some(error)),
         };
-        // A failure here reaches the other ranks.
-        wire.gather("NCCL's communicators", failed.map_or(Ok(Vec::new()), Err))?;
-        log::info!("warpfold's {size} ranks pass values by NCCL {}", library.version);
+        // Reports a failure to the other ranks.
+        wire.gather("the NCCL communicators", failed.map_or(Ok(Vec::new()), Err))?;
+        log::info!("warpfold's {size} ranks exchange values by NCCL {}", library.version);
         Ok(made.expect("it was made here, or all have failed"))
     }
 
@@ -168,15 +169,11 @@ impl NcclExchange {
         })
     }
 
-    /// Gathers the statuses of all ranks, and a cell of each, from the address `from` to `to`, after
-    /// earlier work on the stream, and waits.
-    ///
-    /// # Errors
-    /// [`Error::Lost`] if a rank has ended or does not come; an error of this rank, which the others
-    /// receive. NCCL is aborted then.
+    /// Gathers the statuses of all ranks, and to `to` the [`CELL_BYTES`] bytes at `from` of each rank,
+    /// in stream order. Waits for the exchange. Any error aborts NCCL, which ends the world.
     ///
     /// # Safety
-    /// As for [`Clique::all_gather`], of a cell.
+    /// Same as for [`Clique::all_gather`] of [`CELL_BYTES`] bytes from `from` to `to`.
     pub(super) unsafe fn exchange(
         &mut self,
         wire: &mut Wire,
@@ -191,13 +188,13 @@ impl NcclExchange {
             return Err(self.end(wire, stream, lost));
         }
         wire.begin_exchange();
-        // SAFETY: the caller's contract.
+        // SAFETY: `from` and `to` meet the conditions of this function, which `all_gather` shares.
         let statuses = unsafe { self.all_gather(wire, stream, status, (from, to)) };
         statuses.map_err(|error| self.end(wire, stream, error))
     }
 
     /// # Safety
-    /// As for [`exchange`](Self::exchange).
+    /// Same as for [`exchange`](Self::exchange).
     unsafe fn all_gather(
         &mut self,
         wire: &mut Wire,
@@ -214,27 +211,27 @@ impl NcclExchange {
         let (own, all) = (self.own.address(), self.all.address());
         let statuses = AllGather { stream, from: own, to: all, bytes };
         let cells = AllGather { stream, from, to, bytes: CELL_BYTES as usize };
-        // SAFETY: the memory of the statuses is this value's, which waits for the exchange; for the
-        // cells the caller's contract.
+        // SAFETY: `self` owns the memory of the statuses, and waits for the exchange or leaks that
+        // memory. `from` and `to` meet the conditions of this function.
         unsafe { self.clique.all_gather(&[&[statuses, cells]]) }?;
         let mut watch = PeerWatch::new(wire, self.timeout);
         self.clique.wait(Clique::is_ready, |waited| watch.check(waited))?;
         let host = self.host.as_mut().expect("nothing has failed");
         let end = Event::new(device)?;
-        device.call("reading what ranks are at", |driver| {
+        device.call("reading the ranks' states", |driver| {
             let to = host.elements::<u8>().as_mut_ptr().cast();
-            // SAFETY: there is space for the statuses of all ranks. They are read after the copy has
-            // ended; if it may never end, the memory is leaked.
+            // SAFETY: `host` has space for the statuses of all ranks. The host reads it after the copy
+            // has ended. If the copy may still run after an error, `Self::end` leaks the memory.
             unsafe { driver.memcpy_dtoh_async(to, all, self.size * bytes, stream.raw()) }
         })?;
         end.record(stream)?;
-        // Both are polled, since after a failure on another rank the stream does not advance.
+        // Both are polled, because the stream does not advance after a failure on another rank.
         let is_done = |clique: &Clique| Ok(clique.is_ready()? && end.is_done()?);
         self.clique.wait(is_done, |waited| watch.check(waited))?;
         Ok(host.elements::<Words>()[..self.size].iter().copied().map(Status::from_words).collect())
     }
 
-    /// Aborts NCCL and reports the error to the other ranks, unless the world has ended before.
+    /// Aborts NCCL, and reports the error to the other ranks unless the world has ended before.
     pub(super) fn end(&mut self, wire: &mut Wire, stream: &Stream, error: Error) -> Error {
         self.is_over = true;
         let error = match error {
@@ -250,7 +247,7 @@ impl NcclExchange {
         error
     }
 
-    /// Aborts NCCL, without the other ranks, if one of them has ended.
+    /// Aborts NCCL, without a report to the other ranks, if the world has ended.
     pub(super) fn leave(&mut self, wire: &mut Wire) {
         if !self.is_over && wire.lost_while_waiting().is_some() {
             self.is_over = true;
@@ -271,10 +268,9 @@ impl<'w> PeerWatch<'w> {
         Self { wire, timeout, lost: None }
     }
 
-    /// Returns an error when there is nothing more to wait for.
     fn check(&mut self, waited: Duration) -> Result<()> {
         match &self.lost {
-            // A rank that has ended may have done its part of this exchange before.
+            // A rank that has ended may have sent its part of this exchange before.
             Some((_, since)) if since.elapsed() < ARRIVAL => Ok(()),
             Some(_) => Err(self.lost.take().expect("it was looked at").0),
             None if waited > self.timeout => Err(self.wire.waited_too_long()),
@@ -290,7 +286,7 @@ impl<'w> PeerWatch<'w> {
 #[derive(Clone, Serialize, Deserialize)]
 struct Capabilities {
     requested: Option<Requested>,
-    /// The version, or why there is none.
+    /// The version, or the reason why NCCL is unavailable.
     nccl: Result<String, String>,
     /// Identifies the GPU among those of all hosts.
     gpu: String,
@@ -311,7 +307,7 @@ impl Capabilities {
             Way::Peers => Requested::Peers,
         });
         let nccl = match requested {
-            Some(Requested::Copies | Requested::Peers) => Err("it was not looked for".to_owned()),
+            Some(Requested::Copies | Requested::Peers) => Err("it was not loaded".to_owned()),
             _ => require(device)
                 .and_then(|()| Library::load())
                 .map(|library| library.version.to_string())
@@ -321,13 +317,14 @@ impl Capabilities {
     }
 }
 
-/// Returns a name of the GPU that is unique among all hosts. An unknown host is named after the
-/// process, as if each process had a GPU to itself.
+/// Returns a name of the GPU that is unique among all hosts. If the host is unknown, the name contains
+/// the process number, as if each process had a GPU to itself.
 fn gpu_name(device: &Device) -> String {
     let host = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let host = host.unwrap_or_else(|_| format!("process {}", std::process::id()));
     let ordinal = warpfold_driver::Device::from_raw(device.info().ordinal.cast_signed());
-    let place = device.call("asking where a device is", |driver| driver.device_get_pci_bus_id(ordinal));
+    let place =
+        device.call("querying a device's PCI address", |driver| driver.device_get_pci_bus_id(ordinal));
     format!("{} {}", host.trim(), place.unwrap_or_else(|_| device.info().ordinal.to_string()))
 }
 
@@ -345,18 +342,19 @@ fn choose(ranks: &[Capabilities]) -> Choice {
         && let Some((other, rank)) = requests.find(|(other, _)| *other != way)
     {
         return Choice::Refused(format!(
-            "rank {of} is to take `Way::{way:?}`, rank {rank} `Way::{other:?}`; say the same to all"
+            "rank {of} requests `Way::{way:?}`, but rank {rank} requests `Way::{other:?}`; request the \
+             same for all"
         ));
     }
     match (first.map(|(way, _)| way), missing(ranks)) {
         (Some(Requested::Peers), _) => Choice::Refused(
             "`Way::Peers` is for devices of one process; take `Way::Nccl` or `Way::Copies`".to_owned(),
         ),
-        (Some(Requested::Copies), _) => Choice::Copies("these were asked for".to_owned()),
+        (Some(Requested::Copies), _) => Choice::Copies("they were requested".to_owned()),
         (_, None) => Choice::Nccl,
         (None, Some(missing)) => Choice::Copies(missing),
         (Some(Requested::Nccl), Some(missing)) => Choice::Refused(format!(
-            "ranks cannot pass values by NCCL: {missing}; or take `Way::Copies`"
+            "ranks cannot exchange values by NCCL: {missing}; or take `Way::Copies`"
         )),
     }
 }
@@ -374,9 +372,7 @@ fn missing(ranks: &[Capabilities]) -> Option<String> {
             return Some(format!("rank 0 has NCCL {first}, rank {rank} {version}; install one version"));
         }
         if let Some(other) = ranks[..rank].iter().position(|other| other.gpu == own.gpu) {
-            return Some(format!(
-                "ranks {other} and {rank} have the same GPU; give each one of its own"
-            ));
+            return Some(format!("ranks {other} and {rank} have the same GPU; give each rank its own"));
         }
     }
     None
@@ -392,13 +388,13 @@ mod tests {
     }
 
     #[test]
-    fn nccl_is_taken_where_all_ranks_can() {
+    fn nccl_is_chosen_if_all_ranks_support_it() {
         let all = |requested| [of(requested, Ok("2.28.3"), "a"), of(requested, Ok("2.28.3"), "b")];
         assert_eq!(choose(&all(None)), Choice::Nccl);
         assert_eq!(choose(&all(Some(Requested::Nccl))), Choice::Nccl);
         assert_eq!(
             choose(&all(Some(Requested::Copies))),
-            Choice::Copies("these were asked for".to_owned())
+            Choice::Copies("they were requested".to_owned())
         );
         assert!(matches!(
             choose(&all(Some(Requested::Peers))),
@@ -410,27 +406,28 @@ mod tests {
     }
 
     #[test]
-    fn what_nccl_lacks_is_named_and_refused_where_nccl_is_wanted() {
+    fn missing_nccl_support_is_reported_or_rejected_if_requested() {
         let fine = || of(None, Ok("2.28.3"), "a");
         let cases = [
             (of(None, Err("no NCCL: not there"), "b"), "rank 1: no NCCL: not there"),
             (of(None, Ok("2.27.5"), "b"), "rank 0 has NCCL 2.28.3, rank 1 2.27.5; install one version"),
-            (of(None, Ok("2.28.3"), "a"), "ranks 0 and 1 have the same GPU; give each one of its own"),
+            (of(None, Ok("2.28.3"), "a"), "ranks 0 and 1 have the same GPU; give each rank its own"),
         ];
         for (other, why) in cases {
             assert_eq!(choose(&[fine(), other.clone()]), Choice::Copies(why.to_owned()));
             let other = Capabilities { requested: Some(Requested::Nccl), ..other };
-            let refused = format!("ranks cannot pass values by NCCL: {why}; or take `Way::Copies`");
+            let refused = format!("ranks cannot exchange values by NCCL: {why}; or take `Way::Copies`");
             assert_eq!(choose(&[fine(), other]), Choice::Refused(refused));
         }
         let requests = |way| Capabilities { requested: Some(way), ..fine() };
-        let refused = "rank 0 is to take `Way::Nccl`, rank 1 `Way::Copies`; say the same to all";
+        let refused = "rank 0 requests `Way::Nccl`, but rank 1 requests `Way::Copies`; request the same \
+                       for all";
         let choice = choose(&[requests(Requested::Nccl), requests(Requested::Copies)]);
         assert_eq!(choice, Choice::Refused(refused.to_owned()));
     }
 
     #[test]
-    fn ranks_agree_where_none_has_failed_and_all_are_at_the_same() {
+    fn ranks_agree_on_equal_calls_without_failures() {
         let error = Error::World { reason: String::new() };
         let status = |what: &str, local: Result<(u64, bool), &Error>| Status::new(what, local);
         let sum = status("Sum of f32", Ok((7, true)));

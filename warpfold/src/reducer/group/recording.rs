@@ -4,7 +4,7 @@ use std::{fmt, iter, sync::Arc};
 
 use warpfold_abi::meeting;
 
-use super::{Group, Sharded, Way, check_len, launches::taking_part};
+use super::{Group, Sharded, Way, check_len, launches::participants};
 use crate::{
     Buffer, Error, Plain, Result, Stream,
     element::RESULT_WORDS,
@@ -24,23 +24,23 @@ use crate::{
 ///
 /// A recording holds the elements, and has its own memory for everything else that the launches use.
 pub struct GroupRecording<T: Plain, O: Operation<T>> {
-    // Dropped first, because it refers to the rest.
+    // Dropped first, because it refers to memory in other fields.
     graph: Graph,
     resources: Arc<Resources>,
     op: O,
     inputs: Vec<Sharded<T>>,
     /// The stream of the replays, on the first device.
     stream: Stream,
-    /// Set after a replay has failed: it may still run, and the counters may have any value.
+    /// True after a replay has failed: it may still run, and leave any values in `meetings`.
     is_lost: bool,
 }
 
 struct Resources {
     group: Group,
     slots: Vec<Memory>,
-    /// For each device, space for the result of its own elements in each reduction.
+    /// For each device, room for the result of its own elements in each reduction.
     outputs: Vec<Memory>,
-    /// One meeting for each reduction, on the first device.
+    /// One [meeting] for each reduction, on the first device.
     meetings: Memory,
     results: HostWords,
 }
@@ -49,8 +49,8 @@ const OUTPUT_BYTES: u64 = (RESULT_WORDS * size_of::<u64>()) as u64;
 
 impl Group {
     /// Records reductions by an [operation](crate::op), one of each of the given inputs, to run them as
-    /// one. On each device they run one after the other; one device may begin the next while another
-    /// still runs the one before.
+    /// one launch. On each device they run one after the other; one device may begin the next while
+    /// another still runs the previous one.
     ///
     /// ```
     /// use warpfold::{Group, Selection, op};
@@ -63,16 +63,16 @@ impl Group {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Group`] for elements of another group, and for a group that does not use
-    /// [`Way::Peers`]; the errors of [`reduce`](Self::reduce); [`Error::Driver`] when the driver
-    /// refuses a recording.
+    /// [`Error::Group`] for elements of another group, and for a group that does not use [`Way::Peers`];
+    /// the errors of [`reduce`](Self::reduce); [`Error::Driver`] if the driver cannot record.
     pub fn record<T: Plain, O: Operation<T>>(
         &self,
         op: O,
         inputs: &[&Sharded<T>],
     ) -> Result<GroupRecording<T, O>> {
         if self.way() != Way::Peers {
-            let reason = format!("a recording of a group by {:?}; make one by Way::Peers", self.way());
+            let reason =
+                format!("a group by {:?} cannot be recorded; make one by Way::Peers", self.way());
             return Err(Error::Group { reason });
         }
         let code = op.code();
@@ -91,7 +91,7 @@ impl Group {
             begin.record(&streams[0])?;
             streams[1..].iter().try_for_each(|stream| begin.precede(stream))?;
             for launch in &launches {
-                // SAFETY: the contract is about the time when the graph runs; `run` upholds it.
+                // SAFETY: the launch is only recorded. `run` meets the conditions when the graph runs.
                 unsafe { launch.enqueue(&streams[launch.rank]) }?;
             }
             for (stream, end) in iter::zip(&streams[1..], &ends) {
@@ -122,7 +122,6 @@ impl Resources {
         })
     }
 
-    /// Returns all launches, sorted by device.
     fn launches<T: Plain, O: Operation<T>>(
         &self,
         op: O,
@@ -131,7 +130,7 @@ impl Resources {
         let mut launches = Vec::new();
         let members = self.group.members();
         for (input, values) in inputs.iter().enumerate() {
-            let parts = taking_part(values);
+            let parts = participants(values);
             for (at, &(rank, before, part)) in parts.iter().enumerate() {
                 let core = members[rank].reducer.core();
                 let place = Place {
@@ -146,7 +145,7 @@ impl Resources {
                 let range = ElementRange::of(op.code(), part, core.device())?;
                 let carried = RunningState { before, address: 0, meeting: Some(place) };
                 let task = ContinuedTask { range, carried };
-                // A graph records launches alone, so the kernels are loaded before.
+                // A graph can record launches, but not the loading of kernels.
                 task.prepare(core.kernels())?;
                 let output = self.outputs[rank].address() + input as u64 * OUTPUT_BYTES;
                 launches.push(Launch { rank, core, task, slots: self.slots[rank].address(), output });
@@ -167,13 +166,13 @@ struct Launch<'k> {
 
 impl Launch<'_> {
     /// # Safety
-    /// As for [`Task::enqueue`], each time the recorded launch runs.
+    /// Same as for [`Task::enqueue`], each time the recorded launch runs.
     unsafe fn enqueue(&self, stream: &Stream) -> Result<()> {
         let context = LaunchContext {
             recording: true,
             ..LaunchContext::new(self.slots, self.output, stream.raw())
         };
-        // SAFETY: the stream is of the device; the caller's contract.
+        // SAFETY: the stream is of the device. The caller meets the other conditions at each run.
         unsafe { self.task.enqueue(self.core.kernels(), &context) }
     }
 }
@@ -192,17 +191,17 @@ impl<T: Plain, O: Operation<T>> GroupRecording<T, O> {
     /// Runs all reductions and returns their results in the order of the inputs.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the launch or a reduction fails: then there are no results, and later
-    /// calls return [`Error::Lost`].
+    /// [`Error::Driver`] if the launch or a reduction fails: then there are no results, and later calls
+    /// return [`Error::Lost`].
     pub fn run(&mut self) -> Result<Vec<O::Output>> {
         if self.is_lost {
-            let reason = "a replay has failed and may still run; record anew".to_owned();
+            let reason = "a replay has failed and may still run; record again".to_owned();
             return Err(Error::Lost { what: "recording", reason });
         }
-        // SAFETY: `self` holds all memory that was recorded, or it is leaked below if the end of a
-        // replay is not known. It is borrowed mutably until the replay has ended, so one replay at a
-        // time uses it. Elements never change. The counters of the meetings are zero again after a
-        // successful replay.
+        // SAFETY: `self` holds all memory that was recorded, and leaks it below if a replay may still
+        // run. `self` is borrowed mutably until the replay has ended, so one replay at a time uses the
+        // memory. Elements never change. The counters of the meetings are zero again after a successful
+        // replay.
         let launched = unsafe { self.graph.launch(&self.stream) };
         let waited = self.stream.wait_out();
         if let Err(failed) = &waited

@@ -1,4 +1,6 @@
-//! Reductions of rows, axes, segments, pairs and other inputs that are whole on each device of a group.
+//! Reductions of inputs whose kernels have no partial results to exchange. Rows, axes, segments and runs
+//! of keys are whole on each device. The host combines the devices' results of pairs and intervals. A
+//! second search combines those of top-k.
 
 use std::iter;
 
@@ -39,8 +41,10 @@ impl Group {
     ) -> Result<Vec<O::Left>> {
         let (given, needed) = (segments.len(), self.members().len());
         if given != needed {
-            let reason =
-                format!("segments of {given} devices for {needed}; give those of each, also none");
+            let reason = format!(
+                "segments of {given} devices are given for {needed} devices; give those of each, even \
+                 if there are none"
+            );
             return Err(Error::Group { reason });
         }
         for (device, segments) in iter::zip(self.devices(), segments) {
@@ -80,8 +84,8 @@ impl Group {
             let (first_key, last_key) = (end(0)?, end(keys.len() - 1)?);
             if let Some((before, _)) = last.filter(|(_, key)| *key == first_key) {
                 let reason = format!(
-                    "the run of key {first_key:?} has values on device {before} and on device {rank}; give \
-                     each run to one"
+                    "the run of key {first_key:?} has values on device {before} and on device {rank}; \
+                     store each run on one device"
                 );
                 return Err(Error::Runs { reason });
             }
@@ -179,7 +183,6 @@ impl Group {
         self.members()[0].reducer.first_of(op, &candidates)
     }
 
-    /// Reduces an input, which has `count` results, on each device, and returns all results.
     fn reduce_each<O: Copy, I: Enqueue<O, Left = Outputs<R>>, R: Outcome>(
         &self,
         op: O,
@@ -211,13 +214,12 @@ impl Group {
 }
 
 impl Reducer {
-    /// Selects the first `op.k()` of the elements that were found in several parts.
     pub(super) fn first_of<T: Element, O: TopK>(
         &self,
         op: O,
         candidates: &[Located<T>],
     ) -> Result<Vec<Located<T>>> {
-        // Candidates are in the order of the parts, so among equal ones the first has the first index.
+        // Candidates are in the order of the parts, so the first of equal ones has the lowest index.
         let values: Vec<T> = candidates.iter().map(|candidate| candidate.value).collect();
         let found = self.reduce(op, &self.device().upload(&values)?)?;
         Ok(found.into_iter().map(|found| candidates[found.index as usize]).collect())

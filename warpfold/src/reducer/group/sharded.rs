@@ -5,20 +5,20 @@ use std::{fmt, thread};
 use super::Group;
 use crate::{Buffer, Error, Plain, Result};
 
-/// Elements that are distributed over the devices of a [`Group`]: a buffer on each, of any length, in
-/// the order of the devices. They never change.
+/// Elements that are distributed over the devices of a [`Group`], from [`Group::upload`] or
+/// [`Group::sharded`]: a buffer on each, of any length, in the order of the devices. They never change.
 pub struct Sharded<T> {
     group: Group,
     parts: Box<[Buffer<T>]>,
 }
 
 impl Group {
-    /// Copies elements to the devices, about as many to each, and waits until they are there.
+    /// Copies elements to the devices, about the same number to each, and waits for the copies.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`]; [`Error::Driver`] when a copy fails.
+    /// [`Error::OutOfMemory`]; [`Error::Driver`] if a copy fails.
     pub fn upload<T: Plain>(&self, values: &[T]) -> Result<Sharded<T>> {
-        // A multiple of 16 elements, and so of 16 bytes, keeps the alignment of each part.
+        // A multiple of 16 elements, and so of 16 bytes, gives all parts the same alignment.
         let share = values.len().div_ceil(self.members().len()).next_multiple_of(16);
         let part = |rank: usize| {
             let [start, end] = [rank, rank + 1].map(|rank| (rank * share).min(values.len()));
@@ -39,12 +39,14 @@ impl Group {
     /// Returns existing buffers, one on each device, as elements of the group.
     ///
     /// # Errors
-    /// [`Error::Group`] unless there is one for each device; [`Error::OtherDevice`] for a buffer on
-    /// another device than its position says.
+    /// [`Error::Group`] unless there is one buffer for each device; [`Error::OtherDevice`] for a buffer
+    /// that is not on the device of its position.
     pub fn sharded<T: Plain>(&self, parts: Vec<Buffer<T>>) -> Result<Sharded<T>> {
         let (given, needed) = (parts.len(), self.members().len());
         if given != needed {
-            let reason = format!("{given} buffers for {needed} devices; give one for each, also empty");
+            let reason = format!(
+                "{given} buffers are given for {needed} devices; give one for each, even if it is empty"
+            );
             return Err(Error::Group { reason });
         }
         for (device, part) in self.devices().zip(&parts) {
@@ -62,12 +64,12 @@ impl<T> Clone for Sharded<T> {
 }
 
 impl<T: Plain> Sharded<T> {
-    /// Returns the group that has the elements.
+    /// Returns the group of the elements.
     pub fn group(&self) -> &Group {
         &self.group
     }
 
-    /// Returns the elements of each device, in their order.
+    /// Returns the elements of each device, in the order of the devices.
     pub fn parts(&self) -> &[Buffer<T>] {
         &self.parts
     }

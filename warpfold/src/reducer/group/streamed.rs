@@ -1,4 +1,4 @@
-//! Reductions, by several devices at once, of data that is on no device.
+//! Reductions by several devices of data that is not in device memory.
 
 use std::{
     fmt, io, iter,
@@ -25,15 +25,16 @@ use crate::{
     source::Source,
 };
 
-/// Each device's number of elements is a multiple of this, so that its part of a file begins at a page.
+/// The length of each part but the last is a multiple of this number of elements, so that all parts of a
+/// file begin at a page.
 const SHARE: u64 = 4096;
 
 impl Group {
-    /// Prepares a reduction of elements that are on no device and need not fit there, as
-    /// [`Reducer::stream`] does: each device reads a part of the source of its own, at the same time,
-    /// over its own bus. [`reduce`](GroupStreamed::reduce) starts it.
+    /// Returns a reduction of elements that are not in device memory and need not fit there, as
+    /// [`Reducer::stream`] does: all devices read at the same time, each its own part of the source over
+    /// its own bus. [`reduce`](GroupStreamed::reduce) starts it.
     ///
-    /// A source that does not know its length, or can only be read [in order](Source::is_in_order), is
+    /// A source that does not state its length, or can only be read [in order](Source::is_in_order), is
     /// read by one thread. One bus keeps up with that thread, so the first device takes all elements.
     ///
     /// ```no_run
@@ -54,9 +55,10 @@ impl Group {
 
 /// A reduction of a [source](crate::source) by a group, from [`Group::stream`].
 ///
-/// The result is that of all elements in their order, as for a [`Group`]: the same from call to call
-/// for as many devices of a kind and a given size of buffers. An operation that has the same bits
-/// [everywhere](crate::op#the-same-bits) has those of a [`Buffer`](crate::Buffer) with all elements.
+/// The result is that of all elements in their order, as for a [`Group`]. It is the same on each call
+/// with the same number of devices of the same kind and the same buffer size. Results that have the same
+/// bits [everywhere](crate::op#the-same-bits) are those of a single [`Buffer`](crate::Buffer) with all
+/// elements.
 pub struct GroupStreamed<'a, T, S> {
     group: &'a Group,
     source: S,
@@ -68,20 +70,23 @@ pub struct GroupStreamed<'a, T, S> {
 }
 
 impl<'a, T: Plain, S: Source<T>> GroupStreamed<'a, T, S> {
-    /// Uses `count` buffers of `bytes` bytes each for every device, on the host and on the device.
+    /// Sets the number of buffers of each device and the bytes of each buffer, the same on the host and
+    /// on the device. The default is 16 buffers of 2 MiB.
     #[must_use]
     pub fn buffers(self, count: usize, bytes: usize) -> Self {
         Self { buffers: count, bytes, ..self }
     }
 
-    /// Fills the buffers of each device with `threads` threads.
+    /// Sets the number of threads that fill the buffers of each device, 1 to 1024. By default the
+    /// [available parallelism](std::thread::available_parallelism) is divided among the devices, with 1
+    /// to 8 threads for each.
     #[must_use]
     pub fn threads(self, threads: usize) -> Self {
         Self { threads, ..self }
     }
 
-    /// Calls `call` on the calling thread with the progress of all devices together, each time that a
-    /// buffer has reached a device.
+    /// Sets a function to call with the progress of all devices together, on the calling thread, each
+    /// time a buffer has been copied to a device.
     #[must_use]
     pub fn on_progress(self, call: impl FnMut(&Progress) + 'a) -> Self {
         Self { on_progress: Some(Box::new(call)), ..self }
@@ -90,8 +95,8 @@ impl<'a, T: Plain, S: Source<T>> GroupStreamed<'a, T, S> {
     /// Reads all elements and reduces them by an [operation](crate::op).
     ///
     /// # Errors
-    /// The errors of [`Streamed::reduce`](crate::Streamed::reduce) and [`Group::reduce`]. A part of the
-    /// elements has no result: if one device fails, the others stop.
+    /// The errors of [`Streamed::reduce`](crate::Streamed::reduce) and [`Group::reduce`]. If one device
+    /// fails, the others stop, and there is no result.
     ///
     /// # Panics
     /// If the source panics.
@@ -100,7 +105,7 @@ impl<'a, T: Plain, S: Source<T>> GroupStreamed<'a, T, S> {
     }
 
     /// Reads all elements and reduces them by an operation that is loaded on each device. `op` returns
-    /// the one of the device with a given index.
+    /// the operation of the device with a given index.
     ///
     /// # Errors
     /// The errors of [`reduce`](Self::reduce); [`Error::OtherDevice`] for an operation of another
@@ -124,7 +129,7 @@ impl<'a, T: Plain, S: Source<T>> GroupStreamed<'a, T, S> {
         group.result(&running)
     }
 
-    /// Returns where each device's part of the source begins, and its number of elements if known.
+    /// Returns the start of each device's part of the source, and its number of elements if known.
     fn parts(&self) -> Vec<(u64, Option<u64>)> {
         let count = self.group.members().len() as u64;
         match self.source.elements().filter(|_| !self.source.is_in_order()) {
@@ -156,7 +161,7 @@ impl<'a, T: Plain, S: Source<T>> GroupStreamed<'a, T, S> {
         thread::scope(|scope| {
             let each = iter::zip(self.group.reducers(), iter::zip(parts, running)).enumerate();
             let threads: Vec<_> = each
-                // Without elements the first device runs, too: it reports if they cannot be reduced.
+                // Without elements, the first device still checks the number and size of the buffers.
                 .filter(|&(rank, (_, (&(_, len), _)))| rank == 0 || len != Some(0))
                 .map(|(rank, (reducer, (&(start, len), running)))| {
                     let (source, stop, sender) = (&self.source, &stop, sender.clone());
@@ -166,7 +171,7 @@ impl<'a, T: Plain, S: Source<T>> GroupStreamed<'a, T, S> {
                         let part = Part { source, start, len, stop };
                         let stream = reducer.stream(part).buffers(buffers, bytes).threads(threads);
                         let stream = stream.on_progress(|at| {
-                            // The receiver is gone if the caller's thread is.
+                            // This cannot fail: the receiver outlives the thread.
                             let _ = sender.send((rank, at.elements, at.bytes));
                         });
                         let pushed = stream.push_to(&mut [running]);
@@ -213,7 +218,7 @@ fn report_progress(
     }
 }
 
-/// Moves the position of an error in a part to that in the source, in which the part begins at `start`.
+/// Converts an error's position in the part that begins at `start` to the position in the source.
 fn in_source(error: Error, start: u64) -> Error {
     match error {
         Error::Source { at, source } => Error::Source { at: start + at, source },
@@ -228,7 +233,7 @@ struct Stop {
 }
 
 impl Stop {
-    /// Stops all devices. Later errors are dropped: those are of devices that were stopped.
+    /// Stops all devices. Keeps the first error only, because later ones may be due to the stop.
     fn fail(&self, error: Error) {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.is_set.store(true, Ordering::Relaxed);
@@ -239,7 +244,6 @@ impl Stop {
     }
 }
 
-/// Stops the other devices if the source panics.
 struct StopIfPanicking<'a>(&'a Stop);
 
 impl Drop for StopIfPanicking<'_> {
@@ -264,7 +268,7 @@ impl<T, S: Source<T>> Source<T> for Part<'_, S> {
 
     fn read_at(&self, start: u64, into: &mut [T]) -> io::Result<usize> {
         if self.stop.is_set.load(Ordering::Relaxed) {
-            return Err(io::Error::other("another device's part of it has failed"));
+            return Err(io::Error::other("the part of another device has failed"));
         }
         let room = self.len.map_or(u64::MAX, |len| len.saturating_sub(start)).min(into.len() as u64);
         self.source.read_at(self.start + start, &mut into[..room as usize])

@@ -1,8 +1,8 @@
-//! Reductions by [`Way::Peers`](super::Way::Peers) that a call waits for by polling the host's results.
+//! Reductions by [`Way::Peers`](super::Way::Peers) for which the host waits by polling the results.
 
 use std::{cmp::Reverse, mem, sync::Arc};
 
-use super::{Group, Member, Sharded, launches::taking_part, meeting::Meeting};
+use super::{Group, Member, Sharded, launches::participants, meeting::Meeting};
 use crate::{
     Buffer, Error, Plain, Result,
     context::Failed,
@@ -17,7 +17,8 @@ use crate::{
 };
 
 impl Group {
-    /// As [`run`](Self::run), by one launch on each device that has elements.
+    /// Runs reductions as [`run`](Self::run) does, by one launch per reduction on each device that has
+    /// elements.
     pub(super) fn run_peers<T: Plain>(
         &self,
         codes: &[Vec<Code>],
@@ -25,7 +26,7 @@ impl Group {
         layout: Layout,
     ) -> Result<Arc<Meeting>> {
         let meetings: Vec<_> = codes.iter().map(|_| self.meeting()).collect::<Result<_>>()?;
-        let (parts, results) = (taking_part(values), &meetings[0].results);
+        let (parts, results) = (participants(values), &meetings[0].results);
         let tasks = |(at, &(rank, before, part)): (usize, &(usize, u64, &Buffer<T>))| {
             let of_each = codes.iter().zip(&meetings).enumerate().map(|(number, (codes, meeting))| {
                 let place = meeting.peer_place(at as u32, parts.len() as u32);
@@ -44,8 +45,8 @@ impl Group {
             Ok((rank, core.begin()?))
         });
         let mut submissions: Vec<(usize, Submission<'_>)> = submissions.collect::<Result<_>>()?;
-        // The first device comes last, so that the last launch to arrive has the meeting in its own
-        // memory.
+        // The launch that arrives last at a meeting reads all partial results. They are in the memory of
+        // the first device, so its launches are enqueued last, to arrive last if possible.
         submissions.sort_by_key(|(rank, _)| Reverse(*rank));
         let awaited = Awaited::new(results, 0, layout);
         let mut launches: Vec<(Submission<'_>, Result<()>)> = Vec::with_capacity(parts.len());
@@ -55,14 +56,14 @@ impl Group {
             let is_going_on = launches.last().is_none_or(|(_, launched)| launched.is_ok());
             let launched = tasks.iter().filter(|_| is_going_on).try_for_each(|(task, _)| {
                 // SAFETY: the elements are those of the buffer, which is borrowed until this returns,
-                // and leaked below if that is not enough. Each meeting belongs to one reduction, each
-                // place in it to one launch, and all launches can access it: it is on the first device.
-                // All are waited for below.
+                // and leaked below if a launch may still run then. Each meeting belongs to one
+                // reduction, and each place in it to one launch. The meetings are on the first device,
+                // to which all devices have access. All launches are waited for below.
                 unsafe { submission.launch(task, |stream| part.precede(stream)) }
             });
             launches.push((submission, launched));
         }
-        // No short circuit: each of them is polled.
+        // Not `all`, which would not query the devices after one that is not done.
         let are_done = || launches.iter().fold(true, |all, (submission, _)| all & submission.is_done());
         let is_launched = launches.iter().all(|(_, launched)| launched.is_ok());
         if is_launched && reads.is_some_and(|bytes| awaited.poll(are_done, bytes)) {
@@ -85,9 +86,9 @@ impl Group {
 }
 
 impl Member {
-    /// Returns a task for this device, whose kernels are loaded, and the number of bytes that it reads
-    /// if its end can be seen in the results. Arriving is a launch's last action, and the last one to
-    /// arrive writes them.
+    /// Loads the kernels of a task for this device. Returns the task and, if the host may poll for the
+    /// result, the number of bytes that the task reads. Polling is sound: the launch that arrives last
+    /// at the meeting writes the result, and the other launches access no memory after their arrival.
     fn task<T: Plain>(
         &self,
         code: Code,
@@ -96,7 +97,7 @@ impl Member {
         place: Place,
     ) -> Result<(ContinuedTask, Option<u64>)> {
         let range = ElementRange::of(code, part, self.reducer.device())?;
-        // A program's own kernels may be unloaded after the call, so their launches must have ended.
+        // A program's own kernels may be unloaded after the call, so the host waits for their end.
         let bytes = range.code.is_built_in().then(|| range.bytes());
         let carried = RunningState { before, address: 0, meeting: Some(place) };
         let task = ContinuedTask { range, carried };

@@ -23,8 +23,9 @@ use crate::{
 
 const MOST_BYTES: usize = 16 << 10;
 
-/// Several processes as one, each with a device of its own, on one host or several. An existing
-/// launcher starts them, such as `mpirun`, `srun` or `torchrun`.
+/// Several processes on one or more hosts, each with its own device, whose elements are reduced as one.
+/// An existing launcher starts them, such as `mpirun`, `srun` or `torchrun`. A process is a *rank*, as
+/// in MPI, and has a number from 0 on.
 ///
 /// ```
 /// use warpfold::{World, op};
@@ -44,18 +45,17 @@ const MOST_BYTES: usize = 16 << 10;
 /// All ranks must make the calls that are marked *collective*, in the same order; each returns when all
 /// ranks have called it. Each rank reduces its own elements by one launch, and the ranks exchange one
 /// partial result each: by NCCL if each rank has it and a GPU of its own, else by connections with rank
-/// 0, see [`way`](Self::way). Rank 0 listens in either case where the [`Rendezvous`] says. Connections
-/// are not authenticated, so the network must be one whose hosts trust each other.
+/// 0, see [`way`](Self::way). In either case, rank 0 listens at the address of the [`Rendezvous`].
+/// Connections are not authenticated, so the network must be one whose hosts trust each other.
 ///
 /// # Results
 /// The elements are those of rank 0, then those of rank 1, and so on, as in a [`Group`](crate::Group);
 /// every rank has the same result, bit by bit.
 ///
 /// # Errors
-/// If a rank cannot do its part, or ranks make different calls, the other ranks return
-/// [`Error::World`]. There is no result then, and the world can still be used. A rank that ends, or
-/// does not come in time, ends the world: the other ranks return [`Error::Lost`], which names it, from
-/// then on.
+/// If a rank cannot do its part, or ranks make different calls, the other ranks return [`Error::World`].
+/// There is no result then, and the world can still be used. A rank that ends, or does not make a call
+/// in time, ends the world: from then on the other ranks return [`Error::Lost`], which names that rank.
 #[derive(Clone)]
 pub struct World(Arc<Inner>);
 
@@ -64,19 +64,19 @@ struct Inner {
     size: u32,
     way: Way,
     member: Member,
-    /// Locked for the whole of a collective call.
+    /// Locked for the duration of a collective call.
     state: Mutex<State>,
 }
 
 pub(super) struct State {
     wire: Wire,
     nccl: Option<NcclExchange>,
-    /// Replaced after a failure.
+    /// Created at the first use, and again after a failure.
     meeting: Option<Arc<Meeting>>,
 }
 
-/// Elements that are distributed over the ranks of a [`World`]: any number on each, in the order of the
-/// ranks. They never change.
+/// Elements that are distributed over the ranks of a [`World`], from [`World::distributed`]: any number
+/// on each, in the order of the ranks. They never change.
 pub struct Distributed<T> {
     world: World,
     part: Buffer<T>,
@@ -85,8 +85,9 @@ pub struct Distributed<T> {
 }
 
 impl World {
-    /// Joins the processes that this one's launcher has started, as found by [`Rendezvous::from_env`].
-    /// Each uses the GPU whose number is its local rank, or the simulator without a driver. Collective.
+    /// Joins the processes that the same launcher has started, as found by [`Rendezvous::from_env`].
+    /// Each uses the GPU whose number is its local rank, or the simulator if there is no driver.
+    /// Collective.
     ///
     /// # Errors
     /// The errors of [`Rendezvous::from_env`], [`Device::open`] and [`join`](Self::join).
@@ -99,12 +100,12 @@ impl World {
         Self::join(&rendezvous, &Reducer::new(&device)?)
     }
 
-    /// Joins the processes that meet at `rendezvous`, each with a reducer's device. Collective.
+    /// Joins the processes that meet at `rendezvous`, each with the device of its `reducer`. Collective.
     ///
     /// # Errors
-    /// [`Error::World`] if not all ranks come in time, if two have the same number, different sizes or
+    /// [`Error::World`] if not all ranks join in time, if two have the same number, different sizes or
     /// devices of different kinds, if rank 0 cannot listen, and if the requested
-    /// [way](Rendezvous::with_way) is unavailable; [`Error::Driver`] when the driver refuses.
+    /// [way](Rendezvous::with_way) is unavailable; [`Error::Driver`] if a driver call fails.
     pub fn join(rendezvous: &Rendezvous, reducer: &Reducer) -> Result<Self> {
         let stream = reducer.device().stream()?;
         let mut wire = Wire::join(rendezvous, kind_of(reducer.device()))?;
@@ -118,7 +119,7 @@ impl World {
     }
 
     /// Returns how the ranks exchange partial results: by [`Way::Nccl`], or by [`Way::Copies`] over
-    /// connections with rank 0. The log says why.
+    /// connections with rank 0. The log has the reason for the choice.
     pub fn way(&self) -> Way {
         self.0.way
     }
@@ -133,7 +134,8 @@ impl World {
         self.0.size
     }
 
-    /// Returns the reducer of this process, to reduce what it has by itself, such as whole rows.
+    /// Returns the reducer of this process, for reductions of its own elements alone, such as whole
+    /// rows.
     pub fn reducer(&self) -> &Reducer {
         &self.0.member.reducer
     }
@@ -153,7 +155,7 @@ impl World {
     /// # Errors
     /// [`Error::Lost`] with the reason.
     pub fn check(&self) -> Result<()> {
-        // A call that holds the lock waits for the other ranks and notices their end.
+        // A call that holds the lock waits for the other ranks, and detects a lost one itself.
         let mut state = match self.0.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(state)) => state.into_inner(),
@@ -172,7 +174,8 @@ impl World {
         }
     }
 
-    /// Returns a few bytes of each rank, in their order. Collective.
+    /// Sends bytes to all ranks, and returns the bytes of every rank, in the order of the ranks.
+    /// Collective.
     ///
     /// # Errors
     /// [`Error::World`] for more than 16 KiB; [`Error::Lost`].
@@ -180,7 +183,7 @@ impl World {
         let own = match bytes.len() {
             ..=MOST_BYTES => Ok(bytes.to_vec()),
             len => Err(Error::World {
-                reason: format!("{len} bytes of a rank for the others; give {MOST_BYTES} or fewer"),
+                reason: format!("a rank gathers {len} bytes; give {MOST_BYTES} or fewer"),
             }),
         };
         self.gather_bytes(&mut self.state(), "bytes", own)
@@ -189,8 +192,8 @@ impl World {
     /// Returns the buffers of all ranks as elements of the world. Collective.
     ///
     /// # Errors
-    /// [`Error::OtherDevice`] for a buffer on another device than this rank's, and [`Error::World`] in
-    /// the other ranks then; [`Error::World`] if ranks have elements of different types;
+    /// [`Error::OtherDevice`] for a buffer on another device than this rank's, in which case the other
+    /// ranks return [`Error::World`]; [`Error::World`] if ranks have elements of different types;
     /// [`Error::TooManyElements`] for more than 2^48 in all; [`Error::Lost`].
     pub fn distributed<T: Plain>(&self, part: Buffer<T>) -> Result<Distributed<T>> {
         let checked = self.reducer().device().require("buffer", part.device());
@@ -234,16 +237,16 @@ impl World {
         }
         let meeting = self.meeting(state)?;
         let results = meeting.take(layout);
-        Ok(O::decode(results.of_none_if(values.is_empty())))
+        Ok(O::decode(results.with_empty(values.is_empty())))
     }
 
-    /// Returns, on each rank, the combined result of one running reduction of each rank; more elements
-    /// may be pushed afterwards. Indices are those of the running reductions: begin each
-    /// [at the index](Running::starting_at) that its first element has among all. Collective.
+    /// Returns, on each rank, the combined result of one running reduction of each rank. More elements
+    /// may be pushed afterwards. Indices in the result are those of the running reductions, so begin
+    /// each [at the index](Running::starting_at) of its first element among all elements. Collective.
     ///
     /// # Errors
-    /// The errors of [`reduce`](Self::reduce) and [`Running::result`]; [`Error::OtherDevice`] for one
-    /// on another device than this rank's.
+    /// The errors of [`reduce`](Self::reduce) and [`Running::result`]; [`Error::OtherDevice`] for a
+    /// running reduction on another device than this rank's.
     pub fn result<T: Plain, O: Operation<T>>(&self, running: &Running<T, O>) -> Result<O::Output> {
         let state = &mut *self.state();
         let device = self.reducer().device();
@@ -257,7 +260,9 @@ impl World {
         if Arc::ptr_eq(&self.0, &values.world.0) {
             return Ok(());
         }
-        Err(Error::World { reason: "elements of another world; make them by this one".to_owned() })
+        Err(Error::World {
+            reason: "the elements belong to another world; make them by this one".to_owned(),
+        })
     }
 
     fn launch_local<T: Plain>(
@@ -280,7 +285,7 @@ impl World {
         Ok(LocalPart { elements, value: PartialResult::Launched(launched, shared) })
     }
 
-    /// Sets this rank's partial result. NCCL needs it on the device.
+    /// Returns `cell` as this rank's [`LocalPart`], after a copy to the device if NCCL needs it there.
     fn put_local(&self, state: &mut State, elements: u64, cell: Vec<u8>) -> Result<LocalPart> {
         if cell.is_empty() {
             return Ok(LocalPart { elements, value: PartialResult::None });
@@ -309,8 +314,8 @@ impl World {
         Ok(self.meeting(state)?.take(layout).result::<T, O>(0))
     }
 
-    /// Combines the parts of all ranks, leaves the result on the host, and returns the number of
-    /// elements.
+    /// Combines the partial results of all ranks to a result in host memory, and returns the number of
+    /// elements of all ranks.
     fn combine<T: Plain>(
         &self,
         state: &mut State,
@@ -379,7 +384,7 @@ impl World {
     ) -> Result<Gathered> {
         let summary = |local: &LocalPart| (local.elements, !matches!(local.value, PartialResult::None));
         let statuses = self.exchange(state, Status::new(what, local.as_ref().map(summary)));
-        // The launch has ended by now, or it never will.
+        // The exchange follows the launch on the stream, so this wait is short, also after an error.
         let finished = match local {
             Ok(LocalPart { value: PartialResult::Launched(launch, shared), .. }) => {
                 self.finish(state, launch, shared)
@@ -388,7 +393,7 @@ impl World {
         };
         let statuses = statuses?;
         if !agree(&statuses) {
-            // All ranks get here, and this returns why the statuses differ.
+            // All ranks make this call, which fails with the reason why the statuses do not agree.
             state.wire.gather(what, finished.map(|()| Vec::new()))?;
             return Err(other_version());
         }
@@ -407,8 +412,8 @@ impl World {
         let meeting = self.meeting(state).map_err(|error| self.end(state, error))?;
         let State { wire, nccl, .. } = state;
         let nccl = nccl.as_mut().expect("the world is by NCCL");
-        // SAFETY: the meeting's memory has a cell, and space for those of all ranks. What uses it is
-        // enqueued on this stream or was waited for. It is leaked below if it may still be in use.
+        // SAFETY: the meeting has the partial result of this rank, and space for those of all ranks. Its
+        // earlier uses are on this stream or were waited for. `abandon` leaks it if it is still in use.
         let statuses =
             unsafe { nccl.exchange(wire, &self.0.member.stream, status, meeting.gather_addresses(0)) };
         statuses.map_err(|error| self.abandon(state, Arc::new(Shared::without_outputs(meeting)), error))
@@ -420,7 +425,7 @@ impl World {
         nccl.as_mut().expect("the world is by NCCL").end(wire, &self.0.member.stream, error)
     }
 
-    /// Gathers a few bytes of each rank, in their order. `what` must be the same on all ranks.
+    /// Gathers bytes of each rank, in rank order. `what` names the call, the same on all ranks.
     pub(super) fn gather_bytes(
         &self,
         state: &mut State,
@@ -430,11 +435,10 @@ impl World {
         if state.nccl.is_some() {
             self.exchange(state, Status::new(what, own.as_ref().map(|_| (0, false))))?;
         }
-        // This fails if the statuses differ.
+        // If the statuses do not agree, this returns an error with the reason.
         state.wire.gather(what, own)
     }
 
-    /// As [`gather_bytes`](Self::gather_bytes), for a number of each rank.
     fn gather_numbers(&self, state: &mut State, what: &str, own: Result<u64>) -> Result<Vec<u64>> {
         if state.nccl.is_some() {
             let status = Status::new(what, own.as_ref().map(|&number| (number, false)));
@@ -483,15 +487,16 @@ struct LocalPart {
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum PartialResult {
     None,
-    /// In this rank's cell when the launch has ended.
+    /// In device memory when the launch has finished.
     Launched(InFlight, Arc<Shared>),
-    /// Also in this rank's cell for [`Way::Nccl`].
+    /// In host memory. For [`Way::Nccl`], device memory contains a copy.
     OnHost(Vec<u8>),
 }
 
 struct Gathered {
     elements: u64,
-    /// The cells of ranks that have any. `None` if all do, and NCCL has gathered them in the meeting.
+    /// The partial results, without the ranks that have none. `None` if each rank has one and NCCL has
+    /// gathered them in device memory.
     cells: Option<Vec<Vec<u8>>>,
 }
 
@@ -505,7 +510,7 @@ impl Drop for Inner {
 }
 
 impl<T: Plain> Distributed<T> {
-    /// Returns the world that has the elements.
+    /// Returns the world of the elements.
     pub fn world(&self) -> &World {
         &self.world
     }
@@ -555,7 +560,9 @@ impl<T: Plain> fmt::Debug for Distributed<T> {
 }
 
 pub(super) fn other_version() -> Error {
-    Error::World { reason: "a rank is of another version of warpfold; build all of one".to_owned() }
+    Error::World {
+        reason: "a rank has another version of warpfold; build all ranks with one version".to_owned(),
+    }
 }
 
 /// Removes the module paths from the name of a type and of its parameters.
@@ -572,7 +579,7 @@ mod tests {
     use super::short;
 
     #[test]
-    fn names_of_types_have_no_paths() {
+    fn short_removes_module_paths() {
         let cases = [
             ("warpfold::op::Sum", "Sum"),
             ("warpfold::op::Reproducible<warpfold::op::Sum>", "Reproducible<Sum>"),
