@@ -13,14 +13,15 @@
 //!
 //! A `frame` line gives the size in bytes of the next compressed frame. The lines below it name the
 //! texts of that frame, in order, with their sizes in the decompressed frame. Similar texts are
-//! neighbours, so that they compress well. A text is read by decompressing its frame up to the end of
-//! the text.
+//! neighbours, so that they compress well. Reading a text decompresses its frame up to the end of the
+//! text.
 //!
-//! Two kernels that differ in one instruction differ in the number of every later register and label. So
-//! texts are stored without these numbers, as `zstd -dc` prints them, and [`decoded`] restores them: `+`
-//! stands for the next number of a register class, or the next label; a number d stands for the one that
-//! d others of its class have followed, so that `%r0` is the newest register `%r` and `$0` the newest
-//! label. Numbers begin at 1, for registers again in each function, where `%r<9>` declares the class.
+//! Two kernels that differ in one instruction differ in the number of every later register and label.
+//! Texts are therefore stored without these numbers, as `zstd -dc` prints them, and [`decoded`] restores
+//! them. `+` stands for the next number of a register class, or for the next label. A number d stands
+//! for the register or label d before the newest of its class: `%r0` is the newest register `%r`, and
+//! `$0` the newest label. Numbers begin at 1. Register numbers restart in each function, at the
+//! declaration of the class, such as `%r<9>`.
 
 use std::{
     error::Error,
@@ -38,11 +39,11 @@ pub const HEAD: &str = "warpfold ptx 2";
 /// The first word of a frame's line in the index; no text may have this name.
 pub const FRAME: &str = "frame";
 
-/// The magic number of a skippable frame, in the byte order of the archive.
+/// The magic number of a skippable frame, little-endian.
 pub const SKIPPABLE: [u8; 4] = 0x184D_2A50_u32.to_le_bytes();
 
-/// Largest number of stored text bytes in a frame, which bounds what is decompressed for one text.
-/// [`decoded`] texts are longer.
+/// Maximum size in bytes of a decompressed frame. It limits the work of reading one text, whose frame is
+/// decompressed up to its end. [`decoded`] texts are longer.
 pub const MAX_TEXT: usize = 16 << 20;
 
 /// The reason why an archive cannot be read.
@@ -63,7 +64,7 @@ fn damaged<T>(what: impl Into<String>) -> Result<T> {
     Err(Damaged(what.into()))
 }
 
-/// An archive whose index has been read and agrees with the sizes of its frames.
+/// An archive whose index agrees with the sizes of its frames.
 #[derive(Debug)]
 pub struct Archive<'a> {
     frames: Vec<Frame<'a>>,
@@ -82,11 +83,11 @@ struct File<'a> {
 }
 
 impl<'a> Archive<'a> {
-    /// Reads the index of an archive without decompressing anything.
+    /// Reads the index of an archive without decompressing any frame.
     ///
     /// # Errors
-    /// [`Damaged`] for an index that cannot be read, whose sizes are not those of the archive, or which
-    /// has more than [`MAX_TEXT`] bytes in a frame.
+    /// [`Damaged`] for an index that cannot be read or disagrees with the size of the archive, and for
+    /// more than [`MAX_TEXT`] bytes in a frame.
     pub fn open(archive: &'a [u8]) -> Result<Self> {
         let (index, mut rest) = split(archive)?;
         let mut lines = index.lines();
@@ -98,32 +99,32 @@ impl<'a> Archive<'a> {
             let (name, number) = entry(line)?;
             if name == FRAME {
                 let Some((compressed, behind)) = rest.split_at_checked(number) else {
-                    return damaged(format!("`{line}`, but {} bytes are left", rest.len()));
+                    return damaged(format!("`{line}` exceeds the {} bytes that are left", rest.len()));
                 };
                 rest = behind;
                 frames.push(Frame { compressed, files: Vec::new() });
                 continue;
             }
             let Some(frame) = frames.last_mut() else {
-                return damaged(format!("`{name}` is in no frame"));
+                return damaged(format!("`{name}` precedes the first frame"));
             };
             frame.push(name, number)?;
         }
         if !rest.is_empty() {
-            return damaged(format!("{} bytes are behind its last frame", rest.len()));
+            return damaged(format!("{} bytes follow its last frame", rest.len()));
         }
         Ok(Self { frames })
     }
 
-    /// Returns all names.
+    /// Returns the names of all texts.
     pub fn names(&self) -> impl Iterator<Item = &'a str> {
         self.frames.iter().flat_map(|frame| &frame.files).map(|file| file.name)
     }
 
-    /// Returns each frame, compressed, with its stored text.
+    /// Returns each frame, compressed and decompressed.
     ///
     /// # Errors
-    /// As [`Self::text`].
+    /// The errors of [`Self::text`].
     pub fn frames(&self) -> impl Iterator<Item = Result<(&'a [u8], Vec<u8>)>> {
         let read = |frame: &Frame<'a>| Ok((frame.compressed, frame.decompressed(frame.text_len())?));
         self.frames.iter().map(read)
@@ -143,7 +144,7 @@ impl<'a> Archive<'a> {
     /// Returns every name with its text.
     ///
     /// # Errors
-    /// As [`Self::text`].
+    /// The errors of [`Self::text`].
     pub fn texts(&self) -> Result<Vec<(&'a str, String)>> {
         let mut texts = Vec::new();
         for frame in &self.frames {
@@ -173,9 +174,7 @@ impl<'a> Frame<'a> {
         let text = |file: &File<'a>| match std::str::from_utf8(&bytes[file.place.clone()]) {
             Ok(text) => match decoded(text) {
                 Some(text) => Ok((file.name, text)),
-                None => {
-                    damaged(format!("{}: a register or label before its first appearance", file.name))
-                }
+                None => damaged(format!("{}: a register or label has a number below 1", file.name)),
             },
             Err(error) => damaged(format!("{}: {error}", file.name)),
         };
@@ -195,21 +194,21 @@ impl<'a> Frame<'a> {
         };
         match read() {
             Ok(0) if bytes.len() == len => Ok(bytes),
-            Ok(0) => damaged(format!("a frame has {} bytes of text in place of {len}", bytes.len())),
-            Ok(_) => damaged(format!("a frame of {len} bytes of text: it has more")),
-            Err(error) => damaged(format!("a frame of {len} bytes of text: {error}")),
+            Ok(0) => damaged(format!("a frame has {} bytes of text instead of {len}", bytes.len())),
+            Ok(_) => damaged(format!("a frame of {len} bytes of text has more")),
+            Err(error) => damaged(format!("a frame of {len} bytes of text cannot be read: {error}")),
         }
     }
 }
 
-/// Returns a stored text with the numbers of registers and labels restored, or `None` if a distance
-/// reaches past the first number.
+/// Returns a stored text with its registers and labels numbered, or `None` if a register or label would
+/// have a number below 1.
 pub fn decoded(text: &str) -> Option<String> {
     let mut decoded = String::with_capacity(text.len() * 5 / 4);
     let mut classes: Vec<(&str, u32)> = Vec::new();
     let mut labels = 0;
     let mut rest = text;
-    // memchr is optimized in debug builds, too, which decode hundreds of megabytes.
+    // `memchr2` is optimized in debug builds, too, in which tests decode hundreds of megabytes.
     while let Some(start) = memchr2(b'%', b'$', rest.as_bytes()) {
         let (before, sigil, after) = (&rest[..start], rest.as_bytes()[start], &rest[start + 1..]);
         decoded.push_str(before);
@@ -239,14 +238,14 @@ pub fn decoded(text: &str) -> Option<String> {
     Some(decoded)
 }
 
-/// Splits the letters of a register class from the rest of the text.
+/// Splits text into the name of a register class and the rest.
 pub fn class(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(text.len()))
 }
 
-/// Resolves what stands for a number after a class: `+` for the next one, or a distance from the newest.
-/// Returns the number and the rest of the text, `Some(None)` if the text begins with neither, and `None`
-/// for a distance past number 1.
+/// Parses, at the start of `text`, `+` (the next number) or a distance from the newest number, `count`.
+/// Returns the number and the rest of the text; `Some(None)` if the text begins with neither; and `None`
+/// if the number would be below 1.
 fn numbered<'t>(text: &'t str, count: &mut u32) -> Option<Option<(u32, &'t str)>> {
     if let Some(behind) = text.strip_prefix('+') {
         *count = count.checked_add(1)?;
@@ -274,7 +273,7 @@ fn split(archive: &[u8]) -> Result<(&str, &[u8])> {
     }
 }
 
-/// Parses a name, which must be valid as a file's name, and the number after it.
+/// Parses a text's name, which must be valid as a file name, and the number after it.
 fn entry(line: &str) -> Result<(&str, usize)> {
     let of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
     let (name, number) = line.split_once(' ').unwrap_or_default();
@@ -282,7 +281,7 @@ fn entry(line: &str) -> Result<(&str, usize)> {
         Ok(number) if !name.is_empty() && !name.starts_with('.') && name.bytes().all(of_name) => {
             Ok((name, number))
         }
-        _ => damaged(format!("`{line}` is no name with a number of bytes")),
+        _ => damaged(format!("`{line}` is not a name and a number of bytes")),
     }
 }
 
@@ -292,8 +291,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns an archive with this index and one frame for each text, whose sizes replace `{0}` and
-    /// `{1}`.
+    /// Builds an archive from an index, whose `{0}` and `{1}` become frame sizes, and a text per frame.
     fn archive(index: &str, texts: [&str; 2]) -> Vec<u8> {
         let frames = texts.map(|text| compress_to_vec(text.as_bytes(), CompressionLevel::Fastest));
         let mut index = index.to_owned();
@@ -308,7 +306,7 @@ mod tests {
     const TEXTS: [&str; 2] = ["onetw", "3"];
 
     #[test]
-    fn each_text_comes_from_its_place_in_its_frame() {
+    fn texts_are_read_at_their_offsets_in_their_frames() {
         let archive = archive(INDEX, TEXTS);
         let archive = Archive::open(&archive).unwrap();
         let expected = [("a", "one"), ("b", ""), ("c", "tw"), ("d", "3")];
@@ -321,25 +319,25 @@ mod tests {
     }
 
     #[test]
-    fn registers_and_labels_are_numbered_in_the_order_of_their_appearance() {
+    fn registers_and_labels_are_numbered_by_appearance() {
         let kept = ".entry a()\n.reg .b32 %r<4>;\n.reg .pred %p<2>;\n$+:\nmov.u32 %r+, %tid.x;\nadd %r+, %r1, 7;\n\
             setp %p+, %r0, %r1;\n@%p0 bra $+;\nbra $1;\n$0:\n.entry b()\n.reg .b32 %r<2>;\nmov %r+, 1;\nbra $+;\n";
         let read = ".entry a()\n.reg .b32 %r<4>;\n.reg .pred %p<2>;\n$L1:\nmov.u32 %r1, %tid.x;\nadd %r2, %r1, 7;\n\
             setp %p1, %r2, %r1;\n@%p1 bra $L2;\nbra $L1;\n$L2:\n.entry b()\n.reg .b32 %r<2>;\nmov %r1, 1;\nbra $L3;\n";
         assert_eq!(decoded(kept).as_deref(), Some(read));
-        // No declared class, and no label.
+        // Registers of undeclared classes stay as they are, as does `$` without a distance or `+`.
         for same in ["", "%r+ %r1 %", "%clock64 $ $x $L", "%r<"] {
             assert_eq!(decoded(same).as_deref(), Some(same));
         }
         for damaged in ["%r<1>%r0", "%r<1>%r+%r1", "$0", "$+$1", "$+$4294967295"] {
             assert_eq!(decoded(damaged), None, "{damaged}");
         }
-        // Not a number: it has too many digits.
+        // A distance that exceeds `u32` stays as it is.
         assert_eq!(decoded("$+$4294967296").as_deref(), Some("$L1$4294967296"));
     }
 
     #[test]
-    fn an_archive_without_texts_is_one() {
+    fn empty_archive_is_valid() {
         let archive = Archive { frames: Vec::new() };
         assert_eq!((archive.texts(), archive.text("a")), (Ok(Vec::new()), Ok(None)));
         let bytes = [&SKIPPABLE[..], &15_u32.to_le_bytes(), b"warpfold ptx 2\n"].concat();
@@ -352,26 +350,26 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_does_not_fit_is_refused_before_anything_is_decompressed() {
+    fn open_rejects_an_index_that_disagrees_with_the_archive() {
         let says = |from, to, expected: &str| {
             let said = refused(from, to);
             assert!(said.starts_with("the archive is damaged: ") && said.contains(expected), "{said}");
         };
         says("ptx 2", "ptx 1", "`warpfold ptx 2`");
-        says("frame {1}", "frame 999999", "`frame 999999`, but ");
-        says("frame {1}", "frame 0", "bytes are behind its last frame");
-        says("frame {0}\n", "", "`a` is in no frame");
+        says("frame {1}", "frame 999999", "`frame 999999` exceeds the ");
+        says("frame {1}", "frame 0", "bytes follow its last frame");
+        says("frame {0}\n", "", "`a` precedes the first frame");
         says("d 1", "d 16777217", "with `d` a frame has more than 16777216 bytes");
         says("c 2", "c 16777214", "with `c` a frame has more than 16777216 bytes");
         says("c 2", "c 18446744073709551615", "with `c` a frame has more than 16777216 bytes");
         for line in ["c", "c ", "c -2", "c 2 2", " 2", ".c 2", "../c 2", "c/d 2", ""] {
-            says("c 2", line, &format!("`{line}` is no name with a number"));
+            says("c 2", line, &format!("`{line}` is not a name and a number"));
         }
         Archive::open(&archive(&INDEX.replace("d 1", "d 16777216"), TEXTS)).unwrap();
     }
 
     #[test]
-    fn a_frame_that_is_not_what_the_index_says_is_refused() {
+    fn text_rejects_a_frame_that_disagrees_with_the_index() {
         let says = |index: &str, texts, expected: &str| {
             let archive = archive(index, texts);
             let archive = Archive::open(&archive).unwrap();
@@ -379,8 +377,8 @@ mod tests {
             assert!(said.contains(expected), "{said}");
             assert_eq!(archive.texts().unwrap_err().to_string(), said);
         };
-        says(INDEX, ["onetw", ""], "0 bytes of text in place of 1");
-        says(INDEX, ["onetw", "34"], "a frame of 1 bytes of text: ");
+        says(INDEX, ["onetw", ""], "0 bytes of text instead of 1");
+        says(INDEX, ["onetw", "34"], "a frame of 1 bytes of text ");
         says(&INDEX.replace("d 1", "d 1\ne 1"), ["onetw", "é"], "d: incomplete utf-8");
     }
 
@@ -399,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_an_archive_and_one_with_any_byte_changed_end_no_program() {
+    fn truncated_and_corrupted_archives_do_not_panic() {
         let whole = archive(INDEX, TEXTS);
         for len in 0..whole.len() {
             assert!(Archive::open(&whole[..len]).is_err(), "{len} bytes");
@@ -411,7 +409,7 @@ mod tests {
                 let opened = Archive::open(&changed);
                 assert!(place >= SKIPPABLE.len() || value == whole[place] || opened.is_err());
                 let Ok(archive) = opened else { continue };
-                // Another text or an error, unless nothing was changed.
+                // A changed byte may yield another text or an error.
                 let texts = archive.texts();
                 assert!(value != whole[place] || texts.is_ok());
             }

@@ -15,7 +15,7 @@ use crate::{
     input::rows::Rows, memory::Memory, reducer::Elements, stream::LastWrite,
 };
 
-/// Elements in device memory, or a slice of them. They never change.
+/// Immutable elements in device memory, or a slice of them.
 ///
 /// Elements of 1, 2, 4, 8 and 16 bytes are aligned to their size, others to the alignment of their type.
 ///
@@ -45,10 +45,9 @@ impl<T: Plain> Buffer<T> {
         Self::written(Arc::new(memory), len, LastWrite::default())
     }
 
-    /// Returns the elements at the start of memory. They are complete after its last write and never
-    /// change afterwards.
+    /// Returns a buffer of the first `len` elements of `memory`, which the write `written` completes.
     pub(crate) fn written(memory: Arc<Memory>, len: usize, written: LastWrite) -> Self {
-        const { assert!(size_of::<T>() > 0, "elements of no bytes lie nowhere") };
+        const { assert!(size_of::<T>() > 0, "elements of size 0 have no address") };
         Self { memory, offset: 0, len, written, element: PhantomData }
     }
 
@@ -70,8 +69,8 @@ impl<T: Plain> Buffer<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Foreign`] for an address that is not aligned for the elements, for 0 with elements, and
-    /// for more bytes than there are addresses.
+    /// [`Error::Foreign`] for an address that is not aligned for the elements, for a null address with
+    /// elements, and for more bytes than the address space has.
     ///
     /// # Safety
     /// - `len` elements at the address must be readable by kernels of this device until `owner` is
@@ -88,18 +87,18 @@ impl<T: Plain> Buffer<T> {
         require_aligned::<T>(address, len)?;
         let Some(bytes) = len.checked_mul(size_of::<T>()) else {
             let size = size_of::<T>();
-            let reason = format!("{len} elements of {size} bytes are more than there are addresses");
+            let reason = format!("{len} elements of {size} bytes exceed the address space");
             return Err(Error::Foreign { what: "memory", reason });
         };
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller promises elements that are readable until `owner` is dropped.
         let memory = unsafe { Memory::foreign(device, address, bytes as u64, Box::new(owner)) };
         Ok(Self::whole(memory, len))
     }
 
     /// Returns the address of the first element, a `CUdeviceptr`, for calls of the driver and other
-    /// libraries. It is valid as long as the buffer, whose elements must not be written. Elements that
-    /// were [`Outputs`](crate::Outputs) are complete for work enqueued later on the stream that writes
-    /// them; reductions on any stream and copies wait for them by themselves.
+    /// libraries. The address is valid as long as the buffer; the elements must not be written. If the
+    /// buffer was made from [`Outputs`](crate::Outputs), other code must read it in later work on the
+    /// stream that writes it; this crate's reductions and copies wait for the elements on any stream.
     pub fn as_device_ptr(&self) -> u64 {
         self.memory.address() + self.offset
     }
@@ -119,10 +118,10 @@ impl<T: Plain> Buffer<T> {
         self.memory.device()
     }
 
-    /// Returns a part of the elements, in the same memory. It may begin at any element.
+    /// Returns a range of the elements, in the same memory, without a copy. It may begin at any element.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`] for a range that is not inside the buffer.
+    /// [`Error::OutOfBounds`] for a range outside the buffer.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Self> {
         let start = match range.start_bound() {
             Bound::Included(&start) => start,
@@ -141,8 +140,8 @@ impl<T: Plain> Buffer<T> {
         Ok(Self { offset, len: end - start, ..self.clone() })
     }
 
-    /// Returns the elements as a matrix whose rows have `len` elements each, without a remainder. The
-    /// buffer may be a slice that begins at any element.
+    /// Returns the elements as a matrix whose rows have `len` elements each. `len` must divide the
+    /// buffer's length. The buffer may be a slice that begins at any element.
     ///
     /// ```
     /// use warpfold::{Device, Reducer, Selection, op};
@@ -161,7 +160,8 @@ impl<T: Plain> Buffer<T> {
         Rows::new(self, len)
     }
 
-    /// Returns one axis of the elements as an array of this shape, whose last index varies fastest.
+    /// Interprets the elements as an array of this shape, whose last index varies fastest, and returns
+    /// one of its axes.
     ///
     /// ```
     /// use warpfold::{Device, Reducer, Selection, op};
@@ -175,14 +175,14 @@ impl<T: Plain> Buffer<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Axis`] for a shape whose number of elements is not the buffer's, for an axis that it
-    /// does not have, and for an axis of length 0 if there are results.
+    /// [`Error::Axis`] for a shape whose number of elements is not the buffer's, for an axis that the
+    /// shape does not have, and for an axis of length 0 if there are results.
     pub fn axis(&self, shape: &[usize], axis: usize) -> Result<Axis<'_, T>> {
         Axis::new(self, shape, axis..axis.saturating_add(1))
     }
 
-    /// Returns several neighbouring axes, which are reduced together, as [`axis`](Self::axis) does one.
-    /// An index counts their elements in memory order.
+    /// Returns several neighbouring axes, which are reduced together as if they were one
+    /// [`axis`](Self::axis). The index in a result counts the elements on these axes in memory order.
     ///
     /// ```
     /// use warpfold::{Device, Reducer, Selection, op};
@@ -197,7 +197,7 @@ impl<T: Plain> Buffer<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`axis`](Self::axis), and for an empty range of axes.
+    /// The errors of [`axis`](Self::axis), and [`Error::Axis`] for an empty range of axes.
     pub fn axes(&self, shape: &[usize], axes: Range<usize>) -> Result<Axis<'_, T>> {
         Axis::new(self, shape, axes)
     }
@@ -207,15 +207,15 @@ impl<T: Plain> Buffer<T> {
     /// [`axis`](Self::axis) and [`axes`](Self::axes) are equivalent.
     ///
     /// # Errors
-    /// [`Error::View`] for a shape whose number of elements is not the buffer's, and for one of no axes
-    /// or more than 8.
+    /// [`Error::View`] for a shape whose number of elements is not the buffer's, and for a shape of no
+    /// axes or more than 8.
     pub fn view(&self, shape: &[usize]) -> Result<View<'_, T>> {
         View::contiguous(self, shape)
     }
 
     /// Returns some of the elements as an array of this shape. Its first element has the index `offset`,
-    /// and a step along an axis advances by the axis's stride, in elements. Positions may share
-    /// elements. The stride of an axis with fewer than two positions is ignored.
+    /// and each axis has a stride in elements. Positions may share elements. The stride of an axis with
+    /// fewer than two positions is ignored.
     ///
     /// ```
     /// use warpfold::{Device, Reducer, Selection, op};
@@ -234,9 +234,9 @@ impl<T: Plain> Buffer<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::View`] for a shape of no axes or more than 8; for a number of strides that is not the
-    /// number of axes; for a stride of 0 or below on an axis of two or more positions; and for positions
-    /// that are not inside the buffer.
+    /// [`Error::View`] for a shape of no axes or more than 8; for a number of strides that differs from
+    /// the number of axes; for a stride of 0 or below on an axis of two or more positions; and for
+    /// positions outside the buffer.
     pub fn view_strided(
         &self,
         offset: usize,
@@ -257,14 +257,15 @@ impl<T: Plain> Buffer<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Foreign`] for bytes that are not a whole number of the new elements, and for an address
-    /// that is not aligned for them.
+    /// [`Error::Foreign`] if the bytes are not a whole number of the new elements, or the address is not
+    /// aligned for them.
     pub fn cast<U: Plain>(&self) -> Result<Buffer<U>> {
-        const { assert!(size_of::<U>() > 0, "elements of no bytes lie nowhere") };
+        const { assert!(size_of::<U>() > 0, "elements of size 0 have no address") };
         let (bytes, size) = (self.len * size_of::<T>(), size_of::<U>());
         if !bytes.is_multiple_of(size) {
-            let reason =
-                format!("its {bytes} bytes are no whole elements of {size} bytes; give a slice");
+            let reason = format!(
+                "its {bytes} bytes are not a whole number of elements of {size} bytes; give a slice"
+            );
             return Err(Error::Foreign { what: "memory", reason });
         }
         let len = bytes / size;
@@ -283,22 +284,24 @@ impl<T: Plain> Buffer<T> {
         Axis::new(self, &[rows, count], 0..1)
     }
 
-    /// Returns the elements that are in an interval, for [`reduce`](crate::Reducer::reduce) to count and
-    /// sum.
+    /// Returns the elements within an interval, such as `0.0..1.0`, which
+    /// [`reduce`](crate::Reducer::reduce) with a [`Sum`](crate::op::Sum) counts and adds up.
+    ///
+    /// [`reduce`](crate::Reducer::reduce) fails with [`Error::Interval`] for a bound that is NaN.
     pub fn filter(&self, range: impl RangeBounds<T>) -> Filtered<'_, T> {
         Filtered::new(self, range)
     }
 
-    /// Returns the first elements, as many as a count in device memory says at the time of the
-    /// reduction.
+    /// Returns the first elements of the buffer. The reduction reads their number, `count`, from device
+    /// memory when it runs. For a count above the buffer's length, see [`Counted`].
     pub fn counted<'a>(&'a self, count: &'a Count<'a>) -> Counted<'a, T> {
         Counted { buffer: self, count }
     }
 
-    /// Copies the elements to the host.
+    /// Waits until the elements are written, and copies them to the host.
     ///
     /// # Errors
-    /// [`Error::Driver`] if the copy fails.
+    /// [`Error::Driver`] if the copy or the reduction that writes the elements fails.
     pub fn download(&self) -> Result<Vec<T>> {
         if self.is_empty() {
             return Ok(Vec::new());
@@ -320,7 +323,7 @@ impl<T: Plain> Buffer<T> {
         self.written.wait_ready()
     }
 
-    /// Waits likewise but only logs a failure: readers of the elements will fail by themselves.
+    /// Waits until the elements are written. A failure is only logged, because every reader returns it.
     pub(crate) fn settle_or_log(&self) {
         if let Err(error) = self.wait_ready() {
             log::debug!("{}", in_full(&error));
@@ -332,23 +335,23 @@ impl<T: Plain> Buffer<T> {
     }
 }
 
-/// Returns an error for elements with a larger alignment than memory of the library has.
 pub(crate) fn require_alignment<T>() -> Result<()> {
     let (alignment, most) = (align_of::<T>(), Memory::ALIGNMENT);
     if alignment <= most {
         return Ok(());
     }
-    let reason = format!("it is aligned to {alignment} bytes; device memory is so to {most} at most");
+    let reason =
+        format!("it is aligned to {alignment} bytes; device memory is aligned to {most} at most");
     Err(Error::Foreign { what: "element type", reason })
 }
 
-/// Returns an error for an address that cannot hold elements of this type.
+/// Returns an error for an address that is null or not aligned for elements of this type.
 pub(crate) fn require_aligned<T>(address: u64, len: usize) -> Result<()> {
     let size = size_of::<T>();
-    // Kernels load elements of these sizes in groups of 16 bytes.
+    // Kernels load elements of 1, 2, 4, 8 and 16 bytes in vectors of 16 bytes.
     let step = if in_groups(size as u64) { size } else { align_of::<T>() };
     let reason = if address == 0 && len > 0 {
-        format!("its address is 0, and it has {len} elements; give their address")
+        format!("its address is 0, but it has {len} elements; give their address")
     } else if !address.is_multiple_of(step as u64) {
         format!("its address is {address:#x}; elements of {size} bytes are at multiples of {step}")
     } else {

@@ -1,8 +1,8 @@
-//! Current contexts of threads, and failures of work on a device.
+//! The guard that makes a context current on a thread, and the error of failed device work.
 
 use warpfold_driver::{CallError, Context, Driver};
 
-/// A guard that makes a context current on this thread, and restores the previous one when dropped.
+/// Makes a context current on this thread; restores the previous one when dropped.
 pub(crate) struct Current {
     driver: &'static Driver,
     pushed: bool,
@@ -10,11 +10,11 @@ pub(crate) struct Current {
 
 impl Current {
     /// # Safety
-    /// The context must be alive until this is dropped.
+    /// The context must be alive until the guard is dropped.
     pub(crate) unsafe fn enter(driver: &'static Driver, context: Context) -> Result<Self, CallError> {
         let pushed = driver.ctx_get_current()? != Some(context);
         if pushed {
-            // SAFETY: the caller's contract.
+            // SAFETY: the caller keeps the context alive until the guard is dropped.
             unsafe { driver.ctx_push_current(context) }?;
         }
         Ok(Self { driver, pushed })
@@ -23,7 +23,8 @@ impl Current {
 
 impl Drop for Current {
     fn drop(&mut self) {
-        // A call may return the error of earlier work and do nothing; then the second call pops.
+        // A call may return the error of earlier work without popping the context; the second call then
+        // pops it.
         let popped = || self.driver.ctx_pop_current();
         if self.pushed
             && let Err(error) = popped().or_else(|_| popped())
@@ -33,7 +34,7 @@ impl Drop for Current {
     }
 }
 
-/// A value that must be dropped with a device's context current, on whatever thread.
+/// A value that is dropped with a device's context current, on any thread.
 #[cfg(feature = "cust")]
 pub(crate) struct InContext<T> {
     device: crate::Device,
@@ -52,7 +53,7 @@ impl<T> Drop for InContext<T> {
     fn drop(&mut self) {
         let Self { device, value } = self;
         device.give_back(|_| {
-            // SAFETY: it is dropped here and nowhere else.
+            // SAFETY: the value is dropped here only.
             unsafe { std::mem::ManuallyDrop::drop(value) };
             Ok(())
         });
@@ -61,13 +62,12 @@ impl<T> Drop for InContext<T> {
 
 pub(crate) struct Failed<E> {
     pub(crate) error: E,
-    /// Whether all of the work is known to have ended. If not, the memory it uses must never be freed:
-    /// the device could write to it after it has been allocated again.
+    /// True if all of the work is known to have ended. If not, its memory must never be freed: the
+    /// device could write to it after it has been reallocated.
     pub(crate) ended: bool,
 }
 
 impl<E> Failed<E> {
-    /// Returns an error that occurred before any work was enqueued.
     pub(crate) fn not_begun(error: E) -> Self {
         Self { error, ended: true }
     }

@@ -1,4 +1,4 @@
-//! Copies between the host and a device, complete when the call returns.
+//! Synchronous copies between the host and a device.
 
 use std::mem;
 
@@ -10,8 +10,8 @@ impl Device {
     pub(crate) fn copy_in(&self, to: &Memory, bytes: &[u8]) -> Result<()> {
         assert!(bytes.len() as u64 <= to.bytes(), "the memory was made for the bytes");
         let copied = self.copied("copying to it", |driver, stream| {
-            // SAFETY: both ranges live until the copy has been waited for, or forever as below. Pageable
-            // bytes have been copied by the driver when the call returns.
+            // SAFETY: `to` lives until the copy has been waited for, or forever if that fails. `bytes`
+            // is pageable memory, which the driver has read when the call returns.
             unsafe { driver.memcpy_htod_async(to.address(), bytes.as_ptr().cast(), bytes.len(), stream) }
         });
         copied.map_err(|failed| failed.or_keep(|| to.keep_for_good()))
@@ -25,8 +25,8 @@ impl Device {
         let mut values = vec![T::zeroed(); len];
         let copied = self.copied("copying from it", |driver, stream| {
             let to = values.as_mut_ptr().cast();
-            // SAFETY: the vector has room for `len` elements and lives until the copy has been waited
-            // for, or forever; the caller's contract for the elements.
+            // SAFETY: the vector has room for `len` elements, and lives until the copy has been waited
+            // for, or forever if that fails. The caller promises readable elements that are not written.
             unsafe { driver.memcpy_dtoh_async(to, from, len * size_of::<T>(), stream) }
         });
         match copied {
@@ -37,15 +37,16 @@ impl Device {
 
     pub(crate) fn clear(&self, memory: &Memory) -> Result<()> {
         let cleared = self.copied("clearing its memory", |driver, stream| {
-            // SAFETY: the memory has these bytes and lives until this has been waited for, or forever.
+            // SAFETY: the memory has this size. It lives until the memset has been waited for or, if
+            // that fails, forever.
             unsafe { driver.memset_d8_async(memory.address(), 0, memory.bytes() as usize, stream) }
         });
         cleared.map_err(|failed| failed.or_keep(|| memory.keep_for_good()))
     }
 
-    /// Enqueues on the copy stream and waits. A blocking copy does not suffice: from pageable memory it
-    /// returns before the bytes have arrived, and our streams do not wait for the driver's default
-    /// stream.
+    /// Enqueues on the copy stream and waits. A blocking copy is not enough: from pageable memory it
+    /// returns before the bytes have arrived, and this library's streams do not wait for the driver's
+    /// default stream.
     fn copied(
         &self,
         doing: &'static str,

@@ -1,28 +1,29 @@
-//! Devices: GPUs or simulated ones, with the context of everything created on them.
+//! Devices, which are GPUs or simulated, and their contexts.
 
 use std::{ffi::c_void, fmt, sync::Arc};
 
 use warpfold_driver::{
     CallError, Context, Device as Ordinal, Driver, ForkGuard, Stream as RawStream, sys,
 };
+use warpfold_ptx::Arch;
 
 use crate::{
     Buffer, Error, Outcome, Output, Outputs, Plain, Result, Selection, Stream,
-    arch::Arch,
     context::{Current, Failed},
     error,
     tuning::Shape,
 };
 
-/// A device. Clones are the same device.
+/// A GPU or a simulated device. Clones are the same device.
 ///
-/// It uses the device's primary context, which it shares with `cust`, `cudarc`, the CUDA runtime and
-/// everything built on it: their memory can be reduced in place ([`Buffer::from_raw_parts`]). Calls
-/// leave the thread's current context as it is.
+/// [`open`](Self::open) uses the device's primary context, which it shares with `cust`, `cudarc`, the
+/// CUDA runtime and everything built on it: their memory can be reduced in place
+/// ([`Buffer::from_raw_parts`]). [`from_context`](Self::from_context) uses another context. Calls leave
+/// the thread's current context unchanged.
 ///
 /// The context lives as long as any object of this crate that belongs to it.
 ///
-/// A child by `fork` of the process that opened the device cannot use it: every call there returns
+/// A forked child of the process that opened the device cannot use it: every call returns
 /// [`Error::Forked`] at once.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
@@ -31,14 +32,13 @@ struct Inner {
     driver: &'static Driver,
     context: Context,
     hold: Hold,
-    /// For copies only. It and the driver's default stream do not wait for each other.
+    /// Stream of copies. It and the driver's default stream do not wait for each other.
     copies: RawStream,
     info: DeviceInfo,
     process: ForkGuard,
 }
 
 enum Hold {
-    /// A share of the device's primary context.
     Primary(Ordinal),
     Foreign,
 }
@@ -49,7 +49,7 @@ enum Hold {
 pub struct DeviceInfo {
     /// The name, such as `NVIDIA H200`.
     pub name: String,
-    /// Whether the device is simulated, so that its times mean nothing.
+    /// True if the device is simulated; its times are meaningless.
     pub simulated: bool,
     /// The ordinal of the device in this process, from 0.
     pub ordinal: u32,
@@ -57,19 +57,19 @@ pub struct DeviceInfo {
     pub capability: (u32, u32),
     /// Number of streaming multiprocessors.
     pub multiprocessors: u32,
-    /// Most resident threads of one multiprocessor.
+    /// Maximum number of resident threads per multiprocessor.
     pub threads_per_multiprocessor: u32,
-    /// Most resident blocks of one multiprocessor.
+    /// Maximum number of resident blocks per multiprocessor.
     pub blocks_per_multiprocessor: u32,
-    /// Bytes of device memory.
+    /// Size of the device memory in bytes.
     pub memory_bytes: u64,
-    /// Bytes of the L2 cache; 0 in the simulator, which has none.
+    /// Size of the L2 cache in bytes; 0 in the simulator, which has none.
     pub l2_bytes: u64,
     /// The newest CUDA version that the driver supports, major and minor.
     pub driver_version: (u32, u32),
 }
 
-/// L2 size that launches assume in the simulator, so small that small inputs reach every kernel.
+/// L2 size that launches assume in the simulator: small, so that small inputs reach every kernel.
 const SIMULATED_L2: u64 = 64 << 10;
 
 impl DeviceInfo {
@@ -116,29 +116,27 @@ impl Device {
     }
 
     /// Returns the device of a context that other code has created with NVIDIA's driver and that is not
-    /// the device's primary one, which [`open`](Self::open) uses.
+    /// the device's primary context, which [`open`](Self::open) uses.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     ///
     /// # Safety
     /// `context` must be a `CUcontext` of that driver, and live until the device and everything created
     /// on it has been dropped.
     pub unsafe fn from_context(context: *mut c_void) -> Result<Self> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller keeps the context, of NVIDIA's driver, alive as long as the device.
         unsafe { Self::in_context(nvidia()?, Context::from_raw(context.cast())) }
     }
 
-    /// Returns the device of a context of any driver.
-    ///
     /// # Safety
-    /// As [`from_context`](Self::from_context).
+    /// `context` must be of `driver`, and live until the device and everything created on it is dropped.
     pub(crate) unsafe fn in_context(driver: &'static Driver, context: Context) -> Result<Self> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller keeps the context alive.
         let ordinal = unsafe { Current::enter(driver, context) }
             .and_then(|_current| driver.ctx_get_device())
-            .map_err(|error| refused(driver.name(), "asking for the context's device", error))?;
-        // SAFETY: the caller's contract.
+            .map_err(|error| refused(driver.name(), "querying the context's device", error))?;
+        // SAFETY: the caller keeps the context alive as long as the device and everything created on it.
         unsafe { Self::new(driver, ordinal, context, Hold::Foreign) }
     }
 
@@ -148,10 +146,10 @@ impl Device {
                 if cfg!(feature = "simulator") =>
             {
                 let device = Self::simulated(0)?;
-                log::warn!("warpfold takes {}: {}", device.info().name, error::in_full(&none));
+                log::warn!("warpfold uses {}: {}", device.info().name, error::in_full(&none));
                 Ok(device)
             }
-            found => found.inspect(|device| log::info!("warpfold takes {}", device.info().name)),
+            found => found.inspect(|device| log::info!("warpfold uses {}", device.info().name)),
         }
     }
 
@@ -167,7 +165,7 @@ impl Device {
                 sys::CUDA_ERROR_INVALID_DEVICE | sys::CUDA_ERROR_INVALID_VALUE => {
                     none(&address, driver, count)
                 }
-                _ => refused(driver.name(), "looking for a PCI address", error),
+                _ => refused(driver.name(), "looking up a PCI address", error),
             })
         })?;
         Self::primary(driver, found)
@@ -196,12 +194,12 @@ impl Device {
         let context = driver
             .primary_ctx_retain(ordinal)
             .map_err(|error| refused(driver.name(), "retaining a device's context", error))?;
-        // SAFETY: the context has just been retained, until the device is dropped.
+        // SAFETY: `primary_ctx_retain` keeps the context alive until the device is dropped.
         unsafe { Self::new(driver, ordinal, context, Hold::Primary(ordinal)) }
     }
 
     /// # Safety
-    /// The context must live as long as the device and everything created on it. A primary `hold` keeps
+    /// The context must live as long as the device and everything created on it; `Hold::Primary` keeps
     /// it alive.
     unsafe fn new(
         driver: &'static Driver,
@@ -209,7 +207,7 @@ impl Device {
         context: Context,
         hold: Hold,
     ) -> Result<Self> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller keeps the context alive.
         let made = unsafe { Current::enter(driver, context) }.and_then(|_current| {
             let info = describe(driver, ordinal)?;
             Ok((info, driver.stream_create(sys::CU_STREAM_NON_BLOCKING)?))
@@ -244,7 +242,6 @@ impl Device {
         self.0.context
     }
 
-    /// Returns whether this is the primary context, which the CUDA runtime uses.
     pub(crate) fn is_primary(&self) -> bool {
         matches!(self.0.hold, Hold::Primary(_))
     }
@@ -257,7 +254,7 @@ impl Device {
         Stream::new(self)
     }
 
-    /// Copies elements to the device and waits.
+    /// Copies elements to new memory on the device, and waits for the copy.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], or [`Error::Driver`] if the copy fails; [`Error::Foreign`] for a type
@@ -274,8 +271,8 @@ impl Device {
         Output::new(self)
     }
 
-    /// Allocates device memory for `len` results, of the rows of a matrix or of segments. It is zero
-    /// until a reduction writes it.
+    /// Allocates device memory for `len` results, such as those of rows or segments. It is zero until a
+    /// reduction writes it.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], or [`Error::Driver`].
@@ -283,8 +280,8 @@ impl Device {
         Outputs::new(self, len)
     }
 
-    /// Returns the ordinal, in this process, of the device whose memory has an address, or `None` if the
-    /// driver knows no memory there.
+    /// Returns the ordinal, in this process, of the device that holds the memory at an address, a
+    /// `CUdeviceptr`, or `None` if the driver has no memory there.
     ///
     /// # Errors
     /// [`Error::Driver`] if the query fails.
@@ -301,8 +298,8 @@ impl Device {
         self.0.copies
     }
 
-    /// Waits, and once more if that fails and the work may still run: the driver may report an error
-    /// once while the work goes on.
+    /// Calls `wait`, and calls it again if it fails with an error after which the work may still run:
+    /// the driver may report an error once while the work continues.
     pub(crate) fn wait_out(
         &self,
         doing: &'static str,
@@ -312,14 +309,14 @@ impl Device {
             Ok(()) => return Ok(()),
             Err(error) => error,
         };
-        // After a sticky error nothing runs in the context any more.
+        // After a sticky error, nothing runs in the context.
         let ended = first.is_sticky()
             || self.call(doing, &wait).map_or_else(|again| again.is_sticky(), |()| true);
         Err(Failed { error: first, ended })
     }
 
-    /// Returns whether the calling process opened the device. In a child by `fork`, locks may be held by
-    /// threads that do not exist there, and no driver works.
+    /// Returns whether the calling process opened the device. In a forked child, locks may be held by
+    /// threads that do not exist, and no driver works.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.0.process.is_same_process()
     }
@@ -347,7 +344,7 @@ impl Device {
     /// Releases a resource. If the context cannot be entered, the device is lost or the process exits,
     /// and nothing is left to release.
     pub(crate) fn give_back(&self, call: impl FnOnce(&'static Driver) -> Result<(), CallError>) {
-        if let Err(error) = self.call("giving something back", call) {
+        if let Err(error) = self.call("releasing a resource", call) {
             log::debug!("{}", error::in_full(&error));
         }
     }
@@ -388,8 +385,8 @@ impl fmt::Debug for Device {
 impl Drop for Inner {
     fn drop(&mut self) {
         let Self { driver, context, copies, .. } = *self;
-        // SAFETY: the context is still held, every copy has been waited for, and the stream has no other
-        // user.
+        // SAFETY: the context is still held, every copy has been waited for, and nothing else uses the
+        // stream.
         let destroyed = unsafe {
             Current::enter(driver, context).and_then(|_current| driver.stream_destroy(copies))
         };
@@ -402,8 +399,8 @@ impl Drop for Inner {
 
 fn release(driver: &Driver, hold: &Hold) {
     if let Hold::Primary(ordinal) = *hold {
-        // SAFETY: `hold` stands for one `primary_ctx_retain`, and nothing created in the context under
-        // it is left, because every such object has a share of the device.
+        // SAFETY: `hold` stands for one `primary_ctx_retain`, and no object created in the context is
+        // left, because every such object holds the device.
         if let Err(error) = unsafe { driver.primary_ctx_release(ordinal) } {
             log::debug!("{error}");
         }
@@ -419,9 +416,9 @@ fn start(driver: &'static Driver, wanted: &str) -> Result<u32> {
     let count = driver.init().and_then(|()| driver.device_count());
     count.map_err(|error| match error.code {
         sys::CUDA_ERROR_NO_DEVICE => none(wanted, driver, 0),
-        // `cuInit` returns this only in a process whose parent has called it.
+        // `cuInit` returns this only in a forked child whose parent has called it.
         sys::CUDA_ERROR_NOT_INITIALIZED => Error::Forked { device: driver.name().to_owned() },
-        _ => refused(driver.name(), "starting the driver", error),
+        _ => refused(driver.name(), "initializing the driver", error),
     })
 }
 

@@ -1,7 +1,7 @@
-//! DLPack, the exchange format of array libraries such as PyTorch, CuPy and JAX for their memory.
+//! DLPack, the format in which array libraries such as PyTorch, CuPy and JAX exchange tensors.
 //!
-//! [`Buffer::from_dlpack`] reduces their tensors in place, and [`Buffer::into_dlpack`] exports a buffer
-//! to them. The structs have the layout of version 1.0 of <https://dmlc.github.io/dlpack>.
+//! [`Buffer::from_dlpack`] borrows their tensors, and [`Buffer::into_dlpack`] exports a buffer to them.
+//! The structs have the layout of version 1.0 of <https://dmlc.github.io/dlpack>.
 
 use std::{
     ffi::{c_int, c_void},
@@ -19,8 +19,8 @@ pub const CUDA_MANAGED: c_int = 13;
 /// `kDLExtDev`: memory of the simulator, which must not be taken for a GPU's.
 pub const SIMULATED: c_int = 12;
 
-/// The major version of [`ManagedTensorVersioned`] that is read and written. Minor versions have the
-/// same layout.
+/// The major version of [`ManagedTensorVersioned`] that this crate reads and writes. All its minor
+/// versions have the same layout.
 pub const MAJOR: u32 = 1;
 
 /// `DLPACK_FLAG_BITMASK_READ_ONLY`: the elements must not be written.
@@ -37,7 +37,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Returns DLPack's name of a device: [`CUDA`] or [`SIMULATED`], and its ordinal.
+    /// Returns the device's DLPack type, [`CUDA`] or [`SIMULATED`], and its ordinal.
     pub fn of(device: &GpuDevice) -> Self {
         let info = device.info();
         let device_type = if info.simulated { SIMULATED } else { CUDA };
@@ -53,12 +53,13 @@ pub struct DataType {
     pub code: u8,
     /// Bits per lane.
     pub bits: u8,
-    /// Lanes per element; 1 here.
+    /// Lanes per element; 1 for all types of this crate.
     pub lanes: u16,
 }
 
 impl DataType {
-    /// Booleans of one byte, 0 or 1. A tensor of them becomes a buffer of `u8`.
+    /// Booleans of one byte, 0 or 1. A tensor of them becomes a buffer of `u8` or of
+    /// [`Bool`](crate::Bool).
     pub const BOOL: Self = Self { code: 6, bits: 8, lanes: 1 };
 
     /// Returns the type of the elements `T`.
@@ -78,7 +79,7 @@ impl DataType {
     }
 }
 
-/// Writes NumPy's name, such as `int8` or `float32`, or an unknown code as a number.
+/// Writes NumPy's name, such as `int8` or `float32`; an unknown code is written as a number.
 impl fmt::Display for DataType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { code, bits, lanes } = self;
@@ -108,13 +109,14 @@ pub struct Tensor {
     pub dtype: DataType,
     /// Elements along each dimension.
     pub shape: *mut i64,
-    /// Distance between neighbours along each dimension, in elements; null for compact rows.
+    /// Distance between neighbours along each dimension, in elements; null for row-major order without
+    /// gaps.
     pub strides: *mut i64,
     /// Bytes from `data` to the first element.
     pub byte_offset: u64,
 }
 
-/// `DLManagedTensor`, the form without a version, which most libraries use.
+/// A tensor without a version, `DLManagedTensor` in C, which most libraries use.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ManagedTensor {
@@ -130,7 +132,7 @@ pub struct ManagedTensor {
 #[repr(C)]
 #[derive(Debug)]
 pub struct ManagedTensorVersioned {
-    /// Major and minor version. The fields below have this layout for [`MAJOR`].
+    /// Major and minor version. The fields below have this layout if the major version is [`MAJOR`].
     pub version: [u32; 2],
     /// The owner's private data.
     pub manager_ctx: *mut c_void,
@@ -142,8 +144,7 @@ pub struct ManagedTensorVersioned {
     pub dl_tensor: Tensor,
 }
 
-/// A form of DLPack's tensors that have an owner: [`ManagedTensor`] or [`ManagedTensorVersioned`]. The
-/// trait is sealed.
+/// A DLPack tensor with an owner: [`ManagedTensor`] or [`ManagedTensorVersioned`]. The trait is sealed.
 pub trait Managed: sealed::Managed {
     /// Returns the function that releases the tensor, if it has one.
     fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)>;
@@ -159,10 +160,10 @@ mod sealed {
             deleter: unsafe extern "C" fn(*mut Self),
         ) -> Self;
 
-        /// Returns the tensor of a form of a known version.
+        /// Returns the inner tensor, or an error for an unsupported version.
         ///
         /// # Safety
-        /// `managed` points to a tensor of this form, of any version.
+        /// `managed` must point to a valid tensor of type `Self`, of any version.
         unsafe fn tensor(managed: *const Self) -> Result<*const Tensor>;
 
         fn manager_ctx(&self) -> *mut c_void;
@@ -188,9 +189,10 @@ macro_rules! managed {
 
             unsafe fn tensor(managed: *const Self) -> Result<*const Tensor> {
                 let check: unsafe fn(*const Self) -> Result<()> = $check;
-                // SAFETY: the caller's contract.
+                // SAFETY: `managed` points to a valid tensor of any version.
                 unsafe { check(managed) }?;
-                // SAFETY: a tensor of this version has the layout of the struct; the caller's contract.
+                // SAFETY: `managed` points to a valid tensor. Its version has been checked, so it has
+                // the layout of this struct.
                 Ok(unsafe { &raw const (*managed).dl_tensor })
             }
 
@@ -205,23 +207,24 @@ managed!(ManagedTensor {}, |_| Ok(()));
 managed!(ManagedTensorVersioned { version: [MAJOR, 0], flags: READ_ONLY }, require_version);
 
 impl<T: Element> Buffer<T> {
-    /// Returns the elements of another library's tensor, in row-major order. Its deleter is called when
-    /// the buffer, its clones and the reductions that read it have been dropped.
+    /// Returns a buffer over the elements of another library's tensor, in row-major order. The tensor's
+    /// deleter is called after the buffer, its clones and the reductions that read them have been
+    /// dropped.
     ///
     /// # Errors
-    /// [`Error::Foreign`] for a tensor of another device or type, one whose rows are not compact, one at
-    /// an address that is not aligned for its elements, and one of a major version other than [`MAJOR`].
-    /// The caller still owns the tensor then.
+    /// [`Error::Foreign`] for a tensor of another device or type, for one that is not contiguous in
+    /// row-major order, for an address that is not aligned for the elements, and for a major version
+    /// other than [`MAJOR`]. The caller then still owns the tensor.
     ///
     /// # Safety
-    /// - `managed` must point to a valid DLPack tensor of this form that the caller alone owns.
-    ///   Ownership passes to the buffer if this returns `Ok`.
-    /// - Its deleter must be callable on any thread.
+    /// - `managed` must point to a valid tensor of type `M` that the caller alone owns. Ownership passes
+    ///   to the buffer if this returns `Ok`.
+    /// - The tensor's deleter must be callable on any thread.
     /// - The elements must be readable and not change, as for [`from_raw_parts`](Self::from_raw_parts).
-    ///   Writes that its library has enqueued must be complete, or the stream on which the elements are
-    ///   reduced must wait for them.
+    ///   Writes that the other library has enqueued must be complete, or the stream on which the
+    ///   elements are reduced must wait for them.
     pub unsafe fn from_dlpack<M: Managed>(device: &GpuDevice, managed: *mut M) -> Result<Self> {
-        // SAFETY: the caller's contract.
+        // SAFETY: `managed` points to a valid tensor.
         let (tensor, layout) = unsafe { tensor_of::<T, M>(device, managed) }?;
         let Layout { shape, strides, .. } = &layout;
         if !layout.is_compact() {
@@ -230,40 +233,40 @@ impl<T: Element> Buffer<T> {
                  first, as `contiguous()` or `ascontiguousarray` do"
             )));
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller owns the tensor, whose elements are readable and do not change.
         unsafe { Self::of_layout(device, managed, &*tensor, &layout) }
     }
 
-    /// Returns the elements and the layout of a tensor with any strides above zero, such as a transposed
-    /// tensor or a slice; otherwise as [`from_dlpack`](Self::from_dlpack). The buffer extends from the
-    /// tensor's first element to its last one, including the elements between them that belong to
-    /// others. [`view_strided`](Self::view_strided) with the layout is the [`View`](crate::View) of the
-    /// tensor's own elements.
+    /// Returns the elements and the layout of a tensor, like [`from_dlpack`](Self::from_dlpack), but
+    /// allows any positive strides, such as those of a transposed tensor or a slice. The buffer extends
+    /// from the tensor's first element to its last one, including elements between them that are not the
+    /// tensor's. [`view_strided`](Self::view_strided) with the layout's shape and strides returns a
+    /// [`View`](crate::View) of the tensor's own elements.
     ///
     /// # Errors
-    /// As [`from_dlpack`](Self::from_dlpack), except for rows that are not compact; and
-    /// [`Error::Foreign`] for strides of zero, as of an expanded tensor, and for strides below zero.
+    /// The errors of [`from_dlpack`](Self::from_dlpack), except that gaps and any order of the axes are
+    /// allowed. [`Error::Foreign`] for strides below zero, and of zero, as in an expanded tensor.
     ///
     /// # Safety
-    /// As [`from_dlpack`](Self::from_dlpack), for all elements of the buffer: those that do not belong
-    /// to the tensor must not change either while something reads them. A reduction of the view reads
-    /// only the tensor's own.
+    /// The conditions of [`from_dlpack`](Self::from_dlpack) must hold for all elements of the buffer,
+    /// also for those that are not the tensor's. A reduction of the view reads only the tensor's own
+    /// elements.
     pub unsafe fn from_dlpack_strided<M: Managed>(
         device: &GpuDevice,
         managed: *mut M,
     ) -> Result<(Self, Layout)> {
-        // SAFETY: the caller's contract.
+        // SAFETY: `managed` points to a valid tensor.
         let (tensor, layout) = unsafe { tensor_of::<T, M>(device, managed) }?;
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller owns the tensor; all elements of the buffer are readable and constant.
         let buffer = unsafe { Self::of_layout(device, managed, &*tensor, &layout) }?;
         Ok((buffer, layout))
     }
 
-    /// Returns everything from the first element of a layout to its last one.
+    /// Returns a buffer from the first element of a layout to its last one.
     ///
     /// # Safety
-    /// As [`from_dlpack_strided`](Self::from_dlpack_strided); `tensor` must be that of `managed`, and
-    /// have the layout.
+    /// The conditions of [`from_dlpack_strided`](Self::from_dlpack_strided) must hold. `tensor` must be
+    /// the inner tensor of `managed`, and `layout` its layout.
     unsafe fn of_layout<M: Managed>(
         device: &GpuDevice,
         managed: *mut M,
@@ -279,8 +282,8 @@ impl<T: Element> Buffer<T> {
         })?;
         let address = (tensor.data.addr() as u64).wrapping_add(tensor.byte_offset);
         crate::buffer::require_aligned::<T>(address, len)?;
-        // SAFETY: the caller's contract. The address has been checked, so that this does not fail, which
-        // would drop the owner.
+        // SAFETY: the caller owns the tensor, whose elements are readable and constant. Address and size
+        // have been checked, so `from_raw_parts` does not fail, which would call the deleter.
         unsafe { Self::from_raw_parts(device, address, len, Owned(managed)) }
     }
 
@@ -303,12 +306,12 @@ pub struct Layout {
     pub dtype: DataType,
     /// Elements along each dimension.
     pub shape: Vec<usize>,
-    /// Distance between neighbours along each dimension, in elements; as many as lengths.
+    /// Distance between neighbours along each dimension, in elements.
     pub strides: Vec<usize>,
 }
 
 impl Layout {
-    /// Returns the layout of rows without gaps between them.
+    /// Returns the layout of row-major order without gaps.
     pub fn compact(dtype: DataType, shape: Vec<usize>) -> Self {
         let strides = compact(&shape);
         Self { dtype, shape, strides }
@@ -335,7 +338,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Returns whether the rows have no gaps, so that the elements are contiguous in row-major order.
+    /// Returns whether the elements are contiguous in row-major order.
     pub fn is_compact(&self) -> bool {
         let Self { shape, strides, .. } = self;
         let mut steps = shape.iter().zip(strides.iter().zip(compact(shape)));
@@ -344,8 +347,8 @@ impl Layout {
         shape.contains(&0) || shape.len() == strides.len() && fits
     }
 
-    /// Returns the bytes from the first element to the end of the last one, or `None` if strides are
-    /// missing or the number overflows.
+    /// Returns the number of bytes from the first element to the end of the last one, or `None` on
+    /// overflow or if the numbers of strides and lengths differ.
     pub fn bytes(&self) -> Option<usize> {
         let Self { dtype: DataType { bits, lanes, .. }, shape, strides } = self;
         let element = usize::from(*bits).div_ceil(8).checked_mul((*lanes).into())?;
@@ -374,9 +377,9 @@ fn compact(shape: &[usize]) -> Vec<usize> {
 /// # DLPack
 /// The bytes are exported with the type and layout that the caller gives them.
 impl Buffer<u8> {
-    /// Exports the bytes as a tensor of this layout, as [`into_dlpack`](Self::into_dlpack) does. The
-    /// host does not wait: the tensor must be read on a stream that
-    /// [waits](crate::Stream::wait_for_elements) for the elements, after their writes.
+    /// Exports the bytes as a tensor of this layout, like [`into_dlpack`](Self::into_dlpack). The host
+    /// does not wait: the tensor must be read on a stream that [waits](crate::Stream::wait_for_elements)
+    /// for the elements.
     ///
     /// ```
     /// use warpfold::{Device, Selection, dlpack::{DataType, Layout, ManagedTensor}};
@@ -392,20 +395,20 @@ impl Buffer<u8> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Foreign`] for a layout that is not inside the bytes.
+    /// [`Error::Foreign`] for a layout that exceeds the bytes.
     pub fn into_dlpack_as<M: Managed>(self, layout: Layout) -> Result<*mut M> {
         if layout.bytes().is_none_or(|bytes| bytes > self.len()) {
             let Layout { shape, strides, dtype } = layout;
             let reason = format!(
-                "a tensor of {dtype} of the shape {shape:?} and the strides {strides:?}, and {} bytes; \
-                 give as many strides as lengths, and more bytes",
+                "a tensor of {dtype} of the shape {shape:?} and the strides {strides:?} exceeds its {} \
+                 bytes; give as many strides as lengths, and more bytes",
                 self.len()
             );
             return Err(Error::Foreign { what: "layout", reason });
         }
         let Layout { dtype, shape, strides } = layout;
-        // Numbers of a layout inside the buffer fit; those of an empty tensor may not, and do not
-        // matter.
+        // Lengths and strides inside the buffer fit into `i64`. Those of an empty tensor may not fit,
+        // but are unused.
         let numbers = |counts: Vec<usize>| -> Vec<i64> {
             counts.into_iter().map(|count| i64::try_from(count).unwrap_or(i64::MAX)).collect()
         };
@@ -414,14 +417,14 @@ impl Buffer<u8> {
 }
 
 impl<T: Plain> Buffer<T> {
-    /// Returns a tensor in the buffer's memory. Without strides, its rows are compact.
+    /// Returns a tensor over the buffer's memory. If `strides` is empty, it is in row-major order.
     fn into_tensor<M: Managed>(self, dtype: DataType, shape: Vec<i64>, strides: Vec<i64>) -> *mut M {
         let data = ptr::without_provenance_mut(self.as_device_ptr() as usize);
         let device = Device::of(self.device());
         let ndim = shape.len() as c_int;
-        // The tensor points to the numbers, so they live with the buffer at a fixed address.
+        // The tensor points to the shape and strides, so these live with the buffer at a fixed address.
         let context = Box::into_raw(Box::new(ManagerContext { shape, strides, _buffer: self }));
-        // SAFETY: the box has just been made, lives until the deleter is called, and only the tensor
+        // SAFETY: the box was just created, lives until the deleter is called, and only the tensor
         // refers to it.
         let ManagerContext { shape, strides, .. } = unsafe { &mut *context };
         let (shape, strides) = (
@@ -442,19 +445,18 @@ struct ManagerContext<T> {
 /// # Safety
 /// `managed` must come from `Buffer<T>::into_tensor`, and this must be called once.
 unsafe extern "C" fn delete<M: Managed, T>(managed: *mut M) {
-    // SAFETY: both boxes were leaked there; the caller's contract.
+    // SAFETY: `into_tensor` leaked both boxes, and the caller calls this once.
     unsafe {
         let managed = Box::from_raw(managed);
         drop(Box::from_raw(managed.manager_ctx().cast::<ManagerContext<T>>()));
     }
 }
 
-/// A tensor whose deleter is called on drop.
 struct Owned<M: Managed>(*mut M);
 
 // SAFETY: the tensor is only accessed to call its deleter, which may happen on any thread.
 unsafe impl<M: Managed> Send for Owned<M> {}
-// SAFETY: as above; a shared reference gives no access.
+// SAFETY: a shared reference gives no access to the tensor.
 unsafe impl<M: Managed> Sync for Owned<M> {}
 
 impl<M: Managed> Drop for Owned<M> {
@@ -475,25 +477,25 @@ fn refused(reason: String) -> Error {
 /// # Safety
 /// `tensor` must point to a tensor of any version.
 unsafe fn require_version(tensor: *const ManagedTensorVersioned) -> Result<()> {
-    // SAFETY: the version has the same offset in all versions; the caller's contract.
+    // SAFETY: `tensor` points to a tensor, and all versions store the version at the same offset.
     let [major, minor] = unsafe { (*tensor).version };
     if major == MAJOR {
         return Ok(());
     }
-    Err(refused(format!("its version is {major}.{minor}; it must be {MAJOR} and any minor one")))
+    Err(refused(format!("its version is {major}.{minor}; it must be {MAJOR} with any minor version")))
 }
 
-/// Returns the tensor of a form, and its layout.
+/// Returns the inner tensor and its layout.
 ///
 /// # Safety
-/// `managed` must point to a valid tensor of this form, of any version.
+/// `managed` must point to a valid tensor of type `M`, of any version.
 unsafe fn tensor_of<T: Element, M: Managed>(
     device: &GpuDevice,
     managed: *const M,
 ) -> Result<(*const Tensor, Layout)> {
-    // SAFETY: the caller's contract.
+    // SAFETY: `managed` points to a valid tensor.
     let tensor = unsafe { M::tensor(managed) }?;
-    // SAFETY: likewise.
+    // SAFETY: the shape and the strides of a valid tensor have one number for each dimension.
     let layout = unsafe { layout_of::<T>(device, &*tensor) }.map_err(refused)?;
     Ok((tensor, layout))
 }
@@ -517,26 +519,28 @@ unsafe fn layout_of<T: Element>(device: &GpuDevice, tensor: &Tensor) -> Result<L
     let (has, needs) = (tensor.dtype, DataType::of::<T>());
     let bytes = if has == DataType::BOOL { DataType::of::<u8>() } else { has };
     if bytes != needs {
-        return Err(format!("its elements are {has}; this is a buffer of {needs}"));
+        return Err(format!("its elements are {has}, but the buffer is of {needs}"));
     }
-    let dimensions =
-        usize::try_from(tensor.ndim).map_err(|_| format!("it has {} dimensions", tensor.ndim))?;
+    let dimensions = usize::try_from(tensor.ndim)
+        .map_err(|_| format!("it has {} dimensions; give 0 or more", tensor.ndim))?;
     let numbers = |start: *mut i64| {
         if dimensions == 0 || start.is_null() {
             return &[][..];
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller promises one number for each dimension.
         unsafe { slice::from_raw_parts(start, dimensions) }
     };
     let (shape, strides) = (numbers(tensor.shape), numbers(tensor.strides));
     if shape.len() != dimensions {
-        return Err(format!("it has {dimensions} dimensions and no shape"));
+        return Err(format!("it has {dimensions} dimensions but no shape; give a length for each"));
     }
     let counts: Option<Vec<_>> = shape.iter().map(|&count| usize::try_from(count).ok()).collect();
     let counts = counts.filter(|counts| {
         counts.iter().try_fold(1, |len: usize, &count| len.checked_mul(count)).is_some()
     });
-    let counts = counts.ok_or_else(|| format!("its shape is {shape:?}; it must be of counts"))?;
+    let counts = counts.ok_or_else(|| {
+        format!("its shape is {shape:?}; lengths must be 0 or more, and their product must not overflow")
+    })?;
     let mut layout = Layout::compact(has, counts);
     if !strides.is_empty() {
         layout.take_steps(strides)?;
@@ -565,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_compact_without_gaps_and_in_order() {
+    fn is_compact_requires_row_major_order_without_gaps() {
         for (shape, strides, expected) in [
             (&[2, 3][..], &[3, 1][..], true),
             (&[2, 3], &[1, 2], false),
@@ -583,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn strides_are_above_zero_where_somebody_steps() {
+    fn nonpositive_strides_are_rejected() {
         let layout = |shape: &[usize], strides: &[i64]| {
             let mut layout = Layout::compact(DataType::of::<f32>(), shape.to_vec());
             layout.take_steps(strides).map(|()| layout.strides)

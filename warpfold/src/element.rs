@@ -10,12 +10,12 @@ use crate::{Device, Result, Within, names::Dtype};
 
 /// A type that a [`Buffer`](crate::Buffer) can hold: plain data of any size but 0.
 ///
-/// It is implemented for every [`Pod`] type, a type without padding whose values may have any bits.
-/// bytemuck derives that for `#[repr(C)]` structs. The library's operations reduce [`Element`]s, a
-/// program's [own](crate::custom) all others.
+/// It is implemented for every [`Pod`] type: a type without padding for which all bits are valid.
+/// bytemuck derives that for `#[repr(C)]` structs. The library's operations reduce [`Element`]s;
+/// [custom](crate::custom) operations reduce any plain type.
 ///
 /// ```compile_fail,E0277
-/// // A `bool` may not have any bits; `warpfold::Bool` may.
+/// // Not all bits are a valid `bool`; all are a valid `warpfold::Bool`.
 /// let device = warpfold::Device::open(warpfold::Selection::Sim)?;
 /// device.upload(&[true, false])?;
 /// # Ok::<(), warpfold::Error>(())
@@ -25,8 +25,7 @@ pub trait Plain: Pod + Debug + Send + Sync {}
 impl<T: Pod + Debug + Send + Sync> Plain for T {}
 
 /// A type that the library's operations reduce: `i8`, `u8`, `i16`, `u16`, `i32`, `u32`, `i64`, `u64`,
-/// [`f16`](struct@f16), [`bf16`], `f32` or `f64`; or [`Bool`](crate::Bool), which is reduced as bytes
-/// are.
+/// [`f16`](struct@f16), [`bf16`], `f32` or `f64`; or [`Bool`](crate::Bool), which is reduced like `u8`.
 ///
 /// The trait is sealed, because the library has kernels for these types only.
 ///
@@ -39,15 +38,15 @@ impl<T: Pod + Debug + Send + Sync> Plain for T {}
 /// }
 /// ```
 pub trait Element: sealed::Element + Plain + PartialOrd {
-    /// The type of sums and of their additions: `i64` for signed integers, `u64` for unsigned ones,
-    /// `f32` for [`f16`](struct@f16) and [`bf16`], and `f32` and `f64` for themselves.
+    /// The type of sums, in which the kernels also add: `i64` for signed integers, `u64` for unsigned
+    /// ones, `f32` for [`f16`](struct@f16) and [`bf16`], and `f32` and `f64` for themselves.
     type Sum: Element<Sum = Self::Sum>;
 }
 
 /// An element that has bitwise operations: an [`Integer`] or a [`Bool`](crate::Bool).
 pub trait Bits: Element {}
 
-/// An integer element, which also has a wrapping sum in its own type.
+/// An integer element. It also has a wrapping sum in its own type.
 pub trait Integer: Bits {}
 
 /// A floating-point element.
@@ -56,7 +55,7 @@ pub trait Float: Element {}
 /// The result of a reduction in an [`Output`](crate::Output): [`Plain`] data, such as an [`Element`]; a
 /// [`Located`] element; [`Ends`]; a [`Spread`]; or the count and sum [`Within`] an interval.
 ///
-/// The trait is sealed, as [`Element`] is:
+/// The trait is sealed, like [`Element`]:
 ///
 /// ```compile_fail,E0277
 /// impl warpfold::Outcome for String {}
@@ -88,8 +87,7 @@ pub struct Ends<T> {
     pub max: T,
 }
 
-/// Mean and variance of the elements. In device memory these are the two numbers, both NaN if there are
-/// no elements.
+/// Mean and variance of the elements. In device memory, both are NaN if there are no elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C)]
 pub struct Spread {
@@ -105,8 +103,8 @@ impl Spread {
         self.variance.sqrt()
     }
 
-    /// Returns the variance estimated from a sample of `n` elements: the sum of the squared distances
-    /// over n − 1. NaN for one element.
+    /// Returns the variance estimated from a sample, where `n` is the number of the elements: the sum of
+    /// the squared distances divided by n − 1. It is NaN for one element.
     pub fn sample_variance(&self, n: u64) -> f64 {
         let n = n as f64;
         self.variance * (n / (n - 1.0))
@@ -115,16 +113,16 @@ impl Spread {
 
 pub(crate) const RESULT_WORDS: usize = MOST_OUTPUT_BYTES as usize / size_of::<u64>();
 
-/// The words that a kernel writes: a result from the first byte on, or an index and then the element.
+/// The words of a result: the value from the first byte on, or an index followed by the element.
 pub(crate) type Words = [u64; RESULT_WORDS];
 
 fn value_at<T: Pod>(words: &[u64], start: usize) -> T {
-    // Hosts of GPUs have the byte order of the kernels.
+    // GPUs are little-endian, and so are their hosts.
     let bytes: &[u8] = bytemuck::cast_slice(words);
     bytemuck::pod_read_unaligned(&bytes[start..start + size_of::<T>()])
 }
 
-/// Returns a word whose lowest bits are those of an element of at most 8 bytes.
+/// Returns a word with the bits of an element of at most 8 bytes in its lowest bits.
 pub(crate) fn word_of<T: Pod>(element: T) -> u64 {
     let mut word = 0;
     bytemuck::bytes_of_mut(&mut word)[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&element));
@@ -145,8 +143,8 @@ pub(crate) mod sealed {
         /// The type of L1 norms in device memory.
         type Magnitudes: super::Element;
         const DTYPE: Dtype;
-        /// Converts to double precision, with rounding. It is not a method, so that it cannot hide one
-        /// of the caller's.
+        /// Converts to `f64`, rounding to nearest. This is not a method, because a method could shadow
+        /// one of the caller's.
         const TO_F64: fn(Self) -> f64;
         /// Adds two values; integers wrap around.
         const ADD: fn(Self, Self) -> Self;
@@ -155,13 +153,13 @@ pub(crate) mod sealed {
     pub trait Outcome {
         fn from_words(words: Words) -> Self;
 
-        /// Bytes per result in device memory.
+        /// Size of a result in device memory, in bytes.
         const BYTES: u64;
 
         /// Copies contiguous results to the host.
         ///
         /// # Safety
-        /// `len` results at the address of the device must be readable, and no enqueued work may write
+        /// `len` results at `address` on the device must be readable, and no enqueued work may write
         /// them.
         unsafe fn copy_out(device: &Device, address: u64, len: usize) -> Result<Vec<Self>>
         where
@@ -170,7 +168,7 @@ pub(crate) mod sealed {
 }
 
 impl Dtype {
-    /// Returns half a unit in the last place of 1 in the sum's type, if that is a float.
+    /// Returns the unit roundoff of the type of sums, half an ulp of 1, or `None` for an integer type.
     pub(crate) fn sum_roundoff(self) -> Option<f64> {
         match self {
             Self::F16 | Self::Bf16 | Self::F32 => Some(f64::from(f32::EPSILON) / 2.0),
@@ -188,7 +186,7 @@ impl<T: Plain> sealed::Outcome for T {
     const BYTES: u64 = size_of::<T>() as u64;
 
     unsafe fn copy_out(device: &Device, address: u64, len: usize) -> Result<Vec<Self>> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller promises `len` readable results, which are of type `T`.
         unsafe { device.copy_out(address, len) }
     }
 }
@@ -201,7 +199,7 @@ impl<T: Element> sealed::Outcome for Located<T> {
     const BYTES: u64 = OUTPUT_BYTES;
 
     unsafe fn copy_out(device: &Device, address: u64, len: usize) -> Result<Vec<Self>> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller promises `len` readable results, each of two words.
         let words = unsafe { device.copy_out::<u64>(address, 2 * len) }?;
         let results = words.chunks_exact(2);
         Ok(results.map(|words| Self { value: value_at(&words[1..], 0), index: words[0] }).collect())
@@ -216,7 +214,7 @@ impl<T: Element> sealed::Outcome for Ends<T> {
     const BYTES: u64 = 2 * size_of::<T>() as u64;
 
     unsafe fn copy_out(device: &Device, address: u64, len: usize) -> Result<Vec<Self>> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller promises `len` readable results, each of two elements.
         let elements = unsafe { device.copy_out::<T>(address, 2 * len) }?;
         Ok(elements.chunks_exact(2).map(|ends| Self { min: ends[0], max: ends[1] }).collect())
     }
@@ -230,7 +228,7 @@ impl sealed::Outcome for Spread {
     const BYTES: u64 = OUTPUT_BYTES;
 
     unsafe fn copy_out(device: &Device, address: u64, len: usize) -> Result<Vec<Self>> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller promises `len` readable results, each of two numbers.
         let numbers = unsafe { device.copy_out::<f64>(address, 2 * len) }?;
         let spreads = numbers.chunks_exact(2);
         Ok(spreads.map(|spread| Self { mean: spread[0], variance: spread[1] }).collect())
@@ -245,7 +243,7 @@ impl<S: Element> sealed::Outcome for Within<S> {
     const BYTES: u64 = 4 * size_of::<u64>() as u64;
 
     unsafe fn copy_out(device: &Device, address: u64, len: usize) -> Result<Vec<Self>> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller promises `len` readable results, each of four words.
         let words = unsafe { device.copy_out::<u64>(address, 4 * len) }?;
         let of = |words: &[u64]| Self { count: words[0], sum: value_at(&words[1..], 0), rest: words[2] };
         Ok(words.chunks_exact(4).map(of).collect())
@@ -268,7 +266,7 @@ macro_rules! elements {
     )*
 
         impl Dtype {
-            /// Returns the bytes of one element.
+            /// Returns the size of an element in bytes.
             pub const fn size(self) -> usize {
                 match self {
                     $(Self::$dtype => size_of::<$ty>(),)*
@@ -321,9 +319,9 @@ floats!(f16 bf16 f32 f64);
 mod tests {
     use super::{sealed::Outcome as _, *};
 
-    /// Added to 1, the roundoff is lost; anything larger is not.
+    /// Adding the roundoff to 1 changes nothing; adding the next larger number does.
     #[test]
-    fn a_roundoff_is_the_most_that_a_sum_loses() {
+    fn sum_roundoff_is_half_an_ulp_of_one() {
         let of = |dtype: Dtype| dtype.sum_roundoff();
         for in_singles in [Dtype::F16, Dtype::Bf16, Dtype::F32] {
             let lost = of(in_singles).unwrap() as f32;
@@ -335,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_read_as_the_type_says() {
+    fn from_words_decodes_each_outcome_type() {
         let words = |first, second| [first, second, 3, 4, 5, 6, 7, 8];
         assert_eq!(i8::from_words(words(0xff, 1)), -1);
         assert_eq!(f16::from_words(words(0xdead_3c00, 1)), f16::ONE);

@@ -1,19 +1,19 @@
-//! Errors, each displayed in one line, with their causes as [`source`](std::error::Error::source).
+//! Errors, each displayed in one line; their causes are their [`source`](std::error::Error::source)s.
 
 use std::{error::Error as StdError, fmt};
 
 use warpfold_driver::{CallError, DriverError, PtxError};
 
-use crate::arch::Arch;
+use warpfold_ptx::Arch;
 
 /// Result of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The error of every call of this crate.
+/// The error type of all calls of this crate.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no CUDA driver in this process.
+    /// No CUDA driver can be loaded.
     NoDriver {
         /// The failure to load the driver.
         source: DriverError,
@@ -25,7 +25,7 @@ pub enum Error {
         /// The available devices.
         offered: String,
     },
-    /// The process was forked after its parent had used a device, which a child cannot use.
+    /// The process is a forked child, which cannot use a device that its parent has used.
     Forked {
         /// The name of the device, or of a driver that does not start in a child.
         device: String,
@@ -55,18 +55,18 @@ pub enum Error {
     OutOfMemory {
         /// The name of the device.
         device: String,
-        /// The number of bytes that were to be allocated.
+        /// The number of bytes to allocate.
         bytes: u64,
         /// The driver's error.
         source: Box<CallError>,
     },
-    /// There is no PTX of an operation and type for a device.
+    /// There is no PTX for this operation, element type and device.
     PtxMissing {
-        /// The operation and type, as in the name of the file.
+        /// The operation and type, as in the name of the PTX file.
         name: String,
         /// The device's compute capability, major and minor.
         device: (u32, u32),
-        /// The reason.
+        /// The reason why there is no PTX.
         source: Box<dyn StdError + Send + Sync>,
     },
     /// The driver rejects a kernel's PTX.
@@ -75,10 +75,10 @@ pub enum Error {
         origin: String,
         /// The defect.
         reason: String,
-        /// The driver's error, if it has seen the PTX.
+        /// The driver's error, if the driver has seen the PTX.
         source: Option<Box<PtxError>>,
     },
-    /// A kernel has other parameters than the library passes.
+    /// The parameters of a kernel differ from the arguments that the library passes.
     WrongParameters {
         /// The origin of the PTX.
         origin: String,
@@ -89,54 +89,55 @@ pub enum Error {
         /// The arguments that the library passes.
         passes: String,
     },
-    /// An object is used with another device than its own.
+    /// An object is used with a device other than its own.
     OtherDevice {
         /// The kind of object.
         what: &'static str,
         /// The device that the object belongs to.
         has: String,
-        /// The device that it is used with.
+        /// The device with which the object is used.
         needs: String,
     },
-    /// There are more elements than one reduction takes.
+    /// There are more elements than one reduction supports.
     TooManyElements {
-        /// Elements of the buffer.
+        /// The number of elements.
         n: u64,
-        /// The most elements of a reduction.
+        /// The maximum number of elements of a reduction.
         most: u64,
     },
     /// A count in device memory exceeds the number of elements.
     CountTooLarge {
         /// The count.
         count: u64,
-        /// Elements of the buffer.
+        /// The number of elements in the buffer.
         len: u64,
     },
-    /// The extreme of no elements does not exist.
+    /// A single result in device memory was requested for an empty input, and would not be 0. In a
+    /// [`Group`](crate::Group), an empty input is an error for every operation of the library.
     NoElements {
         /// The name of the operation.
         what: &'static str,
     },
-    /// A slice is not inside its buffer.
+    /// A slice is outside its buffer.
     OutOfBounds {
         /// The first element of the slice.
         start: usize,
         /// One past the last element of the slice.
         end: usize,
-        /// Elements of the buffer.
+        /// The number of elements in the buffer.
         len: usize,
     },
-    /// A buffer does not have such rows, or they cannot be reduced this way.
+    /// A buffer cannot be divided into rows of this length, or its rows cannot be reduced by this call.
     Rows {
         /// The problem, the allowed values, and the remedy.
         reason: String,
     },
-    /// An array does not have such an axis, or cannot be reduced along it this way.
+    /// An array does not have the axis, or cannot be reduced along the axis by this call.
     Axis {
         /// The problem, the allowed values, and the remedy.
         reason: String,
     },
-    /// A buffer does not have such a view, or it cannot be reduced along these axes this way.
+    /// A buffer does not contain the view, or the view cannot be reduced along the axes by this call.
     View {
         /// The problem, the allowed values, and the remedy.
         reason: String,
@@ -148,39 +149,40 @@ pub enum Error {
         /// The problem, the allowed values, and the remedy.
         reason: String,
     },
-    /// Offsets describe no segments, or the segments cannot be reduced this way.
+    /// Offsets are not valid for segments, or the segments cannot be reduced by this call.
     Segments {
         /// The problem, the allowed values, and the remedy.
         reason: String,
     },
-    /// Values cannot be reduced by these keys, or there are more runs than room.
+    /// Values cannot be reduced by these keys, or there are more runs than the outputs have room for.
     Runs {
         /// The problem, the allowed values, and the remedy.
         reason: String,
     },
-    /// The elements of two buffers do not pair up, or cannot be reduced this way.
+    /// The elements of two buffers do not pair up, or cannot be reduced by this call.
     Pairs {
         /// The problem, the allowed values, and the remedy.
         reason: String,
     },
-    /// An interval has an end that is NaN, or cannot be reduced this way.
+    /// An interval has a bound that is NaN, or cannot be reduced by this call.
     Interval {
         /// The problem, the allowed values, and the remedy.
         reason: String,
     },
-    /// The k of a top-k is not possible, or not for this input.
+    /// Top-k does not support this k, or does not support it for this input.
     TopK {
         /// The problem, the allowed values, and the remedy.
         reason: String,
     },
     /// Reading from a source failed.
     Source {
-        /// Number of elements read before.
+        /// The number of elements read before the failure.
         at: u64,
         /// The system's error.
         source: std::io::Error,
     },
-    /// Elements cannot be streamed through such buffers.
+    /// Elements cannot be [streamed](crate::Reducer::stream) through this number or size of buffers, or
+    /// by this number of threads.
     Ring {
         /// The problem, the allowed values, and the remedy.
         reason: String,
@@ -190,7 +192,7 @@ pub enum Error {
         /// The problem, the allowed values, and the remedy.
         reason: String,
     },
-    /// Processes do not find each other, or do not make the same calls.
+    /// Processes fail to connect, or make different calls.
     World {
         /// The problem, the allowed values, and the remedy.
         reason: String,
@@ -200,21 +202,22 @@ pub enum Error {
         /// The problem and the remedy.
         reason: String,
     },
-    /// Foreign memory cannot be reduced in place.
+    /// Memory of another owner cannot be used in place, or bytes cannot be elements of the type.
     Foreign {
         /// The kind of object.
         what: &'static str,
         /// The problem and the allowed values.
         reason: String,
     },
-    /// An earlier use of an object failed and may still be running.
+    /// The object cannot be used any more, because an earlier use of it failed and may still be running,
+    /// or, for a `World`, because one of its processes has ended.
     Lost {
         /// The kind of object.
         what: &'static str,
         /// The failure and the remedy.
         reason: String,
     },
-    /// No kernel has such a launch. Only the test suite chooses launches.
+    /// No kernel supports the chosen launch. Only the test suite chooses launches.
     #[doc(hidden)]
     Choice {
         /// The problem and the allowed values.
@@ -244,7 +247,7 @@ impl fmt::Display for Error {
                 write!(f, "{device}: {doing} failed with {}", source.name)
             }
             Self::OutOfMemory { device, bytes, .. } => {
-                write!(f, "{device} has no {bytes} bytes free; reduce fewer elements at a time")
+                write!(f, "{device} does not have {bytes} bytes free; reduce fewer elements at a time")
             }
             Self::PtxMissing { name, device: (major, minor), .. } => {
                 write!(f, "no PTX of {name} for {}", Arch::new(*major, *minor))
@@ -256,17 +259,17 @@ impl fmt::Display for Error {
                  version of warpfold"
             ),
             Self::OtherDevice { what, has, needs } => {
-                write!(f, "the {what} belongs to {has}, and is used with {needs}; make it there")
+                write!(f, "expected the {what} on {needs}, not on {has}; use one device for both")
             }
             Self::TooManyElements { n, most } => {
                 write!(f, "{n} elements; a reduction takes at most {most}; reduce slices of the buffer")
             }
             Self::CountTooLarge { count, len } => {
-                write!(f, "the count in device memory is {count}; the buffer has {len} elements")
+                write!(f, "the count in device memory is {count}, but the buffer has {len} elements")
             }
-            Self::Source { at, .. } => write!(f, "the source fails behind {at} elements"),
+            Self::Source { at, .. } => write!(f, "the source failed after {at} elements"),
             Self::NoElements { what } => {
-                write!(f, "the {what} of no elements is asked for; give at least one")
+                write!(f, "the {what} of no elements is undefined; give at least one")
             }
             Self::OutOfBounds { start, end, len } => {
                 write!(f, "elements {start} to {end} of a buffer that has {len}; end at {len} at most")
@@ -308,7 +311,7 @@ impl StdError for Error {
 }
 
 impl Error {
-    /// Returns whether the device is lost, so that nothing runs there any more.
+    /// Returns whether the device is lost, so that nothing runs on it any more.
     pub(crate) fn is_sticky(&self) -> bool {
         match self {
             Self::Driver { source, .. } | Self::OutOfMemory { source, .. } => source.is_sticky(),
@@ -318,7 +321,7 @@ impl Error {
 }
 
 /// Escapes the characters in another process's text that end a line or control a terminal, and shortens
-/// it to about a line.
+/// the text to about a line.
 #[cfg(feature = "world")]
 pub(crate) fn in_one_line(text: &str) -> String {
     const MOST: usize = 1000;
@@ -333,7 +336,7 @@ pub(crate) fn in_one_line(text: &str) -> String {
     if text.chars().nth(MOST).is_some() { line + "…" } else { line }
 }
 
-/// Returns an error and its causes in one line.
+/// Formats an error and its causes in one line.
 pub(crate) fn in_full(error: &dyn StdError) -> String {
     let (mut line, mut cause) = (error.to_string(), error.source());
     while let Some(error) = cause {

@@ -13,11 +13,11 @@ use crate::{
     tuning::{Blocks, Choice, Shape},
 };
 
-/// Most elements of one reduction.
+/// Maximum number of elements of one reduction.
 pub const MAX_ELEMENTS: u64 = 1 << 35;
 
 /// Returns the number of elements of an array of this shape, or `None` on overflow. A shape that
-/// contains a 0 has none, however large its other lengths are.
+/// contains a 0 has no elements, however large its other lengths are.
 pub(crate) fn elements_of(shape: &[usize]) -> Option<usize> {
     if shape.contains(&0) {
         return Some(0);
@@ -26,7 +26,7 @@ pub(crate) fn elements_of(shape: &[usize]) -> Option<usize> {
 }
 
 const GROUP_BYTES: u64 = reducer::GROUP_BYTES as u64;
-/// Tiles have a multiple of this number of groups: one for each lane of a warp.
+/// Tile sizes are multiples of this number of groups: one group for each lane of a warp.
 const TILE_STEP: u64 = WARP_SIZE as u64;
 
 const fn fits(sizes: &[u32], largest: u32) -> bool {
@@ -50,13 +50,13 @@ pub(crate) struct Extent {
     head: u64,
     groups: u64,
     tail: u64,
-    /// Elements per group; 1 if elements are loaded one by one.
+    /// Elements per 16-byte group; 1 if elements are loaded one by one.
     lanes: u64,
 }
 
 impl Extent {
-    /// Returns the extent of `n` elements of `size` bytes at an address, which is a multiple of `size`
-    /// if that divides the bytes of a group.
+    /// Returns the extent of `n` elements of `size` bytes at `address`. If `size` divides 16, the
+    /// address must be a multiple of `size`.
     pub(crate) fn of(address: u64, n: u64, size: u64) -> Self {
         if !in_groups(size) {
             return Self { head: 0, groups: n, tail: 0, lanes: 1 };
@@ -68,15 +68,15 @@ impl Extent {
     }
 
     /// Returns the extent of two inputs of `n` elements of 1, 2, 4 or 8 bytes at these addresses. Groups
-    /// begin at the 16-byte boundaries of the first input. If those of the second one are shifted, all
-    /// aligned groups that overlap with its part are inside of it.
+    /// begin at the 16-byte boundaries of the first input. If the second is aligned differently, kernels
+    /// load its aligned groups that overlap the first input's; all of these are inside the second input.
     pub(crate) fn of_pairs([first, second]: [u64; 2], n: u64, size: u64) -> Self {
         let shift = second.wrapping_sub(first) % GROUP_BYTES;
         let Self { head, groups, lanes, .. } = Self::of(first, n, size);
         if shift == 0 || groups == 0 {
             return Self::of(first, n, size);
         }
-        // Elements of an aligned group before the first one of the second input, and after its last one.
+        // The second input's groups reach this many elements before and past those of the first input.
         let (before, behind) = (shift / size, lanes - shift / size);
         let head = if head < before { head + lanes } else { head };
         let groups = n.saturating_sub(head + behind) / lanes;
@@ -106,8 +106,8 @@ pub struct Launch {
     pub blocks: u32,
     /// Threads per block.
     pub block: u32,
-    /// 16-byte groups that a block of the grid kernel reads before it advances by one grid of tiles. The
-    /// bulk kernel has a fixed number.
+    /// Groups of 16 bytes that a block of the grid kernel reads per iteration of its grid-stride loop.
+    /// The bulk kernel has a fixed number.
     pub tile: u32,
 }
 
@@ -120,18 +120,16 @@ pub(crate) struct Room {
 }
 
 impl Launch {
-    /// Returns the launch of an input by a choice. Every block has work, and all blocks are resident at
-    /// once.
+    /// Returns the launch for an input by a [`Choice`]. Every block has work, and all blocks are
+    /// resident at once.
     pub(crate) fn new(extent: Extent, choice: Choice, room: Room) -> Self {
         Self::with(extent, choice, room, GROUPS_IN_FLIGHT)
     }
 
-    /// Returns the launch of a pair of inputs, by a choice for the grid kernel.
     pub(crate) fn of_pairs(extent: Extent, choice: Choice, room: Room) -> Self {
         Self::with(extent, choice, room, PAIRS_IN_FLIGHT)
     }
 
-    /// Returns a launch whose threads load `in_flight` groups at once in the grid kernel.
     fn with(extent: Extent, choice: Choice, room: Room, in_flight: u32) -> Self {
         let wanted = match choice.blocks {
             Blocks::Total(blocks) => blocks,
@@ -155,7 +153,8 @@ impl Launch {
         shared_bytes(self.kernel)
     }
 
-    /// Returns the most additions on the path of one element, plus one for the rounding of a square.
+    /// Returns the maximum number of additions between an element and the result, plus one for the
+    /// rounding of a square.
     pub(crate) fn depth(self, extent: Extent) -> u64 {
         let Self { blocks, block, tile, .. } = self;
         let (blocks, block, tile) = (u64::from(blocks), u64::from(block), u64::from(tile));
@@ -166,17 +165,19 @@ impl Launch {
                 tiles.div_ceil(blocks) * (tile / block) + rest.div_ceil(blocks * block)
             }
         };
-        // Three more for the thread's four accumulators and its element before or after the groups.
+        // Two more additions combine the thread's four accumulators, and one adds the thread's element
+        // of the head or tail.
         let in_thread = groups_per_thread * extent.lanes + 3;
-        // One tree in the warp, one of the warps' results.
+        // A tree over the lanes of a warp, and one over the warps.
         let in_block = 2 * 5;
         let of_blocks = blocks.div_ceil(block) + in_block;
         1 + in_thread + in_block + of_blocks
     }
 }
 
-/// Returns the most additions on the path of one of `n` elements that begin at a 16-byte boundary, on a
-/// device whose resident blocks are limited by their number and their threads only.
+/// Returns the maximum number of additions between one of `n` elements and the result, plus one for the
+/// rounding of a square. Assumes that the elements begin at a 16-byte boundary, and that only the
+/// numbers of blocks and threads limit occupancy.
 pub fn depth_on(choice: Choice, n: u64, dtype: Dtype, shape: Shape) -> u64 {
     let extent = Extent::of(0, n, dtype.size() as u64);
     let resident = shape.resident_blocks(choice.block);
@@ -191,8 +192,8 @@ pub(crate) fn shared_bytes(kernel: KernelKind) -> u32 {
     }
 }
 
-/// Returns the groups per tile with which all blocks have the same number of full rounds. With the
-/// largest tiles, some blocks would have one more round, while the others are idle.
+/// Returns the groups per tile for which all blocks have the same number of rounds. With the largest
+/// tiles, some blocks would have one more round while the others are idle.
 pub(crate) fn balanced_tile(groups: u64, blocks: u64, block: u32, in_flight: u32) -> u64 {
     let largest = u64::from(in_flight) * u64::from(block);
     let rounds = groups.div_ceil(blocks * largest).max(1);
@@ -213,7 +214,7 @@ mod tests {
 
     const LARGE: Room = Room { multiprocessors: 132, resident: 2112 };
 
-    /// Returns how often the loops of the kernels read each element.
+    /// Counts how often the loops of the kernels read each element.
     fn reads(extent: Extent, launch: Launch) -> Vec<u32> {
         let Extent { head, groups, tail, lanes } = extent;
         let mut reads = vec![0; (head + groups * lanes + tail) as usize];
@@ -228,7 +229,8 @@ mod tests {
         };
         for start in (0..blocks).flat_map(|at| (at * tile..whole).step_by((blocks * tile) as usize)) {
             let len = tile.min(whole - start);
-            // Four strided groups per thread in the grid kernel, whole tiles in the bulk kernel.
+            // Four strided groups per thread of the grid kernel, or a tile of the bulk kernel, are read
+            // at once.
             let reach = if launch.kernel == KernelKind::Grid { 4 * block } else { tile };
             assert!(len <= reach, "{launch:?} of {extent:?}");
             (start..start + len).for_each(|at| group(&mut reads, at));
@@ -263,10 +265,8 @@ mod tests {
         }
     }
 
-    /// Groups of the first input are aligned, and so are those that the kernel reads around the parts of
-    /// the second input; all of these are inside the inputs.
     #[test]
-    fn pairs_are_cut_so_that_nothing_around_an_input_is_read() {
+    fn pair_extents_keep_aligned_groups_inside_both_inputs() {
         let lengths = (0..100).chain([1000, 4099, 65_537]);
         for (n, size) in lengths.flat_map(|n| [1, 2, 4, 8].map(|size| (n, size))) {
             let starts = (0..16).step_by(size as usize);
@@ -277,12 +277,12 @@ mod tests {
                 let Extent { head, groups, tail, lanes } = extent;
                 let what = format!("{extent:?} of {n} of {size} at {first:x} and {second:x}");
                 assert_eq!(head + groups * lanes + tail, n, "{what}");
-                // The smallest block has a thread for each.
+                // The smallest block has a thread for each single element.
                 assert!(head + tail < 4 * lanes && 4 * lanes <= 128, "{what}");
                 let launch = Launch::of_pairs(extent, grid(128, 3), LARGE);
                 assert!(launch.tile > 0 && launch.tile <= 2 * launch.block, "{what}");
                 if groups == 0 {
-                    // Only few elements may be without a group.
+                    // Only short inputs have no group.
                     assert!(n < 4 * lanes, "{what}");
                     continue;
                 }
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_powers_of_two_of_whole_warps_up_to_a_kernels_largest() {
+    fn blocks_are_powers_of_two_up_to_the_kernels_limit() {
         assert!(fits(&[32, 256, 512], 512) && fits(&[], 512));
         for wrong in [&[16][..], &[96], &[1024], &[128, 1024], &[1024, 128], &[128, 0]] {
             assert!(!fits(wrong, 512), "{wrong:?}");
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn no_block_is_idle_and_all_have_the_same_rounds() {
+    fn balanced_tiles_leave_no_block_idle() {
         let mut groups = 1_u64;
         while groups < 1 << 33 {
             for (block, wanted) in [(128, 2112), (512, 264), (512, 528), (1024, 132), (256, 7)] {
@@ -365,10 +365,10 @@ mod tests {
         assert_eq!(Launch::new(Extent::of(0, 1 << 14, 4), bulk(256, 264), room).blocks, 2);
     }
 
-    /// Counted by hand: groups of a thread times elements of a group, and three more; two trees of five
-    /// levels in a block; a thread's share of the blocks and the two trees again; one for the square.
+    /// Each depth adds groups per thread times elements per group, 2 for accumulators and 1 for the head
+    /// or tail; 10 for a block's trees; blocks per thread and 10 for all blocks; 1 for a square.
     #[test]
-    fn the_longest_path_is_that_of_the_kernels_loops() {
+    fn depth_matches_additions_counted_by_hand() {
         let depth = |kernel, blocks, block, tile, (groups, lanes)| {
             let extent = Extent { head: 0, groups, tail: 0, lanes };
             Launch { kernel, blocks, block, tile }.depth(extent)
@@ -382,8 +382,8 @@ mod tests {
         // A tile with fewer groups than threads, then more blocks than threads of the last block.
         assert_eq!(depth(grid, 7, 512, 96, (7 * 96, 16)), (16 + 3) + 10 + (1 + 10) + 1);
         assert_eq!(depth(grid, 1056, 128, 512, (1056 * 512, 2)), (4 * 2 + 3) + 10 + (9 + 10) + 1);
-        // Fifteen tiles for five blocks, each with eight groups per thread; the remainder group by
-        // group.
+        // Fifteen tiles for five blocks, with eight groups per thread and tile; single groups after
+        // them.
         let tiles = 15 * 2048;
         assert_eq!(depth(bulk, 5, 256, 2048, (tiles, 16)), (24 * 16 + 3) + 10 + (1 + 10) + 1);
         assert_eq!(depth(bulk, 5, 256, 2048, (tiles + 1280, 16)), (25 * 16 + 3) + 10 + (1 + 10) + 1);
@@ -391,7 +391,6 @@ mod tests {
         assert_eq!(depth(bulk, 4, 512, 2048, (tiles, 2)), (16 * 2 + 3) + 10 + (1 + 10) + 1);
     }
 
-    /// On an H200, with the first launch of the test above.
     #[test]
     fn a_choice_has_the_depth_of_its_launch() {
         let shape = Shape::H200;
@@ -399,14 +398,14 @@ mod tests {
         let depth = |n, dtype| depth_on(choice, n, dtype, shape);
         assert_eq!(depth(264 * 2048 * 3 * 4, Dtype::F32), 73);
         assert_eq!(depth(264 * 2048 * 3 * 2, Dtype::F64), 1 + (12 * 2 + 3) + 10 + (1 + 10));
-        // As many blocks as are resident: 2 of 1 024 threads on each multiprocessor.
+        // All resident blocks: 2 of 1 024 threads on each multiprocessor.
         let full = Choice { blocks: Blocks::PerMultiprocessor(9), ..grid(1024, 1) };
         let rounds = |rounds: u64| 1 + (rounds * 4 * 4 + 3) + 10 + (1 + 10);
         assert_eq!(depth_on(full, 264 * 4096 * 5 * 4, Dtype::F32, shape), rounds(5));
     }
 
     #[test]
-    fn one_block_adds_up_no_deeper_than_its_loop() {
+    fn depth_of_one_block_counts_its_loop() {
         let extent = Extent::of(0, 4 * 4 * 512, 4);
         let launch = Launch::new(extent, grid(512, 1), LARGE);
         assert_eq!(launch.depth(extent), 1 + (4 * 4 + 3) + 10 + (1 + 10));

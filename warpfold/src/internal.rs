@@ -15,19 +15,19 @@ use crate::{
     reducer::{Code, ElementRange, LaunchContext, slots},
 };
 pub use crate::{
-    arch::{Arch, BadArch},
     geometry::{Launch, MAX_ELEMENTS, depth_on},
     input::{axis::AxisLaunch, rows::RowsLaunch, view::ViewLaunch},
     kernel_file::{Family, Kernel, KernelFile},
     names::{
-        AxisKernel, Dtype, KernelKind, Nan, Op, OpKind, Order, PairKernel, PairOp, RowsKernel, TopOp,
-        UnknownName, ViewKernel, Written,
+        AxisKernel, Dtype, Form, KernelKind, Nan, Op, OpKind, Order, PairKernel, PairOp, RowsKernel,
+        TopOp, UnknownName, ViewKernel, Written,
     },
     ptx::{Find, Ptx, PtxSource},
     reducer::Job,
     signature::{Mismatch, compare},
     tuning::{Blocks, Bracket, Choice, Shape, Tuning, check},
 };
+pub use warpfold_ptx::{Arch, BadArch};
 
 pub mod archive {
     pub use crate::{
@@ -36,8 +36,8 @@ pub mod archive {
     };
 }
 
-/// An operation chosen at run time. Elements may have any type of the right size. A result is an `R`, an
-/// array of the bytes that the kernel writes, or `None` for no elements.
+/// An operation chosen at run time. Elements may have any type of the right size. A result is the bytes
+/// that the kernel writes, as an `R`, or `None` for no elements.
 #[derive(Debug, Clone, Copy)]
 pub struct DynamicOp<R> {
     op: Op,
@@ -46,8 +46,6 @@ pub struct DynamicOp<R> {
 }
 
 impl<R: Plain> DynamicOp<R> {
-    /// Returns an operation on elements of a type.
-    ///
     /// # Panics
     /// If the type does not have the operation, or `R` does not have the size of [its
     /// results](result_bytes).
@@ -58,7 +56,7 @@ impl<R: Plain> DynamicOp<R> {
     }
 }
 
-/// Returns the distance between two results of an operation, in bytes.
+/// Returns the distance between consecutive results of an operation, in bytes.
 pub const fn result_bytes(op: Op, dtype: Dtype) -> usize {
     op.result_bytes(dtype).next_power_of_two()
 }
@@ -93,13 +91,10 @@ pub fn data_type(dtype: Dtype) -> DataType {
 
 /// Returns the device of a context of any driver, NVIDIA's or the simulator's.
 ///
-/// # Errors
-/// As [`Device::open`].
-///
 /// # Safety
-/// As [`Device::from_context`], for a context of that driver.
+/// `context` must be of `driver`, and meet the conditions of [`Device::from_context`].
 pub unsafe fn device(driver: &'static Driver, context: *mut c_void) -> Result<Device> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the context is of `driver`, and the caller keeps it alive as long as the device.
     unsafe { Device::in_context(driver, Context::from_raw(context.cast())) }
 }
 
@@ -108,27 +103,18 @@ pub fn shape(device: &Device) -> Shape {
 }
 
 /// Returns the launch of a sum of rows. A single row is launched as a buffer instead.
-///
-/// # Errors
-/// As [`Reducer::reduce`].
 pub fn rows_launch<T: Element>(rows: &Rows<'_, T>) -> Result<RowsLaunch> {
     let device = rows.buffer().device();
     Ok(RowsLaunch::new(&rows.task(Code::BuiltIn(OpKind::Sum.plain(), T::DTYPE), device)?, shape(device)))
 }
 
 /// Returns the launch of a sum along an axis that is not the last.
-///
-/// # Errors
-/// As [`Reducer::reduce`].
 pub fn axis_launch<T: Element>(axis: &Axis<'_, T>) -> Result<AxisLaunch> {
     let device = axis.buffer().device();
     Ok(AxisLaunch::new(&axis.task(Code::BuiltIn(OpKind::Sum.plain(), T::DTYPE), device)?, shape(device)))
 }
 
-/// Returns the launch of a sum along some axes of a view, if it takes a kernel for views.
-///
-/// # Errors
-/// As [`Reducer::reduce`].
+/// Returns the launch of a sum along some axes of a view, if a view kernel reduces it.
 pub fn view_launch<T: Element>(view: &View<'_, T>, axes: &[usize]) -> Result<Option<ViewLaunch>> {
     let device = view.buffer().device();
     Ok(match view.along(axes)?.task(Code::BuiltIn(OpKind::Sum.plain(), T::DTYPE), device)? {
@@ -137,10 +123,7 @@ pub fn view_launch<T: Element>(view: &View<'_, T>, axes: &[usize]) -> Result<Opt
     })
 }
 
-/// Returns the launch of a job whose elements are two or more rows of `len` elements.
-///
-/// # Panics
-/// If `len` is 0.
+/// Returns the launch of a job whose elements are two or more rows of `len` elements; `len` is not 0.
 pub fn rows_plan(device: &Device, job: &Job, len: u64) -> RowsLaunch {
     RowsLaunch::new(&rows_task(job, len), shape(device))
 }
@@ -149,10 +132,7 @@ fn rows_task(job: &Job, len: u64) -> RowsTask {
     RowsTask::contiguous(job.into(), len)
 }
 
-/// Returns a reducer with the caller's kernels and choices, and at most `workspaces` workspaces.
-///
-/// # Panics
-/// If `workspaces` is 0.
+/// Returns a reducer with the given kernels and choices, and at most `workspaces` > 0 workspaces.
 pub fn reducer(device: &Device, source: PtxSource, tuning: Tuning, workspaces: usize) -> Reducer {
     Reducer::with(device, source, tuning, workspaces)
 }
@@ -161,10 +141,6 @@ pub fn reducer_of_ptx(device: &Device, source: PtxSource) -> Reducer {
     Reducer::of_ptx(device, source)
 }
 
-/// Returns the PTX with a name for the newest architecture that a device supports.
-///
-/// # Errors
-/// [`Error::PtxMissing`](crate::Error::PtxMissing).
 pub fn ptx(source: &PtxSource, name: &str, device: Arch) -> Result<Ptx> {
     source.find(name, device)
 }
@@ -173,30 +149,16 @@ pub fn tuning(reducer: &Reducer) -> &Tuning {
     reducer.core().kernels().tuning()
 }
 
-/// Loads the kernels of one operation and type.
-///
-/// # Errors
-/// As [`Reducer::prepare`].
 pub fn prepare(reducer: &Reducer, op: Op, dtype: Dtype) -> Result<()> {
     reducer.core().kernels().file(KernelFile::of(Family::Buffer, op, dtype)).map(drop)
 }
 
-/// Loads the kernels for a job whose elements are rows of `len` elements.
-///
-/// # Errors
-/// As [`Reducer::prepare`].
-///
-/// # Panics
-/// If `len` is 0.
+/// Loads the kernels for a job whose elements are rows of `len` elements; `len` is not 0.
 pub fn prepare_rows(reducer: &Reducer, job: &Job, len: u64) -> Result<()> {
     rows_task(job, len).task().prepare(reducer.core().kernels())
 }
 
 /// Returns the launch of a job that is not empty: the tuning's choice, or exactly the given one.
-///
-/// # Errors
-/// As [`Reducer::prepare`]; [`Error::TooManyElements`](crate::Error::TooManyElements), and
-/// [`Error::Choice`](crate::Error::Choice) for a choice that the device or the PTX does not have.
 pub fn plan(reducer: &Reducer, job: &Job, choice: Option<Choice>) -> Result<Launch> {
     buffer::plan(reducer.core().kernels(), &job.into(), choice)
 }
@@ -205,53 +167,43 @@ pub fn depth(launch: Launch, job: &Job) -> u64 {
     launch.depth(ElementRange::from(job).extent())
 }
 
-/// Reduces and waits. Returns the 16 bytes of an [`Output`](crate::Output) as words. `keep` is called on
-/// a failure after which the elements may still be read at any time.
-///
-/// # Errors
-/// As [`Reducer::sum`].
+/// Reduces and waits. Returns the 16 bytes of an [`Output`](crate::Output) as words. `keep` is called if
+/// the reduction fails and the elements may still be read at any time.
 ///
 /// # Safety
 /// The job must not be empty. Its elements must be readable on the reducer's device, at an address that
-/// is a multiple of their size. They must stay and not be written until this returns, or forever if
+/// is a multiple of their size. They must stay allocated and unchanged until this returns, or forever if
 /// `keep` is called.
 pub unsafe fn reduce(reducer: &Reducer, job: &Job, keep: impl FnOnce()) -> Result<[u64; 2]> {
     let keep = || {
         mem::forget(reducer.clone());
         keep();
     };
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller keeps the elements readable until this returns, or forever after `keep`.
     let reduced = unsafe { reducer.core().reduce(&ElementRange::from(job), |results| results.get(0)) };
     reduced.map(|[first, second, ..]| [first, second]).map_err(|failed| failed.or_keep(keep))
 }
 
-/// Launches reductions one after the other with its own workspace, for measurements.
+/// Launches reductions one after the other with a workspace of its own, for measurements.
 pub struct Launcher {
     reducer: Reducer,
     slots: Memory,
 }
 
 impl Launcher {
-    /// Returns a launcher of a reducer's kernels.
-    ///
-    /// # Errors
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), or [`Error::Driver`](crate::Error::Driver).
     pub fn new(reducer: &Reducer) -> Result<Self> {
         Ok(Self { reducer: reducer.clone(), slots: slots(reducer.device())? })
     }
 
-    /// Enqueues a job that is not empty on a stream, a `CUstream`. `recording` says whether the stream
+    /// Enqueues a job that is not empty on a stream, a `CUstream`. `recording` states whether the stream
     /// is being captured into a graph.
-    ///
-    /// # Errors
-    /// As [`plan`], and [`Error::Driver`](crate::Error::Driver) if the launch fails.
     ///
     /// # Safety
     /// - The job's elements must be readable at its address, a multiple of their size, and `output` must
     ///   be the address of 16 writable bytes, a multiple of 8, both on the reducer's device.
     /// - These, the stream, which must be of that device, and `self` must live until the work has ended.
-    /// - All work enqueued here since the last wait for it must be on this stream. If that wait fails,
-    ///   `self` must neither be used again nor dropped.
+    /// - If earlier work of this launcher was enqueued on another stream, it must have been waited for.
+    ///   If a wait for this launcher's work fails, `self` must neither be used again nor dropped.
     pub unsafe fn launch(
         &mut self,
         job: &Job,
@@ -264,18 +216,15 @@ impl Launcher {
             LaunchContext::new(self.slots.address(), output, RawStream::from_raw(stream.cast()));
         let context = LaunchContext { choice, recording, ..context };
         // SAFETY: only this launcher uses the slots, one launch after the other, and each launch leaves
-        // them at zero; the caller's contract.
+        // them at zero. The caller keeps elements, output and stream valid until the work has ended.
         unsafe { ElementRange::from(job).enqueue(self.reducer.core().kernels(), &context) }
     }
 
     /// Enqueues a job whose elements are one or more rows of `len` elements.
     ///
-    /// # Errors
-    /// As [`Reducer::prepare`], [`Error::TooManyElements`](crate::Error::TooManyElements), and
-    /// [`Error::Driver`](crate::Error::Driver) if the launch fails.
-    ///
     /// # Safety
-    /// As [`launch`](Self::launch), with room at `output` for one result per row, and at least 16 bytes.
+    /// The conditions of [`launch`](Self::launch) must hold. `output` must have room for one result per
+    /// row, and at least 16 bytes.
     pub unsafe fn launch_rows(
         &mut self,
         job: &Job,
@@ -288,7 +237,7 @@ impl Launcher {
         let context =
             LaunchContext::new(self.slots.address(), output, RawStream::from_raw(stream.cast()));
         let context = LaunchContext { recording, ..context };
-        // SAFETY: as in `launch`, whose contract the caller fulfils.
+        // SAFETY: only this launcher uses the slots, which are zero; there is room for all results.
         unsafe { rows_task(job, len).task().enqueue(self.reducer.core().kernels(), &context) }
     }
 }

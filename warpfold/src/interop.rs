@@ -7,7 +7,7 @@ mod cust {
     use crate::{Buffer, Device, Element, Result, context::InContext};
 
     impl<T: Element + DeviceCopy> Buffer<T> {
-        /// Takes over a buffer of `cust`, which is dropped after this buffer, its clones and the
+        /// Takes ownership of a buffer of `cust`, which is dropped after this buffer, its clones and the
         /// reductions that read it. Waits for all work in the device's context, which might still write
         /// the elements.
         ///
@@ -21,8 +21,8 @@ mod cust {
             }
             device.call("waiting for its context", |driver| driver.ctx_synchronize())?;
             let owner = InContext::new(device, buffer);
-            // SAFETY: the elements live as long as their owner, to which nothing else has access, so
-            // that no new work writes them; earlier writes are complete.
+            // SAFETY: the elements live as long as their owner. Nothing else has access to the owner, so
+            // no new work writes them, and earlier writes are complete.
             unsafe { Self::from_raw_parts(device, address, len, owner) }
         }
     }
@@ -37,12 +37,13 @@ mod cudarc {
     use crate::{Buffer, Device, Element, Error, Result};
 
     impl<T: Element> Buffer<T> {
-        /// Takes a share of a slice of `cudarc`, which is dropped after this buffer, its clones and the
-        /// reductions that read it. Waits for the slice's stream, which might still write the elements.
+        /// Returns a buffer over a slice of `cudarc`. The reference to the slice is dropped after this
+        /// buffer, its clones and the reductions that read it. Waits for the slice's stream, which might
+        /// still write the elements.
         ///
         /// # Errors
-        /// [`Error::Foreign`] for a slice of another context than the device's, and for a failure of the
-        /// wait, with `cudarc`'s error.
+        /// [`Error::Foreign`] for a slice of another context than the device's, and, with `cudarc`'s
+        /// error, if the wait fails.
         pub fn from_cudarc(device: &Device, slice: impl Into<Arc<CudaSlice<T>>>) -> Result<Self> {
             let slice = slice.into();
             let refused = |reason| Error::Foreign { what: "cudarc's slice", reason };
@@ -55,8 +56,8 @@ mod cudarc {
             let (address, read) = slice.device_ptr(slice.stream());
             drop(read);
             let len = slice.len();
-            // SAFETY: the elements live as long as their owner; a share of it gives no write access, and
-            // earlier writes are complete.
+            // SAFETY: the elements live as long as their owner; a shared slice gives no write access,
+            // and earlier writes are complete.
             unsafe { Self::from_raw_parts(device, address, len, slice) }
         }
     }

@@ -8,20 +8,20 @@ use warpfold_abi::{
     },
     runs,
 };
+use warpfold_ptx::Arch;
 
 use crate::{
-    arch::Arch,
     geometry::shared_bytes,
     names::{
-        AxisKernel, Dtype, KernelKind, Op, OpKind, PairKernel, PairOp, RowsKernel, TopOp, ViewKernel,
-        WithinOp,
+        AxisKernel, Dtype, Form, KernelKind, Op, OpKind, PairKernel, PairOp, RowsKernel, TopOp,
+        ViewKernel, WithinOp,
     },
 };
 
 /// A PTX file. Files have few kernels each, because the driver compiles a file as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KernelFile {
-    /// Reductions by an operation, as [`KernelFile::of`] returns it.
+    /// Reductions by an operation. Some types share a file, which [`KernelFile::of`] returns.
     Reduction(Family, Op, Dtype),
     /// Reductions of pairs of elements.
     Pairs(PairOp, Dtype),
@@ -29,9 +29,9 @@ pub enum KernelFile {
     Within(WithinOp, Dtype),
     /// Top-k searches.
     Top(TopOp, Dtype),
-    /// Runs of equal keys of 2^n bytes.
+    /// Searches for runs of equal keys. The field is n for keys of 2^n bytes.
     Runs(u32),
-    /// Checks and tiles of segment offsets.
+    /// The check of segment offsets, and the division of segments into tiles.
     Offsets,
 }
 
@@ -40,13 +40,13 @@ pub enum KernelFile {
 pub enum Family {
     /// All elements of a buffer.
     Buffer,
-    /// As many first elements of a buffer as a count in device memory says.
+    /// The first elements of a buffer. Their number is read from device memory.
     Counted,
-    /// A buffer whose result is added to that of earlier launches.
+    /// A buffer whose result is combined with that of earlier launches.
     Continued,
     /// The rows of a matrix.
     Rows,
-    /// An axis of an array other than the last.
+    /// An axis that is not the last one of its array.
     Axis,
     /// Some axes of a strided view.
     View,
@@ -57,7 +57,7 @@ pub enum Family {
 /// A kernel of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernel {
-    /// The name of its entry, after that of the file.
+    /// Suffix of the entry's name, which is `<file>_<name>`.
     pub name: &'static str,
     /// The oldest architecture for which the kernel exists.
     pub min_arch: Arch,
@@ -116,7 +116,7 @@ impl Family {
         }
     }
 
-    /// Returns the kernels, in the order of their numbers.
+    /// Returns the kernels, in the order of their indices.
     pub fn kernels(self) -> Vec<Kernel> {
         let grid = |parameters| vec![Kernel::of_kind(KernelKind::Grid, parameters)];
         match self {
@@ -142,8 +142,8 @@ fn named<K: Copy>(
     kernels.iter().map(|&kernel| Kernel::new(name(kernel), parameters)).collect()
 }
 
-/// Returns the operation and the type whose kernels compute the same bits: types that differ in the sign
-/// alone share kernels where the sign does not matter.
+/// Returns the operation and the type whose kernels compute the same bits. Types that differ only in
+/// signedness share kernels if the sign does not matter.
 fn sharing(op: Op, dtype: Dtype) -> (Op, Dtype) {
     match op.kind {
         OpKind::BitAnd | OpKind::BitOr | OpKind::BitXor | OpKind::CountNonZero => (op, dtype.unsigned()),
@@ -177,7 +177,9 @@ impl KernelFile {
 
     /// Returns the file of a reduction.
     pub fn of(family: Family, op: Op, dtype: Dtype) -> Self {
-        let (op, dtype) = sharing(op, dtype);
+        let has_forms = !matches!(family, Family::Counted | Family::Continued);
+        assert!(has_forms || op.form == Form::OUTPUT, "{op} in {:?}", op.form);
+        let (op, dtype) = sharing(Op { form: Form::OUTPUT, ..op }, dtype);
         Self::Reduction(family, op, dtype)
     }
 
@@ -185,7 +187,6 @@ impl KernelFile {
         Self::Runs(key_bytes.ilog2())
     }
 
-    /// Returns the unique number of the file.
     pub(crate) const fn index(self) -> usize {
         const PAIRS: usize = Family::ALL.len() * Op::INDICES * DTYPES;
         const WITHIN: usize = PAIRS + PairOp::ALL.len() * DTYPES;
@@ -203,7 +204,7 @@ impl KernelFile {
         }
     }
 
-    /// Returns the name of the file, with which the names of its entries begin.
+    /// Returns the name of the file, which is a prefix of the names of its entries.
     pub fn name(self) -> String {
         match self {
             Self::Reduction(family, op, dtype) => format!("{}{op}_{dtype}", family.prefix()),
@@ -215,7 +216,7 @@ impl KernelFile {
         }
     }
 
-    /// Returns the kernels, in the order of their numbers.
+    /// Returns the kernels, in the order of their indices.
     pub fn kernels(self) -> Vec<Kernel> {
         match self {
             Self::Reduction(family, ..) => family.kernels(),

@@ -22,12 +22,13 @@
 //!
 //! | task | see |
 //! |---|---|
-//! | a sum, an extreme, a mean, or another operation | [`Reducer::reduce`] and the operations of [`op`] |
+//! | a sum, a minimum, a mean, or another operation | [`Reducer::reduce`] and the operations of [`op`] |
 //! | a result for every row or column | [`Input`], [`Buffer::rows`], [`Buffer::columns`], [`Buffer::view`] |
 //! | results of segments of any lengths | [`Segments`], [`Runs`] |
 //! | asynchronous calls, or several in one launch | [`Reducer::on`], [`Reducer::record`] |
 //! | more elements than fit into device memory | [`Reducer::stream`] |
 //! | several GPUs | [`Group`] |
+//! | several processes, on one host or several | `World` (feature `world`) |
 //! | a custom operation | [`custom`] |
 //! | errors | [`Error`] |
 //!
@@ -38,7 +39,7 @@
 //! - A [`Buffer`] holds elements of twelve [types](Element), or of any [plain](Plain) one, in memory of
 //!   the library or of [another owner](Buffer::from_raw_parts): other libraries' device memory is
 //!   reduced in place.
-//! - [`Rows`] are a matrix with one result per row; an [`Axis`] is one of an array of any number of
+//! - [`Rows`] are a matrix with one result per row; an [`Axis`] is an axis of an array of any number of
 //!   dimensions; a [`View`] is an array with any strides, reduced along any set of axes; [`Segments`]
 //!   are pieces of different lengths, described by offsets in device memory; [`Runs`] are pieces with
 //!   equal neighbouring keys.
@@ -46,30 +47,30 @@
 //!   any number of threads. It [waits](Reducer::reduce) for the result; or works asynchronously [on a
 //!   stream](Reducer::on), with results on the host or in [device memory](Output); or
 //!   [records](Reducer::record) several reductions into one launch. Elements that are not available at
-//!   once are reduced [piece by piece](Reducer::running), and those of a file, or more than fit into
-//!   device memory, are [streamed](Reducer::stream) from their [source].
-//! - A [`Group`] is several devices of one process used as one. Each reduces the elements in its memory,
-//!   in one launch per device if the devices reach each other's memory. Elements that are on none of
-//!   them are [streamed](Group::stream) to all at once, a part to each. A `World` is several processes
-//!   with one device each, on one host or several, started by a launcher.
-//! - A [custom] operation, on elements of the program's own types, is written in Rust for the
-//!   GPU, and launched as the library's are.
+//!   once are reduced [piece by piece](Reducer::running). Elements of a file, or more elements than fit
+//!   into device memory, are [streamed](Reducer::stream) from their [source].
+//! - A [`Group`] is several devices of one process used as one. Each device reduces the elements in its
+//!   memory, in one launch per device if the devices access each other's memory. Elements that are in no
+//!   device's memory are [streamed](Group::stream), a part to each device. A `World` is several
+//!   processes with one device each, on one host or several, started by a launcher.
+//! - A [custom] operation, on elements of the program's own types, is written in Rust for the GPU and
+//!   launched like the library's operations.
 //!
 //! # Features
 //! - `simulator` (default): [`Selection::Sim`].
-//! - `cpu`: the operations on slices, on the CPU.
-//! - `cust`, `cudarc`: buffers over those crates' memory.
+//! - `cpu`: the module `cpu`, with the operations on slices, on the CPU.
+//! - `cust`, `cudarc`: `Buffer::from_cust` and `Buffer::from_cudarc`, which reduce those crates' memory
+//!   in place.
 //! - `world`: `World`, several processes used as one.
 //!
 //! # Environment
 //! `WARPFOLD_LIBCUDA` is the path of the driver's library if it is not in a usual place.
 //! `WARPFOLD_PTX_DIR` is a folder of kernels that replace the embedded ones, made by the project's
-//! `cargo xtask build-ptx --library`, and `WARPFOLD_CODEGEN` the code generator of those to load, `llvm`
-//! by default. `WARPFOLD_LIBNCCL` is the path of NCCL's library if the dynamic linker does
-//! not find it. All are trusted like the program itself, because they name code that runs.
+//! `cargo xtask build-ptx --library`; `WARPFOLD_CODEGEN` selects their code generator, by default
+//! `llvm`. `WARPFOLD_LIBNCCL` is the path of NCCL's library if the dynamic linker does not find it. All
+//! are trusted like the program itself, because they name code that runs.
 #![warn(missing_docs)]
 
-mod arch;
 mod archive;
 mod buffer;
 mod context;
@@ -134,7 +135,6 @@ pub use truth::Bool;
 #[cfg(feature = "world")]
 pub use world::Rendezvous;
 
-/// The program of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

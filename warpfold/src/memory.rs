@@ -1,6 +1,6 @@
 //! Device memory, and host memory that kernels write.
 //!
-//! Memory is freed only when no work uses it any more. Code that enqueues work keeps a share of the
+//! Memory is freed only when no work uses it any more. Code that enqueues work keeps a reference to the
 //! memory until it has waited for the work, or has observed the work's result, whose write is the last
 //! access to any memory. If a wait fails and it is unknown whether the work has ended
 //! ([`Failed::ended`](crate::context::Failed)), the memory is leaked.
@@ -15,7 +15,7 @@ use warpfold_driver::sys;
 
 use crate::{Device, Error, Plain, Result, Stream};
 
-/// Device memory. The library's own is aligned to [`Memory::ALIGNMENT`].
+/// Device memory. Memory that the library allocates is aligned to [`Memory::ALIGNMENT`].
 pub struct Memory {
     device: Device,
     address: u64,
@@ -26,12 +26,11 @@ pub struct Memory {
 
 enum Hold {
     Own,
-    /// Memory of another owner, dropped with this value.
     Foreign(Option<Box<dyn Any + Send + Sync>>),
 }
 
 impl Memory {
-    /// Minimum alignment of the driver's device memory. Its host memory is aligned to pages.
+    /// Minimum alignment of device memory from the driver. Host memory from it is aligned to pages.
     pub(crate) const ALIGNMENT: usize = 256;
 
     /// Allocates uninitialized memory. Even memory of 0 bytes has an address.
@@ -81,12 +80,12 @@ impl Memory {
     pub(crate) unsafe fn clear_on(&self, stream: &Stream) -> Result<()> {
         let bytes = self.bytes as usize;
         self.device.call("clearing its memory", |driver| {
-            // SAFETY: the memory has these bytes; the caller's contract.
+            // SAFETY: the memory has this size, and the caller keeps it alive until the fill has ended.
             unsafe { driver.memset_d8_async(self.address, 0, bytes, stream.raw()) }
         })
     }
 
-    /// Leaks the memory when this is dropped.
+    /// Leaks the memory on drop.
     pub(crate) fn keep_for_good(&self) {
         self.leaked.store(true, Ordering::Relaxed);
     }
@@ -99,7 +98,7 @@ impl Drop for Memory {
             Hold::Foreign(owner) if leaked => std::mem::forget(owner.take()),
             Hold::Own if !leaked => {
                 let address = self.address;
-                // SAFETY: the memory is owned, and by the rule above no work uses it any more.
+                // SAFETY: the memory is owned, and no work uses it: enqueued work keeps a reference.
                 self.device.give_back(|driver| unsafe { driver.mem_free(address) });
             }
             _ => {}
@@ -114,10 +113,10 @@ pub(crate) struct HostBytes {
     bytes: usize,
 }
 
-// SAFETY: only this value refers to the bytes on the host. They are changed with exclusive access, or as
-// `HostWords::mark` says.
+// SAFETY: only this value refers to the bytes on the host. They are changed through `&mut self`, or
+// through `HostWords::mark`, whose caller alone uses the words.
 unsafe impl Send for HostBytes {}
-// SAFETY: as above.
+// SAFETY: a shared reference changes the bytes only by `HostWords::mark`; its caller alone uses them.
 unsafe impl Sync for HostBytes {}
 
 impl HostBytes {
@@ -131,13 +130,13 @@ impl HostBytes {
         Ok(Self { device: device.clone(), start, bytes })
     }
 
-    /// Returns the memory as elements, without an incomplete last one.
+    /// Returns the memory as elements, without an incomplete one at the end.
     pub(crate) fn elements<T: Plain>(&mut self) -> &mut [T] {
         let start = self.start.cast::<T>();
         assert!(start.is_aligned(), "page-locked memory is aligned for any element");
-        // SAFETY: `self.bytes` bytes are initialized, any bytes are a value of a plain type, and they
-        // are borrowed as long as this value. A caller whose device copies from here keeps the value to
-        // itself until the copy has ended.
+        // SAFETY: `self.bytes` bytes are initialized, any bytes are a value of a plain type, and the
+        // slice borrows this value. A caller that enqueues a copy from here does not borrow the elements
+        // again until the copy has ended.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.bytes / size_of::<T>()) }
     }
 
@@ -149,16 +148,15 @@ impl HostBytes {
 impl Drop for HostBytes {
     fn drop(&mut self) {
         let start = self.start.as_ptr().cast();
-        // SAFETY: the memory is owned, and by the rule above no work uses it any more.
+        // SAFETY: the memory is owned, and no work uses it: enqueued work keeps a reference to it.
         self.device.give_back(|driver| unsafe { driver.mem_free_host(start) });
     }
 }
 
 /// Page-locked host memory in 8-byte words, initially zero. Kernels write it; the host writes only
-/// marks, by which it detects these writes.
+/// marks, to detect the kernels' writes.
 pub(crate) struct HostWords {
     memory: HostBytes,
-    /// The device address of the words.
     address: u64,
 }
 
@@ -185,42 +183,42 @@ impl HostWords {
         self.address + (word * size_of::<u64>()) as u64
     }
 
-    /// Tells the driver that the host reads `bytes` bytes of a result from a word on. The host must have
-    /// waited for the kernel that wrote them, or for the result itself.
+    /// Reports to a simulated driver, which detects unwritten results, that the host reads `bytes` bytes
+    /// from a word on. The host must have waited for the kernel that wrote them or for its results.
     pub(crate) fn take(&self, word: usize, bytes: usize) {
         assert!(bytes <= (self.len() - word) * size_of::<u64>(), "{bytes} bytes from word {word} on");
         self.memory.device.driver().host_takes(self.address(word), bytes);
     }
 
-    /// Returns a word as the last kernel left it that the host has waited for or whose results it has
-    /// observed.
+    /// Returns a word. The host must have waited for the last kernel that wrote it, or have observed
+    /// that kernel's results.
     pub(crate) fn get(&self, word: usize) -> u64 {
         assert!(word < self.len(), "word {word} of {}", self.len());
-        // SAFETY: the word is inside, aligned, and initialized from the start. The device wrote it
-        // before the event that the caller has waited for. The read is volatile because the compiler
-        // does not know of that write.
+        // SAFETY: the word is inside the memory, aligned, and initialized from the start. The device's
+        // write precedes the event or the result that the caller has waited for. The read is volatile
+        // because the compiler does not know of that write.
         unsafe { self.memory.start.cast::<u64>().as_ptr().add(word).read_volatile() }
     }
 
-    /// Fills `bytes` bytes from a word on with a mark, by which [`differs`](Self::differs) detects a
-    /// kernel's writes. No kernel in flight may write there, and the words must belong to the caller
-    /// alone, as those of a cell or a workspace do.
+    /// Fills `bytes` bytes from a word on with a mark, so that [`differs`](Self::differs) detects a
+    /// kernel's writes. No kernel in flight may write these words, and the caller alone must use them.
     pub(crate) fn mark(&self, word: usize, bytes: usize, mark: u32) {
         for unit in self.units(word, bytes) {
-            // SAFETY: the unit is inside and aligned, and no kernel writes it now. The write is volatile
-            // because a kernel reads and writes the unit later without the compiler's knowledge.
+            // SAFETY: the unit is inside the memory and aligned, and no kernel writes it now. The write
+            // is volatile because a kernel later reads and writes the unit without the compiler's
+            // knowledge.
             unsafe { unit.write_volatile(mark) };
         }
     }
 
-    /// Returns whether all units of 4 bytes, and the incomplete one at the end, differ from the mark.
+    /// Returns whether every unit of 4 bytes differs from the mark, including an incomplete last unit.
     pub(crate) fn differs(&self, word: usize, bytes: usize, mark: u32) -> bool {
         let mut left = bytes;
         self.units(word, bytes).all(|unit| {
             let last = u32::MAX >> (8 * size_of::<u32>().saturating_sub(left));
             left = left.saturating_sub(size_of::<u32>());
-            // SAFETY: the unit is inside and initialized. A kernel may write it meanwhile, as a whole;
-            // the read is volatile because the compiler does not know of that write.
+            // SAFETY: the unit is inside the memory and initialized. A kernel may write it meanwhile, as
+            // a whole; the read is volatile because the compiler does not know of that write.
             (unsafe { unit.read_volatile() } ^ mark) & last != 0
         })
     }
@@ -240,7 +238,7 @@ mod tests {
     use crate::Selection;
 
     #[test]
-    fn memory_of_others_that_is_kept_keeps_its_owner() {
+    fn leaked_foreign_memory_does_not_drop_its_owner() {
         let device = Device::open(Selection::Sim).unwrap();
         let memory = Memory::new(&device, 8).unwrap();
         for kept in [false, true] {
@@ -257,11 +255,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_over_a_mark_is_seen_when_all_of_it_is() {
+    fn differs_is_true_once_every_unit_is_overwritten() {
         let device = Device::open(Selection::Sim).unwrap();
         let words = HostWords::new(&device, 4).unwrap();
         let write = |byte: usize, value: u8| {
-            // SAFETY: the byte is inside, and nothing else uses it.
+            // SAFETY: the byte is inside the memory, and nothing else uses it.
             unsafe { words.memory.start.as_ptr().add(byte).write_volatile(value) };
         };
         let mark = 0x0403_0201;

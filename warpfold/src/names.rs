@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt, str::FromStr};
 
-pub use crate::op::builtin::{Nan, Op, OpKind, Order, Written};
+pub use crate::op::builtin::{Form, Nan, Op, OpKind, Order, Written};
 
 use crate::input::pairs::PartWords;
 
@@ -28,7 +28,7 @@ impl fmt::Display for UnknownName {
 
 impl Error for UnknownName {}
 
-/// Defines an enum of named values. Its list of values, parser and serialization come from one table.
+/// Defines an enum of named values. One table gives its list of values, parser and serialization.
 macro_rules! names {
     (
         $(#[$attr:meta])*
@@ -42,7 +42,7 @@ macro_rules! names {
         }
 
         impl $name {
-            /// All values, in the order of their numbers.
+            /// All values, in the order of their indices.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
             /// Returns the name in PTX symbols, files and messages.
@@ -75,7 +75,7 @@ macro_rules! names {
 }
 
 names! {
-    /// An operation on pairs, the elements of two buffers with the same index.
+    /// An operation on pairs: the elements of two buffers with the same index.
     PairOp, "operation on pairs" {
         /// Sum of the products; integers wrap around.
         Dot = "dot",
@@ -83,7 +83,7 @@ names! {
         SquaredDistance = "sqdist",
         /// Sum of the products of floats, with the same bits on any device.
         BinnedDot = "bindot",
-        /// Sum of the squared differences of floats, likewise.
+        /// Sum of the squared differences of floats, with the same bits on any device.
         BinnedSquaredDistance = "binsqdist",
         /// One device's part of the sum of products over several devices.
         BinnedDotPart = "bindotpart",
@@ -98,12 +98,11 @@ impl PairOp {
         matches!(self, Self::Dot | Self::SquaredDistance) || dtype.is_float()
     }
 
-    /// Returns whether results are parts, for several devices to add up.
     pub(crate) const fn is_part(self) -> bool {
         matches!(self, Self::BinnedDotPart | Self::BinnedSquaredDistancePart)
     }
 
-    /// Returns the bytes that a kernel writes; for parts at most.
+    /// Returns the size of a result in bytes; for one device's part of a result, its maximum size.
     pub(crate) const fn result_bytes(self, dtype: Dtype) -> usize {
         match self {
             Self::BinnedDotPart | Self::BinnedSquaredDistancePart => size_of::<PartWords>(),
@@ -111,7 +110,6 @@ impl PairOp {
         }
     }
 
-    /// Returns the operation whose result has the same bits in any order of additions.
     pub(crate) const fn reproducible(self, dtype: Dtype) -> Self {
         match self {
             Self::Dot if dtype.is_float() => Self::BinnedDot,
@@ -120,8 +118,8 @@ impl PairOp {
         }
     }
 
-    /// Returns the operation that computes parts, if results of several devices must not be added
-    /// directly.
+    /// Returns the operation that computes one device's part of a result, or `None` if the results of
+    /// several devices can be added directly.
     pub(crate) const fn part(self) -> Option<Self> {
         match self {
             Self::BinnedDot => Some(Self::BinnedDotPart),
@@ -138,13 +136,13 @@ impl PairOp {
 }
 
 names! {
-    /// A sum of the elements inside an interval, besides their count.
+    /// An operation that counts and adds up the elements inside an interval.
     WithinOp, "sum of an interval" {
-        /// The sum; that of integers wraps around.
+        /// The sum; integers wrap around.
         Sum = "sum",
         /// The sum of floats, with the same bits on any device.
         BinnedSum = "binsum",
-        /// One device's part of that sum over several devices.
+        /// One device's part of the reproducible sum over several devices.
         BinnedSumPart = "binsumpart",
     }
 }
@@ -158,8 +156,8 @@ impl WithinOp {
         matches!(self, Self::BinnedSumPart)
     }
 
-    /// Returns the bytes that a kernel writes, for parts at most: a count, then a sum in two words and a
-    /// mean, or a part of a sum.
+    /// Returns the size of a result in bytes: a count, followed by a sum of two words and a mean, or by
+    /// one device's part of a sum at its maximum size.
     pub(crate) const fn result_bytes(self) -> usize {
         size_of::<u64>()
             + match self {
@@ -238,7 +236,6 @@ impl Dtype {
         matches!(self, Self::U8 | Self::U16 | Self::U32 | Self::U64)
     }
 
-    /// Returns the unsigned type of a signed integer's size, and other types as they are.
     pub(crate) const fn unsigned(self) -> Self {
         match self {
             Self::I8 => Self::U8,
@@ -257,7 +254,7 @@ impl Dtype {
         }
     }
 
-    /// Returns the bytes of a sum in a wider type than the usual one, if there is one.
+    /// Returns the size in bytes of a sum in a wider type than the usual one, if there is one.
     pub(crate) const fn wide_sum_bytes(self) -> Option<usize> {
         match self {
             Self::F16 | Self::Bf16 | Self::F32 => Some(size_of::<f64>()),
@@ -288,11 +285,11 @@ names! {
         Groups = "groups",
         /// Several lanes of a warp per row, element by element.
         Elements = "elements",
-        /// As groups, for rows with more results than fit into the L2 cache.
+        /// Like `Groups`, if the results of all rows do not fit into the L2 cache.
         ManyGroups = "many_groups",
-        /// As groups, with one lane per row.
+        /// Like `Groups`, with at most one row per lane.
         FewGroups = "few_groups",
-        /// As elements, with one lane per row.
+        /// Like `Elements`, with at most one row per lane.
         FewElements = "few_elements",
     }
 }
@@ -300,11 +297,11 @@ names! {
 names! {
     /// A kernel of the reducer for an axis that is not the last.
     AxisKernel, "kernel for an axis" {
-        /// Blocks for strips of columns, with several elements per load.
+        /// A block reduces a strip of columns, with several elements per load.
         Packs = "packs",
-        /// Likewise, with several columns per thread that are not adjacent.
+        /// Like `Packs`, with several non-adjacent columns per thread.
         Spaced = "spaced",
-        /// Likewise, with one column per thread.
+        /// Like `Packs`, with one column per thread.
         Singles = "singles",
         /// One thread per column.
         Lanes = "lanes",
@@ -314,9 +311,9 @@ names! {
 names! {
     /// A kernel of the reducer for views.
     ViewKernel, "kernel for a view" {
-        /// With 16-byte loads along a reduced axis.
+        /// Loads of 16 bytes along a reduced axis.
         Groups = "groups",
-        /// Element by element.
+        /// Loads of single elements.
         Elements = "elements",
     }
 }
@@ -326,7 +323,7 @@ names! {
     PairKernel, "kernel for pairs" {
         /// Both buffers have the same offset from a 16-byte boundary.
         Aligned = "aligned",
-        /// The offsets differ.
+        /// The buffers have different offsets from a 16-byte boundary.
         Shifted = "shifted",
     }
 }
@@ -355,7 +352,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_pair_has_a_place_of_its_own() {
+    fn per_pair_entries_are_distinct() {
         let mut numbers = PerPair::<usize>::default();
         for (number, (op, dtype)) in Op::pairs().enumerate() {
             *numbers.get_mut(op, dtype) = number;
@@ -364,19 +361,19 @@ mod tests {
     }
 
     #[test]
-    fn a_name_leads_back_to_its_value() {
+    fn names_round_trip() {
         assert!(Dtype::ALL.iter().all(|dtype| dtype.name().parse() == Ok(*dtype)));
         assert!(KernelKind::ALL.iter().all(|kind| kind.name().parse() == Ok(*kind)));
     }
 
     #[test]
-    fn a_wrong_name_is_answered_with_all_that_there_are() {
+    fn unknown_name_error_lists_all_names() {
         let error = "i24".parse::<Dtype>().unwrap_err();
         assert!(error.known.iter().copied().eq(Dtype::ALL.iter().map(|dtype| dtype.name())));
     }
 
     #[test]
-    fn what_was_measured_is_chosen_by_its_own_measurements() {
+    fn tuning_proxy_of_a_dtype_is_its_own_proxy() {
         for &dtype in Dtype::ALL {
             let measured = dtype.tuning_proxy();
             assert_eq!((measured.tuning_proxy(), measured.size()), (measured, dtype.size()), "{dtype}");

@@ -17,14 +17,16 @@ use crate::{
     stream::{Event, LastWrite},
 };
 
-/// Device memory for one result, for work enqueued after the reduction to read.
+/// Device memory for one result, which work enqueued after the reduction can read. [`Device::output`]
+/// allocates it.
 ///
-/// A value is stored at the [address](Self::as_device_ptr). A [`Located`](crate::Located) result is the
-/// index as a `u64`, followed 8 bytes later by the element.
+/// The result is stored at the [address](Self::as_device_ptr). A [`Located`](crate::Located) result is
+/// the index as a `u64`, with the element at offset 8; [`Ends`](crate::Ends) are the minimum and then
+/// the maximum, and a [`Spread`](crate::Spread) is the mean and then the variance.
 pub struct Output<R> {
     memory: Arc<Memory>,
     written: LastWrite,
-    /// Ends of the work that has read the result as a count since the last write.
+    /// Completion events of the work that has read the result as a count since the last write.
     reads: Mutex<Vec<Arc<Event>>>,
     result: PhantomData<fn() -> R>,
 }
@@ -54,7 +56,7 @@ impl<R: Outcome> Output<R> {
         owner: impl Any + Send + Sync,
     ) -> Result<Self> {
         require_aligned::<u64>(address, 1)?;
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller promises that kernels can use these bytes until `owner` is dropped.
         let memory = unsafe { Memory::foreign(device, address, Self::BYTES, Box::new(owner)) };
         Ok(Self::in_memory(memory))
     }
@@ -90,7 +92,7 @@ impl<R: Outcome> Output<R> {
         self.written.wait_ready()?;
         let mut words = Words::default();
         let bytes = self.memory.bytes().min(size_of_val(&words) as u64);
-        // SAFETY: as in `read`.
+        // SAFETY: the memory has these words, and their writes are complete.
         let there = unsafe {
             self.device().copy_out::<u64>(self.as_device_ptr(), bytes as usize / size_of::<u64>())
         }?;
@@ -98,8 +100,8 @@ impl<R: Outcome> Output<R> {
         Ok(words)
     }
 
-    /// Returns the bytes of the result, as [`Outputs::into_bytes`](crate::Outputs::into_bytes) does.
-    /// Their readers wait for the reduction; the host does not wait here.
+    /// Returns the bytes of the result, like [`Outputs::into_bytes`](crate::Outputs::into_bytes).
+    /// Readers of the bytes wait for the reduction; the host does not wait here.
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};
@@ -121,39 +123,36 @@ impl<R: Outcome> Output<R> {
         reads.iter().try_for_each(|end| end.wait_out().map_err(|failed| failed.error))
     }
 
-    /// Makes a stream wait for all current uses, before it writes another result.
+    /// Makes a stream wait for all uses so far, so that it can write another result.
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
         self.device().require("output", stream.device())?;
         self.precede_reads(stream)?;
-        self.precede_behind_readers(stream)
+        self.wait_for_reads_on(stream)
     }
 
-    /// Makes a stream of any device wait for current reads.
-    pub(crate) fn precede_behind_readers(&self, stream: &Stream) -> Result<()> {
+    /// Makes a stream of any device wait for all reads so far.
+    pub(crate) fn wait_for_reads_on(&self, stream: &Stream) -> Result<()> {
         self.device().require_process()?;
         let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
         reads.iter().try_for_each(|end| end.precede(stream))
     }
 
-    /// Makes a stream of any device wait for the current write.
+    /// Makes a stream of any device wait for the latest write.
     pub(crate) fn precede_reads(&self, stream: &Stream) -> Result<()> {
         self.written.precede(stream)
     }
 
-    /// Records the end of enqueued work that reads the result.
     pub(crate) fn read_until(&self, end: &Arc<Event>) {
         let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
-        // A result that is only read must not collect the events of all reads.
+        // Finished events are dropped, so that they do not accumulate while the result is only read.
         reads.retain(|end| !end.is_done().unwrap_or(false));
         reads.push(end.clone());
     }
 
-    /// Records the end of enqueued work that writes the result after all uses so far.
     pub(crate) fn written_until(&mut self, end: Arc<Event>) {
         self.written(LastWrite::Until(end));
     }
 
-    /// Records the work that writes the result after all uses so far.
     pub(crate) fn written(&mut self, last: LastWrite) {
         self.written = last;
         self.reads.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
@@ -165,8 +164,8 @@ impl<R: Outcome> Output<R> {
 }
 
 impl Output<u64> {
-    /// Returns the result as a number of elements, for reductions of that many. They use the latest
-    /// result.
+    /// Returns the result as a number of elements for [counted](Buffer::counted) reductions, which use
+    /// the latest result.
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};

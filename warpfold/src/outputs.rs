@@ -2,8 +2,6 @@
 
 use std::{any::Any, fmt, marker::PhantomData, sync::Arc};
 
-use warpfold_abi::reducer::OUTPUT_BYTES;
-
 use crate::{
     Buffer, Device, Outcome, Plain, Result, Stream,
     buffer::require_aligned,
@@ -11,11 +9,11 @@ use crate::{
     stream::{Event, LastWrite},
 };
 
-/// Device memory for the results of rows, axes, views, segments or top-k, for work enqueued after the
-/// reduction to read. It is allocated by [`Device::outputs`].
+/// Device memory for the results of rows, axes, views, segments or top-k, which work enqueued after the
+/// reduction can read. [`Device::outputs`] allocates it.
 ///
 /// The results are contiguous from the [address](Self::as_device_ptr) on. A [`Located`](crate::Located)
-/// result has 16 bytes: the index as a `u64`, then the element, and zeros.
+/// result has 16 bytes: the index as a `u64`, then the element, padded with zeros.
 ///
 /// ```
 /// use warpfold::{Device, Reducer, Selection, op};
@@ -62,16 +60,14 @@ impl<R: Outcome> Outputs<R> {
         owner: impl Any + Send + Sync,
     ) -> Result<Self> {
         require_aligned::<u64>(address, 1)?;
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller promises that kernels can use these bytes until `owner` is dropped.
         let memory = unsafe { Memory::foreign(device, address, Self::bytes_of(len), Box::new(owner)) };
         Ok(Self::in_memory(memory, len))
     }
 
-    /// Returns the bytes of memory for `len` results.
+    /// Returns the size in bytes of the memory for `len` results, without padding between them.
     pub const fn bytes_of(len: usize) -> u64 {
-        let bytes = (len as u64).saturating_mul(R::BYTES);
-        // A single row is reduced like a buffer, whose result may take `OUTPUT_BYTES` bytes.
-        if bytes < OUTPUT_BYTES { OUTPUT_BYTES } else { bytes }
+        (len as u64).saturating_mul(R::BYTES)
     }
 
     /// Allocates uninitialized memory for `len` results.
@@ -118,10 +114,10 @@ impl<R: Outcome> Outputs<R> {
         unsafe { R::copy_out(self.device(), self.as_device_ptr(), self.len) }
     }
 
-    /// Returns the bytes of the results, one after the other: 16 for the index and element of a
-    /// [`Located`](crate::Located) one, the smaller and the larger of [`Ends`](crate::Ends), the mean
-    /// and the variance of a [`Spread`](crate::Spread). Their readers wait for the reduction; the host
-    /// does not wait here.
+    /// Returns the bytes of the results, one after the other. A [`Located`](crate::Located) result has
+    /// 16 bytes: its index, then its element. [`Ends`](crate::Ends) are the minimum, then the maximum; a
+    /// [`Spread`](crate::Spread) is the mean, then the variance. Readers of the bytes wait for the
+    /// reduction; the host does not wait here.
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};
@@ -142,13 +138,12 @@ impl<R: Outcome> Outputs<R> {
         self.written.wait_ready()
     }
 
-    /// Makes a stream wait for the current write, before it writes other results.
+    /// Makes a stream wait for the latest write, so that it can write other results.
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
         self.device().require("outputs", stream.device())?;
         self.written.precede(stream)
     }
 
-    /// Records the end of enqueued work that writes the results after all uses so far.
     pub(crate) fn written_until(&mut self, end: Arc<Event>) {
         self.written = LastWrite::Until(end);
     }
@@ -159,8 +154,8 @@ impl<R: Outcome> Outputs<R> {
 }
 
 impl<T: Plain> Outputs<T> {
-    /// Returns the results as elements for further reductions or copies on any stream. These wait for
-    /// the results; the host does not wait here.
+    /// Returns the results as elements, for further reductions or copies on any stream, which wait for
+    /// the results. The host does not wait here.
     pub fn into_buffer(self) -> Buffer<T> {
         Buffer::written(self.memory, self.len, self.written)
     }

@@ -11,10 +11,10 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
+use warpfold_ptx::Arch;
 
 use crate::{
     Error, Result,
-    arch::Arch,
     archive::{Archive, Damaged},
     kernel_file::Kernel,
     names::KernelKind,
@@ -41,17 +41,17 @@ pub struct Ptx {
 }
 
 impl Ptx {
-    /// Returns the PTX with registers per thread limited to what blocks of this size have. A limit of
-    /// the registers themselves (`.maxnreg`) would be used up: ptxas then spills some, although it needs
-    /// fewer without a limit.
+    /// Returns the PTX with the registers per thread limited to those available to blocks of this size.
+    /// Limiting the number of registers itself (`.maxnreg`) is no alternative: ptxas then uses all of
+    /// them and spills, although it needs fewer registers without a limit.
     pub(crate) fn for_blocks_of(&self, threads: u32) -> Self {
         // The body of each kernel begins with a brace on its own line.
         let text = self.text.replace("\n{", &format!("\n.maxntid {threads}\n{{"));
         Self { origin: self.origin.clone(), text: text.into(), arch: self.arch }
     }
 
-    /// Returns the kernels that an architecture has, after a check of their parameters. Their entry
-    /// names begin with `name`. The driver compiles nothing before this check.
+    /// Returns the kernels that exist on an architecture; their entry names begin with `name`. Checks
+    /// their declared parameters, before the driver compiles anything.
     pub(crate) fn kernels(&self, kernels: Vec<Kernel>, name: &str, arch: Arch) -> Result<Vec<Kernel>> {
         let there = kernels.into_iter().filter(|kernel| kernel.min_arch <= arch);
         there
@@ -72,7 +72,7 @@ pub enum PtxSource {
     Embedded,
     /// A folder with one folder per architecture.
     Folder(PathBuf),
-    /// A function of the caller's.
+    /// A function given by the caller.
     Given(Arc<Find>),
 }
 
@@ -82,7 +82,7 @@ impl PtxSource {
         Self::of(env::var_os(PTX_DIR), env::var_os(CODEGEN))
     }
 
-    /// Interprets the two variables; an empty one counts as unset.
+    /// Interprets the values of [`PTX_DIR`] and [`CODEGEN`]; an empty value counts as unset.
     fn of(root: Option<OsString>, codegen: Option<OsString>) -> Self {
         let named = |value: Option<OsString>| value.filter(|value| !value.is_empty());
         let codegen = named(codegen).unwrap_or_else(|| DEFAULT_CODEGEN.into());
@@ -117,21 +117,22 @@ fn missing(name: &str, device: Arch, source: Cause) -> Error {
 macro_rules! archives {
     ($count:literal: $($name:literal)*) => {
         /// The names of the embedded archives and of their files in `ptx/`. A text is in the first
-        /// archive whose name and a `_` begin its own; the last archive is that of buffers.
+        /// archive whose name, followed by `_`, is a prefix of the text's name; the last archive,
+        /// `reducer`, has the texts for buffers.
         pub const ARCHIVES: [&str; $count] = [$($name),*];
 
         static BYTES: [&[u8]; $count] = [$(include_bytes!(concat!("../ptx/", $name, ".ptx.zst"))),*];
     };
 }
 
-// One file each, so that a change of one is stored without the others.
+// The archives are separate files, so that git does not store all of them again after a change to one.
 archives! {
     10:
     "reducer_axis" "reducer_continued" "reducer_counted" "reducer_pair" "reducer_rows" "reducer_segments"
     "reducer_top" "reducer_view" "reducer_within" "reducer"
 }
 
-/// Returns the index in [`ARCHIVES`] of a text.
+/// Returns the index in [`ARCHIVES`] of the archive that contains the text of this name.
 pub fn archive_of(text: &str) -> usize {
     let is_of = |name: &&str| text.strip_prefix(*name).is_some_and(|rest| rest.starts_with('_'));
     ARCHIVES.iter().position(is_of).unwrap_or(ARCHIVES.len() - 1)
@@ -145,7 +146,7 @@ fn archive(which: usize) -> Result<&'static Archive<'static>, Damaged> {
     OPENED[which].get_or_init(|| Archive::open(BYTES[which])).as_ref().map_err(Clone::clone)
 }
 
-/// The architecture of the embedded texts. [`for_oldest`] makes of them those for older devices.
+/// The architecture of the embedded texts. [`for_oldest`] derives the texts for older devices.
 pub const ARCH: Arch = Arch::HOPPER;
 
 fn embedded(name: &str, device: Arch) -> Result<Ptx> {
@@ -162,7 +163,7 @@ fn embedded(name: &str, device: Arch) -> Result<Ptx> {
 }
 
 /// Returns an embedded text for [`Arch::OLDEST`]: without its bulk kernel, and without the instructions
-/// for overlapping launches. Of what the compiler emits for the kernels, only these need
+/// for overlapping launches. Nothing else that the compiler emits for the kernels needs
 /// [`Arch::HOPPER`].
 pub fn for_oldest(text: &str) -> String {
     const ENTRY: &str = ".visible .entry ";
@@ -193,20 +194,21 @@ fn in_folder(root: &Path, name: &str, device: Arch) -> Result<Ptx> {
         .filter_map(|folder| Some((arch_of(&folder)?, folder.join(name).with_extension("ptx"))))
         .filter(|(arch, path)| device.runs(*arch) && path.is_file())
         .max_by_key(|(arch, _)| *arch);
-    let (arch, path) =
-        newest.ok_or_else(|| missing(format!("there is no file under {}", root.display()).into()))?;
+    let (arch, path) = newest.ok_or_else(|| {
+        missing(format!("no PTX file that the device can run is under {}", root.display()).into())
+    })?;
     let text = read(&path, MAX_BYTES).map_err(|error| missing(at(&path, &error)))?;
     Ok(Ptx { origin: path.display().to_string(), text: text.into(), arch })
 }
 
-/// Most bytes of a PTX file. The reducer's have about 0.1 MB.
+/// Maximum size of a PTX file in bytes. The reducer's files have about 0.1 MB.
 const MAX_BYTES: u64 = 64 << 20;
 
 fn read(path: &Path, most: u64) -> io::Result<String> {
     let mut text = String::new();
     fs::File::open(path)?.take(most + 1).read_to_string(&mut text)?;
     if text.len() as u64 > most {
-        return Err(io::Error::other(format!("more than {most} bytes")));
+        return Err(io::Error::other(format!("it has more than {most} bytes")));
     }
     Ok(text)
 }
@@ -235,7 +237,7 @@ mod tests {
     });
 
     #[test]
-    fn each_text_is_in_the_archive_in_which_it_is_looked_up() {
+    fn archive_of_finds_every_embedded_text() {
         for (which, archive_name) in ARCHIVES.iter().enumerate() {
             let mut names = archive(which).unwrap().names();
             assert!(names.all(|name| archive_of(name) == which), "{archive_name}");
@@ -260,9 +262,8 @@ mod tests {
         assert_eq!(TEXTS.len(), KernelFile::all().count());
     }
 
-    /// Only instructions that need compute capability 9.0 and the bulk kernels are left out.
     #[test]
-    fn older_devices_get_the_same_kernels_without_what_came_with_9_0() {
+    fn for_oldest_removes_bulk_kernels_and_sm_90_instructions() {
         for (name, text) in &*TEXTS {
             let oldest = for_oldest(text);
             assert!(oldest.contains("\n.version 7.8\n.target sm_80\n"), "{name}");
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_tools_read_is_left_out() {
+    fn embedded_texts_have_no_comments_or_debug_sections() {
         for (name, text) in &*TEXTS {
             let (first, rest) = text.split_once('\n').unwrap();
             assert!(first.starts_with("// rustc "), "{name}: {first}");
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn older_devices_have_nothing() {
+    fn embedded_ptx_is_missing_below_sm_80() {
         let error =
             find(&PtxSource::Embedded, OpKind::Sum.plain(), Dtype::F32, Arch::new(7, 5)).unwrap_err();
         assert!(error.to_string().contains("reducer_sum_f32 for sm_75"), "{error}");
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_gives_the_newest_that_runs_and_nothing_else() {
+    fn folder_source_picks_the_newest_supported_file() {
         let folder = env::temp_dir().join(format!("warpfold-ptx-{}", std::process::id()));
         for arch in ["sm_80", "sm_90", "sm_100", "sm_120a", "notes"] {
             fs::create_dir_all(folder.join(arch)).unwrap();
@@ -321,8 +322,9 @@ mod tests {
         let (longer, whole) = (read(&path, 6).unwrap(), read(&path, 5).unwrap());
         let refused = read(&path, 4).unwrap_err().to_string();
         fs::remove_file(&path).unwrap();
-        assert_eq!((&*longer, &*whole, &*refused), ("12345", "12345", "more than 4 bytes"));
-        // The limit is above twice the largest file of the reducer, for what a developer adds.
+        assert_eq!((&*longer, &*whole, &*refused), ("12345", "12345", "it has more than 4 bytes"));
+        // The limit is above twice the largest file of the reducer, to leave room for a developer's
+        // additions.
         let largest = TEXTS.values().map(|text| text.len() as u64).max().unwrap();
         assert!(2 * largest < MAX_BYTES && MAX_BYTES < 1 << 30, "{largest}");
     }
@@ -340,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_handed_in_is_taken() {
+    fn given_source_returns_the_functions_text_or_error() {
         let given: Arc<Find> = Arc::new(|name, arch| match name {
             "reducer_sum_f32" => Ok(Ptx { origin: name.to_owned(), text: "mine".into(), arch }),
             _ => Err("not today".into()),

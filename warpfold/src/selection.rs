@@ -6,7 +6,8 @@ use crate::{Error, Result};
 
 /// The device to open.
 ///
-/// As a string it is `auto`, `cuda`, `cuda:1`, a PCI address such as `0000:3b:00.0`, `sim` or `sim:1`.
+/// The string forms are `auto`, `cuda`, `cuda:1`, a PCI address such as `0000:3b:00.0`, `sim` and
+/// `sim:1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Selection {
@@ -14,7 +15,7 @@ pub enum Selection {
     /// crate `log`.
     #[default]
     Auto,
-    /// The first GPU, without a substitute.
+    /// The first GPU; an error if there is none.
     Cuda,
     /// The GPU with this ordinal, from 0, in the driver's order.
     CudaOrdinal(u32),
@@ -29,7 +30,8 @@ pub enum Selection {
     },
     /// The simulator, which computes the results of a GPU but not its speed.
     Sim,
-    /// The simulated device with this ordinal. The simulator determines how many there are.
+    /// The simulated device with this ordinal, from 0. There is one, unless the environment variable
+    /// `WARPFOLD_SIM_DEVICES` sets another number.
     SimOrdinal(u32),
 }
 
@@ -77,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_selection_is_read_as_it_is_written() {
+    fn selections_are_parsed_from_text() {
         let read = |text: &str| text.parse::<Selection>();
         assert_eq!(read("auto").unwrap(), Selection::Auto);
         assert_eq!(read("cuda").unwrap(), Selection::Cuda);

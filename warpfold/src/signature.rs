@@ -1,6 +1,6 @@
 //! Comparison of the parameters that a PTX entry declares with those that a launch passes.
 //!
-//! The driver cannot detect a mismatch: after each argument pointer it reads as many bytes as the PTX
+//! The driver cannot detect a mismatch: from each argument pointer it reads as many bytes as the PTX
 //! declares, whatever is stored there. So kernels are compared with their arguments when they are
 //! loaded.
 
@@ -14,7 +14,7 @@ use crate::{Error, Result, ptx::Ptx};
 /// The reason why a kernel must not be launched with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mismatch {
-    /// The text declares no such entry, or not in a known form.
+    /// The text does not declare the entry, or declares it in an unknown syntax.
     Unreadable,
     /// The parameters differ.
     Differs {
@@ -26,8 +26,8 @@ pub enum Mismatch {
 }
 
 /// Compares the parameters of an entry with those that a launch passes: their number, their sizes, and,
-/// where the compiler marks addresses (`.ptr`), that an address is passed. If it marks none, an exchange
-/// of addresses and counts goes unnoticed.
+/// if the compiler marks addresses (`.ptr`), that each marked parameter receives an address. Without
+/// marks, swapped addresses and counts are not detected.
 ///
 /// # Errors
 /// The difference.
@@ -50,10 +50,6 @@ fn listed(items: impl IntoIterator<Item: Display>) -> String {
     format!("({})", items.join(", "))
 }
 
-/// Returns an error if the entry must not be launched with these parameters, see [`compare`].
-///
-/// # Errors
-/// [`Error::WrongParameters`] if they differ, [`Error::PtxRejected`] if the declaration cannot be read.
 pub(crate) fn check(ptx: &Ptx, entry: &str, passed: &[Parameter]) -> Result<()> {
     compare(&ptx.text, entry, passed).map_err(|mismatch| {
         let origin = ptx.origin.clone();
@@ -77,14 +73,14 @@ mod tests {
     use warpfold_abi::{Arguments, arguments::CopyStrided};
 
     use super::*;
-    use crate::arch::Arch;
+    use warpfold_ptx::Arch;
 
     fn given(text: String) -> Ptx {
         Ptx { origin: "a/copy.ptx".to_owned(), text: text.into(), arch: Arch::OLDEST }
     }
 
     #[test]
-    fn what_differs_is_one_line_with_both_sides() {
+    fn mismatch_error_is_one_line_with_both_signatures() {
         let differs = |list: &str| {
             let ptx = format!(".visible .entry copy({list})\n{{ ret; }}");
             check(&given(ptx), "copy", CopyStrided::<f32>::PARAMETERS)
@@ -115,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_not_there_is_named() {
+    fn missing_entry_is_named() {
         let checked = check(&given(".entry paste() { ret; }".to_owned()), "copy", &[]);
         assert_eq!(
             checked.unwrap_err().to_string(),

@@ -1,5 +1,5 @@
 //! Sources of elements for [streamed](crate::Reducer::stream) reductions: a slice, an iterator of
-//! pieces, a file, a reader, or a type of the program's own.
+//! pieces, a file, a reader, or a type of the program.
 
 use std::{
     fs, io,
@@ -13,11 +13,11 @@ use crate::Plain;
 
 /// A sequence of elements that need not be in memory at once.
 pub trait Source<T>: Sync {
-    /// Returns the number of elements, or `None` if it is only known at their end.
+    /// Returns the number of elements, or `None` if it is known only at the end.
     fn elements(&self) -> Option<u64>;
 
-    /// Copies elements from index `start` on into the slice, and returns how many. They are fewer than
-    /// there is room for only at the end.
+    /// Copies elements from index `start` on into the slice, and returns their number. It is less than
+    /// the length of the slice only at the end of the source.
     ///
     /// Several threads call this at once for different parts, unless the source is [in
     /// order](Self::is_in_order).
@@ -96,7 +96,7 @@ pub struct Pieces<P, I>(Mutex<Rest<P, I>>);
 
 struct Rest<P, I> {
     iterator: std::iter::Fuse<I>,
-    /// The current piece, and the number of its elements that are used.
+    /// The current piece, and the number of its elements that have been read.
     piece: Option<(P, usize)>,
 }
 
@@ -137,7 +137,8 @@ where
     }
 }
 
-/// Returns a source of little-endian elements from a reader, up to its end.
+/// Returns a source of little-endian elements from a reader, up to its end. If the last element is
+/// incomplete, the reduction fails with [`Error::Source`](crate::Error::Source).
 ///
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, op, source};
@@ -179,7 +180,7 @@ impl<T: Plain, R: Read + Send> Source<T> for Reader<R> {
     }
 }
 
-/// The bytes of a file as little-endian elements. Several threads read it.
+/// The bytes of a file as little-endian elements, read by several threads.
 #[derive(Debug)]
 pub struct File<T> {
     file: fs::File,
@@ -190,29 +191,32 @@ pub struct File<T> {
 }
 
 impl<T: Plain> File<T> {
-    /// Opens a file for all of its bytes.
+    /// Opens a file that consists of elements.
     ///
     /// # Errors
-    /// An error of opening the file, or one for bytes that are not a whole number of elements.
+    /// An error of opening the file, or one for a size that is not a whole number of elements.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let file = fs::File::open(path)?;
         let len = whole::<T>(file.metadata()?.len())?;
         Self::part(file, 0, len)
     }
 
-    /// Returns the `len` elements from byte `offset` on, for example after a header.
+    /// Returns a source of the `len` elements from byte `offset` on, for example after a header.
     ///
     /// # Errors
-    /// An error for a part that is not inside the file.
+    /// An error for elements past the end of the file.
     pub fn part(file: fs::File, offset: u64, len: u64) -> io::Result<Self> {
-        const { assert!(size_of::<T>() > 0, "elements of no bytes lie nowhere") };
+        const { assert!(size_of::<T>() > 0, "elements of size 0 have no address") };
         let bytes = file.metadata()?.len();
         let end = len.checked_mul(size_of::<T>() as u64).and_then(|part| part.checked_add(offset));
         if end.is_none_or(|end| end > bytes) {
             let size = size_of::<T>();
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
-                format!("{len} elements of {size} bytes from byte {offset} on, of a file of {bytes}"),
+                format!(
+                    "{len} elements of {size} bytes from byte {offset} on exceed the file of {bytes} \
+                     bytes"
+                ),
             ));
         }
         Ok(Self { file, offset, len, element: PhantomData })
@@ -235,7 +239,10 @@ impl<T: Plain> Source<T> for File<T> {
             io::ErrorKind::UnexpectedEof => {
                 let end = self.offset + self.len * size_of::<T>() as u64;
                 let now = self.file.metadata().map_or(0, |now| now.len());
-                let words = format!("the file has {now} bytes now, and had {end} or more; leave it be");
+                let words = format!(
+                    "the file has {now} bytes now, but had {end} or more; do not change it while it is \
+                     read"
+                );
                 io::Error::new(io::ErrorKind::UnexpectedEof, words)
             }
             _ => error,
@@ -247,7 +254,7 @@ impl<T: Plain> Source<T> for File<T> {
 fn whole<T>(bytes: u64) -> io::Result<u64> {
     let size = size_of::<T>() as u64;
     if !bytes.is_multiple_of(size) {
-        let words = format!("{bytes} bytes are no whole number of elements of {size} bytes");
+        let words = format!("{bytes} bytes are not a whole number of elements of {size} bytes");
         return Err(io::Error::new(io::ErrorKind::InvalidData, words));
     }
     Ok(bytes / size)

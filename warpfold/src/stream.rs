@@ -5,12 +5,12 @@ use std::{
     ffi::c_void,
     fmt, slice,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use warpfold_driver::{Event as RawEvent, Stream as RawStream, sys};
+use warpfold_driver::{Driver, Event as RawEvent, Stream as RawStream, sys};
 
 use crate::{Buffer, Device, Error, Plain, Result, context::Failed};
 
@@ -21,43 +21,38 @@ use crate::{Buffer, Device, Error, Plain, Result, context::Failed};
 pub struct Stream {
     device: Device,
     raw: RawStream,
-    /// A unique number, because the driver reuses handles. [`MANY`] for the handle that means a
-    /// different stream in each thread.
-    id: u64,
+    /// An id, because the driver reuses handles: [`OWN`] with a count for a stream that this crate
+    /// created, the driver's id for a foreign stream, or [`UNKNOWN`].
+    id: OnceLock<u64>,
     hold: Hold,
 }
 
 enum Hold {
     Own,
-    /// A stream of another owner, which is dropped with this value.
     Foreign(#[expect(dead_code, reason = "it is dropped")] Box<dyn Any + Send + Sync>),
 }
 
 impl Stream {
     pub(crate) fn new(device: &Device) -> Result<Self> {
         let raw = device
-            .call("making a stream", |driver| driver.stream_create(sys::CU_STREAM_NON_BLOCKING))?;
-        Ok(Self::of(device, raw, Hold::Own))
+            .call("creating a stream", |driver| driver.stream_create(sys::CU_STREAM_NON_BLOCKING))?;
+        static IDS: AtomicU64 = AtomicU64::new(0);
+        let id = OWN | IDS.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { device: device.clone(), raw, id: id.into(), hold: Hold::Own })
     }
 
     /// Returns a stream that other code has created: a `CUstream`, null for the driver's default stream.
-    /// `owner` is dropped after the last use of the stream here; pass `()` if the stream outlives it
-    /// anyway.
+    /// `owner` is dropped after this crate's last use of the stream; pass `()` if the stream lives
+    /// longer anyway.
     ///
     /// # Safety
     /// - `stream` must be of the device's context, and live until the returned stream has been dropped
     ///   and all work enqueued through it has ended.
-    /// - It must not be captured into a graph while it is used here.
+    /// - The stream must not be captured into a graph while this crate uses it.
     pub unsafe fn from_raw(device: &Device, stream: *mut c_void, owner: impl Any + Send + Sync) -> Self {
         let raw = RawStream::from_raw(stream.cast());
-        Self::of(device, raw, Hold::Foreign(Box::new(owner)))
-    }
-
-    fn of(device: &Device, raw: RawStream, hold: Hold) -> Self {
-        static IDS: AtomicU64 = AtomicU64::new(MANY + 1);
-        let is_of_each_thread = raw == RawStream::PER_THREAD;
-        let id = if is_of_each_thread { MANY } else { IDS.fetch_add(1, Ordering::Relaxed) };
-        Self { device: device.clone(), raw, id, hold }
+        let hold = Hold::Foreign(Box::new(owner));
+        Self { device: device.clone(), raw, id: OnceLock::new(), hold }
     }
 
     /// Returns the stream as a `CUstream`, for calls of the driver.
@@ -70,14 +65,14 @@ impl Stream {
         &self.device
     }
 
-    /// Returns whether the stream is being captured into a graph. This library cannot use it then; it
-    /// has its own [recordings](crate::Reducer::record).
+    /// Returns whether the stream is being captured into a graph. This library cannot use such a stream;
+    /// the library has its own [recordings](crate::Reducer::record).
     ///
     /// # Errors
     /// [`Error::Driver`] if the query fails.
     pub fn is_recording(&self) -> Result<bool> {
         // SAFETY: the stream is alive.
-        let status = self.device.call("asking whether a stream is recording", |driver| unsafe {
+        let status = self.device.call("querying whether a stream is recording", |driver| unsafe {
             driver.stream_is_capturing(self.raw)
         })?;
         Ok(status != sys::CU_STREAM_CAPTURE_STATUS_NONE)
@@ -104,7 +99,8 @@ impl Stream {
     }
 
     /// Makes later work on this stream wait until a buffer's elements, results of another stream, are
-    /// written. The host does not wait. Reductions do so by themselves; this is for other work.
+    /// written. The host does not wait. Reductions of this library wait without this call; it is for
+    /// other work, such as kernels of the program.
     ///
     /// # Errors
     /// [`Error::OtherDevice`], or [`Error::Driver`] if the driver fails.
@@ -124,7 +120,7 @@ impl Stream {
     pub unsafe fn wait_for_event(&self, event: *mut c_void) -> Result<()> {
         let event = RawEvent::from_raw(event.cast());
         self.device.call("waiting for an event", |driver| {
-            // SAFETY: the stream is alive; the caller's contract for the event.
+            // SAFETY: the stream is alive, and the caller promises that the event is.
             unsafe { driver.stream_wait_event(self.raw, event) }
         })
     }
@@ -139,13 +135,26 @@ impl Stream {
     pub unsafe fn record_event(&self, event: *mut c_void) -> Result<()> {
         let event = RawEvent::from_raw(event.cast());
         self.device.call("recording an event", |driver| {
-            // SAFETY: the stream is alive; the caller's contract for the event.
+            // SAFETY: the stream is alive, and the caller promises that the event is.
             unsafe { driver.event_record(event, self.raw) }
         })
     }
 
     pub(crate) fn raw(&self) -> RawStream {
         self.raw
+    }
+
+    /// Returns the id. A foreign stream's id is queried at its first use and not earlier, because the
+    /// query would invalidate a capture of the stream.
+    fn id(&self) -> u64 {
+        *self.id.get_or_init(|| {
+            if self.raw == RawStream::PER_THREAD {
+                return UNKNOWN;
+            }
+            // SAFETY: the stream is alive.
+            let id = |driver: &Driver| unsafe { driver.stream_get_id(self.raw) };
+            self.device.call("numbering a stream", id).unwrap_or(UNKNOWN)
+        })
     }
 
     pub(crate) fn is_done(&self) -> Result<bool> {
@@ -180,37 +189,42 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// The number of a handle that is not a single stream.
-const MANY: u64 = 0;
+/// The bit that is set in the ids of streams that this crate created.
+const OWN: u64 = 1 << 63;
 
-/// A point in the work of a stream, without a time stamp.
+/// The id of the per-thread default stream, which is a different stream in each thread, and of streams
+/// of a driver that does not number them.
+const UNKNOWN: u64 = u64::MAX;
+
+/// A point in the work of a stream: an event without timing.
 pub struct Event {
     device: Device,
     raw: RawEvent,
-    /// Number of the stream on which the event was recorded last.
+    /// Id of the stream on which the event was recorded last.
     on: AtomicU64,
 }
 
 impl Event {
     pub(crate) fn new(device: &Device) -> Result<Self> {
         let raw = device
-            .call("making an event", |driver| driver.event_create(sys::CU_EVENT_DISABLE_TIMING))?;
-        Ok(Self { device: device.clone(), raw, on: MANY.into() })
+            .call("creating an event", |driver| driver.event_create(sys::CU_EVENT_DISABLE_TIMING))?;
+        Ok(Self { device: device.clone(), raw, on: UNKNOWN.into() })
     }
 
-    /// Records the event after the work that is now enqueued on a stream of this device.
     pub(crate) fn record(&self, stream: &Stream) -> Result<()> {
-        self.on.store(stream.id, Ordering::Relaxed);
+        self.on.store(stream.id(), Ordering::Relaxed);
         self.device.call("recording an event", |driver| {
-            // SAFETY: both are alive and of one device.
+            // SAFETY: the event and the stream are alive and of one device.
             unsafe { driver.event_record(self.raw, stream.raw) }
         })
     }
 
-    /// Returns whether the event was recorded last on this stream, whose later work follows it anyway.
-    /// An event may only be recorded again after what it stood for, on whatever stream.
+    /// Returns whether the event was recorded last on this stream; later work on the stream then follows
+    /// the event without a wait. A new record of an event, on any stream, must follow the work that the
+    /// previous record marked.
     pub(crate) fn is_on(&self, stream: &Stream) -> bool {
-        stream.id != MANY && self.on.load(Ordering::Relaxed) == stream.id
+        let id = stream.id();
+        id != UNKNOWN && self.on.load(Ordering::Relaxed) == id
     }
 
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
@@ -218,7 +232,7 @@ impl Event {
             return Ok(());
         }
         self.device.call("waiting for an event", |driver| {
-            // SAFETY: both are alive.
+            // SAFETY: the event and the stream are alive.
             unsafe { driver.stream_wait_event(stream.raw, self.raw) }
         })
     }
@@ -236,7 +250,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: the event is owned and not used any more; streams that wait for it still do.
+        // SAFETY: the event is owned and not used any more; streams that wait for it are not affected.
         self.device.give_back(|driver| unsafe { driver.event_destroy(self.raw) });
     }
 }
@@ -275,7 +289,7 @@ mod tests {
     use crate::Selection;
 
     #[test]
-    fn a_point_in_a_stream_is_on_that_stream_and_on_none_of_each_thread() {
+    fn is_on_matches_only_the_last_recorded_stream() {
         let device = Device::open(Selection::Sim).unwrap();
         let (one, other) = (device.stream().unwrap(), device.stream().unwrap());
         let event = Event::new(&device).unwrap();
@@ -284,7 +298,7 @@ mod tests {
         assert!(event.is_on(&one) && !event.is_on(&other));
         event.record(&other).unwrap();
         assert!(!event.is_on(&one) && event.is_on(&other));
-        // SAFETY: every thread has this stream.
+        // SAFETY: the per-thread default stream exists in every thread.
         let of_threads = unsafe { Stream::from_raw(&device, RawStream::PER_THREAD.raw().cast(), ()) };
         event.record(&of_threads).unwrap();
         assert!(!event.is_on(&of_threads));

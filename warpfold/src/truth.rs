@@ -9,7 +9,7 @@ use crate::{Bits, Element, element::sealed, input::filtered::NextAfter, names::D
 /// A Boolean in device memory: a byte that is false if it is 0, and true otherwise.
 ///
 /// `bool` is not an element type, because it allows only the bytes 0 and 1, and device memory may have
-/// been written by other code. Here every byte is valid.
+/// been written by other code. Every byte is a valid `Bool`.
 ///
 /// ```
 /// use warpfold::{Bool, Device, Reducer, Selection, op};
@@ -29,8 +29,8 @@ use crate::{Bits, Element, element::sealed, input::filtered::NextAfter, names::D
 /// It has every operation of `u8` except [`WrappingSum`](crate::op::WrappingSum), by the same kernels.
 /// [`of`](Self::of), NumPy, PyTorch and DLPack write only the bytes 0 and 1. Other bytes count as true
 /// in counts, minima and maxima; indices, sums, intervals and bitwise operations use the bytes, as for
-/// `u8`. A Boolean tensor from [DLPack](crate::dlpack) may become a buffer of this type; in the other
-/// direction it is exported as bytes.
+/// `u8`. A Boolean tensor from [DLPack](crate::dlpack) may become a buffer of this type, which is
+/// exported as a tensor of bytes.
 #[derive(Clone, Copy, Default)]
 #[repr(transparent)]
 pub struct Bool(u8);
@@ -52,10 +52,10 @@ impl Bool {
     }
 }
 
-// SAFETY: it is a byte, for which 0 is valid.
+// SAFETY: the type is a transparent `u8`, for which 0 is valid.
 unsafe impl Zeroable for Bool {}
 
-// SAFETY: it is a byte, for which any bits are valid: it is never taken for a `bool`.
+// SAFETY: the type is a transparent `u8`, for which any bits are valid.
 unsafe impl Pod for Bool {}
 
 impl fmt::Debug for Bool {
@@ -111,7 +111,7 @@ impl NextAfter for Bool {
 
 impl sealed::Element for Bool {
     type Magnitudes = u64;
-    /// The type whose kernels it uses.
+    /// The element type whose kernels are used.
     const DTYPE: Dtype = Dtype::U8;
     const TO_F64: fn(Self) -> f64 = |value| value.0.into();
     const ADD: fn(Self, Self) -> Self = |one, other| Self::from(one.get() || other.get());

@@ -1,16 +1,16 @@
 //! The choice of kernel, block size and grid size by the number of bytes.
 //!
-//! Measured choices are tables by operation and type, one file per architecture, from which the build
+//! Measured choices are tables by operation and type, in one file per architecture, from which the build
 //! script generates Rust. Without a table, [`Choice::generic`] applies.
 
 use std::{borrow::Cow, sync::OnceLock};
 
 #[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};
+use warpfold_ptx::Arch;
 
 use crate::{
     Error, Result,
-    arch::Arch,
     names::{Dtype, KernelKind, Op, PerPair},
 };
 
@@ -21,11 +21,11 @@ pub struct Shape {
     pub arch: Arch,
     /// Number of streaming multiprocessors.
     pub multiprocessors: u32,
-    /// Most resident threads of one multiprocessor.
+    /// Maximum number of resident threads per multiprocessor.
     pub threads_per_multiprocessor: u32,
-    /// Most resident blocks of one multiprocessor.
+    /// Maximum number of resident blocks per multiprocessor.
     pub blocks_per_multiprocessor: u32,
-    /// Bytes of the L2 cache; 0 where there is none.
+    /// Size of the L2 cache in bytes; 0 if there is none.
     pub l2_bytes: u64,
 }
 
@@ -41,7 +41,8 @@ impl Shape {
 }
 
 impl Shape {
-    /// Returns the number of resident blocks of this many threads, limited by threads and blocks only.
+    /// Returns the number of resident blocks of `block` threads, limited only by the numbers of threads
+    /// and blocks.
     pub fn resident_blocks(self, block: u32) -> u32 {
         let per_multiprocessor =
             (self.threads_per_multiprocessor / block).clamp(1, self.blocks_per_multiprocessor.max(1));
@@ -67,7 +68,8 @@ impl KernelKind {
     }
 }
 
-/// An upper limit of the number of blocks. Launches have fewer if fewer are resident or have work.
+/// An upper limit of the number of blocks. Launches have fewer blocks if fewer are resident or have
+/// work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "snake_case"))]
 pub enum Blocks {
@@ -88,12 +90,12 @@ pub struct Choice {
     pub blocks: Blocks,
 }
 
-/// Largest number in [`Blocks`], far above the capacity of any GPU.
+/// Maximum number in [`Blocks`], far above the capacity of any GPU.
 const MOST_BLOCKS: u32 = 1 << 16;
 
 impl Choice {
-    /// Returns the choice without measurements: one block as long as more would cost more than they
-    /// read, then enough to keep the memory busy.
+    /// Returns the choice without measurements: one block for inputs so small that more blocks cost more
+    /// time than they save, and otherwise enough blocks to keep the memory busy.
     pub fn generic(bytes: u64, arch: Arch) -> Self {
         const KIB: u64 = 1 << 10;
         const MIB: u64 = 1 << 20;
@@ -112,18 +114,18 @@ impl Choice {
         }
     }
 
-    /// Returns the choice for operations limited by instructions, of which the bulk kernel needs fewest.
-    /// For `f16`, two blocks fit with what their threads keep.
+    /// Returns the choice for operations limited by instructions: the bulk kernel, which needs the
+    /// fewest. For `f16`, its registers allow two resident blocks per multiprocessor.
     const fn by_instructions(dtype: Dtype) -> Self {
         let blocks = if matches!(dtype, Dtype::F16) { 2 } else { 1 };
         Self { kernel: KernelKind::Bulk, block: 512, blocks: Blocks::PerMultiprocessor(blocks) }
     }
 
-    /// The substitute for a bulk kernel that does not exist.
+    /// The choice that replaces a bulk kernel where there is none.
     pub(crate) const WITHOUT_BULK: Self =
         Self { kernel: KernelKind::Grid, block: 512, blocks: Blocks::PerMultiprocessor(4) };
 
-    /// Returns a choice of about as many threads, in blocks of `block` threads.
+    /// Returns the choice changed to blocks of `block` threads, with about as many threads in all.
     pub(crate) fn in_blocks_of(self, block: u32) -> Self {
         let more = (self.block / block).max(1);
         let blocks = match self.blocks {
@@ -154,11 +156,11 @@ impl Choice {
     }
 }
 
-/// The choice for inputs up to a size.
+/// The launch choice for inputs of up to a number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(deny_unknown_fields))]
 pub struct Bracket {
-    /// Bytes of the largest input; `None` in the last bracket, which is unlimited.
+    /// Size of the largest input in bytes; `None` in the last bracket, which is unlimited.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub up_to: Option<u64>,
     /// The kernel.
@@ -189,7 +191,7 @@ impl Bracket {
 /// The given value and the allowed ones, in one line.
 pub fn check(brackets: &[Bracket], arch: Arch) -> Result<(), String> {
     let Some((last, others)) = brackets.split_last() else {
-        return Err("there are no brackets; leave the table out".to_owned());
+        return Err("the table has no brackets; leave it out".to_owned());
     };
     if last.up_to.is_some() {
         return Err("the last bracket has an up_to; leave it out".to_owned());
@@ -219,13 +221,13 @@ static BUILT_IN: &[Measured] = include!(concat!(env!("OUT_DIR"), "/tuning.rs"));
 pub struct Tuning(PerPair<Cow<'static, [Bracket]>>);
 
 impl Tuning {
-    /// Returns a tuning with [`Choice::generic`] for everything.
+    /// Returns a tuning with [`Choice::generic`] for every operation, type and size.
     pub fn generic() -> Self {
         Self::default()
     }
 
-    /// Returns a tuning with one choice for everything. Grid kernels replace a bulk kernel that the
-    /// device or the PTX does not have.
+    /// Returns a tuning with one choice for every operation, type and size. A grid kernel replaces a
+    /// bulk kernel that the device or the PTX does not have.
     ///
     /// # Errors
     /// [`Error::Choice`] for a choice that no kernel supports.
@@ -252,10 +254,11 @@ impl Tuning {
         found.map_or_else(Self::generic, |(_, tuning)| tuning.clone())
     }
 
-    /// Returns the choice for an input of `bytes` bytes. If the type was not measured, [another
-    /// one](Dtype::tuning_proxy) of its size is used.
+    /// Returns the choice for an input of `bytes` bytes. A type that was not measured uses the choices
+    /// of [another one](Dtype::tuning_proxy) of its size.
     pub fn choice(&self, op: Op, dtype: Dtype, bytes: u64, arch: Arch) -> Choice {
-        // Above this size instructions are the limit, and no longer the time in which blocks combine.
+        // Above this size, instructions limit the speed. Below it, the time to combine the results of
+        // blocks limits the speed.
         const BY_INSTRUCTIONS_ABOVE: u64 = 64 << 20;
         if op.has_products() && bytes > BY_INSTRUCTIONS_ABOVE {
             return Choice::by_instructions(dtype);
@@ -271,7 +274,7 @@ impl From<&Measured> for Tuning {
     fn from(file: &Measured) -> Self {
         let mut tuning = Self::generic();
         for &(op, dtype, brackets) in file.tables {
-            // A test below finds unknown names.
+            // A test below detects unknown names.
             if let (Ok(op), Ok(dtype)) = (op.parse(), dtype.parse()) {
                 tuning = tuning.with((op, dtype), brackets.into());
             }
@@ -292,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_that_come_along_are_complete_and_possible() {
+    fn built_in_tables_are_complete_and_valid() {
         assert!(!BUILT_IN.is_empty());
         for Measured { arch, tables } in BUILT_IN {
             let tuning = Tuning::built_in(*arch);
@@ -311,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_that_cannot_be_are_refused_with_what_is_allowed() {
+    fn check_rejects_invalid_brackets() {
         let refused = |brackets: &[Bracket], part: &str| {
             let reason = check(brackets, HOPPER).expect_err(part);
             assert!(reason.contains(part), "{reason}");
@@ -344,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_that_was_not_measured_has_the_choices_of_another_of_its_size() {
+    fn unmeasured_type_uses_choices_of_a_type_of_its_size() {
         let one = |block| vec![grid(None, block, Blocks::Total(1))].into();
         let tuning = Tuning::generic().with((OpKind::Sum.plain(), Dtype::F16), one(512));
         let block =
@@ -370,7 +373,6 @@ mod tests {
         }
     }
 
-    /// Tests both sides of each size at which the choice changes.
     #[test]
     fn larger_inputs_have_more_blocks_where_nothing_was_measured() {
         let choice = |bytes, arch| {
@@ -392,9 +394,8 @@ mod tests {
         assert_eq!(choice(1 << 38, Arch::new(8, 9)), many, "there is no bulk kernel");
     }
 
-    /// An H200 has 132 multiprocessors with 2 048 threads and 32 blocks each.
     #[test]
-    fn blocks_are_resident_as_threads_and_the_devices_limit_allow() {
+    fn resident_blocks_follow_thread_and_block_limits() {
         let shape = Shape::H200;
         let resident = [32, 64, 128, 512, 768, 1024].map(|block| shape.resident_blocks(block));
         assert_eq!(resident, [132 * 32, 132 * 32, 132 * 16, 132 * 4, 132 * 2, 132 * 2]);
@@ -403,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_choice_is_for_everything_and_must_be_possible() {
+    fn fixed_choice_applies_everywhere_and_is_validated() {
         let choice = Choice { kernel: KernelKind::Grid, block: 128, blocks: Blocks::Total(7) };
         let tuning = Tuning::fixed(choice).unwrap();
         assert!(Op::pairs().all(|(op, dtype)| tuning.choice(op, dtype, 1, HOPPER) == choice));

@@ -1,4 +1,4 @@
-//! The operations on elements.
+//! The operations on elements, each as a [`Fold`].
 
 use std::{
     convert::identity,
@@ -26,8 +26,8 @@ use crate::{
     },
 };
 
-/// The words of a result: a value of up to 16 bytes; or an index and its element; or a count and a sum
-/// in two words.
+/// The words of a result: a value of up to 16 bytes, an index and its element, or a count and a sum of
+/// two words.
 pub(super) type Words = [u64; 3];
 
 fn words<R: Pod>(result: R) -> Words {
@@ -40,7 +40,7 @@ fn moments(MeanAndVariance { mean, variance }: MeanAndVariance) -> Words {
     words([mean, variance])
 }
 
-/// Reduces one integer or more.
+/// Reduces a nonempty slice of integers.
 pub(super) fn reduce_integers<T: Integer>(op: Op, values: &[T]) -> Words {
     match op.kind {
         OpKind::Sum if op.wide => words(fold::<T, WideSum>(values)),
@@ -71,7 +71,7 @@ fn exact_moments<T: Integer>(values: &[T]) -> MeanAndVariance {
     MeanAndVariance::of_integers(values.len() as u64, sum, lower, upper)
 }
 
-/// Reduces one float or more.
+/// Reduces a nonempty slice of floats.
 pub(super) fn reduce_floats<T: Real>(op: Op, values: &[T]) -> Words {
     match (op.kind, op.nan, op.order) {
         (OpKind::Sum, ..) if op.wide => words(fold::<T, DoubleSum<Identity>>(values)),
@@ -130,7 +130,7 @@ pub(super) fn reduce_integer_pairs<T: Integer>(op: PairOp, first: &[T], second: 
     words(match op {
         PairOp::Dot => fold_pairs::<T, WrappingPairs<Times>>(first, second),
         PairOp::SquaredDistance => fold_pairs::<T, WrappingPairs<DistanceSquared>>(first, second),
-        op => unreachable!("{op} is no operation on pairs of integers"),
+        op => unreachable!("{op} is not an operation on pairs of integers"),
     })
 }
 
@@ -148,13 +148,13 @@ pub(super) fn reduce_float_pairs<T: Real>(op: PairOp, first: &[T], second: &[T])
     })
 }
 
-/// Returns the mean of `count` floats from their sum, or from an exact sum if that overflowed.
+/// Returns the mean of `count` floats from their sum, or from their exact sum if `sum` overflowed.
 fn mean<S: Float>(sum: f64, count: u64, exact: impl FnOnce() -> Partial<S>) -> f64 {
     if sum.is_finite() { sum / count as f64 } else { exact().mean(count) }
 }
 
-/// Returns the L2 norm of the floats that are not NaN, or NaN if their sum of squares is given as NaN.
-/// If squares overflow or underflow, the numbers are scaled first.
+/// Returns the L2 norm of the floats that are not NaN from the sum of their squares; a NaN sum gives
+/// NaN. If squares overflow or underflow, the numbers are scaled first.
 fn norm<T: Real>(values: &[T], squares: f64) -> f64 {
     if (2_f64.powi(-900)..f64::INFINITY).contains(&squares) || squares.is_nan() {
         return squares.sqrt();
@@ -166,7 +166,7 @@ fn norm<T: Real>(values: &[T], squares: f64) -> f64 {
     if most == 0.0 || most.is_infinite() {
         return most;
     }
-    // A power of two, which rounds only numbers that are negligible beside the largest.
+    // Scaling by a power of two rounds only numbers that are negligible relative to the largest.
     let scale = if most < 1.0 { 2_f64.powi(600) } else { 2_f64.powi(-600) };
     let square = |value: T| (magnitude(value) * scale).square();
     let squares = |values: &[T]| in_lanes(values, 0.0, |sum, value| sum + square(value), Add::add);
@@ -181,8 +181,8 @@ fn count<T: Real>(values: &[T], nan: Nan) -> u64 {
     values.len() as u64 - if nan == Skip { fold::<T, NanCount>(values) } else { 0 }
 }
 
-/// Returns the harmonic mean of the elements that are numbers. Reciprocals of small ones are added in
-/// another scale, so that none overflows or is subnormal.
+/// Returns the harmonic mean of the elements that are numbers. Reciprocals of small numbers are summed
+/// at another scale, so that no reciprocal overflows or is subnormal.
 fn harmonic_mean<T: Item>(values: &[T], number: impl Fn(T) -> Option<f64> + Sync) -> f64 {
     let power = |exponent| 2_f64.powi(exponent);
     let over =
@@ -204,13 +204,13 @@ fn harmonic_mean<T: Item>(values: &[T], number: impl Fn(T) -> Option<f64> + Sync
     }
 }
 
-/// Returns the third central moment of the floats that count, from their distances to the float nearest
-/// to the mean.
+/// Returns the third central moment of the floats that `nan` does not skip, from their distances to the
+/// float nearest to the mean.
 fn third_moment<T: Real>(values: &[T], nan: Nan) -> f64 {
     let count = count(values, nan);
     let term = |value: T| if counted(nan, value) { value.term() } else { T::Sum::ZERO };
     let mean = fold_by(values, &|values| binned_sum(values, term), &Partial::plus).mean(count);
-    // With an element in place of the rounded mean, all distances of equal elements are 0.
+    // Distances to an element, rather than to the rounded mean, are all 0 if the elements are equal.
     let nearer = |a: f64, b: f64| if (b - mean).abs() < (a - mean).abs() { b } else { a };
     let nearest = |near, value: T| if counted(nan, value) { nearer(near, value.double()) } else { near };
     let leaf = |values: &[T]| in_lanes(values, f64::INFINITY, nearest, nearer);
@@ -228,7 +228,6 @@ fn third_moment<T: Real>(values: &[T], nan: Nan) -> f64 {
     (cubes - offset * (3.0 * squares - 2.0 * sum * offset)) / count
 }
 
-/// Returns the number of elements in an interval, and their sum in two words.
 pub(super) fn sum_integers_within<T: Integer>((_op, ends): (WithinOp, Ends), values: &[T]) -> Words {
     let (count, sum) = within(ends, values, 0, T::widest, u128::wrapping_add);
     [count, sum as u64, (sum >> 64) as u64]
@@ -245,7 +244,7 @@ pub(super) fn sum_floats_within<T: Real>((op, ends): (WithinOp, Ends), values: &
         let headroom = <T::Sum as Float>::HEADROOM;
         return [count, word, (sum * 2_f64.powi(-headroom)).to_bits()];
     }
-    // A binned sum is exact, and no addition overflows.
+    // Binned sums are reproducible, and finite where the sum in `f64` overflowed.
     let (count, sum) = binned_within(ends, values);
     let [word, ..] = words(sum.sum());
     [count, word, sum.wide().to_bits()]
@@ -288,11 +287,10 @@ fn reduce_any<T: Item, const SKIP_NAN: bool>(op: Op, values: &[T]) -> Words {
         OpKind::ArgMin => fold::<T, ArgExtreme<Least, SKIP_NAN>>(values).words(),
         OpKind::ArgMax => fold::<T, ArgExtreme<Greatest, SKIP_NAN>>(values).words(),
         OpKind::CountNonZero => words(fold::<T, NonZero>(values)),
-        _ => unreachable!("{op} is no operation of these elements"),
+        _ => unreachable!("{op} is not an operation on these elements"),
     }
 }
 
-/// The term of an element in a sum.
 trait Term {
     fn of<N: Number>(number: N) -> N;
     /// Returns the term of an integer, wrapped to 64 bits.
@@ -336,10 +334,9 @@ impl Term for Magnitude {
     }
 }
 
-/// The term of an element, or of a pair of elements, in a binned sum.
+/// The term that an element, or a pair of elements, adds to a [binned](warpfold_abi::binned) sum.
 trait BinnedTerm<T> {
     type Sum: Binned;
-    /// Returns the term, rounded to the type of the sum.
     fn term(value: T) -> Self::Sum;
 }
 
@@ -449,11 +446,8 @@ impl<T: Integer> Fold<T> for ExactSums {
 }
 
 trait Extremum {
-    /// Returns whether the first of two elements is more extreme.
     fn beats<O: PartialOrd>(a: O, b: O) -> bool;
-    /// Returns the more extreme of two keys.
     fn pick<K: Ord>(a: K, b: K) -> K;
-    /// The least extreme key.
     fn none<T: Item>() -> T::Key;
 }
 
@@ -490,10 +484,9 @@ impl Extremum for Greatest {
     }
 }
 
-/// An extreme of the elements. NaN makes it NaN or, with `SKIP_NAN`, is left out.
+/// The extreme element. NaN elements are skipped with `SKIP_NAN`; otherwise they make the result NaN.
 struct Extreme<E, const SKIP_NAN: bool>(PhantomData<E>);
 
-/// The key of an extreme element, and whether the result is NaN.
 #[derive(Clone, Copy)]
 struct Found<K> {
     key: K,
@@ -531,7 +524,6 @@ impl<T: Item, E: Extremum, const SKIP_NAN: bool> Fold<T> for Extreme<E, SKIP_NAN
     }
 }
 
-/// Two operations in one pass.
 impl<T: Item, A: Fold<T>, B: Fold<T>> Fold<T> for (A, B) {
     type Acc = (A::Acc, B::Acc);
 
@@ -546,7 +538,7 @@ impl<T: Item, A: Fold<T>, B: Fold<T>> Fold<T> for (A, B) {
     }
 }
 
-/// The index and value of the first extreme element, or of the first NaN.
+/// The index and value of the first extreme element. Without `SKIP_NAN`, NaN is the extreme.
 struct ArgExtreme<E, const SKIP_NAN: bool>(PhantomData<E>);
 #[derive(Clone, Copy)]
 struct Located<T> {
@@ -568,7 +560,7 @@ impl<T: Item, E: Extremum, const SKIP_NAN: bool> Fold<T> for ArgExtreme<E, SKIP_
     fn leaf(values: &[T], index: u64) -> Self::Acc {
         let extreme = Extreme::<E, SKIP_NAN>::leaf(values, index);
         let value: T = extreme.element();
-        // Zeros of both signs are equal, so the first one may have the other sign.
+        // Zeros of both signs compare equal, so the first zero may have another sign than `value`.
         let is_first = |other: &T| if extreme.nan { other.is_nan() } else { *other == value };
         let at = values.iter().position(is_first).expect("it is one of the values");
         Located { value: values[at], index: index + at as u64 }
@@ -579,7 +571,7 @@ impl<T: Item, E: Extremum, const SKIP_NAN: bool> Fold<T> for ArgExtreme<E, SKIP_
         let (a, b) = (first.value, second.value);
         let takes_second = match (a.is_nan(), b.is_nan()) {
             (false, false) => E::beats(b, a),
-            // A skipped NaN gives way to a number, a propagated one replaces it.
+            // A number replaces a skipped NaN; a propagated NaN replaces a number.
             (a, b) => a != b && a == SKIP_NAN,
         };
         if takes_second { second } else { first }
@@ -622,13 +614,11 @@ simple! {
     WrappingProduct of Integer in u64: 1, |value| value.wide(), u64::wrapping_mul;
     DoubleProduct of Real in f64: 1.0, |value| value.double(), Mul::mul;
     NonZero of Item in u64: 0, |value| u64::from(value.is_nonzero()), u64::wrapping_add;
-    /// The sum in 128 bits.
     WideSum of Integer in u128: 0, |value| value.widest(), u128::wrapping_add;
-    /// The sum of magnitudes in 128 bits.
     WideMagnitudes of Integer in u128: 0, |value| u128::from(value.magnitude()), u128::wrapping_add;
-    /// The sum of terms, without NaN.
+    /// The sum of the terms of elements that are not NaN.
     NumberSum<M> of Real in f64: 0.0, |value| number_or(value, 0.0, M::of), Add::add;
-    /// The product, without NaN.
+    /// The product of the elements that are not NaN.
     NumberProduct of Real in f64: 1.0, |value| number_or(value, 1.0, identity), Mul::mul;
     NanCount of Real in u64: 0, |value| u64::from(value.is_nan()), u64::wrapping_add;
     And of Integer in u64: u64::MAX, |value| value.wide(), BitAnd::bitand;
@@ -704,8 +694,8 @@ impl<T: Real, M: PairTerm> Fold<(T, T)> for DoublePairs<M> {
 
 struct LogSumExp;
 
-/// The largest of some elements, or NaN if there is one, and, if that is finite, the sum of e to the
-/// power of each element minus the largest.
+/// The largest element, or NaN if any element is NaN. If it is finite, `sum` is the sum of exp(element −
+/// largest).
 #[derive(Clone, Copy)]
 struct Exponentials {
     largest: f64,
@@ -713,9 +703,9 @@ struct Exponentials {
 }
 
 impl Exponentials {
-    /// Returns the sum relative to a value that is no smaller.
+    /// Returns the sum relative to `largest`, which is at least `self.largest`.
     fn relative_to(self, largest: f64) -> f64 {
-        // Without finite elements, a difference of infinities would make it NaN.
+        // The sum is 0 if no element is finite; a difference of infinities would be NaN.
         if self.sum == 0.0 { 0.0 } else { self.sum * (self.largest - largest).exp() }
     }
 }

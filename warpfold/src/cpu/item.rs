@@ -1,4 +1,4 @@
-//! Elements, as the CPU reduces them.
+//! Element types of the operations on the CPU.
 
 use std::ops::{Mul, Sub};
 
@@ -11,53 +11,47 @@ use warpfold_abi::{
 use super::lanes::{LEAF, in_lanes};
 
 pub(super) trait Item: bytemuck::Pod + Send + Sync + PartialOrd {
-    /// An integer with the order of the elements, in which −0 is below +0.
+    /// An integer type with the order of the elements, in which −0 is below +0.
     type Key: Copy + Ord + Send;
     const LEAST: Self::Key;
     const GREATEST: Self::Key;
-    /// The NaN that kernels write as an extreme. Integers have none and never use it.
+    /// The NaN that kernels write as an extreme; unused for integers.
     const NAN: Self;
     fn key(self) -> Self::Key;
     fn of_key(key: Self::Key) -> Self;
     fn is_nan(self) -> bool;
     fn is_nonzero(self) -> bool;
-    /// Converts to double precision, with rounding.
     fn double(self) -> f64;
 }
 
 pub(super) trait Integer: Item {
-    /// Extends the element to 64 bits, with its sign.
+    /// Extends the element to 64 bits, preserving its sign.
     fn wide(self) -> u64;
-    /// Extends the element to 128 bits, with its sign.
     fn widest(self) -> u128;
     fn magnitude(self) -> u64;
 }
 
 pub(super) trait Real: Item {
     type Sum: Binned + bytemuck::Pod;
-    /// The sums from which its mean and variance are computed.
     type Moments: Moments<Term = Self::Sum, Digits: Send>;
     /// Converts to the type of the sum, exactly.
     fn term(self) -> Self::Sum;
-    /// Rounds a sum to its type.
     fn nearest(sum: f64) -> Self::Sum;
 }
 
-/// A number that terms are computed from.
 pub(super) trait Number: Copy {
     fn magnitude(self) -> Self;
     fn square(self) -> Self;
-    /// Returns 4 over the number, and +∞ for a zero of either sign.
+    /// Returns 4 divided by the number, and +∞ for a zero of either sign or if the quotient overflows.
     fn four_over(self) -> Self;
 }
 
-/// A term of binned sums, with functions for many at a time.
 pub(super) trait Binned:
     Float<Digits: Send> + Number + Mul<Output = Self> + Sub<Output = Self> + Send
 {
-    /// Returns the largest magnitude of one term or more, or NaN if any is NaN.
+    /// Returns the largest magnitude of the terms of a nonempty slice, or NaN if any is NaN.
     fn largest<T: Copy>(values: &[T], term: impl Fn(T) -> Self) -> Self;
-    /// Sums the digits of the scaled terms of a [leaf](LEAF), without overflow.
+    /// Adds the [`Digits`](Float::Digits) of at most [`LEAF`] scaled terms, without overflow.
     fn digits_of<T: Copy>(values: &[T], scaled: impl Fn(T) -> Self) -> Self::Digits;
 }
 
@@ -129,7 +123,7 @@ macro_rules! floats {
             const LEAST: $signed = $signed::MIN;
             const GREATEST: $signed = $signed::MAX;
             const NAN: Self = <$ty>::from_bits($nan);
-            /// Flips all bits of negative numbers except the sign.
+            /// Flips all bits of negative numbers except the sign, so that keys are in order.
             #[inline(always)]
             fn key(self) -> $signed {
                 let bits = self.to_bits().cast_signed();
@@ -177,10 +171,10 @@ floats! {
     f64 as u64, i64: nan f64::NAN.to_bits(), |value| value, f64, of |sum| sum, moments OfDoubles;
 }
 
-/// Converts exactly, by operations that vector units have.
+/// Converts exactly, by operations that vectorise.
 #[inline(always)]
 fn widened(value: f16) -> f32 {
-    // The difference of the exponents' biases. Subnormal numbers become normal, exactly.
+    // Adds the difference of the exponent biases. Subnormal numbers become normal, exactly.
     const UP: f32 = f32::from_bits((127 + 127 - 15) << 23);
     let bits = u32::from(value.to_bits());
     let magnitude = (f32::from_bits((bits & 0x7fff) << 13) * UP).to_bits();
@@ -204,7 +198,6 @@ macro_rules! sums {
             #[inline(always)]
             fn four_over(self) -> Self {
                 let quotient = 4.0 / self;
-                // Zeros of either sign have the term +∞, and so have numbers that are as good as zero.
                 if quotient.is_infinite() { Self::INFINITY } else { quotient }
             }
         }
@@ -212,7 +205,7 @@ macro_rules! sums {
         impl Binned for $ty {
             #[inline(always)]
             fn largest<T: Copy>(values: &[T], term: impl Fn(T) -> Self) -> Self {
-                // Compares as integers, in which NaN is above all numbers.
+                // Compares the bits as integers: NaN is above all numbers.
                 let bits = |value| term(value).abs().to_bits().cast_signed();
                 let largest = in_lanes(values, 0, |most: $bits, value| most.max(bits(value)), Ord::max);
                 Self::from_bits(largest.cast_unsigned())
@@ -251,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_half_is_widened_as_the_crate_of_halves_does() {
+    fn widened_matches_the_half_crate_for_every_f16() {
         for bits in 0..=u16::MAX {
             let value = f16::from_bits(bits);
             let (found, expected) = (widened(value), value.to_f32());

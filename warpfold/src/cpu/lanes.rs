@@ -1,4 +1,4 @@
-//! Fast reduction of elements to one value: a tree for the threads, and lanes for the vector unit.
+//! Reduction of elements to one value: in a tree across threads, and in lanes for the vector unit.
 
 use std::ops::Range;
 
@@ -6,30 +6,29 @@ use bytemuck::Pod;
 
 use super::{PER_THREAD, require_threads};
 
-/// Elements per leaf of the tree; they fit into the L1 cache.
+/// Elements per leaf of the tree: at most 32 KiB, which fits into a usual L1 cache.
 pub(super) const LEAF: usize = 1 << 12;
 
-/// Independent accumulators of a leaf: several vectors of elements of any type.
+/// Independent accumulators of a leaf, enough for several vectors of any element type.
 const LANES: usize = 32;
 
-/// A reduction by leaves and pairs of results.
 pub(super) trait Fold<T> {
     type Acc: Copy + Send;
-    /// Reduces 1 to [`LEAF`] elements, the first of which has this index. It must be inlined, to be
-    /// compiled for the machine's vectors.
+    /// Reduces 1 to [`LEAF`] elements; the first has the index `index`. Implementations must be inlined,
+    /// so that [`leaf`] compiles them for AVX2.
     fn leaf(values: &[T], index: u64) -> Self::Acc;
-    /// Combines two results, the first of which is that of earlier elements.
+    /// Combines two results; the first is that of earlier elements.
     fn combine(first: Self::Acc, second: Self::Acc) -> Self::Acc;
 }
 
-/// Reduces one element or more. Only their number determines the shape of the tree.
+/// Reduces a nonempty slice. The shape of the tree depends only on the number of elements.
 pub(super) fn fold<T: Sync, F: Fold<T>>(values: &[T]) -> F::Acc {
     let part = |part: Range<usize>| leaf::<T, F>(&values[part.clone()], part.start as u64);
     tree_reduce(0..values.len(), &part, &F::combine)
 }
 
-/// Reduces elements by two functions, one for a leaf and one to combine neighbouring results. They may
-/// capture values, but are not compiled for the machine's vectors.
+/// Reduces a nonempty slice: `leaf` reduces each leaf of the tree, `combine` combines neighbouring
+/// results. Both may capture values, but are not compiled for AVX2.
 pub(super) fn fold_by<T: Sync, K: Send>(
     values: &[T],
     leaf: &(impl Fn(&[T]) -> K + Sync),
@@ -48,7 +47,6 @@ pub(super) fn fold_pairs<T: Pod + Sync, F: Fold<(T, T)>>(first: &[T], second: &[
     tree_reduce(0..first.len(), &part, &F::combine)
 }
 
-/// Reduces a range that is not empty, in a tree of leaves of [`LEAF`] elements.
 fn tree_reduce<K: Send>(
     range: Range<usize>,
     leaf: &(impl Fn(Range<usize>) -> K + Sync),
@@ -57,7 +55,7 @@ fn tree_reduce<K: Send>(
     if range.len() <= LEAF {
         return leaf(range);
     }
-    // The first half has a power of two of leaves: at least half of them, and not all.
+    // The number of leaves in the first part is the largest power of two below `leaves`.
     let leaves = range.len().div_ceil(LEAF);
     let middle = range.start + leaves.next_power_of_two() / 2 * LEAF;
     let (first, second) = (range.start..middle, middle..range.end);
@@ -70,8 +68,8 @@ fn tree_reduce<K: Send>(
     combine(first, second)
 }
 
-/// Calls [`Fold::leaf`], compiled for wider vectors if the machine has them. The operations and their
-/// order are the same, and so are the bits.
+/// Calls [`Fold::leaf`], compiled for AVX2 if the machine has it. The operations and their order are the
+/// same, and so are the bits.
 fn leaf<T, F: Fold<T>>(values: &[T], index: u64) -> F::Acc {
     #[cfg(target_arch = "x86_64")]
     {
@@ -87,7 +85,7 @@ fn leaf<T, F: Fold<T>>(values: &[T], index: u64) -> F::Acc {
     F::leaf(values, index)
 }
 
-/// Accumulates elements in independent lanes, which are then combined in a tree.
+/// Accumulates elements in independent lanes, then combines the lanes in a tree.
 #[inline(always)]
 pub(super) fn in_lanes<T: Copy, K: Copy>(
     values: &[T],

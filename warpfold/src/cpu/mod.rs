@@ -1,4 +1,4 @@
-//! The operations on slices on the CPU, for machines without a GPU and to check results of GPUs.
+//! The operations on slices on the CPU, for machines without a GPU and for checking results of GPUs.
 //!
 //! A [reproducible](crate::op#the-same-bits) operation returns the same bits here as on a GPU:
 //!
@@ -16,32 +16,33 @@
 //! ```
 //!
 //! # Threads
-//! Slices of more than 2^15 elements are divided among the threads of the rayon pool that the call runs
-//! in, by default the global one. Results do not depend on the number of threads. In a child by `fork`
-//! of a process that has used this crate, a call runs on its own thread, unless that belongs to a pool.
+//! Slices of more than 2^15 elements are divided among the threads of the current rayon pool, by default
+//! the global one. Results do not depend on the number of threads. In a forked child of a process that
+//! has used this crate, a call runs on the calling thread alone, unless that thread belongs to a pool.
 //!
 //! # Accuracy of the other operations
-//! Results are the same in each call, and, except for the last operation below, on each machine. Floats
-//! are rounded as follows:
+//! Results are the same in each call, and, except for [`LogSumExp`](crate::op::LogSumExp), on each
+//! machine. Floats are rounded as follows:
 //!
 //! - [`Sum`](crate::op::Sum), [`SumOfSquares`](crate::op::SumOfSquares) and
 //!   [`SumOfMagnitudes`](crate::op::SumOfMagnitudes) are computed in `f64` and rounded to
 //!   [`Element::Sum`] at the end. Before that, the error is at most 160·2^−53 of the sum of the terms'
 //!   magnitudes, plus the rounding of squares of `f64`.
-//! - The sum of [`reduce_within`] likewise, unless its range is in
+//! - The sum of [`reduce_within`] is computed likewise, unless its range is in
 //!   [`Reproducible`](crate::op::Reproducible).
-//! - [`Dot`](crate::op::Dot) and [`SquaredDistance`](crate::op::SquaredDistance) likewise, plus the
-//!   rounding of products, differences and squared differences of `f64`.
+//! - [`Dot`](crate::op::Dot) and [`SquaredDistance`](crate::op::SquaredDistance) are computed likewise;
+//!   the rounding of products, differences and squared differences of `f64` comes in addition.
 //! - [`Product`](crate::op::Product) is computed and rounded in the same way. Before the rounding, the
 //!   error of n factors is at most (n − 1)u / (1 − (n − 1)u) of the product, where u is 2^−53, unless an
 //!   intermediate product overflows or underflows.
-//! - [`Mean`](crate::op::Mean) and [`L2Norm`](crate::op::L2Norm) are computed in `f64` as sums are; if
-//!   that overflows or underflows, from an exact sum or from scaled elements.
+//! - [`Mean`](crate::op::Mean) and [`L2Norm`](crate::op::L2Norm) are computed in `f64` like sums, or, if
+//!   the sum overflows or underflows, from an exact sum or from scaled elements.
 //! - [`HarmonicMean`](crate::op::HarmonicMean) is computed in `f64`: for n elements of one sign the
 //!   error is at most (n + 4)·2^−53 of the mean.
-//! - [`ThirdCentralMoment`](crate::op::ThirdCentralMoment) is computed in `f64` from the distances from
-//!   the element next to the mean. The error is within that of the kernels.
-//! - [`MeanAndVariance`](crate::op::MeanAndVariance) is the [reproducible](crate::op::Reproducible) one.
+//! - [`ThirdCentralMoment`](crate::op::ThirdCentralMoment) is computed in `f64` from the distances to
+//!   the element nearest to the mean. The error is within the bound that the operation states.
+//! - [`MeanAndVariance`](crate::op::MeanAndVariance) returns its
+//!   [reproducible](crate::op::Reproducible) result.
 //! - [`LogSumExp`](crate::op::LogSumExp) is computed in `f64` with the platform's exponential and
 //!   logarithm, and rounded at the end. No error bound is stated.
 
@@ -65,14 +66,14 @@ use crate::{
     reducer::Code,
 };
 
-/// Fewest elements per thread.
+/// Minimum number of elements per thread.
 const PER_THREAD: usize = 1 << 15;
-/// Parts per thread of the rows that are reduced at once, so that threads finish at about the same time.
+/// Parts per thread into which a batch of rows is divided, so that threads finish at about the same
+/// time.
 const PARTS_PER_THREAD: usize = 8;
-/// Most rows that are reduced before their results are passed on.
 const MOST_ROWS_AT_ONCE: usize = 1 << 18;
 
-/// Calls a function of integers or one of floats for slices of bytes whose element type is a [`Dtype`].
+/// Calls a function for integers or for floats on slices of bytes with elements of a [`Dtype`].
 macro_rules! of_type {
     ($dtype:expr, $integers:ident, $floats:ident, $op:expr, $($slice:expr),*) => {
         match $dtype {
@@ -95,11 +96,11 @@ macro_rules! of_type {
     };
 }
 
-/// Reduces a slice by any [operation](crate::op).
+/// Reduces a slice by any built-in [operation](crate::op).
 ///
 /// # Errors
-/// [`Error::TooManyElements`] for more than 2^35, and [`Error::Custom`] for a custom operation, which
-/// has code for GPUs only.
+/// [`Error::TooManyElements`] for more than 2^35 elements, and [`Error::Custom`] for a custom operation,
+/// which has code for GPUs only.
 pub fn reduce<T: Element, O: Operation<T>>(op: O, values: &[T]) -> Result<O::Output> {
     let (op, dtype) = built_in(&op.code())?;
     check(values)?;
@@ -109,12 +110,14 @@ pub fn reduce<T: Element, O: Operation<T>>(op: O, values: &[T]) -> Result<O::Out
     }
 }
 
-/// Reduces every row of `len` elements by any [operation](crate::op) except the wrapping sum.
+/// Reduces every row of `len` elements by any built-in [operation](crate::op) except
+/// [`WrappingSum`](crate::op::WrappingSum).
 ///
 /// # Errors
 /// - [`Error::Rows`] for rows of 0 elements, and for a length that does not divide the number of
 ///   elements;
-/// - [`Error::TooManyElements`] for more than 2^35.
+/// - [`Error::TooManyElements`] for more than 2^35 elements;
+/// - [`Error::Custom`] for a custom operation.
 pub fn reduce_rows<T: Element, O: RowsOperation<T>>(
     op: O,
     values: &[T],
@@ -160,7 +163,8 @@ pub fn reduce_pair<T: Element, O: PairOperation>(_op: O, first: &[T], second: &[
 /// ```
 ///
 /// # Errors
-/// [`Error::Interval`] for an end that is NaN, and [`Error::TooManyElements`] for more than 2^35.
+/// [`Error::Interval`] for a bound that is NaN, and [`Error::TooManyElements`] for more than 2^35
+/// elements.
 pub fn reduce_within<T: Element>(range: impl Interval<T>, values: &[T]) -> Result<Within<T::Sum>> {
     check(values)?;
     let Some(ends) = Ends::of(range.bounds())?.filter(|_| !values.is_empty()) else {
@@ -174,7 +178,8 @@ fn built_in(code: &Code) -> Result<(Op, Dtype)> {
     match *code {
         Code::BuiltIn(op, dtype) => Ok((op, dtype)),
         Code::Custom(_) => {
-            let reason = "it is a program's own, with code for GPUs alone; reduce a buffer of a device";
+            let reason = "it is a program's own operation, whose code is for GPUs only; reduce a buffer \
+                          of a device";
             Err(Error::Custom { name: code.name(), reason: reason.to_owned() })
         }
     }
@@ -185,8 +190,8 @@ fn check<T>(values: &[T]) -> Result<()> {
     if n > MAX_ELEMENTS { Err(Error::TooManyElements { n, most: MAX_ELEMENTS }) } else { Ok(()) }
 }
 
-/// Makes a pool of the calling thread in a forked process. There the threads of rayon's global pool do
-/// not exist, and a call that is divided among them would never return.
+/// Makes a pool of the calling thread in a forked process: the threads of rayon's global pool do not
+/// exist there, and a call that is divided among them would never return.
 fn require_threads() {
     if warpfold_driver::is_forked() && rayon::current_thread_index().is_none() {
         // If this fails, the thread already belongs to a pool.
@@ -194,8 +199,8 @@ fn require_threads() {
     }
 }
 
-// These functions return what a kernel would write. They are compiled only once, because they are not
-// generic: elements are passed as bytes with their type.
+// These functions return the words that a kernel would write. They take elements as bytes with their
+// type, so that they are compiled once instead of once per type.
 
 fn words_of(op: Op, dtype: Dtype, values: &[u8]) -> fold::Words {
     of_type!(dtype, reduce_integers, reduce_floats, op, values)
@@ -223,7 +228,7 @@ fn words_within(op: (WithinOp, Ends), dtype: Dtype, values: &[u8]) -> Words {
     in_words(of_type!(dtype, sum_integers_within, sum_floats_within, op, values))
 }
 
-/// Extends the words of a result by those that only custom operations have.
+/// Extends a result by the words that only custom operations use.
 fn in_words(written: fold::Words) -> Words {
     let mut words = Words::default();
     words[..written.len()].copy_from_slice(&written);

@@ -10,8 +10,8 @@ use crate::{
     op::TopK,
 };
 
-/// Returns the first elements in the order of `op`, [`op::Largest`](crate::op::Largest) or
-/// [`op::Smallest`](crate::op::Smallest), which says how many. If there are fewer, all are returned.
+/// Returns the k largest or smallest elements, in the order of `op`: [`op::Largest`](crate::op::Largest)
+/// or [`op::Smallest`](crate::op::Smallest). If there are fewer than k elements, returns all of them.
 ///
 /// ```
 /// use warpfold::{cpu, op};
@@ -36,11 +36,11 @@ pub fn top_k<T: Element, O: TopK>(op: O, values: &[T]) -> Result<Vec<Located<T>>
     }))
 }
 
-/// Returns the first elements of every row of `len` elements, with their indices in the row: as many as
-/// `op` says, row after row.
+/// Returns the k largest or smallest elements of every row of `len` elements, with their indices in the
+/// row, row after row.
 ///
 /// # Errors
-/// - As [`top_k`], and [`Error::TopK`](crate::Error::TopK) for a k above `len`;
+/// - the errors of [`top_k`], and [`Error::TopK`](crate::Error::TopK) for a k above `len`;
 /// - [`Error::Rows`](crate::Error::Rows) for rows of 0 elements, and for a length that does not divide
 ///   the number of elements.
 pub fn top_k_rows<T: Element, O: TopK>(op: O, values: &[T], len: usize) -> Result<Vec<Located<T>>> {
@@ -51,7 +51,7 @@ pub fn top_k_rows<T: Element, O: TopK>(op: O, values: &[T], len: usize) -> Resul
     Ok(rows.flat_map_iter(|row| first_of::<T, O>(row, 0, k)).collect())
 }
 
-/// Returns the first k of the elements in order. `index` is that of the first element.
+/// Returns the first k elements in the order of `O`. `index` is that of `values[0]`.
 fn first_of<T: Element, O: TopK>(values: &[T], index: u64, k: usize) -> Vec<Located<T>> {
     let mut found = Vec::with_capacity(k + 1);
     for (index, &value) in (index..).zip(values) {
@@ -60,7 +60,7 @@ fn first_of<T: Element, O: TopK>(values: &[T], index: u64, k: usize) -> Vec<Loca
     found
 }
 
-/// Inserts an element, whose index is larger than all in `found`, if it is among the first k.
+/// Inserts `new`, whose index is larger than all in `found`, if it is among the first k.
 fn offer<T: Element, O: TopK>(found: &mut Vec<Located<T>>, new: Located<T>, k: usize) {
     let is_wanted = |last: &Located<T>| found.len() < k || precedes::<T, O>(new.value, last.value);
     if found.last().is_none_or(is_wanted) {
@@ -70,7 +70,7 @@ fn offer<T: Element, O: TopK>(found: &mut Vec<Located<T>>, new: Located<T>, k: u
     }
 }
 
-/// Returns whether an element comes first by its value alone. NaN precedes all numbers.
+/// Returns whether `a` precedes `b` by its value alone. NaN precedes all numbers.
 fn precedes<T: Element, O: TopK>(a: T, b: T) -> bool {
     let is_nan = |value: T| value.partial_cmp(&value).is_none();
     let comes_first = match O::OP {

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn what_is_older_than_the_kernels_is_refused() {
+fn compute_capability_below_8_0_is_rejected() {
     let of = |capability| DeviceInfo {
         name: "T4".to_owned(),
         simulated: false,

@@ -1,4 +1,4 @@
-//! The shapes of input, one module each, with the task that launches its kernels.
+//! The kinds of input: one module each, with the tasks that launch its kernels.
 
 pub(crate) mod axis;
 pub(crate) mod buffer;
@@ -67,8 +67,8 @@ pub(crate) mod sealed {
     pub trait Input {}
 }
 
-/// An input that can be reduced without waiting for the device, as [`OnStream`](crate::OnStream)
-/// requires: every [`Input`] except [`Keyed`] and [`KeyedInto`].
+/// An input that the host can enqueue without waiting, as [`OnStream`](crate::OnStream) requires: every
+/// [`Input`] except [`Keyed`] and [`KeyedInto`].
 #[diagnostic::on_unimplemented(
     message = "`{O}` does not reduce `{Self}` on a stream",
     note = "inputs by key are reduced by `Reducer::reduce` alone, which waits for the number of runs; for \
@@ -76,7 +76,7 @@ pub(crate) mod sealed {
 )]
 pub trait Enqueue<O>: Input<O> {
     /// The result in device memory: an [`Output`] for one result, [`Outputs`] for several, and
-    /// [`Infallible`] for tuples, which have none there.
+    /// [`Infallible`] for tuples, whose results are on the host only.
     type Left: DeviceOutput;
 
     #[doc(hidden)]

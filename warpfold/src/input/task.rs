@@ -1,4 +1,4 @@
-//! The interface between the shapes of input and the code that launches them.
+//! The interface between the kinds of input and the code that launches their kernels.
 
 use std::{array, fmt, ops::Deref};
 
@@ -17,7 +17,7 @@ use crate::{
     reducer::{Code, Codes, ElementRange, Kernels, LaunchContext, Layout},
 };
 
-/// The launches of one call, usually a single launch.
+/// The launches of one call; usually a single one.
 pub(crate) trait Task: fmt::Debug {
     fn is_empty(&self) -> bool;
 
@@ -38,9 +38,8 @@ pub(crate) trait Task: fmt::Debug {
         array::from_fn(|i| codes[i].cloned())
     }
 
-    /// Returns an error unless the result of no elements is zero.
     fn require_zero_of_none(&self) -> Result<()> {
-        match self.codes().into_iter().flatten().find(|code| !code.is_zero_of_none()) {
+        match self.codes().into_iter().flatten().find(|code| !code.is_zero_when_empty()) {
             Some(code) => Err(Error::NoElements { what: code.name() }),
             None => Ok(()),
         }
@@ -51,10 +50,10 @@ pub(crate) trait Task: fmt::Debug {
         Layout::of_one(self.code().map_or(0, Code::result_bytes))
     }
 
-    /// Returns the number of bytes that the task reads if the host may poll for its results: each launch
-    /// writes its single result as its last memory access, and the kernels stay loaded, unlike those of
-    /// a program's own operations.
-    fn seen_at_end(&self) -> Option<u64> {
+    /// Returns the number of bytes that the task reads, which limits the time of polling for its result,
+    /// or `None` if the host must not poll. Polling needs built-in kernels, and launches that write a
+    /// single result each, as their last memory access.
+    fn pollable_bytes(&self) -> Option<u64> {
         None
     }
 
@@ -75,7 +74,7 @@ pub(crate) trait Task: fmt::Debug {
     ///   and not be used otherwise.
     /// - `output` must be 8-aligned and have room for the result, at least
     ///   [`OUTPUT_BYTES`](warpfold_abi::reducer::OUTPUT_BYTES); or for the words of each launch of
-    ///   several operations; or for the results of all rows, columns or segments; or for all elements of
+    ///   several operations; or for the results of all rows, columns or segments; or for all results of
     ///   top-k; or for the report on offsets. `found` must have 8 bytes, 8-aligned. Neither may be used
     ///   otherwise.
     /// - The stream must be of this device.
@@ -85,7 +84,7 @@ pub(crate) trait Task: fmt::Debug {
 
 macro_rules! tasks {
     ($($Name:ident($Task:ty),)*) => {
-        /// Any task, stored without an allocation.
+        /// Any task of a plan, stored without an allocation.
         #[derive(Clone)]
         pub(crate) enum AnyTask {
             $($Name($Task),)*

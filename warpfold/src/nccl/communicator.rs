@@ -23,22 +23,18 @@ struct Member {
 // SAFETY: NCCL accepts calls on a communicator from any thread, one at a time.
 unsafe impl Send for Clique {}
 
-/// One rank's all-gather, in the order of its stream.
 #[derive(Clone, Copy)]
 pub(crate) struct AllGather<'a> {
     pub(crate) stream: &'a Stream,
     pub(crate) from: u64,
-    /// The address to which the bytes of all ranks go, in the order of the ranks.
+    /// Destination address of the bytes of all ranks, in rank order.
     pub(crate) to: u64,
     pub(crate) bytes: usize,
 }
 
 impl Clique {
-    /// Begins to create communicators for `members`, which are some of a clique's `size` ranks, each
-    /// with its device. They can be used when [`is_ready`](Self::is_ready) returns true.
-    ///
-    /// # Errors
-    /// [`Error::Nccl`]; [`Error::Driver`] if a device's context is lost.
+    /// Begins to create communicators for `members`, the ranks of this process among the `size` ranks of
+    /// a clique. The communicators can be used when [`is_ready`](Self::is_ready) returns true.
     pub(crate) fn begin(
         library: &'static Library,
         members: &[(u32, &Device)],
@@ -46,7 +42,7 @@ impl Clique {
         id: UniqueId,
     ) -> Result<Self> {
         let mut clique = Self { library, members: Vec::new() };
-        let pushed = clique.grouped("making communicators", |clique| {
+        let pushed = clique.grouped("creating communicators", |clique| {
             members.iter().try_for_each(|&(rank, device)| clique.push(rank, device, size, id))
         });
         match pushed {
@@ -59,10 +55,10 @@ impl Clique {
     }
 
     fn push(&mut self, rank: u32, device: &Device, size: u32, id: UniqueId) -> Result<()> {
-        // Leaked, because NCCL before 2.18 reads and writes it from a thread after `ncclGroupEnd`.
+        // Leaked, because a thread of NCCL before 2.18 accesses the handle after `ncclGroupEnd`.
         let raw: *mut RawCommunicator = Box::into_raw(Box::new(ptr::null_mut()));
         let mut config = Config::non_blocking();
-        let code = device.call("making a communicator", |_| {
+        let code = device.call("creating a communicator", |_| {
             // SAFETY: the device's context is current, which selects the device; the memory of the
             // handle is never freed, and NCCL copies the configuration.
             Ok(unsafe {
@@ -71,36 +67,34 @@ impl Clique {
                 make(raw, size, id, rank, &raw mut config)
             })
         })?;
-        // SAFETY: it was initialized, and no thread of NCCL writes it before the group is launched.
+        // SAFETY: the pointer was initialized, and no thread of NCCL writes it before the group is
+        // launched.
         let raw = unsafe { *raw };
         if !raw.is_null() {
             self.members.push(Member { raw, device: device.clone() });
         }
-        self.library.check(accept_in_progress(code), "making a communicator", None)
+        self.library.check(accept_in_progress(code), "creating a communicator", None)
     }
 
     pub(crate) fn version(&self) -> Version {
         self.library.version
     }
 
-    /// Begins as many all-gathers for each rank of this process, in the order of the ranks. All ranks
-    /// of the clique must do the same. They are enqueued when [`is_ready`](Self::is_ready) returns
-    /// true.
-    ///
-    /// # Errors
-    /// [`Error::Nccl`]: then the clique cannot be used any more.
+    /// Begins all-gathers, those in `gathers[i]` for the i-th rank of this process. All ranks of the
+    /// clique must begin equally many. The all-gathers are enqueued when [`is_ready`](Self::is_ready)
+    /// returns true. After an error the clique cannot be used any more.
     ///
     /// # Safety
     /// The streams must be of the ranks' devices. At `from` of each all-gather `bytes` bytes must be
-    /// readable, and at `to` there must be space for `bytes` bytes of every rank of the clique. Nothing
-    /// but what is enqueued on the stream may use them until the all-gather has ended, or the clique
-    /// was aborted and the stream has ended.
+    /// readable, and `to` must have space for `bytes` bytes of every rank of the clique. Only work on
+    /// the stream may use them until the all-gather has ended, or the clique was aborted and the
+    /// stream's work has ended.
     pub(crate) unsafe fn all_gather(&mut self, gathers: &[&[AllGather<'_>]]) -> Result<()> {
         assert_eq!(gathers.len(), self.members.len(), "each rank passes something");
         self.grouped("passing values", |clique| {
             for (member, gathers) in clique.members.iter().zip(gathers) {
                 for gather in *gathers {
-                    // SAFETY: the caller's contract.
+                    // SAFETY: a group has begun; the caller guarantees the stream and the addresses.
                     unsafe { clique.enqueue(member, *gather) }?;
                 }
             }
@@ -109,21 +103,21 @@ impl Clique {
     }
 
     /// # Safety
-    /// As [`all_gather`](Self::all_gather), inside a group.
+    /// Same as for [`all_gather`](Self::all_gather); a group must have begun.
     unsafe fn enqueue(&self, member: &Member, gather: AllGather<'_>) -> Result<()> {
         let AllGather { stream, from, to, bytes } = gather;
         let code = member.device.call("passing values", |_| {
             let (from, to) = (from as usize as *const _, to as usize as *mut _);
             let all_gather = self.library.functions.ncclAllGather;
-            // SAFETY: the caller's contract.
+            // SAFETY: the communicator is alive; the caller guarantees the stream and the addresses.
             Ok(unsafe { all_gather(from, to, bytes, BYTES_TYPE, member.raw, stream.as_raw()) })
         })?;
         self.library.check(accept_in_progress(code), "passing values", Some(member.raw))
     }
 
-    /// Groups calls, so that those of several devices do not wait for each other.
+    /// Makes the calls in one NCCL group, so that calls for several devices do not wait for each other.
     fn grouped(&mut self, doing: &str, calls: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        // SAFETY: this thread's group, which is ended below in any case.
+        // SAFETY: the group belongs to this thread, and is ended below also if the calls fail.
         let started = unsafe { (self.library.functions.ncclGroupStart)() };
         self.library.check(started, doing, None)?;
         let made = calls(self);
@@ -133,28 +127,23 @@ impl Clique {
         self.library.check(accept_in_progress(ended), doing, None)
     }
 
-    /// Returns whether everything that was begun is done, or enqueued on its stream.
-    ///
-    /// # Errors
-    /// [`Error::Nccl`] if it never will be, including what was enqueued since.
+    /// Returns whether all operations begun so far are complete, or enqueued on their streams. After an
+    /// error, neither they nor later operations ever complete.
     pub(crate) fn is_ready(&self) -> Result<bool> {
         let mut ready = true;
         for Member { raw, .. } in &self.members {
             let mut state = SUCCESS;
             // SAFETY: the communicator is alive; the function writes a number.
             let asked = unsafe { (self.library.functions.ncclCommGetAsyncError)(*raw, &raw mut state) };
-            self.library.check(asked, "asking for a communicator's state", Some(*raw))?;
+            self.library.check(asked, "querying a communicator's state", Some(*raw))?;
             ready &= state != IN_PROGRESS;
             self.library.check(accept_in_progress(state), "a communicator", Some(*raw))?;
         }
         Ok(ready)
     }
 
-    /// Polls a condition, less and less often, until it is true. `check` is called before each pause
-    /// and can end the wait.
-    ///
-    /// # Errors
-    /// The errors of `is_done` and of `check`.
+    /// Polls a condition at growing intervals until it is true. `check` is called before each pause and
+    /// can end the wait.
     pub(crate) fn wait(
         &self,
         is_done: impl Fn(&Self) -> Result<bool>,
@@ -169,14 +158,14 @@ impl Clique {
         Ok(())
     }
 
-    /// Ends everything that is in progress here, without the other ranks, which do not receive it.
+    /// Aborts everything in progress on this process's ranks. The other ranks are not notified.
     pub(crate) fn abort(&mut self) {
         self.end(self.library.functions.ncclCommAbort);
     }
 
     fn end(&mut self, end: unsafe extern "C" fn(RawCommunicator) -> i32) {
         for Member { raw, device } in self.members.drain(..) {
-            // SAFETY: the communicator is alive, and was removed, so that nothing uses it from now on.
+            // SAFETY: the communicator is alive. It was removed from `members`, so it is not used again.
             let ended = device.call("ending a communicator", |_| Ok(unsafe { end(raw) }));
             let ended =
                 ended.and_then(|code| self.library.check(accept_in_progress(code), "ending it", None));
@@ -193,11 +182,12 @@ impl Drop for Clique {
     }
 }
 
-/// The time in which a poll only yields, and the longest sleep between later polls.
+/// Time for which a wait only yields the thread between polls.
 const SOON: Duration = Duration::from_micros(500);
+/// Maximum sleep between two later polls.
 const RARELY: Duration = Duration::from_millis(20);
 
-/// Pauses between polls: exchanging a few bytes takes no time, but a rank that computes may take hours.
+/// Pauses between two polls, longer as the wait grows: another rank may compute for hours.
 pub(crate) fn pause(waited: Duration) {
     if waited < SOON {
         thread::yield_now();
@@ -210,15 +200,13 @@ fn accept_in_progress(code: c_int) -> c_int {
     if code == IN_PROGRESS { SUCCESS } else { code }
 }
 
-/// Checks that NCCL can use a device.
-///
-/// # Errors
-/// [`Error::Nccl`] for a simulated device, and for a context that is not the primary one.
+/// Returns an error for a device that NCCL cannot use: a simulated one, or one whose context is not the
+/// primary one.
 pub(crate) fn require(device: &Device) -> Result<()> {
     let reason = if device.info().simulated {
-        format!("{} is no GPU, and NCCL is for GPUs; take another way", device.info().name)
+        format!("{} is not a GPU, and NCCL is for GPUs only; take another way", device.info().name)
     } else if !device.is_primary() {
-        format!("{} is in a context of its own; NCCL works in primary ones", device.info().name)
+        format!("{} is in a context of its own; NCCL works only in primary contexts", device.info().name)
     } else {
         return Ok(());
     };

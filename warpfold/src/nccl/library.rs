@@ -15,7 +15,6 @@ use crate::{Error, Result};
 
 const LIBRARY: &str = "libnccl.so.2";
 
-/// NCCL, which is never unloaded.
 pub(crate) struct Library {
     pub(super) functions: Functions,
     pub(crate) version: Version,
@@ -23,11 +22,8 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// Loads the library that `WARPFOLD_LIBNCCL` names, or that the dynamic linker finds, at the first
-    /// call.
-    ///
-    /// # Errors
-    /// [`Error::Nccl`] if there is none, or it is not NCCL or too old.
+    /// Returns NCCL, loaded by the first call: the library that `WARPFOLD_LIBNCCL` names, else the
+    /// `libnccl.so.2` that the dynamic linker finds.
     pub(crate) fn load() -> Result<&'static Self> {
         static FOUND: OnceLock<Result<Library, String>> = OnceLock::new();
         let found = FOUND.get_or_init(|| {
@@ -38,23 +34,19 @@ impl Library {
                      {PATH_VARIABLE} to the path of its {LIBRARY}"
                 ),
                 Some(_) => format!(
-                    "no NCCL: {reason}; unset {PATH_VARIABLE}, or make it name the {LIBRARY} of NCCL \
-                     {OLDEST} or newer"
+                    "no NCCL: {reason}; unset {PATH_VARIABLE}, or set it to the path of the {LIBRARY} \
+                     of NCCL {OLDEST} or newer"
                 ),
             })
         });
         found.as_ref().map_err(|reason| Error::Nccl { reason: reason.clone() })
     }
 
-    /// Creates the id of a new clique.
-    ///
-    /// # Errors
-    /// [`Error::Nccl`].
     pub(crate) fn unique_id(&self) -> Result<UniqueId> {
         let mut id = UniqueId([0; UniqueId::BYTES]);
         // SAFETY: the function writes `UniqueId::BYTES` bytes.
         let code = unsafe { (self.functions.ncclGetUniqueId)(&raw mut id) };
-        self.check(code, "making an id", None).map(|()| id)
+        self.check(code, "creating an id", None).map(|()| id)
     }
 
     pub(super) fn check(
@@ -66,8 +58,8 @@ impl Library {
         if code == SUCCESS {
             return Ok(());
         }
-        // SAFETY: the communicator, if there is one, is alive; each text is null or a string of NCCL's,
-        // which is valid until this thread's next call.
+        // SAFETY: the communicator, if there is one, is alive. Each text is null or a string of NCCL
+        // that is valid until this thread's next call.
         let (what, last) = unsafe {
             let last = (self.functions.ncclGetLastError)(communicator.unwrap_or_default());
             (text((self.functions.ncclGetErrorString)(code)), text(last))
@@ -84,27 +76,26 @@ unsafe fn text(string: *const std::ffi::c_char) -> String {
     if string.is_null() {
         return String::new();
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: the string is not null, and so it is valid.
     let said = unsafe { CStr::from_ptr(string) }.to_string_lossy();
     said.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn open(path: &std::ffi::OsStr) -> Result<Library, String> {
     // SAFETY: loading a library runs its initialisers. They are those of the installed NCCL, or of the
-    // file that the user has named: as trusted as any library that the dynamic linker loads for this
-    // program.
+    // file that the user has named, which is as trusted as any library that the dynamic linker loads.
     let file =
         unsafe { File::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map_err(|error| innermost(&error))?;
-    // Never unloaded, since the functions are used, and call each other, at any time.
+    // Never unloaded: a static `Library` has pointers to the functions.
     let file = ManuallyDrop::new(file);
     let name = path.to_string_lossy();
-    // SAFETY: the function of this name has this type in every version of NCCL.
+    // SAFETY: only NCCL has a function `ncclGetVersion`, with the same type in all versions.
     let version = unsafe { version_of(&file) };
-    let version = version.ok_or_else(|| format!("{name} is no NCCL"))?;
+    let version = version.ok_or_else(|| format!("{name} is not NCCL"))?;
     if version < OLDEST {
         return Err(format!("{name} is NCCL {version}, older than {OLDEST}"));
     }
-    // SAFETY: NCCL of this version or a newer one has these functions, with these types.
+    // SAFETY: NCCL has these functions, with these types, in `OLDEST` and newer versions.
     let functions = unsafe { functions(&file) };
     let functions =
         functions.map_err(|missing| format!("{name}, NCCL {version}, has no `{missing}`"))?;
@@ -115,7 +106,7 @@ fn open(path: &std::ffi::OsStr) -> Result<Library, String> {
 /// If the file has a function `ncclGetVersion`, it must be NCCL's.
 unsafe fn version_of(file: &File) -> Option<Version> {
     let mut version: c_int = 0;
-    // SAFETY: the caller's contract; the function writes one number.
+    // SAFETY: a function of this name is NCCL's, so it has this type, and writes one number.
     let code = unsafe {
         let function = file.get::<unsafe extern "C" fn(*mut c_int) -> Code>(c"ncclGetVersion").ok()?;
         function(&raw mut version)
@@ -134,7 +125,7 @@ macro_rules! find {
 
             let find = |name: &'static str, terminated: &'static [u8]| {
                 let terminated = CStr::from_bytes_with_nul(terminated).expect("it ends with a zero");
-                // SAFETY: a raw pointer claims no type.
+                // SAFETY: reading the symbol as a raw pointer assumes nothing about its type.
                 let found = unsafe { file.get::<*mut c_void>(terminated) };
                 found.ok().map(|symbol| *symbol).filter(|symbol| !symbol.is_null()).ok_or(name)
             };
@@ -142,7 +133,7 @@ macro_rules! find {
                 $($name: {
                     let name = stringify!($name);
                     let symbol = find(name, concat!(stringify!($name), "\0").as_bytes())?;
-                    // SAFETY: the caller's contract; the pointer is that of a function.
+                    // SAFETY: the pointer is not null, and a function of this name has this type.
                     unsafe {
                         mem::transmute::<*mut c_void, unsafe extern "C" fn($($kind),*) -> $returned>(symbol)
                     }

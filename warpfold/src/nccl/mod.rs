@@ -1,11 +1,11 @@
 //! NCCL, NVIDIA's library of collectives between devices and hosts. It is loaded at run time, so no
 //! program needs it to be built or started.
 //!
-//! NCCL gathers partial results as bytes, and the kernels combine them, as without it. So every
-//! operation, type and level of determinism can use NCCL, and a result has the same bits as by any
-//! other way. Communicators do not block: a thread that waits for one can poll other sources, and abort
-//! it when another rank has died. Nothing here asks for multicast; NCCL's own environment variables
-//! control what it does by itself.
+//! NCCL only gathers partial results as bytes; the kernels combine them. So every operation, type and
+//! level of determinism can use NCCL, and a result has the same bits as with any other transport.
+//! Communicators are non-blocking: while a thread waits for one, it can poll its connections to other
+//! ranks, and abort the communicator when a rank has died. Nothing here requests multicast; NCCL's own
+//! environment variables control its defaults.
 
 mod communicator;
 #[cfg_attr(not(target_os = "linux"), path = "nowhere.rs")]
@@ -16,13 +16,13 @@ use std::ffi::{c_char, c_int, c_void};
 pub(crate) use communicator::{AllGather, Clique, pause, require};
 pub(crate) use library::Library;
 
-/// The environment variable that, when set and not empty, names the library to open.
+/// The environment variable that names the library to open, if set and not empty.
 const PATH_VARIABLE: &str = "WARPFOLD_LIBNCCL";
 
 /// The oldest version that has non-blocking communicators.
 const OLDEST: Version = Version(21_400);
 
-/// Identifies a clique of ranks among all others. Rank 0 creates it and sends it to the other ranks.
+/// The identifier of a clique of ranks. Rank 0 creates it and sends it to the other ranks.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct UniqueId([u8; Self::BYTES]);
@@ -46,7 +46,7 @@ pub(crate) struct Version(c_int);
 
 impl std::fmt::Display for Version {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Up to 2.8, the minor version had one digit.
+        // Up to NCCL 2.8, the number has one digit for the minor version.
         let minor = if self.0 < 10_000 { 10 } else { 100 };
         write!(f, "{}.{}.{}", self.0 / (100 * minor), self.0 / 100 % minor, self.0 % 100)
     }
@@ -64,14 +64,14 @@ type RawCommunicator = *mut c_void;
 /// `ncclUint8`.
 const BYTES_TYPE: c_int = 1;
 
-/// `ncclConfig_t` of NCCL 2.14. Newer versions treat their further fields as unset.
+/// `ncclConfig_t` of NCCL 2.14. Newer versions treat their additional fields as unset.
 #[repr(C)]
 struct Config {
     size: usize,
     magic: u32,
     version: c_int,
     blocking: c_int,
-    /// Padding in that version, and a field in newer ones: unset.
+    /// Padding in NCCL 2.14. Newer versions have a field here, which stays unset.
     unset: c_int,
 }
 

@@ -1,9 +1,9 @@
-//! The stand-in for NCCL on systems other than Linux.
+//! Stub of NCCL for systems other than Linux.
 
 use super::{Code, Functions, RawCommunicator, UniqueId, Version};
 use crate::{Error, Result};
 
-/// NCCL, which cannot be loaded: no value of this type exists.
+/// NCCL, which cannot be loaded here: no value of this type exists.
 pub(crate) struct Library {
     pub(super) functions: Functions,
     pub(crate) version: Version,
@@ -11,7 +11,7 @@ pub(crate) struct Library {
 
 impl Library {
     pub(crate) fn load() -> Result<&'static Self> {
-        Err(Error::Nccl { reason: "no NCCL: it is for Linux alone; take another way".to_owned() })
+        Err(Error::Nccl { reason: "no NCCL: it is for Linux only; take another way".to_owned() })
     }
 
     pub(crate) fn unique_id(&self) -> Result<UniqueId> {

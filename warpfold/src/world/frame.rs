@@ -1,7 +1,7 @@
 //! Messages between the ranks and the hub: a length of four bytes, little-endian, and a body.
 //!
-//! Messages are limited in size, and each read and write of one in time, so that a peer that sends byte
-//! by byte, or reads nothing, delays others no longer than that.
+//! The size of a message is limited, and so is the time to read or write one. A peer that sends byte by
+//! byte, or reads nothing, delays others no longer than that time.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -11,7 +11,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// To be incremented with each change of the messages, or of what ranks exchange in them.
+/// The version of the protocol, incremented with each change of the messages or of their contents.
 pub(super) const VERSION: u32 = 2;
 
 pub(super) type Part = Result<Vec<u8>, String>;
@@ -35,24 +35,25 @@ impl Hello {
 }
 
 impl Message for Hello {
-    // Any program that connects may send one.
+    // Small, because any program that connects may send one.
     const MOST_BYTES: u32 = 4 << 10;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Request {
-    /// The rank's part of an exchange, with the exchange's name.
+    /// The rank's part of an exchange, and the name of the exchange.
     Gather { what: String, part: Part },
-    /// The rank waits for the exchange by NCCL of this number: for too long, or because it was asked.
+    /// The rank waits for NCCL exchange `number`. Sent after a wait that is too long, or to answer
+    /// [`Answer::WhoWaits`].
     Waits { number: u64, too_long: bool },
-    /// The rank cannot go on, for this reason.
+    /// The rank failed for this reason.
     Broken(String),
-    /// The rank leaves, after it took part in this number of exchanges by NCCL.
+    /// The rank leaves, after it has taken part in this number of NCCL exchanges.
     Bye(u64),
 }
 
 impl Message for Request {
-    // 16 KiB of a program's own, and two texts of `MOST_TEXT` bytes.
+    // Room for 16 KiB of the program's data, and for two texts of `MOST_TEXT` bytes.
     const MOST_BYTES: u32 = 32 << 10;
 }
 
@@ -60,15 +61,14 @@ impl Message for Request {
 pub(super) enum Answer {
     Welcome,
     All(Vec<Vec<u8>>),
-    /// The exchange has failed on all ranks, for this reason.
     Void(String),
-    /// A request to all ranks that wait for an exchange by NCCL to say so.
+    /// Requests a [`Request::Waits`] of all ranks that wait for an NCCL exchange.
     WhoWaits,
     Lost(String),
 }
 
 impl Message for Answer {
-    // The parts of 31 ranks, each shorter than a rank's request.
+    // Room for the parts of 31 ranks, each of them shorter than a request.
     const MOST_BYTES: u32 = 1 << 20;
 }
 
@@ -83,7 +83,7 @@ pub(super) fn send<M: Message>(stream: &mut TcpStream, message: &M, end: Instant
     let body = postcard::to_allocvec(message).map_err(io::Error::other)?;
     let len = u32::try_from(body.len()).ok().filter(|&len| len <= M::MOST_BYTES);
     let len = len.ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "a message is too long"))?;
-    // In one piece, so that the body does not wait for an acknowledgement of the length.
+    // One write, so that the body does not wait for an acknowledgement of the length.
     let frame = [&len.to_le_bytes(), &*body].concat();
     let mut left = &frame[..];
     while !left.is_empty() {

@@ -1,8 +1,8 @@
 //! The hub of a world: a thread of rank 0's process, to which each rank is connected.
 //!
-//! It waits until all ranks have joined, and then sends the parts of all ranks to each of them,
-//! exchange by exchange. One thread reads from each connection, so a rank that dies is noticed at once,
-//! whatever the others do.
+//! The hub waits until all ranks have joined. In each exchange, it then receives one part from each
+//! rank, and sends the parts of all ranks to every rank. One thread reads from each connection, so the
+//! end of a rank is noticed at once, whatever the other ranks do.
 
 use std::{
     io,
@@ -17,19 +17,19 @@ use std::{
 
 use super::frame::{Answer, Hello, Part, Request, VERSION, receive, send};
 
-/// Interval at which a listener without a connection is polled.
+/// Interval between two polls of the listener if no connection is pending.
 const PAUSE: Duration = Duration::from_millis(5);
 /// Time limit for a new connection to send its first message, and for a rank to accept an answer.
 const PROMPT: Duration = Duration::from_secs(10);
 /// Maximum number of connections whose first message is pending; others wait to be accepted.
 const MOST_GREETED: usize = 64;
 const EVENTS: usize = 4;
-/// Time limit for ranks to report that they wait.
+/// Time limit for ranks to answer [`Answer::WhoWaits`].
 const ROLL_CALL: Duration = Duration::from_secs(2);
-/// Time limit for ranks to read the last answer and close their connections.
+/// Time limit for ranks to read [`Answer::Lost`] and close their connections.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// The hub's thread. It ends when all ranks have left, which dropping this waits for.
+/// The hub's thread, which ends when all ranks have left. Dropping the hub waits for that.
 pub(super) struct Hub(Option<JoinHandle<()>>);
 
 enum Event {
@@ -40,18 +40,18 @@ enum Event {
 
 struct Pending {
     parts: Vec<Option<(String, Part)>>,
-    /// After a rank has waited too long for an exchange by NCCL, the ranks that wait for one.
+    /// The ranks that wait for an NCCL exchange. Set once a rank has waited too long for one.
     waits: Option<Vec<bool>>,
-    /// The time by which all ranks must have sent their parts or left, once one has.
+    /// The time by which all ranks must have sent their parts or left. Set once one of them has, or has
+    /// waited too long for an NCCL exchange.
     deadline: Option<Instant>,
     /// The number of events handled after the deadline, which may have arrived before it.
     late: usize,
 }
 
 struct Ranks {
-    /// The connections of ranks that accept answers.
     streams: Vec<Option<TcpStream>>,
-    /// For ranks that have left, the number of exchanges by NCCL in which they took part.
+    /// For ranks that have left, the number of NCCL exchanges in which they took part.
     departed: Vec<Option<u64>>,
     events: Receiver<Event>,
     timeout: Duration,
@@ -80,16 +80,16 @@ impl Hub {
 impl Drop for Hub {
     fn drop(&mut self) {
         if let Some(thread) = self.0.take() {
-            // If the thread has panicked, its connections are closed, which the ranks notice.
+            // If the thread has panicked, its connections are closed, and the ranks notice that.
             let _ = thread.join();
         }
     }
 }
 
-/// Waits until all ranks have joined, and welcomes them or sends them the reason why not.
+/// Waits until all ranks have joined, then welcomes them, or sends the reason of the failure.
 fn admit(listener: &TcpListener, (job, size): (u64, u32), timeout: Duration) -> Option<Ranks> {
     let end = Instant::now() + timeout;
-    // Bounded, so that a rank that sends too much is blocked and does not fill the memory.
+    // Bounded, so that a rank that sends too much blocks instead of filling the memory.
     let (sender, events) = sync_channel(EVENTS * size as usize);
     let greeted = Arc::new(());
     let mut streams: Vec<Option<TcpStream>> = (0..size).map(|_| None).collect();
@@ -123,7 +123,7 @@ fn admit(listener: &TcpListener, (job, size): (u64, u32), timeout: Duration) -> 
         }
         if Instant::now() > end {
             let missing = list(streams.iter().map(Option::is_none));
-            break Some(format!("{missing} of {size} did not come within {} s", timeout.as_secs_f32()));
+            break Some(format!("{missing} of {size} did not join within {} s", timeout.as_secs_f32()));
         }
     };
     let mut ranks = Ranks { departed: vec![None; size as usize], streams, events, timeout };
@@ -144,7 +144,7 @@ fn admit(listener: &TcpListener, (job, size): (u64, u32), timeout: Duration) -> 
 
 fn greet(mut stream: TcpStream, sender: SyncSender<Event>, greeted: Arc<()>) {
     let end = Instant::now() + PROMPT;
-    // Without a thread the connection is closed.
+    // If no thread can be started, the connection is closed.
     let _ = thread::Builder::new().spawn(move || {
         let ready = stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true));
         if let (Ok(()), Ok(hello)) = (ready, receive(&mut stream, Some(end))) {
@@ -162,13 +162,18 @@ fn mismatch(
 ) -> Option<String> {
     let Hello { version, rank, device, .. } = hello;
     if *version != VERSION {
-        return Some(format!("rank {rank} is of another version of warpfold than rank 0"));
+        return Some(format!(
+            "rank {rank} has another version of warpfold than rank 0; build all ranks with one version"
+        ));
     }
     if hello.size != size {
-        return Some(format!("rank {rank} is one of {}, rank 0 of {size}", hello.size));
+        return Some(format!(
+            "rank {rank} expects {} ranks, but rank 0 expects {size}; set the same number in all ranks",
+            hello.size
+        ));
     }
     if streams.get(*rank as usize).is_none_or(Option::is_some) {
-        return Some(format!("rank {rank} is there twice"));
+        return Some(format!("rank {rank} has joined twice; give each process its own rank"));
     }
     let other = first.filter(|first| first.device != *device)?;
     Some(format!(
@@ -217,7 +222,7 @@ impl Ranks {
     }
 
     /// Returns the next event, or an error after the deadline. A rank that never stops sending cannot
-    /// postpone that: after the deadline only as many events are handled as may have arrived before.
+    /// postpone the deadline: after it, only as many events are handled as may have arrived earlier.
     fn next_event(&self, pending: &mut Pending) -> Result<Event, RecvTimeoutError> {
         let Some(deadline) = pending.deadline else {
             return self.events.recv().map_err(|_| RecvTimeoutError::Disconnected);
@@ -225,7 +230,7 @@ impl Ranks {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             pending.late += 1;
-            // The channel's events, and one of each thread that is blocked on the channel.
+            // The channel holds `EVENTS` per rank, and each reader thread may be blocked on one more.
             if pending.late > (EVENTS + 1) * self.streams.len() {
                 return Err(RecvTimeoutError::Timeout);
             }
@@ -233,7 +238,7 @@ impl Ranks {
         self.events.recv_timeout(left)
     }
 
-    /// Handles an event or a timeout. Returns the reason if it ends the world.
+    /// Handles an event or a timeout. Returns the reason if the world ends.
     fn handle(
         &mut self,
         event: Result<Event, RecvTimeoutError>,
@@ -241,7 +246,7 @@ impl Ranks {
     ) -> Option<String> {
         let (rank, request) = match event {
             Ok(Event::Request(rank, request)) => (rank as usize, request),
-            // A connection that comes too late gets no answer.
+            // Late connections get no answer.
             Ok(Event::Hello(..)) => return None,
             Err(_) => return Some(self.missing(pending)),
         };
@@ -275,12 +280,12 @@ impl Ranks {
                     waits[rank] = true;
                 }
             }
-            Request::Broken(reason) => return Some(format!("rank {rank} cannot go on: {reason}")),
+            Request::Broken(reason) => return Some(format!("rank {rank} cannot continue: {reason}")),
             Request::Bye(done) => {
                 self.departed[rank] = Some(done);
                 // Rank 0's process waits for the hub, and must not wait for other ranks for ever.
                 pending.deadline.get_or_insert_with(|| Instant::now() + self.timeout);
-                // A rank that waits for a later exchange than this one's last waits in vain.
+                // Finds ranks that wait for an NCCL exchange in which this rank does not take part.
                 self.broadcast(&Answer::WhoWaits);
             }
         }
@@ -295,31 +300,31 @@ impl Ranks {
                 return format!("rank {left} has left, and {others} did not within {timeout} s");
             }
             let missing = list(pending.parts.iter().map(Option::is_none));
-            return format!("{missing} did not come within {timeout} s");
+            return format!("{missing} did not arrive within {timeout} s");
         };
         let missing =
             std::iter::zip(&pending.parts, waits).map(|(part, waits)| part.is_none() && !waits);
         let missing: Vec<bool> = missing.collect();
         match missing.contains(&true) {
-            true => format!("{} did not come within {timeout} s", list(missing.into_iter())),
-            false => format!("nothing passes between the ranks within {timeout} s, who all wait"),
+            true => format!("{} did not arrive within {timeout} s", list(missing.into_iter())),
+            false => format!("all ranks wait, but nothing passed between them within {timeout} s"),
         }
     }
 
-    /// Sends an answer to all ranks, to rank 0 last: when it knows, all others do.
+    /// Sends an answer to all ranks. Rank 0 gets it last, when all others have it.
     fn broadcast(&mut self, answer: &Answer) {
         for stream in self.streams.iter_mut().rev() {
             let sent = stream.as_mut().map(|stream| send(stream, answer, Instant::now() + PROMPT));
             if let Some(Err(_)) = sent
                 && let Some(stream) = stream.take()
             {
-                // It is not waited for again. Its reader reports the end of the connection.
+                // No more answers are sent to this rank. Its reader reports the end of the connection.
                 let _ = stream.shutdown(Shutdown::Both);
             }
         }
     }
 
-    /// Sends the world's end to all ranks, and waits until they have closed their connections.
+    /// Reports the end of the world to all ranks, and waits until they have closed their connections.
     fn end(&mut self, reason: &str) {
         self.broadcast(&Answer::Lost(reason.to_owned()));
         for stream in self.streams.iter().flatten() {
@@ -338,7 +343,6 @@ impl Ranks {
 }
 
 impl Drop for Ranks {
-    /// Ends the threads that read from the connections.
     fn drop(&mut self) {
         for stream in self.streams.iter().flatten() {
             let _ = stream.shutdown(Shutdown::Both);
@@ -350,7 +354,8 @@ fn answer(parts: impl Iterator<Item = (String, Part)>) -> Answer {
     let (whats, parts): (Vec<String>, Vec<Part>) = parts.unzip();
     if let Some(other) = whats.iter().position(|what| *what != whats[0]) {
         return Answer::Void(format!(
-            "rank 0 is at {}, rank {other} at {}; each rank makes the same calls in the same order",
+            "rank 0 is at {}, but rank {other} is at {}; make the same calls in the same order on all \
+             ranks",
             whats[0], whats[other]
         ));
     }

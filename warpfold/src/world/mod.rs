@@ -22,29 +22,27 @@ pub(crate) use rendezvous::fnv1a;
 use crate::{Error, Result, error::in_one_line};
 
 const PAUSE: Duration = Duration::from_millis(20);
-/// Time that a rank that cannot go on waits for another rank's reason before it reports its own.
+/// Time that a failed rank waits for another rank's failure before it reports its own.
 const REASON: Duration = Duration::from_secs(1);
-/// Time that a rank waits for the hub, beyond the hub's own timeout.
+/// Time that a rank waits for the hub beyond the hub's own timeout.
 const GRACE: Duration = Duration::from_secs(5);
 /// Time limit for the hub to accept a message.
 const PROMPT: Duration = Duration::from_secs(10);
 const MOST_AT_ONCE: usize = 16;
 
-/// The connection of a rank with all others, through the hub; none in a world of one rank.
+/// The connection of a rank with all others, through the hub; `None` in a world of one rank.
 pub(crate) struct Wire(Option<Connection>);
 
 struct Connection {
     stream: TcpStream,
     size: usize,
-    /// How long the hub waits for ranks.
     timeout: Duration,
-    /// The reason if the world has ended.
     lost: Option<String>,
-    /// The number of exchanges by NCCL, including the current one.
+    /// The number of NCCL exchanges, including the current one.
     exchanges: u64,
-    /// Set after the hub has asked which ranks wait.
+    /// Set once the hub has asked which ranks wait.
     was_asked: bool,
-    /// On rank 0. Dropping it waits for its end.
+    /// The hub, only on rank 0. Its drop waits until its thread has ended.
     _hub: Option<Hub>,
 }
 
@@ -69,7 +67,7 @@ impl Wire {
         };
         let mut stream = connect(address, *timeout).map_err(|error| {
             refuse(format!(
-                "rank {rank} finds no rank 0 at {address} within {} s ({error})",
+                "rank {rank} cannot reach rank 0 at {address} within {} s ({error})",
                 timeout.as_secs_f32()
             ))
         })?;
@@ -92,7 +90,7 @@ impl Wire {
             Ok(Answer::Lost(reason)) => Err(refuse(reason)),
             Ok(_) => Err(refuse(format!("{address} does not answer as warpfold's rank 0"))),
             Err(error) => Err(refuse(format!(
-                "{address} does not admit rank {rank} ({}); is it of another job?",
+                "{address} does not admit rank {rank} ({}); check that it belongs to the same job",
                 describe(&error)
             ))),
         }
@@ -103,7 +101,6 @@ impl Wire {
         self.0.as_ref().is_some_and(|connection| connection.was_asked)
     }
 
-    /// Counts an exchange by NCCL that is about to begin.
     pub(crate) fn begin_exchange(&mut self) {
         if let Some(connection) = &mut self.0 {
             connection.exchanges += 1;
@@ -113,29 +110,29 @@ impl Wire {
         }
     }
 
-    /// Polls for the world's end while this rank waits for an exchange by NCCL.
+    /// Polls for the end of the world while this rank waits for an NCCL exchange.
     pub(crate) fn lost_while_waiting(&mut self) -> Option<Error> {
         self.0.as_mut()?.poll_lost(true)
     }
 
-    /// Polls for the world's end while this rank waits for nothing.
+    /// Polls for the end of the world while this rank does not wait for an exchange.
     pub(crate) fn lost_so_far(&mut self) -> Option<Error> {
         self.0.as_mut()?.poll_lost(false)
     }
 
-    /// Reports that this rank has waited too long, and returns the world's end, which names the missing
-    /// ranks.
+    /// Reports that this rank has waited too long for an NCCL exchange, which ends the world. Returns
+    /// the error, which names the missing ranks.
     pub(crate) fn waited_too_long(&mut self) -> Error {
         match &mut self.0 {
             Some(connection) => {
                 connection.report_waiting(true);
                 connection.wait_until_lost()
             }
-            None => lost_error("nothing comes of what this rank waits for"),
+            None => lost_error("this rank has waited too long for an exchange"),
         }
     }
 
-    /// Returns the error of a world that has ended, for the given reason if the connection has none.
+    /// Returns the error of a world that has ended, with `reason` if the connection has none.
     pub(crate) fn ended(&self, reason: &str) -> Error {
         let lost = self.0.as_ref().and_then(|connection| connection.lost.as_deref());
         lost_error(lost.unwrap_or(reason))
@@ -148,7 +145,7 @@ impl Wire {
         }
     }
 
-    /// As [`fail`](Self::fail), unless the world ends for another rank's reason, which this returns.
+    /// Returns the error of the world if that ends within [`REASON`], else calls [`fail`](Self::fail).
     pub(crate) fn fail_unless_lost(&mut self, reason: &str) -> Option<Error> {
         let connection = self.0.as_mut()?;
         let end = Instant::now() + REASON;
@@ -162,7 +159,7 @@ impl Wire {
         None
     }
 
-    /// Gathers a part of each rank, in their order. `what` must be the same on all ranks.
+    /// Gathers one part from each rank, in rank order. `what` must be the same on all ranks.
     pub(crate) fn gather(&mut self, what: &str, part: Result<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
         let Some(connection) = &mut self.0 else { return Ok(vec![part?]) };
         let (part, failed) = match part {
@@ -198,30 +195,29 @@ impl Connection {
         Err(self.lost_error())
     }
 
-    /// Returns the time by which the hub must have answered.
     fn deadline(&self) -> Instant {
         Instant::now() + self.timeout + GRACE
     }
 
-    /// Sends a request; errors surface with the answer.
+    /// Sends a request; errors surface with the reply.
     fn send(&mut self, request: &Request) {
         if let Err(error) = send(&mut self.stream, request, Instant::now() + PROMPT) {
             match error.kind() {
-                // The hub may have sent the reason before it closed the connection.
+                // The next receive may return the reason for which the hub has closed the connection.
                 io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {}
                 _ => self.lost = Some(format!("rank 0 is gone: {}", describe(&error))),
             }
         }
     }
 
-    /// Returns the hub's next message if it answers an exchange. `waits` is set while this rank waits
-    /// for others.
+    /// Receives the hub's next message, and returns it if it answers an exchange. `waits` states whether
+    /// this rank waits for others.
     fn receive(&mut self, waits: bool, deadline: Instant) -> Option<Answer> {
         match receive(&mut self.stream, Some(deadline)) {
             Ok(Answer::Lost(reason)) => self.lost = Some(in_one_line(&reason)),
             Ok(Answer::WhoWaits) => {
-                // From now on each wait is reported: the rank that has left may have taken part in the
-                // current exchange, but not in the next.
+                // Each later wait is reported too: a rank that has left may have taken part in the
+                // current exchange, but not in the next one.
                 self.was_asked = true;
                 if waits {
                     self.report_waiting(false);
@@ -239,9 +235,9 @@ impl Connection {
             if self.lost.is_some() || !self.has_input() {
                 break;
             }
-            // There is no answer without a request.
+            // Nothing was requested, so the hub has nothing to answer.
             if self.receive(waits, self.deadline()).is_some() {
-                self.lost = Some("rank 0 answers, and was not asked".to_owned());
+                self.lost = Some("rank 0 sent an answer without a request".to_owned());
             }
         }
         self.lost.is_some().then(|| self.lost_error())
@@ -298,7 +294,8 @@ fn describe(error: &io::Error) -> String {
     }
 }
 
-/// Listens at an address: on the loopback interface if the host's name is that, else on all interfaces.
+/// Listens at an address: on the loopback interface if the host is `localhost` or `127.0.0.1`, else on
+/// all interfaces.
 fn listen(address: &str) -> io::Result<TcpListener> {
     let (host, port) = address.rsplit_once(':').ok_or(io::ErrorKind::InvalidInput)?;
     let port: u16 = port.parse().map_err(|_| io::ErrorKind::InvalidInput)?;

@@ -1,10 +1,10 @@
-//! The place of a process in a world, and the address where the processes meet.
+//! The rank of a process in a world, and the address of rank 0.
 
 use std::{env, time::Duration};
 
 use crate::{Error, Result, Way, error::in_one_line};
 
-/// The same as the maximum number of devices of a group.
+/// The maximum number of ranks, which is also the maximum number of devices of a group.
 const MOST_RANKS: u32 = warpfold_abi::meeting::MOST_MEMBERS - 1;
 
 struct Launcher {
@@ -12,9 +12,9 @@ struct Launcher {
     rank: &'static str,
     size: &'static str,
     local_rank: &'static str,
-    /// The number of ranks on the same host, or of hosts.
+    /// Variable with the number of ranks on this host, or with the number of hosts.
     local: Local,
-    /// Variables that together distinguish the jobs of a host.
+    /// Variables that together distinguish the jobs on a host.
     job: &'static [&'static str],
 }
 
@@ -24,7 +24,8 @@ enum Local {
     Unknown,
 }
 
-/// Known launchers; an inner one precedes one that may have started it.
+/// Known launchers. The first one whose variables are set is used, so launchers that other launchers may
+/// start come first.
 const LAUNCHERS: [Launcher; 4] = [
     Launcher {
         name: "torchrun",
@@ -64,14 +65,14 @@ const ADDRESS: &str = "WARPFOLD_ADDRESS";
 const TIMEOUT: &str = "WARPFOLD_TIMEOUT";
 const WAY: &str = "WARPFOLD_WAY";
 
-/// The same as PyTorch's.
+/// The same as PyTorch's default.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// A longer timeout could overflow when added to a point in time.
+/// Longer timeouts could overflow when added to an `Instant`.
 const MAX_TIMEOUT: Duration = Duration::from_hours(100 * 365 * 24);
 
-/// The rank of this process, the number of ranks, and the address where they meet. A
-/// [`World`](crate::World) is made from it.
+/// The rank of this process, the number of ranks, and the address of rank 0, from which a
+/// [`World`](crate::World) is created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendezvous {
     pub(crate) rank: u32,
@@ -84,31 +85,30 @@ pub struct Rendezvous {
 }
 
 impl Rendezvous {
-    /// Reads what the launcher of this process has set in its environment:
+    /// Reads the environment variables that the launcher of this process has set:
     ///
-    /// | launcher | rank and size | where rank 0 is |
+    /// | launcher | rank and size | host of rank 0 |
     /// |---|---|---|
     /// | torchrun, or by hand | `RANK`, `WORLD_SIZE` | `MASTER_ADDR`, at the port after `MASTER_PORT` |
     /// | mpirun of Open MPI | `OMPI_COMM_WORLD_RANK`, `…_SIZE` | this host, if all ranks are there |
     /// | mpiexec of MPICH | `PMI_RANK`, `PMI_SIZE` | this host, if all ranks are there |
     /// | srun | `SLURM_PROCID`, `SLURM_STEP_NUM_TASKS` | the first host of `SLURM_STEP_NODELIST` |
     ///
-    /// For any launcher, `WARPFOLD_ADDRESS=host:port` sets where rank 0 is, `WARPFOLD_TIMEOUT` the
+    /// For any launcher, `WARPFOLD_ADDRESS=host:port` sets the address of rank 0, `WARPFOLD_TIMEOUT` the
     /// number of seconds that ranks wait for each other, and `WARPFOLD_WAY`, `nccl` or `copies`, the
     /// [`Way`] by which they exchange partial results. Without a launcher there is one rank.
     ///
     /// # Errors
-    /// [`Error::World`] for variables that are not numbers or do not match each other, and if none
+    /// [`Error::World`] for variables that are not numbers or contradict each other, and if no variable
     /// gives the host of rank 0.
     pub fn from_env() -> Result<Self> {
         Self::from_vars(&|name| env::var(name).ok())
     }
 
-    /// Describes the process `rank` of `size` processes, the first of which listens at `address`:
-    /// `host:port`.
+    /// Creates the rendezvous of process `rank` of `size`. Process 0 listens at `address` (`host:port`).
     ///
     /// # Errors
-    /// [`Error::World`] for a rank that is not less than the size, and for no ranks or more than 31.
+    /// [`Error::World`] for a rank that is not less than the size, and for a size of 0 or above 31.
     pub fn new(rank: u32, size: u32, address: impl Into<String>) -> Result<Self> {
         if !(1..=MOST_RANKS).contains(&size) {
             return refuse(format!("{size} ranks; a world has 1 to {MOST_RANKS}"));
@@ -128,20 +128,20 @@ impl Rendezvous {
         Self { way: Some(way), ..self }
     }
 
-    /// Sets the rank among the processes of the same host, which selects the device.
+    /// Sets the rank among the processes on the same host, which selects the device.
     #[must_use]
     pub fn with_local_rank(self, local_rank: u32) -> Self {
         Self { local_rank, ..self }
     }
 
-    /// Sets how long a rank waits for others, until all have joined and at each exchange. The default
-    /// is 600 seconds, the maximum 100 years.
+    /// Sets the time that a rank waits for the others when it joins and at each exchange. The default is
+    /// 600 seconds, the maximum 100 years.
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout: timeout.min(MAX_TIMEOUT), ..self }
     }
 
-    /// Returns the number of this process.
+    /// Returns the rank of this process.
     pub fn rank(&self) -> u32 {
         self.rank
     }
@@ -151,7 +151,7 @@ impl Rendezvous {
         self.size
     }
 
-    /// Returns the number of this process among those on its host.
+    /// Returns the rank of this process among those on its host.
     pub fn local_rank(&self) -> u32 {
         self.local_rank
     }
@@ -227,7 +227,7 @@ fn address(
         false => format!("{host}:{port}"),
     };
     if let Some(host) = var("MASTER_ADDR") {
-        // The port itself is that of the launcher's own store.
+        // The launcher itself listens at `MASTER_PORT`.
         let port = match number("MASTER_PORT")? {
             None => port,
             Some(port @ 1..=65_534) => Some(port as u16 + 1),
@@ -251,7 +251,7 @@ fn address(
     Ok(hosts.and_then(|hosts| first_host(&hosts)).map(|host| at(host, port)))
 }
 
-/// Returns the first of a list of hosts in Slurm's format: `gpu[03-07,9],login`.
+/// Returns the first host of a list in Slurm's format: `gpu[03-07,9],login`.
 fn first_host(list: &str) -> Option<String> {
     let (mut host, mut rest) = (String::new(), list);
     loop {
@@ -271,7 +271,7 @@ pub(crate) fn fnv1a(text: &str) -> u64 {
     })
 }
 
-/// Returns an error in one line, since environment variables may have line breaks.
+/// Returns an error in one line, because environment variables may contain line breaks.
 fn refuse<T>(reason: String) -> Result<T> {
     Err(Error::World { reason: in_one_line(&reason) })
 }
@@ -311,7 +311,7 @@ mod tests {
     ];
 
     #[test]
-    fn each_launcher_says_who_and_where() {
+    fn rank_size_and_address_are_read_for_each_launcher() {
         let alone = of(&[]).unwrap();
         assert_eq!((alone.rank, alone.size, alone.local_rank, alone.way), (0, 1, 0, None));
         for (text, way) in [("nccl", Some(Way::Nccl)), ("copies", Some(Way::Copies)), ("", None)] {
@@ -351,18 +351,18 @@ mod tests {
         one_host[3].1 = "1";
         assert!(of(&one_host).unwrap().address.starts_with("127.0.0.1:"));
 
-        // The user's address precedes the launcher's.
+        // The user's address takes precedence over the launcher's.
         let own =
             [&SLURM[..], &[("WARPFOLD_ADDRESS", "10.0.0.1:7000"), ("WARPFOLD_TIMEOUT", "9")]].concat();
         let found = of(&own).unwrap();
         assert_eq!((found.address.as_str(), found.timeout), ("10.0.0.1:7000", Duration::from_secs(9)));
-        // The inner launcher is used.
+        // An Open MPI launcher in a Slurm job is used, not Slurm.
         let both = [&SLURM[..], &OPEN_MPI[..]].concat();
         assert_eq!(of(&both).unwrap().size, 4);
     }
 
     #[test]
-    fn variables_that_do_not_go_together_are_named() {
+    fn inconsistent_variables_are_named() {
         assert_eq!(refused(&[("WORLD_SIZE", "4")]), "WORLD_SIZE is set, and RANK is not; set both");
         assert_eq!(refused(&[("RANK", "x"), ("WORLD_SIZE", "4")]), "RANK is `x`; give a whole number");
         assert_eq!(
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_hosts_begin_as_slurm_writes_them() {
+    fn first_host_of_a_slurm_list_is_found() {
         let cases = [
             ("login", "login"),
             ("a,b", "a"),

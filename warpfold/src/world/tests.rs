@@ -15,7 +15,7 @@ use super::{
 use crate::Result;
 
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Time limit for an error: `TIMEOUT`, the grace for the hub, and delays of a busy machine.
+/// Time limit for an error: `TIMEOUT`, [`GRACE`](super::GRACE), and delays of a busy machine.
 const IN_TIME: Duration = Duration::from_secs(60);
 
 const HOSTILE: &str = "one\ntwo\r\u{1b}[2J\u{202e}three";
@@ -24,7 +24,6 @@ fn in_a_while() -> Instant {
     Instant::now() + Duration::from_secs(30)
 }
 
-/// Sends bytes one by one for longer than any timeout.
 fn trickle(stream: &mut TcpStream, bytes: &[u8]) {
     for byte in bytes.iter().cycle().take(100) {
         if stream.write_all(&[*byte]).is_err() {
@@ -81,7 +80,7 @@ fn error_of_rank_1(case: &str, answers: Peer) -> String {
 }
 
 #[test]
-fn a_rank_0_that_answers_anything_is_an_error_in_time() {
+fn invalid_answers_of_rank_0_fail_in_time() {
     fn tell(stream: &mut TcpStream, answer: &Answer) {
         let _ = send(stream, answer, in_a_while());
     }
@@ -103,11 +102,15 @@ fn a_rank_0_that_answers_anything_is_an_error_in_time() {
             |to| {
                 to.set_nonblocking(true).unwrap();
                 let start = Instant::now();
+                // Repeats `Answer::WhoWaits`. If the socket's buffer is full, a part of a message is
+                // written, and the next write continues after it.
+                let message = [1, 0, 0, 0, 3];
+                let mut sent = 0;
                 while start.elapsed() < IN_TIME / 2 {
-                    // `Answer::WhoWaits`, again and again.
-                    let written = to.write(&[1, 0, 0, 0, 3]);
-                    if written.is_err_and(|error| error.kind() != ErrorKind::WouldBlock) {
-                        break;
+                    match to.write(&message[sent % message.len()..]) {
+                        Ok(written) => sent += written,
+                        Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                        Err(_) => break,
                     }
                     let _ = to.read(&mut [0; 64]);
                 }
@@ -129,7 +132,7 @@ fn a_rank_0_that_answers_anything_is_an_error_in_time() {
 }
 
 #[test]
-fn what_is_no_rank_0_does_not_let_anybody_wait() {
+fn join_fails_in_time_without_a_valid_rank_0() {
     let cases: [(&str, Peer, &str); 3] = [
         ("nothing", |_| {}, "does not admit rank 1 (it does not answer in time)"),
         ("another answer", |to| _ = send(to, &Answer::WhoWaits, in_a_while()), "does not answer as"),
@@ -167,7 +170,7 @@ fn rank_1(address: &str, device: &str) -> TcpStream {
 }
 
 #[test]
-fn a_rank_that_says_anything_is_an_error_in_time() {
+fn invalid_requests_of_a_rank_fail_in_time() {
     fn tell(stream: &mut TcpStream, said: &Request) {
         let _ = send(stream, said, in_a_while());
     }
@@ -175,13 +178,17 @@ fn a_rank_that_says_anything_is_an_error_in_time() {
         Request::Gather { what: what.to_owned(), part: Ok(Vec::new()) }
     }
     let cases: [(&str, Peer, &str); 11] = [
-        ("nothing", |_| {}, "rank 1 did not come within 2 s"),
+        ("nothing", |_| {}, "rank 1 did not arrive within 2 s"),
         ("garbage", |to| to.write_all(&[4, 0, 0, 0, 9, 9, 9, 9]).unwrap(), "rank 1 sent a malformed"),
         ("a length", |to| to.write_all(&[0, 0, 1, 0]).unwrap(), "rank 1 sent a malformed message"),
-        ("half a message", |to| to.write_all(&[9, 0, 0]).unwrap(), "rank 1 did not come within"),
-        ("byte by byte", |to| trickle(to, &[255, 15, 0, 0, 0]), "rank 1 did not come within"),
-        ("a hostile end", |to| tell(to, &Request::Broken(HOSTILE.to_owned())), "go on: one\\ntwo\\r"),
-        ("another name", |to| tell(to, &gather(HOSTILE)), "rank 1 at one\\ntwo\\r\\u{1b}[2J\\u{202e}"),
+        ("half a message", |to| to.write_all(&[9, 0, 0]).unwrap(), "rank 1 did not arrive within"),
+        ("byte by byte", |to| trickle(to, &[255, 15, 0, 0, 0]), "rank 1 did not arrive within"),
+        ("a hostile end", |to| tell(to, &Request::Broken(HOSTILE.to_owned())), "continue: one\\ntwo\\r"),
+        (
+            "another name",
+            |to| tell(to, &gather(HOSTILE)),
+            "rank 1 is at one\\ntwo\\r\\u{1b}[2J\\u{202e}",
+        ),
         (
             "a failure",
             |to| tell(to, &Request::Gather { what: "a test".into(), part: Err(HOSTILE.into()) }),
@@ -204,7 +211,7 @@ fn a_rank_that_says_anything_is_an_error_in_time() {
                 let waits = Request::Waits { number: 0, too_long: false };
                 while start.elapsed() < IN_TIME / 2 && send(to, &waits, in_a_while()).is_ok() {}
             },
-            "rank 1 did not come within 2 s",
+            "rank 1 did not arrive within 2 s",
         ),
     ];
     thread::scope(|scope| {
@@ -222,7 +229,7 @@ fn a_rank_that_says_anything_is_an_error_in_time() {
                 });
                 let mut wire = Wire::join(&meeting(0, 2, &address, TIMEOUT), String::new()).unwrap();
                 let mut error = String::new();
-                // In some cases the first exchanges still succeed.
+                // In some cases the first exchanges succeed.
                 for _ in 0..1000 {
                     if let Err(failed) = wire.gather("a test", Ok(vec![1])) {
                         error = error_of(case, || Err::<(), _>(failed));
@@ -248,7 +255,6 @@ fn a_device_of_a_hostile_name_is_named_in_one_line() {
     });
 }
 
-/// A rank that neither leaves nor closes its connection.
 #[test]
 fn rank_0_does_not_wait_for_ever_for_a_rank_that_stays() {
     let address = free_address();
@@ -273,7 +279,7 @@ fn rank_0_does_not_wait_for_ever_for_a_rank_that_stays() {
 }
 
 #[test]
-fn the_longest_timeout_is_one() {
+fn maximum_timeout_does_not_overflow() {
     let address = free_address();
     let rank = |rank| {
         let mut wire = Wire::join(&meeting(rank, 2, &address, Duration::MAX), String::new()).unwrap();
@@ -285,14 +291,14 @@ fn the_longest_timeout_is_one() {
             assert_eq!(of_rank.join().unwrap(), [[0], [1]]);
         }
     });
-    // A timeout of zero is an error.
     error_of("no time", || Wire::join(&meeting(1, 2, &free_address(), Duration::ZERO), String::new()));
     error_of("no time", || Wire::join(&meeting(0, 2, &free_address(), Duration::ZERO), String::new()));
 }
 
-/// The hub asks a rank whether it waits during an exchange in which the leaving rank still took part.
+/// Rank 1 leaves after it has taken part in an exchange, while rank 0 is still in it. The error belongs
+/// to the next exchange.
 #[test]
-fn a_rank_that_has_left_is_named_to_one_that_waits_for_it_later() {
+fn departed_rank_is_named_in_the_next_exchange() {
     let address = free_address();
     let join = |rank| Wire::join(&meeting(rank, 2, &address, TIMEOUT), String::new()).unwrap();
     let error = thread::scope(|scope| {

@@ -1,14 +1,13 @@
 //! The choice of kernel and grid for the columns of matrices, by arithmetic alone.
 //!
-//! Neighbouring columns form a strip. A block has `across` threads side by side, one for each unit of
-//! the strip's width, and several of these rows of threads (`above`), which take different rows of the
-//! matrix:
+//! Neighbouring columns form a strip. A block has `above` rows of `across` threads. Each thread of a row
+//! takes one or a few columns of the strip, and rows of threads take different rows of the matrix:
 //!
-//! - If there are enough strips for the whole device, each has one block. Strips are as wide as possible
-//!   while there are still enough of them: the fewer threads share a column, the cheaper is the end of a
-//!   block, which combines their values.
+//! - If there are enough strips for the whole device, each has one block. Strips are then as wide as
+//!   possible: the block finally combines the values of the threads that share a column, and in a wider
+//!   strip fewer threads share a column.
 //! - Otherwise, each strip has several blocks. Strips are narrow, because a block publishes a value for
-//!   each column, and blocks are large, so that there are few.
+//!   each column. Blocks are large, so that there are few of them.
 //!
 //! The widths, the block sizes and the number of blocks per multiprocessor are the result of a sweep
 //! over f32 matrices of 2 to 2^26 rows on an H200: docs/performance.md of the repository.
@@ -22,26 +21,28 @@ use warpfold_abi::{
 use super::AxisTask;
 use crate::{names::AxisKernel, tuning::Shape};
 
-/// Block sizes in threads; the largest that the kernels' registers allow is the limit of an operation.
+/// Block sizes in threads. An operation is limited to the largest that its kernels' registers allow.
 pub(crate) const BLOCKS: &[u32] = &[AXIS_BLOCK, 256, 128, 64, 32];
-/// Columns of a thread that has several, and rows that a thread has in flight, as in the kernels.
+/// Maximum number of columns per thread, and of rows that a thread has in flight. It is a constant of
+/// the kernels.
 const FEW: u64 = GROUPS_IN_FLIGHT as u64;
-/// Smaller matrices have one thread per column.
+/// Matrices of fewer bytes have one thread per column.
 const LANES_BYTES: u64 = 2 << 10;
 /// Unaligned matrices of fewer columns have one column per thread.
 const SPACED: u64 = 64;
-/// Threads of a block that has a strip to itself.
+/// Threads per block if each strip of columns has only one block.
 const ALONE: u64 = 256;
-/// Widths of such strips: the first that leaves enough strips is used.
+/// Widths of strips of columns with one block each, in threads. The first width that gives enough strips
+/// is used.
 const WIDTHS: [u64; 3] = [128, 64, 32];
-/// Columns of at most this many rows have strips as wide as a block.
+/// If columns have at most this number of rows, strips of columns are as wide as a block.
 const SHORT: u64 = 16;
-/// Rows per thread, if that leaves a block a warp.
+/// Minimum number of matrix rows per thread, if each strip of columns has only one block.
 const ROWS: u64 = 16;
-/// Threads per multiprocessor that keep it busy, and the same for very narrow strips.
+/// Threads per multiprocessor that keep it busy; [`BUSY_NARROW`] for very narrow strips.
 const BUSY: u64 = 1024;
 const BUSY_NARROW: u64 = 1536;
-/// Threads across a very narrow strip.
+/// The maximum number of threads across a very narrow strip.
 const NARROW: u64 = 4;
 
 /// The launch of a reduction along an axis.
@@ -49,9 +50,9 @@ const NARROW: u64 = 4;
 pub struct AxisLaunch {
     /// The kernel.
     pub kernel: AxisKernel,
-    /// Blocks per strip; 1 for `lanes`.
+    /// Blocks per strip of columns; 1 for [`AxisKernel::Lanes`].
     pub share: u32,
-    /// Threads across a strip; 1 for `lanes`.
+    /// Threads across a strip of columns; 1 for [`AxisKernel::Lanes`].
     pub across: u32,
     /// Threads of a block.
     pub block: u32,
@@ -60,10 +61,10 @@ pub struct AxisLaunch {
 }
 
 impl AxisLaunch {
-    /// Bytes of slots that a launch may use.
+    /// Maximum bytes of the slots in which a launch's blocks publish their values.
     pub(crate) const SLOTS: u64 = 4 << 20;
 
-    /// Returns the launch for matrices that have elements.
+    /// Returns the launch for matrices, which must have elements.
     pub(crate) fn new(task: &AxisTask, shape: Shape) -> Self {
         let size = task.code.element_bytes();
         if task.matrices > 1 && task.len * task.width * size < LANES_BYTES {
@@ -92,7 +93,6 @@ impl AxisLaunch {
         Self { kernel: AxisKernel::Lanes, share: 1, across: 1, block, blocks }
     }
 
-    /// Returns the launch with `each` columns per thread.
     fn strips(task: &AxisTask, shape: Shape, kernel: AxisKernel, each: u64) -> Self {
         let units = task.width.div_ceil(each);
         let largest = u64::from(task.code.largest_blocks().axis);
@@ -130,8 +130,8 @@ impl AxisLaunch {
         let best =
             shares.fold(least, |best, share| if busy(share) > busy(best) * 1.1 { share } else { best });
         let share = best.min(slots).clamp(1, turns);
-        // All blocks of a strip have the same number of turns, the last one as many of these as
-        // possible.
+        // Removes blocks without work: a block of a strip takes `turns.div_ceil(share)` turns, the last
+        // block takes the rest.
         let share = turns.div_ceil(turns.div_ceil(share));
         Self::of(kernel, across, above, share, strips(across) * share)
     }
@@ -144,7 +144,7 @@ impl AxisLaunch {
     }
 }
 
-/// Returns the number of elements of `size` bytes that a thread loads at once, as in the kernels.
+/// Returns the number of elements of `size` bytes per load of a thread, as in the kernels.
 fn pack_len(size: u64) -> u64 {
     if in_groups(size) { (u64::from(GROUP_BYTES) / size).min(FEW) } else { 1 }
 }
@@ -155,10 +155,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        arch::Arch,
         names::{Dtype, OpKind},
         reducer::Code,
     };
+    use warpfold_ptx::Arch;
 
     const H200: Shape = Shape::H200;
     const SMALL: Shape = Shape { arch: Arch::OLDEST, multiprocessors: 4, ..H200 };
@@ -223,9 +223,9 @@ mod tests {
         assert!(u64::from(share - 1) * turn < task.len, "an idle block: {what}");
     }
 
-    /// Checks choices that the sweep found best.
+    /// These choices were the fastest in the sweep.
     #[test]
-    fn narrow_matrices_have_blocks_above_each_other_and_wide_ones_beside() {
+    fn strip_shape_matches_the_sweep() {
         let of = |shape| {
             let AxisLaunch { kernel, share, across, block, .. } =
                 AxisLaunch::new(&task(shape, Dtype::F32, 0), H200);

@@ -24,11 +24,11 @@ use crate::{
 /// position on the axis; several axes count as one. The last axis is reduced as [`Rows`](crate::Rows).
 pub struct Axis<'a, T> {
     buffer: &'a Buffer<T>,
-    /// Positions on the axes before.
+    /// The product of the lengths of the axes before the reduced ones.
     outer: usize,
-    /// Elements of a result.
+    /// Elements per result: the product of the lengths of the reduced axes.
     len: usize,
-    /// Positions on the axes after.
+    /// The product of the lengths of the axes after the reduced ones.
     inner: usize,
 }
 
@@ -38,8 +38,8 @@ impl<'a, T: Plain> Axis<'a, T> {
         let elements = buffer.len();
         if elements_of(shape) != Some(elements) {
             return refused(format!(
-                "a shape of {shape:?} and {elements} elements; give lengths whose product is {elements}, \
-                 or a slice"
+                "the shape {shape:?} does not have {elements} elements; give lengths whose product is \
+                 {elements}, or a slice"
             ));
         }
         if axes.start >= axes.end || axes.end > shape.len() {
@@ -47,19 +47,19 @@ impl<'a, T: Plain> Axis<'a, T> {
             let given = if axes.len() == 1 {
                 format!("axis {}", axes.start)
             } else {
-                format!("axes {} up to {}", axes.start, axes.end)
+                format!("axes {}..{}", axes.start, axes.end)
             };
             return refused(format!(
-                "{given} of a shape of {dimensions} dimensions; give one or more of 0 up to {dimensions}"
+                "{given} of a shape of {dimensions} dimensions; give one or more of 0..{dimensions}"
             ));
         }
-        // A product overflows only if one of the other axes has length 0.
+        // The product of some axes overflows only if another axis has length 0.
         let product = |lens: &[usize]| elements_of(lens).unwrap_or(usize::MAX);
         let (outer, inner) = (product(&shape[..axes.start]), product(&shape[axes.end..]));
         let len = product(&shape[axes]);
         if len == 0 && outer > 0 && inner > 0 {
             return refused(format!(
-                "an axis of 0 elements in a shape of {shape:?}; give 1 or more to every result"
+                "an axis of the shape {shape:?} has 0 elements; give 1 or more to every result"
             ));
         }
         Ok(Self { buffer, outer, len, inner })
@@ -67,7 +67,7 @@ impl<'a, T: Plain> Axis<'a, T> {
 
     /// Returns the number of results.
     pub fn count(&self) -> usize {
-        // At most the number of elements, unless a length is 0.
+        // The product is at most the number of elements, unless a length is 0.
         self.outer.saturating_mul(self.inner)
     }
 
@@ -84,7 +84,7 @@ impl<'a, T: Plain> Axis<'a, T> {
     pub(crate) fn task(&self, code: Code, device: &Device) -> Result<AxisTask> {
         let ElementRange { code, address, .. } = ElementRange::of(code, self.buffer, device)?;
         let (matrices, len, width) = (self.outer as u64, self.len as u64, self.inner as u64);
-        // At most the number of elements, unless there are none.
+        // The product is at most the number of elements, unless there are none.
         let (apart, pitch) = (len.saturating_mul(width), width);
         Ok(AxisTask { code, matrices, apart, len, pitch, width, address })
     }
@@ -107,18 +107,17 @@ impl<T: Plain> fmt::Debug for Axis<'_, T> {
     }
 }
 
-/// A reduction of the columns of matrices that begin at equal distances, as their rows do.
+/// A reduction of the columns of matrices at equal distances, each with rows at equal distances.
 #[derive(Debug, Clone)]
 pub(crate) struct AxisTask {
     pub(crate) code: Code,
     pub(crate) matrices: u64,
     /// Elements from the start of a matrix to that of the next one.
     pub(crate) apart: u64,
-    /// Rows of a matrix, and elements of a result. Not zero, unless there are no results.
+    /// Rows per matrix, and elements per result. Not zero, unless there are no results.
     pub(crate) len: u64,
     /// Elements from the start of a row to that of the next one.
     pub(crate) pitch: u64,
-    /// Columns of a matrix.
     pub(crate) width: u64,
     /// A multiple of an element's size.
     pub(crate) address: u64,

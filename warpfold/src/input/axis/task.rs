@@ -40,13 +40,15 @@ impl Task for AxisTask {
             across: launch.across.into(),
             slots: ptr::without_provenance_mut(context.slots as usize),
             output: ptr::without_provenance_mut(context.output as usize),
+            form: self.code.form().code,
+            ddof: self.code.form().ddof,
         };
         kernels.device().call("launching a reduction along an axis", |driver| {
             // SAFETY: the launch meets the kernel's contract:
             // - It reads the elements and writes the results of the matrices, and nothing else.
-            // - If strips have several blocks, there are slots for all their columns, which are zero.
+            // - If several blocks share columns, each block has a zeroed slot for each of its columns.
             // - The `packs` kernel gets aligned rows only, and blocks fit the kernel's shared memory.
-            // - Its parameters were checked at load; the caller is responsible for the memory.
+            // - The kernel's parameters were checked at load, and the caller keeps the memory valid.
             unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }

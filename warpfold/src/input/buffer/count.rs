@@ -7,15 +7,16 @@ use crate::{
     stream::Event,
 };
 
-/// The first elements of a buffer, as many as a [`Count`] in device memory holds when the kernel runs,
-/// from [`Buffer::counted`].
+/// The first elements of a buffer, from [`Buffer::counted`]. Their number is a [`Count`] in device
+/// memory at the time when the kernel runs.
 ///
-/// A count above the buffer's length is clamped to it: a result on the host is then the error
-/// [`CountTooLarge`](crate::Error::CountTooLarge), and one in device memory is that of all elements. For
-/// a count of 0 the result in device memory is 0 for sums and counts, 1 for products, NaN for means and
-/// variances, −∞ for logarithms of sums, all bits for [`BitAnd`](crate::op::BitAnd), and for extremes
-/// the identity: infinity or the type's largest integer for a minimum, the opposite for a maximum, at
-/// the index `u64::MAX`. For a program's own operation it is the result of the operation's identity.
+/// If the count exceeds the buffer's length, a result on the host is the error
+/// [`CountTooLarge`](crate::Error::CountTooLarge), and a result in device memory is that of all
+/// elements. For a count of 0 the result in device memory is 0 for sums, counts, L1 and L2 norms, 1 for
+/// products, NaN for means and variances, −∞ for logarithms of sums, all bits set for
+/// [`BitAnd`](crate::op::BitAnd) and 0 for the other bitwise operations. Minima are ∞ or the type's
+/// largest integer, maxima −∞ or its smallest integer, and their indices are `u64::MAX`. A program's own
+/// operation returns the result of its identity.
 ///
 /// A sum of floats has the same bits on each call with the same count and buffer length. A shorter
 /// buffer with the counted elements alone may be added in another order.
@@ -39,15 +40,15 @@ impl<T: Plain> fmt::Debug for Counted<'_, T> {
     }
 }
 
-/// The address and the number of 32-bit words of a count in device memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CountAt {
     pub(crate) address: u64,
+    /// Number of 32-bit words of the count: 1 or 2.
     pub(crate) words: u32,
 }
 
 /// A number of elements in device memory, for example counted by an earlier kernel on the stream. The
-/// device reads it when the reduction runs; the host neither knows it nor waits for it.
+/// device reads it when the reduction runs, so that the host need not wait for it.
 ///
 /// It is the argument of [`Buffer::counted`].
 #[derive(Clone)]
@@ -63,7 +64,7 @@ enum Source<'a> {
 
 impl<'a> Count<'a> {
     /// Borrows a `u32` in memory that another library owns: 4 bytes at `address`, a `CUdeviceptr` and a
-    /// multiple of 4. `owner` is dropped after this, its clones and the reductions that read it.
+    /// multiple of 4. `owner` is dropped after the count, its clones and the reductions that read it.
     ///
     /// ```
     /// use warpfold::{Count, Device, Reducer, Selection, op};
@@ -84,7 +85,7 @@ impl<'a> Count<'a> {
     /// [`Error::Foreign`](crate::Error::Foreign) for an address that is 0 or not a multiple of 4.
     ///
     /// # Safety
-    /// - 4 bytes must be readable there by kernels of this device, until `owner` is dropped.
+    /// - Kernels of this device must be able to read these 4 bytes until `owner` is dropped.
     /// - While a reduction may read them, nothing may write them. Earlier writes must have completed, or
     ///   the reduction's stream must [wait](Stream::wait_for_event) for them.
     pub unsafe fn from_raw_u32(
@@ -93,32 +94,32 @@ impl<'a> Count<'a> {
         owner: impl Any + Send + Sync,
     ) -> Result<Self> {
         require_aligned::<u32>(address, 1)?;
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller promises 4 readable bytes until `owner` is dropped.
         Ok(unsafe { Self::foreign(device, address, 1, owner) })
     }
 
     /// Borrows a `u64` in memory that another library owns: 8 bytes at `address`, a `CUdeviceptr` and a
-    /// multiple of 8. `owner` is dropped after this, its clones and the reductions that read it.
+    /// multiple of 8. `owner` is dropped after the count, its clones and the reductions that read it.
     ///
     /// # Errors
     /// [`Error::Foreign`](crate::Error::Foreign) for an address that is 0 or not a multiple of 8.
     ///
     /// # Safety
-    /// As [`from_raw_u32`](Self::from_raw_u32), for 8 bytes.
+    /// The conditions of [`from_raw_u32`](Self::from_raw_u32) must hold for 8 bytes.
     pub unsafe fn from_raw_u64(
         device: &Device,
         address: u64,
         owner: impl Any + Send + Sync,
     ) -> Result<Self> {
         require_aligned::<u64>(address, 1)?;
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller promises 8 readable bytes until `owner` is dropped.
         Ok(unsafe { Self::foreign(device, address, 2, owner) })
     }
 
     /// # Safety
-    /// As [`from_raw_u32`](Self::from_raw_u32), for `words` words of 32 bits.
+    /// The conditions of [`from_raw_u32`](Self::from_raw_u32) must hold for `words` words of 32 bits.
     unsafe fn foreign(device: &Device, address: u64, words: u32, owner: impl Any + Send + Sync) -> Self {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller promises that the words are readable until `owner` is dropped.
         let memory = unsafe { Memory::foreign(device, address, u64::from(words) * 4, Box::new(owner)) };
         Self(Source::Foreign(Arc::new(memory), words))
     }
@@ -147,7 +148,6 @@ impl<'a> Count<'a> {
         CountAt { address: self.memory().address(), words }
     }
 
-    /// Makes a stream wait for the kernel that writes the count.
     pub(crate) fn precede(&self, stream: &Stream) -> Result<()> {
         self.device().require("count", stream.device())?;
         match self.0 {
@@ -156,7 +156,6 @@ impl<'a> Count<'a> {
         }
     }
 
-    /// Records the event until which an enqueued reduction reads the count.
     pub(crate) fn read_until(&self, end: &Arc<Event>) {
         if let Source::Result(result) = self.0 {
             result.read_until(end);

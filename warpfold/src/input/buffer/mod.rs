@@ -1,4 +1,4 @@
-//! Reductions of a buffer's elements, all or as many as a count in device memory.
+//! Reductions of all elements of a buffer, or of the first ones, whose number is in device memory.
 
 mod count;
 mod task;

@@ -4,15 +4,15 @@ use std::ptr;
 
 use warpfold_abi::arguments::{ReduceContinued, ReduceCounted, ReduceCut};
 use warpfold_driver::LaunchShape;
+use warpfold_ptx::Arch;
 
 use super::CountAt;
 use crate::{
     Error, Result,
-    arch::Arch,
     geometry::{Launch, Room},
     input::Task,
     kernel_file::Family,
-    names::{Dtype, KernelKind, OpKind},
+    names::{Dtype, Form, KernelKind, OpKind},
     reducer::{
         Code, ElementRange, Entry, Kernels, LaunchContext, LoadedKernels, Place, RunningState,
         Workspace, launch_with,
@@ -20,14 +20,12 @@ use crate::{
     tuning::Choice,
 };
 
-/// A reduction of the first elements of a buffer, as many as a count in device memory.
 #[derive(Debug, Clone)]
 pub(crate) struct CountedTask {
     pub(crate) range: ElementRange,
     pub(crate) count: CountAt,
 }
 
-/// A reduction of a buffer's elements that continues that of earlier launches.
 #[derive(Debug, Clone)]
 pub(crate) struct ContinuedTask {
     pub(crate) range: ElementRange,
@@ -36,15 +34,16 @@ pub(crate) struct ContinuedTask {
 
 impl Task for ElementRange {
     fn is_empty(&self) -> bool {
-        self.n == 0 && !self.code.reduces_none()
+        self.n == 0 && !self.code.launches_when_empty()
     }
 
     fn code(&self) -> Option<&Code> {
         Some(&self.code)
     }
 
-    fn seen_at_end(&self) -> Option<u64> {
-        self.code.is_built_in().then(|| self.bytes())
+    fn pollable_bytes(&self) -> Option<u64> {
+        let can_poll = self.code.is_built_in() && self.code.form() == Form::OUTPUT;
+        can_poll.then(|| self.bytes())
     }
 
     fn prepare(&self, kernels: &Kernels) -> Result<()> {
@@ -66,14 +65,17 @@ impl Task for ElementRange {
             tile: launch.tile.into(),
             slots: ptr::without_provenance_mut(context.slots as usize),
             output: ptr::without_provenance_mut(context.output as usize),
+            results: 1,
+            form: self.code.form().code,
+            ddof: self.code.form().ddof,
         };
         kernels.device().call("launching a reduction", |driver| {
             // SAFETY: the launch meets the kernel's contract:
             // - The input is cut at its 16-byte boundaries.
-            // - The block has one of the kernel's sizes, and a tile no more groups than its threads load
-            //   at once.
+            // - The block has one of the kernel's sizes, and a tile has no more groups than the block's
+            //   threads load at once.
             // - There are no more blocks than slots, and the slots are zero.
-            // - Its parameters were checked at load; the caller is responsible for the memory.
+            // - The kernel's parameters were checked at load, and the caller keeps the memory valid.
             unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }
@@ -111,7 +113,7 @@ impl Task for CountedTask {
             // - It reads at most `range.n` elements, whatever the count is.
             // - The block has one of the kernel's sizes.
             // - There are no more blocks than slots, and the slots are zero.
-            // - Its parameters were checked at load; the caller is responsible for the memory.
+            // - The kernel's parameters were checked at load, and the caller keeps the memory valid.
             unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }
@@ -159,14 +161,13 @@ impl Task for ContinuedTask {
             // - The input is cut at its 16-byte boundaries; block, tile and number of blocks are those
             //   of `planned`, and the slots are zero.
             // - The running state was left by the same kernel after `before` elements.
-            // - Its parameters were checked at load; the caller is responsible for the memory and the
-            //   meeting.
+            // - The kernel's parameters were checked at load, and the caller keeps the memory valid,
+            //   including the memory in which devices exchange results.
             unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }
 }
 
-/// Returns the launch for the elements, by `choice` or else by the tuning.
 pub(crate) fn plan(kernels: &Kernels, range: &ElementRange, choice: Option<Choice>) -> Result<Launch> {
     planned(kernels, Family::Buffer, range, choice).map(|(_, launch)| launch)
 }
@@ -195,7 +196,7 @@ fn planned<'k>(
     Ok((entry, Launch::new(range.extent(), choice, room(kernels, entry, choice))))
 }
 
-/// Returns the kernel of a caller's choice, or an error, because no other kernel may run instead.
+/// Returns the kernel of a caller's choice, or an error, because no other kernel may replace it.
 fn entry_of(loaded: &LoadedKernels, choice: Choice, arch: Arch) -> Result<&Entry> {
     choice.check(arch).map_err(|reason| Error::Choice { reason })?;
     loaded.get(choice.kernel as usize).ok_or_else(|| {
@@ -204,9 +205,9 @@ fn entry_of(loaded: &LoadedKernels, choice: Choice, arch: Arch) -> Result<&Entry
     })
 }
 
-/// Returns the tuning's choice for a sum of `bytes` bytes, for another kernel with the blocks of `grid`,
-/// and the room for its blocks. If the tuning prefers the bulk kernel for such sums, it has no
-/// measurement of `grid`, and a default is returned.
+/// Returns a launch choice for a kernel that was not measured, and the kernel's occupancy. The choice is
+/// the tuning's choice for a sum of `bytes` bytes or, if that uses the bulk kernel,
+/// [`Choice::WITHOUT_BULK`].
 pub(crate) fn choose_as_sum(
     kernels: &Kernels,
     entry: &Entry,

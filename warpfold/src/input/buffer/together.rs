@@ -7,14 +7,13 @@ use crate::{
     Buffer, Device, Plain, Result,
     element::RESULT_WORDS,
     input::{AnyTask, Task},
-    names::{Nan, Op, OpKind},
+    names::{Form, Nan, Op, OpKind},
     reducer::{Code, Codes, ElementRange, Kernels, LaunchContext, Layout},
 };
 
-/// The maximum number of operations of a tuple.
+/// The maximum number of operations in a tuple.
 pub(crate) const MOST_TOGETHER: usize = 6;
 
-/// Several operations on the elements of a buffer.
 #[derive(Clone)]
 pub(crate) struct TogetherTask {
     /// One operation per launch.
@@ -40,7 +39,6 @@ impl TogetherTask {
         Ok(Self { codes, n, address, count, layout })
     }
 
-    /// Returns the launches as tasks.
     fn tasks(&self) -> impl Iterator<Item = AnyTask> {
         let &Self { n, address, count, .. } = self;
         self.codes
@@ -63,8 +61,8 @@ impl Task for TogetherTask {
         self.layout
     }
 
-    fn seen_at_end(&self) -> Option<u64> {
-        self.tasks().map(|task| task.seen_at_end()).sum()
+    fn pollable_bytes(&self) -> Option<u64> {
+        self.tasks().map(|task| task.pollable_bytes()).sum()
     }
 
     fn prepare(&self, kernels: &Kernels) -> Result<()> {
@@ -75,7 +73,7 @@ impl Task for TogetherTask {
         let bytes = (RESULT_WORDS * size_of::<u64>()) as u64;
         let outputs = iter::successors(Some(context.output), |output| Some(output + bytes));
         self.tasks().zip(outputs).try_for_each(|(task, output)| {
-            // SAFETY: each launch has its own words of the output; the caller's contract.
+            // SAFETY: each launch has its own output words, and the caller meets the other conditions.
             unsafe { task.enqueue(kernels, &LaunchContext { output, ..*context }) }
         })
     }
@@ -93,10 +91,10 @@ impl fmt::Debug for TogetherTask {
     }
 }
 
-/// Returns the launches that produce all wanted results, and the layout of these. If `of_none`, there
-/// are no elements, and only operations whose kernels reduce no elements are launched.
+/// Returns the launches that produce all wanted results, and the layout of the results. If the input is
+/// empty (`of_none`), only operations whose kernels compute the result of an empty input are launched.
 pub(crate) fn together(wanted: &Codes, of_none: bool) -> (Codes, Layout) {
-    let launched = |code: &&Code| !of_none || code.reduces_none();
+    let launched = |code: &&Code| !of_none || code.launches_when_empty();
     let wanted = wanted.each_ref().map(|code| code.as_ref().filter(launched));
     let codes = launches(wanted);
     let mut layout = Layout::default();
@@ -117,7 +115,7 @@ pub(crate) fn together(wanted: &Codes, of_none: bool) -> (Codes, Layout) {
 fn launches(wanted: [Option<&Code>; MOST_TOGETHER]) -> Codes {
     let is_covered = |index: usize, code: &Code| {
         let mut others = wanted.iter().enumerate().filter_map(|(other, code)| Some((other, (*code)?)));
-        // Of equal operations the first is launched.
+        // Among equal operations, the first is launched.
         others.any(|(other, by)| {
             start_within(by, code).is_some() && (other < index || start_within(code, by).is_none())
         })
@@ -140,16 +138,16 @@ fn launches(wanted: [Option<&Code>; MOST_TOGETHER]) -> Codes {
     codes
 }
 
-/// Returns the byte of a kernel's result at which that of another operation is stored, if its bits are
-/// always the same.
+/// Returns the offset at which the result of `result` contains the result of `wanted`, with the same
+/// bits as from the kernel of `wanted`.
 fn start_within(result: &Code, wanted: &Code) -> Option<u8> {
     match (result, wanted) {
         (Code::BuiltIn(op, dtype), Code::BuiltIn(wanted, _)) => match (op.kind, wanted.kind) {
             _ if op == wanted => Some(0),
-            _ if op.nan != wanted.nan => None,
+            _ if op.nan != wanted.nan || op.form != wanted.form || op.form != Form::OUTPUT => None,
             (OpKind::MinMax, OpKind::Min) => Some(0),
             (OpKind::MinMax, OpKind::Max) => Some(dtype.size() as u8),
-            // After the index. For floats it is the first of equal elements, whose bits may differ.
+            // The element follows the index. For floats, it may differ from `Min` in the sign of zero.
             (OpKind::ArgMin, OpKind::Min) | (OpKind::ArgMax, OpKind::Max) if !dtype.is_float() => {
                 Some(size_of::<u64>() as u8)
             }

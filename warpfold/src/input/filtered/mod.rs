@@ -30,12 +30,12 @@ use crate::{
 /// mean as `f64` at offset 24.
 #[derive(Debug, Clone, Copy)]
 pub struct Within<S> {
-    /// The number of elements inside.
+    /// The number of elements in the interval.
     pub count: u64,
-    /// Their sum, in the type [`Element::Sum`]; that of integers wraps around.
+    /// Their sum, in the type [`Element::Sum`]; sums of integers wrap around.
     pub sum: S,
-    /// The part of the sum that this type has no room for: the upper half of integers, or the bits of
-    /// the sum of floats as `f64`, which is scaled by 2^-64 if the elements are `f64`.
+    /// The part of the sum that does not fit into `S`: the upper half for integers; for floats the bits
+    /// of the sum as `f64`, scaled by 2^-64 if the elements are `f64`.
     pub(crate) rest: u64,
 }
 
@@ -56,11 +56,11 @@ impl<S: Element> Within<S> {
         Self { count, sum, rest }
     }
 
-    /// The exponent of the scale of `rest` for floats, against overflow.
+    /// For floats, `self.rest` is the sum times 2^-`HEADROOM`, to avoid overflow.
     const HEADROOM: i32 = if size_of::<S>() == size_of::<f64>() { 64 } else { 0 };
 
-    /// Returns the arithmetic mean of the elements inside, as [`op::Mean`](crate::op::Mean) computes it,
-    /// whose sum neither overflows nor wraps around. `None` if there are no elements.
+    /// Returns the arithmetic mean of the elements in the interval, as [`op::Mean`](crate::op::Mean)
+    /// computes it: its sum neither overflows nor wraps around. Returns `None` if there are no elements.
     pub fn mean(&self) -> Option<f64> {
         let (n, sum) = (self.count as f64, S::TO_F64(self.sum));
         let mean = match S::DTYPE {
@@ -80,7 +80,7 @@ impl<S: Element> Within<S> {
         Self::new(0, S::zeroed())
     }
 
-    /// Returns the value of these elements and of others after them.
+    /// Combines the counts and sums of two parts of the elements.
     pub(crate) fn and(self, other: Self) -> Self {
         let rest = match S::DTYPE {
             Dtype::I64 | Dtype::U64 => (self.whole().wrapping_add(other.whole()) >> 64) as u64,
@@ -90,7 +90,6 @@ impl<S: Element> Within<S> {
         Self { count, sum: S::ADD(self.sum, other.sum), rest }
     }
 
-    /// Combines the parts of several devices.
     pub(crate) fn of_parts(parts: &[WithinPart]) -> Self {
         let (sum, wide) = sum_of_parts(parts.iter().map(|&[_, ref sum @ ..]| *sum));
         let count = parts.iter().fold(0_u64, |all, [count, ..]| all.saturating_add(*count));
@@ -102,8 +101,8 @@ impl<S: Element> Within<S> {
 /// them in one launch, and returns a [`Within`].
 ///
 /// The interval is any range of the standard library or a pair of [`Bound`]s. A range whose end precedes
-/// its start is empty. NaN is in no interval, and zeros of both signs are equal. The number and the sum
-/// of integers have the same bits on every device; floats are added as by a [`Sum`], in the order of the
+/// its start is empty. NaN is in no interval, and zeros of both signs are equal. Counts, and sums of
+/// integers, have the same bits on every device; floats are added as by a [`Sum`], in the order of the
 /// launch or [reproducibly](Reproducible).
 ///
 /// ```
@@ -121,7 +120,7 @@ impl<S: Element> Within<S> {
 ///
 /// For a condition of another kind, define an [operation of your own](crate::custom).
 ///
-/// The elements `V` are a buffer, or those of a [`Group`](crate::Group) or `World`.
+/// `V` is a buffer, or the elements of a [`Group`](crate::Group) or `World`.
 pub struct Filtered<'a, T, V = Buffer<T>> {
     pub(crate) values: &'a V,
     pub(crate) bounds: (Bound<T>, Bound<T>),
@@ -148,15 +147,15 @@ impl<T: fmt::Debug, V: fmt::Debug> fmt::Debug for Filtered<'_, T, V> {
     }
 }
 
-/// One device's part of a result: a count, and the words of the part of the sum.
+/// One device's part of a result: its count, and its part of the sum in words.
 pub(crate) type WithinPart = [u64; 1 + PART_WORDS];
 
-/// An interval of [`cpu::reduce_within`](crate::cpu::reduce_within): a range of any kind of the standard
-/// library or a pair of [`Bound`]s, or [`Reproducible`] around one for a sum with the same bits
-/// everywhere. The trait is sealed.
+/// An interval for [`cpu::reduce_within`](crate::cpu::reduce_within): a range of the standard library, a
+/// pair of [`Bound`]s, or [`Reproducible`] around either, for a sum with the same bits everywhere. The
+/// trait is sealed.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no interval of elements of type `{T}`",
-    note = "a range of them is, a pair of `Bound`s, and `Reproducible` around one"
+    message = "`{Self}` is not an interval of elements of type `{T}`",
+    note = "use a range of them, a pair of `Bound`s, or `Reproducible` around one"
 )]
 pub trait Interval<T: Element>: Sealed {
     #[doc(hidden)]
@@ -202,13 +201,13 @@ impl<T: Element, R: Interval<T>> Interval<T> for Reproducible<R> {
     }
 }
 
-/// Elements in ascending order, without NaN.
+/// Neighbours in the order of a type's values, without NaN.
 pub trait NextAfter: Copy {
     const LEAST: Self;
     const GREATEST: Self;
-    /// Returns the next greater element, which is not NaN, if there is one.
+    /// Returns the next greater element, never NaN, if there is one.
     fn above(element: Self) -> Option<Self>;
-    /// Returns the next smaller element, which is not NaN, if there is one.
+    /// Returns the next smaller element, never NaN, if there is one.
     fn below(element: Self) -> Option<Self>;
 }
 
@@ -297,7 +296,6 @@ impl Ends {
     }
 }
 
-/// A reduction of the elements in an interval, in device memory.
 #[derive(Debug, Clone)]
 pub(crate) struct WithinTask {
     pub(crate) op: WithinOp,
@@ -373,7 +371,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_of_halves_are_those_of_a_sorted_list() {
+    fn next_after_visits_all_half_values_in_order() {
         fn check<T: NextAfter + PartialOrd + Debug>(of_bits: fn(u16) -> T) {
             let is_number = |value: &T| value.partial_cmp(value).is_some();
             let mut all: Vec<T> = (0..=u16::MAX).map(of_bits).filter(is_number).collect();
@@ -391,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_those_of_the_standard_library() {
+    fn next_after_matches_next_up_and_next_down() {
         for value in [0.0, -0.0, 1e-45, -1e-45, f32::MIN_POSITIVE, 1.0, -2.0, f32::MAX, f32::MIN] {
             assert_eq!(f32::above(value), Some(value.next_up()), "{value:e}");
             assert_eq!(f32::below(value), Some(value.next_down()), "{value:e}");

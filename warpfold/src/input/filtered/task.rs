@@ -29,8 +29,9 @@ impl Task for WithinTask {
         Layout::of_one(self.op.result_bytes())
     }
 
-    fn seen_at_end(&self) -> Option<u64> {
-        // A part is copied with zeros after it that its kernel does not write.
+    fn pollable_bytes(&self) -> Option<u64> {
+        // A kernel that computes one device's part of a result may write fewer bytes than the layout
+        // has. Polling for the missing bytes would not end.
         (!self.op.is_part()).then(|| self.bytes())
     }
 
@@ -57,12 +58,12 @@ impl Task for WithinTask {
         };
         kernels.device().call("launching a reduction of an interval", |driver| {
             // SAFETY: the launch meets the kernel's contract:
-            // - The input is cut at its 16-byte boundaries, and has no more elements than a buffer may.
+            // - The input is cut at its 16-byte boundaries, and has at most 2^35 elements.
             // - The ends are elements of the type, the first not above the second.
-            // - The block has one of the kernel's sizes, and a tile no more groups than its threads load
-            //   at once, and no fewer than a warp has threads.
+            // - The block has one of the kernel's sizes. A tile has at least as many groups as a warp
+            //   has threads, and no more than the block's threads load at once.
             // - There are no more blocks than slots, and the slots are zero.
-            // - Its parameters were checked at load; the caller is responsible for the memory.
+            // - The kernel's parameters were checked at load, and the caller keeps the memory valid.
             unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }

@@ -1,4 +1,4 @@
-//! Pairs of elements that have the same index in two buffers.
+//! Pairs of elements with the same index in two buffers.
 
 mod task;
 
@@ -22,7 +22,6 @@ pub(crate) type PartWords = [u64; PART_WORDS];
 
 pub(crate) const PART_WORDS: usize = PART_BYTES as usize / size_of::<u64>();
 
-/// A reduction of pairs in device memory.
 #[derive(Debug, Clone)]
 pub(crate) struct PairsTask {
     pub(crate) op: PairOp,
@@ -33,7 +32,6 @@ pub(crate) struct PairsTask {
 }
 
 impl PairsTask {
-    /// Returns the reduction of two buffers, which must be on `device` and of the same length.
     pub(crate) fn of<T: Element>(
         op: PairOp,
         [first, second]: [&Buffer<T>; 2],
@@ -54,18 +52,17 @@ impl PairsTask {
         2 * self.n * self.dtype.size() as u64
     }
 
-    /// Returns whether both begin equally far from a 16-byte boundary.
+    /// Returns whether both inputs have the same offset from a 16-byte boundary.
     pub(crate) fn is_aligned(&self) -> bool {
         let [first, second] = self.addresses;
         first % u64::from(GROUP_BYTES) == second % u64::from(GROUP_BYTES)
     }
 }
 
-/// Returns the number of pairs of two inputs of `first` and `second` elements.
 pub(crate) fn check(first: usize, second: usize) -> Result<u64> {
     if first != second {
         let reason = format!(
-            "{first} elements and {second}; give as many of both, such as the first {}",
+            "the buffers have {first} and {second} elements; give as many of both, such as the first {}",
             first.min(second)
         );
         return Err(Error::Pairs { reason });
@@ -74,8 +71,8 @@ pub(crate) fn check(first: usize, second: usize) -> Result<u64> {
     Ok(first as u64)
 }
 
-/// Adds the parts of several devices. Returns the sum, whose type is a float, and its value by
-/// [`Partial::wide`].
+/// Adds the parts of several devices. Returns the sum rounded to `S`, a float, and the sum as returned
+/// by [`Partial::wide`].
 pub(crate) fn sum_of_parts<S: Element>(parts: impl Iterator<Item = PartWords>) -> (S, f64) {
     fn add<F: Float>(parts: impl Iterator<Item = PartWords>) -> (F, f64) {
         let sum = parts.map(part_of::<F>).fold(Partial::ZERO, Partial::plus);
@@ -100,13 +97,12 @@ fn part_of<F: Float>(words: PartWords) -> Partial<F> {
     Partial::<F>::ZERO.map_words(&mut |_| words.next().expect("there are words for any part"))
 }
 
-/// Returns whether received words are valid parts of one sum in this type, which together have no more
-/// terms than their digits have room for.
+/// Returns whether received words are valid [`Partial`] sums, and adding them does not exceed the digits
+/// of a sum of 2^35 terms.
 #[cfg(feature = "world")]
 pub(crate) fn are_parts<S: Element>(parts: impl Iterator<Item = PartWords>) -> bool {
     use warpfold_abi::binned::Each;
 
-    /// The largest magnitude of a part's digits.
     struct Largest(u64);
 
     impl Each for Largest {
@@ -171,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_those_that_a_sum_can_have() {
+    fn are_parts_rejects_impossible_sums() {
         let are = |parts: &[PartWords]| are_parts::<f64>(parts.iter().copied());
         let (most, half) = (1 << 62, 1 << 61);
         for parts in [

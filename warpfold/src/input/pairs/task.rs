@@ -29,8 +29,9 @@ impl Task for PairsTask {
         Layout::of_one(self.op.result_bytes(self.dtype))
     }
 
-    fn seen_at_end(&self) -> Option<u64> {
-        // A part is copied with zeros after it that its kernel does not write.
+    fn pollable_bytes(&self) -> Option<u64> {
+        // A kernel that computes one device's part of a result may write fewer bytes than the layout
+        // has. Polling for the missing bytes would not end.
         (!self.op.is_part()).then(|| self.bytes())
     }
 
@@ -58,13 +59,12 @@ impl Task for PairsTask {
         };
         kernels.device().call("launching a reduction of pairs", |driver| {
             // SAFETY: the launch meets the kernel's contract:
-            // - Both inputs are cut at the first one's 16-byte boundaries. The kernel suits the
-            //   alignment of the second one's groups, and the elements around them that `shifted` reads
-            //   are inside the input.
-            // - The block has one of the kernel's sizes and no fewer threads than there are single
-            //   elements; a tile has no more groups than these threads load at once.
+            // - Both inputs are cut at the 16-byte boundaries of the first. The kernel suits the
+            //   alignment of the second, and all groups that `shifted` loads are inside the second.
+            // - The block has one of the kernel's sizes, and a thread for each single element. A tile
+            //   has no more groups than the block's threads load at once.
             // - There are no more blocks than slots, and the slots are zero.
-            // - Its parameters were checked at load; the caller is responsible for the memory.
+            // - The kernel's parameters were checked at load, and the caller keeps the memory valid.
             unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }

@@ -1,21 +1,21 @@
 //! The choice of kernel and grid for the rows of a matrix, by arithmetic alone.
 //!
-//! A GPU's memory is busy when every multiprocessor has about 64 KiB of loads in flight, from whichever
-//! rows: rows need not be long for that, but enough lanes must have something to load, and neighbouring
-//! lanes must load neighbouring addresses. From the longest rows to the shortest:
+//! A GPU's memory is busy when every multiprocessor has about 64 KiB of loads in flight. Rows need not
+//! be long for that, but enough lanes must have something to load, and neighbouring lanes must load
+//! neighbouring addresses. From the longest rows to the shortest:
 //!
-//! - Rows of 3 KiB and more have blocks of their own, so that the end of a row leaves little of the
-//!   device idle. If there are fewer rows than resident blocks, several blocks share a row.
-//! - Rows down to 2 KiB, and unaligned ones down to 512 bytes, have a warp, whose lanes have four loads
-//!   in flight.
-//! - Shorter rows share a warp. A row has a lane for each 16-byte group or, if it is unaligned, for each
-//!   two or three elements.
+//! - Rows of 3 KiB and more have a block each, or several blocks if there are fewer rows than resident
+//!   blocks. The last blocks to end then leave little of the device idle.
+//! - Rows of 2 KiB and more, and unaligned rows of 512 bytes or 256 elements and more, have a warp each,
+//!   whose lanes have four loads in flight.
+//! - Shorter rows share a warp. A row has a lane for each 16-byte group or, if it is unaligned, for
+//!   every two or three elements.
 //!
-//! If all rows are in flight at once, reading takes as long as a single load, and the rest is what a
-//! block or a warp does after it: then a row has at most one block, and a lane at most one row.
+//! If all rows are loaded at once, loading takes as long as a single load, and the work after it takes
+//! the rest of the time. Then a row has at most one block, and a lane at most one row.
 //!
-//! The limits, and the number of rows that a warp takes one after the other, are the result of sweeps of
-//! all kernels over f32 rows of 3 to 10 001 elements on an H200: docs/performance.md of the repository.
+//! The limits, and the number of rows per warp, are the result of sweeps of all kernels over f32 rows of
+//! 3 to 10 001 elements on an H200: docs/performance.md of the repository.
 
 use warpfold_abi::{
     WARP_SIZE,
@@ -28,41 +28,42 @@ use crate::{geometry::balanced_tile, input::top::TopTask, names::RowsKernel, tun
 
 const GROUP_BYTES: u64 = reducer::GROUP_BYTES as u64;
 
-/// Shorter rows have no block of their own.
+/// The minimum bytes of a row with a block of its own.
 const BLOCK_BYTES: u64 = 3 << 10;
-/// The same limit if rows are few.
+/// [`BLOCK_BYTES`] for matrices of fewer than [`FEW_ROWS`] rows per multiprocessor.
 const FEW_ROWS_BLOCK_BYTES: u64 = 2 << 10;
-/// Rows are few if there are fewer per multiprocessor: a quarter of its resident warps.
+/// A quarter of the resident warps of a multiprocessor.
 const FEW_ROWS: u64 = 16;
-/// Shorter rows share a warp, if all begin at 16-byte boundaries.
+/// The minimum bytes of a row with a warp of its own, if all rows begin at 16-byte boundaries.
 const GROUPS_BYTES: u64 = 2 << 10;
-/// The same limit for unaligned rows.
+/// [`GROUPS_BYTES`] for unaligned rows.
 const ELEMENTS_BYTES: u64 = 512;
-/// The same in elements, each of which takes a load: long rows of bytes would take too many.
+/// Unaligned rows of this number of elements also have a warp of their own. Each element takes a load,
+/// and a row of 511 bytes would otherwise take too many loads per lane.
 const ELEMENTS_LEN: u64 = 256;
-/// Warps take shorter rows one after the other, because starting a block costs more than such a row.
+/// If rows have fewer bytes, a warp reduces several, one after the other: starting a block costs more
+/// time than reducing such a row.
 const WARP_ROUNDS_BYTES: u64 = 2 << 10;
-/// Rounds of blocks, if there is enough work, whose warps take several turns each: the last round leaves
-/// little of the device idle.
+/// The maximum number of rounds of resident blocks, if a warp takes several batches of rows. With 16
+/// rounds, the last round leaves little of the device idle.
 const ROUNDS: u64 = 16;
-/// Rows of fewer groups have no block of 512 threads, whose last tile would be too short.
+/// The minimum number of 16-byte groups per row for blocks of 512 threads. In shorter rows, the last
+/// tile would be too short.
 const LARGE_BLOCK_GROUPS: u64 = 8 << 10;
 /// Block sizes of the grid kernel, the largest first.
 pub(crate) const BLOCKS: &[u32] = &[512, 256, 128, 64];
-/// Elements per lane of a short unaligned row.
 const ELEMENTS_PER_LANE: u64 = 3;
-/// Block size for warps of a single batch of rows.
 const ONE_BATCH_BLOCK: u32 = 64;
-/// Batches of rows that a warp has in flight, with loads of groups and of elements.
+/// Batches of rows that a warp has in flight if it loads 16-byte groups; [`ELEMENT_BATCHES`] if it loads
+/// elements.
 const GROUP_BATCHES: u64 = 4;
 const ELEMENT_BATCHES: u64 = 8;
 
-/// Warps per multiprocessor for top-k of few rows. More would load no faster, and each has to find k
-/// elements of its own.
+/// Warps per multiprocessor for top-k of few rows. More warps would load no faster, and each has to find
+/// k elements of its own.
 const TOP_WARPS: u64 = 16;
-/// The least number of groups of a row for each of these warps: as many as its lanes have in flight.
+/// The minimum number of 16-byte groups per warp in top-k of few rows: a warp has this number in flight.
 const TOP_WARP_GROUPS: u64 = (WARP_SIZE * GROUPS_IN_FLIGHT) as u64;
-/// Block size for top-k with a warp per row.
 const TOP_ROWS_BLOCK: u32 = 128;
 
 /// The launch of a reduction of rows.
@@ -70,18 +71,18 @@ const TOP_ROWS_BLOCK: u32 = 128;
 pub struct RowsLaunch {
     /// The kernel.
     pub kernel: RowsKernel,
-    /// Blocks per row of the grid kernel, lanes per row of kernels whose rows share a warp; otherwise 1.
+    /// Blocks per row in the grid kernel, lanes per row in kernels whose rows share a warp; otherwise 1.
     pub share: u32,
     /// Threads of a block.
     pub block: u32,
     /// Blocks of the grid.
     pub blocks: u32,
-    /// 16-byte groups that a block of the grid kernel reads before it moves on; 1 elsewhere.
+    /// 16-byte groups that a block of the grid kernel reads per step; 1 for other kernels.
     pub tile: u32,
 }
 
 impl RowsLaunch {
-    /// Returns the launch for a matrix that has rows.
+    /// Returns the launch for a matrix, which must have rows.
     pub(crate) fn new(task: &RowsTask, shape: Shape) -> Self {
         let size = task.code.element_bytes();
         let bytes = task.len * size;
@@ -101,8 +102,8 @@ impl RowsLaunch {
         }
     }
 
-    /// Returns the launch of a top-k search in one or more rows: a warp for each row, or as many as fill
-    /// the device if rows are few.
+    /// Returns the launch of a top-k search in one or more rows: one warp for each row, or several if
+    /// there are too few rows for [`TOP_WARPS`] warps on each multiprocessor.
     pub(crate) fn of_top(task: &TopTask, shape: Shape) -> Self {
         let groups = task.len * task.dtype.size() as u64 / GROUP_BYTES;
         let room = TOP_WARPS * u64::from(shape.multiprocessors) / task.rows;
@@ -127,18 +128,18 @@ impl RowsLaunch {
         }
     }
 
-    /// Returns the launch of the grid kernel that keeps as much of the device as possible busy until the
-    /// end.
+    /// Returns the launch of the grid kernel with the block size that leaves the least of the device
+    /// idle in the last round.
     fn grid(task: &RowsTask, shape: Shape, groups: u64) -> Self {
         if let Some(alone) = Self::block_per_row(task, shape, groups) {
             return alone;
         }
-        // Larger blocks would leave threads without their four groups.
+        // Larger blocks would have threads with fewer than four groups.
         let largest = u32::try_from(groups / 4).unwrap_or(u32::MAX);
         let largest = if groups < LARGE_BLOCK_GROUPS { largest.min(256) } else { largest };
         let largest = largest.min(task.code.largest_blocks().rows);
-        // Blocks that share a row need slots, of which there is one for each resident block of 128
-        // threads.
+        // Blocks that share a row need a slot each, and there are as many slots as resident blocks of
+        // 128 threads.
         let least = if u64::from(shape.resident_blocks(64)) / task.rows > 1 { 128 } else { 64 };
         let sizes = least..=largest.max(least);
         let mut best = (0.0, least, 1);
@@ -148,13 +149,13 @@ impl RowsLaunch {
             let blocks = task.rows * per_row;
             let rounds = blocks.div_ceil(resident);
             let busy = blocks as f64 / (rounds * resident) as f64;
-            // A smaller block, whose end comes more often, has to keep a tenth more busy.
+            // Smaller blocks end more often, so they have to keep a tenth more of the device busy.
             if busy > best.0 * 1.1 {
                 best = (busy, block, per_row);
             }
         }
         let (_, block, per_row) = best;
-        // Every thread has a group.
+        // Every thread gets at least one 16-byte group.
         let per_row = per_row.min(groups / u64::from(block)).max(1);
         let tile = balanced_tile(groups, per_row, block, GROUPS_IN_FLIGHT);
         let per_row = per_row.min(groups.div_ceil(tile)).max(1);
@@ -168,7 +169,8 @@ impl RowsLaunch {
     }
 
     /// Returns the launch of a block per row, if all blocks are resident at once and each has its whole
-    /// row in flight at its start: several would read no faster, and have to combine their values.
+    /// row in flight from the start. Several blocks per row would read no faster, and would have to
+    /// combine their values.
     fn block_per_row(task: &RowsTask, shape: Shape, groups: u64) -> Option<Self> {
         let block = u32::try_from(groups.div_ceil(GROUPS_IN_FLIGHT.into()).next_power_of_two()).ok()?;
         let block = block.max(WARP_SIZE * 2);
@@ -183,7 +185,7 @@ impl RowsLaunch {
         })
     }
 
-    /// Returns the launch of a kernel whose warps are shared by rows of `units` units each.
+    /// Returns the launch of a kernel whose warps take several rows each, of `units` groups or elements.
     fn packed(task: &RowsTask, shape: Shape, kernel: RowsKernel, units: u64) -> Self {
         let of_elements = kernel == RowsKernel::Elements;
         let (batches, lanes) = if of_elements {
@@ -198,17 +200,18 @@ impl RowsLaunch {
             let kernel = if of_elements { RowsKernel::FewElements } else { RowsKernel::FewGroups };
             return Self::warps(kernel, lanes, warps, ONE_BATCH_BLOCK, None, shape);
         }
-        // Elements should leave the L2 cache before the results, if it has room for these.
+        // If the results fit into the L2 cache, elements should be evicted before results.
         let results_stay = task.rows * task.code.result_bytes() as u64 <= shape.l2_bytes / 2;
         let kernel = if of_elements || results_stay { kernel } else { RowsKernel::ManyGroups };
         let turns = task.rows.div_ceil(batches * at_once);
-        // With at most two lanes per row, one turn has enough rows for a warp.
+        // With at most two lanes per row, a warp has enough work in the rows that it loads at once.
         let rounds = (of_elements && lanes > 2).then_some(ROUNDS);
         Self::warps(kernel, lanes, turns, 128, rounds, shape)
     }
 
-    /// Returns the launch of a warp for each of `turns` turns, or of at most as many as are resident in
-    /// `rounds` rounds, which take equally many turns.
+    /// Returns a launch whose warps take `turns` turns in all. In a turn, a warp loads a batch of rows
+    /// at once. Without `rounds`, each warp takes one turn. With `rounds`, all take the same number, and
+    /// there are no more warps than are resident in this number of rounds.
     fn warps(
         kernel: RowsKernel,
         share: u32,
@@ -228,7 +231,6 @@ impl RowsLaunch {
     }
 }
 
-/// Returns the number of lanes for `units` units, a power of two.
 fn lanes(units: u64) -> u32 {
     u32::try_from(units.next_power_of_two().min(WARP_SIZE.into())).expect("at most 32")
 }
@@ -237,12 +239,12 @@ fn lanes(units: u64) -> u32 {
 mod tests {
     use super::*;
     use crate::{
-        arch::Arch,
         input::axis::AxisLaunch,
         names::{Dtype, OpKind, TopOp},
         reducer::Code,
     };
     use warpfold_abi::reducer::TOP_SLOT_BYTES;
+    use warpfold_ptx::Arch;
 
     const H200: Shape = Shape::H200;
     const SMALL: Shape = Shape { arch: Arch::OLDEST, multiprocessors: 4, ..H200 };
@@ -312,14 +314,14 @@ mod tests {
                 assert_eq!(of_groups, aligned, "{what}");
                 let turns = task.rows.div_ceil(batches * u64::from(32 / share));
                 assert!(warps < turns + 8, "{what}");
-                // The kernels without batches take one row per lane.
+                // In the kernels without batches, a lane takes at most one row.
                 assert!(batches > 1 || warps >= turns, "{what}");
             }
         }
     }
 
     #[test]
-    fn every_search_for_first_elements_has_a_launch_that_its_kernel_takes() {
+    fn every_top_k_search_has_a_launch_that_its_kernel_takes() {
         for (rows, len) in (0..33).flat_map(|rows| (0..36 - rows).map(move |len| (1 << rows, 1 << len)))
         {
             for (rows, len) in [(rows, len), (rows, len * 3 / 2 + 1), (rows * 3 / 2 + 1, len)] {
@@ -340,14 +342,14 @@ mod tests {
                     assert!(share > 0, "{what}");
                     let groups = len * dtype.size() as u64 / 16;
                     assert!(u64::from(share - 1) * u64::from(tile) < groups, "an idle block: {what}");
-                    // Each element of a row outside its groups has a thread.
+                    // Each element before a row's first 16-byte group or after the last needs a thread.
                     assert!(u64::from(block) >= 2 * 16 / dtype.size() as u64, "{what}");
                     let slots = u64::from(blocks) * TOP_SLOT_BYTES;
                     assert!(share == 1 || slots <= AxisLaunch::SLOTS, "{what}");
                 }
             }
         }
-        // A block per multiprocessor, or a warp per row if rows are as many as fill the device.
+        // A block per multiprocessor for few rows, or a warp per row if the rows fill the device.
         let of = |rows, len| {
             let task =
                 TopTask { op: TopOp::Largest, dtype: Dtype::F32, rows, len, k: 1, address: 0x1000 };
@@ -362,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longer_rows_are_the_more_share_one() {
+    fn longer_rows_get_more_threads_per_row() {
         let kernels = |shapes: &[(u64, u64)]| -> Vec<(RowsKernel, u32)> {
             shapes.iter().map(|&(rows, len)| (of(rows, len).kernel, of(rows, len).share)).collect()
         };
@@ -379,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_no_number_of_blocks_divides_leave_little_of_the_device_idle() {
+    fn grid_launch_keeps_the_device_busy_for_any_row_count() {
         for rows in 1..20_000 {
             let launch = of(rows, 1 << 16);
             let resident = launch.blocks.div_ceil(H200.resident_blocks(launch.block));
@@ -390,8 +392,8 @@ mod tests {
     }
 
     #[test]
-    fn few_rows_are_shared_by_no_blocks_and_no_batches() {
-        // If a block has the whole row in flight and all blocks are resident.
+    fn few_rows_use_one_block_or_batch_each() {
+        // A block has the whole row in flight, and all blocks are resident.
         let grid = |rows, len| (of(rows, len).share, of(rows, len).block);
         assert_eq!([grid(256, 4096), grid(16, 4096), grid(1024, 1024)], [(1, 256), (1, 256), (1, 64)]);
         assert_eq!([grid(256, 8192), grid(100, 8192 + 4)], [(1, 512), (8, 256)]);
@@ -403,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn results_stay_in_a_cache_that_has_room_for_twice_as_many() {
+    fn results_stay_in_l2_if_it_holds_twice_their_size() {
         let stay = |rows, len| of(rows, len).kernel == RowsKernel::Groups;
         assert!(stay(1 << 22, 64) && stay(1 << 22, 4) && !stay(1 << 23, 32) && !stay(1 << 26, 4));
         let without = Shape { l2_bytes: 0, ..H200 };
@@ -412,20 +414,20 @@ mod tests {
     }
 
     #[test]
-    fn few_units_have_few_lanes() {
+    fn lane_counts_round_up_to_powers_of_two() {
         assert_eq!([1, 2, 3, 4, 5, 8].map(lanes), [1, 2, 4, 4, 8, 8]);
         assert_eq!([9, 16, 17, 24, 32, 33, 64].map(lanes), [16, 16, 32, 32, 32, 32, 32]);
     }
 
     #[test]
-    fn short_turns_are_taken_one_after_the_other_equally_many_by_each_warp() {
-        // Unaligned rows of 129 elements: at most the blocks of sixteen rounds.
+    fn warps_take_equal_numbers_of_short_turns() {
+        // Unaligned rows of 129 elements have at most the blocks of sixteen rounds.
         let launch = of(1 << 21, 129);
         let most = ROUNDS as u32 * H200.resident_blocks(launch.block);
         assert!(launch.blocks <= most && launch.blocks > most / 2, "{launch:?}");
         // Long rows have a warp each, with two warps per block.
         assert_eq!(of(1 << 19, 512).blocks, 1 << 18);
-        // So have few rows, with four.
+        // Few rows have a warp each, too, with four warps per block.
         assert_eq!(of(100, 129).blocks, 25);
     }
 }

@@ -20,6 +20,7 @@ use crate::{
 /// [`Reducer::reduce`](crate::Reducer::reduce) returns one result for each row, from one launch; for
 /// [`Largest`](crate::op::Largest) and [`Smallest`](crate::op::Smallest) k results for each row, row by
 /// row. The index in a [`Located`](crate::Located) result counts from the start of the row.
+///
 /// ```
 /// # use warpfold::{Device, Reducer, Selection, op};
 /// # let device = Device::open(Selection::Sim)?;
@@ -64,7 +65,6 @@ impl<'a, T: Plain> Rows<'a, T> {
     }
 }
 
-/// Returns an error unless rows of `len` elements divide `elements` elements.
 pub(crate) fn check(elements: usize, len: usize) -> Result<()> {
     let reason = if len == 0 {
         "rows of 0 elements; give 1 or more".to_owned()
@@ -95,12 +95,11 @@ impl<T: Plain> fmt::Debug for Rows<'_, T> {
     }
 }
 
-/// A reduction of rows in device memory.
 #[derive(Debug, Clone)]
 pub(crate) struct RowsTask {
     pub(crate) code: Code,
     pub(crate) rows: u64,
-    /// Elements of a row; not zero.
+    /// Elements per row; not zero.
     pub(crate) len: u64,
     /// Elements from the start of a row to that of the next one.
     pub(crate) pitch: u64,
@@ -109,10 +108,7 @@ pub(crate) struct RowsTask {
 }
 
 impl RowsTask {
-    /// Returns the reduction of rows of `len` elements without gaps between them.
-    ///
-    /// # Panics
-    /// If `len` is 0.
+    /// Returns the reduction of rows of `len` elements without gaps between them. `len` must not be 0.
     pub(crate) fn contiguous(range: ElementRange, len: u64) -> Self {
         let ElementRange { code, n, address } = range;
         Self { code, rows: n / len, len, pitch: len, address }
@@ -134,7 +130,7 @@ impl RowsTask {
     note = "any operation of one result but `WrappingSum` does, and `Largest` and `Smallest`"
 )]
 pub trait ReduceRows<O, T: Plain> {
-    /// One result of a row, or one of k.
+    /// The type of a result. A row has one result, or k results in a top-k search.
     type Result: Outcome;
 
     fn plan<'p>(op: O, rows: Rows<'p, T>, device: &Device) -> Result<Plan<'p, Vec<Self::Result>>>;

@@ -38,13 +38,15 @@ impl Task for RowsTask {
             tile: launch.tile.into(),
             slots: ptr::without_provenance_mut(context.slots as usize),
             output: ptr::without_provenance_mut(context.output as usize),
+            form: self.code.form().code,
+            ddof: self.code.form().ddof,
         };
         kernels.device().call("launching a reduction of rows", |driver| {
             // SAFETY: the launch meets the kernel's contract:
             // - It reads the elements and writes the results of the rows, and nothing else.
             // - If rows have several blocks, there are no more blocks than slots, which are zero.
             // - Kernels that load groups get aligned rows only.
-            // - Its parameters were checked at load; the caller is responsible for the memory.
+            // - The kernel's parameters were checked at load, and the caller keeps the memory valid.
             unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }

@@ -11,7 +11,7 @@ use crate::{Buffer, Offset, Outcome, Outputs, Plain, input::segments::SegmentsTa
 
 /// A type of keys: a signed or unsigned integer of 8, 16, 32 or 64 bits. The trait is sealed.
 ///
-/// Floats are no keys, because there is more than one definition of their equality:
+/// Floats are not keys, because there is more than one definition of their equality:
 ///
 /// ```compile_fail,E0277
 /// # use warpfold::{Device, Reducer, Selection, op};
@@ -52,7 +52,7 @@ impl<K: Key, I: Offset> Runs<K, I> {
         self.keys.len()
     }
 
-    /// Returns whether there are no runs, because there are no keys.
+    /// Returns whether the input had no keys, and thus no runs.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
@@ -64,8 +64,8 @@ impl<K: Key, I: Offset> Runs<K, I> {
     }
 
     /// Returns the start of each run, followed by the number of keys: run `i` has the keys from
-    /// `offsets[i]` to before `offsets[i + 1]`. [`Reducer::segments`](crate::Reducer::segments) takes
-    /// these offsets.
+    /// `offsets[i]` up to, but not including, `offsets[i + 1]`.
+    /// [`Reducer::segments`](crate::Reducer::segments) takes these offsets.
     pub fn offsets(&self) -> &Buffer<I> {
         &self.offsets
     }
@@ -106,35 +106,32 @@ impl<K: Key, R: Outcome> fmt::Debug for ByKey<K, R> {
     }
 }
 
-/// The count of the runs of keys in device memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunsTask {
-    /// The address of the first key; a multiple of its size.
+    /// The address of the first key; a multiple of a key's size.
     pub(crate) address: u64,
     pub(crate) n: u64,
-    /// 1, 2, 4 or 8.
+    /// Size of a key: 1, 2, 4 or 8.
     pub(crate) key_bytes: u32,
-    /// Blocks of each of the launches that count and write.
+    /// Blocks per launch, both for counting and for writing.
     pub(crate) blocks: u32,
-    /// The address of the blocks' counts, a word each.
+    /// The address of the counts, one word per block.
     pub(crate) counts: u64,
 }
 
-/// The output of the keys and offsets of runs that were counted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriteRunsTask {
     pub(crate) runs: RunsTask,
-    /// The address for the runs' keys.
+    /// The address to which the runs' keys are written.
     pub(crate) heads: u64,
     pub(crate) offsets: u64,
-    /// 32-bit words of an offset.
+    /// 32-bit words per offset.
     pub(crate) offset_words: u64,
 }
 
-/// The output of runs that were counted, and the reduction of their values.
 #[derive(Debug, Clone)]
 pub(crate) struct ByKeyTask {
     pub(crate) write: WriteRunsTask,
-    /// By the offsets that `write` writes.
+    /// The segments between the offsets that `write` writes.
     pub(crate) segments: SegmentsTask,
 }

@@ -39,21 +39,21 @@ impl Reducer {
     /// - [`Error::OtherDevice`] for keys of another device, and [`Error::TooManyElements`] for more than
     ///   2^35;
     /// - [`Error::Runs`] for more keys than the type of the offsets can count;
-    /// - those of [`prepare`](Self::prepare), at the first use, which loads the kernels for an input [by
-    ///   key](Buffer::by_key), too;
-    /// - [`Error::OutOfMemory`], or [`Error::Driver`] when a launch, a wait or a copy fails.
+    /// - the errors of [`prepare`](Self::prepare), at the first use, which also loads the kernels for an
+    ///   input [by key](Buffer::by_key);
+    /// - [`Error::OutOfMemory`], or [`Error::Driver`] if a launch, a wait or a copy fails.
     pub fn runs<K: Key, I: Offset>(&self, keys: &Buffer<K>) -> Result<Runs<K, I>> {
         self.device().require("keys", keys.device())?;
         if keys.len() as u64 > I::LARGEST {
             let (n, most) = (keys.len(), I::LARGEST);
-            let reason = format!("{n} keys; these offsets count up to {most}; take u64");
+            let reason = format!("{n} keys are given, but these offsets count up to {most}; take u64");
             return Err(Error::Runs { reason });
         }
         let counted = self.count_runs(keys)?;
         let heads = self.room_for::<K>(counted.runs)?;
         let (task, offsets) = self.to_write::<I>(&counted, &heads)?;
         if task.is_empty() {
-            // The only offset is 0.
+            // Without keys, the only offset is 0.
             self.device().clear(offsets.memory())?;
         } else {
             let core = self.core();
@@ -97,7 +97,6 @@ impl Reducer {
         Ok(Counted { task, counts, runs: words[0] as usize })
     }
 
-    /// Allocates memory for the keys of `runs` runs.
     fn room_for<K: Key>(&self, runs: usize) -> Result<Arc<Memory>> {
         Ok(Arc::new(Memory::new(self.device(), (runs * size_of::<K>()) as u64)?))
     }
@@ -120,8 +119,7 @@ impl Reducer {
         Ok((task, Buffer::written(memory, offsets as usize, LastWrite::default())))
     }
 
-    /// Writes the keys of the runs that were counted, and the results of their values, to memory that
-    /// has room for them.
+    /// Writes the key and the result of each counted run to memory that has room for all counted runs.
     fn reduce_counted<K: Key, T: Plain>(
         &self,
         code: Code,
@@ -136,7 +134,6 @@ impl Reducer {
         }
     }
 
-    /// As [`reduce_counted`](Self::reduce_counted), for one or more runs, with offsets of type `I`.
     fn reduce_runs<K: Key, T: Plain, I: Offset>(
         &self,
         code: Code,
@@ -207,10 +204,10 @@ impl<T: Plain> Buffer<T> {
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     ///
-    /// The keys are read twice, except for those among which no run begins. A first launch counts the
-    /// runs, and the host waits for their number to allocate memory for the results; therefore a stream
-    /// does not accept this input. The reduction needs device memory besides the result: 4 bytes for
-    /// each run, or 8 from 2^32 values on; 8 bytes for each 4 to 24 KiB of values; and some KiB.
+    /// The keys are read twice, except for parts in which no run begins. A first launch counts the runs,
+    /// and the host waits for their number to allocate memory for the results; therefore a stream does
+    /// not accept this input. The reduction needs device memory besides the result: 4 bytes for each
+    /// run, or 8 from 2^32 values on; 8 bytes for each 4 to 24 KiB of values; and some KiB.
     ///
     /// ```compile_fail,E0277
     /// # use warpfold::{Device, Reducer, Selection, op};
@@ -229,7 +226,7 @@ impl<T: Plain> Buffer<T> {
 
 impl<'a, K: Key, T: Plain> Keyed<'a, K, T> {
     /// Writes keys and results to existing outputs, from index 0 on. [`Reducer::reduce`] returns the
-    /// number of runs; the elements after these are left unchanged.
+    /// number of runs; the remaining elements of the outputs are left unchanged.
     ///
     /// ```
     /// # use warpfold::{Device, Reducer, Selection, op};
@@ -254,7 +251,6 @@ impl<'a, K: Key, T: Plain> Keyed<'a, K, T> {
         KeyedInto { keyed: self, keys, results }
     }
 
-    /// Returns an error unless the operation and the buffers fit each other and the device.
     fn check(self, code: &Code, device: &Device) -> Result<()> {
         let Self { keys, values } = self;
         device.require("keys", keys.device())?;
@@ -268,7 +264,6 @@ impl<'a, K: Key, T: Plain> Keyed<'a, K, T> {
         Ok(())
     }
 
-    /// Loads the kernels of runs, and those of segments of any lengths.
     fn load(self, code: Code, reducer: &Reducer) -> Result<()> {
         self.check(&code, reducer.device())?;
         let kernels = reducer.core().kernels();
@@ -312,7 +307,8 @@ impl<K: Key, T: Plain, R: Outcome, O: RowsOperation<T, Left = R>> Input<O> for K
         if runs > keys.len().min(results.len()) {
             let (keys, results) = (keys.len(), results.len());
             let reason = format!(
-                "{runs} runs; there is room for {keys} keys and {results} results; make outputs for {runs}"
+                "there are {runs} runs, but room for {keys} keys and {results} results; make outputs \
+                 for {runs}"
             );
             return Err(Error::Runs { reason });
         }

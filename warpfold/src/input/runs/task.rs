@@ -17,11 +17,11 @@ use crate::{
     reducer::{Code, Kernels, LaunchContext, Layout, Workspace, launch_with},
 };
 
-/// The kernels of [`KernelFile::Runs`].
+/// Indices of the kernels of [`KernelFile::Runs`].
 const COUNT: usize = 0;
 const WRITE: usize = 1;
 
-/// Returns the number of blocks that count, and of those that write, the runs of `n` keys.
+/// Returns the number of blocks for `n` keys, the same for the launches that count and write runs.
 pub(super) fn blocks(kernels: &Kernels, key_bytes: u32, n: u64) -> Result<u32> {
     let loaded = kernels.file(KernelFile::of_runs(key_bytes))?;
     let resident = loaded.entry(COUNT).resident_of(0).min(loaded.entry(WRITE).resident_of(0));
@@ -31,7 +31,7 @@ pub(super) fn blocks(kernels: &Kernels, key_bytes: u32, n: u64) -> Result<u32> {
 
 impl RunsTask {
     /// # Safety
-    /// As [`launch_with`], for a kernel of keys of the task's size.
+    /// The conditions of [`launch_with`] must hold, for a kernel of keys of the task's size.
     unsafe fn launch<A: Arguments>(
         &self,
         kernel: usize,
@@ -42,8 +42,8 @@ impl RunsTask {
         let function = kernels.file(KernelFile::of_runs(self.key_bytes))?.entry(kernel).function;
         let shape = LaunchShape::new([self.blocks, 1, 1], [BLOCK, 1, 1]);
         kernels.device().call("launching a search for runs", |driver| {
-            // SAFETY: blocks have the size that the kernel requires, whose parameters were checked when
-            // it was loaded; the caller's contract.
+            // SAFETY: blocks have the size that the kernel requires, and its parameters were checked
+            // when it was loaded. The caller meets the other conditions of `launch_with`.
             unsafe { launch_with(driver, function, &shape, context.stream, arguments) }
         })
     }
@@ -70,8 +70,8 @@ impl Task for RunsTask {
             slots: ptr::without_provenance_mut(context.slots as usize),
             output: ptr::without_provenance_mut(context.output as usize),
         };
-        // SAFETY: the kernel reads the keys, of which there are some, and writes a word for each block;
-        // there are no more blocks than slots, which are zero; the caller is responsible for the memory.
+        // SAFETY: the kernel reads the keys, at least one, and writes a word for each block. There are
+        // no more blocks than slots, which are zero, and the caller keeps the memory valid.
         unsafe { self.launch(COUNT, kernels, context, &arguments) }
     }
 }
@@ -96,7 +96,7 @@ impl Task for WriteRunsTask {
             offset_words,
         };
         // SAFETY: the kernel reads the keys and one count per block, and writes a key and an offset for
-        // each run that was counted, and one more offset; the caller is responsible for the memory.
+        // each run that was counted, and one more offset. The caller keeps the memory valid.
         unsafe { runs.launch(WRITE, kernels, context, &arguments) }
     }
 }
@@ -119,8 +119,8 @@ impl Task for ByKeyTask {
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
         let Self { write, segments } = self;
         let task = segments.clone().task();
-        // SAFETY: the offsets that the first launch writes ascend, and there is room for the starts of
-        // tiles; the caller's contract.
+        // SAFETY: the offsets that the first launch writes ascend, there is room for the starts of
+        // tiles, and the caller keeps the memory valid.
         unsafe {
             write.enqueue(kernels, context)?;
             if let AnyTask::Segments(segments) = &task {

@@ -12,18 +12,18 @@ use crate::{
 
 /// # Segments
 /// Each segment of a buffer is reduced to one result, all of them by one launch. Segments have any
-/// lengths: work is divided by elements and segments together, so that neither a few long segments nor
-/// many short or empty ones among them leave a part of the device idle.
+/// lengths: the sum of the elements and the segments is the same for each block, so that neither a few
+/// long segments nor many short or empty ones leave a part of the device idle.
 ///
 /// Segments of equal length are detected and reduced as [`Rows`](crate::Rows).
 ///
-/// An empty segment has the result of no elements: 0 for sums and counts, 1 for products, all bits for
-/// [`BitAnd`](crate::op::BitAnd), NaN for both mean and variance, and for extremes the identity:
-/// infinity or the type's largest integer for a minimum, the opposite for a maximum, at the index
-/// `u64::MAX` if it is located.
+/// The result of an empty segment is 0 for sums, counts, L1 and L2 norms, 1 for products, NaN for means
+/// and variances, −∞ for logarithms of sums, all bits set for [`BitAnd`](crate::op::BitAnd) and 0 for
+/// the other bitwise operations. Minima are ∞ or the type's largest integer, maxima −∞ or its smallest
+/// integer, and their indices are `u64::MAX`.
 impl Reducer {
-    /// Makes the segments of a buffer that offsets in device memory describe: segment `i` has the
-    /// elements from `offsets[i]` to before `offsets[i + 1]`, so that there is one more offset than
+    /// Creates the segments of a buffer from offsets in device memory: segment `i` has the elements from
+    /// `offsets[i]` up to, but not including, `offsets[i + 1]`, so that there is one more offset than
     /// there are segments. The first offset need not be 0, nor the last one the buffer's length.
     ///
     /// A kernel checks all offsets and prepares the division of work, and the host waits for it. Any
@@ -48,7 +48,7 @@ impl Reducer {
     ///   and [`Error::TooManyElements`](crate::Error::TooManyElements) for a buffer of more than 2^35;
     /// - [`Error::Segments`](crate::Error::Segments) for no offsets, for offsets that descend or are not
     ///   all inside the buffer, and for more than 2^35 segments;
-    /// - those of [`prepare`](Self::prepare), at the first use;
+    /// - the errors of [`prepare`](Self::prepare), at the first use;
     /// - [`Error::OutOfMemory`](crate::Error::OutOfMemory), or
     ///   [`Error::Driver`](crate::Error::Driver) when the launch, the wait or a copy fails.
     pub fn segments<T: Plain, I: Offset>(

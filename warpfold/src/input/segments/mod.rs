@@ -42,32 +42,30 @@ offsets!(u32 u64 i32 i64);
 /// [`Reducer::segments`](crate::Reducer::segments).
 ///
 /// [`Reducer::reduce`](crate::Reducer::reduce) returns one result for each segment, from one launch. The
-/// type shares the memory of the elements and of the offsets, and owns 8 bytes for each 4 to 24 KiB of
-/// elements. Clones are the same segments.
+/// segments share the memory of the elements and of the offsets, and own 8 bytes of device memory for
+/// each 4 to 24 KiB of elements. Clones are the same segments.
 #[derive(Clone)]
 pub struct Segments<T> {
     values: Buffer<T>,
     count: usize,
-    /// Elements of all segments.
+    /// Number of elements in all segments.
     len: u64,
-    /// The first offset.
     first: u64,
-    /// All segments have the same length.
+    /// True if all segments are known to have the same length.
     equal: bool,
     offsets: Arc<Offsets>,
 }
 
-/// The offsets of segments, and the starts of tiles that were found from them.
+/// The offsets of segments, and the starts of tiles that a kernel has computed from them.
 pub(crate) struct Offsets {
     _memory: Arc<Memory>,
     address: u64,
-    /// 32-bit words of an offset.
+    /// 32-bit words per offset.
     words: u64,
-    /// The report on the offsets, followed by the starts of tiles.
+    /// The result of the check of the offsets, followed by the starts of tiles.
     report: Memory,
 }
 
-/// The check of one or more offsets in device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OffsetsTask {
     pub(crate) address: u64,
@@ -75,15 +73,11 @@ pub(crate) struct OffsetsTask {
     pub(crate) segments: u64,
     /// The largest valid offset.
     pub(crate) most: u64,
-    /// Elements and segment ends of a tile.
+    /// Number of elements plus segment ends per tile.
     pub(crate) tile: u64,
 }
 
 impl OffsetsTask {
-    /// Returns the check of the offsets of `values`, one more than there are segments.
-    ///
-    /// # Errors
-    /// [`Error::Segments`] for no offsets, and for too many.
     pub(crate) fn of<T: Plain, I: Offset>(values: &Buffer<T>, offsets: &Buffer<I>) -> Result<Self> {
         let refused = |reason| Err(Error::Segments { reason });
         let Some(segments) = (offsets.len() as u64).checked_sub(1) else {
@@ -91,7 +85,7 @@ impl OffsetsTask {
         };
         if segments > MAX_ELEMENTS {
             return refused(format!(
-                "{segments} segments; there may be {MAX_ELEMENTS}; give a part of the offsets"
+                "there are {segments} segments; allowed are {MAX_ELEMENTS}; give a part of the offsets"
             ));
         }
         Ok(Self {
@@ -109,28 +103,24 @@ impl OffsetsTask {
         (self.segments + self.most).div_ceil(self.tile) + 1
     }
 
-    /// Returns the size of the report and the starts of tiles.
+    /// Returns the bytes of the report and the tile starts.
     pub(crate) fn bytes(&self) -> u64 {
         (REPORT_WORDS + self.tiles()) * size_of::<u64>() as u64
     }
 }
 
-/// Resident blocks per multiprocessor, limited by shared memory: those of sums of `f32` on an H200.
+/// Resident blocks per multiprocessor when summing `f32` on an H200, where shared memory is the limit.
 const RESIDENT_BLOCKS: u64 = 8;
-/// The least number of rounds of blocks, if there is more than one.
+/// The minimum number of rounds of blocks, if there is more than one.
 const FEWEST_ROUNDS: u64 = 4;
 
-/// Returns the number of elements and segment ends of a tile.
 fn tile_of(element_bytes: u64) -> u64 {
     tile_items(element_bytes as u32).into()
 }
 
 impl<T: Plain> Segments<T> {
-    /// Returns the segments that the report of a completed check describes.
-    ///
-    /// # Errors
-    /// [`Error::Segments`] for offsets that descend or are not all inside the buffer, and
-    /// [`Error::Driver`] when a copy fails.
+    /// Returns the segments if the completed check, whose result is in `report`, accepted the offsets,
+    /// or an error for offsets that descend or are not inside the buffer.
     pub(crate) fn checked<I: Offset>(
         values: &Buffer<T>,
         offsets: &Buffer<I>,
@@ -156,7 +146,7 @@ impl<T: Plain> Segments<T> {
         Ok(Self { equal: differs == 0, ..segments })
     }
 
-    /// Returns the segments between the first and the last offset, with lengths that may differ.
+    /// Returns the segments between the first and the last offset. Their lengths may differ.
     pub(crate) fn new<I: Offset>(
         values: &Buffer<T>,
         offsets: &Buffer<I>,
@@ -176,12 +166,14 @@ impl<T: Plain> Segments<T> {
         }
     }
 
-    /// Returns all of a buffer as segments whose offsets, those of runs of keys, are yet to be written.
+    /// Returns all elements of a buffer as segments, one per run of keys. A kernel has yet to write the
+    /// offsets.
     pub(crate) fn of_runs<I: Offset>(values: &Buffer<T>, offsets: &Buffer<I>) -> Result<Self> {
         let (task, device) = (OffsetsTask::of(values, offsets)?, values.device());
         let report = Memory::new(device, task.bytes())?;
         let len = values.len() as u64;
-        // One run has all elements, or, as none is empty, each has one.
+        // Lengths are known to be equal if there is one run, or if there are as many runs as elements,
+        // because no run is empty.
         let equal = task.segments == 1 || task.segments == len;
         Ok(Self { equal, ..Self::new(values, offsets, task, report, [0, len]) })
     }
@@ -230,24 +222,19 @@ impl<T: Plain> fmt::Debug for Segments<T> {
     }
 }
 
-/// A reduction of segments in device memory.
 #[derive(Debug, Clone)]
 pub(crate) struct SegmentsTask {
     pub(crate) code: Code,
     pub(crate) segments: u64,
-    /// Elements of all segments.
     pub(crate) n: u64,
     /// The address of the first element of the first segment; a multiple of an element's size.
     pub(crate) address: u64,
-    /// The first offset.
     pub(crate) first: u64,
-    /// The address of the offsets.
     pub(crate) offsets: u64,
-    /// 32-bit words of an offset.
+    /// 32-bit words per offset.
     pub(crate) offset_words: u64,
     /// The address of the starts of tiles.
     pub(crate) starts: u64,
-    /// All segments have the same length.
     pub(crate) equal: bool,
 }
 
@@ -260,10 +247,9 @@ impl SegmentsTask {
         (self.segments + self.n).div_ceil(self.tile())
     }
 
-    /// Returns the number of tiles that a block takes one after the other: a tile is loaded while the
-    /// one before is reduced, except for the first one of a block. All blocks are resident at once if
-    /// that is enough; otherwise there are several rounds of blocks, so that the last round leaves
-    /// little of the device idle.
+    /// Returns the number of consecutive tiles per block. A block loads each tile but its first while it
+    /// reduces the previous one. If all blocks can be resident at once, there is one round of blocks;
+    /// otherwise there are several, so that the last round leaves little of the device idle.
     pub(crate) fn tiles_per_block(&self, shape: Shape) -> u64 {
         let resident = u64::from(shape.multiprocessors) * RESIDENT_BLOCKS;
         let rounds = match self.tiles().div_ceil(resident * u64::from(MOST_TILES)) {

@@ -16,7 +16,7 @@ use crate::{
     reducer::{Code, Kernels, LaunchContext, Workspace, launch_with},
 };
 
-/// The kernels of [`KernelFile::Offsets`].
+/// Indices of the kernels of [`KernelFile::Offsets`].
 const CHECK: usize = 0;
 const FIND_TILES: usize = 1;
 
@@ -46,8 +46,9 @@ impl Task for OffsetsTask {
         let shape = LaunchShape::new([blocks, 1, 1], [BLOCK, 1, 1]);
         kernels.device().call("checking segment offsets", |driver| {
             // SAFETY: the launch meets the kernel's contract:
-            // - It reads the offsets, of any values, and writes the report and the starts of tiles.
-            // - Its parameters were checked at load; the caller is responsible for the memory.
+            // - Offsets may have any values; the output has room for `report`, which is zero, and
+            //   `starts`.
+            // - The kernel's parameters were checked at load, and the caller keeps the memory valid.
             unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }
@@ -57,7 +58,7 @@ impl SegmentsTask {
     /// Enqueues the search for the start of each tile, for segments whose offsets are in order.
     ///
     /// # Safety
-    /// As [`Task::enqueue`] for the segments; there must be room for the starts of tiles.
+    /// The conditions of [`Task::enqueue`] must hold, and there must be room for the starts of tiles.
     pub(crate) unsafe fn enqueue_tiles(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
         let entry = kernels.file(KernelFile::Offsets)?.entry(FIND_TILES);
         // One more for the end of the last tile.
@@ -74,7 +75,7 @@ impl SegmentsTask {
         kernels.device().call("finding the first segment of each tile", |driver| {
             // SAFETY: the launch meets the kernel's contract:
             // - It reads the offsets and writes the starts of tiles.
-            // - Its parameters were checked at load; the caller is responsible for the memory.
+            // - The kernel's parameters were checked at load, and the caller keeps the memory valid.
             unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }
@@ -111,20 +112,22 @@ impl Task for SegmentsTask {
             slots: ptr::without_provenance_mut(context.slots as usize),
             ring: Workspace::most_blocks(kernels.device()).into(),
             output: ptr::without_provenance_mut(context.output as usize),
+            form: self.code.form().code,
+            ddof: self.code.form().ddof,
         };
         let shape = context.shape([blocks, BLOCK], entry.overlaps);
         kernels.device().call("launching a reduction of segments", |driver| {
             // SAFETY: the launch meets the kernel's contract:
             // - The offsets were checked: they ascend and are inside the buffer, and `starts` was
             //   computed from them.
-            // - There are blocks for all tiles, and the ring has as many slots as there are, all zero.
-            // - Its parameters were checked at load; the caller is responsible for the memory.
+            // - There are blocks for all tiles, and the kernel's ring consists of all slots, each zero.
+            // - The kernel's parameters were checked at load, and the caller keeps the memory valid.
             unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }
 }
 
-/// Returns the number of blocks that `threads` threads need, or that are resident, if fewer.
+/// Returns the number of blocks for `threads` threads, at most as many as are resident.
 fn blocks_for(kernels: &Kernels, threads: u64) -> u32 {
     let resident = kernels.device().info().shape().resident_blocks(BLOCK);
     u32::try_from(threads.div_ceil(BLOCK.into())).unwrap_or(u32::MAX).min(resident)

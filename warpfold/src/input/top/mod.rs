@@ -19,22 +19,20 @@ use crate::{
 /// The maximum number of rows: each may have a warp, and a grid has fewer than 2^31 blocks.
 const MOST_ROWS: u64 = 1 << 32;
 
-/// A top-k search in each row of a matrix in device memory.
 #[derive(Debug, Clone)]
 pub(crate) struct TopTask {
     pub(crate) op: TopOp,
     pub(crate) dtype: Dtype,
     pub(crate) rows: u64,
-    /// Elements of a row; not zero if there is a row.
+    /// Elements per row; not zero if there is a row.
     pub(crate) len: u64,
-    /// Results of a row; at most `len`.
+    /// Results per row; at most `len`.
     pub(crate) k: u64,
     /// A multiple of an element's size.
     pub(crate) address: u64,
 }
 
 impl TopTask {
-    /// Returns the search in a buffer on `device`, for all its elements if there are fewer than k.
     pub(crate) fn of_buffer<T: Element, O: TopK>(
         op: O,
         buffer: &Buffer<T>,
@@ -52,7 +50,6 @@ impl TopTask {
         })
     }
 
-    /// Returns the search in rows on `device`, which must have k elements or more.
     pub(crate) fn of_rows<T: Element, O: TopK>(
         op: O,
         rows: &Rows<'_, T>,
@@ -69,7 +66,7 @@ impl TopTask {
         Ok(task)
     }
 
-    /// Returns the reduction to the first extreme and its index, which has the same result, if k is 1.
+    /// Returns the task of `ArgMax` or `ArgMin`, which has the same results, if k is 1.
     pub(crate) fn of_one(&self) -> Option<AnyTask> {
         let &Self { op, dtype, rows, len, k, address } = self;
         let op = match op {
@@ -80,13 +77,11 @@ impl TopTask {
         (k == 1).then(|| RowsTask { code, rows, len, pitch: len, address }.task())
     }
 
-    /// Returns the number of results of all rows.
     pub(crate) fn count(&self) -> usize {
         (self.rows * self.k) as usize
     }
 }
 
-/// Returns k, or an error if k or the number of elements is out of range.
 pub(crate) fn check<O: TopK>(op: O, elements: usize) -> Result<usize> {
     let k = op.k();
     if k == 0 || k > MOST_TOP as usize {
@@ -97,7 +92,6 @@ pub(crate) fn check<O: TopK>(op: O, elements: usize) -> Result<usize> {
     Ok(k)
 }
 
-/// As [`check`], for rows of `len` elements that have `elements` elements in all.
 pub(crate) fn check_rows<O: TopK>(op: O, elements: usize, len: usize) -> Result<usize> {
     let k = check(op, elements)?;
     if k > len {
@@ -120,7 +114,7 @@ impl<T: Element, O: TopK> ReduceElements<O, T> for kind::Top {
     ) -> Result<Plan<'p, Self::Output>> {
         let mut plan = Plan::of_top(TopTask::of_buffer(op, values, device)?, values);
         if let Some(several) = &mut plan.several {
-            // The kernel writes them to host memory, which has room for them.
+            // The kernel writes the results to host memory, which has room for any k.
             several.copy = None;
         }
         Ok(plan)

@@ -1,4 +1,4 @@
-//! The launch of the kernels that find the first k elements.
+//! The launch of the kernels for top-k.
 
 use std::ptr;
 
@@ -36,8 +36,8 @@ impl Task for TopTask {
 
     unsafe fn enqueue(&self, kernels: &Kernels, context: &LaunchContext) -> Result<()> {
         if let Some(task) = self.of_one() {
-            // SAFETY: for k = 1 both tasks write one result of `OUTPUT_BYTES` for each row; the caller's
-            // contract.
+            // SAFETY: for k = 1 both tasks write one result of `OUTPUT_BYTES` for each row, and the
+            // caller meets the conditions of `enqueue`.
             return unsafe { task.enqueue(kernels, context) };
         }
         let launch = RowsLaunch::of_top(self, kernels.device().info().shape());
@@ -53,13 +53,13 @@ impl Task for TopTask {
             slots: ptr::without_provenance_mut(context.slots as usize),
             output: ptr::without_provenance_mut(context.output as usize),
         };
-        kernels.device().call("launching a search for first elements", |driver| {
+        kernels.device().call("launching a search for the largest or smallest elements", |driver| {
             // SAFETY: the launch meets the kernel's contract:
             // - It reads the rows, of k elements or more, and writes k results for each.
-            // - A block has no more threads than the kernel has queues for, a tile no more groups than
-            //   these threads load at once, and a row no more single elements than a block has threads.
+            // - The kernel has a queue for each thread of a block. A tile has no more groups than the
+            //   block's threads load at once, and a row has no more single elements than threads.
             // - If rows have several blocks, each block has a slot, and the slots are zero.
-            // - Its parameters were checked at load; the caller is responsible for the memory.
+            // - The kernel's parameters were checked at load, and the caller keeps the memory valid.
             unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }

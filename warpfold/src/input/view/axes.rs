@@ -1,12 +1,13 @@
-//! The axes of a view as a reduction needs them: merged as far as possible, in an order of its choice.
+//! The axes of a view in the form that reductions need: merged where possible, and sorted if their order
+//! is free.
 
 use std::cmp::Reverse;
 
 use super::{MOST_AXES, refused};
 use crate::Result;
 
-/// The maximum number of reduced axes, and of other axes, of the kernels, including the outermost one,
-/// whose length they do not need.
+/// The maximum number of reduced axes that the kernels take, and the maximum number of other axes. Both
+/// include the outermost axis, whose length the kernels do not need.
 pub(super) const MOST_ON_DEVICE: usize = 3;
 
 /// The maximum number of results, and of positions on a reduced axis that is not the outermost one.
@@ -23,11 +24,10 @@ pub(crate) struct Dim {
 }
 
 impl Dim {
-    /// A single position.
     const ONE: Self = Self { len: 1, stride: 1, output: 0 };
 }
 
-/// At most `MOST` axes, the slowest one first.
+/// At most `MOST` axes, slowest first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Axes<const MOST: usize> {
     count: usize,
@@ -36,14 +36,14 @@ pub(crate) struct Axes<const MOST: usize> {
 }
 
 impl Axes<MOST_AXES> {
-    /// Returns merged axes from lengths and strides, in the order in which positions are counted: at
-    /// least one axis if `reduced`.
+    /// Returns the axes with these lengths and strides, slowest first, merged where possible. There is
+    /// at least one axis if `reduced`.
     pub(super) fn new(axes: impl DoubleEndedIterator<Item = (u64, u64)> + Clone, reduced: bool) -> Self {
         let mut own = Self { count: 0, dims: [Dim::ONE; MOST_AXES], reduced };
         let mut output = if reduced { 0 } else { 1 };
         for (to, (len, stride)) in own.dims.iter_mut().zip(axes.rev()) {
             *to = Dim { len, stride, output };
-            // Less than 2^64 unless there are no elements.
+            // The product is less than 2^64 unless there are no elements.
             output = output.saturating_mul(len);
             own.count += 1;
         }
@@ -76,14 +76,12 @@ impl Axes<MOST_AXES> {
         self.merged()
     }
 
-    /// Returns the axes for the kernels, or an error if they are too many or too long.
     pub(super) fn on_device(self) -> Result<Axes<MOST_ON_DEVICE>> {
-        let (count, kind) =
-            (self.count, if self.reduced { "along which is reduced" } else { "with results" });
+        let (count, kind) = (self.count, if self.reduced { "reduced" } else { "result" });
         if count > MOST_ON_DEVICE {
             return refused(format!(
-                "{count} axes {kind} that cannot be taken together; give a view with \
-                 {MOST_ON_DEVICE} such ones at most, or reduce it in two steps"
+                "the view has {count} {kind} axes that cannot be merged; give a view with \
+                 {MOST_ON_DEVICE} of them at most, or reduce it in two steps"
             ));
         }
         let most = if self.reduced {
@@ -94,8 +92,8 @@ impl Axes<MOST_AXES> {
         };
         if most > MOST_POSITIONS {
             return refused(format!(
-                "{most} positions on axes {kind} that cannot be taken together; give {MOST_POSITIONS} \
-                 at most, or reduce parts of the view"
+                "the view has {most} positions on {kind} axes that cannot be merged; give \
+                 {MOST_POSITIONS} at most, or reduce parts of the view"
             ));
         }
         let mut dims = [Dim::ONE; MOST_ON_DEVICE];
@@ -109,7 +107,6 @@ impl<const MOST: usize> Axes<MOST> {
         &self.dims[..self.count]
     }
 
-    /// Returns the product of the lengths.
     pub(crate) fn positions(&self) -> u64 {
         self.as_slice().iter().fold(1, |all, dim| all.saturating_mul(dim.len))
     }
@@ -120,14 +117,14 @@ impl<const MOST: usize> Axes<MOST> {
 }
 
 impl Axes<MOST_ON_DEVICE> {
-    /// Returns the digits of a position as the kernels count them: the fastest axis first, in units of
-    /// `unit` elements, of which it has a whole number, and last the slowest axis, whose length they do
-    /// not need. A missing axis has length 1 and the slowest one's strides.
+    /// Returns the axes in the order in which the kernels count positions, like digits of a number: the
+    /// fastest first, in units of `unit` elements, which must divide its length, and the slowest last.
+    /// The slowest has length 1, because the kernels do not need its length. Missing axes are like it.
     pub(crate) fn digits(&self, unit: u64) -> [Dim; MOST_ON_DEVICE] {
         let Self { mut count, mut dims, .. } = *self;
         if let Some(fastest) = dims[..count].last_mut() {
             (fastest.len, fastest.stride) = (fastest.len / unit, fastest.stride * unit);
-            // A single unit is no axis, unless there is no other.
+            // An axis of a single unit is left out, unless it is the only one.
             count -= usize::from(fastest.len == 1 && count > 1);
         }
         let (outer, inner) = match &dims[..count] {
@@ -142,7 +139,7 @@ impl Axes<MOST_ON_DEVICE> {
     }
 }
 
-/// Returns whether the positions of two neighbouring axes are equally spaced, as those of one axis.
+/// Returns whether the positions of two neighbouring axes are equally spaced, like those of one axis.
 fn follows(outer: &Dim, inner: &Dim) -> bool {
     let whole = |each: u64| each.checked_mul(inner.len);
     whole(inner.stride) == Some(outer.stride) && whole(inner.output) == Some(outer.output)
@@ -165,35 +162,35 @@ mod tests {
         assert_eq!(found(&axes(true, &[(2, 12), (3, 4), (4, 1)])), [(24, 1, 0)]);
         assert_eq!(found(&axes(true, &[(2, 24), (3, 4), (4, 1)])), [(2, 24, 0), (12, 1, 0)]);
         assert_eq!(found(&axes(false, &[(2, 12), (3, 4), (4, 1)])), [(24, 1, 1)]);
-        // In another order only if the order of positions does not matter, as on reduced axes.
+        // Axes in reversed order are merged only after a sort by stride, and only if they are reduced.
         let back = [(4, 1), (3, 4), (2, 12)];
         assert_eq!(axes(true, &back).as_slice().len(), 3);
         assert_eq!(found(&axes(true, &back).by_strides()), [(24, 1, 0)]);
-        // Results keep their order.
+        // Axes of results are not merged, because the results must keep their order.
         let sorted = axes(false, &back).by_strides();
         assert_eq!(found(&sorted), [(2, 12, 1), (3, 4, 2), (4, 1, 6)]);
     }
 
     #[test]
-    fn axes_of_one_position_are_none_but_there_is_one_along_which_is_reduced() {
+    fn axes_of_length_one_are_dropped_except_the_last_reduced() {
         assert_eq!(found(&axes(false, &[(1, 7), (5, 3), (1, 2)])), [(5, 3, 1)]);
         assert_eq!(found(&axes(false, &[(1, 7)])), []);
         assert_eq!(found(&axes(true, &[(1, 7), (1, 9)])), [(1, 1, 0)]);
     }
 
     #[test]
-    fn what_the_kernels_do_not_take_is_refused_in_a_line() {
+    fn unsupported_axes_are_a_one_line_error() {
         let says = |axes: Axes<MOST_AXES>, what: &str| {
             let said = axes.on_device().unwrap_err().to_string();
             assert!(said.contains(what) && !said.contains('\n'), "{said}");
         };
         let many = [(2, 70), (2, 40), (2, 10), (2, 1)];
-        says(axes(false, &many), "4 axes with results");
-        says(axes(true, &many), "4 axes along which");
+        says(axes(false, &many), "4 result axes");
+        says(axes(true, &many), "4 reduced axes");
         assert!(axes(false, &many[1..]).on_device().is_ok());
         let long = [(2, 1 << 34), ((1 << 31) + 1, 1)];
-        says(axes(true, &long), "2147483649 positions on axes along which");
-        says(axes(false, &long[1..]), "2147483649 positions on axes with results");
+        says(axes(true, &long), "2147483649 positions on reduced axes");
+        says(axes(false, &long[1..]), "2147483649 positions on result axes");
         assert!(axes(true, &[(2, 1 << 34), (1 << 31, 1)]).on_device().is_ok());
         assert!(axes(true, &[((1 << 31) + 1, 2)]).on_device().is_ok());
         assert!(axes(false, &[(1 << 31, 2)]).on_device().is_ok());

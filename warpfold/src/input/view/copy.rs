@@ -17,7 +17,7 @@ impl Reducer {
         if along.count() == 0 || along.has_few_axes(code.is_indexed()) {
             return Ok(None);
         }
-        // As integers of the elements' size, to copy all bits unchanged.
+        // The elements are copied as integers of their size, which keeps all bits.
         match size_of::<T>() {
             1 => self.gathered::<T, u8>(along),
             2 => self.gathered::<T, u16>(along),
@@ -27,8 +27,8 @@ impl Reducer {
         }
     }
 
-    /// Copies the elements of each result to contiguous rows, as integers `W` of the elements' size, or
-    /// returns `None` if the kernels do not take a step of this, either.
+    /// Copies the elements of each result to contiguous rows, as integers `W` of the elements' size.
+    /// Returns `None` if a step needs more axes than the kernels take.
     ///
     /// Each step moves one run of neighbouring reduced axes to the end. A view without gaps then has
     /// three axes: those before the run, those after it, and the run.

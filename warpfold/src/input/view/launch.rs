@@ -1,9 +1,9 @@
 //! The choice of kernel and grid for views, by arithmetic alone.
 //!
-//! Neighbouring threads take what is closer in memory: neighbouring units of a result, or units of
-//! neighbouring results. A block has several results, so that none of its threads are idle, and each
-//! thread has a few units of a result. If results are few, as many blocks as fill the device share each
-//! of them. The constants are those of rows and columns, and were not swept for views.
+//! A unit is a 16-byte group or an element. Neighbouring threads take neighbouring units of a result, or
+//! units of neighbouring results, whichever are closer in memory. A block has several results, so that
+//! none of its threads are idle. If results are too few to fill the device, several blocks share them.
+//! The constants are those of the launches for rows and columns, and were not swept for views.
 
 use warpfold_abi::{
     WARP_SIZE,
@@ -14,17 +14,18 @@ use warpfold_abi::{
 use super::{Dim, ViewTask};
 use crate::{input::axis::AxisLaunch, names::ViewKernel, tuning::Shape};
 
-/// Block sizes in threads; the largest that the kernels' registers allow is the limit of an operation.
+/// Block sizes in threads. An operation is limited to the largest that its kernels' registers allow.
 pub(crate) const BLOCKS: &[u32] = &[256, 128, 64, 32];
-/// Units that a thread has in flight, as in the kernels.
+/// 16-byte groups or elements that a thread has in flight, as in the kernels.
 const FEW: u64 = GROUPS_IN_FLIGHT as u64;
 /// Threads per multiprocessor that keep it busy.
 const BUSY: u64 = 1536;
-/// The least number of neighbouring units that threads load, to fill whole sectors.
+/// Minimum number of neighbouring 16-byte groups or elements that threads load, to fill whole sectors.
 const SECTOR: u64 = 8;
-/// Neighbouring results of at most this many units have a thread each.
+/// Neighbouring results of at most this many 16-byte groups or elements have a thread each.
 const SHORT: u64 = 16;
-/// Otherwise the neighbouring results of a block, if that leaves enough blocks, and if not.
+/// Neighbouring results per block if results are longer than [`SHORT`]; [`NARROW`] if that makes too few
+/// blocks.
 const WIDE: u64 = 64;
 const NARROW: u64 = 32;
 
@@ -33,11 +34,11 @@ const NARROW: u64 = 32;
 pub struct ViewLaunch {
     /// The kernel.
     pub kernel: ViewKernel,
-    /// Neighbouring threads take neighbouring units of a result.
+    /// True if neighbouring threads take neighbouring elements, false if they take neighbouring results.
     pub along: bool,
-    /// Results of a block.
+    /// Results per block.
     pub across: u32,
-    /// Blocks that share these `across` results.
+    /// Blocks that share the same `across` results.
     pub share: u32,
     /// Threads of a block.
     pub block: u32,
@@ -54,7 +55,7 @@ impl ViewLaunch {
         let units = task.len / unit(kernel, task);
         let busy = u64::from(shape.multiprocessors) * (BUSY / block);
         let strips = |across: u64| task.results.div_ceil(across);
-        // Threads of a result that have something to load, a power of two.
+        // The threads of a result that have something to load, rounded up to a power of two.
         let most_above = units.div_ceil(FEW).next_power_of_two().min(block);
         let (across, above) = if along {
             let above = most_above.max(units.min(SECTOR).next_power_of_two());
@@ -82,12 +83,10 @@ impl ViewLaunch {
         }
     }
 
-    /// Returns the number of threads that share a result.
     pub(crate) fn threads_of_a_result(&self) -> u64 {
         u64::from(self.block / self.across) * u64::from(self.share)
     }
 
-    /// Returns the number of elements of a unit.
     pub(crate) fn unit(&self, task: &ViewTask) -> u64 {
         unit(self.kernel, task)
     }
@@ -120,10 +119,10 @@ mod tests {
 
     use super::{super::Axes, *};
     use crate::{
-        arch::Arch,
         names::{Dtype, OpKind},
         reducer::Code,
     };
+    use warpfold_ptx::Arch;
 
     const H200: Shape = Shape::H200;
     const SMALL: Shape = Shape { arch: Arch::OLDEST, multiprocessors: 4, ..H200 };
@@ -181,22 +180,22 @@ mod tests {
     }
 
     #[test]
-    fn neighbouring_threads_go_the_shorter_way() {
+    fn neighbouring_threads_follow_the_smaller_stride() {
         let (groups, elements) = (ViewKernel::Groups, ViewKernel::Elements);
         let of = |kept: &[(u64, u64)], reduced: &[(u64, u64)]| {
             let launch = check(&task(kept, reduced, Dtype::F32), H200);
             (launch.kernel, launch.along, launch.across, launch.share)
         };
-        // The first axis and the last one of 64 × 4096 × 1024.
+        // Reduces the first axis and the last one of an array of 64 × 4096 × 1024.
         assert_eq!(of(&[(4096, 1024)], &[(64, 1 << 22), (1024, 1)]), (groups, true, 1, 1));
-        // Every second element, of all and of each row.
+        // Reduces every second element of a buffer, then of each row.
         assert_eq!(of(&[], &[(1 << 28, 2)]), (elements, true, 1, 792));
         assert_eq!(of(&[(1 << 24, 32)], &[(16, 2)]), (elements, true, 32, 1));
         // A length or a stride that makes groups unaligned.
         assert_eq!(of(&[(4096, 1024)], &[(64, 1 << 22), (1023, 1)]).0, elements);
         assert_eq!(of(&[(4096, 1025)], &[(64, 1 << 22), (1024, 1)]).0, elements);
         assert_eq!(of(&[(4096, 1)], &[(64, 1 << 22), (1024, 1)]).0, elements);
-        // Neighbouring results.
+        // Neighbouring threads take neighbouring results.
         assert_eq!(of(&[(1 << 18, 1)], &[(64, 1 << 20), (16, 1 << 18)]), (elements, false, 64, 1));
         assert_eq!(of(&[(512, 1)], &[(64, 1 << 20), (512, 1 << 10)]), (elements, false, 32, 49));
         assert_eq!(of(&[(1 << 24, 1)], &[(4, 1 << 26), (4, 1 << 24)]), (elements, false, 256, 1));

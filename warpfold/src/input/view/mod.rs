@@ -27,6 +27,7 @@ const MOST_AXES: usize = 8;
 ///
 /// [`along`](Self::along) selects the axes to [reduce](crate::Reducer::reduce). Views of views share the
 /// elements.
+///
 /// ```
 /// use warpfold::{Device, Reducer, Selection, op};
 ///
@@ -44,12 +45,11 @@ const MOST_AXES: usize = 8;
 /// ```
 pub struct View<'a, T> {
     buffer: &'a Buffer<T>,
-    /// The index in the buffer of the first element.
     offset: usize,
     /// The number of axes.
     count: usize,
     lens: [usize; MOST_AXES],
-    /// 1 for an axis of fewer than two positions.
+    /// An axis of fewer than two positions has stride 1.
     strides: [usize; MOST_AXES],
 }
 
@@ -62,7 +62,7 @@ impl<'a, T: Plain> View<'a, T> {
         let elements = buffer.len();
         if elements_of(shape) != Some(elements) {
             return refused(format!(
-                "a shape of {shape:?} and {elements} elements; give lengths whose product is \
+                "the shape {shape:?} does not have {elements} elements; give lengths whose product is \
                  {elements}, or a slice"
             ));
         }
@@ -70,7 +70,7 @@ impl<'a, T: Plain> View<'a, T> {
         let mut stride = 1;
         for (own, &len) in view.strides[..shape.len()].iter_mut().zip(shape).rev() {
             *own = if len > 1 { stride } else { 1 };
-            // At most the number of elements, unless there are none.
+            // The stride is at most the number of elements, unless there are none.
             stride = stride.saturating_mul(len);
         }
         Ok(view)
@@ -85,7 +85,7 @@ impl<'a, T: Plain> View<'a, T> {
         if shape.len() != strides.len() {
             let (lens, strides) = (shape.len(), strides.len());
             return refused(format!(
-                "{lens} lengths and {strides} strides; give one of each to every axis"
+                "{lens} lengths and {strides} strides are given; give one of each for every axis"
             ));
         }
         let mut view = Self::empty(buffer, offset, shape)?;
@@ -96,14 +96,15 @@ impl<'a, T: Plain> View<'a, T> {
             view.strides[axis] = match usize::try_from(stride) {
                 Ok(0) => {
                     return refused(format!(
-                        "stride 0 of axis {axis}, which has {len} positions; give 1 or more, or a \
+                        "axis {axis} has stride 0 and {len} positions; give a stride of 1 or more, or a \
                          length of 1"
                     ));
                 }
                 Ok(stride) => stride,
                 Err(_) => {
                     return refused(format!(
-                        "stride {stride} of axis {axis}; give {}, and the offset of the axis' other end",
+                        "axis {axis} has the negative stride {stride}; give {}, and the offset of the \
+                         axis' other end",
                         stride.unsigned_abs()
                     ));
                 }
@@ -117,7 +118,7 @@ impl<'a, T: Plain> View<'a, T> {
     fn empty(buffer: &'a Buffer<T>, offset: usize, shape: &[usize]) -> Result<Self> {
         let count = shape.len();
         if !(1..=MOST_AXES).contains(&count) {
-            return refused(format!("a shape of {count} axes; give 1 to {MOST_AXES}"));
+            return refused(format!("the shape has {count} axes; give 1 to {MOST_AXES}"));
         }
         let (mut lens, strides) = ([1; MOST_AXES], [1; MOST_AXES]);
         lens[..count].copy_from_slice(shape);
@@ -139,10 +140,10 @@ impl<'a, T: Plain> View<'a, T> {
         let last = match last {
             _ if is_empty => format!("begins at element {}", self.offset),
             Some(last) => format!("ends at element {last}"),
-            None => "ends behind any element".to_owned(),
+            None => "reaches past the last addressable element".to_owned(),
         };
         refused(format!(
-            "a view of shape {shape:?} and strides {strides:?} that {last}, of a buffer of {len} \
+            "the view of shape {shape:?} and strides {strides:?} {last}, but the buffer has {len} \
              elements; give a smaller offset, or shorter axes"
         ))
     }
@@ -177,11 +178,10 @@ impl<'a, T: Plain> View<'a, T> {
         self.len() == 0
     }
 
-    /// Returns the product of the lengths of selected axes.
     fn product(&self, is_selected: impl Fn(usize) -> bool) -> usize {
         let mut lens = [1; MOST_AXES];
         (0..self.count).filter(|&axis| is_selected(axis)).for_each(|axis| lens[axis] = self.lens[axis]);
-        // The product overflows only if one of the other axes has length 0.
+        // The product of some axes overflows only if another axis has length 0.
         elements_of(&lens).unwrap_or(usize::MAX)
     }
 
@@ -194,8 +194,8 @@ impl<'a, T: Plain> View<'a, T> {
         view
     }
 
-    /// Returns the view with its axes in another order: the first axis of the new view is the axis of
-    /// this one that `order` names first.
+    /// Returns the view with its axes in another order: `order` names, for each axis of the new view,
+    /// the axis of this one.
     ///
     /// # Errors
     /// [`Error::View`] unless `order` names each axis once.
@@ -203,7 +203,9 @@ impl<'a, T: Plain> View<'a, T> {
         let count = self.count;
         let once = |axis| order.iter().filter(|&&named| named == axis).count() == 1;
         if order.len() != count || !(0..count).all(once) {
-            return refused(format!("an order of {order:?} for {count} axes; name each of them once"));
+            return refused(format!(
+                "the order {order:?} does not fit {count} axes; name each of them once"
+            ));
         }
         let mut view = *self;
         for (to, &from) in order.iter().enumerate() {
@@ -221,8 +223,8 @@ impl<'a, T: Plain> View<'a, T> {
         let (Range { start, end }, len) = (positions, self.lens[axis]);
         if start > end || end > len {
             return refused(format!(
-                "positions {start} up to {end} of axis {axis}, which has {len}; end at {len} at most, \
-                 and do not begin behind that"
+                "positions {start}..{end} of axis {axis} are given, which has {len}; end at {len} at \
+                 most, and do not begin after the end"
             ));
         }
         if step == 0 {
@@ -242,7 +244,7 @@ impl<'a, T: Plain> View<'a, T> {
         if axis < count {
             return Ok(());
         }
-        refused(format!("axis {axis} of a view of {count} axes; give one of 0 up to {count}"))
+        refused(format!("axis {axis} does not exist in a view of {count} axes; give one of 0..{count}"))
     }
 
     /// Returns the reduction of each element to itself.
@@ -265,11 +267,11 @@ impl<'a, T: Plain> View<'a, T> {
         }
         let (along, count) = (Along { view: *self, reduced }, self.count);
         if axes.is_empty() {
-            return refused(format!("a reduction along no axis; give one or more of 0 up to {count}"));
+            return refused(format!("no axis is given to reduce along; give one or more of 0..{count}"));
         }
         if along.count() > 0 && self.is_empty() {
             return refused(format!(
-                "axes {axes:?} of 0 elements in a shape of {:?}; give 1 or more to every result",
+                "axes {axes:?} of the shape {:?} have 0 elements; give 1 or more to every result",
                 self.shape()
             ));
         }
@@ -300,14 +302,16 @@ impl<T: Plain> fmt::Debug for View<'_, T> {
 /// position on the other axes, in the order of the view. The index in a [`Located`](crate::Located)
 /// result counts positions on the reduced axes, the last of them fastest.
 ///
-/// Neighbouring axes whose elements are contiguous count as one axis. Elements that form
+/// Neighbouring axes whose positions are equally spaced count as one axis. Elements that form
 /// [rows](crate::Rows), or an [axis](crate::Axis) of matrices, at any distance from each other, are
-/// reduced by the kernels for these; contiguous ones have the same bits as results of `Rows` and `Axis`.
+/// reduced by the kernels for rows and axes. If they are contiguous, results have the same bits as those
+/// of `Rows` and `Axis`.
+///
 /// Kernels for all other strides take at most three reduced and three other axes, 2^31 results, and 2^31
-/// positions on each reduced axis but one: that with the largest stride, or the first one for operations
-/// that use indices. [`Reducer::reduce`](crate::Reducer::reduce) takes more axes of a view without gaps
-/// if elements have 1, 2, 4 or 8 bytes: it copies the elements on the device, once for each run of
-/// neighbouring reduced axes, and reduces the rows of the last copy.
+/// positions on each reduced axis. One reduced axis may have more: the one with the largest stride, or
+/// the first one for operations that use indices. [`Reducer::reduce`](crate::Reducer::reduce) takes more
+/// axes of a view without gaps if elements have 1, 2, 4 or 8 bytes: it copies the elements on the
+/// device, once for each run of neighbouring reduced axes, and reduces the rows of the last copy.
 pub struct Along<'a, T> {
     view: View<'a, T>,
     reduced: [bool; MOST_AXES],
@@ -343,7 +347,7 @@ impl<'a, T: Plain> Along<'a, T> {
         (&self.view, &self.reduced[..self.view.count])
     }
 
-    /// Returns whether neither the reduced axes nor the others are more than the kernels take.
+    /// Returns whether the kernels take the numbers of reduced axes and of other axes.
     pub(crate) fn has_few_axes(&self, is_indexed: bool) -> bool {
         let axes = [self.axes(false).by_strides(), self.reduced_axes(is_indexed)];
         axes.iter().all(|axes| axes.as_slice().len() <= MOST_ON_DEVICE)
@@ -354,13 +358,13 @@ impl<'a, T: Plain> Along<'a, T> {
         let ElementRange { code, n, address } =
             ElementRange::within(code, buffer, offset, self.view.len(), device)?;
         if n == 0 {
-            // An empty task of any kind.
+            // Any empty task will do.
             return Ok(RowsTask { code, rows: 0, len: 1, pitch: 1, address }.task());
         }
         let (kept, reduced) = (self.axes(false), self.reduced_axes(code.is_indexed()));
         let results = kept.positions();
         let task = match (kept.as_slice(), reduced.as_slice()) {
-            // Columns of one element are reduced as rows, too.
+            // Results of one element each match, too: their reduced axis has length and stride 1.
             (&[], &[Dim { len, stride: 1, .. }]) => {
                 RowsTask { code, rows: 1, len, pitch: len, address }.task()
             }
@@ -389,7 +393,7 @@ impl<'a, T: Plain> Along<'a, T> {
         if is_indexed { axes } else { axes.by_strides() }
     }
 
-    /// Returns the reduced axes or the others, merged as far as possible.
+    /// Returns the reduced axes or the others, merged where their positions are equally spaced.
     fn axes(&self, reduced: bool) -> Axes<MOST_AXES> {
         let View { count, lens, strides, .. } = self.view;
         let chosen = (0..count).filter(|&axis| self.reduced[axis] == reduced);
@@ -397,7 +401,7 @@ impl<'a, T: Plain> Along<'a, T> {
     }
 }
 
-/// A reduction along some axes of a strided array in device memory, which has elements.
+/// A reduction along some axes of a nonempty strided array in device memory.
 #[derive(Debug, Clone)]
 pub(crate) struct ViewTask {
     pub(crate) code: Code,
@@ -405,7 +409,7 @@ pub(crate) struct ViewTask {
     pub(crate) kept: Axes<MOST_ON_DEVICE>,
     pub(crate) reduced: Axes<MOST_ON_DEVICE>,
     pub(crate) results: u64,
-    /// Elements of each result.
+    /// Elements per result.
     pub(crate) len: u64,
     /// A multiple of an element's size.
     pub(crate) address: u64,

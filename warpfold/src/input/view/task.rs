@@ -57,14 +57,16 @@ impl Task for ViewTask {
             share: launch.share.into(),
             slots: ptr::without_provenance_mut(context.slots as usize),
             output: ptr::without_provenance_mut(context.output as usize),
+            form: self.code.form().code,
+            ddof: self.code.form().ddof,
         };
         kernels.device().call("launching a reduction along axes of a view", |driver| {
             // SAFETY: the launch meets the kernel's contract:
             // - It reads the positions of the view and writes its results, and nothing else.
-            // - If results have several blocks, there are slots for the results of each, which are zero.
+            // - If several blocks share results, each block has a zeroed slot for each of its results.
             // - The `groups` kernel gets whole groups at multiples of 16; block sizes are powers of two
             //   and fit the kernel's shared memory.
-            // - Its parameters were checked at load; the caller is responsible for the memory.
+            // - The kernel's parameters were checked at load, and the caller keeps the memory valid.
             unsafe { launch_with(driver, entry.function, &shape, context.stream, &arguments) }
         })
     }
